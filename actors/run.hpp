@@ -1,0 +1,84 @@
+// One run of a job in this process: spawns master, parameter servers, trainers and the allreduce group, watches them,
+// and returns when all of them are gone.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/job.hpp"
+#include "model/result.hpp"
+
+namespace troupe {
+
+/// Where a run stands, between epochs too.
+struct run_progress {
+  std::uint64_t step = 0;         ///< global steps done
+  std::uint64_t total_steps = 0;
+  double loss = 0;                ///< mean since the last progress report
+  double samples_per_s = 0;       ///< all trainers, since the epoch began
+  double seconds_left = 0;        ///< estimate for the training loop
+};
+
+/// One finished epoch.
+struct epoch_summary {
+  std::uint64_t epoch = 0;  ///< 1 for the first
+  std::uint64_t steps = 0;  ///< global steps of this epoch
+  std::uint64_t samples = 0;
+  double seconds = 0;  ///< training loop alone
+  double loss = 0;
+  std::optional<double> auc;
+  std::optional<double> accuracy;
+  /// Each rank's loss at each of the epoch's steps; NaN where the rank had no batch.
+  std::vector<std::vector<double>> losses;
+};
+
+/// A finished (or stopped) run.
+struct run_summary {
+  std::uint64_t steps = 0;
+  std::uint64_t samples = 0;
+  double seconds = 0;  ///< training loop alone
+  double loss = 0;
+  std::optional<double> auc;
+  std::optional<double> accuracy;
+  std::string weights_digest;
+  bool stopped = false;
+  /// The final weights, if asked for: each table [rows, dim], and rank 0's dense weights in `initial_weights` order.
+  std::optional<initial_weights> weights;
+};
+
+/// Called on the actor system's threads, never two at a time.
+struct run_observer {
+  std::function<void(const run_progress&)> on_progress;  ///< at most 10 a second
+  std::function<void(const epoch_summary&)> on_epoch;
+};
+
+struct run_options {
+  /// Worker threads of the actor system; 0: as many as there are cores.
+  std::size_t threads = 0;
+  /// Return the final weights in the summary.
+  bool return_weights = false;
+  run_observer observer;
+};
+
+/// A run in progress that another thread may ask to stop.
+class stop_request {
+ public:
+  /// Finish the step under way, then end the run. May be called from any thread, any number of times.
+  void request() { requested_.store(true, std::memory_order_relaxed); }
+  bool requested() const { return requested_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> requested_{false};
+};
+
+/// Runs `what` to its end and blocks until all actors are gone. `stop` may be null.
+/// Faults: kind input for data or sizes that cannot work, kind run for an actor that failed: the message names actor,
+/// step and cause.
+result<run_summary> run_job(const job& what, const run_options& options, const stop_request* stop);
+
+}  // namespace troupe

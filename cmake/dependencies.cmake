@@ -1,0 +1,51 @@
+# Packages, each as an imported target. tools/setup.sh installs what is missing.
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(ZLIB REQUIRED)
+
+# CAF: where the user says (CAF_ROOT), else where tools/setup.sh puts it: one prefix per sanitizer, since a sanitizer
+# that does not see the library's own synchronisation reports falsely.
+if(DEFINED ENV{XDG_CACHE_HOME})
+  set(troupe_cache "$ENV{XDG_CACHE_HOME}/troupe")
+else()
+  set(troupe_cache "$ENV{HOME}/.cache/troupe")
+endif()
+if(TROUPE_SANITIZER)
+  set(troupe_caf_flavor "${TROUPE_SANITIZER}")
+else()
+  set(troupe_caf_flavor release)
+endif()
+find_package(CAF 0.18.7 COMPONENTS core io HINTS "${troupe_cache}/caf-0.18.7-${troupe_caf_flavor}" QUIET)
+if(NOT CAF_FOUND)
+  message(FATAL_ERROR "CAF 0.18.7 (${troupe_caf_flavor}) was not found in ${troupe_cache}. "
+                      "Run tools/setup.sh, or set CAF_ROOT to where it is installed.")
+endif()
+
+find_path(TROUPE_BOOST_INCLUDE_DIR boost/json/src.hpp HINTS "${troupe_cache}/boost/usr/include")
+find_path(TROUPE_EXPECTED_INCLUDE_DIR tl/expected.hpp)
+find_path(TROUPE_XXHASH_INCLUDE_DIR xxhash.h)
+find_path(TROUPE_HWY_INCLUDE_DIR hwy/highway.h)
+find_library(TROUPE_HWY_LIBRARY hwy)
+find_path(TROUPE_CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas openblas-pthread openblas-serial)
+find_library(TROUPE_OPENBLAS_LIBRARY openblas)
+foreach(variable TROUPE_BOOST_INCLUDE_DIR TROUPE_EXPECTED_INCLUDE_DIR TROUPE_XXHASH_INCLUDE_DIR TROUPE_HWY_INCLUDE_DIR
+                 TROUPE_HWY_LIBRARY TROUPE_CBLAS_INCLUDE_DIR TROUPE_OPENBLAS_LIBRARY)
+  if(NOT ${variable})
+    message(FATAL_ERROR "${variable} was not found. Run tools/setup.sh, or set it to where the package is.")
+  endif()
+endforeach()
+
+function(troupe_package name)
+  cmake_parse_arguments(arg "" "" "INCLUDE;LINK" ${ARGN})
+  add_library(troupe_${name} INTERFACE)
+  target_include_directories(troupe_${name} SYSTEM INTERFACE ${arg_INCLUDE})
+  target_link_libraries(troupe_${name} INTERFACE ${arg_LINK})
+endfunction()
+
+troupe_package(boost INCLUDE "${TROUPE_BOOST_INCLUDE_DIR}")
+troupe_package(expected INCLUDE "${TROUPE_EXPECTED_INCLUDE_DIR}")
+troupe_package(xxhash INCLUDE "${TROUPE_XXHASH_INCLUDE_DIR}")
+troupe_package(highway INCLUDE "${TROUPE_HWY_INCLUDE_DIR}" LINK "${TROUPE_HWY_LIBRARY}")
+troupe_package(openblas INCLUDE "${TROUPE_CBLAS_INCLUDE_DIR}" LINK "${TROUPE_OPENBLAS_LIBRARY}")

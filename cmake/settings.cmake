@@ -1,0 +1,33 @@
+# Language level, warnings, sanitizers: what every target of the project is built with.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, RelWithDebInfo or Debug" FORCE)
+endif()
+
+option(TROUPE_WERROR "Treat warnings as errors" OFF)
+set(TROUPE_SANITIZER "" CACHE STRING "Empty, asan-ubsan or tsan; CAF must be built with the same")
+set_property(CACHE TROUPE_SANITIZER PROPERTY STRINGS "" asan-ubsan tsan)
+
+add_library(troupe_settings INTERFACE)
+target_include_directories(troupe_settings INTERFACE "${PROJECT_SOURCE_DIR}")
+# a*b+c is contracted only where the code says so, so that results do not depend on the optimizer's mood.
+target_compile_options(troupe_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -ffp-contract=off)
+if(TROUPE_WERROR)
+  target_compile_options(troupe_settings INTERFACE -Werror)
+endif()
+
+if(TROUPE_SANITIZER STREQUAL "asan-ubsan")
+  set(troupe_sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+elseif(TROUPE_SANITIZER STREQUAL "tsan")
+  # gcc 12 warns that it cannot see through atomic_thread_fence, which library headers use.
+  set(troupe_sanitizer_flags -fsanitize=thread -Wno-tsan)
+elseif(NOT TROUPE_SANITIZER STREQUAL "")
+  message(FATAL_ERROR "TROUPE_SANITIZER is '${TROUPE_SANITIZER}'; it must be empty, asan-ubsan or tsan")
+endif()
+add_compile_options(${troupe_sanitizer_flags})
+add_link_options(${troupe_sanitizer_flags})

@@ -1,0 +1,80 @@
+// Optimizer updates by PyTorch's definitions (torch.optim.SGD, Adagrad, Adam), fused into one pass over the
+// weights: on a dense block, and on the touched rows of a table together with the sum of their gradients.
+//
+//   sgd      g += weight_decay*w;  m = momentum*m + g;  d = nesterov ? g + momentum*m : m;  w -= lr*d
+//            (without momentum d = g and there is no m; m starts at 0, which equals PyTorch's first step)
+//   adagrad  g += weight_decay*w;  s += g*g;  w -= lr * g / (sqrt(s) + eps)
+//   adam     g += weight_decay*w;  m = b1*m + (1-b1)*g;  v = b2*v + (1-b2)*g*g;
+//            w -= lr/(1-b1^t) * m / (sqrt(v)/sqrt(1-b2^t) + eps)          [Kingma & Ba, 2015]
+//
+// Results do not depend on how a buffer is cut into blocks or rows: each element sees the same operations.
+// Functions may be called from any thread on disjoint buffers.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace troupe::kernels {
+
+enum class optimizer_kind : std::uint8_t { sgd, adagrad, adam };
+
+/// One optimizer step's constants; `model/optimizer.hpp` computes them for step t.
+struct update_constants {
+  optimizer_kind kind = optimizer_kind::sgd;
+  float lr = 0;            ///< Adam: lr/(1-b1^t)
+  float weight_decay = 0;
+  float momentum = 0;      ///< sgd; 0: no momentum buffer
+  bool nesterov = false;   ///< sgd
+  float eps = 0;           ///< adagrad, adam
+  float beta1 = 0;         ///< adam
+  float beta2 = 0;         ///< adam
+  float one_minus_beta1 = 0;  ///< adam, rounded from the double 1-b1
+  float one_minus_beta2 = 0;  ///< adam, rounded from the double 1-b2
+  float bias_correction2_sqrt = 1;  ///< adam: sqrt(1-b2^t)
+};
+
+/// The state of an optimizer, as big as its weights: sgd with momentum and adagrad use `first`,
+/// adam uses both, plain sgd none. Unused pointers may be null.
+struct optimizer_state_view {
+  float* first = nullptr;
+  float* second = nullptr;
+};
+
+/// Updates `count` weights in place with `grad`.
+void update_dense(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,
+                  const float* grad);
+
+/// One contribution to a row's gradient: scale * source[rank][row, :].
+struct occurrence {
+  std::uint32_t rank = 0;  ///< which source
+  std::uint32_t row = 0;   ///< row of that source (a bag, or a row that is summed up already)
+  float scale = 1;         ///< per-sample weight, or 1/length for mean
+};
+
+/// The gradient of one table in one step: who contributes what to which row.
+struct row_gradients {
+  /// The distinct touched rows, ascending.
+  std::span<const std::int64_t> rows;
+  /// Occurrences of rows[i] are occurrences[starts[i] .. starts[i+1]); rows.size()+1 entries.
+  std::span<const std::uint32_t> starts;
+  /// Sorted by rank within a row; within a rank in index order.
+  std::span<const occurrence> occurrences;
+  /// The sources by rank: matrices of `dim` columns with `source_strides` floats from row to row.
+  std::span<const float* const> sources;
+  std::span<const std::size_t> source_strides;
+  /// Factor on the sum over ranks (1, or 1/ranks for the mean).
+  float scale = 1;
+};
+
+/// Updates a table [rows, dim] in place. The gradient of a row is
+///   scale * (((g_0) + g_1) + g_2 + ...),   g_r = ((0 + o_1) + o_2) + ... over rank r's occurrences in order
+/// (fused multiply-add of scale and source), ranks without an occurrence left out.
+/// With `every_row`, rows 0 .. row_count-1 are all updated, untouched ones with a zero gradient (momentum, weight
+/// decay and Adam need this to be the dense definition); otherwise only the touched ones.
+/// Returns false, with the table partly updated, if a gradient is NaN or Inf; `bad_row` is then that row.
+bool update_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, float* table,
+                 optimizer_state_view state, const row_gradients& gradients, bool every_row, std::int64_t* bad_row);
+
+}  // namespace troupe::kernels

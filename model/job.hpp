@@ -1,0 +1,69 @@
+// A job: everything that decides what a training run computes. Made from named settings, the same ones in the
+// command line, in job files and in the message that starts a trainer.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/data.hpp"
+#include "model/optimizer.hpp"
+#include "model/result.hpp"
+
+namespace troupe {
+
+/// How the trainers' table gradients of one step combine.
+enum class sparse_reduction : std::uint8_t { sum, mean };
+
+struct job {
+  std::string data = "adult";
+  std::uint32_t trainers = 2;
+  std::uint32_t servers = 1;
+  std::uint64_t epochs = 0;
+  std::optional<std::uint64_t> steps;
+  std::size_t batch_size = 0;
+  std::uint64_t seed = 1;
+  std::size_t tables = 0;
+  std::int64_t rows = 0;
+  std::size_t dim = 0;
+  std::size_t bag = 0;
+  std::size_t classes = 0;
+  /// 0: uniform; else the exponent S of zipf:S.
+  double id_skew = 0;
+  std::vector<std::size_t> hidden;
+  loss_kind loss = loss_kind::bce_logits;
+  optimizer_spec dense_optimizer;
+  optimizer_spec sparse_optimizer;
+  sparse_reduction sparse_reduce = sparse_reduction::mean;
+  double bucket_mib = 25;
+  std::uint64_t eval_every = 1;
+};
+
+/// A setting as the user wrote it: name without dashes, and its text.
+using setting = std::pair<std::string, std::string>;
+
+/// What a setting is called, what it means, and its default as the help shows it.
+struct setting_info {
+  std::string name;
+  std::string value_name;
+  std::string meaning;
+  std::string default_text;
+};
+
+/// Every setting that `parse_job` knows, in the order of the help.
+const std::vector<setting_info>& job_settings();
+
+/// Makes a job: defaults by data set, then `given`. Refuses unknown names (with the nearest valid one), malformed
+/// values, values out of range, and settings that the data set chosen does not have.
+result<job> parse_job(const std::vector<setting>& given);
+
+/// Every setting of `job` that applies to its data: `parse_job` makes the same job from it.
+std::vector<setting> to_settings(const job& job);
+
+/// The candidate nearest to `name` by edit distance, for error messages.
+std::string nearest(const std::string& name, const std::vector<std::string>& candidates);
+
+}  // namespace troupe
