@@ -17,11 +17,11 @@ namespace troupe {
 
 /// Where a run stands, between epochs too.
 struct run_progress {
-  std::uint64_t step = 0;         ///< global steps done
+  std::uint64_t step = 0;  ///< global steps done
   std::uint64_t total_steps = 0;
-  double loss = 0;                ///< mean since the last progress report
-  double samples_per_s = 0;       ///< all trainers, since the epoch began
-  double seconds_left = 0;        ///< estimate for the training loop
+  double loss = 0;           ///< mean since the last progress report
+  double samples_per_s = 0;  ///< all trainers, since the epoch began
+  double seconds_left = 0;   ///< estimate for the training loop
 };
 
 /// One finished epoch.
@@ -41,7 +41,8 @@ struct epoch_summary {
 struct run_summary {
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
-  double seconds = 0;  ///< training loop alone
+  double setup_seconds = 0;  ///< from the call of `run_job` to the first step
+  double seconds = 0;        ///< training loop alone
   double loss = 0;
   std::optional<double> auc;
   std::optional<double> accuracy;

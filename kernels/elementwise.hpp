@@ -14,7 +14,8 @@ void relu_forward(std::size_t count, const float* x, float* y);
 /// grad_x = y > 0 ? grad_y : 0, where y is the layer's output; grad_x may be grad_y.
 void relu_backward(std::size_t count, const float* y, const float* grad_y, float* grad_x);
 
-/// out = scale * (((in[0] + in[1]) + in[2]) + ...): the order of ranks fixes the bits. out may be one of the inputs.
+/// out = scale * (((in[0] + in[1]) + in[2]) + ...): the order of ranks fixes the bits. There is at least
+/// one input; out may be one of them.
 void sum_in_rank_order(std::span<const float* const> in, std::size_t count, float scale, float* out);
 
 /// The position of the first NaN or Inf, or `count` if there is none.

@@ -1,4 +1,5 @@
-// A fully connected layer, y = x W^T + b, and its gradients, by one BLAS product each on the calling thread.
+// A fully connected layer, y = x W^T + b, and its gradients, by one matrix product each on the calling thread: BLAS, or
+// for tiny shapes a loop of our own. The shapes alone decide which.
 //
 // Shapes, all row-major: x [batch, in], W [out, in], b [out], y [batch, out]. Any of them may have zero batch rows.
 // Functions may be called from any thread on disjoint outputs; BLAS starts no threads of its own.

@@ -69,7 +69,7 @@ struct row_gradients {
 };
 
 /// Updates a table [rows, dim] in place. The gradient of a row is
-///   scale * (((g_0) + g_1) + g_2 + ...),   g_r = ((0 + o_1) + o_2) + ... over rank r's occurrences in order
+///   scale * (((0 + g_0) + g_1) + g_2 + ...),   g_r = ((0 + o_1) + o_2) + ... over rank r's occurrences in order
 /// (fused multiply-add of scale and source), ranks without an occurrence left out.
 /// With `every_row`, rows 0 .. row_count-1 are all updated, untouched ones with a zero gradient (momentum, weight
 /// decay and Adam need this to be the dense definition); otherwise only the touched ones.

@@ -86,11 +86,17 @@ class dataset {
   /// Rows held out for evaluation; 0 if there are none.
   virtual std::uint64_t test_rows() const { return 0; }
 
-  /// Test rows [first, first + count).
+  /// Test rows [first, first + count), all of them below `test_rows()`. An empty batch by default.
   virtual batch test_batch(std::uint64_t first, std::size_t count) const;
 
   virtual std::optional<initial_weights> start() const { return std::nullopt; }
 };
+
+/// What is wrong with `what` as input of a model for `spec`, naming table, index, rows and sample, or nothing: number
+/// of tables, bags, dense values and targets; indices; offsets; per-sample weights; class numbers. Either `classes` or
+/// `values` holds the targets. Takes one pass over the indices and classes, and no memory unless it finds something.
+/// May be called from any thread.
+std::optional<std::string> check_batch(const data_spec& spec, const batch& what);
 
 /// Opens what `job.data` names, for `job.trainers` ranks. Within one process, jobs on the same data share what has been
 /// read while somebody holds it. May be called from any thread.

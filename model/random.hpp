@@ -1,6 +1,8 @@
 // Random numbers without state: a value is a hash of (key, counter), so that any value can be had at any time, in any
 // order and on any machine with the same bits. The mixing function is the finalizer of SplitMix64 (Steele, Lea,
 // Flood: Fast splittable pseudorandom number generators, 2014).
+//
+// All functions are pure and may be called from any thread.
 
 #pragma once
 
@@ -9,7 +11,15 @@
 namespace troupe {
 
 /// What a stream of numbers is for; keeps streams of one seed apart.
-enum class random_stream : std::uint64_t { table_weights = 1, dense_weights, shuffle, tutorial, synthetic, synthetic_test, planted };
+enum class random_stream : std::uint64_t {
+  table_weights = 1,
+  dense_weights,
+  shuffle,
+  tutorial,
+  synthetic,
+  synthetic_test,
+  planted
+};
 
 constexpr std::uint64_t mix(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -27,6 +37,15 @@ constexpr std::uint64_t random_key(std::uint64_t seed, random_stream stream, std
   return mix(mix(mix(mix(seed) + static_cast<std::uint64_t>(stream)) + a) + b);
 }
 
+/// Uniform in [0, 1): the upper 53 of 64 random bits.
+constexpr double unit_from(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+/// Uniform in [0, bound), by multiplication (Lemire, 2019); the bias is below bound / 2^64. bound must not be 0.
+constexpr std::uint64_t below_from(std::uint64_t bits, std::uint64_t bound) {
+  __extension__ typedef unsigned __int128 wide;
+  return static_cast<std::uint64_t>((static_cast<wide>(bits) * bound) >> 64);
+}
+
 /// A stream read one after the other.
 class random_sequence {
  public:
@@ -34,17 +53,30 @@ class random_sequence {
 
   constexpr std::uint64_t bits() { return random_bits(key_, counter_++); }
 
-  /// Uniform in [0, bound), by multiplication (Lemire, 2019); the bias is below bound / 2^64. bound must not be 0.
-  constexpr std::uint64_t below(std::uint64_t bound) {
-    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(bits()) * bound) >> 64);
-  }
+  /// Uniform in [0, bound); bound must not be 0.
+  constexpr std::uint64_t below(std::uint64_t bound) { return below_from(bits(), bound); }
 
   /// Uniform in [0, 1), 53 bits.
-  constexpr double unit() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
+  constexpr double unit() { return unit_from(bits()); }
 
  private:
   std::uint64_t key_;
   std::uint64_t counter_ = 0;
 };
+
+/// Value number `counter` of the stream `key`, uniform between `low` and `high`:
+/// low + (high - low) * unit, computed in double and rounded to float (so `high` itself can occur).
+float uniform(std::uint64_t key, std::uint64_t counter, float low, float high);
+
+/// Value number `counter` of the stream `key`, normal with mean 0 and deviation 1:
+/// sqrt(-2 ln u1) * cos(2 pi u2) with u1 in (0, 1] and u2 in [0, 1) from the stream's values number 2*counter and
+/// 2*counter + 1 (Box & Muller, 1958), computed in double and rounded to float. Logarithm and cosine are series of
+/// IEEE operations (accurate to 1e-10), not the mathematics library's, whose last bit differs between machines.
+float standard_normal(std::uint64_t key, std::uint64_t counter);
+
+/// Element `i` of a pseudo-random permutation of [0, n), chosen by `key`; i < n. An alternating Feistel network over
+/// the smallest power of two that holds n, repeated until the result is below n (cycle walking: Black & Rogaway,
+/// Ciphers with arbitrary finite domains, 2002). Takes less than two passes on average.
+std::uint64_t shuffled(std::uint64_t n, std::uint64_t key, std::uint64_t i);
 
 }  // namespace troupe

@@ -1,0 +1,42 @@
+// The numbers and names of a run's actors, and how an actor that fails says so.
+
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <exception>
+#include <string>
+
+#include "protocol/errors.hpp"
+
+namespace troupe {
+
+/// Actor numbers within a run, as they stand in headers: master 0, allreduce group 1, then servers, then trainers.
+constexpr std::uint32_t master_number = 0;
+constexpr std::uint32_t group_number = 1;
+constexpr std::uint32_t server_number(std::uint32_t rank) { return 2 + rank; }
+constexpr std::uint32_t trainer_number(std::uint32_t rank, std::uint32_t servers) { return 2 + servers + rank; }
+
+/// An error that names actor, step and cause, for the one line that ends a run.
+inline caf::error failure_of(const std::string& actor, std::uint64_t step, const caf::error& cause) {
+  const errc code = cause.category() == caf::type_id_v<errc> ? static_cast<errc>(cause.code()) : errc::exception;
+  return make_failure(code, fmt::format("{}, step {}: {}", actor, step, describe(cause)));
+}
+
+/// Makes `self` turn an exception in a handler into such an error and end with it. `state` has `name` and `step`.
+template <class Self>
+void fail_on_exceptions(Self* self) {
+  self->set_exception_handler([self](std::exception_ptr& thrown) -> caf::error {
+    std::string what = "an exception of unknown type";
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& e) {
+      what = e.what();
+    } catch (...) {
+    }
+    return failure_of(self->state.name, self->state.step, make_failure(errc::exception, what));
+  });
+}
+
+}  // namespace troupe

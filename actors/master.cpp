@@ -1,0 +1,299 @@
+#include "actors/master.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/allreduce_group.hpp"
+#include "actors/remote_embedding_bag.hpp"
+#include "actors/trainer.hpp"
+#include "actors/weights.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+
+void master_state::start(std::uint64_t run, run_observer observer) {
+  run_ = run;
+  observer_ = std::move(observer);
+  headers_ = header_source(run, master_number);
+  begin_ = clock::now();
+  self_->set_down_handler([this](const caf::down_msg& down) { member_down(down); });
+}
+
+// -- members ------------------------------------------------------------------
+
+void master_state::watch(const caf::actor_addr& address, std::string member_name) {
+  self_->monitor(address);
+  members_.push_back({address, std::move(member_name)});
+}
+
+caf::result<joined> master_state::handle(const join_server& offer) {
+  if (running_) return make_failure(errc::wrong_context, "the run has begun: no server can join any more");
+  const auto rank = static_cast<std::uint32_t>(servers_.size());
+  servers_.push_back(offer.server);
+  watch(offer.server.address(), fmt::format("server {}", rank));
+  return joined{headers_.next(0, id_of(offer.head)), rank};
+}
+
+caf::result<joined> master_state::handle(const join_trainer& offer) {
+  if (running_) return make_failure(errc::wrong_context, "the run has begun: no trainer can join any more");
+  const auto rank = static_cast<std::uint32_t>(trainers_.size());
+  trainers_.push_back(offer.trainer);
+  watch(offer.trainer.address(), fmt::format("trainer {}", rank));
+  return joined{headers_.next(0, id_of(offer.head)), rank};
+}
+
+/// The death of a member ends the run. If it only died of another's death, the other's own word is waited for.
+void master_state::member_down(const caf::down_msg& down) {
+  if (!running_) return;
+  const auto who =
+      std::find_if(members_.begin(), members_.end(), [&down](const member& m) { return m.address == down.source; });
+  const std::string who_name = who == members_.end() ? "an actor" : who->name;
+  if (down.reason.category() == caf::type_id_v<errc> && !is_secondary(down.reason)) return fail(down.reason);
+  const std::string ended = down.reason.category() == caf::type_id_v<errc>
+                                ? describe(down.reason)
+                                : fmt::format("{}, step {}: ended: {}", who_name, step, caf::to_string(down.reason));
+  constexpr std::chrono::seconds grace{1};
+  self_->run_delayed(grace, [this, ended] { fail(make_failure(errc::peer_failed, ended)); });
+}
+
+void master_state::fail(const caf::error& error) {
+  if (!std::exchange(running_, false)) return;
+  promise_.deliver(error);
+  end_members();
+}
+
+void master_state::end_members() {
+  for (const member& m : members_)
+    if (auto strong = caf::actor_cast<caf::actor>(m.address)) self_->send_exit(strong, caf::exit_reason::user_shutdown);
+  self_->quit();
+}
+
+// -- a run, in order ----------------------------------------------------------
+
+template <class Answer, class Handle, class Message>
+void master_state::ask(const Handle& whom, Message&& message, std::function<void(Answer&)> on_answer,
+                       void (master_state::*then)()) {
+  ++pending_;
+  self_->request(whom, caf::infinite, std::forward<Message>(message))
+      .then(
+          [this, on_answer = std::move(on_answer), then](Answer& answer) {
+            if (!running_) return;
+            on_answer(answer);
+            if (--pending_ == 0) (this->*then)();
+          },
+          [this](const caf::error& error) {
+            // A receiver that has gone says why by its own death.
+            if (!is_secondary(error)) fail(error);
+          });
+}
+
+caf::result<run_result> master_state::handle(const run& order) {
+  if (running_) return make_failure(errc::wrong_context, "a run is under way");
+  auto parsed = parse_job(order.job);
+  if (!parsed) return make_failure(errc::bad_input, parsed.error().message);
+  job_ = std::move(*parsed);
+  auto opened = open_dataset(job_);
+  if (!opened) return make_failure(errc::bad_input, opened.error().message);
+  data_ = std::move(*opened);
+  if (auto error = check_members()) return error;
+
+  running_ = true;
+  cause_ = id_of(order.head);
+  return_weights_ = order.return_weights;
+  total_steps_ = total_steps(job_, *data_);
+  promise_ = self_->make_response_promise<run_result>();
+  group_ = self_->spawn(allreduce_group, run_, job_.trainers);
+  watch(group_.address(), "allreduce");
+  phase_ = "making tables";
+  make_tables();
+  return promise_;
+}
+
+caf::error master_state::check_members() const {
+  if (servers_.size() != job_.servers || trainers_.size() != job_.trainers)
+    return make_failure(errc::bad_input,
+                        fmt::format("{} servers and {} trainers have joined, the job asks for {} and {}",
+                                    servers_.size(), trainers_.size(), job_.servers, job_.trainers));
+  if (servers_.empty() && !data_->spec().tables.empty())
+    return make_failure(errc::bad_input, "--servers 0: the model has tables, so it needs at least 1");
+  return {};
+}
+
+void master_state::make_tables() {
+  const auto& specs = data_->spec().tables;
+  tables_.assign(specs.size(), std::vector<module_ref>(servers_.size()));
+  const auto shards = static_cast<std::uint32_t>(servers_.size());
+  for (std::size_t t = 0; t < specs.size(); ++t)
+    for (std::uint32_t s = 0; s < shards; ++s)
+      ask<module_ref>(
+          servers_[s],
+          instantiate{headers_.next(0, cause_), embedding_bag_spec(job_, specs[t], t), s, shards, job_.trainers},
+          [this, t, s](module_ref& made) { tables_[t][s] = std::move(made); }, &master_state::load_tables);
+  if (pending_ == 0) start_training();
+}
+
+/// A reference run brings its own initial weights.
+void master_state::load_tables() {
+  const auto given = data_->start();
+  if (!given) return start_training();
+  for (std::size_t t = 0; t < tables_.size(); ++t) {
+    const std::size_t dim = data_->spec().tables[t].dim;
+    for (const module_ref& shard : tables_[t]) {
+      std::vector<float> part;
+      for (std::size_t row = shard.shard; row * dim < given->tables[t].size(); row += shard.shards) {
+        const float* from = given->tables[t].data() + row * dim;
+        part.insert(part.end(), from, from + dim);
+      }
+      const std::uint64_t rows_here = part.size() / dim;
+      ask<committed>(
+          shard.server,
+          load_state_dict{
+              headers_.next(0, cause_), shard.module, {{"weight", tensor::own(rows_here, dim, std::move(part))}}},
+          [](committed&) {}, &master_state::start_training);
+    }
+  }
+}
+
+void master_state::start_training() {
+  phase_ = "training";
+  trained_.resize(trainers_.size());
+  const auto settings = to_settings(job_);
+  for (std::uint32_t rank = 0; rank < trainers_.size(); ++rank)
+    ask<trained>(
+        trainers_[rank], train{headers_.next(0, cause_), rank, job_.trainers, settings, tables_, group_, self_},
+        [this, rank](trained& result) { trained_[rank] = std::move(result); }, &master_state::training_done);
+}
+
+void master_state::training_done() {
+  phase_ = "collecting weights";
+  for (std::uint32_t rank = 1; rank < trained_.size(); ++rank)
+    if (!(trained_[rank].dense.bytes == trained_[0].dense.bytes))
+      return fail(failure_of(
+          name, trained_[rank].steps,
+          make_failure(errc::wrong_context, fmt::format("the dense weights of trainers 0 and {} differ", rank))));
+  collect_weights();
+}
+
+void master_state::collect_weights() {
+  row_digests_.assign(tables_.size(), std::vector<tensor>(servers_.size()));
+  table_weights_ = row_digests_;
+  for (std::size_t t = 0; t < tables_.size(); ++t) {
+    for (const module_ref& shard : tables_[t]) {
+      ask<tensor>(
+          shard.server, row_digests{headers_.next(0, cause_), shard.module},
+          [this, t, s = shard.shard](tensor& digests) { row_digests_[t][s] = digests; }, &master_state::deliver);
+      if (return_weights_)
+        ask<module_state>(
+            shard.server, state_dict{headers_.next(0, cause_), shard.module},
+            [this, t, s = shard.shard](module_state& state) { table_weights_[t][s] = state.entries.at(0).second; },
+            &master_state::deliver);
+    }
+  }
+  if (pending_ == 0) deliver();
+}
+
+void master_state::deliver() {
+  run_result result;
+  result.head = headers_.next(0, cause_);
+  result.steps = trained_[0].steps;
+  result.samples = summary_.samples;
+  result.setup_seconds = setup_seconds_.value_or(0);
+  result.seconds = summary_.seconds;
+  result.loss = summary_.loss;
+  result.auc = summary_.auc.value_or(std::numeric_limits<double>::quiet_NaN());
+  result.accuracy = summary_.accuracy.value_or(std::numeric_limits<double>::quiet_NaN());
+  result.stopped = trained_[0].stopped;
+  result.weights_digest = weights_digest(row_digests_, trained_[0].dense);
+  if (return_weights_) {
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      const table_spec& spec = data_->spec().tables[t];
+      result.tables.push_back(merge_shards(table_weights_[t], static_cast<std::uint64_t>(spec.rows), spec.dim));
+    }
+    result.dense = trained_[0].dense;
+  }
+  running_ = false;
+  promise_.deliver(std::move(result));
+  end_members();
+}
+
+// -- reports ------------------------------------------------------------------
+
+caf::result<run_status> master_state::handle(const status& query) {
+  return run_status{headers_.next(step, id_of(query.head)),
+                    phase_,
+                    step,
+                    total_steps_,
+                    static_cast<std::uint32_t>(servers_.size()),
+                    static_cast<std::uint32_t>(trainers_.size())};
+}
+
+void master_state::handle(const stop& order) {
+  for (const trainer_actor& t : trainers_) self_->send(t, stop{headers_.next(step, id_of(order.head))});
+}
+
+void master_state::handle(const progress& report) {
+  step = std::max(step, report.head.step);
+  if (!observer_.on_progress) return;
+  run_progress now;
+  now.step = report.head.step;
+  now.total_steps = total_steps_;
+  now.loss = report.loss_sum / static_cast<double>(report.loss_samples);
+  now.samples_per_s = static_cast<double>(report.samples) * job_.trainers / report.seconds;
+  const double seconds_so_far = summary_.seconds + report.seconds;
+  now.seconds_left = seconds_so_far / static_cast<double>(now.step) * static_cast<double>(total_steps_ - now.step);
+  observer_.on_progress(now);
+}
+
+void master_state::handle(epoch_report& report) {
+  if (!setup_seconds_) {
+    const std::chrono::duration<double> since_begin = clock::now() - begin_;
+    setup_seconds_ = since_begin.count() - report.seconds;
+  }
+  step = std::max(step, report.head.step);
+  const std::uint64_t epoch = report.epoch;
+  gathering_.try_emplace(epoch, job_.trainers).first->second.add(std::move(report));
+  gathered();
+}
+
+void master_state::handle(evaluation& share) {
+  const std::uint64_t epoch = share.epoch;
+  gathering_.try_emplace(epoch, job_.trainers).first->second.add(std::move(share));
+  gathered();
+}
+
+/// Passes on what is complete, epoch by epoch.
+void master_state::gathered() {
+  while (!gathering_.empty() && gathering_.begin()->second.complete()) {
+    const epoch_summary epoch = gathering_.begin()->second.summary();
+    gathering_.erase(gathering_.begin());
+    summary_.samples += epoch.samples;
+    summary_.seconds += epoch.seconds;
+    summary_.loss = epoch.loss;
+    if (epoch.auc) summary_.auc = epoch.auc;
+    if (epoch.accuracy) summary_.accuracy = epoch.accuracy;
+    if (observer_.on_epoch) observer_.on_epoch(epoch);
+  }
+}
+
+master_actor::behavior_type master(master_state::pointer self, std::uint64_t run_number, run_observer observer) {
+  self->state.start(run_number, std::move(observer));
+  fail_on_exceptions(self);
+  return {
+      [self](const join_server& offer) { return self->state.handle(offer); },
+      [self](const join_trainer& offer) { return self->state.handle(offer); },
+      [self](const run& order) { return self->state.handle(order); },
+      [self](const status& query) { return self->state.handle(query); },
+      [self](const stop& order) { self->state.handle(order); },
+      [self](const progress& report) { self->state.handle(report); },
+      [self](epoch_report& report) { self->state.handle(report); },
+      [self](evaluation& share) { self->state.handle(share); },
+  };
+}
+
+}  // namespace troupe

@@ -1,0 +1,104 @@
+// The master: knows who has joined, makes the tables on the servers, hands their references to the trainers, follows
+// the run, gathers its results, and ends everything: after the last step, or when any actor fails.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/metrics.hpp"
+#include "actors/run.hpp"
+#include "model/job.hpp"
+#include "protocol/header.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+class master_state {
+ public:
+  using pointer = master_actor::stateful_pointer<master_state>;
+
+  explicit master_state(pointer self) : self_(self) {}
+
+  std::string name = "master";
+  /// The newest step that a trainer has told of.
+  std::uint64_t step = 0;
+
+  void start(std::uint64_t run, run_observer observer);
+
+  caf::result<joined> handle(const join_server& offer);
+  caf::result<joined> handle(const join_trainer& offer);
+  caf::result<run_result> handle(const run& order);
+  caf::result<run_status> handle(const status& query);
+  void handle(const stop& order);
+  void handle(const progress& report);
+  void handle(epoch_report& report);
+  void handle(evaluation& share);
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  struct member {
+    caf::actor_addr address;
+    std::string name;
+  };
+
+  void watch(const caf::actor_addr& address, std::string member_name);
+  void member_down(const caf::down_msg& down);
+
+  // A run, in order.
+  caf::error check_members() const;
+  void make_tables();
+  void load_tables();
+  void start_training();
+  void training_done();
+  void collect_weights();
+  void deliver();
+
+  void gathered();
+  void fail(const caf::error& error);
+  void end_members();
+
+  /// Sends a request of the run; when all of them are answered, `then` goes on. An error ends the run.
+  template <class Answer, class Handle, class Message>
+  void ask(const Handle& whom, Message&& message, std::function<void(Answer&)> on_answer, void (master_state::*then)());
+
+  pointer self_;
+  header_source headers_{0, 0};
+  std::uint64_t run_ = 0;
+  run_observer observer_;
+  std::vector<parameter_server_actor> servers_;
+  std::vector<trainer_actor> trainers_;
+  allreduce_actor group_;
+  std::vector<member> members_;
+
+  job job_;
+  std::shared_ptr<const dataset> data_;
+  bool return_weights_ = false;
+  std::uint64_t total_steps_ = 0;
+  caf::typed_response_promise<run_result> promise_;
+  std::string phase_ = "waiting for members";
+  bool running_ = false;
+  std::size_t pending_ = 0;
+  message_id cause_ = 0;
+
+  std::vector<std::vector<module_ref>> tables_;         // by table, then shard
+  std::vector<std::vector<tensor>> row_digests_;        // by table, then shard
+  std::vector<std::vector<tensor>> table_weights_;      // by table, then shard; if asked for
+  std::vector<trained> trained_;                        // by rank
+  std::map<std::uint64_t, epoch_gathering> gathering_;  // by epoch
+  clock::time_point begin_;
+  std::optional<double> setup_seconds_;
+  run_summary summary_;
+};
+
+/// The behavior of the master of run `run`; `observer` is called on the actor's thread. Spawn with this function.
+master_actor::behavior_type master(master_state::pointer self, std::uint64_t run, run_observer observer);
+
+}  // namespace troupe

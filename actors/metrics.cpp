@@ -1,0 +1,59 @@
+#include "actors/metrics.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/hybrid.hpp"
+
+namespace troupe {
+
+void epoch_gathering::add(epoch_report&& report) {
+  const std::uint32_t rank = report.rank;
+  reports_.at(rank) = std::move(report);
+}
+
+void epoch_gathering::add(evaluation&& share) {
+  const std::uint32_t rank = share.rank;
+  evaluations_.at(rank) = std::move(share);
+}
+
+bool epoch_gathering::complete() const {
+  for (std::size_t rank = 0; rank < reports_.size(); ++rank)
+    if (!reports_[rank] || (reports_[rank]->evaluates && !evaluations_[rank])) return false;
+  return true;
+}
+
+epoch_summary epoch_gathering::summary() const {
+  epoch_summary result;
+  double loss_sum = 0;
+  for (const auto& report : reports_) {
+    result.epoch = report->epoch;
+    result.steps = report->steps;
+    result.samples += report->samples;
+    result.seconds = std::max(result.seconds, report->seconds);
+    loss_sum += report->loss_sum;
+    const auto losses = report->losses.as<double>();
+    result.losses.emplace_back(losses.begin(), losses.end());
+  }
+  result.loss = loss_sum / static_cast<double>(result.samples);
+  if (!reports_.front()->evaluates) return result;
+
+  std::uint64_t rows = 0;
+  std::uint64_t correct = 0;
+  std::vector<float> scores;
+  std::vector<float> labels;
+  for (const auto& share : evaluations_) {
+    rows += share->rows;
+    correct += share->correct;
+    const auto more_scores = share->scores.as<float>();
+    const auto more_labels = share->labels.as<float>();
+    scores.insert(scores.end(), more_scores.begin(), more_scores.end());
+    labels.insert(labels.end(), more_labels.begin(), more_labels.end());
+  }
+  result.accuracy = static_cast<double>(correct) / static_cast<double>(rows);
+  const double auc = area_under_curve(scores, labels);
+  if (!std::isnan(auc)) result.auc = auc;
+  return result;
+}
+
+}  // namespace troupe

@@ -1,0 +1,213 @@
+#include "actors/remote_embedding_bag.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstring>
+
+#include "actors/views.hpp"
+#include "model/embedding_bag.hpp"
+#include "model/memory.hpp"
+#include "protocol/errors.hpp"
+
+namespace troupe {
+
+namespace {
+
+class remote_embedding_bag final : public remote_module {
+ public:
+  remote_embedding_bag(const embedding_bag_options& options, sparse_reduction reduce)
+      : table_(options), reduce_(reduce) {}
+
+  caf::expected<tensor> lookup(const bag_lookup& wanted) const override {
+    const kernels::bags_view bags = view_of(wanted);
+    if (auto error = check_view(bags)) return error;
+    if (!bags.offsets.empty() && table_.options().mode == kernels::pooling::max)
+      return make_failure(errc::bad_input, "tables of mode max are pooled by the trainer, from their rows");
+    tensor_buffer out(bags.offsets.empty() ? bags.indices.size() : bags.size(), table_.dim());
+    table_.forward(bags, out.data());
+    return std::move(out).freeze();
+  }
+
+  caf::error check(const bag_gradient& grad) const override {
+    const kernels::bags_view bags = view_of(grad);
+    if (auto error = check_view(bags)) return error;
+    const std::size_t expected_rows = bags.offsets.empty() ? bags.indices.size() : bags.size();
+    if (grad.grad.type != dtype::f32 || grad.grad.rows != expected_rows || grad.grad.cols != table_.dim() ||
+        !grad.grad.consistent())
+      return make_failure(errc::shape_mismatch, fmt::format("table {}: gradient [{}, {}], expected [{}, {}] of float32",
+                                                            table_.options().table, grad.grad.rows, grad.grad.cols,
+                                                            expected_rows, table_.dim()));
+    return {};
+  }
+
+  caf::error step(std::uint64_t step, std::span<const bag_gradient* const> grads, std::uint32_t contributors) override {
+    contributions_.clear();
+    for (const bag_gradient* grad : grads) contributions_.push_back({view_of(*grad), grad->grad.as<float>().data()});
+    const bool mean = reduce_ == sparse_reduction::mean && contributors > 0;
+    const float scale = mean ? 1.0F / static_cast<float>(contributors) : 1.0F;
+    if (auto bad = table_.step(step, contributions_, scale))
+      return make_failure(errc::not_finite, fmt::format("table {}: the gradient of row {} is NaN or Inf",
+                                                        table_.options().table, table_.whole_row(*bad)));
+    return {};
+  }
+
+  std::vector<parameter_info> parameters() const override {
+    return {{"weight", dtype::f32, static_cast<std::uint64_t>(table_.rows()), table_.dim()}};
+  }
+
+  std::vector<std::pair<std::string, tensor>> state_dict() override {
+    std::vector<std::pair<std::string, tensor>> entries;
+    for (auto& [name, numbers] : buffers())
+      entries.emplace_back(name, tensor::own(static_cast<std::uint64_t>(table_.rows()), table_.dim(),
+                                             std::vector<float>(numbers.begin(), numbers.end())));
+    return entries;
+  }
+
+  caf::error load_state_dict(const std::vector<std::pair<std::string, tensor>>& entries) override {
+    auto own = buffers();
+    for (const auto& [name, numbers] : entries) {
+      auto to = std::find_if(own.begin(), own.end(), [&n = name](const auto& b) { return b.first == n; });
+      if (to == own.end())
+        return make_failure(errc::bad_input, fmt::format("table {} has no entry '{}'", table_.options().table, name));
+      if (numbers.type != dtype::f32 || numbers.as<float>().size() != to->second.size())
+        return make_failure(
+            errc::shape_mismatch,
+            fmt::format("table {}: entry '{}' is [{}, {}], expected [{}, {}] of float32", table_.options().table, name,
+                        numbers.rows, numbers.cols, table_.rows(), table_.dim()));
+      std::memcpy(to->second.data(), numbers.bytes.data(), numbers.bytes.size());
+    }
+    return {};
+  }
+
+  tensor row_digests() const override {
+    std::vector<std::uint64_t> digests(static_cast<std::size_t>(table_.rows()));
+    const auto* row = reinterpret_cast<const std::byte*>(table_.weights().data());
+    const std::size_t row_bytes = table_.dim() * sizeof(float);
+    for (std::uint64_t& digest : digests) {
+      digest = digest_of(row, row_bytes);
+      row += row_bytes;
+    }
+    const std::uint64_t count = digests.size();
+    return tensor::own(count, 1, std::move(digests));
+  }
+
+ private:
+  caf::error check_view(const kernels::bags_view& bags) const {
+    const auto& options = table_.options();
+    kernels::bags_view checked = bags;
+    const std::int64_t whole = 0;
+    if (bags.offsets.empty() && !bags.indices.empty()) checked.offsets = {&whole, 1};
+    const auto fault = kernels::check_bags(checked, table_.rows());
+    switch (fault.what) {
+      case kernels::bags_fault::kind::none:
+        return {};
+      case kernels::bags_fault::kind::index:
+        return make_failure(
+            errc::bad_index,
+            fmt::format("table {}, sample {}: index {} is outside [0, {}) of shard {} of {}", options.table, fault.bag,
+                        fault.value, table_.rows(), options.shard, options.shards));
+      case kernels::bags_fault::kind::offset:
+        return make_failure(errc::bad_index,
+                            fmt::format("table {}, sample {}: offset {} must start at 0, not descend and not exceed "
+                                        "the {} indices",
+                                        options.table, fault.bag, fault.value, bags.indices.size()));
+      case kernels::bags_fault::kind::weights:
+        return make_failure(errc::bad_index, fmt::format("table {}: {} per-sample weights for {} indices",
+                                                         options.table, bags.weights.size(), bags.indices.size()));
+    }
+    return {};
+  }
+
+  std::vector<std::pair<std::string, std::span<float>>> buffers() {
+    std::vector<std::pair<std::string, std::span<float>>> result = {{"weight", table_.weights()}};
+    for (auto& numbers : table_.state()) result.emplace_back(fmt::format("state.{}", result.size() - 1), numbers);
+    return result;
+  }
+
+  embedding_bag table_;
+  sparse_reduction reduce_;
+  std::vector<embedding_bag::contribution> contributions_;
+};
+
+/// Reads the arguments of a specification by name.
+class argument_reader {
+ public:
+  explicit argument_reader(const arguments& args) : args_(args) {}
+
+  std::string text(const std::string& name) {
+    for (const auto& [key, value] : args_)
+      if (key == name) return value;
+    if (error_.empty()) error_ = fmt::format("EmbeddingBag: argument '{}' is missing", name);
+    return {};
+  }
+
+  template <class T>
+  T number(const std::string& name) {
+    const std::string value = text(name);
+    T result{};
+    auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), result);
+    if (error_.empty() && (status != std::errc{} || end != value.data() + value.size()))
+      error_ = fmt::format("EmbeddingBag: argument {}={} is not a number", name, value);
+    return result;
+  }
+
+  std::size_t choice(const std::string& name, const std::vector<std::string>& values) {
+    const std::string value = text(name);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (values[i] == value) return i;
+    if (error_.empty())
+      error_ = fmt::format("EmbeddingBag: argument {}={} must be one of {}", name, value, fmt::join(values, ", "));
+    return 0;
+  }
+
+  const std::string& error() const { return error_; }
+
+ private:
+  const arguments& args_;
+  std::string error_;
+};
+
+}  // namespace
+
+caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const instantiate& order) {
+  argument_reader read(order.spec.args);
+  embedding_bag_options options;
+  options.rows = read.number<std::int64_t>("num_embeddings");
+  options.dim = read.number<std::size_t>("embedding_dim");
+  options.mode = static_cast<kernels::pooling>(read.choice("mode", {"sum", "mean", "max"}));
+  options.seed = read.number<std::uint64_t>("seed");
+  options.table = read.number<std::uint64_t>("table");
+  options.shard = order.shard;
+  options.shards = order.shards;
+  const auto optimizer = parse_optimizer(read.text("optimizer"));
+  const auto lr = read.number<double>("lr");
+  const auto reduce = static_cast<sparse_reduction>(read.choice("reduce", {"sum", "mean"}));
+  if (!read.error().empty()) return make_failure(errc::bad_input, read.error());
+  if (!optimizer) return make_failure(errc::bad_input, optimizer.error().message);
+  if (options.rows < 1 || options.dim < 1 || order.shards < 1 || order.shard >= order.shards)
+    return make_failure(errc::bad_input, fmt::format("EmbeddingBag [{}, {}], shard {} of {}: sizes must be at least 1",
+                                                     options.rows, options.dim, order.shard, order.shards));
+  options.optimizer = *optimizer;
+  options.optimizer.lr = lr;
+  const auto needed = table_bytes(rows_of_shard(options.rows, options.shard, options.shards), options.dim,
+                                  state_buffers(options.optimizer));
+  if (needed > available_memory())
+    return make_failure(errc::out_of_memory, memory_fault(fmt::format("table {}", options.table), needed));
+  return std::make_unique<remote_embedding_bag>(options, reduce);
+}
+
+module_spec embedding_bag_spec(const job& job, const table_spec& spec, std::size_t table) {
+  constexpr const char* modes[] = {"sum", "mean", "max"};
+  return {"EmbeddingBag",
+          {{"num_embeddings", std::to_string(spec.rows)},
+           {"embedding_dim", std::to_string(spec.dim)},
+           {"mode", modes[static_cast<std::size_t>(spec.mode)]},
+           {"seed", std::to_string(job.seed)},
+           {"table", std::to_string(table)},
+           {"optimizer", to_string(job.sparse_optimizer)},
+           {"lr", fmt::format("{}", job.sparse_optimizer.lr)},
+           {"reduce", job.sparse_reduce == sparse_reduction::sum ? "sum" : "mean"}}};
+}
+
+}  // namespace troupe

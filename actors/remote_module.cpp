@@ -1,0 +1,34 @@
+#include "actors/remote_module.hpp"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+
+#include "actors/remote_embedding_bag.hpp"
+#include "model/job.hpp"
+#include "protocol/errors.hpp"
+
+namespace troupe {
+
+namespace {
+
+using factory = std::function<caf::expected<std::unique_ptr<remote_module>>(const instantiate&)>;
+
+const std::map<std::string, factory>& registry() {
+  static const std::map<std::string, factory> types = {{"EmbeddingBag", make_remote_embedding_bag}};
+  return types;
+}
+
+}  // namespace
+
+caf::expected<std::unique_ptr<remote_module>> make_remote_module(const instantiate& order) {
+  auto type = registry().find(order.spec.type);
+  if (type != registry().end()) return type->second(order);
+  std::vector<std::string> names;
+  for (const auto& [name, make] : registry()) names.push_back(name);
+  return make_failure(errc::unknown_module, fmt::format("module type '{}' is not registered; the nearest is '{}'",
+                                                        order.spec.type, nearest(order.spec.type, names)));
+}
+
+}  // namespace troupe

@@ -1,0 +1,123 @@
+#include "actors/table_exchange.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstring>
+
+#include "kernels/embedding_bag.hpp"
+#include "protocol/errors.hpp"
+
+namespace troupe {
+
+table_exchange::table_exchange(const hybrid_model& model, std::vector<std::vector<module_ref>> tables)
+    : model_(&model), tables_(std::move(tables)) {}
+
+bool table_exchange::is_pooled_here(std::size_t table) const {
+  return tables_[table].size() > 1 || model_->spec().tables[table].mode == kernels::pooling::max;
+}
+
+table_exchange::plan table_exchange::prepare(std::shared_ptr<const batch> samples) const {
+  plan p;
+  p.lookups.resize(servers());
+  for (auto& lookups : p.lookups) lookups.reserve(tables_.size());
+  p.tables.resize(tables_.size());
+  for (std::size_t t = 0; t < tables_.size(); ++t) {
+    const bags& b = samples->tables[t];
+    if (is_pooled_here(t))
+      plan_local(b, t, p);
+    else
+      p.lookups[0].push_back({tables_[t][0].module, blob::view(samples, b.indices), blob::view(samples, b.offsets),
+                              blob::view(samples, b.weights)});
+  }
+  p.samples = std::move(samples);
+  return p;
+}
+
+/// Each distinct row is asked for once, in the order of its first occurrence.
+void table_exchange::plan_local(const bags& b, std::size_t table, plan& p) const {
+  const auto shards = static_cast<std::int64_t>(tables_[table].size());
+  plan::local& local = p.tables[table];
+  std::vector<std::vector<std::int64_t>> wanted(tables_[table].size());
+  boost::unordered_flat_map<std::int64_t, std::int64_t> position;  // of a row among those wanted of its shard
+  position.reserve(b.indices.size());
+  local.indices.resize(b.indices.size());
+  for (std::size_t i = 0; i < b.indices.size(); ++i) {
+    auto& rows = wanted[static_cast<std::size_t>(b.indices[i] % shards)];
+    auto [it, is_new] = position.try_emplace(b.indices[i], static_cast<std::int64_t>(rows.size()));
+    if (is_new) rows.push_back(b.indices[i] / shards);
+    local.indices[i] = it->second;
+  }
+  local.shard_begin.assign(1, 0);
+  for (const auto& rows : wanted) local.shard_begin.push_back(local.shard_begin.back() + rows.size());
+  for (std::size_t i = 0; i < b.indices.size(); ++i)
+    local.indices[i] += static_cast<std::int64_t>(local.shard_begin[static_cast<std::size_t>(b.indices[i] % shards)]);
+  for (std::size_t s = 0; s < wanted.size(); ++s)
+    p.lookups[s].push_back({tables_[table][s].module, blob::own(std::move(wanted[s])), {}, {}});
+}
+
+caf::error table_exchange::pool(plan& p, std::span<const rows> answers, float* input) const {
+  const std::size_t stride = model_->in_features();
+  std::vector<std::size_t> next(answers.size(), 0);  // by server: the answer's next table
+  for (std::size_t t = 0; t < tables_.size(); ++t) {
+    const bags& b = p.samples->tables[t];
+    const std::size_t dim = model_->spec().tables[t].dim;
+    plan::local& local = p.tables[t];
+    float* column = input + model_->column_of(t);
+    if (is_pooled_here(t)) local.rows.resize(local.shard_begin.back() * dim);
+    for (std::size_t s = 0; s < tables_[t].size(); ++s) {
+      const std::size_t expected =
+          is_pooled_here(t) ? local.shard_begin[s + 1] - local.shard_begin[s] : b.offsets.size();
+      if (next[s] >= answers[s].tables.size() || answers[s].tables[next[s]].type != dtype::f32 ||
+          answers[s].tables[next[s]].bytes.size() != expected * dim * sizeof(float))
+        return make_failure(
+            errc::shape_mismatch,
+            fmt::format("table {}: server {} did not answer with [{}, {}] of float32", t, s, expected, dim));
+      const float* from = answers[s].tables[next[s]++].as<float>().data();
+      if (is_pooled_here(t)) {
+        std::copy_n(from, expected * dim, local.rows.data() + local.shard_begin[s] * dim);
+      } else {
+        for (std::size_t bag = 0; bag < expected; ++bag) std::copy_n(from + bag * dim, dim, column + bag * stride);
+      }
+    }
+    if (is_pooled_here(t))
+      kernels::embedding_bag_forward(model_->spec().tables[t].mode, local.rows.data(), dim,
+                                     {local.indices, b.offsets, b.weights}, column, stride);
+  }
+  return {};
+}
+
+std::vector<std::vector<bag_gradient>> table_exchange::gradients(const plan& p, const float* grad_input) const {
+  const std::size_t stride = model_->in_features();
+  std::vector<std::vector<bag_gradient>> result(servers());
+  for (auto& grads : result) grads.reserve(tables_.size());
+  std::vector<std::size_t> next(servers(), 0);
+  for (std::size_t t = 0; t < tables_.size(); ++t) {
+    const bags& b = p.samples->tables[t];
+    const std::size_t dim = model_->spec().tables[t].dim;
+    const float* column = grad_input + model_->column_of(t);
+    const plan::local& local = p.tables[t];
+    if (!is_pooled_here(t)) {
+      const bag_lookup& asked = p.lookups[0][next[0]++];
+      tensor_buffer grad(p.samples->size, dim);
+      for (std::size_t bag = 0; bag < p.samples->size; ++bag)
+        std::copy_n(column + bag * stride, dim, grad.data() + bag * dim);
+      result[0].push_back({asked.module, asked.indices, asked.offsets, asked.weights, std::move(grad).freeze()});
+      continue;
+    }
+    auto row_grads = std::make_shared<std::vector<float>>(local.rows.size());
+    kernels::embedding_bag_backward(model_->spec().tables[t].mode, local.rows.data(), dim,
+                                    {local.indices, b.offsets, b.weights}, column, stride, row_grads->data());
+    for (std::size_t s = 0; s < tables_[t].size(); ++s) {
+      const bag_lookup& asked = p.lookups[s][next[s]++];
+      const std::size_t count = local.shard_begin[s + 1] - local.shard_begin[s];
+      const std::span<const float> part(row_grads->data() + local.shard_begin[s] * dim, count * dim);
+      result[s].push_back(
+          {asked.module, asked.indices, {}, {}, tensor(dtype::f32, count, dim, blob::view(row_grads, part))});
+    }
+  }
+  return result;
+}
+
+}  // namespace troupe

@@ -1,0 +1,61 @@
+// A batch's traffic with the parameter servers: which rows to ask of whom, how the answers become the network's input,
+// and how the input's gradient becomes gradients for the servers.
+//
+// A table on one server is pooled there: pooled rows travel. A table spread over several servers, and any table pooled
+// by max, is pooled here: each distinct row travels once, and the same kernel pools them in the same index order, so
+// the bits do not depend on the number of servers.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/hybrid.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+class table_exchange {
+ public:
+  /// What is known about one batch between its lookup and its gradient.
+  struct plan {
+    std::shared_ptr<const batch> samples;
+    /// By server: the tables to look up there.
+    std::vector<std::vector<bag_lookup>> lookups;
+    /// By table, for tables that are pooled here.
+    struct local {
+      std::vector<std::int64_t> indices;     ///< the batch's indices, as rows of `rows`
+      std::vector<std::size_t> shard_begin;  ///< where each shard's rows begin in `rows`; one more than shards
+      std::vector<float> rows;               ///< [distinct rows, dim], shard by shard
+    };
+    std::vector<local> tables;
+  };
+
+  table_exchange() = default;
+  /// `tables`: the shards of each table; every table is spread over the same servers in the same order.
+  table_exchange(const hybrid_model& model, std::vector<std::vector<module_ref>> tables);
+
+  std::size_t servers() const { return tables_.empty() ? 0 : tables_.front().size(); }
+  const parameter_server_actor& server(std::size_t i) const { return tables_.front()[i].server; }
+
+  /// Plans the lookups of a batch that `check_batch` has found valid.
+  plan prepare(std::shared_ptr<const batch> samples) const;
+
+  /// Pools the answers, by server, into their columns of `input` [size, in_features]. Returns an error if an answer
+  /// does not have the shape asked for.
+  caf::error pool(plan& p, std::span<const rows> answers, float* input) const;
+
+  /// The gradients for each server from that of the input [size, in_features].
+  std::vector<std::vector<bag_gradient>> gradients(const plan& p, const float* grad_input) const;
+
+ private:
+  bool is_pooled_here(std::size_t table) const;
+  void plan_local(const bags& b, std::size_t table, plan& p) const;
+
+  const hybrid_model* model_ = nullptr;
+  std::vector<std::vector<module_ref>> tables_;
+};
+
+}  // namespace troupe

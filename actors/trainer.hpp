@@ -1,0 +1,148 @@
+// The trainer: one rank's training loop as an event-driven state machine.
+//
+// A step runs when its rows have come and the previous step's buckets have been reduced:
+//   forward, loss, backward; each bucket goes to the allreduce group as soon as the backward pass has filled it;
+//   the table gradients go to the servers, with the optimizer step riding on them;
+//   the lookup of the next step is sent at once (servers park it until this step is committed), and while the answers
+//   are on their way the batch after that is prepared.
+// Gradients live in the step's own buffers, so nothing has to be zeroed.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/table_exchange.hpp"
+#include "model/hybrid.hpp"
+#include "model/job.hpp"
+#include "protocol/header.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+/// Global steps of a job on its data.
+std::uint64_t total_steps(const job& what, const dataset& data);
+
+class trainer_state {
+ public:
+  using pointer = trainer_actor::stateful_pointer<trainer_state>;
+
+  explicit trainer_state(pointer self) : self_(self) {}
+
+  /// For error lines: who, and the step under way.
+  std::string name;
+  std::uint64_t step = 0;
+
+  void start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers);
+  caf::result<trained> handle(train& order);
+  void handle(const stop&) { stop_wanted_ = true; }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  /// A step's batch and what has come for it.
+  struct context {
+    std::uint64_t step = 0;
+    table_exchange::plan plan;
+    std::vector<rows> answers;  // by server
+  };
+
+  /// One bucket of the step's dense gradient while the backward pass fills it.
+  struct open_bucket {
+    tensor_buffer grad;
+    std::size_t missing = 0;  // parameters not written yet
+  };
+
+  /// What the loop does when all the answers it waits for are in.
+  enum class phase : std::uint8_t { looking_up, reducing, evaluating };
+
+  caf::error set_up(train& order);
+  context prepare(std::uint64_t of_step, batch&& samples);
+  void look_up_next();
+  void look_up(context& wanted);
+  void arrived();
+
+  // One step, in order.
+  void compute();
+  caf::error forward_backward(batch const& samples);
+  void open_buckets();
+  float* gradient_at(parameter_range range);
+  void finished(parameter_range range);
+  void send_zeros();
+  void send_bucket(std::uint32_t bucket);
+  void send_gradients();
+  void apply(const reduced& mean);
+  void step_done();
+
+  // Epochs.
+  bool ends_epoch() const;
+  bool evaluates() const;
+  void begin_epoch();
+  void report_epoch();
+  void report_progress();
+  void evaluate_next();
+  void score();
+  void finish();
+
+  void check_finite(std::span<const float> numbers, const char* what);
+  void fail(std::uint64_t at_step, const caf::error& cause);
+
+  pointer self_;
+  header_source headers_{0, 0};
+  message_id cause_ = 0;
+  caf::typed_response_promise<trained> promise_;
+
+  // What is trained.
+  job job_;
+  std::uint32_t rank_ = 0;
+  std::uint64_t total_steps_ = 0;
+  std::shared_ptr<const dataset> data_;
+  std::unique_ptr<hybrid_model> model_;
+  table_exchange exchange_;
+  allreduce_actor group_;
+  report_actor reports_;
+
+  // The dense part.
+  std::vector<float> weights_;
+  std::vector<float> first_state_;
+  std::vector<float> second_state_;
+  std::vector<parameter_range> bucket_plan_;
+  std::vector<open_bucket> buckets_;
+  mlp::activations activations_;
+  std::vector<float> input_;
+  std::vector<float> grad_input_;
+
+  phase phase_ = phase::looking_up;
+  std::size_t waiting_ = 0;      ///< answers that are still to come
+  context current_;              ///< whose rows are looked up or here
+  std::optional<context> next_;  ///< prepared ahead
+  bool stop_wanted_ = false;     ///< by this rank
+  bool stopping_ = false;        ///< by any rank, as of the step under way: all ranks agree
+  bool failed_ = false;
+
+  // Evaluation of this rank's share of the test rows.
+  std::uint64_t test_next_ = 0;
+  std::uint64_t test_end_ = 0;
+  hybrid_model::predictions predictions_;
+
+  // Figures.
+  std::uint64_t epoch_ = 0;
+  clock::time_point epoch_begin_;
+  clock::time_point last_progress_;
+  std::uint64_t epoch_samples_ = 0;
+  double epoch_loss_ = 0;
+  std::vector<double> losses_;
+  double progress_loss_ = 0;
+  std::uint64_t progress_samples_ = 0;
+};
+
+/// The behavior of trainer `rank` in run `run` with `servers` parameter servers; spawn with this function.
+trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,
+                                     std::uint32_t servers);
+
+}  // namespace troupe

@@ -1,0 +1,217 @@
+// The command line: which subcommand, and everything that can be wrong before it runs.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include "apps/subcommand.hpp"
+#include "model/job.hpp"
+
+namespace troupe {
+namespace {
+
+/// Subcommands of the contract that this version does not have.
+constexpr std::array<const char*, 7> subcommands_not_yet = {"checkpoint", "master", "join", "status",
+                                                            "stop",       "bench",  "trace"};
+
+bool contains(const std::vector<std::string>& texts, std::string_view text) {
+  return std::find(texts.begin(), texts.end(), text) != texts.end();
+}
+
+bool is_option(std::string_view argument) { return argument.size() > 1 && argument.front() == '-'; }
+
+/// "--name" of "--name=value".
+std::string option_name(const std::string& argument) { return argument.substr(0, argument.find('=')); }
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+/// The option of `app` that `name` may have meant: one that contains it ("--optimizer"), else the nearest spelling.
+std::string nearest_option(const std::string& name, const CLI::App& app) {
+  const std::vector<std::string> all = option_names(app);
+  const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  std::vector<std::string> longer;
+  for (const std::string& one : all) {
+    if (bare.size() > 2 && one.find(bare) != one.npos) longer.push_back(one);
+  }
+  return nearest(name, longer.empty() ? all : longer);
+}
+
+fault refusal(std::string message) { return {fault_kind::input, std::move(message)}; }
+
+fault not_supported(const std::string& what) { return refusal(what + " is not supported by this version of troupe"); }
+
+/// What a subcommand made nothing of.
+fault unknown_to(const subcommand& chosen, const std::string& argument) {
+  const std::string path = "troupe " + chosen.app->get_name();
+  if (!is_option(argument)) {
+    const std::string reason = chosen.no_positional.empty() ? "one FILE is all it takes" : chosen.no_positional;
+    return refusal(fmt::format("{} has no use for '{}': {}", path, argument, reason));
+  }
+  const std::string name = option_name(argument);
+  if (contains(chosen.not_yet, name)) return not_supported(name);
+  return refusal(fmt::format("{} has no option {}; the nearest is {} (see '{} --help')", path, name,
+                             nearest_option(name, *chosen.app), path));
+}
+
+/// What the program itself made nothing of: no subcommand took it.
+fault unknown_to_program(const std::vector<subcommand>& all, const CLI::App& program, const std::string& argument) {
+  if (is_option(argument)) {
+    const std::string name = option_name(argument);
+    for (const subcommand& one : all) {
+      if (contains(option_names(*one.app), name) || contains(one.not_yet, name)) {
+        const std::string subname = one.app->get_name();
+        return refusal(fmt::format("{} belongs behind the subcommand: troupe {} {}", name, subname, name));
+      }
+    }
+    return refusal(fmt::format("troupe has no option {}; the nearest is {} (see 'troupe --help')", name,
+                               nearest_option(name, program)));
+  }
+  if (std::find(subcommands_not_yet.begin(), subcommands_not_yet.end(), argument) != subcommands_not_yet.end()) {
+    return not_supported("troupe " + argument);
+  }
+  std::vector<std::string> names;
+  for (const subcommand& one : all) names.push_back(one.app->get_name());
+  return refusal(fmt::format("troupe has no subcommand '{}'; the nearest is '{}' (see 'troupe --help')", argument,
+                             nearest(argument, names)));
+}
+
+/// Options given twice or without their value. CLI11 would let the next option be the value.
+std::optional<fault> misused_option(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() > 1) return refusal(fmt::format("{} is given {} times; once is enough", name, option->count()));
+    if (option->count() == 0 || option->get_expected_max() == 0) continue;
+    const std::string& value = option->results().front();
+    if (value.rfind("--", 0) == 0) return refusal(fmt::format("{} needs a value, but {} follows", name, value));
+  }
+  return std::nullopt;
+}
+
+/// Values that are missing at the end of the line, or given to an option without one: where CLI11 gives up.
+std::optional<fault> misplaced_value(const CLI::App& app, const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    const std::string name = option_name(argument);
+    const CLI::Option* option = is_option(name) ? app.get_option_no_throw(name) : nullptr;
+    if (option == nullptr) continue;
+    const bool is_switch = option->get_expected_max() == 0;
+    if (is_switch && name != argument) return refusal(name + " takes no value");
+    if (!is_switch && &argument == &arguments.back()) return refusal(name + " needs a value");
+  }
+  return std::nullopt;
+}
+
+/// The first argument that `app` made nothing of.
+std::optional<std::string> first_extra(const CLI::App& app) {
+  for (const std::string& extra : app.remaining()) {
+    if (extra != "--") return extra;
+  }
+  return std::nullopt;
+}
+
+/// What is wrong with `arguments` after CLI11 has read them; `failure` is what it said, if it did.
+std::optional<fault> find_fault(const CLI::App& program, const std::vector<subcommand>& all, const subcommand* chosen,
+                                const std::vector<std::string>& arguments, const CLI::ParseError* failure) {
+  if (const auto extra = first_extra(program)) {
+    const bool behind_subcommand = chosen != nullptr && !is_option(*extra);
+    return behind_subcommand ? unknown_to(*chosen, *extra) : unknown_to_program(all, program, *extra);
+  }
+  if (chosen != nullptr) {
+    if (auto misuse = misused_option(*chosen->app)) return misuse;
+    if (const auto extra = first_extra(*chosen->app)) return unknown_to(*chosen, *extra);
+    if (auto misplaced = failure ? misplaced_value(*chosen->app, arguments) : std::nullopt) return misplaced;
+  }
+  if (failure != nullptr) return refusal(failure->what());
+  if (chosen == nullptr) return refusal("a subcommand is missing: try 'troupe train', or 'troupe --help' for all");
+  return std::nullopt;
+}
+
+/// "--name=" as "--name" and an empty value: CLI11 would take the next argument for the value.
+std::vector<std::string> with_empty_values(const std::vector<std::string>& arguments) {
+  std::vector<std::string> out;
+  for (const std::string& argument : arguments) {
+    if (argument.size() > 3 && argument.rfind("--", 0) == 0 && argument.find('=') == argument.size() - 1) {
+      out.push_back(option_name(argument));
+      out.emplace_back();
+    } else {
+      out.push_back(argument);
+    }
+  }
+  return out;
+}
+
+/// Runs a subcommand. What can be expected to go wrong comes back as a value; exceptions are the rest.
+result<int> run(const subcommand& chosen) {
+  std::string message;
+  try {
+    return chosen.run();
+  } catch (const std::bad_alloc&) {
+    message = "the system has no memory left for this; try smaller tables, batches or layers";
+  } catch (const std::exception& failure) {
+    message = failure.what();
+  }
+  return tl::unexpected<fault>(fault{fault_kind::run, std::move(message)});
+}
+
+/// Help or version.
+int answer(console& out, const CLI::App& program, const CLI::Success& success) {
+  if (dynamic_cast<const CLI::CallForHelp*>(&success) != nullptr) {
+    // CLI11 parts groups by two blank lines.
+    out.result(CLI::detail::find_and_replace(program.help(), "\n\n\n", "\n\n"));
+  } else {
+    out.result(std::string(success.what()) + "\n");
+  }
+  return out.finish(exit_done);
+}
+
+}  // namespace
+
+int run_command_line(const std::vector<std::string>& arguments, std::chrono::steady_clock::time_point started) {
+  // Known before anything is parsed, so that errors of the command line itself are reported the right way.
+  console out(contains(arguments, "--json"), contains(arguments, "--quiet"));
+
+  CLI::App program("Trains sparse-dense models as a system of actors.", "troupe");
+  program.get_formatter()->column_width(30);
+  program.require_subcommand(0, 1);
+  program.allow_extras();
+  program.set_help_flag("-h,--help", "this help");
+  program.set_version_flag("--version", "troupe " TROUPE_VERSION, "the version");
+  program.footer("'troupe train' trains on the Adult data set; 'troupe train --help' lists what else there is.");
+
+  const program_context context{out, started};
+  const std::vector<subcommand> all = {add_train(program, context), add_parity(program, context),
+                                       add_devices(program, context)};
+  const auto chosen = [&]() -> const subcommand* {
+    for (const subcommand& one : all) {
+      if (one.app->parsed()) return &one;
+    }
+    return nullptr;
+  };
+
+  std::vector<std::string> reversed = with_empty_values(arguments);
+  std::reverse(reversed.begin(), reversed.end());  // as CLI11 wants them
+  std::optional<fault> wrong;
+  try {
+    program.parse(std::move(reversed));
+    wrong = find_fault(program, all, chosen(), arguments, nullptr);
+  } catch (const CLI::Success& success) {
+    return answer(out, program, success);
+  } catch (const CLI::ParseError& failure) {
+    wrong = find_fault(program, all, chosen(), arguments, &failure);
+  }
+  if (wrong) return out.finish(out.error(*wrong));
+
+  const result<int> code = run(*chosen());
+  return out.finish(code ? *code : out.error(code.error()));
+}
+
+}  // namespace troupe

@@ -1,0 +1,87 @@
+#include "apps/console.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "apps/json_line.hpp"
+#include "apps/text.hpp"
+
+namespace troupe {
+namespace {
+
+/// Lines are held back at most this long while more of them come.
+constexpr auto hold_time = std::chrono::milliseconds(50);
+constexpr std::size_t hold_bytes_max = 64 * 1024;
+
+/// 0, or errno of what went wrong.
+int write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(descriptor, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno;
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool console::to_terminal() { return isatty(STDOUT_FILENO) == 1; }
+
+void console::result(std::string_view text) {
+  flush();
+  if (output_error_ == 0) output_error_ = write_all(STDOUT_FILENO, text);
+}
+
+void console::event(std::string_view line) {
+  held_ += line;
+  if (held_.size() >= hold_bytes_max || std::chrono::steady_clock::now() - last_write_ >= hold_time) flush();
+}
+
+void console::flush() {
+  if (held_.empty()) return;
+  if (output_error_ == 0) output_error_ = write_all(STDOUT_FILENO, held_);
+  held_.clear();
+  last_write_ = std::chrono::steady_clock::now();
+}
+
+int console::error(const fault& what) {
+  const bool input = what.kind == fault_kind::input;
+  log(fmt::format("troupe: error: {}\n", one_line(what.message)));
+  if (json_) {
+    json_line line("error");
+    line.add("code", input ? "input" : "run").add("message", what.message);
+    result(line.take());
+  }
+  return input ? exit_wrong_input : exit_failed;
+}
+
+void console::log(std::string_view text) {
+  // Nobody is left to be told when stderr is gone too.
+  (void)write_all(STDERR_FILENO, text);
+}
+
+int console::finish(int code) {
+  flush();
+  if (output_error_ == 0) return code;
+  // A reader that has seen enough is no news to the user who sent it.
+  if (output_error_ != EPIPE) {
+    log(fmt::format("troupe: error: the results could not be written to stdout: {}\n", std::strerror(output_error_)));
+  }
+  return code == exit_done ? exit_failed : code;
+}
+
+void prepare_streams() {
+  std::signal(SIGPIPE, SIG_IGN);
+  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
+    // open() takes the lowest free number. Reading only: what is written to a closed stream must stay an error.
+    if (fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) (void)open("/dev/null", O_RDONLY);
+  }
+}
+
+}  // namespace troupe

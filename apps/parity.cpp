@@ -1,0 +1,173 @@
+// `troupe parity`: trains from a reference run's weights on its batches and compares what comes out.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "actors/run.hpp"
+#include "apps/json_line.hpp"
+#include "apps/signals.hpp"
+#include "apps/subcommand.hpp"
+#include "model/job.hpp"
+#include "model/replay.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr double error_max = 1e-4;
+
+/// The largest error of many comparisons, and where it was.
+class worst_error {
+ public:
+  /// Compares `ours` with `reference`; `place` makes the text only where it is needed.
+  template <class Place>
+  void compare(double ours, double reference, Place place) {
+    const double error = std::fabs(ours - reference) / std::max(1.0, std::fabs(reference));
+    // Not a number is worse than any, and stays.
+    if (std::isnan(value_) || error <= value_) return;
+    value_ = error;
+    where_ = place();
+  }
+
+  double value() const { return value_; }
+  const std::string& where() const { return where_; }
+  bool ok() const { return value_ <= error_max; }
+
+ private:
+  double value_ = 0;
+  std::string where_;
+};
+
+struct comparison {
+  worst_error loss;
+  worst_error weight;
+  bool ok() const { return loss.ok() && weight.ok(); }
+};
+
+/// The run and its reference do not even have the same shape.
+tl::unexpected<fault> different_shape(std::string_view what, std::size_t ours, std::size_t reference) {
+  return tl::unexpected<fault>(
+      fault{fault_kind::run, fmt::format("the run has {} {}, the reference run {}", ours, what, reference)});
+}
+
+/// The losses of a run, gathered over its epochs: each rank's at each step.
+using loss_table = std::vector<std::vector<double>>;
+
+void append_losses(loss_table& to, const loss_table& epoch) {
+  to.resize(std::max(to.size(), epoch.size()));
+  for (std::size_t rank = 0; rank < epoch.size(); ++rank) {
+    to[rank].insert(to[rank].end(), epoch[rank].begin(), epoch[rank].end());
+  }
+}
+
+result<worst_error> compare_losses(const loss_table& ours, const loss_table& reference) {
+  worst_error worst;
+  if (ours.size() != reference.size()) return different_shape("trainers", ours.size(), reference.size());
+  for (std::size_t rank = 0; rank < reference.size(); ++rank) {
+    if (ours[rank].size() != reference[rank].size()) {
+      return different_shape("steps", ours[rank].size(), reference[rank].size());
+    }
+    for (std::size_t step = 0; step < reference[rank].size(); ++step) {
+      worst.compare(ours[rank][step], reference[rank][step],
+                    [&] { return fmt::format("trainer {}, step {}", rank, step + 1); });
+    }
+  }
+  return worst;
+}
+
+result<worst_error> compare_weights(const initial_weights& ours, const reference_run& reference) {
+  worst_error worst;
+  if (ours.tables.size() != reference.tables.size()) {
+    return different_shape("tables", ours.tables.size(), reference.tables.size());
+  }
+  for (std::size_t table = 0; table < reference.tables.size(); ++table) {
+    const auto& mine = ours.tables[table];
+    const auto& theirs = reference.tables[table];
+    if (mine.size() != theirs.size()) return different_shape("weights in a table", mine.size(), theirs.size());
+    for (std::size_t at = 0; at < theirs.size(); ++at) {
+      worst.compare(mine[at], theirs[at], [&] { return fmt::format("table {}, weight {}", table, at); });
+    }
+  }
+  if (ours.dense.size() != reference.dense.size()) {
+    return different_shape("dense weights", ours.dense.size(), reference.dense.size());
+  }
+  for (std::size_t at = 0; at < reference.dense.size(); ++at) {
+    worst.compare(ours.dense[at], reference.dense[at], [&] { return fmt::format("dense weight {}", at); });
+  }
+  return worst;
+}
+
+/// Runs the job of a reference run and compares it.
+result<comparison> replay(const reference_run& reference, const job& what, std::size_t threads) {
+  loss_table losses;
+  run_options options;
+  options.threads = threads;
+  options.return_weights = true;
+  options.observer.on_epoch = [&](const epoch_summary& epoch) { append_losses(losses, epoch.losses); };
+  auto run = run_job(what, options, &stop_on_signals());
+  if (!run) return tl::unexpected<fault>(std::move(run.error()));
+  if (run->stopped || !run->weights) {
+    return tl::unexpected<fault>(fault{fault_kind::run, "the run was stopped before there was anything to compare"});
+  }
+  auto loss = compare_losses(losses, reference.losses);
+  if (!loss) return tl::unexpected<fault>(std::move(loss.error()));
+  auto weight = compare_weights(*run->weights, reference);
+  if (!weight) return tl::unexpected<fault>(std::move(weight.error()));
+  return comparison{std::move(*loss), std::move(*weight)};
+}
+
+std::string parity_text(const comparison& found) {
+  const auto line = [](const char* name, const worst_error& error) {
+    const std::string where = error.where().empty() ? "" : " (" + error.where() + ")";
+    return fmt::format("{:<13} {:.3g}{}\n", name, error.value(), where);
+  };
+  return line("loss error", found.loss) + line("weight error", found.weight) +
+         fmt::format("{:<13} {} {:g}\n", found.ok() ? "ok" : "not ok", found.ok() ? "within" : "beyond", error_max);
+}
+
+result<int> parity(const CLI::App& app, const program_context& context) {
+  const auto threads = read_machine_options(app);
+  if (!threads) return tl::unexpected<fault>(threads.error());
+  const CLI::Option* file = app.get_option("FILE");
+  if (file->count() == 0) return bad_input("troupe parity needs the FILE of a reference run");
+  const auto reference = open_reference_run(file->results().front());
+  if (!reference) return tl::unexpected<fault>(reference.error());
+  std::vector<setting> settings = reference->settings;
+  if (auto servers = given_text(app, "servers")) settings.emplace_back("servers", std::move(*servers));
+  const auto what = parse_job(settings);
+  if (!what) return tl::unexpected<fault>(what.error());
+
+  const auto found = replay(*reference, *what, *threads);
+  if (!found) return tl::unexpected<fault>(found.error());
+  if (context.out.json()) {
+    json_line line("parity");
+    line.add("max_loss_error", found->loss.value()).add("max_weight_error", found->weight.value());
+    line.add("ok", found->ok());
+    context.out.result(line.take());
+  } else {
+    context.out.result(parity_text(*found));
+  }
+  return found->ok() ? exit_done : exit_failed;
+}
+
+}  // namespace
+
+subcommand add_parity(CLI::App& program, const program_context& context) {
+  CLI::App* app = program.add_subcommand("parity", "check training against a reference run");
+  app->add_option("FILE")->description("the reference run, a safetensors file");
+  add_text_option(*app, "servers", "N", "parameter servers (default: 1)", "Job");
+  add_machine_options(*app);
+  add_switch(*app, "json", "the result as a JSON object on one line", "Output");
+  app->footer(
+      "Exit codes: 0 all errors |a-b| / max(1, |b|) are within 1e-4; 1 they are not; 2 FILE or an option is wrong.");
+
+  subcommand self;
+  self.app = app;
+  self.not_yet = {"--processes"};
+  self.run = [app, context] { return parity(*app, context); };
+  return self;
+}
+
+}  // namespace troupe

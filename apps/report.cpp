@@ -1,0 +1,81 @@
+#include "apps/report.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "apps/text.hpp"
+
+namespace troupe {
+namespace {
+
+/// Not a number where no time was measured: "-" in a table, null in JSON.
+double rate(std::uint64_t count, double seconds) {
+  return seconds > 0 ? static_cast<double>(count) / seconds : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
+double run_report::steps_per_s() const { return rate(run.steps, run.seconds); }
+double run_report::samples_per_s() const { return rate(run.samples, run.seconds); }
+
+void epoch_history::add(const epoch_summary& epoch) {
+  last_ = row{epoch.epoch, epoch.steps,   rate(epoch.samples, epoch.seconds), epoch.seconds, epoch.loss,
+              epoch.auc,   epoch.accuracy};
+  if ((epoch.epoch - 1) % stride_ != 0) return;
+  rows_.push_back(*last_);
+  if (rows_.size() <= rows_max) return;
+  stride_ *= 2;
+  std::erase_if(rows_, [this](const row& kept) { return (kept.epoch - 1) % stride_ != 0; });
+}
+
+std::string epoch_history::table() const {
+  if (!last_) return std::string();
+  std::string text = fmt::format("{:>9}  {:>9}  {:>9}  {:>7}  {:>8}  {:>9}  {:>11}\n", "epoch", "steps", "loss", "AUC",
+                                 "accuracy", "samples/s", "seconds");
+  const auto append = [&](const row& line) {
+    text += fmt::format("{:>9}  {:>9}  {:>9}  {:>7}  {:>8}  {:>9}  {:>11}\n", grouped(line.epoch), grouped(line.steps),
+                        significant(line.loss), fixed(line.auc, 4), fixed(line.accuracy, 4),
+                        compact(line.samples_per_s), fmt::format("{:.6g}", line.seconds));
+  };
+  for (const row& line : rows_) append(line);
+  if (rows_.empty() || rows_.back().epoch != last_->epoch) append(*last_);
+  if (last_->epoch > rows_max) text += fmt::format("({} epochs; some are left out)\n", grouped(last_->epoch));
+  return text;
+}
+
+std::string summary_table(const run_report& report) {
+  const run_summary& run = report.run;
+  std::string text;
+  const auto line = [&](const char* name, const std::string& value) {
+    text += fmt::format("{:<15} {}\n", name, value);
+  };
+  if (run.stopped) line("stopped", "on request, before the job's end");
+  line("steps", grouped(run.steps));
+  line("samples", grouped(run.samples));
+  line("training", duration(run.seconds));
+  line("set-up", duration(report.setup_seconds));
+  line("steps/s", compact(report.steps_per_s()));
+  line("samples/s", compact(report.samples_per_s()));
+  line("loss", significant(run.loss));
+  line("AUC", fixed(run.auc, 4));
+  line("accuracy", fixed(run.accuracy, 4));
+  line("peak memory", fmt::format("{:.1f} MiB", report.peak_rss_mib));
+  line("weights digest", run.weights_digest);
+  return text;
+}
+
+double peak_rss_mib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string text; std::getline(status, text);) {
+    if (text.rfind("VmHWM:", 0) != 0) continue;
+    std::istringstream fields(text.substr(6));
+    double kib = 0;
+    if (fields >> kib) return kib / 1024;
+  }
+  return 0;
+}
+
+}  // namespace troupe

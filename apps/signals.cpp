@@ -1,0 +1,45 @@
+#include "apps/signals.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "apps/console.hpp"
+
+namespace troupe {
+namespace {
+
+stop_request request;
+std::atomic<int> signals_seen = 0;
+std::atomic<bool> on_terminal = false;
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
+              "a signal handler may use lock-free atomics only");
+
+/// Runs on any thread at any point: lock-free atomics, write and _exit are all it may use.
+void on_signal(int) {
+  if (signals_seen.fetch_add(1) > 0) {
+    // The shell's prompt should not continue the progress line.
+    if (on_terminal.load()) (void)!::write(STDERR_FILENO, "\n", 1);
+    _exit(exit_interrupted);
+  }
+  request.request();
+}
+
+}  // namespace
+
+const stop_request& stop_on_signals() {
+  on_terminal.store(isatty(STDERR_FILENO) == 1);
+  struct sigaction action = {};
+  action.sa_handler = &on_signal;
+  // A write under way goes on.
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  return request;
+}
+
+void stop_now() { request.request(); }
+
+}  // namespace troupe

@@ -1,0 +1,19 @@
+// SIGINT and SIGTERM: the first one asks the run to stop, the second ends the program.
+
+#pragma once
+
+#include "actors/run.hpp"
+
+namespace troupe {
+
+/// From now on the first SIGINT or SIGTERM makes this request, and the second ends the program with exit code 130.
+/// The request lives as long as the program, so a signal may come at any time.
+///
+/// Handlers rather than a waiting thread: libraries start threads of their own before main, with the signals
+/// unblocked, and any of those may be the one that the system picks.
+const stop_request& stop_on_signals();
+
+/// The same request made by the program itself.
+void stop_now();
+
+}  // namespace troupe

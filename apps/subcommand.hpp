@@ -1,0 +1,59 @@
+// What every subcommand of the program is made of.
+
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/console.hpp"
+#include "model/result.hpp"
+
+namespace troupe {
+
+/// What a subcommand needs from the program.
+struct program_context {
+  console& out;
+  /// When the program started.
+  std::chrono::steady_clock::time_point started;
+};
+
+/// One subcommand: its options, and what it does with them. The command line reads values as text only; `run` is
+/// called when the syntax is right, and gives the exit code.
+struct subcommand {
+  CLI::App* app = nullptr;
+  /// Options of the contract that this version does not have, refused by name.
+  std::vector<std::string> not_yet;
+  /// Why a positional argument is refused; empty if the subcommand takes one.
+  std::string no_positional;
+  std::function<result<int>()> run;
+};
+
+// One subcommand a file; each declares itself as part of `program`.
+subcommand add_train(CLI::App& program, const program_context& context);
+subcommand add_parity(CLI::App& program, const program_context& context);
+subcommand add_devices(CLI::App& program, const program_context& context);
+
+/// An option with a value, kept as text. `name` without dashes.
+CLI::Option* add_text_option(CLI::App& app, const std::string& name, const std::string& value_name,
+                             const std::string& meaning, const std::string& group);
+
+/// An option without a value.
+CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::string& meaning, const std::string& group);
+
+/// The text given for an option, if it was given.
+std::optional<std::string> given_text(const CLI::App& app, const std::string& name);
+
+/// Adds --threads and --device, which train and parity share.
+void add_machine_options(CLI::App& app);
+
+/// --threads as a number; 0 if it was not given. Refuses a --device that this version cannot train on.
+result<std::size_t> read_machine_options(const CLI::App& app);
+
+/// Reads the whole command line, runs what it names and returns the program's exit code.
+int run_command_line(const std::vector<std::string>& arguments, std::chrono::steady_clock::time_point started);
+
+}  // namespace troupe

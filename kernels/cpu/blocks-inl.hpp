@@ -1,0 +1,70 @@
+// Cuts an array into blocks of whole vectors, for code that Highway compiles once per instruction set.
+//
+// The widest blocks come first; what is left over is taken in ever narrower vectors, down to one lane. No lane beyond
+// the array is ever loaded or stored, and every element sees the same operations whichever block it falls into.
+// Not for instruction sets whose vector length is unknown when compiling.
+
+// Included once per instruction set: the guard toggles with Highway's.
+#if defined(TROUPE_KERNELS_CPU_BLOCKS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_CPU_BLOCKS_INL_HPP
+#undef TROUPE_KERNELS_CPU_BLOCKS_INL_HPP
+#else
+#define TROUPE_KERNELS_CPU_BLOCKS_INL_HPP
+#endif
+
+#include <cstddef>
+#include <type_traits>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+static_assert(!HWY_HAVE_SCALABLE, "blocks are arrays of vectors, whose size must be known when compiling");
+
+/// How many vectors a block has, as a type.
+template <std::size_t kCount>
+using vectors = std::integral_constant<std::size_t, kCount>;
+
+inline constexpr std::size_t full_lanes = HWY_LANES(float);
+
+template <std::size_t kLanes, class Body>
+HWY_INLINE void for_each_narrow_block(std::size_t count, std::size_t at, const Body& body) {
+  if constexpr (kLanes > 0) {
+    if (count - at >= kLanes) {
+      body(hn::CappedTag<float, kLanes>(), vectors<1>(), at);
+      at += kLanes;
+    }
+    for_each_narrow_block<kLanes / 2>(count, at, body);
+  }
+}
+
+template <std::size_t kVectors, class Body>
+HWY_INLINE void for_each_wide_block(std::size_t count, std::size_t at, const Body& body) {
+  if constexpr (kVectors > 0) {
+    if (count - at >= kVectors * full_lanes) {
+      body(hn::CappedTag<float, full_lanes>(), vectors<kVectors>(), at);
+      at += kVectors * full_lanes;
+    }
+    for_each_wide_block<kVectors / 2>(count, at, body);
+  } else {
+    for_each_narrow_block<full_lanes / 2>(count, at, body);
+  }
+}
+
+/// Calls `body(tag, vectors<n>(), at)` for consecutive blocks of n vectors, n <= kMaxVectors (a power of two), that
+/// cover [0, count).
+template <std::size_t kMaxVectors, class Body>
+HWY_INLINE void for_each_block(std::size_t count, const Body& body) {
+  constexpr std::size_t widest = kMaxVectors * full_lanes;
+  std::size_t at = 0;
+  for (; count - at >= widest; at += widest) body(hn::CappedTag<float, full_lanes>(), vectors<kMaxVectors>(), at);
+  for_each_wide_block<kMaxVectors / 2>(count, at, body);
+}
+
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target guard

@@ -1,0 +1,108 @@
+// Element by element and across ranks, by vectors. See elementwise.hpp.
+
+#include "kernels/elementwise.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/elementwise.cpp"
+#include "hwy/foreach_target.h"  // must precede the next includes
+
+#include "hwy/highway.h"
+#include "kernels/cpu/blocks-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+namespace {
+
+void relu(std::size_t count, const float* x, float* y) {
+  for_each_block<4>(count, [&](auto d, auto vector_count, std::size_t at) HWY_ATTR {
+    for (std::size_t v = 0; v < vector_count; ++v) {
+      const std::size_t i = at + v * hn::Lanes(d);
+      // By comparison, since what Max does with NaN differs between instruction sets.
+      const auto value = hn::LoadU(d, x + i);
+      hn::StoreU(hn::IfThenZeroElse(hn::Lt(value, hn::Zero(d)), value), d, y + i);
+    }
+  });
+}
+
+void relu_gradient(std::size_t count, const float* y, const float* grad_y, float* grad_x) {
+  for_each_block<4>(count, [&](auto d, auto vector_count, std::size_t at) HWY_ATTR {
+    for (std::size_t v = 0; v < vector_count; ++v) {
+      const std::size_t i = at + v * hn::Lanes(d);
+      const auto active = hn::Gt(hn::LoadU(d, y + i), hn::Zero(d));
+      hn::StoreU(hn::IfThenElseZero(active, hn::LoadU(d, grad_y + i)), d, grad_x + i);
+    }
+  });
+}
+
+template <class D, std::size_t kVectors>
+HWY_INLINE void sum_block(D d, vectors<kVectors>, std::span<const float* const> in, std::size_t at, float scale,
+                          float* out) {
+  const std::size_t lanes = hn::Lanes(d);
+  hn::Vec<D> sum[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, in[0] + at + v * lanes);
+  for (std::size_t rank = 1; rank < in.size(); ++rank) {
+    for (std::size_t v = 0; v < kVectors; ++v) sum[v] = hn::Add(sum[v], hn::LoadU(d, in[rank] + at + v * lanes));
+  }
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    hn::StoreU(hn::Mul(hn::Set(d, scale), sum[v]), d, out + at + v * lanes);
+  }
+}
+
+void rank_sum(std::span<const float* const> in, std::size_t count, float scale, float* out) {
+  for_each_block<8>(count, [&](auto d, auto vector_count, std::size_t at)
+                               HWY_ATTR { sum_block(d, vector_count, in, at, scale, out); });
+}
+
+/// Whether x[0 .. count) holds a NaN or Inf: 0*x is NaN for exactly these, and NaN survives addition.
+bool any_non_finite(std::size_t count, const float* x) {
+  bool found = false;
+  for_each_block<8>(count, [&](auto d, auto vector_count, std::size_t at) HWY_ATTR {
+    auto probe = hn::Zero(d);
+    for (std::size_t v = 0; v < vector_count; ++v) {
+      probe = hn::MulAdd(hn::Zero(d), hn::LoadU(d, x + at + v * hn::Lanes(d)), probe);
+    }
+    found |= !hn::AllFalse(d, hn::IsNaN(probe));
+  });
+  return found;
+}
+
+}  // namespace
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels {
+
+HWY_EXPORT(relu);
+HWY_EXPORT(relu_gradient);
+HWY_EXPORT(rank_sum);
+HWY_EXPORT(any_non_finite);
+
+void relu_forward(std::size_t count, const float* x, float* y) { HWY_DYNAMIC_DISPATCH(relu)(count, x, y); }
+
+void relu_backward(std::size_t count, const float* y, const float* grad_y, float* grad_x) {
+  HWY_DYNAMIC_DISPATCH(relu_gradient)(count, y, grad_y, grad_x);
+}
+
+void sum_in_rank_order(std::span<const float* const> in, std::size_t count, float scale, float* out) {
+  HWY_DYNAMIC_DISPATCH(rank_sum)(in, count, scale, out);
+}
+
+std::size_t find_non_finite(std::size_t count, const float* x) {
+  // Chunks small enough that going over the faulty one again costs nothing.
+  constexpr std::size_t chunk = 4096;
+  for (std::size_t begin = 0; begin < count; begin += chunk) {
+    const std::size_t end = std::min(begin + chunk, count);
+    if (!HWY_DYNAMIC_DISPATCH(any_non_finite)(end - begin, x + begin)) continue;
+    return static_cast<std::size_t>(std::find_if(x + begin, x + end, [](float v) { return !std::isfinite(v); }) - x);
+  }
+  return count;
+}
+
+}  // namespace troupe::kernels
+#endif  // HWY_ONCE

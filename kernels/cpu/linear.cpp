@@ -1,0 +1,70 @@
+// The fully connected layer. Products go to BLAS; tiny ones, where BLAS spends its time on packing and dispatch, to a
+// loop of our own. Which of the two depends on the shapes alone, so that a run repeats bit for bit.
+
+#include "kernels/linear.hpp"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "kernels/cpu/small_product.hpp"
+
+namespace troupe::kernels {
+namespace {
+
+/// Weights up to this size are transposed on the stack.
+constexpr std::size_t max_small_weights = 1024;
+/// Up to this many multiplications the loop beats BLAS, or is level with it.
+constexpr std::size_t max_small_products = 8192;
+
+bool is_small(std::size_t batch, std::size_t in, std::size_t out) {
+  const std::size_t weights = in * out;
+  return weights == 0 || (weights <= max_small_weights && batch <= max_small_products / weights);
+}
+
+/// c [m, n] = a b + beta c, where a is [m, k], or [k, m] if transposed, and b is [k, n], or [n, k] if transposed.
+void blas_product(CBLAS_TRANSPOSE a_form, CBLAS_TRANSPOSE b_form, std::size_t m, std::size_t n, std::size_t k,
+                  const float* a, const float* b, float beta, float* c) {
+  // An actor's thread computes alone: BLAS threads would fight with the other actors for cores.
+  static const bool single_threaded = (openblas_set_num_threads(1), true);
+  static_cast<void>(single_threaded);
+  const auto size = [](std::size_t x) { return static_cast<blasint>(x); };
+  cblas_sgemm(CblasRowMajor, a_form, b_form, size(m), size(n), size(k), 1.0F, a, size(a_form == CblasNoTrans ? k : m),
+              b, size(b_form == CblasNoTrans ? n : k), beta, c, size(n));
+}
+
+}  // namespace
+
+void linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x, const float* weight,
+                    const float* bias, float* y) {
+  if (is_small(batch, in, out)) {
+    float transposed[max_small_weights];
+    transpose(out, in, weight, transposed);
+    small_product(batch, out, in, {x, in, 1}, transposed, bias, y);
+    return;
+  }
+  for (std::size_t b = 0; b < batch; ++b) std::copy_n(bias, out, y + b * out);
+  blas_product(CblasNoTrans, CblasTrans, batch, out, in, x, weight, 1.0F, y);
+}
+
+void linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, const float* x, const float* grad_y,
+                                float* grad_weight, float* grad_bias) {
+  column_sums(batch, out, grad_y, grad_bias);
+  if (is_small(batch, in, out)) {
+    small_product(out, in, batch, {grad_y, 1, out}, x, nullptr, grad_weight);
+  } else {
+    blas_product(CblasTrans, CblasNoTrans, out, in, batch, grad_y, x, 0.0F, grad_weight);
+  }
+}
+
+void linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, const float* weight, const float* grad_y,
+                           float* grad_x) {
+  if (is_small(batch, in, out)) {
+    small_product(batch, in, out, {grad_y, out, 1}, weight, nullptr, grad_x);
+  } else {
+    blas_product(CblasNoTrans, CblasNoTrans, batch, in, out, grad_y, weight, 0.0F, grad_x);
+  }
+}
+
+}  // namespace troupe::kernels

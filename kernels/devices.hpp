@@ -1,0 +1,36 @@
+// What this machine computes with: its processor, and its CUDA devices if this build has the CUDA backend.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::kernels {
+
+/// One CUDA device; its number is its place in the report.
+struct device {
+  std::string name;
+  std::uint64_t memory_bytes = 0;
+  int compute_major = 0;  ///< compute capability, as in 9.0
+  int compute_minor = 0;
+};
+
+struct device_report {
+  bool cuda_built = false;   ///< this build has the CUDA backend
+  bool cuda_usable = false;  ///< and it finds a device: `devices` is not empty
+  std::string reason;        ///< why it is not usable; empty if it is
+  std::vector<device> devices;
+
+  std::string cpu_name;
+  std::size_t cpu_cores = 0;                  ///< that this process may run on; 1 or more
+  std::string cpu_target;                     ///< the instruction set that the kernels are dispatched to
+  std::vector<std::string> instruction_sets;  ///< all that this build and this processor share, best first
+};
+
+/// Looks at the machine, which for CUDA means to load the backend and the driver: call it only where somebody asks.
+/// Allocates no device memory. May be called from any thread.
+device_report find_devices() noexcept;
+
+}  // namespace troupe::kernels

@@ -1,0 +1,122 @@
+#include "model/job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "model/job_table.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+std::size_t index_of(data_kind kind) { return static_cast<std::size_t>(kind); }
+
+// The default as the help shows it: the data sets that differ first, then the most frequent one.
+std::string default_text(const job_setting& setting) {
+  std::map<std::string, int> count;
+  for (const char* text : setting.defaults) {
+    if (text != nullptr) ++count[text];
+  }
+  const auto most = std::ranges::max_element(count, {}, [](const auto& entry) { return entry.second; });
+  const bool has_gap = std::ranges::find(setting.defaults, nullptr) != setting.defaults.end();
+  if (!has_gap && count.size() == 1) return most->first;
+  std::string shown;
+  const auto append = [&shown](const std::string& part) { shown += (shown.empty() ? "" : "; ") + part; };
+  for (std::size_t kind = 0; kind < data_kinds; ++kind) {
+    const char* text = setting.defaults[kind];
+    if (text != nullptr && (has_gap || text != most->first)) append(fmt::format("{} {}", data_names()[kind], text));
+  }
+  if (!has_gap) append("else " + most->first);
+  return shown;
+}
+
+std::string with_value(const std::string& name, const std::string& text) {
+  return fmt::format("--{} {}", name, printable(text));
+}
+
+std::string not_applicable(const job_setting& setting, const std::string& text, data_kind kind) {
+  std::vector<std::string> owners;
+  for (std::size_t i = 0; i < data_kinds; ++i) {
+    if (setting.defaults[i] != nullptr) owners.push_back(data_names()[i]);
+  }
+  return fmt::format("{}: {} has no such setting; leave it out, or use it with --data {}",
+                     with_value(setting.name, text), data_names()[index_of(kind)], joined(owners));
+}
+
+std::optional<std::string> check_names(const std::vector<setting>& given) {
+  for (const auto& [name, text] : given) {
+    if (std::ranges::find(job_table(), name, &job_setting::name) != job_table().end()) continue;
+    std::vector<std::string> known;
+    for (const auto& one : job_table()) known.push_back(one.name);
+    return fmt::format("--{}: unknown setting; the nearest is --{}", printable(name), nearest(name, known));
+  }
+  return std::nullopt;
+}
+
+// What was given for a setting last, so that a command line can come after a job file.
+const std::string* last_given(const std::vector<setting>& given, const std::string& name) {
+  const auto found = std::find_if(given.rbegin(), given.rend(), [&](const setting& one) { return one.first == name; });
+  return found == given.rend() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+const std::array<std::string, data_kinds>& data_names() {
+  static const std::array<std::string, data_kinds> names{"adult", "tutorial", "synthetic", "replay"};
+  return names;
+}
+
+std::optional<data_kind> data_kind_of(std::string_view data) {
+  for (const auto kind : {data_kind::adult, data_kind::tutorial, data_kind::synthetic}) {
+    if (data == data_names()[index_of(kind)]) return kind;
+  }
+  if (data.starts_with(replay_prefix) && data.size() > replay_prefix.size()) return data_kind::replay;
+  return std::nullopt;
+}
+
+const std::vector<setting_info>& job_settings() {
+  static const std::vector<setting_info> infos = [] {
+    std::vector<setting_info> made;
+    for (const auto& one : job_table()) made.push_back({one.name, one.value_name, one.meaning, default_text(one)});
+    return made;
+  }();
+  return infos;
+}
+
+result<job> parse_job(const std::vector<setting>& given) {
+  if (auto wrong = check_names(given)) return bad_input(std::move(*wrong));
+  job made;
+  std::optional<data_kind> kind;
+  // `data` comes first in the table: it decides the defaults of all others.
+  for (const auto& one : job_table()) {
+    const char* by_default = one.defaults[kind ? index_of(*kind) : 0];
+    const std::string* text = last_given(given, one.name);
+    if (by_default == nullptr) {
+      if (text != nullptr) return bad_input(not_applicable(one, *text, *kind));
+      continue;
+    }
+    if (text == nullptr && by_default == std::string_view(no_default)) continue;
+    const std::string value = text != nullptr ? *text : by_default;
+    if (auto wrong = one.read(made, value)) {
+      return bad_input(fmt::format("{}: {}", with_value(one.name, value), *wrong));
+    }
+    if (!kind) kind = data_kind_of(made.data);
+  }
+  if (auto wrong = check_job(made, *kind)) return bad_input(std::move(*wrong));
+  return made;
+}
+
+std::vector<setting> to_settings(const job& job) {
+  std::vector<setting> written;
+  const auto kind = data_kind_of(job.data);
+  for (const auto& one : job_table()) {
+    if (!kind || one.defaults[index_of(*kind)] == nullptr) continue;
+    if (auto text = one.write(job)) written.emplace_back(one.name, std::move(*text));
+  }
+  return written;
+}
+
+}  // namespace troupe

@@ -1,0 +1,102 @@
+#include <fmt/format.h>
+
+#include "model/job_table.hpp"
+
+namespace troupe {
+
+namespace {
+
+// Numbers of a size that no machine this runs on holds; below them no product here overflows 64 bits.
+constexpr std::uint64_t table_weights_max = std::uint64_t{1} << 40;
+constexpr std::uint64_t dense_weights_max = std::uint64_t{1} << 31;
+// A step's occurrences of one table's rows are counted in 32 bits.
+constexpr std::uint64_t step_indices_max = (std::uint64_t{1} << 31) - 1;
+
+std::optional<std::string> check_loss(const job& what, data_kind kind) {
+  if (what.loss != loss_kind::bce_logits) return std::nullopt;
+  if (kind == data_kind::tutorial) {
+    return fmt::format("--loss bce-logits: needs targets in 2 classes, the tutorial has {}; use cross-entropy or mse",
+                       tutorial_classes);
+  }
+  if (kind == data_kind::synthetic && what.classes != 2) {
+    return fmt::format("--loss bce-logits: needs --classes 2, not {}; use cross-entropy or mse", what.classes);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> check_synthetic(const job& what) {
+  const auto rows = static_cast<std::uint64_t>(what.rows);
+  // rows <= 10^12 < 2^40 and tables * dim <= 2^28, so divide instead of multiplying.
+  if (rows > table_weights_max / (what.tables * what.dim)) {
+    return fmt::format("--rows {}: {} table(s) of {} rows x {} would be more than {} weights; use fewer rows", what.rows,
+                       what.tables, what.rows, what.dim, table_weights_max);
+  }
+  const std::uint64_t indices = std::uint64_t{what.trainers} * what.batch_size * what.bag;
+  if (indices > step_indices_max) {
+    return fmt::format("--batch-size {}: {} trainers x {} samples x {} indices must be at most {} a step; use smaller "
+                       "batches",
+                       what.batch_size, what.trainers, what.batch_size, what.bag, step_indices_max);
+  }
+  return std::nullopt;
+}
+
+// Width of the network's input; 0 where only the file knows.
+std::uint64_t input_width(const job& what, data_kind kind) {
+  switch (kind) {
+    case data_kind::adult:
+      return adult_tables * what.dim + adult_dense_features;
+    case data_kind::tutorial:
+      return tutorial_dim;
+    case data_kind::synthetic:
+      return what.tables * what.dim;
+    case data_kind::replay:
+      break;
+  }
+  return 0;
+}
+
+// Classes of the targets; 1 where only the file knows.
+std::size_t classes_of(const job& what, data_kind kind) {
+  switch (kind) {
+    case data_kind::adult:
+      return adult_classes;
+    case data_kind::tutorial:
+      return tutorial_classes;
+    case data_kind::synthetic:
+      return what.classes;
+    case data_kind::replay:
+      break;
+  }
+  return 1;
+}
+
+std::optional<std::string> check_network(const job& what, data_kind kind) {
+  std::uint64_t weights = 0;
+  std::uint64_t width = input_width(what, kind);
+  const std::uint64_t outputs = outputs_for(what.loss, classes_of(what, kind));
+  for (std::size_t layer = 0; layer <= what.hidden.size(); ++layer) {
+    const std::uint64_t next = layer < what.hidden.size() ? what.hidden[layer] : outputs;
+    weights += (width + 1) * next;
+    width = next;
+  }
+  if (weights <= dense_weights_max) return std::nullopt;
+  return fmt::format("--hidden {}: the network would have {} weights; must be at most {}; use narrower layers",
+                     what.hidden.empty() ? "none" : fmt::format("{}", fmt::join(what.hidden, ",")), weights,
+                     dense_weights_max);
+}
+
+}  // namespace
+
+std::optional<std::string> check_job(const job& what, data_kind kind) {
+  if (what.servers == 0 && kind != data_kind::replay) {
+    return fmt::format("--servers 0: must be between 1 and {}; {} has tables, which servers keep", actors_max,
+                       what.data);
+  }
+  if (auto wrong = check_loss(what, kind)) return wrong;
+  if (kind == data_kind::synthetic) {
+    if (auto wrong = check_synthetic(what)) return wrong;
+  }
+  return check_network(what, kind);
+}
+
+}  // namespace troupe

@@ -1,0 +1,266 @@
+#include "model/job_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+// How a setting reads and writes one field of a job.
+struct codec {
+  decltype(job_setting::read) read;
+  decltype(job_setting::write) write;
+};
+
+using wrong = std::optional<std::string>;
+using defaults = std::array<const char*, data_kinds>;
+
+constexpr defaults everywhere(const char* text) { return {text, text, text, text}; }
+constexpr defaults synthetic_only(const char* text) { return {nullptr, nullptr, text, nullptr}; }
+
+// -- numbers ---------------------------------------------------------------------------------------------------------
+
+template <class T>
+wrong read_whole(T& to, std::string_view text, std::uint64_t low, std::uint64_t high) {
+  const auto number = parse_number<std::uint64_t>(text);
+  if (number && *number >= low && *number <= high) {
+    to = static_cast<T>(*number);
+    return std::nullopt;
+  }
+  // All digits, perhaps behind a minus: a number, only not one that is allowed.
+  const auto digits = text.substr(text.starts_with('-') ? 1 : 0);
+  const bool is_whole = !digits.empty() && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
+  return fmt::format("must be {}between {} and {}", is_whole ? "" : "a whole number ", low, high);
+}
+
+template <class T>
+codec whole(T job::*field, std::uint64_t low, std::uint64_t high) {
+  return {[=](job& to, std::string_view text) { return read_whole(to.*field, text, low, high); },
+          [=](const job& from) { return fmt::format("{}", from.*field); }};
+}
+
+wrong read_real(double& to, std::string_view text, double high, bool zero_allowed) {
+  const auto number = parse_number<double>(text);
+  if (number && *number <= high && (zero_allowed ? *number >= 0 : *number > 0)) {
+    to = *number;
+    return std::nullopt;
+  }
+  return fmt::format("must be {}{}{:.0f}", number ? "" : "a number ", zero_allowed ? "between 0 and " : "above 0 and at most ",
+                     high);
+}
+
+constexpr double bucket_mib_max = 65536;
+constexpr double id_skew_max = 10;
+
+codec learning_rate(optimizer_spec job::*optimizer) {
+  return {[=](job& to, std::string_view text) { return read_real((to.*optimizer).lr, text, learning_rate_max, true); },
+          [=](const job& from) { return fmt::format("{}", (from.*optimizer).lr); }};
+}
+
+codec bucket_size() {
+  return {[](job& to, std::string_view text) { return read_real(to.bucket_mib, text, bucket_mib_max, false); },
+          [](const job& from) { return fmt::format("{}", from.bucket_mib); }};
+}
+
+codec total_steps() {
+  return {[](job& to, std::string_view text) {
+            std::uint64_t steps = 0;
+            auto refused = read_whole(steps, text, 1, 1'000'000'000'000);
+            if (!refused) to.steps = steps;
+            return refused;
+          },
+          [](const job& from) { return from.steps ? std::optional(fmt::format("{}", *from.steps)) : std::nullopt; }};
+}
+
+// -- names -----------------------------------------------------------------------------------------------------------
+
+wrong unknown_name(std::string_view text, const std::vector<std::string>& names) {
+  return fmt::format("unknown; the nearest is {}, and there are {}", nearest(std::string(text), names), joined(names));
+}
+
+template <class Enum>
+codec choice(Enum job::*field, const std::vector<std::pair<std::string, Enum>>& names) {
+  return {[=](job& to, std::string_view text) -> wrong {
+            std::vector<std::string> known;
+            for (const auto& [name, value] : names) {
+              if (name == text) {
+                to.*field = value;
+                return std::nullopt;
+              }
+              known.push_back(name);
+            }
+            return unknown_name(text, known);
+          },
+          [=](const job& from) {
+            return std::ranges::find(names, from.*field, &std::pair<std::string, Enum>::second)->first;
+          }};
+}
+
+// A setting of which this version has one value only; the others are known by what stands before ':' and '+'.
+codec only(const std::string& value, const std::vector<std::string>& later) {
+  return {[=](job&, std::string_view text) -> wrong {
+            if (text == value) return std::nullopt;
+            const auto name = text.substr(0, text.find_first_of(":+"));
+            if (std::ranges::find(later, name) != later.end()) {
+              return fmt::format("not supported by this version; use {}", value);
+            }
+            std::vector<std::string> known{value};
+            known.insert(known.end(), later.begin(), later.end());
+            return unknown_name(name, known);
+          },
+          [=](const job&) { return value; }};
+}
+
+wrong read_data(job& to, std::string_view text) {
+  if (data_kind_of(text)) {
+    to.data = text;
+    return std::nullopt;
+  }
+  const auto name = text.substr(0, text.find(':'));
+  if (name == "criteo" || name == "csv") return "not supported by this version; use adult, tutorial or synthetic";
+  if (name == "replay") return "must name a file: replay:FILE";
+  const std::vector<std::string> known(data_names().begin(), data_names().end());
+  return fmt::format("unknown data set; the nearest is {}, and there are adult, tutorial, synthetic and replay:FILE",
+                     nearest(std::string(name), known));
+}
+
+// -- what has a spelling of its own ----------------------------------------------------------------------------------
+
+constexpr std::string_view zipf_prefix = "zipf:";
+
+codec id_skew() {
+  return {[](job& to, std::string_view text) -> wrong {
+            if (text == "uniform") {
+              to.id_skew = 0;
+              return std::nullopt;
+            }
+            if (!text.starts_with(zipf_prefix)) return "must be uniform or zipf:S, such as zipf:1.1";
+            auto refused = read_real(to.id_skew, text.substr(zipf_prefix.size()), id_skew_max, false);
+            return refused ? wrong("the exponent " + *refused) : std::nullopt;
+          },
+          [](const job& from) { return from.id_skew == 0 ? "uniform" : fmt::format("{}{}", zipf_prefix, from.id_skew); }};
+}
+
+wrong read_hidden(job& to, std::string_view text) {
+  constexpr std::size_t layers_max = 64;
+  constexpr std::uint64_t width_max = 65536;
+  std::vector<std::size_t> widths;
+  if (text != "none") {
+    for (const auto part : split(text, ',')) {
+      std::size_t width = 0;
+      if (read_whole(width, part, 1, width_max) || widths.size() == layers_max) {
+        return fmt::format(
+            "must be none, or up to {} whole numbers between 1 and {} with commas between them, such as 64,32",
+            layers_max, width_max);
+      }
+      widths.push_back(width);
+    }
+  }
+  to.hidden = std::move(widths);
+  return std::nullopt;
+}
+
+codec hidden_widths() {
+  return {read_hidden, [](const job& from) {
+            return from.hidden.empty() ? "none" : fmt::format("{}", fmt::join(from.hidden, ","));
+          }};
+}
+
+// The learning rate is a setting of its own and stays as it is.
+codec optimizer(optimizer_spec job::*field) {
+  return {[=](job& to, std::string_view text) -> wrong {
+            auto spec = parse_optimizer(text);
+            if (!spec) return std::move(spec.error().message);
+            spec->lr = (to.*field).lr;
+            to.*field = *spec;
+            return std::nullopt;
+          },
+          [=](const job& from) { return to_string(from.*field); }};
+}
+
+// -- the table -------------------------------------------------------------------------------------------------------
+
+job_setting line(const char* name, const char* value_name, const char* meaning, const defaults& by_data, codec how) {
+  return {name, value_name, meaning, by_data, std::move(how.read), std::move(how.write)};
+}
+
+constexpr std::uint64_t epochs_max = 1'000'000'000;
+constexpr std::uint64_t dim_max = 65536;
+
+std::vector<job_setting> make_table() {
+  // clang-format off
+  return {
+      line("data", "NAME", "data set: adult, tutorial, synthetic, or replay:FILE for a reference run",
+           everywhere("adult"), {read_data, [](const job& from) { return from.data; }}),
+      line("trainers", "N", "trainers: ranks of the data-parallel group",
+           everywhere("2"), whole(&job::trainers, 1, actors_max)),
+      line("servers", "N", "parameter servers; 0 only for a model without tables",
+           everywhere("1"), whole(&job::servers, 0, actors_max)),
+      line("epochs", "N", "passes over the training rows; a tutorial epoch is 10 steps, a synthetic one 100",
+           {"6", "100", "1", "1"}, whole(&job::epochs, 1, epochs_max)),
+      line("steps", "N", "total of global steps, instead of --epochs",
+           everywhere(no_default), total_steps()),
+      line("batch-size", "N", "samples per trainer and step",
+           {"128", nullptr, "256", nullptr}, whole(&job::batch_size, 1, 1'000'000)),
+      line("seed", "N", "seed of weights, shuffling and synthetic data",
+           everywhere("1"), whole(&job::seed, 0, std::numeric_limits<std::uint64_t>::max())),
+      line("tables", "N", "embedding tables",
+           synthetic_only("1"), whole(&job::tables, 1, 4096)),
+      line("rows", "N", "rows of each table",
+           synthetic_only("100000"), whole(&job::rows, 1, 1'000'000'000'000)),
+      line("dim", "N", "width of each table's rows",
+           {"8", nullptr, "16", nullptr}, whole(&job::dim, 1, dim_max)),
+      line("bag", "N", "indices per table and sample",
+           synthetic_only("10"), whole(&job::bag, 1, 65536)),
+      line("classes", "N", "classes of the targets",
+           synthetic_only("2"), whole(&job::classes, 2, 65536)),
+      line("id-skew", "SKEW", "how often each row occurs: uniform, or zipf:S with exponent S",
+           synthetic_only("uniform"), id_skew()),
+      line("hidden", "WIDTHS", "widths of the hidden layers, such as 64,32, or none",
+           {"64,32", "none", "64", "none"}, hidden_widths()),
+      line("interaction", "NAME", "how tables and dense features meet: cat (side by side)",
+           everywhere("cat"), only("cat", {"dot"})),
+      line("loss", "NAME", "cross-entropy, bce-logits or mse",
+           {"bce-logits", "cross-entropy", "cross-entropy", "cross-entropy"},
+           choice<loss_kind>(&job::loss, {{"cross-entropy", loss_kind::cross_entropy},
+                                          {"bce-logits", loss_kind::bce_logits},
+                                          {"mse", loss_kind::mse}})),
+      line("dense-optimizer", "SPEC", "NAME[:key=value,...] for the dense weights: sgd, adagrad or adam",
+           {"adam", "sgd", "sgd", "sgd"}, optimizer(&job::dense_optimizer)),
+      line("sparse-optimizer", "SPEC", "the same for the tables",
+           {"adagrad", "sgd", "sgd", "sgd"}, optimizer(&job::sparse_optimizer)),
+      line("dense-lr", "RATE", "learning rate of the dense weights",
+           {"0.002", "0.05", "0.05", "0.05"}, learning_rate(&job::dense_optimizer)),
+      line("sparse-lr", "RATE", "learning rate of the tables",
+           everywhere("0.05"), learning_rate(&job::sparse_optimizer)),
+      line("lr-schedule", "SCHEDULE", "how learning rates change: constant",
+           everywhere("constant"), only("constant", {"warmup", "step", "cosine"})),
+      line("sparse-reduce", "HOW", "how the trainers' table gradients of a step combine: sum or mean",
+           {"mean", "sum", "mean", "mean"},
+           choice<sparse_reduction>(&job::sparse_reduce, {{"sum", sparse_reduction::sum},
+                                                          {"mean", sparse_reduction::mean}})),
+      line("consistency", "MODE", "when table gradients are applied: sync",
+           everywhere("sync"), only("sync", {"ssp", "async"})),
+      line("bucket-mib", "MIB", "size of an allreduce bucket in MiB; the first one has at most 1",
+           everywhere("25"), bucket_size()),
+      line("eval-every", "N", "epochs between evaluations on the test rows; 0 never",
+           everywhere("1"), whole(&job::eval_every, 0, epochs_max)),
+      line("nan", "ACTION", "what to do about a NaN or Inf: stop",
+           everywhere("stop"), only("stop", {"skip"})),
+  };
+  // clang-format on
+}
+
+}  // namespace
+
+const std::vector<job_setting>& job_table() {
+  static const std::vector<job_setting> table = make_table();
+  return table;
+}
+
+}  // namespace troupe

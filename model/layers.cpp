@@ -1,0 +1,35 @@
+#include "model/layers.hpp"
+
+#include <cmath>
+
+#include "kernels/elementwise.hpp"
+#include "kernels/linear.hpp"
+#include "model/random.hpp"
+
+namespace troupe {
+
+void linear::initialize(std::uint64_t key, float* parameters) const {
+  const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in_)));
+  for (std::size_t i = 0; i < parameter_count(); ++i) parameters[i] = uniform(key, i, -bound, bound);
+}
+
+void linear::forward(std::size_t batch, const float* parameters, const float* x, float* y) const {
+  kernels::linear_forward(batch, in_, out_, x, parameters, parameters + out_ * in_, y);
+}
+
+void linear::backward(std::size_t batch, const float* parameters, const float* x, const float* /*y*/,
+                      const float* grad_y, float* grad_x, float* grad_parameters) const {
+  kernels::linear_backward_parameters(batch, in_, out_, x, grad_y, grad_parameters, grad_parameters + out_ * in_);
+  if (grad_x != nullptr) kernels::linear_backward_input(batch, in_, out_, parameters, grad_y, grad_x);
+}
+
+void relu::forward(std::size_t batch, const float* /*parameters*/, const float* x, float* y) const {
+  kernels::relu_forward(batch * features_, x, y);
+}
+
+void relu::backward(std::size_t batch, const float* /*parameters*/, const float* /*x*/, const float* y,
+                    const float* grad_y, float* grad_x, float* /*grad_parameters*/) const {
+  if (grad_x != nullptr) kernels::relu_backward(batch * features_, y, grad_y, grad_x);
+}
+
+}  // namespace troupe

@@ -1,0 +1,55 @@
+#include "model/memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+namespace troupe {
+
+namespace {
+
+constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
+
+std::uint64_t number_in(const char* path) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  return file >> number ? number : unlimited;  // "max" or no such file: no limit
+}
+
+}  // namespace
+
+std::uint64_t available_memory() {
+  std::uint64_t available = unlimited;
+  std::ifstream meminfo("/proc/meminfo");
+  std::string key;
+  std::string unit;
+  std::uint64_t kib = 0;
+  while (meminfo >> key >> kib) {
+    if (key == "MemAvailable:") available = kib * 1024;
+    std::getline(meminfo, unit);
+  }
+  const std::uint64_t limit = number_in("/sys/fs/cgroup/memory.max");
+  const std::uint64_t used = number_in("/sys/fs/cgroup/memory.current");
+  if (limit != unlimited && used != unlimited) available = std::min(available, limit > used ? limit - used : 0);
+  return available;
+}
+
+std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, int state_buffers) {
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(dim), &bytes) ||
+      __builtin_mul_overflow(bytes, sizeof(float) * static_cast<std::uint64_t>(1 + state_buffers), &bytes))
+    return unlimited;
+  return bytes;
+}
+
+std::string memory_fault(const std::string& what, std::uint64_t bytes) {
+  constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+  return fmt::format(
+      "{} with its optimizer state needs {:.1f} GiB, but {:.1f} GiB of memory are available; use fewer --rows, a "
+      "smaller --dim or an optimizer with less state",
+      what, static_cast<double>(bytes) / gib, static_cast<double>(available_memory()) / gib);
+}
+
+}  // namespace troupe

@@ -1,0 +1,86 @@
+#include "model/mlp.hpp"
+
+#include "model/layers.hpp"
+#include "model/random.hpp"
+
+namespace troupe {
+
+mlp::mlp(std::size_t in, std::span<const std::size_t> hidden, std::size_t out) {
+  std::size_t width = in;
+  for (std::size_t next : hidden) {
+    add(std::make_unique<linear>(width, next));
+    add(std::make_unique<relu>(next));
+    width = next;
+  }
+  add(std::make_unique<linear>(width, out));
+}
+
+void mlp::add(std::unique_ptr<module> what) {
+  const std::size_t count = what->parameter_count();
+  layers_.push_back({std::move(what), {parameter_count_, count}});
+  parameter_count_ += count;
+}
+
+std::vector<float> mlp::initial_parameters(std::uint64_t seed) const {
+  std::vector<float> parameters(parameter_count_);
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    layers_[i].what->initialize(random_key(seed, random_stream::dense_weights, i),
+                                parameters.data() + layers_[i].parameters.first);
+  return parameters;
+}
+
+float* mlp::forward(std::size_t batch, const float* parameters, const float* x, activations& a) const {
+  a.outputs.resize(layers_.size());
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const layer& l = layers_[i];
+    a.outputs[i].resize(batch * l.what->out_features());
+    l.what->forward(batch, parameters + l.parameters.first, x, a.outputs[i].data());
+    x = a.outputs[i].data();
+  }
+  return a.outputs.back().data();
+}
+
+void mlp::backward(std::size_t batch, const float* parameters, const float* x, activations& a, const float* grad_y,
+                   float* grad_x, const std::function<float*(parameter_range)>& grad_at,
+                   const std::function<void(parameter_range)>& finished) const {
+  for (std::size_t i = layers_.size(); i-- > 0;) {
+    const layer& l = layers_[i];
+    const float* in = i == 0 ? x : a.outputs[i - 1].data();
+    float* grad_in = grad_x;
+    if (i > 0) {
+      a.grad_next.resize(batch * l.what->in_features());
+      grad_in = a.grad_next.data();
+    }
+    float* grad_parameters = l.parameters.count > 0 ? grad_at(l.parameters) : nullptr;
+    l.what->backward(batch, parameters + l.parameters.first, in, a.outputs[i].data(), grad_y, grad_in, grad_parameters);
+    if (l.parameters.count > 0) finished(l.parameters);
+    a.grad.swap(a.grad_next);
+    grad_y = a.grad.data();
+  }
+}
+
+std::vector<parameter_range> mlp::ranges() const {
+  std::vector<parameter_range> result;
+  for (const layer& l : layers_)
+    if (l.parameters.count > 0) result.push_back(l.parameters);
+  return result;
+}
+
+std::vector<parameter_range> plan_buckets(const std::vector<parameter_range>& layers, std::size_t first_bytes,
+                                          std::size_t bytes) {
+  std::vector<parameter_range> buckets;
+  bool open = false;
+  for (std::size_t i = layers.size(); i-- > 0;) {
+    if (open) {
+      buckets.back().first = layers[i].first;
+      buckets.back().count += layers[i].count;
+    } else {
+      buckets.push_back(layers[i]);
+    }
+    const std::size_t limit = buckets.size() == 1 ? first_bytes : bytes;
+    open = buckets.back().count * sizeof(float) < limit;
+  }
+  return buckets;
+}
+
+}  // namespace troupe

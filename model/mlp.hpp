@@ -1,0 +1,69 @@
+// A multi-layer perceptron: linear layers with ReLU between them and none after the last.
+
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/module.hpp"
+
+namespace troupe {
+
+/// A stretch of the flat parameter buffer.
+struct parameter_range {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+class mlp {
+ public:
+  mlp(std::size_t in, std::span<const std::size_t> hidden, std::size_t out);
+
+  std::size_t in_features() const { return layers_.front().what->in_features(); }
+  std::size_t out_features() const { return layers_.back().what->out_features(); }
+  std::size_t parameter_count() const { return parameter_count_; }
+
+  /// Initial weights from a seed; layer by layer, so that they do not depend on anything but seed and shape.
+  std::vector<float> initial_parameters(std::uint64_t seed) const;
+
+  /// Numbers kept between forward and backward of one batch: every layer's output. Reused from batch to batch.
+  struct activations {
+    std::vector<std::vector<float>> outputs;
+    std::vector<float> grad;
+    std::vector<float> grad_next;
+  };
+
+  /// Runs the layers on x [batch, in]; the result [batch, out] is the last of `a.outputs`.
+  float* forward(std::size_t batch, const float* parameters, const float* x, activations& a) const;
+
+  /// Backward from `grad_y` [batch, out]. Gradients of the parameters go to `grad_at(range)`, called for each layer that
+  /// has any, last layer first; `finished(range)` follows when they are written, while the pass goes on.
+  /// `grad_x` [batch, in] may be null.
+  void backward(std::size_t batch, const float* parameters, const float* x, activations& a, const float* grad_y,
+                float* grad_x, const std::function<float*(parameter_range)>& grad_at,
+                const std::function<void(parameter_range)>& finished) const;
+
+  /// The parameters of each layer that has any, in order.
+  std::vector<parameter_range> ranges() const;
+
+ private:
+  struct layer {
+    std::unique_ptr<module> what;
+    parameter_range parameters;
+  };
+
+  void add(std::unique_ptr<module> what);
+
+  std::vector<layer> layers_;
+  std::size_t parameter_count_ = 0;
+};
+
+/// Cuts the parameters into buckets for allreduce, in the order in which the backward pass finishes them: last layer
+/// first, whole layers, each bucket closed when it has reached its size (`first_bytes` for the first one).
+std::vector<parameter_range> plan_buckets(const std::vector<parameter_range>& layers, std::size_t first_bytes,
+                                          std::size_t bytes);
+
+}  // namespace troupe

@@ -1,0 +1,33 @@
+// A differentiable function of a batch of rows, with explicit forward and backward.
+//
+// Modules hold shapes, not numbers: parameters, activations and gradients belong to the caller. So one module serves
+// any number of contexts at once and may be called from any thread on disjoint buffers.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace troupe {
+
+class module {
+ public:
+  virtual ~module() = default;
+
+  virtual std::size_t in_features() const = 0;
+  virtual std::size_t out_features() const = 0;
+  virtual std::size_t parameter_count() const { return 0; }
+
+  /// Fills `parameters` with initial weights, a function of `key` alone.
+  virtual void initialize(std::uint64_t /*key*/, float* /*parameters*/) const {}
+
+  /// y [batch, out] from x [batch, in].
+  virtual void forward(std::size_t batch, const float* parameters, const float* x, float* y) const = 0;
+
+  /// From the gradient of y: that of x into `grad_x` (unless null) and that of the parameters into `grad_parameters`,
+  /// both overwritten. x and y are those of the forward pass.
+  virtual void backward(std::size_t batch, const float* parameters, const float* x, const float* y, const float* grad_y,
+                        float* grad_x, float* grad_parameters) const = 0;
+};
+
+}  // namespace troupe

@@ -1,0 +1,55 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "model/datasets.hpp"
+#include "model/job_table.hpp"
+#include "model/replay.hpp"
+#include "model/replay_file.hpp"
+
+namespace troupe {
+
+namespace {
+
+// Settings that a reference run decides, of all those that its job has.
+constexpr std::array decided{"data",          "trainers",         "steps",    "hidden",    "loss",
+                             "dense-optimizer", "sparse-optimizer", "dense-lr", "sparse-lr", "sparse-reduce"};
+
+std::vector<setting> settings_of(const std::string& path, const replay_config& config) {
+  job what;
+  what.data = fmt::format("{}{}", replay_prefix, path);
+  what.trainers = config.trainers;
+  what.steps = config.steps;
+  what.hidden = config.hidden;
+  what.loss = config.loss;
+  what.dense_optimizer = config.dense_optimizer;
+  what.sparse_optimizer = config.sparse_optimizer;
+  what.sparse_reduce = config.sparse_reduce;
+  auto settings = to_settings(what);
+  std::erase_if(settings, [](const setting& one) { return std::ranges::find(decided, one.first) == decided.end(); });
+  return settings;
+}
+
+}  // namespace
+
+result<reference_run> open_reference_run(const std::string& path) {
+  const auto file = replay_file::open(path);
+  if (!file) return tl::unexpected(file.error());
+  reference_run run;
+  run.settings = settings_of(path, file->config);
+  auto tables = file->tables<double>("final");
+  if (!tables) return tl::unexpected(std::move(tables.error()));
+  run.tables = std::move(*tables);
+  auto dense = file->dense<double>("final");
+  if (!dense) return tl::unexpected(std::move(dense.error()));
+  run.dense = std::move(*dense);
+  for (std::uint32_t rank = 0; rank < file->config.trainers; ++rank) {
+    auto losses = file->reals<double>(fmt::format("trainer.{}.loss", rank), file->config.steps);
+    if (!losses) return tl::unexpected(std::move(losses.error()));
+    run.losses.push_back(std::move(*losses));
+  }
+  return run;
+}
+
+}  // namespace troupe

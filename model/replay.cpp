@@ -1,0 +1,215 @@
+#include "model/replay.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "model/datasets.hpp"
+#include "model/replay_file.hpp"
+
+namespace troupe {
+
+namespace {
+
+// What one rank reads, all steps one after the other; step s has the elements [starts[s], starts[s+1]).
+struct rank_table {
+  std::vector<std::uint64_t> index_starts;
+  std::vector<std::int64_t> indices;
+  std::vector<std::int64_t> offsets;
+  std::vector<float> weights;
+};
+
+struct rank_data {
+  std::vector<std::uint64_t> bag_starts;
+  std::vector<rank_table> tables;
+  std::vector<float> dense;
+  std::vector<std::int64_t> classes;
+  std::vector<float> values;
+};
+
+// A whole reference run in memory, shared by all who have it open.
+struct replay_data {
+  replay_config config;
+  data_spec spec;
+  initial_weights start;
+  std::vector<rank_data> ranks;
+
+  batch batch_of(std::uint64_t step, std::uint32_t rank) const;
+};
+
+template <class T>
+std::vector<T> slice(const std::vector<T>& from, std::uint64_t begin, std::uint64_t end) {
+  const auto at = [&from](std::uint64_t i) { return from.begin() + static_cast<std::ptrdiff_t>(i); };
+  return from.empty() ? std::vector<T>() : std::vector<T>(at(begin), at(end));
+}
+
+batch replay_data::batch_of(std::uint64_t step, std::uint32_t rank) const {
+  const rank_data& data = ranks[rank];
+  const std::uint64_t begin = data.bag_starts[step];
+  const std::uint64_t end = data.bag_starts[step + 1];
+  batch taken;
+  taken.size = end - begin;
+  for (const auto& table : data.tables) {
+    const std::uint64_t first = table.index_starts[step];
+    const std::uint64_t last = table.index_starts[step + 1];
+    taken.tables.push_back(
+        {slice(table.indices, first, last), slice(table.offsets, begin, end), slice(table.weights, first, last)});
+  }
+  taken.dense = slice(data.dense, begin * spec.dense_features, end * spec.dense_features);
+  taken.classes = slice(data.classes, begin, end);
+  taken.values = slice(data.values, begin * spec.outputs, end * spec.outputs);
+  return taken;
+}
+
+// -- loading ---------------------------------------------------------------------------------------------------------
+
+// A tensor of counts, one for each step, as the places where the steps begin; steps + 1 entries.
+result<std::vector<std::uint64_t>> read_starts(const replay_file& from, const std::string& name) {
+  constexpr std::int64_t count_max = std::int64_t{1} << 31;
+  // Times a sample's values, of which there are at most 2^16, this is far from an overflow.
+  constexpr std::uint64_t total_max = std::uint64_t{1} << 40;
+  const auto counts = from.integers(name, from.config.steps);
+  if (!counts) return tl::unexpected(counts.error());
+  std::vector<std::uint64_t> starts{0};
+  for (const std::int64_t count : *counts) {
+    if (count < 0 || count > count_max) {
+      return from.refuse(
+          fmt::format("tensor {}, step {}: {}: must be between 0 and {}", name, starts.size() - 1, count, count_max));
+    }
+    starts.push_back(starts.back() + static_cast<std::uint64_t>(count));
+    if (starts.back() > total_max) {
+      return from.refuse(fmt::format("tensor {}: {} in all: must be at most {}", name, starts.back(), total_max));
+    }
+  }
+  return starts;
+}
+
+// Moves what was read to its place, or the fault to `wrong`; for a row of reads that all have to succeed.
+template <class T>
+bool put(result<T> from, T& to, std::optional<fault>& wrong) {
+  if (from) {
+    to = std::move(*from);
+  } else {
+    wrong = std::move(from.error());
+  }
+  return from.has_value();
+}
+
+std::optional<fault> read_rank(const replay_file& from, std::uint32_t rank, rank_data& to) {
+  const auto& config = from.config;
+  const std::string prefix = fmt::format("trainer.{}.", rank);
+  std::optional<fault> wrong;
+  if (!put(read_starts(from, prefix + "bags"), to.bag_starts, wrong)) return wrong;
+  const std::uint64_t samples = to.bag_starts.back();
+  for (std::size_t t = 0; t < config.tables.size(); ++t) {
+    const std::string table_prefix = fmt::format("{}table.{}.", prefix, t);
+    rank_table& table = to.tables.emplace_back();
+    if (!put(read_starts(from, table_prefix + "index_count"), table.index_starts, wrong)) return wrong;
+    const std::uint64_t indices = table.index_starts.back();
+    if (!put(from.integers(table_prefix + "indices", indices), table.indices, wrong)) return wrong;
+    if (!put(from.integers(table_prefix + "offsets", samples), table.offsets, wrong)) return wrong;
+    if (!config.tables[t].weighted) continue;
+    if (!put(from.reals<float>(table_prefix + "weights", indices), table.weights, wrong)) return wrong;
+  }
+  if (config.dense_features > 0 &&
+      !put(from.reals<float>(prefix + "dense", samples * config.dense_features), to.dense, wrong)) {
+    return wrong;
+  }
+  if (config.loss == loss_kind::cross_entropy) {
+    put(from.integers(prefix + "target", samples), to.classes, wrong);
+  } else {
+    put(from.reals<float>(prefix + "target", samples * config.outputs), to.values, wrong);
+  }
+  return wrong;
+}
+
+result<replay_data> load(const std::string& path) {
+  const auto from = replay_file::open(path);
+  if (!from) return tl::unexpected(from.error());
+  replay_data data;
+  data.config = from->config;
+  data.spec = {from->config.tables, from->config.dense_features, from->config.outputs};
+  std::optional<fault> wrong;
+  if (!put(from->tables<float>("init"), data.start.tables, wrong) ||
+      !put(from->dense<float>("init"), data.start.dense, wrong)) {
+    return tl::unexpected(std::move(*wrong));
+  }
+  for (std::uint32_t rank = 0; rank < from->config.trainers; ++rank) {
+    wrong = read_rank(*from, rank, data.ranks.emplace_back());
+    if (wrong) return tl::unexpected(std::move(*wrong));
+    for (std::uint64_t step = 0; step < from->config.steps; ++step) {
+      const auto bad = check_batch(data.spec, data.batch_of(step, rank));
+      if (bad) return from->refuse(fmt::format("trainer {}, step {} (from 0): {}", rank, step, *bad));
+    }
+  }
+  return data;
+}
+
+// -- the data set ----------------------------------------------------------------------------------------------------
+
+class replay final : public dataset {
+ public:
+  explicit replay(std::shared_ptr<const replay_data> data) : data_(std::move(data)) {}
+
+  const data_spec& spec() const override { return data_->spec; }
+  std::uint64_t steps_per_epoch() const override { return data_->config.steps; }
+  batch train_batch(std::uint64_t step, std::uint32_t rank) const override {
+    return data_->batch_of(step % data_->config.steps, rank);
+  }
+  std::optional<initial_weights> start() const override { return data_->start; }
+
+ private:
+  std::shared_ptr<const replay_data> data_;
+};
+
+// A file under its name and as it is now: one that was written anew is another one.
+struct file_identity {
+  std::string path;
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::int64_t size = 0;
+  std::int64_t changed_s = 0;
+  std::int64_t changed_ns = 0;
+
+  bool operator==(const file_identity&) const = default;
+};
+
+file_identity identity_of(const std::string& path) {
+  struct stat status {};
+  // A file that cannot be looked at cannot be opened either, and opening says why.
+  if (::stat(path.c_str(), &status) != 0) return {path};
+  return {path,           status.st_dev,         status.st_ino,
+          status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+// What the job says must be what the file holds.
+std::optional<std::string> check_fit(const job& job, const replay_config& config) {
+  if (job.trainers != config.trainers) {
+    return fmt::format("--trainers {}: must be {}, as in the reference run", job.trainers, config.trainers);
+  }
+  if (job.loss != config.loss) return "--loss: must be the reference run's";
+  if (job.hidden != config.hidden) {
+    return fmt::format("--hidden {}: must be {}, as in the reference run",
+                       job.hidden.empty() ? "none" : fmt::format("{}", fmt::join(job.hidden, ",")),
+                       config.hidden.empty() ? "none" : fmt::format("{}", fmt::join(config.hidden, ",")));
+  }
+  if (job.servers == 0 && !config.tables.empty()) {
+    return fmt::format("--servers 0: must be at least 1; the reference run has {} tables", config.tables.size());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+result<std::shared_ptr<const dataset>> open_replay(const job& job) {
+  static shared_while_held<file_identity, replay_data> shared;
+  const std::string path = job.data.substr(replay_prefix.size());
+  auto data = shared.get(identity_of(path), [&path] { return load(path); });
+  if (!data) return tl::unexpected(std::move(data.error()));
+  if (auto wrong = check_fit(job, (*data)->config)) return bad_input(std::move(*wrong));
+  return std::make_shared<const replay>(std::move(*data));
+}
+
+}  // namespace troupe

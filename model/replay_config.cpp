@@ -1,0 +1,208 @@
+#include "model/replay_config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <optional>
+#include <string>
+
+#include "model/job_table.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::uint64_t width_max = 65536;
+constexpr std::uint64_t count_max = 1'000'000'000'000;
+
+std::string shown(const json::value& value) { return printable(json::serialize(value)); }
+
+// Reads the keys of one object. The first thing wrong is kept, and what is read after it is meaningless, so that a
+// caller asks for all that it needs and then looks once whether it was there.
+class object_reader {
+ public:
+  /// `where` stands before the keys in messages: "" or "tables[0].".
+  object_reader(const json::value& value, std::string where) : where_(std::move(where)), object_(value.if_object()) {
+    if (object_ == nullptr) refuse(fmt::format("{}{}: must be an object", where_, shown(value)));
+  }
+
+  const std::optional<std::string>& wrong() const { return wrong_; }
+  const std::string& where() const { return where_; }
+
+  void refuse(std::string message) {
+    if (!wrong_) wrong_ = std::move(message);
+  }
+
+  /// The key's value; null if it is left out or null.
+  const json::value* find(const char* key) const {
+    const auto* value = object_ == nullptr ? nullptr : object_->if_contains(key);
+    return value == nullptr || value->is_null() ? nullptr : value;
+  }
+
+  const json::value* need(const char* key) {
+    const auto* value = find(key);
+    if (value == nullptr) refuse(fmt::format("{}{} is missing", where_, key));
+    return value;
+  }
+
+  std::uint64_t whole(const json::value& value, const std::string& key, std::uint64_t low, std::uint64_t high) {
+    json::error_code ec;
+    const auto number = value.to_number<std::uint64_t>(ec);
+    if (!ec && number >= low && number <= high) return number;
+    refuse(fmt::format("{}{} {}: must be a whole number between {} and {}", where_, key, shown(value), low, high));
+    return low;
+  }
+
+  std::uint64_t needed_whole(const char* key, std::uint64_t low, std::uint64_t high) {
+    const auto* value = need(key);
+    return value == nullptr ? low : whole(*value, key, low, high);
+  }
+
+  bool flag(const char* key) {
+    const auto* value = find(key);
+    if (value == nullptr) return false;
+    if (!value->is_bool()) refuse(fmt::format("{}{} {}: must be true or false", where_, key, shown(*value)));
+    return value->is_bool() && value->as_bool();
+  }
+
+  /// The elements of an array; none if it is left out.
+  const json::array& array(const char* key) {
+    static const json::array none;
+    const auto* value = find(key);
+    if (value == nullptr) return none;
+    if (!value->is_array()) refuse(fmt::format("{}{} {}: must be an array", where_, key, shown(*value)));
+    return value->is_array() ? value->as_array() : none;
+  }
+
+  /// What the text of `key` stands for among `names`; `otherwise` if it is left out.
+  template <class Enum>
+  Enum name(const char* key, const std::vector<std::pair<std::string, Enum>>& names, Enum otherwise) {
+    const auto* value = find(key);
+    if (value == nullptr) return otherwise;
+    std::vector<std::string> known;
+    for (const auto& [text, meaning] : names) {
+      if (value->is_string() && value->as_string() == text) return meaning;
+      known.push_back(text);
+    }
+    refuse(fmt::format("{}{} {}: must be {}", where_, key, shown(*value), joined(known)));
+    return otherwise;
+  }
+
+ private:
+  std::string where_;
+  const json::object* object_;
+  std::optional<std::string> wrong_;
+};
+
+double number_of(object_reader& reader, const std::string& key, const json::value& value) {
+  json::error_code ec;
+  const auto number = value.to_number<double>(ec);
+  if (ec) reader.refuse(fmt::format("{}{} {}: must be a number", reader.where(), key, shown(value)));
+  return ec ? 0 : number;
+}
+
+// The text that parse_optimizer reads for an optimizer's object, which has `kind` and is sound if `reader` is.
+std::string optimizer_text(object_reader& reader, const json::object& object) {
+  std::string options;
+  const auto append = [&options](std::string_view key, const std::string& value) {
+    options += fmt::format("{}{}={}", options.empty() ? ":" : ",", key, value);
+  };
+  for (const auto& [key, value] : object) {
+    const std::string name(key);
+    const bool is_off = value.is_null() || (value.is_bool() && !value.as_bool());
+    if (name == "kind" || name == "lr" || is_off) continue;
+    if (name == "betas") {
+      const auto* both = value.if_array();
+      if (both == nullptr || both->size() != 2) {
+        reader.refuse(fmt::format("{}betas {}: must be two numbers", reader.where(), shown(value)));
+        continue;
+      }
+      append("beta1", fmt::format("{}", number_of(reader, "betas", (*both)[0])));
+      append("beta2", fmt::format("{}", number_of(reader, "betas", (*both)[1])));
+    } else {
+      append(name, value.is_bool() ? "true" : fmt::format("{}", number_of(reader, name, value)));
+    }
+  }
+  return std::string(object.at("kind").as_string()) + options;
+}
+
+optimizer_spec read_optimizer(object_reader& parent, const char* key) {
+  const auto* value = parent.need(key);
+  if (value == nullptr) return {};
+  object_reader reader(*value, fmt::format("{}.", key));
+  const auto* kind = reader.need("kind");
+  if (kind != nullptr && !kind->is_string()) reader.refuse(fmt::format("{}.kind {}: must be text", key, shown(*kind)));
+  if (reader.wrong()) return parent.refuse(*reader.wrong()), optimizer_spec{};
+  const std::string text = optimizer_text(reader, value->as_object());
+  if (reader.wrong()) return parent.refuse(*reader.wrong()), optimizer_spec{};
+
+  auto spec = parse_optimizer(text);
+  if (!spec) return parent.refuse(fmt::format("{}: {}", key, spec.error().message)), optimizer_spec{};
+  spec->lr = spec->kind == kernels::optimizer_kind::adagrad ? 0.01 : 0.001;
+  if (const auto* lr = reader.find("lr")) spec->lr = number_of(reader, "lr", *lr);
+  if (!(spec->lr >= 0 && spec->lr <= learning_rate_max)) {
+    reader.refuse(fmt::format("{}.lr {}: must be between 0 and {:.0f}", key, spec->lr, learning_rate_max));
+  }
+  if (reader.wrong()) parent.refuse(*reader.wrong());
+  return *spec;
+}
+
+table_spec read_table(object_reader& parent, const json::value& value, std::size_t number) {
+  object_reader reader(value, fmt::format("tables[{}].", number));
+  table_spec table;
+  table.rows = static_cast<std::int64_t>(reader.needed_whole("rows", 1, count_max));
+  table.dim = reader.needed_whole("dim", 1, width_max);
+  table.mode = reader.name<kernels::pooling>(
+      "mode", {{"sum", kernels::pooling::sum}, {"mean", kernels::pooling::mean}, {"max", kernels::pooling::max}},
+      kernels::pooling::mean);
+  table.weighted = reader.flag("weighted");
+  if (table.weighted && table.mode != kernels::pooling::sum) {
+    reader.refuse(fmt::format("tables[{}].weighted true: must be with mode sum only", number));
+  }
+  if (reader.wrong()) parent.refuse(*reader.wrong());
+  return table;
+}
+
+}  // namespace
+
+result<replay_config> parse_replay_config(std::string_view text) {
+  json::error_code ec;
+  json::parse_options options;
+  options.max_depth = 4;
+  const auto value = json::parse(text, ec, {}, options);
+  if (ec) return bad_input(fmt::format("{}: {}", ec.message(), printable(text)));
+
+  object_reader reader(value, "");
+  replay_config config;
+  config.trainers = static_cast<std::uint32_t>(reader.needed_whole("trainers", 1, actors_max));
+  config.steps = reader.needed_whole("steps", 1, count_max);
+  if (const auto* features = reader.find("dense_features")) {
+    config.dense_features = reader.whole(*features, "dense_features", 0, width_max);
+  }
+  for (const auto& width : reader.array("hidden")) config.hidden.push_back(reader.whole(width, "hidden", 1, width_max));
+  config.outputs = reader.needed_whole("outputs", 1, width_max);
+  reader.need("loss");
+  config.loss = reader.name<loss_kind>("loss",
+                                       {{"cross_entropy", loss_kind::cross_entropy},
+                                        {"bce_logits", loss_kind::bce_logits},
+                                        {"mse", loss_kind::mse}},
+                                       loss_kind::cross_entropy);
+  for (const auto& table : reader.array("tables")) {
+    config.tables.push_back(read_table(reader, table, config.tables.size()));
+  }
+  if (config.tables.empty() && config.dense_features == 0) {
+    reader.refuse("dense_features 0: must be at least 1 without tables");
+  }
+  config.dense_optimizer = read_optimizer(reader, "dense_optimizer");
+  if (!config.tables.empty()) config.sparse_optimizer = read_optimizer(reader, "sparse_optimizer");
+  config.sparse_reduce = reader.name<sparse_reduction>(
+      "sparse_reduce", {{"sum", sparse_reduction::sum}, {"mean", sparse_reduction::mean}}, sparse_reduction::mean);
+  if (reader.wrong()) return bad_input(*reader.wrong());
+  return config;
+}
+
+}  // namespace troupe

@@ -1,0 +1,33 @@
+// The configuration of a reference run: the JSON text that its file carries.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "model/job.hpp"
+
+namespace troupe {
+
+struct replay_config {
+  std::uint32_t trainers = 0;
+  std::uint64_t steps = 0;
+  std::size_t dense_features = 0;
+  std::vector<std::size_t> hidden;
+  std::size_t outputs = 0;
+  loss_kind loss = loss_kind::cross_entropy;
+  std::vector<table_spec> tables;
+  /// With their learning rates.
+  optimizer_spec dense_optimizer;
+  optimizer_spec sparse_optimizer;
+  sparse_reduction sparse_reduce = sparse_reduction::mean;
+};
+
+/// Reads a configuration. What is left out takes PyTorch's default (table mode mean, learning rate 0.001 for sgd and
+/// adam, 0.01 for adagrad, no hidden layers, dense features or weights), except trainers, steps, outputs, loss and the
+/// optimizers, which must be there (the tables' only if there are tables). Faults name key, value and limit.
+result<replay_config> parse_replay_config(std::string_view json);
+
+}  // namespace troupe

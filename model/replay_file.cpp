@@ -1,0 +1,94 @@
+#include "model/replay_file.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <type_traits>
+
+namespace troupe {
+
+result<replay_file> replay_file::open(const std::string& path) {
+  auto file = safetensors_file::open(path);
+  if (!file) return tl::unexpected(std::move(file.error()));
+  const auto text = file->header().metadata.find("config");
+  if (text == file->header().metadata.end()) {
+    return bad_input(fmt::format("{}: __metadata__.config is missing: must be a reference run", printable(path)));
+  }
+  auto config = parse_replay_config(text->second);
+  if (!config) return bad_input(fmt::format("{}: __metadata__.config: {}", printable(path), config.error().message));
+  return replay_file{std::move(*file), std::move(*config)};
+}
+
+result<std::vector<std::int64_t>> replay_file::integers(const std::string& name, std::uint64_t count) const {
+  const auto* entry = file.find(name);
+  if (entry != nullptr && entry->count() != count) {
+    return refuse(fmt::format("tensor {}: {} values: must be {}", name, entry->count(), count));
+  }
+  return file.read_integers(name);
+}
+
+template <class Real>
+result<std::vector<Real>> replay_file::reals(const std::string& name, std::uint64_t count) const {
+  const auto* entry = file.find(name);
+  if (entry != nullptr && entry->count() != count) {
+    return refuse(fmt::format("tensor {}: {} values: must be {}", name, entry->count(), count));
+  }
+  auto values = [&] {
+    if constexpr (std::is_same_v<Real, float>) {
+      return file.read_floats(name);
+    } else {
+      return file.read_doubles(name);
+    }
+  }();
+  if (!values) return values;
+  const auto bad = std::ranges::find_if(*values, [](Real x) { return !std::isfinite(x); });
+  if (bad == values->end()) return values;
+  return refuse(fmt::format("tensor {}, value {}: {}: must be finite", name, bad - values->begin(), *bad));
+}
+
+template <class Real>
+result<std::vector<Real>> replay_file::shaped(const std::string& name, const std::vector<std::uint64_t>& shape) const {
+  const auto* entry = file.find(name);
+  if (entry != nullptr && entry->shape != shape) {
+    return refuse(fmt::format("tensor {}: shape {}: must be {}", name, shape_text(entry->shape), shape_text(shape)));
+  }
+  return reals<Real>(name, entry == nullptr ? 0 : entry->count());
+}
+
+template <class Real>
+result<std::vector<std::vector<Real>>> replay_file::tables(std::string_view prefix) const {
+  std::vector<std::vector<Real>> all;
+  for (const auto& table : config.tables) {
+    auto weights = shaped<Real>(fmt::format("{}.table.{}.weight", prefix, all.size()),
+                                {static_cast<std::uint64_t>(table.rows), table.dim});
+    if (!weights) return tl::unexpected(std::move(weights.error()));
+    all.push_back(std::move(*weights));
+  }
+  return all;
+}
+
+template <class Real>
+result<std::vector<Real>> replay_file::dense(std::string_view prefix) const {
+  std::uint64_t width = config.dense_features;
+  for (const auto& table : config.tables) width += table.dim;
+  std::vector<Real> all;
+  for (std::size_t layer = 0; layer <= config.hidden.size(); ++layer) {
+    const std::uint64_t next = layer < config.hidden.size() ? config.hidden[layer] : config.outputs;
+    auto weight = shaped<Real>(fmt::format("{}.dense.{}.weight", prefix, layer), {next, width});
+    if (!weight) return weight;
+    auto bias = shaped<Real>(fmt::format("{}.dense.{}.bias", prefix, layer), {next});
+    if (!bias) return bias;
+    std::ranges::copy(*weight, std::back_inserter(all));
+    std::ranges::copy(*bias, std::back_inserter(all));
+    width = next;
+  }
+  return all;
+}
+
+template result<std::vector<float>> replay_file::reals(const std::string&, std::uint64_t) const;
+template result<std::vector<double>> replay_file::reals(const std::string&, std::uint64_t) const;
+template result<std::vector<std::vector<float>>> replay_file::tables(std::string_view) const;
+template result<std::vector<std::vector<double>>> replay_file::tables(std::string_view) const;
+template result<std::vector<float>> replay_file::dense(std::string_view) const;
+template result<std::vector<double>> replay_file::dense(std::string_view) const;
+
+}  // namespace troupe

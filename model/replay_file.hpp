@@ -1,0 +1,49 @@
+// Reading a reference run's tensors, for replay.cpp and reference_run.cpp.
+
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/replay_config.hpp"
+#include "model/safetensors.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+
+/// An open reference run: its file and its configuration.
+struct replay_file {
+  safetensors_file file;
+  replay_config config;
+
+  static result<replay_file> open(const std::string& path);
+
+  /// A fault about this file.
+  tl::unexpected<fault> refuse(const std::string& why) const {
+    return bad_input(fmt::format("{}: {}", printable(file.path()), why));
+  }
+
+  /// The number of values of a tensor must be `count`, whatever its shape.
+  result<std::vector<std::int64_t>> integers(const std::string& name, std::uint64_t count) const;
+  /// The same; all values must be finite in `Real` (float or double).
+  template <class Real>
+  result<std::vector<Real>> reals(const std::string& name, std::uint64_t count) const;
+
+  /// The tables' weights [rows, dim] named PREFIX.table.T.weight. The shapes must be the configuration's.
+  template <class Real>
+  result<std::vector<std::vector<Real>>> tables(std::string_view prefix) const;
+  /// The linear layers' weights and biases named PREFIX.dense.L.{weight,bias}, one after the other.
+  template <class Real>
+  result<std::vector<Real>> dense(std::string_view prefix) const;
+
+ private:
+  template <class Real>
+  result<std::vector<Real>> shaped(const std::string& name, const std::vector<std::uint64_t>& shape) const;
+};
+
+}  // namespace troupe

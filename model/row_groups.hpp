@@ -1,0 +1,42 @@
+// The gradient of a table in one step, regrouped from bags to rows: which bags of which rank contribute to each row.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/embedding_bag.hpp"
+#include "kernels/optimizer.hpp"
+
+namespace troupe {
+
+class row_groups {
+ public:
+  /// Starts anew; row numbers will be below `row_count`.
+  void clear(std::int64_t row_count);
+
+  /// Adds the next source, in rank order: the gradient `grad` [bags, dim] of rows pooled by `mode` (sum or mean).
+  /// Bags without offsets stand for one bag for each index.
+  void add(kernels::pooling mode, const kernels::bags_view& bags, const float* grad, std::size_t grad_stride);
+
+  /// The contributions sorted by row, with `scale` on their sum; valid until the next `clear`.
+  kernels::row_gradients group(float scale);
+
+ private:
+  struct entry {
+    std::int64_t row = 0;
+    kernels::occurrence what;
+  };
+
+  std::int64_t row_count_ = 0;
+  std::vector<entry> entries_;
+  std::vector<entry> sorted_;
+  std::vector<std::uint32_t> digit_counts_;
+  std::vector<const float*> sources_;
+  std::vector<std::size_t> strides_;
+  std::vector<std::int64_t> rows_;
+  std::vector<std::uint32_t> starts_;
+  std::vector<kernels::occurrence> occurrences_;
+};
+
+}  // namespace troupe

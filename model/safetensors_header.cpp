@@ -1,0 +1,247 @@
+#include "model/safetensors_header.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/basic_parser_impl.hpp>
+#include <optional>
+
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+struct type_entry {
+  std::string_view name;
+  tensor_type type;
+  std::uint64_t size;
+};
+
+constexpr std::array types{
+    type_entry{"BOOL", tensor_type::boolean, 1}, type_entry{"U8", tensor_type::u8, 1},
+    type_entry{"I8", tensor_type::i8, 1},        type_entry{"F8_E5M2", tensor_type::f8_e5m2, 1},
+    type_entry{"F8_E4M3", tensor_type::f8_e4m3, 1}, type_entry{"U16", tensor_type::u16, 2},
+    type_entry{"I16", tensor_type::i16, 2},      type_entry{"F16", tensor_type::f16, 2},
+    type_entry{"BF16", tensor_type::bf16, 2},    type_entry{"U32", tensor_type::u32, 4},
+    type_entry{"I32", tensor_type::i32, 4},      type_entry{"F32", tensor_type::f32, 4},
+    type_entry{"U64", tensor_type::u64, 8},      type_entry{"I64", tensor_type::i64, 8},
+    type_entry{"F64", tensor_type::f64, 8},
+};
+
+const type_entry& entry_of(tensor_type type) { return *std::ranges::find(types, type, &type_entry::type); }
+
+// Takes the parser's events, as Boost.JSON's basic_parser wants them, and refuses all that a header does not have.
+// Not a tree of values, because that would silently keep one of two equal keys.
+class header_handler {
+ public:
+  static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
+  static constexpr std::size_t max_array_size = static_cast<std::size_t>(-1);
+  static constexpr std::size_t max_key_size = static_cast<std::size_t>(-1);
+  static constexpr std::size_t max_string_size = static_cast<std::size_t>(-1);
+
+  using error_code = boost::json::error_code;
+  using string_view = boost::json::string_view;
+
+  /// Why the header was refused; empty if the parser itself found fault.
+  const std::string& message() const { return message_; }
+
+  safetensors_header take() { return std::move(header_); }
+
+  bool on_document_begin(error_code&) { return true; }
+  bool on_document_end(error_code&) { return true; }
+
+  bool on_object_begin(error_code& ec) {
+    if (where_ == place::document) {
+      where_ = place::names;
+      return true;
+    }
+    if (where_ != place::names) return refuse_value(ec);
+    where_ = name_ == "__metadata__" ? place::metadata : place::tensor;
+    return true;
+  }
+
+  bool on_object_end(std::size_t, error_code& ec) {
+    if (where_ == place::names) {
+      where_ = place::document;
+      return true;
+    }
+    const bool was_tensor = where_ == place::tensor;
+    where_ = place::names;
+    return was_tensor ? add_tensor(ec) : true;
+  }
+
+  bool on_array_begin(error_code& ec) {
+    if (where_ == place::tensor && key_ == "shape") {
+      where_ = place::shape;
+      return shape_.has_value() ? refuse_twice(ec) : (shape_.emplace(), true);
+    }
+    if (where_ == place::tensor && key_ == "data_offsets") {
+      where_ = place::offsets;
+      return offsets_.has_value() ? refuse_twice(ec) : (offsets_.emplace(), true);
+    }
+    return refuse_value(ec);
+  }
+
+  bool on_array_end(std::size_t, error_code&) {
+    where_ = place::tensor;
+    return true;
+  }
+
+  bool on_key_part(string_view part, std::size_t, error_code&) {
+    partial_.append(part.data(), part.size());
+    return true;
+  }
+
+  bool on_key(string_view part, std::size_t, error_code&) {
+    partial_.append(part.data(), part.size());
+    (where_ == place::names ? name_ : key_) = std::move(partial_);
+    partial_.clear();
+    return true;
+  }
+
+  bool on_string_part(string_view part, std::size_t, error_code&) {
+    partial_.append(part.data(), part.size());
+    return true;
+  }
+
+  bool on_string(string_view part, std::size_t, error_code& ec) {
+    partial_.append(part.data(), part.size());
+    const std::string text = std::move(partial_);
+    partial_.clear();
+    if (where_ == place::metadata) {
+      return header_.metadata.emplace(key_, text).second ? true : refuse_twice(ec);
+    }
+    if (where_ != place::tensor || key_ != "dtype") return refuse_value(ec);
+    if (type_) return refuse_twice(ec);
+    const auto known = std::ranges::find(types, text, &type_entry::name);
+    if (known == types.end()) return refuse(ec, fmt::format("{}: unknown dtype {}", place_text(), printable(text)));
+    type_ = known->type;
+    return true;
+  }
+
+  bool on_number_part(string_view, error_code&) { return true; }
+  bool on_int64(std::int64_t value, string_view, error_code& ec) {
+    return value < 0 ? refuse_value(ec) : add_number(static_cast<std::uint64_t>(value), ec);
+  }
+  bool on_uint64(std::uint64_t value, string_view, error_code& ec) { return add_number(value, ec); }
+  bool on_double(double, string_view, error_code& ec) { return refuse_value(ec); }
+  bool on_bool(bool, error_code& ec) { return refuse_value(ec); }
+  bool on_null(error_code& ec) { return refuse_value(ec); }
+  bool on_comment_part(string_view, error_code& ec) { return refuse_value(ec); }
+  bool on_comment(string_view, error_code& ec) { return refuse_value(ec); }
+
+ private:
+  enum class place : std::uint8_t { document, names, tensor, metadata, shape, offsets };
+
+  std::string place_text() const {
+    if (where_ == place::document) return "header";
+    if (where_ == place::names) return printable(name_);
+    return fmt::format("{}, key {}", printable(name_), printable(key_));
+  }
+
+  bool refuse(error_code& ec, std::string message) {
+    message_ = std::move(message);
+    ec = boost::system::errc::make_error_code(boost::system::errc::invalid_argument);
+    return false;
+  }
+
+  bool refuse_twice(error_code& ec) { return refuse(ec, place_text() + ": given twice"); }
+
+  bool refuse_value(error_code& ec) {
+    const char* wanted = where_ == place::document   ? "must be an object"
+                         : where_ == place::names    ? "must be an object with dtype, shape and data_offsets"
+                         : where_ == place::metadata ? "must be text"
+                         : where_ == place::tensor   ? "must be dtype (text), shape or data_offsets (arrays)"
+                                                     : "must be whole numbers of at most 64 bits";
+    return refuse(ec, fmt::format("{}: {}", place_text(), wanted));
+  }
+
+  bool add_number(std::uint64_t value, error_code& ec) {
+    if (where_ != place::shape && where_ != place::offsets) return refuse_value(ec);
+    (where_ == place::shape ? *shape_ : *offsets_).push_back(value);
+    return true;
+  }
+
+  // The tensor is complete: its keys are there, and its bytes are as many as its shape says.
+  bool add_tensor(error_code& ec) {
+    const std::string name = printable(name_);
+    if (!type_ || !shape_ || !offsets_) return refuse(ec, fmt::format("{}: dtype, shape or data_offsets is missing", name));
+    if (offsets_->size() != 2 || (*offsets_)[0] > (*offsets_)[1]) {
+      return refuse(ec, fmt::format("{}: data_offsets {}: must be begin and end, begin not above end", name,
+                                    shape_text(*offsets_)));
+    }
+    tensor_entry entry{*type_, std::move(*shape_), (*offsets_)[0], (*offsets_)[1]};
+    std::uint64_t size = type_size(entry.type);
+    bool fits = true;
+    for (const std::uint64_t extent : entry.shape) fits = fits && !__builtin_mul_overflow(size, extent, &size);
+    if (!fits || size != entry.end - entry.begin) {
+      return refuse(ec, fmt::format("{}: {} bytes for {} {}: must be {}", name, entry.end - entry.begin,
+                                    type_name(entry.type), shape_text(entry.shape),
+                                    fits ? fmt::format("{}", size) : "less than 2^64"));
+    }
+    type_.reset();
+    shape_.reset();
+    offsets_.reset();
+    return header_.tensors.emplace(name_, std::move(entry)).second ? true : refuse_twice(ec);
+  }
+
+  safetensors_header header_;
+  std::string message_;
+  place where_ = place::document;
+  std::string partial_;
+  std::string name_;
+  std::string key_;
+  std::optional<tensor_type> type_;
+  std::optional<std::vector<std::uint64_t>> shape_;
+  std::optional<std::vector<std::uint64_t>> offsets_;
+};
+
+// One tensor after the other, from the first byte to the last.
+std::optional<std::string> check_places(const safetensors_header& header, std::uint64_t data_size) {
+  std::vector<const std::pair<const std::string, tensor_entry>*> in_order;
+  for (const auto& named : header.tensors) in_order.push_back(&named);
+  std::ranges::sort(in_order, {}, [](const auto* named) { return std::pair(named->second.begin, named->second.end); });
+  std::uint64_t reached = 0;
+  for (const auto* named : in_order) {
+    const auto& [name, entry] = *named;
+    if (entry.end > data_size) {
+      return fmt::format("{}: ends at byte {}: must be at most {}, the end of the file", printable(name), entry.end,
+                         data_size);
+    }
+    if (entry.begin != reached) {
+      return fmt::format("{}: begins at byte {}: must be {}, where the tensor before it ends", printable(name),
+                         entry.begin, reached);
+    }
+    reached = entry.end;
+  }
+  if (reached == data_size) return std::nullopt;
+  return fmt::format("{} bytes behind the last tensor: must be none", data_size - reached);
+}
+
+}  // namespace
+
+std::string_view type_name(tensor_type type) { return entry_of(type).name; }
+
+std::uint64_t type_size(tensor_type type) { return entry_of(type).size; }
+
+std::string shape_text(const std::vector<std::uint64_t>& shape) {
+  return printable(fmt::format("[{}]", fmt::join(shape, ", ")));
+}
+
+result<safetensors_header> parse_safetensors_header(std::string_view json, std::uint64_t data_size) {
+  boost::json::parse_options options;
+  options.max_depth = 3;
+  boost::json::basic_parser<header_handler> parser(options);
+  boost::json::error_code ec;
+  const std::size_t read = parser.write_some(false, json.data(), json.size(), ec);
+  if (!parser.handler().message().empty()) return bad_input(parser.handler().message());
+  if (!ec && read < json.size()) ec = boost::json::error::extra_data;
+  if (ec) return bad_input(fmt::format("header, byte {}: {}: must be one JSON object", read, ec.message()));
+  auto header = parser.handler().take();
+  if (auto wrong = check_places(header, data_size)) return bad_input(std::move(*wrong));
+  return header;
+}
+
+}  // namespace troupe

@@ -1,0 +1,60 @@
+// The header of a safetensors file: which tensors it holds, and where.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/result.hpp"
+
+namespace troupe {
+
+enum class tensor_type : std::uint8_t {
+  boolean,
+  u8,
+  i8,
+  f8_e5m2,
+  f8_e4m3,
+  u16,
+  i16,
+  f16,
+  bf16,
+  u32,
+  i32,
+  f32,
+  u64,
+  i64,
+  f64
+};
+
+/// The type's name in the file, e.g. F32, and its size in bytes.
+std::string_view type_name(tensor_type type);
+std::uint64_t type_size(tensor_type type);
+
+struct tensor_entry {
+  tensor_type type = tensor_type::u8;
+  std::vector<std::uint64_t> shape;
+  /// First byte and end, counted from the first byte after the header.
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  std::uint64_t count() const { return (end - begin) / type_size(type); }
+};
+
+/// "[2, 3]"
+std::string shape_text(const std::vector<std::uint64_t>& shape);
+
+struct safetensors_header {
+  std::map<std::string, tensor_entry, std::less<>> tensors;
+  std::map<std::string, std::string, std::less<>> metadata;
+};
+
+/// Reads a header's JSON text. Refuses what is not exactly a header for `data_size` bytes of tensors: unknown types and
+/// keys, keys given twice, sizes that overflow or do not fit the shape, tensors that overlap, lie outside, or leave
+/// bytes between them. Takes memory in proportion to the text only. May be called from any thread.
+result<safetensors_header> parse_safetensors_header(std::string_view json, std::uint64_t data_size);
+
+}  // namespace troupe

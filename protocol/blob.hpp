@@ -1,0 +1,104 @@
+// The one carrier of bulk bytes.
+//
+// Within a process a blob shares the memory that it was made from: sending it copies nothing. Between processes it
+// travels as a length and raw bytes. Numbers in it are little-endian, which is also how they lie in memory on every
+// machine that this runs on. (CAF would pack a std::vector<float> number by number, and corrupt subnormals.)
+
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <caf/binary_deserializer.hpp>
+#include <caf/sec.hpp>
+#include <caf/span.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+
+namespace troupe {
+
+static_assert(std::endian::native == std::endian::little, "blobs hold little-endian numbers as they lie in memory");
+
+class blob {
+ public:
+  /// The most bytes a blob may have on the wire; a longer one is refused before anything is allocated.
+  static constexpr std::uint64_t max_bytes = std::uint64_t{1} << 30;
+
+  blob() = default;
+
+  /// Shares `size` bytes at `data`, kept alive by `owner`. Nobody may change them from here on.
+  blob(std::shared_ptr<const void> owner, const void* data, std::size_t size)
+      : data_(std::move(owner), static_cast<const std::byte*>(data)), size_(size) {}
+
+  /// Shares a contiguous range of numbers that lives in `owner`.
+  template <class Owner, class Range>
+  static blob view(std::shared_ptr<Owner> owner, const Range& range) {
+    return {std::move(owner), std::data(range), std::size(range) * sizeof(*std::data(range))};
+  }
+
+  /// Takes over a vector or another contiguous container.
+  template <class Range>
+  static blob own(Range&& range) {
+    auto owner = std::make_shared<const std::remove_cvref_t<Range>>(std::forward<Range>(range));
+    const auto& kept = *owner;
+    return view(std::move(owner), kept);
+  }
+
+  const std::byte* data() const { return data_.get(); }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+  /// The bytes as numbers; a rest shorter than one number is left out.
+  template <class T>
+  std::span<const T> as() const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return {reinterpret_cast<const T*>(data_.get()), size_ / sizeof(T)};
+  }
+
+  friend bool operator==(const blob& a, const blob& b) {
+    return a.size_ == b.size_ && std::equal(a.data(), a.data() + a.size_, b.data());
+  }
+
+ private:
+  std::shared_ptr<const std::byte> data_;
+  std::size_t size_ = 0;
+};
+
+/// The digest that accompanies bulk bytes on the wire: XXH3, 64 bits.
+std::uint64_t digest_of(const std::byte* data, std::size_t size);
+
+template <class Inspector>
+bool inspect(Inspector& f, blob& x) {
+  if (f.has_human_readable_format()) {
+    std::string text = std::to_string(x.size()) + " bytes";
+    return f.apply(text);
+  }
+  if constexpr (Inspector::is_loading) {
+    std::uint64_t size = 0;
+    std::uint64_t digest = 0;
+    if (!f.value(size) || !f.value(digest)) return false;
+    bool fits = size <= blob::max_bytes;
+    if constexpr (std::is_same_v<Inspector, caf::binary_deserializer>) fits = fits && size <= f.remaining();
+    if (!fits) {
+      f.emplace_error(caf::sec::field_invariant_check_failed, "a blob longer than its message or the limit");
+      return false;
+    }
+    auto bytes = std::make_shared_for_overwrite<std::byte[]>(size);
+    if (!f.value(caf::span<caf::byte>(reinterpret_cast<caf::byte*>(bytes.get()), size))) return false;
+    if (digest_of(bytes.get(), size) != digest) {
+      f.emplace_error(caf::sec::field_invariant_check_failed, "a blob whose bytes do not match their digest");
+      return false;
+    }
+    const std::byte* data = bytes.get();
+    x = blob(std::move(bytes), data, size);
+    return true;
+  } else {
+    return f.value(static_cast<std::uint64_t>(x.size())) && f.value(digest_of(x.data(), x.size())) &&
+           f.value(caf::span<const caf::byte>(reinterpret_cast<const caf::byte*>(x.data()), x.size()));
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,51 @@
+#include "protocol/errors.hpp"
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+constexpr std::array<std::string_view, 11> names = {
+    "none",       "bad_input",     "unknown_module", "bad_index",   "shape_mismatch", "wrong_context",
+    "not_finite", "out_of_memory", "exception",      "peer_failed", "stopped"};
+
+}  // namespace
+
+std::string to_string(errc x) {
+  auto number = static_cast<std::size_t>(x);
+  return std::string(number < names.size() ? names[number] : "unknown");
+}
+
+bool from_string(caf::string_view text, errc& x) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (std::string_view(text.data(), text.size()) == names[i]) {
+      x = static_cast<errc>(i);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool from_integer(std::uint8_t number, errc& x) {
+  if (number >= names.size()) return false;
+  x = static_cast<errc>(number);
+  return true;
+}
+
+caf::error make_failure(errc code, std::string context) { return caf::make_error(code, std::move(context)); }
+
+std::string describe(const caf::error& error) {
+  if (error.category() == caf::type_id_v<errc> && error.context().match_elements<std::string>())
+    return error.context().get_as<std::string>(0);
+  return caf::to_string(error);
+}
+
+bool is_secondary(const caf::error& error) {
+  return error == caf::sec::request_receiver_down || error == caf::sec::broken_promise || error == errc::peer_failed ||
+         error == caf::exit_reason::remote_link_unreachable;
+}
+
+}  // namespace troupe

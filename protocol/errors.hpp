@@ -1,0 +1,48 @@
+// Why a message was refused or an actor ended: a code, and one line of context for the user.
+
+#pragma once
+
+#include <caf/error.hpp>
+#include <caf/is_error_code_enum.hpp>
+#include <cstdint>
+#include <string>
+
+#include "protocol/type_ids.hpp"
+
+namespace troupe {
+
+enum class errc : std::uint8_t {
+  none = 0,
+  bad_input,       ///< a setting or the data are wrong
+  unknown_module,  ///< a reference to a module that this server does not hold, or an unregistered type
+  bad_index,       ///< an index, offset or per-sample weight out of range
+  shape_mismatch,  ///< a tensor of another dtype or shape than the receiver expects
+  wrong_context,   ///< a message of another run, or of a step that is over
+  not_finite,      ///< NaN or Inf in a loss, gradient or weight
+  out_of_memory,   ///< a table that does not fit
+  exception,       ///< a handler threw
+  peer_failed,     ///< a request was left unanswered because its receiver ended
+  stopped,         ///< the run was stopped on request
+};
+
+std::string to_string(errc x);
+bool from_string(caf::string_view text, errc& x);
+bool from_integer(std::uint8_t number, errc& x);
+
+template <class Inspector>
+bool inspect(Inspector& f, errc& x) {
+  return caf::default_enum_inspect(f, x);
+}
+
+/// An error with one line of context.
+caf::error make_failure(errc code, std::string context);
+
+/// The context line of an error made by `make_failure`; other errors as CAF prints them.
+std::string describe(const caf::error& error);
+
+/// True if `error` only reports that another actor is gone.
+bool is_secondary(const caf::error& error);
+
+}  // namespace troupe
+
+CAF_ERROR_CODE_ENUM(troupe::errc)

@@ -1,0 +1,54 @@
+// The header that every message starts with: who sent it, in which run and step, and because of which message.
+// Tracing, retry and exactly-once delivery rest on it.
+
+#pragma once
+
+#include <cstdint>
+
+namespace troupe {
+
+/// Identifies a message within a run: the sender in the upper 16 bits, its sequence number below.
+using message_id = std::uint64_t;
+
+struct header {
+  std::uint64_t run = 0;
+  /// Global step the message belongs to, 1 for the first; with the run it names the context. 0: outside any step.
+  std::uint64_t step = 0;
+  /// The sending actor's number within the run.
+  std::uint32_t sender = 0;
+  /// How often that actor has been started.
+  std::uint32_t incarnation = 0;
+  /// Counts the sender's messages, from 1.
+  std::uint64_t sequence = 0;
+  /// The message that was being handled when this one was sent; 0 if there was none.
+  message_id cause = 0;
+};
+
+/// The id by which other messages name `h` as their cause.
+constexpr message_id id_of(const header& h) {
+  return (static_cast<message_id>(h.sender) << 48) | (h.sequence & 0xffff'ffff'ffffULL);
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, header& x) {
+  return f.object(x).fields(f.field("run", x.run), f.field("step", x.step), f.field("sender", x.sender),
+                            f.field("incarnation", x.incarnation), f.field("sequence", x.sequence),
+                            f.field("cause", x.cause));
+}
+
+/// Makes the headers of one actor's messages, numbered in the order in which they are made. Belongs to that actor.
+class header_source {
+ public:
+  header_source(std::uint64_t run, std::uint32_t sender, std::uint32_t incarnation = 0)
+      : run_(run), sender_(sender), incarnation_(incarnation) {}
+
+  header next(std::uint64_t step, message_id cause) { return {run_, step, sender_, incarnation_, ++sequence_, cause}; }
+
+ private:
+  std::uint64_t run_;
+  std::uint32_t sender_;
+  std::uint32_t incarnation_;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace troupe

@@ -1,0 +1,198 @@
+// How each message is taken apart and put together: its fields, in order. The order is the wire format.
+
+#pragma once
+
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+template <class Inspector>
+bool inspect(Inspector& f, module_spec& x) {
+  return f.object(x).fields(f.field("type", x.type), f.field("args", x.args));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, instantiate& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("spec", x.spec), f.field("shard", x.shard),
+                            f.field("shards", x.shards), f.field("trainers", x.trainers));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, module_ref& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("server", x.server), f.field("module", x.module),
+                            f.field("shard", x.shard), f.field("shards", x.shards));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, bag_lookup& x) {
+  return f.object(x).fields(f.field("module", x.module), f.field("indices", x.indices), f.field("offsets", x.offsets),
+                            f.field("weights", x.weights));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, lookup& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("tables", x.tables));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, rows& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("tables", x.tables));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, bag_gradient& x) {
+  return f.object(x).fields(f.field("module", x.module), f.field("indices", x.indices), f.field("offsets", x.offsets),
+                            f.field("weights", x.weights), f.field("grad", x.grad));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, gradient& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("has_batch", x.has_batch),
+                            f.field("step", x.step), f.field("tables", x.tables));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, optimizer_step& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("has_batch", x.has_batch));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, committed& x) {
+  return f.object(x).fields(f.field("head", x.head));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, parameters& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("module", x.module));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, parameter_info& x) {
+  return f.object(x).fields(f.field("name", x.name), f.field("type", x.type), f.field("rows", x.rows),
+                            f.field("cols", x.cols));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, parameter_list& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("items", x.items));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, state_dict& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("module", x.module));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, module_state& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("entries", x.entries));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, load_state_dict& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("module", x.module), f.field("entries", x.entries));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, row_digests& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("module", x.module));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, release& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("module", x.module));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, reduce& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("bucket", x.bucket),
+                            f.field("has_batch", x.has_batch), f.field("stop", x.stop), f.field("grad", x.grad));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, reduced& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("bucket", x.bucket), f.field("stop", x.stop),
+                            f.field("grad", x.grad));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, train& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("trainers", x.trainers),
+                            f.field("job", x.job), f.field("tables", x.tables), f.field("group", x.group),
+                            f.field("reports", x.reports));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, trained& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("steps", x.steps), f.field("stopped", x.stopped),
+                            f.field("dense", x.dense));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, progress& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("samples", x.samples), f.field("seconds", x.seconds),
+                            f.field("loss_sum", x.loss_sum), f.field("loss_samples", x.loss_samples));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, epoch_report& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("epoch", x.epoch),
+                            f.field("steps", x.steps), f.field("samples", x.samples), f.field("seconds", x.seconds),
+                            f.field("loss_sum", x.loss_sum), f.field("losses", x.losses),
+                            f.field("evaluates", x.evaluates));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, evaluation& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("epoch", x.epoch),
+                            f.field("rows", x.rows), f.field("correct", x.correct), f.field("scores", x.scores),
+                            f.field("labels", x.labels));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, join_server& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("server", x.server));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, join_trainer& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("trainer", x.trainer));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, joined& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, run& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("job", x.job),
+                            f.field("return_weights", x.return_weights));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, run_result& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("steps", x.steps), f.field("samples", x.samples),
+                            f.field("setup_seconds", x.setup_seconds), f.field("seconds", x.seconds),
+                            f.field("loss", x.loss), f.field("auc", x.auc), f.field("accuracy", x.accuracy),
+                            f.field("stopped", x.stopped), f.field("weights_digest", x.weights_digest),
+                            f.field("tables", x.tables), f.field("dense", x.dense));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, status& x) {
+  return f.object(x).fields(f.field("head", x.head));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, run_status& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("phase", x.phase), f.field("step", x.step),
+                            f.field("total_steps", x.total_steps), f.field("servers", x.servers),
+                            f.field("trainers", x.trainers));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, stop& x) {
+  return f.object(x).fields(f.field("head", x.head));
+}
+
+}  // namespace troupe

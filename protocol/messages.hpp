@@ -1,0 +1,300 @@
+// What actors say to each other. Every message starts with a header; every response that is traced does too.
+// Kept free of models: settings and module arguments travel as named text, numbers as tensors and blobs.
+
+#pragma once
+
+#include <caf/typed_actor.hpp>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/blob.hpp"
+#include "protocol/header.hpp"
+#include "protocol/tensor.hpp"
+#include "protocol/type_ids.hpp"
+
+namespace troupe {
+
+/// Named text arguments, in the order given.
+using arguments = std::vector<std::pair<std::string, std::string>>;
+
+// -- parameter server ---------------------------------------------------------
+
+using parameter_server_actor =
+    caf::typed_actor<caf::result<module_ref>(instantiate), caf::result<rows>(lookup), caf::result<void>(gradient),
+                     caf::result<committed>(optimizer_step), caf::result<parameter_list>(parameters),
+                     caf::result<module_state>(state_dict), caf::result<committed>(load_state_dict),
+                     caf::result<tensor>(row_digests), caf::result<void>(release)>;
+
+/// A module to be made on a server: a registered type and its arguments.
+struct module_spec {
+  std::string type;
+  arguments args;
+};
+
+/// Makes a module; one of `shards` parts of it, when it is spread over several servers.
+struct instantiate {
+  header head;
+  module_spec spec;
+  std::uint32_t shard = 0;
+  std::uint32_t shards = 1;
+  /// Trainers whose gradients make up a step.
+  std::uint32_t trainers = 1;
+};
+
+/// A reference to (one shard of) a remote module.
+struct module_ref {
+  header head;
+  parameter_server_actor server;
+  std::uint64_t module = 0;
+  std::uint32_t shard = 0;
+  std::uint32_t shards = 1;
+};
+
+/// Rows wanted of one table. Indices are rows of the server's shard.
+struct bag_lookup {
+  std::uint64_t module = 0;
+  blob indices;  ///< i64
+  blob offsets;  ///< i64, one for each bag; empty: the rows themselves are wanted, one for each index
+  blob weights;  ///< f32, one for each index, or empty
+};
+
+/// Asks for rows as they are after step head.step - 1; parked until then.
+struct lookup {
+  header head;
+  std::vector<bag_lookup> tables;
+};
+
+/// For each table looked up, its pooled rows [bags, dim], or its rows [indices, dim].
+struct rows {
+  header head;
+  std::vector<tensor> tables;
+};
+
+/// One table's gradient: with respect to the pooled rows, or (offsets empty) to each of the rows given by the indices.
+struct bag_gradient {
+  std::uint64_t module = 0;
+  blob indices;
+  blob offsets;
+  blob weights;
+  tensor grad;
+};
+
+/// One trainer's table gradients in the context (head.run, head.step). No answer: a lookup of the next step waits
+/// until every trainer's gradients have been applied.
+struct gradient {
+  header head;
+  std::uint32_t rank = 0;
+  /// False if the trainer's data have run out: it takes part with no gradient and does not count in the mean.
+  bool has_batch = true;
+  /// The optimizer step rides on this gradient.
+  bool step = true;
+  std::vector<bag_gradient> tables;
+};
+
+/// The trainer's gradients of this context are complete. Answered when the step has been applied.
+struct optimizer_step {
+  header head;
+  std::uint32_t rank = 0;
+  bool has_batch = true;
+};
+
+struct committed {
+  header head;
+};
+
+/// Asks what a module's parameters are.
+struct parameters {
+  header head;
+  std::uint64_t module = 0;
+};
+
+struct parameter_info {
+  std::string name;
+  dtype type = dtype::f32;
+  std::uint64_t rows = 0;
+  std::uint64_t cols = 0;
+};
+
+struct parameter_list {
+  header head;
+  std::vector<parameter_info> items;
+};
+
+/// Asks for a module's weights and optimizer state.
+struct state_dict {
+  header head;
+  std::uint64_t module = 0;
+};
+
+struct module_state {
+  header head;
+  std::vector<std::pair<std::string, tensor>> entries;
+};
+
+/// Replaces the entries given; names and shapes as `state_dict` returns them.
+struct load_state_dict {
+  header head;
+  std::uint64_t module = 0;
+  std::vector<std::pair<std::string, tensor>> entries;
+};
+
+/// Asks for the digest of each row's bits, in the order of the shard's rows.
+struct row_digests {
+  header head;
+  std::uint64_t module = 0;
+};
+
+/// The module is not needed any more.
+struct release {
+  header head;
+  std::uint64_t module = 0;
+};
+
+// -- allreduce group ----------------------------------------------------------
+
+/// One rank's share of a bucket. Answered when every rank's is there.
+struct reduce {
+  header head;
+  std::uint32_t rank = 0;
+  std::uint32_t bucket = 0;
+  /// False: the numbers are zeros of a rank whose data have run out, left out of the mean.
+  bool has_batch = true;
+  /// This rank wants to end the run after this step; all ranks learn it together.
+  bool stop = false;
+  tensor grad;
+};
+
+/// The mean over the ranks that had a batch, summed in rank order.
+struct reduced {
+  header head;
+  std::uint32_t bucket = 0;
+  bool stop = false;
+  tensor grad;
+};
+
+using allreduce_actor = caf::typed_actor<caf::result<reduced>(reduce)>;
+
+// -- trainer ------------------------------------------------------------------
+
+/// Whom trainers report to.
+using report_actor =
+    caf::typed_actor<caf::result<void>(progress), caf::result<void>(epoch_report), caf::result<void>(evaluation)>;
+
+/// Runs a job's training loop as rank `rank` of `trainers`. Answered when the loop has ended.
+struct train {
+  header head;
+  std::uint32_t rank = 0;
+  std::uint32_t trainers = 1;
+  arguments job;
+  /// The shards of each table, by shard number.
+  std::vector<std::vector<module_ref>> tables;
+  allreduce_actor group;
+  report_actor reports;
+};
+
+struct trained {
+  header head;
+  std::uint64_t steps = 0;
+  bool stopped = false;
+  tensor dense;  ///< the dense weights, for each linear layer weight then bias
+};
+
+/// Rank 0 tells where it is, a few times a second.
+struct progress {
+  header head;
+  std::uint64_t samples = 0;  ///< this rank's, since the epoch began
+  double seconds = 0;         ///< since the epoch began
+  double loss_sum = 0;        ///< sum over samples since the last report
+  std::uint64_t loss_samples = 0;
+};
+
+struct epoch_report {
+  header head;
+  std::uint32_t rank = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t samples = 0;
+  double seconds = 0;
+  double loss_sum = 0;     ///< sum over the samples of the epoch
+  tensor losses;           ///< f64 [steps], NaN where the rank had no batch
+  bool evaluates = false;  ///< an `evaluation` of this epoch follows
+};
+
+/// One rank's share of the test rows after an epoch.
+struct evaluation {
+  header head;
+  std::uint32_t rank = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t rows = 0;
+  std::uint64_t correct = 0;  ///< rows whose most likely class is the true one
+  tensor scores;              ///< f32 [rows], binary targets only: grows with the probability of the positive class
+  tensor labels;              ///< f32 [rows], 0 or 1
+};
+
+using trainer_actor = caf::typed_actor<caf::result<trained>(train), caf::result<void>(stop)>;
+
+// -- master -------------------------------------------------------------------
+
+struct join_server {
+  header head;
+  parameter_server_actor server;
+};
+
+struct join_trainer {
+  header head;
+  trainer_actor trainer;
+};
+
+struct joined {
+  header head;
+  std::uint32_t rank = 0;
+};
+
+/// Runs the job on those who have joined. Answered with the result, or with the error that ended the run.
+struct run {
+  header head;
+  arguments job;
+  bool return_weights = false;
+};
+
+struct run_result {
+  header head;
+  std::uint64_t steps = 0;
+  std::uint64_t samples = 0;
+  double setup_seconds = 0;
+  double seconds = 0;
+  double loss = 0;
+  double auc = 0;       ///< NaN: none
+  double accuracy = 0;  ///< NaN: none
+  bool stopped = false;
+  std::string weights_digest;
+  std::vector<tensor> tables;  ///< if asked for: every table [rows, dim]
+  tensor dense;                ///< if asked for
+};
+
+struct status {
+  header head;
+};
+
+struct run_status {
+  header head;
+  std::string phase;
+  std::uint64_t step = 0;
+  std::uint64_t total_steps = 0;
+  std::uint32_t servers = 0;
+  std::uint32_t trainers = 0;
+};
+
+/// Finish the step under way, then end the run.
+struct stop {
+  header head;
+};
+
+using master_actor =
+    caf::typed_actor<caf::result<joined>(join_server), caf::result<joined>(join_trainer), caf::result<run_result>(run),
+                     caf::result<run_status>(status), caf::result<void>(stop), caf::result<void>(progress),
+                     caf::result<void>(epoch_report), caf::result<void>(evaluation)>;
+
+}  // namespace troupe

@@ -1,0 +1,114 @@
+// A matrix of numbers as it travels: dtype and shape in typed fields, the numbers in a blob.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "protocol/blob.hpp"
+
+namespace troupe {
+
+enum class dtype : std::uint8_t { f32, f64, i64, u64 };
+
+constexpr std::size_t size_of(dtype x) { return x == dtype::f32 ? 4 : 8; }
+
+template <class T>
+constexpr dtype dtype_of() {
+  if constexpr (std::is_same_v<T, float>) return dtype::f32;
+  if constexpr (std::is_same_v<T, double>) return dtype::f64;
+  if constexpr (std::is_same_v<T, std::int64_t>) return dtype::i64;
+  if constexpr (std::is_same_v<T, std::uint64_t>) return dtype::u64;
+}
+
+/// Enums travel as their number; one that the receiver does not know is refused.
+template <class Inspector, class Enum>
+bool inspect_enum(Inspector& f, Enum& x, Enum last) {
+  auto number = static_cast<std::uint8_t>(x);
+  if (!f.apply(number)) return false;
+  if constexpr (Inspector::is_loading) {
+    if (number > static_cast<std::uint8_t>(last)) {
+      f.emplace_error(caf::sec::field_invariant_check_failed, "an enum value that this version does not know");
+      return false;
+    }
+    x = static_cast<Enum>(number);
+  }
+  return true;
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, dtype& x) {
+  return inspect_enum(f, x, dtype::u64);
+}
+
+/// A row-major matrix [rows, cols]; a vector has one column.
+struct tensor {
+  dtype type = dtype::f32;
+  std::uint64_t rows = 0;
+  std::uint64_t cols = 0;
+  blob bytes;
+
+  tensor() = default;
+  tensor(dtype t, std::uint64_t r, std::uint64_t c, blob b) : type(t), rows(r), cols(c), bytes(std::move(b)) {}
+
+  /// Takes over a contiguous container of rows * cols numbers.
+  template <class Range>
+  static tensor own(std::uint64_t rows, std::uint64_t cols, Range&& numbers) {
+    using number = std::remove_cvref_t<decltype(*std::data(numbers))>;
+    return {dtype_of<number>(), rows, cols, blob::own(std::forward<Range>(numbers))};
+  }
+
+  template <class T>
+  std::span<const T> as() const {
+    return bytes.as<T>();
+  }
+
+  /// True if the blob has as many bytes as dtype and shape say.
+  bool consistent() const {
+    std::uint64_t count = 0;
+    return !__builtin_mul_overflow(rows, cols, &count) && count <= blob::max_bytes * 64 &&
+           bytes.size() == count * size_of(type);
+  }
+};
+
+template <class Inspector>
+bool inspect(Inspector& f, tensor& x) {
+  if (!f.object(x).fields(f.field("dtype", x.type), f.field("rows", x.rows), f.field("cols", x.cols),
+                          f.field("bytes", x.bytes)))
+    return false;
+  if constexpr (Inspector::is_loading) {
+    if (!x.consistent()) {
+      f.emplace_error(caf::sec::field_invariant_check_failed, "a tensor whose bytes do not match its shape");
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Memory for a tensor under construction: written by one actor, then frozen into a message.
+class tensor_buffer {
+ public:
+  tensor_buffer() = default;
+  /// Uninitialized [rows, cols] of float32.
+  tensor_buffer(std::size_t rows, std::size_t cols)
+      : rows_(rows), cols_(cols), data_(std::make_shared_for_overwrite<float[]>(rows * cols)) {}
+
+  float* data() { return data_.get(); }
+  const float* data() const { return data_.get(); }
+  std::size_t size() const { return rows_ * cols_; }
+
+  /// Ends the construction; the memory moves into the tensor.
+  tensor freeze() && {
+    const float* data = data_.get();
+    return {dtype::f32, rows_, cols_, blob(std::move(data_), data, rows_ * cols_ * sizeof(float))};
+  }
+
+ private:
+  std::size_t rows_ = 0;
+  std::size_t cols_ = 0;
+  std::shared_ptr<float[]> data_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,93 @@
+// The numbers by which message types are known on the wire. They are positions in this list: append, never reorder.
+
+#pragma once
+
+#include <caf/all.hpp>
+
+namespace troupe {
+
+enum class errc : std::uint8_t;
+enum class dtype : std::uint8_t;
+class blob;
+struct header;
+struct tensor;
+
+struct module_spec;
+struct instantiate;
+struct module_ref;
+struct bag_lookup;
+struct lookup;
+struct rows;
+struct bag_gradient;
+struct gradient;
+struct optimizer_step;
+struct committed;
+struct parameters;
+struct parameter_info;
+struct parameter_list;
+struct state_dict;
+struct module_state;
+struct load_state_dict;
+struct row_digests;
+struct release;
+
+struct reduce;
+struct reduced;
+
+struct train;
+struct trained;
+struct progress;
+struct epoch_report;
+struct evaluation;
+
+struct join_server;
+struct join_trainer;
+struct joined;
+struct run;
+struct run_result;
+struct status;
+struct run_status;
+struct stop;
+
+}  // namespace troupe
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
+CAF_ADD_TYPE_ID(troupe, (troupe::errc))
+CAF_ADD_TYPE_ID(troupe, (troupe::dtype))
+CAF_ADD_TYPE_ID(troupe, (troupe::blob))
+CAF_ADD_TYPE_ID(troupe, (troupe::header))
+CAF_ADD_TYPE_ID(troupe, (troupe::tensor))
+CAF_ADD_TYPE_ID(troupe, (troupe::module_spec))
+CAF_ADD_TYPE_ID(troupe, (troupe::instantiate))
+CAF_ADD_TYPE_ID(troupe, (troupe::module_ref))
+CAF_ADD_TYPE_ID(troupe, (troupe::bag_lookup))
+CAF_ADD_TYPE_ID(troupe, (troupe::lookup))
+CAF_ADD_TYPE_ID(troupe, (troupe::rows))
+CAF_ADD_TYPE_ID(troupe, (troupe::bag_gradient))
+CAF_ADD_TYPE_ID(troupe, (troupe::gradient))
+CAF_ADD_TYPE_ID(troupe, (troupe::optimizer_step))
+CAF_ADD_TYPE_ID(troupe, (troupe::committed))
+CAF_ADD_TYPE_ID(troupe, (troupe::parameters))
+CAF_ADD_TYPE_ID(troupe, (troupe::parameter_info))
+CAF_ADD_TYPE_ID(troupe, (troupe::parameter_list))
+CAF_ADD_TYPE_ID(troupe, (troupe::state_dict))
+CAF_ADD_TYPE_ID(troupe, (troupe::module_state))
+CAF_ADD_TYPE_ID(troupe, (troupe::load_state_dict))
+CAF_ADD_TYPE_ID(troupe, (troupe::row_digests))
+CAF_ADD_TYPE_ID(troupe, (troupe::release))
+CAF_ADD_TYPE_ID(troupe, (troupe::reduce))
+CAF_ADD_TYPE_ID(troupe, (troupe::reduced))
+CAF_ADD_TYPE_ID(troupe, (troupe::train))
+CAF_ADD_TYPE_ID(troupe, (troupe::trained))
+CAF_ADD_TYPE_ID(troupe, (troupe::progress))
+CAF_ADD_TYPE_ID(troupe, (troupe::epoch_report))
+CAF_ADD_TYPE_ID(troupe, (troupe::evaluation))
+CAF_ADD_TYPE_ID(troupe, (troupe::join_server))
+CAF_ADD_TYPE_ID(troupe, (troupe::join_trainer))
+CAF_ADD_TYPE_ID(troupe, (troupe::joined))
+CAF_ADD_TYPE_ID(troupe, (troupe::run))
+CAF_ADD_TYPE_ID(troupe, (troupe::run_result))
+CAF_ADD_TYPE_ID(troupe, (troupe::status))
+CAF_ADD_TYPE_ID(troupe, (troupe::run_status))
+CAF_ADD_TYPE_ID(troupe, (troupe::stop))
+CAF_END_TYPE_ID_BLOCK(troupe)

@@ -1,0 +1,35 @@
+// Goal: `troupe devices` describes this machine, with a CUDA device or without.
+
+#include <gtest/gtest.h>
+
+#include "tests/end_to_end/program.hpp"
+
+namespace troupe::end_to_end {
+namespace {
+
+TEST(Devices, AreReportedAsJson) {
+  const outcome result = run({"devices", "--json"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(lines_of(result.out).size(), 1u);
+  const auto devices = last_event(result, "devices");
+  ASSERT_FALSE(devices.empty());
+  EXPECT_EQ(devices.at("backends").at(0), "cpu");
+  const auto& cuda = devices.at("cuda");
+  EXPECT_TRUE(cuda.at("built").is_bool());
+  // Either there is a device, or a reason why not.
+  EXPECT_EQ(cuda.at("usable").as_bool(), cuda.at("reason").as_string().empty());
+  EXPECT_EQ(cuda.at("usable").as_bool(), !cuda.at("devices").as_array().empty());
+  EXPECT_GE(devices.at("cpu").at("cores").to_number<int>(), 1);
+  EXPECT_FALSE(devices.at("cpu").at("name").as_string().empty());
+}
+
+TEST(Devices, AreReportedAsText) {
+  const outcome result = run({"devices"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.out.rfind("cpu ", 0), 0u) << result.out;
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end

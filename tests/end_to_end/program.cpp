@@ -1,0 +1,271 @@
+#include "tests/end_to_end/program.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/json/src.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+namespace troupe::end_to_end {
+namespace {
+
+/// Sanitizers and busy machines make a run of seconds one of a minute.
+constexpr auto life_max = std::chrono::seconds(240);
+
+int check(int value, const char* what) {
+  if (value < 0) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
+  return value;
+}
+
+struct two_ends {
+  int ours;
+  int theirs;
+};
+
+two_ends make_pipe() {
+  std::array<int, 2> ends;
+  check(pipe2(ends.data(), O_CLOEXEC), "pipe2");
+  return {ends[0], ends[1]};
+}
+
+two_ends make_terminal(unsigned short columns) {
+  const int ours = check(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), "posix_openpt");
+  check(grantpt(ours), "grantpt");
+  check(unlockpt(ours), "unlockpt");
+  const int theirs = check(open(ptsname(ours), O_RDWR | O_NOCTTY | O_CLOEXEC), "opening the terminal");
+  winsize size = {};
+  size.ws_row = 24;
+  size.ws_col = columns;
+  check(ioctl(theirs, TIOCSWINSZ, &size), "TIOCSWINSZ");
+  return {ours, theirs};
+}
+
+std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& changes) {
+  std::vector<std::string> all;
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string text = *one;
+    bool changed = false;
+    for (const auto& [name, value] : changes) changed = changed || text.rfind(name + "=", 0) == 0;
+    if (!changed) all.push_back(text);
+  }
+  for (const auto& [name, value] : changes) all.push_back(name + "=" + value);
+  return all;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+/// A folder of this test program alone, gone with it: several may run at a time.
+class scratch_folder {
+ public:
+  scratch_folder() : path_(testing::TempDir() + "troupe-XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error(path_ + ": " + std::strerror(errno));
+  }
+  ~scratch_folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+program::program(const std::vector<std::string>& arguments, const launch& how)
+    : deadline_(std::chrono::steady_clock::now() + life_max) {
+  const two_ends out = how.output_file.empty()
+                           ? make_pipe()
+                           : two_ends{-1, check(open(how.output_file.c_str(), O_WRONLY | O_CLOEXEC), "output file")};
+  const two_ends err = how.terminal_columns > 0 ? make_terminal(how.terminal_columns) : make_pipe();
+  out_.descriptor = out.ours;
+  err_.descriptor = err.ours;
+
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, out.theirs, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, err.theirs, STDERR_FILENO);
+  // Whatever the test runner ignores, the program starts with signals as a shell leaves them.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t defaults;
+  sigemptyset(&defaults);
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) sigaddset(&defaults, signal);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+
+  std::vector<std::string> words = {TROUPE_PROGRAM};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<std::string> variables = environment_with(how.environment);
+  const int failure = posix_spawn(&process_, TROUPE_PROGRAM, &files, &attributes, pointers_to(words).data(),
+                                  pointers_to(variables).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  close(out.theirs);
+  close(err.theirs);
+  if (failure != 0) throw std::runtime_error(std::string(TROUPE_PROGRAM) + ": " + std::strerror(failure));
+}
+
+program::~program() {
+  if (process_ > 0) {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+  if (out_.descriptor >= 0) close(out_.descriptor);
+  if (err_.descriptor >= 0) close(err_.descriptor);
+}
+
+void program::send(int signal) const { check(kill(process_, signal), "kill"); }
+
+void program::send_together(const std::vector<int>& signals) const {
+  send(SIGSTOP);
+  check(waitpid(process_, nullptr, WUNTRACED), "waiting for the stop");
+  for (const int signal : signals) send(signal);
+  send(SIGCONT);
+}
+
+void program::close_output() {
+  close(out_.descriptor);
+  out_.descriptor = -1;
+}
+
+bool program::wait_for(stream& from, std::string_view text) {
+  std::size_t searched = 0;
+  while (from.text.find(text, searched) == std::string::npos) {
+    searched = from.text.size() - std::min(from.text.size(), text.size());
+    if (!read_more()) return from.text.find(text, searched) != std::string::npos;
+  }
+  return true;
+}
+
+bool program::read_more() {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - std::chrono::steady_clock::now());
+  std::array<pollfd, 2> waiting = {{{out_.descriptor, POLLIN, 0}, {err_.descriptor, POLLIN, 0}}};
+  if (out_.descriptor < 0 && err_.descriptor < 0) return false;
+  const int ready = left.count() > 0 ? poll(waiting.data(), waiting.size(), static_cast<int>(left.count())) : 0;
+  if (ready < 0 && errno == EINTR) return true;
+  if (ready <= 0) {
+    in_time_ = false;
+    return false;
+  }
+  if (waiting[0].revents != 0) read_into(out_);
+  if (waiting[1].revents != 0) read_into(err_);
+  return true;
+}
+
+void program::read_into(stream& to) {
+  std::array<char, 65536> buffer;
+  const ssize_t count = read(to.descriptor, buffer.data(), buffer.size());
+  if (count < 0 && errno == EINTR) return;
+  if (count > 0) {
+    to.text.append(buffer.data(), static_cast<std::size_t>(count));
+    return;
+  }
+  // A terminal whose other side is gone answers with an error instead of an end.
+  close(to.descriptor);
+  to.descriptor = -1;
+}
+
+outcome program::finish() {
+  while (read_more()) continue;
+  if (!in_time_) kill(process_, SIGKILL);
+  int status = 0;
+  check(waitpid(process_, &status, 0), "waitpid");
+  process_ = -1;
+  outcome result;
+  if (in_time_ && WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  result.in_time = in_time_;
+  result.out = std::move(out_.text);
+  result.err = std::move(err_.text);
+  return result;
+}
+
+outcome run(const std::vector<std::string>& arguments, const launch& how) { return program(arguments, how).finish(); }
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<boost::json::object> json_lines(const std::string& text) {
+  std::vector<boost::json::object> objects;
+  for (const std::string& line : lines_of(text)) {
+    boost::system::error_code error;
+    const boost::json::value value = boost::json::parse(line, error);
+    if (error || !value.is_object()) {
+      ADD_FAILURE() << "not a JSON object: " << line;
+      continue;
+    }
+    objects.push_back(value.as_object());
+  }
+  return objects;
+}
+
+boost::json::object last_event(const outcome& from, std::string_view name) {
+  const auto lines = lines_of(from.out);
+  const auto objects = json_lines(lines.empty() ? std::string() : lines.back());
+  if (objects.empty() || objects.back().at("event").as_string() != name) {
+    ADD_FAILURE() << "the last line is no " << name << " event; exit code " << from.exit_code << ", standard error:\n"
+                  << from.err;
+    return {};
+  }
+  return objects.back();
+}
+
+std::string number_text(const std::string& line, const std::string& field) {
+  const std::string name = "\"" + field + "\":";
+  const std::size_t begin = line.find(name);
+  if (begin == std::string::npos) return std::string();
+  const std::size_t end = line.find_first_of(",}", begin);
+  return line.substr(begin + name.size(), end - begin - name.size());
+}
+
+std::string expect_error(const outcome& from, int code) {
+  EXPECT_EQ(from.exit_code, code) << from.err;
+  EXPECT_EQ(from.out, "");
+  const auto lines = lines_of(from.err);
+  EXPECT_EQ(lines.size(), 1u) << from.err;
+  if (lines.empty()) return std::string();
+  EXPECT_EQ(lines.back().rfind("troupe: error: ", 0), 0u) << lines.back();
+  return lines.back();
+}
+
+std::string write_file(const std::string& name, std::string_view content) {
+  static const scratch_folder folder;
+  const std::string path = folder.path() + "/" + name;
+  std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
+  return path;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::string reference_run(const std::string& name) { return std::string(TROUPE_REFERENCE_RUNS) + "/" + name; }
+
+}  // namespace troupe::end_to_end

@@ -1,0 +1,101 @@
+// Runs the real program as a process of its own, and watches what it writes.
+
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/json.hpp>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace troupe::end_to_end {
+
+/// How to start the program.
+struct launch {
+  /// Standard error is a terminal this wide; 0: a pipe.
+  unsigned short terminal_columns = 0;
+  /// Standard output is this file instead of a pipe; empty: a pipe.
+  std::string output_file;
+  /// Variables set on top of the test's own environment.
+  std::vector<std::pair<std::string, std::string>> environment;
+};
+
+/// What a program left behind.
+struct outcome {
+  /// -1 if a signal ended it, or if it was killed because its time was up.
+  int exit_code = -1;
+  int signal = 0;
+  bool in_time = true;
+  std::string out;
+  std::string err;
+};
+
+/// A running program. Its whole life is limited: what takes longer is killed and reported as not in time.
+class program {
+ public:
+  explicit program(const std::vector<std::string>& arguments, const launch& how = {});
+  ~program();
+  program(const program&) = delete;
+  program& operator=(const program&) = delete;
+
+  /// Reads until standard output has `text`. False if the program ended, or time is up, before that.
+  bool wait_for_output(std::string_view text) { return wait_for(out_, text); }
+  /// The same for standard error, which may be a terminal.
+  bool wait_for_error(std::string_view text) { return wait_for(err_, text); }
+
+  void send(int signal) const;
+  /// Sends all of `signals` before the program can react to the first.
+  void send_together(const std::vector<int>& signals) const;
+  /// Closes the reading end of standard output.
+  void close_output();
+
+  /// Reads everything to the end.
+  outcome finish();
+
+ private:
+  struct stream {
+    int descriptor = -1;
+    std::string text;
+  };
+
+  bool wait_for(stream& from, std::string_view text);
+  /// Reads what is there, waiting for it if nothing is. False when both streams have ended or time is up.
+  bool read_more();
+  void read_into(stream& to);
+
+  pid_t process_ = -1;
+  stream out_;
+  stream err_;
+  bool in_time_ = true;
+  std::chrono::steady_clock::time_point deadline_;
+};
+
+/// Starts the program and waits for its end.
+outcome run(const std::vector<std::string>& arguments, const launch& how = {});
+
+std::vector<std::string> lines_of(const std::string& text);
+
+/// Each line as a JSON object. Fails the test, and leaves the line out, where one is not.
+std::vector<boost::json::object> json_lines(const std::string& text);
+
+/// The last JSON line; fails the test if it is not an event of that name.
+boost::json::object last_event(const outcome& from, std::string_view name);
+
+/// The text of a field's number as it stands in a JSON line.
+std::string number_text(const std::string& line, const std::string& field);
+
+/// Expects an exit with `code` and a single error line, and that nothing was written to standard output. Returns the
+/// line.
+std::string expect_error(const outcome& from, int code);
+
+/// Writes a file of the test's own and returns its path; one of the same name is replaced.
+std::string write_file(const std::string& name, std::string_view content);
+std::string read_file(const std::string& path);
+
+/// One of the reference runs of tests/reference_runs.
+std::string reference_run(const std::string& name);
+
+}  // namespace troupe::end_to_end

@@ -1,0 +1,62 @@
+// Goal: the first SIGINT or SIGTERM ends a run the ordinary way, the second ends the program. Method: a job that would
+// take days, signalled once it has shown that it runs.
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/end_to_end/program.hpp"
+
+namespace troupe::end_to_end {
+namespace {
+
+const std::vector<std::string> endless = {"train", "--data", "tutorial", "--epochs", "1000000000"};
+
+std::vector<std::string> endless_json() {
+  std::vector<std::string> arguments = endless;
+  arguments.push_back("--json");
+  return arguments;
+}
+
+class FirstSignal : public testing::TestWithParam<int> {};
+
+TEST_P(FirstSignal, StopsTheRunAndReportsIt) {
+  program running(endless_json());
+  ASSERT_TRUE(running.wait_for_output("\"event\":\"epoch\""));
+  running.send(GetParam());
+  const outcome result = running.finish();
+  ASSERT_TRUE(result.in_time);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const auto done = last_event(result, "done");
+  ASSERT_FALSE(done.empty());
+  EXPECT_EQ(done.at("stopped"), true);
+  EXPECT_GT(done.at("steps").to_number<double>(), 0);
+  EXPECT_NE(done.at("weights_digest"), "");
+}
+
+TEST_P(FirstSignal, StopsTheRunWithItsTables) {
+  program running(endless);
+  ASSERT_TRUE(running.wait_for_error("troupe: epoch 1: "));
+  running.send(GetParam());
+  const outcome result = running.finish();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("stopped"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("weights digest"), std::string::npos) << result.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, FirstSignal, testing::Values(SIGINT, SIGTERM));
+
+TEST(SecondSignal, EndsTheProgram) {
+  program running(endless_json());
+  ASSERT_TRUE(running.wait_for_output("\"event\":\"epoch\""));
+  // Two different ones, both pending at once: two of a kind would count as one.
+  running.send_together({SIGINT, SIGTERM});
+  const outcome result = running.finish();
+  ASSERT_TRUE(result.in_time);
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_EQ(result.out.find("\"event\":\"done\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end

@@ -1,0 +1,361 @@
+#include "model/job.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "model/random.hpp"
+
+namespace troupe {
+namespace {
+
+job parsed(const std::vector<setting>& given) {
+  const auto made = parse_job(given);
+  EXPECT_TRUE(made.has_value()) << (made ? "" : made.error().message);
+  return made.value_or(job{});
+}
+
+std::string refusal(const std::vector<setting>& given) {
+  const auto made = parse_job(given);
+  EXPECT_FALSE(made.has_value()) << given.back().first << " " << given.back().second;
+  if (made) return "";
+  EXPECT_EQ(made.error().kind, fault_kind::input);
+  EXPECT_EQ(made.error().message.find('\n'), std::string::npos);
+  return made.error().message;
+}
+
+std::map<std::string, std::string> settings_of(const std::vector<setting>& given) {
+  const auto settings = to_settings(parsed(given));
+  return {settings.begin(), settings.end()};
+}
+
+// The defaults of the program's contract, data set by data set.
+TEST(job, defaults_of_adult) {
+  const std::map<std::string, std::string> expected{
+      {"data", "adult"},         {"trainers", "2"},           {"servers", "1"},
+      {"epochs", "6"},           {"batch-size", "128"},       {"seed", "1"},
+      {"dim", "8"},              {"hidden", "64,32"},         {"interaction", "cat"},
+      {"loss", "bce-logits"},    {"dense-optimizer", "adam"}, {"sparse-optimizer", "adagrad"},
+      {"dense-lr", "0.002"},     {"sparse-lr", "0.05"},       {"lr-schedule", "constant"},
+      {"sparse-reduce", "mean"}, {"consistency", "sync"},     {"bucket-mib", "25"},
+      {"eval-every", "1"},       {"nan", "stop"}};
+  EXPECT_EQ(settings_of({}), expected);
+}
+
+TEST(job, defaults_of_tutorial) {
+  const std::map<std::string, std::string> expected{
+      {"data", "tutorial"},       {"trainers", "2"},          {"servers", "1"},
+      {"epochs", "100"},          {"seed", "1"},              {"hidden", "none"},
+      {"interaction", "cat"},     {"loss", "cross-entropy"},  {"dense-optimizer", "sgd"},
+      {"sparse-optimizer", "sgd"}, {"dense-lr", "0.05"},      {"sparse-lr", "0.05"},
+      {"lr-schedule", "constant"}, {"sparse-reduce", "sum"},  {"consistency", "sync"},
+      {"bucket-mib", "25"},       {"eval-every", "1"},        {"nan", "stop"}};
+  EXPECT_EQ(settings_of({{"data", "tutorial"}}), expected);
+}
+
+TEST(job, defaults_of_synthetic) {
+  const std::map<std::string, std::string> expected{
+      {"data", "synthetic"},      {"trainers", "2"},      {"servers", "1"},          {"epochs", "1"},
+      {"batch-size", "256"},      {"seed", "1"},          {"tables", "1"},           {"rows", "100000"},
+      {"dim", "16"},              {"bag", "10"},          {"classes", "2"},          {"id-skew", "uniform"},
+      {"hidden", "64"},           {"interaction", "cat"}, {"loss", "cross-entropy"}, {"dense-optimizer", "sgd"},
+      {"sparse-optimizer", "sgd"}, {"dense-lr", "0.05"},  {"sparse-lr", "0.05"},     {"lr-schedule", "constant"},
+      {"sparse-reduce", "mean"},  {"consistency", "sync"}, {"bucket-mib", "25"},     {"eval-every", "1"},
+      {"nan", "stop"}};
+  EXPECT_EQ(settings_of({{"data", "synthetic"}}), expected);
+}
+
+TEST(job, settings_reach_their_fields) {
+  const job made = parsed({{"data", "synthetic"},
+                           {"trainers", "3"},
+                           {"servers", "4"},
+                           {"epochs", "5"},
+                           {"steps", "600"},
+                           {"batch-size", "7"},
+                           {"seed", "18446744073709551615"},
+                           {"tables", "8"},
+                           {"rows", "9"},
+                           {"dim", "10"},
+                           {"bag", "11"},
+                           {"classes", "12"},
+                           {"id-skew", "zipf:1.25"},
+                           {"hidden", "64,32,16"},
+                           {"loss", "mse"},
+                           {"dense-optimizer", "adam:beta1=0.5"},
+                           {"sparse-optimizer", "sgd:momentum=0.25"},
+                           {"dense-lr", "0.5"},
+                           {"sparse-lr", "2.5e-3"},
+                           {"sparse-reduce", "sum"},
+                           {"bucket-mib", "0.125"},
+                           {"eval-every", "0"}});
+  EXPECT_EQ(made.data, "synthetic");
+  EXPECT_EQ(made.trainers, 3U);
+  EXPECT_EQ(made.servers, 4U);
+  EXPECT_EQ(made.epochs, 5U);
+  EXPECT_EQ(made.steps, 600U);
+  EXPECT_EQ(made.batch_size, 7U);
+  EXPECT_EQ(made.seed, 18446744073709551615U);
+  EXPECT_EQ(made.tables, 8U);
+  EXPECT_EQ(made.rows, 9);
+  EXPECT_EQ(made.dim, 10U);
+  EXPECT_EQ(made.bag, 11U);
+  EXPECT_EQ(made.classes, 12U);
+  EXPECT_EQ(made.id_skew, 1.25);
+  EXPECT_EQ(made.hidden, (std::vector<std::size_t>{64, 32, 16}));
+  EXPECT_EQ(made.loss, loss_kind::mse);
+  EXPECT_EQ(made.dense_optimizer.kind, kernels::optimizer_kind::adam);
+  EXPECT_EQ(made.dense_optimizer.beta1, 0.5);
+  EXPECT_EQ(made.dense_optimizer.lr, 0.5);
+  EXPECT_EQ(made.sparse_optimizer.momentum, 0.25);
+  EXPECT_EQ(made.sparse_optimizer.lr, 0.0025);
+  EXPECT_EQ(made.sparse_reduce, sparse_reduction::sum);
+  EXPECT_EQ(made.bucket_mib, 0.125);
+  EXPECT_EQ(made.eval_every, 0U);
+}
+
+TEST(job, learning_rate_and_optimizer_do_not_depend_on_their_order) {
+  const job made = parsed({{"sparse-lr", "0.7"}, {"sparse-optimizer", "adam"}});
+  EXPECT_EQ(made.sparse_optimizer.lr, 0.7);
+  EXPECT_EQ(made.sparse_optimizer.kind, kernels::optimizer_kind::adam);
+}
+
+TEST(job, the_last_of_two_equal_settings_counts) {
+  EXPECT_EQ(parsed({{"seed", "3"}, {"seed", "4"}}).seed, 4U);
+  EXPECT_EQ(parsed({{"data", "synthetic"}, {"data", "tutorial"}}).data, "tutorial");
+}
+
+TEST(job, out_of_range_is_refused_with_the_limit) {
+  EXPECT_EQ(refusal({{"trainers", "0"}}), "--trainers 0: must be between 1 and 1024");
+  EXPECT_EQ(refusal({{"trainers", "1025"}}), "--trainers 1025: must be between 1 and 1024");
+  EXPECT_EQ(refusal({{"trainers", "-1"}}), "--trainers -1: must be between 1 and 1024");
+  EXPECT_EQ(refusal({{"trainers", "99999999999999999999"}}),
+            "--trainers 99999999999999999999: must be between 1 and 1024");
+  EXPECT_EQ(refusal({{"servers", "2000"}}), "--servers 2000: must be between 0 and 1024");
+  EXPECT_EQ(refusal({{"seed", "abc"}}), "--seed abc: must be a whole number between 0 and 18446744073709551615");
+  EXPECT_EQ(refusal({{"seed", ""}}), "--seed '': must be a whole number between 0 and 18446744073709551615");
+  EXPECT_EQ(refusal({{"seed", "1.5"}}), "--seed 1.5: must be a whole number between 0 and 18446744073709551615");
+  EXPECT_EQ(refusal({{"batch-size", "0"}}), "--batch-size 0: must be between 1 and 1000000");
+  EXPECT_EQ(refusal({{"dim", "0"}}), "--dim 0: must be between 1 and 65536");
+  EXPECT_EQ(refusal({{"epochs", "0"}}), "--epochs 0: must be between 1 and 1000000000");
+  EXPECT_EQ(refusal({{"steps", "0"}}), "--steps 0: must be between 1 and 1000000000000");
+  EXPECT_EQ(refusal({{"steps", " 5"}}), "--steps  5: must be a whole number between 1 and 1000000000000");
+  EXPECT_EQ(refusal({{"data", "synthetic"}, {"classes", "1"}}), "--classes 1: must be between 2 and 65536");
+  EXPECT_EQ(refusal({{"dense-lr", "-0.1"}}), "--dense-lr -0.1: must be between 0 and 1000000");
+  EXPECT_EQ(refusal({{"dense-lr", "nan"}}), "--dense-lr nan: must be between 0 and 1000000");
+  EXPECT_EQ(refusal({{"sparse-lr", "inf"}}), "--sparse-lr inf: must be between 0 and 1000000");
+  EXPECT_EQ(refusal({{"sparse-lr", "fast"}}), "--sparse-lr fast: must be a number between 0 and 1000000");
+  EXPECT_EQ(refusal({{"bucket-mib", "0"}}), "--bucket-mib 0: must be above 0 and at most 65536");
+  EXPECT_EQ(refusal({{"bucket-mib", "nan"}}), "--bucket-mib nan: must be above 0 and at most 65536");
+}
+
+TEST(job, malformed_values_are_refused) {
+  const std::string hidden =
+      ": must be none, or up to 64 whole numbers between 1 and 65536 with commas between them, such as 64,32";
+  EXPECT_EQ(refusal({{"hidden", "64,,32"}}), "--hidden 64,,32" + hidden);
+  for (const char* text : {"", ",", "64,", "0", "64,-1", "64;32", "none,64", "65537", "None"}) {
+    EXPECT_NE(refusal({{"hidden", text}}).find(hidden), std::string::npos) << text;
+  }
+  std::string deep = "1";
+  for (int i = 0; i < 64; ++i) deep += ",1";
+  EXPECT_NE(refusal({{"hidden", deep}}).find(hidden), std::string::npos);
+  EXPECT_EQ(refusal({{"data", "synthetic"}, {"id-skew", "zipf"}}),
+            "--id-skew zipf: must be uniform or zipf:S, such as zipf:1.1");
+  EXPECT_EQ(refusal({{"data", "synthetic"}, {"id-skew", "zipf:0"}}),
+            "--id-skew zipf:0: the exponent must be above 0 and at most 10");
+  EXPECT_EQ(refusal({{"data", "synthetic"}, {"id-skew", "zipf:x"}}),
+            "--id-skew zipf:x: the exponent must be a number above 0 and at most 10");
+  EXPECT_EQ(refusal({{"sparse-reduce", "men"}}),
+            "--sparse-reduce men: unknown; the nearest is mean, and there are sum or mean");
+  EXPECT_EQ(refusal({{"loss", "bce"}}),
+            "--loss bce: unknown; the nearest is mse, and there are cross-entropy, bce-logits or mse");
+  EXPECT_EQ(refusal({{"dense-optimizer", "sgd:momentum=-1"}}),
+            "--dense-optimizer sgd:momentum=-1: momentum must be between 0 and 1000000, not -1");
+  EXPECT_EQ(refusal({{"seed", std::string("1\n2")}}),
+            "--seed 1\\x0a2: must be a whole number between 0 and 18446744073709551615");
+}
+
+TEST(job, unknown_settings_are_refused_with_the_nearest) {
+  EXPECT_EQ(refusal({{"trainer", "2"}}), "--trainer: unknown setting; the nearest is --trainers");
+  EXPECT_EQ(refusal({{"bathc-size", "2"}}), "--bathc-size: unknown setting; the nearest is --batch-size");
+}
+
+TEST(job, settings_of_other_data_are_refused) {
+  EXPECT_EQ(refusal({{"rows", "5"}}),
+            "--rows 5: adult has no such setting; leave it out, or use it with --data synthetic");
+  EXPECT_EQ(refusal({{"data", "tutorial"}, {"dim", "4"}}),
+            "--dim 4: tutorial has no such setting; leave it out, or use it with --data adult or synthetic");
+  EXPECT_EQ(refusal({{"data", "tutorial"}, {"batch-size", "4"}}),
+            "--batch-size 4: tutorial has no such setting; leave it out, or use it with --data adult or synthetic");
+  for (const char* name : {"tables", "rows", "bag", "classes", "id-skew"}) {
+    EXPECT_NE(refusal({{"data", "tutorial"}, {name, "5"}}).find("no such setting"), std::string::npos) << name;
+    EXPECT_NE(refusal({{"data", "replay:x"}, {name, "5"}}).find("no such setting"), std::string::npos) << name;
+  }
+}
+
+TEST(job, unknown_and_later_data_sets_are_refused) {
+  EXPECT_EQ(refusal({{"data", "synthetik"}}),
+            "--data synthetik: unknown data set; the nearest is synthetic, and there are adult, tutorial, synthetic and "
+            "replay:FILE");
+  EXPECT_EQ(refusal({{"data", "criteo:train.txt"}}),
+            "--data criteo:train.txt: not supported by this version; use adult, tutorial or synthetic");
+  EXPECT_EQ(refusal({{"data", "csv:a.csv"}}),
+            "--data csv:a.csv: not supported by this version; use adult, tutorial or synthetic");
+  EXPECT_EQ(refusal({{"data", "replay:"}}), "--data replay:: must name a file: replay:FILE");
+  EXPECT_NE(refusal({{"data", ""}}).find("--data '': unknown data set"), std::string::npos);
+  EXPECT_NE(refusal({{"data", "adult:x"}}).find("unknown data set"), std::string::npos);
+}
+
+TEST(job, values_of_later_versions_are_refused_by_name) {
+  EXPECT_EQ(refusal({{"consistency", "ssp:3"}}), "--consistency ssp:3: not supported by this version; use sync");
+  EXPECT_EQ(refusal({{"consistency", "async"}}), "--consistency async: not supported by this version; use sync");
+  EXPECT_EQ(refusal({{"interaction", "dot"}}), "--interaction dot: not supported by this version; use cat");
+  EXPECT_EQ(refusal({{"lr-schedule", "warmup:10+cosine:100"}}),
+            "--lr-schedule warmup:10+cosine:100: not supported by this version; use constant");
+  EXPECT_EQ(refusal({{"nan", "skip"}}), "--nan skip: not supported by this version; use stop");
+  EXPECT_EQ(refusal({{"consistency", "snc"}}),
+            "--consistency snc: unknown; the nearest is sync, and there are sync, ssp or async");
+  EXPECT_EQ(refusal({{"sparse-optimizer", "rowwise-adagrad"}}),
+            "--sparse-optimizer rowwise-adagrad: rowwise-adagrad is not supported by this version; use adagrad");
+}
+
+TEST(job, values_that_do_not_go_together_are_refused) {
+  EXPECT_EQ(refusal({{"servers", "0"}}), "--servers 0: must be between 1 and 1024; adult has tables, which servers keep");
+  EXPECT_NE(refusal({{"data", "tutorial"}, {"servers", "0"}}).find("tutorial has tables"), std::string::npos);
+  EXPECT_EQ(parsed({{"data", "replay:x"}, {"servers", "0"}}).servers, 0U);
+  EXPECT_EQ(refusal({{"data", "tutorial"}, {"loss", "bce-logits"}}),
+            "--loss bce-logits: needs targets in 2 classes, the tutorial has 8; use cross-entropy or mse");
+  EXPECT_EQ(refusal({{"data", "synthetic"}, {"classes", "3"}, {"loss", "bce-logits"}}),
+            "--loss bce-logits: needs --classes 2, not 3; use cross-entropy or mse");
+  EXPECT_EQ(parsed({{"data", "synthetic"}, {"loss", "bce-logits"}}).loss, loss_kind::bce_logits);
+  EXPECT_EQ(parsed({{"data", "synthetic"}, {"classes", "3"}, {"loss", "mse"}}).loss, loss_kind::mse);
+  EXPECT_EQ(parsed({{"loss", "cross-entropy"}}).loss, loss_kind::cross_entropy);
+}
+
+TEST(job, absurd_sizes_are_refused) {
+  EXPECT_EQ(refusal({{"data", "synthetic"}, {"rows", "1000000000000"}}),
+            "--rows 1000000000000: 1 table(s) of 1000000000000 rows x 16 would be more than 1099511627776 weights; use "
+            "fewer rows");
+  EXPECT_EQ(parsed({{"data", "synthetic"}, {"rows", "68719476736"}}).rows, 68719476736);
+  EXPECT_NE(refusal({{"data", "synthetic"}, {"rows", "68719476737"}}).find("use fewer rows"), std::string::npos);
+  EXPECT_NE(refusal({{"data", "synthetic"}, {"rows", "1000000000000"}, {"dim", "65536"}, {"tables", "4096"}})
+                .find("use fewer rows"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"data", "synthetic"}, {"rows", "9223372036854775808"}}).find("must be between 1 and"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"data", "synthetic"}, {"batch-size", "1000000"}, {"bag", "65536"}}).find("use smaller batches"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"hidden", "65536,65536"}}).find("use narrower layers"), std::string::npos);
+}
+
+TEST(job, every_setting_has_a_help_line) {
+  const auto& infos = job_settings();
+  ASSERT_FALSE(infos.empty());
+  EXPECT_EQ(infos.front().name, "data");
+  std::map<std::string, std::string> default_of;
+  for (const auto& info : infos) {
+    EXPECT_FALSE(info.value_name.empty()) << info.name;
+    EXPECT_FALSE(info.meaning.empty()) << info.name;
+    EXPECT_TRUE(default_of.emplace(info.name, info.default_text).second) << info.name;
+  }
+  EXPECT_EQ(default_of["trainers"], "2");
+  EXPECT_EQ(default_of["epochs"], "adult 6; tutorial 100; else 1");
+  EXPECT_EQ(default_of["batch-size"], "adult 128; synthetic 256");
+  EXPECT_EQ(default_of["rows"], "synthetic 100000");
+  EXPECT_EQ(default_of["hidden"], "adult 64,32; synthetic 64; else none");
+  EXPECT_EQ(default_of["sparse-reduce"], "tutorial sum; else mean");
+  EXPECT_EQ(default_of["steps"], "");
+}
+
+// -- round trips -----------------------------------------------------------------------------------------------------
+
+void expect_same(const job& a, const job& b) {
+  EXPECT_EQ(a.data, b.data);
+  EXPECT_EQ(a.trainers, b.trainers);
+  EXPECT_EQ(a.servers, b.servers);
+  EXPECT_EQ(a.epochs, b.epochs);
+  EXPECT_EQ(a.steps, b.steps);
+  EXPECT_EQ(a.batch_size, b.batch_size);
+  EXPECT_EQ(a.seed, b.seed);
+  EXPECT_EQ(a.tables, b.tables);
+  EXPECT_EQ(a.rows, b.rows);
+  EXPECT_EQ(a.dim, b.dim);
+  EXPECT_EQ(a.bag, b.bag);
+  EXPECT_EQ(a.classes, b.classes);
+  EXPECT_EQ(a.id_skew, b.id_skew);
+  EXPECT_EQ(a.hidden, b.hidden);
+  EXPECT_EQ(a.loss, b.loss);
+  EXPECT_EQ(a.dense_optimizer, b.dense_optimizer);
+  EXPECT_EQ(a.sparse_optimizer, b.sparse_optimizer);
+  EXPECT_EQ(a.sparse_reduce, b.sparse_reduce);
+  EXPECT_EQ(a.bucket_mib, b.bucket_mib);
+  EXPECT_EQ(a.eval_every, b.eval_every);
+}
+
+TEST(job, defaults_survive_the_way_through_settings) {
+  for (const char* data : {"adult", "tutorial", "synthetic", "replay:some file.safetensors"}) {
+    const job made = parsed({{"data", data}});
+    expect_same(parsed(to_settings(made)), made);
+  }
+}
+
+// Each setting with a random valid value, or left out.
+std::vector<setting> random_settings(random_sequence& random) {
+  const auto number = [&random](std::uint64_t low, std::uint64_t high) {
+    return std::to_string(low + random.below(high - low + 1));
+  };
+  const auto pick = [&random](std::vector<std::string> from) { return from[random.below(from.size())]; };
+  const std::string data = pick({"adult", "tutorial", "synthetic", "replay:a:b=c"});
+  const std::vector<std::string> optimizers{"sgd", "sgd:momentum=0.9,nesterov=true", "adagrad:eps=1e-5",
+                                            "adam:beta1=0.123456789,weight_decay=3e-7"};
+  std::vector<setting> given{{"trainers", number(1, 64)},
+                             {"servers", number(1, 1024)},
+                             {"epochs", number(1, 1000)},
+                             {"steps", number(1, 1'000'000)},
+                             {"seed", std::to_string(random.bits())},
+                             {"hidden", pick({"none", "1", "64,32", "7,5,3"})},
+                             {"loss", pick({"cross-entropy", "mse"})},
+                             {"dense-optimizer", pick(optimizers)},
+                             {"sparse-optimizer", pick(optimizers)},
+                             {"dense-lr", std::to_string(random.unit())},
+                             {"sparse-lr", std::to_string(random.unit() * 100)},
+                             {"sparse-reduce", pick({"sum", "mean"})},
+                             {"bucket-mib", std::to_string(random.unit() + 1e-3)},
+                             {"eval-every", number(0, 9)},
+                             {"consistency", "sync"}};
+  if (data == "adult" || data == "synthetic") {
+    given.emplace_back("batch-size", number(1, 1000));
+    given.emplace_back("dim", number(1, 128));
+  }
+  if (data == "synthetic") {
+    given.emplace_back("tables", number(1, 26));
+    given.emplace_back("rows", number(1, 1'000'000));
+    given.emplace_back("bag", number(1, 30));
+    given.emplace_back("classes", number(2, 10));
+    given.emplace_back("id-skew", pick({"uniform", "zipf:1.1", "zipf:0.7"}));
+  }
+  std::erase_if(given, [&random](const setting&) { return random.below(3) == 0; });
+  given.emplace_back("data", data);
+  return given;
+}
+
+TEST(job, random_jobs_survive_the_way_through_settings) {
+  random_sequence random(5);
+  for (int i = 0; i < 500; ++i) {
+    const job made = parsed(random_settings(random));
+    expect_same(parsed(to_settings(made)), made);
+  }
+}
+
+TEST(nearest, goes_by_edits_and_swaps) {
+  EXPECT_EQ(nearest("hiden", {"data", "hidden", "seed"}), "hidden");
+  EXPECT_EQ(nearest("esed", {"epochs", "dim", "seed"}), "seed");
+  EXPECT_EQ(nearest("ab", {"cd", "ba"}), "ba");
+  EXPECT_EQ(nearest("", {"abc", "a"}), "a");
+  EXPECT_EQ(nearest("x", {}), "");
+  EXPECT_EQ(nearest(std::string(1'000'000, 'x'), {"abc", "xx"}), "xx");
+}
+
+}  // namespace
+}  // namespace troupe

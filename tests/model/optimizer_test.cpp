@@ -1,0 +1,184 @@
+#include "model/optimizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "model/random.hpp"
+
+namespace troupe {
+namespace {
+
+using kernels::optimizer_kind;
+
+optimizer_spec parsed(const std::string& text) {
+  const auto spec = parse_optimizer(text);
+  EXPECT_TRUE(spec.has_value()) << text << ": " << (spec ? "" : spec.error().message);
+  return spec.value_or(optimizer_spec{});
+}
+
+std::string refusal(const std::string& text) {
+  const auto spec = parse_optimizer(text);
+  EXPECT_FALSE(spec.has_value()) << text;
+  return spec ? "" : spec.error().message;
+}
+
+TEST(optimizer, names_bring_the_defaults_of_pytorch) {
+  const auto sgd = parsed("sgd");
+  EXPECT_EQ(sgd.kind, optimizer_kind::sgd);
+  EXPECT_EQ(sgd.momentum, 0);
+  EXPECT_FALSE(sgd.nesterov);
+  const auto adagrad = parsed("adagrad");
+  EXPECT_EQ(adagrad.kind, optimizer_kind::adagrad);
+  EXPECT_EQ(adagrad.eps, 1e-10);
+  EXPECT_EQ(adagrad.initial_accumulator_value, 0);
+  const auto adam = parsed("adam");
+  EXPECT_EQ(adam.kind, optimizer_kind::adam);
+  EXPECT_EQ(adam.beta1, 0.9);
+  EXPECT_EQ(adam.beta2, 0.999);
+  EXPECT_EQ(adam.eps, 1e-8);
+  EXPECT_EQ(adam.weight_decay, 0);
+}
+
+TEST(optimizer, options_are_read) {
+  const auto sgd = parsed("sgd:momentum=0.9,nesterov=true,weight_decay=1e-4");
+  EXPECT_EQ(sgd.momentum, 0.9);
+  EXPECT_TRUE(sgd.nesterov);
+  EXPECT_EQ(sgd.weight_decay, 1e-4);
+  const auto adagrad = parsed("adagrad:eps=1e-6,initial_accumulator_value=0.1,weight_decay=0.5");
+  EXPECT_EQ(adagrad.eps, 1e-6);
+  EXPECT_EQ(adagrad.initial_accumulator_value, 0.1);
+  EXPECT_EQ(adagrad.weight_decay, 0.5);
+  const auto adam = parsed("adam:beta1=0.8,beta2=0.9,eps=0,weight_decay=0.01");
+  EXPECT_EQ(adam.beta1, 0.8);
+  EXPECT_EQ(adam.beta2, 0.9);
+  EXPECT_EQ(adam.eps, 0);
+  EXPECT_EQ(adam.weight_decay, 0.01);
+}
+
+TEST(optimizer, text_is_the_shortest_that_reads_the_same) {
+  for (const char* text : {"sgd", "adagrad", "adam", "sgd:momentum=0.9", "sgd:momentum=0.9,nesterov=true",
+                           "adagrad:eps=1e-06", "adam:beta1=0.8,eps=1e-06"}) {
+    EXPECT_EQ(to_string(parsed(text)), text);
+  }
+  EXPECT_EQ(to_string(parsed("adam:eps=1e-8,beta1=0.9")), "adam");
+}
+
+TEST(optimizer, random_specs_survive_the_way_through_text) {
+  random_sequence random(1);
+  for (int i = 0; i < 1000; ++i) {
+    optimizer_spec spec;
+    spec.kind = static_cast<optimizer_kind>(random.below(3));
+    spec.weight_decay = random.unit();
+    if (spec.kind == optimizer_kind::sgd) {
+      spec.momentum = random.unit();
+      spec.nesterov = random.below(2) == 0;
+    } else {
+      spec.eps = random.unit() * 1e-5;
+    }
+    if (spec.kind == optimizer_kind::adagrad) spec.initial_accumulator_value = random.unit() * 10;
+    if (spec.kind == optimizer_kind::adam) {
+      spec.beta1 = random.unit();
+      spec.beta2 = random.unit();
+    }
+    ASSERT_EQ(parsed(to_string(spec)), spec) << to_string(spec);
+  }
+}
+
+TEST(optimizer, refuses_with_name_value_and_limit) {
+  EXPECT_EQ(refusal("sgdd"), "unknown optimizer sgdd; the nearest is sgd, and there are sgd, adagrad or adam");
+  EXPECT_EQ(refusal("adamw"), "unknown optimizer adamw; the nearest is adam, and there are sgd, adagrad or adam");
+  EXPECT_EQ(refusal("sgd:momentun=0.9"),
+            "sgd has no option momentun; the nearest is momentum, and there are momentum, weight_decay or nesterov");
+  EXPECT_EQ(refusal("sgd:momentum=-0.5"), "momentum must be between 0 and 1000000, not -0.5");
+  EXPECT_EQ(refusal("sgd:momentum=nan"), "momentum must be between 0 and 1000000, not nan");
+  EXPECT_EQ(refusal("adam:eps=inf"), "eps must be between 0 and 1000000, not inf");
+  EXPECT_EQ(refusal("adam:beta1=1"), "beta1 must be at least 0 and below 1, not 1");
+  EXPECT_EQ(refusal("adam:beta2=nan"), "beta2 must be at least 0 and below 1, not nan");
+  EXPECT_EQ(refusal("adam:beta2=-0.1"), "beta2 must be at least 0 and below 1, not -0.1");
+  EXPECT_EQ(refusal("adagrad:eps=1e-8x"), "eps must be a number, not 1e-8x");
+  EXPECT_EQ(refusal("adagrad:eps=1e999"), "eps must be a number, not 1e999");
+  EXPECT_EQ(refusal("sgd:momentum=0.9,momentum=0.8"), "momentum is given twice");
+  EXPECT_EQ(refusal("sgd:nesterov=yes,momentum=1"), "nesterov must be true or false, not yes");
+  EXPECT_EQ(refusal("sgd:"), "option '' must be of the form key=value");
+  EXPECT_EQ(refusal("sgd:momentum"), "option momentum must be of the form key=value");
+  EXPECT_EQ(refusal("sgd:momentum="), "momentum must be a number, not ''");
+  EXPECT_EQ(refusal(""), "unknown optimizer ''; the nearest is sgd, and there are sgd, adagrad or adam");
+}
+
+TEST(optimizer, options_of_another_optimizer_are_refused) {
+  for (const char* text : {"adam:momentum=0.9", "adagrad:beta1=0.9", "sgd:eps=1e-8", "adam:nesterov=true",
+                           "sgd:initial_accumulator_value=1"}) {
+    EXPECT_NE(refusal(text).find("has no option"), std::string::npos) << text;
+  }
+}
+
+TEST(optimizer, nesterov_needs_momentum) {
+  EXPECT_EQ(refusal("sgd:nesterov=true"), "nesterov needs a momentum above 0, such as momentum=0.9");
+  EXPECT_EQ(refusal("sgd:nesterov=true,momentum=0"), "nesterov needs a momentum above 0, such as momentum=0.9");
+  EXPECT_FALSE(parsed("sgd:nesterov=false").nesterov);
+}
+
+TEST(optimizer, later_ones_are_refused_by_name) {
+  EXPECT_EQ(refusal("rowwise-adagrad"), "rowwise-adagrad is not supported by this version; use adagrad");
+  EXPECT_EQ(refusal("lazy-sgd:momentum=0.9"), "lazy-sgd is not supported by this version; use sgd");
+  EXPECT_EQ(refusal("lazy-adam"), "lazy-adam is not supported by this version; use adam");
+}
+
+// By hand for beta1 = 0.9, beta2 = 0.99, lr = 0.1:
+//   t = 1: 1 - 0.9 = 0.1, so lr / 0.1 = 1; sqrt(1 - 0.99) = 0.1.
+//   t = 2: 1 - 0.81 = 0.19, so 0.1 / 0.19 = 0.526315789; sqrt(1 - 0.9801) = sqrt(0.0199) = 0.141067360.
+TEST(optimizer, adam_constants_follow_the_step) {
+  auto adam = parsed("adam:beta2=0.99");
+  adam.lr = 0.1;
+  const auto first = constants_at(adam, 1);
+  EXPECT_EQ(first.kind, optimizer_kind::adam);
+  EXPECT_FLOAT_EQ(first.lr, 1.0F);
+  EXPECT_FLOAT_EQ(first.bias_correction2_sqrt, 0.1F);
+  EXPECT_EQ(first.beta1, 0.9F);
+  EXPECT_EQ(first.beta2, 0.99F);
+  EXPECT_EQ(first.one_minus_beta1, 0.1F);
+  EXPECT_EQ(first.one_minus_beta2, 0.01F);
+  EXPECT_EQ(first.eps, 1e-8F);
+  const auto second = constants_at(adam, 2);
+  EXPECT_FLOAT_EQ(second.lr, 0.526315789F);
+  EXPECT_FLOAT_EQ(second.bias_correction2_sqrt, 0.141067360F);
+  const auto late = constants_at(adam, 1'000'000);
+  EXPECT_FLOAT_EQ(late.lr, 0.1F);
+  EXPECT_FLOAT_EQ(late.bias_correction2_sqrt, 1.0F);
+}
+
+TEST(optimizer, other_constants_stay) {
+  auto sgd = parsed("sgd:momentum=0.9,nesterov=true,weight_decay=0.5");
+  sgd.lr = 0.25;
+  for (const std::uint64_t step : {1U, 1000U}) {
+    const auto c = constants_at(sgd, step);
+    EXPECT_EQ(c.kind, optimizer_kind::sgd);
+    EXPECT_EQ(c.lr, 0.25F);
+    EXPECT_EQ(c.momentum, 0.9F);
+    EXPECT_EQ(c.weight_decay, 0.5F);
+    EXPECT_TRUE(c.nesterov);
+  }
+  EXPECT_EQ(constants_at(parsed("adagrad"), 3).eps, 1e-10F);
+}
+
+TEST(optimizer, state_and_visits) {
+  struct expectation {
+    const char* text;
+    int buffers;
+    float initial;
+    bool every_row;
+  };
+  for (const auto& [text, buffers, initial, every_row] :
+       {expectation{"sgd", 0, 0, false}, expectation{"sgd:momentum=0.9", 1, 0, true},
+        expectation{"sgd:weight_decay=0.1", 0, 0, true}, expectation{"adagrad", 1, 0, false},
+        expectation{"adagrad:initial_accumulator_value=0.5", 1, 0.5F, false},
+        expectation{"adagrad:weight_decay=0.1", 1, 0, true}, expectation{"adam", 2, 0, true}}) {
+    EXPECT_EQ(state_buffers(parsed(text)), buffers) << text;
+    EXPECT_EQ(initial_state(parsed(text)), initial) << text;
+    EXPECT_EQ(visits_every_row(parsed(text)), every_row) << text;
+  }
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,134 @@
+#include "model/random.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+// The published first outputs of SplitMix64 for the seed 1234567.
+TEST(random, is_splitmix64) {
+  EXPECT_EQ(random_bits(1234567, 0), 6457827717110365317U);
+  EXPECT_EQ(random_bits(1234567, 1), 3203168211198807973U);
+  EXPECT_EQ(random_bits(1234567, 2), 9817491932198370423U);
+  random_sequence sequence(1234567);
+  EXPECT_EQ(sequence.bits(), 6457827717110365317U);
+  EXPECT_EQ(sequence.bits(), 3203168211198807973U);
+}
+
+TEST(random, below_stays_below_and_reaches_every_value) {
+  random_sequence sequence(1);
+  std::map<std::uint64_t, int> count;
+  for (int i = 0; i < 70000; ++i) ++count[sequence.below(7)];
+  ASSERT_EQ(count.size(), 7U);
+  EXPECT_EQ(count.rbegin()->first, 6U);
+  // 10000 expected, deviation 93.
+  for (const auto& [value, times] : count) EXPECT_NEAR(times, 10000, 500) << value;
+}
+
+// Expected values from the documented formula, computed with Python's mathematics.
+TEST(random, normal_and_uniform_follow_the_formula) {
+  constexpr auto last_key = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_FLOAT_EQ(standard_normal(1, 0), -0.03426732122898102F);
+  EXPECT_FLOAT_EQ(standard_normal(1, 1), -2.5000674724578857F);
+  EXPECT_FLOAT_EQ(standard_normal(42, 1000000), 0.04679373279213905F);
+  EXPECT_FLOAT_EQ(standard_normal(last_key, 7), -0.30823928117752075F);
+  EXPECT_EQ(uniform(1, 0, -0.25F, 0.5F), 0.1749211847782135F);
+  EXPECT_EQ(uniform(42, 1000000, -0.25F, 0.5F), 0.2665836811065674F);
+  EXPECT_EQ(uniform(last_key, 7, -0.25F, 0.5F), -0.06142835691571236F);
+}
+
+TEST(random, normal_is_as_accurate_as_the_library_s_functions) {
+  for (std::uint64_t i = 0; i < 200000; ++i) {
+    const double u1 = 1 - unit_from(random_bits(9, 2 * i));
+    const double u2 = unit_from(random_bits(9, 2 * i + 1));
+    const double expected = std::sqrt(-2 * std::log(u1)) * std::cos(2 * std::acos(-1.0) * u2);
+    ASSERT_NEAR(standard_normal(9, i), expected, 1e-9 + std::fabs(expected) * 6e-8) << i;
+  }
+}
+
+TEST(random, normal_has_the_moments_of_a_normal_distribution) {
+  constexpr int count = 1'000'000;
+  std::array<double, 5> moment{};
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const double x = standard_normal(3, i);
+    for (std::size_t k = 1; k < moment.size(); ++k) moment[k] += std::pow(x, k) / count;
+  }
+  EXPECT_NEAR(moment[1], 0, 0.005);
+  EXPECT_NEAR(moment[2], 1, 0.01);
+  EXPECT_NEAR(moment[3], 0, 0.02);
+  EXPECT_NEAR(moment[4], 3, 0.05);
+}
+
+TEST(random, keys_of_different_streams_differ) {
+  std::set<std::uint64_t> keys;
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    for (const auto stream : {random_stream::table_weights, random_stream::shuffle, random_stream::tutorial}) {
+      for (std::uint64_t a = 0; a < 5; ++a) {
+        for (std::uint64_t b = 0; b < 5; ++b) keys.insert(random_key(seed, stream, a, b));
+      }
+    }
+  }
+  EXPECT_EQ(keys.size(), 5U * 3 * 5 * 5);
+}
+
+TEST(shuffled, is_a_permutation_of_every_small_range) {
+  for (const std::uint64_t key : {0U, 77U}) {
+    for (std::uint64_t n = 1; n <= 1000; ++n) {
+      std::vector<bool> seen(n);
+      for (std::uint64_t i = 0; i < n; ++i) {
+        const std::uint64_t place = shuffled(n, key, i);
+        ASSERT_LT(place, n);
+        ASSERT_FALSE(seen[place]) << n;
+        seen[place] = true;
+      }
+    }
+  }
+}
+
+TEST(shuffled, never_repeats_in_a_large_range) {
+  for (const std::uint64_t n : {(std::uint64_t{1} << 40) + 7, std::numeric_limits<std::uint64_t>::max()}) {
+    std::set<std::uint64_t> seen;
+    for (std::uint64_t i = 0; i < 50000; ++i) {
+      // Neighbours as well as far apart.
+      const std::uint64_t place = shuffled(n, 5, i % 2 == 0 ? i : n - i);
+      ASSERT_LT(place, n);
+      ASSERT_TRUE(seen.insert(place).second);
+    }
+  }
+}
+
+TEST(shuffled, all_orders_of_a_small_range_are_about_as_frequent) {
+  std::map<std::vector<std::uint64_t>, int> count;
+  for (std::uint64_t key = 0; key < 24000; ++key) {
+    ++count[{shuffled(4, key, 0), shuffled(4, key, 1), shuffled(4, key, 2), shuffled(4, key, 3)}];
+  }
+  ASSERT_EQ(count.size(), 24U);
+  // 1000 expected, deviation 31.
+  for (const auto& [order, times] : count) EXPECT_NEAR(times, 1000, 160);
+}
+
+TEST(shuffled, places_do_not_depend_on_the_position) {
+  constexpr std::uint64_t n = 32561;
+  double product = 0;
+  std::uint64_t fixed = 0;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    const std::uint64_t place = shuffled(n, 11, i);
+    fixed += place == i ? 1 : 0;
+    product += (static_cast<double>(i) / n - 0.5) * (static_cast<double>(place) / n - 0.5);
+  }
+  // Correlation 0 with deviation 1 / sqrt(n) = 0.0055; one fixed point expected.
+  EXPECT_NEAR(product / n * 12, 0, 0.025);
+  EXPECT_LT(fixed, 8U);
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,117 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "model/data.hpp"
+#include "model/job.hpp"
+
+namespace troupe {
+namespace {
+
+std::shared_ptr<const dataset> opened(std::vector<setting> settings = {}) {
+  settings.insert(settings.begin(), {"data", "synthetic"});
+  const auto job = parse_job(settings);
+  EXPECT_TRUE(job.has_value()) << (job ? "" : job.error().message);
+  return *open_dataset(*job);
+}
+
+void expect_same(const batch& a, const batch& b) {
+  EXPECT_EQ(a.size, b.size);
+  ASSERT_EQ(a.tables.size(), b.tables.size());
+  for (std::size_t t = 0; t < a.tables.size(); ++t) {
+    EXPECT_EQ(a.tables[t].indices, b.tables[t].indices);
+    EXPECT_EQ(a.tables[t].offsets, b.tables[t].offsets);
+  }
+  EXPECT_EQ(a.classes, b.classes);
+  EXPECT_EQ(a.values, b.values);
+}
+
+TEST(synthetic, has_the_sizes_of_the_job) {
+  const auto data = opened({{"tables", "3"}, {"rows", "50"}, {"dim", "4"}, {"bag", "2"}, {"classes", "5"},
+                            {"batch-size", "6"}});
+  EXPECT_EQ(data->spec().tables, std::vector<table_spec>(3, {50, 4, kernels::pooling::sum, false}));
+  EXPECT_EQ(data->spec().dense_features, 0U);
+  EXPECT_EQ(data->spec().outputs, 5U);
+  EXPECT_EQ(data->steps_per_epoch(), 100U);
+  EXPECT_EQ(data->test_rows(), 4096U);
+  const auto drawn = data->train_batch(0, 0);
+  EXPECT_EQ(drawn.size, 6U);
+  for (const auto& bags : drawn.tables) {
+    EXPECT_EQ(bags.indices.size(), 12U);
+    EXPECT_EQ(bags.offsets, (std::vector<std::int64_t>{0, 2, 4, 6, 8, 10}));
+  }
+}
+
+TEST(synthetic, a_batch_depends_on_seed_step_and_rank_alone) {
+  const auto data = opened();
+  expect_same(data->train_batch(7, 1), opened()->train_batch(7, 1));
+  const auto indices = data->train_batch(7, 1).tables[0].indices;
+  EXPECT_NE(indices, data->train_batch(107, 1).tables[0].indices);
+  EXPECT_NE(indices, data->train_batch(7, 0).tables[0].indices);
+  EXPECT_NE(indices, opened({{"seed", "2"}})->train_batch(7, 1).tables[0].indices);
+}
+
+TEST(synthetic, test_rows_do_not_depend_on_how_they_are_cut) {
+  const auto data = opened({{"tables", "2"}});
+  const auto whole = data->test_batch(10, 20);
+  const auto part = data->test_batch(17, 5);
+  for (std::size_t t = 0; t < 2; ++t) {
+    for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(part.tables[t].indices[i], whole.tables[t].indices[70 + i]);
+  }
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(part.classes[i], whole.classes[7 + i]);
+}
+
+TEST(synthetic, rows_occur_as_often_as_the_skew_says) {
+  const auto data = opened({{"rows", "20"}, {"id-skew", "zipf:1.5"}, {"batch-size", "20000"}});
+  std::vector<double> share(20);
+  const auto drawn = data->train_batch(0, 0);
+  for (const auto row : drawn.tables[0].indices) share.at(static_cast<std::size_t>(row)) += 1 / 200000.0;
+  double total = 0;
+  for (int k = 1; k <= 20; ++k) total += std::pow(k, -1.5);
+  for (int k = 1; k <= 20; ++k) EXPECT_NEAR(share[static_cast<std::size_t>(k - 1)], std::pow(k, -1.5) / total, 0.006);
+}
+
+TEST(synthetic, classes_are_about_equally_frequent) {
+  const auto data = opened({{"classes", "5"}, {"batch-size", "50000"}});
+  std::vector<int> count(5);
+  const auto drawn = data->train_batch(0, 0);
+  for (const auto c : drawn.classes) ++count.at(static_cast<std::size_t>(c));
+  for (const int times : count) EXPECT_NEAR(times, 10000, 600);
+}
+
+// A stand-in for a model: each (table, row)'s share of class 1 in training data, added up as log-odds.
+double naive_bayes_accuracy(const dataset& data, std::size_t rows, std::uint64_t steps) {
+  const std::size_t tables = data.spec().tables.size();
+  std::vector<std::vector<double>> seen(tables * rows, {1, 1});
+  const auto for_each = [&](const batch& from, auto&& visit) {
+    const std::size_t bag = from.tables[0].indices.size() / from.size;
+    for (std::size_t s = 0; s < from.size; ++s) {
+      for (std::size_t t = 0; t < tables; ++t) {
+        for (std::size_t i = s * bag; i < (s + 1) * bag; ++i) {
+          visit(s, t * rows + static_cast<std::size_t>(from.tables[t].indices[i]));
+        }
+      }
+    }
+  };
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const auto train = data.train_batch(step, 0);
+    for_each(train, [&](std::size_t s, std::size_t row) { seen[row][static_cast<std::size_t>(train.classes[s])] += 1; });
+  }
+  const auto test = data.test_batch(0, data.test_rows());
+  std::vector<double> odds(test.size);
+  for_each(test, [&](std::size_t s, std::size_t row) { odds[s] += std::log(seen[row][1] / seen[row][0]); });
+  double right = 0;
+  for (std::size_t s = 0; s < test.size; ++s) right += (odds[s] > 0) == (test.classes[s] == 1) ? 1 : 0;
+  return right / static_cast<double>(test.size);
+}
+
+TEST(synthetic, what_was_learned_in_training_holds_for_the_test_rows) {
+  EXPECT_GT(naive_bayes_accuracy(*opened({{"rows", "1000"}}), 1000, 400), 0.85);
+  EXPECT_GT(naive_bayes_accuracy(*opened({{"rows", "200"}, {"tables", "4"}, {"bag", "3"}}), 200, 400), 0.85);
+  // Another seed has another signal: what was learned from one says nothing about the other.
+  EXPECT_GT(naive_bayes_accuracy(*opened({{"rows", "1000"}, {"seed", "9"}}), 1000, 400), 0.85);
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# tools/build.sh [release|asan-ubsan|tsan] [TARGET]: sets up what is missing, then builds into build/<preset>.
+
+# shellcheck source=tools/common.sh
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
+
+main() {
+  local preset=${1:-release} target=${2:-all} jobs
+  check_preset "$preset"
+  jobs=$(job_count)
+  "$root/tools/setup.sh" "$preset"
+  say "building $target in build/$preset ($jobs at a time)"
+  quietly cmake -S "$root" --preset "$preset" || fail_with_log "CMake could not configure build/$preset"
+  quietly cmake --build "$root/build/$preset" --target "$target" --parallel "$jobs" ||
+    fail_with_log "build/$preset could not be built"
+}
+
+main "$@"

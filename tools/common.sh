@@ -1,0 +1,57 @@
+# shellcheck shell=bash
+# What the scripts of this folder share: where things are, how they speak, how many jobs they start. Sourced, not run.
+
+set -euo pipefail
+
+# shellcheck disable=SC2034  # used by the scripts that source this
+root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
+export HOME="${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}"
+[[ ${XDG_CACHE_HOME-} == /* ]] || unset XDG_CACHE_HOME  # the XDG specification has relative paths ignored
+# shellcheck disable=SC2034
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/troupe  # as in cmake/dependencies.cmake
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# say TEXT: a line of progress; stdout stays free for the results of the program.
+say() { printf 'troupe: %s\n' "$*" >&2; }
+
+# fail TEXT: says what went wrong in one line and ends the script.
+fail() {
+  printf 'troupe: error: %s\n' "$*" >&2
+  exit 1
+}
+
+# quietly COMMAND...: runs it with its output kept in a log.
+quietly() { "$@" >"$scratch/log" 2>&1 </dev/null; }
+
+# fail_with_log TEXT: shows the log of the last `quietly` without ninja's progress, then fails.
+fail_with_log() {
+  sed '/^\[[0-9]*\/[0-9]*\] /d' "$scratch/log" >&2
+  fail "$@"
+}
+
+# check_preset NAME: refuses what CMakePresets.json does not know.
+check_preset() {
+  case $1 in
+    release | asan-ubsan | tsan) ;;
+    *)
+      printf 'troupe: error: unknown preset %s; there are release, asan-ubsan and tsan\n' "'$1'" >&2
+      exit 2
+      ;;
+  esac
+}
+
+# job_count: how many compilers at a time: TROUPE_JOBS, else one a core as long as each has a GiB of free memory.
+job_count() {
+  local cores free_gib
+  if [[ -n ${TROUPE_JOBS-} ]]; then
+    [[ $TROUPE_JOBS =~ ^[1-9][0-9]*$ ]] || fail "TROUPE_JOBS is '$TROUPE_JOBS'; it must be a number of jobs, 1 or more"
+    echo "$TROUPE_JOBS"
+    return
+  fi
+  cores=$(nproc)
+  free_gib=$(awk '/^MemAvailable:/ {print int($2 / 1048576)}' /proc/meminfo)
+  free_gib=$((free_gib > 1 ? free_gib : 1))
+  echo $((cores < free_gib ? cores : free_gib))
+}

@@ -1,0 +1,258 @@
+#!/usr/bin/env bash
+# tools/setup.sh [release|asan-ubsan|tsan]: sets up what is missing to build Troupe on Debian 12, as root or with sudo.
+#
+# Packages come from APT. CAF 0.18.7, which Debian's stable suites do not have, is built from Debian's source package
+# into a private prefix in ~/.cache/troupe, one for each sanitizer. Nothing that is installed is replaced or removed;
+# when nothing is missing, nothing is done.
+#
+#   CAF_ROOT             an installation of CAF to use (for a sanitizer preset: built with the same sanitizer)
+#   TROUPE_CAF_TARBALL   the source of CAF 0.18.7, if it cannot be downloaded
+#   BOOST_ROOT           an installation of Boost to use
+#   TROUPE_JOBS          how many compilers to run at a time
+
+# shellcheck source=tools/common.sh
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
+
+caf_version=0.18.7
+caf_sha256=d5c3abe8fd67a729aab1baeece10367637d903ba335f4c79378bcadfbcd34552
+boost_package=libboost1.81-dev
+libraries=(libcli11-dev libexpected-dev libfmt-dev libgtest-dev libhwy-dev libopenblas-dev libssl-dev libxxhash-dev
+  zlib1g-dev)
+
+# -- packages ---------------------------------------------------------------------------------------------------------
+
+# has_tool NAME VERSION: whether a program of that version or newer is on the PATH, wherever it came from.
+has_tool() {
+  local text
+  text=$("$1" --version 2>/dev/null) || return 1
+  [[ $text =~ [0-9]+(\.[0-9]+)+ ]] && printf '%s\n' "$2" "${BASH_REMATCH[0]}" | sort -VC
+}
+
+# boost_in FOLDER: whether its headers are there and new enough for Boost.JSON.
+boost_in() {
+  local version
+  [[ -f $1/boost/version.hpp && -f $1/boost/json/src.hpp ]] || return 1
+  version=$(sed -n 's/^#define BOOST_VERSION \([0-9]*\).*/\1/p' "$1/boost/version.hpp")
+  ((${version:-0} >= 107500))
+}
+
+has_boost() {
+  local folder
+  for folder in ${BOOST_ROOT:+"$BOOST_ROOT/include" "$BOOST_ROOT"} "$cache/boost/usr/include" /usr/include \
+    /usr/local/include; do
+    boost_in "$folder" && return
+  done
+  return 1
+}
+
+# Boost's development packages conflict with each other: an older one that somebody needs is not replaced.
+has_older_boost() { [[ -f /usr/include/boost/version.hpp ]]; }
+
+missing_packages() {
+  local installed package
+  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${libraries[@]}" 2>/dev/null || true)
+  has_tool g++ 12 || echo g++
+  has_tool cmake 3.25 || echo cmake
+  has_tool ninja 1.10 || echo ninja-build
+  for package in "${libraries[@]}"; do
+    grep -qxF "installed $package" <<<"$installed" || echo "$package"
+  done
+  has_boost || has_older_boost || echo "$boost_package"
+}
+
+can_be_root() {
+  ((EUID == 0)) && return
+  command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 ]]; }
+}
+
+as_root() {
+  if ((EUID == 0)); then env DEBIAN_FRONTEND=noninteractive "$@"; else sudo env DEBIAN_FRONTEND=noninteractive "$@"; fi
+}
+
+update_lists() {
+  say "refreshing APT's package lists"
+  quietly as_root apt-get -o Acquire::http::Timeout=30 update
+}
+
+install_packages() {
+  local command=(apt-get install -y --no-install-recommends --no-remove "$@")
+  can_be_root || fail "packages are missing and neither root nor sudo is at hand; ask an administrator to run:" \
+    "${command[*]}"
+  say "installing $*"
+  command+=(-o DPkg::Lock::Timeout=300 -o Acquire::http::Timeout=30)
+  quietly as_root "${command[@]}" && return
+  # The lists are empty, or so old that what they name is gone.
+  update_lists && quietly as_root "${command[@]}" && return
+  fail_with_log "APT could not install $* (its words are above); without a network, have them installed beforehand"
+}
+
+# -- Boost beside an older one ----------------------------------------------------------------------------------------
+
+download_boost() (
+  cd "$scratch" && apt-get -o Acquire::http::Timeout=30 download "$boost_package"
+)
+
+unpack_boost() {
+  say "unpacking $boost_package into $cache/boost, beside the older Boost that is installed"
+  if ! quietly download_boost; then
+    if can_be_root; then update_lists || true; fi
+    quietly download_boost || fail_with_log "APT could not download $boost_package (its words are above); have Boost" \
+      "1.75 or newer elsewhere and point BOOST_ROOT at it"
+  fi
+  dpkg -x "$scratch/$boost_package"_*.deb "$building"
+  replace "$building" "$cache/boost"
+}
+
+# replace NEW OLD: puts a finished folder in its place at once, so that nobody takes a half-made one for whole.
+replace() {
+  rm -rf "$2"
+  mv -T "$1" "$2"
+}
+
+# -- CAF --------------------------------------------------------------------------------------------------------------
+
+# has_caf PREFIX: whether it holds all of CAF that is needed; CAF installs its version file last.
+has_caf() {
+  local file
+  for file in libcaf_core.a libcaf_io.a libcaf_openssl.a cmake/CAF/CAFConfig.cmake cmake/CAF/CAFConfigVersion.cmake; do
+    [[ -f $1/lib/$file ]] || return 1
+  done
+}
+
+check_caf_root() {
+  [[ -n $(find "$CAF_ROOT" -maxdepth 5 -name CAFConfig.cmake -print -quit 2>/dev/null) ]] ||
+    fail "CAF_ROOT is '$CAF_ROOT', where no CAFConfig.cmake is; point it at the prefix of CAF $caf_version, or unset it"
+}
+
+# The addresses that this system has Debian's own archive at; not those of security updates or of third parties.
+debian_archives() {
+  # shellcheck disable=SC2016  # APT fills the fields in
+  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' \
+    'Component: main' 2>/dev/null | sort -u
+}
+
+# source_apt ARGUMENT...: APT with source list, package lists and caches of its own. What it gets is held against a
+# digest, so an archive that stands still at an old date does no harm.
+source_apt() {
+  apt-get -o Dir::Etc::SourceList="$scratch/sources.list" -o Dir::Etc::SourceParts=- \
+    -o Dir::State::Lists="$scratch/lists" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
+    -o Acquire::Check-Date=false -o Acquire::Languages=none -o Acquire::http::Timeout=30 "$@"
+}
+
+# download_caf_from ARCHIVE: Debian's newest source package of CAF is in the suite `experimental`.
+download_caf_from() (
+  keys=/usr/share/keyrings/debian-archive-keyring.gpg options=
+  [[ ! -f $keys ]] || options="[signed-by=$keys] "
+  echo "deb-src $options$1 experimental main" >"$scratch/sources.list"
+  mkdir -p "$scratch/lists" "$scratch/source"
+  source_apt update && cd "$scratch/source" && source_apt source --download-only --tar-only actor-framework
+)
+
+download_caf() {
+  local archive archives
+  archives=$(debian_archives)
+  if [[ -z $archives ]] && can_be_root; then  # APT knows whose archive it is only once it has its lists
+    update_lists || true
+    archives=$(debian_archives)
+  fi
+  : >"$scratch/log"
+  for archive in $archives; do
+    quietly download_caf_from "$archive" || continue
+    tarball=$(find "$scratch/source" -name 'actor-framework_*.orig.tar.*' -print -quit)
+    [[ -z $tarball ]] || return 0
+  done
+  fail_with_log "the source of CAF $caf_version could not be had from ${archives:-"Debian (APT knows no archive)"};" \
+    "point TROUPE_CAF_TARBALL at its tarball or CAF_ROOT at an installation"
+}
+
+# Sets `tarball` to the source of CAF, which is what it should be.
+find_caf_source() {
+  if [[ -n ${TROUPE_CAF_TARBALL-} ]]; then
+    [[ -r $TROUPE_CAF_TARBALL ]] || fail "TROUPE_CAF_TARBALL is '$TROUPE_CAF_TARBALL', which cannot be read"
+    tarball=$TROUPE_CAF_TARBALL
+  else
+    say "downloading the source of CAF $caf_version"
+    download_caf
+  fi
+  sha256sum --check --status <<<"$caf_sha256  $tarball" ||
+    fail "$tarball is not CAF $caf_version: its SHA-256 is not $caf_sha256; point TROUPE_CAF_TARBALL at the right one" \
+      "or CAF_ROOT at an installation"
+}
+
+# compile_caf SOURCE BUILD PRESET PREFIX
+compile_caf() {
+  local sanitizers='' flags=''
+  case $3 in
+    asan-ubsan) sanitizers=address,undefined ;;
+    # gcc 12 warns in every file that it cannot see through atomic_thread_fence.
+    tsan) sanitizers=thread flags=-Wno-tsan ;;
+  esac
+  cmake -S "$1" -B "$2" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
+    -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_CXX_FLAGS="$flags" \
+    -DCAF_SANITIZERS="$sanitizers" -DCAF_LOG_LEVEL=INFO -DCAF_ENABLE_IO_MODULE=ON -DCAF_ENABLE_OPENSSL_MODULE=ON \
+    -DCAF_ENABLE_TESTING=OFF -DCAF_ENABLE_EXAMPLES=OFF -DCAF_ENABLE_TOOLS=OFF &&
+    cmake --build "$2" --parallel "$jobs" && cmake --install "$2" --prefix "$4"
+}
+
+# build_caf PRESET PREFIX
+build_caf() {
+  local tarball jobs
+  jobs=$(job_count)
+  find_caf_source
+  say "building CAF $caf_version for the preset $1 into $2 (once, some minutes)"
+  mkdir -p "$building/source"
+  tar -xf "$tarball" -C "$building/source" --strip-components=1
+  quietly compile_caf "$building/source" "$building/build" "$1" "$building/prefix" ||
+    fail_with_log "CAF $caf_version could not be built (the compiler's words are above)"
+  replace "$building/prefix" "$2"
+  rm -rf "$building"
+}
+
+# -- all of it --------------------------------------------------------------------------------------------------------
+
+check_system() {
+  command -v apt-get >/dev/null && command -v dpkg-query >/dev/null && return
+  fail "this script knows APT only. Troupe needs g++ 12, CMake 3.25, Ninja, CAF $caf_version (core, io, openssl)," \
+    "Boost 1.75, CLI11, fmt, GoogleTest, Highway, OpenBLAS, OpenSSL, tl-expected, xxHash and zlib, each this or" \
+    "newer; have them installed and use CMake: cmake --preset release && cmake --build --preset release"
+}
+
+# One set-up at a time writes to the cache; the one that waited finds the other's work done.
+lock_cache() {
+  [[ -z ${lock-} ]] || return 0
+  mkdir -p "$cache"
+  exec {lock}>"$cache/lock"
+  flock -n "$lock" || { say "waiting for another set-up" && flock "$lock"; }
+  building=$cache/building  # what an earlier, interrupted set-up left there is of no use
+  rm -rf "$building"
+  trap 'rm -rf "$scratch" "$building"' EXIT
+  chmod a+rx "$scratch"  # APT downloads as a user of its own
+}
+
+main() {
+  local preset=${1:-release} prefix missing
+  check_preset "$preset"
+  check_system
+  prefix=$cache/caf-$caf_version-$preset
+
+  mapfile -t missing < <(missing_packages)
+  if ((${#missing[@]} > 0)); then
+    install_packages "${missing[@]}"
+    mapfile -t missing < <(missing_packages)
+    ((${#missing[@]} == 0)) ||
+      fail "installed, but still not found: ${missing[*]}; an older one may come first on the PATH"
+  fi
+  if ! has_boost; then
+    lock_cache
+    has_boost || unpack_boost
+  fi
+  if [[ -n ${CAF_ROOT-} ]]; then
+    check_caf_root
+  elif ! has_caf "$prefix"; then
+    lock_cache
+    has_caf "$prefix" || build_caf "$preset" "$prefix"
+  fi
+  say "everything that the preset $preset needs is there"
+}
+
+main "$@"
