@@ -23,7 +23,8 @@ if(NOT CAF_FOUND)
                       "Run tools/setup.sh, or set CAF_ROOT to where it is installed.")
 endif()
 
-find_path(TROUPE_BOOST_INCLUDE_DIR boost/json/src.hpp HINTS "${troupe_cache}/boost/usr/include")
+find_path(TROUPE_BOOST_INCLUDE_DIR boost/json/src.hpp
+          HINTS ENV BOOST_ROOT "${troupe_cache}/boost/usr/include" PATH_SUFFIXES include)
 find_path(TROUPE_EXPECTED_INCLUDE_DIR tl/expected.hpp)
 find_path(TROUPE_XXHASH_INCLUDE_DIR xxhash.h)
 find_path(TROUPE_HWY_INCLUDE_DIR hwy/highway.h)

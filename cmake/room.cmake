@@ -13,5 +13,9 @@ function(troupe_test name)
   file(GLOB sources CONFIGURE_DEPENDS *.cpp)
   add_executable(${name}_test ${sources})
   target_link_libraries(${name}_test PRIVATE troupe_settings ${arg_LINK} GTest::gtest_main)
-  gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+  # Suites named ...Gpu need a device, and skip themselves where there is none.
+  set(discovery TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60)
+  gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "-*Gpu.*" TEST_LIST ${name}_tests PROPERTIES TIMEOUT 300)
+  gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "*Gpu.*" TEST_LIST ${name}_gpu_tests
+                       PROPERTIES TIMEOUT 300 LABELS gpu)
 endfunction()

@@ -50,15 +50,15 @@ bags_fault check_bags(const bags_view& bags, std::int64_t rows);
 
 /// Pools every bag: out[b, :] = sum, mean or per-dimension maximum of the rows of bag b, in index
 /// order; with weights, each row times its weight by fused multiply-add where the machine has it. The mean is the sum
-/// divided by the bag's length. A NaN wins a maximum only as the first entry (as in PyTorch). An empty bag gives zeros.
+/// divided by the bag's length. A NaN wins a maximum only as the first entry. An empty bag gives zeros.
 /// `table` is [rows, dim]; `out` is [bags.size(), dim] with `out_stride` floats from row to row.
 void embedding_bag_forward(pooling mode, const float* table, std::size_t dim, const bags_view& bags, float* out,
                            std::size_t out_stride);
 
 /// Adds the gradient of each row to `row_grads` [rows, dim], which the caller has zeroed; contributions are
 /// added in index order. `grad` is [bags.size(), dim] with `grad_stride` floats from row to row.
-/// `mean` multiplies by 1/length, rounded to float32. For `max`, each dimension's gradient goes to the first maximal entry
-/// of the bag, once; this reads `table`, which the two other modes ignore (may be null).
+/// `mean` multiplies by 1/length, rounded to float32. For `max`, each dimension's gradient goes to the first maximal
+/// entry of the bag, once; this reads `table`, which the two other modes ignore (may be null).
 void embedding_bag_backward(pooling mode, const float* table, std::size_t dim, const bags_view& bags, const float* grad,
                             std::size_t grad_stride, float* row_grads);
 

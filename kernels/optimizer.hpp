@@ -23,15 +23,15 @@ enum class optimizer_kind : std::uint8_t { sgd, adagrad, adam };
 /// One optimizer step's constants; `model/optimizer.hpp` computes them for step t.
 struct update_constants {
   optimizer_kind kind = optimizer_kind::sgd;
-  float lr = 0;            ///< Adam: lr/(1-b1^t)
+  float lr = 0;  ///< Adam: lr/(1-b1^t)
   float weight_decay = 0;
-  float momentum = 0;      ///< sgd; 0: no momentum buffer
-  bool nesterov = false;   ///< sgd
-  float eps = 0;           ///< adagrad, adam
-  float beta1 = 0;         ///< adam
-  float beta2 = 0;         ///< adam
-  float one_minus_beta1 = 0;  ///< adam, rounded from the double 1-b1
-  float one_minus_beta2 = 0;  ///< adam, rounded from the double 1-b2
+  float momentum = 0;               ///< sgd; 0: no momentum buffer
+  bool nesterov = false;            ///< sgd
+  float eps = 0;                    ///< adagrad, adam
+  float beta1 = 0;                  ///< adam
+  float beta2 = 0;                  ///< adam
+  float one_minus_beta1 = 0;        ///< adam, rounded from the double 1-b1
+  float one_minus_beta2 = 0;        ///< adam, rounded from the double 1-b2
   float bias_correction2_sqrt = 1;  ///< adam: sqrt(1-b2^t)
 };
 

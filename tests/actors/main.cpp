@@ -1,0 +1,13 @@
+#include <gtest/gtest.h>
+
+#include <caf/all.hpp>
+
+#include "protocol/errors.hpp"
+#include "protocol/inspect.hpp"
+
+int main(int argc, char** argv) {
+  caf::core::init_global_meta_objects();
+  caf::init_global_meta_objects<caf::id_block::troupe>();
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,258 @@
+// The parameter server under the deterministic scheduler: parking, commits, rank order, exactly once, refusals.
+
+#include "actors/parameter_server.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "actors/remote_embedding_bag.hpp"
+#include "tests/actors/stage.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::uint64_t run_number = 1;
+constexpr std::size_t dim = 4;
+
+class parameter_server_test : public stage {
+ protected:
+  /// A server with one table of 10 rows of zeros for `trainers` trainers, plain SGD with lr 1.
+  void make(std::uint32_t trainers, const char* reduce = "sum", const char* mode = "sum") {
+    server_ = spawn(parameter_server, run_number, 0U);
+    auto made = ask<module_ref>(server_, instantiate{head(0), spec(reduce, mode), 0, 1, trainers});
+    run();
+    ASSERT_TRUE(made->value) << describe(made->error);
+    module_ = made->value->module;
+    auto loaded = ask<committed>(
+        server_, load_state_dict{head(0), module_, {{"weight", tensor::own(10, dim, std::vector<float>(10 * dim))}}});
+    run();
+    ASSERT_TRUE(loaded->value) << describe(loaded->error);
+  }
+
+  static module_spec spec(const char* reduce, const char* mode) {
+    return {"EmbeddingBag",
+            {{"num_embeddings", "10"},
+             {"embedding_dim", std::to_string(dim)},
+             {"mode", mode},
+             {"seed", "1"},
+             {"table", "0"},
+             {"optimizer", "sgd"},
+             {"lr", "1"},
+             {"reduce", reduce}}};
+  }
+
+  header head(std::uint64_t step, std::uint32_t sender = 9) { return {run_number, step, sender, 0, ++sequence_, 0}; }
+
+  static blob numbers(std::vector<std::int64_t> list) { return blob::own(std::move(list)); }
+
+  lookup look_up(std::uint64_t step, std::vector<std::int64_t> indices) {
+    return {head(step), {{module_, numbers(std::move(indices)), numbers({0}), {}}}};
+  }
+
+  /// A gradient of one bag with the single index `row`, every element `value`.
+  gradient grad(std::uint64_t step, std::uint32_t rank, std::int64_t row, float value, bool ends_step = true) {
+    return {head(step),
+            rank,
+            true,
+            ends_step,
+            {{module_, numbers({row}), numbers({0}), {}, tensor::own(1, dim, std::vector<float>(dim, value))}}};
+  }
+
+  void send(gradient message) {
+    caf::anon_send(server_, std::move(message));
+    run();
+  }
+
+  /// First element of a row, as a lookup for `step` sees it.
+  float value_at(std::uint64_t step, std::int64_t row) {
+    auto seen = ask<rows>(server_, look_up(step, {row}));
+    run();
+    EXPECT_TRUE(seen->value) << describe(seen->error);
+    return seen->value ? seen->value->tables[0].as<float>()[0] : std::nanf("");
+  }
+
+  parameter_server_actor server_;
+  std::uint64_t module_ = 0;
+  std::uint64_t sequence_ = 0;
+};
+
+TEST_F(parameter_server_test, a_lookup_is_parked_until_every_trainers_gradient_has_been_applied) {
+  make(2);
+  auto now = ask<rows>(server_, look_up(1, {3}));
+  auto later = ask<rows>(server_, look_up(2, {3}));
+  run();
+  EXPECT_TRUE(now->value);
+  EXPECT_TRUE(later->pending());
+  send(grad(1, 0, 3, 0.5F));
+  EXPECT_TRUE(later->pending());
+  send(grad(1, 1, 3, 0.25F));
+  ASSERT_TRUE(later->value);
+  EXPECT_EQ(later->value->tables[0].as<float>()[0], -0.75F);
+}
+
+TEST_F(parameter_server_test, sums_are_in_rank_order_whatever_the_order_of_arrival) {
+  // (1 + 1e8) - 1e8 is 0 in float32, 1 + (1e8 - 1e8) is 1: the order shows.
+  const float values[] = {1.0F, 1e8F, -1e8F};
+  const float expected = -((values[0] + values[1]) + values[2]);
+  for (std::vector<std::uint32_t> order : {std::vector<std::uint32_t>{0, 1, 2}, {2, 1, 0}, {1, 2, 0}}) {
+    make(3);
+    for (std::uint32_t rank : order) send(grad(1, rank, 0, values[rank]));
+    EXPECT_EQ(value_at(2, 0), expected);
+  }
+}
+
+TEST_F(parameter_server_test, the_mean_counts_the_trainers_that_had_a_batch) {
+  make(3, "mean");
+  send(grad(1, 0, 2, 3.0F));
+  send({head(1), 1, false, true, {}});
+  send(grad(1, 2, 2, 5.0F));
+  EXPECT_EQ(value_at(2, 2), -4.0F);
+}
+
+TEST_F(parameter_server_test, a_gradient_that_comes_twice_is_applied_once) {
+  make(1);
+  const gradient once = grad(1, 0, 4, 1.0F);
+  send(once);
+  send(once);
+  EXPECT_EQ(value_at(2, 4), -1.0F);
+}
+
+TEST_F(parameter_server_test, the_optimizer_step_on_its_own_does_what_the_riding_one_does) {
+  make(2);
+  send(grad(1, 0, 1, 0.5F, false));
+  send(grad(1, 0, 1, 0.25F, false));
+  send(grad(1, 1, 1, 0.125F, false));
+  auto first = ask<committed>(server_, optimizer_step{head(1), 0, true});
+  run();
+  EXPECT_TRUE(first->pending()) << "committed before the second trainer's step";
+  auto second = ask<committed>(server_, optimizer_step{head(1), 1, true});
+  run();
+  EXPECT_TRUE(first->value && second->value);
+  EXPECT_EQ(value_at(2, 1), -0.875F);
+}
+
+TEST_F(parameter_server_test, gradients_of_the_next_step_wait_for_this_one) {
+  make(2);
+  send(grad(1, 0, 0, 1.0F));
+  send({head(2), 0, false, true, {}});
+  send({head(1), 1, false, true, {}});
+  EXPECT_EQ(value_at(2, 0), -1.0F);
+  send(grad(2, 1, 0, 2.0F));
+  EXPECT_EQ(value_at(3, 0), -3.0F);
+}
+
+TEST_F(parameter_server_test, rows_come_unpooled_when_no_offsets_are_given) {
+  make(1);
+  send(grad(1, 0, 7, 2.0F));
+  auto seen = ask<rows>(server_, lookup{head(2), {{module_, numbers({7, 0, 7}), {}, {}}}});
+  run();
+  ASSERT_TRUE(seen->value);
+  EXPECT_EQ(seen->value->tables[0].rows, 3u);
+  EXPECT_EQ(seen->value->tables[0].as<float>()[0], -2.0F);
+  EXPECT_EQ(seen->value->tables[0].as<float>()[dim], 0.0F);
+}
+
+TEST_F(parameter_server_test, lookups_that_cannot_be_answered_are_refused_with_the_reason) {
+  make(1);
+  struct refusal {
+    lookup wanted;
+    errc code;
+    const char* says;
+  };
+  const std::vector<refusal> refusals = {
+      {look_up(1, {10}), errc::bad_index, "index 10 is outside [0, 10)"},
+      {look_up(1, {0, -1}), errc::bad_index, "index -1"},
+      {{head(1), {{module_, numbers({1}), numbers({1}), {}}}}, errc::bad_index, "offset 1"},
+      {{head(1), {{module_, numbers({1, 2}), numbers({0, 2, 1}), {}}}}, errc::bad_index, "offset 1"},
+      {{head(1), {{module_, numbers({1, 2}), numbers({0}), blob::own(std::vector<float>{1})}}},
+       errc::bad_index,
+       "1 per-sample weights for 2 indices"},
+      {{head(1), {{module_ + 1, numbers({1}), numbers({0}), {}}}}, errc::unknown_module, "no module"},
+      {look_up(0, {1}), errc::wrong_context, "step 0"},
+      {look_up(9, {1}), errc::wrong_context, "step 9"},
+      {{{run_number + 1, 1, 9, 0, ++sequence_, 0}, {}}, errc::wrong_context, "run 2"},
+  };
+  for (const refusal& r : refusals) {
+    auto refused = ask<rows>(server_, r.wanted);
+    run();
+    EXPECT_EQ(refused->error, r.code) << r.says;
+    EXPECT_NE(describe(refused->error).find(r.says), std::string::npos) << describe(refused->error);
+    EXPECT_EQ(describe(refused->error).rfind("server 0, step 1: ", 0), 0u) << describe(refused->error);
+  }
+  EXPECT_EQ(value_at(1, 0), 0.0F) << "the server goes on";
+}
+
+TEST_F(parameter_server_test, a_gradient_that_cannot_be_applied_ends_the_server_with_the_reason) {
+  struct bad {
+    gradient message;
+    errc code;
+    const char* says;
+  };
+  make(2);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  gradient narrow = grad(1, 0, 3, 1.0F);
+  narrow.tables[0].grad = tensor::own(1, dim - 1, std::vector<float>(dim - 1));
+  const std::vector<bad> all = {{grad(1, 0, 10, 1.0F), errc::bad_index, "index 10"},
+                                {narrow, errc::shape_mismatch, "expected [1, 4]"},
+                                {grad(1, 5, 3, 1.0F), errc::bad_input, "rank 5"},
+                                {grad(7, 0, 3, 1.0F), errc::wrong_context, "step 7"},
+                                {grad(1, 0, 3, nan), errc::not_finite, "row 3 is NaN or Inf"}};
+  for (const bad& b : all) {
+    make(2);
+    auto ended = watch(server_);
+    run();
+    send(b.message);
+    if (!*ended) send(grad(1, 1, 0, 1.0F));
+    ASSERT_TRUE(*ended) << b.says;
+    EXPECT_EQ(**ended, b.code) << describe(**ended);
+    EXPECT_NE(describe(**ended).find(b.says), std::string::npos) << describe(**ended);
+  }
+}
+
+TEST_F(parameter_server_test, modules_are_described_saved_loaded_and_released) {
+  make(1);
+  auto list = ask<parameter_list>(server_, parameters{head(0), module_});
+  send(grad(1, 0, 6, 1.5F));
+  auto saved = ask<module_state>(server_, state_dict{head(0), module_});
+  run();
+  ASSERT_TRUE(list->value && saved->value);
+  ASSERT_EQ(list->value->items.size(), 1u);
+  EXPECT_EQ(list->value->items[0].rows, 10u);
+  EXPECT_EQ(list->value->items[0].cols, dim);
+  EXPECT_EQ(saved->value->entries[0].second.as<float>()[6 * dim], -1.5F);
+
+  auto wrong =
+      ask<committed>(server_, load_state_dict{head(0), module_, {{"weights", saved->value->entries[0].second}}});
+  run();
+  EXPECT_EQ(wrong->error, errc::bad_input);
+  caf::anon_send(server_, release{head(0), module_});
+  auto after = ask<rows>(server_, look_up(2, {6}));
+  run();
+  EXPECT_EQ(after->error, errc::unknown_module);
+}
+
+TEST_F(parameter_server_test, specifications_that_cannot_be_made_are_refused) {
+  auto server = spawn(parameter_server, run_number, 0U);
+  const auto refused = [&](module_spec wanted) {
+    auto answer = ask<module_ref>(server, instantiate{head(0), std::move(wanted), 0, 1, 1});
+    run();
+    return answer->error;
+  };
+  module_spec unknown = spec("sum", "sum");
+  unknown.type = "EmbedingBag";
+  EXPECT_EQ(refused(unknown), errc::unknown_module);
+  EXPECT_NE(describe(refused(unknown)).find("'EmbeddingBag'"), std::string::npos);
+  EXPECT_EQ(refused(spec("sum", "median")), errc::bad_input);
+  module_spec huge = spec("sum", "sum");
+  huge.args[0].second = "9000000000000000";
+  EXPECT_EQ(refused(huge), errc::out_of_memory);
+  module_spec empty = spec("sum", "sum");
+  empty.args[0].second = "0";
+  EXPECT_EQ(refused(empty), errc::bad_input);
+  module_spec partial = spec("sum", "sum");
+  partial.args.pop_back();
+  EXPECT_NE(describe(refused(partial)).find("'reduce' is missing"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace troupe

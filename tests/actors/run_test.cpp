@@ -1,0 +1,185 @@
+// Whole runs under the deterministic scheduler: results do not depend on the order in which messages are handled, and
+// every failure ends the run with one line that names actor, step and cause.
+
+#include "actors/run.hpp"
+
+#include "actors/actor_name.hpp"
+#include "actors/master.hpp"
+#include "actors/parameter_server.hpp"
+#include "actors/trainer.hpp"
+#include "tests/actors/stage.hpp"
+
+namespace troupe {
+namespace {
+
+class run_test : public stage {
+ protected:
+  /// Puts master, servers and trainers of a job on the stage and asks for the run; nothing is handled yet.
+  void begin(const std::vector<setting>& settings, run_observer observer = {}) {
+    auto parsed = parse_job(settings);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    master_ = spawn(master, std::uint64_t{1}, std::move(observer));
+    servers_.clear();
+    trainers_.clear();
+    for (std::uint32_t rank = 0; rank < parsed->servers; ++rank) {
+      servers_.push_back(spawn(parameter_server, std::uint64_t{1}, rank));
+      caf::anon_send(master_, join_server{{}, servers_.back()});
+    }
+    for (std::uint32_t rank = 0; rank < parsed->trainers; ++rank) {
+      trainers_.push_back(spawn(trainer, std::uint64_t{1}, rank, parsed->servers));
+      caf::anon_send(master_, join_trainer{{}, trainers_.back()});
+    }
+    answer_ = ask<run_result>(master_, troupe::run{{}, settings, false});
+  }
+
+  /// Handles `count` messages.
+  void handle(std::size_t count) { scheduler().run(count); }
+
+  static std::vector<setting> tutorial(const char* trainers, const char* servers) {
+    return {{"data", "tutorial"}, {"trainers", trainers}, {"servers", servers}, {"steps", "25"}, {"seed", "3"}};
+  }
+
+  master_actor master_;
+  std::vector<parameter_server_actor> servers_;
+  std::vector<trainer_actor> trainers_;
+  std::shared_ptr<outcome<run_result>> answer_;
+};
+
+TEST_F(run_test, the_weights_do_not_depend_on_the_order_of_messages_nor_on_the_number_of_servers) {
+  std::string digest;
+  double loss = 0;
+  for (const char* servers : {"1", "2", "3"}) {
+    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+      begin(tutorial("3", servers));
+      run_shuffled(seed);
+      ASSERT_TRUE(answer_->value) << describe(answer_->error);
+      if (digest.empty()) {
+        digest = answer_->value->weights_digest;
+        loss = answer_->value->loss;
+      }
+      EXPECT_EQ(answer_->value->weights_digest, digest) << servers << " servers, order " << seed;
+      EXPECT_EQ(answer_->value->loss, loss) << servers << " servers, order " << seed;
+    }
+  }
+}
+
+TEST_F(run_test, another_seed_gives_other_weights) {
+  begin(tutorial("2", "1"));
+  run();
+  const std::string digest = answer_->value->weights_digest;
+  auto other = tutorial("2", "1");
+  other.back().second = "4";
+  begin(other);
+  run();
+  EXPECT_NE(answer_->value->weights_digest, digest);
+}
+
+TEST_F(run_test, epochs_are_reported_in_order_and_with_every_ranks_losses) {
+  std::vector<epoch_summary> epochs;
+  begin(tutorial("2", "1"), {{}, [&](const epoch_summary& e) { epochs.push_back(e); }});
+  run_shuffled(5);
+  ASSERT_EQ(epochs.size(), 3u);
+  std::uint64_t samples = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(epochs[i].epoch, i + 1);
+    EXPECT_EQ(epochs[i].steps, i < 2 ? 10u : 5u);
+    ASSERT_EQ(epochs[i].losses.size(), 2u);
+    EXPECT_EQ(epochs[i].losses[1].size(), epochs[i].steps);
+    EXPECT_FALSE(epochs[i].auc);
+    samples += epochs[i].samples;
+  }
+  EXPECT_EQ(answer_->value->samples, samples);
+  EXPECT_EQ(answer_->value->loss, epochs.back().loss);
+}
+
+TEST_F(run_test, an_actor_that_dies_ends_the_run_and_everyone_else) {
+  for (std::size_t victim = 0; victim < 3; ++victim) {
+    for (std::size_t after : {30, 60, 120, 200}) {
+      begin(tutorial("2", "1"));
+      handle(after);
+      ASSERT_TRUE(answer_->pending());
+      const caf::actor killed =
+          victim < 2 ? caf::actor_cast<caf::actor>(trainers_[victim]) : caf::actor_cast<caf::actor>(servers_[0]);
+      auto others = watch(trainers_[victim == 0 ? 1 : 0]);
+      auto boss = watch(master_);
+      caf::anon_send_exit(killed, caf::exit_reason::kill);
+      run();
+      scheduler().advance_time(std::chrono::seconds(2));
+      run();
+      EXPECT_FALSE(answer_->pending());
+      EXPECT_EQ(answer_->error, errc::peer_failed);
+      EXPECT_TRUE(*others && *boss) << "victim " << victim << " after " << after;
+      const std::string line = describe(answer_->error);
+      EXPECT_NE(line.find("step"), std::string::npos) << line;
+    }
+  }
+}
+
+TEST_F(run_test, a_server_that_refuses_ends_the_run_with_its_own_words) {
+  begin(tutorial("2", "1"));
+  handle(60);
+  gradient wrong{{1, 1'000'000, 0, 0, 1'000'000, 0}, 0, true, true, {}};
+  caf::anon_send(servers_[0], wrong);
+  run();
+  scheduler().advance_time(std::chrono::seconds(2));
+  run();
+  EXPECT_EQ(answer_->error, errc::wrong_context);
+  EXPECT_EQ(describe(answer_->error).rfind("server 0, step ", 0), 0u) << describe(answer_->error);
+}
+
+TEST_F(run_test, a_loss_that_is_not_finite_ends_the_run_naming_trainer_and_step) {
+  auto settings = tutorial("2", "1");
+  settings.emplace_back("dense-lr", "1000000");
+  settings.emplace_back("sparse-lr", "1000000");
+  begin(settings);
+  run();
+  scheduler().advance_time(std::chrono::seconds(2));
+  run();
+  EXPECT_EQ(answer_->error, errc::not_finite);
+  const std::string line = describe(answer_->error);
+  EXPECT_EQ(line.rfind("trainer ", 0), 0u) << line;
+  EXPECT_NE(line.find(", step "), std::string::npos) << line;
+  EXPECT_NE(line.find("--dense-lr"), std::string::npos) << line;
+}
+
+TEST_F(run_test, a_wish_to_stop_ends_all_trainers_after_the_same_step) {
+  for (std::size_t after : {40, 75, 150, 300}) {
+    auto settings = tutorial("3", "2");
+    settings[3].second = "100000";
+    begin(settings);
+    handle(after);
+    caf::anon_send(master_, stop{});
+    run_shuffled(after);
+    ASSERT_TRUE(answer_->value) << describe(answer_->error);
+    EXPECT_TRUE(answer_->value->stopped);
+    EXPECT_LT(answer_->value->steps, 1000u);
+  }
+}
+
+TEST_F(run_test, too_few_members_are_refused) {
+  begin(tutorial("2", "1"));
+  auto settings = tutorial("3", "1");
+  run();
+  auto boss = spawn(master, std::uint64_t{1}, run_observer{});
+  auto refused = ask<run_result>(boss, troupe::run{{}, settings, false});
+  run();
+  EXPECT_EQ(refused->error, errc::bad_input);
+  EXPECT_NE(describe(refused->error).find("0 servers and 0 trainers have joined"), std::string::npos);
+}
+
+TEST_F(run_test, status_tells_phase_and_members) {
+  auto settings = tutorial("2", "1");
+  settings[3].second = "100000";
+  begin(settings);
+  handle(80);
+  auto answer = ask<run_status>(master_, status{});
+  for (int i = 0; i < 1000 && answer->pending(); ++i) handle(1);
+  ASSERT_TRUE(answer->value);
+  EXPECT_EQ(answer->value->phase, "training");
+  EXPECT_EQ(answer->value->total_steps, 100'000u);
+  EXPECT_EQ(answer->value->servers, 1u);
+  EXPECT_EQ(answer->value->trainers, 2u);
+}
+
+}  // namespace
+}  // namespace troupe

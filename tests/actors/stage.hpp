@@ -1,0 +1,100 @@
+// A stage for actor tests: an actor system whose messages are handled one at a time by the test's own thread, in the
+// order in which they were sent, or in one drawn from a seed.
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <caf/all.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/random.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+
+/// What became of a request.
+template <class T>
+struct outcome {
+  std::optional<T> value;
+  caf::error error;
+
+  bool pending() const { return !value && !error; }
+};
+
+class stage : public testing::Test {
+ protected:
+  ~stage() override {
+    for (const auto& one : spawned_) caf::anon_send_exit(one, caf::exit_reason::kill);
+    run();
+  }
+
+  caf::scheduler::test_coordinator& scheduler() {
+    return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
+  }
+
+  /// Spawns an actor that is ended with the test.
+  template <class... Args>
+  auto spawn(Args&&... args) {
+    auto handle = system_.spawn(std::forward<Args>(args)...);
+    spawned_.push_back(caf::actor_cast<caf::actor>(handle));
+    return handle;
+  }
+
+  /// Handles all messages, in the order in which actors became ready.
+  void run() { scheduler().run(); }
+
+  /// Handles all messages, choosing the next actor by a seed.
+  void run_shuffled(std::uint64_t seed) {
+    random_sequence random(mix(seed));
+    auto& jobs = scheduler().jobs;
+    while (!jobs.empty()) {
+      std::swap(jobs.front(), jobs[random.below(jobs.size())]);
+      scheduler().run_once();
+    }
+  }
+
+  /// Sends a request; its outcome is filled in while messages are handled.
+  template <class T, class Handle, class Message>
+  std::shared_ptr<outcome<T>> ask(const Handle& whom, Message message) {
+    auto result = std::make_shared<outcome<T>>();
+    spawn([result, whom, message = std::move(message)](caf::event_based_actor* self) mutable {
+      self->request(whom, caf::infinite, std::move(message))
+          .then([result](T& answer) { result->value = std::move(answer); },
+                [result](const caf::error& error) { result->error = error; });
+    });
+    return result;
+  }
+
+  /// Watches an actor; the reason is filled in when it has ended.
+  template <class Handle>
+  std::shared_ptr<std::optional<caf::error>> watch(const Handle& whom) {
+    auto reason = std::make_shared<std::optional<caf::error>>();
+    spawn([reason, whom](caf::event_based_actor* self) -> caf::behavior {
+      self->monitor(whom);
+      self->set_down_handler([reason](const caf::down_msg& down) { *reason = down.reason; });
+      return {[](int) {}};
+    });
+    return reason;
+  }
+
+ private:
+  struct config : caf::actor_system_config {
+    config() {
+      set("caf.scheduler.policy", "testing");
+      config_file_path.clear();
+    }
+  };
+
+  config config_;
+  caf::actor_system system_{config_};
+  std::vector<caf::actor> spawned_;
+};
+
+}  // namespace troupe

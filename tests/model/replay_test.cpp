@@ -1,0 +1,401 @@
+#include "model/replay.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "model/datasets.hpp"
+#include "model/replay_config.hpp"
+#include "tests/model/tensor_file.hpp"
+
+namespace troupe {
+namespace {
+
+std::string shipped(const std::string& name) { return fmt::format("{}/{}.safetensors", TROUPE_REFERENCE_RUNS, name); }
+
+// The job that the run describes, and its data.
+job job_of(const reference_run& run) {
+  const auto made = parse_job(run.settings);
+  EXPECT_TRUE(made.has_value()) << (made ? "" : made.error().message);
+  return made.value_or(job{});
+}
+
+std::shared_ptr<const dataset> data_of(const std::string& path) {
+  const auto run = open_reference_run(path);
+  EXPECT_TRUE(run.has_value()) << (run ? "" : run.error().message);
+  if (!run) return nullptr;
+  const auto opened = open_dataset(job_of(*run));
+  EXPECT_TRUE(opened.has_value()) << (opened ? "" : opened.error().message);
+  return opened.value_or(nullptr);
+}
+
+// -- the shipped files: expected values read from them with Python's struct module ---------------------------------------
+
+TEST(replay, all_shipped_runs_open_and_are_sound) {
+  const std::map<std::string, std::uint64_t> steps{
+      {"tutorial_sum", 200}, {"tutorial_mean", 200}, {"ctr_adagrad", 60}, {"mlp_mse", 100}};
+  for (const auto& [name, count] : steps) {
+    const auto run = open_reference_run(shipped(name));
+    ASSERT_TRUE(run.has_value()) << run.error().message;
+    const auto data = data_of(shipped(name));
+    ASSERT_NE(data, nullptr);
+    EXPECT_EQ(data->steps_per_epoch(), count) << name;
+    EXPECT_EQ(data->test_rows(), 0U);
+    EXPECT_EQ(run->losses.front().size(), count);
+    ASSERT_TRUE(data->start().has_value());
+    const auto start = *data->start();
+    EXPECT_EQ(start.dense.size(), run->dense.size()) << name;
+    ASSERT_EQ(start.tables.size(), run->tables.size()) << name;
+    for (std::size_t t = 0; t < start.tables.size(); ++t) {
+      EXPECT_EQ(start.tables[t].size(), static_cast<std::size_t>(data->spec().tables[t].rows) * data->spec().tables[t].dim);
+      EXPECT_EQ(run->tables[t].size(), start.tables[t].size());
+    }
+  }
+}
+
+TEST(replay, settings_say_the_run_s_job) {
+  const auto ctr = open_reference_run(shipped("ctr_adagrad"));
+  ASSERT_TRUE(ctr.has_value()) << ctr.error().message;
+  const std::vector<setting> expected{{"data", "replay:" + shipped("ctr_adagrad")},
+                                      {"trainers", "4"},
+                                      {"steps", "60"},
+                                      {"hidden", "32,16"},
+                                      {"loss", "bce-logits"},
+                                      {"dense-optimizer", "adam"},
+                                      {"sparse-optimizer", "adagrad"},
+                                      {"dense-lr", "0.01"},
+                                      {"sparse-lr", "0.05"},
+                                      {"sparse-reduce", "mean"}};
+  EXPECT_EQ(ctr->settings, expected);
+  const auto mlp = job_of(*open_reference_run(shipped("mlp_mse")));
+  EXPECT_EQ(mlp.loss, loss_kind::mse);
+  EXPECT_EQ(mlp.hidden, std::vector<std::size_t>{10});
+  EXPECT_EQ(mlp.dense_optimizer.momentum, 0.9);
+  EXPECT_EQ(mlp.dense_optimizer.lr, 0.01);
+  const auto sum = job_of(*open_reference_run(shipped("tutorial_sum")));
+  EXPECT_EQ(sum.sparse_reduce, sparse_reduction::sum);
+  EXPECT_TRUE(sum.hidden.empty());
+}
+
+TEST(replay, batches_and_results_are_the_file_s) {
+  const auto data = data_of(shipped("ctr_adagrad"));
+  ASSERT_NE(data, nullptr);
+  const std::vector<table_spec> tables{{1000, 8, kernels::pooling::sum, false},
+                                       {50, 16, kernels::pooling::mean, false},
+                                       {300, 4, kernels::pooling::max, false}};
+  EXPECT_EQ(data->spec().tables, tables);
+  EXPECT_EQ(data->spec().dense_features, 4U);
+  EXPECT_EQ(data->spec().outputs, 1U);
+
+  const auto taken = data->train_batch(7, 2);
+  EXPECT_EQ(taken.size, 32U);
+  const auto& first = taken.tables[0].indices;
+  ASSERT_EQ(first.size(), 95U);
+  EXPECT_EQ((std::vector<std::int64_t>(first.begin(), first.begin() + 6)),
+            (std::vector<std::int64_t>{2, 424, 6, 14, 353, 740}));
+  EXPECT_EQ(taken.tables[1].indices.size(), 57U);
+  EXPECT_EQ(taken.tables[1].offsets,
+            (std::vector<std::int64_t>{0,  1,  4,  6,  9,  9,  9,  12, 12, 16, 16, 17, 17, 19, 22, 23,
+                                       26, 26, 26, 26, 27, 29, 31, 34, 38, 40, 40, 43, 46, 48, 52, 55}));
+  EXPECT_EQ(taken.tables[2].indices[4], 55);
+  EXPECT_EQ(taken.dense[0], -0.7525059580802917F);
+  EXPECT_EQ(taken.dense[3], -1.949817180633545F);
+  EXPECT_EQ(taken.values[3], 1.0F);
+  EXPECT_TRUE(taken.classes.empty());
+  EXPECT_EQ(data->train_batch(67, 2).tables[0].indices, first);
+
+  const auto start = *data->start();
+  EXPECT_EQ(start.tables[1][1], 0.08057235181331635F);
+  // Layer 0 has 32 x 32 weights, then its bias; layer 1 16 x 32 and 16; layer 2 16 and 1.
+  EXPECT_EQ(start.dense[1024], 0.09963089227676392F);
+  EXPECT_EQ(start.dense.back(), -0.030540097504854202F);
+  const auto run = *open_reference_run(shipped("ctr_adagrad"));
+  EXPECT_EQ(run.tables[2].back(), -0.6145657095915368);
+  EXPECT_EQ(run.dense.back(), -0.22597374677233495);
+  EXPECT_EQ(run.losses.at(3).at(59), 0.5578384398879255);
+
+  const auto last = data_of(shipped("tutorial_mean"))->train_batch(199, 1);
+  EXPECT_EQ(last.classes, (std::vector<std::int64_t>{4, 0, 7, 3, 1}));
+  EXPECT_EQ(last.tables[0].offsets, (std::vector<std::int64_t>{0, 1, 9, 14, 24}));
+}
+
+// -- made files ----------------------------------------------------------------------------------------------------------
+
+// Two steps of one trainer: table 0 has weights (sum), table 1 is left at PyTorch's default mode; one dense feature, no
+// hidden layer, two outputs. Step 0 has two samples, the first without indices for table 0; step 1 has one sample.
+tensor_file made_file() {
+  tensor_file file;
+  file.config =
+      R"({"trainers":1,"steps":2,"dense_features":1,"outputs":2,"loss":"bce_logits",)"
+      R"("tables":[{"rows":4,"dim":2,"mode":"sum","weighted":true},{"rows":3,"dim":1}],)"
+      R"("dense_optimizer":{"kind":"adam","betas":[0.8,0.95],"eps":1e-6,"weight_decay":0.01,"amsgrad":false},)"
+      R"("sparse_optimizer":{"kind":"adagrad","initial_accumulator_value":0.1}})";
+  for (const char* when : {"init", "final"}) {
+    const std::string prefix = when;
+    file.set<double>(prefix + ".table.0.weight", {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+    file.set<float>(prefix + ".table.1.weight", {3, 1}, {1, 2, 3});
+    file.set<float>(prefix + ".dense.0.weight", {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+    file.set<double>(prefix + ".dense.0.bias", {2}, {9, 10});
+  }
+  file.set<std::int64_t>("trainer.0.bags", {2}, {2, 1});
+  file.set<std::int64_t>("trainer.0.table.0.index_count", {2}, {2, 1});
+  file.set<std::int64_t>("trainer.0.table.0.indices", {3}, {3, 0, 1});
+  file.set<std::int64_t>("trainer.0.table.0.offsets", {3}, {0, 0, 0});
+  file.set<float>("trainer.0.table.0.weights", {3}, {0.5F, -1, 2});
+  file.set<std::int64_t>("trainer.0.table.1.index_count", {2}, {1, 0});
+  file.set<std::int64_t>("trainer.0.table.1.indices", {1}, {2});
+  file.set<std::int64_t>("trainer.0.table.1.offsets", {3}, {0, 1, 0});
+  file.set<float>("trainer.0.dense", {3, 1}, {0.25F, 0.5F, 0.75F});
+  file.set<float>("trainer.0.target", {3, 2}, {0, 1, 1, 0, 1, 1});
+  file.set<double>("trainer.0.loss", {2}, {0.7, 0.6});
+  return file;
+}
+
+TEST(replay, weights_and_empty_bags_are_read) {
+  const temporary_file file(made_file().bytes());
+  const auto data = data_of(file.path());
+  ASSERT_NE(data, nullptr);
+  const std::vector<table_spec> tables{{4, 2, kernels::pooling::sum, true}, {3, 1, kernels::pooling::mean, false}};
+  EXPECT_EQ(data->spec().tables, tables);
+  EXPECT_EQ(data->spec().outputs, 2U);
+  const auto first = data->train_batch(0, 0);
+  EXPECT_EQ(first.size, 2U);
+  EXPECT_EQ(first.tables[0].indices, (std::vector<std::int64_t>{3, 0}));
+  EXPECT_EQ(first.tables[0].offsets, (std::vector<std::int64_t>{0, 0}));
+  EXPECT_EQ(first.tables[0].weights, (std::vector<float>{0.5F, -1}));
+  EXPECT_EQ(first.tables[1].offsets, (std::vector<std::int64_t>{0, 1}));
+  EXPECT_TRUE(first.tables[1].weights.empty());
+  EXPECT_EQ(first.dense, (std::vector<float>{0.25F, 0.5F}));
+  EXPECT_EQ(first.values, (std::vector<float>{0, 1, 1, 0}));
+  const auto second = data->train_batch(1, 0);
+  EXPECT_EQ(second.size, 1U);
+  EXPECT_EQ(second.tables[0].weights, std::vector<float>{2});
+  EXPECT_TRUE(second.tables[1].indices.empty());
+  EXPECT_EQ(second.values, (std::vector<float>{1, 1}));
+  EXPECT_EQ(data->start()->tables[0], (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(data->start()->dense, (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+}
+
+TEST(replay, optimizers_are_read_with_pytorch_s_defaults) {
+  const temporary_file file(made_file().bytes());
+  const auto made = job_of(*open_reference_run(file.path()));
+  EXPECT_EQ(made.dense_optimizer.kind, kernels::optimizer_kind::adam);
+  EXPECT_EQ(made.dense_optimizer.beta1, 0.8);
+  EXPECT_EQ(made.dense_optimizer.beta2, 0.95);
+  EXPECT_EQ(made.dense_optimizer.eps, 1e-6);
+  EXPECT_EQ(made.dense_optimizer.weight_decay, 0.01);
+  EXPECT_EQ(made.dense_optimizer.lr, 0.001);
+  EXPECT_EQ(made.sparse_optimizer.initial_accumulator_value, 0.1);
+  EXPECT_EQ(made.sparse_optimizer.eps, 1e-10);
+  EXPECT_EQ(made.sparse_optimizer.lr, 0.01);
+  EXPECT_EQ(made.sparse_reduce, sparse_reduction::mean);
+}
+
+TEST(replay, a_file_written_anew_is_read_anew) {
+  auto content = made_file();
+  const temporary_file file(content.bytes());
+  const auto before = data_of(file.path());
+  content.set<std::int64_t>("trainer.0.table.0.indices", {3}, {1, 1, 1});
+  content.set<float>("unused", {1}, {0});
+  file.write(content.bytes());
+  const auto after = data_of(file.path());
+  EXPECT_EQ(before->train_batch(0, 0).tables[0].indices, (std::vector<std::int64_t>{3, 0}));
+  EXPECT_EQ(after->train_batch(0, 0).tables[0].indices, (std::vector<std::int64_t>{1, 1}));
+}
+
+// -- what does not fit ---------------------------------------------------------------------------------------------------
+
+// Why the run or its data cannot be opened, without the path.
+std::string refusal(const tensor_file& content) {
+  const temporary_file file(content.bytes());
+  const auto run = open_reference_run(file.path());
+  std::string message;
+  if (!run) {
+    message = run.error().message;
+  } else {
+    const auto opened = open_dataset(job_of(*run));
+    if (!opened) message = opened.error().message;
+  }
+  EXPECT_EQ(message.find(file.path() + ": "), 0U) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  return message.substr(std::min(message.size(), file.path().size() + 2));
+}
+
+template <class T>
+std::string refusal_with(const std::string& name, const std::vector<std::uint64_t>& shape, const std::vector<T>& values) {
+  auto file = made_file();
+  file.set<T>(name, shape, values);
+  return refusal(file);
+}
+
+TEST(replay, bad_batches_are_refused_with_their_place) {
+  EXPECT_EQ(refusal_with<std::int64_t>("trainer.0.table.0.indices", {3}, {3, 0, 4}),
+            "trainer 0, step 1 (from 0): table 0: index 4 in sample 0: must be between 0 and 3, the table has 4 rows");
+  EXPECT_EQ(refusal_with<std::int64_t>("trainer.0.table.0.indices", {3}, {3, -1, 0}),
+            "trainer 0, step 0 (from 0): table 0: index -1 in sample 1: must be between 0 and 3, the table has 4 rows");
+  EXPECT_EQ(refusal_with<std::int64_t>("trainer.0.table.1.offsets", {3}, {0, 2, 0}),
+            "trainer 0, step 0 (from 0): table 1: offset 2 of sample 1: offsets must start at 0, never descend, and not "
+            "exceed the 1 indices");
+  EXPECT_EQ(refusal_with<std::int64_t>("trainer.0.table.0.offsets", {3}, {1, 1, 0}),
+            "trainer 0, step 0 (from 0): table 0: offset 1 of sample 0: offsets must start at 0, never descend, and not "
+            "exceed the 2 indices");
+  auto classes = made_file();
+  classes.config.replace(classes.config.find("bce_logits"), 10, "cross_entropy");
+  classes.set<std::int64_t>("trainer.0.target", {3}, {0, 1, 2});
+  EXPECT_EQ(refusal(classes), "trainer 0, step 1 (from 0): class 2 of sample 0: must be between 0 and 1");
+}
+
+TEST(replay, counts_that_do_not_fit_are_refused) {
+  EXPECT_EQ(refusal_with<std::int64_t>("trainer.0.bags", {3}, {2, 1, 0}), "tensor trainer.0.bags: 3 values: must be 2");
+  EXPECT_EQ(refusal_with<std::int64_t>("trainer.0.bags", {2}, {2, 2}),
+            "tensor trainer.0.table.0.offsets: 3 values: must be 4");
+  EXPECT_EQ(refusal_with<std::int64_t>("trainer.0.bags", {2}, {4, -1}),
+            "tensor trainer.0.bags, step 1: -1: must be between 0 and 2147483648");
+  EXPECT_EQ(refusal_with<std::int64_t>("trainer.0.bags", {2}, {0, std::numeric_limits<std::int64_t>::max()}),
+            "tensor trainer.0.bags, step 1: 9223372036854775807: must be between 0 and 2147483648");
+  EXPECT_EQ(refusal_with<std::int64_t>("trainer.0.table.0.index_count", {2}, {2, 2}),
+            "tensor trainer.0.table.0.indices: 3 values: must be 4");
+  EXPECT_EQ(refusal_with<float>("trainer.0.table.0.weights", {2}, {1, 2}),
+            "tensor trainer.0.table.0.weights: 2 values: must be 3");
+  EXPECT_EQ(refusal_with<float>("trainer.0.dense", {2}, {1, 2}), "tensor trainer.0.dense: 2 values: must be 3");
+  EXPECT_EQ(refusal_with<float>("trainer.0.target", {3}, {1, 2, 3}), "tensor trainer.0.target: 3 values: must be 6");
+  EXPECT_EQ(refusal_with<double>("trainer.0.loss", {1}, {1}), "tensor trainer.0.loss: 1 values: must be 2");
+}
+
+TEST(replay, shapes_types_and_values_that_do_not_fit_are_refused) {
+  EXPECT_EQ(refusal_with<float>("init.table.0.weight", {2, 4}, std::vector<float>(8)),
+            "tensor init.table.0.weight: shape [2, 4]: must be [4, 2]");
+  EXPECT_EQ(refusal_with<float>("final.dense.0.weight", {2, 3}, std::vector<float>(6)),
+            "tensor final.dense.0.weight: shape [2, 3]: must be [2, 4]");
+  EXPECT_EQ(refusal_with<std::int64_t>("init.dense.0.bias", {2}, {1, 2}),
+            "tensor init.dense.0.bias of type I64: must be F32 or F64");
+  EXPECT_EQ(refusal_with<float>("trainer.0.bags", {2}, {2, 1}), "tensor trainer.0.bags of type F32: must be I64");
+  EXPECT_EQ(refusal_with<double>("init.dense.0.bias", {2}, {1, 1e300}),
+            "tensor init.dense.0.bias, value 1: inf: must be finite");
+  EXPECT_EQ(refusal_with<float>("trainer.0.dense", {3}, {1, std::nanf(""), 3}),
+            "tensor trainer.0.dense, value 1: nan: must be finite");
+}
+
+TEST(replay, missing_tensors_are_refused_by_name) {
+  for (const char* name :
+       {"init.table.1.weight", "final.table.0.weight", "init.dense.0.bias", "final.dense.0.weight", "trainer.0.bags",
+        "trainer.0.table.0.index_count", "trainer.0.table.1.indices", "trainer.0.table.0.offsets",
+        "trainer.0.table.0.weights", "trainer.0.dense", "trainer.0.target", "trainer.0.loss"}) {
+    auto file = made_file();
+    file.remove(name);
+    EXPECT_EQ(refusal(file), fmt::format("tensor {} is missing", name));
+  }
+}
+
+std::string config_refusal(const std::string& from, const std::string& to) {
+  std::string text = made_file().config;
+  const auto place = text.find(from);
+  EXPECT_NE(place, std::string::npos) << from;
+  text.replace(place, from.size(), to);
+  const auto config = parse_replay_config(text);
+  EXPECT_FALSE(config.has_value()) << text;
+  return config ? "" : config.error().message;
+}
+
+TEST(replay, unsound_configurations_are_refused) {
+  EXPECT_EQ(config_refusal("\"trainers\":1,", ""), "trainers is missing");
+  EXPECT_EQ(config_refusal("\"trainers\":1", "\"trainers\":0"), "trainers 0: must be a whole number between 1 and 1024");
+  EXPECT_EQ(config_refusal("\"trainers\":1", "\"trainers\":\"1\""),
+            "trainers \"1\": must be a whole number between 1 and 1024");
+  EXPECT_EQ(config_refusal("\"steps\":2", "\"steps\":-2"), "steps -2: must be a whole number between 1 and 1000000000000");
+  EXPECT_EQ(config_refusal("\"steps\":2", "\"steps\":2.5"),
+            "steps 2.5E0: must be a whole number between 1 and 1000000000000");
+  EXPECT_EQ(config_refusal("\"outputs\":2", "\"outputs\":null"), "outputs is missing");
+  EXPECT_EQ(config_refusal("bce_logits", "hinge"), "loss \"hinge\": must be cross_entropy, bce_logits or mse");
+  EXPECT_EQ(config_refusal("\"loss\":\"bce_logits\",", ""), "loss is missing");
+  EXPECT_EQ(config_refusal("\"rows\":4", "\"rows\":0"),
+            "tables[0].rows 0: must be a whole number between 1 and 1000000000000");
+  EXPECT_EQ(config_refusal(",\"dim\":1", ""), "tables[1].dim is missing");
+  EXPECT_EQ(config_refusal("\"mode\":\"sum\"", "\"mode\":\"min\""), "tables[0].mode \"min\": must be sum, mean or max");
+  EXPECT_EQ(config_refusal("\"mode\":\"sum\"", "\"mode\":\"max\""), "tables[0].weighted true: must be with mode sum only");
+  EXPECT_EQ(config_refusal("\"weighted\":true", "\"weighted\":1"), "tables[0].weighted 1: must be true or false");
+  EXPECT_EQ(config_refusal("[0.8,0.95]", "[0.8]"), "dense_optimizer.betas [8E-1]: must be two numbers");
+  EXPECT_EQ(config_refusal("[0.8,0.95]", "[0.8,1]"),
+            "dense_optimizer: beta2 must be at least 0 and below 1, not 1");
+  EXPECT_EQ(config_refusal("\"amsgrad\":false", "\"amsgrad\":true"),
+            "dense_optimizer: adam has no option amsgrad; the nearest is eps, and there are beta1, beta2, eps or "
+            "weight_decay");
+  EXPECT_EQ(config_refusal("\"eps\":1e-6", "\"lr\":-1"), "dense_optimizer.lr -1: must be between 0 and 1000000");
+  EXPECT_EQ(config_refusal("\"eps\":1e-6", "\"eps\":\"x\""), "dense_optimizer.eps \"x\": must be a number");
+  EXPECT_EQ(config_refusal("\"kind\":\"adam\",", ""), "dense_optimizer.kind is missing");
+  EXPECT_EQ(config_refusal("\"kind\":\"adagrad\"", "\"kind\":7"), "sparse_optimizer.kind 7: must be text");
+  EXPECT_EQ(config_refusal("\"dense_optimizer\"", "\"dense_optimiser\""), "dense_optimizer is missing");
+  EXPECT_EQ(config_refusal("\"dense_features\":1", "\"hidden\":[8,0]"),
+            "hidden 0: must be a whole number between 1 and 65536");
+  EXPECT_EQ(config_refusal("\"dense_features\":1", "\"hidden\":7"), "hidden 7: must be an array");
+  for (const char* text : {"", "[]", "{", "7", "{\"trainers\":1} x", "[[[[[[[[[["}) {
+    EXPECT_FALSE(parse_replay_config(text).has_value()) << text;
+  }
+}
+
+TEST(replay, optional_keys_may_be_left_out) {
+  const auto config = parse_replay_config(
+      R"({"trainers":2,"steps":3,"dense_features":4,"outputs":5,"loss":"mse","tables":[],"seed":7,"ragged":true,"batch":9,)"
+      R"("dense_optimizer":{"kind":"sgd","momentum":0.5,"nesterov":true,"dampening":0}})");
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_TRUE(config->tables.empty());
+  EXPECT_TRUE(config->hidden.empty());
+  EXPECT_TRUE(config->dense_optimizer.nesterov);
+  EXPECT_EQ(config->dense_optimizer.lr, 0.001);
+  const auto nothing = parse_replay_config(
+      R"({"trainers":2,"steps":3,"outputs":5,"loss":"mse","dense_optimizer":{"kind":"sgd"}})");
+  ASSERT_FALSE(nothing.has_value());
+  EXPECT_EQ(nothing.error().message, "dense_features 0: must be at least 1 without tables");
+}
+
+TEST(replay, a_file_without_configuration_is_refused) {
+  const temporary_file file(file_of("{}"));
+  EXPECT_EQ(open_reference_run(file.path()).error().message,
+            file.path() + ": __metadata__.config is missing: must be a reference run");
+  EXPECT_EQ(open_reference_run("/does/not/exist").error().message, "/does/not/exist: No such file or directory");
+}
+
+TEST(replay, a_job_that_does_not_fit_the_run_is_refused) {
+  const auto with = [](const std::string& name, std::vector<setting> more) {
+    auto settings = open_reference_run(shipped(name))->settings;
+    settings.insert(settings.end(), more.begin(), more.end());
+    const auto opened = open_dataset(*parse_job(settings));
+    return opened ? "opened" : opened.error().message;
+  };
+  EXPECT_EQ(with("ctr_adagrad", {{"trainers", "3"}}), "--trainers 3: must be 4, as in the reference run");
+  EXPECT_EQ(with("ctr_adagrad", {{"hidden", "32"}}), "--hidden 32: must be 32,16, as in the reference run");
+  EXPECT_EQ(with("ctr_adagrad", {{"loss", "mse"}}), "--loss mse: must be bce-logits, as in the reference run");
+  EXPECT_EQ(with("ctr_adagrad", {{"servers", "0"}}), "--servers 0: must be at least 1; the reference run has 3 tables");
+  EXPECT_EQ(with("mlp_mse", {{"servers", "0"}}), "opened");
+  EXPECT_EQ(with("ctr_adagrad", {{"servers", "7"}, {"seed", "3"}, {"steps", "5"}}), "opened");
+}
+
+// -- many small damages --------------------------------------------------------------------------------------------------
+
+TEST(replay, every_flipped_byte_is_survived) {
+  const std::string sound = made_file().bytes();
+  const temporary_file file("");
+  for (std::size_t place = 0; place < sound.size(); ++place) {
+    for (const int flip : {0x01, 0x04, 0x10, 0x80}) {
+      std::string damaged = sound;
+      damaged[place] = static_cast<char>(damaged[place] ^ flip);
+      file.write(damaged);
+      const auto run = open_reference_run(file.path());
+      if (!run) continue;
+      const auto made = parse_job(run->settings);
+      if (!made) continue;
+      const auto opened = open_dataset(*made);
+      if (!opened) continue;
+      for (std::uint64_t step = 0; step < (*opened)->steps_per_epoch(); ++step) {
+        for (std::uint32_t rank = 0; rank < made->trainers; ++rank) {
+          EXPECT_FALSE(check_batch((*opened)->spec(), (*opened)->train_batch(step, rank)).has_value());
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe

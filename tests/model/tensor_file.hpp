@@ -1,0 +1,104 @@
+// Makes safetensors files, sound and unsound ones, for the tests of their readers.
+
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe {
+
+/// A file in the tests' temporary folder that is gone when the object is.
+class temporary_file {
+ public:
+  explicit temporary_file(const std::string& content) {
+    static int count = 0;
+    path_ = fmt::format("{}troupe_model_test_{}_{}", testing::TempDir(), ::getpid(), count++);
+    write(content);
+  }
+  temporary_file(const temporary_file&) = delete;
+  temporary_file& operator=(const temporary_file&) = delete;
+  ~temporary_file() { ::unlink(path_.c_str()); }
+
+  const std::string& path() const { return path_; }
+
+  void write(const std::string& content) const {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc).write(content.data(), std::ssize(content));
+  }
+
+ private:
+  std::string path_;
+};
+
+/// 8 bytes of length, the header, the data.
+inline std::string file_of(const std::string& header, const std::string& data = "") {
+  const std::uint64_t length = header.size();
+  std::string bytes(sizeof(length), '\0');
+  std::memcpy(bytes.data(), &length, sizeof(length));
+  return bytes + header + data;
+}
+
+/// `text` as a JSON string, for text without control characters.
+inline std::string quoted(std::string_view text) {
+  std::string made(1, '"');
+  for (const char c : text) {
+    if (c == '"' || c == '\\') made += '\\';
+    made += c;
+  }
+  return made + '"';
+}
+
+/// Tensors by name; the file has them in the names' order.
+class tensor_file {
+ public:
+  template <class T>
+  void set(const std::string& name, const std::vector<std::uint64_t>& shape, const std::vector<T>& values) {
+    set_typed(name, type_of(T{}), shape, values);
+  }
+
+  template <class T>
+  void set_typed(const std::string& name, const char* type, const std::vector<std::uint64_t>& shape,
+                 const std::vector<T>& values) {
+    std::string bytes(values.size() * sizeof(T), '\0');
+    if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+    tensors_[name] = {type, shape, bytes};
+  }
+
+  void remove(const std::string& name) { tensors_.erase(name); }
+
+  std::string config;
+
+  std::string bytes() const {
+    std::string header = fmt::format("{{\"__metadata__\":{{\"config\":{}}}", quoted(config));
+    std::string data;
+    for (const auto& [name, tensor] : tensors_) {
+      header += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", quoted(name), tensor.type,
+                            fmt::join(tensor.shape, ","), data.size(), data.size() + tensor.bytes.size());
+      data += tensor.bytes;
+    }
+    return file_of(header + "}", data);
+  }
+
+ private:
+  struct tensor {
+    std::string type;
+    std::vector<std::uint64_t> shape;
+    std::string bytes;
+  };
+
+  static const char* type_of(float) { return "F32"; }
+  static const char* type_of(double) { return "F64"; }
+  static const char* type_of(std::int64_t) { return "I64"; }
+
+  std::map<std::string, tensor> tensors_;
+};
+
+}  // namespace troupe
