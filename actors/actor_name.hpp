@@ -17,6 +17,8 @@ constexpr std::uint32_t master_number = 0;
 constexpr std::uint32_t group_number = 1;
 constexpr std::uint32_t server_number(std::uint32_t rank) { return 2 + rank; }
 constexpr std::uint32_t trainer_number(std::uint32_t rank, std::uint32_t servers) { return 2 + servers + rank; }
+/// Whoever asks for a run.
+constexpr std::uint32_t client_number = 0xffff;
 
 /// An error that names actor, step and cause, for the one line that ends a run.
 inline caf::error failure_of(const std::string& actor, std::uint64_t step, const caf::error& cause) {

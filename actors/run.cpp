@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <memory>
 #include <thread>
 
+#include "actors/actor_name.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/trainer.hpp"
@@ -61,49 +63,50 @@ run_summary to_summary(const run_result& result, double seconds_before) {
 }
 
 /// The actors of a run; ends those that are still there when it goes.
-struct cast {
-  cast(caf::actor_system& system, const job& what, const run_observer& observer)
-      : boss(system.spawn(master, run_number, observer)) {
+struct run_members {
+  run_members(caf::actor_system& system, const job& what, const run_observer& observer)
+      : boss(system.spawn(master, run_number, observer)), headers(run_number, client_number) {
     everyone.push_back(caf::actor_cast<caf::actor>(boss));
     for (std::uint32_t rank = 0; rank < what.servers; ++rank) {
       auto server = system.spawn(parameter_server, run_number, rank);
       everyone.push_back(caf::actor_cast<caf::actor>(server));
-      caf::anon_send(boss, join_server{{}, server});
+      caf::anon_send(boss, join_server{headers.next(0, 0), server});
     }
     for (std::uint32_t rank = 0; rank < what.trainers; ++rank) {
       auto one = system.spawn(trainer, run_number, rank, what.servers);
       everyone.push_back(caf::actor_cast<caf::actor>(one));
-      caf::anon_send(boss, join_trainer{{}, one});
+      caf::anon_send(boss, join_trainer{headers.next(0, 0), one});
     }
   }
 
-  ~cast() {
+  ~run_members() {
     for (const caf::actor& one : everyone) caf::anon_send_exit(one, caf::exit_reason::user_shutdown);
   }
 
-  cast(const cast&) = delete;
-  cast& operator=(const cast&) = delete;
+  run_members(const run_members&) = delete;
+  run_members& operator=(const run_members&) = delete;
 
   master_actor boss;
+  header_source headers;
   std::vector<caf::actor> everyone;
 };
 
 /// Has the master run `order` and waits for the outcome, passing on a wish to stop.
-result<run_summary> await(caf::actor_system& system, const master_actor& boss, run order, double seconds_before,
+result<run_summary> await(caf::actor_system& system, run_members& actors, run order, double seconds_before,
                           const stop_request* stop_wish) {
-  std::promise<result<run_summary>> promise;
-  auto outcome = promise.get_future();
-  system.spawn([&](caf::event_based_actor* self) {
-    self->request(boss, caf::infinite, std::move(order))
-        .then([&](const run_result& result) { promise.set_value(to_summary(result, seconds_before)); },
-              [&](const caf::error& error) { promise.set_value(tl::unexpected(to_fault(error))); });
+  auto promise = std::make_shared<std::promise<result<run_summary>>>();
+  auto outcome = promise->get_future();
+  system.spawn([boss = actors.boss, order = std::move(order), promise, seconds_before](caf::event_based_actor* self) {
+    self->request(boss, caf::infinite, order)
+        .then([=](const run_result& result) { promise->set_value(to_summary(result, seconds_before)); },
+              [=](const caf::error& error) { promise->set_value(tl::unexpected(to_fault(error))); });
   });
   constexpr std::chrono::milliseconds interval{50};
   bool passed_on = false;
   while (outcome.wait_for(interval) != std::future_status::ready) {
     if (passed_on || stop_wish == nullptr || !stop_wish->requested()) continue;
     passed_on = true;
-    caf::anon_send(boss, stop{});
+    caf::anon_send(actors.boss, stop{actors.headers.next(0, 0)});
   }
   return outcome.get();
 }
@@ -121,7 +124,7 @@ std::optional<fault> check_memory(const job& what, const dataset& data) {
 
 }  // namespace
 
-result<run_summary> run_job(const job& what, const run_options& options, const stop_request* stop) {
+result<run_summary> run_job(const job& what, const run_options& options, const stop_request* stop_wish) {
   using clock = std::chrono::steady_clock;
   const auto begin = clock::now();
   auto data = open_dataset(what);
@@ -133,9 +136,10 @@ result<run_summary> run_job(const job& what, const run_options& options, const s
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
   config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
   caf::actor_system system(config);
-  const cast cast_of_run(system, what, options.observer);
+  run_members actors(system, what, options.observer);
   const std::chrono::duration<double> before = clock::now() - begin;
-  return await(system, cast_of_run.boss, run{{}, to_settings(what), options.return_weights}, before.count(), stop);
+  run order{actors.headers.next(0, 0), to_settings(what), options.return_weights};
+  return await(system, actors, std::move(order), before.count(), stop_wish);
 }
 
 }  // namespace troupe

@@ -77,9 +77,9 @@ class stop_request {
   std::atomic<bool> requested_{false};
 };
 
-/// Runs `what` to its end and blocks until all actors are gone. `stop` may be null.
+/// Runs `what` to its end and blocks until all actors are gone. `stop_wish` may be null.
 /// Faults: kind input for data or sizes that cannot work, kind run for an actor that failed: the message names actor,
 /// step and cause.
-result<run_summary> run_job(const job& what, const run_options& options, const stop_request* stop);
+result<run_summary> run_job(const job& what, const run_options& options, const stop_request* stop_wish);
 
 }  // namespace troupe

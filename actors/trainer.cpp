@@ -14,6 +14,12 @@
 
 namespace troupe {
 
+namespace {
+
+const char* kind_of(double not_finite) { return std::isnan(not_finite) ? "NaN" : "Inf"; }
+
+}  // namespace
+
 std::uint64_t total_steps(const job& what, const dataset& data) {
   return what.steps ? *what.steps : what.epochs * data.steps_per_epoch();
 }
@@ -162,7 +168,8 @@ caf::error trainer_state::forward_backward(const batch& samples) {
   float* outputs = network.forward(samples.size, weights_.data(), input_.data(), activations_);
   const double loss = model_->loss(samples, outputs);
   if (!std::isfinite(loss))
-    return make_failure(errc::not_finite, fmt::format("the loss is {}; try a smaller --dense-lr or --sparse-lr", loss));
+    return make_failure(errc::not_finite,
+                        fmt::format("the loss is {}; try a smaller --dense-lr or --sparse-lr", kind_of(loss)));
   losses_.push_back(loss);
   const auto size = static_cast<double>(samples.size);
   epoch_loss_ += loss * size;
@@ -287,7 +294,7 @@ void trainer_state::report_epoch() {
 void trainer_state::report_progress() {
   constexpr std::chrono::milliseconds interval{100};
   const auto now = clock::now();
-  if (now - last_progress_ < interval) return;
+  if (progress_samples_ == 0 || now - last_progress_ < interval) return;
   last_progress_ = now;
   const std::chrono::duration<double> seconds = now - epoch_begin_;
   self_->send(reports_, progress{headers_.next(step, cause_), epoch_samples_, seconds.count(),
@@ -341,7 +348,7 @@ void trainer_state::check_finite(std::span<const float> numbers, const char* wha
   if (bad < numbers.size())
     fail(step, make_failure(errc::not_finite, fmt::format("{} is {} (number {} of {}); try a smaller --dense-lr or "
                                                           "--sparse-lr",
-                                                          what, numbers[bad], bad, numbers.size())));
+                                                          what, kind_of(numbers[bad]), bad, numbers.size())));
 }
 
 trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,

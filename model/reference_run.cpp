@@ -12,11 +12,13 @@ namespace troupe {
 
 namespace {
 
-// Settings that a reference run decides, of all those that its job has.
+// Of all settings that a job has.
 constexpr std::array decided{"data",          "trainers",         "steps",    "hidden",    "loss",
                              "dense-optimizer", "sparse-optimizer", "dense-lr", "sparse-lr", "sparse-reduce"};
 
-std::vector<setting> settings_of(const std::string& path, const replay_config& config) {
+}  // namespace
+
+std::vector<setting> replay_settings(const std::string& path, const replay_config& config) {
   job what;
   what.data = fmt::format("{}{}", replay_prefix, path);
   what.trainers = config.trainers;
@@ -31,13 +33,11 @@ std::vector<setting> settings_of(const std::string& path, const replay_config& c
   return settings;
 }
 
-}  // namespace
-
 result<reference_run> open_reference_run(const std::string& path) {
   const auto file = replay_file::open(path);
   if (!file) return tl::unexpected(file.error());
   reference_run run;
-  run.settings = settings_of(path, file->config);
+  run.settings = replay_settings(path, file->config);
   auto tables = file->tables<double>("final");
   if (!tables) return tl::unexpected(std::move(tables.error()));
   run.tables = std::move(*tables);

@@ -184,16 +184,15 @@ file_identity identity_of(const std::string& path) {
           status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
-// What the job says must be what the file holds.
-std::optional<std::string> check_fit(const job& job, const replay_config& config) {
-  if (job.trainers != config.trainers) {
-    return fmt::format("--trainers {}: must be {}, as in the reference run", job.trainers, config.trainers);
-  }
-  if (job.loss != config.loss) return "--loss: must be the reference run's";
-  if (job.hidden != config.hidden) {
-    return fmt::format("--hidden {}: must be {}, as in the reference run",
-                       job.hidden.empty() ? "none" : fmt::format("{}", fmt::join(job.hidden, ",")),
-                       config.hidden.empty() ? "none" : fmt::format("{}", fmt::join(config.hidden, ",")));
+// Where the job differs from the run in what the file's batches and weights are made for.
+std::optional<std::string> check_fit(const job& job, const std::string& path, const replay_config& config) {
+  const auto given = to_settings(job);
+  for (const auto& [name, text] : replay_settings(path, config)) {
+    if (name != "trainers" && name != "loss" && name != "hidden") continue;
+    const auto own = std::ranges::find(given, name, &setting::first);
+    if (own->second != text) {
+      return fmt::format("--{} {}: must be {}, as in the reference run", name, own->second, text);
+    }
   }
   if (job.servers == 0 && !config.tables.empty()) {
     return fmt::format("--servers 0: must be at least 1; the reference run has {} tables", config.tables.size());
@@ -208,7 +207,7 @@ result<std::shared_ptr<const dataset>> open_replay(const job& job) {
   const std::string path = job.data.substr(replay_prefix.size());
   auto data = shared.get(identity_of(path), [&path] { return load(path); });
   if (!data) return tl::unexpected(std::move(data.error()));
-  if (auto wrong = check_fit(job, (*data)->config)) return bad_input(std::move(*wrong));
+  if (auto wrong = check_fit(job, path, (*data)->config)) return bad_input(std::move(*wrong));
   return std::make_shared<const replay>(std::move(*data));
 }
 

@@ -105,6 +105,11 @@ double number_of(object_reader& reader, const std::string& key, const json::valu
   return ec ? 0 : number;
 }
 
+// PyTorch's options that Troupe does not have; at 0 they change nothing.
+bool is_left_at_zero(const std::string& key, const json::value& value) {
+  return (key == "dampening" || key == "lr_decay") && value.is_number() && value.to_number<double>() == 0;
+}
+
 // The text that parse_optimizer reads for an optimizer's object, which has `kind` and is sound if `reader` is.
 std::string optimizer_text(object_reader& reader, const json::object& object) {
   std::string options;
@@ -114,7 +119,7 @@ std::string optimizer_text(object_reader& reader, const json::object& object) {
   for (const auto& [key, value] : object) {
     const std::string name(key);
     const bool is_off = value.is_null() || (value.is_bool() && !value.as_bool());
-    if (name == "kind" || name == "lr" || is_off) continue;
+    if (name == "kind" || name == "lr" || is_off || is_left_at_zero(name, value)) continue;
     if (name == "betas") {
       const auto* both = value.if_array();
       if (both == nullptr || both->size() != 2) {

@@ -46,4 +46,7 @@ struct replay_file {
   result<std::vector<Real>> shaped(const std::string& name, const std::vector<std::uint64_t>& shape) const;
 };
 
+/// The settings that a reference run decides; see reference_run::settings.
+std::vector<setting> replay_settings(const std::string& path, const replay_config& config);
+
 }  // namespace troupe

@@ -3,10 +3,10 @@
 // What can be learned: every row of every table belongs to a class, by a hash of (seed, table, row), so it takes no
 // memory. A sample's class is drawn first, then its indices; four out of five of these (`pull`) move to the row of the
 // sample's class in their block, a block being as many neighbouring rows as there are classes, one of each class. So
-// classes and, within a block, rows are equally frequent, whatever the skew between blocks; and a sum of embeddings can
-// tell the class, the better the more indices a sample has. How fast a model learns it depends on how often it sees
-// each row: with 1000 rows and otherwise default settings it is right for about 62 % of the test rows after one
-// epoch, with 100,000 rows it takes many epochs or higher learning rates.
+// all classes are equally frequent, blocks of rows are as frequent as the skew says, and a sum of embeddings can tell
+// the class, the better the more indices a sample has. How fast a model learns it depends on how often it sees each
+// row: with 1000 rows and otherwise default settings it is right for about 62 % of the test rows after one epoch; with
+// 100,000 rows that takes many epochs or higher learning rates.
 
 #include "model/datasets.hpp"
 #include "model/random.hpp"

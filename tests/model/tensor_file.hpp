@@ -47,7 +47,7 @@ inline std::string file_of(const std::string& header, const std::string& data = 
 }
 
 /// `text` as a JSON string, for text without control characters.
-inline std::string quoted(std::string_view text) {
+inline std::string json_text(std::string_view text) {
   std::string made(1, '"');
   for (const char c : text) {
     if (c == '"' || c == '\\') made += '\\';
@@ -77,12 +77,12 @@ class tensor_file {
   std::string config;
 
   std::string bytes() const {
-    std::string header = fmt::format("{{\"__metadata__\":{{\"config\":{}}}", quoted(config));
+    std::string header = fmt::format("{{\"__metadata__\":{{\"config\":{}}}", json_text(config));
     std::string data;
-    for (const auto& [name, tensor] : tensors_) {
-      header += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", quoted(name), tensor.type,
-                            fmt::join(tensor.shape, ","), data.size(), data.size() + tensor.bytes.size());
-      data += tensor.bytes;
+    for (const auto& [name, one] : tensors_) {
+      header += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", json_text(name), one.type,
+                            fmt::join(one.shape, ","), data.size(), data.size() + one.bytes.size());
+      data += one.bytes;
     }
     return file_of(header + "}", data);
   }
