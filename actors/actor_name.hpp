@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <new>
 #include <string>
 
 #include "protocol/errors.hpp"
@@ -30,14 +31,17 @@ inline caf::error failure_of(const std::string& actor, std::uint64_t step, const
 template <class Self>
 void fail_on_exceptions(Self* self) {
   self->set_exception_handler([self](std::exception_ptr& thrown) -> caf::error {
-    std::string what = "an exception of unknown type";
+    caf::error cause = make_failure(errc::exception, "an exception of unknown type");
     try {
       std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc&) {
+      cause = make_failure(errc::out_of_memory,
+                           "out of memory; use fewer --rows or --trainers, a smaller --dim, --hidden or --batch-size");
     } catch (const std::exception& e) {
-      what = e.what();
+      cause = make_failure(errc::exception, e.what());
     } catch (...) {
     }
-    return failure_of(self->state.name, self->state.step, make_failure(errc::exception, what));
+    return failure_of(self->state.name, self->state.step, cause);
   });
 }
 

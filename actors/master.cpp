@@ -275,8 +275,8 @@ void master_state::gathered() {
     summary_.samples += epoch.samples;
     summary_.seconds += epoch.seconds;
     summary_.loss = epoch.loss;
-    if (epoch.auc) summary_.auc = epoch.auc;
-    if (epoch.accuracy) summary_.accuracy = epoch.accuracy;
+    summary_.auc = epoch.auc;
+    summary_.accuracy = epoch.accuracy;
     if (observer_.on_epoch) observer_.on_epoch(epoch);
   }
 }

@@ -192,7 +192,9 @@ caf::result<committed> parameter_server_state::handle(const load_state_dict& ord
 caf::result<tensor> parameter_server_state::handle(const row_digests& query) {
   remote_module* module = find(query.module);
   if (module == nullptr) return unknown(query.module);
-  return module->row_digests();
+  auto digests = module->row_digests();
+  if (!digests) return failure_of(name, step, digests.error());
+  return std::move(*digests);
 }
 
 caf::result<void> parameter_server_state::handle(const release& order) {

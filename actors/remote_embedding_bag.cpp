@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "actors/views.hpp"
+#include "kernels/elementwise.hpp"
 #include "model/embedding_bag.hpp"
 #include "model/memory.hpp"
 #include "protocol/errors.hpp"
@@ -80,7 +81,14 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
-  tensor row_digests() const override {
+  caf::expected<tensor> row_digests() const override {
+    const auto weights = table_.weights();
+    const std::size_t bad = kernels::find_non_finite(weights.size(), weights.data());
+    if (bad < weights.size())
+      return make_failure(
+          errc::not_finite,
+          fmt::format("table {}: row {} is NaN or Inf; try a smaller --sparse-lr or a larger eps",
+                      table_.options().table, table_.whole_row(static_cast<std::int64_t>(bad / table_.dim()))));
     std::vector<std::uint64_t> digests(static_cast<std::size_t>(table_.rows()));
     const auto* row = reinterpret_cast<const std::byte*>(table_.weights().data());
     const std::size_t row_bytes = table_.dim() * sizeof(float);
@@ -193,7 +201,8 @@ caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const in
   const auto needed = table_bytes(rows_of_shard(options.rows, options.shard, options.shards), options.dim,
                                   state_buffers(options.optimizer));
   if (needed > available_memory())
-    return make_failure(errc::out_of_memory, memory_fault(fmt::format("table {}", options.table), needed));
+    return make_failure(errc::out_of_memory,
+                        memory_fault(fmt::format("table {} with its optimizer's state", options.table), needed));
   return std::make_unique<remote_embedding_bag>(options, reduce);
 }
 

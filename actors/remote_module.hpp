@@ -33,8 +33,8 @@ class remote_module {
   virtual std::vector<std::pair<std::string, tensor>> state_dict() = 0;
   virtual caf::error load_state_dict(const std::vector<std::pair<std::string, tensor>>& entries) = 0;
 
-  /// The digest of each local row's bits.
-  virtual tensor row_digests() const = 0;
+  /// The digest of each local row's bits; an error if a weight is NaN or Inf.
+  virtual caf::expected<tensor> row_digests() const = 0;
 };
 
 /// Makes (one shard of) the module that `order` specifies. Types: `EmbeddingBag` with the arguments num_embeddings,

@@ -2,17 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <caf/all.hpp>
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <limits>
 #include <memory>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "actors/actor_name.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/trainer.hpp"
+#include "model/hybrid.hpp"
 #include "model/memory.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
@@ -111,15 +116,49 @@ result<run_summary> await(caf::actor_system& system, run_members& actors, run or
   return outcome.get();
 }
 
-/// Refuses tables that cannot fit, before anything is allocated.
+/// Refuses a model that cannot fit, before anything is allocated.
 std::optional<fault> check_memory(const job& what, const dataset& data) {
-  std::uint64_t needed = 0;
-  for (const table_spec& table : data.spec().tables)
-    if (__builtin_add_overflow(needed, table_bytes(table.rows, table.dim, state_buffers(what.sparse_optimizer)),
-                               &needed))
-      needed = UINT64_MAX;
-  if (needed <= available_memory()) return std::nullopt;
-  return fault{fault_kind::input, memory_fault(fmt::format("{} table(s)", data.spec().tables.size()), needed)};
+  const auto add = [](std::uint64_t a, std::uint64_t b) {
+    return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
+  };
+  // At the end there is a digest for each row, once at the server and once at the master.
+  constexpr std::size_t digests_in_floats = 2 * sizeof(std::uint64_t) / sizeof(float);
+  std::uint64_t tables = 0;
+  for (const table_spec& table : data.spec().tables) {
+    tables = add(tables, table_bytes(table.rows, table.dim, state_buffers(what.sparse_optimizer)));
+    tables = add(tables, table_bytes(table.rows, digests_in_floats, 0));
+  }
+  // Each trainer has weights, optimizer state and a gradient; the group has a sum.
+  const hybrid_model model(data.spec(), what.hidden, what.loss);
+  const std::uint64_t dense = table_bytes(static_cast<std::int64_t>(model.network().parameter_count()),
+                                          what.trainers + 1, 1 + state_buffers(what.dense_optimizer));
+  const std::uint64_t available = available_memory();
+  if (tables > available)
+    return fault{fault_kind::input, memory_fault("--rows, --tables: the tables with their optimizer's state", tables)};
+  if (add(tables, dense) > available)
+    return fault{fault_kind::input, memory_fault("--hidden, --trainers: the dense weights of all trainers", dense)};
+  return std::nullopt;
+}
+
+/// Refuses more worker threads than the system lets a process start: the actor system would not survive it.
+std::optional<fault> check_threads(std::size_t threads) {
+  constexpr std::size_t further = 8;  // the actor system's clock and the like
+  std::atomic<bool> go_on = false;
+  std::vector<std::thread> started;
+  bool all = true;
+  try {
+    while (started.size() < threads + further) started.emplace_back([&go_on] { go_on.wait(false); });
+  } catch (const std::system_error&) {
+    all = false;
+  }
+  const std::size_t count = started.size();
+  go_on = true;
+  go_on.notify_all();
+  for (std::thread& one : started) one.join();
+  if (all) return std::nullopt;
+  return fault{fault_kind::input, fmt::format("--threads {}: the system lets this process start {} threads, {} are "
+                                              "needed; use fewer --threads",
+                                              threads, count, threads + further)};
 }
 
 }  // namespace
@@ -131,10 +170,13 @@ result<run_summary> run_job(const job& what, const run_options& options, const s
   if (!data) return tl::unexpected(data.error());
   if (auto problem = check_memory(what, **data)) return tl::unexpected(*problem);
 
+  const std::size_t threads = options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
+  if (auto problem = check_threads(threads)) return tl::unexpected(*problem);
+
   initialize_types();
   caf::actor_system_config config;
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
-  config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
+  config.set("caf.scheduler.max-threads", threads);
   caf::actor_system system(config);
   run_members actors(system, what, options.observer);
   const std::chrono::duration<double> before = clock::now() - begin;

@@ -59,7 +59,7 @@ void table_exchange::plan_local(const bags& b, std::size_t table, plan& p) const
 
 caf::error table_exchange::pool(plan& p, std::span<const rows> answers, float* input) const {
   const std::size_t stride = model_->in_features();
-  std::vector<std::size_t> next(answers.size(), 0);  // by server: the answer's next table
+  std::vector<std::size_t> next(servers(), 0);  // by server: the answer's next table
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const bags& b = p.samples->tables[t];
     const std::size_t dim = model_->spec().tables[t].dim;
@@ -69,7 +69,7 @@ caf::error table_exchange::pool(plan& p, std::span<const rows> answers, float* i
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
       const std::size_t expected =
           is_pooled_here(t) ? local.shard_begin[s + 1] - local.shard_begin[s] : b.offsets.size();
-      if (next[s] >= answers[s].tables.size() || answers[s].tables[next[s]].type != dtype::f32 ||
+      if (s >= answers.size() || next[s] >= answers[s].tables.size() || answers[s].tables[next[s]].type != dtype::f32 ||
           answers[s].tables[next[s]].bytes.size() != expected * dim * sizeof(float))
         return make_failure(
             errc::shape_mismatch,

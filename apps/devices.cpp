@@ -20,7 +20,7 @@ std::string compute_capability(const kernels::device& device) {
 
 std::string devices_event(const kernels::device_report& report) {
   std::vector<std::string> backends = {json_string("cpu")};
-  if (report.cuda_built) backends.push_back(json_string("cuda"));
+  if (report.cuda_usable) backends.push_back(json_string("cuda"));
 
   std::vector<std::string> devices;
   for (const kernels::device& device : report.devices) {

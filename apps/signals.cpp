@@ -35,8 +35,12 @@ const stop_request& stop_on_signals() {
   // A write under way goes on.
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  // What whoever started the program wants ignored stays ignored.
+  for (const int number : {SIGINT, SIGTERM}) {
+    struct sigaction before = {};
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  }
   return request;
 }
 

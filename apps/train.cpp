@@ -74,7 +74,7 @@ class run_display {
   void step(const run_progress& now) {
     out_.flush();
     progress_.step(now);
-    note_stop();
+    look_after_stop();
   }
 
   void epoch(const epoch_summary& now) {
@@ -83,9 +83,8 @@ class run_display {
     } else {
       history_.add(now);
     }
-    if (out_.output_lost()) stop_now();
     progress_.epoch(now);
-    note_stop();
+    look_after_stop();
   }
 
   void close() { progress_.clear(); }
@@ -93,8 +92,9 @@ class run_display {
   const epoch_history& history() const { return history_; }
 
  private:
-  void note_stop() {
-    if (noted_ || !stop_.requested() || out_.output_lost()) return;
+  void look_after_stop() {
+    if (out_.output_lost()) return stop_now();
+    if (noted_ || !stop_.requested()) return;
     noted_ = true;
     progress_.note("stopping at the end of this step; a second signal quits at once");
   }

@@ -38,6 +38,8 @@ struct data_spec {
   std::size_t dense_features = 0;
   /// Width of the network's output: classes for cross-entropy, else the number of target values of a sample.
   std::size_t outputs = 1;
+  /// Targets are 0 or 1 in one output, or two classes: predictions have an AUC.
+  bool binary_targets = false;
 };
 
 /// The bags of one table in one batch; see `kernels::bags_view`.

@@ -45,9 +45,7 @@ double hybrid_model::loss(const batch& samples, float* outputs) const {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-bool hybrid_model::is_binary() const {
-  return loss_ == loss_kind::cross_entropy ? spec_.outputs == 2 : spec_.outputs == 1;
-}
+bool hybrid_model::is_binary() const { return spec_.binary_targets; }
 
 void hybrid_model::predict(const batch& samples, const float* outputs, predictions& p) const {
   for (std::size_t row = 0; row < samples.size; ++row) {

@@ -28,14 +28,15 @@ std::optional<std::string> check_synthetic(const job& what) {
   const auto rows = static_cast<std::uint64_t>(what.rows);
   // rows <= 10^12 < 2^40 and tables * dim <= 2^28, so divide instead of multiplying.
   if (rows > table_weights_max / (what.tables * what.dim)) {
-    return fmt::format("--rows {}: {} table(s) of {} rows x {} would be more than {} weights; use fewer rows", what.rows,
-                       what.tables, what.rows, what.dim, table_weights_max);
+    return fmt::format("--rows {}: {} table(s) of {} rows x {} would be more than {} weights; use fewer rows",
+                       what.rows, what.tables, what.rows, what.dim, table_weights_max);
   }
   const std::uint64_t indices = std::uint64_t{what.trainers} * what.batch_size * what.bag;
   if (indices > step_indices_max) {
-    return fmt::format("--batch-size {}: {} trainers x {} samples x {} indices must be at most {} a step; use smaller "
-                       "batches",
-                       what.batch_size, what.trainers, what.batch_size, what.bag, step_indices_max);
+    return fmt::format(
+        "--batch-size {}: {} trainers x {} samples x {} indices must be at most {} a step; use smaller "
+        "batches",
+        what.batch_size, what.trainers, what.batch_size, what.bag, step_indices_max);
   }
   return std::nullopt;
 }

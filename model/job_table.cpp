@@ -50,8 +50,8 @@ wrong read_real(double& to, std::string_view text, double high, bool zero_allowe
     to = *number;
     return std::nullopt;
   }
-  return fmt::format("must be {}{}{:.0f}", number ? "" : "a number ", zero_allowed ? "between 0 and " : "above 0 and at most ",
-                     high);
+  return fmt::format("must be {}{}{:.0f}", number ? "" : "a number ",
+                     zero_allowed ? "between 0 and " : "above 0 and at most ", high);
 }
 
 constexpr double bucket_mib_max = 65536;
@@ -125,7 +125,7 @@ wrong read_data(job& to, std::string_view text) {
   if (name == "criteo" || name == "csv") return "not supported by this version; use adult, tutorial or synthetic";
   if (name == "replay") return "must name a file: replay:FILE";
   const std::vector<std::string> known(data_names().begin(), data_names().end());
-  return fmt::format("unknown data set; the nearest is {}, and there are adult, tutorial, synthetic and replay:FILE",
+  return fmt::format("unknown data set; the nearest is {}, and there are adult, tutorial and synthetic",
                      nearest(std::string(name), known));
 }
 
@@ -134,16 +134,17 @@ wrong read_data(job& to, std::string_view text) {
 constexpr std::string_view zipf_prefix = "zipf:";
 
 codec id_skew() {
-  return {[](job& to, std::string_view text) -> wrong {
-            if (text == "uniform") {
-              to.id_skew = 0;
-              return std::nullopt;
-            }
-            if (!text.starts_with(zipf_prefix)) return "must be uniform or zipf:S, such as zipf:1.1";
-            auto refused = read_real(to.id_skew, text.substr(zipf_prefix.size()), id_skew_max, false);
-            return refused ? wrong("the exponent " + *refused) : std::nullopt;
-          },
-          [](const job& from) { return from.id_skew == 0 ? "uniform" : fmt::format("{}{}", zipf_prefix, from.id_skew); }};
+  return {
+      [](job& to, std::string_view text) -> wrong {
+        if (text == "uniform") {
+          to.id_skew = 0;
+          return std::nullopt;
+        }
+        if (!text.starts_with(zipf_prefix)) return "must be uniform or zipf:S, such as zipf:1.1";
+        auto refused = read_real(to.id_skew, text.substr(zipf_prefix.size()), id_skew_max, false);
+        return refused ? wrong("the exponent " + *refused) : std::nullopt;
+      },
+      [](const job& from) { return from.id_skew == 0 ? "uniform" : fmt::format("{}{}", zipf_prefix, from.id_skew); }};
 }
 
 wrong read_hidden(job& to, std::string_view text) {
@@ -195,7 +196,7 @@ constexpr std::uint64_t dim_max = 65536;
 std::vector<job_setting> make_table() {
   // clang-format off
   return {
-      line("data", "NAME", "data set: adult, tutorial, synthetic, or replay:FILE for a reference run",
+      line("data", "NAME", "data set: adult, tutorial or synthetic",
            everywhere("adult"), {read_data, [](const job& from) { return from.data; }}),
       line("trainers", "N", "trainers: ranks of the data-parallel group",
            everywhere("2"), whole(&job::trainers, 1, actors_max)),

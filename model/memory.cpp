@@ -1,6 +1,8 @@
 #include "model/memory.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -18,6 +20,24 @@ std::uint64_t number_in(const char* path) {
   return file >> number ? number : unlimited;  // "max" or no such file: no limit
 }
 
+/// Bytes that the control group counts as used but gives back when they are needed: unused file cache.
+std::uint64_t reclaimable() {
+  std::ifstream stat("/sys/fs/cgroup/memory.stat");
+  std::string key;
+  std::uint64_t bytes = 0;
+  while (stat >> key >> bytes)
+    if (key == "inactive_file") return bytes;
+  return 0;
+}
+
+/// What `ulimit -v` leaves.
+std::uint64_t address_space_left() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return unlimited;
+  const std::uint64_t used = number_in("/proc/self/statm") * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+}
+
 }  // namespace
 
 std::uint64_t available_memory() {
@@ -32,8 +52,11 @@ std::uint64_t available_memory() {
   }
   const std::uint64_t limit = number_in("/sys/fs/cgroup/memory.max");
   const std::uint64_t used = number_in("/sys/fs/cgroup/memory.current");
-  if (limit != unlimited && used != unlimited) available = std::min(available, limit > used ? limit - used : 0);
-  return available;
+  if (limit != unlimited && used != unlimited) {
+    const std::uint64_t held = used - std::min(used, reclaimable());
+    available = std::min(available, limit > held ? limit - held : 0);
+  }
+  return std::min(available, address_space_left());
 }
 
 std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, int state_buffers) {
@@ -47,8 +70,7 @@ std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, int state_buffers)
 std::string memory_fault(const std::string& what, std::uint64_t bytes) {
   constexpr double gib = 1024.0 * 1024.0 * 1024.0;
   return fmt::format(
-      "{} with its optimizer state needs {:.1f} GiB, but {:.1f} GiB of memory are available; use fewer --rows, a "
-      "smaller --dim or an optimizer with less state",
+      "{} would take {:.1f} GiB, and {:.1f} GiB of memory are available; use less, or an optimizer with less state",
       what, static_cast<double>(bytes) / gib, static_cast<double>(available_memory()) / gib);
 }
 

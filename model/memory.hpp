@@ -14,7 +14,7 @@ std::uint64_t available_memory();
 /// Bytes of a table with its optimizer's buffers; the largest number if it does not fit in 64 bits.
 std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, int state_buffers);
 
-/// The line that says that `what` needs `bytes` and there are not as many.
+/// The line that says that `what` would take `bytes` and there are not as many.
 std::string memory_fault(const std::string& what, std::uint64_t bytes);
 
 }  // namespace troupe

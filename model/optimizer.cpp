@@ -38,7 +38,10 @@ const std::vector<optimizer_entry>& optimizers() {
   static const option weight_decay{"weight_decay", &optimizer_spec::weight_decay, false};
   static const option eps{"eps", &optimizer_spec::eps, false};
   static const std::vector<optimizer_entry> all{
-      {"sgd", optimizer_kind::sgd, optimizer_spec{}.eps, {{"momentum", &optimizer_spec::momentum, false}, weight_decay}},
+      {"sgd",
+       optimizer_kind::sgd,
+       optimizer_spec{}.eps,
+       {{"momentum", &optimizer_spec::momentum, false}, weight_decay}},
       {"adagrad",
        optimizer_kind::adagrad,
        1e-10,
@@ -85,7 +88,8 @@ std::optional<std::string> read_number(optimizer_spec& spec, const option& known
 std::optional<std::string> read_option(optimizer_spec& spec, const optimizer_entry& entry, std::string_view key,
                                        std::string_view value) {
   if (entry.kind == optimizer_kind::sgd && key == "nesterov") {
-    if (value != "true" && value != "false") return fmt::format("nesterov must be true or false, not {}", printable(value));
+    if (value != "true" && value != "false")
+      return fmt::format("nesterov must be true or false, not {}", printable(value));
     spec.nesterov = value == "true";
     return std::nullopt;
   }

@@ -180,8 +180,7 @@ file_identity identity_of(const std::string& path) {
   struct stat status {};
   // A file that cannot be looked at cannot be opened either, and opening says why.
   if (::stat(path.c_str(), &status) != 0) return {path};
-  return {path,           status.st_dev,         status.st_ino,
-          status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+  return {path, status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
 // Where the job differs from the run in what the file's batches and weights are made for.

@@ -1,5 +1,6 @@
 // Reference runs: files that hold a whole small training run computed elsewhere, batch by batch, with the weights it
-// began and ended with. As a data set (`replay:FILE`) such a file gives the batches; docs/ tells how it is laid out.
+// began and ended with. As a data set (`replay:FILE`) such a file gives the batches. How it is laid out is told in
+// tests/reference_runs/README.md.
 
 #pragma once
 

@@ -191,11 +191,10 @@ result<replay_config> parse_replay_config(std::string_view text) {
   for (const auto& width : reader.array("hidden")) config.hidden.push_back(reader.whole(width, "hidden", 1, width_max));
   config.outputs = reader.needed_whole("outputs", 1, width_max);
   reader.need("loss");
-  config.loss = reader.name<loss_kind>("loss",
-                                       {{"cross_entropy", loss_kind::cross_entropy},
-                                        {"bce_logits", loss_kind::bce_logits},
-                                        {"mse", loss_kind::mse}},
-                                       loss_kind::cross_entropy);
+  config.loss = reader.name<loss_kind>(
+      "loss",
+      {{"cross_entropy", loss_kind::cross_entropy}, {"bce_logits", loss_kind::bce_logits}, {"mse", loss_kind::mse}},
+      loss_kind::cross_entropy);
   for (const auto& table : reader.array("tables")) {
     config.tables.push_back(read_table(reader, table, config.tables.size()));
   }

@@ -28,8 +28,8 @@ void row_groups::add(kernels::pooling mode, const kernels::bags_view& bags, cons
     const std::size_t end = bags.end_of(bag);
     const float scale = mode == kernels::pooling::mean ? 1.0F / static_cast<float>(end - begin) : 1.0F;
     for (std::size_t i = begin; i < end; ++i)
-      entries_.push_back({bags.indices[i],
-                          {source, static_cast<std::uint32_t>(bag), bags.weights.empty() ? scale : bags.weights[i]}});
+      entries_.push_back(
+          {bags.indices[i], {source, static_cast<std::uint32_t>(bag), bags.weights.empty() ? scale : bags.weights[i]}});
   }
 }
 

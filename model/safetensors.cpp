@@ -49,7 +49,8 @@ result<safetensors_file> safetensors_file::open(const std::string& path) {
   if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &status) != 0) return refuse(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return refuse("not a regular file: must be a safetensors file");
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  if (size < length_bytes) return refuse(fmt::format("{} bytes: a safetensors file has at least {}", size, length_bytes));
+  if (size < length_bytes)
+    return refuse(fmt::format("{} bytes: a safetensors file has at least {}", size, length_bytes));
 
   std::uint64_t header_size = 0;
   if (auto wrong = read_at(file.descriptor_, 0, &header_size, length_bytes)) return refuse(*wrong);
@@ -118,7 +119,9 @@ result<std::vector<To>> safetensors_file::read_reals(std::string_view name) cons
                                type_name((*entry)->type)));
 }
 
-result<std::vector<float>> safetensors_file::read_floats(std::string_view name) const { return read_reals<float>(name); }
+result<std::vector<float>> safetensors_file::read_floats(std::string_view name) const {
+  return read_reals<float>(name);
+}
 
 result<std::vector<double>> safetensors_file::read_doubles(std::string_view name) const {
   return read_reals<double>(name);

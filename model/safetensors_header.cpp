@@ -20,13 +20,13 @@ struct type_entry {
 };
 
 constexpr std::array types{
-    type_entry{"BOOL", tensor_type::boolean, 1}, type_entry{"U8", tensor_type::u8, 1},
-    type_entry{"I8", tensor_type::i8, 1},        type_entry{"F8_E5M2", tensor_type::f8_e5m2, 1},
+    type_entry{"BOOL", tensor_type::boolean, 1},    type_entry{"U8", tensor_type::u8, 1},
+    type_entry{"I8", tensor_type::i8, 1},           type_entry{"F8_E5M2", tensor_type::f8_e5m2, 1},
     type_entry{"F8_E4M3", tensor_type::f8_e4m3, 1}, type_entry{"U16", tensor_type::u16, 2},
-    type_entry{"I16", tensor_type::i16, 2},      type_entry{"F16", tensor_type::f16, 2},
-    type_entry{"BF16", tensor_type::bf16, 2},    type_entry{"U32", tensor_type::u32, 4},
-    type_entry{"I32", tensor_type::i32, 4},      type_entry{"F32", tensor_type::f32, 4},
-    type_entry{"U64", tensor_type::u64, 8},      type_entry{"I64", tensor_type::i64, 8},
+    type_entry{"I16", tensor_type::i16, 2},         type_entry{"F16", tensor_type::f16, 2},
+    type_entry{"BF16", tensor_type::bf16, 2},       type_entry{"U32", tensor_type::u32, 4},
+    type_entry{"I32", tensor_type::i32, 4},         type_entry{"F32", tensor_type::f32, 4},
+    type_entry{"U64", tensor_type::u64, 8},         type_entry{"I64", tensor_type::i64, 8},
     type_entry{"F64", tensor_type::f64, 8},
 };
 
@@ -167,7 +167,8 @@ class header_handler {
   // The tensor is complete: its keys are there, and its bytes are as many as its shape says.
   bool add_tensor(error_code& ec) {
     const std::string name = printable(name_);
-    if (!type_ || !shape_ || !offsets_) return refuse(ec, fmt::format("{}: dtype, shape or data_offsets is missing", name));
+    if (!type_ || !shape_ || !offsets_)
+      return refuse(ec, fmt::format("{}: dtype, shape or data_offsets is missing", name));
     if (offsets_->size() != 2 || (*offsets_)[0] > (*offsets_)[1]) {
       return refuse(ec, fmt::format("{}: data_offsets {}: must be begin and end, begin not above end", name,
                                     shape_text(*offsets_)));
@@ -177,9 +178,9 @@ class header_handler {
     bool fits = true;
     for (const std::uint64_t extent : entry.shape) fits = fits && !__builtin_mul_overflow(size, extent, &size);
     if (!fits || size != entry.end - entry.begin) {
-      return refuse(ec, fmt::format("{}: {} bytes for {} {}: must be {}", name, entry.end - entry.begin,
-                                    type_name(entry.type), shape_text(entry.shape),
-                                    fits ? fmt::format("{}", size) : "less than 2^64"));
+      return refuse(
+          ec, fmt::format("{}: {} bytes for {} {}: must be {}", name, entry.end - entry.begin, type_name(entry.type),
+                          shape_text(entry.shape), fits ? fmt::format("{}", size) : "less than 2^64"));
     }
     type_.reset();
     shape_.reset();

@@ -48,7 +48,9 @@ class sharded_sampler {
     result.key_ = random_key(seed_, random_stream::shuffle, epoch);
     result.first_ = rank + taken * ranks_;
     result.stride_ = ranks_;
-    result.size_ = static_cast<std::size_t>(total <= taken ? 0 : total - taken < batch_size_ ? total - taken : batch_size_);
+    result.size_ = static_cast<std::size_t>(total <= taken                ? 0
+                                            : total - taken < batch_size_ ? total - taken
+                                                                          : batch_size_);
     return result;
   }
 

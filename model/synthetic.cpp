@@ -33,6 +33,7 @@ class synthetic final : public dataset {
     if (job.id_skew > 0) zipf_.emplace(rows_, job.id_skew);
     spec_.tables.assign(job.tables, {job.rows, job.dim, kernels::pooling::sum, false});
     spec_.outputs = outputs_for(loss_, classes_);
+    spec_.binary_targets = classes_ == 2;
   }
 
   const data_spec& spec() const override { return spec_; }

@@ -34,9 +34,7 @@ std::uint64_t zipf_distribution::draw(random_sequence& random) const {
   }
 }
 
-double zipf_distribution::integral(double x) const {
-  return power_ == 0 ? std::log(x) : std::pow(x, power_) / power_;
-}
+double zipf_distribution::integral(double x) const { return power_ == 0 ? std::log(x) : std::pow(x, power_) / power_; }
 
 double zipf_distribution::inverse_integral(double y) const {
   // Rounding may take the base below 0, where x would be infinite.

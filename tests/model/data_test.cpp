@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <limits>
+#include <thread>
 
 #include "model/datasets.hpp"
 #include "model/job.hpp"
@@ -154,6 +157,20 @@ TEST(shared_while_held, makes_a_new_object_after_the_last_holder) {
   const auto make = [&made]() -> result<int> { return ++made; };
   EXPECT_EQ(**shared.get("a", make), 1);
   EXPECT_EQ(**shared.get("a", make), 2);
+}
+
+TEST(shared_while_held, threads_that_ask_at_once_share_one_object) {
+  shared_while_held<int, int> shared;
+  std::atomic<int> made = 0;
+  std::array<std::shared_ptr<const int>, 8> held;
+  {
+    std::vector<std::jthread> threads;
+    for (auto& mine : held) {
+      threads.emplace_back([&] { mine = *shared.get(0, [&made]() -> result<int> { return ++made; }); });
+    }
+  }
+  EXPECT_EQ(made, 1);
+  for (const auto& mine : held) EXPECT_EQ(mine, held.front());
 }
 
 TEST(shared_while_held, does_not_remember_a_fault) {

@@ -59,8 +59,7 @@ TEST(safetensors, reads_what_was_written) {
             (std::vector<std::int64_t>{-1, std::numeric_limits<std::int64_t>::max()}));
   EXPECT_TRUE(opened->read_floats("none").value().empty());
   EXPECT_EQ(opened->read_doubles("scalar").value(), std::vector<double>{2.5});
-  EXPECT_EQ(opened->read_bytes("bytes").value(),
-            (std::vector<std::byte>{std::byte{1}, std::byte{2}, std::byte{255}}));
+  EXPECT_EQ(opened->read_bytes("bytes").value(), (std::vector<std::byte>{std::byte{1}, std::byte{2}, std::byte{255}}));
 }
 
 TEST(safetensors, asking_for_another_type_or_name_is_a_fault) {
@@ -95,7 +94,8 @@ TEST(safetensors, a_file_cut_while_it_is_open_is_a_fault) {
   EXPECT_NE(read.error().message.find("while it is being read"), std::string::npos);
 }
 
-// -- things that are not such a file -----------------------------------------------------------------------------------
+// -- things that are not such a file
+// -----------------------------------------------------------------------------------
 
 TEST(safetensors, foreign_things_are_refused) {
   EXPECT_EQ(refusal(""), "0 bytes: a safetensors file has at least 8");
@@ -104,8 +104,7 @@ TEST(safetensors, foreign_things_are_refused) {
             "header of 727905341920923785 bytes: must be at most 8 in this file; is it a safetensors file?");
   EXPECT_NE(refusal(file_of("hello")).find("header, byte 0: "), std::string::npos);
   EXPECT_EQ(safetensors_file::open("/does/not/exist").error().message, "/does/not/exist: No such file or directory");
-  EXPECT_EQ(safetensors_file::open("/tmp").error().message,
-            "/tmp: not a regular file: must be a safetensors file");
+  EXPECT_EQ(safetensors_file::open("/tmp").error().message, "/tmp: not a regular file: must be a safetensors file");
   EXPECT_EQ(safetensors_file::open("/dev/null").error().message,
             "/dev/null: not a regular file: must be a safetensors file");
   EXPECT_EQ(safetensors_file::open("").error().message, "'': No such file or directory");
@@ -128,11 +127,13 @@ TEST(safetensors, a_huge_header_is_refused_before_it_is_read) {
   // A sparse file that is long enough, with a header above 100 MB.
   const temporary_file file(std::string("\x00\xe1\xf5\x06\0\0\0\0{}", 10));
   ASSERT_EQ(::truncate(file.path().c_str(), 200'000'000), 0);
-  EXPECT_EQ(safetensors_file::open(file.path()).error().message,
-            file.path() + ": header of 116777216 bytes: must be at most 100000000 in this file; is it a safetensors file?");
+  EXPECT_EQ(
+      safetensors_file::open(file.path()).error().message,
+      file.path() + ": header of 116777216 bytes: must be at most 100000000 in this file; is it a safetensors file?");
 }
 
-// -- unsound headers ---------------------------------------------------------------------------------------------------
+// -- unsound headers
+// ---------------------------------------------------------------------------------------------------
 
 // A header with one tensor `t` of 8 bytes of data.
 std::string refused_tensor(const std::string& body) { return refusal(file_of("{\"t\":" + body + "}", "12345678")); }
@@ -147,7 +148,8 @@ TEST(safetensors, the_smallest_sound_headers_are_read) {
 }
 
 TEST(safetensors, sizes_that_do_not_fit_are_refused) {
-  EXPECT_EQ(refused_tensor(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"), "t: 8 bytes for F32 [3]: must be 12");
+  EXPECT_EQ(refused_tensor(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"),
+            "t: 8 bytes for F32 [3]: must be 12");
   EXPECT_EQ(refused_tensor(R"({"dtype":"F64","shape":[],"data_offsets":[0,4]})"), "t: 4 bytes for F64 []: must be 8");
   EXPECT_EQ(refused_tensor(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16]})"),
             "t: ends at byte 16: must be at most 8, the end of the file");
@@ -160,11 +162,9 @@ TEST(safetensors, sizes_that_do_not_fit_are_refused) {
             "t: 0 bytes for F32 [4611686018427387904]: must be less than 2^64");
   EXPECT_EQ(refused_tensor(R"({"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]})"),
             "t: 0 bytes for U8 [4294967296, 4294967296]: must be less than 2^64");
-  EXPECT_EQ(refused_tensor(
-                R"({"dtype":"U8","shape":[8],"data_offsets":[18446744073709551608,18446744073709551616]})"),
+  EXPECT_EQ(refused_tensor(R"({"dtype":"U8","shape":[8],"data_offsets":[18446744073709551608,18446744073709551616]})"),
             "t, key data_offsets: must be whole numbers of at most 64 bits");
-  EXPECT_EQ(refused_tensor(
-                R"({"dtype":"U8","shape":[7],"data_offsets":[18446744073709551608,18446744073709551615]})"),
+  EXPECT_EQ(refused_tensor(R"({"dtype":"U8","shape":[7],"data_offsets":[18446744073709551608,18446744073709551615]})"),
             "t: ends at byte 18446744073709551615: must be at most 8, the end of the file");
 }
 
@@ -200,11 +200,13 @@ TEST(safetensors, unknown_and_missing_and_repeated_parts_are_refused) {
   EXPECT_EQ(refused_tensor(R"({"dtype":"U8","extra":"x","shape":[8],"data_offsets":[0,8]})"), "t, key extra: " + keys);
   EXPECT_EQ(refused_tensor(R"({"dtype":"U8","shape":8,"data_offsets":[0,8]})"), "t, key shape: " + keys);
   EXPECT_EQ(refused_tensor(R"({"dtype":"U8","shape":null,"data_offsets":[0,8]})"), "t, key shape: " + keys);
-  for (const char* shape : {"[8.0]", "[-8]", "[\"8\"]", "[[8]]", "[true]", "[{}]", "[99999999999999999999]"}) {
+  for (const char* shape : {"[8.0]", "[-8]", "[\"8\"]", "[true]", "[99999999999999999999]"}) {
     EXPECT_EQ(refused_tensor(fmt::format(R"({{"dtype":"U8","shape":{},"data_offsets":[0,8]}})", shape)),
               "t, key shape: must be whole numbers of at most 64 bits")
         << shape;
   }
+  EXPECT_EQ(refused_tensor(R"({"dtype":"U8","shape":[[8]],"data_offsets":[0,8]})"),
+            "header, byte 28: too deep: must be one JSON object");
   for (const char* body : {"7", "[]", "\"x\"", "null", "true"}) {
     EXPECT_EQ(refused_tensor(body), "t: must be an object with dtype, shape and data_offsets") << body;
   }
@@ -231,7 +233,8 @@ TEST(safetensors, odd_names_stay_on_one_short_line) {
   EXPECT_LT(refusal(file_of("{\"" + std::string(100'000, 'n') + "\":7}")).size(), 300U);
 }
 
-// -- many small damages ------------------------------------------------------------------------------------------------
+// -- many small damages
+// ------------------------------------------------------------------------------------------------
 
 // Opening and reading everything must end with values or with a fault; sanitizers watch over the rest.
 void open_and_read_all(const temporary_file& file) {
@@ -259,14 +262,13 @@ TEST(safetensors, truncation_at_every_length_is_refused) {
 
 TEST(safetensors, every_flipped_byte_is_survived) {
   const std::string sound = small_file().bytes();
-  const temporary_file file("");
+  const temporary_file file(sound);
   for (std::size_t place = 0; place < sound.size(); ++place) {
     for (const int flip : {0x01, 0x02, 0x04, 0x10, 0x20, 0x80, 0xff}) {
-      std::string damaged = sound;
-      damaged[place] = static_cast<char>(damaged[place] ^ flip);
-      file.write(damaged);
+      file.overwrite(place, static_cast<char>(sound[place] ^ flip));
       open_and_read_all(file);
     }
+    file.overwrite(place, sound[place]);
   }
 }
 

@@ -34,6 +34,12 @@ class temporary_file {
     std::ofstream(path_, std::ios::binary | std::ios::trunc).write(content.data(), std::ssize(content));
   }
 
+  /// Changes one byte in place.
+  void overwrite(std::size_t place, char byte) const {
+    std::fstream file(path_, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(place)).put(byte);
+  }
+
  private:
   std::string path_;
 };
@@ -80,8 +86,8 @@ class tensor_file {
     std::string header = fmt::format("{{\"__metadata__\":{{\"config\":{}}}", json_text(config));
     std::string data;
     for (const auto& [name, one] : tensors_) {
-      header += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", json_text(name), one.type,
-                            fmt::join(one.shape, ","), data.size(), data.size() + one.bytes.size());
+      header += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", json_text(name),
+                            one.type, fmt::join(one.shape, ","), data.size(), data.size() + one.bytes.size());
       data += one.bytes;
     }
     return file_of(header + "}", data);

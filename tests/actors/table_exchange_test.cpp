@@ -1,0 +1,311 @@
+// The exchange with the parameter servers, without actors: lookups are answered from shards of the tables, and the
+// gradients applied to them. However many shards there are, not a bit may change.
+
+#include "actors/table_exchange.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "actors/views.hpp"
+#include "model/embedding_bag.hpp"
+#include "protocol/errors.hpp"
+#include "tests/kernels/support.hpp"
+
+namespace troupe {
+namespace {
+
+using kernels::optimizer_kind;
+using kernels::pooling;
+using kernels::test::make_bags;
+using kernels::test::same_bits;
+using kernels::test::source_of_numbers;
+
+constexpr std::size_t ranks = 2;
+constexpr float untouched = -77;
+
+/// Every way of pooling; the second table has fewer rows than there may be shards.
+data_spec all_modes() {
+  data_spec spec;
+  spec.tables = {{23, 5, pooling::sum, false},
+                 {3, 8, pooling::mean, false},
+                 {23, 17, pooling::max, false},
+                 {40, 4, pooling::sum, true},
+                 {11, 33, pooling::mean, false}};
+  spec.dense_features = 3;
+  return spec;
+}
+
+/// Bags with repeated indices, empty ones, and one table without any index.
+std::shared_ptr<const batch> random_batch(source_of_numbers& random, const data_spec& spec, std::size_t size,
+                                          bool last_is_empty) {
+  auto samples = std::make_shared<batch>();
+  samples->size = size;
+  for (const auto& table : spec.tables) {
+    auto made = make_bags(random, size, static_cast<std::size_t>(table.rows), table.weighted);
+    samples->tables.push_back({std::move(made.indices), std::move(made.offsets), std::move(made.weights)});
+  }
+  if (last_is_empty) samples->tables.back() = {{}, std::vector<std::int64_t>(size, 0), {}};
+  EXPECT_EQ(check_batch({spec.tables, 0, 1}, {size, samples->tables, {}, {}, std::vector<float>(size)}), std::nullopt);
+  return samples;
+}
+
+/// All tables, spread over `shards` servers that are not there: what they would do is done here.
+class spread_tables {
+ public:
+  spread_tables(const hybrid_model& model, std::uint32_t shards, const optimizer_spec& optimizer) {
+    std::vector<std::vector<module_ref>> refs;
+    for (std::size_t t = 0; t < model.spec().tables.size(); ++t) {
+      const table_spec& spec = model.spec().tables[t];
+      tables_.emplace_back();
+      refs.emplace_back();
+      for (std::uint32_t s = 0; s < shards; ++s) {
+        tables_[t].emplace_back(embedding_bag_options{spec.rows, spec.dim, spec.mode, 1, t, s, shards, optimizer});
+        refs[t].push_back({{}, {}, module_of(t, s), s, shards});
+      }
+    }
+    exchange_ = table_exchange(model, std::move(refs));
+  }
+
+  const table_exchange& exchange() const { return exchange_; }
+  const embedding_bag& table(std::size_t t, std::size_t shard) const { return tables_[t][shard]; }
+
+  /// The answers, by server.
+  std::vector<rows> answer(const table_exchange::plan& plan) const {
+    EXPECT_EQ(plan.lookups.size(), exchange_.servers());
+    std::vector<rows> answers;
+    for (std::size_t s = 0; s < plan.lookups.size(); ++s) {
+      EXPECT_EQ(plan.lookups[s].size(), tables_.size());
+      answers.emplace_back();
+      for (std::size_t t = 0; t < plan.lookups[s].size(); ++t) {
+        const bag_lookup& wanted = plan.lookups[s][t];
+        EXPECT_EQ(wanted.module, module_of(t, s));
+        const embedding_bag& table = tables_[t][s];
+        const auto view = view_of(wanted);
+        for (const std::int64_t row : view.indices) EXPECT_TRUE(row >= 0 && row < table.rows()) << row;
+        tensor_buffer out(view.offsets.empty() ? view.indices.size() : view.size(), table.dim());
+        table.forward(view, out.data());
+        answers.back().tables.push_back(std::move(out).freeze());
+      }
+    }
+    return answers;
+  }
+
+  /// One step with the gradients of all ranks, each by server.
+  void apply(std::uint64_t step, const std::vector<std::vector<std::vector<bag_gradient>>>& of_ranks) {
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      for (std::size_t s = 0; s < tables_[t].size(); ++s) {
+        std::vector<embedding_bag::contribution> contributions;
+        for (const auto& by_server : of_ranks) {
+          const bag_gradient& given = by_server.at(s).at(t);
+          EXPECT_EQ(given.module, module_of(t, s));
+          EXPECT_TRUE(given.grad.consistent());
+          const auto view = view_of(given);
+          EXPECT_EQ(given.grad.rows, view.offsets.empty() ? view.indices.size() : view.size());
+          EXPECT_EQ(given.grad.cols, tables_[t][s].dim());
+          contributions.push_back({view, given.grad.as<float>().data()});
+        }
+        EXPECT_EQ(tables_[t][s].step(step, contributions, 1.0F / ranks), std::nullopt);
+      }
+    }
+  }
+
+  /// The weights of table `t`, in the order of the whole table's rows.
+  std::vector<float> weights(std::size_t t) const {
+    const std::size_t dim = tables_[t].front().dim();
+    std::vector<float> whole(static_cast<std::size_t>(tables_[t].front().options().rows) * dim);
+    for (const embedding_bag& shard : tables_[t]) {
+      for (std::int64_t row = 0; row < shard.rows(); ++row)
+        std::copy_n(shard.weights().data() + static_cast<std::size_t>(row) * dim, dim,
+                    whole.data() + static_cast<std::size_t>(shard.whole_row(row)) * dim);
+    }
+    return whole;
+  }
+
+ private:
+  static std::uint64_t module_of(std::size_t table, std::size_t shard) { return 100 * table + shard; }
+
+  std::vector<std::vector<embedding_bag>> tables_;
+  table_exchange exchange_;
+};
+
+struct trained_bits {
+  std::vector<std::vector<float>> inputs;
+  std::vector<std::vector<float>> tables;
+};
+
+/// Four steps of two ranks with random gradients of the input.
+trained_bits train_some(std::uint32_t shards, const optimizer_spec& optimizer) {
+  const hybrid_model model(all_modes(), {}, loss_kind::mse);
+  spread_tables tables(model, shards, optimizer);
+  source_of_numbers random(1);
+  trained_bits bits;
+  for (std::uint64_t step = 1; step <= 4; ++step) {
+    std::vector<std::vector<std::vector<bag_gradient>>> gradients;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const std::size_t size = rank == 0 ? 9 : 1 + step;
+      auto plan = tables.exchange().prepare(random_batch(random, model.spec(), size, step == 2));
+      std::vector<float> input(size * model.in_features(), untouched);
+      EXPECT_FALSE(tables.exchange().pool(plan, tables.answer(plan), input.data()));
+      const auto grad = random.numbers(input.size());
+      gradients.push_back(tables.exchange().gradients(plan, grad.data()));
+      EXPECT_EQ(gradients.back().size(), shards);
+      bits.inputs.push_back(std::move(input));
+    }
+    tables.apply(step, gradients);
+  }
+  for (std::size_t t = 0; t < model.spec().tables.size(); ++t) bits.tables.push_back(tables.weights(t));
+  return bits;
+}
+
+TEST(table_exchange, no_bit_depends_on_the_number_of_shards) {
+  for (const auto kind : {optimizer_kind::sgd, optimizer_kind::adagrad, optimizer_kind::adam}) {
+    optimizer_spec optimizer;
+    optimizer.kind = kind;
+    optimizer.lr = 0.1;
+    const auto one = train_some(1, optimizer);
+    for (const std::uint32_t shards : {2U, 3U, 5U}) {
+      const auto several = train_some(shards, optimizer);
+      ASSERT_EQ(several.inputs.size(), one.inputs.size());
+      for (std::size_t i = 0; i < one.inputs.size(); ++i)
+        EXPECT_TRUE(same_bits(several.inputs[i], one.inputs[i])) << "input " << i << ", " << shards << " shards";
+      for (std::size_t t = 0; t < one.tables.size(); ++t)
+        EXPECT_TRUE(same_bits(several.tables[t], one.tables[t])) << "table " << t << ", " << shards << " shards";
+    }
+  }
+}
+
+TEST(table_exchange, input_is_each_table_pooled_in_its_columns) {
+  const hybrid_model model(all_modes(), {}, loss_kind::mse);
+  const spread_tables whole(model, 1, {});
+  source_of_numbers random(2);
+  for (const std::uint32_t shards : {1U, 2U, 3U, 5U}) {
+    const spread_tables tables(model, shards, {});
+    const auto samples = random_batch(random, model.spec(), 12, false);
+    auto plan = tables.exchange().prepare(samples);
+    std::vector<float> input(12 * model.in_features(), untouched);
+    ASSERT_FALSE(tables.exchange().pool(plan, tables.answer(plan), input.data()));
+    auto expected = std::vector<float>(input.size(), untouched);
+    for (std::size_t t = 0; t < model.spec().tables.size(); ++t) {
+      const std::size_t dim = model.spec().tables[t].dim;
+      std::vector<float> pooled(12 * dim);
+      whole.table(t, 0).forward(samples->tables[t], pooled.data());
+      for (std::size_t row = 0; row < 12; ++row)
+        std::copy_n(pooled.data() + row * dim, dim, expected.data() + row * model.in_features() + model.column_of(t));
+    }
+    EXPECT_TRUE(same_bits(input, expected)) << shards;
+  }
+}
+
+TEST(table_exchange, rows_pooled_here_travel_once_each) {
+  const hybrid_model model(all_modes(), {}, loss_kind::mse);
+  source_of_numbers random(3);
+  for (const std::uint32_t shards : {1U, 2U, 5U}) {
+    const spread_tables tables(model, shards, {});
+    const auto samples = random_batch(random, model.spec(), 30, false);
+    const auto plan = tables.exchange().prepare(samples);
+    for (std::size_t t = 0; t < model.spec().tables.size(); ++t) {
+      const auto& indices = samples->tables[t].indices;
+      if (shards == 1 && model.spec().tables[t].mode != pooling::max) {
+        // Pooled there: the batch's own memory travels.
+        EXPECT_EQ(plan.lookups[0][t].indices.as<std::int64_t>().data(), indices.data());
+        EXPECT_EQ(plan.lookups[0][t].offsets.as<std::int64_t>().data(), samples->tables[t].offsets.data());
+        continue;
+      }
+      std::multiset<std::int64_t> asked;
+      for (std::size_t s = 0; s < shards; ++s) {
+        EXPECT_TRUE(plan.lookups[s][t].offsets.empty() && plan.lookups[s][t].weights.empty());
+        for (const std::int64_t row : plan.lookups[s][t].indices.as<std::int64_t>())
+          asked.insert(tables.table(t, s).whole_row(row));
+      }
+      const std::set<std::int64_t> distinct(indices.begin(), indices.end());
+      EXPECT_EQ(asked, std::multiset<std::int64_t>(distinct.begin(), distinct.end())) << "table " << t;
+    }
+  }
+}
+
+// Rows 2 and 4 are equal: the first in the bag takes the gradient, and a third one beats them in one column.
+TEST(table_exchange, gradient_of_a_maximum_goes_to_the_row_that_had_it) {
+  data_spec spec;
+  spec.tables = {{6, 2, pooling::max, false}};
+  spec.dense_features = 1;
+  const hybrid_model model(spec, {}, loss_kind::mse);
+  auto samples = std::make_shared<batch>();
+  samples->size = 3;
+  samples->tables = {{{4, 2, 3, 2}, {0, 3, 3}, {}}};
+  for (const std::uint32_t shards : {1U, 2U, 3U}) {
+    const spread_tables tables(model, shards, {});
+    auto plan = tables.exchange().prepare(samples);
+    const std::vector<float> table = {0, 0, 0, 0, 5, 1, 4, 9, 5, 1, 0, 0};
+    std::vector<rows> answers(shards);
+    for (std::size_t s = 0; s < shards; ++s) {
+      std::vector<float> numbers;
+      for (const std::int64_t row : plan.lookups[s][0].indices.as<std::int64_t>()) {
+        const auto whole = static_cast<std::size_t>(tables.table(0, s).whole_row(row));
+        numbers.insert(numbers.end(), {table[2 * whole], table[2 * whole + 1]});
+      }
+      answers[s].tables.push_back(tensor::own(numbers.size() / 2, 2, std::move(numbers)));
+    }
+    std::vector<float> input(9);
+    ASSERT_FALSE(tables.exchange().pool(plan, answers, input.data()));
+    EXPECT_EQ(input, (std::vector<float>{0, 5, 9, 0, 0, 0, 0, 5, 1}));
+    const std::vector<float> grad = {99, 1, 2, 99, 3, 4, 99, 5, 6};
+    const auto gradients = tables.exchange().gradients(plan, grad.data());
+    std::vector<float> dense(12);
+    for (std::size_t s = 0; s < shards; ++s) {
+      const auto asked = gradients[s][0].indices.as<std::int64_t>();
+      const auto numbers = gradients[s][0].grad.as<float>();
+      ASSERT_EQ(numbers.size(), 2 * asked.size());
+      for (std::size_t i = 0; i < asked.size(); ++i) {
+        const auto whole = static_cast<std::size_t>(tables.table(0, s).whole_row(asked[i]));
+        for (std::size_t d = 0; d < 2; ++d) dense[2 * whole + d] += numbers[2 * i + d];
+      }
+    }
+    EXPECT_EQ(dense, (std::vector<float>{0, 0, 0, 0, 5, 6, 0, 2, 1, 0, 0, 0})) << shards;
+  }
+}
+
+TEST(table_exchange, answers_of_another_shape_are_refused) {
+  const hybrid_model model(all_modes(), {}, loss_kind::mse);
+  source_of_numbers random(4);
+  const auto samples = random_batch(random, model.spec(), 9, false);
+  for (const std::uint32_t shards : {1U, 2U, 3U}) {
+    const spread_tables tables(model, shards, {});
+    const auto plan = tables.exchange().prepare(samples);
+    const auto answers = tables.answer(plan);
+    const auto expect_refusal = [&](std::size_t t, std::size_t s, const auto& spoil) {
+      auto spoilt = answers;
+      spoil(spoilt[s].tables);
+      auto copy = plan;
+      std::vector<float> input(9 * model.in_features());
+      const auto error = tables.exchange().pool(copy, spoilt, input.data());
+      ASSERT_TRUE(error) << "table " << t << ", " << shards << " shards";
+      EXPECT_EQ(error, errc::shape_mismatch);
+      const auto expected = "table " + std::to_string(t) + ": server " + std::to_string(s) + " did not answer with [" +
+                            std::to_string(answers[s].tables[t].rows) + ", " +
+                            std::to_string(answers[s].tables[t].cols) + "] of float32";
+      EXPECT_EQ(describe(error), expected);
+    };
+    for (std::size_t t = 0; t < answers[0].tables.size(); ++t) {
+      const std::size_t s = shards - 1;
+      const tensor& right = answers[s].tables[t];
+      const auto with_rows = [&](std::uint64_t count) {
+        return [&right, t, count](std::vector<tensor>& spoilt) {
+          spoilt[t] = tensor::own(count, right.cols, std::vector<float>(count * right.cols));
+        };
+      };
+      expect_refusal(t, s, with_rows(right.rows + 1));
+      if (right.rows > 0) {
+        expect_refusal(t, s, with_rows(right.rows - 1));
+        expect_refusal(t, s, [&](std::vector<tensor>& spoilt) { spoilt[t] = {}; });
+      }
+      expect_refusal(t, s, [&](std::vector<tensor>& spoilt) { spoilt[t].type = dtype::i64; });
+      expect_refusal(t, s, [&](std::vector<tensor>& spoilt) { spoilt.resize(t); });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe

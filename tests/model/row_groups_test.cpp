@@ -1,0 +1,146 @@
+// Regrouping from bags to rows, against a map from rows to lists.
+
+#include "model/row_groups.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "tests/kernels/support.hpp"
+
+namespace troupe {
+namespace {
+
+using kernels::pooling;
+using kernels::test::bag_batch;
+using kernels::test::make_bags;
+using kernels::test::source_of_numbers;
+
+/// Source, bag or position, scale.
+using contribution = std::tuple<std::uint32_t, std::uint32_t, float>;
+using grouping = std::map<std::int64_t, std::vector<contribution>>;
+
+struct source {
+  pooling mode;
+  bag_batch bags;
+};
+
+grouping naive_grouping(const std::vector<source>& sources) {
+  grouping rows;
+  for (std::uint32_t s = 0; s < sources.size(); ++s) {
+    const auto& [mode, bags] = sources[s];
+    for (std::uint32_t i = 0; i < bags.indices.size(); ++i) {
+      if (bags.offsets.empty()) {
+        rows[bags.indices[i]].emplace_back(s, i, 1.0F);
+        continue;
+      }
+      std::uint32_t bag = 0;  // the last one that does not start behind i
+      for (std::uint32_t b = 0; b < bags.offsets.size(); ++b) {
+        if (bags.offsets[b] <= i) bag = b;
+      }
+      const auto end =
+          bag + 1 < bags.offsets.size() ? static_cast<std::size_t>(bags.offsets[bag + 1]) : bags.indices.size();
+      float scale = 1;
+      if (!bags.weights.empty()) scale = bags.weights[i];
+      if (mode == pooling::mean) scale = 1.0F / static_cast<float>(end - static_cast<std::size_t>(bags.offsets[bag]));
+      rows[bags.indices[i]].emplace_back(s, bag, scale);
+    }
+  }
+  return rows;
+}
+
+/// What was grouped, with the order within a row as it is; rows must ascend.
+grouping grouping_of(const kernels::row_gradients& gradients) {
+  grouping rows;
+  EXPECT_EQ(gradients.starts.size(), gradients.rows.size() + 1);
+  EXPECT_EQ(gradients.starts.front(), 0U);
+  EXPECT_EQ(gradients.starts.back(), gradients.occurrences.size());
+  for (std::size_t r = 0; r < gradients.rows.size(); ++r) {
+    if (r > 0) {
+      EXPECT_LT(gradients.rows[r - 1], gradients.rows[r]);
+    }
+    EXPECT_LT(gradients.starts[r], gradients.starts[r + 1]);
+    for (std::uint32_t i = gradients.starts[r]; i < gradients.starts[r + 1]; ++i) {
+      const auto& [rank, row, scale] = gradients.occurrences[i];
+      rows[gradients.rows[r]].emplace_back(rank, row, scale);
+    }
+  }
+  return rows;
+}
+
+void fill(row_groups& groups, std::int64_t rows, const std::vector<source>& sources, const std::vector<float>& grad) {
+  groups.clear(rows);
+  for (std::size_t s = 0; s < sources.size(); ++s)
+    groups.add(sources[s].mode, sources[s].bags.view(), grad.data() + s, 7 + s);
+}
+
+// The numbers of rows ask for no, one, two and three passes of the sort.
+TEST(row_groups, rows_ascend_and_keep_the_order_of_sources_and_indices) {
+  source_of_numbers random(1);
+  row_groups groups;
+  const std::vector<float> grad(16);
+  for (const std::int64_t rows : {1, 2, 100, 2048, 2049, 5000, 10'000'000}) {
+    for (const std::size_t batch : {1, 3, 50, 400}) {
+      SCOPED_TRACE(testing::Message() << rows << " rows, batch " << batch);
+      const auto bound = static_cast<std::size_t>(rows);
+      std::vector<source> sources = {{pooling::sum, make_bags(random, batch, bound, false)},
+                                     {pooling::mean, make_bags(random, batch, bound, false)},
+                                     {pooling::sum, make_bags(random, batch, bound, true)},
+                                     {pooling::mean, make_bags(random, batch, bound, false)}};
+      sources.back().bags.offsets.clear();
+      // Of three bags all are empty.
+      if (batch != 3) sources.front().bags.indices.back() = rows - 1;
+      fill(groups, rows, sources, grad);
+      const auto gradients = groups.group(0.25F);
+      ASSERT_EQ(grouping_of(gradients), naive_grouping(sources));
+      ASSERT_EQ(gradients.scale, 0.25F);
+      ASSERT_EQ(gradients.sources.size(), 4U);
+      ASSERT_EQ(gradients.source_strides.size(), 4U);
+      for (std::size_t s = 0; s < 4; ++s) {
+        ASSERT_EQ(gradients.sources[s], grad.data() + s);
+        ASSERT_EQ(gradients.source_strides[s], 7 + s);
+      }
+    }
+  }
+}
+
+TEST(row_groups, scales_are_those_of_the_pooling) {
+  const std::vector<float> grad(1);
+  const bag_batch plain{{5, 5, 3, 5}, {0, 0, 3}, {}};
+  const bag_batch weighted{{5, 5, 3, 5}, {0, 0, 3}, {0.5F, -2, 0, 4}};
+  const bag_batch unpooled{{5, 5, 3}, {}, {}};
+  row_groups groups;
+  fill(groups, 6, {{pooling::sum, plain}}, grad);
+  EXPECT_EQ(grouping_of(groups.group(1)),
+            (grouping{{3, {{0, 1, 1.0F}}}, {5, {{0, 1, 1.0F}, {0, 1, 1.0F}, {0, 2, 1.0F}}}}));
+  fill(groups, 6, {{pooling::mean, plain}}, grad);
+  EXPECT_EQ(grouping_of(groups.group(1)),
+            (grouping{{3, {{0, 1, 1.0F / 3}}}, {5, {{0, 1, 1.0F / 3}, {0, 1, 1.0F / 3}, {0, 2, 1.0F}}}}));
+  fill(groups, 6, {{pooling::sum, weighted}}, grad);
+  EXPECT_EQ(grouping_of(groups.group(1)),
+            (grouping{{3, {{0, 1, 0.0F}}}, {5, {{0, 1, 0.5F}, {0, 1, -2.0F}, {0, 2, 4.0F}}}}));
+  fill(groups, 6, {{pooling::mean, unpooled}}, grad);
+  EXPECT_EQ(grouping_of(groups.group(1)), (grouping{{3, {{0, 2, 1.0F}}}, {5, {{0, 0, 1.0F}, {0, 1, 1.0F}}}}));
+}
+
+TEST(row_groups, nothing_is_left_of_the_step_before) {
+  const std::vector<float> grad(1);
+  row_groups groups;
+  fill(groups, 5000, {{pooling::sum, {{4999, 7}, {0}, {}}}, {pooling::sum, {{7}, {0}, {}}}}, grad);
+  EXPECT_EQ(grouping_of(groups.group(1)).size(), 2U);
+  fill(groups, 10, {{pooling::sum, {{2}, {0}, {}}}}, grad);
+  EXPECT_EQ(grouping_of(groups.group(1)), (grouping{{2, {{0, 0, 1.0F}}}}));
+  fill(groups, 10, {}, grad);
+  EXPECT_TRUE(grouping_of(groups.group(1)).empty());
+  fill(groups, 10, {{pooling::mean, {{}, {0, 0, 0}, {}}}}, grad);
+  const auto empty_bags = groups.group(1);
+  EXPECT_TRUE(empty_bags.rows.empty());
+  EXPECT_EQ(empty_bags.sources.size(), 1U);
+}
+
+}  // namespace
+}  // namespace troupe
