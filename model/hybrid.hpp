@@ -55,7 +55,8 @@ class hybrid_model {
   mlp network_;
 };
 
-/// Area under the ROC curve, ties counted half (the Mann-Whitney statistic); NaN if only one class occurs or a score is NaN.
+/// Area under the ROC curve, ties counted half (the Mann-Whitney statistic); NaN if only one class occurs or a score is
+/// NaN.
 double area_under_curve(std::span<const float> scores, std::span<const float> labels);
 
 }  // namespace troupe

@@ -39,9 +39,9 @@ class mlp {
   /// Runs the layers on x [batch, in]; the result [batch, out] is the last of `a.outputs`.
   float* forward(std::size_t batch, const float* parameters, const float* x, activations& a) const;
 
-  /// Backward from `grad_y` [batch, out]. Gradients of the parameters go to `grad_at(range)`, called for each layer that
-  /// has any, last layer first; `finished(range)` follows when they are written, while the pass goes on.
-  /// `grad_x` [batch, in] may be null.
+  /// Backward from `grad_y` [batch, out]. Gradients of the parameters go to `grad_at(range)`, called for each layer
+  /// that has any, last layer first; `finished(range)` follows when they are written, while the pass goes on. `grad_x`
+  /// [batch, in] may be null.
   void backward(std::size_t batch, const float* parameters, const float* x, activations& a, const float* grad_y,
                 float* grad_x, const std::function<float*(parameter_range)>& grad_at,
                 const std::function<void(parameter_range)>& finished) const;

@@ -48,13 +48,16 @@ TEST_P(FirstSignal, StopsTheRunWithItsTables) {
 INSTANTIATE_TEST_SUITE_P(Both, FirstSignal, testing::Values(SIGINT, SIGTERM));
 
 TEST(SecondSignal, EndsTheProgram) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "skipped: the thread sanitizer delivers signals late, when the first one may have ended the run";
+#endif
   program running(endless_json());
   ASSERT_TRUE(running.wait_for_output("\"event\":\"epoch\""));
   // Two different ones, both pending at once: two of a kind would count as one.
   running.send_together({SIGINT, SIGTERM});
   const outcome result = running.finish();
   ASSERT_TRUE(result.in_time);
-  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_EQ(result.exit_code, 130) << result.err;
   EXPECT_EQ(result.out.find("\"event\":\"done\""), std::string::npos);
 }
 
