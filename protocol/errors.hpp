@@ -22,7 +22,6 @@ enum class errc : std::uint8_t {
   out_of_memory,   ///< a table that does not fit
   exception,       ///< a handler threw
   peer_failed,     ///< a request was left unanswered because its receiver ended
-  stopped,         ///< the run was stopped on request
 };
 
 std::string to_string(errc x);

@@ -231,7 +231,7 @@ TEST_F(messages, errors_carry_their_code_and_context) {
 }
 
 TEST_F(messages, every_error_code_has_a_name_of_its_own) {
-  for (int number = 0; number <= static_cast<int>(errc::stopped); ++number) {
+  for (int number = 0; number <= static_cast<int>(errc::peer_failed); ++number) {
     errc code{};
     ASSERT_TRUE(from_integer(static_cast<std::uint8_t>(number), code));
     errc back{};
@@ -239,7 +239,7 @@ TEST_F(messages, every_error_code_has_a_name_of_its_own) {
     EXPECT_EQ(back, code);
   }
   errc code{};
-  EXPECT_FALSE(from_integer(static_cast<std::uint8_t>(errc::stopped) + 1, code));
+  EXPECT_FALSE(from_integer(static_cast<std::uint8_t>(errc::peer_failed) + 1, code));
 }
 
 }  // namespace
