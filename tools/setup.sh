@@ -16,8 +16,8 @@ source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 caf_version=0.18.7
 caf_sha256=d5c3abe8fd67a729aab1baeece10367637d903ba335f4c79378bcadfbcd34552
 boost_package=libboost1.81-dev
-libraries=(libcli11-dev libexpected-dev libfmt-dev libgtest-dev libhwy-dev libopenblas-dev libssl-dev libxxhash-dev
-  zlib1g-dev)
+libraries=(libbenchmark-dev libcli11-dev libexpected-dev libfmt-dev libgtest-dev libhwy-dev libopenblas-dev libssl-dev
+  libtoml11-dev libxxhash-dev libzstd-dev zlib1g-dev)
 
 # -- packages ---------------------------------------------------------------------------------------------------------
 
