@@ -16,6 +16,9 @@ namespace troupe::kernels {
 
 enum class pooling : std::uint8_t { sum, mean, max };
 
+/// How a table's rows are stored.
+enum class row_dtype : std::uint8_t { f32, f16, bf16 };
+
 /// The bags of one table in one batch, as views.
 struct bags_view {
   /// Row numbers, all bags one after the other.

@@ -15,8 +15,12 @@
 
 namespace troupe {
 
-enum class data_kind : std::uint8_t { adult, tutorial, synthetic, replay };
-constexpr std::size_t data_kinds = 4;
+enum class data_kind : std::uint8_t { adult, tutorial, synthetic, criteo, csv, replay };
+constexpr std::size_t data_kinds = 6;
+
+/// What a job's `data` starts with if it names a file.
+constexpr std::string_view criteo_prefix = "criteo:";
+constexpr std::string_view csv_prefix = "csv:";
 
 /// What a job's `data` starts with if it names a reference run.
 constexpr std::string_view replay_prefix = "replay:";

@@ -65,7 +65,7 @@ const std::string* last_given(const std::vector<setting>& given, const std::stri
 }  // namespace
 
 const std::array<std::string, data_kinds>& data_names() {
-  static const std::array<std::string, data_kinds> names{"adult", "tutorial", "synthetic", "replay"};
+  static const std::array<std::string, data_kinds> names{"adult", "tutorial", "synthetic", "criteo", "csv", "replay"};
   return names;
 }
 
@@ -73,7 +73,12 @@ std::optional<data_kind> data_kind_of(std::string_view data) {
   for (const auto kind : {data_kind::adult, data_kind::tutorial, data_kind::synthetic}) {
     if (data == data_names()[index_of(kind)]) return kind;
   }
-  if (data.starts_with(replay_prefix) && data.size() > replay_prefix.size()) return data_kind::replay;
+  const auto is_file = [data](std::string_view prefix) {
+    return data.starts_with(prefix) && data.size() > prefix.size();
+  };
+  if (is_file(criteo_prefix)) return data_kind::criteo;
+  if (is_file(csv_prefix)) return data_kind::csv;
+  if (is_file(replay_prefix)) return data_kind::replay;
   return std::nullopt;
 }
 

@@ -18,6 +18,15 @@ namespace troupe {
 /// How the trainers' table gradients of one step combine.
 enum class sparse_reduction : std::uint8_t { sum, mean };
 
+/// How the tables' rows and the dense features meet: side by side, or by pairwise dots (DLRM).
+enum class interaction_kind : std::uint8_t { cat, dot };
+
+/// What becomes of a step in which any rank saw NaN or Inf.
+enum class nan_policy : std::uint8_t { stop, skip };
+
+/// A staleness without bound: consistency `async`.
+constexpr std::uint32_t any_staleness = 0xffff'ffff;
+
 struct job {
   std::string data = "adult";
   std::uint32_t trainers = 2;
@@ -33,11 +42,31 @@ struct job {
   std::size_t classes = 0;
   /// 0: uniform; else the exponent S of zipf:S.
   double id_skew = 0;
+  kernels::row_dtype row_dtype = kernels::row_dtype::f32;
+  /// csv: a JSON array that describes the columns; see `parse_columns`.
+  std::string columns;
+  /// csv: the first line names the columns.
+  bool header = true;
+  char separator = ',';
+  /// Files: where the test rows are. Empty: none, or a share of the training file.
+  std::string test_file;
+  double test_fraction = 0;
+  std::uint64_t shuffle_rows = 0;
   std::vector<std::size_t> hidden;
+  interaction_kind interaction = interaction_kind::cat;
+  /// nullopt: not given; with `dot` and dense features there is a default.
+  std::optional<std::vector<std::size_t>> bottom_hidden;
   loss_kind loss = loss_kind::bce_logits;
   optimizer_spec dense_optimizer;
   optimizer_spec sparse_optimizer;
   sparse_reduction sparse_reduce = sparse_reduction::mean;
+  /// Optimizer steps that a lookup's rows may lack: 0 sync, any_staleness async, else ssp.
+  std::uint32_t staleness = 0;
+  /// Batches of each trainer in one optimizer step.
+  std::uint32_t accumulate = 1;
+  /// Most that the global norm of a step's gradient may be; 0: no limit.
+  double clip_norm = 0;
+  nan_policy nan = nan_policy::stop;
   double bucket_mib = 25;
   std::uint64_t eval_every = 1;
 };

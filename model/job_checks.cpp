@@ -50,6 +50,8 @@ std::uint64_t input_width(const job& what, data_kind kind) {
       return tutorial_dim;
     case data_kind::synthetic:
       return what.tables * what.dim;
+    case data_kind::criteo:
+    case data_kind::csv:
     case data_kind::replay:
       break;
   }
@@ -65,6 +67,8 @@ std::size_t classes_of(const job& what, data_kind kind) {
       return tutorial_classes;
     case data_kind::synthetic:
       return what.classes;
+    case data_kind::criteo:
+    case data_kind::csv:
     case data_kind::replay:
       break;
   }

@@ -20,8 +20,10 @@ struct codec {
 using wrong = std::optional<std::string>;
 using defaults = std::array<const char*, data_kinds>;
 
-constexpr defaults everywhere(const char* text) { return {text, text, text, text}; }
-constexpr defaults synthetic_only(const char* text) { return {nullptr, nullptr, text, nullptr}; }
+constexpr defaults everywhere(const char* text) { return {text, text, text, text, text, text}; }
+constexpr defaults synthetic_only(const char* text) { return {nullptr, nullptr, text, nullptr, nullptr, nullptr}; }
+constexpr defaults files_only(const char* text) { return {nullptr, nullptr, nullptr, text, text, nullptr}; }
+constexpr defaults csv_only(const char* text) { return {nullptr, nullptr, nullptr, nullptr, text, nullptr}; }
 
 // -- numbers ---------------------------------------------------------------------------------------------------------
 
@@ -116,6 +118,67 @@ codec only(const std::string& value, const std::vector<std::string>& later) {
           [=](const job&) { return value; }};
 }
 
+codec consistency_mode() {
+  return {[](job& to, std::string_view text) -> wrong {
+            constexpr std::string_view ssp = "ssp:";
+            constexpr std::uint32_t steps_max = 1000;
+            if (text == "sync") {
+              to.staleness = 0;
+            } else if (text == "async") {
+              to.staleness = any_staleness;
+            } else if (text.starts_with(ssp)) {
+              auto refused = read_whole(to.staleness, text.substr(ssp.size()), 0, steps_max);
+              return refused ? wrong("the number of steps " + *refused) : std::nullopt;
+            } else {
+              return "must be sync, ssp:K (such as ssp:2) or async";
+            }
+            return std::nullopt;
+          },
+          [](const job& from) {
+            return from.staleness == 0               ? "sync"
+                   : from.staleness == any_staleness ? "async"
+                                                     : fmt::format("ssp:{}", from.staleness);
+          }};
+}
+
+codec clip_norm() {
+  constexpr double norm_max = 1e6;
+  return {[](job& to, std::string_view text) { return read_real(to.clip_norm, text, norm_max, true); },
+          [](const job& from) { return fmt::format("{}", from.clip_norm); }};
+}
+
+codec test_fraction() {
+  return {[](job& to, std::string_view text) -> wrong {
+            const auto share = parse_number<double>(text);
+            if (!share || !(*share >= 0 && *share < 1)) return "must be a number of at least 0 and below 1";
+            to.test_fraction = *share;
+            return std::nullopt;
+          },
+          [](const job& from) { return fmt::format("{}", from.test_fraction); }};
+}
+
+// A text that may be left out.
+codec text_of(std::string job::*field) {
+  return {[=](job& to, std::string_view text) -> wrong {
+            if (text.empty()) return "must not be empty";
+            to.*field = text;
+            return std::nullopt;
+          },
+          [=](const job& from) { return (from.*field).empty() ? std::nullopt : std::optional(from.*field); }};
+}
+
+codec separator() {
+  return {[](job& to, std::string_view text) -> wrong {
+            if (text == "tab") text = "\t";
+            if (text.size() != 1 || text == "\n" || text == "\r" || text == "\"") {
+              return "must be a single character other than a quote or a line's end, or tab";
+            }
+            to.separator = text.front();
+            return std::nullopt;
+          },
+          [](const job& from) { return from.separator == '\t' ? "tab" : std::string(1, from.separator); }};
+}
+
 wrong read_data(job& to, std::string_view text) {
   if (data_kind_of(text)) {
     to.data = text;
@@ -147,7 +210,7 @@ codec id_skew() {
       [](const job& from) { return from.id_skew == 0 ? "uniform" : fmt::format("{}{}", zipf_prefix, from.id_skew); }};
 }
 
-wrong read_hidden(job& to, std::string_view text) {
+wrong read_widths(std::vector<std::size_t>& to, std::string_view text) {
   constexpr std::size_t layers_max = 64;
   constexpr std::uint64_t width_max = 65536;
   std::vector<std::size_t> widths;
@@ -162,13 +225,23 @@ wrong read_hidden(job& to, std::string_view text) {
       widths.push_back(width);
     }
   }
-  to.hidden = std::move(widths);
+  to = std::move(widths);
   return std::nullopt;
 }
 
+std::string widths_text(const std::vector<std::size_t>& widths) {
+  return widths.empty() ? "none" : fmt::format("{}", fmt::join(widths, ","));
+}
+
 codec hidden_widths() {
-  return {read_hidden, [](const job& from) {
-            return from.hidden.empty() ? "none" : fmt::format("{}", fmt::join(from.hidden, ","));
+  return {[](job& to, std::string_view text) { return read_widths(to.hidden, text); },
+          [](const job& from) { return widths_text(from.hidden); }};
+}
+
+codec bottom_widths() {
+  return {[](job& to, std::string_view text) { return read_widths(to.bottom_hidden.emplace(), text); },
+          [](const job& from) {
+            return from.bottom_hidden ? std::optional(widths_text(*from.bottom_hidden)) : std::nullopt;
           }};
 }
 
@@ -203,56 +276,79 @@ std::vector<job_setting> make_table() {
       line("servers", "N", "parameter servers; 0 only for a model without tables",
            everywhere("1"), whole(&job::servers, 0, actors_max)),
       line("epochs", "N", "passes over the training rows; a tutorial epoch is 10 steps, a synthetic one 100",
-           {"6", "100", "1", "1"}, whole(&job::epochs, 1, epochs_max)),
+           {"6", "100", "1", "1", "1", "1"}, whole(&job::epochs, 1, epochs_max)),
       line("steps", "N", "total of global steps, instead of --epochs",
            everywhere(no_default), total_steps()),
       line("batch-size", "N", "samples per trainer and step",
-           {"128", nullptr, "256", nullptr}, whole(&job::batch_size, 1, 1'000'000)),
+           {"128", nullptr, "256", "256", "256", nullptr}, whole(&job::batch_size, 1, 1'000'000)),
       line("seed", "N", "seed of weights, shuffling and synthetic data",
            everywhere("1"), whole(&job::seed, 0, std::numeric_limits<std::uint64_t>::max())),
       line("tables", "N", "embedding tables",
            synthetic_only("1"), whole(&job::tables, 1, 4096)),
       line("rows", "N", "rows of each table",
-           synthetic_only("100000"), whole(&job::rows, 1, 1'000'000'000'000)),
+           {nullptr, nullptr, "100000", "100000", "100000", nullptr}, whole(&job::rows, 1, 1'000'000'000'000)),
       line("dim", "N", "width of each table's rows",
-           {"8", nullptr, "16", nullptr}, whole(&job::dim, 1, dim_max)),
+           {"8", nullptr, "16", "16", "16", nullptr}, whole(&job::dim, 1, dim_max)),
       line("bag", "N", "indices per table and sample",
            synthetic_only("10"), whole(&job::bag, 1, 65536)),
       line("classes", "N", "classes of the targets",
-           synthetic_only("2"), whole(&job::classes, 2, 65536)),
+           {nullptr, nullptr, "2", nullptr, "2", nullptr}, whole(&job::classes, 2, 65536)),
       line("id-skew", "SKEW", "how often each row occurs: uniform, or zipf:S with exponent S",
            synthetic_only("uniform"), id_skew()),
+      line("row-dtype", "TYPE", "how the tables' rows are stored: f32, f16 or bf16; optimizer state is always f32",
+           everywhere("f32"), choice<kernels::row_dtype>(&job::row_dtype, {{"f32", kernels::row_dtype::f32},
+                                                                           {"f16", kernels::row_dtype::f16},
+                                                                           {"bf16", kernels::row_dtype::bf16}})),
+      line("columns", "JSON", "the columns of a csv file; in a job file: one [[columns]] entry each",
+           csv_only(no_default), text_of(&job::columns)),
+      line("header", "BOOL", "whether the first line of a csv file names its columns: true or false",
+           csv_only("true"), choice<bool>(&job::header, {{"true", true}, {"false", false}})),
+      line("separator", "CHAR", "what stands between the columns of a csv file: one character, or tab",
+           csv_only(","), separator()),
+      line("test-file", "FILE", "rows held out for evaluation, in the same format",
+           files_only(no_default), text_of(&job::test_file)),
+      line("test-fraction", "SHARE", "share of the training file's rows held out for evaluation instead",
+           files_only("0"), test_fraction()),
+      line("shuffle-rows", "N", "rows of the window within which a file is shuffled",
+           files_only("65536"), whole(&job::shuffle_rows, 1, 1'000'000'000)),
       line("hidden", "WIDTHS", "widths of the hidden layers, such as 64,32, or none",
-           {"64,32", "none", "64", "none"}, hidden_widths()),
-      line("interaction", "NAME", "how tables and dense features meet: cat (side by side)",
-           everywhere("cat"), only("cat", {"dot"})),
+           {"64,32", "none", "64", "64,32", "64,32", "none"}, hidden_widths()),
+      line("interaction", "NAME", "how tables and dense features meet: cat (side by side), or dot (DLRM: pairwise dots)",
+           everywhere("cat"), choice<interaction_kind>(&job::interaction, {{"cat", interaction_kind::cat},
+                                                                           {"dot", interaction_kind::dot}})),
+      line("bottom-hidden", "WIDTHS", "with dot: widths of the hidden layers from the dense features to a row's width",
+           everywhere(no_default), bottom_widths()),
       line("loss", "NAME", "cross-entropy, bce-logits or mse",
-           {"bce-logits", "cross-entropy", "cross-entropy", "cross-entropy"},
+           {"bce-logits", "cross-entropy", "cross-entropy", "bce-logits", "bce-logits", "cross-entropy"},
            choice<loss_kind>(&job::loss, {{"cross-entropy", loss_kind::cross_entropy},
                                           {"bce-logits", loss_kind::bce_logits},
                                           {"mse", loss_kind::mse}})),
       line("dense-optimizer", "SPEC", "NAME[:key=value,...] for the dense weights: sgd, adagrad or adam",
-           {"adam", "sgd", "sgd", "sgd"}, optimizer(&job::dense_optimizer)),
+           {"adam", "sgd", "sgd", "sgd", "sgd", "sgd"}, optimizer(&job::dense_optimizer)),
       line("sparse-optimizer", "SPEC", "the same for the tables",
-           {"adagrad", "sgd", "sgd", "sgd"}, optimizer(&job::sparse_optimizer)),
+           {"adagrad", "sgd", "sgd", "sgd", "sgd", "sgd"}, optimizer(&job::sparse_optimizer)),
       line("dense-lr", "RATE", "learning rate of the dense weights",
-           {"0.002", "0.05", "0.05", "0.05"}, learning_rate(&job::dense_optimizer)),
+           {"0.002", "0.05", "0.05", "0.05", "0.05", "0.05"}, learning_rate(&job::dense_optimizer)),
       line("sparse-lr", "RATE", "learning rate of the tables",
            everywhere("0.05"), learning_rate(&job::sparse_optimizer)),
       line("lr-schedule", "SCHEDULE", "how learning rates change: constant",
            everywhere("constant"), only("constant", {"warmup", "step", "cosine"})),
       line("sparse-reduce", "HOW", "how the trainers' table gradients of a step combine: sum or mean",
-           {"mean", "sum", "mean", "mean"},
+           {"mean", "sum", "mean", "mean", "mean", "mean"},
            choice<sparse_reduction>(&job::sparse_reduce, {{"sum", sparse_reduction::sum},
                                                           {"mean", sparse_reduction::mean}})),
-      line("consistency", "MODE", "when table gradients are applied: sync",
-           everywhere("sync"), only("sync", {"ssp", "async"})),
+      line("consistency", "MODE", "how old the rows of a lookup may be: sync, ssp:K (at most K steps), or async",
+           everywhere("sync"), consistency_mode()),
+      line("accumulate", "N", "batches of each trainer that make one optimizer step",
+           everywhere("1"), whole(&job::accumulate, 1, 1'000'000)),
+      line("clip-norm", "NORM", "most that the global norm of a step's gradient may be, dense and tables; 0 no limit",
+           everywhere("0"), clip_norm()),
       line("bucket-mib", "MIB", "size of an allreduce bucket in MiB; the first one has at most 1",
            everywhere("25"), bucket_size()),
       line("eval-every", "N", "epochs between evaluations on the test rows; 0 never",
            everywhere("1"), whole(&job::eval_every, 0, epochs_max)),
-      line("nan", "ACTION", "what to do about a NaN or Inf: stop",
-           everywhere("stop"), only("stop", {"skip"})),
+      line("nan", "ACTION", "a step in which any rank saw NaN or Inf: stop the run there, or skip the step on all ranks",
+           everywhere("stop"), choice<nan_policy>(&job::nan, {{"stop", nan_policy::stop}, {"skip", nan_policy::skip}})),
   };
   // clang-format on
 }
