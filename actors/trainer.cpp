@@ -89,10 +89,14 @@ caf::error trainer_state::set_up(train& order) {
   return {};
 }
 
-trainer_state::context trainer_state::prepare(std::uint64_t of_step, batch&& samples) {
+trainer_state::context trainer_state::prepare(std::uint64_t of_step, result<batch>&& samples) {
   context c;
   c.step = of_step;
-  auto shared = std::make_shared<const batch>(std::move(samples));
+  if (!samples) {
+    fail(of_step, make_failure(errc::bad_input, samples.error().message));
+    return c;
+  }
+  auto shared = std::make_shared<const batch>(std::move(*samples));
   if (auto fault = check_batch(model_->spec(), *shared)) {
     fail(of_step, make_failure(errc::bad_index, *fault));
     return c;

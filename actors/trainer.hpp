@@ -62,7 +62,7 @@ class trainer_state {
   enum class phase : std::uint8_t { looking_up, reducing, evaluating };
 
   caf::error set_up(train& order);
-  context prepare(std::uint64_t of_step, batch&& samples);
+  context prepare(std::uint64_t of_step, result<batch>&& samples);
   void look_up_next();
   void look_up(context& wanted);
   void arrived();

@@ -63,7 +63,7 @@ std::optional<std::string> check_targets(const data_spec& spec, const batch& wha
 
 }  // namespace
 
-batch dataset::test_batch(std::uint64_t, std::size_t) const {
+result<batch> dataset::test_batch(std::uint64_t, std::size_t) const {
   batch empty;
   empty.tables.resize(spec().tables.size());
   return empty;

@@ -155,7 +155,7 @@ class replay final : public dataset {
 
   const data_spec& spec() const override { return data_->spec; }
   std::uint64_t steps_per_epoch() const override { return data_->config.steps; }
-  batch train_batch(std::uint64_t step, std::uint32_t rank) const override {
+  result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
     return data_->batch_of(step % data_->config.steps, rank);
   }
   std::optional<initial_weights> start() const override { return data_->start; }
