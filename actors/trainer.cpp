@@ -16,6 +16,8 @@ namespace troupe {
 
 namespace {
 
+constexpr std::uint64_t test_rows_at_once = 1024;
+
 const char* kind_of(double not_finite) { return std::isnan(not_finite) ? "NaN" : "Inf"; }
 
 }  // namespace
@@ -260,8 +262,8 @@ void trainer_state::step_done() {
   if (stopping_ || (step == total_steps_ && !evaluates())) return finish();
   if (evaluates()) {
     phase_ = phase::evaluating;
-    test_next_ = data_->test_rows() * rank_ / job_.trainers;
-    test_end_ = data_->test_rows() * (rank_ + 1) / job_.trainers;
+    test_next_ = rank_ * test_rows_at_once;
+    test_taken_ = 0;
     predictions_ = {};
     return evaluate_next();
   }
@@ -305,20 +307,20 @@ void trainer_state::report_progress() {
                                  std::exchange(progress_loss_, 0), std::exchange(progress_samples_, 0)});
 }
 
-/// Looks up the next of this rank's test rows, as they are after the step that has just been done.
+/// Looks up the next of this rank's test rows, as they are after the step that has just been done. The ranks take turns
+/// in chunks of the test rows, so that they go through a file together.
 void trainer_state::evaluate_next() {
-  constexpr std::uint64_t rows_at_once = 1024;
-  if (test_next_ < test_end_) {
-    const std::uint64_t count = std::min(rows_at_once, test_end_ - test_next_);
+  if (test_next_ < data_->test_rows()) {
+    const std::uint64_t count = std::min(test_rows_at_once, data_->test_rows() - test_next_);
     current_ = prepare(step + 1, data_->test_batch(test_next_, count));
-    test_next_ += count;
+    test_next_ += test_rows_at_once * job_.trainers;
+    test_taken_ += count;
     look_up(current_);
     if (waiting_ == 0 && !failed_) score();
     return;
   }
-  const std::uint64_t rows = test_end_ - data_->test_rows() * rank_ / job_.trainers;
   const std::uint64_t scored = predictions_.scores.size();
-  self_->send(reports_, evaluation{headers_.next(step, cause_), rank_, epoch_, rows, predictions_.correct,
+  self_->send(reports_, evaluation{headers_.next(step, cause_), rank_, epoch_, test_taken_, predictions_.correct,
                                    tensor::own(scored, 1, std::exchange(predictions_.scores, {})),
                                    tensor::own(scored, 1, std::exchange(predictions_.labels, {}))});
   if (step == total_steps_) return finish();

@@ -127,7 +127,7 @@ class trainer_state {
 
   // Evaluation of this rank's share of the test rows.
   std::uint64_t test_next_ = 0;
-  std::uint64_t test_end_ = 0;
+  std::uint64_t test_taken_ = 0;
   hybrid_model::predictions predictions_;
 
   // Figures.
