@@ -95,7 +95,7 @@ result<std::shared_ptr<const dataset>> open_dataset(const job& job) {
       return open_synthetic(job);
     case data_kind::criteo:
     case data_kind::csv:
-      return bad_input(fmt::format("--data {}: not supported by this version", job.data));
+      return open_files(job);
     case data_kind::replay:
       break;
   }
