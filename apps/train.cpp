@@ -158,7 +158,7 @@ subcommand add_train(CLI::App& program, const program_context& context) {
 
   subcommand self;
   self.app = app;
-  self.not_yet = {"--save",      "--checkpoint-every", "--resume",        "--shuffle-rows", "--processes",
+  self.not_yet = {"--save",      "--checkpoint-every", "--resume",        "--processes",
                   "--print-job", "--devices",          "--bottom-hidden", "--trace",        "--trace-dir"};
   self.no_positional = "job files are not supported by this version of troupe";
   self.run = [app, context] { return train(*app, context); };

@@ -84,7 +84,7 @@ class gzip_source final : public byte_source {
     stream_.avail_out = static_cast<uInt>(room);
     while (stream_.avail_out > 0) {
       if (stream_.avail_in == 0) {
-        const auto got = input_.refill();
+        auto got = input_.refill();
         if (!got) return got;
         if (*got == 0 && !between_members_ && stream_.avail_out == room) return input_.cut_off();
         if (*got == 0) break;
@@ -126,7 +126,7 @@ class zstd_source final : public byte_source {
     while (out.pos < out.size) {
       bool ended = false;
       if (taken_.pos == taken_.size) {
-        const auto got = input_.refill();
+        auto got = input_.refill();
         if (!got) return got;
         taken_ = {input_.data(), *got, 0};
         ended = *got == 0;

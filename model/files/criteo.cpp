@@ -42,6 +42,9 @@ class criteo final : public row_format {
     for (std::size_t x = 0; x < small_.size(); ++x) small_[x] = log1p_of(static_cast<std::int64_t>(x));
   }
 
+  const row_layout& layout() const override { return layout_; }
+  const data_spec& spec() const override { return spec_; }
+
   std::optional<std::string> parse(std::string_view line, std::uint32_t* record, row_bags&) const override {
     const char* next = line.data();
     const char* const end = next + line.size();
@@ -83,6 +86,8 @@ class criteo final : public row_format {
     return nullptr;
   }
 
+  row_layout layout_;
+  data_spec spec_;
   category_hash hash_;
   // Most integers are small, and a logarithm takes longer than all the rest of a field.
   std::array<float, 4096> small_;

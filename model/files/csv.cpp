@@ -88,6 +88,9 @@ class csv final : public row_format {
     spec_.dense_features = layout_.dense;
   }
 
+  const row_layout& layout() const override { return layout_; }
+  const data_spec& spec() const override { return spec_; }
+
   std::uint64_t header_lines() const override { return header_lines_; }
 
   std::optional<std::string> parse(std::string_view line, std::uint32_t* record, row_bags& to) const override {
@@ -189,6 +192,8 @@ class csv final : public row_format {
     to.begin.push_back(to.rows.size());
   }
 
+  row_layout layout_;
+  data_spec spec_;
   std::vector<file_column> columns_;
   char separator_;
   std::uint64_t header_lines_;
@@ -197,7 +202,7 @@ class csv final : public row_format {
 };
 
 // The names that a header line has.
-result<std::vector<std::string>> read_header(std::shared_ptr<const input_file> file, char separator) {
+result<std::vector<std::string>> read_header(const std::shared_ptr<const input_file>& file, char separator) {
   const auto how = compression_of(*file);
   if (!how) return tl::unexpected(how.error());
   const std::string& name = file->name();
@@ -237,7 +242,7 @@ result<std::vector<std::size_t>> find_columns(const std::vector<csv_column>& des
 
 }  // namespace
 
-result<std::shared_ptr<const row_format>> csv_format(const job& job, std::shared_ptr<const input_file> file) {
+result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::shared_ptr<const input_file>& file) {
   const auto descriptions = parse_columns(job);
   if (!descriptions) return tl::unexpected(descriptions.error());
   std::vector<file_column> columns(descriptions->size());

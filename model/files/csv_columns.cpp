@@ -150,10 +150,11 @@ wrong read_column(const json::object& from, const job& job, csv_column& to) {
   } else {
     return "kind is missing: must be label, numeric, categorical, multi or ignore";
   }
-  for (const auto& [name, value] : from) {
-    const auto key = std::ranges::find_if(keys, [&name](const column_key& one) { return name == one.name; });
-    if (key == keys.end() || !has(to.kind, *key)) return no_such_key(std::string(name), to.kind);
-    if (auto refused = key->read(value, to)) return refused;
+  for (const auto& member : from) {
+    const std::string name(member.key());
+    const auto key = std::ranges::find(keys, name, &column_key::name);
+    if (key == keys.end() || !has(to.kind, *key)) return no_such_key(name, to.kind);
+    if (auto refused = key->read(member.value(), to)) return refused;
   }
   if (to.name.empty() && job.header) return "name is missing: must be one of the header's names";
   if (!to.is_table()) return std::nullopt;

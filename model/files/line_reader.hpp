@@ -1,4 +1,4 @@
-// The lines of a text, one after the other, in constant memory.
+// The lines of a text, one after the other, in little memory.
 
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/files/byte_source.hpp"
 
@@ -43,7 +44,7 @@ class line_reader {
 
   std::unique_ptr<byte_source> from_;
   std::string file_;
-  std::unique_ptr<char[]> buffer_;
+  std::vector<char> buffer_;
   std::uint64_t offset_;     // of the buffer's first byte in the text
   std::size_t begin_ = 0;    // of the next line
   std::size_t scanned_ = 0;  // no line ends between begin_ and here

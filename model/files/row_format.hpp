@@ -27,18 +27,14 @@ class row_format {
   /// Lines before the first row.
   virtual std::uint64_t header_lines() const { return 0; }
 
-  const row_layout& layout() const { return layout_; }
-  const data_spec& spec() const { return spec_; }
-
- protected:
-  row_layout layout_;
-  data_spec spec_;
+  virtual const row_layout& layout() const = 0;
+  virtual const data_spec& spec() const = 0;
 };
 
 /// The public Criteo TSV: a label, 13 integers and 26 categories, with tabs between them.
 std::shared_ptr<const row_format> criteo_format(const job& job);
 
 /// A CSV file whose columns `job.columns` describes; reads the header line of `file`, if it has one.
-result<std::shared_ptr<const row_format>> csv_format(const job& job, std::shared_ptr<const input_file> file);
+result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::shared_ptr<const input_file>& file);
 
 }  // namespace troupe

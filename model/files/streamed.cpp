@@ -20,8 +20,8 @@ namespace troupe {
 
 namespace {
 
-// Windows are read in blocks of at least so many rows, and of a few steps of all ranks: ranks, which are never further
-// apart, then ask for two neighbouring blocks at most.
+// Windows are read in blocks of at least so many rows, and of a few steps of all ranks: ranks that are a step or two
+// apart then ask for two neighbouring blocks at most.
 constexpr std::uint64_t block_rows_min = 16384;
 constexpr std::uint64_t steps_in_block = 4;
 

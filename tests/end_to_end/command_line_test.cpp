@@ -60,6 +60,10 @@ std::vector<wrong_line> syntax() {
 std::vector<wrong_line> values() {
   return {
       {{"train", "--data", "adlut"}, {"adlut", "adult"}},
+      {{"train", "--data", "criteo"}, {"criteo:FILE"}},
+      {{"train", "--data", "criteo:/nowhere/at all"}, {"/nowhere/at all: No such file or directory"}},
+      {{"train", "--data", "csv:file"}, {"--columns"}},
+      {{"train", "--shuffle-rows", "5"}, {"--shuffle-rows", "criteo or csv"}},
       {{"train", "--dense-optimizer", "adma"}, {"--dense-optimizer", "adma", "adam"}},
       {{"train", "--sparse-optimizer", "sgd:momentun=0.9"}, {"--sparse-optimizer", "momentun", "momentum"}},
       {{"train", "--trainers", "0"}, {"--trainers", "0"}},
@@ -87,8 +91,8 @@ std::vector<wrong_line> values() {
 /// What the contract has and this version has not: refused as that, not as unknown.
 std::vector<wrong_line> not_yet() {
   std::vector<wrong_line> lines;
-  for (const char* option : {"--save", "--checkpoint-every", "--resume", "--shuffle-rows", "--processes", "--print-job",
-                             "--devices", "--bottom-hidden", "--trace", "--trace-dir"}) {
+  for (const char* option : {"--save", "--checkpoint-every", "--resume", "--processes", "--print-job", "--devices",
+                             "--bottom-hidden", "--trace", "--trace-dir"}) {
     lines.push_back({{"train", option}, {std::string(option) + " is not supported by this version"}});
     lines.push_back({{"train", option, "5"}, {std::string(option) + " is not supported by this version"}});
   }
@@ -97,7 +101,6 @@ std::vector<wrong_line> not_yet() {
   }
   lines.push_back({{"train", "job.toml"}, {"job.toml", "not supported by this version"}});
   lines.push_back({{"train", "--device", "cuda"}, {"--device cuda is not supported by this version"}});
-  lines.push_back({{"train", "--data", "criteo:file"}, {"criteo", "not supported by this version"}});
   lines.push_back({{"train", "--consistency", "async"}, {"--consistency", "not supported by this version"}});
   lines.push_back({{"parity", "file", "--processes"}, {"--processes is not supported by this version"}});
   lines.push_back({{"parity", "file", "--device", "cuda"}, {"--device cuda is not supported by this version"}});

@@ -95,5 +95,34 @@ TEST(job, random_jobs_survive_the_way_through_settings) {
   }
 }
 
+// Texts of any kind, since a file may be called anything.
+TEST(job, jobs_on_files_survive_the_way_through_settings) {
+  const std::string columns = R"([{"name": "a \"b\", c", "kind": "label"}, {"name": "n", "kind": "numeric"}])";
+  for (const char* separator : {",", "tab", "=", " "}) {
+    const job made = parsed({{"data", "csv:a=b: c"},
+                             {"columns", columns},
+                             {"header", "true"},
+                             {"separator", separator},
+                             {"test-file", "t \"=#"},
+                             {"shuffle-rows", "1000000000"},
+                             {"classes", "7"},
+                             {"loss", "cross-entropy"},
+                             {"rows", "4294967296"}});
+    const job again = parsed(to_settings(made));
+    expect_same(again, made);
+    EXPECT_EQ(again.columns, columns);
+    EXPECT_EQ(again.header, made.header);
+    EXPECT_EQ(again.separator, made.separator);
+    EXPECT_EQ(again.test_file, made.test_file);
+    EXPECT_EQ(again.shuffle_rows, made.shuffle_rows);
+    EXPECT_EQ(to_settings(again), to_settings(made));
+  }
+  const job made = parsed({{"data", "criteo:x"}, {"test-fraction", "0.123456789012345"}, {"seed", "5"}});
+  const job again = parsed(to_settings(made));
+  expect_same(again, made);
+  EXPECT_EQ(again.test_fraction, 0.123456789012345);
+  EXPECT_TRUE(again.test_file.empty());
+}
+
 }  // namespace
 }  // namespace troupe

@@ -28,6 +28,9 @@ std::map<std::string, std::string> settings_of(const std::vector<setting>& given
   return {settings.begin(), settings.end()};
 }
 
+const std::string some_columns = R"([{"name": "y", "kind": "label"}, {"name": "c", "kind": "categorical"}])";
+const std::string no_tables = R"([{"name": "y", "kind": "label"}, {"name": "n", "kind": "numeric"}])";
+
 // The defaults of the program's contract, data set by data set.
 TEST(job, defaults_of_adult) {
   const std::map<std::string, std::string> expected{{"data", "adult"},
@@ -102,6 +105,48 @@ TEST(job, defaults_of_synthetic) {
                                                     {"eval-every", "1"},
                                                     {"nan", "stop"}};
   EXPECT_EQ(settings_of({{"data", "synthetic"}}), expected);
+}
+
+TEST(job, defaults_of_files) {
+  const std::map<std::string, std::string> criteo{{"epochs", "1"},
+                                                  {"batch-size", "256"},
+                                                  {"rows", "100000"},
+                                                  {"dim", "16"},
+                                                  {"shuffle-rows", "65536"},
+                                                  {"test-fraction", "0"},
+                                                  {"hidden", "64,32"},
+                                                  {"loss", "bce-logits"},
+                                                  {"dense-optimizer", "sgd"},
+                                                  {"sparse-optimizer", "sgd"},
+                                                  {"dense-lr", "0.05"},
+                                                  {"sparse-lr", "0.05"}};
+  const auto of_criteo = settings_of({{"data", "criteo:a b"}});
+  for (const auto& [name, text] : criteo) EXPECT_EQ(of_criteo.at(name), text) << name;
+  for (const char* name : {"columns", "header", "separator", "classes", "test-file"}) {
+    EXPECT_FALSE(of_criteo.contains(name)) << name;
+  }
+  const auto of_csv = settings_of({{"data", "csv:x"}, {"columns", no_tables}});
+  for (const auto& [name, text] : criteo) EXPECT_EQ(of_csv.at(name), text) << name;
+  EXPECT_EQ(of_csv.at("columns"), no_tables);
+  EXPECT_EQ(of_csv.at("header"), "true");
+  EXPECT_EQ(of_csv.at("separator"), ",");
+  EXPECT_EQ(of_csv.at("classes"), "2");
+}
+
+TEST(job, settings_of_files_reach_their_fields) {
+  const job made = parsed({{"data", "csv:a:b"},
+                           {"columns", no_tables},
+                           {"header", "false"},
+                           {"separator", "tab"},
+                           {"test-file", "t"},
+                           {"shuffle-rows", "77"}});
+  EXPECT_EQ(made.data, "csv:a:b");
+  EXPECT_EQ(made.columns, no_tables);
+  EXPECT_FALSE(made.header);
+  EXPECT_EQ(made.separator, '\t');
+  EXPECT_EQ(made.test_file, "t");
+  EXPECT_EQ(made.shuffle_rows, 77U);
+  EXPECT_EQ(parsed({{"data", "criteo:x"}, {"test-fraction", "0.25"}}).test_fraction, 0.25);
 }
 
 TEST(job, settings_reach_their_fields) {
@@ -220,26 +265,35 @@ TEST(job, unknown_settings_are_refused_with_the_nearest) {
 
 TEST(job, settings_of_other_data_are_refused) {
   EXPECT_EQ(refusal({{"rows", "5"}}),
-            "--rows 5: adult has no such setting; leave it out, or use it with --data synthetic");
+            "--rows 5: adult has no such setting; leave it out, or use it with --data synthetic, criteo or csv");
   EXPECT_EQ(refusal({{"data", "tutorial"}, {"dim", "4"}}),
-            "--dim 4: tutorial has no such setting; leave it out, or use it with --data adult or synthetic");
+            "--dim 4: tutorial has no such setting; leave it out, or use it with --data adult, synthetic, criteo or "
+            "csv");
   EXPECT_EQ(refusal({{"data", "tutorial"}, {"batch-size", "4"}}),
-            "--batch-size 4: tutorial has no such setting; leave it out, or use it with --data adult or synthetic");
+            "--batch-size 4: tutorial has no such setting; leave it out, or use it with --data adult, synthetic, "
+            "criteo or csv");
   for (const char* name : {"tables", "rows", "bag", "classes", "id-skew"}) {
     EXPECT_NE(refusal({{"data", "tutorial"}, {name, "5"}}).find("no such setting"), std::string::npos) << name;
     EXPECT_NE(refusal({{"data", "replay:x"}, {name, "5"}}).find("no such setting"), std::string::npos) << name;
   }
+  for (const char* name : {"shuffle-rows", "test-file", "test-fraction"}) {
+    EXPECT_NE(refusal({{"data", "synthetic"}, {name, "0.5"}}).find("use it with --data criteo or csv"),
+              std::string::npos)
+        << name;
+  }
+  for (const char* name : {"columns", "header", "separator", "classes"}) {
+    EXPECT_NE(refusal({{"data", "criteo:x"}, {name, "5"}}).find("criteo has no such setting"), std::string::npos)
+        << name;
+  }
 }
 
-TEST(job, unknown_and_later_data_sets_are_refused) {
-  EXPECT_EQ(
-      refusal({{"data", "synthetik"}}),
-      "--data synthetik: unknown data set; the nearest is synthetic, and there are adult, tutorial and synthetic");
-  EXPECT_EQ(refusal({{"data", "criteo:train.txt"}}),
-            "--data criteo:train.txt: not supported by this version; use adult, tutorial or synthetic");
-  EXPECT_EQ(refusal({{"data", "csv:a.csv"}}),
-            "--data csv:a.csv: not supported by this version; use adult, tutorial or synthetic");
+TEST(job, unknown_data_sets_are_refused) {
+  EXPECT_EQ(refusal({{"data", "synthetik"}}),
+            "--data synthetik: unknown data set; the nearest is synthetic, and there are adult, tutorial, synthetic, "
+            "criteo:FILE and csv:FILE");
   EXPECT_EQ(refusal({{"data", "replay:"}}), "--data replay:: must name a file: replay:FILE");
+  EXPECT_EQ(refusal({{"data", "criteo"}}), "--data criteo: must name a file: criteo:FILE");
+  EXPECT_EQ(refusal({{"data", "csv:"}}), "--data csv:: must name a file: csv:FILE");
   EXPECT_NE(refusal({{"data", ""}}).find("--data '': unknown data set"), std::string::npos);
   EXPECT_NE(refusal({{"data", "adult:x"}}).find("unknown data set"), std::string::npos);
 }
@@ -271,6 +325,41 @@ TEST(job, values_that_do_not_go_together_are_refused) {
   EXPECT_EQ(parsed({{"loss", "cross-entropy"}}).loss, loss_kind::cross_entropy);
 }
 
+TEST(job, settings_of_files_that_do_not_go_together_are_refused) {
+  const auto csv = [](std::vector<setting> more) {
+    more.insert(more.begin(), {{"data", "csv:x"}, {"columns", some_columns}});
+    return more;
+  };
+  EXPECT_EQ(refusal({{"data", "csv:x"}}),
+            "--columns: must be given with --data csv:FILE: it says what the columns are");
+  EXPECT_EQ(refusal({{"data", "csv:x"}, {"columns", "[{\"kind\": \"label\"}]"}}),
+            "--columns: column 1: name is missing: must be one of the header's names");
+  EXPECT_EQ(refusal({{"data", "criteo:x"}, {"test-file", "t"}, {"test-fraction", "0.1"}}),
+            "--test-fraction 0.1: --test-file t has the test rows already; use one of the two");
+  EXPECT_EQ(refusal({{"data", "criteo:x"}, {"test-fraction", "1"}}),
+            "--test-fraction 1: must be a number of at least 0 and below 1");
+  EXPECT_EQ(refusal({{"data", "criteo:x"}, {"rows", "1"}}),
+            "--rows 1: must be between 2 and 4294967296 for tables of a file");
+  EXPECT_EQ(refusal(csv({{"rows", "4294967297"}})),
+            "--rows 4294967297: must be between 2 and 4294967296 for tables of a file");
+  EXPECT_EQ(refusal({{"data", "criteo:x"}, {"rows", "4294967296"}}),
+            "--rows 4294967296: 26 table(s) of 111669149696 rows in all, x 16, would be more than 1099511627776 "
+            "weights; use fewer rows");
+  EXPECT_EQ(refusal(csv({{"loss", "mse"}, {"classes", "3"}})),
+            "--classes 3: --loss mse has no classes; leave it out, or use cross-entropy");
+  EXPECT_EQ(refusal(csv({{"classes", "3"}})), "--loss bce-logits: needs --classes 2, not 3; use cross-entropy or mse");
+  EXPECT_EQ(parsed(csv({{"loss", "cross-entropy"}, {"classes", "3"}})).classes, 3U);
+  EXPECT_EQ(refusal(csv({{"servers", "0"}})),
+            "--servers 0: must be between 1 and 1024; csv:x has tables, which servers keep");
+  EXPECT_EQ(parsed({{"data", "csv:x"}, {"columns", no_tables}, {"servers", "0"}}).servers, 0U);
+  // The input's width: 26 x 65536 + 13, times 65536.
+  EXPECT_NE(refusal({{"data", "criteo:x"}, {"dim", "65536"}, {"rows", "2"}, {"hidden", "65536"}})
+                .find("the network would have 111670132737 weights"),
+            std::string::npos);
+  EXPECT_NE(refusal(csv({{"dim", "65536"}, {"rows", "2"}, {"hidden", "65536"}})).find("4295098369 weights"),
+            std::string::npos);
+}
+
 TEST(job, absurd_sizes_are_refused) {
   EXPECT_EQ(refusal({{"data", "synthetic"}, {"rows", "1000000000000"}}),
             "--rows 1000000000000: 1 table(s) of 1000000000000 rows x 16 would be more than 1099511627776 weights; use "
@@ -299,9 +388,9 @@ TEST(job, every_setting_has_a_help_line) {
   }
   EXPECT_EQ(default_of["trainers"], "2");
   EXPECT_EQ(default_of["epochs"], "adult 6; tutorial 100; else 1");
-  EXPECT_EQ(default_of["batch-size"], "adult 128; synthetic 256");
-  EXPECT_EQ(default_of["rows"], "synthetic 100000");
-  EXPECT_EQ(default_of["hidden"], "adult 64,32; synthetic 64; else none");
+  EXPECT_EQ(default_of["batch-size"], "adult 128; synthetic 256; criteo 256; csv 256");
+  EXPECT_EQ(default_of["rows"], "synthetic 100000; criteo 100000; csv 100000");
+  EXPECT_EQ(default_of["hidden"], "tutorial none; synthetic 64; replay none; else 64,32");
   EXPECT_EQ(default_of["sparse-reduce"], "tutorial sum; else mean");
   EXPECT_EQ(default_of["steps"], "");
 }

@@ -18,6 +18,10 @@ namespace {
 class numbers final : public row_format {
  public:
   numbers() { layout_.bags = 1; }
+
+  const row_layout& layout() const override { return layout_; }
+  const data_spec& spec() const override { return spec_; }
+
   std::optional<std::string> parse(std::string_view line, std::uint32_t* record, row_bags& to) const override {
     const std::string text(line);
     if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) return "'" + text + "'";
@@ -27,6 +31,10 @@ class numbers final : public row_format {
     to.begin.push_back(to.rows.size());
     return std::nullopt;
   }
+
+ private:
+  row_layout layout_;
+  data_spec spec_;
 };
 
 std::string text_of(std::uint64_t rows) {

@@ -1,0 +1,123 @@
+// Goal: a model is trained from files, with the same result however they are packed and however the program is set up;
+// what is wrong with a file ends the program with one line and exit code 2, whenever it is found. Method: small files
+// in which the first category and the first number tell the label.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/end_to_end/program.hpp"
+
+namespace troupe::end_to_end {
+namespace {
+
+std::string criteo_line(int row) {
+  const int label = row % 3 == 0 ? 1 : 0;
+  std::string line = fmt::format("{}\t{}", label, label * 40 + row % 7);
+  for (int i = 0; i < 12; ++i) line += row % 5 == i % 5 ? "\t" : fmt::format("\t{}", row % 11 - 1);
+  line += fmt::format("\t{:08x}", label * 1000 + row % 50);
+  for (int i = 0; i < 25; ++i) line += row % 4 == i % 4 ? "\t" : fmt::format("\t{:08x}", row * 31 % (i + 3));
+  return line + "\n";
+}
+
+std::string criteo_text(int rows) {
+  std::string text;
+  for (int row = 0; row < rows; ++row) text += criteo_line(row);
+  return text;
+}
+
+std::string csv_text(int rows) {
+  std::string text = "clicked,age,city,tags\r\n";
+  for (int row = 0; row < rows; ++row) {
+    const int label = row % 3 == 0 ? 1 : 0;
+    text += fmt::format("{},{},\"c,{}\",{}\r\n", label, row % 9, label * 20 + row % 10, row % 2 == 0 ? "" : "a|b");
+  }
+  return text;
+}
+
+const std::string csv_columns =
+    R"([{"name": "clicked", "kind": "label"}, {"name": "age", "kind": "numeric", "transform": "log1p"},)"
+    R"( {"name": "city", "kind": "categorical"}, {"name": "tags", "kind": "multi", "vocabulary": ["a", "b", "c"]}])";
+
+std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::vector<std::string> criteo_job(const std::string& path) {
+  return {"train",           "--data", "criteo:" + path, "--rows", "1000",        "--dim", "4", "--batch-size", "64",
+          "--test-fraction", "0.2",    "--dense-lr",     "0.1",    "--sparse-lr", "0.5"};
+}
+
+std::vector<std::string> csv_job(const std::string& path) {
+  return {"train", "--data",       "csv:" + path, "--columns",  csv_columns, "--rows",      "1000", "--dim",
+          "4",     "--batch-size", "64",          "--dense-lr", "0.1",       "--sparse-lr", "0.5"};
+}
+
+std::string digest_of(const std::vector<std::string>& arguments) {
+  const auto done = last_event(run(with(arguments, {"--json"})), "done");
+  return done.empty() ? std::string() : std::string(done.at("weights_digest").as_string());
+}
+
+TEST(CriteoFiles, TeachAModel) {
+  const std::string path = write_file("criteo.tsv", criteo_text(6000));
+  const auto done = last_event(run(with(criteo_job(path), {"--epochs", "3", "--json"})), "done");
+  ASSERT_FALSE(done.empty());
+  EXPECT_GT(done.at("auc").to_number<double>(), 0.99);
+  EXPECT_GT(done.at("accuracy").to_number<double>(), 0.95);
+  EXPECT_NEAR(done.at("samples").to_number<double>(), 3 * 4800, 3 * 150);
+}
+
+TEST(CriteoFiles, GiveTheSameWeightsHoweverTheProgramIsSetUp) {
+  const std::string path = write_file("criteo.tsv", criteo_text(3000));
+  const auto job = with(criteo_job(path), {"--trainers", "3", "--shuffle-rows", "500", "--epochs", "2"});
+  const std::string expected = digest_of(job);
+  EXPECT_EQ(expected.size(), 16u);
+  EXPECT_EQ(digest_of(with(job, {"--threads", "1"})), expected);
+  EXPECT_EQ(digest_of(with(job, {"--servers", "3", "--threads", "4"})), expected);
+  EXPECT_NE(digest_of(with(job, {"--seed", "2"})), expected);
+}
+
+TEST(CsvFiles, TeachAModel) {
+  const std::string train = write_file("train.csv", csv_text(5000));
+  const std::string test = write_file("test.csv", csv_text(500));
+  const auto done = last_event(run(with(csv_job(train), {"--test-file", test, "--epochs", "3", "--json"})), "done");
+  ASSERT_FALSE(done.empty());
+  EXPECT_GT(done.at("auc").to_number<double>(), 0.99);
+  EXPECT_EQ(done.at("samples"), 15000);
+}
+
+/// What the error line says behind the file's name.
+std::string fault_of(const std::vector<std::string>& arguments, const std::string& path) {
+  const std::string line = expect_error(run(arguments), 2);
+  const auto place = line.find(path);
+  EXPECT_NE(place, std::string::npos) << line;
+  return place == std::string::npos ? line : line.substr(place + path.size());
+}
+
+TEST(BadFiles, AreRefusedBeforeTraining) {
+  const std::string empty = write_file("empty.tsv", "");
+  EXPECT_EQ(fault_of(criteo_job(empty), empty), ": empty: must have at least one row");
+  EXPECT_EQ(fault_of(criteo_job("/no/such/file"), "/no/such/file"), ": No such file or directory");
+  EXPECT_EQ(fault_of(criteo_job("/tmp"), "/tmp"), ": a directory: must be a file");
+  const std::string few = write_file("few.tsv", criteo_text(60));
+  EXPECT_EQ(expect_error(run({"train", "--data", "criteo:" + few}), 2),
+            "troupe: error: --batch-size 256: must be at most 60, the training rows of " + few);
+  const std::string header = write_file("header.csv", "clicked,age,town,tags\n1,2,3,4\n");
+  EXPECT_EQ(fault_of(csv_job(header), header), " line 1: no column is called city; the nearest is age");
+}
+
+/// Rows in the tens of thousands, so that the bad one comes up long after training has begun.
+TEST(BadFiles, EndARunThatHasBegunWithTheirPlace) {
+  std::string text = criteo_text(40'000);
+  const auto place = text.find('\n', text.size() - 2000) + 1;
+  const auto line = static_cast<std::size_t>(std::count(text.begin(), text.begin() + place, '\n')) + 1;
+  text.replace(place, text.find('\t', place + 2) - place, "1\tx7");
+  const std::string path = write_file("bad.tsv", text);
+  const std::string fault = fault_of(with(criteo_job(path), {"--shuffle-rows", "1000", "--trainers", "2"}), path);
+  EXPECT_EQ(fault, fmt::format(" line {}: column 2 (I1): x7: must be a whole number of 64 bits, or empty", line));
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end
