@@ -12,6 +12,7 @@
 #include "actors/remote_embedding_bag.hpp"
 #include "actors/trainer.hpp"
 #include "actors/weights.hpp"
+#include "model/placement.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
@@ -127,15 +128,19 @@ caf::error master_state::check_members() const {
 
 void master_state::make_tables() {
   const auto& specs = data_->spec().tables;
-  tables_.assign(specs.size(), std::vector<module_ref>(servers_.size()));
-  const auto shards = static_cast<std::uint32_t>(servers_.size());
-  for (std::size_t t = 0; t < specs.size(); ++t)
+  tables_.resize(specs.size());
+  if (specs.empty()) return start_training();
+  const auto places = place_tables(specs, job_.servers);
+  for (std::size_t t = 0; t < specs.size(); ++t) {
+    const auto shards = static_cast<std::uint32_t>(places[t].size());
+    tables_[t].resize(shards);
     for (std::uint32_t s = 0; s < shards; ++s)
       ask<module_ref>(
-          servers_[s],
-          instantiate{headers_.next(0, cause_), embedding_bag_spec(job_, specs[t], t), s, shards, job_.trainers},
+          servers_[places[t][s]],
+          instantiate{headers_.next(0, cause_), embedding_bag_spec(job_, specs[t], t), s, shards, job_.trainers,
+                      job_.accumulate, job_.staleness, 0},
           [this, t, s](module_ref& made) { tables_[t][s] = std::move(made); }, &master_state::load_tables);
-  if (pending_ == 0) start_training();
+  }
 }
 
 /// A reference run brings its own initial weights.
@@ -181,9 +186,11 @@ void master_state::training_done() {
 }
 
 void master_state::collect_weights() {
-  row_digests_.assign(tables_.size(), std::vector<tensor>(servers_.size()));
-  table_weights_ = row_digests_;
+  row_digests_.resize(tables_.size());
+  table_weights_.resize(tables_.size());
   for (std::size_t t = 0; t < tables_.size(); ++t) {
+    row_digests_[t].resize(tables_[t].size());
+    table_weights_[t].resize(tables_[t].size());
     for (const module_ref& shard : tables_[t]) {
       ask<tensor>(
           shard.server, row_digests{headers_.next(0, cause_), shard.module},

@@ -42,12 +42,18 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
-  caf::error step(std::uint64_t step, std::span<const bag_gradient* const> grads, std::uint32_t contributors) override {
+  void collect(std::span<const bag_gradient* const> grads, contributors from) override {
     contributions_.clear();
     for (const bag_gradient* grad : grads) contributions_.push_back({view_of(*grad), grad->grad.as<float>().data()});
-    const bool mean = reduce_ == sparse_reduction::mean && contributors > 0;
-    const float scale = mean ? 1.0F / static_cast<float>(contributors) : 1.0F;
-    if (auto bad = table_.step(step, contributions_, scale))
+    // The mean over a trainer's batches, and over the trainers their mean or sum.
+    const auto parts = static_cast<float>(reduce_ == sparse_reduction::mean ? 1 : from.trainers);
+    scale_ = from.batches > 0 ? parts / static_cast<float>(from.batches) : 1.0F;
+  }
+
+  exact_sum squared_norm() const override { return {}; }
+
+  caf::error apply(std::uint64_t update, float factor) override {
+    if (auto bad = table_.step(update, contributions_, scale_ * factor))
       return make_failure(errc::not_finite, fmt::format("table {}: the gradient of row {} is NaN or Inf",
                                                         table_.options().table, table_.whole_row(*bad)));
     return {};
@@ -135,6 +141,7 @@ class remote_embedding_bag final : public remote_module {
 
   embedding_bag table_;
   sparse_reduction reduce_;
+  float scale_ = 1;
   std::vector<embedding_bag::contribution> contributions_;
 };
 

@@ -20,6 +20,8 @@ struct lookup;
 struct rows;
 struct bag_gradient;
 struct gradient;
+struct gradient_norm;
+struct squared_norm;
 struct optimizer_step;
 struct committed;
 struct parameters;
@@ -90,4 +92,6 @@ CAF_ADD_TYPE_ID(troupe, (troupe::run_result))
 CAF_ADD_TYPE_ID(troupe, (troupe::status))
 CAF_ADD_TYPE_ID(troupe, (troupe::run_status))
 CAF_ADD_TYPE_ID(troupe, (troupe::stop))
+CAF_ADD_TYPE_ID(troupe, (troupe::gradient_norm))
+CAF_ADD_TYPE_ID(troupe, (troupe::squared_norm))
 CAF_END_TYPE_ID_BLOCK(troupe)

@@ -128,7 +128,7 @@ TEST_F(parameter_server_test, the_optimizer_step_on_its_own_does_what_the_riding
   auto second = ask<committed>(server_, optimizer_step{head(1), 1, true});
   run();
   EXPECT_TRUE(first->value && second->value);
-  EXPECT_EQ(value_at(2, 1), -0.875F);
+  EXPECT_EQ(value_at(2, 1), -0.875F * (2.0F / 3)) << "three batches, two trainers: the sum of two means";
 }
 
 TEST_F(parameter_server_test, gradients_of_the_next_step_wait_for_this_one) {
