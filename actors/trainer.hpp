@@ -113,7 +113,7 @@ class trainer_state {
   std::vector<float> second_state_;
   std::vector<parameter_range> bucket_plan_;
   std::vector<open_bucket> buckets_;
-  mlp::activations activations_;
+  hybrid_model::activations activations_;
   std::vector<float> input_;
   std::vector<float> grad_input_;
 
