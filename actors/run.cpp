@@ -129,9 +129,9 @@ std::optional<fault> check_memory(const job& what, const dataset& data) {
     tables = add(tables, table_bytes(table.rows, digests_in_floats, 0));
   }
   // Each trainer has weights, optimizer state and a gradient; the group has a sum.
-  const hybrid_model model(data.spec(), what.hidden, what.loss);
-  const std::uint64_t dense = table_bytes(static_cast<std::int64_t>(model.network().parameter_count()),
-                                          what.trainers + 1, 1 + state_buffers(what.dense_optimizer));
+  const std::size_t weights = hybrid_model(data.spec(), what).parameter_count();
+  const std::uint64_t dense =
+      table_bytes(static_cast<std::int64_t>(weights), what.trainers + 1, 1 + state_buffers(what.dense_optimizer));
   const std::uint64_t available = available_memory();
   if (tables > available)
     return fault{fault_kind::input, memory_fault("--rows, --tables: the tables with their optimizer's state", tables)};
@@ -168,6 +168,7 @@ result<run_summary> run_job(const job& what, const run_options& options, const s
   const auto begin = clock::now();
   auto data = open_dataset(what);
   if (!data) return tl::unexpected(data.error());
+  if (auto wrong = check_network(what, (*data)->spec())) return bad_input(std::move(*wrong));
   if (auto problem = check_memory(what, **data)) return tl::unexpected(*problem);
 
   const std::size_t threads = options.threads > 0 ? options.threads : std::thread::hardware_concurrency();

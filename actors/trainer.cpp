@@ -65,17 +65,16 @@ caf::error trainer_state::set_up(train& order) {
   if (!opened) return make_failure(errc::bad_input, opened.error().message);
   data_ = std::move(*opened);
   total_steps_ = total_steps(job_, *data_);
-  model_ = std::make_unique<hybrid_model>(data_->spec(), job_.hidden, job_.loss);
+  model_ = std::make_unique<hybrid_model>(data_->spec(), job_);
   exchange_ = table_exchange(*model_, std::move(order.tables));
   group_ = order.group;
   reports_ = order.reports;
 
-  const mlp& network = model_->network();
   auto given = data_->start();
-  weights_ = given ? std::move(given->dense) : network.initial_parameters(job_.seed);
-  if (weights_.size() != network.parameter_count())
+  weights_ = given ? std::move(given->dense) : model_->initial_parameters(job_.seed);
+  if (weights_.size() != model_->parameter_count())
     return make_failure(errc::shape_mismatch, fmt::format("{} initial dense weights for a network of {}",
-                                                          weights_.size(), network.parameter_count()));
+                                                          weights_.size(), model_->parameter_count()));
   const int buffers = state_buffers(job_.dense_optimizer);
   if (buffers >= 1) first_state_.assign(weights_.size(), initial_state(job_.dense_optimizer));
   if (buffers >= 2) second_state_.assign(weights_.size(), 0.0F);
@@ -83,7 +82,7 @@ caf::error trainer_state::set_up(train& order) {
   constexpr double first_bucket_mib = 1;
   constexpr double mib = 1024 * 1024;
   bucket_plan_ =
-      plan_buckets(network.ranges(), static_cast<std::size_t>(std::min(job_.bucket_mib, first_bucket_mib) * mib),
+      plan_buckets(model_->ranges(), static_cast<std::size_t>(std::min(job_.bucket_mib, first_bucket_mib) * mib),
                    static_cast<std::size_t>(job_.bucket_mib * mib));
   buckets_.resize(bucket_plan_.size());
   return {};
@@ -185,11 +184,10 @@ void trainer_state::compute() {
 }
 
 caf::error trainer_state::forward_backward(const batch& samples) {
-  const mlp& network = model_->network();
   input_.resize(samples.size * model_->in_features());
   model_->place_dense(samples, input_.data());
   if (auto error = exchange_.pool(computed_.plan, computed_.answers, input_.data())) return error;
-  float* outputs = network.forward(samples.size, weights_.data(), input_.data(), activations_);
+  float* outputs = model_->forward(samples.size, weights_.data(), input_.data(), activations_);
   const double loss = model_->loss(samples, outputs);
   losses_.push_back(loss);
   if (!std::isfinite(loss)) {
@@ -209,7 +207,7 @@ caf::error trainer_state::forward_backward(const batch& samples) {
   ++batches_;
   const bool has_tables = exchange_.servers() > 0;
   if (has_tables) grad_input_.resize(input_.size());
-  network.backward(
+  model_->backward(
       samples.size, weights_.data(), input_.data(), activations_, outputs, has_tables ? grad_input_.data() : nullptr,
       [this](parameter_range range) { return gradient_at(range); }, [this](parameter_range range) { finished(range); });
   has_gradient_ = true;
@@ -439,8 +437,8 @@ void trainer_state::score() {
   input_.resize(samples.size * model_->in_features());
   model_->place_dense(samples, input_.data());
   if (auto error = exchange_.pool(current_.plan, current_.answers, input_.data())) return fail(step, error);
-  const float* outputs = model_->network().forward(samples.size, weights_.data(), input_.data(), activations_);
-  check_finite({outputs, samples.size * model_->network().out_features()}, "an output for a test row");
+  const float* outputs = model_->forward(samples.size, weights_.data(), input_.data(), activations_);
+  check_finite({outputs, samples.size * model_->out_features()}, "an output for a test row");
   if (failed_) return;
   model_->predict(samples, outputs, predictions_);
   evaluate_next();

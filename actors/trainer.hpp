@@ -137,7 +137,7 @@ class trainer_state {
   bool has_gradient_ = false;        ///< the step under way has a gradient for the tables
   std::vector<float> mean_grad_;     ///< the whole reduced gradient, where ranks conclude before they apply it
   exact_sum table_norm_;             ///< squared norm of the tables' gradients
-  mlp::activations activations_;
+  hybrid_model::activations activations_;
   std::vector<float> input_;
   std::vector<float> grad_input_;
 

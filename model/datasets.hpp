@@ -34,6 +34,8 @@ constexpr std::size_t adult_dense_features = 6;
 constexpr std::size_t adult_classes = 2;
 constexpr std::size_t tutorial_dim = 16;
 constexpr std::size_t tutorial_classes = 8;
+constexpr std::size_t criteo_tables = 26;
+constexpr std::size_t criteo_dense_features = 13;
 
 // Each makes the data set of a job that `parse_job` accepted.
 result<std::shared_ptr<const dataset>> open_adult(const job& job);

@@ -229,10 +229,6 @@ wrong read_widths(std::vector<std::size_t>& to, std::string_view text) {
   return std::nullopt;
 }
 
-std::string widths_text(const std::vector<std::size_t>& widths) {
-  return widths.empty() ? "none" : fmt::format("{}", fmt::join(widths, ","));
-}
-
 codec hidden_widths() {
   return {[](job& to, std::string_view text) { return read_widths(to.hidden, text); },
           [](const job& from) { return widths_text(from.hidden); }};
@@ -316,7 +312,7 @@ std::vector<job_setting> make_table() {
       line("interaction", "NAME", "how tables and dense features meet: cat (side by side), or dot (DLRM: pairwise dots)",
            everywhere("cat"), choice<interaction_kind>(&job::interaction, {{"cat", interaction_kind::cat},
                                                                            {"dot", interaction_kind::dot}})),
-      line("bottom-hidden", "WIDTHS", "with dot: widths of the hidden layers from the dense features to a row's width",
+      line("bottom-hidden", "WIDTHS", "with dot: hidden widths of the bottom MLP, from the dense features to a row's width (64)",
            everywhere(no_default), bottom_widths()),
       line("loss", "NAME", "cross-entropy, bce-logits or mse",
            {"bce-logits", "cross-entropy", "cross-entropy", "bce-logits", "bce-logits", "cross-entropy"},
@@ -354,6 +350,10 @@ std::vector<job_setting> make_table() {
 }
 
 }  // namespace
+
+std::string widths_text(const std::vector<std::size_t>& widths) {
+  return widths.empty() ? "none" : fmt::format("{}", fmt::join(widths, ","));
+}
 
 const std::vector<job_setting>& job_table() {
   static const std::vector<job_setting> table = make_table();

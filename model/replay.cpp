@@ -187,7 +187,7 @@ file_identity identity_of(const std::string& path) {
 std::optional<std::string> check_fit(const job& job, const std::string& path, const replay_config& config) {
   const auto given = to_settings(job);
   for (const auto& [name, text] : replay_settings(path, config)) {
-    if (name != "trainers" && name != "loss" && name != "hidden") continue;
+    if (name != "trainers" && name != "loss" && name != "hidden" && name != "interaction") continue;
     const auto own = std::ranges::find(given, name, &setting::first);
     if (own->second != text) {
       return fmt::format("--{} {}: must be {}, as in the reference run", name, own->second, text);

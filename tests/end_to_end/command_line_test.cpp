@@ -68,6 +68,8 @@ std::vector<wrong_line> values() {
       {{"train", "--data", "tutorial", "--dim", "16"}, {"--dim", "tutorial"}},
       {{"train", "--hidden", "64,,32"}, {"--hidden", "64,,32"}},
       {{"train", "--hidden="}, {"--hidden"}},
+      {{"train", "--bottom-hidden", "64"}, {"--bottom-hidden 64", "--interaction dot"}},
+      {{"train", "--data", "tutorial", "--interaction", "dot"}, {"--interaction dot", "two vectors", "cat"}},
       {{"train", "--seed", "abc"}, {"--seed", "abc"}},
       {{"train", "--seed", ""}, {"--seed"}},
       {{"train", "--seed", "18446744073709551616"}, {"--seed", "18446744073709551616"}},
@@ -88,7 +90,7 @@ std::vector<wrong_line> values() {
 std::vector<wrong_line> not_yet() {
   std::vector<wrong_line> lines;
   for (const char* option : {"--save", "--checkpoint-every", "--resume", "--shuffle-rows", "--processes", "--print-job",
-                             "--devices", "--bottom-hidden", "--trace", "--trace-dir"}) {
+                             "--devices", "--trace", "--trace-dir"}) {
     lines.push_back({{"train", option}, {std::string(option) + " is not supported by this version"}});
     lines.push_back({{"train", option, "5"}, {std::string(option) + " is not supported by this version"}});
   }
@@ -140,6 +142,8 @@ TEST(Help, OfTrainNamesEveryOptionAndTheDefaultsByData) {
                            "classes",
                            "id-skew",
                            "hidden",
+                           "interaction",
+                           "bottom-hidden",
                            "loss",
                            "dense-optimizer",
                            "sparse-optimizer",

@@ -32,6 +32,8 @@ void expect_same(const job& a, const job& b) {
   EXPECT_EQ(a.classes, b.classes);
   EXPECT_EQ(a.id_skew, b.id_skew);
   EXPECT_EQ(a.hidden, b.hidden);
+  EXPECT_EQ(a.interaction, b.interaction);
+  EXPECT_EQ(a.bottom_hidden, b.bottom_hidden);
   EXPECT_EQ(a.loss, b.loss);
   EXPECT_EQ(a.dense_optimizer, b.dense_optimizer);
   EXPECT_EQ(a.sparse_optimizer, b.sparse_optimizer);
@@ -83,6 +85,10 @@ std::vector<setting> random_settings(random_sequence& random) {
     given.emplace_back("id-skew", pick({"uniform", "zipf:1.1", "zipf:0.7"}));
   }
   std::erase_if(given, [&random](const setting&) { return random.below(3) == 0; });
+  if (data == "adult" && random.below(2) == 0) {
+    given.emplace_back("interaction", "dot");
+    if (random.below(2) == 0) given.emplace_back("bottom-hidden", pick({"none", "32", "9,8"}));
+  }
   given.emplace_back("data", data);
   return given;
 }

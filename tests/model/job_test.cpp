@@ -247,7 +247,6 @@ TEST(job, unknown_and_later_data_sets_are_refused) {
 TEST(job, values_of_later_versions_are_refused_by_name) {
   EXPECT_EQ(refusal({{"consistency", "ssp:3"}}), "--consistency ssp:3: not supported by this version; use sync");
   EXPECT_EQ(refusal({{"consistency", "async"}}), "--consistency async: not supported by this version; use sync");
-  EXPECT_EQ(refusal({{"interaction", "dot"}}), "--interaction dot: not supported by this version; use cat");
   EXPECT_EQ(refusal({{"lr-schedule", "warmup:10+cosine:100"}}),
             "--lr-schedule warmup:10+cosine:100: not supported by this version; use constant");
   EXPECT_EQ(refusal({{"nan", "skip"}}), "--nan skip: not supported by this version; use stop");
@@ -271,6 +270,32 @@ TEST(job, values_that_do_not_go_together_are_refused) {
   EXPECT_EQ(parsed({{"loss", "cross-entropy"}}).loss, loss_kind::cross_entropy);
 }
 
+TEST(job, bottom_hidden_is_for_dot_and_dense_features) {
+  using widths = std::vector<std::size_t>;
+  EXPECT_EQ(parsed({{"interaction", "dot"}}).bottom_hidden, widths{64});
+  EXPECT_EQ(parsed({{"interaction", "dot"}, {"bottom-hidden", "none"}}).bottom_hidden, widths{});
+  EXPECT_EQ(parsed({}).bottom_hidden, std::nullopt);
+  EXPECT_EQ(parsed({{"data", "synthetic"}, {"tables", "2"}, {"interaction", "dot"}}).bottom_hidden, std::nullopt);
+  const job made = parsed({{"interaction", "dot"}, {"bottom-hidden", "7,5"}});
+  EXPECT_EQ(made.interaction, interaction_kind::dot);
+  EXPECT_EQ(made.bottom_hidden, (widths{7, 5}));
+  EXPECT_EQ(parsed(to_settings(made)).bottom_hidden, (widths{7, 5}));
+  EXPECT_EQ(refusal({{"bottom-hidden", "64"}}),
+            "--bottom-hidden 64: only --interaction dot has a bottom MLP; leave it out, or use --interaction dot");
+  EXPECT_NE(refusal({{"data", "replay:x"}, {"bottom-hidden", "none"}}).find("--bottom-hidden none: only"),
+            std::string::npos);
+  EXPECT_EQ(refusal({{"data", "synthetic"}, {"tables", "2"}, {"interaction", "dot"}, {"bottom-hidden", "64"}}),
+            "--bottom-hidden 64: synthetic has no dense features for a bottom MLP; leave it out");
+}
+
+TEST(job, dot_needs_two_vectors) {
+  EXPECT_NE(refusal({{"data", "tutorial"}, {"interaction", "dot"}}).find("needs two vectors or more"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"data", "synthetic"}, {"interaction", "dot"}}).find("there are 1 table(s)"), std::string::npos);
+  EXPECT_EQ(parsed({{"data", "synthetic"}, {"tables", "2"}, {"interaction", "dot"}}).interaction,
+            interaction_kind::dot);
+}
+
 TEST(job, absurd_sizes_are_refused) {
   EXPECT_EQ(refusal({{"data", "synthetic"}, {"rows", "1000000000000"}}),
             "--rows 1000000000000: 1 table(s) of 1000000000000 rows x 16 would be more than 1099511627776 weights; use "
@@ -285,6 +310,14 @@ TEST(job, absurd_sizes_are_refused) {
   EXPECT_NE(refusal({{"data", "synthetic"}, {"batch-size", "1000000"}, {"bag", "65536"}}).find("use smaller batches"),
             std::string::npos);
   EXPECT_NE(refusal({{"hidden", "65536,65536"}}).find("use narrower layers"), std::string::npos);
+  EXPECT_NE(refusal({{"interaction", "dot"}, {"bottom-hidden", "65536,65536"}})
+                .find("--bottom-hidden 65536,65536: the network would have 4296020873 weights"),
+            std::string::npos);
+  // 4096 vectors make 8 million dots.
+  EXPECT_NE(
+      refusal({{"data", "synthetic"}, {"tables", "4096"}, {"rows", "10"}, {"interaction", "dot"}, {"hidden", "300"}})
+          .find("use narrower layers"),
+      std::string::npos);
 }
 
 TEST(job, every_setting_has_a_help_line) {
