@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "model/checkpoint/inspect.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
@@ -279,6 +280,32 @@ void parameter_server_state::release_parked() {
       p.promise.deliver(found.error());
   }
   parked_.erase(waiting.begin(), waiting.end());
+
+  if (parked_queries_.empty()) return;
+  const auto ready = std::ranges::stable_partition(
+      parked_queries_, [this](const parked_query& q) { return q.updates > updates_of_all(); });
+  for (const parked_query& q : ready) q.answer();
+  parked_queries_.erase(ready.begin(), ready.end());
+}
+
+/// Answers with what `make` returns, once all gradients up to the step of `head` have been applied.
+template <class Answer, class Make>
+caf::result<Answer> parameter_server_state::after_step(const header& head, Make make) {
+  const std::uint64_t updates = head.step == 0 ? 0 : update_of(head.step);
+  if (updates <= updates_of_all()) {
+    caf::expected<Answer> made = make();
+    if (!made) return made.error();
+    return std::move(*made);
+  }
+  auto promise = self_->make_response_promise<Answer>();
+  parked_queries_.push_back({updates, [promise, make]() mutable {
+                               caf::expected<Answer> made = make();
+                               if (made)
+                                 promise.deliver(std::move(*made));
+                               else
+                                 promise.deliver(made.error());
+                             }});
+  return promise;
 }
 
 caf::result<parameter_list> parameter_server_state::handle(const parameters& query) {
@@ -288,9 +315,11 @@ caf::result<parameter_list> parameter_server_state::handle(const parameters& que
 }
 
 caf::result<module_state> parameter_server_state::handle(const state_dict& query) {
-  remote_module* module = find(query.module);
-  if (module == nullptr) return unknown(query.module);
-  return module_state{headers_.next(step, id_of(query.head)), module->state_dict()};
+  return after_step<module_state>(query.head, [this, query]() -> caf::expected<module_state> {
+    remote_module* module = find(query.module);
+    if (module == nullptr) return unknown(query.module);
+    return module_state{headers_.next(step, id_of(query.head)), module->state_dict()};
+  });
 }
 
 caf::result<committed> parameter_server_state::handle(const load_state_dict& order) {
@@ -301,11 +330,34 @@ caf::result<committed> parameter_server_state::handle(const load_state_dict& ord
 }
 
 caf::result<tensor> parameter_server_state::handle(const row_digests& query) {
-  remote_module* module = find(query.module);
-  if (module == nullptr) return unknown(query.module);
-  auto digests = module->row_digests();
-  if (!digests) return failure_of(name, step, digests.error());
-  return std::move(*digests);
+  return after_step<tensor>(query.head, [this, query]() -> caf::expected<tensor> {
+    remote_module* module = find(query.module);
+    if (module == nullptr) return unknown(query.module);
+    auto digests = module->row_digests();
+    if (!digests) return failure_of(name, step, digests.error());
+    return digests;
+  });
+}
+
+caf::result<saved_module> parameter_server_state::handle(const save_module& order) {
+  return after_step<saved_module>(order.head, [this, order]() -> caf::expected<saved_module> {
+    remote_module* module = find(order.module);
+    if (module == nullptr) return unknown(order.module);
+    auto saved = module->save(order.folder);
+    if (!saved) return saved.error();
+    return saved_module{headers_.next(step, id_of(order.head)), saved->name, saved->length, saved->digest};
+  });
+}
+
+caf::result<committed> parameter_server_state::handle(const restore_module& order) {
+  remote_module* module = find(order.module);
+  if (module == nullptr) return unknown(order.module);
+  const auto from = inspect_checkpoint(order.directory, order.step, inspection_depth::lengths);
+  if (!from || !from->what)
+    return refusal(make_failure(errc::bad_input,
+                                fmt::format("the checkpoint of step {} in {} has gone", order.step, order.directory)));
+  if (auto error = module->restore(*from->what)) return refusal(error);
+  return committed{headers_.next(step, id_of(order.head))};
 }
 
 caf::result<void> parameter_server_state::handle(const release& order) {
@@ -327,6 +379,8 @@ parameter_server_actor::behavior_type parameter_server(parameter_server_state::p
       [self](const state_dict& query) { return self->state.handle(query); },
       [self](const load_state_dict& order) { return self->state.handle(order); },
       [self](const row_digests& query) { return self->state.handle(query); },
+      [self](const save_module& order) { return self->state.handle(order); },
+      [self](const restore_module& order) { return self->state.handle(order); },
       [self](const release& order) { return self->state.handle(order); },
   };
 }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -45,6 +46,8 @@ class parameter_server_state {
   caf::result<module_state> handle(const state_dict& query);
   caf::result<committed> handle(const load_state_dict& order);
   caf::result<tensor> handle(const row_digests& query);
+  caf::result<saved_module> handle(const save_module& order);
+  caf::result<committed> handle(const restore_module& order);
   caf::result<void> handle(const release& order);
 
  private:
@@ -76,6 +79,12 @@ class parameter_server_state {
     caf::typed_response_promise<rows> promise;
   };
 
+  /// What is asked for as it is after an optimizer step, and waits for it.
+  struct parked_query {
+    std::uint64_t updates = 0;
+    std::function<void()> answer;
+  };
+
   bool is_async() const { return staleness_ == any_staleness; }
   /// The optimizer step that global step `at_step` belongs to, 1 for the first.
   std::uint64_t update_of(std::uint64_t at_step) const { return (at_step - 1) / accumulate_ + 1; }
@@ -99,6 +108,8 @@ class parameter_server_state {
   caf::error apply(std::uint64_t update, verdict order);
   void answer_norms();
   void release_parked();
+  template <class Answer, class Make>
+  caf::result<Answer> after_step(const header& head, Make make);
   caf::error refusal(const caf::error& cause) const;
 
   pointer self_;
@@ -116,6 +127,7 @@ class parameter_server_state {
   std::vector<std::uint64_t> last_update_;    // by rank, async: of which it has completed all
   std::vector<std::uint64_t> last_sequence_;  // by rank: what was sent twice is applied once
   std::vector<parked_lookup> parked_;
+  std::vector<parked_query> parked_queries_;
   std::vector<const bag_gradient*> ordered_;
 };
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/checkpoint/tensors.hpp"
 #include "model/exact_sum.hpp"
 #include "protocol/messages.hpp"
 
@@ -44,6 +45,12 @@ class remote_module {
   virtual std::vector<parameter_info> parameters() const = 0;
   virtual std::vector<std::pair<std::string, tensor>> state_dict() = 0;
   virtual caf::error load_state_dict(const std::vector<std::pair<std::string, tensor>>& entries) = 0;
+
+  /// Writes weights and optimizer state to a file of its own in `folder`.
+  virtual caf::expected<saved_file> save(const std::string& folder) = 0;
+
+  /// Reads them back from a checkpoint, however it was sharded.
+  virtual caf::error restore(const checkpoint& from) = 0;
 
   /// The digest of each local row's bits; an error if a weight is NaN or Inf.
   virtual caf::expected<tensor> row_digests() const = 0;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "actors/actor_name.hpp"
@@ -51,8 +52,18 @@ caf::result<trained> trainer_state::handle(train& order) {
     return promise_;
   }
   begin_epoch();
-  next_ = prepare(1, data_->train_batch(0, rank_));
-  look_up_next();
+  epoch_samples_ = order.from.samples;
+  epoch_loss_ = order.from.loss_sum;
+  epoch_begin_ -= std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(order.from.seconds));
+  if (step == total_steps_) {
+    if (!completes_epoch() && evaluates())
+      begin_evaluation();
+    else
+      save_or_go_on();
+  } else {
+    next_ = prepare(step + 1, data_->train_batch(step, rank_));
+    look_up_next();
+  }
   advance();
   return promise_;
 }
@@ -69,6 +80,8 @@ caf::error trainer_state::set_up(train& order) {
   exchange_ = table_exchange(*model_, std::move(order.tables));
   group_ = order.group;
   reports_ = order.reports;
+  saves_ = order.saves;
+  checkpoint_every_ = order.checkpoint_every;
 
   auto given = data_->start();
   weights_ = given ? std::move(given->dense) : model_->initial_parameters(job_.seed);
@@ -85,6 +98,22 @@ caf::error trainer_state::set_up(train& order) {
       plan_buckets(model_->ranges(), static_cast<std::size_t>(std::min(job_.bucket_mib, first_bucket_mib) * mib),
                    static_cast<std::size_t>(job_.bucket_mib * mib));
   buckets_.resize(bucket_plan_.size());
+  return restore(order.from);
+}
+
+caf::error trainer_state::restore(const trainer_position& from) {
+  step = from.steps_done;
+  epoch_ = step / data_->steps_per_epoch();
+  if (from.dense.empty()) return {};
+  std::vector<std::vector<float>*> buffers = {&weights_};
+  for (auto* state : {&first_state_, &second_state_})
+    if (!state->empty()) buffers.push_back(state);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (from.dense.size() != buffers.size() || from.dense[i].as<float>().size() != buffers[i]->size())
+      return make_failure(errc::shape_mismatch, "the saved dense weights are those of another model");
+    const auto numbers = from.dense[i].as<float>();
+    buffers[i]->assign(numbers.begin(), numbers.end());
+  }
   return {};
 }
 
@@ -150,6 +179,9 @@ void trainer_state::advance() {
         break;
       case phase::evaluating:
         score();
+        break;
+      case phase::saving:
+        go_on();
         break;
       case phase::done:
         return;
@@ -357,21 +389,23 @@ void trainer_state::conclude() {
 
 void trainer_state::step_done() {
   if (rank_ == 0) report_progress();
-  if (ends_epoch() || stopping_) report_epoch();
-  if (stopping_ || (step == total_steps_ && !evaluates())) return finish();
-  if (evaluates()) {
-    phase_ = phase::evaluating;
-    test_next_ = data_->test_rows() * rank_ / job_.trainers;
-    test_end_ = data_->test_rows() * (rank_ + 1) / job_.trainers;
-    predictions_ = {};
-    return evaluate_next();
-  }
-  if (ends_epoch()) begin_epoch();
+  if (completes_epoch()) report_epoch();
+  if (evaluates() && !stopping_) return begin_evaluation();
+  save_or_go_on();
+}
+
+void trainer_state::save_or_go_on() {
+  if (saves()) return save();
   go_on();
 }
 
-/// The next step, whose rows have perhaps been asked for already.
+/// The next step, whose rows have perhaps been asked for already, or the end.
 void trainer_state::go_on() {
+  if (stopping_ || step == total_steps_) {
+    if (!completes_epoch()) report_epoch();
+    return finish();
+  }
+  if (completes_epoch()) begin_epoch();
   phase_ = phase::looking_up;
   if (next_ && next_->step == step + 1) look_up_next();
 }
@@ -386,6 +420,36 @@ bool trainer_state::evaluates() const {
   return step == total_steps_ || (step / data_->steps_per_epoch()) % job_.eval_every == 0;
 }
 
+/// Whether a checkpoint is taken after the step under way: never within an optimizer step.
+bool trainer_state::saves() const {
+  if (!saves_ || !ends_update()) return false;
+  if (stopping_ || step == total_steps_) return true;
+  const std::uint64_t before = (update() - 1) * job_.accumulate;
+  return checkpoint_every_ > 0 && step / checkpoint_every_ > before / checkpoint_every_;
+}
+
+/// Stands still until all actors' states after this step are on disk, or could not be written.
+void trainer_state::save() {
+  phase_ = phase::saving;
+  ++waiting_;
+  const auto begin = clock::now();
+  const std::chrono::duration<double> seconds = begin - epoch_begin_;
+  save_dense share{headers_.next(step, cause_), rank_, 0, 0, 0, skipped_, {}};
+  if (!completes_epoch())
+    std::tie(share.samples, share.loss_sum, share.seconds) = std::tuple(epoch_samples_, epoch_loss_, seconds.count());
+  if (rank_ == 0)
+    for (const auto* numbers : {&weights_, &first_state_, &second_state_})
+      if (!numbers->empty()) share.dense.push_back(tensor::own(numbers->size(), 1, std::vector<float>(*numbers)));
+  self_->request(reports_, caf::infinite, std::move(share))
+      .then(
+          [this, begin](const committed& answer) {
+            cause_ = id_of(answer.head);
+            epoch_begin_ += clock::now() - begin;
+            arrived();
+          },
+          [this](const caf::error& error) { fail(step, error); });
+}
+
 void trainer_state::begin_epoch() {
   ++epoch_;
   epoch_begin_ = clock::now();
@@ -396,9 +460,10 @@ void trainer_state::begin_epoch() {
 
 void trainer_state::report_epoch() {
   const std::chrono::duration<double> seconds = clock::now() - epoch_begin_;
-  const std::uint64_t steps = losses_.size();
+  const std::uint64_t steps = (step - 1) % data_->steps_per_epoch() + 1;
+  const std::uint64_t count = losses_.size();
   self_->send(reports_, epoch_report{headers_.next(step, cause_), rank_, epoch_, steps, epoch_samples_, seconds.count(),
-                                     epoch_loss_, tensor::own(steps, 1, std::exchange(losses_, {})),
+                                     epoch_loss_, tensor::own(count, 1, std::exchange(losses_, {})),
                                      evaluates() && !stopping_, std::exchange(skipped_, 0), std::exchange(lookups_, 0),
                                      std::exchange(staleness_sum_, 0), std::exchange(staleness_max_, 0)});
 }
@@ -411,6 +476,14 @@ void trainer_state::report_progress() {
   const std::chrono::duration<double> seconds = now - epoch_begin_;
   self_->send(reports_, progress{headers_.next(step, cause_), epoch_samples_, seconds.count(),
                                  std::exchange(progress_loss_, 0), std::exchange(progress_samples_, 0)});
+}
+
+void trainer_state::begin_evaluation() {
+  phase_ = phase::evaluating;
+  test_next_ = data_->test_rows() * rank_ / job_.trainers;
+  test_end_ = data_->test_rows() * (rank_ + 1) / job_.trainers;
+  predictions_ = {};
+  evaluate_next();
 }
 
 /// Looks up the next of this rank's test rows, as they are after the step that has just been done.
@@ -427,9 +500,7 @@ void trainer_state::evaluate_next() {
   self_->send(reports_, evaluation{headers_.next(step, cause_), rank_, epoch_, rows, predictions_.correct,
                                    tensor::own(scored, 1, std::exchange(predictions_.scores, {})),
                                    tensor::own(scored, 1, std::exchange(predictions_.labels, {}))});
-  if (step == total_steps_) return finish();
-  begin_epoch();
-  go_on();
+  save_or_go_on();
 }
 
 void trainer_state::score() {

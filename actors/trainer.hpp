@@ -62,9 +62,10 @@ class trainer_state {
   };
 
   /// What the loop does when all the answers it waits for are in.
-  enum class phase : std::uint8_t { looking_up, reducing, evaluating, done };
+  enum class phase : std::uint8_t { looking_up, reducing, evaluating, saving, done };
 
   caf::error set_up(train& order);
+  caf::error restore(const trainer_position& from);
   context prepare(std::uint64_t of_step, batch&& samples);
   void look_up_next();
   void look_up(context& wanted, std::uint32_t staleness);
@@ -88,6 +89,7 @@ class trainer_state {
   void conclude();
   void apply(parameter_range range, const float* grad);
   void step_done();
+  void save_or_go_on();
   void go_on();
 
   // The optimizer step that the step under way belongs to.
@@ -99,7 +101,11 @@ class trainer_state {
 
   // Epochs.
   bool ends_epoch() const;
+  bool completes_epoch() const { return step % data_->steps_per_epoch() == 0; }
   bool evaluates() const;
+  bool saves() const;
+  void begin_evaluation();
+  void save();
   void begin_epoch();
   void report_epoch();
   void report_progress();
@@ -125,6 +131,8 @@ class trainer_state {
   table_exchange exchange_;
   allreduce_actor group_;
   report_actor reports_;
+  bool saves_ = false;
+  std::uint64_t checkpoint_every_ = 0;
 
   // The dense part.
   std::vector<float> weights_;

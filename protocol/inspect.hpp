@@ -111,6 +111,23 @@ bool inspect(Inspector& f, row_digests& x) {
 }
 
 template <class Inspector>
+bool inspect(Inspector& f, save_module& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("module", x.module), f.field("folder", x.folder));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, saved_module& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("name", x.name), f.field("length", x.length),
+                            f.field("digest", x.digest));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, restore_module& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("module", x.module), f.field("directory", x.directory),
+                            f.field("step", x.step));
+}
+
+template <class Inspector>
 bool inspect(Inspector& f, release& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("module", x.module));
 }
@@ -128,10 +145,24 @@ bool inspect(Inspector& f, reduced& x) {
 }
 
 template <class Inspector>
+bool inspect(Inspector& f, trainer_position& x) {
+  return f.object(x).fields(f.field("steps_done", x.steps_done), f.field("samples", x.samples),
+                            f.field("loss_sum", x.loss_sum), f.field("seconds", x.seconds), f.field("dense", x.dense));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, save_dense& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("samples", x.samples),
+                            f.field("loss_sum", x.loss_sum), f.field("seconds", x.seconds),
+                            f.field("skipped", x.skipped), f.field("dense", x.dense));
+}
+
+template <class Inspector>
 bool inspect(Inspector& f, train& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("trainers", x.trainers),
                             f.field("job", x.job), f.field("tables", x.tables), f.field("group", x.group),
-                            f.field("reports", x.reports));
+                            f.field("reports", x.reports), f.field("from", x.from), f.field("saves", x.saves),
+                            f.field("checkpoint_every", x.checkpoint_every));
 }
 
 template <class Inspector>

@@ -26,6 +26,7 @@ using parameter_server_actor =
                      caf::result<squared_norm>(gradient_norm), caf::result<committed>(optimizer_step),
                      caf::result<parameter_list>(parameters), caf::result<module_state>(state_dict),
                      caf::result<committed>(load_state_dict), caf::result<tensor>(row_digests),
+                     caf::result<saved_module>(save_module), caf::result<committed>(restore_module),
                      caf::result<void>(release)>;
 
 /// A module to be made on a server: a registered type and its arguments.
@@ -151,7 +152,7 @@ struct parameter_list {
   std::vector<parameter_info> items;
 };
 
-/// Asks for a module's weights and optimizer state.
+/// Asks for a module's weights and optimizer state as they are after step head.step.
 struct state_dict {
   header head;
   std::uint64_t module = 0;
@@ -169,10 +170,33 @@ struct load_state_dict {
   std::vector<std::pair<std::string, tensor>> entries;
 };
 
-/// Asks for the digest of each row's bits, in the order of the shard's rows.
+/// Asks for the digest of each row's bits after step head.step, in the order of the shard's rows.
 struct row_digests {
   header head;
   std::uint64_t module = 0;
+};
+
+/// Writes a module's weights and optimizer state, as they are after step head.step, to a file in `folder`.
+struct save_module {
+  header head;
+  std::uint64_t module = 0;
+  std::string folder;
+};
+
+/// The file that was written.
+struct saved_module {
+  header head;
+  std::string name;
+  std::uint64_t length = 0;
+  std::string digest;
+};
+
+/// Reads a module's weights and optimizer state from the checkpoint after step `step` in `directory`.
+struct restore_module {
+  header head;
+  std::uint64_t module = 0;
+  std::string directory;
+  std::uint64_t step = 0;
 };
 
 /// The module is not needed any more.
@@ -208,8 +232,19 @@ using allreduce_actor = caf::typed_actor<caf::result<reduced>(reduce)>;
 // -- trainer ------------------------------------------------------------------
 
 /// Whom trainers report to.
-using report_actor =
-    caf::typed_actor<caf::result<void>(progress), caf::result<void>(epoch_report), caf::result<void>(evaluation)>;
+using report_actor = caf::typed_actor<caf::result<void>(progress), caf::result<void>(epoch_report),
+                                      caf::result<void>(evaluation), caf::result<committed>(save_dense)>;
+
+/// Where a trainer goes on from.
+struct trainer_position {
+  std::uint64_t steps_done = 0;
+  /// Of this rank, in the epoch under way.
+  std::uint64_t samples = 0;
+  double loss_sum = 0;
+  double seconds = 0;
+  /// The dense weights and the optimizer's buffers, flat; empty: initial ones.
+  std::vector<tensor> dense;
+};
 
 /// Runs a job's training loop as rank `rank` of `trainers`. Answered when the loop has ended.
 struct train {
@@ -221,6 +256,10 @@ struct train {
   std::vector<std::vector<module_ref>> tables;
   allreduce_actor group;
   report_actor reports;
+  trainer_position from;
+  /// A checkpoint is taken at the end, and every `checkpoint_every` steps (0: not before the end).
+  bool saves = false;
+  std::uint64_t checkpoint_every = 0;
 };
 
 struct trained {
@@ -264,6 +303,19 @@ struct evaluation {
   std::uint64_t correct = 0;  ///< rows whose most likely class is the true one
   tensor scores;              ///< f32 [rows], binary targets only: grows with the probability of the positive class
   tensor labels;              ///< f32 [rows], 0 or 1
+};
+
+/// A trainer has come to a step after which a checkpoint is taken. Answered when that is over, so that it can go on.
+struct save_dense {
+  header head;
+  std::uint32_t rank = 0;
+  /// Of this rank, in the epoch under way; zeros if it has ended.
+  std::uint64_t samples = 0;
+  double loss_sum = 0;
+  double seconds = 0;
+  std::uint64_t skipped = 0;
+  /// Rank 0 only: the dense weights and the optimizer's buffers, flat.
+  std::vector<tensor> dense;
 };
 
 using trainer_actor = caf::typed_actor<caf::result<trained>(train), caf::result<void>(stop)>;
@@ -328,6 +380,7 @@ struct stop {
 using master_actor =
     caf::typed_actor<caf::result<joined>(join_server), caf::result<joined>(join_trainer), caf::result<run_result>(run),
                      caf::result<run_status>(status), caf::result<void>(stop), caf::result<void>(progress),
-                     caf::result<void>(epoch_report), caf::result<void>(evaluation)>;
+                     caf::result<void>(epoch_report), caf::result<void>(evaluation),
+                     caf::result<committed>(save_dense)>;
 
 }  // namespace troupe

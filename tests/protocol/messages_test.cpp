@@ -69,12 +69,15 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
                                                  [](state_dict&) { return module_state{}; },
                                                  [](load_state_dict&) { return committed{}; },
                                                  [](row_digests&) { return tensor{}; },
+                                                 [](save_module&) { return saved_module{}; },
+                                                 [](restore_module&) { return committed{}; },
                                                  [](release&) {}};
   });
   auto group =
       spawn([](allreduce_actor::pointer) { return allreduce_actor::behavior_type{[](reduce&) { return reduced{}; }}; });
   auto reports = spawn([](report_actor::pointer) {
-    return report_actor::behavior_type{[](progress&) {}, [](epoch_report&) {}, [](evaluation&) {}};
+    return report_actor::behavior_type{[](progress&) {}, [](epoch_report&) {}, [](evaluation&) {},
+                                       [](save_dense&) { return committed{}; }};
   });
   auto one_trainer = spawn([](trainer_actor::pointer) {
     return trainer_actor::behavior_type{[](train&) { return trained{}; }, [](stop&) {}};
@@ -107,10 +110,16 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(module_state{head, {{"weight", some_tensor()}}});
   add(load_state_dict{head, 4, {{"weight", some_tensor()}}});
   add(row_digests{head, 4});
+  add(save_module{head, 4, "folder"});
+  add(saved_module{head, "file", 5, "digest"});
+  add(restore_module{head, 4, "directory", 40});
   add(release{head, 4});
   add(reduce{head, 1, 2, 3, true, some_tensor()});
   add(reduced{head, 2, true, some_tensor()});
-  add(train{head, 1, 2, {{"data", "adult"}}, {{ref}}, group, reports});
+  const trainer_position position{40, 5, 0.5, 0.25, {some_tensor()}};
+  add(position);
+  add(save_dense{head, 1, 5, 0.5, 0.25, 2, {some_tensor()}});
+  add(train{head, 1, 2, {{"data", "adult"}}, {{ref}}, group, reports, position, true, 20});
   add(trained{head, 40, true, some_tensor()});
   add(progress{head, 5, 0.25, 1.5, 6});
   add(epoch_report{head, 1, 2, 3, 4, 0.5, 0.75, tensor::own(1, 1, std::vector<double>{0.125}), true, 5, 6, 7, 8});
