@@ -179,6 +179,7 @@ int state_buffers(const optimizer_spec& spec) {
     case optimizer_kind::sgd:
       return spec.momentum != 0 ? 1 : 0;
     case optimizer_kind::adagrad:
+    case optimizer_kind::rowwise_adagrad:
       return 1;
     case optimizer_kind::adam:
       return 2;
