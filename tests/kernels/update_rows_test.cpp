@@ -217,7 +217,8 @@ TEST_P(update_rows_by, rounds_rows_of_16_bits_once_after_the_step_in_float) {
           optimized<float> state(c, initial);
           optimized<float> floats(c, initial);
           for (int t = 1; t <= 3; ++t) {
-            const gradients all = by_occurrence(make_ranks(random, dim, true), pooling::sum);
+            const auto ranks = make_ranks(random, dim, true);
+            const gradients all = by_occurrence(ranks, pooling::sum);
             decode({stored.data(), type}, stored.size(), floats.weights.data());
             std::int64_t bad_row = -1;
             ASSERT_TRUE(update(c, t, dim, floats, all, every_row, &bad_row));
