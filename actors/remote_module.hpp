@@ -38,7 +38,8 @@ class remote_module {
 };
 
 /// Makes (one shard of) the module that `order` specifies. Types: `EmbeddingBag` with the arguments num_embeddings,
-/// embedding_dim, mode (sum, mean, max), table, seed, optimizer (as in `--sparse-optimizer`), lr, reduce (sum, mean).
+/// embedding_dim, mode (sum, mean, max), table, seed, optimizer (as in `--sparse-optimizer`), lr, reduce (sum, mean);
+/// they may have dtype (as in `--row-dtype`, f32) and lr_schedule (as in `--lr-schedule`, constant).
 caf::expected<std::unique_ptr<remote_module>> make_remote_module(const instantiate& order);
 
 }  // namespace troupe
