@@ -358,7 +358,9 @@ void trainer_state::ask_for_norms() {
         .then(
             [this](const squared_norm& share) {
               cause_ = id_of(share.head);
-              table_norm_.merge(exact_sum(share.limbs.as<std::int64_t>()));
+              const auto sum = exact_sum::from(share.limbs.as<std::int64_t>());
+              if (!sum) return fail(step, make_failure(errc::shape_mismatch, "a norm that is no sum"));
+              table_norm_.merge(*sum);
               arrived();
             },
             [this](const caf::error& error) { fail(step, error); });

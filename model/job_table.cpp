@@ -103,21 +103,6 @@ codec choice(Enum job::*field, const std::vector<std::pair<std::string, Enum>>& 
           }};
 }
 
-// A setting of which this version has one value only; the others are known by what stands before ':' and '+'.
-codec only(const std::string& value, const std::vector<std::string>& later) {
-  return {[=](job&, std::string_view text) -> wrong {
-            if (text == value) return std::nullopt;
-            const auto name = text.substr(0, text.find_first_of(":+"));
-            if (std::ranges::find(later, name) != later.end()) {
-              return fmt::format("not supported by this version; use {}", value);
-            }
-            std::vector<std::string> known{value};
-            known.insert(known.end(), later.begin(), later.end());
-            return unknown_name(name, known);
-          },
-          [=](const job&) { return value; }};
-}
-
 codec consistency_mode() {
   return {[](job& to, std::string_view text) -> wrong {
             constexpr std::string_view ssp = "ssp:";
@@ -243,16 +228,29 @@ codec bottom_widths() {
           }};
 }
 
-// The learning rate is a setting of its own and stays as it is.
-codec optimizer(optimizer_spec job::*field) {
+// The learning rate and its schedule are settings of their own and stay as they are.
+codec optimizer(optimizer_spec job::*field, optimizer_use use) {
   return {[=](job& to, std::string_view text) -> wrong {
-            auto spec = parse_optimizer(text);
+            auto spec = parse_optimizer(text, use);
             if (!spec) return std::move(spec.error().message);
             spec->lr = (to.*field).lr;
-            to.*field = *spec;
+            spec->schedule = std::move((to.*field).schedule);
+            to.*field = std::move(*spec);
             return std::nullopt;
           },
           [=](const job& from) { return to_string(from.*field); }};
+}
+
+// One schedule for both learning rates.
+codec schedule() {
+  return {[](job& to, std::string_view text) -> wrong {
+            auto parsed = parse_lr_schedule(text);
+            if (!parsed) return std::move(parsed.error().message);
+            to.dense_optimizer.schedule = *parsed;
+            to.sparse_optimizer.schedule = std::move(*parsed);
+            return std::nullopt;
+          },
+          [](const job& from) { return to_string(from.dense_optimizer.schedule); }};
 }
 
 // -- the table -------------------------------------------------------------------------------------------------------
@@ -322,15 +320,16 @@ std::vector<job_setting> make_table() {
                                           {"bce-logits", loss_kind::bce_logits},
                                           {"mse", loss_kind::mse}})),
       line("dense-optimizer", "SPEC", "NAME[:key=value,...] for the dense weights: sgd, adagrad or adam",
-           {"adam", "sgd", "sgd", "sgd", "sgd", "sgd"}, optimizer(&job::dense_optimizer)),
-      line("sparse-optimizer", "SPEC", "the same for the tables",
-           {"adagrad", "sgd", "sgd", "sgd", "sgd", "sgd"}, optimizer(&job::sparse_optimizer)),
+           {"adam", "sgd", "sgd", "sgd", "sgd", "sgd"}, optimizer(&job::dense_optimizer, optimizer_use::dense)),
+      line("sparse-optimizer", "SPEC", "the same for the tables: these, rowwise-adagrad, lazy-sgd or lazy-adam",
+           {"adagrad", "sgd", "sgd", "sgd", "sgd", "sgd"}, optimizer(&job::sparse_optimizer, optimizer_use::table)),
       line("dense-lr", "RATE", "learning rate of the dense weights",
            {"0.002", "0.05", "0.05", "0.05", "0.05", "0.05"}, learning_rate(&job::dense_optimizer)),
       line("sparse-lr", "RATE", "learning rate of the tables",
            everywhere("0.05"), learning_rate(&job::sparse_optimizer)),
-      line("lr-schedule", "SCHEDULE", "how learning rates change: constant",
-           everywhere("constant"), only("constant", {"warmup", "step", "cosine"})),
+      line("lr-schedule", "SCHEDULE",
+           "how learning rates change: constant, warmup:STEPS, step:EVERY,GAMMA, cosine:STEPS, joined by +",
+           everywhere("constant"), schedule()),
       line("sparse-reduce", "HOW", "how the trainers' table gradients of a step combine: sum or mean",
            {"mean", "sum", "mean", "mean", "mean", "mean"},
            choice<sparse_reduction>(&job::sparse_reduce, {{"sum", sparse_reduction::sum},

@@ -31,6 +31,7 @@ void expect_same(const job& a, const job& b) {
   EXPECT_EQ(a.bag, b.bag);
   EXPECT_EQ(a.classes, b.classes);
   EXPECT_EQ(a.id_skew, b.id_skew);
+  EXPECT_EQ(a.row_dtype, b.row_dtype);
   EXPECT_EQ(a.hidden, b.hidden);
   EXPECT_EQ(a.interaction, b.interaction);
   EXPECT_EQ(a.bottom_hidden, b.bottom_hidden);
@@ -58,21 +59,26 @@ std::vector<setting> random_settings(random_sequence& random) {
   const std::string data = pick({"adult", "tutorial", "synthetic", "replay:a:b=c"});
   const std::vector<std::string> optimizers{"sgd", "sgd:momentum=0.9,nesterov=true", "adagrad:eps=1e-5",
                                             "adam:beta1=0.123456789,weight_decay=3e-7"};
-  std::vector<setting> given{{"trainers", number(1, 64)},
-                             {"servers", number(1, 1024)},
-                             {"epochs", number(1, 1000)},
-                             {"steps", number(1, 1'000'000)},
-                             {"seed", std::to_string(random.bits())},
-                             {"hidden", pick({"none", "1", "64,32", "7,5,3"})},
-                             {"loss", pick({"cross-entropy", "mse"})},
-                             {"dense-optimizer", pick(optimizers)},
-                             {"sparse-optimizer", pick(optimizers)},
-                             {"dense-lr", std::to_string(random.unit())},
-                             {"sparse-lr", std::to_string(random.unit() * 100)},
-                             {"sparse-reduce", pick({"sum", "mean"})},
-                             {"bucket-mib", std::to_string(random.unit() + 1e-3)},
-                             {"eval-every", number(0, 9)},
-                             {"consistency", "sync"}};
+  std::vector<std::string> table_optimizers{"rowwise-adagrad:eps=1e-3", "lazy-sgd:momentum=0.5", "lazy-adam"};
+  table_optimizers.insert(table_optimizers.end(), optimizers.begin(), optimizers.end());
+  std::vector<setting> given{
+      {"trainers", number(1, 64)},
+      {"servers", number(1, 1024)},
+      {"epochs", number(1, 1000)},
+      {"steps", number(1, 1'000'000)},
+      {"seed", std::to_string(random.bits())},
+      {"hidden", pick({"none", "1", "64,32", "7,5,3"})},
+      {"loss", pick({"cross-entropy", "mse"})},
+      {"dense-optimizer", pick(optimizers)},
+      {"sparse-optimizer", pick(table_optimizers)},
+      {"dense-lr", std::to_string(random.unit())},
+      {"sparse-lr", std::to_string(random.unit() * 100)},
+      {"sparse-reduce", pick({"sum", "mean"})},
+      {"bucket-mib", std::to_string(random.unit() + 1e-3)},
+      {"eval-every", number(0, 9)},
+      {"lr-schedule", pick({"constant", "warmup:7", "step:3,0.1", "warmup:9+cosine:80+constant"})},
+      {"row-dtype", pick({"f32", "f16", "bf16"})},
+      {"consistency", "sync"}};
   if (data == "adult" || data == "synthetic") {
     given.emplace_back("batch-size", number(1, 1000));
     given.emplace_back("dim", number(1, 128));

@@ -45,6 +45,7 @@ TEST(job, defaults_of_adult) {
                                                     {"dense-lr", "0.002"},
                                                     {"sparse-lr", "0.05"},
                                                     {"lr-schedule", "constant"},
+                                                    {"row-dtype", "f32"},
                                                     {"sparse-reduce", "mean"},
                                                     {"consistency", "sync"},
                                                     {"bucket-mib", "25"},
@@ -67,6 +68,7 @@ TEST(job, defaults_of_tutorial) {
                                                     {"dense-lr", "0.05"},
                                                     {"sparse-lr", "0.05"},
                                                     {"lr-schedule", "constant"},
+                                                    {"row-dtype", "f32"},
                                                     {"sparse-reduce", "sum"},
                                                     {"consistency", "sync"},
                                                     {"bucket-mib", "25"},
@@ -96,6 +98,7 @@ TEST(job, defaults_of_synthetic) {
                                                     {"dense-lr", "0.05"},
                                                     {"sparse-lr", "0.05"},
                                                     {"lr-schedule", "constant"},
+                                                    {"row-dtype", "f32"},
                                                     {"sparse-reduce", "mean"},
                                                     {"consistency", "sync"},
                                                     {"bucket-mib", "25"},
@@ -156,6 +159,21 @@ TEST(job, learning_rate_and_optimizer_do_not_depend_on_their_order) {
   const job made = parsed({{"sparse-lr", "0.7"}, {"sparse-optimizer", "adam"}});
   EXPECT_EQ(made.sparse_optimizer.lr, 0.7);
   EXPECT_EQ(made.sparse_optimizer.kind, kernels::optimizer_kind::adam);
+}
+
+TEST(job, the_schedule_is_one_for_both_learning_rates) {
+  const job made = parsed({{"lr-schedule", "warmup:10+cosine:100"}, {"sparse-optimizer", "lazy-adam"}});
+  EXPECT_EQ(to_string(made.dense_optimizer.schedule), "warmup:10+cosine:100");
+  EXPECT_EQ(made.sparse_optimizer.schedule, made.dense_optimizer.schedule);
+  EXPECT_EQ(settings_of({{"lr-schedule", "step:5,0.5"}})["lr-schedule"], "step:5,0.5");
+  EXPECT_EQ(refusal({{"lr-schedule", "constant+cosine:9"}}),
+            "--lr-schedule constant+cosine:9: constant never ends, so nothing can follow it; put it last");
+}
+
+TEST(job, optimizers_of_tables_are_for_tables) {
+  EXPECT_TRUE(parsed({{"sparse-optimizer", "lazy-sgd"}}).sparse_optimizer.lazy);
+  EXPECT_EQ(refusal({{"dense-optimizer", "rowwise-adagrad"}}),
+            "--dense-optimizer rowwise-adagrad: rowwise-adagrad is for the rows of tables only; use adagrad");
 }
 
 TEST(job, the_last_of_two_equal_settings_counts) {
@@ -247,13 +265,9 @@ TEST(job, unknown_and_later_data_sets_are_refused) {
 TEST(job, values_of_later_versions_are_refused_by_name) {
   EXPECT_EQ(refusal({{"consistency", "ssp:3"}}), "--consistency ssp:3: not supported by this version; use sync");
   EXPECT_EQ(refusal({{"consistency", "async"}}), "--consistency async: not supported by this version; use sync");
-  EXPECT_EQ(refusal({{"lr-schedule", "warmup:10+cosine:100"}}),
-            "--lr-schedule warmup:10+cosine:100: not supported by this version; use constant");
   EXPECT_EQ(refusal({{"nan", "skip"}}), "--nan skip: not supported by this version; use stop");
   EXPECT_EQ(refusal({{"consistency", "snc"}}),
             "--consistency snc: unknown; the nearest is sync, and there are sync, ssp or async");
-  EXPECT_EQ(refusal({{"sparse-optimizer", "rowwise-adagrad"}}),
-            "--sparse-optimizer rowwise-adagrad: rowwise-adagrad is not supported by this version; use adagrad");
 }
 
 TEST(job, values_that_do_not_go_together_are_refused) {
