@@ -60,7 +60,8 @@ caf::error step(remote_module& module, std::uint64_t number, std::int64_t row, f
   const bag_gradient grad{0, blob::own(std::vector<std::int64_t>{row}), {}, {}, matrix(std::vector<float>(dim, value))};
   EXPECT_FALSE(module.check(grad));
   const bag_gradient* const grads[] = {&grad};
-  return module.step(number, grads, 1);
+  module.collect(grads, {1, 1});
+  return module.apply(number, 1);
 }
 
 caf::error load_weights(remote_module& module, float value) {
