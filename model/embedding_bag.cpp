@@ -30,7 +30,7 @@ embedding_bag::embedding_bag(const embedding_bag_options& options)
   for (std::int64_t row = 0; row < rows_; ++row) {
     const auto key = random_key(options_.seed, random_stream::table_weights, options_.table,
                                 static_cast<std::uint64_t>(whole_row(row)));
-    for (std::size_t d = 0; d < dim(); ++d) numbers[d] = standard_normal(key, d);
+    standard_normals(key, numbers);
     std::byte* const stored = weight_bytes().data() + static_cast<std::size_t>(row) * row_bytes;
     kernels::encode(dim(), numbers.data(), {stored, options_.dtype});
   }
