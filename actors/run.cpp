@@ -69,8 +69,9 @@ run_summary to_summary(const run_result& result, double seconds_before) {
 
 /// The actors of a run; ends those that are still there when it goes.
 struct run_members {
-  run_members(caf::actor_system& system, const job& what, const run_observer& observer)
-      : boss(system.spawn(master, run_number, observer)), headers(run_number, client_number) {
+  run_members(caf::actor_system& system, const job& what, const run_options& options)
+      : boss(system.spawn(master, run_number, options.observer, options.checkpoints)),
+        headers(run_number, client_number) {
     everyone.push_back(caf::actor_cast<caf::actor>(boss));
     for (std::uint32_t rank = 0; rank < what.servers; ++rank) {
       auto server = system.spawn(parameter_server, run_number, rank);
@@ -179,7 +180,7 @@ result<run_summary> run_job(const job& what, const run_options& options, const s
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
   config.set("caf.scheduler.max-threads", threads);
   caf::actor_system system(config);
-  run_members actors(system, what, options.observer);
+  run_members actors(system, what, options);
   const std::chrono::duration<double> before = clock::now() - begin;
   run order{actors.headers.next(0, 0), to_settings(what), options.return_weights};
   return await(system, actors, std::move(order), before.count(), stop_wish);

@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,8 @@ struct named_parameter {
   std::string name;
   std::vector<std::size_t> shape;
   std::size_t first = 0;
+
+  std::size_t count() const { return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies{}); }
 
   bool operator==(const named_parameter&) const = default;
 };

@@ -38,8 +38,7 @@ std::string nearest(const std::string& name, const std::vector<std::string>& can
   return best == candidates.end() ? std::string() : *best;
 }
 
-std::string printable(std::string_view text) {
-  constexpr std::size_t limit = 80;
+std::string printable(std::string_view text, std::size_t limit) {
   if (text.empty()) return "''";
   std::string shown;
   for (const char c : text.substr(0, limit)) {
@@ -53,6 +52,8 @@ std::string printable(std::string_view text) {
   if (text.size() > limit) shown += "...";
   return shown;
 }
+
+std::string printable_path(std::string_view path) { return printable(path, 4096); }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
