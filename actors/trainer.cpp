@@ -18,6 +18,8 @@ namespace troupe {
 
 namespace {
 
+constexpr std::uint64_t test_rows_at_once = 1024;
+
 const char* kind_of(double not_finite) { return std::isnan(not_finite) ? "NaN" : "Inf"; }
 
 }  // namespace
@@ -117,10 +119,14 @@ caf::error trainer_state::restore(const trainer_position& from) {
   return {};
 }
 
-trainer_state::context trainer_state::prepare(std::uint64_t of_step, batch&& samples) {
+trainer_state::context trainer_state::prepare(std::uint64_t of_step, result<batch>&& samples) {
   context c;
   c.step = of_step;
-  auto shared = std::make_shared<const batch>(std::move(samples));
+  if (!samples) {
+    fail(of_step, make_failure(errc::bad_input, samples.error().message));
+    return c;
+  }
+  auto shared = std::make_shared<const batch>(std::move(*samples));
   if (auto fault = check_batch(model_->spec(), *shared)) {
     fail(of_step, make_failure(errc::bad_index, *fault));
     return c;
@@ -480,24 +486,24 @@ void trainer_state::report_progress() {
 
 void trainer_state::begin_evaluation() {
   phase_ = phase::evaluating;
-  test_next_ = data_->test_rows() * rank_ / job_.trainers;
-  test_end_ = data_->test_rows() * (rank_ + 1) / job_.trainers;
+  test_next_ = rank_ * test_rows_at_once;
+  test_taken_ = 0;
   predictions_ = {};
   evaluate_next();
 }
 
-/// Looks up the next of this rank's test rows, as they are after the step that has just been done.
+/// Looks up the next of this rank's test rows, as they are after the step that has just been done. The ranks take turns
+/// in chunks of the test rows, so that they go through a file together.
 void trainer_state::evaluate_next() {
-  constexpr std::uint64_t rows_at_once = 1024;
-  if (test_next_ < test_end_) {
-    const std::uint64_t count = std::min(rows_at_once, test_end_ - test_next_);
+  if (test_next_ < data_->test_rows()) {
+    const std::uint64_t count = std::min(test_rows_at_once, data_->test_rows() - test_next_);
     current_ = prepare(step + 1, data_->test_batch(test_next_, count));
-    test_next_ += count;
+    test_next_ += test_rows_at_once * job_.trainers;
+    test_taken_ += count;
     return look_up(current_, 0);
   }
-  const std::uint64_t rows = test_end_ - data_->test_rows() * rank_ / job_.trainers;
   const std::uint64_t scored = predictions_.scores.size();
-  self_->send(reports_, evaluation{headers_.next(step, cause_), rank_, epoch_, rows, predictions_.correct,
+  self_->send(reports_, evaluation{headers_.next(step, cause_), rank_, epoch_, test_taken_, predictions_.correct,
                                    tensor::own(scored, 1, std::exchange(predictions_.scores, {})),
                                    tensor::own(scored, 1, std::exchange(predictions_.labels, {}))});
   save_or_go_on();

@@ -66,7 +66,7 @@ class trainer_state {
 
   caf::error set_up(train& order);
   caf::error restore(const trainer_position& from);
-  context prepare(std::uint64_t of_step, batch&& samples);
+  context prepare(std::uint64_t of_step, result<batch>&& samples);
   void look_up_next();
   void look_up(context& wanted, std::uint32_t staleness);
   void arrived();
@@ -160,7 +160,7 @@ class trainer_state {
 
   // Evaluation of this rank's share of the test rows.
   std::uint64_t test_next_ = 0;
-  std::uint64_t test_end_ = 0;
+  std::uint64_t test_taken_ = 0;
   hybrid_model::predictions predictions_;
 
   // Figures.

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include "model/files/csv_columns.hpp"
 #include "model/hybrid.hpp"
 #include "model/job_table.hpp"
+#include "model/text.hpp"
 
 namespace troupe {
 
@@ -12,13 +14,60 @@ constexpr std::uint64_t table_weights_max = std::uint64_t{1} << 40;
 // A step's occurrences of one table's rows are counted in 32 bits.
 constexpr std::uint64_t step_indices_max = (std::uint64_t{1} << 31) - 1;
 
+// The features of a file's rows, and the rows of all tables.
+struct file_features {
+  std::uint64_t tables = 0;
+  std::uint64_t dense = 0;
+  std::uint64_t rows = 0;
+};
+
+// Of a csv file: none if its columns are described wrongly, which `check_files` finds first.
+file_features features_of(const job& what, data_kind kind) {
+  if (kind == data_kind::criteo) {
+    return {criteo_tables, criteo_dense_features, criteo_tables * static_cast<std::uint64_t>(what.rows)};
+  }
+  file_features found;
+  for (const auto& column : parse_columns(what).value_or(std::vector<csv_column>())) {
+    found.dense += column.kind == csv_kind::numeric ? 1 : 0;
+    found.tables += column.is_table() ? 1 : 0;
+    found.rows += static_cast<std::uint64_t>(column.rows);
+  }
+  return found;
+}
+
+std::optional<std::string> check_files(const job& what, data_kind kind) {
+  const auto rows = static_cast<std::uint64_t>(what.rows);
+  if (rows < file_rows_min || rows > file_rows_max) {
+    return fmt::format("--rows {}: must be between {} and {} for tables of a file", what.rows, file_rows_min,
+                       file_rows_max);
+  }
+  if (!what.test_file.empty() && what.test_fraction > 0) {
+    return fmt::format("--test-fraction {}: --test-file {} has the test rows already; use one of the two",
+                       what.test_fraction, printable(what.test_file));
+  }
+  if (kind == data_kind::csv) {
+    if (what.columns.empty()) return "--columns: must be given with --data csv:FILE: it says what the columns are";
+    if (auto columns = parse_columns(what); !columns) return std::move(columns.error().message);
+  }
+  const auto features = features_of(what, kind);
+  // At most 2^44 rows in all: divide instead of multiplying.
+  if (features.rows > table_weights_max / what.dim) {
+    return fmt::format("--rows {}: {} table(s) of {} rows in all, x {}, would be more than {} weights; use fewer rows",
+                       what.rows, features.tables, features.rows, what.dim, table_weights_max);
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> check_loss(const job& what, data_kind kind) {
+  if (kind == data_kind::csv && what.loss == loss_kind::mse && what.classes != 2) {
+    return fmt::format("--classes {}: --loss mse has no classes; leave it out, or use cross-entropy", what.classes);
+  }
   if (what.loss != loss_kind::bce_logits) return std::nullopt;
   if (kind == data_kind::tutorial) {
     return fmt::format("--loss bce-logits: needs targets in 2 classes, the tutorial has {}; use cross-entropy or mse",
                        tutorial_classes);
   }
-  if (kind == data_kind::synthetic && what.classes != 2) {
+  if ((kind == data_kind::synthetic || kind == data_kind::csv) && what.classes != 2) {
     return fmt::format("--loss bce-logits: needs --classes 2, not {}; use cross-entropy or mse", what.classes);
   }
   return std::nullopt;
@@ -55,8 +104,11 @@ std::optional<data_spec> spec_of(const job& what, data_kind kind) {
     case data_kind::synthetic:
       return spec(what.tables, what.dim, 0, what.classes);
     case data_kind::criteo:
-      return spec(criteo_tables, what.dim, criteo_dense_features, 2);
-    case data_kind::csv:
+      return spec(criteo_tables, what.dim, criteo_dense_features, criteo_classes);
+    case data_kind::csv: {
+      const auto features = features_of(what, kind);
+      return spec(features.tables, what.dim, features.dense, what.classes);
+    }
     case data_kind::replay:
       break;
   }
@@ -72,7 +124,12 @@ void complete_job(job& what, data_kind kind) {
 }
 
 std::optional<std::string> check_job(const job& what, data_kind kind) {
-  if (what.servers == 0 && kind != data_kind::replay) {
+  const bool is_file = kind == data_kind::criteo || kind == data_kind::csv;
+  if (is_file) {
+    if (auto wrong = check_files(what, kind)) return wrong;
+  }
+  const bool may_lack_tables = kind == data_kind::replay || (is_file && features_of(what, kind).tables == 0);
+  if (what.servers == 0 && !may_lack_tables) {
     return fmt::format("--servers 0: must be between 1 and {}; {} has tables, which servers keep", actors_max,
                        what.data);
   }

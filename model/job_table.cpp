@@ -185,10 +185,12 @@ wrong read_data(job& to, std::string_view text) {
     return std::nullopt;
   }
   const auto name = text.substr(0, text.find(':'));
-  if (name == "criteo" || name == "csv") return "not supported by this version; use adult, tutorial or synthetic";
-  if (name == "replay") return "must name a file: replay:FILE";
+  if (name == "criteo" || name == "csv" || name == "replay") {
+    return fmt::format("must name a file: {}:FILE", name);
+  }
   const std::vector<std::string> known(data_names().begin(), data_names().end());
-  return fmt::format("unknown data set; the nearest is {}, and there are adult, tutorial and synthetic",
+  return fmt::format("unknown data set; the nearest is {}, and there are adult, tutorial, synthetic, criteo:FILE and "
+                     "csv:FILE",
                      nearest(std::string(name), known));
 }
 
@@ -265,7 +267,7 @@ constexpr std::uint64_t dim_max = 65536;
 std::vector<job_setting> make_table() {
   // clang-format off
   return {
-      line("data", "NAME", "data set: adult, tutorial or synthetic",
+      line("data", "NAME", "data set: adult, tutorial, synthetic, criteo:FILE or csv:FILE",
            everywhere("adult"), {read_data, [](const job& from) { return from.data; }}),
       line("trainers", "N", "trainers: ranks of the data-parallel group",
            everywhere("2"), whole(&job::trainers, 1, actors_max)),
@@ -280,7 +282,7 @@ std::vector<job_setting> make_table() {
       line("seed", "N", "seed of weights, shuffling and synthetic data",
            everywhere("1"), whole(&job::seed, 0, std::numeric_limits<std::uint64_t>::max())),
       line("tables", "N", "embedding tables",
-           synthetic_only("1"), whole(&job::tables, 1, 4096)),
+           synthetic_only("1"), whole(&job::tables, 1, tables_max)),
       line("rows", "N", "rows of each table",
            {nullptr, nullptr, "100000", "100000", "100000", nullptr}, whole(&job::rows, 1, 1'000'000'000'000)),
       line("dim", "N", "width of each table's rows",

@@ -59,6 +59,29 @@ TEST_F(run_test, epochs_are_reported_in_order_and_with_every_ranks_losses) {
   EXPECT_EQ(answer_->value->loss, epochs.back().loss);
 }
 
+// Without learning, the weights are the same for any number of trainers, and so is what they say of the 4096 test rows:
+// four chunks, so that the fifth trainer has none.
+TEST_F(run_test, every_test_row_is_scored_once_however_many_trainers_there_are) {
+  std::vector<epoch_summary> epochs;
+  for (const char* trainers : {"1", "3", "5"}) {
+    begin({{"data", "synthetic"},
+           {"rows", "100"},
+           {"trainers", trainers},
+           {"steps", "1"},
+           {"dense-lr", "0"},
+           {"sparse-lr", "0"}},
+          {{}, [&](const epoch_summary& e) { epochs.push_back(e); }});
+    run();
+    ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  }
+  ASSERT_EQ(epochs.size(), 3u);
+  for (const epoch_summary& epoch : epochs) {
+    EXPECT_TRUE(epoch.auc);
+    EXPECT_EQ(epoch.auc, epochs.front().auc);
+    EXPECT_EQ(epoch.accuracy, epochs.front().accuracy);
+  }
+}
+
 TEST_F(run_test, an_actor_that_dies_ends_the_run_and_everyone_else) {
   for (std::size_t victim = 0; victim < 3; ++victim) {
     for (std::size_t after : {30, 60, 120, 200}) {
