@@ -30,6 +30,7 @@ class relu final : public module {
  public:
   explicit relu(std::size_t features) : features_(features) {}
 
+  bool works_in_place() const override { return true; }
   std::size_t in_features() const override { return features_; }
   std::size_t out_features() const override { return features_; }
   void forward(std::size_t batch, const float* parameters, const float* x, float* y) const override;

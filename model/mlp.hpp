@@ -35,11 +35,11 @@ class mlp {
   /// tells the networks of one model apart.
   std::vector<float> initial_parameters(std::uint64_t seed, std::uint64_t number = 0) const;
 
-  /// Numbers kept between forward and backward of one batch: every layer's output. Reused from batch to batch.
+  /// Numbers kept between forward and backward of one batch: the layers' outputs, and the gradients with respect to
+  /// them. A layer that works in place shares the buffers of the one before. Reused from batch to batch.
   struct activations {
     std::vector<std::vector<float>> outputs;
-    std::vector<float> grad;
-    std::vector<float> grad_next;
+    std::vector<std::vector<float>> grads;
   };
 
   /// Runs the layers on x [batch, in]; the result [batch, out] is the last of `a.outputs`.
@@ -63,6 +63,7 @@ class mlp {
   struct layer {
     std::unique_ptr<module> what;
     parameter_range parameters;
+    std::size_t buffer;  // which of the activations' buffers its output is in
   };
 
   void add(std::unique_ptr<module> what);

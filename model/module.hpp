@@ -36,6 +36,9 @@ class module {
   /// The tensors that the parameters consist of, in the order of their buffer and without gaps.
   virtual std::vector<named_parameter> parameters() const { return {}; }
 
+  /// Whether y may be x and grad_x may be grad_y, so that no further buffer is needed.
+  virtual bool works_in_place() const { return false; }
+
   /// Fills `parameters` with initial weights, a function of `key` alone.
   virtual void initialize(std::uint64_t /*key*/, float* /*parameters*/) const {}
 
@@ -43,7 +46,7 @@ class module {
   virtual void forward(std::size_t batch, const float* parameters, const float* x, float* y) const = 0;
 
   /// From the gradient of y: that of x into `grad_x` (unless null) and that of the parameters into `grad_parameters`,
-  /// both overwritten. x and y are those of the forward pass.
+  /// both overwritten. x and y are those of the forward pass; where y took the place of x, both are y.
   virtual void backward(std::size_t batch, const float* parameters, const float* x, const float* y, const float* grad_y,
                         float* grad_x, float* grad_parameters) const = 0;
 };
