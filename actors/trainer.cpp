@@ -312,11 +312,11 @@ void trainer_state::evaluate_next() {
     if (waiting_ == 0 && !failed_) score();
     return;
   }
-  const std::uint64_t rows = test_end_ - data_->test_rows() * rank_ / job_.trainers;
   const std::uint64_t scored = predictions_.scores.size();
-  self_->send(reports_, evaluation{headers_.next(step, cause_), rank_, epoch_, rows, predictions_.correct,
+  self_->send(reports_, evaluation{headers_.next(step, cause_), rank_, epoch_, predictions_.rows, predictions_.correct,
                                    tensor::own(scored, 1, std::exchange(predictions_.scores, {})),
-                                   tensor::own(scored, 1, std::exchange(predictions_.labels, {}))});
+                                   tensor::own(scored, 1, std::exchange(predictions_.labels, {})),
+                                   predictions_.log_loss_sum, predictions_.probability_sum});
   if (step == total_steps_) return finish();
   begin_epoch();
   phase_ = phase::looking_up;
@@ -332,7 +332,7 @@ void trainer_state::score() {
   const float* outputs = model_->network().forward(samples.size, weights_.data(), input_.data(), activations_);
   check_finite({outputs, samples.size * model_->network().out_features()}, "an output for a test row");
   if (failed_) return;
-  model_->predict(samples, outputs, predictions_);
+  predict(model_->spec(), job_.loss, samples, outputs, predictions_);
   evaluate_next();
 }
 
