@@ -85,7 +85,8 @@ std::optional<data_kind> data_kind_of(std::string_view data) {
 const std::vector<setting_info>& job_settings() {
   static const std::vector<setting_info> infos = [] {
     std::vector<setting_info> made;
-    for (const auto& one : job_table()) made.push_back({one.name, one.value_name, one.meaning, default_text(one)});
+    for (const auto& one : job_table())
+      made.push_back({one.name, one.value_name, one.meaning, default_text(one), one.type});
     return made;
   }();
   return infos;
