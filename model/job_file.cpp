@@ -26,7 +26,8 @@ namespace {
 using toml_value = toml::basic_value<toml::discard_comments, std::map>;
 
 constexpr std::size_t file_bytes_max = std::size_t{1} << 20;
-// The parser recurses with every bracket and dot, and takes time that grows with the square of a line's length.
+// The parser recurses with every bracket and dot, and takes time that grows with the square of a line's length. (It
+// also reads out of bounds on its way to say that a literal string is not UTF-8.)
 constexpr int nesting_max = 32;
 constexpr std::size_t line_bytes_max = 16384;
 
@@ -97,6 +98,9 @@ std::optional<mistake> check_shape(std::string_view text) {
   if (text.find_first_not_of(" \t\r\n") == text.npos) return mistake{0, "is empty; a job file has a setting a line"};
   if (const auto zero = text.find('\0'); zero != text.npos) {
     return mistake{line_of(text, zero), "a byte of value 0: a job file is text"};
+  }
+  if (const auto odd = find_non_utf8(text); odd != text.npos) {
+    return mistake{line_of(text, odd), "a byte that is not UTF-8, which a job file has to be"};
   }
   std::size_t line = 0;
   for (const auto one : split(text, '\n')) {

@@ -17,15 +17,6 @@ namespace {
 
 constexpr std::size_t line_columns = 100;
 
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 /// A basic string of TOML.
 std::string quoted(std::string_view text) {
   std::string out = "\"";
@@ -148,7 +139,7 @@ result<std::string> print_job(const std::vector<setting>& settings, const std::v
     const auto found = std::ranges::find(settings, info.name, &setting::first);
     if (found == settings.end()) continue;
     const std::string& text = found->second;
-    if (!is_utf8(text)) {
+    if (find_non_utf8(text) != text.npos) {
       return bad_input(fmt::format("--{} {}: is not UTF-8, which a job file has to be; use another name", info.name,
                                    printable(text)));
     }

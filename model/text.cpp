@@ -93,4 +93,13 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
+std::size_t find_non_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text.substr(at));
+    if (length == 0) return at;
+    at += length;
+  }
+  return std::string_view::npos;
+}
+
 }  // namespace troupe
