@@ -75,8 +75,9 @@ std::string wall_time() {
 /// What an event file begins with: its version, and from which step on it replaces what other files of the folder say.
 std::string beginning(std::uint64_t first_step) {
   const std::uint64_t session_start = 1;
-  return record_of(wall_time() + field(3, std::string_view("brain.Event:2"))) +
-         record_of(wall_time() + field(2, first_step) + field(7, field(1, session_start)));
+  const std::string now = wall_time();
+  return record_of(now + field(3, std::string_view("brain.Event:2"))) +
+         record_of(now + field(2, first_step) + field(7, field(1, session_start)));
 }
 
 class tensorboard : public epoch_log {
