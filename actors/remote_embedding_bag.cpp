@@ -42,12 +42,18 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
-  caf::error step(std::uint64_t step, std::span<const bag_gradient* const> grads, std::uint32_t contributors) override {
+  void collect(std::span<const bag_gradient* const> grads, contributors from) override {
     contributions_.clear();
     for (const bag_gradient* grad : grads) contributions_.push_back({view_of(*grad), grad->grad.as<float>().data()});
-    const bool mean = reduce_ == sparse_reduction::mean && contributors > 0;
-    const float scale = mean ? 1.0F / static_cast<float>(contributors) : 1.0F;
-    if (auto bad = table_.step(step, contributions_, scale))
+    // The mean over a trainer's batches, and over the trainers their mean or sum.
+    const auto parts = static_cast<float>(reduce_ == sparse_reduction::mean ? 1 : from.trainers);
+    scale_ = from.batches > 0 ? parts / static_cast<float>(from.batches) : 1.0F;
+  }
+
+  exact_sum squared_norm() const override { return {}; }
+
+  caf::error apply(std::uint64_t update, float factor) override {
+    if (auto bad = table_.step(update, contributions_, scale_ * factor))
       return make_failure(errc::not_finite, fmt::format("table {}: the gradient of row {} is NaN or Inf",
                                                         table_.options().table, table_.whole_row(*bad)));
     return {};
@@ -81,6 +87,23 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
+  caf::expected<saved_file> save(const std::string& folder) override {
+    std::vector<tensor_view> parts;
+    const auto rows_here = static_cast<std::uint64_t>(table_.rows());
+    for (auto& [name, numbers] : buffers())
+      parts.push_back({{name, tensor_type::f32, {rows_here, table_.dim()}}, std::as_bytes(numbers)});
+    auto file = write_table(folder, table_.options().table, shard(), parts);
+    if (!file) return make_failure(errc::exception, file.error().message);
+    return std::move(*file);
+  }
+
+  caf::error restore(const checkpoint& from) override {
+    for (auto& [name, numbers] : buffers())
+      if (auto read = read_table(from, table_.options().table, name, shard(), std::as_writable_bytes(numbers)); !read)
+        return make_failure(errc::bad_input, read.error().message);
+    return {};
+  }
+
   caf::expected<tensor> row_digests() const override {
     const auto weights = table_.weights();
     const std::size_t bad = kernels::find_non_finite(weights.size(), weights.data());
@@ -101,6 +124,8 @@ class remote_embedding_bag final : public remote_module {
   }
 
  private:
+  shard_of shard() const { return {table_.options().shard, table_.options().shards}; }
+
   caf::error check_view(const kernels::bags_view& bags) const {
     const auto& options = table_.options();
     kernels::bags_view checked = bags;
@@ -135,6 +160,7 @@ class remote_embedding_bag final : public remote_module {
 
   embedding_bag table_;
   sparse_reduction reduce_;
+  float scale_ = 1;
   std::vector<embedding_bag::contribution> contributions_;
 };
 
@@ -204,6 +230,13 @@ caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const in
     return make_failure(errc::out_of_memory,
                         memory_fault(fmt::format("table {} with its optimizer's state", options.table), needed));
   return std::make_unique<remote_embedding_bag>(options, reduce);
+}
+
+std::vector<table_part> embedding_bag_parts(const job& job, const table_spec& spec) {
+  std::vector<table_part> parts = {{"weight", tensor_type::f32, spec.dim}};
+  for (int buffer = 0; buffer < state_buffers(job.sparse_optimizer); ++buffer)
+    parts.push_back({fmt::format("state.{}", buffer), tensor_type::f32, spec.dim});
+  return parts;
 }
 
 module_spec embedding_bag_spec(const job& job, const table_spec& spec, std::size_t table) {

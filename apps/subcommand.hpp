@@ -27,7 +27,7 @@ struct subcommand {
   CLI::App* app = nullptr;
   /// Options of the contract that this version does not have, refused by name.
   std::vector<std::string> not_yet;
-  /// Why a positional argument is refused; empty if the subcommand takes one.
+  /// Why a further positional argument is refused; empty if the subcommand takes one FILE.
   std::string no_positional;
   std::function<result<int>()> run;
 };
@@ -36,6 +36,7 @@ struct subcommand {
 subcommand add_train(CLI::App& program, const program_context& context);
 subcommand add_parity(CLI::App& program, const program_context& context);
 subcommand add_devices(CLI::App& program, const program_context& context);
+subcommand add_checkpoint(CLI::App& program, const program_context& context);
 
 /// An option with a value, kept as text. `name` without dashes.
 CLI::Option* add_text_option(CLI::App& app, const std::string& name, const std::string& value_name,

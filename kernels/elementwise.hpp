@@ -21,4 +21,6 @@ void sum_in_rank_order(std::span<const float* const> in, std::size_t count, floa
 /// The position of the first NaN or Inf, or `count` if there is none.
 std::size_t find_non_finite(std::size_t count, const float* x);
 
+inline double squared_norm(std::size_t count, const float* x) { double s = 0; for (std::size_t i = 0; i < count; ++i) s += double(x[i]) * x[i]; return s; }
+
 }  // namespace troupe::kernels

@@ -26,7 +26,7 @@ class adult final : public dataset {
 
   std::uint64_t steps_per_epoch() const override { return sampler_.steps_per_epoch(); }
 
-  batch train_batch(std::uint64_t step, std::uint32_t rank) const override {
+  result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
     const auto share = sampler_.of(step, rank);
     batch taken = sized(share.size());
     for (std::size_t i = 0; i < taken.size; ++i) copy_row(data_->train[share.row(i)], taken, i);
@@ -35,7 +35,7 @@ class adult final : public dataset {
 
   std::uint64_t test_rows() const override { return data_->test.size(); }
 
-  batch test_batch(std::uint64_t first, std::size_t count) const override {
+  result<batch> test_batch(std::uint64_t first, std::size_t count) const override {
     batch taken = sized(count);
     for (std::size_t i = 0; i < taken.size; ++i) copy_row(data_->test[first + i], taken, i);
     return taken;

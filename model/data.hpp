@@ -28,6 +28,8 @@ struct table_spec {
   kernels::pooling mode = kernels::pooling::sum;
   /// Bags carry per-sample weights (mode sum only).
   bool weighted = false;
+  /// Expected length of a bag: what decides how much traffic the table makes.
+  double indices_per_sample = 1;
 
   bool operator==(const table_spec&) const = default;
 };
@@ -82,14 +84,16 @@ class dataset {
   virtual std::uint64_t steps_per_epoch() const = 0;
 
   /// The batch of `rank` in global step `step` (0 for the first of the run; epoch = step / steps_per_epoch()).
-  /// size 0 if the rank's rows of this epoch have run out.
-  virtual batch train_batch(std::uint64_t step, std::uint32_t rank) const = 0;
+  /// size 0 if the rank's rows of this epoch have run out. A data set that reads as it goes may wait here for its file,
+  /// and returns what is wrong with it.
+  virtual result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const = 0;
 
   /// Rows held out for evaluation; 0 if there are none.
   virtual std::uint64_t test_rows() const { return 0; }
 
-  /// Test rows [first, first + count), all of them below `test_rows()`. An empty batch by default.
-  virtual batch test_batch(std::uint64_t first, std::size_t count) const;
+  /// Test rows [first, first + count), all of them below `test_rows()`; waits and fails as `train_batch` does. An empty
+  /// batch by default.
+  virtual result<batch> test_batch(std::uint64_t first, std::size_t count) const;
 
   virtual std::optional<initial_weights> start() const { return std::nullopt; }
 };

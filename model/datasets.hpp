@@ -34,11 +34,22 @@ constexpr std::size_t adult_dense_features = 6;
 constexpr std::size_t adult_classes = 2;
 constexpr std::size_t tutorial_dim = 16;
 constexpr std::size_t tutorial_classes = 8;
+constexpr std::size_t criteo_tables = 26;
+constexpr std::size_t criteo_dense_features = 13;
+constexpr std::size_t criteo_classes = 2;
+
+/// Rows of a file's table: one for missing values and at least one for others; numbers of rows are kept in 32 bits.
+constexpr std::uint64_t file_rows_min = 2;
+constexpr std::uint64_t file_rows_max = std::uint64_t{1} << 32;
+
+/// Most tables of a model.
+constexpr std::size_t tables_max = 4096;
 
 // Each makes the data set of a job that `parse_job` accepted.
 result<std::shared_ptr<const dataset>> open_adult(const job& job);
 result<std::shared_ptr<const dataset>> open_tutorial(const job& job);
 result<std::shared_ptr<const dataset>> open_synthetic(const job& job);
+result<std::shared_ptr<const dataset>> open_files(const job& job);
 result<std::shared_ptr<const dataset>> open_replay(const job& job);
 
 /// Width of the network's output for targets in `classes` classes: one for each with cross-entropy, else a single one.

@@ -118,6 +118,7 @@ result<job> parse_job(const std::vector<setting>& given) {
     }
     if (!kind) kind = data_kind_of(made.data);
   }
+  complete_job(made, *kind);
   if (auto wrong = check_job(made, *kind)) return bad_input(std::move(*wrong));
   return made;
 }

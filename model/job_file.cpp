@@ -319,10 +319,11 @@ result<job_file> read_job_file(const std::string& path, const std::vector<settin
 
 fault located(fault what, const job_file& file) {
   for (const auto& [given, line] : file.entries) {
-    const std::string beginning = "--" + given.first + " ";
-    if (!what.message.starts_with(beginning)) continue;
-    what.message = fmt::format("{}: {} = {}", place_of(file.path, line), given.first,
-                               std::string_view(what.message).substr(beginning.size()));
+    const std::string name = "--" + given.first;
+    if (!what.message.starts_with(name + " ") && !what.message.starts_with(name + ":")) continue;
+    const std::string_view rest = std::string_view(what.message).substr(name.size());
+    what.message =
+        fmt::format("{}: {}{}{}", place_of(file.path, line), given.first, rest.front() == ' ' ? " =" : "", rest);
     break;
   }
   return what;

@@ -27,7 +27,8 @@ struct job_file {
 /// another type than the setting's. Whether a text is a valid value is for others to say.
 result<job_file> read_job_file(const std::string& path, const std::vector<setting_info>& known);
 
-/// `what`, told as the fault of the job file's line if its message begins with a setting of `file`, `--name value`.
+/// `what`, told as the fault of the job file's line if its message begins with a setting of `file`: `--name value`
+/// or `--name:`.
 fault located(fault what, const job_file& file);
 
 /// The settings as the text of a job file, one a line in the order of `known`, columns last. Reading it gives the same

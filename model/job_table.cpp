@@ -189,10 +189,12 @@ wrong read_data(job& to, std::string_view text) {
     return std::nullopt;
   }
   const auto name = text.substr(0, text.find(':'));
-  if (name == "criteo" || name == "csv") return "not supported by this version; use adult, tutorial or synthetic";
-  if (name == "replay") return "must name a file: replay:FILE";
+  if (name == "criteo" || name == "csv" || name == "replay") {
+    return fmt::format("must name a file: {}:FILE", name);
+  }
   const std::vector<std::string> known(data_names().begin(), data_names().end());
-  return fmt::format("unknown data set; the nearest is {}, and there are adult, tutorial and synthetic",
+  return fmt::format("unknown data set; the nearest is {}, and there are adult, tutorial, synthetic, criteo:FILE and "
+                     "csv:FILE",
                      nearest(std::string(name), known));
 }
 
@@ -233,10 +235,6 @@ wrong read_widths(std::vector<std::size_t>& to, std::string_view text) {
   return std::nullopt;
 }
 
-std::string widths_text(const std::vector<std::size_t>& widths) {
-  return widths.empty() ? "none" : fmt::format("{}", fmt::join(widths, ","));
-}
-
 codec hidden_widths() {
   return {[](job& to, std::string_view text) { return read_widths(to.hidden, text); },
           [](const job& from) { return widths_text(from.hidden); }, setting_type::widths};
@@ -274,7 +272,7 @@ constexpr std::uint64_t dim_max = 65536;
 std::vector<job_setting> make_table() {
   // clang-format off
   return {
-      line("data", "NAME", "data set: adult, tutorial or synthetic",
+      line("data", "NAME", "data set: adult, tutorial, synthetic, criteo:FILE or csv:FILE",
            everywhere("adult"), {read_data, [](const job& from) { return from.data; }}),
       line("trainers", "N", "trainers: ranks of the data-parallel group",
            everywhere("2"), whole(&job::trainers, 1, actors_max)),
@@ -289,7 +287,7 @@ std::vector<job_setting> make_table() {
       line("seed", "N", "seed of weights, shuffling and synthetic data",
            everywhere("1"), whole(&job::seed, 0, std::numeric_limits<std::uint64_t>::max())),
       line("tables", "N", "embedding tables",
-           synthetic_only("1"), whole(&job::tables, 1, 4096)),
+           synthetic_only("1"), whole(&job::tables, 1, tables_max)),
       line("rows", "N", "rows of each table",
            {nullptr, nullptr, "100000", "100000", "100000", nullptr}, whole(&job::rows, 1, 1'000'000'000'000)),
       line("dim", "N", "width of each table's rows",
@@ -321,7 +319,7 @@ std::vector<job_setting> make_table() {
       line("interaction", "NAME", "how tables and dense features meet: cat (side by side), or dot (DLRM: pairwise dots)",
            everywhere("cat"), choice<interaction_kind>(&job::interaction, {{"cat", interaction_kind::cat},
                                                                            {"dot", interaction_kind::dot}})),
-      line("bottom-hidden", "WIDTHS", "with dot: widths of the hidden layers from the dense features to a row's width",
+      line("bottom-hidden", "WIDTHS", "with dot: hidden widths of the bottom MLP, from the dense features to a row's width (64)",
            everywhere(no_default), bottom_widths()),
       line("loss", "NAME", "cross-entropy, bce-logits or mse",
            {"bce-logits", "cross-entropy", "cross-entropy", "bce-logits", "bce-logits", "cross-entropy"},
@@ -359,6 +357,10 @@ std::vector<job_setting> make_table() {
 }
 
 }  // namespace
+
+std::string widths_text(const std::vector<std::size_t>& widths) {
+  return widths.empty() ? "none" : fmt::format("{}", fmt::join(widths, ","));
+}
 
 const std::vector<job_setting>& job_table() {
   static const std::vector<job_setting> table = make_table();

@@ -14,6 +14,7 @@ class linear final : public module {
   std::size_t in_features() const override { return in_; }
   std::size_t out_features() const override { return out_; }
   std::size_t parameter_count() const override { return out_ * in_ + out_; }
+  std::vector<named_parameter> parameters() const override;
   void initialize(std::uint64_t key, float* parameters) const override;
   void forward(std::size_t batch, const float* parameters, const float* x, float* y) const override;
   void backward(std::size_t batch, const float* parameters, const float* x, const float* y, const float* grad_y,

@@ -1,11 +1,15 @@
 #include "model/mlp.hpp"
 
+#include <fmt/format.h>
+
+#include <utility>
+
 #include "model/layers.hpp"
 #include "model/random.hpp"
 
 namespace troupe {
 
-mlp::mlp(std::size_t in, std::span<const std::size_t> hidden, std::size_t out) {
+mlp::mlp(std::size_t in, std::span<const std::size_t> hidden, std::size_t out, last_activation last) {
   std::size_t width = in;
   for (std::size_t next : hidden) {
     add(std::make_unique<linear>(width, next));
@@ -13,6 +17,7 @@ mlp::mlp(std::size_t in, std::span<const std::size_t> hidden, std::size_t out) {
     width = next;
   }
   add(std::make_unique<linear>(width, out));
+  if (last == last_activation::relu) add(std::make_unique<relu>(out));
 }
 
 void mlp::add(std::unique_ptr<module> what) {
@@ -21,10 +26,10 @@ void mlp::add(std::unique_ptr<module> what) {
   parameter_count_ += count;
 }
 
-std::vector<float> mlp::initial_parameters(std::uint64_t seed) const {
+std::vector<float> mlp::initial_parameters(std::uint64_t seed, std::uint64_t number) const {
   std::vector<float> parameters(parameter_count_);
   for (std::size_t i = 0; i < layers_.size(); ++i)
-    layers_[i].what->initialize(random_key(seed, random_stream::dense_weights, i),
+    layers_[i].what->initialize(random_key(seed, random_stream::dense_weights, i, number),
                                 parameters.data() + layers_[i].parameters.first);
   return parameters;
 }
@@ -63,6 +68,16 @@ std::vector<parameter_range> mlp::ranges() const {
   std::vector<parameter_range> result;
   for (const layer& l : layers_)
     if (l.parameters.count > 0) result.push_back(l.parameters);
+  return result;
+}
+
+std::vector<named_parameter> mlp::parameters() const {
+  std::vector<named_parameter> result;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    for (named_parameter& one : layers_[i].what->parameters())
+      result.push_back(
+          {fmt::format("{}.{}", i, one.name), std::move(one.shape), layers_[i].parameters.first + one.first});
+  }
   return result;
 }
 

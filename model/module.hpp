@@ -7,8 +7,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
 
 namespace troupe {
+
+/// One tensor of a module's or a network's parameters: `first` is where it begins in their buffer.
+struct named_parameter {
+  std::string name;
+  std::vector<std::size_t> shape;
+  std::size_t first = 0;
+
+  std::size_t count() const { return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies{}); }
+
+  bool operator==(const named_parameter&) const = default;
+};
 
 class module {
  public:
@@ -17,6 +32,9 @@ class module {
   virtual std::size_t in_features() const = 0;
   virtual std::size_t out_features() const = 0;
   virtual std::size_t parameter_count() const { return 0; }
+
+  /// The tensors that the parameters consist of, in the order of their buffer and without gaps.
+  virtual std::vector<named_parameter> parameters() const { return {}; }
 
   /// Fills `parameters` with initial weights, a function of `key` alone.
   virtual void initialize(std::uint64_t /*key*/, float* /*parameters*/) const {}

@@ -18,7 +18,9 @@ enum class random_stream : std::uint64_t {
   tutorial,
   synthetic,
   synthetic_test,
-  planted
+  planted,
+  window_shuffle,
+  held_out
 };
 
 constexpr std::uint64_t mix(std::uint64_t z) {

@@ -1,12 +1,12 @@
 #include "model/replay.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "model/datasets.hpp"
+#include "model/files/data_file.hpp"
 #include "model/replay_file.hpp"
 
 namespace troupe {
@@ -155,7 +155,7 @@ class replay final : public dataset {
 
   const data_spec& spec() const override { return data_->spec; }
   std::uint64_t steps_per_epoch() const override { return data_->config.steps; }
-  batch train_batch(std::uint64_t step, std::uint32_t rank) const override {
+  result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
     return data_->batch_of(step % data_->config.steps, rank);
   }
   std::optional<initial_weights> start() const override { return data_->start; }
@@ -164,30 +164,11 @@ class replay final : public dataset {
   std::shared_ptr<const replay_data> data_;
 };
 
-// A file under its name and as it is now: one that was written anew is another one.
-struct file_identity {
-  std::string path;
-  std::uint64_t device = 0;
-  std::uint64_t inode = 0;
-  std::int64_t size = 0;
-  std::int64_t changed_s = 0;
-  std::int64_t changed_ns = 0;
-
-  bool operator==(const file_identity&) const = default;
-};
-
-file_identity identity_of(const std::string& path) {
-  struct stat status {};
-  // A file that cannot be looked at cannot be opened either, and opening says why.
-  if (::stat(path.c_str(), &status) != 0) return {path};
-  return {path, status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
-}
-
 // Where the job differs from the run in what the file's batches and weights are made for.
 std::optional<std::string> check_fit(const job& job, const std::string& path, const replay_config& config) {
   const auto given = to_settings(job);
   for (const auto& [name, text] : replay_settings(path, config)) {
-    if (name != "trainers" && name != "loss" && name != "hidden") continue;
+    if (name != "trainers" && name != "loss" && name != "hidden" && name != "interaction") continue;
     const auto own = std::ranges::find(given, name, &setting::first);
     if (own->second != text) {
       return fmt::format("--{} {}: must be {}, as in the reference run", name, own->second, text);

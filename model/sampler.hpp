@@ -27,7 +27,10 @@ class sharded_sampler {
     std::size_t size() const { return size_; }
 
     /// The row number of the share's sample `i`, i < size().
-    std::uint64_t row(std::size_t i) const { return shuffled(rows_, key_, first_ + i * stride_); }
+    std::uint64_t row(std::size_t i) const { return shuffled(rows_, key_, position(i)); }
+
+    /// Its position in the epoch's order, for those who shuffle in another way.
+    std::uint64_t position(std::size_t i) const { return first_ + i * stride_; }
 
    private:
     friend class sharded_sampler;

@@ -31,7 +31,7 @@ class synthetic final : public dataset {
         rows_(static_cast<std::uint64_t>(job.rows)),
         loss_(job.loss) {
     if (job.id_skew > 0) zipf_.emplace(rows_, job.id_skew);
-    spec_.tables.assign(job.tables, {job.rows, job.dim, kernels::pooling::sum, false});
+    spec_.tables.assign(job.tables, {job.rows, job.dim, kernels::pooling::sum, false, static_cast<double>(job.bag)});
     spec_.outputs = outputs_for(loss_, classes_);
     spec_.binary_targets = classes_ == 2;
   }
@@ -40,7 +40,7 @@ class synthetic final : public dataset {
 
   std::uint64_t steps_per_epoch() const override { return steps_in_epoch; }
 
-  batch train_batch(std::uint64_t step, std::uint32_t rank) const override {
+  result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
     random_sequence random(random_key(seed_, random_stream::synthetic, step, rank));
     return drawn(batch_size_, [&random](std::size_t) -> random_sequence& { return random; });
   }
@@ -48,7 +48,7 @@ class synthetic final : public dataset {
   std::uint64_t test_rows() const override { return held_out_rows; }
 
   // A stream for each row, so that rows do not depend on how they are cut into batches.
-  batch test_batch(std::uint64_t first, std::size_t count) const override {
+  result<batch> test_batch(std::uint64_t first, std::size_t count) const override {
     return drawn(count, [this, first](std::size_t sample) {
       return random_sequence(random_key(seed_, random_stream::synthetic_test, first + sample));
     });

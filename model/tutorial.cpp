@@ -22,7 +22,8 @@ std::int64_t row_from(std::uint64_t bits) { return static_cast<std::int64_t>((bi
 class tutorial final : public dataset {
  public:
   explicit tutorial(const job& job) : seed_(job.seed), loss_(job.loss) {
-    spec_.tables = {{rows, tutorial_dim, kernels::pooling::sum, false}};
+    constexpr double mean_bag = (1 + bag_max) / 2.0;
+    spec_.tables = {{rows, tutorial_dim, kernels::pooling::sum, false, mean_bag}};
     spec_.outputs = outputs_for(loss_, tutorial_classes);
   }
 
@@ -32,7 +33,7 @@ class tutorial final : public dataset {
 
   // Step and rank key the stream, so a later epoch draws other batches. The step costs about as much as this
   // function: hence no growing vectors, and two numbers from each draw.
-  batch train_batch(std::uint64_t step, std::uint32_t rank) const override {
+  result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
     random_sequence random(random_key(seed_, random_stream::tutorial, step, rank));
     const std::size_t count = indices_min + random.below(indices_max - indices_min + 1);
     std::array<std::int64_t, indices_max> offsets;

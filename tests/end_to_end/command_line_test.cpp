@@ -72,6 +72,8 @@ std::vector<wrong_line> values() {
       {{"train", "--data", "tutorial", "--dim", "16"}, {"--dim", "tutorial"}},
       {{"train", "--hidden", "64,,32"}, {"--hidden", "64,,32"}},
       {{"train", "--hidden="}, {"--hidden"}},
+      {{"train", "--bottom-hidden", "64"}, {"--bottom-hidden 64", "--interaction dot"}},
+      {{"train", "--data", "tutorial", "--interaction", "dot"}, {"--interaction dot", "two vectors", "cat"}},
       {{"train", "--seed", "abc"}, {"--seed", "abc"}},
       {{"train", "--seed", ""}, {"--seed"}},
       {{"train", "--seed", "18446744073709551616"}, {"--seed", "18446744073709551616"}},

@@ -160,6 +160,17 @@ TEST(TrainAdult, LearnsWithinSixEpochs) {
   EXPECT_GE(events.back().at("auc").to_number<double>(), 0.902);
 }
 
+TEST(TrainAdult, LearnsWithDotInteraction) {
+  const std::vector<std::string> job = {"train", "--interaction", "dot", "--seed", "1"};
+  const auto done = last_event(run(with(job, {"--json"})), "done");
+  ASSERT_FALSE(done.empty());
+  EXPECT_GE(done.at("auc").to_number<double>(), 0.902);
+  for (const char* servers : {"2", "5"}) {
+    EXPECT_EQ(digest_of(with(job, {"--servers", servers})), done.at("weights_digest").as_string())
+        << servers << " servers";
+  }
+}
+
 TEST(TrainFailure, NamesWhereTheNumbersWentBad) {
   const outcome result = run({"train", "--data", "synthetic", "--rows", "100", "--batch-size", "32", "--dense-lr",
                               "1e6", "--sparse-lr", "1e6", "--steps", "500", "--quiet"});

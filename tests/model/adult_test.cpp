@@ -149,7 +149,7 @@ TEST(adult, an_epoch_has_every_row_once) {
   double ages = 0;
   for (std::uint64_t step = 0; step < data->steps_per_epoch(); ++step) {
     for (std::uint32_t rank = 0; rank < 3; ++rank) {
-      const auto taken = data->train_batch(step, rank);
+      const auto taken = data->train_batch(step, rank).value();
       samples += taken.size;
       for (const float value : taken.values) labels += value;
       for (std::size_t i = 0; i < taken.size; ++i) ages += taken.dense[i * 6];
@@ -158,11 +158,11 @@ TEST(adult, an_epoch_has_every_row_once) {
   EXPECT_EQ(samples, 32561U);
   EXPECT_EQ(labels, 7841);
   EXPECT_NEAR(ages, 0, 0.1);
-  EXPECT_NE(data->train_batch(0, 0).dense, data->train_batch(data->steps_per_epoch(), 0).dense);
+  EXPECT_NE(data->train_batch(0, 0).value().dense, data->train_batch(data->steps_per_epoch(), 0).value().dense);
 }
 
 TEST(adult, test_batches_are_the_test_rows_in_order) {
-  const auto taken = opened({{"loss", "cross-entropy"}})->test_batch(16279, 2);
+  const auto taken = opened({{"loss", "cross-entropy"}})->test_batch(16279, 2).value();
   ASSERT_EQ(taken.size, 2U);
   const auto& last = real_data().test.back();
   for (std::size_t t = 0; t < 8; ++t) {

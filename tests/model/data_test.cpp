@@ -119,10 +119,12 @@ TEST(dataset, every_batch_of_every_data_set_is_sound) {
       const auto& set = **opened;
       for (const std::uint64_t step : {std::uint64_t{0}, set.steps_per_epoch() - 1, set.steps_per_epoch() * 5 + 1}) {
         for (std::uint32_t rank = 0; rank < 3; ++rank) {
-          EXPECT_EQ(check_batch(set.spec(), set.train_batch(step, rank)).value_or(""), "") << data << " " << loss;
+          EXPECT_EQ(check_batch(set.spec(), set.train_batch(step, rank).value()).value_or(""), "")
+              << data << " " << loss;
         }
       }
-      EXPECT_EQ(check_batch(set.spec(), set.test_batch(0, set.test_rows())).value_or(""), "") << data << " " << loss;
+      EXPECT_EQ(check_batch(set.spec(), set.test_batch(0, set.test_rows()).value()).value_or(""), "")
+          << data << " " << loss;
       EXPECT_FALSE(set.start().has_value());
     }
   }

@@ -35,8 +35,8 @@ TEST(hybrid, input_is_the_dense_features_and_then_the_tables_in_order) {
   EXPECT_EQ(model.column_of(0), 3U);
   EXPECT_EQ(model.column_of(1), 7U);
   EXPECT_EQ(model.column_of(2), 8U);
-  EXPECT_EQ(model.network().out_features(), 2U);
-  EXPECT_EQ(model.network().parameter_count(), 16U * 7 + 7 + 7 * 6 + 6 + 6 * 2 + 2);
+  EXPECT_EQ(model.out_features(), 2U);
+  EXPECT_EQ(model.parameter_count(), 16U * 7 + 7 + 7 * 6 + 6 + 6 * 2 + 2);
   EXPECT_EQ(hybrid_model(spec_of(0, {4}, 1), {}, loss_kind::mse).column_of(0), 0U);
   EXPECT_EQ(hybrid_model(spec_of(5, {}, 1), {}, loss_kind::mse).in_features(), 5U);
 }

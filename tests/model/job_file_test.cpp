@@ -283,6 +283,7 @@ TEST(job_file, a_fault_is_told_at_the_line_it_comes_from) {
   EXPECT_EQ(told("--batch-size 0: must be between 1 and 1000000"),
             file.path() + ":2: batch-size = 0: must be between 1 and 1000000");
   EXPECT_EQ(told("--hidden none: too narrow"), file.path() + ":3: hidden = none: too narrow");
+  EXPECT_EQ(told("--hidden: layer 2: too narrow"), file.path() + ":3: hidden: layer 2: too narrow");
   for (const char* other :
        {"--seed 0: no", "--batch-sizes 0: no", "--batch-size, --hidden: no", "a --batch-size 0", ""}) {
     EXPECT_EQ(told(other), other);

@@ -212,6 +212,17 @@ TEST(job, settings_of_files_reach_their_fields) {
   EXPECT_EQ(made.test_file, "t.gz");
   EXPECT_EQ(made.shuffle_rows, 9U);
   EXPECT_EQ(parsed({{"data", "criteo:x"}, {"test-fraction", "0.25"}}).test_fraction, 0.25);
+  const std::string columns = R"([{"name":"y","kind":"label"},{"name":"a","kind":"numeric"}])";
+  const job csv = parsed({{"data", "csv:a.csv"},
+                          {"columns", columns},
+                          {"header", "false"},
+                          {"separator", "tab"},
+                          {"loss", "cross-entropy"},
+                          {"classes", "5"}});
+  EXPECT_EQ(csv.columns, columns);
+  EXPECT_FALSE(csv.header);
+  EXPECT_EQ(csv.separator, '\t');
+  EXPECT_EQ(csv.classes, 5U);
 }
 
 TEST(job, learning_rate_and_optimizer_do_not_depend_on_their_order) {
@@ -357,6 +368,32 @@ TEST(job, values_that_do_not_go_together_are_refused) {
   EXPECT_EQ(parsed({{"loss", "cross-entropy"}}).loss, loss_kind::cross_entropy);
 }
 
+TEST(job, bottom_hidden_is_for_dot_and_dense_features) {
+  using widths = std::vector<std::size_t>;
+  EXPECT_EQ(parsed({{"interaction", "dot"}}).bottom_hidden, widths{64});
+  EXPECT_EQ(parsed({{"interaction", "dot"}, {"bottom-hidden", "none"}}).bottom_hidden, widths{});
+  EXPECT_EQ(parsed({}).bottom_hidden, std::nullopt);
+  EXPECT_EQ(parsed({{"data", "synthetic"}, {"tables", "2"}, {"interaction", "dot"}}).bottom_hidden, std::nullopt);
+  const job made = parsed({{"interaction", "dot"}, {"bottom-hidden", "7,5"}});
+  EXPECT_EQ(made.interaction, interaction_kind::dot);
+  EXPECT_EQ(made.bottom_hidden, (widths{7, 5}));
+  EXPECT_EQ(parsed(to_settings(made)).bottom_hidden, (widths{7, 5}));
+  EXPECT_EQ(refusal({{"bottom-hidden", "64"}}),
+            "--bottom-hidden 64: only --interaction dot has a bottom MLP; leave it out, or use --interaction dot");
+  EXPECT_NE(refusal({{"data", "replay:x"}, {"bottom-hidden", "none"}}).find("--bottom-hidden none: only"),
+            std::string::npos);
+  EXPECT_EQ(refusal({{"data", "synthetic"}, {"tables", "2"}, {"interaction", "dot"}, {"bottom-hidden", "64"}}),
+            "--bottom-hidden 64: synthetic has no dense features for a bottom MLP; leave it out");
+}
+
+TEST(job, dot_needs_two_vectors) {
+  EXPECT_NE(refusal({{"data", "tutorial"}, {"interaction", "dot"}}).find("needs two vectors or more"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"data", "synthetic"}, {"interaction", "dot"}}).find("there are 1 table(s)"), std::string::npos);
+  EXPECT_EQ(parsed({{"data", "synthetic"}, {"tables", "2"}, {"interaction", "dot"}}).interaction,
+            interaction_kind::dot);
+}
+
 TEST(job, absurd_sizes_are_refused) {
   EXPECT_EQ(refusal({{"data", "synthetic"}, {"rows", "1000000000000"}}),
             "--rows 1000000000000: 1 table(s) of 1000000000000 rows x 16 would be more than 1099511627776 weights; use "
@@ -371,6 +408,14 @@ TEST(job, absurd_sizes_are_refused) {
   EXPECT_NE(refusal({{"data", "synthetic"}, {"batch-size", "1000000"}, {"bag", "65536"}}).find("use smaller batches"),
             std::string::npos);
   EXPECT_NE(refusal({{"hidden", "65536,65536"}}).find("use narrower layers"), std::string::npos);
+  EXPECT_NE(refusal({{"interaction", "dot"}, {"bottom-hidden", "65536,65536"}})
+                .find("--bottom-hidden 65536,65536: the network would have 4296020873 weights"),
+            std::string::npos);
+  // 4096 vectors make 8 million dots.
+  EXPECT_NE(
+      refusal({{"data", "synthetic"}, {"tables", "4096"}, {"rows", "10"}, {"interaction", "dot"}, {"hidden", "300"}})
+          .find("use narrower layers"),
+      std::string::npos);
 }
 
 TEST(job, every_setting_has_a_help_line) {

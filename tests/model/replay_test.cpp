@@ -64,6 +64,7 @@ TEST(replay, settings_say_the_run_s_job) {
                                       {"trainers", "4"},
                                       {"steps", "60"},
                                       {"hidden", "32,16"},
+                                      {"interaction", "cat"},
                                       {"loss", "bce-logits"},
                                       {"dense-optimizer", "adam"},
                                       {"sparse-optimizer", "adagrad"},
@@ -91,7 +92,7 @@ TEST(replay, batches_and_results_are_the_file_s) {
   EXPECT_EQ(data->spec().dense_features, 4U);
   EXPECT_EQ(data->spec().outputs, 1U);
 
-  const auto taken = data->train_batch(7, 2);
+  const auto taken = data->train_batch(7, 2).value();
   EXPECT_EQ(taken.size, 32U);
   const auto& first = taken.tables[0].indices;
   ASSERT_EQ(first.size(), 95U);
@@ -106,7 +107,7 @@ TEST(replay, batches_and_results_are_the_file_s) {
   EXPECT_EQ(taken.dense[3], -1.949817180633545F);
   EXPECT_EQ(taken.values[3], 1.0F);
   EXPECT_TRUE(taken.classes.empty());
-  EXPECT_EQ(data->train_batch(67, 2).tables[0].indices, first);
+  EXPECT_EQ(data->train_batch(67, 2).value().tables[0].indices, first);
 
   const auto start = *data->start();
   EXPECT_EQ(start.tables[1][1], 0.08057235181331635F);
@@ -118,7 +119,7 @@ TEST(replay, batches_and_results_are_the_file_s) {
   EXPECT_EQ(run.dense.back(), -0.22597374677233495);
   EXPECT_EQ(run.losses.at(3).at(59), 0.5578384398879255);
 
-  const auto last = data_of(shipped("tutorial_mean"))->train_batch(199, 1);
+  const auto last = data_of(shipped("tutorial_mean"))->train_batch(199, 1).value();
   EXPECT_EQ(last.classes, (std::vector<std::int64_t>{4, 0, 7, 3, 1}));
   EXPECT_EQ(last.tables[0].offsets, (std::vector<std::int64_t>{0, 1, 9, 14, 24}));
 }
@@ -133,7 +134,7 @@ TEST(replay, weights_and_empty_bags_are_read) {
   const std::vector<table_spec> tables{{4, 2, kernels::pooling::sum, true}, {3, 1, kernels::pooling::mean, false}};
   EXPECT_EQ(data->spec().tables, tables);
   EXPECT_EQ(data->spec().outputs, 2U);
-  const auto first = data->train_batch(0, 0);
+  const auto first = data->train_batch(0, 0).value();
   EXPECT_EQ(first.size, 2U);
   EXPECT_EQ(first.tables[0].indices, (std::vector<std::int64_t>{3, 0}));
   EXPECT_EQ(first.tables[0].offsets, (std::vector<std::int64_t>{0, 0}));
@@ -142,7 +143,7 @@ TEST(replay, weights_and_empty_bags_are_read) {
   EXPECT_TRUE(first.tables[1].weights.empty());
   EXPECT_EQ(first.dense, (std::vector<float>{0.25F, 0.5F}));
   EXPECT_EQ(first.values, (std::vector<float>{0, 1, 1, 0}));
-  const auto second = data->train_batch(1, 0);
+  const auto second = data->train_batch(1, 0).value();
   EXPECT_EQ(second.size, 1U);
   EXPECT_EQ(second.tables[0].weights, std::vector<float>{2});
   EXPECT_TRUE(second.tables[1].indices.empty());
@@ -174,8 +175,8 @@ TEST(replay, a_file_written_anew_is_read_anew) {
   content.set<float>("unused", {1}, {0});
   file.write(content.bytes());
   const auto after = data_of(file.path());
-  EXPECT_EQ(before->train_batch(0, 0).tables[0].indices, (std::vector<std::int64_t>{3, 0}));
-  EXPECT_EQ(after->train_batch(0, 0).tables[0].indices, (std::vector<std::int64_t>{1, 1}));
+  EXPECT_EQ(before->train_batch(0, 0).value().tables[0].indices, (std::vector<std::int64_t>{3, 0}));
+  EXPECT_EQ(after->train_batch(0, 0).value().tables[0].indices, (std::vector<std::int64_t>{1, 1}));
 }
 
 // -- what does not fit
@@ -282,6 +283,7 @@ TEST(replay, a_job_that_does_not_fit_the_run_is_refused) {
   };
   EXPECT_EQ(with("ctr_adagrad", {{"trainers", "3"}}), "--trainers 3: must be 4, as in the reference run");
   EXPECT_EQ(with("ctr_adagrad", {{"hidden", "32"}}), "--hidden 32: must be 32,16, as in the reference run");
+  EXPECT_EQ(with("ctr_adagrad", {{"interaction", "dot"}}), "--interaction dot: must be cat, as in the reference run");
   EXPECT_EQ(with("ctr_adagrad", {{"loss", "mse"}}), "--loss mse: must be bce-logits, as in the reference run");
   EXPECT_EQ(with("ctr_adagrad", {{"servers", "0"}}), "--servers 0: must be at least 1; the reference run has 3 tables");
   EXPECT_EQ(with("mlp_mse", {{"servers", "0"}}), "opened");
@@ -305,7 +307,7 @@ TEST(replay, every_flipped_byte_is_survived) {
       if (!opened) continue;
       for (std::uint64_t step = 0; step < (*opened)->steps_per_epoch(); ++step) {
         for (std::uint32_t rank = 0; rank < made->trainers; ++rank) {
-          EXPECT_FALSE(check_batch((*opened)->spec(), (*opened)->train_batch(step, rank)).has_value());
+          EXPECT_FALSE(check_batch((*opened)->spec(), (*opened)->train_batch(step, rank).value()).has_value());
         }
       }
     }

@@ -32,12 +32,12 @@ void expect_same(const batch& a, const batch& b) {
 TEST(synthetic, has_the_sizes_of_the_job) {
   const auto data =
       opened({{"tables", "3"}, {"rows", "50"}, {"dim", "4"}, {"bag", "2"}, {"classes", "5"}, {"batch-size", "6"}});
-  EXPECT_EQ(data->spec().tables, std::vector<table_spec>(3, {50, 4, kernels::pooling::sum, false}));
+  EXPECT_EQ(data->spec().tables, std::vector<table_spec>(3, {50, 4, kernels::pooling::sum, false, 2}));
   EXPECT_EQ(data->spec().dense_features, 0U);
   EXPECT_EQ(data->spec().outputs, 5U);
   EXPECT_EQ(data->steps_per_epoch(), 100U);
   EXPECT_EQ(data->test_rows(), 4096U);
-  const auto drawn = data->train_batch(0, 0);
+  const auto drawn = data->train_batch(0, 0).value();
   EXPECT_EQ(drawn.size, 6U);
   for (const auto& bags : drawn.tables) {
     EXPECT_EQ(bags.indices.size(), 12U);
@@ -47,17 +47,17 @@ TEST(synthetic, has_the_sizes_of_the_job) {
 
 TEST(synthetic, a_batch_depends_on_seed_step_and_rank_alone) {
   const auto data = opened();
-  expect_same(data->train_batch(7, 1), opened()->train_batch(7, 1));
-  const auto indices = data->train_batch(7, 1).tables[0].indices;
-  EXPECT_NE(indices, data->train_batch(107, 1).tables[0].indices);
-  EXPECT_NE(indices, data->train_batch(7, 0).tables[0].indices);
-  EXPECT_NE(indices, opened({{"seed", "2"}})->train_batch(7, 1).tables[0].indices);
+  expect_same(data->train_batch(7, 1).value(), opened()->train_batch(7, 1).value());
+  const auto indices = data->train_batch(7, 1).value().tables[0].indices;
+  EXPECT_NE(indices, data->train_batch(107, 1).value().tables[0].indices);
+  EXPECT_NE(indices, data->train_batch(7, 0).value().tables[0].indices);
+  EXPECT_NE(indices, opened({{"seed", "2"}})->train_batch(7, 1).value().tables[0].indices);
 }
 
 TEST(synthetic, test_rows_do_not_depend_on_how_they_are_cut) {
   const auto data = opened({{"tables", "2"}});
-  const auto whole = data->test_batch(10, 20);
-  const auto part = data->test_batch(17, 5);
+  const auto whole = data->test_batch(10, 20).value();
+  const auto part = data->test_batch(17, 5).value();
   for (std::size_t t = 0; t < 2; ++t) {
     for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(part.tables[t].indices[i], whole.tables[t].indices[70 + i]);
   }
@@ -68,7 +68,7 @@ TEST(synthetic, test_rows_do_not_depend_on_how_they_are_cut) {
 TEST(synthetic, rows_occur_as_often_as_the_skew_says) {
   const auto data = opened({{"rows", "20"}, {"id-skew", "zipf:1.5"}, {"batch-size", "40000"}});
   std::vector<double> share(20);
-  const auto drawn = data->train_batch(0, 0);
+  const auto drawn = data->train_batch(0, 0).value();
   for (const auto row : drawn.tables[0].indices) share.at(static_cast<std::size_t>(row)) += 1 / 400000.0;
   std::vector<double> zipf;
   double total = 0;
@@ -81,7 +81,7 @@ TEST(synthetic, rows_occur_as_often_as_the_skew_says) {
 TEST(synthetic, uniform_rows_are_equally_frequent) {
   const auto data = opened({{"rows", "10"}, {"classes", "3"}, {"batch-size", "30000"}});
   std::vector<int> count(10);
-  const auto drawn = data->train_batch(0, 0);
+  const auto drawn = data->train_batch(0, 0).value();
   for (const auto row : drawn.tables[0].indices) ++count.at(static_cast<std::size_t>(row));
   // 30000 expected, deviation 164; samples' classes add to it.
   for (const int times : count) EXPECT_NEAR(times, 30000, 1500);
@@ -90,7 +90,7 @@ TEST(synthetic, uniform_rows_are_equally_frequent) {
 TEST(synthetic, classes_are_about_equally_frequent) {
   const auto data = opened({{"classes", "5"}, {"batch-size", "50000"}});
   std::vector<int> count(5);
-  const auto drawn = data->train_batch(0, 0);
+  const auto drawn = data->train_batch(0, 0).value();
   for (const auto c : drawn.classes) ++count.at(static_cast<std::size_t>(c));
   for (const int times : count) EXPECT_NEAR(times, 10000, 600);
 }
@@ -110,10 +110,10 @@ double naive_bayes_accuracy(const dataset& data, std::size_t rows, std::size_t c
     }
   };
   for (std::uint64_t step = 0; step < steps; ++step) {
-    const auto train = data.train_batch(step, 0);
+    const auto train = data.train_batch(step, 0).value();
     for_each(train, [&](std::size_t s, std::size_t row) { ++seen[row][static_cast<std::size_t>(train.classes[s])]; });
   }
-  const auto test = data.test_batch(0, data.test_rows());
+  const auto test = data.test_batch(0, data.test_rows()).value();
   std::vector<std::vector<double>> odds(test.size, std::vector<double>(classes));
   for_each(test, [&](std::size_t s, std::size_t row) {
     const double total = std::accumulate(seen[row].begin(), seen[row].end(), 0.0);
@@ -138,7 +138,7 @@ TEST(synthetic, what_was_learned_in_training_holds_for_the_test_rows) {
 TEST(synthetic, each_seed_plants_another_signal) {
   std::vector<std::vector<int>> majority;
   for (const char* seed : {"1", "2"}) {
-    const auto drawn = opened({{"rows", "1000"}, {"seed", seed}, {"batch-size", "20000"}})->train_batch(0, 0);
+    const auto drawn = opened({{"rows", "1000"}, {"seed", seed}, {"batch-size", "20000"}})->train_batch(0, 0).value();
     std::vector<int> lead(1000);
     for (std::size_t i = 0; i < drawn.tables[0].indices.size(); ++i) {
       lead[static_cast<std::size_t>(drawn.tables[0].indices[i])] += drawn.classes[i / 10] == 1 ? 1 : -1;

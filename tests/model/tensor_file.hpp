@@ -3,46 +3,17 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tests/model/temporary_file.hpp"
+
 namespace troupe {
-
-/// A file in the tests' temporary folder that is gone when the object is.
-class temporary_file {
- public:
-  explicit temporary_file(const std::string& content) {
-    static int count = 0;
-    path_ = fmt::format("{}troupe_model_test_{}_{}", testing::TempDir(), ::getpid(), count++);
-    write(content);
-  }
-  temporary_file(const temporary_file&) = delete;
-  temporary_file& operator=(const temporary_file&) = delete;
-  ~temporary_file() { ::unlink(path_.c_str()); }
-
-  const std::string& path() const { return path_; }
-
-  void write(const std::string& content) const {
-    std::ofstream(path_, std::ios::binary | std::ios::trunc).write(content.data(), std::ssize(content));
-  }
-
-  /// Changes one byte in place.
-  void overwrite(std::size_t place, char byte) const {
-    std::fstream file(path_, std::ios::binary | std::ios::in | std::ios::out);
-    file.seekp(static_cast<std::streamoff>(place)).put(byte);
-  }
-
- private:
-  std::string path_;
-};
 
 /// 8 bytes of length, the header, the data.
 inline std::string file_of(const std::string& header, const std::string& data = "") {

@@ -21,7 +21,7 @@ TEST(tutorial, has_the_tutorial_s_sizes) {
   EXPECT_EQ(data->spec().outputs, 8U);
   EXPECT_EQ(data->steps_per_epoch(), 10U);
   EXPECT_EQ(data->test_rows(), 0U);
-  EXPECT_EQ(data->test_batch(0, 0).size, 0U);
+  EXPECT_EQ(data->test_batch(0, 0).value().size, 0U);
 }
 
 // 20 to 50 indices in bags of 1 to 10, the last one cut short; all values occur, and about equally often.
@@ -33,7 +33,7 @@ TEST(tutorial, draws_what_the_tutorial_draws) {
   std::map<std::int64_t, int> classes;
   constexpr int batches = 20000;
   for (int step = 0; step < batches; ++step) {
-    const auto drawn = data->train_batch(static_cast<std::uint64_t>(step), 1);
+    const auto drawn = data->train_batch(static_cast<std::uint64_t>(step), 1).value();
     const auto& bags = drawn.tables.at(0);
     ASSERT_EQ(bags.offsets.size(), drawn.size);
     ASSERT_EQ(drawn.classes.size(), drawn.size);
@@ -61,7 +61,7 @@ TEST(tutorial, draws_what_the_tutorial_draws) {
 TEST(tutorial, a_batch_depends_on_seed_step_and_rank_alone) {
   const auto data = opened();
   const auto indices_of = [](const dataset& from, std::uint64_t step, std::uint32_t rank) {
-    return from.train_batch(step, rank).tables.at(0).indices;
+    return from.train_batch(step, rank).value().tables.at(0).indices;
   };
   EXPECT_EQ(indices_of(*data, 3, 1), indices_of(*opened(), 3, 1));
   std::set<std::vector<std::int64_t>> all;
@@ -73,10 +73,10 @@ TEST(tutorial, a_batch_depends_on_seed_step_and_rank_alone) {
 }
 
 TEST(tutorial, mse_takes_the_class_number_as_value) {
-  const auto classes = opened()->train_batch(5, 0);
+  const auto classes = opened()->train_batch(5, 0).value();
   const auto data = opened("1", "mse");
   EXPECT_EQ(data->spec().outputs, 1U);
-  const auto values = data->train_batch(5, 0);
+  const auto values = data->train_batch(5, 0).value();
   EXPECT_TRUE(values.classes.empty());
   ASSERT_EQ(values.values.size(), classes.classes.size());
   for (std::size_t i = 0; i < classes.size; ++i) EXPECT_EQ(values.values[i], static_cast<float>(classes.classes[i]));

@@ -1,0 +1,176 @@
+// How fast criteo:FILE is read: plain, .gz and .zst, counting the rows and then a whole epoch of batches.
+//
+//   bench_reading [ROWS] [FOLDER]
+//
+// Writes a made-up file of the public one's shape (about 240 bytes a row, 1,000,000 rows by default) into FOLDER, the
+// temporary folder by default, and removes it. The file is in the page cache when it is read. "cpu" is the time of all
+// threads together, so that rows per CPU second are what one core does.
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/data.hpp"
+#include "model/job.hpp"
+#include "model/random.hpp"
+
+namespace troupe {
+namespace {
+
+[[noreturn]] void give_up(const std::string& why) {
+  fmt::print(stderr, "bench_reading: {}\n", why);
+  std::exit(1);
+}
+
+// -- the file --------------------------------------------------------------------------------------------------------
+
+// Many small numbers and few large ones, as the public file has them.
+void append_integer(std::string& to, std::size_t column, random_sequence& random) {
+  constexpr double missing = 0.2;
+  if (random.unit() < missing) return;
+  const double scale = column == 4 ? 1e5 : column % 3 == 0 ? 1e3 : 50;  // column 4 has the largest
+  to += fmt::format("{}", static_cast<std::int64_t>(std::expm1(random.unit() * random.unit() * std::log(scale))));
+}
+
+void append_category(std::string& to, std::size_t column, random_sequence& random) {
+  constexpr double missing = 0.1;
+  if (random.unit() < missing) return;
+  // The values of a column are as skewed as its size lets them be.
+  const double size = std::pow(10.0, 1 + static_cast<double>(column % 6));
+  const auto value = static_cast<std::uint64_t>(std::pow(size, random.unit()));
+  to += fmt::format("{:08x}", mix(value * 64 + column) & 0xffffffff);
+}
+
+std::string criteo_text(std::size_t rows) {
+  std::string text;
+  random_sequence random(random_key(1, random_stream::synthetic));
+  for (std::size_t row = 0; row < rows; ++row) {
+    text += random.unit() < 0.25 ? '1' : '0';
+    for (std::size_t column = 0; column < 13; ++column) append_integer(text += '\t', column, random);
+    for (std::size_t column = 0; column < 26; ++column) append_category(text += '\t', column, random);
+    text += '\n';
+  }
+  return text;
+}
+
+class made_file {
+ public:
+  made_file(const std::filesystem::path& folder, const std::string& name, std::string_view content)
+      : path_(folder / name) {
+    std::ofstream file(path_, std::ios::binary);
+    file.write(content.data(), static_cast<std::streamsize>(content.size()));
+    if (!file.flush()) give_up(fmt::format("cannot write {} bytes to {}", content.size(), path_.string()));
+  }
+  made_file(const made_file&) = delete;
+  made_file& operator=(const made_file&) = delete;
+  ~made_file() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string gzip(const std::string& text) {
+  z_stream stream{};
+  constexpr int gzip_window = 16 + MAX_WBITS;
+  deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, gzip_window, 8, Z_DEFAULT_STRATEGY);
+  std::string made(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<unsigned char*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<unsigned char*>(made.data());
+  stream.avail_out = static_cast<uInt>(made.size());
+  if (deflate(&stream, Z_FINISH) != Z_STREAM_END) give_up("cannot compress");
+  made.resize(stream.total_out);
+  deflateEnd(&stream);
+  return made;
+}
+
+std::string zstd(const std::string& text) {
+  std::string made(ZSTD_compressBound(text.size()), '\0');
+  const std::size_t size = ZSTD_compress(made.data(), made.size(), text.data(), text.size(), 3);
+  if (ZSTD_isError(size) != 0) give_up("cannot compress");
+  made.resize(size);
+  return made;
+}
+
+// -- the measurement -------------------------------------------------------------------------------------------------
+
+struct stopwatch {
+  using clock = std::chrono::steady_clock;
+
+  static double cpu_now() {
+    timespec now{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  }
+
+  void report(const char* what, double rows, double bytes) const {
+    const double cpu = cpu_now() - cpu_begin;
+    const double wall = std::chrono::duration<double>(clock::now() - wall_begin).count();
+    fmt::print(
+        "  {:<9} wall {:6.3f} s  {:>10.0f} rows/s  {:6.0f} MB/s    cpu {:6.3f} s  {:>10.0f} rows/s  {:6.0f} MB/s\n",
+        what, wall, rows / wall, bytes / wall * 1e-6, cpu, rows / cpu, bytes / cpu * 1e-6);
+  }
+
+  double cpu_begin = cpu_now();
+  clock::time_point wall_begin = clock::now();
+};
+
+void measure(const char* name, const std::string& path, std::size_t rows, std::size_t text_bytes) {
+  fmt::print("{}\n", name);
+  const auto job = parse_job({{"data", "criteo:" + path}, {"trainers", "1"}, {"batch-size", "1024"}});
+  if (!job) give_up(job.error().message);
+  const stopwatch counting;
+  const auto data = open_dataset(*job);
+  if (!data) give_up(data.error().message);
+  counting.report("counting", static_cast<double>(rows), static_cast<double>(text_bytes));
+
+  const stopwatch reading;
+  std::size_t seen = 0;
+  for (std::uint64_t step = 0; step < (*data)->steps_per_epoch(); ++step) {
+    const auto taken = (*data)->train_batch(step, 0);
+    if (!taken) give_up(taken.error().message);
+    seen += taken->size;
+  }
+  reading.report("epoch", static_cast<double>(rows), static_cast<double>(text_bytes));
+  if (seen != rows) give_up(fmt::format("{} rows in an epoch of {}", seen, rows));
+}
+
+int run(int argc, char** argv) {
+  const std::size_t rows = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1'000'000;
+  constexpr std::size_t rows_min = 1024;
+  constexpr std::size_t rows_max = 10'000'000;
+  if (rows < rows_min || rows > rows_max) give_up(fmt::format("ROWS must be between {} and {}", rows_min, rows_max));
+  const auto folder = argc > 2 ? std::filesystem::path(argv[2]) : std::filesystem::temp_directory_path();
+  const std::string text = criteo_text(rows);
+  fmt::print("{} rows, {:.1f} bytes a row; MB are those of the text\n", rows,
+             static_cast<double>(text.size()) / static_cast<double>(rows));
+  const auto file = [&folder](const std::string& name, const std::string& content) {
+    return made_file(folder, fmt::format("troupe_bench_{}_{}", ::getpid(), name), content);
+  };
+  measure("plain", file("plain", text).path(), rows, text.size());
+  measure("gzip", file("gzip", gzip(text)).path(), rows, text.size());
+  measure("zstd", file("zstd", zstd(text)).path(), rows, text.size());
+  return 0;
+}
+
+}  // namespace
+}  // namespace troupe
+
+int main(int argc, char** argv) { return troupe::run(argc, argv); }

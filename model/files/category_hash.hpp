@@ -1,0 +1,34 @@
+// The hashing trick: a row of a table for every text, without a vocabulary.
+
+#pragma once
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace troupe {
+
+/// Row 0 for an empty text (a missing value), else 1 + XXH3(text) % (rows - 1).
+class category_hash {
+ public:
+  /// `rows`: at least 2, at most 2^32.
+  explicit category_hash(std::uint64_t rows) : buckets_(rows - 1), reciprocal_(~std::uint64_t{0} / buckets_) {}
+
+  std::uint32_t row_of(std::string_view text) const {
+    if (text.empty()) return 0;
+    const std::uint64_t hash = XXH3_64bits(text.data(), text.size());
+    // The quotient by the rounded-down reciprocal is at most one too small: cheaper than a division.
+    __extension__ typedef unsigned __int128 wide;
+    const auto quotient = static_cast<std::uint64_t>((static_cast<wide>(hash) * reciprocal_) >> 64);
+    const std::uint64_t rest = hash - quotient * buckets_;
+    return static_cast<std::uint32_t>(1 + (rest < buckets_ ? rest : rest - buckets_));
+  }
+
+ private:
+  std::uint64_t buckets_;
+  std::uint64_t reciprocal_;
+};
+
+}  // namespace troupe

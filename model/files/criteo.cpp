@@ -1,0 +1,95 @@
+// The public Criteo TSV (display advertising challenge): a label, 13 integers and 26 hashed categories a line, with
+// tabs between them; an empty field is a missing value.
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "model/datasets.hpp"
+#include "model/files/category_hash.hpp"
+#include "model/files/fields.hpp"
+#include "model/files/row_format.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr std::size_t columns = 1 + criteo_dense_features + criteo_tables;
+
+float log1p_of(std::int64_t x) { return static_cast<float>(std::log1p(static_cast<double>(x))); }
+
+// "column 3 (I2)"
+std::string column_name(std::size_t column) {
+  if (column == 0) return "column 1 (label)";
+  const bool is_integer = column <= criteo_dense_features;
+  return fmt::format("column {} ({}{})", column + 1, is_integer ? 'I' : 'C',
+                     is_integer ? column : column - criteo_dense_features);
+}
+
+class criteo final : public row_format {
+ public:
+  explicit criteo(const job& job) : hash_(static_cast<std::uint64_t>(job.rows)) {
+    layout_.dense = criteo_dense_features;
+    layout_.singles = criteo_tables;
+    for (std::size_t i = 0; i < criteo_tables; ++i) layout_.tables.push_back({false, i});
+    spec_.tables.assign(criteo_tables, {job.rows, job.dim, kernels::pooling::sum, false});
+    spec_.dense_features = criteo_dense_features;
+    spec_.outputs = outputs_for(job.loss, criteo_classes);
+    spec_.binary_targets = true;
+    for (std::size_t x = 0; x < small_.size(); ++x) small_[x] = log1p_of(static_cast<std::int64_t>(x));
+  }
+
+  std::optional<std::string> parse(std::string_view line, std::uint32_t* record, row_bags&) const override {
+    const char* next = line.data();
+    const char* const end = next + line.size();
+    for (std::size_t column = 0; column < columns; ++column) {
+      const char* const stop = field_end(next, end, '\t');
+      const std::string_view field(next, static_cast<std::size_t>(stop - next));
+      // Only the last field ends with the line.
+      if ((stop == end) != (column + 1 == columns)) return wrong_count(line);
+      if (column > criteo_dense_features) {
+        record[column] = hash_.row_of(field);
+      } else if (const char* limit = read_number(field, column, record[column])) {
+        return fmt::format("{}: {}: must be {}", column_name(column), printable(field), limit);
+      }
+      next = stop + 1;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static std::string wrong_count(std::string_view line) {
+    return fmt::format("{} columns in {}: must be {}, with tabs between them", split(line, '\t').size(),
+                       printable(line), columns);
+  }
+
+  // The label, or an integer's feature. Returns what the field must be if it is not, else null.
+  const char* read_number(std::string_view field, std::size_t column, std::uint32_t& to) const {
+    float value = 0;
+    if (column == 0) {
+      if (field != "0" && field != "1") return "0 or 1";
+      value = field == "1" ? 1.0F : 0.0F;
+    } else if (!field.empty()) {
+      const auto number = parse_number<std::int64_t>(field);
+      if (!number) return "a whole number of 64 bits, or empty";
+      value = *number < 0                                         ? 0.0F
+              : static_cast<std::size_t>(*number) < small_.size() ? small_[*number]
+                                                                  : log1p_of(*number);
+    }
+    std::memcpy(&to, &value, sizeof(value));
+    return nullptr;
+  }
+
+  category_hash hash_;
+  // Most integers are small, and a logarithm takes longer than all the rest of a field.
+  std::array<float, 4096> small_;
+};
+
+}  // namespace
+
+std::shared_ptr<const row_format> criteo_format(const job& job) { return std::make_shared<const criteo>(job); }
+
+}  // namespace troupe

@@ -1,0 +1,260 @@
+// CSV files whose columns the job describes.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cmath>
+#include <cstring>
+
+#include "model/datasets.hpp"
+#include "model/files/byte_source.hpp"
+#include "model/files/category_hash.hpp"
+#include "model/files/csv_columns.hpp"
+#include "model/files/csv_fields.hpp"
+#include "model/files/line_reader.hpp"
+#include "model/files/row_format.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+// The row of a table for each text, by the column's vocabulary or by hashing.
+class category_rows {
+ public:
+  explicit category_rows(const csv_column& column) : hash_(static_cast<std::uint64_t>(column.rows)) {
+    for (const auto& text : column.vocabulary) {
+      vocabulary_.emplace(text, static_cast<std::uint32_t>(vocabulary_.size() + 1));
+    }
+  }
+
+  std::uint32_t row_of(std::string_view text) const {
+    if (vocabulary_.empty()) return hash_.row_of(text);
+    const auto found = vocabulary_.find(text);
+    return found == vocabulary_.end() ? 0 : found->second;
+  }
+
+ private:
+  struct text_hash {
+    using is_transparent = void;
+    using is_avalanching = void;
+    std::size_t operator()(std::string_view text) const { return XXH3_64bits(text.data(), text.size()); }
+  };
+
+  category_hash hash_;
+  boost::unordered_flat_map<std::string, std::uint32_t, text_hash, std::equal_to<>> vocabulary_;
+};
+
+// A column of the file.
+struct file_column {
+  csv_column what;
+  // Of a label, a numeric or a categorical column: its word in the record.
+  std::size_t word = 0;
+  std::optional<category_rows> rows;
+};
+
+class csv final : public row_format {
+ public:
+  // `columns`: the file's, in its order; `described`: of which column each description is.
+  csv(const job& job, const std::vector<csv_column>& descriptions, std::vector<file_column> columns,
+      const std::vector<std::size_t>& described)
+      : columns_(std::move(columns)),
+        separator_(job.separator),
+        header_lines_(job.header ? 1 : 0),
+        loss_(job.loss),
+        classes_(job.classes) {
+    spec_.outputs = outputs_for(loss_, classes_);
+    spec_.binary_targets = loss_ == loss_kind::bce_logits || (loss_ == loss_kind::cross_entropy && classes_ == 2);
+    // Dense features and tables have the order of the descriptions; bags have that in which the file's rows are read.
+    for (std::size_t i = 0; i < descriptions.size(); ++i) {
+      if (descriptions[i].kind == csv_kind::numeric) columns_[described[i]].word = 1 + layout_.dense++;
+    }
+    for (std::size_t i = 0; i < descriptions.size(); ++i) {
+      const auto& description = descriptions[i];
+      if (!description.is_table()) continue;
+      file_column& column = columns_[described[i]];
+      column.rows.emplace(description);
+      const bool is_bag = description.kind == csv_kind::multi;
+      spec_.tables.push_back({description.rows, job.dim, is_bag ? description.mode : kernels::pooling::sum, false});
+      if (is_bag) {
+        layout_.tables.push_back({true, bags_before(described[i])});
+        ++layout_.bags;
+      } else {
+        column.word = 1 + layout_.dense + layout_.singles;
+        layout_.tables.push_back({false, layout_.singles++});
+      }
+    }
+    spec_.dense_features = layout_.dense;
+  }
+
+  std::uint64_t header_lines() const override { return header_lines_; }
+
+  std::optional<std::string> parse(std::string_view line, std::uint32_t* record, row_bags& to) const override {
+    csv_fields fields(line, separator_);
+    std::string_view field;
+    std::size_t count = 0;
+    for (; fields.next(field); ++count) {
+      if (count == columns_.size()) return wrong_count(line);
+      if (auto refused = read_field(columns_[count], field, record, to)) {
+        return fmt::format("{}: {}: must be {}", text_of(count), printable(field), *refused);
+      }
+    }
+    if (fields.wrong() != nullptr) return fmt::format("{}: {}", text_of(count), fields.wrong());
+    if (count < columns_.size()) return wrong_count(line);
+    return std::nullopt;
+  }
+
+ private:
+  std::size_t bags_before(std::size_t column) const {
+    const auto end = columns_.begin() + static_cast<std::ptrdiff_t>(column);
+    return static_cast<std::size_t>(
+        std::count_if(columns_.begin(), end, [](const file_column& one) { return one.what.kind == csv_kind::multi; }));
+  }
+
+  std::string text_of(std::size_t column) const {
+    return column_text(column + 1, column < columns_.size() ? columns_[column].what.name : "");
+  }
+
+  std::string wrong_count(std::string_view line) const {
+    csv_fields fields(line, separator_);
+    std::string_view field;
+    std::size_t count = 0;
+    while (fields.next(field)) ++count;
+    return fmt::format("{} columns in {}: must be {}, with {} between them", count, printable(line), columns_.size(),
+                       separator_ == '\t' ? "tabs" : fmt::format("'{}'", separator_));
+  }
+
+  // Returns what the field must be if it is not.
+  std::optional<std::string> read_field(const file_column& column, std::string_view field, std::uint32_t* record,
+                                        row_bags& to) const {
+    switch (column.what.kind) {
+      case csv_kind::label:
+        return read_label(field, record[0]);
+      case csv_kind::numeric:
+        return read_numeric(field, column.what.log1p, record[column.word]);
+      case csv_kind::categorical:
+        record[column.word] = column.rows->row_of(field);
+        return std::nullopt;
+      case csv_kind::multi:
+        read_bag(column, field, to);
+        return std::nullopt;
+      case csv_kind::ignore:
+        break;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::string> read_label(std::string_view field, std::uint32_t& to) const {
+    const auto number = parse_number<double>(field);
+    const auto value = static_cast<float>(number.value_or(0));
+    switch (loss_) {
+      case loss_kind::bce_logits:
+        if (!number || (*number != 0 && *number != 1)) return "0 or 1";
+        break;
+      case loss_kind::cross_entropy:
+        if (!number || !(*number >= 0 && *number < static_cast<double>(classes_)) || std::floor(*number) != *number) {
+          return fmt::format("a whole number between 0 and {}, the class", classes_ - 1);
+        }
+        break;
+      case loss_kind::mse:
+        if (!number || !std::isfinite(value)) return "a finite number, without blanks around it";
+        break;
+    }
+    std::memcpy(&to, &value, sizeof(value));
+    return std::nullopt;
+  }
+
+  static std::optional<std::string> read_numeric(std::string_view field, bool log1p, std::uint32_t& to) {
+    float value = 0;
+    if (!field.empty()) {
+      const auto number = parse_number<double>(field);
+      if (number)
+        value = static_cast<float>(log1p && !std::isnan(*number) ? std::log1p(std::max(*number, 0.0)) : *number);
+      if (!number || !std::isfinite(value)) return "a finite number, without blanks around it, or empty";
+    }
+    std::memcpy(&to, &value, sizeof(value));
+    return std::nullopt;
+  }
+
+  // An empty field is an empty bag; an empty value among others is a missing one.
+  static void read_bag(const file_column& column, std::string_view field, row_bags& to) {
+    const char* next = field.data();
+    const char* const end = next + field.size();
+    while (!field.empty() && next <= end) {
+      const char* const stop = std::find(next, end, column.what.separator);
+      to.rows.push_back(column.rows->row_of({next, static_cast<std::size_t>(stop - next)}));
+      next = stop + 1;
+    }
+    to.begin.push_back(to.rows.size());
+  }
+
+  std::vector<file_column> columns_;
+  char separator_;
+  std::uint64_t header_lines_;
+  loss_kind loss_;
+  std::size_t classes_;
+};
+
+// The names that a header line has.
+result<std::vector<std::string>> read_header(std::shared_ptr<const data_file> file, char separator) {
+  const auto how = compression_of(*file);
+  if (!how) return tl::unexpected(how.error());
+  const std::string& name = file->name();
+  line_reader lines(open_source(file, *how, 0), name);
+  const auto line = lines.next();
+  if (!line) return tl::unexpected(line.error());
+  if (!*line) return bad_input(fmt::format("{}: no rows: must have at least one", name));
+  csv_fields fields(**line, separator);
+  std::vector<std::string> names;
+  std::string_view field;
+  while (fields.next(field)) names.emplace_back(field);
+  if (fields.wrong() != nullptr) {
+    return bad_input(fmt::format("{} line 1: column {}: {}", name, names.size() + 1, fields.wrong()));
+  }
+  return names;
+}
+
+// For each description the number of the column that it describes, found by its name in the header.
+result<std::vector<std::size_t>> find_columns(const std::vector<csv_column>& descriptions,
+                                              const std::vector<std::string>& names, const std::string& file) {
+  std::vector<std::size_t> found;
+  for (const auto& description : descriptions) {
+    const auto first = std::ranges::find(names, description.name);
+    if (first == names.end()) {
+      return bad_input(fmt::format("{} line 1: no column is called {}; the nearest is {}", file,
+                                   printable(description.name), printable(nearest(description.name, names))));
+    }
+    const auto second = std::find(first + 1, names.end(), description.name);
+    if (second != names.end()) {
+      return bad_input(fmt::format("{} line 1: columns {} and {} are both called {}", file, first - names.begin() + 1,
+                                   second - names.begin() + 1, printable(description.name)));
+    }
+    found.push_back(static_cast<std::size_t>(first - names.begin()));
+  }
+  return found;
+}
+
+}  // namespace
+
+result<std::shared_ptr<const row_format>> csv_format(const job& job, std::shared_ptr<const data_file> file) {
+  const auto descriptions = parse_columns(job);
+  if (!descriptions) return tl::unexpected(descriptions.error());
+  std::vector<file_column> columns(descriptions->size());
+  std::vector<std::size_t> described;
+  if (job.header) {
+    const auto names = read_header(file, job.separator);
+    if (!names) return tl::unexpected(names.error());
+    auto found = find_columns(*descriptions, *names, file->name());
+    if (!found) return tl::unexpected(std::move(found.error()));
+    described = std::move(*found);
+    columns.resize(names->size());
+    for (std::size_t i = 0; i < names->size(); ++i) columns[i].what.name = (*names)[i];
+  } else {
+    for (std::size_t i = 0; i < descriptions->size(); ++i) described.push_back(i);
+  }
+  for (std::size_t i = 0; i < descriptions->size(); ++i) columns[described[i]].what = (*descriptions)[i];
+  return std::make_shared<const csv>(job, *descriptions, std::move(columns), described);
+}
+
+}  // namespace troupe

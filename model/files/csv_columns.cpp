@@ -1,0 +1,230 @@
+#include "model/files/csv_columns.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "model/datasets.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+namespace json = boost::json;
+
+// What is wrong with a value, to stand behind "column 2 (age): "; nullopt if nothing is.
+using wrong = std::optional<std::string>;
+
+std::string shown(const json::value& value) {
+  const auto* text = value.if_string();
+  return printable(text != nullptr ? std::string_view(*text) : std::string_view(json::serialize(value)));
+}
+
+wrong refuse(const char* key, const json::value& value, const std::string& limit) {
+  return fmt::format("{} {}: must be {}", key, shown(value), limit);
+}
+
+// One of a few names.
+template <class Enum>
+wrong read_name(const char* key, const json::value& value, const std::map<std::string, Enum>& names, Enum& to) {
+  std::vector<std::string> known;
+  for (const auto& [name, one] : names) known.push_back(name);
+  const auto* text = value.if_string();
+  if (text == nullptr) return refuse(key, value, joined(known));
+  const auto found = names.find(std::string(*text));
+  if (found == names.end()) {
+    return fmt::format("{} {}: unknown; the nearest is {}, and there are {}", key, shown(value),
+                       nearest(std::string(*text), known), joined(known));
+  }
+  to = found->second;
+  return std::nullopt;
+}
+
+const std::map<std::string, csv_kind> kinds{{"label", csv_kind::label},
+                                            {"numeric", csv_kind::numeric},
+                                            {"categorical", csv_kind::categorical},
+                                            {"multi", csv_kind::multi},
+                                            {"ignore", csv_kind::ignore}};
+
+wrong read_rows(const json::value& value, std::int64_t& to) {
+  json::error_code ec;
+  const auto rows = value.to_number<std::int64_t>(ec);
+  if (ec || rows < static_cast<std::int64_t>(file_rows_min) || rows > static_cast<std::int64_t>(file_rows_max)) {
+    return refuse("rows", value, fmt::format("a whole number between {} and {}", file_rows_min, file_rows_max));
+  }
+  to = rows;
+  return std::nullopt;
+}
+
+wrong read_vocabulary(const json::value& value, std::vector<std::string>& to) {
+  const auto* values = value.if_array();
+  if (values == nullptr || values->empty()) return refuse("vocabulary", value, "an array of at least one text");
+  std::set<std::string_view> seen;
+  for (const auto& one : *values) {
+    const auto* text = one.if_string();
+    if (text == nullptr || text->empty()) {
+      return refuse("vocabulary", one, "a text that is not empty; an empty field is a missing value, which has row 0");
+    }
+    if (!seen.insert(*text).second) return fmt::format("vocabulary: {} stands there twice", shown(one));
+    to.emplace_back(*text);
+  }
+  return std::nullopt;
+}
+
+wrong read_separator(const json::value& value, char& to) {
+  const auto* text = value.if_string();
+  if (text == nullptr || text->size() != 1) return refuse("separator", value, "a text of one character");
+  to = text->front();
+  return std::nullopt;
+}
+
+// A key of a description.
+struct column_key {
+  const char* name;
+  std::vector<csv_kind> kinds;  // the kinds that have it
+  wrong (*read)(const json::value&, csv_column&);
+};
+
+const std::vector<column_key> keys{
+    {"name",
+     {csv_kind::label, csv_kind::numeric, csv_kind::categorical, csv_kind::multi, csv_kind::ignore},
+     [](const json::value& value, csv_column& to) -> wrong {
+       const auto* text = value.if_string();
+       if (text == nullptr || text->empty()) return refuse("name", value, "a text that is not empty");
+       to.name = std::string(*text);
+       return std::nullopt;
+     }},
+    {"kind",
+     {csv_kind::label, csv_kind::numeric, csv_kind::categorical, csv_kind::multi, csv_kind::ignore},
+     [](const json::value& value, csv_column& to) { return read_name("kind", value, kinds, to.kind); }},
+    {"rows",
+     {csv_kind::categorical, csv_kind::multi},
+     [](const json::value& value, csv_column& to) { return read_rows(value, to.rows); }},
+    {"vocabulary",
+     {csv_kind::categorical, csv_kind::multi},
+     [](const json::value& value, csv_column& to) { return read_vocabulary(value, to.vocabulary); }},
+    {"separator",
+     {csv_kind::multi},
+     [](const json::value& value, csv_column& to) { return read_separator(value, to.separator); }},
+    {"mode",
+     {csv_kind::multi},
+     [](const json::value& value, csv_column& to) {
+       return read_name<kernels::pooling>(
+           "mode", value,
+           {{"sum", kernels::pooling::sum}, {"mean", kernels::pooling::mean}, {"max", kernels::pooling::max}}, to.mode);
+     }},
+    {"transform",
+     {csv_kind::numeric},
+     [](const json::value& value, csv_column& to) {
+       return read_name<bool>("transform", value, {{"none", false}, {"log1p", true}}, to.log1p);
+     }},
+};
+
+bool has(csv_kind kind, const column_key& key) { return std::ranges::find(key.kinds, kind) != key.kinds.end(); }
+
+wrong no_such_key(const std::string& name, csv_kind kind) {
+  std::vector<std::string> of_kind;
+  std::vector<std::string> all;
+  for (const auto& key : keys) {
+    all.emplace_back(key.name);
+    if (has(kind, key)) of_kind.emplace_back(key.name);
+  }
+  if (std::ranges::find(all, name) == all.end()) {
+    return fmt::format("{}: unknown key; the nearest is {}", printable(name), nearest(name, all));
+  }
+  const auto& kind_name = std::ranges::find(kinds, kind, &std::pair<const std::string, csv_kind>::second)->first;
+  return fmt::format("{}: {} has no such key; it has {}", name, kind_name, joined(of_kind));
+}
+
+// `to` has a name already, if the description has one.
+wrong read_column(const json::object& from, const job& job, csv_column& to) {
+  // The kind says which keys there may be.
+  if (const auto* kind = from.if_contains("kind")) {
+    if (auto refused = read_name("kind", *kind, kinds, to.kind)) return refused;
+  } else {
+    return "kind is missing: must be label, numeric, categorical, multi or ignore";
+  }
+  for (const auto& [name, value] : from) {
+    const auto key = std::ranges::find_if(keys, [&name](const column_key& one) { return name == one.name; });
+    if (key == keys.end() || !has(to.kind, *key)) return no_such_key(std::string(name), to.kind);
+    if (auto refused = key->read(value, to)) return refused;
+  }
+  if (to.name.empty() && job.header) return "name is missing: must be one of the header's names";
+  if (!to.is_table()) return std::nullopt;
+  if (!to.vocabulary.empty()) {
+    if (to.rows > 0) return "rows: must be left out where there is a vocabulary, which has a row for each of its texts";
+    to.rows = static_cast<std::int64_t>(to.vocabulary.size()) + 1;
+  } else if (to.rows == 0) {
+    to.rows = job.rows;
+  }
+  return std::nullopt;
+}
+
+wrong check_all(const std::vector<csv_column>& columns) {
+  std::map<std::string_view, std::size_t> numbers;
+  std::size_t label = 0;
+  bool has_features = false;
+  for (std::size_t number = 1; number <= columns.size(); ++number) {
+    const auto& column = columns[number - 1];
+    if (!column.name.empty()) {
+      const auto [first, is_new] = numbers.try_emplace(column.name, number);
+      if (!is_new) {
+        return fmt::format("columns {} and {} are both called {}; describe a column once", first->second, number,
+                           printable(column.name));
+      }
+    }
+    if (column.kind == csv_kind::label) {
+      if (label > 0) return fmt::format("columns {} and {} are both labels; must be one", label, number);
+      label = number;
+    }
+    has_features = has_features || column.is_table() || column.kind == csv_kind::numeric;
+  }
+  if (label == 0) return "no column is the label; give one kind label";
+  if (!has_features) return "no column is a feature; give one kind numeric, categorical or multi";
+  const auto tables = std::ranges::count_if(columns, &csv_column::is_table);
+  if (static_cast<std::size_t>(tables) > tables_max) {
+    return fmt::format("{} columns are categorical or multi; must be at most {}", tables, tables_max);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string column_text(std::size_t number, const std::string& name) {
+  return name.empty() ? fmt::format("column {}", number) : fmt::format("column {} ({})", number, printable(name));
+}
+
+result<std::vector<csv_column>> parse_columns(const job& job) {
+  json::error_code ec;
+  const json::value parsed = json::parse(job.columns, ec);
+  if (ec) {
+    return bad_input(
+        fmt::format("--columns {}: must be a JSON array of objects: {}", printable(job.columns), ec.message()));
+  }
+  const auto* descriptions = parsed.if_array();
+  if (descriptions == nullptr) {
+    return bad_input(fmt::format("--columns {}: must be a JSON array of objects", printable(job.columns)));
+  }
+  std::vector<csv_column> columns;
+  for (const auto& description : *descriptions) {
+    auto& column = columns.emplace_back();
+    const auto* object = description.if_object();
+    const auto* name = object == nullptr ? nullptr : object->if_contains("name");
+    if (name != nullptr && name->is_string()) column.name = std::string(name->as_string());
+    const auto refused = object == nullptr ? fmt::format("{}: must be an object", shown(description))
+                                           : read_column(*object, job, column);
+    if (refused) {
+      return bad_input(fmt::format("--columns: {}: {}", column_text(columns.size(), column.name), *refused));
+    }
+  }
+  if (auto refused = check_all(columns)) return bad_input(fmt::format("--columns: {}", *refused));
+  return columns;
+}
+
+}  // namespace troupe

@@ -1,0 +1,47 @@
+#include "model/files/file_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "model/random.hpp"
+
+namespace troupe {
+
+bool row_selection::operator()(std::uint64_t row) const {
+  if (share_ == 0) return !held_out_;
+  static const std::uint64_t key = random_key(0, random_stream::held_out);
+  return (unit_from(random_bits(key, row)) < share_) == held_out_;
+}
+
+line_reader file_rows::lines_from(std::uint64_t block) const {
+  const std::uint64_t offset = how == compression::none ? block_offsets[block] : 0;
+  const std::uint64_t lines_before = format->header_lines() + block * cut.block_rows();
+  // A compressed text begins with its header.
+  return {open_source(file, how, offset), file->name(), offset, how == compression::none ? lines_before : 0};
+}
+
+result<file_rows> find_rows(std::shared_ptr<const data_file> file, std::shared_ptr<const row_format> format,
+                            row_cut cut) {
+  const auto how = compression_of(*file);
+  if (!how) return tl::unexpected(how.error());
+  file_rows made{std::move(file), std::move(format), cut, *how, 0, {}};
+  line_reader lines(open_source(made.file, *how, 0), made.file->name());
+  for (;;) {
+    const std::uint64_t offset = lines.offset();
+    const auto line = lines.next();
+    if (!line) return tl::unexpected(line.error());
+    if (!*line) break;
+    if (lines.line() <= made.format->header_lines()) continue;
+    if (*how == compression::none && made.rows % cut.block_rows() == 0) made.block_offsets.push_back(offset);
+    ++made.rows;
+  }
+  if (made.rows == 0) {
+    const char* has = made.format->header_lines() > 0 ? "a header and no rows" : "no rows";
+    return bad_input(fmt::format("{}: {}: must have at least one", made.file->name(), has));
+  }
+  if (auto wrong = made.file->changed()) return tl::unexpected(std::move(*wrong));
+  return made;
+}
+
+}  // namespace troupe

@@ -1,0 +1,64 @@
+// The rows of one file, found by number: what is learned by reading it once.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "model/files/byte_source.hpp"
+#include "model/files/line_reader.hpp"
+#include "model/files/row_format.hpp"
+
+namespace troupe {
+
+/// Which of a file's rows belong to a data set: all, those held out for evaluation, or the others. A row is held out
+/// by a hash of its number, so that the choice depends on nothing else.
+class row_selection {
+ public:
+  static row_selection all() { return {0, false}; }
+  /// `share` of the rows is held out.
+  static row_selection held_out(double share) { return {share, true}; }
+  static row_selection kept(double share) { return {share, false}; }
+
+  bool operator()(std::uint64_t row) const;
+
+ private:
+  row_selection(double share, bool held_out) : share_(share), held_out_(held_out) {}
+
+  double share_;
+  bool held_out_;
+};
+
+/// How a file is cut: into windows, within which rows are shuffled, and into blocks of whole windows, which are read at
+/// once. Both count all rows of the file.
+struct row_cut {
+  std::uint64_t window_rows = 1;
+  std::uint64_t windows_in_block = 1;
+
+  std::uint64_t block_rows() const { return window_rows * windows_in_block; }
+};
+
+/// A file, how its lines are read, and where its rows are. Nothing changes after it was made: may be used from any
+/// thread.
+struct file_rows {
+  std::shared_ptr<const data_file> file;
+  std::shared_ptr<const row_format> format;
+  row_cut cut;
+  compression how = compression::none;
+  std::uint64_t rows = 0;
+  /// Plain files: the byte at which each block begins.
+  std::vector<std::uint64_t> block_offsets;
+
+  std::uint64_t blocks() const { return (rows + cut.block_rows() - 1) / cut.block_rows(); }
+
+  /// The lines from the first row of block `block` on; of a compressed file only block 0 can be had this way.
+  line_reader lines_from(std::uint64_t block) const;
+};
+
+/// Reads the whole file once. Faults: no rows, and what `line_reader` and `byte_source` find; not what is wrong within
+/// a line.
+result<file_rows> find_rows(std::shared_ptr<const data_file> file, std::shared_ptr<const row_format> format,
+                            row_cut cut);
+
+}  // namespace troupe

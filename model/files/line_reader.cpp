@@ -1,0 +1,76 @@
+#include "model/files/line_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+// Small enough to stay in a core's cache between reading and parsing.
+constexpr std::size_t chunk = std::size_t{256} << 10;
+constexpr std::size_t buffer_size = line_reader::line_max + 1 + chunk;
+
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+
+}  // namespace
+
+line_reader::line_reader(std::unique_ptr<byte_source> from, std::string file, std::uint64_t offset,
+                         std::uint64_t lines_before)
+    : from_(std::move(from)),
+      file_(std::move(file)),
+      buffer_(std::make_unique<char[]>(buffer_size + padding)),
+      offset_(offset),
+      line_(lines_before) {}
+
+result<std::optional<std::string_view>> line_reader::next() {
+  for (;;) {
+    const char* first = buffer_.get() + scanned_;
+    const auto* found = static_cast<const char*>(std::memchr(first, '\n', end_ - scanned_));
+    scanned_ = found != nullptr ? static_cast<std::size_t>(found - buffer_.get()) : end_;
+    if (scanned_ - begin_ > line_max) {
+      return bad_input(
+          fmt::format("{} line {}: more than {} bytes: must be at most as many", file_, line_ + 1, line_max));
+    }
+    if (found != nullptr) return take(scanned_, scanned_ + 1);
+    if (ended_) {
+      if (begin_ == end_) return std::optional<std::string_view>();
+      return take(end_, end_);
+    }
+    if (const auto got = refill(); !got) return tl::unexpected(got.error());
+  }
+}
+
+// The line up to `end`; the next one begins at `behind`.
+std::string_view line_reader::take(std::size_t end, std::size_t behind) {
+  std::string_view text(buffer_.get() + begin_, end - begin_);
+  begin_ = scanned_ = behind;
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  if (line_++ == 0 && text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  return text;
+}
+
+// Moves the unfinished line to the buffer's beginning and reads on behind it.
+result<std::size_t> line_reader::refill() {
+  std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
+  offset_ += begin_;
+  end_ -= begin_;
+  scanned_ = end_;
+  begin_ = 0;
+  char* fresh = buffer_.get() + end_;
+  auto got = from_->read(fresh, chunk);
+  if (!got) return got;
+  ended_ = *got == 0;
+  if (const void* zero = std::memchr(fresh, 0, *got)) {
+    const auto lines = std::count(buffer_.get(), static_cast<char*>(const_cast<void*>(zero)), '\n');
+    return bad_input(fmt::format("{} line {}: a zero byte: must be text, plain or compressed by gzip or zstd", file_,
+                                 line_ + 1 + static_cast<std::uint64_t>(lines)));
+  }
+  end_ += *got;
+  return got;
+}
+
+}  // namespace troupe

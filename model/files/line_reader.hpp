@@ -1,0 +1,55 @@
+// The lines of a text, one after the other, in constant memory.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/files/byte_source.hpp"
+
+namespace troupe {
+
+/// One pass over the lines of a text. For one thread.
+class line_reader {
+ public:
+  /// Longest line, in bytes.
+  static constexpr std::size_t line_max = std::size_t{1} << 20;
+
+  /// So many bytes behind a line may be read, whatever they are: room for loads of whole words.
+  static constexpr std::size_t padding = 8;
+
+  /// `from` begins at byte `offset` of the text, behind `lines_before` lines. `file` names it in messages.
+  line_reader(std::unique_ptr<byte_source> from, std::string file, std::uint64_t offset = 0,
+              std::uint64_t lines_before = 0);
+
+  /// The next line without its end (LF or CR LF; the last line may lack it) and without the text's byte order mark;
+  /// valid until the next call. nullopt after the last line. Faults: the source's, a line that is too long, a zero
+  /// byte.
+  result<std::optional<std::string_view>> next();
+
+  /// The number of the line that `next` returned last, from 1.
+  std::uint64_t line() const { return line_; }
+
+  /// The byte of the text at which the next line begins.
+  std::uint64_t offset() const { return offset_ + begin_; }
+
+ private:
+  result<std::size_t> refill();
+  std::string_view take(std::size_t end, std::size_t behind);
+
+  std::unique_ptr<byte_source> from_;
+  std::string file_;
+  std::unique_ptr<char[]> buffer_;
+  std::uint64_t offset_;     // of the buffer's first byte in the text
+  std::size_t begin_ = 0;    // of the next line
+  std::size_t scanned_ = 0;  // no line ends between begin_ and here
+  std::size_t end_ = 0;
+  std::uint64_t line_;
+  bool ended_ = false;
+};
+
+}  // namespace troupe

@@ -1,0 +1,56 @@
+#include "model/files/rows.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace troupe {
+
+batch_builder::batch_builder(const row_layout& layout, loss_kind loss, std::size_t size)
+    : layout_(layout), loss_(loss), singles_(layout.singles), bags_(layout.bags) {
+  made_.size = size;
+  made_.tables.resize(layout.tables.size());
+  made_.dense.resize(size * layout.dense);
+  if (loss == loss_kind::cross_entropy) {
+    made_.classes.resize(size);
+  } else {
+    made_.values.resize(size);
+  }
+  for (std::size_t t = 0; t < layout.tables.size(); ++t) {
+    bags& to = made_.tables[t];
+    to.offsets.resize(size);
+    if (layout.tables[t].is_bag) {
+      bags_[layout.tables[t].number] = &to;
+    } else {
+      to.indices.resize(size);
+      std::iota(to.offsets.begin(), to.offsets.end(), std::int64_t{0});
+      singles_[layout.tables[t].number] = to.indices.data();
+    }
+  }
+}
+
+void batch_builder::add(const row_block& from, std::size_t row) {
+  const std::uint32_t* record = from.records.data() + row * layout_.width();
+  float label = 0;
+  std::memcpy(&label, record, sizeof(label));
+  if (loss_ == loss_kind::cross_entropy) {
+    made_.classes[next_] = static_cast<std::int64_t>(label);
+  } else {
+    made_.values[next_] = label;
+  }
+  if (layout_.dense > 0) {
+    std::memcpy(made_.dense.data() + next_ * layout_.dense, record + 1, layout_.dense * sizeof(float));
+  }
+  const std::uint32_t* single = record + 1 + layout_.dense;
+  for (std::size_t i = 0; i < singles_.size(); ++i) singles_[i][next_] = single[i];
+  const std::uint64_t* begin = from.bags.begin.data() + row * bags_.size();
+  for (std::size_t i = 0; i < bags_.size(); ++i) {
+    auto& indices = bags_[i]->indices;
+    bags_[i]->offsets[next_] = static_cast<std::int64_t>(indices.size());
+    indices.insert(indices.end(), from.bags.rows.begin() + static_cast<std::ptrdiff_t>(begin[i]),
+                   from.bags.rows.begin() + static_cast<std::ptrdiff_t>(begin[i + 1]));
+  }
+  ++next_;
+}
+
+}  // namespace troupe

@@ -1,0 +1,217 @@
+// Data sets that stay in their files: criteo:FILE and csv:FILE.
+//
+// An epoch goes through the training rows window by window in the order of the file. Within a window rows have the
+// order of a permutation keyed by (seed, epoch, window). Rank r of W takes positions r, r + W, ... of that order.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "model/datasets.hpp"
+#include "model/files/row_stream.hpp"
+#include "model/memory.hpp"
+#include "model/random.hpp"
+#include "model/sampler.hpp"
+
+namespace troupe {
+
+namespace {
+
+// Windows are read in blocks of at least so many rows, and of a few steps of all ranks: ranks, which are never further
+// apart, then ask for two neighbouring blocks at most.
+constexpr std::uint64_t block_rows_min = 16384;
+constexpr std::uint64_t steps_in_block = 4;
+
+row_cut cut_for(const job& job) {
+  const std::uint64_t wanted =
+      std::max(block_rows_min, steps_in_block * job.trainers * static_cast<std::uint64_t>(job.batch_size));
+  return {job.shuffle_rows, (wanted + job.shuffle_rows - 1) / job.shuffle_rows};
+}
+
+class streamed final : public dataset {
+ public:
+  streamed(const job& job, std::shared_ptr<const file_rows> train, std::shared_ptr<const file_rows> test)
+      : seed_(job.seed),
+        loss_(job.loss),
+        train_(std::move(train), row_selection::kept(job.test_fraction)),
+        sampler_(train_.rows(), job.trainers, job.batch_size, job.seed) {
+    if (test != nullptr) {
+      test_.emplace(std::move(test),
+                    job.test_file.empty() ? row_selection::held_out(job.test_fraction) : row_selection::all());
+    }
+  }
+
+  const data_spec& spec() const override { return train_.source().format->spec(); }
+
+  std::uint64_t steps_per_epoch() const override { return sampler_.steps_per_epoch(); }
+
+  result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
+    const auto share = sampler_.of(step, rank);
+    batch_builder made(train_.source().format->layout(), loss_, share.size());
+    const std::uint64_t epoch = step / steps_per_epoch();
+    cursor place(train_);
+    std::uint64_t window = 0;  // within its block
+    std::uint64_t key = 0;
+    for (std::size_t i = 0; i < share.size(); ++i) {
+      const std::uint64_t position = share.position(i);
+      bool moved = false;
+      if (!place.has(position)) {
+        if (auto wrong = place.move_to(position)) return tl::unexpected(std::move(*wrong));
+        window = 0;
+        moved = true;
+      }
+      const auto& begin = place.rows().window_begin;
+      const std::uint64_t row = position - place.first();
+      for (; row >= begin[window + 1]; ++window) moved = true;
+      if (moved) {
+        const std::uint64_t number = place.block() * train_.source().cut.windows_in_block + window;
+        key = random_key(seed_, random_stream::window_shuffle, epoch, number);
+      }
+      const std::uint64_t size = begin[window + 1] - begin[window];
+      made.add(place.rows(), begin[window] + shuffled(size, key, row - begin[window]));
+    }
+    return std::move(made).finish();
+  }
+
+  std::uint64_t train_rows() const { return train_.rows(); }
+
+  std::uint64_t test_rows() const override { return test_ ? test_->rows() : 0; }
+
+  result<batch> test_batch(std::uint64_t first, std::size_t count) const override {
+    if (!test_) return dataset::test_batch(first, count);
+    batch_builder made(test_->source().format->layout(), loss_, count);
+    cursor place(*test_);
+    for (std::uint64_t row = first; row < first + count; ++row) {
+      if (!place.has(row)) {
+        if (auto wrong = place.move_to(row)) return tl::unexpected(std::move(*wrong));
+      }
+      made.add(place.rows(), row - place.first());
+    }
+    return std::move(made).finish();
+  }
+
+ private:
+  // The block of a stream that has the row looked at, held while it is.
+  class cursor {
+   public:
+    explicit cursor(const row_stream& of) : of_(of) {}
+
+    bool has(std::uint64_t row) const { return rows_ != nullptr && row >= first_ && row - first_ < rows_->rows; }
+
+    std::optional<fault> move_to(std::uint64_t row) {
+      block_ = of_.block_of(row);
+      auto rows = of_.block(block_);
+      if (!rows) return std::move(rows.error());
+      rows_ = std::move(*rows);
+      first_ = of_.first_row(block_);
+      return std::nullopt;
+    }
+
+    std::uint64_t block() const { return block_; }
+    std::uint64_t first() const { return first_; }
+    const row_block& rows() const { return *rows_; }
+
+   private:
+    const row_stream& of_;
+    std::uint64_t block_ = 0;
+    std::uint64_t first_ = 0;
+    std::shared_ptr<const row_block> rows_;
+  };
+
+  std::uint64_t seed_;
+  loss_kind loss_;
+  row_stream train_;
+  std::optional<row_stream> test_;
+  sharded_sampler sampler_;
+};
+
+// -- opening ---------------------------------------------------------------------------------------------------------
+
+std::string path_of(const job& job) { return job.data.substr(job.data.find(':') + 1); }
+
+result<std::shared_ptr<const file_rows>> open_rows(const job& job, const std::string& path) {
+  auto file = data_file::open(path);
+  if (!file) return tl::unexpected(std::move(file.error()));
+  result<std::shared_ptr<const row_format>> format =
+      job.data.starts_with(csv_prefix) ? csv_format(job, *file) : criteo_format(job);
+  if (!format) return tl::unexpected(std::move(format.error()));
+  auto rows = find_rows(std::move(*file), std::move(*format), cut_for(job));
+  if (!rows) return tl::unexpected(std::move(rows.error()));
+  return std::make_shared<const file_rows>(std::move(*rows));
+}
+
+// Refuses windows that do not fit, before they are read. Bags come on top: only reading tells their lengths.
+std::optional<fault> check_memory(const job& job, const file_rows& of) {
+  const std::uint64_t blocks = std::min<std::uint64_t>(of.blocks(), row_stream::blocks_kept + 1);
+  const std::uint64_t rows = std::min(of.rows, blocks * of.cut.block_rows());
+  const std::uint64_t bytes =
+      rows * (of.format->layout().width() * sizeof(std::uint32_t) + of.format->layout().bags * sizeof(std::uint64_t));
+  if (bytes <= available_memory()) return std::nullopt;
+  return fault{
+      fault_kind::input,
+      memory_fault(fmt::format("--shuffle-rows {}: {} rows in memory at once", job.shuffle_rows, rows), bytes)};
+}
+
+std::optional<std::string> check_sizes(const job& job, const std::string& file, const streamed& data) {
+  const std::uint64_t rows = data.train_rows();
+  if (job.test_fraction > 0 && (rows == 0 || data.test_rows() == 0)) {
+    return fmt::format("--test-fraction {}: leaves {} training rows and {} test rows of {}; must leave some of both",
+                       job.test_fraction, rows, data.test_rows(), file);
+  }
+  if (rows < job.trainers) {
+    return fmt::format(
+        "--trainers {}: {} has {} training rows: must be at least one for each trainer; use fewer trainers",
+        job.trainers, file, rows);
+  }
+  if (rows < job.batch_size) {
+    return fmt::format("--batch-size {}: must be at most {}, the training rows of {}", job.batch_size, rows, file);
+  }
+  return std::nullopt;
+}
+
+result<std::unique_ptr<const streamed>> open_streamed(const job& job) {
+  auto train = open_rows(job, path_of(job));
+  if (!train) return tl::unexpected(std::move(train.error()));
+  std::shared_ptr<const file_rows> test = job.test_fraction > 0 ? *train : nullptr;
+  if (!job.test_file.empty()) {
+    auto opened = open_rows(job, job.test_file);
+    if (!opened) return tl::unexpected(std::move(opened.error()));
+    test = std::move(*opened);
+  }
+  for (const auto& file : {*train, test}) {
+    if (file == nullptr) continue;
+    if (auto wrong = check_memory(job, *file)) return tl::unexpected(std::move(*wrong));
+  }
+  const std::string name = (*train)->file->name();
+  try {
+    auto made = std::make_unique<const streamed>(job, std::move(*train), std::move(test));
+    if (auto wrong = check_sizes(job, name, *made)) return bad_input(std::move(*wrong));
+    return made;
+  } catch (const std::system_error& error) {
+    return tl::unexpected(fault{fault_kind::run, fmt::format("{}: no thread to read it: {}", name, error.what())});
+  }
+}
+
+// What all who open a job's files have in common.
+struct job_files {
+  std::vector<setting> settings;
+  file_identity train;
+  file_identity test;
+
+  bool operator==(const job_files&) const = default;
+};
+
+}  // namespace
+
+result<std::shared_ptr<const dataset>> open_files(const job& job) {
+  static shared_while_held<job_files, std::unique_ptr<const streamed>> shared;
+  auto held = shared.get({to_settings(job), identity_of(path_of(job)), identity_of(job.test_file)},
+                         [&job] { return open_streamed(job); });
+  if (!held) return tl::unexpected(std::move(held.error()));
+  return std::shared_ptr<const dataset>(*held, (*held)->get());
+}
+
+}  // namespace troupe

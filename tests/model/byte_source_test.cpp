@@ -1,0 +1,167 @@
+#include "model/files/byte_source.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "model/random.hpp"
+#include "tests/model/data_file.hpp"
+
+namespace troupe {
+namespace {
+
+// The file's whole text, taken in pieces of `room` bytes.
+result<std::string> text_of(const std::string& path, std::size_t room = 1000) {
+  const auto file = data_file::open(path);
+  if (!file) return tl::unexpected(file.error());
+  const auto how = compression_of(**file);
+  if (!how) return tl::unexpected(how.error());
+  const auto source = open_source(*file, *how, 0);
+  std::string text;
+  for (;;) {
+    std::string piece(room, '\0');
+    const auto got = source->read(piece.data(), room);
+    if (!got) return tl::unexpected(got.error());
+    if (*got == 0) return text;
+    text += piece.substr(0, *got);
+  }
+}
+
+// Lines that do not compress to nothing.
+std::string sample_text(std::size_t lines) {
+  std::string text;
+  random_sequence random(7);
+  for (std::size_t i = 0; i < lines; ++i) text += fmt::format("{}\t{:x}\n", i, random.bits());
+  return text;
+}
+
+std::string fault_of(const std::string& bytes) {
+  const temporary_file file(bytes);
+  const auto message = refusal(text_of(file.path()));
+  const std::string start = file.path() + ": ";
+  EXPECT_EQ(message.substr(0, start.size()), start);
+  return message.substr(std::min(start.size(), message.size()));
+}
+
+TEST(byte_source, plain_gzip_and_zstd_are_told_by_their_bytes) {
+  const std::string text = sample_text(50'000);
+  for (const std::string& bytes : {text, gzip(text), zstd(text)}) {
+    const temporary_file file(bytes);
+    for (const std::size_t room : {std::size_t{1000}, std::size_t{1} << 20, std::size_t{1} << 24}) {
+      const auto got = text_of(file.path(), room);
+      ASSERT_TRUE(got.has_value()) << got.error().message;
+      EXPECT_TRUE(*got == text);
+    }
+  }
+}
+
+TEST(byte_source, a_plain_file_can_be_entered_anywhere) {
+  const temporary_file file("0123456789");
+  const auto source = open_source(*data_file::open(file.path()), compression::none, 7);
+  std::string piece(100, '\0');
+  EXPECT_EQ(source->read(piece.data(), piece.size()), 3U);
+  EXPECT_EQ(piece.substr(0, 3), "789");
+  EXPECT_EQ(source->read(piece.data(), piece.size()), 0U);
+}
+
+TEST(byte_source, several_members_and_frames_follow_each_other) {
+  const std::string a = sample_text(100);
+  const std::string b = sample_text(30'000);
+  // A skippable frame: its magic number, a length of 3, 3 bytes.
+  const std::string skippable("\x53\x2a\x4d\x18\x03\x00\x00\x00xyz", 11);
+  for (const std::string& bytes : {gzip(a) + gzip("") + gzip(b), zstd(a) + skippable + zstd("") + zstd(b),
+                                   skippable + zstd(a + b), gzip(a + b) + gzip("")}) {
+    const temporary_file file(bytes);
+    for (const std::size_t room : {1U, 4096U}) {
+      const auto got = text_of(file.path(), room);
+      ASSERT_TRUE(got.has_value()) << got.error().message;
+      EXPECT_TRUE(*got == a + b);
+    }
+  }
+}
+
+TEST(byte_source, compressed_data_that_are_cut_off_anywhere_are_refused) {
+  const std::string text = sample_text(20);
+  for (const std::string& whole : {gzip(text), zstd(text), gzip(text) + gzip(text), zstd(text) + zstd(text)}) {
+    for (std::size_t size = 4; size < whole.size(); ++size) {
+      if (size * 2 == whole.size()) continue;  // one of two whole ones
+      const std::string message = fault_of(whole.substr(0, size));
+      EXPECT_NE(message.find(fmt::format("data are cut off: the file ends at byte {}, before they do", size)),
+                std::string::npos)
+          << message;
+    }
+  }
+  EXPECT_EQ(fault_of(gzip(text).substr(0, 50)),
+            "the gzip data are cut off: the file ends at byte 50, before they do; get the file again");
+}
+
+// Some bytes say only when and by whom the data were made.
+TEST(byte_source, a_byte_that_changes_the_text_is_refused) {
+  const std::string text = sample_text(20);
+  for (const std::string& whole : {gzip(text), zstd(text)}) {
+    for (std::size_t place = 0; place < whole.size(); ++place) {
+      for (const char flip : {'\x01', '\x80'}) {
+        std::string damaged = whole;
+        damaged[place] = static_cast<char>(damaged[place] ^ flip);
+        const temporary_file file(damaged);
+        const auto got = text_of(file.path());
+        const bool is_told_as_plain = place < 4 && got.has_value() && *got == damaged;
+        EXPECT_TRUE(!got.has_value() || *got == text || is_told_as_plain) << "byte " << place;
+      }
+    }
+  }
+  std::string damaged = gzip(text);
+  damaged[damaged.size() - 6] ^= 1;
+  EXPECT_EQ(fault_of(damaged), fmt::format("damaged gzip data near byte {}: incorrect data check; get the file again",
+                                           damaged.size() - 4));
+}
+
+TEST(byte_source, something_else_behind_compressed_data_is_refused) {
+  const std::string text = sample_text(20);
+  EXPECT_EQ(
+      fault_of(gzip(text) + "0\t1\n"),
+      fmt::format("something else follows the gzip data at byte {}; must be gzip data to the end", gzip(text).size()));
+  EXPECT_EQ(
+      fault_of(zstd(text) + "0\t1\t2\t3\n"),
+      fmt::format("something else follows the zstd data at byte {}; must be zstd data to the end", zstd(text).size()));
+  EXPECT_NE(fault_of(zstd(text) + gzip(text)).find("something else follows"), std::string::npos);
+  EXPECT_NE(fault_of(gzip(text) + std::string(512, '\0')).find("something else follows"), std::string::npos);
+}
+
+TEST(data_file, what_is_no_file_is_refused) {
+  EXPECT_EQ(refusal(data_file::open("/no/such/file")), "/no/such/file: No such file or directory");
+  EXPECT_EQ(refusal(data_file::open("/dev/null")),
+            "/dev/null: not a regular file: must be one, since it is read more than once");
+  EXPECT_EQ(refusal(data_file::open(testing::TempDir())), testing::TempDir() + ": a directory: must be a file");
+  const temporary_file empty("");
+  EXPECT_EQ(refusal(data_file::open(empty.path())), empty.path() + ": empty: must have at least one row");
+  EXPECT_EQ(refusal(data_file::open("a\nb")), "a\\x0ab: No such file or directory");
+}
+
+TEST(data_file, what_may_not_be_read_is_refused) {
+  const temporary_file file("0\n");
+  ::chmod(file.path().c_str(), 0);
+  // Root may read everything: become somebody else for a moment.
+  constexpr uid_t nobody = 65534;
+  const uid_t before = ::geteuid();
+  ASSERT_EQ(before == 0 ? ::seteuid(nobody) : 0, 0);
+  const auto opened = data_file::open(file.path());
+  ASSERT_EQ(before == 0 ? ::seteuid(before) : 0, 0);
+  EXPECT_EQ(refusal(opened), file.path() + ": Permission denied");
+}
+
+TEST(data_file, tells_when_it_has_been_written_to) {
+  const temporary_file file("0\n1\n");
+  const auto opened = *data_file::open(file.path());
+  EXPECT_FALSE(opened->changed().has_value());
+  file.write("0\n1\n2\n");
+  ASSERT_TRUE(opened->changed().has_value());
+  EXPECT_EQ(
+      opened->changed()->message,
+      file.path() + ": changed since the run opened it, from 4 to 6 bytes; leave a file alone while a run reads it");
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,186 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "model/files/category_hash.hpp"
+#include "tests/model/data_file.hpp"
+
+namespace troupe {
+namespace {
+
+const std::string all_kinds = R"([
+    {"name": "clicked", "kind": "label"},
+    {"name": "age", "kind": "numeric"},
+    {"name": "price", "kind": "numeric", "transform": "log1p"},
+    {"name": "city", "kind": "categorical", "rows": 50},
+    {"name": "tags", "kind": "multi", "rows": 100, "separator": ";", "mode": "sum"},
+    {"name": "colour", "kind": "categorical", "vocabulary": ["red", "green"]},
+    {"name": "brands", "kind": "multi", "vocabulary": ["b1", "b2", "b3"]},
+    {"name": "note", "kind": "ignore"}])";
+
+std::vector<setting> settings_for(const temporary_file& file, const std::string& columns,
+                                  const std::vector<setting>& more = {}) {
+  std::vector<setting> settings{
+      {"data", "csv:" + file.path()}, {"columns", columns}, {"rows", "1000"}, {"trainers", "1"}, {"batch-size", "1"}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+// All rows of the file in its order: it is its own test file.
+batch rows_of(const std::string& text, const std::string& columns, std::vector<setting> more = {}) {
+  const temporary_file file(text);
+  more.emplace_back("test-file", file.path());
+  const auto data = opened(settings_for(file, columns, more));
+  const auto made = data->test_batch(0, data->test_rows()).value();
+  EXPECT_EQ(check_batch(data->spec(), made).value_or(""), "");
+  return made;
+}
+
+// Why the file cannot be opened or trained on, without its name.
+std::string fault_of(const std::string& text, const std::string& columns, const std::vector<setting>& more = {}) {
+  const temporary_file file(text);
+  const auto data = open_with(settings_for(file, columns, more));
+  const auto message = data ? refusal((*data)->train_batch(0, 0)) : refusal(data);
+  const bool is_named = message.substr(0, file.path().size()) == file.path();
+  return is_named ? message.substr(file.path().size()) : message;
+}
+
+using indices = std::vector<std::int64_t>;
+
+TEST(csv, every_kind_of_column_is_read) {
+  const std::string text =
+      "note,city,clicked,extra,price,tags,age,brands,colour\n"
+      "\"a,b\",Ulm,1,?,26,b1;b2;red,-2.5,b3|b1,green\n"
+      ",,0,?,,,,,\n"
+      "x,\"Ulm\",1,?,-3,;7,1e-3,b9||b2,blue\n";
+  const auto made = rows_of(text, all_kinds);
+  ASSERT_EQ(made.size, 3U);
+  EXPECT_EQ(made.values, (std::vector<float>{1, 0, 1}));
+  // age, then price as the descriptions have them; log(1 + 26) by Python.
+  EXPECT_EQ(made.dense, (std::vector<float>{-2.5F, 3.295836925506592F, 0, 0, 1e-3F, 0}));
+  const std::int64_t ulm = category_hash(50).row_of("Ulm");
+  EXPECT_EQ(made.tables[0].indices, (indices{ulm, 0, ulm}));
+  // Hashes by the library's shared object, remainders by Python.
+  EXPECT_EQ(made.tables[1].indices, (indices{21, 69, 75, 0, 79}));
+  EXPECT_EQ(made.tables[1].offsets, (indices{0, 3, 3}));
+  EXPECT_EQ(made.tables[2].indices, (indices{2, 0, 0}));
+  EXPECT_EQ(made.tables[3].indices, (indices{3, 1, 0, 0, 2}));
+  EXPECT_EQ(made.tables[3].offsets, (indices{0, 2, 2}));
+}
+
+TEST(csv, tables_have_the_rows_and_modes_of_their_descriptions) {
+  const temporary_file file("clicked,age,price,city,tags,colour,brands,note\n1,,,,,,,\n");
+  const auto data = opened(settings_for(file, all_kinds, {{"dim", "3"}}));
+  using kernels::pooling;
+  EXPECT_EQ(data->spec().tables, (std::vector<table_spec>{{50, 3, pooling::sum, false},
+                                                          {100, 3, pooling::sum, false},
+                                                          {3, 3, pooling::sum, false},
+                                                          {4, 3, pooling::mean, false}}));
+  EXPECT_EQ(data->spec().dense_features, 2U);
+  EXPECT_TRUE(data->spec().binary_targets);
+  EXPECT_EQ(data->spec().outputs, 1U);
+}
+
+const std::string label_and_city = R"([{"name": "y", "kind": "label"}, {"name": "city", "kind": "categorical"}])";
+
+TEST(csv, rows_is_the_default_of_every_hashed_column) {
+  const temporary_file file("y,city\n1,Ulm\n");
+  EXPECT_EQ(opened(settings_for(file, label_and_city))->spec().tables[0].rows, 1000);
+}
+
+TEST(csv, columns_without_a_header_go_by_their_order) {
+  const std::string columns = R"([{"kind": "numeric"}, {"kind": "ignore"}, {"kind": "label"}])";
+  const auto made = rows_of("5;x;1\n6;;0", columns, {{"header", "false"}, {"separator", ";"}});
+  EXPECT_EQ(made.dense, (std::vector<float>{5, 6}));
+  EXPECT_EQ(made.values, (std::vector<float>{1, 0}));
+  EXPECT_EQ(fault_of("5,1,1\n6,x\n", columns, {{"header", "false"}}),
+            " line 2: 2 columns in 6,x: must be 3, with ',' between them");
+  EXPECT_EQ(fault_of("x,1,1\n", columns, {{"header", "false"}}),
+            " line 1: column 1: x: must be a finite number, without blanks around it, or empty");
+}
+
+TEST(csv, the_test_file_may_have_its_columns_in_another_order) {
+  const temporary_file train("clicked,age,price,city,tags,colour,brands,note\n1,2,,Ulm,b1,red,b1,\n");
+  const temporary_file test(
+      "\xef\xbb\xbf"
+      "brands,tags,note,price,city,clicked,colour,age\r\nb2|b3,b1;b2,,,Ulm,0,green,7\r\n");
+  const auto data = opened(settings_for(train, all_kinds, {{"test-file", test.path()}}));
+  EXPECT_EQ(data->test_rows(), 1U);
+  const auto made = data->test_batch(0, 1).value();
+  const auto trained = data->train_batch(0, 0).value();
+  EXPECT_EQ(made.values, std::vector<float>{0});
+  EXPECT_EQ(made.dense, (std::vector<float>{7, 0}));
+  EXPECT_EQ(made.tables[0].indices, trained.tables[0].indices);
+  EXPECT_EQ(made.tables[1].indices, (indices{21, 69}));
+  EXPECT_EQ(made.tables[2].indices, indices{2});
+  EXPECT_EQ(made.tables[3].indices, (indices{2, 3}));
+}
+
+TEST(csv, labels_are_what_the_loss_wants) {
+  const std::string text = "y,city\n3,a\n0,b\n";
+  const auto classes = rows_of(text, label_and_city, {{"loss", "cross-entropy"}, {"classes", "4"}});
+  EXPECT_EQ(classes.classes, (indices{3, 0}));
+  EXPECT_EQ(rows_of("y,city\n-3.5,a\n1e6,b\n", label_and_city, {{"loss", "mse"}}).values,
+            (std::vector<float>{-3.5F, 1e6F}));
+  EXPECT_EQ(fault_of(text, label_and_city), " line 2: column 1 (y): 3: must be 0 or 1");
+  const std::vector<setting> three{{"loss", "cross-entropy"}, {"classes", "3"}};
+  const std::string limit = ": must be a whole number between 0 and 2, the class";
+  EXPECT_EQ(fault_of(text, label_and_city, three), " line 2: column 1 (y): 3" + limit);
+  EXPECT_EQ(fault_of("y,city\n0.5,a\n", label_and_city, three), " line 2: column 1 (y): 0.5" + limit);
+  EXPECT_EQ(fault_of("y,city\nnan,a\n", label_and_city, three), " line 2: column 1 (y): nan" + limit);
+  EXPECT_EQ(fault_of("y,city\n,a\n", label_and_city, {{"loss", "mse"}}),
+            " line 2: column 1 (y): '': must be a finite number, without blanks around it");
+  const temporary_file file(text);
+  EXPECT_FALSE(opened(settings_for(file, label_and_city, three))->spec().binary_targets);
+  EXPECT_TRUE(opened(settings_for(file, label_and_city, {{"loss", "cross-entropy"}}))->spec().binary_targets);
+  EXPECT_FALSE(opened(settings_for(file, label_and_city, {{"loss", "mse"}}))->spec().binary_targets);
+}
+
+TEST(csv, malformed_values_are_refused_with_their_place) {
+  const std::string columns = R"([{"name": "y", "kind": "label"}, {"name": "x", "kind": "numeric"},
+                                  {"name": "z", "kind": "numeric", "transform": "log1p"}])";
+  const std::string limit = ": must be a finite number, without blanks around it, or empty";
+  EXPECT_EQ(fault_of("y,x,z\n1,abc,\n", columns), " line 2: column 2 (x): abc" + limit);
+  EXPECT_EQ(fault_of("y,x,z\n1,inf,\n", columns), " line 2: column 2 (x): inf" + limit);
+  EXPECT_EQ(fault_of("y,x,z\n1,1e39,\n", columns), " line 2: column 2 (x): 1e39" + limit);
+  EXPECT_EQ(fault_of("y,x,z\n1, 5,\n", columns), " line 2: column 2 (x):  5" + limit);
+  EXPECT_EQ(fault_of("z,y,x\nnan,1,5\n", columns), " line 2: column 1 (z): nan" + limit);
+  EXPECT_EQ(fault_of("y,x,z\n1,2\n", columns), " line 2: 2 columns in 1,2: must be 3, with ',' between them");
+  EXPECT_EQ(fault_of("y,x,z\n1,2,3,4\n", columns), " line 2: 4 columns in 1,2,3,4: must be 3, with ',' between them");
+  EXPECT_EQ(fault_of("y,x,z\n\n", columns), " line 2: column 1 (y): '': must be 0 or 1");
+  EXPECT_EQ(
+      fault_of("y,x,z\n1,\"2,3\n4\",5\n", columns),
+      " line 2: column 2 (x): the quotes do not end on this line: must be closed, without a line break within them");
+  EXPECT_EQ(fault_of("y,x,z\n1,\"2\"3,\n", columns),
+            " line 2: column 2 (x): text behind the closing quote: must be the separator, or a quote within quotes "
+            "doubled");
+}
+
+TEST(csv, headers_that_do_not_fit_are_refused) {
+  EXPECT_EQ(fault_of("y,town,cit\n1,a,b\n", label_and_city), " line 1: no column is called city; the nearest is cit");
+  EXPECT_EQ(fault_of("city,y,x,city\na,1,2,b\n", label_and_city), " line 1: columns 1 and 4 are both called city");
+  // Who does not use a column need not care for its name.
+  EXPECT_EQ(rows_of("city,y,x,x,\na,1,2,b,\n", label_and_city).size, 1U);
+  EXPECT_EQ(fault_of("y,\"city\n1,a\n", label_and_city),
+            " line 1: column 2: the quotes do not end on this line: must be closed, without a line break within them");
+  EXPECT_EQ(fault_of("y,city\n", label_and_city), ": a header and no rows: must have at least one");
+  EXPECT_EQ(fault_of("y,city", label_and_city), ": a header and no rows: must have at least one");
+  EXPECT_EQ(fault_of("", label_and_city), ": empty: must have at least one row");
+  EXPECT_EQ(fault_of(gzip(""), label_and_city), ": no rows: must have at least one");
+  EXPECT_EQ(fault_of(std::string("y,\0city\n", 8), label_and_city),
+            " line 1: a zero byte: must be text, plain or compressed by gzip or zstd");
+}
+
+TEST(csv, compressed_files_are_read_as_plain_ones) {
+  const std::string text = "y,city\r\n1,a\r\n0,b\r\n";
+  const auto plain = rows_of(text, label_and_city);
+  for (const std::string& bytes : {gzip(text), zstd(text)}) {
+    const auto made = rows_of(bytes, label_and_city);
+    EXPECT_EQ(made.tables[0].indices, plain.tables[0].indices);
+    EXPECT_EQ(made.values, plain.values);
+  }
+}
+
+}  // namespace
+}  // namespace troupe

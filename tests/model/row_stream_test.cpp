@@ -1,0 +1,199 @@
+// Goal: blocks are the file's rows whatever is asked in which order by how many threads, and a file is read no oftener
+// and held no longer than promised. Method: small files cut into small blocks, whose rows are their own numbers.
+
+#include "model/files/row_stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "model/random.hpp"
+#include "tests/model/data_file.hpp"
+
+namespace troupe {
+namespace {
+
+// A line is a number: the row's label, and as many times itself in a bag as its last digit says.
+class numbers final : public row_format {
+ public:
+  numbers() { layout_.bags = 1; }
+  std::optional<std::string> parse(std::string_view line, std::uint32_t* record, row_bags& to) const override {
+    const std::string text(line);
+    if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) return "'" + text + "'";
+    const auto number = static_cast<std::uint32_t>(std::stoul(text));
+    record[0] = number;
+    to.rows.insert(to.rows.end(), number % 10, number);
+    to.begin.push_back(to.rows.size());
+    return std::nullopt;
+  }
+};
+
+std::string text_of(std::uint64_t rows) {
+  std::string text;
+  for (std::uint64_t row = 0; row < rows; ++row) text += std::to_string(row) + "\n";
+  return text;
+}
+
+std::shared_ptr<const file_rows> rows_of(const temporary_file& file, row_cut cut) {
+  auto found = find_rows(*data_file::open(file.path()), std::make_shared<const numbers>(), cut);
+  EXPECT_TRUE(found.has_value()) << (found ? "" : found.error().message);
+  return std::make_shared<const file_rows>(std::move(*found));
+}
+
+void expect_block(const row_stream& stream, std::uint64_t number, row_selection which) {
+  const auto block = stream.block(number);
+  ASSERT_TRUE(block.has_value()) << block.error().message;
+  const auto& cut = stream.source().cut;
+  std::vector<std::uint32_t> expected;
+  std::vector<std::uint64_t> windows;
+  const std::uint64_t end = std::min((number + 1) * cut.block_rows(), stream.source().rows);
+  for (std::uint64_t row = number * cut.block_rows(); row < end; ++row) {
+    if (row % cut.window_rows == 0) windows.push_back(expected.size());
+    if (which(row)) expected.push_back(static_cast<std::uint32_t>(row));
+  }
+  windows.push_back(expected.size());
+  EXPECT_EQ((*block)->rows, expected.size());
+  EXPECT_EQ((*block)->records, expected);
+  EXPECT_EQ((*block)->window_begin, windows);
+  ASSERT_EQ((*block)->bags.begin.size(), expected.size() + 1);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ((*block)->bags.begin[i + 1] - (*block)->bags.begin[i], expected[i] % 10);
+  }
+  EXPECT_EQ(stream.first_row(number + 1) - stream.first_row(number), expected.size());
+}
+
+TEST(row_stream, blocks_are_the_rows_of_the_file_in_any_order) {
+  const std::string text = text_of(997);
+  for (const std::string& bytes : {text, text.substr(0, text.size() - 1), gzip(text), zstd(text)}) {
+    const temporary_file file(bytes);
+    for (const auto& which : {row_selection::all(), row_selection::kept(0.3), row_selection::held_out(0.3),
+                              row_selection::held_out(0.001)}) {
+      for (const row_cut cut : {row_cut{7, 3}, row_cut{1, 50}, row_cut{1000, 1}, row_cut{997, 1}, row_cut{100, 1}}) {
+        const row_stream stream(rows_of(file, cut), which);
+        const std::uint64_t blocks = stream.source().blocks();
+        EXPECT_EQ(blocks, (997 + cut.block_rows() - 1) / cut.block_rows());
+        for (std::uint64_t number = 0; number < blocks; ++number) expect_block(stream, number, which);
+        random_sequence random(1);
+        for (int i = 0; i < 30; ++i) expect_block(stream, random.below(blocks), which);
+      }
+    }
+  }
+}
+
+TEST(row_stream, every_selected_row_has_its_block) {
+  const temporary_file file(text_of(500));
+  const auto which = row_selection::held_out(0.05);
+  const row_stream stream(rows_of(file, {3, 2}), which);
+  std::uint64_t selected = 0;
+  for (std::uint64_t row = 0; row < 500; ++row) {
+    if (!which(row)) continue;
+    EXPECT_EQ(stream.block_of(selected), row / 6);
+    EXPECT_LE(stream.first_row(row / 6), selected);
+    ++selected;
+  }
+  EXPECT_EQ(stream.rows(), selected);
+  EXPECT_GT(selected, 10U);
+}
+
+TEST(row_stream, a_share_is_held_out_and_the_rest_kept) {
+  const auto held_out = row_selection::held_out(0.2);
+  const auto kept = row_selection::kept(0.2);
+  int count = 0;
+  for (std::uint64_t row = 0; row < 100'000; ++row) {
+    EXPECT_NE(held_out(row), kept(row));
+    count += held_out(row) ? 1 : 0;
+  }
+  EXPECT_NEAR(count, 20'000, 500);
+  EXPECT_TRUE(row_selection::kept(0)(3));
+  EXPECT_FALSE(row_selection::held_out(0)(3));
+}
+
+TEST(row_stream, threads_that_ask_at_once_get_the_same_blocks) {
+  const temporary_file file(gzip(text_of(3000)));
+  const row_stream stream(rows_of(file, {10, 3}), row_selection::all());
+  std::vector<std::jthread> threads;
+  for (std::uint64_t t = 0; t < 8; ++t) {
+    threads.emplace_back([&stream, t] {
+      random_sequence random(t);
+      for (int i = 0; i < 200; ++i) {
+        // Some go through the file, each from another place; some jump.
+        const std::uint64_t number = t < 5 ? (t * 20 + static_cast<std::uint64_t>(i)) % 100 : random.below(100);
+        const auto block = stream.block(number);
+        ASSERT_TRUE(block.has_value());
+        ASSERT_EQ((*block)->rows, 30U);
+        ASSERT_EQ((*block)->records[29], number * 30 + 29);
+      }
+    });
+  }
+}
+
+TEST(row_stream, holds_few_blocks_and_reads_each_once_for_callers_close_together) {
+  const temporary_file file(text_of(1000));
+  const row_stream stream(rows_of(file, {10, 1}), row_selection::all());
+  std::vector<std::weak_ptr<const row_block>> blocks;
+  for (std::uint64_t number = 0; number < 100; ++number) {
+    blocks.emplace_back(*stream.block(number));
+    // Somebody who is a block behind.
+    if (number > 0) {
+      const auto before = blocks[number - 1].lock();
+      ASSERT_NE(before, nullptr);
+      EXPECT_EQ(stream.block(number - 1), before);
+    }
+    const auto held = std::ranges::count_if(blocks, [](const auto& block) { return !block.expired(); });
+    EXPECT_LE(static_cast<std::size_t>(held), row_stream::blocks_kept);
+  }
+}
+
+TEST(row_stream, a_bad_line_is_a_fault_of_its_block_alone) {
+  std::string text = text_of(100);
+  text.replace(text.find("\n57\n"), 4, "\n5x\n");
+  for (const std::string& bytes : {text, gzip(text), zstd(text)}) {
+    const temporary_file file(bytes);
+    const row_stream stream(rows_of(file, {10, 1}), row_selection::all());
+    for (int round = 0; round < 2; ++round) {
+      expect_block(stream, 4, row_selection::all());
+      EXPECT_EQ(refusal(stream.block(5)), file.path() + " line 58: '5x'");
+      expect_block(stream, 6, row_selection::all());
+      expect_block(stream, 9, row_selection::all());
+      expect_block(stream, 0, row_selection::all());
+      expect_block(stream, 1, row_selection::all());
+    }
+  }
+}
+
+TEST(row_stream, a_file_that_is_written_to_is_a_fault) {
+  for (const auto& bytes : {text_of(100), gzip(text_of(100))}) {
+    const temporary_file file(bytes);
+    const row_stream stream(rows_of(file, {5, 1}), row_selection::all());
+    expect_block(stream, 0, row_selection::all());
+    file.write(bytes.substr(0, bytes.size() / 2));
+    EXPECT_EQ(
+        refusal(stream.block(15)),
+        fmt::format("{}: changed since the run opened it, from {} to {} bytes; leave a file alone while a run reads it",
+                    file.path(), bytes.size(), bytes.size() / 2));
+  }
+}
+
+TEST(row_stream, a_file_replaced_by_another_stays_as_it_was) {
+  const temporary_file file(text_of(100));
+  const row_stream stream(rows_of(file, {5, 1}), row_selection::all());
+  ::unlink(file.path().c_str());
+  file.write("something else\n");
+  for (std::uint64_t number = 0; number < 20; ++number) expect_block(stream, number, row_selection::all());
+}
+
+TEST(row_stream, can_end_while_it_reads) {
+  const temporary_file file(gzip(text_of(200'000)));
+  const auto rows = rows_of(file, {200'000, 1});
+  for (int i = 0; i < 20; ++i) {
+    const row_stream stream(rows, row_selection::all());
+    if (i % 2 == 0) continue;
+    // One block is here, and the next is being read.
+    const row_stream other(rows_of(file, {100'000, 1}), row_selection::all());
+    EXPECT_TRUE(other.block(0).has_value());
+  }
+}
+
+}  // namespace
+}  // namespace troupe
