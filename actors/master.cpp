@@ -206,6 +206,8 @@ void master_state::deliver() {
   result.loss = summary_.loss;
   result.auc = summary_.auc.value_or(std::numeric_limits<double>::quiet_NaN());
   result.accuracy = summary_.accuracy.value_or(std::numeric_limits<double>::quiet_NaN());
+  result.log_loss = summary_.log_loss.value_or(std::numeric_limits<double>::quiet_NaN());
+  result.calibration = summary_.calibration.value_or(std::numeric_limits<double>::quiet_NaN());
   result.stopped = trained_[0].stopped;
   result.weights_digest = weights_digest(row_digests_, trained_[0].dense);
   if (return_weights_) {
@@ -271,6 +273,8 @@ void master_state::gathered() {
     summary_.loss = epoch.loss;
     summary_.auc = epoch.auc;
     summary_.accuracy = epoch.accuracy;
+    summary_.log_loss = epoch.log_loss;
+    summary_.calibration = epoch.calibration;
     if (observer_.on_epoch) observer_.on_epoch(epoch);
   }
 }

@@ -52,6 +52,8 @@ run_summary to_summary(const run_result& result, double seconds_before) {
                       .loss = result.loss,
                       .auc = present(result.auc),
                       .accuracy = present(result.accuracy),
+                      .log_loss = present(result.log_loss),
+                      .calibration = present(result.calibration),
                       .weights_digest = result.weights_digest,
                       .stopped = result.stopped,
                       .weights = std::nullopt};

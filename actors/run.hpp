@@ -26,15 +26,19 @@ struct run_progress {
   double seconds_left = 0;   ///< estimate for the training loop
 };
 
-/// One finished epoch.
+/// One finished epoch. What the test rows gave is absent where there was no evaluation, or has no value; the metrics
+/// are those of model/metrics.hpp.
 struct epoch_summary {
   std::uint64_t epoch = 0;  ///< 1 for the first
+  std::uint64_t step = 0;   ///< global step at its end
   std::uint64_t steps = 0;  ///< global steps of this epoch
   std::uint64_t samples = 0;
   double seconds = 0;  ///< training loop alone
   double loss = 0;
   std::optional<double> auc;
   std::optional<double> accuracy;
+  std::optional<double> log_loss;
+  std::optional<double> calibration;
   /// Each rank's loss at each of the epoch's steps; NaN where the rank had no batch.
   std::vector<std::vector<double>> losses;
 };
@@ -48,6 +52,8 @@ struct run_summary {
   double loss = 0;
   std::optional<double> auc;
   std::optional<double> accuracy;
+  std::optional<double> log_loss;
+  std::optional<double> calibration;
   std::string weights_digest;
   bool stopped = false;
   std::uint64_t skipped_steps = 0;  ///< optimizer steps left out for a NaN or Inf

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "model/text.hpp"
 
@@ -15,6 +16,7 @@ namespace {
 struct codec {
   decltype(job_setting::read) read;
   decltype(job_setting::write) write;
+  setting_type type = setting_type::text;
 };
 
 using wrong = std::optional<std::string>;
@@ -43,7 +45,7 @@ wrong read_whole(T& to, std::string_view text, std::uint64_t low, std::uint64_t 
 template <class T>
 codec whole(T job::*field, std::uint64_t low, std::uint64_t high) {
   return {[=](job& to, std::string_view text) { return read_whole(to.*field, text, low, high); },
-          [=](const job& from) { return fmt::format("{}", from.*field); }};
+          [=](const job& from) { return fmt::format("{}", from.*field); }, setting_type::whole};
 }
 
 wrong read_real(double& to, std::string_view text, double high, bool zero_allowed) {
@@ -61,12 +63,12 @@ constexpr double id_skew_max = 10;
 
 codec learning_rate(optimizer_spec job::*optimizer) {
   return {[=](job& to, std::string_view text) { return read_real((to.*optimizer).lr, text, learning_rate_max, true); },
-          [=](const job& from) { return fmt::format("{}", (from.*optimizer).lr); }};
+          [=](const job& from) { return fmt::format("{}", (from.*optimizer).lr); }, setting_type::real};
 }
 
 codec bucket_size() {
   return {[](job& to, std::string_view text) { return read_real(to.bucket_mib, text, bucket_mib_max, false); },
-          [](const job& from) { return fmt::format("{}", from.bucket_mib); }};
+          [](const job& from) { return fmt::format("{}", from.bucket_mib); }, setting_type::real};
 }
 
 codec total_steps() {
@@ -76,7 +78,8 @@ codec total_steps() {
             if (!refused) to.steps = steps;
             return refused;
           },
-          [](const job& from) { return from.steps ? std::optional(fmt::format("{}", *from.steps)) : std::nullopt; }};
+          [](const job& from) { return from.steps ? std::optional(fmt::format("{}", *from.steps)) : std::nullopt; },
+          setting_type::whole};
 }
 
 // -- names -----------------------------------------------------------------------------------------------------------
@@ -100,7 +103,8 @@ codec choice(Enum job::*field, const std::vector<std::pair<std::string, Enum>>& 
           },
           [=](const job& from) {
             return std::ranges::find(names, from.*field, &std::pair<std::string, Enum>::second)->first;
-          }};
+          },
+          std::is_same_v<Enum, bool> ? setting_type::truth : setting_type::text};
 }
 
 codec consistency_mode() {
@@ -129,7 +133,7 @@ codec consistency_mode() {
 codec clip_norm() {
   constexpr double norm_max = 1e6;
   return {[](job& to, std::string_view text) { return read_real(to.clip_norm, text, norm_max, true); },
-          [](const job& from) { return fmt::format("{}", from.clip_norm); }};
+          [](const job& from) { return fmt::format("{}", from.clip_norm); }, setting_type::real};
 }
 
 codec test_fraction() {
@@ -139,17 +143,17 @@ codec test_fraction() {
             to.test_fraction = *share;
             return std::nullopt;
           },
-          [](const job& from) { return fmt::format("{}", from.test_fraction); }};
+          [](const job& from) { return fmt::format("{}", from.test_fraction); }, setting_type::real};
 }
 
 // A text that may be left out.
-codec text_of(std::string job::*field) {
+codec text_of(std::string job::*field, setting_type type = setting_type::text) {
   return {[=](job& to, std::string_view text) -> wrong {
             if (text.empty()) return "must not be empty";
             to.*field = text;
             return std::nullopt;
           },
-          [=](const job& from) { return (from.*field).empty() ? std::nullopt : std::optional(from.*field); }};
+          [=](const job& from) { return (from.*field).empty() ? std::nullopt : std::optional(from.*field); }, type};
 }
 
 codec separator() {
@@ -218,14 +222,15 @@ wrong read_widths(std::vector<std::size_t>& to, std::string_view text) {
 
 codec hidden_widths() {
   return {[](job& to, std::string_view text) { return read_widths(to.hidden, text); },
-          [](const job& from) { return widths_text(from.hidden); }};
+          [](const job& from) { return widths_text(from.hidden); }, setting_type::widths};
 }
 
 codec bottom_widths() {
   return {[](job& to, std::string_view text) { return read_widths(to.bottom_hidden.emplace(), text); },
           [](const job& from) {
             return from.bottom_hidden ? std::optional(widths_text(*from.bottom_hidden)) : std::nullopt;
-          }};
+          },
+          setting_type::widths};
 }
 
 // The learning rate and its schedule are settings of their own and stay as they are.
@@ -256,7 +261,7 @@ codec schedule() {
 // -- the table -------------------------------------------------------------------------------------------------------
 
 job_setting line(const char* name, const char* value_name, const char* meaning, const defaults& by_data, codec how) {
-  return {name, value_name, meaning, by_data, std::move(how.read), std::move(how.write)};
+  return {name, value_name, meaning, by_data, std::move(how.read), std::move(how.write), how.type};
 }
 
 constexpr std::uint64_t epochs_max = 1'000'000'000;
@@ -296,7 +301,7 @@ std::vector<job_setting> make_table() {
                                                                            {"f16", kernels::row_dtype::f16},
                                                                            {"bf16", kernels::row_dtype::bf16}})),
       line("columns", "JSON", "the columns of a csv file; in a job file: one [[columns]] entry each",
-           csv_only(no_default), text_of(&job::columns)),
+           csv_only(no_default), text_of(&job::columns, setting_type::columns)),
       line("header", "BOOL", "whether the first line of a csv file names its columns: true or false",
            csv_only("true"), choice<bool>(&job::header, {{"true", true}, {"false", false}})),
       line("separator", "CHAR", "what stands between the columns of a csv file: one character, or tab",
