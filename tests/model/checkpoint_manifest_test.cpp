@@ -151,6 +151,22 @@ TEST(checkpoint_manifest, keeps_every_byte_of_a_setting) {
   EXPECT_EQ(parsed->settings, manifest.settings);
 }
 
+TEST(checkpoint_manifest, is_the_one_in_the_documentation) {
+  checkpoint_manifest manifest = made_manifest(40);
+  manifest.folder = "step-000000000040-1a2b3c4d";
+  manifest.settings = {{"data", "synthetic"}, {"seed", "7"}};
+  manifest.position = {20480, 4, 0.25, 40, 0, {{1.0 / 3, 256}}, epoch_figures{0.36, 0.9, {}, {}, {}}};
+  manifest.tables.resize(1);
+  manifest.dense.resize(2);
+  const temporary_folder folder;
+  manifest.files.push_back(*write_made_dense(folder.path(), manifest.dense, 40));
+  for (const std::uint32_t shard : {0U, 1U}) {
+    manifest.files.push_back(*write_made_shard(folder.path(), manifest.tables[0], 0, {shard, 2}, 40));
+  }
+  EXPECT_NE(content_of(TROUPE_DOCS "/formats.md").find("```json\n" + to_text(manifest) + "```\n"), std::string::npos)
+      << to_text(manifest);
+}
+
 // -- damage -------------------------------------------------------------------
 
 TEST(checkpoint_manifest, any_changed_bit_is_found) {

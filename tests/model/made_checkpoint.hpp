@@ -72,7 +72,8 @@ struct made_content {
 
 /// `length` bytes that depend on `name` and `step`, cheap and without a period.
 inline std::vector<std::byte> made_bytes(const std::string& name, std::uint64_t step, std::uint64_t length) {
-  std::uint64_t state = std::hash<std::string>{}(name) ^ (step * 0x9e3779b97f4a7c15U);
+  std::uint64_t state = step;
+  for (const char c : name) state = (state ^ static_cast<unsigned char>(c)) * 1099511628211U;
   std::vector<std::byte> bytes(length);
   for (std::byte& one : bytes) {
     state = state * 6364136223846793005U + 1442695040888963407U;
