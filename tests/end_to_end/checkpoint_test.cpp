@@ -150,8 +150,8 @@ TEST_F(CheckpointCommand, ExportTakesTheNewestWholeOneAndSaysSo) {
   const outcome result = run({"checkpoint", "export", saved(), "-o", file, "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(last_event(result, "export").at("step"), 20);
-  EXPECT_EQ(result.err, "troupe: warning: checkpoint step 40 is torn (dense.safetensors: 1 bytes missing) in " +
-                            saved() + "; falling back to step 20\n");
+  EXPECT_EQ(result.err, "troupe: warning: checkpoint step 40 in " + saved() +
+                            " is torn (dense.safetensors: 1 bytes missing); falling back to step 20\n");
 
   const std::string torn =
       expect_error(run({"checkpoint", "export", saved(), "--step", "40", "-o", file, "--force"}), 2);

@@ -1,9 +1,13 @@
 #include "model/checkpoint/export.hpp"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/model/strict_safetensors.hpp"
@@ -97,6 +101,67 @@ TEST(checkpoint_export, of_the_weights_alone_has_no_optimizer_state) {
   for (const auto& [name, tensor] : read_strictly(content_of(folder / "file")).tensors) names.push_back(name);
   EXPECT_EQ(names, (std::vector<std::string>{"table.0.weight", "table.1.weight", "top.0.bias", "top.0.weight"}));
 }
+
+// -- memory -------------------------------------------------------------------
+
+// The sanitizers keep memory that was given back.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+/// Bytes of a line of /proc/self/status.
+std::uint64_t memory_of(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::uint64_t kib = 0;
+  while (status >> word) {
+    if (word == name) status >> kib;
+  }
+  return kib * 1024;
+}
+
+/// True if `work` succeeds, and at no moment takes `bytes` more memory than there was before.
+template <class Work>
+bool works_within(std::uint64_t bytes, Work work) {
+  ::malloc_trim(0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::uint64_t before = memory_of("VmRSS:");
+    const bool done = work();
+    ::_exit(done && memory_of("VmHWM:") < before + bytes ? 0 : 1);
+  }
+  int status = 1;
+  return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+TEST(checkpoint_export, neither_saving_nor_exporting_takes_memory_for_a_table) {
+  constexpr std::uint64_t most = std::uint64_t{40} << 20;
+  const temporary_folder folder;
+  made_content content;
+  content.tables = {{2'000'000, 2, {{"weight", tensor_type::f32, 16}}}};
+  auto store = checkpoint_store::open(folder / "a", nullptr);
+  ASSERT_TRUE(store.has_value());
+  const auto files = store->begin(step);
+  ASSERT_TRUE(files.has_value());
+  checkpoint_manifest manifest = made_manifest(step, content);
+  {
+    const std::vector<std::byte> rows(std::size_t{1'000'000} * 16 * sizeof(float), std::byte{0x3f});
+    const std::vector<tensor_view> parts(1, {{"weight", tensor_type::f32, {1'000'000, 16}}, rows});
+    const auto write = [&](std::uint32_t shard) { return write_table(*files, 0, {shard, 2}, parts); };
+    EXPECT_TRUE(works_within(most, [&] { return write(0).has_value(); }));
+    for (const std::uint32_t shard : {0U, 1U}) manifest.files.push_back(*write(shard));
+  }
+  manifest.files.push_back(*write_made_dense(*files, content.dense, step));
+  ASSERT_TRUE(store->commit(std::move(manifest)).has_value());
+
+  const auto found = newest_whole_checkpoint(folder / "a");
+  ASSERT_TRUE(found.has_value()) << found.error().message;
+  EXPECT_TRUE(works_within(most, [&] { return newest_whole_checkpoint(folder / "a").has_value(); }));
+  EXPECT_TRUE(works_within(most, [&] { return export_checkpoint(found->what, folder / "file", {}).has_value(); }));
+  EXPECT_GT(std::filesystem::file_size(folder / "file"), 3 * most);
+  // That it would be noticed.
+  EXPECT_FALSE(works_within(most, [] { return std::vector<char>(most + 1, 'x').back() == 'x'; }));
+}
+
+#endif
 
 // -- where to -----------------------------------------------------------------
 

@@ -38,8 +38,8 @@ class TornCheckpoint : public testing::Test {
     if (!resumed) return "";
     EXPECT_EQ(resumed->what.manifest.step, 20U);
     EXPECT_EQ(resumed->torn, std::vector<std::uint64_t>{40});
-    EXPECT_EQ(resumed->warnings, std::vector<std::string>{"checkpoint step 40 is torn (" + fault + ") in " +
-                                                          folder_.path() + "; falling back to step 20"});
+    EXPECT_EQ(resumed->warnings, std::vector<std::string>{"checkpoint step 40 in " + folder_.path() + " is torn (" +
+                                                          fault + "); falling back to step 20"});
     return fault;
   }
 
@@ -191,9 +191,9 @@ TEST_F(TornCheckpoint, none_whole_is_a_fault_that_tells_why) {
   ASSERT_FALSE(resumed.has_value());
   EXPECT_EQ(resumed.error().kind, fault_kind::input);
   EXPECT_EQ(resumed.error().message,
-            folder_.path() + fmt::format(": no checkpoint is whole: step 40 is torn (dense.safetensors: {} bytes "
-                                         "missing), step 20 is torn (step-000000000020.json: its end is missing (0 "
-                                         "bytes are there)); start anew, without --resume and in another folder",
+            folder_.path() + fmt::format(": no checkpoint is whole (step 40: dense.safetensors: {} bytes missing; step "
+                                         "20: step-000000000020.json: its end is missing (0 bytes are there)); start "
+                                         "anew, without --resume and in another folder",
                                          newest_.manifest.files[0].length));
 }
 
