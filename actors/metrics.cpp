@@ -39,6 +39,10 @@ epoch_summary epoch_gathering::summary() const {
     result.samples += report->samples;
     result.seconds = std::max(result.seconds, report->seconds);
     loss_sum += report->loss_sum;
+    result.skipped_steps = std::max(result.skipped_steps, report->skipped);  // all ranks skip the same ones
+    result.staleness_max = std::max(result.staleness_max, report->staleness_max);
+    result.staleness_sum += report->staleness_sum;
+    result.lookups += report->lookups;
     const auto losses = report->losses.as<double>();
     result.losses.emplace_back(losses.begin(), losses.end());
   }

@@ -56,6 +56,9 @@ run_summary to_summary(const run_result& result, double seconds_before) {
                       .calibration = present(result.calibration),
                       .weights_digest = result.weights_digest,
                       .stopped = result.stopped,
+                      .skipped_steps = result.skipped_steps,
+                      .staleness_max = result.staleness_max,
+                      .staleness_mean = result.staleness_mean,
                       .weights = std::nullopt};
   if (result.dense.rows > 0) {
     summary.weights.emplace();

@@ -39,6 +39,11 @@ struct epoch_summary {
   std::optional<double> accuracy;
   std::optional<double> log_loss;
   std::optional<double> calibration;
+  std::uint64_t skipped_steps = 0;  ///< optimizer steps left out for a NaN or Inf
+  /// Optimizer steps that the rows of a training lookup lacked: the most, the sum, and over how many lookups.
+  std::uint32_t staleness_max = 0;
+  std::uint64_t staleness_sum = 0;
+  std::uint64_t lookups = 0;
   /// Each rank's loss at each of the epoch's steps; NaN where the rank had no batch.
   std::vector<std::vector<double>> losses;
 };
@@ -57,7 +62,8 @@ struct run_summary {
   std::string weights_digest;
   bool stopped = false;
   std::uint64_t skipped_steps = 0;  ///< optimizer steps left out for a NaN or Inf
-  /// Optimizer steps that the rows of a lookup lacked: the most, and the mean over the lookups of this process's run.
+  /// Optimizer steps that the rows of a training lookup lacked: the most, and the mean. A run that goes on from a
+  /// checkpoint counts anew.
   std::uint32_t staleness_max = 0;
   double staleness_mean = 0;
   /// The final weights, if asked for: each table [rows, dim], and rank 0's dense weights in `initial_weights` order.

@@ -223,7 +223,8 @@ bool inspect(Inspector& f, run_result& x) {
                             f.field("loss", x.loss), f.field("auc", x.auc), f.field("accuracy", x.accuracy),
                             f.field("stopped", x.stopped), f.field("weights_digest", x.weights_digest),
                             f.field("tables", x.tables), f.field("dense", x.dense), f.field("log_loss", x.log_loss),
-                            f.field("calibration", x.calibration));
+                            f.field("calibration", x.calibration), f.field("skipped_steps", x.skipped_steps),
+                            f.field("staleness_max", x.staleness_max), f.field("staleness_mean", x.staleness_mean));
 }
 
 template <class Inspector>

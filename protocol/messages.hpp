@@ -361,6 +361,9 @@ struct run_result {
   tensor dense;                ///< if asked for
   double log_loss = 0;         ///< NaN: none
   double calibration = 0;      ///< NaN: none
+  std::uint64_t skipped_steps = 0;
+  std::uint32_t staleness_max = 0;
+  double staleness_mean = 0;
 };
 
 struct status {

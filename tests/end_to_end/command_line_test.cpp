@@ -58,6 +58,18 @@ std::vector<wrong_line> syntax() {
       {{"parity"}, {"FILE"}},
       {{"parity", "a", "b"}, {"'b'"}},
       {{"devices", "--seed", "1"}, {"--seed"}},
+      {{"checkpoint"}, {"list", "verify", "export"}},
+      {{"checkpoint", "lsit", "x"}, {"lsit", "list"}},
+      {{"checkpoint", "list"}, {"DIR"}},
+      {{"checkpoint", "list", "a", "b"}, {"'b'"}},
+      {{"checkpoint", "verify", "a", "--step", "5"}, {"--step", "export"}},
+      {{"checkpoint", "list", "a", "-o", "b"}, {"--output", "export"}},
+      {{"checkpoint", "export", "a"}, {"-o FILE"}},
+      {{"checkpoint", "export", "a", "-o"}, {"-o", "value"}},
+      {{"checkpoint", "export", "a", "-o", "b", "--output", "c"}, {"--output", "2 times"}},
+      {{"checkpoint", "export", "a", "-o", "b", "--step", "last"}, {"--step", "last"}},
+      {{"checkpoint", "export", "a", "-o", "b", "--forced"}, {"--forced", "--force"}},
+      {{"checkpoint", "list", "/nowhere/at\x1b[2J\nall"}, {"/nowhere/at"}},
   };
 }
 
@@ -107,7 +119,7 @@ std::vector<wrong_line> not_yet() {
     lines.push_back({{"train", option}, {std::string(option) + " is not supported by this version"}});
     lines.push_back({{"train", option, "5"}, {std::string(option) + " is not supported by this version"}});
   }
-  for (const char* name : {"checkpoint", "master", "join", "status", "stop", "bench", "trace"}) {
+  for (const char* name : {"master", "join", "status", "stop", "bench", "trace"}) {
     lines.push_back({{name}, {std::string("troupe ") + name + " is not supported by this version"}});
   }
   lines.push_back({{"train", "--device", "cuda"}, {"--device cuda is not supported by this version"}});
@@ -130,7 +142,7 @@ TEST(Help, ListsTheSubcommands) {
   const outcome result = run({"--help"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
-  for (const char* name : {"train", "parity", "devices"}) {
+  for (const char* name : {"train", "parity", "checkpoint", "devices"}) {
     EXPECT_NE(result.out.find(std::string("\n  ") + name), std::string::npos) << name;
   }
 }
