@@ -91,12 +91,14 @@ class remote_embedding_bag final : public remote_module {
       const auto to = std::ranges::find(own, name, &buffer::name);
       if (to == own.end())
         return make_failure(errc::bad_input, fmt::format("table {} has no entry '{}'", table_.options().table, name));
-      const std::size_t count = to->bytes.size() / size_of(to->type);
-      const bool fits = numbers.consistent() && numbers.rows * numbers.cols == count;
+      const bool fits = numbers.consistent() && numbers.rows == static_cast<std::uint64_t>(table_.rows()) &&
+                        numbers.cols == to->columns;
       if (fits && numbers.type == to->type) {
         std::ranges::copy(numbers.bytes.as<std::byte>(), to->bytes.begin());
       } else if (fits && numbers.type == dtype::f32) {
-        kernels::encode(count, numbers.as<float>().data(), {to->bytes.data(), table_.options().dtype});
+        // Only rows are of another type than float32.
+        kernels::encode(numbers.rows * numbers.cols, numbers.as<float>().data(),
+                        {to->bytes.data(), table_.options().dtype});
       } else {
         return make_failure(errc::shape_mismatch,
                             fmt::format("table {}: entry '{}' is [{}, {}] of {}, expected [{}, {}] of {}",

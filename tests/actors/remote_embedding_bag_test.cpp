@@ -146,6 +146,8 @@ TEST(remote_embedding_bag, entries_of_another_shape_or_type_are_refused) {
   };
   EXPECT_EQ(refused("weight", matrix(std::vector<float>(5 * dim))),
             "table 2: entry 'weight' is [5, 3] of float32, expected [6, 3] of float32");
+  EXPECT_EQ(refused("weight", tensor::own(dim, 6, std::vector<float>(6 * dim))),
+            "table 2: entry 'weight' is [3, 6] of float32, expected [6, 3] of float32");
   EXPECT_EQ(refused("state.0", matrix(std::vector<float>(6 * dim))),
             "table 2: entry 'state.0' is [6, 3] of float32, expected [6, 1] of float32");
   EXPECT_EQ(refused("weight", tensor::own(6, dim, std::vector<double>(6 * dim))),
