@@ -65,16 +65,18 @@ caf::error allreduce_group_state::check(const reduce& share, const collection& s
 void allreduce_group_state::finish(const collection& all) {
   inputs_.clear();
   bool stop = false;
+  std::uint64_t batches = 0;
   for (const share_of_rank& rank : all.ranks) {
     stop = stop || rank.message.stop;
-    if (rank.message.has_batch) inputs_.push_back(rank.message.grad.as<float>().data());
+    if (rank.message.batches > 0) inputs_.push_back(rank.message.grad.as<float>().data());
+    batches += rank.message.batches;
   }
   const reduce& any = all.ranks.front().message;
   tensor_buffer sum(any.grad.rows, any.grad.cols);
   if (inputs_.empty())
     std::fill_n(sum.data(), sum.size(), 0.0F);
   else
-    kernels::sum_in_rank_order(inputs_, sum.size(), 1.0F / static_cast<float>(inputs_.size()), sum.data());
+    kernels::sum_in_rank_order(inputs_, sum.size(), 1.0F / static_cast<float>(batches), sum.data());
   const tensor mean = std::move(sum).freeze();
   for (const share_of_rank& rank : all.ranks) {
     auto promise = rank.promise;

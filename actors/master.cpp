@@ -12,14 +12,16 @@
 #include "actors/remote_embedding_bag.hpp"
 #include "actors/trainer.hpp"
 #include "actors/weights.hpp"
+#include "model/placement.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
 namespace troupe {
 
-void master_state::start(std::uint64_t run, run_observer observer) {
+void master_state::start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints) {
   run_ = run;
   observer_ = std::move(observer);
+  checkpoints_ = std::move(checkpoints);
   headers_ = header_source(run, master_number);
   begin_ = clock::now();
   self_->set_down_handler([this](const caf::down_msg& down) { member_down(down); });
@@ -76,23 +78,6 @@ void master_state::end_members() {
 
 // -- a run, in order ----------------------------------------------------------
 
-template <class Answer, class Handle, class Message>
-void master_state::ask(const Handle& whom, Message&& message, std::function<void(Answer&)> on_answer,
-                       void (master_state::*then)()) {
-  ++pending_;
-  self_->request(whom, caf::infinite, std::forward<Message>(message))
-      .then(
-          [this, on_answer = std::move(on_answer), then](Answer& answer) {
-            if (!running_) return;
-            on_answer(answer);
-            if (--pending_ == 0) (this->*then)();
-          },
-          [this](const caf::error& error) {
-            // A receiver that has gone says why by its own death.
-            if (!is_secondary(error)) fail(error);
-          });
-}
-
 caf::result<run_result> master_state::handle(const run& order) {
   if (running_) return make_failure(errc::wrong_context, "a run is under way");
   auto parsed = parse_job(order.job);
@@ -102,14 +87,16 @@ caf::result<run_result> master_state::handle(const run& order) {
   if (!opened) return make_failure(errc::bad_input, opened.error().message);
   data_ = std::move(*opened);
   if (auto error = check_members()) return error;
+  total_steps_ = total_steps(job_, *data_);
+  if (auto error = restore_position()) return error;
 
   running_ = true;
   cause_ = id_of(order.head);
   return_weights_ = order.return_weights;
-  total_steps_ = total_steps(job_, *data_);
   promise_ = self_->make_response_promise<run_result>();
   group_ = self_->spawn(allreduce_group, run_, job_.trainers);
   watch(group_.address(), "allreduce");
+  save_beginning();
   phase_ = "making tables";
   make_tables();
   return promise_;
@@ -127,19 +114,24 @@ caf::error master_state::check_members() const {
 
 void master_state::make_tables() {
   const auto& specs = data_->spec().tables;
-  tables_.assign(specs.size(), std::vector<module_ref>(servers_.size()));
-  const auto shards = static_cast<std::uint32_t>(servers_.size());
-  for (std::size_t t = 0; t < specs.size(); ++t)
+  tables_.resize(specs.size());
+  if (specs.empty()) return start_training();
+  const auto places = place_tables(specs, job_.servers);
+  for (std::size_t t = 0; t < specs.size(); ++t) {
+    const auto shards = static_cast<std::uint32_t>(places[t].size());
+    tables_[t].resize(shards);
     for (std::uint32_t s = 0; s < shards; ++s)
       ask<module_ref>(
-          servers_[s],
-          instantiate{headers_.next(0, cause_), embedding_bag_spec(job_, specs[t], t), s, shards, job_.trainers},
+          servers_[places[t][s]],
+          instantiate{headers_.next(0, cause_), embedding_bag_spec(job_, specs[t], t), s, shards, job_.trainers,
+                      job_.accumulate, job_.staleness, steps_done_},
           [this, t, s](module_ref& made) { tables_[t][s] = std::move(made); }, &master_state::load_tables);
-  if (pending_ == 0) start_training();
+  }
 }
 
-/// A reference run brings its own initial weights.
+/// A checkpoint or a reference run brings its own weights.
 void master_state::load_tables() {
+  if (steps_done_ > 0) return restore_tables();
   const auto given = data_->start();
   if (!given) return start_training();
   for (std::size_t t = 0; t < tables_.size(); ++t) {
@@ -162,11 +154,15 @@ void master_state::load_tables() {
 
 void master_state::start_training() {
   phase_ = "training";
+  const std::chrono::duration<double> since_begin = clock::now() - begin_;
+  setup_seconds_ = since_begin.count();
   trained_.resize(trainers_.size());
   const auto settings = to_settings(job_);
   for (std::uint32_t rank = 0; rank < trainers_.size(); ++rank)
     ask<trained>(
-        trainers_[rank], train{headers_.next(0, cause_), rank, job_.trainers, settings, tables_, group_, self_},
+        trainers_[rank],
+        train{headers_.next(0, cause_), rank, job_.trainers, settings, tables_, group_, self_, positions_[rank],
+              checkpoints_.store != nullptr, checkpoints_.every},
         [this, rank](trained& result) { trained_[rank] = std::move(result); }, &master_state::training_done);
 }
 
@@ -181,16 +177,18 @@ void master_state::training_done() {
 }
 
 void master_state::collect_weights() {
-  row_digests_.assign(tables_.size(), std::vector<tensor>(servers_.size()));
-  table_weights_ = row_digests_;
+  row_digests_.resize(tables_.size());
+  table_weights_.resize(tables_.size());
   for (std::size_t t = 0; t < tables_.size(); ++t) {
+    row_digests_[t].resize(tables_[t].size());
+    table_weights_[t].resize(tables_[t].size());
     for (const module_ref& shard : tables_[t]) {
       ask<tensor>(
-          shard.server, row_digests{headers_.next(0, cause_), shard.module},
+          shard.server, row_digests{headers_.next(trained_[0].steps, cause_), shard.module},
           [this, t, s = shard.shard](tensor& digests) { row_digests_[t][s] = digests; }, &master_state::deliver);
       if (return_weights_)
         ask<module_state>(
-            shard.server, state_dict{headers_.next(0, cause_), shard.module},
+            shard.server, state_dict{headers_.next(trained_[0].steps, cause_), shard.module},
             [this, t, s = shard.shard](module_state& state) { table_weights_[t][s] = state.entries.at(0).second; },
             &master_state::deliver);
     }
@@ -203,12 +201,17 @@ void master_state::deliver() {
   result.head = headers_.next(0, cause_);
   result.steps = trained_[0].steps;
   result.samples = summary_.samples;
-  result.setup_seconds = setup_seconds_.value_or(0);
+  result.setup_seconds = setup_seconds_;
   result.seconds = summary_.seconds;
   result.loss = summary_.loss;
   result.auc = summary_.auc.value_or(std::numeric_limits<double>::quiet_NaN());
   result.accuracy = summary_.accuracy.value_or(std::numeric_limits<double>::quiet_NaN());
+  result.log_loss = summary_.log_loss.value_or(std::numeric_limits<double>::quiet_NaN());
+  result.calibration = summary_.calibration.value_or(std::numeric_limits<double>::quiet_NaN());
   result.stopped = trained_[0].stopped;
+  result.skipped_steps = summary_.skipped_steps;
+  result.staleness_max = summary_.staleness_max;
+  if (lookups_ > 0) result.staleness_mean = static_cast<double>(staleness_sum_) / static_cast<double>(lookups_);
   result.weights_digest = weights_digest(row_digests_, trained_[0].dense);
   if (return_weights_) {
     for (std::size_t t = 0; t < tables_.size(); ++t) {
@@ -251,10 +254,6 @@ void master_state::handle(const progress& report) {
 }
 
 void master_state::handle(epoch_report& report) {
-  if (!setup_seconds_) {
-    const std::chrono::duration<double> since_begin = clock::now() - begin_;
-    setup_seconds_ = since_begin.count() - report.seconds;
-  }
   step = std::max(step, report.head.step);
   const std::uint64_t epoch = report.epoch;
   gathering_.try_emplace(epoch, job_.trainers).first->second.add(std::move(report));
@@ -277,12 +276,19 @@ void master_state::gathered() {
     summary_.loss = epoch.loss;
     summary_.auc = epoch.auc;
     summary_.accuracy = epoch.accuracy;
+    summary_.log_loss = epoch.log_loss;
+    summary_.calibration = epoch.calibration;
+    summary_.skipped_steps += epoch.skipped_steps;
+    summary_.staleness_max = std::max(summary_.staleness_max, epoch.staleness_max);
+    staleness_sum_ += epoch.staleness_sum;
+    lookups_ += epoch.lookups;
     if (observer_.on_epoch) observer_.on_epoch(epoch);
   }
 }
 
-master_actor::behavior_type master(master_state::pointer self, std::uint64_t run_number, run_observer observer) {
-  self->state.start(run_number, std::move(observer));
+master_actor::behavior_type master(master_state::pointer self, std::uint64_t run_number, run_observer observer,
+                                   run_checkpoints checkpoints) {
+  self->state.start(run_number, std::move(observer), std::move(checkpoints));
   fail_on_exceptions(self);
   return {
       [self](const join_server& offer) { return self->state.handle(offer); },
@@ -293,6 +299,7 @@ master_actor::behavior_type master(master_state::pointer self, std::uint64_t run
       [self](const progress& report) { self->state.handle(report); },
       [self](epoch_report& report) { self->state.handle(report); },
       [self](evaluation& share) { self->state.handle(share); },
+      [self](save_dense& share) { return self->state.handle(share); },
   };
 }
 

@@ -10,12 +10,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/metrics.hpp"
 #include "actors/run.hpp"
 #include "model/job.hpp"
+#include "protocol/errors.hpp"
 #include "protocol/header.hpp"
+#include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {
@@ -30,7 +33,7 @@ class master_state {
   /// The newest step that a trainer has told of.
   std::uint64_t step = 0;
 
-  void start(std::uint64_t run, run_observer observer);
+  void start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints);
 
   caf::result<joined> handle(const join_server& offer);
   caf::result<joined> handle(const join_trainer& offer);
@@ -40,6 +43,7 @@ class master_state {
   void handle(const progress& report);
   void handle(epoch_report& report);
   void handle(evaluation& share);
+  caf::result<committed> handle(save_dense& share);
 
  private:
   using clock = std::chrono::steady_clock;
@@ -60,6 +64,17 @@ class master_state {
   void training_done();
   void collect_weights();
   void deliver();
+
+  // A checkpoint, in order.
+  caf::error restore_position();
+  void restore_tables();
+  caf::expected<std::vector<tensor>> restore_dense() const;
+  void save_beginning();
+  void save();
+  void part_saved();
+  void saved(std::optional<fault> problem);
+  std::vector<tensor_view> dense_views() const;
+  checkpoint_manifest manifest() const;
 
   void gathered();
   void fail(const caf::error& error);
@@ -93,12 +108,47 @@ class master_state {
   std::vector<std::vector<tensor>> table_weights_;      // by table, then shard; if asked for
   std::vector<trained> trained_;                        // by rank
   std::map<std::uint64_t, epoch_gathering> gathering_;  // by epoch
+  run_checkpoints checkpoints_;
+  std::uint64_t steps_done_ = 0;  ///< by the run that this one goes on with
+  std::vector<trainer_position> positions_;
+
+  /// A trainer that stands still while a checkpoint is taken.
+  struct waiting_trainer {
+    save_dense share;
+    caf::typed_response_promise<committed> promise;
+  };
+  std::vector<std::optional<waiting_trainer>> waiting_;  // by rank
+  std::vector<saved_file> saved_files_;
+  std::size_t saves_pending_ = 0;
+  std::optional<fault> save_problem_;
+  clock::time_point save_begin_;
+
   clock::time_point begin_;
-  std::optional<double> setup_seconds_;
+  double setup_seconds_ = 0;
   run_summary summary_;
+  std::uint64_t staleness_sum_ = 0;
+  std::uint64_t lookups_ = 0;
 };
 
+template <class Answer, class Handle, class Message>
+void master_state::ask(const Handle& whom, Message&& message, std::function<void(Answer&)> on_answer,
+                       void (master_state::*then)()) {
+  ++pending_;
+  self_->request(whom, caf::infinite, std::forward<Message>(message))
+      .then(
+          [this, on_answer = std::move(on_answer), then](Answer& answer) {
+            if (!running_) return;
+            on_answer(answer);
+            if (--pending_ == 0) (this->*then)();
+          },
+          [this](const caf::error& error) {
+            // A receiver that has gone says why by its own death.
+            if (!is_secondary(error)) fail(error);
+          });
+}
+
 /// The behavior of the master of run `run`; `observer` is called on the actor's thread. Spawn with this function.
-master_actor::behavior_type master(master_state::pointer self, std::uint64_t run, run_observer observer);
+master_actor::behavior_type master(master_state::pointer self, std::uint64_t run, run_observer observer,
+                                   run_checkpoints checkpoints);
 
 }  // namespace troupe

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "model/checkpoint/inspect.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
@@ -13,6 +15,7 @@ namespace troupe {
 
 void parameter_server_state::start(std::uint64_t run, std::uint32_t rank) {
   run_ = run;
+  rank_ = rank;
   name = fmt::format("server {}", rank);
   headers_ = header_source(run, server_number(rank));
 }
@@ -28,36 +31,64 @@ caf::error parameter_server_state::unknown(std::uint64_t module) const {
   return refusal(make_failure(errc::unknown_module, fmt::format("there is no module {} here", module)));
 }
 
-/// Messages may be for the step under way or the next one: trainers are at most one step apart.
+caf::error parameter_server_state::check_run(const header& head) const {
+  if (head.run == run_) return {};
+  return refusal(make_failure(errc::wrong_context, fmt::format("a message of run {}, this is run {}", head.run, run_)));
+}
+
+/// Messages may be for the optimizer step under way or for as many further ones as trainers can be ahead.
 caf::error parameter_server_state::check_context(const header& head) const {
-  if (head.run != run_)
-    return refusal(
-        make_failure(errc::wrong_context, fmt::format("a message of run {}, this is run {}", head.run, run_)));
-  if (head.step <= step || head.step > step + contexts_.size())
-    return refusal(make_failure(errc::wrong_context, fmt::format("a message for step {}, expected {} or {}", head.step,
-                                                                 step + 1, step + contexts_.size())));
-  return {};
+  if (auto error = check_run(head)) return error;
+  const std::uint64_t first = is_async() ? 1 : step + 1;
+  const std::uint64_t last = is_async() ? UINT64_MAX : (committed_ + contexts_.size()) * accumulate_;
+  if (head.step >= first && head.step <= last) return {};
+  return refusal(make_failure(errc::wrong_context,
+                              fmt::format("a message for step {}, expected {} to {}", head.step, first, last)));
 }
 
 caf::result<module_ref> parameter_server_state::handle(instantiate& order) {
-  if (order.trainers == 0 || (trainers_ != 0 && order.trainers != trainers_))
-    return refusal(make_failure(errc::bad_input,
-                                fmt::format("a module for {} trainers, this run has {}", order.trainers, trainers_)));
+  if (order.trainers == 0 || order.accumulate == 0)
+    return refusal(make_failure(errc::bad_input, fmt::format("a module for {} trainers and {} batches a step",
+                                                             order.trainers, order.accumulate)));
+  const auto rules = std::tuple(order.trainers, order.accumulate, order.staleness);
+  const auto known = std::tuple(trainers_, accumulate_, staleness_);
+  if (trainers_ != 0 && rules != known)
+    return refusal(make_failure(
+        errc::bad_input,
+        fmt::format("a module for {} trainers, {} batches a step, staleness {}; this run has "
+                    "{}, {} and {}",
+                    order.trainers, order.accumulate, order.staleness, trainers_, accumulate_, staleness_)));
   auto made = make_remote_module(order);
   if (!made) return refusal(made.error());
   if (trainers_ == 0) {
-    trainers_ = order.trainers;
+    std::tie(trainers_, accumulate_, staleness_) = rules;
+    step = order.steps_done;
+    committed_ = (step + accumulate_ - 1) / accumulate_;
     last_sequence_.resize(trainers_);
+    last_update_.assign(trainers_, committed_);
+    // A trainer's gradients can run ahead of the others' by the staleness and the step under way.
+    contexts_.resize(is_async() ? 1 : std::size_t{staleness_} + 2);
     for (context& c : contexts_) c.ranks.resize(trainers_);
   }
   const std::uint64_t module = next_module_++;
   modules_.emplace(module, std::move(*made));
-  return module_ref{headers_.next(step, id_of(order.head)), self_, module, order.shard, order.shards};
+  return module_ref{headers_.next(step, id_of(order.head)), self_, module, order.shard, order.shards, rank_};
+}
+
+/// Optimizer steps of which every trainer's gradients have been applied.
+std::uint64_t parameter_server_state::updates_of_all() const {
+  return is_async() ? *std::ranges::min_element(last_update_) : committed_;
+}
+
+/// Optimizer steps before the lookup's that the rows lack now.
+std::uint64_t parameter_server_state::missing(const lookup& wanted) const {
+  const std::uint64_t before = update_of(wanted.head.step) - 1;
+  return before - std::min(before, updates_of_all());
 }
 
 caf::result<rows> parameter_server_state::handle(lookup& wanted) {
   if (auto error = check_context(wanted.head)) return error;
-  if (wanted.head.step > step + 1) {
+  if (missing(wanted) > wanted.staleness) {
     auto promise = self_->make_response_promise<rows>();
     parked_.push_back({std::move(wanted), promise});
     return promise;
@@ -70,6 +101,7 @@ caf::result<rows> parameter_server_state::handle(lookup& wanted) {
 caf::expected<rows> parameter_server_state::answer(const lookup& wanted) {
   rows found;
   found.head = headers_.next(wanted.head.step, id_of(wanted.head));
+  found.missing = static_cast<std::uint32_t>(missing(wanted));
   found.tables.reserve(wanted.tables.size());
   for (const bag_lookup& table : wanted.tables) {
     remote_module* module = find(table.module);
@@ -90,21 +122,26 @@ caf::result<void> parameter_server_state::handle(gradient& grads) {
   }
   last_sequence_[grads.rank] = grads.head.sequence;
   const header head = grads.head;
-  const auto [rank, has_batch, ends_step] = std::tuple(grads.rank, grads.has_batch, grads.step);
-  context_of(head.step).ranks[rank].parts.push_back(std::move(grads));
+  const auto [rank, ends_step] = std::pair(grads.rank, grads.step);
+  context_of(update_of(head.step)).ranks[rank].parts.push_back(std::move(grads));
   if (!ends_step) return {};
-  if (auto error = complete(head, rank, has_batch)) self_->quit(error);
+  if (auto error = complete(head, rank, {})) self_->quit(error);
+  return {};
+}
+
+caf::error parameter_server_state::check_rank(const header& head, std::uint32_t rank, const char* what) {
+  if (auto error = check_context(head)) return error;
+  if (rank >= trainers_)
+    return refusal(
+        make_failure(errc::bad_input, fmt::format("{} of rank {}, there are {} trainers", what, rank, trainers_)));
+  if (context_of(update_of(head.step)).ranks[rank].complete)
+    return refusal(
+        make_failure(errc::wrong_context, fmt::format("{} of rank {} after its optimizer step", what, rank)));
   return {};
 }
 
 caf::error parameter_server_state::accept(const gradient& grads) {
-  if (auto error = check_context(grads.head)) return error;
-  if (grads.rank >= trainers_)
-    return refusal(make_failure(errc::bad_input,
-                                fmt::format("a gradient of rank {}, there are {} trainers", grads.rank, trainers_)));
-  if (context_of(grads.head.step).ranks[grads.rank].complete)
-    return refusal(
-        make_failure(errc::wrong_context, fmt::format("a gradient of rank {} after its optimizer step", grads.rank)));
+  if (auto error = check_rank(grads.head, grads.rank, "a gradient")) return error;
   for (const bag_gradient& grad : grads.tables) {
     remote_module* module = find(grad.module);
     if (module == nullptr) return unknown(grad.module);
@@ -113,61 +150,162 @@ caf::error parameter_server_state::accept(const gradient& grads) {
   return {};
 }
 
-caf::result<committed> parameter_server_state::handle(const optimizer_step& order) {
-  if (auto error = check_context(order.head)) return error;
-  if (order.rank >= trainers_ || context_of(order.head.step).ranks[order.rank].complete)
-    return refusal(make_failure(errc::wrong_context, fmt::format("a second optimizer step of rank {}", order.rank)));
-  auto promise = self_->make_response_promise<committed>();
-  context_of(order.head.step).waiting.emplace_back(order.head, promise);
-  if (auto error = complete(order.head, order.rank, order.has_batch)) self_->quit(error);
+caf::result<squared_norm> parameter_server_state::handle(const gradient_norm& query) {
+  if (auto error = check_rank(query.head, query.rank, "a question for the norm")) return error;
+  if (is_async())
+    return refusal(make_failure(errc::wrong_context, "trainers have no step in common: there is no norm of it"));
+  auto promise = self_->make_response_promise<squared_norm>();
+  context_of(update_of(query.head.step)).norm_waiting.emplace_back(query.head, promise);
+  answer_norms();
   return promise;
 }
 
-caf::error parameter_server_state::complete(const header& head, std::uint32_t rank, bool has_batch) {
-  context& open = context_of(head.step);
-  open.ranks[rank].complete = true;
-  open.ranks[rank].has_batch = has_batch;
-  ++open.complete;
-  // The next step's gradients may have become complete first: a trainer without data does not wait for lookups.
-  while (context_of(step + 1).complete == trainers_)
-    if (auto error = commit(context_of(step + 1))) return error;
+/// Answers who asks for the norm of the next optimizer step, once its gradients are all here.
+void parameter_server_state::answer_norms() {
+  context& next = context_of(committed_ + 1);
+  if (next.norm_waiting.size() < trainers_) return;
+  collect(next.ranks, contributors_to(next.ranks));
+  collected_ = true;
+  exact_sum sum;
+  for (const auto& [number, module] : modules_) sum.merge(module->squared_norm());
+  const auto limbs = sum.limbs();
+  const blob answer = blob::own(std::vector<std::int64_t>(limbs.begin(), limbs.end()));
+  for (auto& [head, promise] : std::exchange(next.norm_waiting, {}))
+    promise.deliver(squared_norm{headers_.next(head.step, id_of(head)), answer});
+}
+
+caf::result<committed> parameter_server_state::handle(const optimizer_step& order) {
+  if (auto error = check_rank(order.head, order.rank, "a second optimizer step")) return error;
+  auto promise = self_->make_response_promise<committed>();
+  context_of(update_of(order.head.step)).waiting.emplace_back(order.head, promise);
+  if (auto error = complete(order.head, order.rank, {order.apply, order.factor})) self_->quit(error);
+  return promise;
+}
+
+/// A trainer's gradients of an optimizer step are all here.
+caf::error parameter_server_state::complete(const header& head, std::uint32_t rank, verdict order) {
+  const std::uint64_t update = update_of(head.step);
+  context& open = context_of(update);
+  if (open.complete > 0 && !(open.order == order))
+    return refusal(
+        make_failure(errc::wrong_context,
+                     fmt::format("rank {} orders another optimizer step {} than those before it", rank, update)));
+  open.order = order;
+  open.last_step = std::max(open.last_step, head.step);
+  if (is_async()) {
+    if (auto error = apply_rank(update, rank)) return error;
+  } else {
+    open.ranks[rank].complete = true;
+    ++open.complete;
+    // The next step's gradients may have become complete first: a trainer without data does not wait for lookups.
+    while (context_of(committed_ + 1).complete == trainers_)
+      if (auto error = commit(committed_ + 1)) return error;
+  }
   release_parked();
   return {};
 }
 
-/// Applies the step to every module: for each, the gradients of all ranks in rank order.
-caf::error parameter_server_state::commit(context& ready) {
-  const auto contributors = static_cast<std::uint32_t>(
-      std::count_if(ready.ranks.begin(), ready.ranks.end(), [](const contribution& c) { return c.has_batch; }));
+contributors parameter_server_state::contributors_to(std::span<const contribution> ranks) {
+  contributors from;
+  for (const contribution& rank : ranks) {
+    const auto batches = std::ranges::count_if(rank.parts, &gradient::has_batch);
+    from.batches += static_cast<std::uint64_t>(batches);
+    from.trainers += batches > 0 ? 1 : 0;
+  }
+  return from;
+}
+
+/// Hands every module the gradients of `ranks`, in rank order.
+void parameter_server_state::collect(std::span<const contribution> ranks, contributors from) {
   for (auto& [number, module] : modules_) {
     ordered_.clear();
-    for (const contribution& rank : ready.ranks)
+    for (const contribution& rank : ranks)
       for (const gradient& part : rank.parts)
         for (const bag_gradient& grad : part.tables)
           if (grad.module == number) ordered_.push_back(&grad);
-    if (auto error = module->step(step + 1, ordered_, contributors)) return refusal(error);
+    module->collect(ordered_, from);
   }
-  ++step;
+}
+
+caf::error parameter_server_state::apply(std::uint64_t update, verdict order) {
+  if (!order.apply) return {};
+  for (auto& [number, module] : modules_)
+    if (auto error = module->apply(update, order.factor)) return refusal(error);
+  return {};
+}
+
+void parameter_server_state::deliver_committed(context& done) {
+  for (auto& [head, promise] : std::exchange(done.waiting, {}))
+    promise.deliver(committed{headers_.next(step, id_of(head))});
+}
+
+/// Applies an optimizer step of which all gradients are here.
+caf::error parameter_server_state::commit(std::uint64_t update) {
+  context& ready = context_of(update);
+  if (!std::exchange(collected_, false)) collect(ready.ranks, contributors_to(ready.ranks));
+  if (auto error = apply(update, ready.order)) return error;
+  ++committed_;
+  step = ready.last_step;
   for (contribution& rank : ready.ranks) {
     rank.parts.clear();
     rank.complete = false;
   }
   ready.complete = 0;
-  for (auto& [head, promise] : std::exchange(ready.waiting, {}))
-    promise.deliver(committed{headers_.next(step, id_of(head))});
+  deliver_committed(ready);
+  answer_norms();
+  return {};
+}
+
+/// Consistency async: one trainer's gradients alone, weighted as if all trainers had as many.
+caf::error parameter_server_state::apply_rank(std::uint64_t update, std::uint32_t rank) {
+  context& open = context_of(update);
+  const std::span mine(&open.ranks[rank], 1);
+  const std::uint64_t batches = contributors_to(mine).batches;
+  collect(mine, {trainers_, batches * trainers_});
+  if (auto error = apply(update, open.order)) return error;
+  mine.front().parts.clear();
+  last_update_[rank] = update;
+  step = std::max(step, open.last_step);
+  deliver_committed(open);
   return {};
 }
 
 void parameter_server_state::release_parked() {
-  auto waiting = std::partition(parked_.begin(), parked_.end(),
-                                [this](const parked_lookup& p) { return p.wanted.head.step > step + 1; });
-  for (auto it = waiting; it != parked_.end(); ++it) {
-    if (auto found = answer(it->wanted))
-      it->promise.deliver(std::move(*found));
+  const auto waiting = std::ranges::partition(
+      parked_, [this](const parked_lookup& p) { return missing(p.wanted) > p.wanted.staleness; });
+  for (parked_lookup& p : waiting) {
+    if (auto found = answer(p.wanted))
+      p.promise.deliver(std::move(*found));
     else
-      it->promise.deliver(found.error());
+      p.promise.deliver(found.error());
   }
-  parked_.erase(waiting, parked_.end());
+  parked_.erase(waiting.begin(), waiting.end());
+
+  if (parked_queries_.empty()) return;
+  const auto ready = std::ranges::stable_partition(
+      parked_queries_, [this](const parked_query& q) { return q.updates > updates_of_all(); });
+  for (const parked_query& q : ready) q.answer();
+  parked_queries_.erase(ready.begin(), ready.end());
+}
+
+/// Answers with what `make` returns, once all gradients up to the step of `head` have been applied.
+template <class Answer, class Make>
+caf::result<Answer> parameter_server_state::after_step(const header& head, Make make) {
+  const std::uint64_t updates = head.step == 0 ? 0 : update_of(head.step);
+  if (updates <= updates_of_all()) {
+    caf::expected<Answer> made = make();
+    if (!made) return made.error();
+    return std::move(*made);
+  }
+  auto promise = self_->make_response_promise<Answer>();
+  parked_queries_.push_back({updates, [promise, make]() mutable {
+                               caf::expected<Answer> made = make();
+                               if (made)
+                                 promise.deliver(std::move(*made));
+                               else
+                                 promise.deliver(made.error());
+                             }});
+  return promise;
 }
 
 caf::result<parameter_list> parameter_server_state::handle(const parameters& query) {
@@ -177,9 +315,11 @@ caf::result<parameter_list> parameter_server_state::handle(const parameters& que
 }
 
 caf::result<module_state> parameter_server_state::handle(const state_dict& query) {
-  remote_module* module = find(query.module);
-  if (module == nullptr) return unknown(query.module);
-  return module_state{headers_.next(step, id_of(query.head)), module->state_dict()};
+  return after_step<module_state>(query.head, [this, query]() -> caf::expected<module_state> {
+    remote_module* module = find(query.module);
+    if (module == nullptr) return unknown(query.module);
+    return module_state{headers_.next(step, id_of(query.head)), module->state_dict()};
+  });
 }
 
 caf::result<committed> parameter_server_state::handle(const load_state_dict& order) {
@@ -190,11 +330,34 @@ caf::result<committed> parameter_server_state::handle(const load_state_dict& ord
 }
 
 caf::result<tensor> parameter_server_state::handle(const row_digests& query) {
-  remote_module* module = find(query.module);
-  if (module == nullptr) return unknown(query.module);
-  auto digests = module->row_digests();
-  if (!digests) return failure_of(name, step, digests.error());
-  return std::move(*digests);
+  return after_step<tensor>(query.head, [this, query]() -> caf::expected<tensor> {
+    remote_module* module = find(query.module);
+    if (module == nullptr) return unknown(query.module);
+    auto digests = module->row_digests();
+    if (!digests) return failure_of(name, step, digests.error());
+    return digests;
+  });
+}
+
+caf::result<saved_module> parameter_server_state::handle(const save_module& order) {
+  return after_step<saved_module>(order.head, [this, order]() -> caf::expected<saved_module> {
+    remote_module* module = find(order.module);
+    if (module == nullptr) return unknown(order.module);
+    auto saved = module->save(order.folder);
+    if (!saved) return saved.error();
+    return saved_module{headers_.next(step, id_of(order.head)), saved->name, saved->length, saved->digest};
+  });
+}
+
+caf::result<committed> parameter_server_state::handle(const restore_module& order) {
+  remote_module* module = find(order.module);
+  if (module == nullptr) return unknown(order.module);
+  const auto from = inspect_checkpoint(order.directory, order.step, inspection_depth::lengths);
+  if (!from || !from->what)
+    return refusal(make_failure(errc::bad_input,
+                                fmt::format("the checkpoint of step {} in {} has gone", order.step, order.directory)));
+  if (auto error = module->restore(*from->what)) return refusal(error);
+  return committed{headers_.next(step, id_of(order.head))};
 }
 
 caf::result<void> parameter_server_state::handle(const release& order) {
@@ -210,11 +373,14 @@ parameter_server_actor::behavior_type parameter_server(parameter_server_state::p
       [self](instantiate& order) { return self->state.handle(order); },
       [self](lookup& wanted) { return self->state.handle(wanted); },
       [self](gradient& grads) { return self->state.handle(grads); },
+      [self](const gradient_norm& query) { return self->state.handle(query); },
       [self](const optimizer_step& order) { return self->state.handle(order); },
       [self](const parameters& query) { return self->state.handle(query); },
       [self](const state_dict& query) { return self->state.handle(query); },
       [self](const load_state_dict& order) { return self->state.handle(order); },
       [self](const row_digests& query) { return self->state.handle(query); },
+      [self](const save_module& order) { return self->state.handle(order); },
+      [self](const restore_module& order) { return self->state.handle(order); },
       [self](const release& order) { return self->state.handle(order); },
   };
 }

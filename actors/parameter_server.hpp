@@ -1,19 +1,25 @@
-// The parameter server: holds modules, answers lookups, and applies each step's gradients once, in rank order.
+// The parameter server: holds modules, answers lookups, and applies each optimizer step's gradients once, in rank
+// order.
 //
-// Synchronous mode. Gradients are collected per context (run, step); when every trainer's are complete they are applied
-// and the step is committed. A lookup for step k+1 is parked until step k is committed, so no acknowledgement is
-// needed. Trainers can be at most one step apart, so two contexts are open at a time; messages beyond are refused.
+// An optimizer step takes `accumulate` global steps; all messages name the global step. Gradients are collected in the
+// context of their optimizer step; when every trainer's are complete, contexts are applied one after the other. A
+// lookup is parked until no more optimizer steps before it are missing than it allows, so no acknowledgement is needed.
+// That also bounds how far apart trainers can be, and with it the number of open contexts; messages beyond are refused.
+//
+// Consistency async: each trainer's gradients are applied as they come, every trainer's as a step of its own.
 
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "actors/remote_module.hpp"
+#include "model/job.hpp"
 #include "protocol/header.hpp"
 #include "protocol/messages.hpp"
 
@@ -25,7 +31,7 @@ class parameter_server_state {
 
   explicit parameter_server_state(pointer self) : self_(self) {}
 
-  /// For error lines: who, and the last committed step.
+  /// For error lines: who, and the last global step whose gradients have been applied.
   std::string name;
   std::uint64_t step = 0;
 
@@ -34,26 +40,38 @@ class parameter_server_state {
   caf::result<module_ref> handle(instantiate& order);
   caf::result<rows> handle(lookup& wanted);
   caf::result<void> handle(gradient& grads);
+  caf::result<squared_norm> handle(const gradient_norm& query);
   caf::result<committed> handle(const optimizer_step& order);
   caf::result<parameter_list> handle(const parameters& query);
   caf::result<module_state> handle(const state_dict& query);
   caf::result<committed> handle(const load_state_dict& order);
   caf::result<tensor> handle(const row_digests& query);
+  caf::result<saved_module> handle(const save_module& order);
+  caf::result<committed> handle(const restore_module& order);
   caf::result<void> handle(const release& order);
 
  private:
-  /// What one trainer has contributed to a step.
+  /// What one trainer has contributed to an optimizer step.
   struct contribution {
     std::vector<gradient> parts;
-    bool has_batch = false;
     bool complete = false;
   };
 
-  /// The gradients of one step.
+  /// What a trainer's messages say about the optimizer step that they complete.
+  struct verdict {
+    bool apply = true;
+    float factor = 1;
+    bool operator==(const verdict&) const = default;
+  };
+
+  /// The gradients of one optimizer step.
   struct context {
     std::vector<contribution> ranks;
     std::uint32_t complete = 0;
+    std::uint64_t last_step = 0;
+    verdict order;
     std::vector<std::pair<header, caf::typed_response_promise<committed>>> waiting;
+    std::vector<std::pair<header, caf::typed_response_promise<squared_norm>>> norm_waiting;
   };
 
   struct parked_lookup {
@@ -61,26 +79,55 @@ class parameter_server_state {
     caf::typed_response_promise<rows> promise;
   };
 
-  context& context_of(std::uint64_t at_step) { return contexts_[at_step % contexts_.size()]; }
+  /// What is asked for as it is after an optimizer step, and waits for it.
+  struct parked_query {
+    std::uint64_t updates = 0;
+    std::function<void()> answer;
+  };
+
+  bool is_async() const { return staleness_ == any_staleness; }
+  /// The optimizer step that global step `at_step` belongs to, 1 for the first.
+  std::uint64_t update_of(std::uint64_t at_step) const { return (at_step - 1) / accumulate_ + 1; }
+  context& context_of(std::uint64_t update) { return contexts_[update % contexts_.size()]; }
+  std::uint64_t updates_of_all() const;
+  std::uint64_t missing(const lookup& wanted) const;
+
+  caf::error check_run(const header& head) const;
   caf::error check_context(const header& head) const;
+  caf::error check_rank(const header& head, std::uint32_t rank, const char* what);
   remote_module* find(std::uint64_t module);
   caf::error unknown(std::uint64_t module) const;
   caf::expected<rows> answer(const lookup& wanted);
   caf::error accept(const gradient& grads);
-  caf::error complete(const header& head, std::uint32_t rank, bool has_batch);
-  caf::error commit(context& ready);
+  caf::error complete(const header& head, std::uint32_t rank, verdict order);
+  caf::error commit(std::uint64_t update);
+  void deliver_committed(context& done);
+  caf::error apply_rank(std::uint64_t update, std::uint32_t rank);
+  static contributors contributors_to(std::span<const contribution> ranks);
+  void collect(std::span<const contribution> ranks, contributors from);
+  caf::error apply(std::uint64_t update, verdict order);
+  void answer_norms();
   void release_parked();
+  template <class Answer, class Make>
+  caf::result<Answer> after_step(const header& head, Make make);
   caf::error refusal(const caf::error& cause) const;
 
   pointer self_;
   header_source headers_{0, 0};
   std::uint64_t run_ = 0;
+  std::uint32_t rank_ = 0;
   std::uint32_t trainers_ = 0;
+  std::uint32_t accumulate_ = 1;
+  std::uint32_t staleness_ = 0;
   std::uint64_t next_module_ = 1;
   std::map<std::uint64_t, std::unique_ptr<remote_module>> modules_;
-  std::array<context, 2> contexts_;
+  std::uint64_t committed_ = 0;  // optimizer steps applied
+  bool collected_ = false;       // the gradients of the next one are with the modules
+  std::vector<context> contexts_{2};
+  std::vector<std::uint64_t> last_update_;    // by rank, async: of which it has completed all
   std::vector<std::uint64_t> last_sequence_;  // by rank: what was sent twice is applied once
   std::vector<parked_lookup> parked_;
+  std::vector<parked_query> parked_queries_;
   std::vector<const bag_gradient*> ordered_;
 };
 

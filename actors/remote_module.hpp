@@ -10,9 +10,17 @@
 #include <utility>
 #include <vector>
 
+#include "model/checkpoint/tensors.hpp"
+#include "model/exact_sum.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {
+
+/// Whose gradients make up a context.
+struct contributors {
+  std::uint32_t trainers = 0;  ///< trainers that had a batch
+  std::uint64_t batches = 0;   ///< batches of all of them
+};
 
 /// (One shard of) a module that lives on a parameter server. Called by that server only.
 /// Errors carry one line of context, without the server's name.
@@ -25,20 +33,32 @@ class remote_module {
   /// Whether `grad` can be a gradient of this module; called as soon as it arrives.
   virtual caf::error check(const bag_gradient& grad) const = 0;
 
-  /// One optimizer step with all gradients of a context, in rank order. `contributors` trainers had a batch.
-  virtual caf::error step(std::uint64_t step, std::span<const bag_gradient* const> grads,
-                          std::uint32_t contributors) = 0;
+  /// Takes in the gradients of a context, in rank order. They stay where they are until `apply` or the next `collect`.
+  virtual void collect(std::span<const bag_gradient* const> grads, contributors from) = 0;
+
+  /// The squared norm of the gradient that has been collected, as `apply` would see it.
+  virtual exact_sum squared_norm() = 0;
+
+  /// Optimizer step number `update` (1 for the first) with what has been collected, times `factor`.
+  virtual caf::error apply(std::uint64_t update, float factor) = 0;
 
   virtual std::vector<parameter_info> parameters() const = 0;
   virtual std::vector<std::pair<std::string, tensor>> state_dict() = 0;
   virtual caf::error load_state_dict(const std::vector<std::pair<std::string, tensor>>& entries) = 0;
+
+  /// Writes weights and optimizer state to a file of its own in `folder`.
+  virtual caf::expected<saved_file> save(const std::string& folder) = 0;
+
+  /// Reads them back from a checkpoint, however it was sharded.
+  virtual caf::error restore(const checkpoint& from) = 0;
 
   /// The digest of each local row's bits; an error if a weight is NaN or Inf.
   virtual caf::expected<tensor> row_digests() const = 0;
 };
 
 /// Makes (one shard of) the module that `order` specifies. Types: `EmbeddingBag` with the arguments num_embeddings,
-/// embedding_dim, mode (sum, mean, max), table, seed, optimizer (as in `--sparse-optimizer`), lr, reduce (sum, mean).
+/// embedding_dim, mode (sum, mean, max), table, seed, optimizer (as in `--sparse-optimizer`), lr, reduce (sum, mean);
+/// they may have dtype (as in `--row-dtype`, f32) and lr_schedule (as in `--lr-schedule`, constant).
 caf::expected<std::unique_ptr<remote_module>> make_remote_module(const instantiate& order);
 
 }  // namespace troupe

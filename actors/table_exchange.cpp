@@ -12,7 +12,18 @@
 namespace troupe {
 
 table_exchange::table_exchange(const hybrid_model& model, std::vector<std::vector<module_ref>> tables)
-    : model_(&model), tables_(std::move(tables)) {}
+    : model_(&model), tables_(std::move(tables)) {
+  for (const auto& shards : tables_) {
+    auto& where = server_of_.emplace_back();
+    for (const module_ref& shard : shards) {
+      const auto known = std::ranges::find(ranks_, shard.rank);
+      where.push_back(static_cast<std::size_t>(known - ranks_.begin()));
+      if (known != ranks_.end()) continue;
+      ranks_.push_back(shard.rank);
+      servers_.push_back(shard.server);
+    }
+  }
+}
 
 bool table_exchange::is_pooled_here(std::size_t table) const {
   return tables_[table].size() > 1 || model_->spec().tables[table].mode == kernels::pooling::max;
@@ -28,8 +39,8 @@ table_exchange::plan table_exchange::prepare(std::shared_ptr<const batch> sample
     if (is_pooled_here(t))
       plan_local(b, t, p);
     else
-      p.lookups[0].push_back({tables_[t][0].module, blob::view(samples, b.indices), blob::view(samples, b.offsets),
-                              blob::view(samples, b.weights)});
+      p.lookups[server_of_[t][0]].push_back({tables_[t][0].module, blob::view(samples, b.indices),
+                                             blob::view(samples, b.offsets), blob::view(samples, b.weights)});
   }
   p.samples = std::move(samples);
   return p;
@@ -54,7 +65,7 @@ void table_exchange::plan_local(const bags& b, std::size_t table, plan& p) const
   for (std::size_t i = 0; i < b.indices.size(); ++i)
     local.indices[i] += static_cast<std::int64_t>(local.shard_begin[static_cast<std::size_t>(b.indices[i] % shards)]);
   for (std::size_t s = 0; s < wanted.size(); ++s)
-    p.lookups[s].push_back({tables_[table][s].module, blob::own(std::move(wanted[s])), {}, {}});
+    p.lookups[server_of_[table][s]].push_back({tables_[table][s].module, blob::own(std::move(wanted[s])), {}, {}});
 }
 
 caf::error table_exchange::pool(plan& p, std::span<const rows> answers, float* input) const {
@@ -69,12 +80,14 @@ caf::error table_exchange::pool(plan& p, std::span<const rows> answers, float* i
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
       const std::size_t expected =
           is_pooled_here(t) ? local.shard_begin[s + 1] - local.shard_begin[s] : b.offsets.size();
-      if (s >= answers.size() || next[s] >= answers[s].tables.size() || answers[s].tables[next[s]].type != dtype::f32 ||
-          answers[s].tables[next[s]].bytes.size() != expected * dim * sizeof(float))
+      const std::size_t at = server_of_[t][s];
+      const std::size_t i = next[at]++;
+      if (at >= answers.size() || i >= answers[at].tables.size() || answers[at].tables[i].type != dtype::f32 ||
+          answers[at].tables[i].bytes.size() != expected * dim * sizeof(float))
         return make_failure(
             errc::shape_mismatch,
-            fmt::format("table {}: server {} did not answer with [{}, {}] of float32", t, s, expected, dim));
-      const float* from = answers[s].tables[next[s]++].as<float>().data();
+            fmt::format("table {}: server {} did not answer with [{}, {}] of float32", t, ranks_[at], expected, dim));
+      const float* from = answers[at].tables[i].as<float>().data();
       if (is_pooled_here(t)) {
         std::copy_n(from, expected * dim, local.rows.data() + local.shard_begin[s] * dim);
       } else {
@@ -99,21 +112,23 @@ std::vector<std::vector<bag_gradient>> table_exchange::gradients(const plan& p, 
     const float* column = grad_input + model_->column_of(t);
     const plan::local& local = p.tables[t];
     if (!is_pooled_here(t)) {
-      const bag_lookup& asked = p.lookups[0][next[0]++];
+      const std::size_t at = server_of_[t][0];
+      const bag_lookup& asked = p.lookups[at][next[at]++];
       tensor_buffer grad(p.samples->size, dim);
       for (std::size_t bag = 0; bag < p.samples->size; ++bag)
         std::copy_n(column + bag * stride, dim, grad.data() + bag * dim);
-      result[0].push_back({asked.module, asked.indices, asked.offsets, asked.weights, std::move(grad).freeze()});
+      result[at].push_back({asked.module, asked.indices, asked.offsets, asked.weights, std::move(grad).freeze()});
       continue;
     }
     auto row_grads = std::make_shared<std::vector<float>>(local.rows.size());
     kernels::embedding_bag_backward(model_->spec().tables[t].mode, local.rows.data(), dim,
                                     {local.indices, b.offsets, b.weights}, column, stride, row_grads->data());
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
-      const bag_lookup& asked = p.lookups[s][next[s]++];
+      const std::size_t at = server_of_[t][s];
+      const bag_lookup& asked = p.lookups[at][next[at]++];
       const std::size_t count = local.shard_begin[s + 1] - local.shard_begin[s];
       const std::span<const float> part(row_grads->data() + local.shard_begin[s] * dim, count * dim);
-      result[s].push_back(
+      result[at].push_back(
           {asked.module, asked.indices, {}, {}, tensor(dtype::f32, count, dim, blob::view(row_grads, part))});
     }
   }

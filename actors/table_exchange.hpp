@@ -1,9 +1,9 @@
 // A batch's traffic with the parameter servers: which rows to ask of whom, how the answers become the network's input,
 // and how the input's gradient becomes gradients for the servers.
 //
-// A table on one server is pooled there: pooled rows travel. A table spread over several servers, and any table pooled
-// by max, is pooled here: each distinct row travels once, and the same kernel pools them in the same index order, so
-// the bits do not depend on the number of servers.
+// A table whole on one server is pooled there: pooled rows travel. A table spread over several servers, and any table
+// pooled by max, is pooled here: each distinct row travels once, and the same kernel pools them in the same index
+// order, so the bits do not depend on the number of servers.
 
 #pragma once
 
@@ -34,11 +34,12 @@ class table_exchange {
   };
 
   table_exchange() = default;
-  /// `tables`: the shards of each table; every table is spread over the same servers in the same order.
+  /// `tables`: the shards of each table, wherever they are.
   table_exchange(const hybrid_model& model, std::vector<std::vector<module_ref>> tables);
 
-  std::size_t servers() const { return tables_.empty() ? 0 : tables_.front().size(); }
-  const parameter_server_actor& server(std::size_t i) const { return tables_.front()[i].server; }
+  /// The servers that keep any of the tables.
+  std::size_t servers() const { return servers_.size(); }
+  const parameter_server_actor& server(std::size_t i) const { return servers_[i]; }
 
   /// Plans the lookups of a batch that `check_batch` has found valid.
   plan prepare(std::shared_ptr<const batch> samples) const;
@@ -56,6 +57,9 @@ class table_exchange {
 
   const hybrid_model* model_ = nullptr;
   std::vector<std::vector<module_ref>> tables_;
+  std::vector<parameter_server_actor> servers_;
+  std::vector<std::uint32_t> ranks_;                 // of the servers
+  std::vector<std::vector<std::size_t>> server_of_;  // by table, then shard
 };
 
 }  // namespace troupe

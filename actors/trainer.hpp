@@ -4,8 +4,10 @@
 //   forward, loss, backward; each bucket goes to the allreduce group as soon as the backward pass has filled it;
 //   the table gradients go to the servers, with the optimizer step riding on them;
 //   the lookup of the next step is sent at once (servers park it until this step is committed), and while the answers
-//   are on their way the batch after that is prepared.
-// Gradients live in the step's own buffers, so nothing has to be zeroed.
+//   are on their way the batch after that is prepared. Where rows may be stale, it is sent before the step instead.
+// With accumulation, buckets and the optimizer step leave with the last batch of each optimizer step only.
+// Where all ranks must agree on the gradient first (clipping, NaN policy `skip`), the optimizer step does not ride: the
+// trainer asks the servers for the norm of theirs, and every rank draws the same conclusion from the same numbers.
 
 #pragma once
 
@@ -18,8 +20,10 @@
 #include <vector>
 
 #include "actors/table_exchange.hpp"
+#include "model/exact_sum.hpp"
 #include "model/hybrid.hpp"
 #include "model/job.hpp"
+#include "model/metrics.hpp"
 #include "protocol/header.hpp"
 #include "protocol/messages.hpp"
 
@@ -52,36 +56,57 @@ class trainer_state {
     std::vector<rows> answers;  // by server
   };
 
-  /// One bucket of the step's dense gradient while the backward pass fills it.
+  /// One bucket of the optimizer step's dense gradient while the backward pass fills it.
   struct open_bucket {
     tensor_buffer grad;
-    std::size_t missing = 0;  // parameters not written yet
+    std::size_t written = 0;  // parameters, by the last batch
   };
 
   /// What the loop does when all the answers it waits for are in.
-  enum class phase : std::uint8_t { looking_up, reducing, evaluating };
+  enum class phase : std::uint8_t { looking_up, reducing, evaluating, saving, done };
 
   caf::error set_up(train& order);
+  caf::error restore(const trainer_position& from);
   context prepare(std::uint64_t of_step, result<batch>&& samples);
   void look_up_next();
-  void look_up(context& wanted);
+  void look_up(context& wanted, std::uint32_t staleness);
   void arrived();
+  void advance();
 
   // One step, in order.
   void compute();
   caf::error forward_backward(batch const& samples);
   void open_buckets();
+  std::uint32_t bucket_of(parameter_range range) const;
+  float* in_bucket(parameter_range range);
   float* gradient_at(parameter_range range);
   void finished(parameter_range range);
-  void send_zeros();
+  void spoil();
+  void send_buckets();
   void send_bucket(std::uint32_t bucket);
   void send_gradients();
-  void apply(const reduced& mean);
+  void ask_for_norms();
+  void take(const reduced& mean);
+  void conclude();
+  void apply(parameter_range range, const float* grad);
   void step_done();
+  void save_or_go_on();
+  void go_on();
+
+  // The optimizer step that the step under way belongs to.
+  std::uint64_t update() const { return (step - 1) / job_.accumulate + 1; }
+  bool begins_update() const { return (step - 1) % job_.accumulate == 0; }
+  bool ends_update() const { return step % job_.accumulate == 0 || step == total_steps_; }
+  /// Whether ranks agree on the gradient before it is applied.
+  bool concludes() const { return job_.clip_norm > 0 || job_.nan == nan_policy::skip; }
 
   // Epochs.
   bool ends_epoch() const;
+  bool completes_epoch() const { return step % data_->steps_per_epoch() == 0; }
   bool evaluates() const;
+  bool saves() const;
+  void begin_evaluation();
+  void save();
   void begin_epoch();
   void report_epoch();
   void report_progress();
@@ -89,6 +114,7 @@ class trainer_state {
   void score();
   void finish();
 
+  void check_gradient(std::span<const float> numbers, const char* what);
   void check_finite(std::span<const float> numbers, const char* what);
   void fail(std::uint64_t at_step, const caf::error& cause);
 
@@ -106,6 +132,8 @@ class trainer_state {
   table_exchange exchange_;
   allreduce_actor group_;
   report_actor reports_;
+  bool saves_ = false;
+  std::uint64_t checkpoint_every_ = 0;
 
   // The dense part.
   std::vector<float> weights_;
@@ -113,13 +141,19 @@ class trainer_state {
   std::vector<float> second_state_;
   std::vector<parameter_range> bucket_plan_;
   std::vector<open_bucket> buckets_;
-  mlp::activations activations_;
+  std::uint32_t batches_ = 0;        ///< in the buckets, of the optimizer step under way
+  std::vector<float> further_grad_;  ///< a layer's gradient of a further batch, before it is added to its bucket
+  bool has_gradient_ = false;        ///< the step under way has a gradient for the tables
+  std::vector<float> mean_grad_;     ///< the whole reduced gradient, where ranks conclude before they apply it
+  exact_sum table_norm_;             ///< squared norm of the tables' gradients
+  hybrid_model::activations activations_;
   std::vector<float> input_;
   std::vector<float> grad_input_;
 
   phase phase_ = phase::looking_up;
   std::size_t waiting_ = 0;      ///< answers that are still to come
   context current_;              ///< whose rows are looked up or here
+  context computed_;             ///< of the step under way
   std::optional<context> next_;  ///< prepared ahead
   bool stop_wanted_ = false;     ///< by this rank
   bool stopping_ = false;        ///< by any rank, as of the step under way: all ranks agree
@@ -127,8 +161,7 @@ class trainer_state {
 
   // Evaluation of this rank's share of the test rows.
   std::uint64_t test_next_ = 0;
-  std::uint64_t test_taken_ = 0;
-  hybrid_model::predictions predictions_;
+  predictions predictions_;
 
   // Figures.
   std::uint64_t epoch_ = 0;
@@ -137,6 +170,10 @@ class trainer_state {
   std::uint64_t epoch_samples_ = 0;
   double epoch_loss_ = 0;
   std::vector<double> losses_;
+  std::uint64_t skipped_ = 0;
+  std::uint64_t lookups_ = 0;
+  std::uint64_t staleness_sum_ = 0;
+  std::uint32_t staleness_max_ = 0;
   double progress_loss_ = 0;
   std::uint64_t progress_samples_ = 0;
 };

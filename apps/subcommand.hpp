@@ -27,7 +27,7 @@ struct subcommand {
   CLI::App* app = nullptr;
   /// Options of the contract that this version does not have, refused by name.
   std::vector<std::string> not_yet;
-  /// Why a positional argument is refused; empty if the subcommand takes one.
+  /// Why a further positional argument is refused; empty if the subcommand takes one FILE.
   std::string no_positional;
   std::function<result<int>()> run;
 };
@@ -36,6 +36,7 @@ struct subcommand {
 subcommand add_train(CLI::App& program, const program_context& context);
 subcommand add_parity(CLI::App& program, const program_context& context);
 subcommand add_devices(CLI::App& program, const program_context& context);
+subcommand add_checkpoint(CLI::App& program, const program_context& context);
 
 /// An option with a value, kept as text. `name` without dashes.
 CLI::Option* add_text_option(CLI::App& app, const std::string& name, const std::string& value_name,
@@ -44,14 +45,15 @@ CLI::Option* add_text_option(CLI::App& app, const std::string& name, const std::
 /// An option without a value.
 CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::string& meaning, const std::string& group);
 
-/// The text given for an option, if it was given.
+/// The text given for an option, if there is such an option and it was given.
 std::optional<std::string> given_text(const CLI::App& app, const std::string& name);
 
 /// Adds --threads and --device, which train and parity share.
 void add_machine_options(CLI::App& app);
 
 /// --threads as a number; 0 if it was not given. Refuses a --device that this version cannot train on.
-result<std::size_t> read_machine_options(const CLI::App& app);
+result<std::size_t> read_machine_options(const std::optional<std::string>& threads,
+                                         const std::optional<std::string>& device);
 
 /// Reads the whole command line, runs what it names and returns the program's exit code.
 int run_command_line(const std::vector<std::string>& arguments, std::chrono::steady_clock::time_point started);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The tutorial job in PyTorch, to measure `troupe train --data tutorial` against.
+"""The hybrid job in PyTorch, to measure `troupe train` against.
 
-One master, one parameter server and N trainers, a process each, on this machine's CPU. The server holds an
-EmbeddingBag(100, 16, sum) that the trainers reach as a RemoteModule over TensorPipe; behind it each trainer has a
-Linear(16, 8) under DistributedDataParallel (gloo). Every step has its own distributed-autograd context, and a
-DistributedOptimizer (SGD, 0.05) updates what is local and what is remote. A batch is 20 to 50 random indices in bags of
-1 to 10, each bag with a target out of 8 classes.
+One master, one parameter server and N trainers, a process each, on this machine's CPU. The server holds an EmbeddingBag
+(sum) that the trainers reach as a RemoteModule over TensorPipe; behind it each trainer has an MLP under
+DistributedDataParallel (gloo). Every step has its own distributed-autograd context, and a DistributedOptimizer (SGD,
+0.05) updates what is local and what is remote.
+
+--job tutorial  a table of 100 x 16, Linear(16, 8); a batch is 20 to 50 random indices in bags of 1 to 10
+--job wide      a table of 1,000,000 x 64 with sparse gradients, layers 64-512-256-2; batches of 1024 bags of 26
 
 Prints one JSON line. Only the training loop is timed: batches are made before, and the first --warm-up steps, in which
 PyTorch builds its connections and buckets, are left out. All trainers begin and end together.
@@ -17,6 +19,7 @@ import os
 import random
 import socket
 import time
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
@@ -26,31 +29,62 @@ from torch.distributed.nn.api.remote_module import RemoteModule
 from torch.distributed.optim import DistributedOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
-ROWS, DIM, CLASSES = 100, 16, 8
 LEARNING_RATE = 0.05
 RPC_TIMEOUT_SECONDS = 300
 
 
-def make_batch(numbers):
+@dataclass(frozen=True)
+class Job:
+    rows: int
+    dim: int
+    widths: tuple  # of the layers behind the table
+    batch: int = 0  # bags in a batch; 0: ragged ones
+    bag: int = 0
+    sparse: bool = False  # gradients of the table as touched rows only
+    steps: int = 1000
+    warm_up: int = 50
+
+
+JOBS = {
+    "tutorial": Job(rows=100, dim=16, widths=(8,)),
+    "wide": Job(rows=1_000_000, dim=64, widths=(512, 256, 2), batch=1024, bag=26, sparse=True, steps=30, warm_up=5),
+}
+
+
+def make_batch(job, numbers):
     """Indices, where each bag begins, and a target for each bag."""
-    indices = [numbers.randrange(ROWS) for _ in range(numbers.randint(20, 50))]
-    offsets = [0]
-    while (end := offsets[-1] + numbers.randint(1, 10)) < len(indices):
-        offsets.append(end)
-    targets = [numbers.randrange(CLASSES) for _ in offsets]
-    return torch.tensor(indices), torch.tensor(offsets), torch.tensor(targets)
+    if job.batch:
+        indices = torch.tensor([numbers.randrange(job.rows) for _ in range(job.batch * job.bag)])
+        offsets = torch.arange(job.batch) * job.bag
+    else:
+        indices = torch.tensor([numbers.randrange(job.rows) for _ in range(numbers.randint(20, 50))])
+        begins = [0]
+        while (end := begins[-1] + numbers.randint(1, 10)) < len(indices):
+            begins.append(end)
+        offsets = torch.tensor(begins)
+    targets = torch.tensor([numbers.randrange(job.widths[-1]) for _ in offsets])
+    return indices, offsets, targets
+
+
+def make_network(job):
+    """Linear layers with ReLU between them."""
+    layers = []
+    for width_in, width_out in zip((job.dim, *job.widths), job.widths):
+        layers += [nn.Linear(width_in, width_out), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
 
 
 def train(rank, embedding, options):
     """A trainer's part, called by the master: seconds of the timed steps, and samples in them."""
-    dense = DistributedDataParallel(nn.Linear(DIM, CLASSES))
+    job = JOBS[options.job]
+    dense = DistributedDataParallel(make_network(job))
     loss_of = nn.CrossEntropyLoss()
     remote = embedding.remote_parameters()
     local = [rpc.RRef(weight) for weight in dense.parameters()]
     optimizer = DistributedOptimizer(torch.optim.SGD, remote + local, lr=LEARNING_RATE)
 
     numbers = random.Random(options.seed * 1000 + rank)
-    batches = [make_batch(numbers) for _ in range(options.warm_up + options.steps)]
+    batches = [make_batch(job, numbers) for _ in range(options.warm_up + options.steps)]
 
     def run(some):
         dist.barrier()
@@ -70,7 +104,9 @@ def train(rank, embedding, options):
 
 def lead(options):
     """The master's part: sets the table up, starts the trainers, reports."""
-    embedding = RemoteModule("server", nn.EmbeddingBag, args=(ROWS, DIM), kwargs={"mode": "sum"})
+    job = JOBS[options.job]
+    embedding = RemoteModule(
+        "server", nn.EmbeddingBag, args=(job.rows, job.dim), kwargs={"mode": "sum", "sparse": job.sparse})
     running = [
         rpc.rpc_async(f"trainer{rank}", train, args=(rank, embedding, options), timeout=0)
         for rank in range(options.trainers)
@@ -81,6 +117,7 @@ def lead(options):
     line = {
         "event": "done",
         "torch": torch.__version__,
+        "job": options.job,
         "trainers": options.trainers,
         "steps": options.steps,
         "seconds": seconds,
@@ -126,11 +163,16 @@ def free_ports(count):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--job", choices=JOBS, default="tutorial")
     parser.add_argument("--trainers", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=1000, help="timed steps (default: 1000, as the tutorial has)")
-    parser.add_argument("--warm-up", type=int, default=50, help="steps before the timed ones (default: 50)")
+    parser.add_argument("--steps", type=int, help="timed steps (default: tutorial 1000, wide 30)")
+    parser.add_argument("--warm-up", type=int, help="steps before the timed ones (default: tutorial 50, wide 5)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    if options.steps is None:
+        options.steps = JOBS[options.job].steps
+    if options.warm_up is None:
+        options.warm_up = JOBS[options.job].warm_up
     if min(options.trainers, options.steps) < 1 or options.warm_up < 0:
         parser.error("--trainers and --steps must be 1 or more, --warm-up 0 or more")
     torch.multiprocessing.spawn(run_role, args=(options, free_ports(2)), nprocs=options.trainers + 2)

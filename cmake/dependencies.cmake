@@ -55,4 +55,4 @@ troupe_package(xxhash INCLUDE "${TROUPE_XXHASH_INCLUDE_DIR}")
 troupe_package(toml11 INCLUDE "${TROUPE_TOML11_INCLUDE_DIR}")
 troupe_package(zstd INCLUDE "${TROUPE_ZSTD_INCLUDE_DIR}" LINK "${TROUPE_ZSTD_LIBRARY}")
 troupe_package(highway INCLUDE "${TROUPE_HWY_INCLUDE_DIR}" LINK "${TROUPE_HWY_LIBRARY}")
-troupe_package(openblas INCLUDE "${TROUPE_CBLAS_INCLUDE_DIR}" LINK "${TROUPE_OPENBLAS_LIBRARY}")
+troupe_package(openblas INCLUDE "${TROUPE_CBLAS_INCLUDE_DIR}" LINK ${CMAKE_DL_LIBS})  # kernels/cpu/blas.cpp loads it

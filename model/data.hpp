@@ -28,6 +28,8 @@ struct table_spec {
   kernels::pooling mode = kernels::pooling::sum;
   /// Bags carry per-sample weights (mode sum only).
   bool weighted = false;
+  /// Expected length of a bag: what decides how much traffic the table makes.
+  double indices_per_sample = 1;
 
   bool operator==(const table_spec&) const = default;
 };

@@ -1,9 +1,11 @@
 #include "model/hybrid.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "kernels/loss.hpp"
 
@@ -16,15 +18,132 @@ std::size_t input_width(const data_spec& spec) {
                          [](std::size_t width, const table_spec& table) { return width + table.dim; });
 }
 
+/// Width of the top MLP's input.
+std::size_t joined_width(const data_spec& spec, interaction_kind interaction) {
+  if (interaction == interaction_kind::cat) return input_width(spec);
+  const std::size_t bottom_vectors = spec.dense_features > 0 ? 1 : 0;
+  return bottom_vectors * spec.tables.front().dim + kernels::pair_count(bottom_vectors + spec.tables.size());
+}
+
+/// Numbers of a model's networks, for their initial weights.
+constexpr std::uint64_t top_number = 0;
+constexpr std::uint64_t bottom_number = 1;
+
 }  // namespace
 
-hybrid_model::hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden, loss_kind loss)
-    : spec_(spec), loss_(loss), network_(input_width(spec), hidden, spec.outputs) {
+hybrid_model::hybrid_model(const data_spec& spec, loss_kind loss, interaction_kind interaction,
+                           std::span<const std::size_t> bottom_hidden, std::span<const std::size_t> hidden)
+    : spec_(spec),
+      loss_(loss),
+      interaction_(interaction),
+      in_features_(input_width(spec)),
+      top_(joined_width(spec, interaction), hidden, spec.outputs) {
   std::size_t column = spec.dense_features;
   for (const table_spec& table : spec_.tables) {
     columns_.push_back(column);
     column += table.dim;
   }
+  if (interaction == interaction_kind::dot && spec.dense_features > 0)
+    bottom_.emplace(spec.dense_features, bottom_hidden, spec.tables.front().dim, last_activation::relu);
+}
+
+hybrid_model::hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden, loss_kind loss)
+    : hybrid_model(spec, loss, interaction_kind::cat, {}, hidden) {}
+
+hybrid_model::hybrid_model(const data_spec& spec, const job& what)
+    : hybrid_model(spec, what.loss, what.interaction, what.bottom_hidden.value_or(default_bottom_hidden()),
+                   what.hidden) {}
+
+std::size_t hybrid_model::parameter_count() const { return bottom_count() + top_.parameter_count(); }
+
+std::vector<float> hybrid_model::initial_parameters(std::uint64_t seed) const {
+  std::vector<float> all;
+  if (bottom_) all = bottom_->initial_parameters(seed, bottom_number);
+  const std::vector<float> of_top = top_.initial_parameters(seed, top_number);
+  all.insert(all.end(), of_top.begin(), of_top.end());
+  return all;
+}
+
+std::vector<parameter_range> hybrid_model::ranges() const {
+  std::vector<parameter_range> all;
+  if (bottom_) all = bottom_->ranges();
+  for (const parameter_range& range : top_.ranges()) all.push_back({bottom_count() + range.first, range.count});
+  return all;
+}
+
+std::vector<named_parameter> hybrid_model::parameters() const {
+  std::vector<named_parameter> all;
+  const auto append = [&all](const mlp& network, const char* name, std::size_t first) {
+    for (named_parameter& one : network.parameters())
+      all.push_back({fmt::format("{}.{}", name, one.name), std::move(one.shape), first + one.first});
+  };
+  if (bottom_) append(*bottom_, "bottom", 0);
+  append(top_, "top", bottom_count());
+  return all;
+}
+
+float* hybrid_model::forward(std::size_t size, const float* parameters, const float* input, activations& a) const {
+  if (interaction_ == interaction_kind::cat) return top_.forward(size, parameters, input, a.top);
+  interact(size, parameters, input, a);
+  return top_.forward(size, parameters + bottom_count(), a.joined.data(), a.top);
+}
+
+void hybrid_model::backward(std::size_t size, const float* parameters, const float* input, activations& a,
+                            const float* grad_outputs, float* grad_input,
+                            const std::function<float*(parameter_range)>& grad_at,
+                            const std::function<void(parameter_range)>& finished) const {
+  if (interaction_ == interaction_kind::cat)
+    return top_.backward(size, parameters, input, a.top, grad_outputs, grad_input, grad_at, finished);
+  const auto in_whole = [first = bottom_count()](parameter_range of_top) {
+    return parameter_range{first + of_top.first, of_top.count};
+  };
+  a.grad_joined.resize(a.joined.size());
+  top_.backward(
+      size, parameters + bottom_count(), a.joined.data(), a.top, grad_outputs, a.grad_joined.data(),
+      [&](parameter_range range) { return grad_at(in_whole(range)); },
+      [&](parameter_range range) { finished(in_whole(range)); });
+  interact_backward(size, input, a, grad_input);
+  if (bottom_)
+    bottom_->backward(size, parameters, a.dense.data(), a.bottom, a.grad_of_bottom.data(), nullptr, grad_at, finished);
+}
+
+/// The vectors of all samples, each as a matrix: the bottom MLP's output if there is one, then the tables' columns.
+template <class T>
+std::vector<kernels::row_matrix<T>> hybrid_model::vectors(T* of_bottom, T* input) const {
+  std::vector<kernels::row_matrix<T>> all;
+  if (bottom_) all.push_back({of_bottom, bottom_->out_features()});
+  for (const std::size_t column : columns_) all.push_back({input + column, in_features_});
+  return all;
+}
+
+/// Fills `a.joined`: the bottom MLP's output, then the dots.
+void hybrid_model::interact(std::size_t size, const float* parameters, const float* input, activations& a) const {
+  const std::size_t width = top_.in_features();
+  const std::size_t dim = spec_.tables.front().dim;
+  a.joined.resize(size * width);
+  const float* of_bottom = nullptr;
+  if (bottom_) {
+    const std::size_t features = spec_.dense_features;
+    a.dense.resize(size * features);
+    for (std::size_t b = 0; b < size; ++b) std::copy_n(input + b * in_features_, features, &a.dense[b * features]);
+    of_bottom = bottom_->forward(size, parameters, a.dense.data(), a.bottom);
+    for (std::size_t b = 0; b < size; ++b) std::copy_n(of_bottom + b * dim, dim, &a.joined[b * width]);
+  }
+  kernels::pairwise_dots(size, dim, vectors(of_bottom, input), {a.joined.data() + (bottom_ ? dim : 0), width});
+}
+
+/// From `a.grad_joined`: the gradients of the bottom MLP's output and of the tables' rows.
+void hybrid_model::interact_backward(std::size_t size, const float* input, activations& a, float* grad_input) const {
+  const std::size_t width = top_.in_features();
+  const std::size_t dim = spec_.tables.front().dim;
+  if (bottom_) a.grad_of_bottom.resize(size * dim);
+  const float* of_bottom = bottom_ ? a.bottom.outputs.back().data() : nullptr;
+  kernels::pairwise_dots_backward(size, dim, vectors(of_bottom, input),
+                                  {a.grad_joined.data() + (bottom_ ? dim : 0), width},
+                                  vectors(a.grad_of_bottom.data(), grad_input));
+  // The output of the bottom MLP went into the top MLP itself, too.
+  for (std::size_t b = 0; bottom_ && b < size; ++b)
+    for (std::size_t d = 0; d < dim; ++d) a.grad_of_bottom[b * dim + d] += a.grad_joined[b * width + d];
 }
 
 void hybrid_model::place_dense(const batch& samples, float* input) const {
@@ -43,50 +162,6 @@ double hybrid_model::loss(const batch& samples, float* outputs) const {
       return kernels::mean_squared_error(samples.size, spec_.outputs, outputs, samples.values.data(), outputs);
   }
   return std::numeric_limits<double>::quiet_NaN();
-}
-
-bool hybrid_model::is_binary() const { return spec_.binary_targets; }
-
-void hybrid_model::predict(const batch& samples, const float* outputs, predictions& p) const {
-  for (std::size_t row = 0; row < samples.size; ++row) {
-    const float* out = outputs + row * spec_.outputs;
-    if (loss_ == loss_kind::cross_entropy) {
-      const auto best = std::max_element(out, out + spec_.outputs) - out;
-      p.correct += best == samples.classes[row] ? 1 : 0;
-      if (is_binary()) {
-        p.scores.push_back(out[1] - out[0]);
-        p.labels.push_back(static_cast<float>(samples.classes[row]));
-      }
-    } else if (is_binary()) {
-      const float threshold = loss_ == loss_kind::bce_logits ? 0.0F : 0.5F;
-      const bool positive = samples.values[row] > 0.5F;
-      p.correct += (out[0] > threshold) == positive ? 1 : 0;
-      p.scores.push_back(out[0]);
-      p.labels.push_back(positive ? 1.0F : 0.0F);
-    }
-  }
-}
-
-double area_under_curve(std::span<const float> scores, std::span<const float> labels) {
-  if (std::any_of(scores.begin(), scores.end(), [](float s) { return std::isnan(s); }))
-    return std::numeric_limits<double>::quiet_NaN();
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
-  double positives = 0;
-  double negatives = 0;
-  double wins = 0;  // pairs in which the positive row scores higher, ties half
-  for (std::size_t i = 0; i < order.size();) {
-    double tied_positives = 0;
-    double tied_negatives = 0;
-    const float score = scores[order[i]];
-    for (; i < order.size() && scores[order[i]] == score; ++i)
-      (labels[order[i]] > 0.5F ? tied_positives : tied_negatives) += 1;
-    wins += tied_positives * (negatives + 0.5 * tied_negatives);
-    positives += tied_positives;
-    negatives += tied_negatives;
-  }
-  return positives > 0 && negatives > 0 ? wins / (positives * negatives) : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace troupe

@@ -1,29 +1,59 @@
 // The hybrid model: several embedding tables and dense features into an MLP, and a loss.
 //
-// The network's input is the dense features first, then the tables' pooled rows in order. The tables' rows come from
-// elsewhere (parameter servers); this is the dense side, as every trainer holds it.
+// The input is the dense features first, then the tables' pooled rows in order. The tables' rows come from elsewhere
+// (parameter servers); this is the dense side, as every trainer holds it. How the input reaches the top MLP:
+//
+//   cat  as it is.
+//   dot  as in DLRM (Naumov et al., 2019): a bottom MLP, ReLU after each of its layers, makes a vector of the tables'
+//        width from the dense features. Top MLP's input: that vector, then the dots of all pairs of the vectors
+//        (the bottom MLP's, then the tables'), in the order of kernels/interaction.hpp. Without dense features there is
+//        no bottom MLP, and the dots are all.
+//
+// The parameters are one flat buffer: the bottom MLP's, then the top MLP's.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "kernels/interaction.hpp"
 #include "model/data.hpp"
+#include "model/job.hpp"
 #include "model/mlp.hpp"
 
 namespace troupe {
 
 class hybrid_model {
  public:
+  /// A model with interaction `cat`.
   hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden, loss_kind loss);
 
-  const mlp& network() const { return network_; }
+  /// The model of a job in which `check_network` has found no fault.
+  hybrid_model(const data_spec& spec, const job& what);
+
   const data_spec& spec() const { return spec_; }
 
-  /// Width of the network's input.
-  std::size_t in_features() const { return network_.in_features(); }
+  /// Width of the input.
+  std::size_t in_features() const { return in_features_; }
+
+  /// Width of the output.
+  std::size_t out_features() const { return top_.out_features(); }
+
+  std::size_t parameter_count() const;
+
+  /// Initial parameters, a function of the seed and the model's shape.
+  std::vector<float> initial_parameters(std::uint64_t seed) const;
+
+  /// The parameters of each layer, in order.
+  std::vector<parameter_range> ranges() const;
+
+  /// All tensors of the parameters in order: bottom.0.weight, bottom.0.bias, ..., top.0.weight, ...
+  std::vector<named_parameter> parameters() const;
 
   /// Where table `table`'s pooled row begins in a row of the input.
   std::size_t column_of(std::size_t table) const { return columns_[table]; }
@@ -31,32 +61,52 @@ class hybrid_model {
   /// Copies the dense features into their columns of `input` [size, in_features].
   void place_dense(const batch& samples, float* input) const;
 
+  /// Numbers kept between forward and backward of one batch. Reused from batch to batch.
+  struct activations {
+    mlp::activations bottom;
+    mlp::activations top;
+    std::vector<float> dense;           ///< the bottom MLP's input [size, dense features]
+    std::vector<float> joined;          ///< the top MLP's input [size, its width]; with `cat`, the input itself is
+    std::vector<float> grad_joined;     ///< and its gradient
+    std::vector<float> grad_of_bottom;  ///< gradient of the bottom MLP's output
+  };
+
+  /// The outputs [size, out_features] for `input` [size, in_features]; they lie in `a`.
+  float* forward(std::size_t size, const float* parameters, const float* input, activations& a) const;
+
+  /// Backward from `grad_outputs` [size, out_features], after `forward` with the same arguments. Gradients of the
+  /// parameters go to `grad_at(range)`, called for each layer, the top MLP's last one first and the bottom MLP's first
+  /// one last; `finished(range)` follows when they are written, while the pass goes on. The gradients of the tables'
+  /// rows go to their columns of `grad_input` [size, in_features], which may be null if there are no tables. With `dot`
+  /// the dense features' columns stay as they are, with `cat` they are overwritten as well.
+  void backward(std::size_t size, const float* parameters, const float* input, activations& a,
+                const float* grad_outputs, float* grad_input, const std::function<float*(parameter_range)>& grad_at,
+                const std::function<void(parameter_range)>& finished) const;
+
   /// Mean loss over the batch, and its gradient with respect to `outputs` [size, outputs] in place.
   double loss(const batch& samples, float* outputs) const;
 
-  /// How well `outputs` predict: see `predictions`.
-  struct predictions {
-    std::uint64_t correct = 0;
-    /// Binary targets only: scores that grow with the probability of the positive class, and labels 0 or 1.
-    std::vector<float> scores;
-    std::vector<float> labels;
-  };
-
-  /// True if targets are binary, so that an AUC exists.
-  bool is_binary() const;
-
-  /// Adds the batch's rows to `p`.
-  void predict(const batch& samples, const float* outputs, predictions& p) const;
-
  private:
+  hybrid_model(const data_spec& spec, loss_kind loss, interaction_kind interaction,
+               std::span<const std::size_t> bottom_hidden, std::span<const std::size_t> hidden);
+
+  std::size_t bottom_count() const { return bottom_ ? bottom_->parameter_count() : 0; }
+  template <class T>
+  std::vector<kernels::row_matrix<T>> vectors(T* of_bottom, T* input) const;
+  void interact(std::size_t size, const float* parameters, const float* input, activations& a) const;
+  void interact_backward(std::size_t size, const float* input, activations& a, float* grad_input) const;
+
   data_spec spec_;
   loss_kind loss_;
+  interaction_kind interaction_;
+  std::size_t in_features_;
   std::vector<std::size_t> columns_;
-  mlp network_;
+  std::optional<mlp> bottom_;  // with `dot` and dense features
+  mlp top_;
 };
 
-/// Area under the ROC curve, ties counted half (the Mann-Whitney statistic); NaN if only one class occurs or a score is
-/// NaN.
-double area_under_curve(std::span<const float> scores, std::span<const float> labels);
+/// What is wrong with the network that `what` asks for on data of `spec`, as a message, or nothing: settings that the
+/// data have no use for, vectors that cannot meet, sizes beyond any machine.
+std::optional<std::string> check_network(const job& what, const data_spec& spec);
 
 }  // namespace troupe

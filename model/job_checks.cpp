@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "model/files/csv_columns.hpp"
+#include "model/hybrid.hpp"
 #include "model/job_table.hpp"
 #include "model/text.hpp"
 
@@ -10,7 +11,6 @@ namespace {
 
 // Numbers of a size that no machine this runs on holds; below them no product here overflows 64 bits.
 constexpr std::uint64_t table_weights_max = std::uint64_t{1} << 40;
-constexpr std::uint64_t dense_weights_max = std::uint64_t{1} << 31;
 // A step's occurrences of one table's rows are counted in 32 bits.
 constexpr std::uint64_t step_indices_max = (std::uint64_t{1} << 31) - 1;
 
@@ -90,62 +90,49 @@ std::optional<std::string> check_synthetic(const job& what) {
   return std::nullopt;
 }
 
-// Width of the network's input; 0 where only the file knows.
-std::uint64_t input_width(const job& what, data_kind kind) {
+// What the network has to fit; nullopt where only the file knows.
+std::optional<data_spec> spec_of(const job& what, data_kind kind) {
+  const auto spec = [&what](std::size_t tables, std::size_t dim, std::size_t dense_features, std::size_t classes) {
+    return data_spec{std::vector<table_spec>(tables, {what.rows, dim}), dense_features,
+                     outputs_for(what.loss, classes)};
+  };
   switch (kind) {
     case data_kind::adult:
-      return adult_tables * what.dim + adult_dense_features;
+      return spec(adult_tables, what.dim, adult_dense_features, adult_classes);
     case data_kind::tutorial:
-      return tutorial_dim;
+      return spec(1, tutorial_dim, 0, tutorial_classes);
     case data_kind::synthetic:
-      return what.tables * what.dim;
+      return spec(what.tables, what.dim, 0, what.classes);
     case data_kind::criteo:
+      return spec(criteo_tables, what.dim, criteo_dense_features, criteo_classes);
     case data_kind::csv: {
       const auto features = features_of(what, kind);
-      return features.tables * what.dim + features.dense;
+      return spec(features.tables, what.dim, features.dense, what.classes);
     }
     case data_kind::replay:
       break;
   }
-  return 0;
+  return std::nullopt;
 }
 
-// Classes of the targets; 1 where only the file knows.
-std::size_t classes_of(const job& what, data_kind kind) {
-  switch (kind) {
-    case data_kind::adult:
-      return adult_classes;
-    case data_kind::tutorial:
-      return tutorial_classes;
-    case data_kind::criteo:
-      return criteo_classes;
-    case data_kind::synthetic:
-    case data_kind::csv:
-      return what.classes;
-    case data_kind::replay:
-      break;
-  }
-  return 1;
-}
-
-std::optional<std::string> check_network(const job& what, data_kind kind) {
-  std::uint64_t weights = 0;
-  std::uint64_t width = input_width(what, kind);
-  const std::uint64_t outputs = outputs_for(what.loss, classes_of(what, kind));
-  for (std::size_t layer = 0; layer <= what.hidden.size(); ++layer) {
-    const std::uint64_t next = layer < what.hidden.size() ? what.hidden[layer] : outputs;
-    weights += (width + 1) * next;
-    width = next;
-  }
-  if (weights <= dense_weights_max) return std::nullopt;
-  return fmt::format("--hidden {}: the network would have {} weights; must be at most {}; use narrower layers",
-                     what.hidden.empty() ? "none" : fmt::format("{}", fmt::join(what.hidden, ",")), weights,
-                     dense_weights_max);
+std::optional<std::string> check_agreement(const job& what) {
+  if (what.staleness != any_staleness) return std::nullopt;
+  constexpr const char* why = "trainers have no step in common with --consistency async; use sync or ssp:K";
+  if (what.clip_norm > 0) return fmt::format("--clip-norm {}: {}", what.clip_norm, why);
+  if (what.nan == nan_policy::skip) return fmt::format("--nan skip: {}", why);
+  return std::nullopt;
 }
 
 }  // namespace
 
+void complete_job(job& what, data_kind kind) {
+  const auto spec = spec_of(what, kind);
+  if (what.interaction == interaction_kind::dot && !what.bottom_hidden && spec && spec->dense_features > 0)
+    what.bottom_hidden = default_bottom_hidden();
+}
+
 std::optional<std::string> check_job(const job& what, data_kind kind) {
+  if (auto wrong = check_agreement(what)) return wrong;
   const bool is_file = kind == data_kind::criteo || kind == data_kind::csv;
   if (is_file) {
     if (auto wrong = check_files(what, kind)) return wrong;
@@ -159,7 +146,13 @@ std::optional<std::string> check_job(const job& what, data_kind kind) {
   if (kind == data_kind::synthetic) {
     if (auto wrong = check_synthetic(what)) return wrong;
   }
-  return check_network(what, kind);
+  if (what.bottom_hidden && what.interaction != interaction_kind::dot) {
+    return fmt::format(
+        "--bottom-hidden {}: only --interaction dot has a bottom MLP; leave it out, or use --interaction dot",
+        widths_text(*what.bottom_hidden));
+  }
+  const auto spec = spec_of(what, kind);
+  return spec ? check_network(what, *spec) : std::nullopt;
 }
 
 }  // namespace troupe

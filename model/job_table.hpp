@@ -1,4 +1,4 @@
-// The table of a job's settings, for job.cpp; everybody else goes through model/job.hpp.
+// The table of a job's settings, for job.cpp and the checks; everybody else goes through model/job.hpp.
 
 #pragma once
 
@@ -29,6 +29,8 @@ struct job_setting {
 
   /// The text from which `read` makes the same value; nullopt if the job does without.
   std::function<std::optional<std::string>(const job&)> write;
+
+  setting_type type = setting_type::text;
 };
 
 constexpr const char* no_default = "";
@@ -43,6 +45,12 @@ const std::vector<job_setting>& job_table();
 
 /// The data sets' names in the order of `data_kind`.
 const std::array<std::string, data_kinds>& data_names();
+
+/// Layer widths as a setting's text: `none`, or with commas between them.
+std::string widths_text(const std::vector<std::size_t>& widths);
+
+/// Fills in the defaults that follow from several settings.
+void complete_job(job& what, data_kind kind);
 
 /// What no single setting can tell: values that do not go together. Returns the first such pair, as a message.
 std::optional<std::string> check_job(const job& what, data_kind kind);

@@ -8,6 +8,10 @@
 
 namespace troupe {
 
+std::vector<named_parameter> linear::parameters() const {
+  return {{"weight", {out_, in_}, 0}, {"bias", {out_}, out_ * in_}};
+}
+
 void linear::initialize(std::uint64_t key, float* parameters) const {
   const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in_)));
   for (std::size_t i = 0; i < parameter_count(); ++i) parameters[i] = uniform(key, i, -bound, bound);

@@ -14,6 +14,7 @@ class linear final : public module {
   std::size_t in_features() const override { return in_; }
   std::size_t out_features() const override { return out_; }
   std::size_t parameter_count() const override { return out_ * in_ + out_; }
+  std::vector<named_parameter> parameters() const override;
   void initialize(std::uint64_t key, float* parameters) const override;
   void forward(std::size_t batch, const float* parameters, const float* x, float* y) const override;
   void backward(std::size_t batch, const float* parameters, const float* x, const float* y, const float* grad_y,
@@ -29,6 +30,7 @@ class relu final : public module {
  public:
   explicit relu(std::size_t features) : features_(features) {}
 
+  bool works_in_place() const override { return true; }
   std::size_t in_features() const override { return features_; }
   std::size_t out_features() const override { return features_; }
   void forward(std::size_t batch, const float* parameters, const float* x, float* y) const override;

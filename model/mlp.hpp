@@ -1,8 +1,9 @@
-// A multi-layer perceptron: linear layers with ReLU between them and none after the last.
+// A multi-layer perceptron: linear layers with ReLU between them.
 
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -18,22 +19,27 @@ struct parameter_range {
   std::size_t count = 0;
 };
 
+/// What follows the last linear layer.
+enum class last_activation : std::uint8_t { none, relu };
+
 class mlp {
  public:
-  mlp(std::size_t in, std::span<const std::size_t> hidden, std::size_t out);
+  mlp(std::size_t in, std::span<const std::size_t> hidden, std::size_t out,
+      last_activation last = last_activation::none);
 
   std::size_t in_features() const { return layers_.front().what->in_features(); }
   std::size_t out_features() const { return layers_.back().what->out_features(); }
   std::size_t parameter_count() const { return parameter_count_; }
 
-  /// Initial weights from a seed; layer by layer, so that they do not depend on anything but seed and shape.
-  std::vector<float> initial_parameters(std::uint64_t seed) const;
+  /// Initial weights from a seed; layer by layer, so that they do not depend on anything but seed and shape. `number`
+  /// tells the networks of one model apart.
+  std::vector<float> initial_parameters(std::uint64_t seed, std::uint64_t number = 0) const;
 
-  /// Numbers kept between forward and backward of one batch: every layer's output. Reused from batch to batch.
+  /// Numbers kept between forward and backward of one batch: the layers' outputs, and the gradients with respect to
+  /// them. A layer that works in place shares the buffers of the one before. Reused from batch to batch.
   struct activations {
     std::vector<std::vector<float>> outputs;
-    std::vector<float> grad;
-    std::vector<float> grad_next;
+    std::vector<std::vector<float>> grads;
   };
 
   /// Runs the layers on x [batch, in]; the result [batch, out] is the last of `a.outputs`.
@@ -49,10 +55,15 @@ class mlp {
   /// The parameters of each layer that has any, in order.
   std::vector<parameter_range> ranges() const;
 
+  /// All tensors of the parameters in order, named as in a torch.nn.Sequential of the same layers: 0.weight, 0.bias,
+  /// and so on, the ReLU between linear layers counted.
+  std::vector<named_parameter> parameters() const;
+
  private:
   struct layer {
     std::unique_ptr<module> what;
     parameter_range parameters;
+    std::size_t buffer;  // which of the activations' buffers its output is in
   };
 
   void add(std::unique_ptr<module> what);

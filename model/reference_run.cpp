@@ -13,9 +13,9 @@ namespace troupe {
 namespace {
 
 // Of all settings that a job has.
-constexpr std::array decided{
-    "data",     "trainers",  "steps",        "hidden", "loss", "dense-optimizer", "sparse-optimizer",
-    "dense-lr", "sparse-lr", "sparse-reduce"};
+constexpr std::array decided{"data",        "trainers",  "steps",           "hidden",
+                             "interaction", "loss",      "dense-optimizer", "sparse-optimizer",
+                             "dense-lr",    "sparse-lr", "sparse-reduce"};
 
 }  // namespace
 

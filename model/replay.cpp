@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "model/datasets.hpp"
-#include "model/files/input_file.hpp"
+#include "model/files/data_file.hpp"
 #include "model/replay_file.hpp"
 
 namespace troupe {
@@ -168,7 +168,7 @@ class replay final : public dataset {
 std::optional<std::string> check_fit(const job& job, const std::string& path, const replay_config& config) {
   const auto given = to_settings(job);
   for (const auto& [name, text] : replay_settings(path, config)) {
-    if (name != "trainers" && name != "loss" && name != "hidden") continue;
+    if (name != "trainers" && name != "loss" && name != "hidden" && name != "interaction") continue;
     const auto own = std::ranges::find(given, name, &setting::first);
     if (own->second != text) {
       return fmt::format("--{} {}: must be {}, as in the reference run", name, own->second, text);

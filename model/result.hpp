@@ -4,6 +4,7 @@
 
 #include <string>
 #include <tl/expected.hpp>
+#include <utility>
 
 namespace troupe {
 
@@ -25,6 +26,11 @@ using result = tl::expected<T, fault>;
 /// An input fault, ready to be returned from a function with any `result`.
 inline tl::unexpected<fault> bad_input(std::string message) {
   return tl::unexpected<fault>(fault{fault_kind::input, std::move(message)});
+}
+
+/// The same for a fault of the run itself.
+inline tl::unexpected<fault> run_fault(std::string message) {
+  return tl::unexpected<fault>(fault{fault_kind::run, std::move(message)});
 }
 
 }  // namespace troupe

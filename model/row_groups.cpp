@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 namespace troupe {
 
 void row_groups::clear(std::int64_t row_count) {
   row_count_ = row_count;
-  entries_.clear();
+  row_of_.clear();
+  added_.clear();
   sources_.clear();
   strides_.clear();
 }
@@ -17,10 +19,11 @@ void row_groups::add(kernels::pooling mode, const kernels::bags_view& bags, cons
   const auto source = static_cast<std::uint32_t>(sources_.size());
   sources_.push_back(grad);
   strides_.push_back(grad_stride);
-  entries_.reserve(entries_.size() + bags.indices.size());
+  row_of_.insert(row_of_.end(), bags.indices.begin(), bags.indices.end());
+  added_.reserve(row_of_.size());
   if (bags.offsets.empty()) {
     for (std::size_t i = 0; i < bags.indices.size(); ++i)
-      entries_.push_back({bags.indices[i], {source, static_cast<std::uint32_t>(i), 1.0F}});
+      added_.push_back({source, static_cast<std::uint32_t>(i), 1.0F});
     return;
   }
   for (std::size_t bag = 0; bag < bags.size(); ++bag) {
@@ -28,39 +31,50 @@ void row_groups::add(kernels::pooling mode, const kernels::bags_view& bags, cons
     const std::size_t end = bags.end_of(bag);
     const float scale = mode == kernels::pooling::mean ? 1.0F / static_cast<float>(end - begin) : 1.0F;
     for (std::size_t i = begin; i < end; ++i)
-      entries_.push_back(
-          {bags.indices[i], {source, static_cast<std::uint32_t>(bag), bags.weights.empty() ? scale : bags.weights[i]}});
+      added_.push_back({source, static_cast<std::uint32_t>(bag), bags.weights.empty() ? scale : bags.weights[i]});
   }
 }
 
-// A stable radix sort by row keeps sources and occurrences in order, and passes over the entries only as often as the
-// table's height asks for: once for 2048 rows, twice for four million.
-kernels::row_gradients row_groups::group(float scale) {
+// A stable radix sort of places, so that what moves is small and stays in the cache. It passes over them only as often
+// as the table's height asks for: once for 2048 rows, twice for four million.
+void row_groups::sort_by_row() {
   constexpr int digit_bits = 11;
   const int row_bits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(row_count_ - 1, 0)));
-  sorted_.resize(entries_.size());
+  order_.resize(row_of_.size());
+  order_before_.resize(row_of_.size());
+  std::iota(order_.begin(), order_.end(), 0U);
   for (int shift = 0; shift < row_bits; shift += digit_bits) {
     const int bits = std::min(digit_bits, row_bits - shift);
     const std::int64_t mask = (std::int64_t{1} << bits) - 1;
+    const auto digit_of = [shift, mask](std::int64_t row) { return static_cast<std::size_t>((row >> shift) & mask); };
     digit_counts_.assign((std::size_t{1} << bits) + 1, 0);
-    for (const entry& e : entries_) ++digit_counts_[static_cast<std::size_t>((e.row >> shift) & mask) + 1];
-    for (std::size_t d = 1; d < digit_counts_.size(); ++d) digit_counts_[d] += digit_counts_[d - 1];
-    for (const entry& e : entries_) sorted_[digit_counts_[static_cast<std::size_t>((e.row >> shift) & mask)]++] = e;
-    entries_.swap(sorted_);
+    for (const std::int64_t row : row_of_) ++digit_counts_[digit_of(row) + 1];
+    std::partial_sum(digit_counts_.begin(), digit_counts_.end(), digit_counts_.begin());
+    order_.swap(order_before_);
+    for (const std::uint32_t place : order_before_) order_[digit_counts_[digit_of(row_of_[place])]++] = place;
   }
+}
 
-  rows_.clear();
-  starts_.clear();
-  occurrences_.clear();
-  for (const entry& e : entries_) {
-    if (rows_.empty() || rows_.back() != e.row) {
-      rows_.push_back(e.row);
-      starts_.push_back(static_cast<std::uint32_t>(occurrences_.size()));
+kernels::row_gradients row_groups::group(float scale) {
+  sort_by_row();
+  const std::size_t size = order_.size();
+  // Room for as many rows as contributions, which from step to step stays about the same.
+  rows_.resize(std::max(rows_.size(), size));
+  starts_.resize(std::max(starts_.size(), size + 1));
+  occurrences_.resize(std::max(occurrences_.size(), size));
+  std::size_t rows = 0;
+  std::int64_t last = -1;
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::uint32_t place = order_[i];
+    const std::int64_t row = row_of_[place];
+    if (row != last) {
+      rows_[rows] = last = row;
+      starts_[rows++] = static_cast<std::uint32_t>(i);
     }
-    occurrences_.push_back(e.what);
+    occurrences_[i] = added_[place];
   }
-  starts_.push_back(static_cast<std::uint32_t>(occurrences_.size()));
-  return {rows_, starts_, occurrences_, sources_, strides_, scale};
+  starts_[rows] = static_cast<std::uint32_t>(size);
+  return {{rows_.data(), rows}, {starts_.data(), rows + 1}, {occurrences_.data(), size}, sources_, strides_, scale};
 }
 
 }  // namespace troupe

@@ -23,14 +23,14 @@ class row_groups {
   kernels::row_gradients group(float scale);
 
  private:
-  struct entry {
-    std::int64_t row = 0;
-    kernels::occurrence what;
-  };
+  void sort_by_row();
 
   std::int64_t row_count_ = 0;
-  std::vector<entry> entries_;
-  std::vector<entry> sorted_;
+  // Of each contribution in the order in which it was added: its row, and the rest of it.
+  std::vector<std::int64_t> row_of_;
+  std::vector<kernels::occurrence> added_;
+  std::vector<std::uint32_t> order_;  // the contributions' places in the order of their rows
+  std::vector<std::uint32_t> order_before_;
   std::vector<std::uint32_t> digit_counts_;
   std::vector<const float*> sources_;
   std::vector<std::size_t> strides_;

@@ -1,14 +1,16 @@
 // Reads safetensors files: 8 bytes little-endian header length, a JSON header, the tensors' little-endian bytes
-// (https://github.com/huggingface/safetensors). Not a writer.
+// (https://github.com/huggingface/safetensors). safetensors_writer.hpp writes them.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "model/input_file.hpp"
 #include "model/result.hpp"
 #include "model/safetensors_header.hpp"
 
@@ -21,11 +23,7 @@ class safetensors_file {
  public:
   static result<safetensors_file> open(const std::string& path);
 
-  safetensors_file(safetensors_file&& other) noexcept;
-  safetensors_file& operator=(safetensors_file&& other) noexcept;
-  ~safetensors_file();
-
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
   const safetensors_header& header() const { return header_; }
 
   /// The tensor's place and shape; null if there is none of that name.
@@ -43,8 +41,11 @@ class safetensors_file {
   /// A tensor's bytes, whatever its type.
   result<std::vector<std::byte>> read_bytes(std::string_view name) const;
 
+  /// Fills `to` with the bytes of a tensor of this file from its byte `offset` on; the caller stays within the tensor.
+  result<void> read_range(const tensor_entry& entry, std::uint64_t offset, std::span<std::byte> to) const;
+
  private:
-  safetensors_file(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  explicit safetensors_file(input_file&& file) : file_(std::move(file)) {}
 
   result<const tensor_entry*> known(std::string_view name) const;
   template <class T>
@@ -52,8 +53,7 @@ class safetensors_file {
   template <class To>
   result<std::vector<To>> read_reals(std::string_view name) const;
 
-  std::string path_;
-  int descriptor_ = -1;
+  input_file file_;
   /// Where the tensors' bytes begin.
   std::uint64_t data_begin_ = 0;
   safetensors_header header_;

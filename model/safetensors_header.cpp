@@ -115,10 +115,8 @@ class header_handler {
     }
     if (where_ != place::tensor || key_ != "dtype") return refuse_value(ec);
     if (type_) return refuse_twice(ec);
-    const auto known = std::ranges::find(types, text, &type_entry::name);
-    if (known == types.end()) return refuse(ec, fmt::format("{}: unknown dtype {}", place_text(), printable(text)));
-    type_ = known->type;
-    return true;
+    type_ = type_named(text);
+    return type_ ? true : refuse(ec, fmt::format("{}: unknown dtype {}", place_text(), printable(text)));
   }
 
   bool on_number_part(string_view, error_code&) { return true; }
@@ -226,6 +224,11 @@ std::optional<std::string> check_places(const safetensors_header& header, std::u
 std::string_view type_name(tensor_type type) { return entry_of(type).name; }
 
 std::uint64_t type_size(tensor_type type) { return entry_of(type).size; }
+
+std::optional<tensor_type> type_named(std::string_view name) {
+  const auto known = std::ranges::find(types, name, &type_entry::name);
+  return known == types.end() ? std::nullopt : std::optional(known->type);
+}
 
 std::string shape_text(const std::vector<std::uint64_t>& shape) {
   return printable(fmt::format("[{}]", fmt::join(shape, ", ")));

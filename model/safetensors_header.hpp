@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,9 @@ enum class tensor_type : std::uint8_t {
 std::string_view type_name(tensor_type type);
 std::uint64_t type_size(tensor_type type);
 
+/// The type of that name; nullopt if there is none.
+std::optional<tensor_type> type_named(std::string_view name);
+
 struct tensor_entry {
   tensor_type type = tensor_type::u8;
   std::vector<std::uint64_t> shape;
@@ -43,6 +47,9 @@ struct tensor_entry {
 
   std::uint64_t count() const { return (end - begin) / type_size(type); }
 };
+
+/// Most bytes of JSON that a header may have.
+constexpr std::uint64_t safetensors_header_max = 100'000'000;
 
 /// "[2, 3]"
 std::string shape_text(const std::vector<std::uint64_t>& shape);

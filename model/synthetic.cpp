@@ -31,7 +31,7 @@ class synthetic final : public dataset {
         rows_(static_cast<std::uint64_t>(job.rows)),
         loss_(job.loss) {
     if (job.id_skew > 0) zipf_.emplace(rows_, job.id_skew);
-    spec_.tables.assign(job.tables, {job.rows, job.dim, kernels::pooling::sum, false});
+    spec_.tables.assign(job.tables, {job.rows, job.dim, kernels::pooling::sum, false, static_cast<double>(job.bag)});
     spec_.outputs = outputs_for(loss_, classes_);
     spec_.binary_targets = classes_ == 2;
   }

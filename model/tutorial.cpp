@@ -22,7 +22,8 @@ std::int64_t row_from(std::uint64_t bits) { return static_cast<std::int64_t>((bi
 class tutorial final : public dataset {
  public:
   explicit tutorial(const job& job) : seed_(job.seed), loss_(job.loss) {
-    spec_.tables = {{rows, tutorial_dim, kernels::pooling::sum, false}};
+    constexpr double mean_bag = (1 + bag_max) / 2.0;
+    spec_.tables = {{rows, tutorial_dim, kernels::pooling::sum, false, mean_bag}};
     spec_.outputs = outputs_for(loss_, tutorial_classes);
   }
 

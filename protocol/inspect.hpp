@@ -14,13 +14,15 @@ bool inspect(Inspector& f, module_spec& x) {
 template <class Inspector>
 bool inspect(Inspector& f, instantiate& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("spec", x.spec), f.field("shard", x.shard),
-                            f.field("shards", x.shards), f.field("trainers", x.trainers));
+                            f.field("shards", x.shards), f.field("trainers", x.trainers),
+                            f.field("accumulate", x.accumulate), f.field("staleness", x.staleness),
+                            f.field("steps_done", x.steps_done));
 }
 
 template <class Inspector>
 bool inspect(Inspector& f, module_ref& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("server", x.server), f.field("module", x.module),
-                            f.field("shard", x.shard), f.field("shards", x.shards));
+                            f.field("shard", x.shard), f.field("shards", x.shards), f.field("rank", x.rank));
 }
 
 template <class Inspector>
@@ -31,12 +33,12 @@ bool inspect(Inspector& f, bag_lookup& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, lookup& x) {
-  return f.object(x).fields(f.field("head", x.head), f.field("tables", x.tables));
+  return f.object(x).fields(f.field("head", x.head), f.field("tables", x.tables), f.field("staleness", x.staleness));
 }
 
 template <class Inspector>
 bool inspect(Inspector& f, rows& x) {
-  return f.object(x).fields(f.field("head", x.head), f.field("tables", x.tables));
+  return f.object(x).fields(f.field("head", x.head), f.field("tables", x.tables), f.field("missing", x.missing));
 }
 
 template <class Inspector>
@@ -52,8 +54,19 @@ bool inspect(Inspector& f, gradient& x) {
 }
 
 template <class Inspector>
+bool inspect(Inspector& f, gradient_norm& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, squared_norm& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("limbs", x.limbs));
+}
+
+template <class Inspector>
 bool inspect(Inspector& f, optimizer_step& x) {
-  return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("has_batch", x.has_batch));
+  return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("apply", x.apply),
+                            f.field("factor", x.factor));
 }
 
 template <class Inspector>
@@ -98,6 +111,23 @@ bool inspect(Inspector& f, row_digests& x) {
 }
 
 template <class Inspector>
+bool inspect(Inspector& f, save_module& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("module", x.module), f.field("folder", x.folder));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, saved_module& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("name", x.name), f.field("length", x.length),
+                            f.field("digest", x.digest));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, restore_module& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("module", x.module), f.field("directory", x.directory),
+                            f.field("step", x.step));
+}
+
+template <class Inspector>
 bool inspect(Inspector& f, release& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("module", x.module));
 }
@@ -105,7 +135,7 @@ bool inspect(Inspector& f, release& x) {
 template <class Inspector>
 bool inspect(Inspector& f, reduce& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("bucket", x.bucket),
-                            f.field("has_batch", x.has_batch), f.field("stop", x.stop), f.field("grad", x.grad));
+                            f.field("batches", x.batches), f.field("stop", x.stop), f.field("grad", x.grad));
 }
 
 template <class Inspector>
@@ -115,10 +145,24 @@ bool inspect(Inspector& f, reduced& x) {
 }
 
 template <class Inspector>
+bool inspect(Inspector& f, trainer_position& x) {
+  return f.object(x).fields(f.field("steps_done", x.steps_done), f.field("samples", x.samples),
+                            f.field("loss_sum", x.loss_sum), f.field("seconds", x.seconds), f.field("dense", x.dense));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, save_dense& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("samples", x.samples),
+                            f.field("loss_sum", x.loss_sum), f.field("seconds", x.seconds),
+                            f.field("skipped", x.skipped), f.field("dense", x.dense));
+}
+
+template <class Inspector>
 bool inspect(Inspector& f, train& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("trainers", x.trainers),
                             f.field("job", x.job), f.field("tables", x.tables), f.field("group", x.group),
-                            f.field("reports", x.reports));
+                            f.field("reports", x.reports), f.field("from", x.from), f.field("saves", x.saves),
+                            f.field("checkpoint_every", x.checkpoint_every));
 }
 
 template <class Inspector>
@@ -138,14 +182,17 @@ bool inspect(Inspector& f, epoch_report& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("epoch", x.epoch),
                             f.field("steps", x.steps), f.field("samples", x.samples), f.field("seconds", x.seconds),
                             f.field("loss_sum", x.loss_sum), f.field("losses", x.losses),
-                            f.field("evaluates", x.evaluates));
+                            f.field("evaluates", x.evaluates), f.field("skipped", x.skipped),
+                            f.field("lookups", x.lookups), f.field("staleness_sum", x.staleness_sum),
+                            f.field("staleness_max", x.staleness_max));
 }
 
 template <class Inspector>
 bool inspect(Inspector& f, evaluation& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("epoch", x.epoch),
                             f.field("rows", x.rows), f.field("correct", x.correct), f.field("scores", x.scores),
-                            f.field("labels", x.labels));
+                            f.field("labels", x.labels), f.field("log_loss_sum", x.log_loss_sum),
+                            f.field("probability_sum", x.probability_sum));
 }
 
 template <class Inspector>
@@ -175,7 +222,9 @@ bool inspect(Inspector& f, run_result& x) {
                             f.field("setup_seconds", x.setup_seconds), f.field("seconds", x.seconds),
                             f.field("loss", x.loss), f.field("auc", x.auc), f.field("accuracy", x.accuracy),
                             f.field("stopped", x.stopped), f.field("weights_digest", x.weights_digest),
-                            f.field("tables", x.tables), f.field("dense", x.dense));
+                            f.field("tables", x.tables), f.field("dense", x.dense), f.field("log_loss", x.log_loss),
+                            f.field("calibration", x.calibration), f.field("skipped_steps", x.skipped_steps),
+                            f.field("staleness_max", x.staleness_max), f.field("staleness_mean", x.staleness_mean));
 }
 
 template <class Inspector>

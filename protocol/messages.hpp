@@ -23,9 +23,11 @@ using arguments = std::vector<std::pair<std::string, std::string>>;
 
 using parameter_server_actor =
     caf::typed_actor<caf::result<module_ref>(instantiate), caf::result<rows>(lookup), caf::result<void>(gradient),
-                     caf::result<committed>(optimizer_step), caf::result<parameter_list>(parameters),
-                     caf::result<module_state>(state_dict), caf::result<committed>(load_state_dict),
-                     caf::result<tensor>(row_digests), caf::result<void>(release)>;
+                     caf::result<squared_norm>(gradient_norm), caf::result<committed>(optimizer_step),
+                     caf::result<parameter_list>(parameters), caf::result<module_state>(state_dict),
+                     caf::result<committed>(load_state_dict), caf::result<tensor>(row_digests),
+                     caf::result<saved_module>(save_module), caf::result<committed>(restore_module),
+                     caf::result<void>(release)>;
 
 /// A module to be made on a server: a registered type and its arguments.
 struct module_spec {
@@ -39,8 +41,14 @@ struct instantiate {
   module_spec spec;
   std::uint32_t shard = 0;
   std::uint32_t shards = 1;
-  /// Trainers whose gradients make up a step.
+  /// Trainers whose gradients make up an optimizer step.
   std::uint32_t trainers = 1;
+  /// Batches of each trainer, and so global steps, that make up an optimizer step.
+  std::uint32_t accumulate = 1;
+  /// Optimizer steps that the rows of a lookup may lack; any_staleness: gradients are applied as they come.
+  std::uint32_t staleness = 0;
+  /// Global steps that the run has done already.
+  std::uint64_t steps_done = 0;
 };
 
 /// A reference to (one shard of) a remote module.
@@ -50,6 +58,8 @@ struct module_ref {
   std::uint64_t module = 0;
   std::uint32_t shard = 0;
   std::uint32_t shards = 1;
+  /// The server's rank.
+  std::uint32_t rank = 0;
 };
 
 /// Rows wanted of one table. Indices are rows of the server's shard.
@@ -60,16 +70,20 @@ struct bag_lookup {
   blob weights;  ///< f32, one for each index, or empty
 };
 
-/// Asks for rows as they are after step head.step - 1; parked until then.
+/// Asks for rows as the optimizer steps before step head.step have left them, all but the last `staleness` of these;
+/// parked until then.
 struct lookup {
   header head;
   std::vector<bag_lookup> tables;
+  std::uint32_t staleness = 0;
 };
 
 /// For each table looked up, its pooled rows [bags, dim], or its rows [indices, dim].
 struct rows {
   header head;
   std::vector<tensor> tables;
+  /// Optimizer steps before head.step that the rows lack.
+  std::uint32_t missing = 0;
 };
 
 /// One table's gradient: with respect to the pooled rows, or (offsets empty) to each of the rows given by the indices.
@@ -81,8 +95,8 @@ struct bag_gradient {
   tensor grad;
 };
 
-/// One trainer's table gradients in the context (head.run, head.step). No answer: a lookup of the next step waits
-/// until every trainer's gradients have been applied.
+/// One trainer's table gradients of one batch in the context (head.run, head.step). No answer: a lookup of the next
+/// step waits until every trainer's gradients have been applied.
 struct gradient {
   header head;
   std::uint32_t rank = 0;
@@ -93,11 +107,27 @@ struct gradient {
   std::vector<bag_gradient> tables;
 };
 
-/// The trainer's gradients of this context are complete. Answered when the step has been applied.
+/// Asks for the squared norm of the step's gradient in this server's modules, as the optimizer would see it. Answered
+/// when every trainer, whose gradients are then all here, has asked.
+struct gradient_norm {
+  header head;
+  std::uint32_t rank = 0;
+};
+
+/// The limbs of an `exact_sum`, so that servers' sums add up to the same bits however the rows are spread.
+struct squared_norm {
+  header head;
+  blob limbs;  ///< i64
+};
+
+/// The trainer's gradients of this context are complete. Answered when every trainer's are and the step has been
+/// applied, or left out if `apply` is false. All trainers must say the same.
 struct optimizer_step {
   header head;
   std::uint32_t rank = 0;
-  bool has_batch = true;
+  bool apply = true;
+  /// On the gradient, to clip it.
+  float factor = 1;
 };
 
 struct committed {
@@ -122,7 +152,7 @@ struct parameter_list {
   std::vector<parameter_info> items;
 };
 
-/// Asks for a module's weights and optimizer state.
+/// Asks for a module's weights and optimizer state as they are after step head.step.
 struct state_dict {
   header head;
   std::uint64_t module = 0;
@@ -140,10 +170,33 @@ struct load_state_dict {
   std::vector<std::pair<std::string, tensor>> entries;
 };
 
-/// Asks for the digest of each row's bits, in the order of the shard's rows.
+/// Asks for the digest of each row's bits after step head.step, in the order of the shard's rows.
 struct row_digests {
   header head;
   std::uint64_t module = 0;
+};
+
+/// Writes a module's weights and optimizer state, as they are after step head.step, to a file in `folder`.
+struct save_module {
+  header head;
+  std::uint64_t module = 0;
+  std::string folder;
+};
+
+/// The file that was written.
+struct saved_module {
+  header head;
+  std::string name;
+  std::uint64_t length = 0;
+  std::string digest;
+};
+
+/// Reads a module's weights and optimizer state from the checkpoint after step `step` in `directory`.
+struct restore_module {
+  header head;
+  std::uint64_t module = 0;
+  std::string directory;
+  std::uint64_t step = 0;
 };
 
 /// The module is not needed any more.
@@ -159,14 +212,14 @@ struct reduce {
   header head;
   std::uint32_t rank = 0;
   std::uint32_t bucket = 0;
-  /// False: the numbers are zeros of a rank whose data have run out, left out of the mean.
-  bool has_batch = true;
+  /// Batches whose gradients are summed in `grad`; 0: zeros of a rank whose data have run out.
+  std::uint32_t batches = 1;
   /// This rank wants to end the run after this step; all ranks learn it together.
   bool stop = false;
   tensor grad;
 };
 
-/// The mean over the ranks that had a batch, summed in rank order.
+/// The mean over all batches, summed in rank order.
 struct reduced {
   header head;
   std::uint32_t bucket = 0;
@@ -179,8 +232,19 @@ using allreduce_actor = caf::typed_actor<caf::result<reduced>(reduce)>;
 // -- trainer ------------------------------------------------------------------
 
 /// Whom trainers report to.
-using report_actor =
-    caf::typed_actor<caf::result<void>(progress), caf::result<void>(epoch_report), caf::result<void>(evaluation)>;
+using report_actor = caf::typed_actor<caf::result<void>(progress), caf::result<void>(epoch_report),
+                                      caf::result<void>(evaluation), caf::result<committed>(save_dense)>;
+
+/// Where a trainer goes on from.
+struct trainer_position {
+  std::uint64_t steps_done = 0;
+  /// Of this rank, in the epoch under way.
+  std::uint64_t samples = 0;
+  double loss_sum = 0;
+  double seconds = 0;
+  /// The dense weights and the optimizer's buffers, flat; empty: initial ones.
+  std::vector<tensor> dense;
+};
 
 /// Runs a job's training loop as rank `rank` of `trainers`. Answered when the loop has ended.
 struct train {
@@ -192,6 +256,10 @@ struct train {
   std::vector<std::vector<module_ref>> tables;
   allreduce_actor group;
   report_actor reports;
+  trainer_position from;
+  /// A checkpoint is taken at the end, and every `checkpoint_every` steps (0: not before the end).
+  bool saves = false;
+  std::uint64_t checkpoint_every = 0;
 };
 
 struct trained {
@@ -217,9 +285,13 @@ struct epoch_report {
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
   double seconds = 0;
-  double loss_sum = 0;     ///< sum over the samples of the epoch
-  tensor losses;           ///< f64 [steps], NaN where the rank had no batch
-  bool evaluates = false;  ///< an `evaluation` of this epoch follows
+  double loss_sum = 0;              ///< sum over the samples of the epoch
+  tensor losses;                    ///< f64 [steps], NaN where the rank had no batch
+  bool evaluates = false;           ///< an `evaluation` of this epoch follows
+  std::uint64_t skipped = 0;        ///< optimizer steps that all ranks left out for a NaN or Inf
+  std::uint64_t lookups = 0;        ///< answers to this rank's lookups for training
+  std::uint64_t staleness_sum = 0;  ///< optimizer steps that their rows lacked, summed up
+  std::uint32_t staleness_max = 0;  ///< and the most that any lacked
 };
 
 /// One rank's share of the test rows after an epoch.
@@ -227,10 +299,25 @@ struct evaluation {
   header head;
   std::uint32_t rank = 0;
   std::uint64_t epoch = 0;
-  std::uint64_t rows = 0;
-  std::uint64_t correct = 0;  ///< rows whose most likely class is the true one
-  tensor scores;              ///< f32 [rows], binary targets only: grows with the probability of the positive class
-  tensor labels;              ///< f32 [rows], 0 or 1
+  std::uint64_t rows = 0;      ///< rows whose class was predicted
+  std::uint64_t correct = 0;   ///< rows whose most likely class is the true one
+  tensor scores;               ///< f32 [rows], binary targets only: grows with the probability of the positive class
+  tensor labels;               ///< f32 [rows], 0 or 1
+  double log_loss_sum = 0;     ///< sum over the rows; NaN: none
+  double probability_sum = 0;  ///< binary targets only: of the positive class, sum over the rows
+};
+
+/// A trainer has come to a step after which a checkpoint is taken. Answered when that is over, so that it can go on.
+struct save_dense {
+  header head;
+  std::uint32_t rank = 0;
+  /// Of this rank, in the epoch under way; zeros if it has ended.
+  std::uint64_t samples = 0;
+  double loss_sum = 0;
+  double seconds = 0;
+  std::uint64_t skipped = 0;
+  /// Rank 0 only: the dense weights and the optimizer's buffers, flat.
+  std::vector<tensor> dense;
 };
 
 using trainer_actor = caf::typed_actor<caf::result<trained>(train), caf::result<void>(stop)>;
@@ -272,6 +359,11 @@ struct run_result {
   std::string weights_digest;
   std::vector<tensor> tables;  ///< if asked for: every table [rows, dim]
   tensor dense;                ///< if asked for
+  double log_loss = 0;         ///< NaN: none
+  double calibration = 0;      ///< NaN: none
+  std::uint64_t skipped_steps = 0;
+  std::uint32_t staleness_max = 0;
+  double staleness_mean = 0;
 };
 
 struct status {
@@ -295,6 +387,7 @@ struct stop {
 using master_actor =
     caf::typed_actor<caf::result<joined>(join_server), caf::result<joined>(join_trainer), caf::result<run_result>(run),
                      caf::result<run_status>(status), caf::result<void>(stop), caf::result<void>(progress),
-                     caf::result<void>(epoch_report), caf::result<void>(evaluation)>;
+                     caf::result<void>(epoch_report), caf::result<void>(evaluation),
+                     caf::result<committed>(save_dense)>;
 
 }  // namespace troupe

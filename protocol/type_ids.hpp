@@ -20,6 +20,8 @@ struct lookup;
 struct rows;
 struct bag_gradient;
 struct gradient;
+struct gradient_norm;
+struct squared_norm;
 struct optimizer_step;
 struct committed;
 struct parameters;
@@ -29,11 +31,16 @@ struct state_dict;
 struct module_state;
 struct load_state_dict;
 struct row_digests;
+struct save_module;
+struct saved_module;
+struct restore_module;
 struct release;
 
 struct reduce;
 struct reduced;
 
+struct trainer_position;
+struct save_dense;
 struct train;
 struct trained;
 struct progress;
@@ -90,4 +97,11 @@ CAF_ADD_TYPE_ID(troupe, (troupe::run_result))
 CAF_ADD_TYPE_ID(troupe, (troupe::status))
 CAF_ADD_TYPE_ID(troupe, (troupe::run_status))
 CAF_ADD_TYPE_ID(troupe, (troupe::stop))
+CAF_ADD_TYPE_ID(troupe, (troupe::gradient_norm))
+CAF_ADD_TYPE_ID(troupe, (troupe::squared_norm))
+CAF_ADD_TYPE_ID(troupe, (troupe::save_module))
+CAF_ADD_TYPE_ID(troupe, (troupe::saved_module))
+CAF_ADD_TYPE_ID(troupe, (troupe::restore_module))
+CAF_ADD_TYPE_ID(troupe, (troupe::trainer_position))
+CAF_ADD_TYPE_ID(troupe, (troupe::save_dense))
 CAF_END_TYPE_ID_BLOCK(troupe)

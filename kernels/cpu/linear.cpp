@@ -3,11 +3,10 @@
 
 #include "kernels/linear.hpp"
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/cpu/blas.hpp"
 #include "kernels/cpu/small_product.hpp"
 
 namespace troupe::kernels {
@@ -23,17 +22,6 @@ bool is_small(std::size_t batch, std::size_t in, std::size_t out) {
   return weights == 0 || (weights <= max_small_weights && batch <= max_small_products / weights);
 }
 
-/// c [m, n] = a b + beta c, where a is [m, k], or [k, m] if transposed, and b is [k, n], or [n, k] if transposed.
-void blas_product(CBLAS_TRANSPOSE a_form, CBLAS_TRANSPOSE b_form, std::size_t m, std::size_t n, std::size_t k,
-                  const float* a, const float* b, float beta, float* c) {
-  // An actor's thread computes alone: BLAS threads would fight with the other actors for cores.
-  static const bool single_threaded = (openblas_set_num_threads(1), true);
-  static_cast<void>(single_threaded);
-  const auto size = [](std::size_t x) { return static_cast<blasint>(x); };
-  cblas_sgemm(CblasRowMajor, a_form, b_form, size(m), size(n), size(k), 1.0F, a, size(a_form == CblasNoTrans ? k : m),
-              b, size(b_form == CblasNoTrans ? n : k), beta, c, size(n));
-}
-
 }  // namespace
 
 void linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x, const float* weight,
@@ -45,7 +33,7 @@ void linear_forward(std::size_t batch, std::size_t in, std::size_t out, const fl
     return;
   }
   for (std::size_t b = 0; b < batch; ++b) std::copy_n(bias, out, y + b * out);
-  blas_product(CblasNoTrans, CblasTrans, batch, out, in, x, weight, 1.0F, y);
+  blas_product(factor_form::plain, factor_form::transposed, batch, out, in, x, weight, 1.0F, y);
 }
 
 void linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, const float* x, const float* grad_y,
@@ -54,7 +42,7 @@ void linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t o
   if (is_small(batch, in, out)) {
     small_product(out, in, batch, {grad_y, 1, out}, x, nullptr, grad_weight);
   } else {
-    blas_product(CblasTrans, CblasNoTrans, out, in, batch, grad_y, x, 0.0F, grad_weight);
+    blas_product(factor_form::transposed, factor_form::plain, out, in, batch, grad_y, x, 0.0F, grad_weight);
   }
 }
 
@@ -63,7 +51,7 @@ void linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, c
   if (is_small(batch, in, out)) {
     small_product(batch, in, out, {grad_y, out, 1}, weight, nullptr, grad_x);
   } else {
-    blas_product(CblasNoTrans, CblasNoTrans, batch, in, out, grad_y, weight, 0.0F, grad_x);
+    blas_product(factor_form::plain, factor_form::plain, batch, in, out, grad_y, weight, 0.0F, grad_x);
   }
 }
 

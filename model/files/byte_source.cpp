@@ -16,7 +16,7 @@ namespace {
 
 class plain_source final : public byte_source {
  public:
-  plain_source(std::shared_ptr<const input_file> file, std::uint64_t offset) : file_(std::move(file)), next_(offset) {}
+  plain_source(std::shared_ptr<const data_file> file, std::uint64_t offset) : file_(std::move(file)), next_(offset) {}
 
   result<std::size_t> read(char* to, std::size_t room) override {
     auto got = file_->read_at(next_, to, room);
@@ -25,14 +25,14 @@ class plain_source final : public byte_source {
   }
 
  private:
-  std::shared_ptr<const input_file> file_;
+  std::shared_ptr<const data_file> file_;
   std::uint64_t next_;
 };
 
 // What the two decompressors share: the bytes that come in, and what to say when they are wrong.
 class compressed_input {
  public:
-  compressed_input(std::shared_ptr<const input_file> file, const char* format)
+  compressed_input(std::shared_ptr<const data_file> file, const char* format)
       : file_(std::move(file)), format_(format), buffer_(std::size_t{256} << 10) {}
 
   // The next bytes of the file; none at its end.
@@ -63,7 +63,7 @@ class compressed_input {
   }
 
  private:
-  std::shared_ptr<const input_file> file_;
+  std::shared_ptr<const data_file> file_;
   const char* format_;
   std::uint64_t next_ = 0;
   std::vector<char> buffer_;
@@ -71,7 +71,7 @@ class compressed_input {
 
 class gzip_source final : public byte_source {
  public:
-  explicit gzip_source(std::shared_ptr<const input_file> file) : input_(std::move(file), "gzip") {
+  explicit gzip_source(std::shared_ptr<const data_file> file) : input_(std::move(file), "gzip") {
     constexpr int gzip_window = 16 + MAX_WBITS;
     if (inflateInit2(&stream_, gzip_window) != Z_OK) throw std::bad_alloc();
   }
@@ -116,7 +116,7 @@ class gzip_source final : public byte_source {
 
 class zstd_source final : public byte_source {
  public:
-  explicit zstd_source(std::shared_ptr<const input_file> file)
+  explicit zstd_source(std::shared_ptr<const data_file> file)
       : input_(std::move(file), "zstd"), context_(ZSTD_createDCtx(), ZSTD_freeDCtx) {
     if (context_ == nullptr) throw std::bad_alloc();
   }
@@ -157,7 +157,7 @@ class zstd_source final : public byte_source {
 
 }  // namespace
 
-result<compression> compression_of(const input_file& file) {
+result<compression> compression_of(const data_file& file) {
   std::array<char, 4> first{};
   const auto got = file.read_at(0, first.data(), first.size());
   if (!got) return tl::unexpected(got.error());
@@ -169,8 +169,7 @@ result<compression> compression_of(const input_file& file) {
   return compression::none;
 }
 
-std::unique_ptr<byte_source> open_source(std::shared_ptr<const input_file> file, compression how,
-                                         std::uint64_t offset) {
+std::unique_ptr<byte_source> open_source(std::shared_ptr<const data_file> file, compression how, std::uint64_t offset) {
   switch (how) {
     case compression::gzip:
       return std::make_unique<gzip_source>(std::move(file));

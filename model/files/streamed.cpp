@@ -133,7 +133,7 @@ class streamed final : public dataset {
 std::string path_of(const job& job) { return job.data.substr(job.data.find(':') + 1); }
 
 result<std::shared_ptr<const file_rows>> open_rows(const job& job, const std::string& path) {
-  auto file = input_file::open(path);
+  auto file = data_file::open(path);
   if (!file) return tl::unexpected(std::move(file.error()));
   result<std::shared_ptr<const row_format>> format =
       job.data.starts_with(csv_prefix) ? csv_format(job, *file) : criteo_format(job);

@@ -9,10 +9,10 @@ namespace {
 
 class allreduce_group_test : public stage {
  protected:
-  reduce share(std::uint64_t step, std::uint32_t rank, std::vector<float> numbers, bool has_batch = true,
+  reduce share(std::uint64_t step, std::uint32_t rank, std::vector<float> numbers, std::uint32_t batches = 1,
                bool stop = false) {
     const std::uint64_t count = numbers.size();
-    return {{1, step, 0, 0, ++sequence_, 0}, rank, 0, has_batch, stop, tensor::own(count, 1, std::move(numbers))};
+    return {{1, step, 0, 0, ++sequence_, 0}, rank, 0, batches, stop, tensor::own(count, 1, std::move(numbers))};
   }
 
   std::vector<float> result_of(const std::shared_ptr<outcome<reduced>>& answer) {

@@ -17,9 +17,11 @@ constexpr std::size_t dim = 4;
 class parameter_server_test : public stage {
  protected:
   /// A server with one table of 10 rows of zeros for `trainers` trainers, plain SGD with lr 1.
-  void make(std::uint32_t trainers, const char* reduce = "sum", const char* mode = "sum") {
+  void make(std::uint32_t trainers, const char* reduce = "sum", const char* mode = "sum", std::uint32_t accumulate = 1,
+            std::uint32_t staleness = 0, std::uint64_t steps_done = 0) {
     server_ = spawn(parameter_server, run_number, 0U);
-    auto made = ask<module_ref>(server_, instantiate{head(0), spec(reduce, mode), 0, 1, trainers});
+    auto made = ask<module_ref>(
+        server_, instantiate{head(0), spec(reduce, mode), 0, 1, trainers, accumulate, staleness, steps_done});
     run();
     ASSERT_TRUE(made->value) << describe(made->error);
     module_ = made->value->module;
@@ -45,8 +47,8 @@ class parameter_server_test : public stage {
 
   static blob numbers(std::vector<std::int64_t> list) { return blob::own(std::move(list)); }
 
-  lookup look_up(std::uint64_t step, std::vector<std::int64_t> indices) {
-    return {head(step), {{module_, numbers(std::move(indices)), numbers({0}), {}}}};
+  lookup look_up(std::uint64_t step, std::vector<std::int64_t> indices, std::uint32_t staleness = 0) {
+    return {head(step), {{module_, numbers(std::move(indices)), numbers({0}), {}}}, staleness};
   }
 
   /// A gradient of one bag with the single index `row`, every element `value`.
@@ -128,7 +130,7 @@ TEST_F(parameter_server_test, the_optimizer_step_on_its_own_does_what_the_riding
   auto second = ask<committed>(server_, optimizer_step{head(1), 1, true});
   run();
   EXPECT_TRUE(first->value && second->value);
-  EXPECT_EQ(value_at(2, 1), -0.875F);
+  EXPECT_EQ(value_at(2, 1), -0.875F * (2.0F / 3)) << "three batches, two trainers: the sum of two means";
 }
 
 TEST_F(parameter_server_test, gradients_of_the_next_step_wait_for_this_one) {
@@ -139,6 +141,126 @@ TEST_F(parameter_server_test, gradients_of_the_next_step_wait_for_this_one) {
   EXPECT_EQ(value_at(2, 0), -1.0F);
   send(grad(2, 1, 0, 2.0F));
   EXPECT_EQ(value_at(3, 0), -3.0F);
+}
+
+TEST_F(parameter_server_test, batches_are_accumulated_to_one_optimizer_step) {
+  make(2, "mean", "sum", 3);
+  auto within = ask<rows>(server_, look_up(3, {0}));
+  auto after = ask<rows>(server_, look_up(4, {0}));
+  run();
+  EXPECT_TRUE(within->value) << "steps 1 to 3 see the same rows";
+  EXPECT_TRUE(after->pending());
+  send(grad(1, 0, 0, 1.0F, false));
+  send(grad(2, 0, 0, 2.0F, false));
+  send(grad(3, 0, 0, 4.0F, true));
+  send(grad(1, 1, 0, 8.0F, false));
+  send({head(2), 1, false, false, {}});
+  EXPECT_TRUE(after->pending());
+  send(grad(3, 1, 0, 16.0F, true));
+  ASSERT_TRUE(after->value);
+  EXPECT_EQ(after->value->tables[0].as<float>()[0], -31.0F * (1.0F / 5)) << "the mean over the five batches there were";
+  EXPECT_EQ(value_at(6, 0), -31.0F * (1.0F / 5));
+}
+
+TEST_F(parameter_server_test, the_last_optimizer_step_may_have_fewer_batches) {
+  make(1, "mean", "sum", 4);
+  send(grad(1, 0, 0, 1.0F, false));
+  send(grad(2, 0, 0, 2.0F, true));
+  EXPECT_EQ(value_at(3, 0), -1.5F) << "the rows after the run's end";
+}
+
+TEST_F(parameter_server_test, a_lookup_may_lack_as_many_steps_as_it_allows) {
+  constexpr std::uint32_t staleness = 2;
+  make(2, "sum", "sum", 1, staleness);
+  auto third = ask<rows>(server_, look_up(3, {0}, staleness));
+  auto fourth = ask<rows>(server_, look_up(4, {0}, staleness));
+  auto fresh = ask<rows>(server_, look_up(2, {0}, 0));
+  run();
+  ASSERT_TRUE(third->value);
+  EXPECT_EQ(third->value->missing, 2u);
+  EXPECT_TRUE(fourth->pending());
+  EXPECT_TRUE(fresh->pending());
+  send(grad(1, 0, 0, 1.0F));
+  send(grad(2, 0, 0, 2.0F));
+  EXPECT_TRUE(fourth->pending()) << "step 1 lacks the other trainer's gradient";
+  send(grad(1, 1, 0, 4.0F));
+  ASSERT_TRUE(fourth->value && fresh->value);
+  EXPECT_EQ(fourth->value->missing, 2u);
+  EXPECT_EQ(fourth->value->tables[0].as<float>()[0], -5.0F) << "steps are applied whole and in order";
+  EXPECT_EQ(fresh->value->missing, 0u);
+}
+
+TEST_F(parameter_server_test, async_applies_each_trainers_gradient_as_it_comes) {
+  make(2, "mean", "sum", 1, any_staleness);
+  send(grad(1, 1, 0, 1.0F));
+  auto seen = ask<rows>(server_, look_up(2, {0}, any_staleness));
+  auto fresh = ask<rows>(server_, look_up(2, {0}, 0));
+  run();
+  ASSERT_TRUE(seen->value);
+  EXPECT_EQ(seen->value->tables[0].as<float>()[0], -0.5F) << "half a mean of two";
+  EXPECT_EQ(seen->value->missing, 1u);
+  EXPECT_TRUE(fresh->pending()) << "an evaluation waits for all";
+  send(grad(2, 1, 0, 1.0F));
+  EXPECT_TRUE(fresh->pending());
+  send(grad(1, 0, 0, 2.0F));
+  ASSERT_TRUE(fresh->value);
+  EXPECT_EQ(fresh->value->tables[0].as<float>()[0], -2.0F);
+  auto norm = ask<squared_norm>(server_, gradient_norm{head(3), 0});
+  run();
+  EXPECT_EQ(norm->error, errc::wrong_context);
+}
+
+TEST_F(parameter_server_test, the_norm_is_that_of_the_gradient_the_optimizer_would_see) {
+  make(2, "mean");
+  send(grad(1, 0, 0, 3.0F, false));
+  send(grad(1, 0, 5, 1.0F, false));
+  auto first = ask<squared_norm>(server_, gradient_norm{head(1), 0});
+  send(grad(1, 1, 0, 6.0F, false));
+  EXPECT_TRUE(first->pending());
+  auto second = ask<squared_norm>(server_, gradient_norm{head(1), 1});
+  run();
+  ASSERT_TRUE(first->value && second->value);
+  EXPECT_EQ(first->value->limbs, second->value->limbs);
+  const double expected = dim * (3.0 * 3.0 + 1.0 / 9.0);  // rows 0 and 5: (3 + 6) / 3 and 1 / 3
+  EXPECT_NEAR(exact_sum::from(first->value->limbs.as<std::int64_t>())->value(), expected, 1e-6);
+  auto one = ask<committed>(server_, optimizer_step{head(1), 0, true, 0.5F});
+  auto two = ask<committed>(server_, optimizer_step{head(1), 1, true, 0.5F});
+  run();
+  ASSERT_TRUE(one->value && two->value);
+  EXPECT_NEAR(value_at(2, 0), -1.5F, 1e-6);
+}
+
+TEST_F(parameter_server_test, a_step_that_is_left_out_changes_nothing) {
+  make(1);
+  send(grad(1, 0, 0, 3.0F, false));
+  auto left_out = ask<committed>(server_, optimizer_step{head(1), 0, false});
+  run();
+  ASSERT_TRUE(left_out->value);
+  EXPECT_EQ(value_at(2, 0), 0.0F);
+  send(grad(2, 0, 0, 1.0F));
+  EXPECT_EQ(value_at(3, 0), -1.0F);
+}
+
+TEST_F(parameter_server_test, trainers_that_do_not_agree_on_a_step_end_the_server) {
+  make(2);
+  auto ended = watch(server_);
+  run();
+  caf::anon_send(server_, optimizer_step{head(1), 0, true, 1.0F});
+  caf::anon_send(server_, optimizer_step{head(1), 1, true, 0.5F});
+  run();
+  ASSERT_TRUE(*ended);
+  EXPECT_EQ(**ended, errc::wrong_context) << describe(**ended);
+}
+
+TEST_F(parameter_server_test, a_resumed_run_goes_on_with_the_next_step) {
+  make(1, "sum", "sum", 2, 0, 6);
+  auto old = ask<rows>(server_, look_up(6, {0}));
+  run();
+  EXPECT_EQ(old->error, errc::wrong_context);
+  EXPECT_EQ(value_at(7, 0), 0.0F);
+  send(grad(7, 0, 0, 1.0F, false));
+  send(grad(8, 0, 0, 1.0F));
+  EXPECT_EQ(value_at(9, 0), -1.0F);
 }
 
 TEST_F(parameter_server_test, rows_come_unpooled_when_no_offsets_are_given) {

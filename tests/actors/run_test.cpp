@@ -3,47 +3,12 @@
 
 #include "actors/run.hpp"
 
-#include "actors/actor_name.hpp"
-#include "actors/master.hpp"
-#include "actors/parameter_server.hpp"
-#include "actors/trainer.hpp"
-#include "tests/actors/stage.hpp"
+#include "tests/actors/run_stage.hpp"
 
 namespace troupe {
 namespace {
 
-class run_test : public stage {
- protected:
-  /// Puts master, servers and trainers of a job on the stage and asks for the run; nothing is handled yet.
-  void begin(const std::vector<setting>& settings, run_observer observer = {}) {
-    auto parsed = parse_job(settings);
-    ASSERT_TRUE(parsed) << parsed.error().message;
-    master_ = spawn(master, std::uint64_t{1}, std::move(observer));
-    servers_.clear();
-    trainers_.clear();
-    for (std::uint32_t rank = 0; rank < parsed->servers; ++rank) {
-      servers_.push_back(spawn(parameter_server, std::uint64_t{1}, rank));
-      caf::anon_send(master_, join_server{{}, servers_.back()});
-    }
-    for (std::uint32_t rank = 0; rank < parsed->trainers; ++rank) {
-      trainers_.push_back(spawn(trainer, std::uint64_t{1}, rank, parsed->servers));
-      caf::anon_send(master_, join_trainer{{}, trainers_.back()});
-    }
-    answer_ = ask<run_result>(master_, troupe::run{{}, settings, false});
-  }
-
-  /// Handles `count` messages.
-  void handle(std::size_t count) { scheduler().run(count); }
-
-  static std::vector<setting> tutorial(const char* trainers, const char* servers) {
-    return {{"data", "tutorial"}, {"trainers", trainers}, {"servers", servers}, {"steps", "25"}, {"seed", "3"}};
-  }
-
-  master_actor master_;
-  std::vector<parameter_server_actor> servers_;
-  std::vector<trainer_actor> trainers_;
-  std::shared_ptr<outcome<run_result>> answer_;
-};
+using run_test = run_stage;
 
 TEST_F(run_test, the_weights_do_not_depend_on_the_order_of_messages_nor_on_the_number_of_servers) {
   std::string digest;
@@ -76,7 +41,9 @@ TEST_F(run_test, another_seed_gives_other_weights) {
 
 TEST_F(run_test, epochs_are_reported_in_order_and_with_every_ranks_losses) {
   std::vector<epoch_summary> epochs;
-  begin(tutorial("2", "1"), {{}, [&](const epoch_summary& e) { epochs.push_back(e); }});
+  run_observer observer;
+  observer.on_epoch = [&](const epoch_summary& e) { epochs.push_back(e); };
+  begin(tutorial("2", "1"), std::move(observer));
   run_shuffled(5);
   ASSERT_EQ(epochs.size(), 3u);
   std::uint64_t samples = 0;
@@ -96,6 +63,8 @@ TEST_F(run_test, epochs_are_reported_in_order_and_with_every_ranks_losses) {
 // four chunks, so that the fifth trainer has none.
 TEST_F(run_test, every_test_row_is_scored_once_however_many_trainers_there_are) {
   std::vector<epoch_summary> epochs;
+  run_observer observer;
+  observer.on_epoch = [&](const epoch_summary& e) { epochs.push_back(e); };
   for (const char* trainers : {"1", "3", "5"}) {
     begin({{"data", "synthetic"},
            {"rows", "100"},
@@ -103,7 +72,7 @@ TEST_F(run_test, every_test_row_is_scored_once_however_many_trainers_there_are) 
            {"steps", "1"},
            {"dense-lr", "0"},
            {"sparse-lr", "0"}},
-          {{}, [&](const epoch_summary& e) { epochs.push_back(e); }});
+          observer);
     run();
     ASSERT_TRUE(answer_->value) << describe(answer_->error);
   }
@@ -183,7 +152,7 @@ TEST_F(run_test, too_few_members_are_refused) {
   begin(tutorial("2", "1"));
   auto settings = tutorial("3", "1");
   run();
-  auto boss = spawn(master, std::uint64_t{1}, run_observer{});
+  auto boss = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{});
   auto refused = ask<run_result>(boss, troupe::run{{}, settings, false});
   run();
   EXPECT_EQ(refused->error, errc::bad_input);

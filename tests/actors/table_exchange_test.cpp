@@ -63,7 +63,7 @@ class spread_tables {
       refs.emplace_back();
       for (std::uint32_t s = 0; s < shards; ++s) {
         tables_[t].emplace_back(embedding_bag_options{spec.rows, spec.dim, spec.mode, 1, t, s, shards, optimizer});
-        refs[t].push_back({{}, {}, module_of(t, s), s, shards});
+        refs[t].push_back({{}, {}, module_of(t, s), s, shards, s});
       }
     }
     exchange_ = table_exchange(model, std::move(refs));

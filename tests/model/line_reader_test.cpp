@@ -9,7 +9,7 @@ namespace troupe {
 namespace {
 
 line_reader reader_of(const temporary_file& file, std::uint64_t offset = 0, std::uint64_t lines_before = 0) {
-  return {open_source(*input_file::open(file.path()), compression::none, offset), "file", offset, lines_before};
+  return {open_source(*data_file::open(file.path()), compression::none, offset), "file", offset, lines_before};
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

@@ -64,6 +64,7 @@ TEST(replay, settings_say_the_run_s_job) {
                                       {"trainers", "4"},
                                       {"steps", "60"},
                                       {"hidden", "32,16"},
+                                      {"interaction", "cat"},
                                       {"loss", "bce-logits"},
                                       {"dense-optimizer", "adam"},
                                       {"sparse-optimizer", "adagrad"},
@@ -282,6 +283,7 @@ TEST(replay, a_job_that_does_not_fit_the_run_is_refused) {
   };
   EXPECT_EQ(with("ctr_adagrad", {{"trainers", "3"}}), "--trainers 3: must be 4, as in the reference run");
   EXPECT_EQ(with("ctr_adagrad", {{"hidden", "32"}}), "--hidden 32: must be 32,16, as in the reference run");
+  EXPECT_EQ(with("ctr_adagrad", {{"interaction", "dot"}}), "--interaction dot: must be cat, as in the reference run");
   EXPECT_EQ(with("ctr_adagrad", {{"loss", "mse"}}), "--loss mse: must be bce-logits, as in the reference run");
   EXPECT_EQ(with("ctr_adagrad", {{"servers", "0"}}), "--servers 0: must be at least 1; the reference run has 3 tables");
   EXPECT_EQ(with("mlp_mse", {{"servers", "0"}}), "opened");

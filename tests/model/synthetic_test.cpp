@@ -32,7 +32,7 @@ void expect_same(const batch& a, const batch& b) {
 TEST(synthetic, has_the_sizes_of_the_job) {
   const auto data =
       opened({{"tables", "3"}, {"rows", "50"}, {"dim", "4"}, {"bag", "2"}, {"classes", "5"}, {"batch-size", "6"}});
-  EXPECT_EQ(data->spec().tables, std::vector<table_spec>(3, {50, 4, kernels::pooling::sum, false}));
+  EXPECT_EQ(data->spec().tables, std::vector<table_spec>(3, {50, 4, kernels::pooling::sum, false, 2}));
   EXPECT_EQ(data->spec().dense_features, 0U);
   EXPECT_EQ(data->spec().outputs, 5U);
   EXPECT_EQ(data->steps_per_epoch(), 100U);

@@ -63,39 +63,45 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
     return parameter_server_actor::behavior_type{[](instantiate&) { return module_ref{}; },
                                                  [](lookup&) { return rows{}; },
                                                  [](gradient&) {},
+                                                 [](gradient_norm&) { return squared_norm{}; },
                                                  [](optimizer_step&) { return committed{}; },
                                                  [](parameters&) { return parameter_list{}; },
                                                  [](state_dict&) { return module_state{}; },
                                                  [](load_state_dict&) { return committed{}; },
                                                  [](row_digests&) { return tensor{}; },
+                                                 [](save_module&) { return saved_module{}; },
+                                                 [](restore_module&) { return committed{}; },
                                                  [](release&) {}};
   });
   auto group =
       spawn([](allreduce_actor::pointer) { return allreduce_actor::behavior_type{[](reduce&) { return reduced{}; }}; });
   auto reports = spawn([](report_actor::pointer) {
-    return report_actor::behavior_type{[](progress&) {}, [](epoch_report&) {}, [](evaluation&) {}};
+    return report_actor::behavior_type{[](progress&) {}, [](epoch_report&) {}, [](evaluation&) {},
+                                       [](save_dense&) { return committed{}; }};
   });
   auto one_trainer = spawn([](trainer_actor::pointer) {
     return trainer_actor::behavior_type{[](train&) { return trained{}; }, [](stop&) {}};
   });
   const header head = some_header();
   const module_spec spec{"EmbeddingBag", {{"num_embeddings", "100"}, {"mode", "sum"}}};
-  const module_ref ref{head, server, 4, 1, 3};
+  const module_ref ref{head, server, 4, 1, 3, 2};
   add(errc::not_finite);
   add(dtype::i64);
   add(some_indices());
   add(head);
   add(some_tensor());
   add(spec);
-  add(instantiate{head, spec, 1, 3, 2});
+  add(instantiate{head, spec, 1, 3, 2, 4, 5, 6});
   add(ref);
   add(bag_lookup{4, some_indices(), blob::own(std::vector<std::int64_t>{0, 2}),
                  blob::own(std::vector<float>{1, 2, 3, 4})});
-  add(lookup{head, {{4, some_indices(), {}, {}}}});
-  add(rows{head, {some_tensor(), some_tensor()}});
+  add(lookup{head, {{4, some_indices(), {}, {}}}, 2});
+  add(rows{head, {some_tensor(), some_tensor()}, 1});
   add(bag_gradient{4, some_indices(), {}, {}, some_tensor()});
   add(gradient{head, 1, false, true, {{4, some_indices(), {}, {}, some_tensor()}}});
-  add(optimizer_step{head, 1, true});
+  add(gradient_norm{head, 1});
+  add(squared_norm{head, some_indices()});
+  add(optimizer_step{head, 1, false, 0.5F});
   add(committed{head});
   add(parameters{head, 4});
   add(parameter_info{"weight", dtype::f32, 100, 16});
@@ -104,19 +110,26 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(module_state{head, {{"weight", some_tensor()}}});
   add(load_state_dict{head, 4, {{"weight", some_tensor()}}});
   add(row_digests{head, 4});
+  add(save_module{head, 4, "folder"});
+  add(saved_module{head, "file", 5, "digest"});
+  add(restore_module{head, 4, "directory", 40});
   add(release{head, 4});
-  add(reduce{head, 1, 2, true, true, some_tensor()});
+  add(reduce{head, 1, 2, 3, true, some_tensor()});
   add(reduced{head, 2, true, some_tensor()});
-  add(train{head, 1, 2, {{"data", "adult"}}, {{ref}}, group, reports});
+  const trainer_position position{40, 5, 0.5, 0.25, {some_tensor()}};
+  add(position);
+  add(save_dense{head, 1, 5, 0.5, 0.25, 2, {some_tensor()}});
+  add(train{head, 1, 2, {{"data", "adult"}}, {{ref}}, group, reports, position, true, 20});
   add(trained{head, 40, true, some_tensor()});
   add(progress{head, 5, 0.25, 1.5, 6});
-  add(epoch_report{head, 1, 2, 3, 4, 0.5, 0.75, tensor::own(1, 1, std::vector<double>{0.125}), true});
-  add(evaluation{head, 1, 2, 3, 4, some_tensor(), some_tensor()});
+  add(epoch_report{head, 1, 2, 3, 4, 0.5, 0.75, tensor::own(1, 1, std::vector<double>{0.125}), true, 5, 6, 7, 8});
+  add(evaluation{head, 1, 2, 3, 4, some_tensor(), some_tensor(), 0.75, 1.5});
   add(join_server{head, server});
   add(join_trainer{head, one_trainer});
   add(joined{head, 3});
   add(run{head, {{"seed", "7"}}, true});
-  add(run_result{head, 1, 2, 0.5, 0.25, 0.125, 0.9, 0.8, true, "abc", {some_tensor()}, some_tensor()});
+  add(run_result{head, 1, 2, 0.5, 0.25, 0.125, 0.9, 0.8, true, "abc", {some_tensor()}, some_tensor(), 0.5, 1.25, 3, 2,
+                 0.75});
   add(status{head});
   add(run_status{head, "training", 1, 2, 3, 4});
   add(stop{head});

@@ -27,13 +27,13 @@ struct file_identity {
 file_identity identity_of(const std::string& path);
 
 /// A regular file, open for reading. May be used from several threads.
-class input_file {
+class data_file {
  public:
   /// Faults: there is no such file, it may not be read, it is a directory or a device, it is empty.
-  static result<std::shared_ptr<const input_file>> open(const std::string& path);
-  ~input_file();
-  input_file(const input_file&) = delete;
-  input_file& operator=(const input_file&) = delete;
+  static result<std::shared_ptr<const data_file>> open(const std::string& path);
+  ~data_file();
+  data_file(const data_file&) = delete;
+  data_file& operator=(const data_file&) = delete;
 
   /// The path, fit for a message.
   const std::string& name() const { return name_; }
@@ -45,7 +45,7 @@ class input_file {
   std::optional<fault> changed() const;
 
  private:
-  explicit input_file(const std::string& path);
+  explicit data_file(const std::string& path);
 
   std::string name_;
   int descriptor_;

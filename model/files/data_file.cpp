@@ -1,4 +1,4 @@
-#include "model/files/input_file.hpp"
+#include "model/files/data_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -27,15 +27,15 @@ file_identity identity_of(const std::string& path) {
 }
 
 // Without O_NONBLOCK a named pipe would wait for a writer.
-input_file::input_file(const std::string& path)
+data_file::data_file(const std::string& path)
     : name_(printable(path)), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
 
-input_file::~input_file() {
+data_file::~data_file() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-result<std::shared_ptr<const input_file>> input_file::open(const std::string& path) {
-  const std::shared_ptr<input_file> opened(new input_file(path));
+result<std::shared_ptr<const data_file>> data_file::open(const std::string& path) {
+  const std::shared_ptr<data_file> opened(new data_file(path));
   const auto refuse = [&opened](const std::string& why) {
     return bad_input(fmt::format("{}: {}", opened->name_, why));
   };
@@ -49,7 +49,7 @@ result<std::shared_ptr<const input_file>> input_file::open(const std::string& pa
   return opened;
 }
 
-result<std::size_t> input_file::read_at(std::uint64_t offset, char* to, std::size_t room) const {
+result<std::size_t> data_file::read_at(std::uint64_t offset, char* to, std::size_t room) const {
   for (;;) {
     const ssize_t got = ::pread(descriptor_, to, room, static_cast<off_t>(offset));
     if (got >= 0) return static_cast<std::size_t>(got);
@@ -58,7 +58,7 @@ result<std::size_t> input_file::read_at(std::uint64_t offset, char* to, std::siz
   }
 }
 
-std::optional<fault> input_file::changed() const {
+std::optional<fault> data_file::changed() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) {
     return fault{fault_kind::input, fmt::format("{}: {}", name_, std::strerror(errno))};

@@ -1,0 +1,194 @@
+// `troupe checkpoint`: what is saved in a folder, whether it is whole, and a plain file of it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "apps/json_line.hpp"
+#include "apps/subcommand.hpp"
+#include "apps/text.hpp"
+#include "model/checkpoint/export.hpp"
+#include "model/checkpoint/resume.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+namespace {
+
+std::uint64_t bytes_of(const inspection& seen) {
+  std::uint64_t bytes = 0;
+  if (!seen.what) return bytes;
+  for (const saved_file& file : seen.what->manifest.files) bytes += file.length;
+  return bytes;
+}
+
+std::uint64_t files_of(const inspection& seen) { return seen.what ? seen.what->manifest.files.size() : 0; }
+
+std::string json_array(const std::vector<std::string>& texts) {
+  std::vector<std::string> strings;
+  for (const std::string& text : texts) strings.push_back(json_string(text));
+  return fmt::format("[{}]", fmt::join(strings, ","));
+}
+
+/// Looks at every checkpoint of a folder, newest first; a fault if there is none.
+result<std::vector<inspection>> inspect_all(const std::string& directory, inspection_depth depth) {
+  const auto steps = checkpoint_steps(directory);
+  if (!steps) return tl::unexpected(steps.error());
+  std::vector<inspection> all;
+  for (const std::uint64_t step : *steps) {
+    if (auto seen = inspect_checkpoint(directory, step, depth)) all.push_back(std::move(*seen));
+  }
+  if (all.empty()) return tl::unexpected(no_checkpoint_in(directory));
+  return all;
+}
+
+/// A row for each checkpoint, and below it what is wrong with it.
+std::string table_text(const std::vector<inspection>& all) {
+  std::string text = fmt::format("{:>12}  {:>5}  {:>17}  state\n", "step", "files", "bytes");
+  for (const inspection& seen : all) {
+    text += fmt::format("{:>12}  {:>5}  {:>17}  {}\n", grouped(seen.step), files_of(seen), grouped(bytes_of(seen)),
+                        state_name(seen.found.state));
+    for (const std::string& wrong : seen.found.faults) text += fmt::format("{:>12}  {}\n", "", one_line(wrong));
+  }
+  return text;
+}
+
+result<int> list(const program_context& context, const std::string& directory) {
+  const auto all = inspect_all(directory, inspection_depth::lengths);
+  if (!all) return tl::unexpected(all.error());
+  if (!context.out.json()) {
+    context.out.result(table_text(*all));
+    return exit_done;
+  }
+  for (const inspection& seen : *all) {
+    json_line line("checkpoint");
+    line.add("step", seen.step).add("bytes", bytes_of(seen)).add("files", files_of(seen));
+    line.add("whole", seen.found.state == checkpoint_state::whole);
+    line.add_json("faults", json_array(seen.found.faults));
+    context.out.result(line.take());
+  }
+  return exit_done;
+}
+
+result<int> verify(const program_context& context, const std::string& directory) {
+  const auto all = inspect_all(directory, inspection_depth::bytes);
+  if (!all) return tl::unexpected(all.error());
+  if (!context.out.json()) context.out.result(table_text(*all));
+  int code = exit_done;
+  for (const inspection& seen : *all) {
+    const checkpoint_state state = seen.found.state;
+    if (context.out.json()) {
+      json_line line("verify");
+      line.add("step", seen.step).add("ok", state == checkpoint_state::whole);
+      line.add_json("faults", json_array(seen.found.faults));
+      context.out.result(line.take());
+    }
+    if (state == checkpoint_state::torn) code = exit_failed;
+    if (state == checkpoint_state::unreadable && code == exit_done) code = exit_wrong_input;
+  }
+  return code;
+}
+
+/// The checkpoint that --step names, whole to the last byte.
+result<checkpoint> checkpoint_of(const std::string& directory, const std::string& step_text) {
+  const auto step = parse_number<std::uint64_t>(step_text);
+  if (!step) return bad_input(fmt::format("--step {}: must be a whole number", printable(step_text)));
+  const auto steps = checkpoint_steps(directory);
+  if (!steps) return tl::unexpected(steps.error());
+  if (steps->empty()) return tl::unexpected(no_checkpoint_in(directory));
+  auto seen = std::ranges::find(*steps, *step) == steps->end()
+                  ? std::nullopt
+                  : inspect_checkpoint(directory, *step, inspection_depth::bytes);
+  if (!seen) {
+    return bad_input(
+        fmt::format("--step {}: {} holds step {}", *step, printable_path(directory), fmt::join(*steps, ", ")));
+  }
+  if (seen->found.state == checkpoint_state::whole) return std::move(*seen->what);
+  return bad_input(fmt::format("checkpoint step {} in {} is {}: {}", *step, printable_path(directory),
+                               state_name(seen->found.state), seen->found.faults.front()));
+}
+
+result<checkpoint> newest_checkpoint(const std::string& directory) {
+  auto found = newest_whole_checkpoint(directory);
+  if (!found) return tl::unexpected(std::move(found.error()));
+  for (const std::string& warning : found->warnings) {
+    console::log(fmt::format("troupe: warning: {}\n", one_line(warning)));
+  }
+  return std::move(found->what);
+}
+
+result<int> export_to_file(const CLI::App& app, const program_context& context, const std::string& directory) {
+  const auto output = given_text(app, "output");
+  if (!output) return bad_input("troupe checkpoint export needs -o FILE, the file to write");
+  const auto step = given_text(app, "step");
+  const auto saved = step ? checkpoint_of(directory, *step) : newest_checkpoint(directory);
+  if (!saved) return tl::unexpected(saved.error());
+  export_options options;
+  options.weights_only = app.count("--weights-only") > 0;
+  options.overwrite = app.count("--force") > 0;
+  const auto written = export_checkpoint(*saved, *output, options);
+  if (!written) return tl::unexpected(written.error());
+  if (context.out.json()) {
+    json_line line("export");
+    line.add("step", saved->manifest.step).add("file", *output).add("bytes", written->length);
+    context.out.result(line.take());
+  } else {
+    context.out.result(fmt::format("step {} as {}: {} bytes\n", grouped(saved->manifest.step), one_line(*output),
+                                   grouped(written->length)));
+  }
+  return exit_done;
+}
+
+constexpr std::array<const char*, 4> export_only = {"output", "step", "weights-only", "force"};
+
+result<int> checkpoint_command(const CLI::App& app, const program_context& context) {
+  const CLI::Option* action = app.get_option("ACTION");
+  const CLI::Option* directory = app.get_option("DIR");
+  if (action->count() == 0) return bad_input("troupe checkpoint needs an action: list, verify or export");
+  const std::string& what = action->results().front();
+  if (what != "list" && what != "verify" && what != "export") {
+    return bad_input(fmt::format("troupe checkpoint {}: must be list, verify or export; the nearest is {}",
+                                 printable(what), nearest(what, {"list", "verify", "export"})));
+  }
+  if (directory->count() == 0) {
+    return bad_input(fmt::format("troupe checkpoint {} needs DIR, the folder that --save was given", what));
+  }
+  for (const std::string name : export_only) {
+    if (what != "export" && app.get_option("--" + name)->count() > 0) {
+      return bad_input(fmt::format("--{} belongs to troupe checkpoint export, not {}", name, what));
+    }
+  }
+  const std::string& folder = directory->results().front();
+  return what == "list"     ? list(context, folder)
+         : what == "verify" ? verify(context, folder)
+                            : export_to_file(app, context, folder);
+}
+
+}  // namespace
+
+subcommand add_checkpoint(CLI::App& program, const program_context& context) {
+  CLI::App* app = program.add_subcommand("checkpoint", "list, verify or export what a run has saved");
+  app->add_option("ACTION")->description(
+      "list: which checkpoints there are\n"
+      "verify: read every byte of them and tell what is wrong\n"
+      "export: write one as a plain safetensors file");
+  app->add_option("DIR")->description("the folder that --save was given");
+  const std::string group = "Export";
+  app->add_option("-o,--output")->description("the file to write")->option_text("FILE")->group(group);
+  add_text_option(*app, "step", "N", "the checkpoint of this step (default: the newest whole one)", group);
+  add_switch(*app, "weights-only", "leave the optimizer's numbers out", group);
+  add_switch(*app, "force", "replace FILE if it is there", group);
+  add_switch(*app, "json", "results as JSON objects, one a line", "Output");
+  app->footer(wrapped(
+      "Exit codes: 0 done, and for verify: all checkpoints are whole; 1 verify found a torn one, or FILE could not be "
+      "written; 2 DIR, FILE or an option is wrong, or a checkpoint is of another version.",
+      100));
+
+  subcommand self;
+  self.app = app;
+  self.no_positional = "an action and one DIR are all it takes";
+  self.run = [app, context] { return checkpoint_command(*app, context); };
+  return self;
+}
+
+}  // namespace troupe

@@ -1,0 +1,402 @@
+// bench_kernels: each kernel's rate on one core, at the wide job's sizes (a table of 1,000,000 x 64, batches of 1024
+// bags of 26, layers 512 and 256) and at the Adult job's, beside what this machine can do, measured in the same run.
+//
+// The counters: bytes or operations per second, and how many percent of a limit that is: of streaming copies
+// (copy_%), of random rows (gather_%), of sgemm (sgemm_%). Data that stay in a cache go beyond 100 % of copies.
+// Bytes are those that a kernel must read and write at least once.
+
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/machine.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/embedding_bag.hpp"
+#include "kernels/interaction.hpp"
+#include "kernels/linear.hpp"
+#include "kernels/loss.hpp"
+#include "kernels/optimizer.hpp"
+#include "model/optimizer.hpp"
+#include "model/row_groups.hpp"
+
+namespace troupe::bench {
+namespace {
+
+using benchmark::State;
+
+struct rates {
+  double copy = 0;
+  double gather = 0;
+  double sgemm = 0;
+} machine;
+
+constexpr double float_bytes = sizeof(float);
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// How often a second this thread gets through `body`.
+template <class Body>
+double calls_per_second(State& state, const Body& body) {
+  body();
+  const double begin = thread_seconds();
+  for (auto _ : state) body();
+  return static_cast<double>(state.iterations()) / (thread_seconds() - begin);
+}
+
+/// Runs a kernel that streams `bytes` at each call.
+template <class Body>
+void run_streamed(State& state, double bytes, const Body& body) {
+  const double rate = bytes * calls_per_second(state, body);
+  state.counters["GB/s"] = rate / 1e9;
+  state.counters["copy_%"] = 100 * rate / machine.copy;
+}
+
+/// Runs a kernel that reads and writes `bytes` in rows at random places at each call.
+template <class Body>
+void run_on_rows(State& state, double bytes, const Body& body) {
+  const double rate = bytes * calls_per_second(state, body);
+  state.counters["GB/s"] = rate / 1e9;
+  state.counters["gather_%"] = 100 * rate / machine.gather;
+}
+
+/// Runs a product that takes `operations` at each call.
+template <class Body>
+void run_product(State& state, double operations, const Body& body) {
+  const double rate = operations * calls_per_second(state, body);
+  state.counters["GFLOP/s"] = rate / 1e9;
+  state.counters["sgemm_%"] = 100 * rate / machine.sgemm;
+}
+
+std::vector<float> random_floats(std::size_t count) {
+  std::mt19937 engine(7);
+  std::vector<float> numbers(count);
+  for (float& number : numbers) number = static_cast<float>(engine() % 2001) / 1000.0F - 1.0F;
+  return numbers;
+}
+
+// -- tables -----------------------------------------------------------------------------------------------------------
+
+/// A table and the bags of one batch: `batch` bags of `bag` random indices each.
+struct lookup {
+  std::size_t rows;
+  std::size_t dim;
+  std::size_t batch;
+  std::vector<std::int64_t> indices;
+  std::vector<std::int64_t> offsets;
+  std::vector<float> table;
+
+  explicit lookup(const State& state)
+      : rows(static_cast<std::size_t>(state.range(0))),
+        dim(static_cast<std::size_t>(state.range(1))),
+        batch(static_cast<std::size_t>(state.range(2))),
+        table(random_floats(rows * dim)) {
+    std::mt19937_64 engine(3);
+    const auto bag = static_cast<std::size_t>(state.range(3));
+    for (std::size_t b = 0; b < batch; ++b) {
+      offsets.push_back(static_cast<std::int64_t>(indices.size()));
+      for (std::size_t i = 0; i < bag; ++i) indices.push_back(static_cast<std::int64_t>(engine() % rows));
+    }
+  }
+
+  kernels::bags_view bags() const { return {indices, offsets, {}}; }
+  double row_bytes() const { return static_cast<double>(indices.size() * dim) * float_bytes; }
+  double pooled_bytes() const { return static_cast<double>(batch * dim) * float_bytes; }
+};
+
+void embedding_bag_forward(State& state) {
+  const lookup what(state);
+  std::vector<float> out(what.batch * what.dim);
+  run_on_rows(state, what.row_bytes() + what.pooled_bytes(), [&] {
+    kernels::embedding_bag_forward(kernels::pooling::sum, what.table.data(), what.dim, what.bags(), out.data(),
+                                   what.dim);
+  });
+}
+
+void embedding_bag_backward(State& state) {
+  const lookup what(state);
+  const auto grad = random_floats(what.batch * what.dim);
+  std::vector<float> row_grads(what.rows * what.dim);
+  run_on_rows(state, 2 * what.row_bytes() + what.pooled_bytes(), [&] {
+    kernels::embedding_bag_backward(kernels::pooling::sum, nullptr, what.dim, what.bags(), grad.data(), what.dim,
+                                    row_grads.data());
+  });
+}
+
+void gather_rows(State& state) {
+  const lookup what(state);
+  std::vector<float> out(what.indices.size() * what.dim);
+  run_on_rows(state, 2 * what.row_bytes(),
+              [&] { kernels::gather_rows(what.table.data(), what.dim, what.indices, out.data()); });
+}
+
+/// The gradients of two trainers on the touched rows, as a server applies them.
+void update_rows(State& state, const std::string& optimizer) {
+  lookup what(state);
+  const auto spec = *parse_optimizer(optimizer);
+  const auto constants = constants_at(spec, 10);
+  const auto grad = random_floats(what.batch * what.dim);
+  row_groups groups;
+  groups.clear(static_cast<std::int64_t>(what.rows));
+  for (int trainer = 0; trainer < 2; ++trainer) groups.add(kernels::pooling::sum, what.bags(), grad.data(), what.dim);
+  const auto gradients = groups.group(0.5F);
+  std::vector<float> first(what.table.size(), 0.1F);
+  std::vector<float> second(what.table.size(), 0.1F);
+  std::int64_t bad_row = 0;
+  const double touched = static_cast<double>(gradients.rows.size() * what.dim) * float_bytes;
+  run_on_rows(state, 2 * touched * (1 + state_buffers(spec)) + 2 * what.pooled_bytes(), [&] {
+    kernels::update_rows(constants, static_cast<std::int64_t>(what.rows), what.dim, what.table.data(),
+                         {first.data(), second.data()}, gradients, false, &bad_row);
+  });
+}
+
+void group_rows(State& state) {
+  const lookup what(state);
+  const auto grad = random_floats(what.batch * what.dim);
+  row_groups groups;
+  // Indices in; an occurrence and about a row number and a start for each out.
+  run_streamed(state, static_cast<double>(2 * what.indices.size()) * (8 + sizeof(kernels::occurrence) + 12), [&] {
+    groups.clear(static_cast<std::int64_t>(what.rows));
+    for (int trainer = 0; trainer < 2; ++trainer) groups.add(kernels::pooling::sum, what.bags(), grad.data(), what.dim);
+    benchmark::DoNotOptimize(groups.group(0.5F));
+  });
+}
+
+/// The wide job's table and its batches; one of Adult's, with a single index in a bag.
+void table_sizes(benchmark::internal::Benchmark* one) {
+  one->ArgNames({"rows", "dim", "batch", "bag"});
+  one->Args({1'000'000, 64, 1024, 26})->Args({100, 8, 128, 1})->Unit(benchmark::kMicrosecond);
+}
+
+BENCHMARK(embedding_bag_forward)->Apply(table_sizes);
+BENCHMARK(embedding_bag_backward)->Apply(table_sizes);
+BENCHMARK(gather_rows)->Apply(table_sizes);
+BENCHMARK(group_rows)->Apply(table_sizes);
+BENCHMARK_CAPTURE(update_rows, sgd, std::string("sgd"))->Apply(table_sizes);
+BENCHMARK_CAPTURE(update_rows, momentum, std::string("sgd:momentum=0.9"))->Apply(table_sizes);
+BENCHMARK_CAPTURE(update_rows, adagrad, std::string("adagrad"))->Apply(table_sizes);
+BENCHMARK_CAPTURE(update_rows, adam, std::string("adam"))->Apply(table_sizes);
+
+// -- layers -----------------------------------------------------------------------------------------------------------
+
+/// A fully connected layer and one batch through it.
+struct layer {
+  std::size_t batch;
+  std::size_t in;
+  std::size_t out;
+  std::vector<float> x;
+  std::vector<float> weight;
+  std::vector<float> bias;
+  std::vector<float> y;
+
+  explicit layer(const State& state)
+      : batch(static_cast<std::size_t>(state.range(0))),
+        in(static_cast<std::size_t>(state.range(1))),
+        out(static_cast<std::size_t>(state.range(2))),
+        x(random_floats(batch * in)),
+        weight(random_floats(out * in)),
+        bias(random_floats(out)),
+        y(random_floats(batch * out)) {}
+
+  double operations() const { return 2.0 * static_cast<double>(batch * in * out); }
+};
+
+void linear_forward(State& state) {
+  layer l(state);
+  run_product(state, l.operations(), [&] {
+    kernels::linear_forward(l.batch, l.in, l.out, l.x.data(), l.weight.data(), l.bias.data(), l.y.data());
+  });
+}
+
+void linear_backward_parameters(State& state) {
+  layer l(state);
+  run_product(state, l.operations(), [&] {
+    kernels::linear_backward_parameters(l.batch, l.in, l.out, l.x.data(), l.y.data(), l.weight.data(), l.bias.data());
+  });
+}
+
+void linear_backward_input(State& state) {
+  layer l(state);
+  run_product(state, l.operations(),
+              [&] { kernels::linear_backward_input(l.batch, l.in, l.out, l.weight.data(), l.y.data(), l.x.data()); });
+}
+
+/// The wide job's layers, Adult's, and the tutorial's, which is a tiny product of our own.
+void layer_sizes(benchmark::internal::Benchmark* one) {
+  one->ArgNames({"batch", "in", "out"})->Unit(benchmark::kMicrosecond);
+  one->Args({1024, 64, 512})->Args({1024, 512, 256})->Args({1024, 256, 2});
+  one->Args({128, 70, 64})->Args({128, 64, 32})->Args({128, 32, 1})->Args({6, 16, 8});
+}
+
+BENCHMARK(linear_forward)->Apply(layer_sizes);
+BENCHMARK(linear_backward_parameters)->Apply(layer_sizes);
+BENCHMARK(linear_backward_input)->Apply(layer_sizes);
+
+/// The vectors of a batch, and where their dots go.
+struct vectors {
+  std::size_t batch;
+  std::size_t count;
+  std::size_t dim;
+  std::vector<float> x;
+  std::vector<float> dots;
+
+  explicit vectors(const State& state)
+      : batch(static_cast<std::size_t>(state.range(0))),
+        count(static_cast<std::size_t>(state.range(1))),
+        dim(static_cast<std::size_t>(state.range(2))),
+        x(random_floats(batch * count * dim)),
+        dots(random_floats(batch * kernels::pair_count(count))) {}
+
+  template <class T>
+  std::vector<kernels::row_matrix<T>> matrices(T* numbers) const {
+    std::vector<kernels::row_matrix<T>> all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back({numbers + i * dim, count * dim});
+    return all;
+  }
+
+  double operations() const { return 2.0 * static_cast<double>(dots.size() * dim); }
+};
+
+void pairwise_dots(State& state) {
+  vectors v(state);
+  const auto x = v.matrices<const float>(v.x.data());
+  run_product(state, v.operations(), [&] {
+    kernels::pairwise_dots(v.batch, v.dim, x, {v.dots.data(), kernels::pair_count(v.count)});
+  });
+}
+
+void pairwise_dots_backward(State& state) {
+  vectors v(state);
+  auto grads = v.x;
+  const auto x = v.matrices<const float>(v.x.data());
+  const auto grad_x = v.matrices(grads.data());
+  run_product(state, 2 * v.operations(), [&] {
+    kernels::pairwise_dots_backward(v.batch, v.dim, x, {v.dots.data(), kernels::pair_count(v.count)}, grad_x);
+  });
+}
+
+/// Criteo's 26 tables and bottom MLP at two widths, and Adult's 8.
+void vector_sizes(benchmark::internal::Benchmark* one) {
+  one->ArgNames({"batch", "vectors", "dim"})->Unit(benchmark::kMicrosecond);
+  one->Args({1024, 27, 64})->Args({256, 27, 16})->Args({128, 9, 8});
+}
+
+BENCHMARK(pairwise_dots)->Apply(vector_sizes);
+BENCHMARK(pairwise_dots_backward)->Apply(vector_sizes);
+
+// -- element by element -----------------------------------------------------------------------------------------------
+
+void relu_forward(State& state) {
+  const auto count = static_cast<std::size_t>(state.range(0));
+  auto x = random_floats(count);
+  run_streamed(state, 2 * static_cast<double>(count) * float_bytes,
+               [&] { kernels::relu_forward(count, x.data(), x.data()); });
+}
+
+void relu_backward(State& state) {
+  const auto count = static_cast<std::size_t>(state.range(0));
+  const auto y = random_floats(count);
+  auto grad = random_floats(count);
+  run_streamed(state, 3 * static_cast<double>(count) * float_bytes,
+               [&] { kernels::relu_backward(count, y.data(), grad.data(), grad.data()); });
+}
+
+/// A hidden layer's outputs: the wide job's first one, Adult's first one.
+BENCHMARK(relu_forward)->ArgName("count")->Arg(1024 * 512)->Arg(128 * 64)->Unit(benchmark::kMicrosecond);
+BENCHMARK(relu_backward)->ArgName("count")->Arg(1024 * 512)->Arg(128 * 64)->Unit(benchmark::kMicrosecond);
+
+void sum_in_rank_order(State& state) {
+  const auto count = static_cast<std::size_t>(state.range(0));
+  const auto first = random_floats(count);
+  const auto second = random_floats(count);
+  const std::vector<const float*> in{first.data(), second.data()};
+  std::vector<float> out(count);
+  run_streamed(state, 3 * static_cast<double>(count) * float_bytes,
+               [&] { kernels::sum_in_rank_order(in, count, 0.5F, out.data()); });
+}
+
+void update_dense(State& state, const std::string& optimizer) {
+  const auto count = static_cast<std::size_t>(state.range(0));
+  const auto spec = *parse_optimizer(optimizer);
+  const auto constants = constants_at(spec, 10);
+  const auto grad = random_floats(count);
+  auto weights = random_floats(count);
+  std::vector<float> first(count, 0.1F);
+  std::vector<float> second(count, 0.1F);
+  run_streamed(state, static_cast<double>(count) * float_bytes * (1 + 2 * (1 + state_buffers(spec))), [&] {
+    kernels::update_dense(constants, count, weights.data(), {first.data(), second.data()}, grad.data());
+  });
+}
+
+/// All dense weights of the wide job and of Adult's.
+void weight_counts(benchmark::internal::Benchmark* one) {
+  one->ArgName("weights")->Arg(165'122)->Arg(6'657)->Unit(benchmark::kMicrosecond);
+}
+
+BENCHMARK(sum_in_rank_order)->Apply(weight_counts);
+BENCHMARK_CAPTURE(update_dense, sgd, std::string("sgd"))->Apply(weight_counts);
+BENCHMARK_CAPTURE(update_dense, momentum, std::string("sgd:momentum=0.9"))->Apply(weight_counts);
+BENCHMARK_CAPTURE(update_dense, adagrad, std::string("adagrad"))->Apply(weight_counts);
+BENCHMARK_CAPTURE(update_dense, adam, std::string("adam"))->Apply(weight_counts);
+
+void cross_entropy(State& state) {
+  const auto batch = static_cast<std::size_t>(state.range(0));
+  const auto classes = static_cast<std::size_t>(state.range(1));
+  const auto logits = random_floats(batch * classes);
+  const std::vector<std::int64_t> targets(batch, 1);
+  std::vector<float> grad(batch * classes);
+  run_streamed(state, static_cast<double>(batch) * (8 + 2 * float_bytes * static_cast<double>(classes)), [&] {
+    benchmark::DoNotOptimize(
+        kernels::softmax_cross_entropy(batch, classes, logits.data(), targets.data(), grad.data()));
+  });
+}
+
+void bce_with_logits(State& state) {
+  const auto batch = static_cast<std::size_t>(state.range(0));
+  const auto logits = random_floats(batch);
+  const std::vector<float> targets(batch, 1.0F);
+  std::vector<float> grad(batch);
+  run_streamed(state, 3 * float_bytes * static_cast<double>(batch), [&] {
+    benchmark::DoNotOptimize(kernels::bce_with_logits(batch, 1, logits.data(), targets.data(), grad.data()));
+  });
+}
+
+void mean_squared_error(State& state) {
+  const auto batch = static_cast<std::size_t>(state.range(0));
+  const auto outputs = random_floats(batch);
+  const std::vector<float> targets(batch, 1.0F);
+  std::vector<float> grad(batch);
+  run_streamed(state, 3 * float_bytes * static_cast<double>(batch), [&] {
+    benchmark::DoNotOptimize(kernels::mean_squared_error(batch, 1, outputs.data(), targets.data(), grad.data()));
+  });
+}
+
+BENCHMARK(cross_entropy)->ArgNames({"batch", "classes"})->Args({1024, 2})->Args({6, 8})->Unit(benchmark::kMicrosecond);
+BENCHMARK(bce_with_logits)->ArgName("batch")->Arg(1024)->Arg(128)->Unit(benchmark::kMicrosecond);
+BENCHMARK(mean_squared_error)->ArgName("batch")->Arg(1024)->Arg(128)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace troupe::bench
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  using namespace troupe::bench;
+  machine = {copy_rate(), gather_rate(1), sgemm_rate()};
+  std::fprintf(stderr, "one core: copy %.1f GB/s, random rows %.1f GB/s, sgemm %.1f GFLOP/s\n", machine.copy / 1e9,
+               machine.gather / 1e9, machine.sgemm / 1e9);
+  benchmark::AddCustomContext("copy_bytes_per_second", std::to_string(machine.copy));
+  benchmark::AddCustomContext("gather_bytes_per_second", std::to_string(machine.gather));
+  benchmark::AddCustomContext("sgemm_flop_per_second", std::to_string(machine.sgemm));
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

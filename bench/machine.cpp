@@ -1,0 +1,119 @@
+#include "bench/machine.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "kernels/cpu/blas.hpp"
+#include "kernels/cpu/prefetch.hpp"
+
+namespace troupe::bench {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::size_t table_bytes = std::size_t{256} << 20;
+constexpr std::size_t row_floats = 64;
+
+/// Seconds of the fastest of the calls that fit into half a second.
+template <class Body>
+double fastest(const Body& body) {
+  constexpr std::chrono::milliseconds budget{500};
+  double best = 1e300;
+  for (const auto begin = clock::now(); clock::now() - begin < budget;) {
+    const auto from = clock::now();
+    body();
+    best = std::min(best, std::chrono::duration<double>(clock::now() - from).count());
+  }
+  return best;
+}
+
+struct unmap {
+  void operator()(float* memory) const { munmap(memory, table_bytes); }
+};
+
+/// 256 MiB of ones on pages as large as they are to be had.
+std::unique_ptr<float, unmap> make_table() {
+  void* memory = mmap(nullptr, table_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  madvise(memory, table_bytes, MADV_HUGEPAGE);
+  std::unique_ptr<float, unmap> table(static_cast<float*>(memory));
+  std::fill_n(table.get(), table_bytes / sizeof(float), 1.0F);
+  return table;
+}
+
+std::vector<std::uint32_t> random_rows(std::size_t count, std::uint32_t seed) {
+  std::mt19937 engine(seed);
+  std::vector<std::uint32_t> rows(count);
+  for (auto& row : rows) row = static_cast<std::uint32_t>(engine() % (table_bytes / sizeof(float) / row_floats));
+  return rows;
+}
+
+/// Copies the rows to one place in the first-level cache, asking for them ahead.
+void read_rows(const float* table, const std::vector<std::uint32_t>& rows) {
+  constexpr std::size_t ahead = 16;
+  alignas(64) float row[row_floats];
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i + ahead < rows.size()) {
+      kernels::prefetch_row(table + rows[i + ahead] * row_floats, row_floats * sizeof(float));
+    }
+    std::memcpy(row, table + rows[i] * row_floats, sizeof(row));
+    asm volatile("" : : "r"(row) : "memory");  // the copy has a reader
+  }
+}
+
+}  // namespace
+
+double copy_rate() {
+  const auto from = make_table();
+  const auto to = make_table();
+  const double seconds = fastest([&] {
+    std::memcpy(to.get(), from.get(), table_bytes);
+    asm volatile("" : : "r"(to.get()) : "memory");
+  });
+  return 2.0 * static_cast<double>(table_bytes) / seconds;
+}
+
+double gather_rate(std::size_t cores) {
+  constexpr std::size_t rows_at_once = 100'000;
+  const auto table = make_table();
+  std::barrier together(static_cast<std::ptrdiff_t>(cores + 1));
+  bool is_over = false;
+  std::vector<std::jthread> others;
+  for (std::size_t core = 0; core < cores; ++core) {
+    others.emplace_back([&, rows = random_rows(rows_at_once, static_cast<std::uint32_t>(core))] {
+      while (together.arrive_and_wait(), !is_over) {
+        read_rows(table.get(), rows);
+        together.arrive_and_wait();
+      }
+    });
+  }
+  const double seconds = fastest([&] {
+    together.arrive_and_wait();
+    together.arrive_and_wait();
+  });
+  is_over = true;
+  together.arrive_and_wait();
+  return static_cast<double>(cores * rows_at_once * row_floats * sizeof(float)) / seconds;
+}
+
+double sgemm_rate() {
+  constexpr std::size_t n = 1024;
+  const std::vector<float> a(n * n, 0.5F);
+  const std::vector<float> b(n * n, 0.25F);
+  std::vector<float> c(n * n);
+  constexpr auto plain = kernels::factor_form::plain;
+  const double seconds =
+      fastest([&] { kernels::blas_product(plain, plain, n, n, n, a.data(), b.data(), 0.0F, c.data()); });
+  return 2.0 * n * n * n / seconds;
+}
+
+}  // namespace troupe::bench

@@ -1,0 +1,64 @@
+#include "kernels/cpu/blas.hpp"
+
+#include <cblas.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "hwy/highway.h"
+
+namespace troupe::kernels {
+namespace {
+
+/// OpenBLAS's kernels for what this processor can do; null where OpenBLAS knows best.
+const char* kernels_for_this_processor() {
+#if HWY_ARCH_X86
+  if ((hwy::SupportedTargets() & HWY_AVX3) != 0) return "SkylakeX";
+  if ((hwy::SupportedTargets() & HWY_AVX2) != 0) return "Haswell";
+#endif
+  return nullptr;
+}
+
+/// OpenBLAS, loaded once for the life of the process.
+struct library {
+  decltype(&cblas_sgemm) sgemm = nullptr;
+  decltype(&openblas_get_corename) corename = nullptr;
+  std::string error;
+
+  library() {
+    if (const char* kernels = kernels_for_this_processor()) setenv("OPENBLAS_CORETYPE", kernels, 0);
+    // An actor's thread computes alone: BLAS threads would fight with the other actors for cores.
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    void* handle = dlopen(TROUPE_OPENBLAS, RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (handle != nullptr) {
+      sgemm = reinterpret_cast<decltype(sgemm)>(dlsym(handle, "cblas_sgemm"));
+      corename = reinterpret_cast<decltype(corename)>(dlsym(handle, "openblas_get_corename"));
+    }
+    if (sgemm == nullptr || corename == nullptr) {
+      const char* words = dlerror();
+      error = std::string("OpenBLAS could not be loaded: ") + (words != nullptr ? words : "unknown error");
+    }
+  }
+};
+
+// Loaded before main: the environment may be changed only as long as there are no other threads.
+const library openblas;
+
+}  // namespace
+
+void blas_product(factor_form a_form, factor_form b_form, std::size_t m, std::size_t n, std::size_t k, const float* a,
+                  const float* b, float beta, float* c) {
+  if (!openblas.error.empty()) throw std::runtime_error(openblas.error);
+  const auto size = [](std::size_t x) { return static_cast<blasint>(x); };
+  const auto form = [](factor_form f) { return f == factor_form::plain ? CblasNoTrans : CblasTrans; };
+  openblas.sgemm(CblasRowMajor, form(a_form), form(b_form), size(m), size(n), size(k), 1.0F, a,
+                 size(a_form == factor_form::plain ? k : m), b, size(b_form == factor_form::plain ? n : k), beta, c,
+                 size(n));
+}
+
+const char* blas_kernels() { return openblas.error.empty() ? openblas.corename() : ""; }
+
+}  // namespace troupe::kernels

@@ -1,0 +1,66 @@
+// Pairwise dots, sample by sample: the vectors X [n, dim] of a sample give X X^T, of which the lower triangle is kept;
+// backward, the gradients of the dots make a symmetric matrix S with a zero diagonal, and S X is the gradient. Both
+// products are too small for BLAS, and fit the first-level cache at usual sizes.
+
+#include "kernels/interaction.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/cpu/small_product.hpp"
+
+namespace troupe::kernels {
+namespace {
+
+/// Columns of a product are padded to whole vectors: a narrower rest takes as long as a full one.
+std::size_t padded(std::size_t columns) {
+  constexpr std::size_t widest_vector = 16;
+  return (columns + widest_vector - 1) / widest_vector * widest_vector;
+}
+
+/// Row `row` of each matrix, one after the other.
+void collect(std::span<const row_matrix<const float>> x, std::size_t row, std::size_t dim, float* to) {
+  for (const auto& from : x) {
+    std::copy_n(from.data + row * from.stride, dim, to);
+    to += dim;
+  }
+}
+
+}  // namespace
+
+void pairwise_dots(std::size_t batch, std::size_t dim, std::span<const row_matrix<const float>> x,
+                   row_matrix<float> dots) {
+  const std::size_t n = x.size();
+  const std::size_t columns = padded(n);
+  std::vector<float> vectors(columns * dim);  // those beyond n stay zero
+  std::vector<float> transposed(dim * columns);
+  std::vector<float> products(n * columns);
+  for (std::size_t b = 0; b < batch; ++b) {
+    collect(x, b, dim, vectors.data());
+    transpose(columns, dim, vectors.data(), transposed.data());
+    small_product(n, columns, dim, {vectors.data(), dim, 1}, transposed.data(), nullptr, products.data());
+    float* to = dots.data + b * dots.stride;
+    for (std::size_t i = 1; i < n; ++i) to = std::copy_n(products.data() + i * columns, i, to);
+  }
+}
+
+void pairwise_dots_backward(std::size_t batch, std::size_t dim, std::span<const row_matrix<const float>> x,
+                            row_matrix<const float> grad_dots, std::span<const row_matrix<float>> grad_x) {
+  const std::size_t n = x.size();
+  const std::size_t columns = padded(dim);
+  std::vector<float> vectors(n * columns);  // columns beyond dim stay zero
+  std::vector<float> factors(n * n);        // the diagonal stays zero
+  std::vector<float> products(n * columns);
+  for (std::size_t b = 0; b < batch; ++b) {
+    const float* from = grad_dots.data + b * grad_dots.stride;
+    for (std::size_t i = 0; i < n; ++i) {
+      std::copy_n(x[i].data + b * x[i].stride, dim, vectors.data() + i * columns);
+      for (std::size_t j = 0; j < i; ++j) factors[i * n + j] = factors[j * n + i] = *from++;
+    }
+    small_product(n, columns, n, {factors.data(), n, 1}, vectors.data(), nullptr, products.data());
+    for (std::size_t i = 0; i < n; ++i)
+      std::copy_n(products.data() + i * columns, dim, grad_x[i].data + b * grad_x[i].stride);
+  }
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,235 @@
+// A manifest as text, and text as a manifest.
+
+#include <fmt/format.h>
+
+#include <boost/json.hpp>
+#include <exception>
+#include <stdexcept>
+
+#include "model/checkpoint/manifest.hpp"
+#include "model/digest.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::string_view format_name = "troupe-checkpoint";
+constexpr std::size_t digest_digits = 32;
+/// What follows the digest of the text before it.
+constexpr std::string_view ending = "\"\n}\n";
+
+// -- writing ------------------------------------------------------------------
+
+/// Bytes that are not UTF-8, as a path may have, stay as they are: what is read back must be the same setting.
+std::string quoted(std::string_view text) { return json::serialize(json::string(text)); }
+
+/// As text, because JSON's numbers have no NaN and few readers of them are exact.
+std::string real(double value) { return fmt::format("\"{}\"", value); }
+
+std::string real(const std::optional<double>& value) { return value ? real(*value) : "null"; }
+
+/// Values that are JSON already, one a line, between two brackets; `indent` is that of the closing one.
+std::string lines(const std::vector<std::string>& values, std::string_view brackets, std::size_t indent) {
+  if (values.empty()) return std::string(brackets);
+  const std::string margin = fmt::format("\n{:{}}", "", indent);
+  return fmt::format("{}{}  {}{}{}", brackets[0], margin, fmt::join(values, "," + margin + "  "), margin, brackets[1]);
+}
+
+template <class Values, class ToText>
+std::string list(const Values& values, std::size_t indent, ToText to_text) {
+  std::vector<std::string> texts;
+  for (const auto& value : values) texts.push_back(to_text(value));
+  return lines(texts, "[]", indent);
+}
+
+std::string figures_text(const std::optional<epoch_figures>& epoch) {
+  if (!epoch) return "null";
+  return fmt::format(R"({{"loss": {}, "auc": {}, "accuracy": {}, "log_loss": {}, "calibration": {}}})",
+                     real(epoch->loss), real(epoch->auc), real(epoch->accuracy), real(epoch->log_loss),
+                     real(epoch->calibration));
+}
+
+std::string position_text(const run_position& position) {
+  const std::string ranks = list(position.ranks, 4, [](const rank_position& rank) {
+    return fmt::format(R"({{"loss_sum": {}, "samples": {}}})", real(rank.loss_sum), rank.samples);
+  });
+  return lines(
+      {fmt::format(R"("samples": {})", position.samples), fmt::format(R"("seconds": {})", real(position.seconds)),
+       fmt::format(R"("epoch_seconds": {})", real(position.epoch_seconds)),
+       fmt::format(R"("optimizer_steps": {})", position.optimizer_steps),
+       fmt::format(R"("skipped_steps": {})", position.skipped_steps), fmt::format(R"("ranks": {})", ranks),
+       fmt::format(R"("last_epoch": {})", figures_text(position.last_epoch))},
+      "{}", 2);
+}
+
+std::string table_text(const saved_table& table) {
+  std::vector<std::string> parts;
+  for (const table_part& part : table.parts) {
+    parts.push_back(fmt::format(R"({{"name": {}, "type": "{}", "columns": {}}})", quoted(part.name),
+                                type_name(part.type), part.columns));
+  }
+  return fmt::format(R"({{"rows": {}, "shards": {}, "parts": [{}]}})", table.rows, table.shards,
+                     fmt::join(parts, ", "));
+}
+
+std::string dense_text(const tensor_declaration& tensor) {
+  return fmt::format(R"({{"name": {}, "type": "{}", "shape": [{}]}})", quoted(tensor.name), type_name(tensor.type),
+                     fmt::join(tensor.shape, ", "));
+}
+
+std::string file_text(const saved_file& file) {
+  return fmt::format(R"({{"name": {}, "length": {}, "digest": {}}})", quoted(file.name), file.length,
+                     quoted(file.digest));
+}
+
+std::string digest_of_text(std::string_view text) {
+  byte_digest digest;
+  digest.add(std::as_bytes(std::span(text)));
+  return digest.hex();
+}
+
+// -- reading ------------------------------------------------------------------
+
+// Boost.JSON throws where a value is missing or of another type, and so do these; `parse_manifest` catches. What they
+// let pass (more keys than wanted, keys given twice, 4e1 for 40) shows when the manifest is written again.
+
+std::string text_of(const json::value& value) { return std::string(value.as_string()); }
+
+double real_of(const json::value& value) {
+  const auto number = parse_number<double>(value.as_string());
+  if (!number) throw std::invalid_argument(fmt::format("{}: must be a number", printable(value.as_string())));
+  return *number;
+}
+
+std::optional<double> maybe_real_of(const json::value& value) {
+  if (value.is_null()) return std::nullopt;
+  return real_of(value);
+}
+
+template <class T>
+T whole_of(const json::value& value) {
+  return value.to_number<T>();
+}
+
+tensor_type type_of(const json::value& value) {
+  const auto type = type_named(value.as_string());
+  if (!type) throw std::invalid_argument(fmt::format("{}: unknown type", printable(value.as_string())));
+  return *type;
+}
+
+run_position position_of(const json::object& from) {
+  run_position position;
+  position.samples = whole_of<std::uint64_t>(from.at("samples"));
+  position.seconds = real_of(from.at("seconds"));
+  position.epoch_seconds = real_of(from.at("epoch_seconds"));
+  position.optimizer_steps = whole_of<std::uint64_t>(from.at("optimizer_steps"));
+  position.skipped_steps = whole_of<std::uint64_t>(from.at("skipped_steps"));
+  for (const json::value& rank : from.at("ranks").as_array()) {
+    position.ranks.push_back({real_of(rank.at("loss_sum")), whole_of<std::uint64_t>(rank.at("samples"))});
+  }
+  if (const json::value& epoch = from.at("last_epoch"); !epoch.is_null()) {
+    position.last_epoch =
+        epoch_figures{real_of(epoch.at("loss")), maybe_real_of(epoch.at("auc")), maybe_real_of(epoch.at("accuracy")),
+                      maybe_real_of(epoch.at("log_loss")), maybe_real_of(epoch.at("calibration"))};
+  }
+  return position;
+}
+
+saved_table table_of(const json::value& from) {
+  saved_table table{whole_of<std::uint64_t>(from.at("rows")), whole_of<std::uint32_t>(from.at("shards")), {}};
+  for (const json::value& part : from.at("parts").as_array()) {
+    table.parts.push_back(
+        {text_of(part.at("name")), type_of(part.at("type")), whole_of<std::uint64_t>(part.at("columns"))});
+  }
+  return table;
+}
+
+tensor_declaration dense_of(const json::value& from) {
+  tensor_declaration tensor{text_of(from.at("name")), type_of(from.at("type")), {}};
+  for (const json::value& extent : from.at("shape").as_array()) tensor.shape.push_back(whole_of<std::uint64_t>(extent));
+  return tensor;
+}
+
+checkpoint_manifest manifest_of(const json::object& from) {
+  checkpoint_manifest manifest;
+  manifest.step = whole_of<std::uint64_t>(from.at("step"));
+  manifest.folder = text_of(from.at("folder"));
+  for (const auto& [name, value] : from.at("settings").as_object()) {
+    manifest.settings.emplace_back(std::string(name), text_of(value));
+  }
+  manifest.position = position_of(from.at("position").as_object());
+  for (const json::value& table : from.at("tables").as_array()) manifest.tables.push_back(table_of(table));
+  for (const json::value& tensor : from.at("dense").as_array()) manifest.dense.push_back(dense_of(tensor));
+  for (const json::value& file : from.at("files").as_array()) {
+    manifest.files.push_back(
+        {text_of(file.at("name")), whole_of<std::uint64_t>(file.at("length")), text_of(file.at("digest"))});
+  }
+  return manifest;
+}
+
+tl::unexpected<manifest_fault> torn(std::string message) {
+  return tl::unexpected<manifest_fault>(manifest_fault{true, std::move(message)});
+}
+
+json::value parse_json(std::string_view text) {
+  json::parse_options options;
+  options.max_depth = 8;
+  options.allow_invalid_utf8 = true;  // see `quoted`
+  return json::parse(text, {}, options);
+}
+
+}  // namespace
+
+std::string to_text(const checkpoint_manifest& manifest) {
+  std::vector<std::string> settings;
+  for (const auto& [name, value] : manifest.settings) {
+    settings.push_back(fmt::format("{}: {}", quoted(name), quoted(value)));
+  }
+  std::string text = fmt::format(
+      "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"step\": {},\n  \"folder\": {},\n  \"settings\": {},\n"
+      "  \"position\": {},\n  \"tables\": {},\n  \"dense\": {},\n  \"files\": {},\n  \"digest\": \"",
+      format_name, manifest_version, manifest.step, quoted(manifest.folder), lines(settings, "{}", 2),
+      position_text(manifest.position), list(manifest.tables, 2, table_text), list(manifest.dense, 2, dense_text),
+      list(manifest.files, 2, file_text));
+  text += digest_of_text(text);
+  text += ending;
+  return text;
+}
+
+tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_view text) {
+  // Nothing of the text is believed before its digest has been checked. Every version ends like this.
+  if (text.size() > manifest_bytes_max) {
+    return torn(fmt::format("{} bytes: must be at most {}", text.size(), manifest_bytes_max));
+  }
+  if (text.size() < digest_digits + ending.size() || !text.ends_with(ending)) {
+    return torn(fmt::format("its end is missing ({} bytes are there)", text.size()));
+  }
+  const std::string_view digested = text.substr(0, text.size() - ending.size() - digest_digits);
+  const std::string_view digest = text.substr(digested.size(), digest_digits);
+  if (const std::string found = digest_of_text(digested); found != digest) {
+    return torn(fmt::format("its bytes have changed (digest {}: must be {})", found, printable(digest)));
+  }
+  try {
+    const json::value parsed = parse_json(text);
+    const json::object& object = parsed.as_object();
+    if (object.at("format").as_string() != format_name) {
+      return torn(fmt::format("format {}: must be {}", printable(object.at("format").as_string()), format_name));
+    }
+    if (const auto version = whole_of<std::uint64_t>(object.at("version")); version != manifest_version) {
+      const char* advice = version > manifest_version ? "; a newer troupe wrote it, use that one" : "";
+      return tl::unexpected<manifest_fault>(manifest_fault{
+          false, fmt::format("version {}: this version of troupe reads {}{}", version, manifest_version, advice)});
+    }
+    checkpoint_manifest manifest = manifest_of(object);
+    if (auto wrong = find_contradiction(manifest)) return torn(std::move(*wrong));
+    if (to_text(manifest) != text) return torn("troupe would write it in another way: unknown or repeated keys?");
+    return manifest;
+  } catch (const std::exception& failure) {
+    return torn(fmt::format("a value is missing or of another type: {}", printable(failure.what())));
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,83 @@
+#include "model/checkpoint/resume.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+const std::string* value_of(std::span<const setting> settings, const std::string& name) {
+  const auto found = std::ranges::find(settings, name, &setting::first);
+  return found == settings.end() ? nullptr : &found->second;
+}
+
+std::string shown(const std::string& name, const std::string* value) {
+  return value != nullptr ? fmt::format("--{} {}", name, printable(*value)) : fmt::format("no --{}", name);
+}
+
+}  // namespace
+
+const std::vector<std::string_view> settings_free_on_resume = {"servers", "epochs", "steps", "eval-every",
+                                                               "bucket-mib"};
+
+result<resume_point> newest_whole_checkpoint(const std::string& directory) {
+  const auto steps = checkpoint_steps(directory);
+  if (!steps) return tl::unexpected(steps.error());
+  const std::string shown_directory = printable_path(directory);
+  resume_point from;
+  // What is wrong with each of `from.torn`.
+  std::vector<std::string> faults;
+  bool some_gone = false;
+  for (const std::uint64_t step : *steps) {
+    auto seen = inspect_checkpoint(directory, step, inspection_depth::bytes);
+    if (!seen) {
+      some_gone = true;
+      continue;
+    }
+    if (seen->found.state == checkpoint_state::unreadable) {
+      return bad_input(fmt::format("checkpoint step {} in {} cannot be read: {}", step, shown_directory,
+                                   seen->found.faults.front()));
+    }
+    if (seen->found.state == checkpoint_state::torn) {
+      from.torn.push_back(step);
+      faults.push_back(seen->found.faults.front());
+      continue;
+    }
+    from.what = std::move(*seen->what);
+    for (std::size_t at = 0; at < faults.size(); ++at) {
+      from.warnings.push_back(fmt::format("checkpoint step {} in {} is torn ({}); falling back to step {}",
+                                          from.torn[at], shown_directory, faults[at], step));
+    }
+    return from;
+  }
+  // A run that saves here has removed what was listed, so it has committed something newer.
+  if (some_gone) return newest_whole_checkpoint(directory);
+  if (faults.empty()) return tl::unexpected(no_checkpoint_in(directory));
+  for (std::size_t at = 0; at < faults.size(); ++at) faults[at] = fmt::format("step {}: {}", from.torn[at], faults[at]);
+  return bad_input(fmt::format("{}: no checkpoint is whole ({}); start anew, without --resume and in another folder",
+                               shown_directory, fmt::join(faults, "; ")));
+}
+
+std::optional<std::string> first_difference(std::span<const setting> saved, std::span<const setting> now,
+                                            std::span<const std::string_view> free) {
+  const auto differs = [&](const setting& one) {
+    if (std::ranges::find(free, one.first) != free.end()) return false;
+    const std::string* before = value_of(saved, one.first);
+    const std::string* after = value_of(now, one.first);
+    return before == nullptr || after == nullptr || *before != *after;
+  };
+  for (const auto settings : {saved, now}) {
+    const auto found = std::ranges::find_if(settings, differs);
+    if (found == settings.end()) continue;
+    const std::string& name = found->first;
+    return fmt::format("{}: the run of the checkpoint has {}; go on with the same job, or start anew without --resume",
+                       shown(name, value_of(now, name)), shown(name, value_of(saved, name)));
+  }
+  return std::nullopt;
+}
+
+}  // namespace troupe

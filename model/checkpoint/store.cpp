@@ -1,0 +1,228 @@
+#include "model/checkpoint/store.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <utility>
+
+#include "model/checkpoint/names.hpp"
+#include "model/output_file.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fault refusal(const std::string& path, const std::string& why) {
+  return {fault_kind::input, fmt::format("{}: {}", printable_path(path), why)};
+}
+
+/// Makes a folder and those above it. Each is on the disk before anything is put into it.
+result<void> make_folders(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return {};
+    return tl::unexpected<fault>(refusal(path, "is not a folder: checkpoints need one"));
+  }
+  const fs::path above = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (errno == ENOENT && above != path) {
+    if (auto done = make_folders(above); !done) return done;
+  }
+  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
+    return tl::unexpected<fault>(refusal(path, fmt::format("making the folder: {}", std::strerror(errno))));
+  }
+  return sync_folder(above);
+}
+
+/// Removes a folder of ours with the files that are ours; anything else in it stays, and the folder with it.
+void remove_files_folder(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(fs::symlink_status(path, ignored))) return;
+  std::vector<fs::path> ours;
+  for (fs::directory_iterator entry(path, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+    if (is_checkpoint_file(entry->path().filename().native())) ours.push_back(entry->path());
+  }
+  for (const fs::path& file : ours) ::unlink(file.c_str());
+  ::rmdir(path.c_str());
+}
+
+}  // namespace
+
+// -- opening ------------------------------------------------------------------
+
+result<checkpoint_store> checkpoint_store::open(const std::string& directory, const resume_point* resumed) {
+  if (directory.empty()) return bad_input("the folder for checkpoints has no name");
+  // Without a slash at its end, which would make the folder its own parent.
+  std::string bare = directory;
+  while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
+  if (auto made = make_folders(bare); !made) {
+    return bad_input(std::move(made.error().message));
+  }
+  checkpoint_store store(std::move(bare));
+  if (auto locked = store.lock(); !locked) return tl::unexpected(std::move(locked.error()));
+  if (auto vacant = store.check_vacant(resumed); !vacant) return tl::unexpected(std::move(vacant.error()));
+  return store;
+}
+
+checkpoint_store::checkpoint_store(checkpoint_store&& other) noexcept
+    : directory_(std::move(other.directory_)),
+      lock_(std::exchange(other.lock_, -1)),
+      torn_(std::move(other.torn_)),
+      step_(other.step_),
+      begun_(std::exchange(other.begun_, {})) {}
+
+checkpoint_store& checkpoint_store::operator=(checkpoint_store&& other) noexcept {
+  std::swap(directory_, other.directory_);
+  std::swap(lock_, other.lock_);
+  std::swap(torn_, other.torn_);
+  std::swap(step_, other.step_);
+  std::swap(begun_, other.begun_);
+  return *this;
+}
+
+checkpoint_store::~checkpoint_store() {
+  abandon();
+  if (lock_ >= 0) ::close(lock_);
+}
+
+result<void> checkpoint_store::lock() {
+  lock_ = ::open(path(checkpoint_lock_name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_ < 0) {
+    return tl::unexpected<fault>(
+        refusal(directory_, fmt::format("checkpoints cannot be written there: {}", std::strerror(errno))));
+  }
+  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return {};
+  if (errno == EWOULDBLOCK) {
+    return tl::unexpected<fault>(
+        refusal(directory_, "another run saves its checkpoints there now; wait for its end, or name another folder"));
+  }
+  return tl::unexpected<fault>(refusal(path(checkpoint_lock_name), std::strerror(errno)));
+}
+
+result<void> checkpoint_store::check_vacant(const resume_point* resumed) {
+  const auto steps = checkpoint_steps(directory_);
+  if (!steps) return tl::unexpected(steps.error());
+  std::error_code ignored;
+  const bool here = resumed != nullptr && fs::equivalent(resumed->what.directory, directory_, ignored);
+  if (!here) {
+    if (steps->empty()) return {};
+    return tl::unexpected<fault>(
+        refusal(directory_, fmt::format("holds checkpoints of a run already (newest step {}): go on with it by "
+                                        "--resume {}, or name another folder",
+                                        steps->front(), printable_path(directory_))));
+  }
+  torn_.insert(resumed->torn.begin(), resumed->torn.end());
+  const auto newest = std::ranges::find_if(*steps, [this](std::uint64_t step) { return !torn_.contains(step); });
+  if (newest != steps->end() && *newest == resumed->what.manifest.step) return {};
+  return tl::unexpected<fault>(refusal(
+      directory_, fmt::format("another run has saved there since the checkpoint of step {} was read; start again",
+                              resumed->what.manifest.step)));
+}
+
+// -- saving -------------------------------------------------------------------
+
+result<std::string> checkpoint_store::begin(std::uint64_t step) {
+  abandon();
+  // Never a folder that is there: it may belong to a checkpoint of the same step.
+  constexpr int attempts = 100;
+  std::random_device random;
+  std::string name;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    name = files_folder_name(step, random());
+    if (::mkdir(path(name).c_str(), 0777) == 0) {
+      step_ = step;
+      begun_ = std::move(name);
+      return path(begun_);
+    }
+    if (errno != EEXIST) break;
+  }
+  return run_fault(fmt::format("{}: making the folder: {}", printable_path(path(name)), std::strerror(errno)));
+}
+
+result<void> checkpoint_store::commit(checkpoint_manifest manifest) {
+  manifest.folder = begun_;
+  std::vector<saved_file> in_order;
+  for (const std::string& name : file_names(manifest)) {
+    const auto found = std::ranges::find(manifest.files, name, &saved_file::name);
+    if (found != manifest.files.end()) in_order.push_back(*found);
+  }
+  if (in_order.size() == manifest.files.size()) manifest.files = std::move(in_order);
+
+  auto done = write_manifest(manifest);
+  if (!done) {
+    abandon();
+    return done;
+  }
+  begun_.clear();
+  torn_.erase(manifest.step);
+  if (auto synced = sync_folder(directory_); !synced) return synced;
+  remove_old(manifest);
+  return {};
+}
+
+result<void> checkpoint_store::write_manifest(const checkpoint_manifest& manifest) {
+  const auto refuse = [&](const std::string& why) {
+    return run_fault(fmt::format("checkpoint step {} in {}: {}", manifest.step, printable_path(directory_), why));
+  };
+  if (begun_.empty() || step_ != manifest.step) return refuse("was not begun");
+  const std::string text = to_text(manifest);
+  // Nothing is committed that could not be read back.
+  if (const auto parsed = parse_manifest(text); !parsed) return refuse("its manifest: " + parsed.error().message);
+  const auto damage = find_damage({directory_, manifest}, inspection_depth::headers);
+  if (!damage.faults.empty()) return refuse(damage.faults.front());
+  if (auto done = sync_folder(path(begun_)); !done) return done;
+
+  const std::string uncommitted = path(uncommitted_manifest_name(manifest.step));
+  auto written = write_whole_file(uncommitted, std::as_bytes(std::span(text)));
+  if (!written) return tl::unexpected(std::move(written.error()));
+  const std::string committed = path(manifest_name(manifest.step));
+  if (::rename(uncommitted.c_str(), committed.c_str()) != 0) {
+    return run_fault(fmt::format("{}: renaming it: {}", printable_path(uncommitted), std::strerror(errno)));
+  }
+  return {};
+}
+
+void checkpoint_store::abandon() {
+  if (begun_.empty()) return;
+  ::unlink(path(uncommitted_manifest_name(step_)).c_str());
+  remove_files_folder(path(begun_));
+  begun_.clear();
+}
+
+// What cannot be removed stays until the next commit tries again: that is no reason to call a save failed.
+void checkpoint_store::remove_old(const checkpoint_manifest& newest) const {
+  const auto steps = checkpoint_steps(directory_);
+  if (!steps) return;
+  const auto previous =
+      std::ranges::find_if(*steps, [&](std::uint64_t step) { return step < newest.step && !torn_.contains(step); });
+  const auto kept = [&](std::uint64_t step) {
+    return step == newest.step || (previous != steps->end() && step == *previous);
+  };
+  std::error_code ignored;
+  std::vector<std::string> names;
+  for (fs::directory_iterator entry(directory_, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+    names.push_back(entry->path().filename());
+  }
+  // Manifests first: a checkpoint without files would be a torn one.
+  for (const std::string& name : names) {
+    const auto step = step_of_manifest(name);
+    if ((step && !kept(*step)) || step_of_uncommitted_manifest(name)) ::unlink(path(name).c_str());
+  }
+  for (const std::string& name : names) {
+    const auto step = step_of_files_folder(name);
+    // Of the previous one's step there may be a folder that was never committed; it goes with that step.
+    if (step && (*step == newest.step ? name != newest.folder : !kept(*step))) remove_files_folder(path(name));
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,154 @@
+#include "model/checkpoint/tensors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "model/checkpoint/names.hpp"
+#include "model/safetensors.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr std::uint64_t buffer_bytes = std::uint64_t{4} << 20;
+
+result<saved_file> write(const std::string& folder, const std::string& name, std::span<const tensor_view> tensors,
+                         const tensor_metadata& metadata) {
+  auto written = write_safetensors(folder + "/" + name, tensors, metadata);
+  if (!written) return tl::unexpected(std::move(written.error()));
+  return saved_file{name, written->length, std::move(written->digest)};
+}
+
+/// The tensor `wanted` in an open file, if it is there with that type and shape.
+result<const tensor_entry*> matching(const safetensors_file& file, const tensor_declaration& wanted) {
+  const tensor_entry* entry = file.find(wanted.name);
+  if (entry != nullptr && entry->type == wanted.type && entry->shape == wanted.shape) return entry;
+  return bad_input(fmt::format("{}: tensor {} {} {}: is not there, as the manifest has it", printable_path(file.path()),
+                               wanted.name, type_name(wanted.type), shape_text(wanted.shape)));
+}
+
+/// Rows of saved shard `from` that lie on shard `to` now: as rows of the saved file first, first + stride, ... and as
+/// rows of the new shard, in the same order.
+struct common_rows {
+  bool any = false;
+  std::uint64_t first = 0;
+  std::uint64_t stride = 1;
+};
+
+common_rows rows_in_common(shard_of from, shard_of to) {
+  // Saved row j is whole-table row j * from.count + from.index, and lies on `to` if that is to.index modulo to.count.
+  // j = 0, 1, ... visits the remainders with this period, and each at most once in it.
+  common_rows common;
+  common.stride = to.count / std::gcd(from.count, to.count);
+  for (std::uint64_t j = 0; j < common.stride && !common.any; ++j) {
+    if ((j * from.count + from.index) % to.count != to.index) continue;
+    common.any = true;
+    common.first = j;
+  }
+  return common;
+}
+
+struct row_copy {
+  const safetensors_file& file;
+  const tensor_entry& entry;
+  std::uint64_t rows = 0;  ///< of the file
+  std::uint64_t row_bytes = 0;
+  shard_of from;
+  shard_of to;
+};
+
+/// Copies what the two shards have in common, reading the file from front to end.
+result<void> copy_rows(const row_copy& what, common_rows common, std::span<std::byte> out) {
+  const std::uint64_t block = std::min(what.rows, std::max<std::uint64_t>(1, buffer_bytes / what.row_bytes));
+  std::vector<std::byte> buffer(block * what.row_bytes);
+  std::uint64_t next = common.first;
+  for (std::uint64_t begin = next; begin < what.rows; begin = next) {
+    const std::uint64_t end = std::min(what.rows, begin + block);
+    const auto bytes = std::span(buffer).first((end - begin) * what.row_bytes);
+    if (auto read = what.file.read_range(what.entry, begin * what.row_bytes, bytes); !read) return read;
+    for (; next < end; next += common.stride) {
+      const std::uint64_t row = (next * what.from.count + what.from.index) / what.to.count;
+      std::memcpy(out.data() + row * what.row_bytes, bytes.data() + (next - begin) * what.row_bytes, what.row_bytes);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::uint64_t rows_on(std::uint64_t rows, shard_of shard) {
+  return rows / shard.count + (shard.index < rows % shard.count ? 1 : 0);
+}
+
+std::vector<tensor_declaration> tensors_of(const saved_table& table, shard_of shard) {
+  std::vector<tensor_declaration> tensors;
+  for (const table_part& part : table.parts) {
+    tensors.push_back({part.name, part.type, {rows_on(table.rows, shard), part.columns}});
+  }
+  return tensors;
+}
+
+result<saved_file> write_table(const std::string& folder, std::size_t table, shard_of shard,
+                               std::span<const tensor_view> parts) {
+  return write(folder, table_file_name(table, shard.index, shard.count), parts,
+               {{"table", std::to_string(table)},
+                {"shard", std::to_string(shard.index)},
+                {"shards", std::to_string(shard.count)}});
+}
+
+result<saved_file> write_dense(const std::string& folder, std::span<const tensor_view> tensors) {
+  return write(folder, dense_file_name, tensors, {});
+}
+
+result<void> read_table(const checkpoint& saved, std::size_t table, std::string_view part, shard_of shard,
+                        std::span<std::byte> out) {
+  const auto& tables = saved.manifest.tables;
+  const auto refuse = [&](const std::string& why) {
+    return bad_input(fmt::format("checkpoint step {} in {}: table {}{}", saved.manifest.step,
+                                 printable_path(saved.directory), table, why));
+  };
+  if (table >= tables.size()) return refuse(fmt::format(": it has {} tables", tables.size()));
+  const saved_table& whole = tables[table];
+  const auto found = std::ranges::find(whole.parts, part, &table_part::name);
+  if (found == whole.parts.end()) return refuse(fmt::format(": it has no {}", printable(part)));
+  const auto row_bytes = *tensor_bytes(found->type, {found->columns});
+  if (const std::uint64_t wanted = rows_on(whole.rows, shard) * row_bytes; out.size() != wanted) {
+    return refuse(fmt::format(", {}: {} bytes wanted of shard {} of {}, and it has {}", part, out.size(), shard.index,
+                              shard.count, wanted));
+  }
+  for (shard_of from{0, whole.shards}; from.index < from.count; ++from.index) {
+    const common_rows common = rows_in_common(from, shard);
+    const std::uint64_t rows = rows_on(whole.rows, from);
+    if (!common.any || common.first >= rows) continue;
+    const auto file = safetensors_file::open(saved.path_of(table_file_name(table, from.index, from.count)));
+    if (!file) return tl::unexpected(file.error());
+    const auto entry = matching(*file, {found->name, found->type, {rows, found->columns}});
+    if (!entry) return tl::unexpected(entry.error());
+    if (auto done = copy_rows({*file, **entry, rows, row_bytes, from, shard}, common, out); !done) return done;
+  }
+  return {};
+}
+
+result<void> read_dense(const checkpoint& saved, std::string_view name, std::span<std::byte> out) {
+  const auto& dense = saved.manifest.dense;
+  const auto refuse = [&](const std::string& why) {
+    return bad_input(fmt::format("checkpoint step {} in {}: dense tensor {}: {}", saved.manifest.step,
+                                 printable_path(saved.directory), printable(name), why));
+  };
+  const auto found = std::ranges::find(dense, name, &tensor_declaration::name);
+  if (found == dense.end()) return refuse("is not there");
+  if (const auto wanted = *tensor_bytes(found->type, found->shape); out.size() != wanted) {
+    return refuse(fmt::format("{} bytes wanted, and it has {}", out.size(), wanted));
+  }
+  const auto file = safetensors_file::open(saved.path_of(dense_file_name));
+  if (!file) return tl::unexpected(file.error());
+  const auto entry = matching(*file, *found);
+  if (!entry) return tl::unexpected(entry.error());
+  return file->read_range(**entry, 0, out);
+}
+
+}  // namespace troupe

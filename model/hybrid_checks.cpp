@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/interaction.hpp"
+#include "model/hybrid.hpp"
+#include "model/job_table.hpp"
+
+namespace troupe {
+
+namespace {
+
+// More than any machine this runs on trains; below it no product here overflows 64 bits.
+constexpr std::uint64_t dense_weights_max = std::uint64_t{1} << 31;
+
+std::uint64_t weights_of(std::uint64_t width, const std::vector<std::size_t>& hidden, std::uint64_t outputs) {
+  std::uint64_t weights = 0;
+  for (const std::size_t next : hidden) {
+    weights += (width + 1) * next;
+    width = next;
+  }
+  return weights + (width + 1) * outputs;
+}
+
+std::optional<std::string> check_vectors(const data_spec& spec) {
+  if (spec.tables.empty() || spec.tables.size() + spec.dense_features < 2) {
+    return fmt::format(
+        "--interaction dot: needs two vectors or more, from tables and dense features; there are {} table(s) and {} "
+        "dense features; use cat",
+        spec.tables.size(), spec.dense_features);
+  }
+  const auto other = std::ranges::adjacent_find(spec.tables, std::ranges::not_equal_to(), &table_spec::dim);
+  if (other == spec.tables.end()) return std::nullopt;
+  const auto table = other - spec.tables.begin();
+  return fmt::format("--interaction dot: needs tables of one width; table {} has {}, table {} has {}; use cat", table,
+                     other->dim, table + 1, std::next(other)->dim);
+}
+
+}  // namespace
+
+std::optional<std::string> check_network(const job& what, const data_spec& spec) {
+  if (what.bottom_hidden && spec.dense_features == 0) {
+    return fmt::format("--bottom-hidden {}: {} has no dense features for a bottom MLP; leave it out",
+                       widths_text(*what.bottom_hidden), what.data);
+  }
+  std::uint64_t width = spec.dense_features;
+  std::uint64_t weights = 0;
+  std::string names = "--hidden " + widths_text(what.hidden);
+  if (what.interaction == interaction_kind::cat) {
+    for (const table_spec& table : spec.tables) width += table.dim;
+  } else {
+    if (auto wrong = check_vectors(spec)) return wrong;
+    width = kernels::pair_count(spec.tables.size());
+    if (spec.dense_features > 0) {
+      const auto bottom_hidden = what.bottom_hidden.value_or(default_bottom_hidden());
+      const std::size_t dim = spec.tables.front().dim;
+      weights = weights_of(spec.dense_features, bottom_hidden, dim);
+      width = dim + kernels::pair_count(spec.tables.size() + 1);
+      names += ", --bottom-hidden " + widths_text(bottom_hidden);
+    }
+  }
+  weights += weights_of(width, what.hidden, spec.outputs);
+  if (weights <= dense_weights_max) return std::nullopt;
+  return fmt::format("{}: the network would have {} weights; must be at most {}; use narrower layers", names, weights,
+                     dense_weights_max);
+}
+
+}  // namespace troupe

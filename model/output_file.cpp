@@ -1,0 +1,121 @@
+#include "model/output_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+/// Bytes of one write: large enough that its cost does not matter, small enough to stay in the cache between the digest
+/// and the write.
+constexpr std::size_t piece = std::size_t{1} << 20;
+
+tl::unexpected<fault> failed(const std::string& path, const char* doing, int error) {
+  return run_fault(fmt::format("{}: {}: {}", printable_path(path), doing, std::strerror(error)));
+}
+
+}  // namespace
+
+result<output_file> output_file::create(const std::string& path, std::uint64_t length) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0) return failed(path, "creating it", errno);
+  return output_file(path, descriptor, length);
+}
+
+output_file::output_file(output_file&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      length_(other.length_),
+      written_(other.written_),
+      gathered_(std::move(other.gathered_)),
+      digest_(std::move(other.digest_)) {}
+
+output_file& output_file::operator=(output_file&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(length_, other.length_);
+  std::swap(written_, other.written_);
+  std::swap(gathered_, other.gathered_);
+  std::swap(digest_, other.digest_);
+  return *this;
+}
+
+output_file::~output_file() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+result<void> output_file::append(std::span<const std::byte> bytes) {
+  if (gathered_.size() + bytes.size() < piece) {
+    gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
+    return {};
+  }
+  if (auto done = flush(); !done) return done;
+  while (bytes.size() >= piece) {
+    if (auto done = write(bytes.first(piece)); !done) return done;
+    bytes = bytes.subspan(piece);
+  }
+  gathered_.assign(bytes.begin(), bytes.end());
+  return {};
+}
+
+result<void> output_file::flush() {
+  auto done = write(gathered_);
+  gathered_.clear();
+  return done;
+}
+
+result<void> output_file::write(std::span<const std::byte> bytes) {
+  digest_.add(bytes);
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      const int error = count < 0 ? errno : EIO;
+      return run_fault(fmt::format("{}: {} after {} of {} bytes{}", printable_path(path_), std::strerror(error),
+                                   written_, length_,
+                                   error == ENOSPC || error == EDQUOT ? "; make room on that disk" : ""));
+    }
+    written_ += static_cast<std::uint64_t>(count);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+result<written_file> output_file::close() {
+  if (auto done = flush(); !done) return tl::unexpected(std::move(done.error()));
+  if (written_ != length_) {
+    return run_fault(
+        fmt::format("{}: {} bytes came to be written: must be {}", printable_path(path_), written_, length_));
+  }
+  if (::fsync(descriptor_) != 0) return failed(path_, "bringing its bytes to the disk", errno);
+  if (::close(std::exchange(descriptor_, -1)) != 0) return failed(path_, "closing it", errno);
+  return written_file{written_, digest_.hex()};
+}
+
+result<written_file> write_whole_file(const std::string& path, std::span<const std::byte> bytes) {
+  auto file = output_file::create(path, bytes.size());
+  if (!file) return tl::unexpected(std::move(file.error()));
+  if (auto done = file->append(bytes); !done) return tl::unexpected(std::move(done.error()));
+  return file->close();
+}
+
+result<void> sync_folder(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return failed(path, "opening the folder", errno);
+  // Some file systems have nothing to wait for and say EINVAL.
+  const int error = ::fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
+  ::close(descriptor);
+  if (error != 0) return failed(path, "bringing the folder to the disk", error);
+  return {};
+}
+
+}  // namespace troupe

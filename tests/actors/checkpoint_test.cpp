@@ -1,0 +1,186 @@
+// Runs that save and go on: the final weights are those of an unbroken run, wherever it was broken and however many
+// servers it went on with; a checkpoint that cannot be taken does not end the run.
+
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "model/checkpoint/resume.hpp"
+#include "tests/actors/run_stage.hpp"
+
+namespace troupe {
+namespace {
+
+class checkpoint_run : public run_stage {
+ protected:
+  checkpoint_run() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "troupe-checkpoint-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~checkpoint_run() override { std::filesystem::remove_all(folder_); }
+
+  using settings = std::vector<setting>;
+
+  /// Adam and momentum, so that there is state of every kind, over epochs that a checkpoint may cut.
+  static settings adult(const char* servers, const char* steps) {
+    return {{"batch-size", "2000"},
+            {"dense-optimizer", "adam"},
+            {"sparse-optimizer", "sgd:momentum=0.9"},
+            {"lr-schedule", "constant"},
+            {"eval-every", "2"},
+            {"servers", servers},
+            {"steps", steps}};
+  }
+
+  std::shared_ptr<checkpoint_store> store(const resume_point* resumed = nullptr) {
+    auto opened = checkpoint_store::open(folder_, resumed);
+    EXPECT_TRUE(opened) << (opened ? "" : opened.error().message);
+    return opened ? std::make_shared<checkpoint_store>(std::move(*opened)) : nullptr;
+  }
+
+  run_observer noting() {
+    run_observer observer;
+    observer.on_epoch = [this](const epoch_summary& e) { epochs_.push_back(e); };
+    observer.on_checkpoint = [this](const checkpoint_summary& c) { taken_.push_back(c); };
+    return observer;
+  }
+
+  /// A run to its end, from the newest checkpoint if `resumes`, saving every `every` steps (0: only at the end).
+  run_result finish(const settings& what, bool saves, std::uint64_t every, bool resumes) {
+    epochs_.clear();
+    taken_.clear();
+    run_checkpoints checkpoints;
+    std::optional<resume_point> from;
+    if (resumes) {
+      auto found = newest_whole_checkpoint(folder_);
+      EXPECT_TRUE(found) << (found ? "" : found.error().message);
+      if (!found) return {};
+      from = std::move(*found);
+      checkpoints.from = std::make_shared<const checkpoint>(from->what);
+    }
+    if (saves) checkpoints.store = store(from ? &*from : nullptr);
+    checkpoints.every = every;
+    begin(what, noting(), std::move(checkpoints));
+    run();
+    EXPECT_TRUE(answer_->value) << describe(answer_->error);
+    return answer_->value.value_or(run_result{});
+  }
+
+  std::string folder_;
+  std::vector<epoch_summary> epochs_;
+  std::vector<checkpoint_summary> taken_;
+};
+
+TEST_F(checkpoint_run, broken_anywhere_it_ends_like_an_unbroken_one) {
+  const run_result whole = finish(adult("1", "30"), false, 0, false);
+  const std::vector<epoch_summary> whole_epochs = epochs_;
+  for (const char* broken_at : {"1", "7", "9", "17", "18", "29", "30"}) {
+    finish(adult("2", broken_at), true, 0, false);
+    ASSERT_EQ(taken_.size(), 1u);
+    for (const char* servers : {"1", "3"}) {
+      const run_result rest = finish(adult(servers, "30"), false, 0, true);
+      EXPECT_EQ(rest.weights_digest, whole.weights_digest) << "broken at " << broken_at << ", " << servers;
+      EXPECT_EQ(rest.steps, 30u);
+      EXPECT_EQ(rest.samples, whole.samples) << broken_at;
+      EXPECT_EQ(rest.loss, whole.loss) << broken_at;
+      EXPECT_EQ(rest.auc, whole.auc) << broken_at;
+      if (!epochs_.empty()) {
+        EXPECT_EQ(epochs_.back().epoch, whole_epochs.back().epoch);
+        EXPECT_EQ(epochs_.back().steps, whole_epochs.back().steps);
+        EXPECT_EQ(epochs_.back().loss, whole_epochs.back().loss);
+      }
+    }
+    std::filesystem::remove_all(folder_);
+  }
+}
+
+TEST_F(checkpoint_run, checkpoints_come_as_often_as_asked_and_at_the_end) {
+  const run_result saving = finish(adult("1", "25"), true, 10, false);
+  ASSERT_EQ(taken_.size(), 3u);
+  EXPECT_EQ(taken_[0].step, 10u);
+  EXPECT_EQ(taken_[1].step, 20u);
+  EXPECT_EQ(taken_[2].step, 25u);
+  for (const auto& one : taken_) EXPECT_FALSE(one.problem);
+  EXPECT_EQ(saving.weights_digest, finish(adult("1", "25"), false, 0, false).weights_digest)
+      << "saving changes nothing";
+  EXPECT_EQ(checkpoint_steps(folder_).value(), (std::vector<std::uint64_t>{25, 20}));
+}
+
+TEST_F(checkpoint_run, accumulation_is_never_cut) {
+  auto job = adult("1", "24");
+  job.emplace_back("accumulate", "3");
+  const run_result whole = finish(job, true, 5, false);
+  std::vector<std::uint64_t> steps;
+  for (const auto& one : taken_) steps.push_back(one.step);
+  EXPECT_EQ(steps, (std::vector<std::uint64_t>{6, 12, 15, 21, 24}));
+  std::filesystem::remove_all(folder_);
+  auto half = job;
+  half.push_back({"steps", "12"});
+  finish(half, true, 0, false);
+  EXPECT_EQ(finish(job, false, 0, true).weights_digest, whole.weights_digest);
+}
+
+TEST_F(checkpoint_run, a_wish_to_stop_leaves_a_checkpoint_to_go_on_from) {
+  const run_result whole = finish(adult("1", "30"), false, 0, false);
+  run_checkpoints checkpoints;
+  checkpoints.store = store();
+  begin(adult("2", "30"), noting(), checkpoints);
+  handle(400);
+  caf::anon_send(master_, stop{});
+  run();
+  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  EXPECT_TRUE(answer_->value->stopped);
+  EXPECT_LT(answer_->value->steps, 30u);
+  checkpoints.store.reset();
+  const run_result rest = finish(adult("3", "30"), false, 0, true);
+  EXPECT_EQ(rest.weights_digest, whole.weights_digest);
+  EXPECT_EQ(rest.samples, whole.samples);
+  EXPECT_EQ(rest.loss, whole.loss);
+}
+
+TEST_F(checkpoint_run, a_beginning_is_saved_too) {
+  run_checkpoints checkpoints;
+  checkpoints.store = store();
+  begin(adult("1", "30"), noting(), std::move(checkpoints));
+  handle(20);
+  EXPECT_EQ(checkpoint_steps(folder_).value(), (std::vector<std::uint64_t>{0}));
+  caf::anon_send_exit(master_, caf::exit_reason::kill);
+  run();
+  const std::string digest = finish(adult("1", "30"), false, 0, true).weights_digest;
+  EXPECT_EQ(digest, finish(adult("1", "30"), false, 0, false).weights_digest);
+}
+
+TEST_F(checkpoint_run, a_disk_that_is_full_is_told_and_training_goes_on) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  const std::string digest = finish(adult("1", "20"), false, 0, false).weights_digest;
+  rlimit small = before;
+  small.rlim_cur = 4096;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const run_result full = finish(adult("2", "20"), true, 10, false);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, ignored);
+  EXPECT_EQ(full.weights_digest, digest);
+  ASSERT_EQ(taken_.size(), 2u);
+  for (const auto& one : taken_) {
+    ASSERT_TRUE(one.problem) << one.step;
+    EXPECT_EQ(one.problem->kind, fault_kind::run);
+    EXPECT_NE(one.problem->message.find(folder_), std::string::npos) << one.problem->message;
+  }
+  EXPECT_EQ(checkpoint_steps(folder_).value(), (std::vector<std::uint64_t>{0})) << "what was whole stays";
+}
+
+TEST_F(checkpoint_run, a_job_that_ends_before_the_checkpoint_is_refused) {
+  finish(adult("1", "12"), true, 0, false);
+  run_checkpoints checkpoints;
+  checkpoints.from = std::make_shared<const checkpoint>(newest_whole_checkpoint(folder_)->what);
+  begin(adult("1", "11"), {}, checkpoints);
+  run();
+  EXPECT_EQ(answer_->error, errc::bad_input);
+  EXPECT_NE(describe(answer_->error).find("of step 12"), std::string::npos) << describe(answer_->error);
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,49 @@
+// A stage for whole runs: master, servers and trainers of a job.
+
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "actors/master.hpp"
+#include "actors/parameter_server.hpp"
+#include "actors/trainer.hpp"
+#include "tests/actors/stage.hpp"
+
+namespace troupe {
+
+class run_stage : public stage {
+ protected:
+  /// Puts master, servers and trainers of a job on the stage and asks for the run; nothing is handled yet.
+  void begin(const std::vector<setting>& settings, run_observer observer = {}, run_checkpoints checkpoints = {}) {
+    auto parsed = parse_job(settings);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    master_ = spawn(master, std::uint64_t{1}, std::move(observer), std::move(checkpoints));
+    servers_.clear();
+    trainers_.clear();
+    for (std::uint32_t rank = 0; rank < parsed->servers; ++rank) {
+      servers_.push_back(spawn(parameter_server, std::uint64_t{1}, rank));
+      caf::anon_send(master_, join_server{{}, servers_.back()});
+    }
+    for (std::uint32_t rank = 0; rank < parsed->trainers; ++rank) {
+      trainers_.push_back(spawn(trainer, std::uint64_t{1}, rank, parsed->servers));
+      caf::anon_send(master_, join_trainer{{}, trainers_.back()});
+    }
+    answer_ = ask<run_result>(master_, troupe::run{{}, settings, false});
+  }
+
+  /// Handles `count` messages.
+  void handle(std::size_t count) { scheduler().run(count); }
+
+  static std::vector<setting> tutorial(const char* trainers, const char* servers) {
+    return {{"data", "tutorial"}, {"trainers", trainers}, {"servers", servers}, {"steps", "25"}, {"seed", "3"}};
+  }
+
+  master_actor master_;
+  std::vector<parameter_server_actor> servers_;
+  std::vector<trainer_actor> trainers_;
+  std::shared_ptr<outcome<run_result>> answer_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,66 @@
+// Products by OpenBLAS against sums in double, and the kernels that it was told to take.
+
+#include "kernels/cpu/blas.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/kernels/support.hpp"
+
+namespace troupe::kernels::test {
+namespace {
+
+constexpr auto plain = factor_form::plain;
+constexpr auto transposed = factor_form::transposed;
+
+TEST(blas, product_takes_each_factor_plain_or_transposed) {
+  source_of_numbers random(1);
+  constexpr std::size_t m = 37;
+  constexpr std::size_t n = 21;
+  constexpr std::size_t k = 65;
+  const auto a = random.numbers(m * k);
+  const auto b = random.numbers(k * n);
+  for (const auto a_form : {plain, transposed}) {
+    for (const auto b_form : {plain, transposed}) {
+      std::vector<float> c(m * n, std::numeric_limits<float>::quiet_NaN());
+      blas_product(a_form, b_form, m, n, k, a.data(), b.data(), 0.0F, c.data());
+      auto doubled = c;
+      blas_product(a_form, b_form, m, n, k, a.data(), b.data(), 1.0F, doubled.data());
+      for (std::size_t row = 0; row < m; ++row) {
+        for (std::size_t column = 0; column < n; ++column) {
+          double sum = 0;
+          for (std::size_t i = 0; i < k; ++i) {
+            sum += static_cast<double>(a_form == plain ? a[row * k + i] : a[i * m + row]) *
+                   static_cast<double>(b_form == plain ? b[i * n + column] : b[column * k + i]);
+          }
+          ASSERT_NEAR(c[row * n + column], sum, k * rounding * k) << row << ", " << column;
+          ASSERT_NEAR(doubled[row * n + column], 2 * sum, 2 * k * rounding * k) << row << ", " << column;
+        }
+      }
+    }
+  }
+}
+
+// OpenBLAS takes OPENBLAS_CORETYPE from the environment: the library sets it unless it was there before, and a test
+// started with it would see the user's choice.
+TEST(blas, kernels_are_those_of_the_instruction_set) {
+  const std::string kernels = blas_kernels();
+  EXPECT_NE(kernels, "");
+  const char* wanted = std::getenv("OPENBLAS_CORETYPE");
+#if HWY_ARCH_X86
+  if ((hwy::SupportedTargets() & HWY_AVX2) != 0) {
+    ASSERT_NE(wanted, nullptr);
+    EXPECT_EQ(kernels, wanted);
+  }
+#else
+  static_cast<void>(wanted);
+#endif
+}
+
+}  // namespace
+}  // namespace troupe::kernels::test
