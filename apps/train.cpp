@@ -40,7 +40,7 @@ std::string done_event(const run_report& report, const job& what) {
   line.add("log_loss", run.log_loss).add("calibration", run.calibration);
   line.add("peak_rss_mib", report.peak_rss_mib).add("weights_digest", run.weights_digest);
   if (what.nan == nan_policy::skip) line.add("skipped_steps", run.skipped_steps);
-  if (what.staleness > 0) line.add("staleness_mean", run.staleness_mean).add("staleness_max", run.staleness_max);
+  if (what.staleness > 0) line.add("staleness_mean", run.staleness_mean).add("staleness_max", std::uint64_t{run.staleness_max});
   if (run.stopped) line.add("stopped", true);
   return line.take();
 }
@@ -81,8 +81,8 @@ class run_display {
 
   void checkpoint(const checkpoint_summary& now) {
     if (now.problem) {
-      error({fault_kind::run, fmt::format("no checkpoint of step {}: {}; training goes on", now.step,
-                                          now.problem->message)});
+      error({fault_kind::run,
+             fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
     } else if (out_.json()) {
       out_.event(checkpoint_event(now));
     }
@@ -160,8 +160,9 @@ result<run_checkpoints> open_checkpoints(const train_order& order) {
   if (order.resume) checkpoints.from = std::make_shared<const checkpoint>(order.resume->what);
   if (!order.save) return checkpoints;
   auto store = checkpoint_store::open(*order.save, order.resume ? &*order.resume : nullptr);
-  if (!store) return tl::unexpected<fault>(fault{store.error().kind, fmt::format("--save {}: {}", printable(*order.save),
-                                                                                store.error().message)});
+  if (!store)
+    return tl::unexpected<fault>(
+        fault{store.error().kind, fmt::format("--save {}: {}", printable(*order.save), store.error().message)});
   checkpoints.store = std::make_shared<checkpoint_store>(std::move(*store));
   return checkpoints;
 }

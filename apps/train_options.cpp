@@ -115,7 +115,8 @@ std::optional<fault> fill_checkpoints(train_order& order) {
   }
   if (const auto folder = text_in(order.run_settings, "resume")) {
     auto found = newest_whole_checkpoint(*folder);
-    if (!found) return fault{fault_kind::input, fmt::format("--resume {}: {}", printable(*folder), found.error().message)};
+    if (!found)
+      return fault{fault_kind::input, fmt::format("--resume {}: {}", printable(*folder), found.error().message)};
     order.resume = std::move(*found);
   }
   return std::nullopt;
@@ -167,10 +168,11 @@ void add_train_options(CLI::App& app) {
   add_machine_options(app);
   add_text_option(app, "save", "DIR", "save a checkpoint at the end, in this folder", "Checkpoints");
   add_text_option(app, "checkpoint-every", "N", "and every N steps (default: only at the end)", "Checkpoints");
-  add_text_option(app, "resume", "DIR",
-                  "go on with the run of the newest checkpoint in this folder; --epochs and --steps still count from its "
-                  "beginning",
-                  "Checkpoints");
+  add_text_option(
+      app, "resume", "DIR",
+      "go on with the run of the newest checkpoint in this folder; --epochs and --steps still count from its "
+      "beginning",
+      "Checkpoints");
   add_text_option(app, "metrics-csv", "FILE", "a line of metrics for each epoch, as CSV", "Output");
   add_text_option(app, "tensorboard", "DIR", "the same as an event file for TensorBoard", "Output");
   add_switch(app, "print-job", "print the whole job as a job file, and do not run it", "Output");

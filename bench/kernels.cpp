@@ -141,7 +141,7 @@ void gather_rows(State& state) {
 /// The gradients of two trainers on the touched rows, as a server applies them.
 void update_rows(State& state, const std::string& optimizer) {
   lookup what(state);
-  const auto spec = *parse_optimizer(optimizer);
+  const auto spec = *parse_optimizer(optimizer, optimizer_use::table);
   const auto constants = constants_at(spec, 10);
   const auto grad = random_floats(what.batch * what.dim);
   row_groups groups;
@@ -325,7 +325,7 @@ void sum_in_rank_order(State& state) {
 
 void update_dense(State& state, const std::string& optimizer) {
   const auto count = static_cast<std::size_t>(state.range(0));
-  const auto spec = *parse_optimizer(optimizer);
+  const auto spec = *parse_optimizer(optimizer, optimizer_use::table);
   const auto constants = constants_at(spec, 10);
   const auto grad = random_floats(count);
   auto weights = random_floats(count);

@@ -128,8 +128,8 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(join_trainer{head, one_trainer});
   add(joined{head, 3});
   add(run{head, {{"seed", "7"}}, true});
-  add(run_result{head, 1, 2, 0.5, 0.25, 0.125, 0.9, 0.8, true, "abc", {some_tensor()}, some_tensor(), 0.5, 1.25, 3, 2,
-                 0.75});
+  add(run_result{
+      head, 1, 2, 0.5, 0.25, 0.125, 0.9, 0.8, true, "abc", {some_tensor()}, some_tensor(), 0.5, 1.25, 3, 2, 0.75});
   add(status{head});
   add(run_status{head, "training", 1, 2, 3, 4});
   add(stop{head});
