@@ -206,7 +206,12 @@ void master_state::deliver() {
   result.loss = summary_.loss;
   result.auc = summary_.auc.value_or(std::numeric_limits<double>::quiet_NaN());
   result.accuracy = summary_.accuracy.value_or(std::numeric_limits<double>::quiet_NaN());
+  result.log_loss = summary_.log_loss.value_or(std::numeric_limits<double>::quiet_NaN());
+  result.calibration = summary_.calibration.value_or(std::numeric_limits<double>::quiet_NaN());
   result.stopped = trained_[0].stopped;
+  result.skipped_steps = summary_.skipped_steps;
+  result.staleness_max = summary_.staleness_max;
+  if (lookups_ > 0) result.staleness_mean = static_cast<double>(staleness_sum_) / static_cast<double>(lookups_);
   result.weights_digest = weights_digest(row_digests_, trained_[0].dense);
   if (return_weights_) {
     for (std::size_t t = 0; t < tables_.size(); ++t) {
@@ -271,6 +276,12 @@ void master_state::gathered() {
     summary_.loss = epoch.loss;
     summary_.auc = epoch.auc;
     summary_.accuracy = epoch.accuracy;
+    summary_.log_loss = epoch.log_loss;
+    summary_.calibration = epoch.calibration;
+    summary_.skipped_steps += epoch.skipped_steps;
+    summary_.staleness_max = std::max(summary_.staleness_max, epoch.staleness_max);
+    staleness_sum_ += epoch.staleness_sum;
+    lookups_ += epoch.lookups;
     if (observer_.on_epoch) observer_.on_epoch(epoch);
   }
 }

@@ -126,6 +126,8 @@ class master_state {
   clock::time_point begin_;
   double setup_seconds_ = 0;
   run_summary summary_;
+  std::uint64_t staleness_sum_ = 0;
+  std::uint64_t lookups_ = 0;
 };
 
 template <class Answer, class Handle, class Message>

@@ -52,6 +52,8 @@ caf::error master_state::restore_position() {
     summary_.loss = position.last_epoch->loss;
     summary_.auc = position.last_epoch->auc;
     summary_.accuracy = position.last_epoch->accuracy;
+    summary_.log_loss = position.last_epoch->log_loss;
+    summary_.calibration = position.last_epoch->calibration;
   }
   auto dense = restore_dense();
   if (!dense) return dense.error();
@@ -180,7 +182,7 @@ checkpoint_manifest master_state::manifest() const {
     position.ranks.push_back({one->share.loss_sum, one->share.samples});
     position.epoch_seconds = std::max(position.epoch_seconds, one->share.seconds);
   }
-  if (summary_.samples > 0) position.last_epoch = epoch_figures{summary_.loss, summary_.auc, summary_.accuracy, {}, {}};
+  if (summary_.samples > 0) position.last_epoch = epoch_figures{summary_.loss, summary_.auc, summary_.accuracy, summary_.log_loss, summary_.calibration};
   for (const tensor_view& view : dense_views()) made.dense.push_back(view.what);
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const table_spec& spec = data_->spec().tables[t];

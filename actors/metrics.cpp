@@ -3,9 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/hybrid.hpp"
+#include "model/metrics.hpp"
 
 namespace troupe {
+
+namespace {
+
+std::optional<double> present(double x) { return std::isnan(x) ? std::nullopt : std::optional<double>(x); }
+
+}  // namespace
 
 void epoch_gathering::add(epoch_report&& report) {
   const std::uint32_t rank = report.rank;
@@ -28,10 +34,15 @@ epoch_summary epoch_gathering::summary() const {
   double loss_sum = 0;
   for (const auto& report : reports_) {
     result.epoch = report->epoch;
+    result.step = report->head.step;
     result.steps = report->steps;
     result.samples += report->samples;
     result.seconds = std::max(result.seconds, report->seconds);
     loss_sum += report->loss_sum;
+    result.skipped_steps = std::max(result.skipped_steps, report->skipped);  // all ranks skip the same ones
+    result.staleness_max = std::max(result.staleness_max, report->staleness_max);
+    result.staleness_sum += report->staleness_sum;
+    result.lookups += report->lookups;
     const auto losses = report->losses.as<double>();
     result.losses.emplace_back(losses.begin(), losses.end());
   }
@@ -40,19 +51,26 @@ epoch_summary epoch_gathering::summary() const {
 
   std::uint64_t rows = 0;
   std::uint64_t correct = 0;
+  double log_loss_sum = 0;
+  double probability_sum = 0;
   std::vector<float> scores;
   std::vector<float> labels;
   for (const auto& share : evaluations_) {
     rows += share->rows;
     correct += share->correct;
+    log_loss_sum += share->log_loss_sum;
+    probability_sum += share->probability_sum;
     const auto more_scores = share->scores.as<float>();
     const auto more_labels = share->labels.as<float>();
     scores.insert(scores.end(), more_scores.begin(), more_scores.end());
     labels.insert(labels.end(), more_labels.begin(), more_labels.end());
   }
-  result.accuracy = static_cast<double>(correct) / static_cast<double>(rows);
-  const double auc = area_under_curve(scores, labels);
-  if (!std::isnan(auc)) result.auc = auc;
+  if (rows > 0) {
+    result.accuracy = static_cast<double>(correct) / static_cast<double>(rows);
+    result.log_loss = present(log_loss_sum / static_cast<double>(rows));
+  }
+  result.auc = present(area_under_curve(scores, labels));
+  result.calibration = present(calibration(probability_sum, labels));
   return result;
 }
 

@@ -21,7 +21,7 @@ class epoch_gathering {
   /// True if every rank has reported, and evaluated where it said it would.
   bool complete() const;
 
-  /// Loss: mean over the samples. Seconds: the slowest rank's. AUC and accuracy: over all ranks' test rows.
+  /// Loss: mean over the samples. Seconds: the slowest rank's. Metrics: over all ranks' test rows.
   epoch_summary summary() const;
 
  private:

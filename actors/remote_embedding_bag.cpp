@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
-#include <cstring>
 
 #include "actors/views.hpp"
+#include "actors/weights.hpp"
 #include "kernels/elementwise.hpp"
 #include "model/embedding_bag.hpp"
 #include "model/memory.hpp"
@@ -14,6 +15,18 @@
 namespace troupe {
 
 namespace {
+
+/// How safetensors files call the types that a table has.
+tensor_type tensor_type_of(dtype type) {
+  switch (type) {
+    case dtype::f16:
+      return tensor_type::f16;
+    case dtype::bf16:
+      return tensor_type::bf16;
+    default:
+      return tensor_type::f32;
+  }
+}
 
 class remote_embedding_bag final : public remote_module {
  public:
@@ -45,79 +58,85 @@ class remote_embedding_bag final : public remote_module {
   void collect(std::span<const bag_gradient* const> grads, contributors from) override {
     contributions_.clear();
     for (const bag_gradient* grad : grads) contributions_.push_back({view_of(*grad), grad->grad.as<float>().data()});
+    table_.collect(contributions_);
     // The mean over a trainer's batches, and over the trainers their mean or sum.
     const auto parts = static_cast<float>(reduce_ == sparse_reduction::mean ? 1 : from.trainers);
     scale_ = from.batches > 0 ? parts / static_cast<float>(from.batches) : 1.0F;
   }
 
-  exact_sum squared_norm() const override { return {}; }
+  exact_sum squared_norm() override { return table_.squared_norm(scale_); }
 
   caf::error apply(std::uint64_t update, float factor) override {
-    if (auto bad = table_.step(update, contributions_, scale_ * factor))
+    if (auto bad = table_.apply(update, scale_ * factor))
       return make_failure(errc::not_finite, fmt::format("table {}: the gradient of row {} is NaN or Inf",
                                                         table_.options().table, table_.whole_row(*bad)));
     return {};
   }
 
   std::vector<parameter_info> parameters() const override {
-    return {{"weight", dtype::f32, static_cast<std::uint64_t>(table_.rows()), table_.dim()}};
+    return {{"weight", dtype_of(table_.options().dtype), static_cast<std::uint64_t>(table_.rows()), table_.dim()}};
   }
 
   std::vector<std::pair<std::string, tensor>> state_dict() override {
     std::vector<std::pair<std::string, tensor>> entries;
-    for (auto& [name, numbers] : buffers())
-      entries.emplace_back(name, tensor::own(static_cast<std::uint64_t>(table_.rows()), table_.dim(),
-                                             std::vector<float>(numbers.begin(), numbers.end())));
+    for (const buffer& own : buffers())
+      entries.emplace_back(own.name, tensor(own.type, static_cast<std::uint64_t>(table_.rows()), own.columns,
+                                            blob::own(std::vector<std::byte>(own.bytes.begin(), own.bytes.end()))));
     return entries;
   }
 
   caf::error load_state_dict(const std::vector<std::pair<std::string, tensor>>& entries) override {
-    auto own = buffers();
+    const auto own = buffers();
     for (const auto& [name, numbers] : entries) {
-      auto to = std::find_if(own.begin(), own.end(), [&n = name](const auto& b) { return b.first == n; });
+      const auto to = std::ranges::find(own, name, &buffer::name);
       if (to == own.end())
         return make_failure(errc::bad_input, fmt::format("table {} has no entry '{}'", table_.options().table, name));
-      if (numbers.type != dtype::f32 || numbers.as<float>().size() != to->second.size())
-        return make_failure(
-            errc::shape_mismatch,
-            fmt::format("table {}: entry '{}' is [{}, {}], expected [{}, {}] of float32", table_.options().table, name,
-                        numbers.rows, numbers.cols, table_.rows(), table_.dim()));
-      std::memcpy(to->second.data(), numbers.bytes.data(), numbers.bytes.size());
+      const bool fits = numbers.consistent() && numbers.rows == static_cast<std::uint64_t>(table_.rows()) &&
+                        numbers.cols == to->columns;
+      if (fits && numbers.type == to->type) {
+        std::ranges::copy(numbers.bytes.as<std::byte>(), to->bytes.begin());
+      } else if (fits && numbers.type == dtype::f32) {
+        // Only rows are of another type than float32.
+        kernels::encode(numbers.rows * numbers.cols, numbers.as<float>().data(),
+                        {to->bytes.data(), table_.options().dtype});
+      } else {
+        return make_failure(errc::shape_mismatch,
+                            fmt::format("table {}: entry '{}' is [{}, {}] of {}, expected [{}, {}] of {}",
+                                        table_.options().table, name, numbers.rows, numbers.cols, name_of(numbers.type),
+                                        table_.rows(), to->columns, name_of(to->type)));
+      }
     }
     return {};
   }
 
   caf::expected<saved_file> save(const std::string& folder) override {
     std::vector<tensor_view> parts;
-    const auto rows_here = static_cast<std::uint64_t>(table_.rows());
-    for (auto& [name, numbers] : buffers())
-      parts.push_back({{name, tensor_type::f32, {rows_here, table_.dim()}}, std::as_bytes(numbers)});
+    for (const buffer& own : buffers())
+      parts.push_back(
+          {{own.name, tensor_type_of(own.type), {static_cast<std::uint64_t>(table_.rows()), own.columns}}, own.bytes});
     auto file = write_table(folder, table_.options().table, shard(), parts);
     if (!file) return make_failure(errc::exception, file.error().message);
     return std::move(*file);
   }
 
   caf::error restore(const checkpoint& from) override {
-    for (auto& [name, numbers] : buffers())
-      if (auto read = read_table(from, table_.options().table, name, shard(), std::as_writable_bytes(numbers)); !read)
+    for (const buffer& own : buffers())
+      if (auto read = read_table(from, table_.options().table, own.name, shard(), own.bytes); !read)
         return make_failure(errc::bad_input, read.error().message);
     return {};
   }
 
   caf::expected<tensor> row_digests() const override {
-    const auto weights = table_.weights();
-    const std::size_t bad = kernels::find_non_finite(weights.size(), weights.data());
-    if (bad < weights.size())
-      return make_failure(
-          errc::not_finite,
-          fmt::format("table {}: row {} is NaN or Inf; try a smaller --sparse-lr or a larger eps",
-                      table_.options().table, table_.whole_row(static_cast<std::int64_t>(bad / table_.dim()))));
     std::vector<std::uint64_t> digests(static_cast<std::size_t>(table_.rows()));
-    const auto* row = reinterpret_cast<const std::byte*>(table_.weights().data());
-    const std::size_t row_bytes = table_.dim() * sizeof(float);
-    for (std::uint64_t& digest : digests) {
-      digest = digest_of(row, row_bytes);
-      row += row_bytes;
+    const auto type = table_.options().dtype;
+    const std::size_t row_bytes = table_.dim() * kernels::size_of(type);
+    const std::byte* row = table_.weight_bytes().data();
+    std::vector<float> numbers(table_.dim());
+    for (std::size_t i = 0; i < digests.size(); ++i, row += row_bytes) {
+      kernels::decode({row, type}, numbers.size(), numbers.data());
+      if (kernels::find_non_finite(numbers.size(), numbers.data()) < numbers.size())
+        return not_finite(static_cast<std::int64_t>(i));
+      digests[i] = digest_of(row, row_bytes);
     }
     const std::uint64_t count = digests.size();
     return tensor::own(count, 1, std::move(digests));
@@ -152,9 +171,27 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
-  std::vector<std::pair<std::string, std::span<float>>> buffers() {
-    std::vector<std::pair<std::string, std::span<float>>> result = {{"weight", table_.weights()}};
-    for (auto& numbers : table_.state()) result.emplace_back(fmt::format("state.{}", result.size() - 1), numbers);
+  caf::error not_finite(std::int64_t row) const {
+    const bool is_narrow = table_.options().dtype == kernels::row_dtype::f16;
+    return make_failure(errc::not_finite,
+                        fmt::format("table {}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
+                                    table_.options().table, table_.whole_row(row),
+                                    is_narrow ? "--row-dtype bf16 or f32 (f16 ends at 65504), " : ""));
+  }
+
+  /// What the module consists of, as it lies in memory: one row of `columns` numbers after the other.
+  struct buffer {
+    std::string name;
+    dtype type;
+    std::size_t columns;
+    std::span<std::byte> bytes;
+  };
+
+  std::vector<buffer> buffers() {
+    std::vector<buffer> result = {{"weight", dtype_of(table_.options().dtype), table_.dim(), table_.weight_bytes()}};
+    for (const auto& [numbers, columns] : table_.state())
+      result.push_back(
+          {fmt::format("state.{}", result.size() - 1), dtype::f32, columns, std::as_writable_bytes(numbers)});
     return result;
   }
 
@@ -169,9 +206,12 @@ class argument_reader {
  public:
   explicit argument_reader(const arguments& args) : args_(args) {}
 
-  std::string text(const std::string& name) {
+  /// An argument that may be left out has a `fallback`.
+  std::string text(const std::string& name, const char* fallback = nullptr) {
+    known_.push_back(name);
     for (const auto& [key, value] : args_)
       if (key == name) return value;
+    if (fallback != nullptr) return fallback;
     if (error_.empty()) error_ = fmt::format("EmbeddingBag: argument '{}' is missing", name);
     return {};
   }
@@ -186,8 +226,8 @@ class argument_reader {
     return result;
   }
 
-  std::size_t choice(const std::string& name, const std::vector<std::string>& values) {
-    const std::string value = text(name);
+  std::size_t choice(const std::string& name, const std::vector<std::string>& values, const char* fallback = nullptr) {
+    const std::string value = text(name, fallback);
     for (std::size_t i = 0; i < values.size(); ++i)
       if (values[i] == value) return i;
     if (error_.empty())
@@ -195,10 +235,18 @@ class argument_reader {
     return 0;
   }
 
-  const std::string& error() const { return error_; }
+  /// What is wrong, if anything; to be asked when all has been read.
+  std::string error() const {
+    if (!error_.empty()) return error_;
+    for (const auto& [key, value] : args_)
+      if (std::ranges::find(known_, key) == known_.end())
+        return fmt::format("EmbeddingBag: there is no argument '{}'; the nearest is '{}'", key, nearest(key, known_));
+    return {};
+  }
 
  private:
   const arguments& args_;
+  std::vector<std::string> known_;
   std::string error_;
 };
 
@@ -214,18 +262,22 @@ caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const in
   options.table = read.number<std::uint64_t>("table");
   options.shard = order.shard;
   options.shards = order.shards;
-  const auto optimizer = parse_optimizer(read.text("optimizer"));
+  options.dtype = static_cast<kernels::row_dtype>(read.choice("dtype", {"f32", "f16", "bf16"}, "f32"));
+  const auto optimizer = parse_optimizer(read.text("optimizer"), optimizer_use::table);
+  const auto schedule = parse_lr_schedule(read.text("lr_schedule", "constant"));
   const auto lr = read.number<double>("lr");
   const auto reduce = static_cast<sparse_reduction>(read.choice("reduce", {"sum", "mean"}));
   if (!read.error().empty()) return make_failure(errc::bad_input, read.error());
   if (!optimizer) return make_failure(errc::bad_input, optimizer.error().message);
+  if (!schedule) return make_failure(errc::bad_input, schedule.error().message);
   if (options.rows < 1 || options.dim < 1 || order.shards < 1 || order.shard >= order.shards)
     return make_failure(errc::bad_input, fmt::format("EmbeddingBag [{}, {}], shard {} of {}: sizes must be at least 1",
                                                      options.rows, options.dim, order.shard, order.shards));
   options.optimizer = *optimizer;
   options.optimizer.lr = lr;
+  options.optimizer.schedule = *schedule;
   const auto needed = table_bytes(rows_of_shard(options.rows, options.shard, options.shards), options.dim,
-                                  state_buffers(options.optimizer));
+                                  options.dtype, options.optimizer);
   if (needed > available_memory())
     return make_failure(errc::out_of_memory,
                         memory_fault(fmt::format("table {} with its optimizer's state", options.table), needed));
@@ -233,22 +285,25 @@ caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const in
 }
 
 std::vector<table_part> embedding_bag_parts(const job& job, const table_spec& spec) {
-  std::vector<table_part> parts = {{"weight", tensor_type::f32, spec.dim}};
+  std::vector<table_part> parts = {{"weight", tensor_type_of(dtype_of(job.row_dtype)), spec.dim}};
   for (int buffer = 0; buffer < state_buffers(job.sparse_optimizer); ++buffer)
-    parts.push_back({fmt::format("state.{}", buffer), tensor_type::f32, spec.dim});
+    parts.push_back({fmt::format("state.{}", buffer), tensor_type::f32, state_columns(job.sparse_optimizer, spec.dim)});
   return parts;
 }
 
 module_spec embedding_bag_spec(const job& job, const table_spec& spec, std::size_t table) {
   constexpr const char* modes[] = {"sum", "mean", "max"};
+  constexpr const char* dtypes[] = {"f32", "f16", "bf16"};
   return {"EmbeddingBag",
           {{"num_embeddings", std::to_string(spec.rows)},
            {"embedding_dim", std::to_string(spec.dim)},
            {"mode", modes[static_cast<std::size_t>(spec.mode)]},
            {"seed", std::to_string(job.seed)},
            {"table", std::to_string(table)},
+           {"dtype", dtypes[static_cast<std::size_t>(job.row_dtype)]},
            {"optimizer", to_string(job.sparse_optimizer)},
            {"lr", fmt::format("{}", job.sparse_optimizer.lr)},
+           {"lr_schedule", to_string(job.sparse_optimizer.schedule)},
            {"reduce", job.sparse_reduce == sparse_reduction::sum ? "sum" : "mean"}}};
 }
 

@@ -37,7 +37,7 @@ class remote_module {
   virtual void collect(std::span<const bag_gradient* const> grads, contributors from) = 0;
 
   /// The squared norm of the gradient that has been collected, as `apply` would see it.
-  virtual exact_sum squared_norm() const = 0;
+  virtual exact_sum squared_norm() = 0;
 
   /// Optimizer step number `update` (1 for the first) with what has been collected, times `factor`.
   virtual caf::error apply(std::uint64_t update, float factor) = 0;
@@ -57,7 +57,8 @@ class remote_module {
 };
 
 /// Makes (one shard of) the module that `order` specifies. Types: `EmbeddingBag` with the arguments num_embeddings,
-/// embedding_dim, mode (sum, mean, max), table, seed, optimizer (as in `--sparse-optimizer`), lr, reduce (sum, mean).
+/// embedding_dim, mode (sum, mean, max), table, seed, optimizer (as in `--sparse-optimizer`), lr, reduce (sum, mean);
+/// they may have dtype (as in `--row-dtype`, f32) and lr_schedule (as in `--lr-schedule`, constant).
 caf::expected<std::unique_ptr<remote_module>> make_remote_module(const instantiate& order);
 
 }  // namespace troupe

@@ -52,8 +52,13 @@ run_summary to_summary(const run_result& result, double seconds_before) {
                       .loss = result.loss,
                       .auc = present(result.auc),
                       .accuracy = present(result.accuracy),
+                      .log_loss = present(result.log_loss),
+                      .calibration = present(result.calibration),
                       .weights_digest = result.weights_digest,
                       .stopped = result.stopped,
+                      .skipped_steps = result.skipped_steps,
+                      .staleness_max = result.staleness_max,
+                      .staleness_mean = result.staleness_mean,
                       .weights = std::nullopt};
   if (result.dense.rows > 0) {
     summary.weights.emplace();
@@ -123,16 +128,16 @@ std::optional<fault> check_memory(const job& what, const dataset& data) {
     return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
   };
   // At the end there is a digest for each row, once at the server and once at the master.
-  constexpr std::size_t digests_in_floats = 2 * sizeof(std::uint64_t) / sizeof(float);
+  constexpr std::uint64_t digest_bytes = 2 * sizeof(std::uint64_t);
   std::uint64_t tables = 0;
   for (const table_spec& table : data.spec().tables) {
-    tables = add(tables, table_bytes(table.rows, table.dim, state_buffers(what.sparse_optimizer)));
-    tables = add(tables, table_bytes(table.rows, digests_in_floats, 0));
+    tables = add(tables, table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
+    tables = add(tables, bounded_product(static_cast<std::uint64_t>(table.rows), digest_bytes));
   }
   // Each trainer has weights, optimizer state and a gradient; the group has a sum.
   const std::size_t weights = hybrid_model(data.spec(), what).parameter_count();
-  const std::uint64_t dense =
-      table_bytes(static_cast<std::int64_t>(weights), what.trainers + 1, 1 + state_buffers(what.dense_optimizer));
+  const auto buffers = static_cast<std::uint64_t>(2 + state_buffers(what.dense_optimizer));
+  const std::uint64_t dense = bounded_product(weights, (what.trainers + 1) * buffers * sizeof(float));
   const std::uint64_t available = available_memory();
   if (tables > available)
     return fault{fault_kind::input, memory_fault("--rows, --tables: the tables with their optimizer's state", tables)};

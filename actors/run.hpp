@@ -26,15 +26,24 @@ struct run_progress {
   double seconds_left = 0;   ///< estimate for the training loop
 };
 
-/// One finished epoch.
+/// One finished epoch. What the test rows gave is absent where there was no evaluation, or has no value; the metrics
+/// are those of model/metrics.hpp.
 struct epoch_summary {
   std::uint64_t epoch = 0;  ///< 1 for the first
+  std::uint64_t step = 0;   ///< global step at its end
   std::uint64_t steps = 0;  ///< global steps of this epoch
   std::uint64_t samples = 0;
   double seconds = 0;  ///< training loop alone
   double loss = 0;
   std::optional<double> auc;
   std::optional<double> accuracy;
+  std::optional<double> log_loss;
+  std::optional<double> calibration;
+  std::uint64_t skipped_steps = 0;  ///< optimizer steps left out for a NaN or Inf
+  /// Optimizer steps that the rows of a training lookup lacked: the most, the sum, and over how many lookups.
+  std::uint32_t staleness_max = 0;
+  std::uint64_t staleness_sum = 0;
+  std::uint64_t lookups = 0;
   /// Each rank's loss at each of the epoch's steps; NaN where the rank had no batch.
   std::vector<std::vector<double>> losses;
 };
@@ -48,10 +57,13 @@ struct run_summary {
   double loss = 0;
   std::optional<double> auc;
   std::optional<double> accuracy;
+  std::optional<double> log_loss;
+  std::optional<double> calibration;
   std::string weights_digest;
   bool stopped = false;
   std::uint64_t skipped_steps = 0;  ///< optimizer steps left out for a NaN or Inf
-  /// Optimizer steps that the rows of a lookup lacked: the most, and the mean over the lookups of this process's run.
+  /// Optimizer steps that the rows of a training lookup lacked: the most, and the mean. A run that goes on from a
+  /// checkpoint counts anew.
   std::uint32_t staleness_max = 0;
   double staleness_mean = 0;
   /// The final weights, if asked for: each table [rows, dim], and rank 0's dense weights in `initial_weights` order.

@@ -358,7 +358,9 @@ void trainer_state::ask_for_norms() {
         .then(
             [this](const squared_norm& share) {
               cause_ = id_of(share.head);
-              table_norm_.merge(exact_sum(share.limbs.as<std::int64_t>()));
+              const auto sum = exact_sum::from(share.limbs.as<std::int64_t>());
+              if (!sum) return fail(step, make_failure(errc::shape_mismatch, "a norm that is no sum"));
+              table_norm_.merge(*sum);
               arrived();
             },
             [this](const caf::error& error) { fail(step, error); });
@@ -487,7 +489,6 @@ void trainer_state::report_progress() {
 void trainer_state::begin_evaluation() {
   phase_ = phase::evaluating;
   test_next_ = rank_ * test_rows_at_once;
-  test_taken_ = 0;
   predictions_ = {};
   evaluate_next();
 }
@@ -499,13 +500,13 @@ void trainer_state::evaluate_next() {
     const std::uint64_t count = std::min(test_rows_at_once, data_->test_rows() - test_next_);
     current_ = prepare(step + 1, data_->test_batch(test_next_, count));
     test_next_ += test_rows_at_once * job_.trainers;
-    test_taken_ += count;
     return look_up(current_, 0);
   }
   const std::uint64_t scored = predictions_.scores.size();
-  self_->send(reports_, evaluation{headers_.next(step, cause_), rank_, epoch_, test_taken_, predictions_.correct,
+  self_->send(reports_, evaluation{headers_.next(step, cause_), rank_, epoch_, predictions_.rows, predictions_.correct,
                                    tensor::own(scored, 1, std::exchange(predictions_.scores, {})),
-                                   tensor::own(scored, 1, std::exchange(predictions_.labels, {}))});
+                                   tensor::own(scored, 1, std::exchange(predictions_.labels, {})),
+                                   predictions_.log_loss_sum, predictions_.probability_sum});
   save_or_go_on();
 }
 
@@ -517,7 +518,7 @@ void trainer_state::score() {
   const float* outputs = model_->forward(samples.size, weights_.data(), input_.data(), activations_);
   check_finite({outputs, samples.size * model_->out_features()}, "an output for a test row");
   if (failed_) return;
-  model_->predict(samples, outputs, predictions_);
+  predict(model_->spec(), job_.loss, samples, outputs, predictions_);
   evaluate_next();
 }
 

@@ -23,6 +23,7 @@
 #include "model/exact_sum.hpp"
 #include "model/hybrid.hpp"
 #include "model/job.hpp"
+#include "model/metrics.hpp"
 #include "protocol/header.hpp"
 #include "protocol/messages.hpp"
 
@@ -160,8 +161,7 @@ class trainer_state {
 
   // Evaluation of this rank's share of the test rows.
   std::uint64_t test_next_ = 0;
-  std::uint64_t test_taken_ = 0;
-  hybrid_model::predictions predictions_;
+  predictions predictions_;
 
   // Figures.
   std::uint64_t epoch_ = 0;

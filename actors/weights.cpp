@@ -2,15 +2,28 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace troupe {
+
+namespace {
+
+kernels::row_dtype row_dtype_of(dtype type) {
+  if (type == dtype::f16) return kernels::row_dtype::f16;
+  return type == dtype::bf16 ? kernels::row_dtype::bf16 : kernels::row_dtype::f32;
+}
+
+}  // namespace
+
+dtype dtype_of(kernels::row_dtype type) {
+  constexpr dtype types[] = {dtype::f32, dtype::f16, dtype::bf16};
+  return types[static_cast<std::size_t>(type)];
+}
 
 tensor merge_shards(const std::vector<tensor>& shards, std::uint64_t rows, std::uint64_t dim) {
   tensor_buffer merged(rows, dim);
   for (std::uint64_t row = 0; row < rows; ++row) {
-    const float* from = shards[row % shards.size()].as<float>().data() + row / shards.size() * dim;
-    std::copy_n(from, dim, merged.data() + row * dim);
+    const tensor& shard = shards[row % shards.size()];
+    const std::byte* from = shard.bytes.data() + row / shards.size() * dim * size_of(shard.type);
+    kernels::decode({from, row_dtype_of(shard.type)}, dim, merged.data() + row * dim);
   }
   return std::move(merged).freeze();
 }

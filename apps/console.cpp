@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "apps/descriptor.hpp"
 #include "apps/json_line.hpp"
 #include "apps/text.hpp"
 
@@ -17,17 +18,6 @@ namespace {
 /// Lines are held back at most this long while more of them come.
 constexpr auto hold_time = std::chrono::milliseconds(50);
 constexpr std::size_t hold_bytes_max = 64 * 1024;
-
-/// 0, or errno of what went wrong.
-int write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(descriptor, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno;
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -59,6 +49,12 @@ int console::error(const fault& what) {
     result(line.take());
   }
   return input ? exit_wrong_input : exit_failed;
+}
+
+void console::warning(const std::string& message) {
+  flush();
+  log(fmt::format("troupe: warning: {}\n", one_line(message)));
+  if (json_) result(json_line("warning").add("message", message).take());
 }
 
 void console::log(std::string_view text) {

@@ -42,6 +42,9 @@ class console {
   /// code that belongs to the fault.
   int error(const fault& what);
 
+  /// The same for what does not end the program: a line on stderr, and an event of that name.
+  void warning(const std::string& message);
+
   /// Text on stderr as it is; see `progress` for what goes there.
   static void log(std::string_view text);
 

@@ -41,8 +41,8 @@ CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::strin
 }
 
 std::optional<std::string> given_text(const CLI::App& app, const std::string& name) {
-  const CLI::Option* option = app.get_option("--" + name);
-  if (option->count() == 0) return std::nullopt;
+  const CLI::Option* option = app.get_option_no_throw("--" + name);
+  if (option == nullptr || option->count() == 0) return std::nullopt;
   return option->results().front();
 }
 
@@ -53,19 +53,19 @@ void add_machine_options(CLI::App& app) {
                   "This machine");
 }
 
-result<std::size_t> read_machine_options(const CLI::App& app) {
-  if (const auto device = given_text(app, "device"); device && *device != "auto" && *device != "cpu") {
+result<std::size_t> read_machine_options(const std::optional<std::string>& threads_text,
+                                         const std::optional<std::string>& device) {
+  if (device && *device != "auto" && *device != "cpu") {
     if (*device == "cuda") {
       return bad_input("--device cuda is not supported by this version of troupe; use auto or cpu");
     }
     return bad_input(fmt::format("--device {}: must be auto or cpu", printable(*device)));
   }
-  const auto text = given_text(app, "threads");
-  if (!text) return 0;
-  const auto threads = parse_number<std::size_t>(*text);
+  if (!threads_text) return 0;
+  const auto threads = parse_number<std::size_t>(*threads_text);
   if (!threads || *threads == 0 || *threads > threads_max) {
     return bad_input(
-        fmt::format("--threads {}: must be a whole number between 1 and {}", printable(*text), threads_max));
+        fmt::format("--threads {}: must be a whole number between 1 and {}", printable(*threads_text), threads_max));
   }
   return *threads;
 }

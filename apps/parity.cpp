@@ -128,7 +128,7 @@ std::string parity_text(const comparison& found) {
 }
 
 result<int> parity(const CLI::App& app, const program_context& context) {
-  const auto threads = read_machine_options(app);
+  const auto threads = read_machine_options(given_text(app, "threads"), given_text(app, "device"));
   if (!threads) return tl::unexpected<fault>(threads.error());
   const CLI::Option* file = app.get_option("FILE");
   if (file->count() == 0) return bad_input("troupe parity needs the FILE of a reference run");

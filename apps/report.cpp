@@ -6,6 +6,7 @@
 #include <limits>
 #include <sstream>
 
+#include "apps/epoch_log.hpp"
 #include "apps/text.hpp"
 
 namespace troupe {
@@ -22,8 +23,8 @@ double run_report::steps_per_s() const { return rate(run.steps, run.seconds); }
 double run_report::samples_per_s() const { return rate(run.samples, run.seconds); }
 
 void epoch_history::add(const epoch_summary& epoch) {
-  last_ = row{epoch.epoch, epoch.steps,   rate(epoch.samples, epoch.seconds), epoch.seconds, epoch.loss,
-              epoch.auc,   epoch.accuracy};
+  last_ = row{epoch.epoch, epoch.steps,    samples_per_s(epoch), epoch.seconds,    epoch.loss,
+              epoch.auc,   epoch.accuracy, epoch.log_loss,       epoch.calibration};
   if ((epoch.epoch - 1) % stride_ != 0) return;
   rows_.push_back(*last_);
   if (rows_.size() <= rows_max) return;
@@ -33,12 +34,13 @@ void epoch_history::add(const epoch_summary& epoch) {
 
 std::string epoch_history::table() const {
   if (!last_) return std::string();
-  std::string text = fmt::format("{:>9}  {:>9}  {:>9}  {:>7}  {:>8}  {:>9}  {:>11}\n", "epoch", "steps", "loss", "AUC",
-                                 "accuracy", "samples/s", "seconds");
+  constexpr auto columns = "{:>6}  {:>6}  {:>8}  {:>6}  {:>8}  {:>7}  {:>7}  {:>9}  {:>7}\n";
+  std::string text =
+      fmt::format(columns, "epoch", "steps", "loss", "AUC", "accuracy", "logloss", "calibr.", "samples/s", "seconds");
   const auto append = [&](const row& line) {
-    text += fmt::format("{:>9}  {:>9}  {:>9}  {:>7}  {:>8}  {:>9}  {:>11}\n", grouped(line.epoch), grouped(line.steps),
-                        significant(line.loss), fixed(line.auc, 4), fixed(line.accuracy, 4),
-                        compact(line.samples_per_s), fmt::format("{:.6g}", line.seconds));
+    text += fmt::format(columns, grouped(line.epoch), grouped(line.steps), significant(line.loss), fixed(line.auc, 4),
+                        fixed(line.accuracy, 4), fixed(line.log_loss, 4), fixed(line.calibration, 4),
+                        compact(line.samples_per_s), fmt::format("{:.4g}", line.seconds));
   };
   for (const row& line : rows_) append(line);
   if (rows_.empty() || rows_.back().epoch != last_->epoch) append(*last_);
@@ -62,6 +64,8 @@ std::string summary_table(const run_report& report) {
   line("loss", significant(run.loss));
   line("AUC", fixed(run.auc, 4));
   line("accuracy", fixed(run.accuracy, 4));
+  line("log loss", fixed(run.log_loss, 4));
+  line("calibration", fixed(run.calibration, 4));
   line("peak memory", fmt::format("{:.1f} MiB", report.peak_rss_mib));
   line("weights digest", run.weights_digest);
   return text;

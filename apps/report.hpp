@@ -42,6 +42,8 @@ class epoch_history {
     double loss;
     std::optional<double> auc;
     std::optional<double> accuracy;
+    std::optional<double> log_loss;
+    std::optional<double> calibration;
   };
 
   static constexpr std::size_t rows_max = 20;

@@ -45,14 +45,15 @@ CLI::Option* add_text_option(CLI::App& app, const std::string& name, const std::
 /// An option without a value.
 CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::string& meaning, const std::string& group);
 
-/// The text given for an option, if it was given.
+/// The text given for an option, if there is such an option and it was given.
 std::optional<std::string> given_text(const CLI::App& app, const std::string& name);
 
 /// Adds --threads and --device, which train and parity share.
 void add_machine_options(CLI::App& app);
 
 /// --threads as a number; 0 if it was not given. Refuses a --device that this version cannot train on.
-result<std::size_t> read_machine_options(const CLI::App& app);
+result<std::size_t> read_machine_options(const std::optional<std::string>& threads,
+                                         const std::optional<std::string>& device);
 
 /// Reads the whole command line, runs what it names and returns the program's exit code.
 int run_command_line(const std::vector<std::string>& arguments, std::chrono::steady_clock::time_point started);

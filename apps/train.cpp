@@ -3,58 +3,50 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
-#include <string_view>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "actors/run.hpp"
+#include "apps/epoch_log.hpp"
 #include "apps/json_line.hpp"
 #include "apps/progress.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
+#include "apps/train_options.hpp"
 #include "model/job.hpp"
+#include "model/text.hpp"
 
 namespace troupe {
 namespace {
 
-/// Where a setting stands in the help.
-const char* group_of(std::string_view name) {
-  const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  if (is_one_of({"tables", "rows", "dim", "bag", "classes", "id-skew"})) return "Tables and synthetic data";
-  if (is_one_of({"hidden", "interaction", "loss"})) return "Model";
-  if (name.find("optimizer") != name.npos || is_one_of({"dense-lr", "sparse-lr", "lr-schedule"})) return "Optimizers";
-  if (is_one_of({"sparse-reduce", "consistency", "bucket-mib", "nan"})) return "Working together";
-  return "Job";
-}
-
-std::vector<setting> given_settings(const CLI::App& app) {
-  std::vector<setting> given;
-  for (const setting_info& info : job_settings()) {
-    if (auto text = given_text(app, info.name)) given.emplace_back(info.name, std::move(*text));
-  }
-  return given;
-}
-
 std::string epoch_event(const epoch_summary& epoch) {
   json_line line("epoch");
   line.add("epoch", epoch.epoch).add("steps", epoch.steps).add("seconds", epoch.seconds);
-  line.add("samples_per_s", static_cast<double>(epoch.samples) / epoch.seconds);
+  line.add("samples_per_s", samples_per_s(epoch));
   line.add("loss", epoch.loss).add("auc", epoch.auc).add("accuracy", epoch.accuracy);
+  line.add("log_loss", epoch.log_loss).add("calibration", epoch.calibration);
   return line.take();
 }
 
-std::string done_event(const run_report& report) {
+std::string done_event(const run_report& report, const job& what) {
   const run_summary& run = report.run;
   json_line line("done");
   line.add("steps", run.steps).add("samples", run.samples).add("seconds", run.seconds);
   line.add("setup_seconds", report.setup_seconds);
   line.add("steps_per_s", report.steps_per_s()).add("samples_per_s", report.samples_per_s());
   line.add("loss", run.loss).add("auc", run.auc).add("accuracy", run.accuracy);
+  line.add("log_loss", run.log_loss).add("calibration", run.calibration);
   line.add("peak_rss_mib", report.peak_rss_mib).add("weights_digest", run.weights_digest);
+  if (what.nan == nan_policy::skip) line.add("skipped_steps", run.skipped_steps);
+  if (what.staleness > 0) line.add("staleness_mean", run.staleness_mean).add("staleness_max", run.staleness_max);
   if (run.stopped) line.add("stopped", true);
   return line.take();
+}
+
+std::string checkpoint_event(const checkpoint_summary& taken) {
+  return json_line("checkpoint").add("step", taken.step).add("seconds", taken.seconds).take();
 }
 
 progress::style progress_style(const console& out) {
@@ -87,6 +79,22 @@ class run_display {
     look_after_stop();
   }
 
+  void checkpoint(const checkpoint_summary& now) {
+    if (now.problem) {
+      error({fault_kind::run, fmt::format("no checkpoint of step {}: {}; training goes on", now.step,
+                                          now.problem->message)});
+    } else if (out_.json()) {
+      out_.event(checkpoint_event(now));
+    }
+    look_after_stop();
+  }
+
+  /// Something that goes wrong beside the run.
+  void error(const fault& what) {
+    progress_.clear();
+    out_.error(what);
+  }
+
   void close() { progress_.clear(); }
 
   const epoch_history& history() const { return history_; }
@@ -106,62 +114,99 @@ class run_display {
   bool noted_ = false;
 };
 
-result<int> train(const CLI::App& app, const program_context& context) {
+/// Runs the job and reports it; the exit code says whether all of its logs and checkpoints were written.
+result<int> run_order(const train_order& order, epoch_logs& logs, run_checkpoints checkpoints,
+                      const program_context& context) {
   console& out = context.out;
-  const auto threads = read_machine_options(app);
-  if (!threads) return tl::unexpected<fault>(threads.error());
-  const auto what = parse_job(given_settings(app));
-  if (!what) return tl::unexpected<fault>(what.error());
-
   const stop_request& stop = stop_on_signals();
-  run_display display(out, *what, stop);
+  run_display display(out, order.what, stop);
   run_options options;
-  options.threads = *threads;
+  options.threads = order.threads;
+  options.checkpoints = std::move(checkpoints);
+  bool all_saved = true;
+  options.observer.on_checkpoint = [&](const checkpoint_summary& now) {
+    all_saved = all_saved && !now.problem;
+    display.checkpoint(now);
+  };
   options.observer.on_progress = [&](const run_progress& now) { display.step(now); };
-  options.observer.on_epoch = [&](const epoch_summary& now) { display.epoch(now); };
+  options.observer.on_epoch = [&](const epoch_summary& now) {
+    for (const auto& log : logs) {
+      if (const auto written = log->add(now); !written) display.error(written.error());
+    }
+    display.epoch(now);
+  };
 
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
-  auto run = run_job(*what, options, &stop);
+  auto run = run_job(order.what, options, &stop);
   display.close();
-  if (!run) return tl::unexpected<fault>(std::move(run.error()));
+  if (!run) return tl::unexpected<fault>(located(std::move(run.error()), order.file));
 
   run_report report{std::move(*run), 0, peak_rss_mib()};
   report.setup_seconds = before_run.count() + report.run.setup_seconds;
   if (out.json()) {
-    out.result(done_event(report));
+    out.result(done_event(report, order.what));
   } else {
     const std::string epochs = display.history().table();
     out.result(epochs + (epochs.empty() ? "" : "\n") + summary_table(report));
   }
-  return exit_done;
+  const bool all_written = all_saved && std::ranges::none_of(logs, [](const auto& log) { return log->failed(); });
+  return all_written ? exit_done : exit_failed;
+}
+
+/// Where the run saves, and from where it goes on.
+result<run_checkpoints> open_checkpoints(const train_order& order) {
+  run_checkpoints checkpoints;
+  checkpoints.every = order.checkpoint_every;
+  if (order.resume) checkpoints.from = std::make_shared<const checkpoint>(order.resume->what);
+  if (!order.save) return checkpoints;
+  auto store = checkpoint_store::open(*order.save, order.resume ? &*order.resume : nullptr);
+  if (!store) return tl::unexpected<fault>(fault{store.error().kind, fmt::format("--save {}: {}", printable(*order.save),
+                                                                                store.error().message)});
+  checkpoints.store = std::make_shared<checkpoint_store>(std::move(*store));
+  return checkpoints;
+}
+
+result<int> train(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {
+  const auto order = read_train_order(app, not_yet);
+  if (!order) return tl::unexpected<fault>(order.error());
+  if (app.get_option("--print-job")->count() > 0) {
+    if (context.out.json()) return bad_input("--print-job prints TOML, and nothing as JSON: leave out --json");
+    const auto text = print_order(*order);
+    if (!text) return tl::unexpected<fault>(text.error());
+    context.out.result(*text);
+    return exit_done;
+  }
+  auto checkpoints = open_checkpoints(*order);
+  if (!checkpoints) return tl::unexpected<fault>(located(std::move(checkpoints.error()), order->file));
+  const auto done = order->resume ? std::optional(order->resume->what.manifest.step) : std::nullopt;
+  auto logs = open_epoch_logs(order->metrics_csv, order->tensorboard, done);
+  if (!logs) return tl::unexpected<fault>(located(std::move(logs.error()), order->file));
+  if (order->resume)
+    for (const std::string& line : order->resume->warnings) context.out.warning(line);
+  return run_order(*order, *logs, std::move(*checkpoints), context);
 }
 
 }  // namespace
 
 subcommand add_train(CLI::App& program, const program_context& context) {
   CLI::App* app = program.add_subcommand("train", "train a model");
-  for (const setting_info& info : job_settings()) {
-    std::string meaning = info.meaning;
-    if (!info.default_text.empty()) meaning += " (default: " + info.default_text + ")";
-    add_text_option(*app, info.name, info.value_name, meaning, group_of(info.name));
-  }
-  add_machine_options(*app);
+  add_train_options(*app);
   add_switch(*app, "json", "results as one JSON object a line", "Output");
   add_switch(*app, "quiet", "no progress", "Output");
   app->footer(
       "Examples:\n"
       "  troupe train\n"
       "  troupe train --data tutorial --trainers 2 --json\n"
-      "  troupe train --data synthetic --rows 1000000 --dim 64 --servers 2 --dense-optimizer sgd:momentum=0.9\n"
-      "Exit codes: 0 done, or stopped by the first Ctrl-C; 1 the run failed; 2 an option or a file is wrong;\n"
-      "130 second Ctrl-C.");
+      "  troupe train job.toml --seed 7 --metrics-csv metrics.csv\n"
+      "  troupe train --data synthetic --rows 1000000 --dim 64 --servers 2\n"
+      "Exit codes: 0 done, or stopped by the first Ctrl-C; 1 the run failed, or one of\n"
+      "its files could not be written; 2 an option or a file is wrong; 130 second\n"
+      "Ctrl-C.");
 
   subcommand self;
   self.app = app;
-  self.not_yet = {"--save",      "--checkpoint-every", "--resume",        "--shuffle-rows", "--processes",
-                  "--print-job", "--devices",          "--bottom-hidden", "--trace",        "--trace-dir"};
-  self.no_positional = "job files are not supported by this version of troupe";
-  self.run = [app, context] { return train(*app, context); };
+  self.not_yet = {"--processes", "--devices", "--trace", "--trace-dir"};
+  self.run = [app, context, not_yet = self.not_yet] { return train(*app, context, not_yet); };
   return self;
 }
 

@@ -1,6 +1,6 @@
 // Embedding bag: rows of a table, gathered by index and pooled bag by bag.
 //
-// A table is a row-major matrix [rows, dim] of float32. A batch of bags is given the way PyTorch's
+// A table is a row-major matrix [rows, dim], stored as rows.hpp says. A batch of bags is given the way PyTorch's
 // nn.EmbeddingBag gives it: all indices one after the other and, for each bag, where it starts.
 // Nothing here checks an index: callers validate with `check_bags` first.
 //
@@ -12,12 +12,11 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/rows.hpp"
+
 namespace troupe::kernels {
 
 enum class pooling : std::uint8_t { sum, mean, max };
-
-/// How a table's rows are stored.
-enum class row_dtype : std::uint8_t { f32, f16, bf16 };
 
 /// The bags of one table in one batch, as views.
 struct bags_view {
@@ -55,17 +54,17 @@ bags_fault check_bags(const bags_view& bags, std::int64_t rows);
 /// order; with weights, each row times its weight by fused multiply-add where the machine has it. The mean is the sum
 /// divided by the bag's length. A NaN wins a maximum only as the first entry. An empty bag gives zeros.
 /// `table` is [rows, dim]; `out` is [bags.size(), dim] with `out_stride` floats from row to row.
-void embedding_bag_forward(pooling mode, const float* table, std::size_t dim, const bags_view& bags, float* out,
+void embedding_bag_forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags, float* out,
                            std::size_t out_stride);
 
 /// Adds the gradient of each row to `row_grads` [rows, dim], which the caller has zeroed; contributions are
 /// added in index order. `grad` is [bags.size(), dim] with `grad_stride` floats from row to row.
 /// `mean` multiplies by 1/length, rounded to float32. For `max`, each dimension's gradient goes to the first maximal
-/// entry of the bag, once; this reads `table`, which the two other modes ignore (may be null).
+/// entry of the bag, once; this reads `table`, of float32, which the two other modes ignore (may be null).
 void embedding_bag_backward(pooling mode, const float* table, std::size_t dim, const bags_view& bags, const float* grad,
                             std::size_t grad_stride, float* row_grads);
 
 /// out[i, :] = table[indices[i], :], rows prefetched. `out` is [indices.size(), dim].
-void gather_rows(const float* table, std::size_t dim, std::span<const std::int64_t> indices, float* out);
+void gather_rows(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices, float* out);
 
 }  // namespace troupe::kernels

@@ -7,7 +7,14 @@
 //   adam     g += weight_decay*w;  m = b1*m + (1-b1)*g;  v = b2*v + (1-b2)*g*g;
 //            w -= lr/(1-b1^t) * m / (sqrt(v)/sqrt(1-b2^t) + eps)          [Kingma & Ba, 2015]
 //
-// Results do not depend on how a buffer is cut into blocks or rows: each element sees the same operations.
+// and for tables only, with one s for a whole row of gradient g, in the way of recommender systems:
+//
+//   rowwise_adagrad  g += weight_decay*w;  s += |g|^2 / dim;  w -= lr / (sqrt(s) + eps) * g
+//
+// where |g|^2 is `squared_norm` (elementwise.hpp), in double, and lr / (sqrt(s) + eps) is rounded to float32 once.
+//
+// Results do not depend on how a buffer is cut into blocks or rows, nor on the width of vectors: each element sees the
+// same operations, and a row's squares have one order.
 // Functions may be called from any thread on disjoint buffers.
 
 #pragma once
@@ -16,9 +23,11 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/rows.hpp"
+
 namespace troupe::kernels {
 
-enum class optimizer_kind : std::uint8_t { sgd, adagrad, adam };
+enum class optimizer_kind : std::uint8_t { sgd, adagrad, adam, rowwise_adagrad };
 
 /// One optimizer step's constants; `model/optimizer.hpp` computes them for step t.
 struct update_constants {
@@ -27,7 +36,7 @@ struct update_constants {
   float weight_decay = 0;
   float momentum = 0;               ///< sgd; 0: no momentum buffer
   bool nesterov = false;            ///< sgd
-  float eps = 0;                    ///< adagrad, adam
+  float eps = 0;                    ///< all but sgd
   float beta1 = 0;                  ///< adam
   float beta2 = 0;                  ///< adam
   float one_minus_beta1 = 0;        ///< adam, rounded from the double 1-b1
@@ -35,14 +44,14 @@ struct update_constants {
   float bias_correction2_sqrt = 1;  ///< adam: sqrt(1-b2^t)
 };
 
-/// The state of an optimizer, as big as its weights: sgd with momentum and adagrad use `first`,
-/// adam uses both, plain sgd none. Unused pointers may be null.
+/// The state of an optimizer, as big as its weights: sgd with momentum and adagrad use `first`, adam uses both, plain
+/// sgd none. rowwise_adagrad has one number for each row in `first`. Unused pointers may be null.
 struct optimizer_state_view {
   float* first = nullptr;
   float* second = nullptr;
 };
 
-/// Updates `count` weights in place with `grad`.
+/// Updates `count` weights in place with `grad`. Not with rowwise_adagrad, which knows rows only.
 void update_dense(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,
                   const float* grad);
 
@@ -68,13 +77,18 @@ struct row_gradients {
   float scale = 1;
 };
 
-/// Updates a table [rows, dim] in place. The gradient of a row is
+/// Updates a table [rows, dim] in place; a number that is stored in 16 bits is rounded once, after its step. The
+/// gradient of a row is
 ///   scale * (((0 + g_0) + g_1) + g_2 + ...),   g_r = ((0 + o_1) + o_2) + ... over rank r's occurrences in order
 /// (fused multiply-add of scale and source), ranks without an occurrence left out.
 /// With `every_row`, rows 0 .. row_count-1 are all updated, untouched ones with a zero gradient (momentum, weight
-/// decay and Adam need this to be the dense definition); otherwise only the touched ones.
+/// decay and Adam need this to be the dense definition); otherwise, and with rowwise_adagrad, only the touched ones.
 /// Returns false, with the table partly updated, if a gradient is NaN or Inf; `bad_row` is then that row.
-bool update_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, float* table,
+bool update_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, table_view table,
                  optimizer_state_view state, const row_gradients& gradients, bool every_row, std::int64_t* bad_row);
+
+/// out[i] = the squared norm (`squared_norm`, elementwise.hpp) of the gradient that `update_rows` would sum up for
+/// rows[i]; NaN or Inf if the gradient is not finite.
+void row_squared_norms(std::size_t dim, const row_gradients& gradients, double* out);
 
 }  // namespace troupe::kernels

@@ -5,8 +5,8 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,8 +14,10 @@
 
 #include "kernels/embedding_bag.hpp"
 #include "kernels/optimizer.hpp"
+#include "model/exact_sum.hpp"
 #include "model/optimizer.hpp"
 #include "model/row_groups.hpp"
+#include "model/table_memory.hpp"
 
 namespace troupe {
 
@@ -28,6 +30,7 @@ struct embedding_bag_options {
   std::uint32_t shard = 0;
   std::uint32_t shards = 1;
   optimizer_spec optimizer;
+  kernels::row_dtype dtype = kernels::row_dtype::f32;  ///< how rows are stored; the optimizer's state is always f32
 };
 
 /// Rows of a table of `rows` rows that lie on `shard`.
@@ -38,7 +41,7 @@ constexpr std::int64_t rows_of_shard(std::int64_t rows, std::uint32_t shard, std
 /// Owned by one actor; not thread-safe.
 class embedding_bag {
  public:
-  /// Allocates and fills the shard with N(0, 1).
+  /// Allocates the shard and fills it with N(0, 1), rounded to what is stored.
   explicit embedding_bag(const embedding_bag_options& options);
 
   const embedding_bag_options& options() const { return options_; }
@@ -58,11 +61,33 @@ class embedding_bag {
   /// Returns the first row whose gradient is NaN or Inf, if any: then the table is no longer of use.
   std::optional<std::int64_t> step(std::uint64_t step, std::span<const contribution> contributions, float scale);
 
-  std::span<float> weights() { return {weights_.get(), size()}; }
-  std::span<const float> weights() const { return {weights_.get(), size()}; }
+  /// The same in parts, for who must know the gradient's norm before it is applied. `collect` begins a step; what the
+  /// contributions point to must stay until `apply`.
+  void collect(std::span<const contribution> contributions);
 
-  /// The optimizer's buffers, each as big as the weights.
-  std::vector<std::span<float>> state();
+  /// The squared norm of the collected gradient times `scale`: each row's as `kernels::squared_norm` has it, and the
+  /// rows' exactly, so that it does not depend on how the rows are spread. Its value is NaN if the gradient is not
+  /// finite.
+  exact_sum squared_norm(float scale);
+
+  /// Applies what was collected; see `step`.
+  std::optional<std::int64_t> apply(std::uint64_t step, float scale);
+
+  /// The rows as they are stored, one after the other.
+  std::span<std::byte> weight_bytes() { return weights_.bytes(); }
+  std::span<const std::byte> weight_bytes() const { return weights_.bytes(); }
+  kernels::const_table_view stored() const { return {weights_.bytes().data(), options_.dtype}; }
+
+  /// The rows of a table of f32.
+  std::span<float> weights();
+  std::span<const float> weights() const;
+
+  /// One of the optimizer's buffers: `columns` numbers for each row.
+  struct state_buffer {
+    std::span<float> numbers;
+    std::size_t columns = 0;
+  };
+  std::vector<state_buffer> state();
 
   /// Whole-table number of local row `row`.
   std::int64_t whole_row(std::int64_t row) const { return row * options_.shards + options_.shard; }
@@ -72,10 +97,12 @@ class embedding_bag {
 
   embedding_bag_options options_;
   std::int64_t rows_;
-  std::unique_ptr<float[]> weights_;
-  std::unique_ptr<float[]> first_state_;
-  std::unique_ptr<float[]> second_state_;
+  table_memory weights_;
+  table_memory first_state_;
+  table_memory second_state_;
   row_groups groups_;
+  kernels::row_gradients collected_;
+  std::vector<double> row_norms_;
 };
 
 }  // namespace troupe

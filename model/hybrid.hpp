@@ -86,20 +86,6 @@ class hybrid_model {
   /// Mean loss over the batch, and its gradient with respect to `outputs` [size, outputs] in place.
   double loss(const batch& samples, float* outputs) const;
 
-  /// How well `outputs` predict: see `predictions`.
-  struct predictions {
-    std::uint64_t correct = 0;
-    /// Binary targets only: scores that grow with the probability of the positive class, and labels 0 or 1.
-    std::vector<float> scores;
-    std::vector<float> labels;
-  };
-
-  /// True if targets are binary, so that an AUC exists.
-  bool is_binary() const;
-
-  /// Adds the batch's rows to `p`.
-  void predict(const batch& samples, const float* outputs, predictions& p) const;
-
  private:
   hybrid_model(const data_spec& spec, loss_kind loss, interaction_kind interaction,
                std::span<const std::size_t> bottom_hidden, std::span<const std::size_t> hidden);
@@ -122,9 +108,5 @@ class hybrid_model {
 /// What is wrong with the network that `what` asks for on data of `spec`, as a message, or nothing: settings that the
 /// data have no use for, vectors that cannot meet, sizes beyond any machine.
 std::optional<std::string> check_network(const job& what, const data_spec& spec);
-
-/// Area under the ROC curve, ties counted half (the Mann-Whitney statistic); NaN if only one class occurs or a score is
-/// NaN.
-double area_under_curve(std::span<const float> scores, std::span<const float> labels);
 
 }  // namespace troupe

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <utility>
 
 #include "model/job_table.hpp"
 #include "model/text.hpp"
@@ -14,23 +14,30 @@ namespace {
 
 std::size_t index_of(data_kind kind) { return static_cast<std::size_t>(kind); }
 
-// The default as the help shows it: the data sets that differ first, then the most frequent one.
+// The default as the help shows it: each value behind the data sets that have it; the most frequent one comes last
+// and goes without them, if all data sets have the setting.
 std::string default_text(const job_setting& setting) {
-  std::map<std::string, int> count;
-  for (const char* text : setting.defaults) {
-    if (text != nullptr) ++count[text];
-  }
-  const auto most = std::ranges::max_element(count, {}, [](const auto& entry) { return entry.second; });
-  const bool has_gap = std::ranges::find(setting.defaults, nullptr) != setting.defaults.end();
-  if (!has_gap && count.size() == 1) return most->first;
-  std::string shown;
-  const auto append = [&shown](const std::string& part) { shown += (shown.empty() ? "" : "; ") + part; };
+  std::vector<std::pair<std::string, std::vector<std::string>>> owners;  // of each value
   for (std::size_t kind = 0; kind < data_kinds; ++kind) {
-    const char* text = setting.defaults[kind];
-    if (text != nullptr && (has_gap || text != most->first)) append(fmt::format("{} {}", data_names()[kind], text));
+    if (setting.defaults[kind] == nullptr || setting.defaults[kind] == std::string_view(no_default)) continue;
+    const std::string value = setting.defaults[kind];
+    auto same = std::ranges::find(owners, value, [](const auto& one) { return one.first; });
+    if (same == owners.end()) same = owners.insert(same, {value, {}});
+    same->second.push_back(data_names()[kind]);
   }
-  if (!has_gap) append("else " + most->first);
-  return shown;
+  if (owners.empty()) return std::string();
+  std::string others;
+  if (std::ranges::find(setting.defaults, nullptr) == setting.defaults.end()) {
+    const auto most = std::ranges::max_element(owners, {}, [](const auto& one) { return one.second.size(); });
+    others = most->first;
+    owners.erase(most);
+    if (owners.empty()) return others;
+  }
+  std::string shown;
+  for (const auto& [value, names] : owners) {
+    shown += fmt::format("{}{} {}", shown.empty() ? "" : "; ", fmt::join(names, ", "), value);
+  }
+  return others.empty() ? shown : shown + "; else " + others;
 }
 
 std::string with_value(const std::string& name, const std::string& text) {
@@ -85,7 +92,8 @@ std::optional<data_kind> data_kind_of(std::string_view data) {
 const std::vector<setting_info>& job_settings() {
   static const std::vector<setting_info> infos = [] {
     std::vector<setting_info> made;
-    for (const auto& one : job_table()) made.push_back({one.name, one.value_name, one.meaning, default_text(one)});
+    for (const auto& one : job_table())
+      made.push_back({one.name, one.value_name, one.meaning, default_text(one), one.type});
     return made;
   }();
   return infos;

@@ -77,19 +77,31 @@ struct job {
 /// A setting as the user wrote it: name without dashes, and its text.
 using setting = std::pair<std::string, std::string>;
 
+/// How a job file writes a setting: what TOML has a type for is written in it.
+enum class setting_type : std::uint8_t {
+  text,
+  whole,    ///< a whole number
+  real,     ///< a number
+  truth,    ///< true or false
+  widths,   ///< a list of whole numbers; `none` is the empty one
+  columns,  ///< a JSON array of objects, one [[columns]] entry each
+};
+
 /// What a setting is called, what it means, and its default as the help shows it.
 struct setting_info {
   std::string name;
   std::string value_name;
   std::string meaning;
   std::string default_text;
+  setting_type type = setting_type::text;
 };
 
 /// Every setting that `parse_job` knows, in the order of the help.
 const std::vector<setting_info>& job_settings();
 
 /// Makes a job: defaults by data set, then `given`. Refuses unknown names (with the nearest valid one), malformed
-/// values, values out of range, and settings that the data set chosen does not have.
+/// values, values out of range, and settings that the data set chosen does not have. A message about a setting begins
+/// with it as `--name value` or `--name:`; `located` makes a job file's line of that.
 result<job> parse_job(const std::vector<setting>& given);
 
 /// Every setting of `job` that applies to its data: `parse_job` makes the same job from it.

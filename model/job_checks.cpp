@@ -115,6 +115,14 @@ std::optional<data_spec> spec_of(const job& what, data_kind kind) {
   return std::nullopt;
 }
 
+std::optional<std::string> check_agreement(const job& what) {
+  if (what.staleness != any_staleness) return std::nullopt;
+  constexpr const char* why = "trainers have no step in common with --consistency async; use sync or ssp:K";
+  if (what.clip_norm > 0) return fmt::format("--clip-norm {}: {}", what.clip_norm, why);
+  if (what.nan == nan_policy::skip) return fmt::format("--nan skip: {}", why);
+  return std::nullopt;
+}
+
 }  // namespace
 
 void complete_job(job& what, data_kind kind) {
@@ -124,6 +132,7 @@ void complete_job(job& what, data_kind kind) {
 }
 
 std::optional<std::string> check_job(const job& what, data_kind kind) {
+  if (auto wrong = check_agreement(what)) return wrong;
   const bool is_file = kind == data_kind::criteo || kind == data_kind::csv;
   if (is_file) {
     if (auto wrong = check_files(what, kind)) return wrong;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "model/text.hpp"
 
@@ -15,6 +16,7 @@ namespace {
 struct codec {
   decltype(job_setting::read) read;
   decltype(job_setting::write) write;
+  setting_type type = setting_type::text;
 };
 
 using wrong = std::optional<std::string>;
@@ -43,7 +45,7 @@ wrong read_whole(T& to, std::string_view text, std::uint64_t low, std::uint64_t 
 template <class T>
 codec whole(T job::*field, std::uint64_t low, std::uint64_t high) {
   return {[=](job& to, std::string_view text) { return read_whole(to.*field, text, low, high); },
-          [=](const job& from) { return fmt::format("{}", from.*field); }};
+          [=](const job& from) { return fmt::format("{}", from.*field); }, setting_type::whole};
 }
 
 wrong read_real(double& to, std::string_view text, double high, bool zero_allowed) {
@@ -61,12 +63,12 @@ constexpr double id_skew_max = 10;
 
 codec learning_rate(optimizer_spec job::*optimizer) {
   return {[=](job& to, std::string_view text) { return read_real((to.*optimizer).lr, text, learning_rate_max, true); },
-          [=](const job& from) { return fmt::format("{}", (from.*optimizer).lr); }};
+          [=](const job& from) { return fmt::format("{}", (from.*optimizer).lr); }, setting_type::real};
 }
 
 codec bucket_size() {
   return {[](job& to, std::string_view text) { return read_real(to.bucket_mib, text, bucket_mib_max, false); },
-          [](const job& from) { return fmt::format("{}", from.bucket_mib); }};
+          [](const job& from) { return fmt::format("{}", from.bucket_mib); }, setting_type::real};
 }
 
 codec total_steps() {
@@ -76,7 +78,8 @@ codec total_steps() {
             if (!refused) to.steps = steps;
             return refused;
           },
-          [](const job& from) { return from.steps ? std::optional(fmt::format("{}", *from.steps)) : std::nullopt; }};
+          [](const job& from) { return from.steps ? std::optional(fmt::format("{}", *from.steps)) : std::nullopt; },
+          setting_type::whole};
 }
 
 // -- names -----------------------------------------------------------------------------------------------------------
@@ -100,22 +103,8 @@ codec choice(Enum job::*field, const std::vector<std::pair<std::string, Enum>>& 
           },
           [=](const job& from) {
             return std::ranges::find(names, from.*field, &std::pair<std::string, Enum>::second)->first;
-          }};
-}
-
-// A setting of which this version has one value only; the others are known by what stands before ':' and '+'.
-codec only(const std::string& value, const std::vector<std::string>& later) {
-  return {[=](job&, std::string_view text) -> wrong {
-            if (text == value) return std::nullopt;
-            const auto name = text.substr(0, text.find_first_of(":+"));
-            if (std::ranges::find(later, name) != later.end()) {
-              return fmt::format("not supported by this version; use {}", value);
-            }
-            std::vector<std::string> known{value};
-            known.insert(known.end(), later.begin(), later.end());
-            return unknown_name(name, known);
           },
-          [=](const job&) { return value; }};
+          std::is_same_v<Enum, bool> ? setting_type::truth : setting_type::text};
 }
 
 codec consistency_mode() {
@@ -144,7 +133,7 @@ codec consistency_mode() {
 codec clip_norm() {
   constexpr double norm_max = 1e6;
   return {[](job& to, std::string_view text) { return read_real(to.clip_norm, text, norm_max, true); },
-          [](const job& from) { return fmt::format("{}", from.clip_norm); }};
+          [](const job& from) { return fmt::format("{}", from.clip_norm); }, setting_type::real};
 }
 
 codec test_fraction() {
@@ -154,17 +143,17 @@ codec test_fraction() {
             to.test_fraction = *share;
             return std::nullopt;
           },
-          [](const job& from) { return fmt::format("{}", from.test_fraction); }};
+          [](const job& from) { return fmt::format("{}", from.test_fraction); }, setting_type::real};
 }
 
 // A text that may be left out.
-codec text_of(std::string job::*field) {
+codec text_of(std::string job::*field, setting_type type = setting_type::text) {
   return {[=](job& to, std::string_view text) -> wrong {
             if (text.empty()) return "must not be empty";
             to.*field = text;
             return std::nullopt;
           },
-          [=](const job& from) { return (from.*field).empty() ? std::nullopt : std::optional(from.*field); }};
+          [=](const job& from) { return (from.*field).empty() ? std::nullopt : std::optional(from.*field); }, type};
 }
 
 codec separator() {
@@ -233,32 +222,46 @@ wrong read_widths(std::vector<std::size_t>& to, std::string_view text) {
 
 codec hidden_widths() {
   return {[](job& to, std::string_view text) { return read_widths(to.hidden, text); },
-          [](const job& from) { return widths_text(from.hidden); }};
+          [](const job& from) { return widths_text(from.hidden); }, setting_type::widths};
 }
 
 codec bottom_widths() {
   return {[](job& to, std::string_view text) { return read_widths(to.bottom_hidden.emplace(), text); },
           [](const job& from) {
             return from.bottom_hidden ? std::optional(widths_text(*from.bottom_hidden)) : std::nullopt;
-          }};
+          },
+          setting_type::widths};
 }
 
-// The learning rate is a setting of its own and stays as it is.
-codec optimizer(optimizer_spec job::*field) {
+// The learning rate and its schedule are settings of their own and stay as they are.
+codec optimizer(optimizer_spec job::*field, optimizer_use use) {
   return {[=](job& to, std::string_view text) -> wrong {
-            auto spec = parse_optimizer(text);
+            auto spec = parse_optimizer(text, use);
             if (!spec) return std::move(spec.error().message);
             spec->lr = (to.*field).lr;
-            to.*field = *spec;
+            spec->schedule = std::move((to.*field).schedule);
+            to.*field = std::move(*spec);
             return std::nullopt;
           },
           [=](const job& from) { return to_string(from.*field); }};
 }
 
+// One schedule for both learning rates.
+codec schedule() {
+  return {[](job& to, std::string_view text) -> wrong {
+            auto parsed = parse_lr_schedule(text);
+            if (!parsed) return std::move(parsed.error().message);
+            to.dense_optimizer.schedule = *parsed;
+            to.sparse_optimizer.schedule = std::move(*parsed);
+            return std::nullopt;
+          },
+          [](const job& from) { return to_string(from.dense_optimizer.schedule); }};
+}
+
 // -- the table -------------------------------------------------------------------------------------------------------
 
 job_setting line(const char* name, const char* value_name, const char* meaning, const defaults& by_data, codec how) {
-  return {name, value_name, meaning, by_data, std::move(how.read), std::move(how.write)};
+  return {name, value_name, meaning, by_data, std::move(how.read), std::move(how.write), how.type};
 }
 
 constexpr std::uint64_t epochs_max = 1'000'000'000;
@@ -298,7 +301,7 @@ std::vector<job_setting> make_table() {
                                                                            {"f16", kernels::row_dtype::f16},
                                                                            {"bf16", kernels::row_dtype::bf16}})),
       line("columns", "JSON", "the columns of a csv file; in a job file: one [[columns]] entry each",
-           csv_only(no_default), text_of(&job::columns)),
+           csv_only(no_default), text_of(&job::columns, setting_type::columns)),
       line("header", "BOOL", "whether the first line of a csv file names its columns: true or false",
            csv_only("true"), choice<bool>(&job::header, {{"true", true}, {"false", false}})),
       line("separator", "CHAR", "what stands between the columns of a csv file: one character, or tab",
@@ -322,15 +325,16 @@ std::vector<job_setting> make_table() {
                                           {"bce-logits", loss_kind::bce_logits},
                                           {"mse", loss_kind::mse}})),
       line("dense-optimizer", "SPEC", "NAME[:key=value,...] for the dense weights: sgd, adagrad or adam",
-           {"adam", "sgd", "sgd", "sgd", "sgd", "sgd"}, optimizer(&job::dense_optimizer)),
-      line("sparse-optimizer", "SPEC", "the same for the tables",
-           {"adagrad", "sgd", "sgd", "sgd", "sgd", "sgd"}, optimizer(&job::sparse_optimizer)),
+           {"adam", "sgd", "sgd", "sgd", "sgd", "sgd"}, optimizer(&job::dense_optimizer, optimizer_use::dense)),
+      line("sparse-optimizer", "SPEC", "the same for the tables: these, rowwise-adagrad, lazy-sgd or lazy-adam",
+           {"adagrad", "sgd", "sgd", "sgd", "sgd", "sgd"}, optimizer(&job::sparse_optimizer, optimizer_use::table)),
       line("dense-lr", "RATE", "learning rate of the dense weights",
            {"0.002", "0.05", "0.05", "0.05", "0.05", "0.05"}, learning_rate(&job::dense_optimizer)),
       line("sparse-lr", "RATE", "learning rate of the tables",
            everywhere("0.05"), learning_rate(&job::sparse_optimizer)),
-      line("lr-schedule", "SCHEDULE", "how learning rates change: constant",
-           everywhere("constant"), only("constant", {"warmup", "step", "cosine"})),
+      line("lr-schedule", "SCHEDULE",
+           "how learning rates change: constant, warmup:STEPS, step:EVERY,GAMMA, cosine:STEPS, joined by +",
+           everywhere("constant"), schedule()),
       line("sparse-reduce", "HOW", "how the trainers' table gradients of a step combine: sum or mean",
            {"mean", "sum", "mean", "mean", "mean", "mean"},
            choice<sparse_reduction>(&job::sparse_reduce, {{"sum", sparse_reduction::sum},

@@ -29,6 +29,8 @@ struct job_setting {
 
   /// The text from which `read` makes the same value; nullopt if the job does without.
   std::function<std::optional<std::string>(const job&)> write;
+
+  setting_type type = setting_type::text;
 };
 
 constexpr const char* no_default = "";

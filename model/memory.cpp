@@ -59,12 +59,18 @@ std::uint64_t available_memory() {
   return std::min(available, address_space_left());
 }
 
-std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, int state_buffers) {
-  std::uint64_t bytes = 0;
-  if (__builtin_mul_overflow(static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(dim), &bytes) ||
-      __builtin_mul_overflow(bytes, sizeof(float) * static_cast<std::uint64_t>(1 + state_buffers), &bytes))
-    return unlimited;
-  return bytes;
+std::uint64_t bounded_product(std::uint64_t a, std::uint64_t b) {
+  return __builtin_mul_overflow(a, b, &a) ? unlimited : a;
+}
+
+std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, kernels::row_dtype dtype,
+                          const optimizer_spec& optimizer) {
+  const std::uint64_t weights = bounded_product(dim, kernels::size_of(dtype));
+  const std::uint64_t state = bounded_product(state_columns(optimizer, dim),
+                                              static_cast<std::uint64_t>(state_buffers(optimizer)) * sizeof(float));
+  std::uint64_t row = 0;
+  if (__builtin_add_overflow(weights, state, &row)) row = unlimited;
+  return bounded_product(static_cast<std::uint64_t>(rows), row);
 }
 
 std::string memory_fault(const std::string& what, std::uint64_t bytes) {

@@ -2,8 +2,12 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+
+#include "kernels/rows.hpp"
+#include "model/optimizer.hpp"
 
 namespace troupe {
 
@@ -11,8 +15,13 @@ namespace troupe {
 /// leaves, if that is less.
 std::uint64_t available_memory();
 
-/// Bytes of a table with its optimizer's buffers; the largest number if it does not fit in 64 bits.
-std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, int state_buffers);
+/// a * b, or the largest number if that does not fit.
+std::uint64_t bounded_product(std::uint64_t a, std::uint64_t b);
+
+/// Bytes of the rows of a table with the state that its optimizer keeps; the largest number if they do not fit in 64
+/// bits.
+std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, kernels::row_dtype dtype,
+                          const optimizer_spec& optimizer);
 
 /// The line that says that `what` would take `bytes` and there are not as many.
 std::string memory_fault(const std::string& what, std::uint64_t bytes);

@@ -30,6 +30,9 @@ struct option {
 struct optimizer_entry {
   const char* name;
   optimizer_kind kind;
+  bool lazy;
+  // What comes nearest for dense weights; null where the optimizer itself will do.
+  const char* for_dense;
   double default_eps;
   std::vector<option> options;
 };
@@ -37,29 +40,31 @@ struct optimizer_entry {
 const std::vector<optimizer_entry>& optimizers() {
   static const option weight_decay{"weight_decay", &optimizer_spec::weight_decay, false};
   static const option eps{"eps", &optimizer_spec::eps, false};
+  static const std::vector<option> of_sgd{{"momentum", &optimizer_spec::momentum, false}, weight_decay};
+  static const std::vector<option> of_adagrad{
+      eps, {"initial_accumulator_value", &optimizer_spec::initial_accumulator_value, false}, weight_decay};
+  static const std::vector<option> of_adam{
+      {"beta1", &optimizer_spec::beta1, true}, {"beta2", &optimizer_spec::beta2, true}, eps, weight_decay};
+  const double no_eps = optimizer_spec{}.eps;
   static const std::vector<optimizer_entry> all{
-      {"sgd",
-       optimizer_kind::sgd,
-       optimizer_spec{}.eps,
-       {{"momentum", &optimizer_spec::momentum, false}, weight_decay}},
-      {"adagrad",
-       optimizer_kind::adagrad,
-       1e-10,
-       {eps, {"initial_accumulator_value", &optimizer_spec::initial_accumulator_value, false}, weight_decay}},
-      {"adam",
-       optimizer_kind::adam,
-       1e-8,
-       {{"beta1", &optimizer_spec::beta1, true}, {"beta2", &optimizer_spec::beta2, true}, eps, weight_decay}}};
+      {"sgd", optimizer_kind::sgd, false, nullptr, no_eps, of_sgd},
+      {"adagrad", optimizer_kind::adagrad, false, nullptr, 1e-10, of_adagrad},
+      {"adam", optimizer_kind::adam, false, nullptr, 1e-8, of_adam},
+      {"rowwise-adagrad", optimizer_kind::rowwise_adagrad, false, "adagrad", 1e-10, of_adagrad},
+      {"lazy-sgd", optimizer_kind::sgd, true, "sgd", no_eps, of_sgd},
+      {"lazy-adam", optimizer_kind::adam, true, "adam", 1e-8, of_adam}};
   return all;
 }
 
-const optimizer_entry& entry_of(optimizer_kind kind) {
-  return *std::ranges::find(optimizers(), kind, &optimizer_entry::kind);
+const optimizer_entry& entry_of(const optimizer_spec& spec) {
+  return *std::ranges::find_if(
+      optimizers(), [&spec](const optimizer_entry& one) { return one.kind == spec.kind && one.lazy == spec.lazy; });
 }
 
 optimizer_spec defaults_of(const optimizer_entry& entry) {
   optimizer_spec spec;
   spec.kind = entry.kind;
+  spec.lazy = entry.lazy;
   spec.eps = entry.default_eps;
   return spec;
 }
@@ -115,25 +120,25 @@ std::optional<std::string> read_options(optimizer_spec& spec, const optimizer_en
   return std::nullopt;
 }
 
-std::string refused_name(std::string_view name) {
-  static const std::vector<std::pair<std::string, std::string>> later{
-      {"rowwise-adagrad", "adagrad"}, {"lazy-sgd", "sgd"}, {"lazy-adam", "adam"}};
-  for (const auto& [known, instead] : later) {
-    if (name == known) return fmt::format("{} is not supported by this version; use {}", known, instead);
-  }
+std::string unknown_name(std::string_view name, optimizer_use use) {
   std::vector<std::string> names;
-  for (const auto& entry : optimizers()) names.emplace_back(entry.name);
+  for (const auto& entry : optimizers()) {
+    if (use == optimizer_use::table || entry.for_dense == nullptr) names.emplace_back(entry.name);
+  }
   return fmt::format("unknown optimizer {}; the nearest is {}, and there are {}", printable(name),
                      nearest(std::string(name), names), joined(names));
 }
 
 }  // namespace
 
-result<optimizer_spec> parse_optimizer(std::string_view text) {
+result<optimizer_spec> parse_optimizer(std::string_view text, optimizer_use use) {
   const auto colon = text.find(':');
   const auto name = text.substr(0, colon);
   const auto entry = std::ranges::find(optimizers(), name, &optimizer_entry::name);
-  if (entry == optimizers().end()) return bad_input(refused_name(name));
+  if (entry == optimizers().end()) return bad_input(unknown_name(name, use));
+  if (use == optimizer_use::dense && entry->for_dense != nullptr) {
+    return bad_input(fmt::format("{} is for the rows of tables only; use {}", name, entry->for_dense));
+  }
   optimizer_spec spec = defaults_of(*entry);
   if (colon != std::string_view::npos) {
     if (auto wrong = read_options(spec, *entry, text.substr(colon + 1))) return bad_input(std::move(*wrong));
@@ -143,7 +148,7 @@ result<optimizer_spec> parse_optimizer(std::string_view text) {
 }
 
 std::string to_string(const optimizer_spec& spec) {
-  const auto& entry = entry_of(spec.kind);
+  const auto& entry = entry_of(spec);
   const auto defaults = defaults_of(entry);
   std::string options;
   const auto append = [&options](const std::string& one) { options += (options.empty() ? ":" : ",") + one; };
@@ -156,15 +161,16 @@ std::string to_string(const optimizer_spec& spec) {
 
 kernels::update_constants constants_at(const optimizer_spec& spec, std::uint64_t step) {
   kernels::update_constants c;
+  const double lr = spec.lr * factor_at(spec.schedule, step);
   c.kind = spec.kind;
-  c.lr = static_cast<float>(spec.lr);
+  c.lr = static_cast<float>(lr);
   c.weight_decay = static_cast<float>(spec.weight_decay);
   c.momentum = static_cast<float>(spec.momentum);
   c.nesterov = spec.nesterov;
   c.eps = static_cast<float>(spec.eps);
   if (spec.kind == optimizer_kind::adam) {
     const auto t = static_cast<double>(step);
-    c.lr = static_cast<float>(spec.lr / (1 - std::pow(spec.beta1, t)));
+    c.lr = static_cast<float>(lr / (1 - std::pow(spec.beta1, t)));
     c.beta1 = static_cast<float>(spec.beta1);
     c.beta2 = static_cast<float>(spec.beta2);
     c.one_minus_beta1 = static_cast<float>(1 - spec.beta1);
@@ -179,6 +185,7 @@ int state_buffers(const optimizer_spec& spec) {
     case optimizer_kind::sgd:
       return spec.momentum != 0 ? 1 : 0;
     case optimizer_kind::adagrad:
+    case optimizer_kind::rowwise_adagrad:
       return 1;
     case optimizer_kind::adam:
       return 2;
@@ -186,13 +193,16 @@ int state_buffers(const optimizer_spec& spec) {
   return 0;
 }
 
-float initial_state(const optimizer_spec& spec) {
-  return spec.kind == optimizer_kind::adagrad ? static_cast<float>(spec.initial_accumulator_value) : 0.0F;
+std::size_t state_columns(const optimizer_spec& spec, std::size_t dim) {
+  return spec.kind == optimizer_kind::rowwise_adagrad ? 1 : dim;
 }
 
+// Stays at 0 with the optimizers that do not have the option.
+float initial_state(const optimizer_spec& spec) { return static_cast<float>(spec.initial_accumulator_value); }
+
 bool visits_every_row(const optimizer_spec& spec) {
-  return spec.kind == optimizer_kind::adam || spec.weight_decay != 0 ||
-         (spec.kind == optimizer_kind::sgd && spec.momentum != 0);
+  if (spec.lazy || spec.kind == optimizer_kind::rowwise_adagrad) return false;
+  return spec.kind == optimizer_kind::adam || spec.weight_decay != 0 || spec.momentum != 0;
 }
 
 }  // namespace troupe

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace troupe {
 
@@ -70,11 +71,9 @@ class random_sequence {
 /// low + (high - low) * unit, computed in double and rounded to float (so `high` itself can occur).
 float uniform(std::uint64_t key, std::uint64_t counter, float low, float high);
 
-/// Value number `counter` of the stream `key`, normal with mean 0 and deviation 1:
-/// sqrt(-2 ln u1) * cos(2 pi u2) with u1 in (0, 1] and u2 in [0, 1) from the stream's values number 2*counter and
-/// 2*counter + 1 (Box & Muller, 1958), computed in double and rounded to float. Logarithm and cosine are series of
-/// IEEE operations (accurate to 1e-10), not the mathematics library's, whose last bit differs between machines.
-float standard_normal(std::uint64_t key, std::uint64_t counter);
+/// The first values of the stream `key`, normal with mean 0 and deviation 1: out[i] from the stream's values number 2*i
+/// and 2*i + 1 as `kernels::box_muller` makes it.
+void standard_normals(std::uint64_t key, std::span<float> out);
 
 /// Element `i` of a pseudo-random permutation of [0, n), chosen by `key`; i < n. An alternating Feistel network over
 /// the smallest power of two that holds n, repeated until the result is below n (cycle walking: Black & Rogaway,

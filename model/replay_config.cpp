@@ -135,7 +135,7 @@ std::string optimizer_text(object_reader& reader, const json::object& object) {
   return std::string(object.at("kind").as_string()) + options;
 }
 
-optimizer_spec read_optimizer(object_reader& parent, const char* key) {
+optimizer_spec read_optimizer(object_reader& parent, const char* key, optimizer_use use) {
   const auto* value = parent.need(key);
   if (value == nullptr) return {};
   object_reader reader(*value, fmt::format("{}.", key));
@@ -145,7 +145,7 @@ optimizer_spec read_optimizer(object_reader& parent, const char* key) {
   const std::string text = optimizer_text(reader, value->as_object());
   if (reader.wrong()) return parent.refuse(*reader.wrong()), optimizer_spec{};
 
-  auto spec = parse_optimizer(text);
+  auto spec = parse_optimizer(text, use);
   if (!spec) return parent.refuse(fmt::format("{}: {}", key, spec.error().message)), optimizer_spec{};
   spec->lr = spec->kind == kernels::optimizer_kind::adagrad ? 0.01 : 0.001;
   if (const auto* lr = reader.find("lr")) spec->lr = number_of(reader, "lr", *lr);
@@ -201,8 +201,8 @@ result<replay_config> parse_replay_config(std::string_view text) {
   if (config.tables.empty() && config.dense_features == 0) {
     reader.refuse("dense_features 0: must be at least 1 without tables");
   }
-  config.dense_optimizer = read_optimizer(reader, "dense_optimizer");
-  if (!config.tables.empty()) config.sparse_optimizer = read_optimizer(reader, "sparse_optimizer");
+  config.dense_optimizer = read_optimizer(reader, "dense_optimizer", optimizer_use::dense);
+  if (!config.tables.empty()) config.sparse_optimizer = read_optimizer(reader, "sparse_optimizer", optimizer_use::table);
   config.sparse_reduce = reader.name<sparse_reduction>(
       "sparse_reduce", {{"sum", sparse_reduction::sum}, {"mean", sparse_reduction::mean}}, sparse_reduction::mean);
   if (reader.wrong()) return bad_input(*reader.wrong());

@@ -34,4 +34,10 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 /// "a, b or c".
 std::string joined(const std::vector<std::string>& names);
 
+/// Bytes of the UTF-8 sequence at the start of `text`, which must not be empty; 0 if there is no valid one (RFC 3629).
+std::size_t utf8_length(std::string_view text);
+
+/// Where the first byte of `text` stands that is not UTF-8; npos if all of it is.
+std::size_t find_non_utf8(std::string_view text);
+
 }  // namespace troupe

@@ -191,7 +191,8 @@ template <class Inspector>
 bool inspect(Inspector& f, evaluation& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("epoch", x.epoch),
                             f.field("rows", x.rows), f.field("correct", x.correct), f.field("scores", x.scores),
-                            f.field("labels", x.labels));
+                            f.field("labels", x.labels), f.field("log_loss_sum", x.log_loss_sum),
+                            f.field("probability_sum", x.probability_sum));
 }
 
 template <class Inspector>
@@ -221,7 +222,9 @@ bool inspect(Inspector& f, run_result& x) {
                             f.field("setup_seconds", x.setup_seconds), f.field("seconds", x.seconds),
                             f.field("loss", x.loss), f.field("auc", x.auc), f.field("accuracy", x.accuracy),
                             f.field("stopped", x.stopped), f.field("weights_digest", x.weights_digest),
-                            f.field("tables", x.tables), f.field("dense", x.dense));
+                            f.field("tables", x.tables), f.field("dense", x.dense), f.field("log_loss", x.log_loss),
+                            f.field("calibration", x.calibration), f.field("skipped_steps", x.skipped_steps),
+                            f.field("staleness_max", x.staleness_max), f.field("staleness_mean", x.staleness_mean));
 }
 
 template <class Inspector>

@@ -299,10 +299,12 @@ struct evaluation {
   header head;
   std::uint32_t rank = 0;
   std::uint64_t epoch = 0;
-  std::uint64_t rows = 0;
-  std::uint64_t correct = 0;  ///< rows whose most likely class is the true one
-  tensor scores;              ///< f32 [rows], binary targets only: grows with the probability of the positive class
-  tensor labels;              ///< f32 [rows], 0 or 1
+  std::uint64_t rows = 0;      ///< rows whose class was predicted
+  std::uint64_t correct = 0;   ///< rows whose most likely class is the true one
+  tensor scores;               ///< f32 [rows], binary targets only: grows with the probability of the positive class
+  tensor labels;               ///< f32 [rows], 0 or 1
+  double log_loss_sum = 0;     ///< sum over the rows; NaN: none
+  double probability_sum = 0;  ///< binary targets only: of the positive class, sum over the rows
 };
 
 /// A trainer has come to a step after which a checkpoint is taken. Answered when that is over, so that it can go on.
@@ -357,6 +359,11 @@ struct run_result {
   std::string weights_digest;
   std::vector<tensor> tables;  ///< if asked for: every table [rows, dim]
   tensor dense;                ///< if asked for
+  double log_loss = 0;         ///< NaN: none
+  double calibration = 0;      ///< NaN: none
+  std::uint64_t skipped_steps = 0;
+  std::uint32_t staleness_max = 0;
+  double staleness_mean = 0;
 };
 
 struct status {

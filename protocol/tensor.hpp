@@ -11,9 +11,30 @@
 
 namespace troupe {
 
-enum class dtype : std::uint8_t { f32, f64, i64, u64 };
+/// f16 and bf16: the rows of tables that are stored so, as 16 bits each.
+enum class dtype : std::uint8_t { f32, f64, i64, u64, f16, bf16 };
 
-constexpr std::size_t size_of(dtype x) { return x == dtype::f32 ? 4 : 8; }
+/// Bytes of one number.
+constexpr std::size_t size_of(dtype x) {
+  switch (x) {
+    case dtype::f16:
+    case dtype::bf16:
+      return 2;
+    case dtype::f32:
+      return 4;
+    case dtype::f64:
+    case dtype::i64:
+    case dtype::u64:
+      break;
+  }
+  return 8;
+}
+
+/// As messages to people have it.
+constexpr const char* name_of(dtype x) {
+  constexpr const char* names[] = {"float32", "float64", "int64", "uint64", "float16", "bfloat16"};
+  return names[static_cast<std::size_t>(x)];
+}
 
 template <class T>
 constexpr dtype dtype_of() {
@@ -40,7 +61,7 @@ bool inspect_enum(Inspector& f, Enum& x, Enum last) {
 
 template <class Inspector>
 bool inspect(Inspector& f, dtype& x) {
-  return inspect_enum(f, x, dtype::u64);
+  return inspect_enum(f, x, dtype::bf16);
 }
 
 /// A row-major matrix [rows, cols]; a vector has one column.

@@ -13,6 +13,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/cpu/blocks-inl.hpp"
+#include "kernels/cpu/squares-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -71,6 +72,8 @@ bool any_non_finite(std::size_t count, const float* x) {
   return found;
 }
 
+double squares(std::size_t count, const float* x) { return sum_of_squares(count, x); }
+
 }  // namespace
 }  // namespace troupe::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -82,6 +85,7 @@ HWY_EXPORT(relu);
 HWY_EXPORT(relu_gradient);
 HWY_EXPORT(rank_sum);
 HWY_EXPORT(any_non_finite);
+HWY_EXPORT(squares);
 
 void relu_forward(std::size_t count, const float* x, float* y) { HWY_DYNAMIC_DISPATCH(relu)(count, x, y); }
 
@@ -92,6 +96,8 @@ void relu_backward(std::size_t count, const float* y, const float* grad_y, float
 void sum_in_rank_order(std::span<const float* const> in, std::size_t count, float scale, float* out) {
   HWY_DYNAMIC_DISPATCH(rank_sum)(in, count, scale, out);
 }
+
+double squared_norm(std::size_t count, const float* x) { return HWY_DYNAMIC_DISPATCH(squares)(count, x); }
 
 std::size_t find_non_finite(std::size_t count, const float* x) {
   // Chunks small enough that going over the faulty one again costs nothing.

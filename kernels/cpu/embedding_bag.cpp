@@ -16,6 +16,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/cpu/blocks-inl.hpp"
+#include "kernels/cpu/row_numbers-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -24,18 +25,19 @@ namespace {
 enum class pool { plain_sum, weighted_sum, maximum };
 
 /// The rows that a batch asks for, in order; shared by its bags.
+template <class Number>
 struct row_sequence {
-  const float* table;
+  const Number* table;
   std::size_t dim;
   std::span<const std::int64_t> indices;
   prefetch_plan plan;
 
-  row_sequence(const float* rows, std::size_t columns, std::span<const std::int64_t> wanted)
-      : table(rows), dim(columns), indices(wanted), plan(columns) {
+  row_sequence(const Number* rows, std::size_t columns, std::span<const std::int64_t> wanted)
+      : table(rows), dim(columns), indices(wanted), plan(columns * sizeof(Number)) {
     for (std::size_t i = 0; i < std::min(plan.rows_ahead, indices.size()); ++i) prefetch_row(row(i), plan.bytes);
   }
 
-  const float* row(std::size_t i) const { return table + static_cast<std::size_t>(indices[i]) * dim; }
+  const Number* row(std::size_t i) const { return table + static_cast<std::size_t>(indices[i]) * dim; }
 
   void prefetch_after(std::size_t i) const {
     if (i + plan.rows_ahead < indices.size()) prefetch_row(row(i + plan.rows_ahead), plan.bytes);
@@ -50,23 +52,23 @@ struct bag_range {
   float divisor;
 };
 
-template <pool kPool, class D, std::size_t kVectors>
-HWY_INLINE void pool_block(D d, vectors<kVectors>, const row_sequence& rows, const bag_range& bag, std::size_t column,
-                           float* out) {
+template <pool kPool, class D, std::size_t kVectors, class Number>
+HWY_INLINE void pool_block(D d, vectors<kVectors>, const row_sequence<Number>& rows, const bag_range& bag,
+                           std::size_t column, float* out) {
   const std::size_t lanes = hn::Lanes(d);
   hn::Vec<D> acc[kVectors];
   std::size_t i = bag.begin;
   if constexpr (kPool == pool::maximum) {
-    const float* const first = rows.row(i) + column;
-    for (std::size_t v = 0; v < kVectors; ++v) acc[v] = hn::LoadU(d, first + v * lanes);
+    const Number* const first = rows.row(i) + column;
+    for (std::size_t v = 0; v < kVectors; ++v) acc[v] = load_numbers(d, first + v * lanes);
   } else {
     for (std::size_t v = 0; v < kVectors; ++v) acc[v] = hn::Zero(d);
   }
   for (; i < bag.end; ++i) {
     if (column == 0) rows.prefetch_after(i);
-    const float* const row = rows.row(i) + column;
+    const Number* const row = rows.row(i) + column;
     for (std::size_t v = 0; v < kVectors; ++v) {
-      const hn::Vec<D> x = hn::LoadU(d, row + v * lanes);
+      const hn::Vec<D> x = load_numbers(d, row + v * lanes);
       if constexpr (kPool == pool::plain_sum) {
         acc[v] = hn::Add(acc[v], x);
       } else if constexpr (kPool == pool::weighted_sum) {
@@ -82,10 +84,10 @@ HWY_INLINE void pool_block(D d, vectors<kVectors>, const row_sequence& rows, con
   }
 }
 
-template <pool kPool>
-void pool_bags(const float* table, std::size_t dim, const bags_view& bags, bool mean, float* out,
+template <pool kPool, class Number>
+void pool_bags(const Number* table, std::size_t dim, const bags_view& bags, bool mean, float* out,
                std::size_t out_stride) {
-  const row_sequence rows(table, dim, bags.indices);
+  const row_sequence<Number> rows(table, dim, bags.indices);
   for (std::size_t b = 0; b < bags.size(); ++b) {
     bag_range bag{bags.begin_of(b), bags.end_of(b), bags.weights.data(), 1.0F};
     float* const out_row = out + b * out_stride;
@@ -99,32 +101,34 @@ void pool_bags(const float* table, std::size_t dim, const bags_view& bags, bool 
   }
 }
 
-void forward(pooling mode, const float* table, std::size_t dim, const bags_view& bags, float* out,
+void forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags, float* out,
              std::size_t out_stride) {
-  if (mode == pooling::max) {
-    pool_bags<pool::maximum>(table, dim, bags, false, out, out_stride);
-  } else if (bags.weights.empty()) {
-    pool_bags<pool::plain_sum>(table, dim, bags, mode == pooling::mean, out, out_stride);
-  } else {
-    pool_bags<pool::weighted_sum>(table, dim, bags, false, out, out_stride);
-  }
+  with_numbers(table, [&](const auto* numbers) HWY_ATTR {
+    if (mode == pooling::max) {
+      pool_bags<pool::maximum>(numbers, dim, bags, false, out, out_stride);
+    } else if (bags.weights.empty()) {
+      pool_bags<pool::plain_sum>(numbers, dim, bags, mode == pooling::mean, out, out_stride);
+    } else {
+      pool_bags<pool::weighted_sum>(numbers, dim, bags, false, out, out_stride);
+    }
+  });
 }
 
-void gather(const float* table, std::size_t dim, std::span<const std::int64_t> indices, float* out) {
-  const prefetch_plan plan(dim);
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (i + plan.rows_ahead < indices.size()) {
-      prefetch_row(table + static_cast<std::size_t>(indices[i + plan.rows_ahead]) * dim, plan.bytes);
+void gather(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices, float* out) {
+  with_numbers(table, [&](const auto* numbers) HWY_ATTR {
+    const row_sequence rows(numbers, dim, indices);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      rows.prefetch_after(i);
+      const auto* const from = rows.row(i);
+      float* const to = out + i * dim;
+      for_each_block<4>(dim, [&](auto d, auto count, std::size_t column) HWY_ATTR {
+        for (std::size_t v = 0; v < count; ++v) {
+          const std::size_t at = column + v * hn::Lanes(d);
+          hn::StoreU(load_numbers(d, from + at), d, to + at);
+        }
+      });
     }
-    const float* const from = table + static_cast<std::size_t>(indices[i]) * dim;
-    float* const to = out + i * dim;
-    for_each_block<4>(dim, [&](auto d, auto count, std::size_t column) HWY_ATTR {
-      for (std::size_t v = 0; v < count; ++v) {
-        const std::size_t at = column + v * hn::Lanes(d);
-        hn::StoreU(hn::LoadU(d, from + at), d, to + at);
-      }
-    });
-  }
+  });
 }
 
 }  // namespace
@@ -137,12 +141,12 @@ namespace troupe::kernels {
 HWY_EXPORT(forward);
 HWY_EXPORT(gather);
 
-void embedding_bag_forward(pooling mode, const float* table, std::size_t dim, const bags_view& bags, float* out,
+void embedding_bag_forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags, float* out,
                            std::size_t out_stride) {
   HWY_DYNAMIC_DISPATCH(forward)(mode, table, dim, bags, out, out_stride);
 }
 
-void gather_rows(const float* table, std::size_t dim, std::span<const std::int64_t> indices, float* out) {
+void gather_rows(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices, float* out) {
   HWY_DYNAMIC_DISPATCH(gather)(table, dim, indices, out);
 }
 

@@ -37,7 +37,7 @@ HWY_INLINE void add_block(D d, vectors<kVectors>, std::size_t dim, const bags_vi
 
 void add_bags(pooling mode, std::size_t dim, const bags_view& bags, const float* grad, std::size_t grad_stride,
               float* row_grads) {
-  const prefetch_plan plan(dim);
+  const prefetch_plan plan(dim * sizeof(float));
   std::size_t prefetched = 0;
   for (std::size_t bag = 0; bag < bags.size(); ++bag) {
     const std::size_t length = bags.end_of(bag) - bags.begin_of(bag);

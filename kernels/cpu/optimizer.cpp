@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/cpu/prefetch.hpp"
 
@@ -16,6 +17,9 @@
 #include "hwy/highway.h"
 #include "kernels/cpu/blocks-inl.hpp"
 #include "kernels/cpu/optimizer_steps-inl.hpp"
+#include "kernels/cpu/row_numbers-inl.hpp"
+#include "kernels/cpu/row_sums-inl.hpp"
+#include "kernels/cpu/squares-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -35,45 +39,6 @@ HWY_INLINE void update_span(const Step& step, std::size_t base, std::size_t coun
 void dense(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,
            const float* grad) {
   with_step(c, weights, state, [&](const auto& step) HWY_ATTR { update_span(step, 0, count, grad); });
-}
-
-/// The part of the sorted occurrences that belongs to one row.
-struct run {
-  const occurrence* begin;
-  const occurrence* end;
-};
-
-run run_of(const row_gradients& gradients, std::size_t i) {
-  const occurrence* const all = gradients.occurrences.data();
-  return {all + gradients.starts[i], all + gradients.starts[i + 1]};
-}
-
-/// One block of columns of a row's gradient. Returns false if one of them is NaN or Inf.
-template <class D, std::size_t kVectors>
-HWY_INLINE bool sum_block(D d, const row_gradients& gradients, run row, std::size_t column,
-                          hn::Vec<D> (&grad)[kVectors]) {
-  const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t v = 0; v < kVectors; ++v) grad[v] = hn::Zero(d);
-  for (const occurrence* o = row.begin; o != row.end;) {
-    const std::uint32_t rank = o->rank;
-    const float* const source = gradients.sources[rank] + column;
-    const std::size_t stride = gradients.source_strides[rank];
-    hn::Vec<D> part[kVectors];
-    for (std::size_t v = 0; v < kVectors; ++v) part[v] = hn::Zero(d);
-    for (; o != row.end && o->rank == rank; ++o) {
-      const float* const from = source + o->row * stride;
-      for (std::size_t v = 0; v < kVectors; ++v) {
-        part[v] = hn::MulAdd(hn::Set(d, o->scale), hn::LoadU(d, from + v * lanes), part[v]);
-      }
-    }
-    for (std::size_t v = 0; v < kVectors; ++v) grad[v] = hn::Add(grad[v], part[v]);
-  }
-  auto probe = hn::Zero(d);
-  for (std::size_t v = 0; v < kVectors; ++v) {
-    grad[v] = hn::Mul(hn::Set(d, gradients.scale), grad[v]);
-    probe = hn::MulAdd(hn::Zero(d), grad[v], probe);  // 0*x is NaN for NaN and Inf
-  }
-  return hn::AllFalse(d, hn::IsNaN(probe));
 }
 
 /// Updates rows of exactly one block, whose gradient stays in registers.
@@ -101,11 +66,11 @@ class chunked_row {
   HWY_INLINE bool update(const Step& step, std::size_t base, const row_gradients& gradients, run row) {
     // A row of several chunks is summed twice: no chunk may be updated before all are known to be finite.
     for (std::size_t at = 0; dim_ > chunk_floats && at < dim_; at += chunk_floats) {
-      if (!sum_chunk(gradients, row, at, std::min(chunk_floats, dim_ - at))) return false;
+      if (!sum_columns(gradients, row, at, std::min(chunk_floats, dim_ - at), chunk_)) return false;
     }
     for (std::size_t at = 0; at < dim_; at += chunk_floats) {
       const std::size_t count = std::min(chunk_floats, dim_ - at);
-      if (!sum_chunk(gradients, row, at, count)) return false;
+      if (!sum_columns(gradients, row, at, count, chunk_)) return false;
       update_span(step, base + at, count, chunk_);
     }
     return true;
@@ -114,36 +79,27 @@ class chunked_row {
  private:
   static constexpr std::size_t chunk_floats = 2048;
 
-  HWY_INLINE bool sum_chunk(const row_gradients& gradients, run row, std::size_t column, std::size_t count) {
-    bool finite = true;
-    for_each_block<8>(count, [&](auto d, auto vector_count, std::size_t at) HWY_ATTR {
-      hn::Vec<decltype(d)> grad[vector_count];
-      finite &= sum_block(d, gradients, row, column + at, grad);
-      for (std::size_t v = 0; v < vector_count; ++v) hn::StoreU(grad[v], d, chunk_ + at + v * hn::Lanes(d));
-    });
-    return finite;
-  }
-
   std::size_t dim_;
   HWY_ALIGN float chunk_[chunk_floats];
 };
 
+/// Asks for what a step on the row at `base` needs, up to `bytes` of each buffer.
 template <class Step>
-HWY_INLINE void prefetch_state(const Step& step, std::size_t base, std::size_t bytes) {
-  prefetch_row(step.weights + base, bytes);
-  if constexpr (Step::state_count > 0) prefetch_row(step.state.first + base, bytes);
-  if constexpr (Step::state_count > 1) prefetch_row(step.state.second + base, bytes);
+HWY_INLINE void prefetch_state(const Step& step, std::size_t base, std::size_t dim, std::size_t bytes) {
+  prefetch_row(step.weights + base, std::min(bytes, dim * sizeof(*step.weights)));
+  const std::size_t state_bytes = std::min(bytes, dim * sizeof(float));
+  if constexpr (Step::state_count > 0) prefetch_row(step.state.first + base, state_bytes);
+  if constexpr (Step::state_count > 1) prefetch_row(step.state.second + base, state_bytes);
 }
 
 /// Updates the touched rows. Returns the position in `gradients.rows` of the first faulty one, or their number.
 template <class Step, class Row>
 std::size_t update_touched(const Step& step, std::size_t dim, const row_gradients& gradients, Row row) {
-  const prefetch_plan plan(dim * (1 + Step::state_count));
-  const std::size_t bytes = std::min(plan.bytes, dim * sizeof(float));
+  const prefetch_plan plan(dim * (sizeof(*step.weights) + Step::state_count * sizeof(float)));
   const std::size_t count = gradients.rows.size();
   const auto base_of = [&](std::size_t i) { return static_cast<std::size_t>(gradients.rows[i]) * dim; };
   for (std::size_t i = 0; i < count; ++i) {
-    if (i + plan.rows_ahead < count) prefetch_state(step, base_of(i + plan.rows_ahead), bytes);
+    if (i + plan.rows_ahead < count) prefetch_state(step, base_of(i + plan.rows_ahead), dim, plan.bytes);
     if (!row.update(step, base_of(i), gradients, run_of(gradients, i))) return i;
   }
   return count;
@@ -152,7 +108,7 @@ std::size_t update_touched(const Step& step, std::size_t dim, const row_gradient
 /// `update_touched` by the kind of row that fits `dim`.
 template <std::size_t kLanes, class Step>
 std::size_t update_touched_as(const Step& step, std::size_t dim, const row_gradients& gradients) {
-  if constexpr (kLanes < 4) {
+  if constexpr (kLanes < 4 || !Step::in_f32) {
     return update_touched(step, dim, gradients, chunked_row(dim));
   } else {
     if (dim != kLanes) return update_touched_as<kLanes / 2>(step, dim, gradients);
@@ -175,13 +131,45 @@ std::size_t update_every(const Step& step, std::int64_t row_count, std::size_t d
   return next;
 }
 
+/// Row-wise Adagrad on the touched rows. `sums` has a number for each row of the table. Returns as `update_touched`.
+template <class Number>
+std::size_t update_rowwise(const update_constants& c, std::size_t dim, Number* table, float* sums,
+                           const row_gradients& gradients) {
+  std::vector<float> buffer(dim);
+  float* const grad = buffer.data();
+  const prefetch_plan plan(dim * sizeof(Number) + cache_line_bytes);
+  const std::size_t count = gradients.rows.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + plan.rows_ahead < count) {
+      const auto later = static_cast<std::size_t>(gradients.rows[i + plan.rows_ahead]);
+      prefetch_row(table + later * dim, std::min(plan.bytes, dim * sizeof(Number)));
+      prefetch_row(sums + later, sizeof(float));
+    }
+    if (!sum_columns(gradients, run_of(gradients, i), 0, dim, grad)) return i;
+    const auto row = static_cast<std::size_t>(gradients.rows[i]);
+    rowwise_adagrad(c, dim, table + row * dim, sums + row, grad);
+  }
+  return count;
+}
+
 /// Returns the position in `gradients.rows` of the first faulty row, or their number.
-std::size_t by_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, float* table,
+std::size_t by_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, table_view table,
                     optimizer_state_view state, const row_gradients& gradients, bool every_row) {
-  return with_step(c, table, state, [&](const auto& step) HWY_ATTR {
-    if (every_row) return update_every(step, row_count, dim, gradients);
-    return update_touched_as<8 * full_lanes>(step, dim, gradients);
+  return with_numbers(table, [&](auto* weights) HWY_ATTR {
+    if (c.kind == optimizer_kind::rowwise_adagrad) return update_rowwise(c, dim, weights, state.first, gradients);
+    return with_step(c, weights, state, [&](const auto& step) HWY_ATTR {
+      if (every_row) return update_every(step, row_count, dim, gradients);
+      return update_touched_as<8 * full_lanes>(step, dim, gradients);
+    });
   });
+}
+
+void squared_norms(std::size_t dim, const row_gradients& gradients, double* out) {
+  std::vector<float> grad(dim);
+  for (std::size_t i = 0; i < gradients.rows.size(); ++i) {
+    sum_columns(gradients, run_of(gradients, i), 0, dim, grad.data());  // NaN and Inf reach the norm
+    out[i] = sum_of_squares(dim, grad.data());
+  }
 }
 
 }  // namespace
@@ -193,18 +181,23 @@ namespace troupe::kernels {
 
 HWY_EXPORT(dense);
 HWY_EXPORT(by_rows);
+HWY_EXPORT(squared_norms);
 
 void update_dense(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,
                   const float* grad) {
   HWY_DYNAMIC_DISPATCH(dense)(c, count, weights, state, grad);
 }
 
-bool update_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, float* table,
+bool update_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, table_view table,
                  optimizer_state_view state, const row_gradients& gradients, bool every_row, std::int64_t* bad_row) {
   const std::size_t stopped = HWY_DYNAMIC_DISPATCH(by_rows)(c, row_count, dim, table, state, gradients, every_row);
   if (stopped == gradients.rows.size()) return true;
   *bad_row = gradients.rows[stopped];
   return false;
+}
+
+void row_squared_norms(std::size_t dim, const row_gradients& gradients, double* out) {
+  HWY_DYNAMIC_DISPATCH(squared_norms)(dim, gradients, out);
 }
 
 }  // namespace troupe::kernels

@@ -29,7 +29,8 @@ result<resume_point> newest_whole_checkpoint(const std::string& directory) {
   if (!steps) return tl::unexpected(steps.error());
   const std::string shown_directory = printable_path(directory);
   resume_point from;
-  std::vector<std::string> torn;
+  // What is wrong with each of `from.torn`.
+  std::vector<std::string> faults;
   bool some_gone = false;
   for (const std::uint64_t step : *steps) {
     auto seen = inspect_checkpoint(directory, step, inspection_depth::bytes);
@@ -43,20 +44,22 @@ result<resume_point> newest_whole_checkpoint(const std::string& directory) {
     }
     if (seen->found.state == checkpoint_state::torn) {
       from.torn.push_back(step);
-      torn.push_back(fmt::format("step {} is torn ({})", step, seen->found.faults.front()));
+      faults.push_back(seen->found.faults.front());
       continue;
     }
     from.what = std::move(*seen->what);
-    for (const std::string& one : torn) {
-      from.warnings.push_back(fmt::format("checkpoint {} in {}; falling back to step {}", one, shown_directory, step));
+    for (std::size_t at = 0; at < faults.size(); ++at) {
+      from.warnings.push_back(fmt::format("checkpoint step {} in {} is torn ({}); falling back to step {}",
+                                          from.torn[at], shown_directory, faults[at], step));
     }
     return from;
   }
   // A run that saves here has removed what was listed, so it has committed something newer.
   if (some_gone) return newest_whole_checkpoint(directory);
-  if (torn.empty()) return tl::unexpected(no_checkpoint_in(directory));
-  return bad_input(fmt::format("{}: no checkpoint is whole: {}; start anew, without --resume and in another folder",
-                               shown_directory, fmt::join(torn, ", ")));
+  if (faults.empty()) return tl::unexpected(no_checkpoint_in(directory));
+  for (std::size_t at = 0; at < faults.size(); ++at) faults[at] = fmt::format("step {}: {}", from.torn[at], faults[at]);
+  return bad_input(fmt::format("{}: no checkpoint is whole ({}); start anew, without --resume and in another folder",
+                               shown_directory, fmt::join(faults, "; ")));
 }
 
 std::optional<std::string> first_difference(std::span<const setting> saved, std::span<const setting> now,

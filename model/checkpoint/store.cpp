@@ -175,11 +175,9 @@ result<void> checkpoint_store::write_manifest(const checkpoint_manifest& manifes
     return run_fault(fmt::format("checkpoint step {} in {}: {}", manifest.step, printable_path(directory_), why));
   };
   if (begun_.empty() || step_ != manifest.step) return refuse("was not begun");
-  if (auto wrong = find_contradiction(manifest)) return refuse(*wrong);
   const std::string text = to_text(manifest);
-  if (text.size() > manifest_bytes_max) {
-    return refuse(fmt::format("manifest of {} bytes: must be at most {}", text.size(), manifest_bytes_max));
-  }
+  // Nothing is committed that could not be read back.
+  if (const auto parsed = parse_manifest(text); !parsed) return refuse("its manifest: " + parsed.error().message);
   const auto damage = find_damage({directory_, manifest}, inspection_depth::headers);
   if (!damage.faults.empty()) return refuse(damage.faults.front());
   if (auto done = sync_folder(path(begun_)); !done) return done;

@@ -15,14 +15,23 @@ namespace {
 epoch_report report_of(std::uint32_t rank, std::uint64_t samples, double seconds, double loss_sum,
                        std::vector<double> losses, bool evaluates) {
   const std::uint64_t steps = losses.size();
-  return {{}, rank, 4, steps, samples, seconds, loss_sum, tensor::own(steps, 1, std::move(losses)), evaluates};
+  header head;
+  head.step = 32;
+  return {head, rank, 4, steps, samples, seconds, loss_sum, tensor::own(steps, 1, std::move(losses)), evaluates};
 }
 
 evaluation share_of(std::uint32_t rank, std::uint64_t rows, std::uint64_t correct, std::vector<float> scores,
-                    std::vector<float> labels) {
+                    std::vector<float> labels, double log_loss_sum = 0, double probability_sum = 0) {
   const std::uint64_t scored = scores.size();
-  return {
-      {}, rank, 4, rows, correct, tensor::own(scored, 1, std::move(scores)), tensor::own(scored, 1, std::move(labels))};
+  return {{},
+          rank,
+          4,
+          rows,
+          correct,
+          tensor::own(scored, 1, std::move(scores)),
+          tensor::own(scored, 1, std::move(labels)),
+          log_loss_sum,
+          probability_sum};
 }
 
 TEST(metrics, an_epoch_is_complete_when_every_rank_has_reported) {
@@ -64,12 +73,15 @@ TEST(metrics, loss_is_the_mean_over_samples_and_seconds_are_the_slowest_rank_s) 
   gathering.add(report_of(0, 80, 2, 60, {0.25, 1}, false));
   const auto summary = gathering.summary();
   EXPECT_EQ(summary.epoch, 4U);
+  EXPECT_EQ(summary.step, 32U);
   EXPECT_EQ(summary.steps, 2U);
   EXPECT_EQ(summary.samples, 200U);
   EXPECT_EQ(summary.seconds, 2.5);
   EXPECT_EQ(summary.loss, 0.75);
   EXPECT_FALSE(summary.auc);
   EXPECT_FALSE(summary.accuracy);
+  EXPECT_FALSE(summary.log_loss);
+  EXPECT_FALSE(summary.calibration);
   ASSERT_EQ(summary.losses.size(), 3U);
   EXPECT_EQ(summary.losses[0], (std::vector<double>{0.25, 1}));
   EXPECT_EQ(summary.losses[1], (std::vector<double>{0.5, 0.75}));
@@ -103,6 +115,49 @@ TEST(metrics, there_is_no_auc_without_scores_of_both_classes) {
     ASSERT_TRUE(summary.accuracy);
     EXPECT_EQ(*summary.accuracy, 0.5);
   }
+}
+
+TEST(metrics, log_loss_and_calibration_are_over_the_test_rows_of_all_ranks) {
+  epoch_gathering gathering(2);
+  for (const std::uint32_t rank : {0U, 1U}) gathering.add(report_of(rank, 10, 1, 1, {1}, true));
+  gathering.add(share_of(1, 2, 1, {0.2F, 0.2F}, {1, 0}, 1.5, 1.25));
+  gathering.add(share_of(0, 3, 2, {0.9F, 0.5F, 0.1F}, {1, 0, 0}, 1, 1.75));
+  const auto summary = gathering.summary();
+  EXPECT_EQ(summary.log_loss, 2.5 / 5);
+  EXPECT_EQ(summary.calibration, 3.0 / 2);
+}
+
+// Sums of three numbers whose value depends on the order of the additions.
+TEST(metrics, do_not_depend_on_the_order_of_the_shares) {
+  std::vector<std::uint32_t> order = {0, 1, 2};
+  const std::vector<double> sums = {1e16, 1, 1};
+  do {
+    epoch_gathering gathering(3);
+    for (const std::uint32_t rank : order) {
+      gathering.add(report_of(rank, 1, 1, 1, {1}, true));
+      gathering.add(share_of(rank, 1, 1, {0.5F}, {1}, sums[rank], sums[rank]));
+    }
+    EXPECT_EQ(gathering.summary().log_loss, ((1e16 + 1) + 1) / 3);
+    EXPECT_EQ(gathering.summary().calibration, ((1e16 + 1) + 1) / 3);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(metrics, are_absent_where_the_loss_or_the_targets_have_none) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  epoch_gathering values(2);  // mse of binary targets; rank 1 has no test rows
+  for (const std::uint32_t rank : {0U, 1U}) values.add(report_of(rank, 10, 1, 1, {1}, true));
+  values.add(share_of(0, 2, 1, {0.2F, 0.4F}, {0, 1}, nan, 0.6));
+  values.add(share_of(1, 0, 0, {}, {}));
+  EXPECT_EQ(values.summary().accuracy, 0.5);
+  EXPECT_FALSE(values.summary().log_loss);
+  EXPECT_EQ(values.summary().calibration, 0.6);
+  epoch_gathering none(1);  // targets that are no classes
+  none.add(report_of(0, 10, 1, 1, {1}, true));
+  none.add(share_of(0, 0, 0, {}, {}));
+  EXPECT_FALSE(none.summary().accuracy);
+  EXPECT_FALSE(none.summary().log_loss);
+  EXPECT_FALSE(none.summary().calibration);
+  EXPECT_FALSE(none.summary().auc);
 }
 
 }  // namespace

@@ -222,7 +222,7 @@ TEST_F(parameter_server_test, the_norm_is_that_of_the_gradient_the_optimizer_wou
   ASSERT_TRUE(first->value && second->value);
   EXPECT_EQ(first->value->limbs, second->value->limbs);
   const double expected = dim * (3.0 * 3.0 + 1.0 / 9.0);  // rows 0 and 5: (3 + 6) / 3 and 1 / 3
-  EXPECT_NEAR(exact_sum(first->value->limbs.as<std::int64_t>()).value(), expected, 1e-6);
+  EXPECT_NEAR(exact_sum::from(first->value->limbs.as<std::int64_t>())->value(), expected, 1e-6);
   auto one = ask<committed>(server_, optimizer_step{head(1), 0, true, 0.5F});
   auto two = ask<committed>(server_, optimizer_step{head(1), 1, true, 0.5F});
   run();

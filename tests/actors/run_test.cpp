@@ -63,6 +63,8 @@ TEST_F(run_test, epochs_are_reported_in_order_and_with_every_ranks_losses) {
 // four chunks, so that the fifth trainer has none.
 TEST_F(run_test, every_test_row_is_scored_once_however_many_trainers_there_are) {
   std::vector<epoch_summary> epochs;
+  run_observer observer;
+  observer.on_epoch = [&](const epoch_summary& e) { epochs.push_back(e); };
   for (const char* trainers : {"1", "3", "5"}) {
     begin({{"data", "synthetic"},
            {"rows", "100"},
@@ -70,7 +72,7 @@ TEST_F(run_test, every_test_row_is_scored_once_however_many_trainers_there_are) 
            {"steps", "1"},
            {"dense-lr", "0"},
            {"sparse-lr", "0"}},
-          {{}, [&](const epoch_summary& e) { epochs.push_back(e); }});
+          observer);
     run();
     ASSERT_TRUE(answer_->value) << describe(answer_->error);
   }

@@ -73,6 +73,35 @@ TEST(weights, merged_shards_are_the_table) {
   }
 }
 
+TEST(weights, merged_shards_of_16_bits_are_the_floats_that_they_stand_for) {
+  for (const auto& [type, row_type] :
+       {std::pair{dtype::f16, kernels::row_dtype::f16}, std::pair{dtype::bf16, kernels::row_dtype::bf16}}) {
+    EXPECT_EQ(dtype_of(row_type), type);
+    for (const table& whole : some_tables()) {
+      for (const std::size_t shards : {1, 2, 5}) {
+        std::vector<tensor> parts;
+        for (std::size_t s = 0; s < shards; ++s) {
+          std::vector<std::uint16_t> numbers;
+          for (std::size_t r = s; r < whole.rows; r += shards) {
+            numbers.resize(numbers.size() + whole.dim);
+            kernels::encode(whole.dim, whole.row(r), {&numbers[numbers.size() - whole.dim], row_type});
+          }
+          const std::uint64_t rows = numbers.size() / whole.dim;
+          parts.emplace_back(type, rows, whole.dim, blob::own(std::move(numbers)));
+          ASSERT_TRUE(parts.back().consistent());
+        }
+        std::vector<std::uint16_t> stored(whole.weights.size());
+        std::vector<float> expected(stored.size());
+        kernels::encode(stored.size(), whole.weights.data(), {stored.data(), row_type});
+        kernels::decode({stored.data(), row_type}, stored.size(), expected.data());
+        const tensor merged = merge_shards(parts, whole.rows, whole.dim);
+        EXPECT_EQ(merged.type, dtype::f32);
+        EXPECT_TRUE(same_bits(merged.as<float>(), expected)) << whole.rows << " rows, " << shards << " shards";
+      }
+    }
+  }
+}
+
 TEST(weights, digest_does_not_depend_on_the_sharding) {
   const auto tables = some_tables();
   const std::vector<float> dense = {1, 2, 3};

@@ -51,9 +51,25 @@ std::vector<wrong_line> syntax() {
       {{"train", "--seed", "1", "--seed", "1"}, {"--seed", "2 times"}},
       {{"train", "--quiet", "--quiet"}, {"--quiet", "2 times"}},
       {{"train", "--quiet=yes"}, {"--quiet", "no value"}},
+      {{"train", "job.toml"}, {"job.toml: No such file", "job file"}},
+      {{"train", "tutorial"}, {"tutorial: No such file", "job file"}},
+      {{"train", "a.toml", "b.toml"}, {"'b.toml'", "one FILE"}},
+      {{"train", "--print-job=yes"}, {"--print-job", "no value"}},
       {{"parity"}, {"FILE"}},
       {{"parity", "a", "b"}, {"'b'"}},
       {{"devices", "--seed", "1"}, {"--seed"}},
+      {{"checkpoint"}, {"list", "verify", "export"}},
+      {{"checkpoint", "lsit", "x"}, {"lsit", "list"}},
+      {{"checkpoint", "list"}, {"DIR"}},
+      {{"checkpoint", "list", "a", "b"}, {"'b'"}},
+      {{"checkpoint", "verify", "a", "--step", "5"}, {"--step", "export"}},
+      {{"checkpoint", "list", "a", "-o", "b"}, {"--output", "export"}},
+      {{"checkpoint", "export", "a"}, {"-o FILE"}},
+      {{"checkpoint", "export", "a", "-o"}, {"-o", "value"}},
+      {{"checkpoint", "export", "a", "-o", "b", "--output", "c"}, {"--output", "2 times"}},
+      {{"checkpoint", "export", "a", "-o", "b", "--step", "last"}, {"--step", "last"}},
+      {{"checkpoint", "export", "a", "-o", "b", "--forced"}, {"--forced", "--force"}},
+      {{"checkpoint", "list", "/nowhere/at\x1b[2J\nall"}, {"/nowhere/at"}},
   };
 }
 
@@ -81,6 +97,15 @@ std::vector<wrong_line> values() {
       {{"train", "--device", "gpu"}, {"--device", "gpu", "cpu"}},
       {{"train", "--data", "replay:/nowhere/at\x1b[2J\nall"}, {"/nowhere/at"}},
       {{"train", "--data", "synthetic", "--rows", "1000000000000", "--dim", "64"}, {"1000000000000"}},
+      {{"train", "--metrics-csv", "/nowhere/m.csv"}, {"--metrics-csv /nowhere/m.csv", "No such file"}},
+      {{"train", "--metrics-csv="}, {"--metrics-csv"}},
+      {{"train", "--metrics-csv", "/"}, {"--metrics-csv /", "directory"}},
+      {{"train", "--tensorboard", "/dev/null"}, {"--tensorboard /dev/null", "Not a directory"}},
+      {{"train", "--tensorboard", "/dev/null/below"}, {"--tensorboard /dev/null/below", "Not a directory"}},
+      {{"train", "--tensorboard", ""}, {"--tensorboard"}},
+      {{"train", "--print-job", "--trainers", "0"}, {"--trainers 0"}},
+      {{"train", "--print-job", "--threads", "0"}, {"--threads 0"}},
+      {{"train", "--print-job", "--data", "replay:caf\xe9"}, {"--data replay:caf", "UTF-8"}},
       // 4 TiB: a size that a job may have, and more than the machine that this runs on.
       {{"train", "--data", "synthetic", "--rows", "17000000000", "--dim", "64"}, {"memory"}},
   };
@@ -89,18 +114,16 @@ std::vector<wrong_line> values() {
 /// What the contract has and this version has not: refused as that, not as unknown.
 std::vector<wrong_line> not_yet() {
   std::vector<wrong_line> lines;
-  for (const char* option : {"--save", "--checkpoint-every", "--resume", "--shuffle-rows", "--processes", "--print-job",
-                             "--devices", "--trace", "--trace-dir"}) {
+  for (const char* option :
+       {"--save", "--checkpoint-every", "--resume", "--processes", "--devices", "--trace", "--trace-dir"}) {
     lines.push_back({{"train", option}, {std::string(option) + " is not supported by this version"}});
     lines.push_back({{"train", option, "5"}, {std::string(option) + " is not supported by this version"}});
   }
-  for (const char* name : {"checkpoint", "master", "join", "status", "stop", "bench", "trace"}) {
+  for (const char* name : {"master", "join", "status", "stop", "bench", "trace"}) {
     lines.push_back({{name}, {std::string("troupe ") + name + " is not supported by this version"}});
   }
-  lines.push_back({{"train", "job.toml"}, {"job.toml", "not supported by this version"}});
   lines.push_back({{"train", "--device", "cuda"}, {"--device cuda is not supported by this version"}});
   lines.push_back({{"train", "--data", "criteo:file"}, {"criteo", "not supported by this version"}});
-  lines.push_back({{"train", "--consistency", "async"}, {"--consistency", "not supported by this version"}});
   lines.push_back({{"parity", "file", "--processes"}, {"--processes is not supported by this version"}});
   lines.push_back({{"parity", "file", "--device", "cuda"}, {"--device cuda is not supported by this version"}});
   return lines;
@@ -119,7 +142,7 @@ TEST(Help, ListsTheSubcommands) {
   const outcome result = run({"--help"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
-  for (const char* name : {"train", "parity", "devices"}) {
+  for (const char* name : {"train", "parity", "checkpoint", "devices"}) {
     EXPECT_NE(result.out.find(std::string("\n  ") + name), std::string::npos) << name;
   }
 }
@@ -141,6 +164,13 @@ TEST(Help, OfTrainNamesEveryOptionAndTheDefaultsByData) {
                            "bag",
                            "classes",
                            "id-skew",
+                           "row-dtype",
+                           "columns",
+                           "header",
+                           "separator",
+                           "test-file",
+                           "test-fraction",
+                           "shuffle-rows",
                            "hidden",
                            "interaction",
                            "bottom-hidden",
@@ -149,17 +179,33 @@ TEST(Help, OfTrainNamesEveryOptionAndTheDefaultsByData) {
                            "sparse-optimizer",
                            "dense-lr",
                            "sparse-lr",
+                           "lr-schedule",
                            "sparse-reduce",
+                           "consistency",
+                           "accumulate",
+                           "clip-norm",
                            "bucket-mib",
+                           "nan",
                            "threads",
                            "device",
                            "eval-every",
+                           "metrics-csv",
+                           "tensorboard",
+                           "print-job",
                            "json",
                            "quiet"}) {
     EXPECT_NE(result.out.find(std::string("  --") + name + " "), std::string::npos) << name;
   }
   EXPECT_NE(result.out.find("tutorial 100"), std::string::npos);
   for (const std::string& line : lines_of(result.out)) EXPECT_LE(line.size(), 120u) << line;
+}
+
+TEST(Help, OfTrainFitsATerminal) {
+  launch how;
+  how.environment = {{"COLUMNS", "80"}};
+  const outcome result = run({"train", "--help"}, how);
+  for (const std::string& line : lines_of(result.out)) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_EQ(result.out.find("\n\n\n"), std::string::npos);
 }
 
 TEST(Help, OfTheOthers) {

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <boost/json/src.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstring>

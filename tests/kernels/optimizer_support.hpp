@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -95,6 +97,8 @@ inline void reference_step(const optimizer_case& c, int t, optimized<double>& st
       weight -= c.lr * mean / (std::sqrt(square) + epsilon);
       break;
     }
+    case optimizer_kind::rowwise_adagrad:
+      ADD_FAILURE() << "has a step of rows only";
   }
 }
 

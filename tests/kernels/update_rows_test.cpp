@@ -14,6 +14,7 @@
 #include "kernels/embedding_bag.hpp"
 #include "kernels/optimizer.hpp"
 #include "tests/kernels/optimizer_support.hpp"
+#include "tests/kernels/row_gradients.hpp"
 #include "tests/kernels/support.hpp"
 
 namespace troupe::kernels::test {
@@ -23,24 +24,6 @@ constexpr std::size_t table_rows = 11;
 constexpr std::size_t rank_count = 3;
 /// Sizes of a row that take each path through the kernel: in registers, by blocks, and by several chunks.
 constexpr std::size_t dims[] = {1, 2, 3, 4, 7, 8, 9, 16, 17, 32, 33, 63, 64, 65, 128, 257, 2048, 5000};
-
-/// Owns what a `row_gradients` looks at.
-struct gradients {
-  std::vector<std::int64_t> rows;
-  std::vector<std::uint32_t> starts;
-  std::vector<occurrence> occurrences;
-  std::vector<const float*> sources;
-  std::vector<std::size_t> strides;
-  float scale = 1.0F / 3;
-
-  row_gradients view() const { return {rows, starts, occurrences, sources, strides, scale}; }
-
-  void add_row(std::size_t row) {
-    rows.push_back(static_cast<std::int64_t>(row));
-    starts.push_back(static_cast<std::uint32_t>(occurrences.size()));
-  }
-  void close() { starts.push_back(static_cast<std::uint32_t>(occurrences.size())); }
-};
 
 /// What one rank contributes: its bags and their gradients.
 struct rank_input {
@@ -216,6 +199,40 @@ TEST_P(update_rows_by, follows_the_formula_on_touched_rows_alone) {
         }
       }
     }
+  }
+}
+
+TEST_P(update_rows_by, rounds_rows_of_16_bits_once_after_the_step_in_float) {
+  const optimizer_case& c = GetParam();
+  for (const row_dtype type : {row_dtype::f16, row_dtype::bf16}) {
+    on_every_target([&] {
+      for (const std::size_t dim : dims) {
+        for (const bool every_row : {false, true}) {
+          SCOPED_TRACE("dim " + std::to_string(dim) + (every_row ? " every row" : ""));
+          source_of_numbers random(static_cast<std::uint32_t>(dim));
+          const std::vector<float> initial = random.numbers(table_rows * dim);
+          std::vector<std::uint16_t> stored(initial.size());
+          const table_view table(stored.data(), type);
+          encode(initial.size(), initial.data(), table);
+          optimized<float> state(c, initial);
+          optimized<float> floats(c, initial);
+          for (int t = 1; t <= 3; ++t) {
+            const auto ranks = make_ranks(random, dim, true);
+            const gradients all = by_occurrence(ranks, pooling::sum);
+            decode({stored.data(), type}, stored.size(), floats.weights.data());
+            std::int64_t bad_row = -1;
+            ASSERT_TRUE(update(c, t, dim, floats, all, every_row, &bad_row));
+            ASSERT_TRUE(
+                update_rows(constants_of(c, t), table_rows, dim, table, state.view(), all.view(), every_row, &bad_row));
+            std::vector<std::uint16_t> expected(stored.size());
+            encode(stored.size(), floats.weights.data(), {expected.data(), type});
+            ASSERT_EQ(stored, expected);
+            ASSERT_TRUE(same_bits(state.first, floats.first));
+            ASSERT_TRUE(same_bits(state.second, floats.second));
+          }
+        }
+      }
+    });
   }
 }
 

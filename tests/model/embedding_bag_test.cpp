@@ -254,12 +254,21 @@ TEST(embedding_bag, state_is_as_big_as_the_weights_and_starts_as_the_optimizer_s
   options.optimizer.initial_accumulator_value = 0.5;
   embedding_bag adagrad(options);
   ASSERT_EQ(adagrad.state().size(), 1U);
-  EXPECT_TRUE(same_bits(adagrad.state()[0], std::vector<float>(12, 0.5F)));
+  EXPECT_EQ(adagrad.state()[0].columns, 3U);
+  EXPECT_TRUE(same_bits(adagrad.state()[0].numbers, std::vector<float>(12, 0.5F)));
+  options.optimizer.kind = kernels::optimizer_kind::rowwise_adagrad;
+  embedding_bag rowwise(options);
+  ASSERT_EQ(rowwise.state().size(), 1U);
+  EXPECT_EQ(rowwise.state()[0].columns, 1U);
+  EXPECT_TRUE(same_bits(rowwise.state()[0].numbers, std::vector<float>(4, 0.5F)));
+  options.optimizer = {};
   options.optimizer.kind = kernels::optimizer_kind::adam;
   embedding_bag adam(options);
   ASSERT_EQ(adam.state().size(), 2U);
-  EXPECT_TRUE(same_bits(adam.state()[0], std::vector<float>(12)));
-  EXPECT_TRUE(same_bits(adam.state()[1], std::vector<float>(12)));
+  for (const auto& [numbers, columns] : adam.state()) {
+    EXPECT_EQ(columns, 3U);
+    EXPECT_TRUE(same_bits(numbers, std::vector<float>(12)));
+  }
 }
 
 }  // namespace

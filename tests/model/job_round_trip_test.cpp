@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "model/job.hpp"
+#include "model/job_file.hpp"
 #include "model/random.hpp"
+#include "tests/model/tensor_file.hpp"
 
 namespace troupe {
 namespace {
@@ -31,6 +33,13 @@ void expect_same(const job& a, const job& b) {
   EXPECT_EQ(a.bag, b.bag);
   EXPECT_EQ(a.classes, b.classes);
   EXPECT_EQ(a.id_skew, b.id_skew);
+  EXPECT_EQ(a.row_dtype, b.row_dtype);
+  EXPECT_EQ(a.columns, b.columns);
+  EXPECT_EQ(a.header, b.header);
+  EXPECT_EQ(a.separator, b.separator);
+  EXPECT_EQ(a.test_file, b.test_file);
+  EXPECT_EQ(a.test_fraction, b.test_fraction);
+  EXPECT_EQ(a.shuffle_rows, b.shuffle_rows);
   EXPECT_EQ(a.hidden, b.hidden);
   EXPECT_EQ(a.interaction, b.interaction);
   EXPECT_EQ(a.bottom_hidden, b.bottom_hidden);
@@ -38,12 +47,20 @@ void expect_same(const job& a, const job& b) {
   EXPECT_EQ(a.dense_optimizer, b.dense_optimizer);
   EXPECT_EQ(a.sparse_optimizer, b.sparse_optimizer);
   EXPECT_EQ(a.sparse_reduce, b.sparse_reduce);
+  EXPECT_EQ(a.staleness, b.staleness);
+  EXPECT_EQ(a.accumulate, b.accumulate);
+  EXPECT_EQ(a.clip_norm, b.clip_norm);
+  EXPECT_EQ(a.nan, b.nan);
   EXPECT_EQ(a.bucket_mib, b.bucket_mib);
   EXPECT_EQ(a.eval_every, b.eval_every);
 }
 
+constexpr const char* some_columns =
+    R"([{"name":"clicked","kind":"label"},{"name":"pri\"ce","kind":"numeric","transform":"log1p"},)"
+    R"({"name":"user","kind":"categorical","rows":1000}])";
+
 TEST(job, defaults_survive_the_way_through_settings) {
-  for (const char* data : {"adult", "tutorial", "synthetic", "replay:some file.safetensors"}) {
+  for (const char* data : {"adult", "tutorial", "synthetic", "criteo:a.gz", "replay:some file.safetensors"}) {
     const job made = parsed({{"data", data}});
     expect_same(parsed(to_settings(made)), made);
   }
@@ -55,36 +72,59 @@ std::vector<setting> random_settings(random_sequence& random) {
     return std::to_string(low + random.below(high - low + 1));
   };
   const auto pick = [&random](std::vector<std::string> from) { return from[random.below(from.size())]; };
-  const std::string data = pick({"adult", "tutorial", "synthetic", "replay:a:b=c"});
+  const std::string data =
+      pick({"adult", "tutorial", "synthetic", "replay:a:b=c", "criteo:\xc3\xa9\x01\"\\.gz", "csv:x"});
   const std::vector<std::string> optimizers{"sgd", "sgd:momentum=0.9,nesterov=true", "adagrad:eps=1e-5",
                                             "adam:beta1=0.123456789,weight_decay=3e-7"};
-  std::vector<setting> given{{"trainers", number(1, 64)},
-                             {"servers", number(1, 1024)},
-                             {"epochs", number(1, 1000)},
-                             {"steps", number(1, 1'000'000)},
-                             {"seed", std::to_string(random.bits())},
-                             {"hidden", pick({"none", "1", "64,32", "7,5,3"})},
-                             {"loss", pick({"cross-entropy", "mse"})},
-                             {"dense-optimizer", pick(optimizers)},
-                             {"sparse-optimizer", pick(optimizers)},
-                             {"dense-lr", std::to_string(random.unit())},
-                             {"sparse-lr", std::to_string(random.unit() * 100)},
-                             {"sparse-reduce", pick({"sum", "mean"})},
-                             {"bucket-mib", std::to_string(random.unit() + 1e-3)},
-                             {"eval-every", number(0, 9)},
-                             {"consistency", "sync"}};
-  if (data == "adult" || data == "synthetic") {
+  std::vector<std::string> table_optimizers{"rowwise-adagrad:eps=1e-3", "lazy-sgd:momentum=0.5", "lazy-adam"};
+  table_optimizers.insert(table_optimizers.end(), optimizers.begin(), optimizers.end());
+  std::vector<setting> given{
+      {"trainers", number(1, 64)},
+      {"servers", number(1, 1024)},
+      {"epochs", number(1, 1000)},
+      {"steps", number(1, 1'000'000)},
+      {"seed", std::to_string(random.bits())},
+      {"row-dtype", pick({"f32", "f16", "bf16"})},
+      {"hidden", pick({"none", "1", "64,32", "7,5,3"})},
+      {"loss", pick({"cross-entropy", "mse"})},
+      {"dense-optimizer", pick(optimizers)},
+      {"sparse-optimizer", pick(table_optimizers)},
+      {"dense-lr", std::to_string(random.unit())},
+      {"sparse-lr", std::to_string(random.unit() * 100)},
+      {"lr-schedule", pick({"constant", "warmup:7", "step:3,0.1", "warmup:9+cosine:80+constant"})},
+      {"sparse-reduce", pick({"sum", "mean"})},
+      {"bucket-mib", std::to_string(random.unit() + 1e-3)},
+      {"accumulate", number(1, 9)},
+      {"eval-every", number(0, 9)}};
+  if (random.below(2) == 0) {
+    given.emplace_back("consistency", "async");
+  } else {
+    given.emplace_back("consistency", pick({"sync", "ssp:3"}));
+    given.emplace_back("clip-norm", pick({"0", "1", "2.5e-05", "0.1"}));
+    given.emplace_back("nan", pick({"stop", "skip"}));
+  }
+  const bool from_file = data.starts_with("criteo") || data.starts_with("csv");
+  if (data == "adult" || data == "synthetic" || from_file) {
     given.emplace_back("batch-size", number(1, 1000));
     given.emplace_back("dim", number(1, 128));
   }
+  if (data == "synthetic" || from_file) given.emplace_back("rows", number(2, 1'000'000));
   if (data == "synthetic") {
     given.emplace_back("tables", number(1, 26));
-    given.emplace_back("rows", number(1, 1'000'000));
     given.emplace_back("bag", number(1, 30));
-    given.emplace_back("classes", number(2, 10));
     given.emplace_back("id-skew", pick({"uniform", "zipf:1.1", "zipf:0.7"}));
   }
+  if (data == "synthetic") given.emplace_back("classes", number(2, 10));
+  if (from_file) {
+    given.push_back(random.below(2) == 0 ? setting("test-file", "\t\x7f\n") : setting("test-fraction", "0.1"));
+    given.emplace_back("shuffle-rows", number(1, 1000));
+  }
+  if (data == "csv:x") {
+    given.emplace_back("header", pick({"true", "false"}));
+    given.emplace_back("separator", pick({",", "tab", "|", " "}));
+  }
   std::erase_if(given, [&random](const setting&) { return random.below(3) == 0; });
+  if (data == "csv:x") given.emplace_back("columns", some_columns);
   if (data == "adult" && random.below(2) == 0) {
     given.emplace_back("interaction", "dot");
     if (random.below(2) == 0) given.emplace_back("bottom-hidden", pick({"none", "32", "9,8"}));
@@ -98,6 +138,24 @@ TEST(job, random_jobs_survive_the_way_through_settings) {
   for (int i = 0; i < 500; ++i) {
     const job made = parsed(random_settings(random));
     expect_same(parsed(to_settings(made)), made);
+  }
+}
+
+TEST(job, random_jobs_survive_the_way_through_a_job_file) {
+  random_sequence random(6);
+  const temporary_file file("");
+  for (int i = 0; i < 500; ++i) {
+    const job made = parsed(random_settings(random));
+    const auto printed = print_job(to_settings(made), job_settings());
+    ASSERT_TRUE(printed) << printed.error().message;
+    file.write(*printed);
+    const auto read = read_job_file(file.path(), job_settings());
+    ASSERT_TRUE(read) << read.error().message << "\n" << *printed;
+    std::vector<setting> given;
+    for (const auto& entry : read->entries) given.push_back(entry.given);
+    const job again = parsed(given);
+    expect_same(again, made);
+    EXPECT_EQ(print_job(to_settings(again), job_settings()), *printed);
   }
 }
 

@@ -37,6 +37,7 @@ TEST(job, defaults_of_adult) {
                                                     {"batch-size", "128"},
                                                     {"seed", "1"},
                                                     {"dim", "8"},
+                                                    {"row-dtype", "f32"},
                                                     {"hidden", "64,32"},
                                                     {"interaction", "cat"},
                                                     {"loss", "bce-logits"},
@@ -47,6 +48,8 @@ TEST(job, defaults_of_adult) {
                                                     {"lr-schedule", "constant"},
                                                     {"sparse-reduce", "mean"},
                                                     {"consistency", "sync"},
+                                                    {"accumulate", "1"},
+                                                    {"clip-norm", "0"},
                                                     {"bucket-mib", "25"},
                                                     {"eval-every", "1"},
                                                     {"nan", "stop"}};
@@ -59,6 +62,7 @@ TEST(job, defaults_of_tutorial) {
                                                     {"servers", "1"},
                                                     {"epochs", "100"},
                                                     {"seed", "1"},
+                                                    {"row-dtype", "f32"},
                                                     {"hidden", "none"},
                                                     {"interaction", "cat"},
                                                     {"loss", "cross-entropy"},
@@ -69,6 +73,8 @@ TEST(job, defaults_of_tutorial) {
                                                     {"lr-schedule", "constant"},
                                                     {"sparse-reduce", "sum"},
                                                     {"consistency", "sync"},
+                                                    {"accumulate", "1"},
+                                                    {"clip-norm", "0"},
                                                     {"bucket-mib", "25"},
                                                     {"eval-every", "1"},
                                                     {"nan", "stop"}};
@@ -88,6 +94,7 @@ TEST(job, defaults_of_synthetic) {
                                                     {"bag", "10"},
                                                     {"classes", "2"},
                                                     {"id-skew", "uniform"},
+                                                    {"row-dtype", "f32"},
                                                     {"hidden", "64"},
                                                     {"interaction", "cat"},
                                                     {"loss", "cross-entropy"},
@@ -98,10 +105,42 @@ TEST(job, defaults_of_synthetic) {
                                                     {"lr-schedule", "constant"},
                                                     {"sparse-reduce", "mean"},
                                                     {"consistency", "sync"},
+                                                    {"accumulate", "1"},
+                                                    {"clip-norm", "0"},
                                                     {"bucket-mib", "25"},
                                                     {"eval-every", "1"},
                                                     {"nan", "stop"}};
   EXPECT_EQ(settings_of({{"data", "synthetic"}}), expected);
+}
+
+TEST(job, defaults_of_files) {
+  std::map<std::string, std::string> expected{{"data", "criteo:train.txt"},
+                                              {"trainers", "2"},
+                                              {"servers", "1"},
+                                              {"epochs", "1"},
+                                              {"batch-size", "256"},
+                                              {"seed", "1"},
+                                              {"rows", "100000"},
+                                              {"dim", "16"},
+                                              {"row-dtype", "f32"},
+                                              {"test-fraction", "0"},
+                                              {"shuffle-rows", "65536"},
+                                              {"hidden", "64,32"},
+                                              {"interaction", "cat"},
+                                              {"loss", "bce-logits"},
+                                              {"dense-optimizer", "sgd"},
+                                              {"sparse-optimizer", "sgd"},
+                                              {"dense-lr", "0.05"},
+                                              {"sparse-lr", "0.05"},
+                                              {"lr-schedule", "constant"},
+                                              {"sparse-reduce", "mean"},
+                                              {"consistency", "sync"},
+                                              {"accumulate", "1"},
+                                              {"clip-norm", "0"},
+                                              {"bucket-mib", "25"},
+                                              {"eval-every", "1"},
+                                              {"nan", "stop"}};
+  EXPECT_EQ(settings_of({{"data", "criteo:train.txt"}}), expected);
 }
 
 TEST(job, settings_reach_their_fields) {
@@ -152,10 +191,59 @@ TEST(job, settings_reach_their_fields) {
   EXPECT_EQ(made.eval_every, 0U);
 }
 
+TEST(job, settings_of_the_run_reach_their_fields) {
+  const job made = parsed(
+      {{"row-dtype", "bf16"}, {"consistency", "ssp:3"}, {"accumulate", "4"}, {"clip-norm", "1.5"}, {"nan", "skip"}});
+  EXPECT_EQ(made.row_dtype, kernels::row_dtype::bf16);
+  EXPECT_EQ(made.staleness, 3U);
+  EXPECT_EQ(made.accumulate, 4U);
+  EXPECT_EQ(made.clip_norm, 1.5);
+  EXPECT_EQ(made.nan, nan_policy::skip);
+  EXPECT_EQ(parsed({{"row-dtype", "f16"}}).row_dtype, kernels::row_dtype::f16);
+  EXPECT_EQ(parsed({{"consistency", "async"}}).staleness, any_staleness);
+  EXPECT_EQ(parsed({{"consistency", "ssp:0"}}).staleness, 0U);
+  EXPECT_EQ(parsed({{"interaction", "dot"}}).interaction, interaction_kind::dot);
+}
+
+TEST(job, settings_of_files_reach_their_fields) {
+  const job made = parsed({{"data", "criteo:a b.gz"}, {"rows", "7"}, {"test-file", "t.gz"}, {"shuffle-rows", "9"}});
+  EXPECT_EQ(made.data, "criteo:a b.gz");
+  EXPECT_EQ(made.rows, 7);
+  EXPECT_EQ(made.test_file, "t.gz");
+  EXPECT_EQ(made.shuffle_rows, 9U);
+  EXPECT_EQ(parsed({{"data", "criteo:x"}, {"test-fraction", "0.25"}}).test_fraction, 0.25);
+  const std::string columns = R"([{"name":"y","kind":"label"},{"name":"a","kind":"numeric"}])";
+  const job csv = parsed({{"data", "csv:a.csv"},
+                          {"columns", columns},
+                          {"header", "false"},
+                          {"separator", "tab"},
+                          {"loss", "cross-entropy"},
+                          {"classes", "5"}});
+  EXPECT_EQ(csv.columns, columns);
+  EXPECT_FALSE(csv.header);
+  EXPECT_EQ(csv.separator, '\t');
+  EXPECT_EQ(csv.classes, 5U);
+}
+
 TEST(job, learning_rate_and_optimizer_do_not_depend_on_their_order) {
   const job made = parsed({{"sparse-lr", "0.7"}, {"sparse-optimizer", "adam"}});
   EXPECT_EQ(made.sparse_optimizer.lr, 0.7);
   EXPECT_EQ(made.sparse_optimizer.kind, kernels::optimizer_kind::adam);
+}
+
+TEST(job, the_schedule_is_one_for_both_learning_rates) {
+  const job made = parsed({{"lr-schedule", "warmup:10+cosine:100"}, {"sparse-optimizer", "lazy-adam"}});
+  EXPECT_EQ(to_string(made.dense_optimizer.schedule), "warmup:10+cosine:100");
+  EXPECT_EQ(made.sparse_optimizer.schedule, made.dense_optimizer.schedule);
+  EXPECT_EQ(settings_of({{"lr-schedule", "step:5,0.5"}})["lr-schedule"], "step:5,0.5");
+  EXPECT_EQ(refusal({{"lr-schedule", "constant+cosine:9"}}),
+            "--lr-schedule constant+cosine:9: constant never ends, so nothing can follow it; put it last");
+}
+
+TEST(job, optimizers_of_tables_are_for_tables) {
+  EXPECT_TRUE(parsed({{"sparse-optimizer", "lazy-sgd"}}).sparse_optimizer.lazy);
+  EXPECT_EQ(refusal({{"dense-optimizer", "rowwise-adagrad"}}),
+            "--dense-optimizer rowwise-adagrad: rowwise-adagrad is for the rows of tables only; use adagrad");
 }
 
 TEST(job, the_last_of_two_equal_settings_counts) {
@@ -185,6 +273,17 @@ TEST(job, out_of_range_is_refused_with_the_limit) {
   EXPECT_EQ(refusal({{"sparse-lr", "fast"}}), "--sparse-lr fast: must be a number between 0 and 1000000");
   EXPECT_EQ(refusal({{"bucket-mib", "0"}}), "--bucket-mib 0: must be above 0 and at most 65536");
   EXPECT_EQ(refusal({{"bucket-mib", "nan"}}), "--bucket-mib nan: must be above 0 and at most 65536");
+  EXPECT_EQ(refusal({{"accumulate", "0"}}), "--accumulate 0: must be between 1 and 1000000");
+  EXPECT_EQ(refusal({{"clip-norm", "-1"}}), "--clip-norm -1: must be between 0 and 1000000");
+  EXPECT_EQ(refusal({{"clip-norm", "nan"}}), "--clip-norm nan: must be between 0 and 1000000");
+  EXPECT_EQ(refusal({{"consistency", "ssp:1001"}}),
+            "--consistency ssp:1001: the number of steps must be between 0 and 1000");
+  EXPECT_EQ(refusal({{"data", "criteo:x"}, {"shuffle-rows", "0"}}),
+            "--shuffle-rows 0: must be between 1 and 1000000000");
+  for (const char* share : {"1", "-0.1", "nan", "inf", "half"}) {
+    EXPECT_EQ(refusal({{"data", "criteo:x"}, {"test-fraction", share}}),
+              std::string("--test-fraction ") + share + ": must be a number of at least 0 and below 1");
+  }
 }
 
 TEST(job, malformed_values_are_refused) {
@@ -209,6 +308,20 @@ TEST(job, malformed_values_are_refused) {
             "--loss bce: unknown; the nearest is mse, and there are cross-entropy, bce-logits or mse");
   EXPECT_EQ(refusal({{"dense-optimizer", "sgd:momentum=-1"}}),
             "--dense-optimizer sgd:momentum=-1: momentum must be between 0 and 1000000, not -1");
+  EXPECT_EQ(refusal({{"consistency", "snc"}}), "--consistency snc: must be sync, ssp:K (such as ssp:2) or async");
+  EXPECT_EQ(refusal({{"consistency", "ssp:"}}),
+            "--consistency ssp:: the number of steps must be a whole number between 0 and 1000");
+  EXPECT_EQ(refusal({{"interaction", "dots"}}),
+            "--interaction dots: unknown; the nearest is dot, and there are cat or dot");
+  EXPECT_EQ(refusal({{"nan", "go"}}), "--nan go: unknown; the nearest is stop, and there are stop or skip");
+  EXPECT_EQ(refusal({{"row-dtype", "f64"}}),
+            "--row-dtype f64: unknown; the nearest is f32, and there are f32, f16 or bf16");
+  EXPECT_EQ(refusal({{"data", "csv:x"}, {"header", "yes"}}).substr(0, 14), "--header yes: ");
+  for (const char* separator : {"", "::", "\n", "\r", "\""}) {
+    EXPECT_NE(refusal({{"data", "csv:x"}, {"separator", separator}}).find("must be a single character"),
+              std::string::npos);
+  }
+  EXPECT_EQ(refusal({{"data", "csv:x"}, {"test-file", ""}}), "--test-file '': must not be empty");
   EXPECT_EQ(refusal({{"seed", std::string("1\n2")}}),
             "--seed 1\\x0a2: must be a whole number between 0 and 18446744073709551615");
 }
@@ -220,40 +333,33 @@ TEST(job, unknown_settings_are_refused_with_the_nearest) {
 
 TEST(job, settings_of_other_data_are_refused) {
   EXPECT_EQ(refusal({{"rows", "5"}}),
-            "--rows 5: adult has no such setting; leave it out, or use it with --data synthetic");
-  EXPECT_EQ(refusal({{"data", "tutorial"}, {"dim", "4"}}),
-            "--dim 4: tutorial has no such setting; leave it out, or use it with --data adult or synthetic");
-  EXPECT_EQ(refusal({{"data", "tutorial"}, {"batch-size", "4"}}),
-            "--batch-size 4: tutorial has no such setting; leave it out, or use it with --data adult or synthetic");
+            "--rows 5: adult has no such setting; leave it out, or use it with --data synthetic, criteo or csv");
+  EXPECT_EQ(
+      refusal({{"data", "tutorial"}, {"dim", "4"}}),
+      "--dim 4: tutorial has no such setting; leave it out, or use it with --data adult, synthetic, criteo or csv");
+  EXPECT_EQ(
+      refusal({{"data", "tutorial"}, {"batch-size", "4"}}),
+      "--batch-size 4: tutorial has no such setting; leave it out, or use it with --data adult, synthetic, criteo or "
+      "csv");
+  EXPECT_EQ(refusal({{"data", "criteo:x"}, {"header", "true"}}),
+            "--header true: criteo has no such setting; leave it out, or use it with --data csv");
   for (const char* name : {"tables", "rows", "bag", "classes", "id-skew"}) {
     EXPECT_NE(refusal({{"data", "tutorial"}, {name, "5"}}).find("no such setting"), std::string::npos) << name;
     EXPECT_NE(refusal({{"data", "replay:x"}, {name, "5"}}).find("no such setting"), std::string::npos) << name;
   }
+  for (const char* name : {"columns", "header", "separator", "test-file", "test-fraction", "shuffle-rows"}) {
+    EXPECT_NE(refusal({{name, "5"}}).find("adult has no such setting"), std::string::npos) << name;
+  }
 }
 
-TEST(job, unknown_and_later_data_sets_are_refused) {
-  EXPECT_EQ(
-      refusal({{"data", "synthetik"}}),
-      "--data synthetik: unknown data set; the nearest is synthetic, and there are adult, tutorial and synthetic");
-  EXPECT_EQ(refusal({{"data", "criteo:train.txt"}}),
-            "--data criteo:train.txt: not supported by this version; use adult, tutorial or synthetic");
-  EXPECT_EQ(refusal({{"data", "csv:a.csv"}}),
-            "--data csv:a.csv: not supported by this version; use adult, tutorial or synthetic");
+TEST(job, unknown_data_sets_are_refused) {
+  EXPECT_NE(refusal({{"data", "synthetik"}}).find("--data synthetik: unknown data set; the nearest is synthetic"),
+            std::string::npos);
   EXPECT_EQ(refusal({{"data", "replay:"}}), "--data replay:: must name a file: replay:FILE");
+  EXPECT_NE(refusal({{"data", "criteo:"}}).find("--data criteo:: "), std::string::npos);
+  EXPECT_NE(refusal({{"data", "csv"}}).find("--data csv: "), std::string::npos);
   EXPECT_NE(refusal({{"data", ""}}).find("--data '': unknown data set"), std::string::npos);
   EXPECT_NE(refusal({{"data", "adult:x"}}).find("unknown data set"), std::string::npos);
-}
-
-TEST(job, values_of_later_versions_are_refused_by_name) {
-  EXPECT_EQ(refusal({{"consistency", "ssp:3"}}), "--consistency ssp:3: not supported by this version; use sync");
-  EXPECT_EQ(refusal({{"consistency", "async"}}), "--consistency async: not supported by this version; use sync");
-  EXPECT_EQ(refusal({{"lr-schedule", "warmup:10+cosine:100"}}),
-            "--lr-schedule warmup:10+cosine:100: not supported by this version; use constant");
-  EXPECT_EQ(refusal({{"nan", "skip"}}), "--nan skip: not supported by this version; use stop");
-  EXPECT_EQ(refusal({{"consistency", "snc"}}),
-            "--consistency snc: unknown; the nearest is sync, and there are sync, ssp or async");
-  EXPECT_EQ(refusal({{"sparse-optimizer", "rowwise-adagrad"}}),
-            "--sparse-optimizer rowwise-adagrad: rowwise-adagrad is not supported by this version; use adagrad");
 }
 
 TEST(job, values_that_do_not_go_together_are_refused) {
@@ -325,18 +431,28 @@ TEST(job, every_setting_has_a_help_line) {
   ASSERT_FALSE(infos.empty());
   EXPECT_EQ(infos.front().name, "data");
   std::map<std::string, std::string> default_of;
+  std::map<std::string, setting_type> type_of;
   for (const auto& info : infos) {
+    type_of[info.name] = info.type;
     EXPECT_FALSE(info.value_name.empty()) << info.name;
     EXPECT_FALSE(info.meaning.empty()) << info.name;
     EXPECT_TRUE(default_of.emplace(info.name, info.default_text).second) << info.name;
   }
   EXPECT_EQ(default_of["trainers"], "2");
   EXPECT_EQ(default_of["epochs"], "adult 6; tutorial 100; else 1");
-  EXPECT_EQ(default_of["batch-size"], "adult 128; synthetic 256");
-  EXPECT_EQ(default_of["rows"], "synthetic 100000");
-  EXPECT_EQ(default_of["hidden"], "adult 64,32; synthetic 64; else none");
+  EXPECT_EQ(default_of["batch-size"], "adult 128; synthetic, criteo, csv 256");
+  EXPECT_EQ(default_of["rows"], "synthetic, criteo, csv 100000");
+  EXPECT_EQ(default_of["hidden"], "tutorial, replay none; synthetic 64; else 64,32");
+  EXPECT_EQ(default_of["header"], "csv true");
+  EXPECT_EQ(default_of["test-file"], "");
   EXPECT_EQ(default_of["sparse-reduce"], "tutorial sum; else mean");
   EXPECT_EQ(default_of["steps"], "");
+  EXPECT_EQ(type_of["data"], setting_type::text);
+  EXPECT_EQ(type_of["seed"], setting_type::whole);
+  EXPECT_EQ(type_of["clip-norm"], setting_type::real);
+  EXPECT_EQ(type_of["header"], setting_type::truth);
+  EXPECT_EQ(type_of["bottom-hidden"], setting_type::widths);
+  EXPECT_EQ(type_of["columns"], setting_type::columns);
 }
 
 TEST(nearest, goes_by_edits_and_swaps) {

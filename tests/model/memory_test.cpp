@@ -11,24 +11,49 @@ namespace {
 
 constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
 
-TEST(memory, a_table_takes_four_bytes_a_number_for_weights_and_each_buffer) {
-  EXPECT_EQ(table_bytes(1, 1, 0), 4U);
-  EXPECT_EQ(table_bytes(1000, 64, 0), 256'000U);
-  EXPECT_EQ(table_bytes(1000, 64, 1), 512'000U);
-  EXPECT_EQ(table_bytes(1000, 64, 2), 768'000U);
-  EXPECT_EQ(table_bytes(0, 64, 2), 0U);
-  EXPECT_EQ(table_bytes(3'000'000'000, 128, 2), 4'608'000'000'000U);
+using kernels::row_dtype;
+
+std::uint64_t bytes_of(std::int64_t rows, std::size_t dim, const char* optimizer, row_dtype dtype = row_dtype::f32) {
+  return table_bytes(rows, dim, dtype, *parse_optimizer(optimizer, optimizer_use::table));
+}
+
+TEST(memory, a_table_takes_its_rows_and_its_optimizers_state) {
+  EXPECT_EQ(bytes_of(1, 1, "sgd"), 4U);
+  EXPECT_EQ(bytes_of(1000, 64, "sgd"), 256'000U);
+  EXPECT_EQ(bytes_of(1000, 64, "lazy-sgd:momentum=0.9"), 512'000U);
+  EXPECT_EQ(bytes_of(1000, 64, "adagrad"), 512'000U);
+  EXPECT_EQ(bytes_of(1000, 64, "lazy-adam"), 768'000U);
+  EXPECT_EQ(bytes_of(1000, 64, "rowwise-adagrad"), 260'000U);
+  EXPECT_EQ(bytes_of(0, 64, "adam"), 0U);
+  EXPECT_EQ(bytes_of(3'000'000'000, 128, "adam"), 4'608'000'000'000U);
+}
+
+TEST(memory, rows_of_16_bits_take_half_and_their_state_stays) {
+  for (const row_dtype dtype : {row_dtype::f16, row_dtype::bf16}) {
+    EXPECT_EQ(bytes_of(1000, 64, "sgd", dtype), 128'000U);
+    EXPECT_EQ(bytes_of(1000, 64, "adam", dtype), 640'000U);
+    EXPECT_EQ(bytes_of(1000, 64, "rowwise-adagrad", dtype), 132'000U);
+  }
 }
 
 TEST(memory, a_table_beyond_64_bits_takes_the_largest_number) {
   constexpr std::int64_t most_rows = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(table_bytes(std::int64_t{1} << 60, 1, 0), std::uint64_t{1} << 62);
-  EXPECT_EQ(table_bytes(std::int64_t{1} << 60, 1, 2), 12 * (std::uint64_t{1} << 60));
-  EXPECT_EQ(table_bytes(std::int64_t{1} << 61, 1, 1), unlimited);
-  EXPECT_EQ(table_bytes(std::int64_t{1} << 62, 1, 0), unlimited);
-  EXPECT_EQ(table_bytes(std::int64_t{1} << 32, std::size_t{1} << 32, 0), unlimited);
-  EXPECT_EQ(table_bytes(most_rows, 1, 0), unlimited);
-  EXPECT_EQ(table_bytes(most_rows, std::numeric_limits<std::size_t>::max(), 2), unlimited);
+  constexpr std::size_t most_columns = std::numeric_limits<std::size_t>::max();
+  EXPECT_EQ(bytes_of(std::int64_t{1} << 60, 1, "sgd"), std::uint64_t{1} << 62);
+  EXPECT_EQ(bytes_of(std::int64_t{1} << 60, 1, "adam"), 12 * (std::uint64_t{1} << 60));
+  EXPECT_EQ(bytes_of(std::int64_t{1} << 61, 1, "adagrad"), unlimited);
+  EXPECT_EQ(bytes_of(std::int64_t{1} << 62, 1, "sgd"), unlimited);
+  EXPECT_EQ(bytes_of(std::int64_t{1} << 32, std::size_t{1} << 32, "sgd"), unlimited);
+  EXPECT_EQ(bytes_of(most_rows, 1, "sgd"), unlimited);
+  EXPECT_EQ(bytes_of(most_rows, most_columns, "adam"), unlimited);
+  EXPECT_EQ(bytes_of(1, most_columns, "adam"), unlimited);
+  EXPECT_EQ(bytes_of(1, most_columns / 4, "adagrad"), unlimited);
+}
+
+TEST(memory, products_stop_at_the_largest_number) {
+  EXPECT_EQ(bounded_product(3, 5), 15U);
+  EXPECT_EQ(bounded_product(unlimited, 1), unlimited);
+  EXPECT_EQ(bounded_product(std::uint64_t{1} << 32, std::uint64_t{1} << 32), unlimited);
 }
 
 TEST(memory, what_is_available_is_a_part_of_what_there_is) {
@@ -42,8 +67,7 @@ TEST(memory, what_is_available_is_a_part_of_what_there_is) {
 TEST(memory, the_fault_names_the_thing_and_its_size_and_says_what_to_try) {
   const std::string fault = memory_fault("table 3", std::uint64_t{3} << 29);
   EXPECT_EQ(fault.find("table 3 would take 1.5 GiB, and "), 0U) << fault;
-  EXPECT_NE(fault.find(" GiB of memory are available; use less, or an optimizer with less state"),
-            std::string::npos)
+  EXPECT_NE(fault.find(" GiB of memory are available; use less, or an optimizer with less state"), std::string::npos)
       << fault;
 }
 

@@ -12,13 +12,13 @@ namespace {
 using kernels::optimizer_kind;
 
 optimizer_spec parsed(const std::string& text) {
-  const auto spec = parse_optimizer(text);
+  const auto spec = parse_optimizer(text, optimizer_use::table);
   EXPECT_TRUE(spec.has_value()) << text << ": " << (spec ? "" : spec.error().message);
   return spec.value_or(optimizer_spec{});
 }
 
-std::string refusal(const std::string& text) {
-  const auto spec = parse_optimizer(text);
+std::string refusal(const std::string& text, optimizer_use use = optimizer_use::dense) {
+  const auto spec = parse_optimizer(text, use);
   EXPECT_FALSE(spec.has_value()) << text;
   return spec ? "" : spec.error().message;
 }
@@ -38,6 +38,21 @@ TEST(optimizer, names_bring_the_defaults_of_pytorch) {
   EXPECT_EQ(adam.beta2, 0.999);
   EXPECT_EQ(adam.eps, 1e-8);
   EXPECT_EQ(adam.weight_decay, 0);
+  const auto rowwise = parsed("rowwise-adagrad");
+  EXPECT_EQ(rowwise.kind, optimizer_kind::rowwise_adagrad);
+  EXPECT_EQ(rowwise.eps, 1e-10);
+  EXPECT_EQ(rowwise.initial_accumulator_value, 0);
+}
+
+TEST(optimizer, lazy_ones_are_sgd_and_adam_that_leave_rows_alone) {
+  for (const char* options : {"", ":weight_decay=0.5"}) {
+    for (const char* name : {"sgd", "adam"}) {
+      auto spec = parsed(std::string("lazy-") + name + options);
+      EXPECT_TRUE(spec.lazy);
+      spec.lazy = false;
+      EXPECT_EQ(spec, parsed(std::string(name) + options));
+    }
+  }
 }
 
 TEST(optimizer, options_are_read) {
@@ -58,7 +73,9 @@ TEST(optimizer, options_are_read) {
 
 TEST(optimizer, text_is_the_shortest_that_reads_the_same) {
   for (const char* text : {"sgd", "adagrad", "adam", "sgd:momentum=0.9", "sgd:momentum=0.9,nesterov=true",
-                           "adagrad:eps=1e-06", "adam:beta1=0.8,eps=1e-06"}) {
+                           "adagrad:eps=1e-06", "adam:beta1=0.8,eps=1e-06", "rowwise-adagrad",
+                           "rowwise-adagrad:eps=1e-06,initial_accumulator_value=0.5,weight_decay=0.25", "lazy-sgd",
+                           "lazy-sgd:momentum=0.9,weight_decay=0.1,nesterov=true", "lazy-adam:beta2=0.9"}) {
     EXPECT_EQ(to_string(parsed(text)), text);
   }
   EXPECT_EQ(to_string(parsed("adam:eps=1e-8,beta1=0.9")), "adam");
@@ -68,7 +85,9 @@ TEST(optimizer, random_specs_survive_the_way_through_text) {
   random_sequence random(1);
   for (int i = 0; i < 1000; ++i) {
     optimizer_spec spec;
-    spec.kind = static_cast<optimizer_kind>(random.below(3));
+    spec.kind = static_cast<optimizer_kind>(random.below(4));
+    const bool can_be_lazy = spec.kind == optimizer_kind::sgd || spec.kind == optimizer_kind::adam;
+    spec.lazy = can_be_lazy && random.below(2) == 0;
     spec.weight_decay = random.unit();
     if (spec.kind == optimizer_kind::sgd) {
       spec.momentum = random.unit();
@@ -76,7 +95,8 @@ TEST(optimizer, random_specs_survive_the_way_through_text) {
     } else {
       spec.eps = random.unit() * 1e-5;
     }
-    if (spec.kind == optimizer_kind::adagrad) spec.initial_accumulator_value = random.unit() * 10;
+    if (spec.kind == optimizer_kind::adagrad || spec.kind == optimizer_kind::rowwise_adagrad)
+      spec.initial_accumulator_value = random.unit() * 10;
     if (spec.kind == optimizer_kind::adam) {
       spec.beta1 = random.unit();
       spec.beta2 = random.unit();
@@ -108,8 +128,9 @@ TEST(optimizer, refuses_with_name_value_and_limit) {
 
 TEST(optimizer, options_of_another_optimizer_are_refused) {
   for (const char* text : {"adam:momentum=0.9", "adagrad:beta1=0.9", "sgd:eps=1e-8", "adam:nesterov=true",
-                           "sgd:initial_accumulator_value=1"}) {
-    EXPECT_NE(refusal(text).find("has no option"), std::string::npos) << text;
+                           "sgd:initial_accumulator_value=1", "rowwise-adagrad:momentum=0.9", "lazy-adam:nesterov=true",
+                           "lazy-sgd:eps=1e-8"}) {
+    EXPECT_NE(refusal(text, optimizer_use::table).find("has no option"), std::string::npos) << text;
   }
 }
 
@@ -119,10 +140,15 @@ TEST(optimizer, nesterov_needs_momentum) {
   EXPECT_FALSE(parsed("sgd:nesterov=false").nesterov);
 }
 
-TEST(optimizer, later_ones_are_refused_by_name) {
-  EXPECT_EQ(refusal("rowwise-adagrad"), "rowwise-adagrad is not supported by this version; use adagrad");
-  EXPECT_EQ(refusal("lazy-sgd:momentum=0.9"), "lazy-sgd is not supported by this version; use sgd");
-  EXPECT_EQ(refusal("lazy-adam"), "lazy-adam is not supported by this version; use adam");
+TEST(optimizer, those_of_tables_are_refused_for_dense_weights_with_what_to_use_instead) {
+  EXPECT_EQ(refusal("rowwise-adagrad:eps=1"), "rowwise-adagrad is for the rows of tables only; use adagrad");
+  EXPECT_EQ(refusal("lazy-sgd:momentum=0.9"), "lazy-sgd is for the rows of tables only; use sgd");
+  EXPECT_EQ(refusal("lazy-adam"), "lazy-adam is for the rows of tables only; use adam");
+  EXPECT_EQ(refusal("row-adagrad", optimizer_use::table),
+            "unknown optimizer row-adagrad; the nearest is adagrad, and there are sgd, adagrad, adam, "
+            "rowwise-adagrad, lazy-sgd or lazy-adam");
+  EXPECT_EQ(refusal("lazy-sgd:nesterov=true", optimizer_use::table),
+            "nesterov needs a momentum above 0, such as momentum=0.9");
 }
 
 // By hand for beta1 = 0.9, beta2 = 0.99, lr = 0.1:
@@ -162,19 +188,37 @@ TEST(optimizer, other_constants_stay) {
   EXPECT_EQ(constants_at(parsed("adagrad"), 3).eps, 1e-10F);
 }
 
+// A warm-up of four steps: the factor of step 3 is 0.75, of step 9 it is 1.
+TEST(optimizer, schedule_multiplies_the_learning_rate_before_rounding) {
+  auto sgd = parsed("sgd");
+  sgd.lr = 0.1;
+  sgd.schedule = *parse_lr_schedule("warmup:4");
+  EXPECT_EQ(constants_at(sgd, 3).lr, static_cast<float>(0.1 * 0.75));
+  EXPECT_EQ(constants_at(sgd, 9).lr, 0.1F);
+  auto adam = parsed("adam:beta1=0.5");
+  adam.lr = 0.1;
+  adam.schedule = sgd.schedule;
+  EXPECT_EQ(constants_at(adam, 3).lr, static_cast<float>(0.1 * 0.75 / 0.875));
+}
+
 TEST(optimizer, state_and_visits) {
   struct expectation {
     const char* text;
     int buffers;
+    std::size_t columns;
     float initial;
     bool every_row;
   };
-  for (const auto& [text, buffers, initial, every_row] :
-       {expectation{"sgd", 0, 0, false}, expectation{"sgd:momentum=0.9", 1, 0, true},
-        expectation{"sgd:weight_decay=0.1", 0, 0, true}, expectation{"adagrad", 1, 0, false},
-        expectation{"adagrad:initial_accumulator_value=0.5", 1, 0.5F, false},
-        expectation{"adagrad:weight_decay=0.1", 1, 0, true}, expectation{"adam", 2, 0, true}}) {
+  for (const auto& [text, buffers, columns, initial, every_row] :
+       {expectation{"sgd", 0, 7, 0, false}, expectation{"sgd:momentum=0.9", 1, 7, 0, true},
+        expectation{"sgd:weight_decay=0.1", 0, 7, 0, true}, expectation{"adagrad", 1, 7, 0, false},
+        expectation{"adagrad:initial_accumulator_value=0.5", 1, 7, 0.5F, false},
+        expectation{"adagrad:weight_decay=0.1", 1, 7, 0, true}, expectation{"adam", 2, 7, 0, true},
+        expectation{"rowwise-adagrad:initial_accumulator_value=0.5,weight_decay=0.1", 1, 1, 0.5F, false},
+        expectation{"lazy-sgd:momentum=0.9,weight_decay=0.1", 1, 7, 0, false},
+        expectation{"lazy-adam:weight_decay=0.1", 2, 7, 0, false}}) {
     EXPECT_EQ(state_buffers(parsed(text)), buffers) << text;
+    EXPECT_EQ(state_columns(parsed(text), 7), columns) << text;
     EXPECT_EQ(initial_state(parsed(text)), initial) << text;
     EXPECT_EQ(visits_every_row(parsed(text)), every_row) << text;
   }

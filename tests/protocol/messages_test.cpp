@@ -123,12 +123,13 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(trained{head, 40, true, some_tensor()});
   add(progress{head, 5, 0.25, 1.5, 6});
   add(epoch_report{head, 1, 2, 3, 4, 0.5, 0.75, tensor::own(1, 1, std::vector<double>{0.125}), true, 5, 6, 7, 8});
-  add(evaluation{head, 1, 2, 3, 4, some_tensor(), some_tensor()});
+  add(evaluation{head, 1, 2, 3, 4, some_tensor(), some_tensor(), 0.75, 1.5});
   add(join_server{head, server});
   add(join_trainer{head, one_trainer});
   add(joined{head, 3});
   add(run{head, {{"seed", "7"}}, true});
-  add(run_result{head, 1, 2, 0.5, 0.25, 0.125, 0.9, 0.8, true, "abc", {some_tensor()}, some_tensor()});
+  add(run_result{head, 1, 2, 0.5, 0.25, 0.125, 0.9, 0.8, true, "abc", {some_tensor()}, some_tensor(), 0.5, 1.25, 3, 2,
+                 0.75});
   add(status{head});
   add(run_status{head, "training", 1, 2, 3, 4});
   add(stop{head});

@@ -1,0 +1,31 @@
+#include "apps/descriptor.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace troupe {
+
+int write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(descriptor, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno;
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return 0;
+}
+
+result<descriptor> descriptor::open(const std::string& path, int flags) {
+  const int number = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  if (number < 0) return bad_input(std::strerror(errno));
+  return descriptor(number);
+}
+
+descriptor::~descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
+}  // namespace troupe

@@ -1,0 +1,39 @@
+#include "apps/epoch_log.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace troupe {
+
+result<void> epoch_log::add(const epoch_summary& epoch) {
+  if (failed_) return {};
+  const int error = write_all(file_.number(), std::exchange(pending_, {}) + record(epoch));
+  if (error == 0) return {};
+  failed_ = true;
+  return tl::unexpected<fault>(
+      fault{fault_kind::run, fmt::format("{}: {}; training goes on without it", option_, std::strerror(error))});
+}
+
+result<epoch_logs> open_epoch_logs(const std::optional<std::string>& metrics_csv,
+                                   const std::optional<std::string>& tensorboard,
+                                   std::optional<std::uint64_t> resumed_at) {
+  epoch_logs logs;
+  for (const auto& [path, open] :
+       {std::pair(metrics_csv, &open_metrics_csv), std::pair(tensorboard, &open_tensorboard)}) {
+    if (!path) continue;
+    auto log = open(*path, resumed_at);
+    if (!log) return tl::unexpected<fault>(std::move(log.error()));
+    logs.push_back(std::move(*log));
+  }
+  return logs;
+}
+
+double samples_per_s(const epoch_summary& epoch) {
+  return epoch.seconds > 0 ? static_cast<double>(epoch.samples) / epoch.seconds
+                           : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace troupe

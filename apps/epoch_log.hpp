@@ -1,0 +1,59 @@
+// Files that get a record of each epoch: --metrics-csv and --tensorboard.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/run.hpp"
+#include "apps/descriptor.hpp"
+#include "model/result.hpp"
+
+namespace troupe {
+
+/// One such file. Not for two threads at a time.
+class epoch_log {
+ public:
+  /// `option`: what asked for it, for messages: "--metrics-csv FILE". `beginning` goes before the first record.
+  epoch_log(std::string option, descriptor file, std::string beginning)
+      : option_(std::move(option)), file_(std::move(file)), pending_(std::move(beginning)) {}
+  virtual ~epoch_log() = default;
+
+  /// Writes the epoch's record, whole and at once. After a fault (of kind run) nothing is written any more, and nothing
+  /// is wrong any more.
+  result<void> add(const epoch_summary& epoch);
+
+  bool failed() const { return failed_; }
+
+ private:
+  virtual std::string record(const epoch_summary& epoch) const = 0;
+
+  std::string option_;
+  descriptor file_;
+  std::string pending_;
+  bool failed_ = false;
+};
+
+/// All logs of a run.
+using epoch_logs = std::vector<std::unique_ptr<epoch_log>>;
+
+/// Opens those that are asked for. `resumed_at`: the global step whose checkpoint the run goes on from; records of
+/// earlier epochs are kept, those of later ones replaced. Without it what was there is replaced. Faults are of kind
+/// input.
+result<epoch_logs> open_epoch_logs(const std::optional<std::string>& metrics_csv,
+                                   const std::optional<std::string>& tensorboard,
+                                   std::optional<std::uint64_t> resumed_at = std::nullopt);
+
+// One file each.
+result<std::unique_ptr<epoch_log>> open_metrics_csv(const std::string& path, std::optional<std::uint64_t> resumed_at);
+result<std::unique_ptr<epoch_log>> open_tensorboard(const std::string& directory,
+                                                    std::optional<std::uint64_t> resumed_at);
+
+/// Samples of all trainers per second of training; NaN where no time was measured.
+double samples_per_s(const epoch_summary& epoch);
+
+}  // namespace troupe

@@ -1,0 +1,102 @@
+// --metrics-csv: one line an epoch.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "apps/epoch_log.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::string_view header =
+    "epoch,step,steps,samples,seconds,samples_per_s,loss,auc,accuracy,log_loss,calibration\n";
+
+/// Every digit of a number, or nothing where there is none.
+std::string cell(std::optional<double> value) {
+  return value && std::isfinite(*value) ? fmt::format("{}", *value) : std::string();
+}
+
+class metrics_csv : public epoch_log {
+ public:
+  using epoch_log::epoch_log;
+
+ private:
+  std::string record(const epoch_summary& epoch) const override {
+    return fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", epoch.epoch, epoch.step, epoch.steps, epoch.samples,
+                       cell(epoch.seconds), cell(samples_per_s(epoch)), cell(epoch.loss), cell(epoch.auc),
+                       cell(epoch.accuracy), cell(epoch.log_loss), cell(epoch.calibration));
+  }
+};
+
+/// All that a regular file holds; nothing of any other.
+result<std::string> content_of(const descriptor& file) {
+  std::string content;
+  struct stat status {};
+  if (::fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) return content;
+  std::array<char, 65536> buffer;
+  for (;;) {
+    const ssize_t got = ::read(file.number(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return bad_input(std::strerror(errno));
+    if (got == 0) return content;
+    content.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+/// How many bytes of an earlier run's file stay: whole lines of steps up to `resumed_at`.
+result<std::size_t> kept_bytes(std::string_view content, std::uint64_t resumed_at) {
+  if (!content.starts_with(header)) {
+    return bad_input("is no file of metrics that a resumed run could go on with; use another name");
+  }
+  std::size_t kept = header.size();
+  for (std::size_t end = 0; (end = content.find('\n', kept)) != content.npos; kept = end + 1) {
+    const auto cells = split(content.substr(kept, end - kept), ',');
+    const auto step = cells.size() == 11 ? parse_number<std::uint64_t>(cells[1]) : std::nullopt;
+    if (!step) {
+      return bad_input(
+          fmt::format("the line at byte {} is no line of metrics that a resumed run could go on from; use "
+                      "another name",
+                      kept));
+    }
+    if (*step > resumed_at) break;
+  }
+  return kept;
+}
+
+/// Leaves what a resumed run goes on from, and the place to write at behind it. Returns what the file still lacks.
+result<std::string> continue_file(const descriptor& file, std::uint64_t resumed_at) {
+  const auto content = content_of(file);
+  if (!content) return content;
+  if (content->empty()) return std::string(header);
+  const auto kept = kept_bytes(*content, resumed_at);
+  if (!kept) return tl::unexpected<fault>(kept.error());
+  const auto end = static_cast<off_t>(*kept);
+  if (::ftruncate(file.number(), end) != 0 || ::lseek(file.number(), end, SEEK_SET) != end) {
+    return bad_input(std::strerror(errno));
+  }
+  return std::string();
+}
+
+}  // namespace
+
+result<std::unique_ptr<epoch_log>> open_metrics_csv(const std::string& path, std::optional<std::uint64_t> resumed_at) {
+  const std::string option = "--metrics-csv " + printable_path(path);
+  const auto refuse = [&](const fault& why) { return bad_input(fmt::format("{}: {}", option, why.message)); };
+  auto file = descriptor::open(path, resumed_at ? O_RDWR | O_CREAT : O_WRONLY | O_CREAT | O_TRUNC);
+  if (!file) return refuse(file.error());
+  auto beginning = resumed_at ? continue_file(*file, *resumed_at) : std::string(header);
+  if (!beginning) return refuse(beginning.error());
+  return std::make_unique<metrics_csv>(option, std::move(*file), std::move(*beginning));
+}
+
+}  // namespace troupe

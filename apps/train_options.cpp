@@ -1,0 +1,195 @@
+#include "apps/train_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "model/text.hpp"
+
+namespace troupe {
+namespace {
+
+/// Where a setting stands in the help.
+const char* group_of(std::string_view name) {
+  const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (is_one_of({"tables", "rows", "dim", "bag", "classes", "id-skew", "row-dtype"})) return "Tables";
+  if (is_one_of({"columns", "header", "separator", "test-file", "test-fraction", "shuffle-rows"})) return "Data files";
+  if (is_one_of({"hidden", "interaction", "bottom-hidden", "loss"})) return "Model";
+  if (name.find("optimizer") != name.npos || is_one_of({"dense-lr", "sparse-lr", "lr-schedule", "clip-norm"}))
+    return "Optimizers";
+  if (is_one_of({"sparse-reduce", "consistency", "accumulate", "bucket-mib", "nan"})) return "Working together";
+  return "Job";
+}
+
+/// The options of the run itself that a job file may hold beside the job's settings.
+std::vector<setting_info> run_settings() {
+  std::vector<setting_info> infos;
+  const auto add = [&infos](const char* name, setting_type type) { infos.push_back({name, "", "", "", type}); };
+  add("threads", setting_type::whole);
+  add("device", setting_type::text);
+  add("devices", setting_type::text);
+  add("processes", setting_type::truth);
+  add("save", setting_type::text);
+  add("checkpoint-every", setting_type::whole);
+  add("resume", setting_type::text);
+  add("metrics-csv", setting_type::text);
+  add("tensorboard", setting_type::text);
+  add("trace", setting_type::text);
+  add("trace-dir", setting_type::text);
+  return infos;
+}
+
+/// Everything that a job file may hold, in the order in which it is printed.
+std::vector<setting_info> known_settings() {
+  std::vector<setting_info> known = job_settings();
+  std::ranges::move(run_settings(), std::back_inserter(known));
+  return known;
+}
+
+/// The settings given for `names`: the command line's, else the file's.
+std::vector<setting> given_settings(const CLI::App& app, const job_file& file, const std::vector<setting_info>& infos) {
+  std::vector<setting> given;
+  for (const setting_info& info : infos) {
+    if (auto text = given_text(app, info.name)) {
+      given.emplace_back(info.name, std::move(*text));
+      continue;
+    }
+    for (const auto& entry : file.entries) {
+      if (entry.given.first == info.name) given.push_back(entry.given);
+    }
+  }
+  return given;
+}
+
+std::optional<std::string> text_in(const std::vector<setting>& given, std::string_view name) {
+  const auto found = std::ranges::find(given, name, &setting::first);
+  return found == given.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// The job file as far as it counts.
+result<job_file> read_file(const CLI::App& app) {
+  const CLI::Option* path = app.get_option("JOB.toml");
+  if (path->count() == 0) return job_file();
+  auto file = read_job_file(path->results().front(), known_settings());
+  if (file)
+    std::erase_if(file->entries, [&](const auto& entry) { return given_text(app, entry.given.first).has_value(); });
+  return file;
+}
+
+/// The settings of a run that goes on: the checkpoint's, and over them those that were given.
+result<std::vector<setting>> resumed_settings(const std::vector<setting>& saved, const std::vector<setting>& given) {
+  const auto data_of = [](const std::vector<setting>& settings) {
+    const auto found = std::ranges::find(settings, "data", &setting::first);
+    return found == settings.end() ? std::vector<setting>() : std::vector<setting>{*found};
+  };
+  // Another data set has other settings: say that first.
+  if (const auto data = data_of(given); !data.empty()) {
+    if (auto differs = first_difference(data_of(saved), data, {})) return bad_input(std::move(*differs));
+  }
+  std::vector<setting> all = saved;
+  // Whoever gives epochs does not want the steps that would override them.
+  if (text_in(given, "epochs") && !text_in(given, "steps"))
+    std::erase_if(all, [](const setting& one) { return one.first == "steps"; });
+  all.insert(all.end(), given.begin(), given.end());
+  return all;
+}
+
+/// Reads where checkpoints go, and the one to go on from.
+std::optional<fault> fill_checkpoints(train_order& order) {
+  order.save = text_in(order.run_settings, "save");
+  if (const auto every = text_in(order.run_settings, "checkpoint-every")) {
+    constexpr std::uint64_t steps_max = 1'000'000'000'000;
+    const auto steps = parse_number<std::uint64_t>(*every);
+    if (!steps || *steps == 0 || *steps > steps_max)
+      return fault{fault_kind::input, fmt::format("--checkpoint-every {}: must be a whole number between 1 and {}",
+                                                  printable(*every), steps_max)};
+    if (!order.save)
+      return fault{fault_kind::input,
+                   fmt::format("--checkpoint-every {}: needs --save DIR, the folder for the checkpoints", *steps)};
+    order.checkpoint_every = *steps;
+  }
+  if (const auto folder = text_in(order.run_settings, "resume")) {
+    auto found = newest_whole_checkpoint(*folder);
+    if (!found) return fault{fault_kind::input, fmt::format("--resume {}: {}", printable(*folder), found.error().message)};
+    order.resume = std::move(*found);
+  }
+  return std::nullopt;
+}
+
+/// Reads the job itself.
+std::optional<fault> fill_job(train_order& order, std::vector<setting> given) {
+  if (order.resume) {
+    auto all = resumed_settings(order.resume->what.manifest.settings, given);
+    if (!all) return all.error();
+    given = std::move(*all);
+  }
+  auto made = parse_job(given);
+  if (!made) return made.error();
+  order.what = std::move(*made);
+  if (!order.resume) return std::nullopt;
+  if (auto differs = first_difference(order.resume->what.manifest.settings, to_settings(order.what)))
+    return fault{fault_kind::input, std::move(*differs)};
+  return std::nullopt;
+}
+
+/// Fills in what file and command line say.
+std::optional<fault> fill(train_order& order, const CLI::App& app, const std::vector<std::string>& not_yet) {
+  for (const auto& [name, text] : order.run_settings) {
+    if (std::ranges::find(not_yet, "--" + name) == not_yet.end()) continue;
+    return fault{fault_kind::input,
+                 fmt::format("--{} {}: is not supported by this version of troupe", name, printable(text))};
+  }
+  if (auto wrong = fill_checkpoints(order)) return wrong;
+  if (auto wrong = fill_job(order, given_settings(app, order.file, job_settings()))) return wrong;
+  const auto threads =
+      read_machine_options(text_in(order.run_settings, "threads"), text_in(order.run_settings, "device"));
+  if (!threads) return threads.error();
+  order.threads = *threads;
+  order.metrics_csv = text_in(order.run_settings, "metrics-csv");
+  order.tensorboard = text_in(order.run_settings, "tensorboard");
+  return std::nullopt;
+}
+
+}  // namespace
+
+void add_train_options(CLI::App& app) {
+  app.add_option("JOB.toml")->description("a job file; options override it");
+  for (const setting_info& info : job_settings()) {
+    std::string meaning = info.meaning;
+    if (!info.default_text.empty()) meaning += " (default: " + info.default_text + ")";
+    add_text_option(app, info.name, info.value_name, meaning, group_of(info.name));
+  }
+  add_machine_options(app);
+  add_text_option(app, "save", "DIR", "save a checkpoint at the end, in this folder", "Checkpoints");
+  add_text_option(app, "checkpoint-every", "N", "and every N steps (default: only at the end)", "Checkpoints");
+  add_text_option(app, "resume", "DIR",
+                  "go on with the run of the newest checkpoint in this folder; --epochs and --steps still count from its "
+                  "beginning",
+                  "Checkpoints");
+  add_text_option(app, "metrics-csv", "FILE", "a line of metrics for each epoch, as CSV", "Output");
+  add_text_option(app, "tensorboard", "DIR", "the same as an event file for TensorBoard", "Output");
+  add_switch(app, "print-job", "print the whole job as a job file, and do not run it", "Output");
+}
+
+result<train_order> read_train_order(const CLI::App& app, const std::vector<std::string>& not_yet) {
+  auto file = read_file(app);
+  if (!file) return tl::unexpected<fault>(std::move(file.error()));
+  train_order order;
+  order.file = std::move(*file);
+  order.run_settings = given_settings(app, order.file, run_settings());
+  if (auto wrong = fill(order, app, not_yet)) return tl::unexpected<fault>(located(std::move(*wrong), order.file));
+  return order;
+}
+
+result<std::string> print_order(const train_order& order) {
+  std::vector<setting> settings = to_settings(order.what);
+  settings.insert(settings.end(), order.run_settings.begin(), order.run_settings.end());
+  return print_job(settings, known_settings());
+}
+
+}  // namespace troupe

@@ -1,0 +1,46 @@
+// What `troupe train` is told: the settings of a job file, and those of the command line over them.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/subcommand.hpp"
+#include "model/checkpoint/resume.hpp"
+#include "model/job.hpp"
+#include "model/job_file.hpp"
+
+namespace troupe {
+
+struct train_order {
+  job what;
+  /// 0: as many as cores.
+  std::size_t threads = 0;
+  std::optional<std::string> metrics_csv;
+  std::optional<std::string> tensorboard;
+  /// Where checkpoints are saved, if anywhere, and how many steps lie between two of them (0: only at the end).
+  std::optional<std::string> save;
+  std::uint64_t checkpoint_every = 0;
+  /// Where the run goes on from.
+  std::optional<resume_point> resume;
+
+  /// What of the job file counts: the command line has not said otherwise. For `located`.
+  job_file file;
+  /// The options of the run itself that were given, in the file or the command line.
+  std::vector<setting> run_settings;
+};
+
+/// Adds everything that `read_train_order` reads, a switch for --print-job among it.
+void add_train_options(CLI::App& app);
+
+/// Reads job file and command line. Options of `not_yet` are refused in the file too. Faults are told as the job file's
+/// where they come from it.
+result<train_order> read_train_order(const CLI::App& app, const std::vector<std::string>& not_yet);
+
+/// The whole order as a job file: every setting that applies to its data, and the options of the run that were given.
+result<std::string> print_order(const train_order& order);
+
+}  // namespace troupe

@@ -1,0 +1,90 @@
+// Normal numbers by vectors of double. No multiply-add is fused, so that all instruction sets give the same bits.
+
+#include "kernels/normal.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <numbers>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/normal.cpp"
+#include "hwy/foreach_target.h"  // must precede the next includes
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// sum * z + next, in two roundings.
+template <class D>
+HWY_INLINE hn::Vec<D> horner(D d, hn::Vec<D> sum, hn::Vec<D> z, double next) {
+  return hn::Add(hn::Mul(sum, z), hn::Set(d, next));
+}
+
+/// ln(x) for normal x > 0: with x = 2^e * m and m in [sqrt(1/2), sqrt(2)), e ln 2 + 2 atanh((m - 1) / (m + 1)).
+template <class D>
+HWY_INLINE hn::Vec<D> natural_logarithm(D d, hn::Vec<D> x) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  // Adding the distance from sqrt(1/2) to 1 carries into the exponent exactly if m >= sqrt(2).
+  constexpr std::uint64_t root_half = 0x3fe6a09e667f3bcd;
+  constexpr std::uint64_t one = 0x3ff0000000000000;
+  constexpr std::uint64_t fraction = 0x000fffffffffffff;
+  const auto shifted = hn::Add(hn::BitCast(du, x), hn::Set(du, one - root_half));
+  const auto biased = hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<52>(shifted)));
+  const auto exponent = hn::Sub(biased, hn::Set(d, 1023.0));
+  const auto mantissa = hn::BitCast(d, hn::Add(hn::And(shifted, hn::Set(du, fraction)), hn::Set(du, root_half)));
+  const auto s = hn::Div(hn::Sub(mantissa, hn::Set(d, 1.0)), hn::Add(mantissa, hn::Set(d, 1.0)));
+  const auto z = hn::Mul(s, s);
+  // |s| <= 0.1716: the first term left out is below 2e-13.
+  auto series = hn::Set(d, 1.0 / 13);
+  for (const int k : {11, 9, 7, 5, 3, 1}) series = horner(d, series, z, 1.0 / k);
+  return hn::Add(hn::Mul(exponent, hn::Set(d, std::numbers::ln2)), hn::Mul(hn::Mul(hn::Set(d, 2.0), s), series));
+}
+
+/// cos(2 pi u) for u in [0, 1), as sin(2 pi (|u - 1/2| - 1/4)) with an argument of at most pi/2.
+template <class D>
+HWY_INLINE hn::Vec<D> cosine_of_turn(D d, hn::Vec<D> u) {
+  const auto distance = hn::Abs(hn::Sub(u, hn::Set(d, 0.5)));
+  const auto x = hn::Mul(hn::Set(d, 2 * std::numbers::pi), hn::Sub(distance, hn::Set(d, 0.25)));
+  const auto z = hn::Mul(x, x);
+  // The first term left out is below 7e-12.
+  auto series = hn::Set(d, -1.0 / 1307674368000);
+  for (const double term : {1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6, 1.0})
+    series = horner(d, series, z, term);
+  return hn::Mul(x, series);
+}
+
+template <class D>
+HWY_INLINE void normals(D d, const double* u1, const double* u2, float* out) {
+  const auto left = hn::Sub(hn::Set(d, 1.0), hn::LoadU(d, u1));
+  const auto radius = hn::Sqrt(hn::Mul(hn::Set(d, -2.0), natural_logarithm(d, left)));
+  const hn::Rebind<float, D> narrow;
+  hn::StoreU(hn::DemoteTo(narrow, hn::Mul(radius, cosine_of_turn(d, hn::LoadU(d, u2)))), narrow, out);
+}
+
+void transform(std::size_t count, const double* u1, const double* u2, float* out) {
+  constexpr std::size_t lanes = HWY_LANES(double);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) normals(hn::CappedTag<double, lanes>(), u1 + i, u2 + i, out + i);
+  for (; i < count; ++i) normals(hn::CappedTag<double, 1>(), u1 + i, u2 + i, out + i);
+}
+
+}  // namespace
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels {
+
+HWY_EXPORT(transform);
+
+void box_muller(std::size_t count, const double* u1, const double* u2, float* out) {
+  HWY_DYNAMIC_DISPATCH(transform)(count, u1, u2, out);
+}
+
+}  // namespace troupe::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,332 @@
+#include "model/job_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <toml.hpp>
+#include <utility>
+
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+using toml_value = toml::basic_value<toml::discard_comments, std::map>;
+
+constexpr std::size_t file_bytes_max = std::size_t{1} << 20;
+// The parser recurses with every bracket and dot, and takes time that grows with the square of a line's length. (It
+// also reads out of bounds on its way to say that a literal string is not UTF-8.)
+constexpr int nesting_max = 32;
+constexpr std::size_t line_bytes_max = 16384;
+
+/// What is wrong with a line of the file; line 0: with the file.
+struct mistake {
+  std::size_t line = 0;
+  std::string what;
+};
+
+template <class T>
+using or_mistake = tl::expected<T, mistake>;
+
+tl::unexpected<mistake> wrong(std::size_t line, std::string what) {
+  return tl::unexpected<mistake>(mistake{line, std::move(what)});
+}
+
+// -- the text --------------------------------------------------------------------------------------------------------
+
+or_mistake<std::string> read_text(const std::string& path) {
+  // Without O_NONBLOCK a named pipe would wait for a writer.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return wrong(0, fmt::format("{}; a job file is expected here", std::strerror(errno)));
+  std::string text(file_bytes_max + 1, '\0');
+  std::size_t size = 0;
+  int error = 0;
+  struct stat status {};
+  const bool regular = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+  while (regular && size < text.size()) {
+    const ssize_t got = ::read(descriptor, text.data() + size, text.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) error = errno;
+    if (got <= 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  ::close(descriptor);
+  if (!regular) return wrong(0, "not a regular file: must be a job file");
+  if (error != 0) return wrong(0, std::strerror(error));
+  if (size > file_bytes_max) return wrong(0, fmt::format("a job file has at most {} bytes", file_bytes_max));
+  text.resize(size);
+  return text;
+}
+
+std::size_t line_of(std::string_view text, std::size_t at) {
+  return 1 + static_cast<std::size_t>(std::ranges::count(text.substr(0, at), '\n'));
+}
+
+/// Where the string that begins at `at` ends: behind its quotes, or where it breaks off.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string delimiter(text.substr(at).starts_with(std::string(3, quote)) ? 3 : 1, quote);
+  const bool one_line = delimiter.size() == 1;
+  for (at += delimiter.size(); at < text.size(); ++at) {
+    if (text[at] == '\n' && one_line) return at;
+    if (text[at] == '\\' && quote == '"') {
+      ++at;
+    } else if (text.substr(at).starts_with(delimiter)) {
+      at += delimiter.size();
+      // Up to two quotes more belong to a string of several lines.
+      while (!one_line && at < text.size() && text[at] == quote) ++at;
+      return at;
+    }
+  }
+  return text.size();
+}
+
+/// Refuses what the parser is not made for.
+std::optional<mistake> check_shape(std::string_view text) {
+  if (text.find_first_not_of(" \t\r\n") == text.npos) return mistake{0, "is empty; a job file has a setting a line"};
+  if (const auto zero = text.find('\0'); zero != text.npos) {
+    return mistake{line_of(text, zero), "a byte of value 0: a job file is text"};
+  }
+  if (const auto odd = find_non_utf8(text); odd != text.npos) {
+    return mistake{line_of(text, odd), "a byte that is not UTF-8, which a job file has to be"};
+  }
+  std::size_t line = 0;
+  for (const auto one : split(text, '\n')) {
+    ++line;
+    if (one.size() <= line_bytes_max) continue;
+    return mistake{line, fmt::format("a line of {} bytes: must be at most {}; break it", one.size(), line_bytes_max)};
+  }
+  int depth = 0;
+  int dots = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = end_of_string(text, at) - 1;
+    } else if (c == '#') {
+      at = std::min(text.find('\n', at), text.size()) - 1;
+    } else if (c == '.') {
+      ++dots;
+    } else if (c == '=' || c == ',' || c == '\n') {
+      dots = 0;
+    } else if (c == '[' || c == '{') {
+      ++depth;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+    if (std::max(depth, dots) > nesting_max) return mistake{line_of(text, at), "nested too deeply for a job file"};
+  }
+  return std::nullopt;
+}
+
+/// What a message of the parser says in its first line, or, if that is no more than a function's name, at the place.
+std::string complaint(std::string_view message) {
+  std::string_view said = message.substr(0, message.find('\n'));
+  if (said.starts_with("[error] ")) said.remove_prefix(8);
+  if (said.starts_with("toml::") || said.starts_with("parse_")) said.remove_prefix(said.find(": ") + 2);
+  constexpr std::string_view marker = "^--- ";
+  if (const auto place = message.find(marker); said.empty() && place != message.npos) {
+    said = message.substr(place + marker.size());
+    said = said.substr(0, said.find('\n'));
+  }
+  if (said.ends_with('.')) said.remove_suffix(1);
+  return printable(said);
+}
+
+or_mistake<toml_value> parse_text(const std::string& text) {
+  if (auto problem = check_shape(text)) return tl::unexpected<mistake>(std::move(*problem));
+  std::istringstream stream(text);
+  try {
+    return toml::parse<toml::discard_comments, std::map>(stream);
+  } catch (const toml::exception& failure) {
+    return wrong(failure.location().line(), "not valid TOML: " + complaint(failure.what()));
+  } catch (const std::exception& failure) {
+    return wrong(0, "not valid TOML: " + complaint(failure.what()));
+  }
+}
+
+// -- values ----------------------------------------------------------------------------------------------------------
+
+/// The value as it stands in the file, as far as its first line goes.
+std::string source_text(const toml_value& value) {
+  const auto place = value.location();
+  return place.line_str().substr(place.column() - 1, place.region());
+}
+
+/// A number as the settings read it. Taken from the file's text: the parser makes the largest number that it has of one
+/// that is larger, and says nothing.
+std::string number_text(const toml_value& value) {
+  std::string text = source_text(value);
+  std::erase(text, '_');
+  if (text.starts_with('+')) text.erase(0, 1);
+  const int base = text.starts_with("0x") ? 16 : text.starts_with("0o") ? 8 : text.starts_with("0b") ? 2 : 10;
+  std::uint64_t number = 0;
+  if (base == 10 || std::from_chars(&text[2], &text[0] + text.size(), number, base).ec != std::errc()) return text;
+  return std::to_string(number);
+}
+
+tl::unexpected<mistake> wrong_type(const std::string& name, const toml_value& value, const std::string& wanted) {
+  return wrong(value.location().line(),
+               fmt::format("{} = {}: must be {}", name, printable(source_text(value)), wanted));
+}
+
+/// A text goes on to functions of the system that end it at its first NUL.
+or_mistake<std::string> checked_string(const std::string& name, const toml_value& value) {
+  const std::string& text = value.as_string().str;
+  if (text.find('\0') == text.npos) return text;
+  return wrong_type(name, value, "without a character of value 0");
+}
+
+or_mistake<std::string> widths_of(const std::string& name, const toml_value& value) {
+  std::vector<std::string> widths;
+  for (const toml_value& width : value.as_array()) {
+    if (!width.is_integer()) return wrong_type(name, width, "a list of whole numbers, such as [64, 32]");
+    widths.push_back(number_text(width));
+  }
+  return widths.empty() ? "none" : fmt::format("{}", fmt::join(widths, ","));
+}
+
+or_mistake<boost::json::value> json_of(const std::string& name, const toml_value& value) {
+  const auto refuse = [&] {
+    return wrong_type(name, value, "a text in quotes, a whole number, true, false, or a list of such");
+  };
+  if (value.is_boolean()) return boost::json::value(value.as_boolean());
+  if (value.is_string()) {
+    auto text = checked_string(name, value);
+    if (!text) return tl::unexpected(std::move(text.error()));
+    return boost::json::value(*text);
+  }
+  if (value.is_integer()) {
+    const auto number = parse_number<std::int64_t>(number_text(value));
+    if (!number) return refuse();
+    return boost::json::value(*number);
+  }
+  if (!value.is_array()) return refuse();
+  boost::json::array list;
+  for (const toml_value& one : value.as_array()) {
+    if (one.is_array()) return refuse();
+    auto element = json_of(name, one);
+    if (!element) return element;
+    list.push_back(std::move(*element));
+  }
+  return boost::json::value(std::move(list));
+}
+
+/// The entries of [[columns]] as JSON text.
+or_mistake<std::string> columns_of(const std::string& name, const toml_value& value) {
+  boost::json::array columns;
+  for (const toml_value& entry : value.as_array()) {
+    if (!entry.is_table()) return wrong_type(name, entry, "[[columns]] entries");
+    for (const auto& [key, ignored] : entry.as_table()) {
+      if (std::ranges::find(column_keys(), key) != column_keys().end()) continue;
+      return wrong(ignored.location().line(), fmt::format("{}: a column has no such key; the nearest is {}",
+                                                          printable(key), nearest(key, column_keys())));
+    }
+    boost::json::object column;
+    for (const std::string& key : column_keys()) {
+      if (!entry.contains(key)) continue;
+      auto json = json_of(key, entry.at(key));
+      if (!json) return tl::unexpected(std::move(json.error()));
+      column[key] = std::move(*json);
+    }
+    columns.push_back(std::move(column));
+  }
+  return boost::json::serialize(columns);
+}
+
+or_mistake<std::string> text_of(const setting_info& info, const toml_value& value) {
+  switch (info.type) {
+    case setting_type::text:
+      if (value.is_string()) return checked_string(info.name, value);
+      return wrong_type(info.name, value, "a text in quotes");
+    case setting_type::whole:
+      if (value.is_integer()) return number_text(value);
+      return wrong_type(info.name, value, "a whole number");
+    case setting_type::real:
+      if (value.is_integer() || value.is_floating()) return number_text(value);
+      return wrong_type(info.name, value, "a number");
+    case setting_type::truth:
+      if (value.is_boolean()) return value.as_boolean() ? "true" : "false";
+      return wrong_type(info.name, value, "true or false");
+    case setting_type::widths:
+      if (value.is_string()) return checked_string(info.name, value);
+      if (value.is_array()) return widths_of(info.name, value);
+      return wrong_type(info.name, value, "a list of whole numbers, such as [64, 32]");
+    case setting_type::columns:
+      if (value.is_string()) return checked_string(info.name, value);
+      if (value.is_array()) return columns_of(info.name, value);
+      return wrong_type(info.name, value, "[[columns]] entries");
+  }
+  return wrong(0, "a setting of no type");
+}
+
+or_mistake<std::vector<job_file::entry>> read_entries(const std::string& path, const std::vector<setting_info>& known) {
+  const auto text = read_text(path);
+  if (!text) return tl::unexpected(text.error());
+  const auto parsed = parse_text(*text);
+  if (!parsed) return tl::unexpected(parsed.error());
+
+  std::vector<std::string> names;
+  for (const setting_info& info : known) names.push_back(info.name);
+  for (const auto& [name, value] : parsed->as_table()) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    const std::size_t line = value.location().line();
+    if (value.is_table()) {
+      return wrong(line, fmt::format("{}: a job file has no such section; its settings stand by themselves, and "
+                                     "columns as [[columns]]",
+                                     printable(name)));
+    }
+    return wrong(line, fmt::format("{}: unknown setting; the nearest is {}", printable(name), nearest(name, names)));
+  }
+  std::vector<job_file::entry> entries;
+  for (const setting_info& info : known) {
+    if (!parsed->contains(info.name)) continue;
+    const toml_value& value = parsed->at(info.name);
+    auto given = text_of(info, value);
+    if (!given) return tl::unexpected(std::move(given.error()));
+    entries.push_back({{info.name, std::move(*given)}, value.location().line()});
+  }
+  return entries;
+}
+
+std::string place_of(const std::string& path, std::size_t line) {
+  return line == 0 ? printable_path(path) : fmt::format("{}:{}", printable_path(path), line);
+}
+
+}  // namespace
+
+const std::vector<std::string>& column_keys() {
+  static const std::vector<std::string> keys{"name", "kind", "rows", "vocabulary", "separator", "mode", "transform"};
+  return keys;
+}
+
+result<job_file> read_job_file(const std::string& path, const std::vector<setting_info>& known) {
+  auto entries = read_entries(path, known);
+  if (entries) return job_file{path, std::move(*entries)};
+  return bad_input(fmt::format("{}: {}", place_of(path, entries.error().line), entries.error().what));
+}
+
+fault located(fault what, const job_file& file) {
+  for (const auto& [given, line] : file.entries) {
+    const std::string name = "--" + given.first;
+    if (!what.message.starts_with(name + " ") && !what.message.starts_with(name + ":")) continue;
+    const std::string_view rest = std::string_view(what.message).substr(name.size());
+    what.message =
+        fmt::format("{}: {}{}{}", place_of(file.path, line), given.first, rest.front() == ' ' ? " =" : "", rest);
+    break;
+  }
+  return what;
+}
+
+}  // namespace troupe

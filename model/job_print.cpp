@@ -1,0 +1,155 @@
+// A job's settings as TOML.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <boost/system/error_code.hpp>
+#include <optional>
+#include <string_view>
+
+#include "model/job_file.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr std::size_t line_columns = 100;
+
+/// A basic string of TOML.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\u{:04x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+/// A list on one line, or, where that would be long, on as many as it needs.
+std::string list_of(const std::vector<std::string>& elements) {
+  std::string one_line = fmt::format("[{}]", fmt::join(elements, ", "));
+  if (one_line.size() <= line_columns) return one_line;
+  std::string out = "[";
+  std::size_t column = line_columns;
+  for (const std::string& element : elements) {
+    const bool next_line = column + element.size() + 2 > line_columns;
+    column = next_line ? 2 + element.size() + 1 : column + element.size() + 2;
+    out += (next_line ? "\n  " : " ") + element + ",";
+  }
+  return out + "\n]";
+}
+
+std::string widths_list(std::string_view text) {
+  std::vector<std::string> widths;
+  if (text != "none") {
+    for (const auto width : split(text, ',')) widths.emplace_back(width);
+  }
+  return list_of(widths);
+}
+
+/// The number that reads back as the same bits, and as no integer.
+std::string real_text(double number) {
+  std::string text = fmt::format("{}", number);
+  return text.find_first_of(".en") == text.npos ? text + ".0" : text;
+}
+
+std::string value_text(const setting_info& info, const std::string& text) {
+  switch (info.type) {
+    case setting_type::whole:
+      if (const auto number = parse_number<std::uint64_t>(text)) return std::to_string(*number);
+      break;
+    case setting_type::real:
+      if (const auto number = parse_number<double>(text)) return real_text(*number);
+      break;
+    case setting_type::truth:
+      return text;
+    case setting_type::widths:
+      return widths_list(text);
+    case setting_type::text:
+    case setting_type::columns:
+      break;
+  }
+  return quoted(text);
+}
+
+/// What job files and JSON both have; nullopt for other JSON.
+std::optional<std::string> toml_of(const boost::json::value& json) {
+  if (json.is_string()) {
+    const std::string_view text(json.get_string().data(), json.get_string().size());
+    return text.find('\0') == text.npos ? std::optional(quoted(text)) : std::nullopt;
+  }
+  if (json.is_int64()) return std::to_string(json.get_int64());
+  if (json.is_bool()) return json.get_bool() ? "true" : "false";
+  if (!json.is_array()) return std::nullopt;
+  std::vector<std::string> elements;
+  for (const auto& one : json.get_array()) {
+    auto element = one.is_array() ? std::nullopt : toml_of(one);
+    if (!element) return std::nullopt;
+    elements.push_back(std::move(*element));
+  }
+  return list_of(elements);
+}
+
+/// A column's entry; nullopt if its JSON is not what such an entry can say.
+std::optional<std::string> entry_of(const boost::json::value& column) {
+  if (!column.is_object()) return std::nullopt;
+  std::string out = "\n[[columns]]\n";
+  std::size_t said = 0;
+  for (const std::string& key : column_keys()) {
+    const auto* json = column.get_object().if_contains(key);
+    if (json == nullptr) continue;
+    const auto value = toml_of(*json);
+    if (!value) return std::nullopt;
+    out += fmt::format("{} = {}\n", key, *value);
+    ++said;
+  }
+  return said == column.get_object().size() ? std::optional(out) : std::nullopt;
+}
+
+/// Columns as entries, or as the text itself where it is no list of columns.
+std::string columns_text(const std::string& text) {
+  const std::string as_text = fmt::format("columns = {}\n", quoted(text));
+  boost::system::error_code failure;
+  const auto json = boost::json::parse(text, failure);
+  if (failure || !json.is_array() || json.get_array().empty()) return as_text;
+  std::string out;
+  for (const auto& column : json.get_array()) {
+    const auto entry = entry_of(column);
+    if (!entry) return as_text;
+    out += *entry;
+  }
+  return out;
+}
+
+}  // namespace
+
+result<std::string> print_job(const std::vector<setting>& settings, const std::vector<setting_info>& known) {
+  std::string out;
+  std::string columns;  // tables come after everything else
+  for (const setting_info& info : known) {
+    const auto found = std::ranges::find(settings, info.name, &setting::first);
+    if (found == settings.end()) continue;
+    const std::string& text = found->second;
+    if (find_non_utf8(text) != text.npos) {
+      return bad_input(fmt::format("--{} {}: is not UTF-8, which a job file has to be; use another name", info.name,
+                                   printable(text)));
+    }
+    if (info.type == setting_type::columns) {
+      columns = columns_text(text);
+    } else {
+      out += fmt::format("{} = {}\n", info.name, value_text(info, text));
+    }
+  }
+  return out + columns;
+}
+
+}  // namespace troupe

@@ -1,0 +1,120 @@
+#include "model/lr_schedule.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "model/job.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+using shape = lr_schedule::shape;
+using piece = lr_schedule::piece;
+
+constexpr std::uint64_t steps_max = 1'000'000'000'000;
+constexpr std::size_t pieces_max = 64;
+
+/// In the order of `shape`.
+struct form {
+  const char* name;
+  const char* arguments;  // as a message shows them
+  std::size_t numbers;
+};
+constexpr std::array forms{form{"constant", "", 0}, form{"warmup", ":STEPS", 1}, form{"step", ":EVERY,GAMMA", 2},
+                           form{"cosine", ":STEPS", 1}};
+
+const form& form_of(const piece& one) { return forms[static_cast<std::size_t>(one.form)]; }
+
+bool ends(const piece& one) { return one.form == shape::warmup || one.form == shape::cosine; }
+
+result<piece> parse_piece(std::string_view text) {
+  const auto colon = text.find(':');
+  const auto name = text.substr(0, colon);
+  const auto known = std::ranges::find(forms, name, &form::name);
+  if (known == forms.end()) {
+    std::vector<std::string> names;
+    for (const auto& one : forms) names.emplace_back(one.name);
+    return bad_input(fmt::format("unknown schedule {}; the nearest is {}, and there are {}", printable(name),
+                                 nearest(std::string(name), names), joined(names)));
+  }
+  piece made{static_cast<shape>(known - forms.begin())};
+  std::vector<std::string_view> numbers;
+  if (colon != std::string_view::npos) numbers = split(text.substr(colon + 1), ',');
+  if (numbers.size() != known->numbers) {
+    return bad_input(fmt::format("{} must be of the form {}{}", printable(text), known->name, known->arguments));
+  }
+  if (known->numbers >= 1) {
+    const auto steps = parse_number<std::uint64_t>(numbers[0]);
+    if (!steps || *steps < 1 || *steps > steps_max) {
+      return bad_input(fmt::format("{}: its steps must be a whole number between 1 and {}, not {}", known->name,
+                                   steps_max, printable(numbers[0])));
+    }
+    made.steps = *steps;
+  }
+  if (known->numbers == 2) {
+    const auto gamma = parse_number<double>(numbers[1]);
+    if (!gamma || !(*gamma > 0 && *gamma <= 1)) {
+      return bad_input(fmt::format("{}: its factor must be a number above 0 and at most 1, not {}", known->name,
+                                   printable(numbers[1])));
+    }
+    made.gamma = *gamma;
+  }
+  return made;
+}
+
+double factor_of(const piece& one, std::uint64_t step) {
+  switch (one.form) {
+    case shape::constant:
+      break;
+    case shape::warmup:
+      return static_cast<double>(std::min(step, one.steps)) / static_cast<double>(one.steps);
+    case shape::step:
+      return std::pow(one.gamma, static_cast<double>((step - 1) / one.steps));
+    case shape::cosine:
+      if (step > one.steps) return 0;
+      return (1 + std::cos(std::numbers::pi * (static_cast<double>(step - 1) / static_cast<double>(one.steps)))) / 2;
+  }
+  return 1;
+}
+
+}  // namespace
+
+result<lr_schedule> parse_lr_schedule(std::string_view text) {
+  lr_schedule schedule;
+  schedule.pieces.clear();
+  for (const auto part : split(text, '+')) {
+    if (schedule.pieces.size() == pieces_max) return bad_input(fmt::format("has more than {} pieces", pieces_max));
+    if (!schedule.pieces.empty() && !ends(schedule.pieces.back())) {
+      return bad_input(
+          fmt::format("{} never ends, so nothing can follow it; put it last", form_of(schedule.pieces.back()).name));
+    }
+    auto made = parse_piece(part);
+    if (!made) return tl::unexpected(std::move(made.error()));
+    schedule.pieces.push_back(*made);
+  }
+  return schedule;
+}
+
+std::string to_string(const lr_schedule& schedule) {
+  std::string text;
+  for (const piece& one : schedule.pieces) {
+    text += fmt::format("{}{}", text.empty() ? "" : "+", form_of(one).name);
+    if (form_of(one).numbers >= 1) text += fmt::format(":{}", one.steps);
+    if (form_of(one).numbers == 2) text += fmt::format(",{}", one.gamma);
+  }
+  return text;
+}
+
+double factor_at(const lr_schedule& schedule, std::uint64_t step) {
+  const piece* one = &schedule.pieces.front();
+  for (; one != &schedule.pieces.back() && step > one->steps; ++one) step -= one->steps;
+  return factor_of(*one, step);
+}
+
+}  // namespace troupe

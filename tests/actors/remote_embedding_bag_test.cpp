@@ -1,0 +1,202 @@
+// The remote module `EmbeddingBag` by itself: what its arguments do, and its rows and state as they travel.
+
+#include "actors/remote_embedding_bag.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "model/embedding_bag.hpp"
+#include "protocol/errors.hpp"
+#include "tests/kernels/support.hpp"
+
+namespace troupe {
+namespace {
+
+using kernels::row_dtype;
+using kernels::test::same_bits;
+
+constexpr std::uint64_t rows_here = 6;
+constexpr std::size_t dim = 3;
+
+/// A table of 6 rows of 3, SGD with lr 1, with `more` arguments in place of these.
+instantiate order(const arguments& more = {}) {
+  arguments args = {{"num_embeddings", "6"}, {"embedding_dim", "3"}, {"mode", "sum"}, {"seed", "1"},
+                    {"table", "2"},          {"optimizer", "sgd"},   {"lr", "1"},     {"reduce", "sum"}};
+  for (const auto& [name, value] : more) {
+    std::erase_if(args, [&n = name](const auto& known) { return known.first == n; });
+    args.emplace_back(name, value);
+  }
+  return {{}, {"EmbeddingBag", args}, 0, 1, 1};
+}
+
+std::unique_ptr<remote_module> made(const arguments& more = {}) {
+  auto module = make_remote_embedding_bag(order(more));
+  EXPECT_TRUE(module) << (module ? "" : describe(module.error()));
+  return module ? std::move(*module) : nullptr;
+}
+
+std::string refusal(const arguments& more) {
+  auto module = make_remote_embedding_bag(order(more));
+  EXPECT_FALSE(module);
+  return module ? "" : describe(module.error());
+}
+
+tensor matrix(std::vector<float> numbers) { return tensor::own(numbers.size() / dim, dim, std::move(numbers)); }
+
+/// Whole rows, by their numbers.
+std::vector<float> look_up(const remote_module& module, std::vector<std::int64_t> indices) {
+  const auto found = module.lookup({0, blob::own(std::move(indices)), {}, {}});
+  EXPECT_TRUE(found);
+  const auto numbers = found->as<float>();
+  return {numbers.begin(), numbers.end()};
+}
+
+/// One step whose gradient is `value` in every column of `row`.
+caf::error step(remote_module& module, std::uint64_t number, std::int64_t row, float value) {
+  const bag_gradient grad{0, blob::own(std::vector<std::int64_t>{row}), {}, {}, matrix(std::vector<float>(dim, value))};
+  EXPECT_FALSE(module.check(grad));
+  const bag_gradient* const grads[] = {&grad};
+  module.collect(grads, {1, 1});
+  return module.apply(number, 1);
+}
+
+caf::error load_weights(remote_module& module, float value) {
+  return module.load_state_dict({{"weight", matrix(std::vector<float>(rows_here * dim, value))}});
+}
+
+// warmup:2 and a cosine of two steps: factors 0.5, 1, 1, 0.5, 0.
+TEST(remote_embedding_bag, steps_by_the_schedule) {
+  auto table = made({{"lr_schedule", "warmup:2+cosine:2"}});
+  ASSERT_FALSE(load_weights(*table, 0));
+  std::vector<float> seen;
+  for (std::uint64_t t = 1; t <= 5; ++t) {
+    ASSERT_FALSE(step(*table, t, 4, 1));
+    seen.push_back(look_up(*table, {4})[0]);
+  }
+  EXPECT_EQ(seen, (std::vector<float>{-0.5F, -1.5F, -2.5F, -3, -3}));
+}
+
+TEST(remote_embedding_bag, takes_a_jobs_optimizer_schedule_and_type_of_rows) {
+  auto parsed = parse_job({{"data", "synthetic"},
+                           {"sparse-optimizer", "lazy-sgd:momentum=0.5"},
+                           {"sparse-lr", "2"},
+                           {"lr-schedule", "step:1,0.5"},
+                           {"row-dtype", "bf16"}});
+  ASSERT_TRUE(parsed);
+  instantiate spec = order();
+  spec.spec = embedding_bag_spec(*parsed, {static_cast<std::int64_t>(rows_here), dim, kernels::pooling::sum, false}, 0);
+  auto module = make_remote_embedding_bag(spec);
+  ASSERT_TRUE(module) << describe(module.error());
+  ASSERT_FALSE(load_weights(**module, 0));
+  EXPECT_EQ((*module)->parameters()[0].type, dtype::bf16);
+  // By hand: v = 1, w = -2*1; v = 0.5 + 1, w = -2 - 1*1.5; the other rows stay.
+  ASSERT_FALSE(step(**module, 1, 4, 1));
+  EXPECT_EQ(look_up(**module, {4, 3}), (std::vector<float>{-2, -2, -2, 0, 0, 0}));
+  ASSERT_FALSE(step(**module, 2, 4, 1));
+  EXPECT_EQ(look_up(**module, {4, 3}), (std::vector<float>{-3.5F, -3.5F, -3.5F, 0, 0, 0}));
+}
+
+TEST(remote_embedding_bag, rows_and_state_come_and_go_as_they_are_stored) {
+  for (const auto& [name, type] : {std::pair{"f32", dtype::f32}, {"f16", dtype::f16}, {"bf16", dtype::bf16}}) {
+    for (const auto& [optimizer, columns] :
+         {std::pair{"adagrad", dim}, {"rowwise-adagrad", std::size_t{1}}, {"lazy-adam", dim}}) {
+      SCOPED_TRACE(std::string(name) + " " + optimizer);
+      auto one = made({{"dtype", name}, {"optimizer", optimizer}, {"seed", "1"}});
+      auto other = made({{"dtype", name}, {"optimizer", optimizer}, {"seed", "2"}});
+      ASSERT_FALSE(step(*one, 1, 3, 0.5F));
+      const auto parameters = one->parameters();
+      EXPECT_EQ(parameters[0].type, type);
+      const auto entries = one->state_dict();
+      ASSERT_EQ(entries.size(), optimizer == std::string("lazy-adam") ? 3U : 2U);
+      EXPECT_EQ(entries[0].first, "weight");
+      EXPECT_EQ(entries[0].second.type, type);
+      EXPECT_EQ(entries[0].second.bytes.size(), rows_here * dim * size_of(type));
+      EXPECT_EQ(entries[1].first, "state.0");
+      EXPECT_EQ(entries[1].second.type, dtype::f32);
+      EXPECT_EQ(entries[1].second.rows, rows_here);
+      EXPECT_EQ(entries[1].second.cols, columns);
+      EXPECT_TRUE(entries[1].second.consistent());
+      ASSERT_FALSE(other->load_state_dict(entries));
+      for (std::uint64_t t = 2; t <= 4; ++t) {
+        ASSERT_FALSE(step(*one, t, 3, 0.25F));
+        ASSERT_FALSE(step(*other, t, 3, 0.25F));
+      }
+      EXPECT_TRUE(one->row_digests()->bytes == other->row_digests()->bytes);
+      const auto after = one->state_dict();
+      const auto of_other = other->state_dict();
+      for (std::size_t i = 0; i < after.size(); ++i) EXPECT_TRUE(after[i].second.bytes == of_other[i].second.bytes);
+    }
+  }
+}
+
+TEST(remote_embedding_bag, floats_are_rounded_into_rows_of_16_bits) {
+  auto table = made({{"dtype", "bf16"}});
+  ASSERT_FALSE(load_weights(*table, 1.0F + 0x1p-9F));
+  EXPECT_EQ(look_up(*table, {0}), std::vector<float>(dim, 1.0F));
+}
+
+TEST(remote_embedding_bag, entries_of_another_shape_or_type_are_refused) {
+  auto table = made({{"optimizer", "rowwise-adagrad"}});
+  const auto refused = [&](const char* name, tensor numbers) {
+    return describe(table->load_state_dict({{name, std::move(numbers)}}));
+  };
+  EXPECT_EQ(refused("weight", matrix(std::vector<float>(5 * dim))),
+            "table 2: entry 'weight' is [5, 3] of float32, expected [6, 3] of float32");
+  EXPECT_EQ(refused("weight", tensor::own(dim, 6, std::vector<float>(6 * dim))),
+            "table 2: entry 'weight' is [3, 6] of float32, expected [6, 3] of float32");
+  EXPECT_EQ(refused("state.0", matrix(std::vector<float>(6 * dim))),
+            "table 2: entry 'state.0' is [6, 3] of float32, expected [6, 1] of float32");
+  EXPECT_EQ(refused("weight", tensor::own(6, dim, std::vector<double>(6 * dim))),
+            "table 2: entry 'weight' is [6, 3] of float64, expected [6, 3] of float32");
+  EXPECT_EQ(refused("weight", tensor(dtype::f16, 6, dim, blob::own(std::vector<std::uint16_t>(6 * dim)))),
+            "table 2: entry 'weight' is [6, 3] of float16, expected [6, 3] of float32");
+  EXPECT_EQ(refused("weight", tensor(dtype::f32, 6, dim, {})),
+            "table 2: entry 'weight' is [6, 3] of float32, expected [6, 3] of float32");
+  EXPECT_EQ(refused("state.1", {}), "table 2 has no entry 'state.1'");
+}
+
+// The digest is that of the stored bits: XXH3 of 2 bytes a number.
+TEST(remote_embedding_bag, digests_are_those_of_the_stored_bits) {
+  auto table = made({{"dtype", "f16"}});
+  const auto weights = table->state_dict()[0].second;
+  const auto digests = table->row_digests();
+  ASSERT_TRUE(digests);
+  for (std::size_t row = 0; row < rows_here; ++row)
+    EXPECT_EQ(digests->as<std::uint64_t>()[row], digest_of(weights.bytes.data() + row * dim * 2, dim * 2));
+}
+
+TEST(remote_embedding_bag, a_row_beyond_f16_is_noticed_and_what_to_try_is_said) {
+  auto narrow = made({{"dtype", "f16"}});
+  ASSERT_FALSE(load_weights(*narrow, -65000));
+  ASSERT_FALSE(step(*narrow, 1, 5, 1000));
+  EXPECT_EQ(look_up(*narrow, {5})[0], -std::numeric_limits<float>::infinity());
+  auto digests = narrow->row_digests();
+  ASSERT_FALSE(digests);
+  EXPECT_EQ(digests.error(), errc::not_finite);
+  EXPECT_EQ(describe(digests.error()),
+            "table 2: row 5 is NaN or Inf; try --row-dtype bf16 or f32 (f16 ends at 65504), a smaller --sparse-lr or a "
+            "larger eps");
+  auto wide = made({{"dtype", "bf16"}});
+  ASSERT_FALSE(load_weights(*wide, -65000));
+  ASSERT_FALSE(step(*wide, 1, 5, 1000));
+  EXPECT_TRUE(wide->row_digests());
+  ASSERT_FALSE(load_weights(*wide, std::numeric_limits<float>::infinity()));
+  EXPECT_EQ(describe(wide->row_digests().error()),
+            "table 2: row 0 is NaN or Inf; try a smaller --sparse-lr or a larger eps");
+}
+
+TEST(remote_embedding_bag, arguments_that_are_wrong_or_unknown_are_refused) {
+  EXPECT_EQ(refusal({{"dtype", "f8"}}), "EmbeddingBag: argument dtype=f8 must be one of f32, f16, bf16");
+  EXPECT_EQ(refusal({{"lr_schedule", "constant+constant"}}),
+            "constant never ends, so nothing can follow it; put it last");
+  EXPECT_EQ(refusal({{"lr_shedule", "constant"}}),
+            "EmbeddingBag: there is no argument 'lr_shedule'; the nearest is 'lr_schedule'");
+  EXPECT_EQ(refusal({{"embedding_dim", "x"}}), "EmbeddingBag: argument embedding_dim=x is not a number");
+}
+
+}  // namespace
+}  // namespace troupe

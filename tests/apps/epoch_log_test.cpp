@@ -1,0 +1,207 @@
+// What --metrics-csv and --tensorboard write, and what becomes of files that are there before.
+
+#include "apps/epoch_log.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "tests/apps/event_file.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr const char* header =
+    "epoch,step,steps,samples,seconds,samples_per_s,loss,auc,accuracy,log_loss,calibration\n";
+
+class epoch_log_test : public testing::Test {
+ protected:
+  epoch_log_test() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
+  ~epoch_log_test() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+
+  static std::string content(const std::string& of) {
+    std::ifstream file(of, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name), std::ios::binary) << text;
+  }
+
+  /// The events of the only file in a folder, or of the one that `before` does not name.
+  static std::vector<event> events_in(const std::string& folder, const std::string& before = "") {
+    std::string found;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().string() == before) continue;
+      EXPECT_EQ(found, "") << "one file too many";
+      found = entry.path().string();
+      EXPECT_NE(found.find("/events.out.tfevents."), std::string::npos) << found;
+    }
+    return event_file_reader(content(found)).read();
+  }
+
+ private:
+  std::string folder_ = testing::TempDir() + "troupe-apps-XXXXXX";
+};
+
+epoch_summary some_epoch(std::uint64_t number) {
+  epoch_summary epoch;
+  epoch.epoch = number;
+  epoch.step = number * 100;
+  epoch.steps = 100;
+  epoch.samples = 51200;
+  epoch.seconds = 0.25;
+  epoch.loss = 1.0 / 3;
+  epoch.auc = 0.9;
+  epoch.accuracy = 0.75;
+  epoch.log_loss = 0.1;
+  epoch.calibration = 1.5;
+  return epoch;
+}
+
+epoch_summary without_evaluation(std::uint64_t number) {
+  epoch_summary epoch = some_epoch(number);
+  epoch.auc = epoch.accuracy = epoch.log_loss = epoch.calibration = std::nullopt;
+  return epoch;
+}
+
+constexpr const char* first_line = "1,100,100,51200,0.25,204800,0.3333333333333333,0.9,0.75,0.1,1.5\n";
+constexpr const char* second_line = "2,200,100,51200,0.25,204800,0.3333333333333333,,,,\n";
+
+TEST_F(epoch_log_test, csv_has_a_line_for_each_epoch_as_soon_as_it_is_over) {
+  write("m.csv", "what was there before");
+  auto log = open_metrics_csv(path("m.csv"), std::nullopt);
+  ASSERT_TRUE(log);
+  EXPECT_TRUE((*log)->add(some_epoch(1)));
+  EXPECT_EQ(content(path("m.csv")), std::string(header) + first_line);
+  EXPECT_TRUE((*log)->add(without_evaluation(2)));
+  EXPECT_EQ(content(path("m.csv")), std::string(header) + first_line + second_line);
+}
+
+TEST_F(epoch_log_test, csv_leaves_out_what_is_not_finite) {
+  auto log = open_metrics_csv(path("m.csv"), std::nullopt);
+  epoch_summary epoch = some_epoch(1);
+  epoch.seconds = 0;
+  epoch.loss = std::numeric_limits<double>::quiet_NaN();
+  epoch.calibration = std::numeric_limits<double>::infinity();
+  ASSERT_TRUE((*log)->add(epoch));
+  EXPECT_EQ(content(path("m.csv")), std::string(header) + "1,100,100,51200,0,,,0.9,0.75,0.1,\n");
+}
+
+TEST_F(epoch_log_test, a_resumed_csv_goes_on_behind_the_checkpoint_s_step) {
+  const std::string first = std::string(header) + first_line;
+  for (const auto& [before, kept] :
+       {std::pair(std::string(), std::string(header)), std::pair(std::string(header), std::string(header)),
+        std::pair(first, first),
+        std::pair(first + "2,150,50,1,1,1,1,,,,\n3,300,1,1,1,1,1,,,,\n", first + "2,150,50,1,1,1,1,,,,\n"),
+        std::pair(first + "2,200,1", first)}) {
+    write("m.csv", before);
+    auto log = open_metrics_csv(path("m.csv"), 199);
+    ASSERT_TRUE(log) << before;
+    EXPECT_TRUE((*log)->add(without_evaluation(2)));
+    EXPECT_EQ(content(path("m.csv")), kept + second_line);
+  }
+  std::filesystem::remove(path("m.csv"));
+  auto log = open_metrics_csv(path("m.csv"), 199);
+  ASSERT_TRUE(log);
+  EXPECT_TRUE((*log)->add(some_epoch(1)));
+  EXPECT_EQ(content(path("m.csv")), first);
+}
+
+TEST_F(epoch_log_test, a_resumed_csv_does_not_touch_what_is_no_such_file) {
+  for (const std::string& before :
+       {std::string("my diary\n"), std::string(header).substr(0, 20), std::string("epoch,step\n1,2\n"),
+        std::string(header) + "1,one,100,51200,0.25,204800,0.3,,,,\n", std::string(header) + "1,100\n"}) {
+    write("m.csv", before);
+    const auto log = open_metrics_csv(path("m.csv"), 100);
+    ASSERT_FALSE(log) << before;
+    EXPECT_EQ(log.error().kind, fault_kind::input);
+    EXPECT_TRUE(log.error().message.starts_with("--metrics-csv " + path("m.csv") + ": ")) << log.error().message;
+    EXPECT_EQ(content(path("m.csv")), before);
+  }
+}
+
+TEST_F(epoch_log_test, a_file_that_cannot_be_created_is_refused) {
+  const auto csv = open_metrics_csv(path("no/such/folder.csv"), std::nullopt);
+  ASSERT_FALSE(csv);
+  EXPECT_EQ(csv.error().kind, fault_kind::input);
+  EXPECT_EQ(csv.error().message, "--metrics-csv " + path("no/such/folder.csv") + ": No such file or directory");
+  EXPECT_FALSE(open_metrics_csv(path(""), std::nullopt));
+  EXPECT_FALSE(open_metrics_csv("", 5));
+  write("file", "");
+  const auto events = open_tensorboard(path("file"), std::nullopt);
+  ASSERT_FALSE(events);
+  EXPECT_EQ(events.error().message, "--tensorboard " + path("file") + ": Not a directory");
+  EXPECT_FALSE(open_tensorboard(path("file/below"), std::nullopt));
+  EXPECT_FALSE(open_tensorboard("", std::nullopt));
+}
+
+TEST_F(epoch_log_test, a_write_that_fails_is_told_once) {
+  auto log = open_metrics_csv("/dev/full", std::nullopt);
+  ASSERT_TRUE(log);
+  EXPECT_FALSE((*log)->failed());
+  const auto written = (*log)->add(some_epoch(1));
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().kind, fault_kind::run);
+  EXPECT_EQ(written.error().message, "--metrics-csv /dev/full: No space left on device; training goes on without it");
+  EXPECT_TRUE((*log)->failed());
+  EXPECT_TRUE((*log)->add(some_epoch(2)));
+  EXPECT_TRUE((*log)->failed());
+  // A resumed run does not try to read what has no end.
+  auto resumed = open_metrics_csv("/dev/full", 100);
+  ASSERT_TRUE(resumed);
+  EXPECT_FALSE((*resumed)->add(some_epoch(1)));
+}
+
+TEST_F(epoch_log_test, event_files_hold_the_scalars_of_each_epoch_at_its_step) {
+  auto log = open_tensorboard(path("a/b"), std::nullopt);
+  ASSERT_TRUE(log);
+  ASSERT_TRUE((*log)->add(some_epoch(1)));
+  ASSERT_TRUE((*log)->add(without_evaluation(40'000'000'000)));
+  const auto events = events_in(path("a/b"));
+  ASSERT_EQ(events.size(), 4u);
+  for (const event& one : events) EXPECT_GT(one.wall_time, 1.7e9) << "seconds since 1970";
+  EXPECT_EQ(events[0].file_version, "brain.Event:2");
+  EXPECT_EQ(events[1].session_status, 1u);
+  EXPECT_EQ(events[1].step, 0u);
+  EXPECT_EQ(events[2].step, 100u);
+  EXPECT_EQ(events[2].scalars, (std::map<std::string, float>{{"train/loss", 1.0F / 3},
+                                                             {"train/samples_per_s", 204800},
+                                                             {"test/auc", 0.9F},
+                                                             {"test/accuracy", 0.75F},
+                                                             {"test/log_loss", 0.1F},
+                                                             {"test/calibration", 1.5F}}));
+  EXPECT_EQ(events[3].step, 4'000'000'000'000u);
+  EXPECT_EQ(events[3].scalars,
+            (std::map<std::string, float>{{"train/loss", 1.0F / 3}, {"train/samples_per_s", 204800}}));
+}
+
+TEST_F(epoch_log_test, event_files_of_a_resumed_run_replace_what_lies_behind_the_checkpoint) {
+  auto log = open_tensorboard(path("tb"), 300);
+  ASSERT_TRUE(log);
+  ASSERT_TRUE((*log)->add(some_epoch(4)));
+  const auto events = events_in(path("tb"));
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[1].session_status, 1u);
+  EXPECT_EQ(events[1].step, 301u);
+  EXPECT_EQ(events[2].step, 400u);
+}
+
+TEST_F(epoch_log_test, only_what_is_asked_for_is_opened) {
+  const auto none = open_epoch_logs(std::nullopt, std::nullopt);
+  ASSERT_TRUE(none);
+  EXPECT_TRUE(none->empty());
+  const auto both = open_epoch_logs(path("m.csv"), path("tb"));
+  ASSERT_TRUE(both);
+  EXPECT_EQ(both->size(), 2u);
+  EXPECT_FALSE(open_epoch_logs(path("m.csv"), path("m.csv")));
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,173 @@
+// Goal: users see what a run has saved, whether it is whole, and can read it elsewhere. Method: checkpoints that were
+// made without a run, whole and torn.
+
+#include <gtest/gtest.h>
+
+#include "model/checkpoint/names.hpp"
+#include "tests/end_to_end/program.hpp"
+#include "tests/model/made_checkpoint.hpp"
+#include "tests/model/strict_safetensors.hpp"
+
+namespace troupe::end_to_end {
+namespace {
+
+/// Two checkpoints, steps 20 and 40.
+class CheckpointCommand : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NO_FATAL_FAILURE(make_checkpoints(saved(), {20, 40})); }
+
+  std::string saved() const { return folder_ / "saved"; }
+
+  /// Takes the last byte of the newest checkpoint's dense file.
+  void tear() const {
+    const auto newest = inspect_checkpoint(saved(), 40, inspection_depth::lengths);
+    const std::string path = newest->what->path_of(dense_file_name);
+    const std::string content = content_of(path);
+    set_content(path, content.substr(0, content.size() - 1));
+  }
+
+  temporary_folder folder_;
+};
+
+TEST_F(CheckpointCommand, ListTellsWhatThereIs) {
+  const outcome result = run({"checkpoint", "list", saved(), "--json"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  const auto lines = json_lines(result.out);
+  ASSERT_EQ(lines.size(), 2u);
+  for (const auto& line : lines) {
+    EXPECT_EQ(line.at("event"), "checkpoint");
+    EXPECT_EQ(line.at("step"), &line == &lines[0] ? 40 : 20);
+    EXPECT_EQ(line.at("files"), 4);
+    EXPECT_EQ(line.at("whole"), true);
+    EXPECT_TRUE(line.at("faults").as_array().empty());
+  }
+  std::uint64_t bytes = 0;
+  const auto newest = inspect_checkpoint(saved(), 40, inspection_depth::lengths);
+  for (const std::string& name : entries_of(saved() + "/" + newest->what->manifest.folder)) {
+    bytes += content_of(newest->what->path_of(name)).size();
+  }
+  EXPECT_EQ(lines[0].at("bytes").to_number<std::uint64_t>(), bytes);
+
+  const auto table = lines_of(run({"checkpoint", "list", saved()}).out);
+  ASSERT_EQ(table.size(), 3u);
+  EXPECT_NE(table[0].find("step  files"), std::string::npos) << table[0];
+  EXPECT_NE(table[1].find("40      4"), std::string::npos) << table[1];
+  EXPECT_NE(table[2].find("whole"), std::string::npos) << table[2];
+}
+
+TEST_F(CheckpointCommand, ListMarksWhatIsTorn) {
+  tear();
+  const outcome result = run({"checkpoint", "list", saved(), "--json"});
+  EXPECT_EQ(result.exit_code, 0);
+  const auto lines = json_lines(result.out);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].at("whole"), false);
+  EXPECT_EQ(lines[0].at("faults").at(0), "dense.safetensors: 1 bytes missing");
+  EXPECT_EQ(lines[1].at("whole"), true);
+}
+
+TEST_F(CheckpointCommand, VerifyFindsNothingWhereAllIsWell) {
+  const outcome result = run({"checkpoint", "verify", saved(), "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_EQ(result.err, "");
+  const auto lines = json_lines(result.out);
+  ASSERT_EQ(lines.size(), 2u);
+  for (const auto& line : lines) {
+    EXPECT_EQ(line.at("event"), "verify");
+    EXPECT_EQ(line.at("ok"), true);
+    EXPECT_TRUE(line.at("faults").as_array().empty());
+  }
+  EXPECT_EQ(run({"checkpoint", "verify", saved()}).exit_code, 0);
+}
+
+TEST_F(CheckpointCommand, VerifyFindsAFlippedBit) {
+  const auto newest = inspect_checkpoint(saved(), 40, inspection_depth::lengths);
+  const std::string path = newest->what->path_of(table_file_name(0, 1, 2));
+  std::string content = content_of(path);
+  content.back() = static_cast<char>(content.back() ^ 1);
+  set_content(path, content);
+  EXPECT_EQ(run({"checkpoint", "list", saved()}).exit_code, 0);
+
+  const outcome result = run({"checkpoint", "verify", saved(), "--json"});
+  EXPECT_EQ(result.exit_code, 1);
+  const auto lines = json_lines(result.out);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].at("step"), 40);
+  EXPECT_EQ(lines[0].at("ok"), false);
+  const auto fault = lines[0].at("faults").at(0).as_string();
+  EXPECT_EQ(fault.find("table-0.shard-1-of-2.safetensors: its bytes have changed"), 0u) << fault;
+  EXPECT_EQ(lines[1].at("ok"), true);
+
+  const outcome text = run({"checkpoint", "verify", saved()});
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_NE(text.out.find("torn\n"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("table-0.shard-1-of-2.safetensors: its bytes have changed"), std::string::npos) << text.out;
+}
+
+TEST_F(CheckpointCommand, NothingThereIsAnError) {
+  std::filesystem::create_directory(folder_ / "empty");
+  set_content(folder_ / "file", "");
+  for (const std::string action : {"list", "verify"}) {
+    EXPECT_NE(expect_error(run({"checkpoint", action, folder_ / "empty"}), 2).find("holds no checkpoint"),
+              std::string::npos);
+    EXPECT_NE(expect_error(run({"checkpoint", action, folder_ / "none"}), 2).find("No such file or directory"),
+              std::string::npos);
+    EXPECT_NE(expect_error(run({"checkpoint", action, folder_ / "file"}), 2).find("Not a directory"),
+              std::string::npos);
+  }
+}
+
+TEST_F(CheckpointCommand, ExportWritesAPlainFile) {
+  const std::string file = folder_ / "model.safetensors";
+  const outcome result = run({"checkpoint", "export", saved(), "-o", file, "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto event = last_event(result, "export");
+  EXPECT_EQ(event.at("step"), 40);
+  EXPECT_EQ(std::string(event.at("file").as_string()), file);
+  const std::string content = content_of(file);
+  EXPECT_EQ(event.at("bytes").to_number<std::uint64_t>(), content.size());
+  const plain_file read = read_strictly(content);
+  EXPECT_EQ(read.metadata.at("step"), "40");
+  EXPECT_EQ(read.tensors.at("table.0.weight").shape, (std::vector<std::uint64_t>{10, 3}));
+  EXPECT_EQ(read.tensors.count("top.0.weight.state.0"), 1u);
+
+  const std::string line = expect_error(run({"checkpoint", "export", saved(), "-o", file}), 2);
+  EXPECT_NE(line.find("--force"), std::string::npos) << line;
+  EXPECT_EQ(content_of(file), content);
+
+  const outcome again = run({"checkpoint", "export", saved(), "-o", file, "--force", "--step", "20", "--weights-only"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(again.out.find("step 20 as " + file + ": "), 0u) << again.out;
+  const plain_file older = read_strictly(content_of(file));
+  EXPECT_EQ(older.metadata.at("step"), "20");
+  EXPECT_EQ(older.tensors.size(), 4u);
+}
+
+TEST_F(CheckpointCommand, ExportTakesTheNewestWholeOneAndSaysSo) {
+  tear();
+  const std::string file = folder_ / "model.safetensors";
+  const outcome result = run({"checkpoint", "export", saved(), "-o", file, "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(last_event(result, "export").at("step"), 20);
+  EXPECT_EQ(result.err, "troupe: warning: checkpoint step 40 in " + saved() +
+                            " is torn (dense.safetensors: 1 bytes missing); falling back to step 20\n");
+
+  const std::string torn =
+      expect_error(run({"checkpoint", "export", saved(), "--step", "40", "-o", file, "--force"}), 2);
+  EXPECT_NE(torn.find("is torn: dense.safetensors: 1 bytes missing"), std::string::npos) << torn;
+  const std::string other = expect_error(run({"checkpoint", "export", saved(), "--step", "30", "-o", file}), 2);
+  EXPECT_NE(other.find("--step 30: "), std::string::npos) << other;
+  EXPECT_NE(other.find("holds step 40, 20"), std::string::npos) << other;
+}
+
+TEST_F(CheckpointCommand, ExportNeedsAPlaceToWriteTo) {
+  const std::string line = expect_error(run({"checkpoint", "export", saved(), "-o", folder_ / "none/file"}), 2);
+  EXPECT_NE(line.find("there is no folder "), std::string::npos) << line;
+  // The disk is full, or the like: not the command line's fault.
+  EXPECT_NE(expect_error(run({"checkpoint", "export", saved(), "-o", "/proc/self/none"}), 1).find("creating it"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end

@@ -1,0 +1,183 @@
+// Goal: a job file says the same as options do, and what --print-job prints runs the same job. Method: runs and prints
+// jobs both ways, and gives wrong files.
+
+#include <gtest/gtest.h>
+
+#include "tests/end_to_end/program.hpp"
+
+namespace troupe::end_to_end {
+namespace {
+
+std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::string digest_of(const std::vector<std::string>& arguments) {
+  const auto done = last_event(run(with(arguments, {"--json"})), "done");
+  return done.empty() ? std::string() : std::string(done.at("weights_digest").as_string());
+}
+
+std::string printed(const std::vector<std::string>& arguments) {
+  const outcome result = run(with(arguments, {"--print-job"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  return result.out;
+}
+
+const std::vector<std::string> synthetic = {"train",
+                                            "--data",
+                                            "synthetic",
+                                            "--steps",
+                                            "12",
+                                            "--rows",
+                                            "300",
+                                            "--tables",
+                                            "2",
+                                            "--dim",
+                                            "4",
+                                            "--bag",
+                                            "3",
+                                            "--id-skew",
+                                            "zipf:1.1",
+                                            "--hidden",
+                                            "16,8",
+                                            "--trainers",
+                                            "3",
+                                            "--batch-size",
+                                            "20",
+                                            "--seed",
+                                            "17",
+                                            "--dense-optimizer",
+                                            "sgd:momentum=0.9,nesterov=true",
+                                            "--dense-lr",
+                                            "0.012345",
+                                            "--servers",
+                                            "2",
+                                            "--sparse-reduce",
+                                            "sum"};
+
+TEST(PrintedJob, RunsTheSameJob) {
+  for (const auto& arguments :
+       {synthetic, std::vector<std::string>{"train", "--data", "tutorial", "--epochs", "5"},
+        std::vector<std::string>{"train", "--epochs", "1", "--hidden", "none", "--loss", "mse"}}) {
+    const std::string file = write_file("printed.toml", printed(arguments));
+    EXPECT_EQ(printed({"train", file}), read_file(file));
+    const std::string digest = digest_of(arguments);
+    EXPECT_NE(digest, "");
+    EXPECT_EQ(digest_of({"train", file}), digest);
+  }
+}
+
+TEST(PrintedJob, OfEachDataSetIsPrintedAgainAsItIs) {
+  for (const char* data : {"adult", "tutorial", "synthetic", "criteo:a b\\ \"c\"\t\xc3\xa9.gz", "replay:x"}) {
+    const std::string file = write_file("printed.toml", printed({"train", "--data", data}));
+    EXPECT_EQ(printed({"train", file}), read_file(file)) << data;
+  }
+}
+
+TEST(PrintedJob, HasTheOptionsOfTheRunThatWereGiven) {
+  const std::string job = printed({"train", "--data", "tutorial"});
+  EXPECT_EQ(job.rfind("data = \"tutorial\"\ntrainers = 2\n", 0), 0u) << job;
+  for (const char* name : {"threads", "device", "metrics-csv", "tensorboard", "quiet"}) {
+    EXPECT_EQ(job.find(name), std::string::npos) << name;
+  }
+  EXPECT_EQ(printed({"train", "--data", "tutorial", "--threads", "3", "--metrics-csv", "/nowhere/m.csv",
+                     "--tensorboard", "runs", "--device", "cpu", "--quiet"}),
+            job + "threads = 3\ndevice = \"cpu\"\nmetrics-csv = \"/nowhere/m.csv\"\ntensorboard = \"runs\"\n");
+}
+
+TEST(PrintedJob, IsNoJson) {
+  const outcome result = run({"train", "--print-job", "--json"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(last_event(result, "error").at("code"), "input");
+}
+
+TEST(JobFile, SaysTheSameAsOptions) {
+  const std::string file = write_file("job.toml",
+                                      "data = 'synthetic'\nsteps = 12\nrows = 300\ntables = 2\ndim = 4\nbag = 3\n"
+                                      "id-skew = 'zipf:1.1'\nhidden = [16, 8]\ntrainers = 3\nbatch-size = 20\n"
+                                      "seed = 17\ndense-optimizer = 'sgd:momentum=0.9,nesterov=true'\n"
+                                      "dense-lr = 0.012345\nservers = 2\nsparse-reduce = 'sum'\nthreads = 2\n");
+  EXPECT_EQ(digest_of({"train", file}), digest_of(synthetic));
+}
+
+TEST(JobFile, IsOverriddenByOptions) {
+  const std::string file =
+      write_file("job.toml", "data = 'tutorial'\nsteps = 12\nseed = 5\nthreads = 0\nservers = 2000\n");
+  EXPECT_EQ(digest_of({"train", file, "--seed", "7", "--threads", "1", "--servers", "1"}),
+            digest_of({"train", "--data", "tutorial", "--steps", "12", "--seed", "7"}));
+  EXPECT_EQ(digest_of({"train", "--seed", "7", "--threads", "1", "--servers", "1", file}),
+            digest_of({"train", "--data", "tutorial", "--steps", "12", "--seed", "7"}));
+}
+
+TEST(JobFile, TheExampleIsTheDefaultJob) {
+  const std::string example = TROUPE_EXAMPLES "/adult.toml";
+  EXPECT_EQ(printed({"train", example}), printed({"train"}));
+  EXPECT_EQ(digest_of({"train", example, "--epochs", "1"}), digest_of({"train", "--epochs", "1"}));
+}
+
+struct wrong_file {
+  std::string content;
+  /// What the error line says after the file's name.
+  std::string said;
+};
+
+void PrintTo(const wrong_file& file, std::ostream* out) { *out << file.said; }
+
+class WrongJobFile : public testing::TestWithParam<wrong_file> {};
+
+TEST_P(WrongJobFile, IsRefusedInOneLineThatNamesTheLine) {
+  const std::string file = write_file("wrong.toml", GetParam().content);
+  const std::string expected = "troupe: error: " + file + GetParam().said;
+  EXPECT_EQ(expect_error(run({"train", file}), 2).substr(0, expected.size()), expected);
+  EXPECT_EQ(expect_error(run({"train", "--print-job", file}), 2).substr(0, expected.size()), expected);
+  const outcome result = run({"train", "--json", file});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(last_event(result, "error").at("code"), "input");
+}
+
+std::vector<wrong_file> wrong_files() {
+  std::vector<wrong_file> files = {
+      {"seed = 1\n\nbathc-size = 3\n", ":3: bathc-size: unknown setting; the nearest is batch-size"},
+      {"batch-size = true\n", ":1: batch-size = true: must be a whole number"},
+      {"seed = 1\nbatch-size = 0\n", ":2: batch-size = 0: must be between 1 and 1000000"},
+      {"data = 'synthetic'\nclasses = 3\nloss = 'bce-logits'\n", ":3: loss = bce-logits: needs --classes 2"},
+      {"data = 'tutorial'\nbatch-size = 3\n", ":2: batch-size = 3: tutorial has no such setting"},
+      {"seed = 1\nthreads = 2000\n", ":2: threads = 2000: must be a whole number between 1 and 1024"},
+      {"device = 'gpu'\n", ":1: device = gpu: must be auto or cpu"},
+      {"seed = 99999999999999999999\n", ":1: seed = 99999999999999999999: must be between 0 and"},
+      {"seed = 1\nseed = 2\n", ":2: not valid TOML: "},
+      {"seed 1\n", ":1: not valid TOML: "},
+      {"[job]\nseed = 1\n", ":1: job: a job file has no such section"},
+      {"", ": is empty"},
+      {std::string("seed = 1\n\0", 10), ":2: a byte of value 0"}};
+  for (const char* name : {"save", "resume", "devices", "trace", "trace-dir"}) {
+    files.push_back({std::string(name) + " = 'x'\n",
+                     std::string(":1: ") + name + " = x: is not supported by this version of troupe"});
+  }
+  files.push_back({"checkpoint-every = 20\n", ":1: checkpoint-every = 20: is not supported by this version of troupe"});
+  files.push_back({"processes = true\n", ":1: processes = true: is not supported by this version of troupe"});
+  return files;
+}
+
+INSTANTIATE_TEST_SUITE_P(JobFile, WrongJobFile, testing::ValuesIn(wrong_files()));
+
+// Only a run finds these out.
+TEST(JobFile, IsNamedByTheFaultsOfARun) {
+  const std::string csv = write_file("wrong.toml", "\nmetrics-csv = '/nowhere/m.csv'\n");
+  EXPECT_NE(expect_error(run({"train", csv}), 2).find(csv + ":2: metrics-csv = /nowhere/m.csv: No such file"),
+            std::string::npos);
+}
+
+TEST(JobFile, IsNotNamedForWhatOptionsSay) {
+  const std::string file = write_file("job.toml", "seed = 1\nbatch-size = 3\n");
+  EXPECT_EQ(expect_error(run({"train", file, "--batch-size", "0"}), 2).find("troupe: error: --batch-size 0: "), 0u);
+}
+
+TEST(JobFile, ThatIsADirectoryIsRefused) {
+  EXPECT_NE(expect_error(run({"train", "/"}), 2).find("/: not a regular file"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end

@@ -1,0 +1,244 @@
+#include "model/checkpoint/export.hpp"
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "tests/model/made_checkpoint.hpp"
+#include "tests/model/strict_safetensors.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::uint64_t step = 20;
+
+checkpoint made(const std::string& directory, const made_content& content = {}) {
+  make_checkpoints(directory, {step}, content);
+  const auto found = newest_whole_checkpoint(directory);
+  EXPECT_TRUE(found.has_value()) << found.error().message;
+  return found ? found->what : checkpoint{};
+}
+
+void expect_bytes(const plain_tensor& found, const std::vector<std::byte>& expected) {
+  ASSERT_EQ(found.bytes.size(), expected.size());
+  EXPECT_EQ(std::memcmp(found.bytes.data(), expected.data(), expected.size()), 0);
+}
+
+TEST(checkpoint_export, is_a_plain_file_of_whole_tables_and_named_layers) {
+  const temporary_folder folder;
+  const checkpoint saved = made(folder / "a");
+  const auto written = export_checkpoint(saved, folder / "model.safetensors", {});
+  ASSERT_TRUE(written.has_value()) << written.error().message;
+  const std::string content = content_of(folder / "model.safetensors");
+  EXPECT_EQ(written->length, content.size());
+  const plain_file read = read_strictly(content);
+  EXPECT_EQ(read.metadata, (std::map<std::string, std::string>{{"step", "20"},
+                                                               {"job.data", "synthetic"},
+                                                               {"job.seed", "7"},
+                                                               {"job.servers", "2"},
+                                                               {"job.dense-lr", "0.05"}}));
+  const made_content content_made;
+  std::size_t tensors = 0;
+  for (std::size_t number = 0; number < content_made.tables.size(); ++number) {
+    const saved_table& table = content_made.tables[number];
+    for (const table_part& part : table.parts) {
+      const plain_tensor& found = read.tensors.at(fmt::format("table.{}.{}", number, part.name));
+      EXPECT_EQ(found.type, type_name(part.type));
+      EXPECT_EQ(found.shape, (std::vector<std::uint64_t>{table.rows, part.columns}));
+      expect_bytes(found, made_part(table, number, part, step));
+      ++tensors;
+    }
+  }
+  for (const tensor_declaration& one : content_made.dense) {
+    const plain_tensor& found = read.tensors.at(one.name);
+    EXPECT_EQ(found.shape, one.shape);
+    expect_bytes(found, made_bytes(one.name, step, *tensor_bytes(one.type, one.shape)));
+    ++tensors;
+  }
+  EXPECT_EQ(read.tensors.size(), tensors);
+  EXPECT_EQ(entries_of(folder.path()), (std::vector<std::string>{"a", "model.safetensors"}));
+}
+
+TEST(checkpoint_export, does_not_depend_on_the_sharding) {
+  std::string first;
+  for (std::uint32_t shards = 1; shards <= 5; ++shards) {
+    const temporary_folder folder;
+    made_content content;
+    content.tables = {{3, shards, {{"weight", tensor_type::f32, 2}}},
+                      {61, shards, {{"weight", tensor_type::f16, 3}, {"state.0", tensor_type::f32, 1}}},
+                      {0, shards, {{"weight", tensor_type::f32, 2}}}};
+    ASSERT_TRUE(export_checkpoint(made(folder / "a", content), folder / "file", {}).has_value());
+    const std::string bytes = content_of(folder / "file");
+    if (first.empty()) first = bytes;
+    EXPECT_EQ(bytes, first) << shards;
+  }
+}
+
+// Tables of 30 MiB, so that each is written in several pieces; rows that do not divide them.
+TEST(checkpoint_export, is_written_in_pieces) {
+  for (const std::uint32_t shards : {1U, 3U}) {
+    const temporary_folder folder;
+    made_content content;
+    content.tables = {{600'011, shards, {{"weight", tensor_type::f32, 13}}}};
+    const checkpoint saved = made(folder / "a", content);
+    ASSERT_TRUE(export_checkpoint(saved, folder / "file", {}).has_value());
+    const plain_file read = read_strictly(content_of(folder / "file"));
+    expect_bytes(read.tensors.at("table.0.weight"), made_part(content.tables[0], 0, content.tables[0].parts[0], step));
+  }
+}
+
+TEST(checkpoint_export, of_the_weights_alone_has_no_optimizer_state) {
+  const temporary_folder folder;
+  export_options options;
+  options.weights_only = true;
+  ASSERT_TRUE(export_checkpoint(made(folder / "a"), folder / "file", options).has_value());
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : read_strictly(content_of(folder / "file")).tensors) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"table.0.weight", "table.1.weight", "top.0.bias", "top.0.weight"}));
+}
+
+// -- memory -------------------------------------------------------------------
+
+// The sanitizers keep memory that was given back.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+/// Bytes of a line of /proc/self/status.
+std::uint64_t memory_of(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::uint64_t kib = 0;
+  while (status >> word) {
+    if (word == name) status >> kib;
+  }
+  return kib * 1024;
+}
+
+/// True if `work` succeeds, and at no moment takes `bytes` more memory than there was before.
+template <class Work>
+bool works_within(std::uint64_t bytes, Work work) {
+  ::malloc_trim(0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::uint64_t before = memory_of("VmRSS:");
+    const bool done = work();
+    ::_exit(done && memory_of("VmHWM:") < before + bytes ? 0 : 1);
+  }
+  int status = 1;
+  return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+TEST(checkpoint_export, neither_saving_nor_exporting_takes_memory_for_a_table) {
+  constexpr std::uint64_t most = std::uint64_t{40} << 20;
+  const temporary_folder folder;
+  made_content content;
+  content.tables = {{2'000'000, 2, {{"weight", tensor_type::f32, 16}}}};
+  auto store = checkpoint_store::open(folder / "a", nullptr);
+  ASSERT_TRUE(store.has_value());
+  const auto files = store->begin(step);
+  ASSERT_TRUE(files.has_value());
+  checkpoint_manifest manifest = made_manifest(step, content);
+  {
+    const std::vector<std::byte> rows(std::size_t{1'000'000} * 16 * sizeof(float), std::byte{0x3f});
+    const std::vector<tensor_view> parts(1, {{"weight", tensor_type::f32, {1'000'000, 16}}, rows});
+    const auto write = [&](std::uint32_t shard) { return write_table(*files, 0, {shard, 2}, parts); };
+    EXPECT_TRUE(works_within(most, [&] { return write(0).has_value(); }));
+    for (const std::uint32_t shard : {0U, 1U}) manifest.files.push_back(*write(shard));
+  }
+  manifest.files.push_back(*write_made_dense(*files, content.dense, step));
+  ASSERT_TRUE(store->commit(std::move(manifest)).has_value());
+
+  const auto found = newest_whole_checkpoint(folder / "a");
+  ASSERT_TRUE(found.has_value()) << found.error().message;
+  EXPECT_TRUE(works_within(most, [&] { return newest_whole_checkpoint(folder / "a").has_value(); }));
+  EXPECT_TRUE(works_within(most, [&] { return export_checkpoint(found->what, folder / "file", {}).has_value(); }));
+  EXPECT_GT(std::filesystem::file_size(folder / "file"), 3 * most);
+  // That it would be noticed.
+  EXPECT_FALSE(works_within(most, [] { return std::vector<char>(most + 1, 'x').back() == 'x'; }));
+}
+
+#endif
+
+// -- where to -----------------------------------------------------------------
+
+TEST(checkpoint_export, replaces_a_file_only_if_told_to) {
+  const temporary_folder folder;
+  const checkpoint saved = made(folder / "a");
+  set_content(folder / "file", "mine");
+  std::filesystem::create_symlink("file", folder / "link");
+  for (const std::string& path : {folder / "file", folder / "link"}) {
+    const auto refused = export_checkpoint(saved, path, {});
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().kind, fault_kind::input);
+    EXPECT_EQ(refused.error().message, path + ": is there already; replace it by --force, or name another file");
+    EXPECT_EQ(content_of(folder / "file"), "mine");
+  }
+  export_options options;
+  options.overwrite = true;
+  ASSERT_TRUE(export_checkpoint(saved, folder / "link", options).has_value());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(read_strictly(content_of(folder / "file")).metadata.at("step"), "20");
+  EXPECT_EQ(entries_of(folder.path()), (std::vector<std::string>{"a", "file", "link"}));
+}
+
+TEST(checkpoint_export, refuses_what_cannot_be_a_file) {
+  const temporary_folder folder;
+  const checkpoint saved = made(folder / "a");
+  const auto message = [&](const std::string& path) {
+    export_options options;
+    options.overwrite = true;
+    const auto refused = export_checkpoint(saved, path, options);
+    EXPECT_FALSE(refused.has_value());
+    if (refused) return std::string();
+    EXPECT_EQ(refused.error().kind, fault_kind::input);
+    return refused.error().message;
+  };
+  EXPECT_EQ(message(folder / "none/file"), folder / "none/file" + ": there is no folder " + folder / "none");
+  EXPECT_EQ(message(folder.path()), folder.path() + ": is there and not a regular file; name another file");
+  EXPECT_EQ(message("/dev/null"), "/dev/null: is there and not a regular file; name another file");
+  EXPECT_EQ(message(folder / "new/"), folder / "new/" + ": is not the name of a file");
+  EXPECT_EQ(message(""), "'': is not the name of a file");
+}
+
+TEST(checkpoint_export, of_a_run_that_begins_is_refused) {
+  const temporary_folder folder;
+  auto store = checkpoint_store::open(folder / "a", nullptr);
+  ASSERT_TRUE(store.has_value());
+  ASSERT_TRUE(store->begin(0).has_value());
+  ASSERT_TRUE(store->commit({}).has_value());
+  const auto beginning = newest_whole_checkpoint(folder / "a");
+  ASSERT_TRUE(beginning.has_value());
+  EXPECT_EQ(export_checkpoint(beginning->what, folder / "file", {}).error().message,
+            "checkpoint step 0 in " + folder / "a" + " marks the beginning of a run: there are no tensors in it");
+}
+
+TEST(checkpoint_export, on_a_full_disk_leaves_what_was_there) {
+  const temporary_folder folder;
+  made_content content;
+  content.tables.front().rows = 200'000;
+  const checkpoint saved = made(folder / "a", content);
+  set_content(folder / "file", "mine");
+  export_options options;
+  options.overwrite = true;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 100'000;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto done = export_checkpoint(saved, folder / "file", options);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().kind, fault_kind::run);
+  EXPECT_EQ(done.error().message.find(folder / "file.part" + ": File too large after "), 0U) << done.error().message;
+  EXPECT_EQ(content_of(folder / "file"), "mine");
+  EXPECT_EQ(entries_of(folder.path()), (std::vector<std::string>{"a", "file"}));
+}
+
+}  // namespace
+}  // namespace troupe

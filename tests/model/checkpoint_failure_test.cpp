@@ -1,0 +1,190 @@
+// Goal: whatever stops a save, and whenever, there is a whole checkpoint to go on from, and the next save works.
+// Method: let each system call of a save fail, one after the other; then let the process die at each.
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "model/checkpoint/names.hpp"
+#include "tests/model/made_checkpoint.hpp"
+#include "tests/model/watched_system.hpp"
+
+namespace troupe {
+namespace {
+
+/// The step that a run would go on from; its tensors must be those of that step.
+std::uint64_t step_to_go_on_from(const std::string& directory) {
+  const auto found = newest_whole_checkpoint(directory);
+  if (!found) {
+    ADD_FAILURE() << found.error().message;
+    return 0;
+  }
+  EXPECT_TRUE(found->warnings.empty()) << found->warnings.front();
+  expect_made(found->what);
+  return found->what.manifest.step;
+}
+
+/// What a resumed run does.
+void go_on_and_save(const std::string& directory, std::uint64_t step) {
+  const auto resumed = newest_whole_checkpoint(directory);
+  ASSERT_TRUE(resumed.has_value());
+  auto store = checkpoint_store::open(directory, &*resumed);
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  ASSERT_TRUE(save_made(*store, step).has_value());
+}
+
+/// Expects two checkpoints in the folder and nothing else.
+void expect_only(const std::string& directory, std::uint64_t older, std::uint64_t newer) {
+  const auto steps = checkpoint_steps(directory);
+  ASSERT_TRUE(steps.has_value());
+  EXPECT_EQ(*steps, (std::vector<std::uint64_t>{newer, older}));
+  EXPECT_EQ(entries_of(directory).size(), 5U);
+}
+
+TEST(FailingSave, leaves_the_one_before_at_every_call) {
+  bool saved = false;
+  std::uint64_t failures = 0;
+  for (std::uint64_t number = 0; !saved; ++number) {
+    ASSERT_LT(number, 1000U);
+    const temporary_folder folder;
+    auto store = checkpoint_store::open(folder.path(), nullptr);
+    ASSERT_TRUE(store.has_value());
+    ASSERT_TRUE(save_made(*store, 20).has_value());
+    ASSERT_TRUE(save_made(*store, 40).has_value());
+    {
+      const system_watch watch(at_call::fail, number);
+      const auto done = save_made(*store, 60);
+      store->abandon();
+      // Removing the oldest one is not part of what can fail.
+      saved = done.has_value() && system_watch::count() <= number;
+      if (!done) {
+        ++failures;
+        EXPECT_EQ(done.error().kind, fault_kind::run);
+        EXPECT_NE(done.error().message.find("No space left on device"), std::string::npos) << done.error().message;
+        EXPECT_NE(done.error().message.find(folder.path()), std::string::npos) << done.error().message;
+      }
+    }
+    const std::uint64_t step = step_to_go_on_from(folder.path());
+    EXPECT_TRUE(step == 40 || step == 60) << "call " << number;
+    ASSERT_TRUE(save_made(*store, 80).has_value()) << "after call " << number;
+    expect_only(folder.path(), step, 80);
+    EXPECT_EQ(step_to_go_on_from(folder.path()), 80U);
+  }
+  // Four files and a manifest, each created, written, synced and closed, and what is around them.
+  EXPECT_GT(failures, 20U);
+}
+
+TEST(FailingSave, leaves_one_to_go_on_from_when_the_process_dies_at_any_call) {
+  int status = 1;
+  std::uint64_t deaths = 0;
+  for (std::uint64_t number = 0; status != 0; ++number) {
+    ASSERT_LT(number, 1000U);
+    const temporary_folder folder;
+    make_checkpoints(folder.path(), {20, 40});
+    const auto resumed = newest_whole_checkpoint(folder.path());
+    ASSERT_TRUE(resumed.has_value());
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      auto store = checkpoint_store::open(folder.path(), &*resumed);
+      const system_watch watch(at_call::die, number);
+      if (!store) ::_exit(1);
+      const auto saved = save_made(*store, 60);
+      ::_exit(saved ? 0 : 1);
+    }
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    ASSERT_TRUE(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == died);
+    deaths += WEXITSTATUS(status) == died ? 1 : 0;
+
+    const std::uint64_t step = step_to_go_on_from(folder.path());
+    EXPECT_TRUE(step == 40 || step == 60) << "call " << number;
+    go_on_and_save(folder.path(), 80);
+    expect_only(folder.path(), step, 80);
+  }
+  EXPECT_GT(deaths, 20U);
+}
+
+// What a power cut leaves cannot be tried here; but the order of the calls can be looked at.
+TEST(FailingSave, commits_nothing_that_is_not_on_the_disk) {
+  const temporary_folder folder;
+  auto store = checkpoint_store::open(folder.path(), nullptr);
+  ASSERT_TRUE(store.has_value());
+  ASSERT_TRUE(save_made(*store, 20).has_value());
+  ASSERT_TRUE(save_made(*store, 40).has_value());
+  std::vector<system_call> calls;
+  {
+    const system_watch watch(at_call::log);
+    ASSERT_TRUE(save_made(*store, 60).has_value());
+    calls = system_watch::calls();
+  }
+  const auto last = [&calls](const std::string& name, const std::string& path) {
+    std::size_t found = 0;
+    for (std::size_t at = 0; at < calls.size(); ++at) {
+      if (calls[at].name == name && calls[at].path == path) found = at + 1;
+    }
+    EXPECT_GT(found, 0U) << name << " " << path;
+    return found;
+  };
+  const auto seen = inspect_checkpoint(folder.path(), 60, inspection_depth::lengths);
+  ASSERT_TRUE(seen.has_value() && seen->what.has_value());
+  const checkpoint& newest = *seen->what;
+  const std::string files = folder / newest.manifest.folder;
+  const std::size_t committed = last("rename", folder / manifest_name(60));
+  std::vector<std::string> written(1, folder / uncommitted_manifest_name(60));
+  for (const saved_file& file : newest.manifest.files) written.push_back(newest.path_of(file.name));
+  for (const std::string& path : written) {
+    EXPECT_LT(last("write", path), last("fsync", path));
+    EXPECT_LT(last("fsync", path), committed);
+    EXPECT_LT(last("open", path), last("write", path));
+  }
+  EXPECT_LT(last("open", newest.path_of(newest.manifest.files.back().name)), last("fsync", files));
+  EXPECT_LT(last("fsync", files), committed);
+  EXPECT_LT(committed, last("fsync", folder.path()));
+  // The oldest one goes when the newest is safe, its manifest first.
+  EXPECT_LT(last("fsync", folder.path()), last("unlink", folder / manifest_name(20)));
+  for (std::size_t at = 0; at < calls.size(); ++at) {
+    if (calls[at].name == "unlink") {
+      EXPECT_EQ(at + 1, last("unlink", folder / manifest_name(20)));
+      break;
+    }
+  }
+}
+
+TEST(FailingSave, on_a_full_disk_names_the_file_and_the_bytes_wanted) {
+  const temporary_folder folder;
+  make_checkpoints(folder.path(), {20});
+  const auto resumed = newest_whole_checkpoint(folder.path());
+  ASSERT_TRUE(resumed.has_value());
+  auto store = checkpoint_store::open(folder.path(), &*resumed);
+  ASSERT_TRUE(store.has_value());
+  made_content large;
+  large.tables.front().rows = 160'000;
+
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 1'000'000;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto done = save_made(*store, 40, large);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().kind, fault_kind::run);
+  EXPECT_NE(done.error().message.find("/table-0.shard-0-of-2.safetensors: File too large after 1000000 of 1280"),
+            std::string::npos)
+      << done.error().message;
+  store->abandon();
+  EXPECT_EQ(step_to_go_on_from(folder.path()), 20U);
+  EXPECT_EQ(entries_of(folder.path()).size(), 3U);
+  ASSERT_TRUE(save_made(*store, 40, large).has_value());
+  EXPECT_EQ(newest_whole_checkpoint(folder.path())->what.manifest.step, 40U);
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,151 @@
+#include "model/checkpoint/tensors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "model/checkpoint/names.hpp"
+#include "tests/model/made_checkpoint.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::uint64_t step = 3;
+
+/// The only checkpoint of a folder.
+checkpoint only_checkpoint(const std::string& directory) {
+  const auto found = newest_whole_checkpoint(directory);
+  EXPECT_TRUE(found.has_value()) << found.error().message;
+  return found ? found->what : checkpoint{};
+}
+
+made_content one_table(saved_table table) {
+  made_content content;
+  content.tables = {std::move(table)};
+  return content;
+}
+
+/// Expects that each part, read in every sharding up to `shards_max`, has the rows that belong there.
+void expect_resharding(const checkpoint& saved, std::uint32_t shards_max) {
+  const saved_table& table = saved.manifest.tables.front();
+  for (const table_part& part : table.parts) {
+    const std::vector<std::byte> whole = made_part(table, 0, part, step);
+    const std::uint64_t row_bytes = *tensor_bytes(part.type, {part.columns});
+    for (std::uint32_t shards = 1; shards <= shards_max; ++shards) {
+      for (shard_of shard{0, shards}; shard.index < shard.count; ++shard.index) {
+        std::vector<std::byte> found(rows_on(table.rows, shard) * row_bytes, std::byte{0xee});
+        const auto read = read_table(saved, 0, part.name, shard, found);
+        ASSERT_TRUE(read.has_value()) << read.error().message;
+        ASSERT_EQ(found, rows_of_shard(whole, row_bytes, shard))
+            << table.rows << " rows of " << table.shards << " shards: " << part.name << " of shard " << shard.index
+            << " of " << shard.count;
+      }
+    }
+  }
+}
+
+TEST(checkpoint_tensors, rows_are_divided_among_shards) {
+  EXPECT_EQ(rows_on(10, {0, 3}), 4U);
+  EXPECT_EQ(rows_on(10, {1, 3}), 3U);
+  EXPECT_EQ(rows_on(10, {2, 3}), 3U);
+  EXPECT_EQ(rows_on(2, {2, 3}), 0U);
+  EXPECT_EQ(rows_on(0, {0, 1}), 0U);
+  EXPECT_EQ(rows_on(std::numeric_limits<std::uint64_t>::max(), {0, 1}), std::numeric_limits<std::uint64_t>::max());
+}
+
+TEST(checkpoint_tensors, come_back_in_any_sharding) {
+  for (const std::uint64_t rows : {0, 1, 2, 3, 7, 60, 61}) {
+    for (std::uint32_t shards = 1; shards <= 5; ++shards) {
+      const temporary_folder folder;
+      const made_content content = one_table({rows,
+                                              shards,
+                                              {{"weight", tensor_type::bf16, 3},
+                                               {"state.0", tensor_type::f32, 1},
+                                               {"state.1", tensor_type::f64, 2},
+                                               {"counts", tensor_type::u8, 1}}});
+      make_checkpoints(folder.path(), {step}, content);
+      const checkpoint saved = only_checkpoint(folder.path());
+      expect_made(saved, content);
+      expect_resharding(saved, 6);
+    }
+  }
+}
+
+// 12 MiB and more of each part, so that every file is read in several pieces; rows that do not divide them.
+TEST(checkpoint_tensors, larger_than_the_buffer_come_back_whole) {
+  const temporary_folder folder;
+  const made_content content =
+      one_table({250'001, 2, {{"weight", tensor_type::f32, 13}, {"state.0", tensor_type::u8, 57}}});
+  make_checkpoints(folder.path(), {step}, content);
+  expect_resharding(only_checkpoint(folder.path()), 3);
+}
+
+TEST(checkpoint_tensors, a_row_larger_than_the_buffer_comes_back_whole) {
+  const temporary_folder folder;
+  const made_content content = one_table({3, 2, {{"weight", tensor_type::f32, 1'500'000}}});
+  make_checkpoints(folder.path(), {step}, content);
+  expect_resharding(only_checkpoint(folder.path()), 4);
+}
+
+TEST(checkpoint_tensors, several_threads_write_into_one_folder) {
+  const temporary_folder folder;
+  const made_content content = one_table({1000, 8, {{"weight", tensor_type::f32, 16}}});
+  auto store = checkpoint_store::open(folder.path(), nullptr);
+  ASSERT_TRUE(store.has_value());
+  const auto files = store->begin(step);
+  ASSERT_TRUE(files.has_value());
+  std::vector<result<saved_file>> written(8);
+  std::vector<std::thread> servers;
+  for (std::uint32_t shard = 0; shard < 8; ++shard) {
+    servers.emplace_back([&, shard] {
+      written[shard] = write_made_shard(*files, content.tables.front(), 0, {shard, 8}, step);
+    });
+  }
+  for (std::thread& one : servers) one.join();
+  checkpoint_manifest manifest = made_manifest(step, content);
+  for (const auto& file : written) {
+    ASSERT_TRUE(file.has_value()) << file.error().message;
+    manifest.files.push_back(*file);
+  }
+  manifest.files.push_back(*write_made_dense(*files, content.dense, step));
+  const auto saved = store->commit(std::move(manifest));
+  ASSERT_TRUE(saved.has_value()) << saved.error().message;
+  expect_made(only_checkpoint(folder.path()), content);
+}
+
+TEST(checkpoint_tensors, what_is_not_there_is_refused) {
+  const temporary_folder folder;
+  make_checkpoints(folder.path(), {step});
+  const checkpoint saved = only_checkpoint(folder.path());
+  std::vector<std::byte> out(10 * 3 * 4);
+  const auto table = [&](std::size_t number, const std::string& part, shard_of shard) {
+    const auto read = read_table(saved, number, part, shard, out);
+    return read ? std::string() : read.error().message;
+  };
+  const std::string where = "checkpoint step 3 in " + folder.path() + ": ";
+  EXPECT_EQ(table(0, "weight", {0, 1}), "");
+  EXPECT_EQ(table(2, "weight", {0, 1}), where + "table 2: it has 2 tables");
+  EXPECT_EQ(table(0, "state.1", {0, 1}), where + "table 0: it has no state.1");
+  EXPECT_EQ(table(0, "weight", {1, 2}), where + "table 0, weight: 120 bytes wanted of shard 1 of 2, and it has 60");
+  EXPECT_EQ(read_dense(saved, "top.1.weight", out).error().message, where + "dense tensor top.1.weight: is not there");
+  EXPECT_EQ(read_dense(saved, "top.0.weight", out).error().message,
+            where + "dense tensor top.0.weight: 120 bytes wanted, and it has 24");
+}
+
+// A manifest that is sound but belongs to other files: nothing is read beyond what the files have.
+TEST(checkpoint_tensors, files_that_are_not_as_the_manifest_says_are_refused) {
+  const temporary_folder folder;
+  make_checkpoints(folder.path(), {step});
+  checkpoint saved = only_checkpoint(folder.path());
+  saved.manifest.tables[0].parts[0].columns = 4;
+  saved.manifest.dense[0].shape = {6};
+  std::vector<std::byte> out(10 * 4 * 4);
+  EXPECT_EQ(read_table(saved, 0, "weight", {0, 1}, out).error().message,
+            saved.path_of("table-0.shard-0-of-2.safetensors") +
+                ": tensor weight F32 [5, 4]: is not there, as the manifest has it");
+  EXPECT_EQ(read_dense(saved, "top.0.weight", std::span(out).first(24)).error().message,
+            saved.path_of("dense.safetensors") + ": tensor top.0.weight F32 [6]: is not there, as the manifest has it");
+}
+
+}  // namespace
+}  // namespace troupe

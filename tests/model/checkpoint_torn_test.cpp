@@ -1,0 +1,266 @@
+// Goal: no missing byte and no changed bit of a checkpoint goes unseen, and a run goes on from the newest one that is
+// whole. Method: damage every byte of a small checkpoint, one after the other.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "model/checkpoint/names.hpp"
+#include "model/checkpoint/resume.hpp"
+#include "tests/model/made_checkpoint.hpp"
+
+namespace troupe {
+namespace {
+
+/// Two checkpoints, of which the newer one is damaged.
+class TornCheckpoint : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(make_checkpoints(folder_.path(), {20, 40}));
+    const auto whole = inspect_checkpoint(folder_.path(), 40, inspection_depth::bytes);
+    ASSERT_TRUE(whole.has_value());
+    ASSERT_EQ(whole->found.state, checkpoint_state::whole) << whole->found.faults.front();
+    newest_ = *whole->what;
+    for (const saved_file& file : newest_.manifest.files) paths_.push_back(newest_.path_of(file.name));
+    paths_.push_back(folder_ / manifest_name(40));
+  }
+
+  /// The fault that is found in the newer one; the older one must be what a run goes on from, with a warning.
+  std::string fault_found() {
+    const auto seen = inspect_checkpoint(folder_.path(), 40, inspection_depth::bytes);
+    if (!seen || seen->found.state != checkpoint_state::torn || seen->found.faults.size() != 1) {
+      ADD_FAILURE() << "not found torn by one file";
+      return "";
+    }
+    const std::string& fault = seen->found.faults.front();
+    const auto resumed = newest_whole_checkpoint(folder_.path());
+    EXPECT_TRUE(resumed.has_value()) << resumed.error().message;
+    if (!resumed) return "";
+    EXPECT_EQ(resumed->what.manifest.step, 20U);
+    EXPECT_EQ(resumed->torn, std::vector<std::uint64_t>{40});
+    EXPECT_EQ(resumed->warnings, std::vector<std::string>{"checkpoint step 40 in " + folder_.path() + " is torn (" +
+                                                          fault + "); falling back to step 20"});
+    return fault;
+  }
+
+  temporary_folder folder_;
+  checkpoint newest_;
+  std::vector<std::string> paths_;
+};
+
+TEST_F(TornCheckpoint, any_changed_byte_is_found) {
+  std::size_t changes = 0;
+  for (const std::string& path : paths_) {
+    const std::string sound = content_of(path);
+    const std::string name = std::filesystem::path(path).filename();
+    for (std::size_t at = 0; at < sound.size(); ++at) {
+      std::string changed = sound;
+      changed[at] = static_cast<char>(changed[at] ^ (1 << (at % 8)));
+      set_content(path, changed);
+      const auto seen = inspect_checkpoint(folder_.path(), 40, inspection_depth::bytes);
+      ASSERT_TRUE(seen.has_value());
+      ASSERT_EQ(seen->found.state, checkpoint_state::torn) << "byte " << at << " of " << name;
+      ASSERT_EQ(seen->found.faults.front().find(name + ": "), 0U) << "byte " << at << " of " << name;
+      if (at % 50 == 0) {
+        EXPECT_NE(fault_found(), "");
+      }
+      ++changes;
+    }
+    set_content(path, sound);
+  }
+  EXPECT_GT(changes, 2000U);
+  EXPECT_TRUE(newest_whole_checkpoint(folder_.path())->warnings.empty());
+}
+
+TEST_F(TornCheckpoint, any_missing_byte_is_found) {
+  for (const saved_file& file : newest_.manifest.files) {
+    const std::string path = newest_.path_of(file.name);
+    const std::string sound = content_of(path);
+    for (std::size_t length = 0; length < sound.size(); length += 7) {
+      ASSERT_EQ(::truncate(path.c_str(), static_cast<off_t>(length)), 0);
+      ASSERT_EQ(fault_found(), fmt::format("{}: {} bytes missing", file.name, sound.size() - length));
+      set_content(path, sound);
+    }
+    // By its length alone.
+    ASSERT_EQ(::truncate(path.c_str(), static_cast<off_t>(sound.size() - 1)), 0);
+    EXPECT_EQ(inspect_checkpoint(folder_.path(), 40, inspection_depth::lengths)->found.state, checkpoint_state::torn);
+    set_content(path, sound + "x");
+    EXPECT_EQ(fault_found(), file.name + ": 1 bytes too many");
+    set_content(path, sound);
+  }
+}
+
+TEST_F(TornCheckpoint, a_cut_manifest_is_found) {
+  const std::string path = folder_ / manifest_name(40);
+  const std::string sound = content_of(path);
+  for (std::size_t length = 0; length < sound.size(); length += 13) {
+    set_content(path, sound.substr(0, length));
+    EXPECT_EQ(fault_found().find(manifest_name(40) + ": "), 0U);
+  }
+  set_content(path, std::string(manifest_bytes_max + 1, ' '));
+  EXPECT_EQ(fault_found(), manifest_name(40) + ": 8388609 bytes: must be at most 8388608");
+}
+
+TEST_F(TornCheckpoint, a_missing_file_is_found) {
+  for (const saved_file& file : newest_.manifest.files) {
+    const std::string path = newest_.path_of(file.name);
+    const std::string sound = content_of(path);
+    ASSERT_EQ(::unlink(path.c_str()), 0);
+    EXPECT_EQ(fault_found(), file.name + ": is missing");
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    EXPECT_EQ(fault_found(), file.name + ": is not a regular file");
+    ASSERT_EQ(::unlink(path.c_str()), 0);
+    set_content(path, sound);
+  }
+}
+
+TEST_F(TornCheckpoint, a_missing_folder_is_found_in_every_file) {
+  std::filesystem::remove_all(folder_ / newest_.manifest.folder);
+  const auto seen = inspect_checkpoint(folder_.path(), 40, inspection_depth::lengths);
+  ASSERT_TRUE(seen.has_value());
+  EXPECT_EQ(seen->found.faults,
+            (std::vector<std::string>{"dense.safetensors: is missing", "table-0.shard-0-of-2.safetensors: is missing",
+                                      "table-0.shard-1-of-2.safetensors: is missing",
+                                      "table-1.shard-0-of-1.safetensors: is missing"}));
+}
+
+TEST_F(TornCheckpoint, swapped_shards_are_found) {
+  const std::string first = newest_.path_of(table_file_name(0, 0, 2));
+  const std::string second = newest_.path_of(table_file_name(0, 1, 2));
+  ASSERT_EQ(content_of(first).size(), content_of(second).size());
+  std::filesystem::rename(first, folder_ / "kept");
+  std::filesystem::rename(second, first);
+  std::filesystem::rename(folder_ / "kept", second);
+  const auto seen = inspect_checkpoint(folder_.path(), 40, inspection_depth::bytes);
+  ASSERT_TRUE(seen.has_value());
+  EXPECT_EQ(seen->found.state, checkpoint_state::torn);
+  EXPECT_EQ(seen->found.faults.size(), 2U);
+}
+
+TEST_F(TornCheckpoint, files_of_another_step_are_found) {
+  const auto older = inspect_checkpoint(folder_.path(), 20, inspection_depth::lengths);
+  ASSERT_TRUE(older.has_value());
+  set_content(newest_.path_of("dense.safetensors"), content_of(older->what->path_of("dense.safetensors")));
+  EXPECT_EQ(fault_found().find("dense.safetensors: its bytes have changed (digest "), 0U);
+  set_content(folder_ / manifest_name(40), content_of(folder_ / manifest_name(20)));
+  EXPECT_EQ(fault_found(), manifest_name(40) + ": is that of step 20");
+}
+
+TEST_F(TornCheckpoint, what_is_there_besides_is_ignored) {
+  set_content(newest_.path_of("table-0.shard-2-of-3.safetensors"), "other");
+  set_content(newest_.path_of("notes.txt"), "other");
+  set_content(folder_ / "step-000000000060.json.tmp", "{");
+  std::filesystem::create_directory(folder_ / "step-000000000060-00000001");
+  const auto resumed = newest_whole_checkpoint(folder_.path());
+  ASSERT_TRUE(resumed.has_value());
+  EXPECT_EQ(resumed->what.manifest.step, 40U);
+  EXPECT_TRUE(resumed->warnings.empty());
+  expect_made(resumed->what);
+}
+
+TEST_F(TornCheckpoint, is_removed_by_the_next_and_never_counted_as_one) {
+  ASSERT_EQ(::truncate(newest_.path_of("dense.safetensors").c_str(), 1), 0);
+  const auto resumed = newest_whole_checkpoint(folder_.path());
+  ASSERT_TRUE(resumed.has_value());
+  auto store = checkpoint_store::open(folder_.path(), &*resumed);
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  ASSERT_TRUE(save_made(*store, 30).has_value());
+  EXPECT_EQ(*checkpoint_steps(folder_.path()), (std::vector<std::uint64_t>{30, 20}));
+  ASSERT_TRUE(save_made(*store, 40).has_value());
+  EXPECT_EQ(*checkpoint_steps(folder_.path()), (std::vector<std::uint64_t>{40, 30}));
+}
+
+TEST_F(TornCheckpoint, is_replaced_when_its_step_comes_again) {
+  ASSERT_EQ(::truncate(newest_.path_of("dense.safetensors").c_str(), 1), 0);
+  const auto resumed = newest_whole_checkpoint(folder_.path());
+  ASSERT_TRUE(resumed.has_value());
+  auto store = checkpoint_store::open(folder_.path(), &*resumed);
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  ASSERT_TRUE(save_made(*store, 40).has_value());
+  ASSERT_TRUE(save_made(*store, 60).has_value());
+  EXPECT_EQ(*checkpoint_steps(folder_.path()), (std::vector<std::uint64_t>{60, 40}));
+  expect_made(newest_whole_checkpoint(folder_.path())->what);
+}
+
+// -- nothing to go on from ----------------------------------------------------
+
+TEST_F(TornCheckpoint, none_whole_is_a_fault_that_tells_why) {
+  set_content(newest_.path_of("dense.safetensors"), "");
+  set_content(folder_ / manifest_name(20), "");
+  const auto resumed = newest_whole_checkpoint(folder_.path());
+  ASSERT_FALSE(resumed.has_value());
+  EXPECT_EQ(resumed.error().kind, fault_kind::input);
+  EXPECT_EQ(resumed.error().message,
+            folder_.path() + fmt::format(": no checkpoint is whole (step 40: dense.safetensors: {} bytes missing; step "
+                                         "20: step-000000000020.json: its end is missing (0 bytes are there)); start "
+                                         "anew, without --resume and in another folder",
+                                         newest_.manifest.files[0].length));
+}
+
+TEST(ResumeFrom, nowhere_is_a_fault_that_says_what_to_try) {
+  const temporary_folder folder;
+  const auto message = [](const std::string& path) { return newest_whole_checkpoint(path).error().message; };
+  EXPECT_EQ(message(folder.path()),
+            folder.path() + ": holds no checkpoint (no file step-*.json); is it the folder that --save was given?");
+  EXPECT_EQ(message(folder / "none"),
+            folder / "none" + ": No such file or directory: must be a folder with checkpoints, as --save writes it");
+  set_content(folder / "file", "");
+  EXPECT_EQ(message(folder / "file"),
+            folder / "file" + ": Not a directory: must be a folder with checkpoints, as --save writes it");
+  EXPECT_EQ(newest_whole_checkpoint(folder / "file").error().kind, fault_kind::input);
+}
+
+// What another version wrote may be sound: going on from an older one would have it removed.
+TEST(ResumeFrom, a_checkpoint_of_another_version_is_refused) {
+  const temporary_folder folder;
+  make_checkpoints(folder.path(), {20, 40});
+  const std::string path = folder / manifest_name(40);
+  std::string text = content_of(path);
+  text.replace(text.find("\"version\": 1"), 12, "\"version\": 2");
+  byte_digest digest;
+  digest.add(std::as_bytes(std::span(text).first(text.size() - 36)));
+  set_content(path, text.substr(0, text.size() - 36) + digest.hex() + "\"\n}\n");
+  const auto resumed = newest_whole_checkpoint(folder.path());
+  ASSERT_FALSE(resumed.has_value());
+  EXPECT_EQ(resumed.error().message,
+            "checkpoint step 40 in " + folder.path() +
+                " cannot be read: step-000000000040.json: version 2: this version of troupe reads 1; a newer troupe "
+                "wrote it, use that one");
+  EXPECT_EQ(inspect_checkpoint(folder.path(), 40, inspection_depth::lengths)->found.state,
+            checkpoint_state::unreadable);
+}
+
+TEST(ResumeFrom, a_checkpoint_that_was_removed_meanwhile_is_none) {
+  const temporary_folder folder;
+  EXPECT_FALSE(inspect_checkpoint(folder.path(), 40, inspection_depth::bytes).has_value());
+}
+
+// -- which job ----------------------------------------------------------------
+
+TEST(ResumeFrom, another_job_is_told_by_its_first_difference) {
+  const std::vector<setting> saved = {{"data", "adult"}, {"servers", "1"}, {"seed", "1"}, {"dim", "8"}};
+  EXPECT_EQ(first_difference(saved, saved), std::nullopt);
+  auto now = saved;
+  now[1].second = "3";
+  EXPECT_EQ(first_difference(saved, now), std::nullopt);
+  now[3].second = "16";
+  now[2].second = "2";
+  EXPECT_EQ(first_difference(saved, now),
+            "--seed 2: the run of the checkpoint has --seed 1; go on with the same job, or start anew without "
+            "--resume");
+  EXPECT_EQ(first_difference(saved, std::span(saved).first(3))
+                .value()
+                .find("no --dim: the run of the checkpoint has --dim 8; "),
+            0U);
+  EXPECT_EQ(first_difference(std::span(saved).first(3), saved)
+                .value()
+                .find("--dim 8: the run of the checkpoint has no --dim; "),
+            0U);
+  const std::vector<std::string_view> none;
+  now = saved;
+  now[1].second = "3";
+  EXPECT_TRUE(first_difference(saved, now, none).has_value());
+}
+
+}  // namespace
+}  // namespace troupe

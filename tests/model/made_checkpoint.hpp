@@ -1,0 +1,192 @@
+// Makes checkpoints without a run, for the tests of those who read them.
+
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "model/checkpoint/store.hpp"
+#include "model/checkpoint/tensors.hpp"
+
+namespace troupe {
+
+/// A folder in the tests' temporary folder that is gone when the object is.
+class temporary_folder {
+ public:
+  temporary_folder() : path_(testing::TempDir() + "troupe-checkpoint-XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error(path_ + ": cannot be made");
+  }
+  temporary_folder(const temporary_folder&) = delete;
+  temporary_folder& operator=(const temporary_folder&) = delete;
+  ~temporary_folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+inline std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+inline void set_content(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc).write(content.data(), std::ssize(content));
+}
+
+/// Names of what lies in a folder, sorted.
+inline std::vector<std::string> entries_of(const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// What a made checkpoint holds. Every byte of a tensor follows from its name, the step and its place.
+struct made_content {
+  std::vector<saved_table> tables = {
+      {10, 2, {{"weight", tensor_type::f32, 3}, {"state.0", tensor_type::f32, 1}}},
+      {3, 1, {{"weight", tensor_type::bf16, 5}, {"state.0", tensor_type::f32, 5}, {"state.1", tensor_type::f32, 5}}},
+  };
+  std::vector<tensor_declaration> dense = {
+      {"top.0.weight", tensor_type::f32, {2, 3}},
+      {"top.0.bias", tensor_type::f32, {2}},
+      {"top.0.weight.state.0", tensor_type::f32, {2, 3}},
+      {"top.0.bias.state.0", tensor_type::f32, {2}},
+  };
+};
+
+/// `length` bytes that depend on `name` and `step`, cheap and without a period.
+inline std::vector<std::byte> made_bytes(const std::string& name, std::uint64_t step, std::uint64_t length) {
+  std::uint64_t state = step;
+  for (const char c : name) state = (state ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  std::vector<std::byte> bytes(length);
+  for (std::byte& one : bytes) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    one = static_cast<std::byte>(state >> 56);
+  }
+  return bytes;
+}
+
+/// All rows of a part of a table, in row order.
+inline std::vector<std::byte> made_part(const saved_table& table, std::size_t number, const table_part& part,
+                                        std::uint64_t step) {
+  return made_bytes(fmt::format("{}.{}", number, part.name), step,
+                    *tensor_bytes(part.type, {table.rows, part.columns}));
+}
+
+/// Those rows of `whole` that lie on `shard`, picked one by one.
+inline std::vector<std::byte> rows_of_shard(const std::vector<std::byte>& whole, std::uint64_t row_bytes,
+                                            shard_of shard) {
+  std::vector<std::byte> rows;
+  for (std::uint64_t row = shard.index; row * row_bytes < whole.size(); row += shard.count) {
+    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(row * row_bytes);
+    rows.insert(rows.end(), begin, begin + static_cast<std::ptrdiff_t>(row_bytes));
+  }
+  return rows;
+}
+
+inline result<saved_file> write_made_shard(const std::string& folder, const saved_table& table, std::size_t number,
+                                           shard_of shard, std::uint64_t step) {
+  std::vector<std::vector<std::byte>> bytes;
+  for (const table_part& part : table.parts) {
+    bytes.push_back(
+        rows_of_shard(made_part(table, number, part, step), *tensor_bytes(part.type, {part.columns}), shard));
+  }
+  std::vector<tensor_view> views;
+  for (const tensor_declaration& what : tensors_of(table, shard)) views.push_back({what, bytes[views.size()]});
+  return write_table(folder, number, shard, views);
+}
+
+inline result<saved_file> write_made_dense(const std::string& folder, const std::vector<tensor_declaration>& dense,
+                                           std::uint64_t step) {
+  std::vector<std::vector<std::byte>> bytes;
+  for (const tensor_declaration& one : dense) {
+    bytes.push_back(made_bytes(one.name, step, *tensor_bytes(one.type, one.shape)));
+  }
+  std::vector<tensor_view> views;
+  for (const tensor_declaration& one : dense) views.push_back({one, bytes[views.size()]});
+  return write_dense(folder, views);
+}
+
+/// The manifest of a made checkpoint, without its files and folder.
+inline checkpoint_manifest made_manifest(std::uint64_t step, const made_content& content = {}) {
+  checkpoint_manifest manifest;
+  manifest.step = step;
+  manifest.settings = {{"data", "synthetic"}, {"seed", "7"}, {"servers", "2"}, {"dense-lr", "0.05"}};
+  manifest.position.samples = step * 512;
+  manifest.position.seconds = 0.1 * static_cast<double>(step);
+  manifest.position.ranks = {{1.0 / 3, 256}, {0.1, 255}};
+  manifest.tables = content.tables;
+  manifest.dense = content.dense;
+  return manifest;
+}
+
+/// Saves a checkpoint as a run would; the first fault, if any.
+inline result<void> save_made(checkpoint_store& store, std::uint64_t step, const made_content& content = {}) {
+  const auto folder = store.begin(step);
+  if (!folder) return tl::unexpected(folder.error());
+  checkpoint_manifest manifest = made_manifest(step, content);
+  const auto add = [&manifest](result<saved_file> file) -> result<void> {
+    if (!file) return tl::unexpected(file.error());
+    manifest.files.push_back(*file);
+    return {};
+  };
+  for (std::size_t table = 0; table < content.tables.size(); ++table) {
+    for (shard_of shard{0, content.tables[table].shards}; shard.index < shard.count; ++shard.index) {
+      auto done = add(write_made_shard(*folder, content.tables[table], table, shard, step));
+      if (!done) return done;
+    }
+  }
+  if (auto done = add(write_made_dense(*folder, content.dense, step)); !done) return done;
+  return store.commit(std::move(manifest));
+}
+
+/// A folder with checkpoints of these steps, the last two of which are still there.
+inline void make_checkpoints(const std::string& directory, const std::vector<std::uint64_t>& steps,
+                             const made_content& content = {}) {
+  auto store = checkpoint_store::open(directory, nullptr);
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  for (const std::uint64_t step : steps) {
+    const auto saved = save_made(*store, step, content);
+    ASSERT_TRUE(saved.has_value()) << saved.error().message;
+  }
+}
+
+/// Expects that every tensor of a checkpoint is what was made for its step.
+inline void expect_made(const checkpoint& saved, const made_content& content = {}) {
+  const std::uint64_t step = saved.manifest.step;
+  for (std::size_t number = 0; number < content.tables.size(); ++number) {
+    const saved_table& table = content.tables[number];
+    for (const table_part& part : table.parts) {
+      const std::vector<std::byte> expected = made_part(table, number, part, step);
+      std::vector<std::byte> found(expected.size());
+      const auto read = read_table(saved, number, part.name, {0, 1}, found);
+      ASSERT_TRUE(read.has_value()) << read.error().message;
+      EXPECT_EQ(found, expected) << "table " << number << ", " << part.name;
+    }
+  }
+  for (const tensor_declaration& one : content.dense) {
+    const std::vector<std::byte> expected = made_bytes(one.name, step, *tensor_bytes(one.type, one.shape));
+    std::vector<std::byte> found(expected.size());
+    const auto read = read_dense(saved, one.name, found);
+    ASSERT_TRUE(read.has_value()) << read.error().message;
+    EXPECT_EQ(found, expected) << one.name;
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,111 @@
+#include "tests/model/watched_system.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <filesystem>
+
+namespace troupe {
+namespace {
+
+bool watching = false;
+at_call doing = at_call::log;
+std::uint64_t chosen = 0;
+std::uint64_t made = 0;
+std::vector<system_call> logged;
+
+/// True if the call is to fail.
+bool next_call(const char* name, const std::string& path) {
+  if (!watching) return false;
+  const bool is_chosen = made++ == chosen;
+  if (doing == at_call::log) logged.push_back({name, path});
+  if (doing == at_call::die && is_chosen) ::_exit(died);
+  if (doing != at_call::fail || !is_chosen) return false;
+  errno = ENOSPC;
+  return true;
+}
+
+/// The file behind a descriptor; looked up only where somebody wants to know.
+std::string path_of(int descriptor) {
+  if (!watching || doing != at_call::log) return "";
+  std::error_code none;
+  return std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), none);
+}
+
+}  // namespace
+
+system_watch::system_watch(at_call what, std::uint64_t number) {
+  doing = what;
+  chosen = number;
+  made = 0;
+  logged.clear();
+  watching = true;
+}
+
+system_watch::~system_watch() { watching = false; }
+
+std::uint64_t system_watch::count() { return made; }
+
+std::vector<system_call> system_watch::calls() { return logged; }
+
+}  // namespace troupe
+
+extern "C" {
+
+int __real_open(const char* path, int flags, ...);
+ssize_t __real_write(int descriptor, const void* bytes, size_t count);
+int __real_close(int descriptor);
+int __real_mkdir(const char* path, mode_t mode);
+int __real_rename(const char* from, const char* to);
+int __real_unlink(const char* path);
+int __real_rmdir(const char* path);
+
+int __wrap_open(const char* path, int flags, ...) {
+  mode_t mode = 0;
+  if ((flags & O_CREAT) != 0) {
+    va_list more;
+    va_start(more, flags);
+    mode = va_arg(more, mode_t);
+    va_end(more);
+    if (troupe::next_call("open", path)) return -1;
+  }
+  return __real_open(path, flags, mode);
+}
+
+// A full disk takes a part of what is written before it says so.
+ssize_t __wrap_write(int descriptor, const void* bytes, size_t count) {
+  if (troupe::next_call("write", troupe::path_of(descriptor))) return -1;
+  return __real_write(descriptor, bytes, count > 1 && troupe::watching ? count / 2 : count);
+}
+
+// Not passed on: nothing here cuts the power, and thousands of real ones take minutes.
+int __wrap_fsync(int descriptor) {
+  if (troupe::next_call("fsync", troupe::path_of(descriptor))) return -1;
+  return ::fcntl(descriptor, F_GETFD) < 0 ? -1 : 0;
+}
+
+int __wrap_close(int descriptor) {
+  const bool fails = troupe::next_call("close", troupe::path_of(descriptor));
+  const int closed = __real_close(descriptor);
+  if (!fails) return closed;
+  errno = ENOSPC;
+  return -1;
+}
+
+int __wrap_mkdir(const char* path, mode_t mode) {
+  return troupe::next_call("mkdir", path) ? -1 : __real_mkdir(path, mode);
+}
+
+int __wrap_rename(const char* from, const char* to) {
+  return troupe::next_call("rename", to) ? -1 : __real_rename(from, to);
+}
+
+int __wrap_unlink(const char* path) { return troupe::next_call("unlink", path) ? -1 : __real_unlink(path); }
+
+int __wrap_rmdir(const char* path) { return troupe::next_call("rmdir", path) ? -1 : __real_rmdir(path); }
+
+}  // extern "C"
