@@ -162,7 +162,7 @@ void group_rows(State& state) {
 
 void update_rows(State& state, const std::string& optimizer) {
   lookups what(state);
-  const auto spec = *parse_optimizer(optimizer);
+  const auto spec = *parse_optimizer(optimizer, optimizer_use::table);
   const auto constants = constants_at(spec, 10);
   const auto grad = random_floats(what.size * what.dim);
   std::vector<row_groups> groups(16);
