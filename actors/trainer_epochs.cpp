@@ -1,0 +1,146 @@
+// What the trainer does between steps: epochs and their reports, evaluation, checkpoints, the end.
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/trainer.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr std::uint64_t test_rows_at_once = 1024;
+
+}  // namespace
+
+void trainer_state::save_or_go_on() {
+  if (saves()) return save();
+  go_on();
+}
+
+/// The next step, whose rows have perhaps been asked for already, or the end.
+void trainer_state::go_on() {
+  if (stopping_ || step == total_steps_) {
+    if (!completes_epoch()) report_epoch();
+    return finish();
+  }
+  if (completes_epoch()) begin_epoch();
+  phase_ = phase::looking_up;
+  if (next_ && next_->step == step + 1) look_up_next();
+}
+
+bool trainer_state::ends_epoch() const { return step % data_->steps_per_epoch() == 0 || step == total_steps_; }
+
+/// Whether the test rows follow the step under way.
+bool trainer_state::evaluates() const {
+  if (job_.eval_every == 0 || data_->test_rows() == 0 || !ends_epoch()) return false;
+  return step == total_steps_ || (step / data_->steps_per_epoch()) % job_.eval_every == 0;
+}
+
+/// Whether a checkpoint is taken after the step under way: never within an optimizer step.
+bool trainer_state::saves() const {
+  if (!saves_ || !ends_update()) return false;
+  if (stopping_ || step == total_steps_) return true;
+  const std::uint64_t before = (update() - 1) * job_.accumulate;
+  return checkpoint_every_ > 0 && step / checkpoint_every_ > before / checkpoint_every_;
+}
+
+/// Stands still until all actors' states after this step are on disk, or could not be written.
+void trainer_state::save() {
+  phase_ = phase::saving;
+  ++waiting_;
+  const auto begin = clock::now();
+  const std::chrono::duration<double> seconds = begin - epoch_begin_;
+  save_dense share{headers_.next(step, cause_), rank_, 0, 0, 0, skipped_, {}};
+  if (!completes_epoch())
+    std::tie(share.samples, share.loss_sum, share.seconds) = std::tuple(epoch_samples_, epoch_loss_, seconds.count());
+  if (rank_ == 0)
+    for (const auto* numbers : {&weights_, &first_state_, &second_state_})
+      if (!numbers->empty()) share.dense.push_back(tensor::own(numbers->size(), 1, std::vector<float>(*numbers)));
+  self_->request(reports_, caf::infinite, std::move(share))
+      .then(
+          [this, begin](const committed& answer) {
+            cause_ = id_of(answer.head);
+            epoch_begin_ += clock::now() - begin;
+            arrived();
+          },
+          [this](const caf::error& error) { fail(step, error); });
+}
+
+void trainer_state::begin_epoch() {
+  ++epoch_;
+  epoch_begin_ = clock::now();
+  epoch_samples_ = 0;
+  epoch_loss_ = 0;
+  losses_.clear();
+}
+
+void trainer_state::report_epoch() {
+  const std::chrono::duration<double> seconds = clock::now() - epoch_begin_;
+  const std::uint64_t steps = (step - 1) % data_->steps_per_epoch() + 1;
+  const std::uint64_t count = losses_.size();
+  self_->send(reports_, epoch_report{headers_.next(step, cause_), rank_, epoch_, steps, epoch_samples_, seconds.count(),
+                                     epoch_loss_, tensor::own(count, 1, std::exchange(losses_, {})),
+                                     evaluates() && !stopping_, std::exchange(skipped_, 0), std::exchange(lookups_, 0),
+                                     std::exchange(staleness_sum_, 0), std::exchange(staleness_max_, 0)});
+}
+
+void trainer_state::report_progress() {
+  constexpr std::chrono::milliseconds interval{100};
+  const auto now = clock::now();
+  if (progress_samples_ == 0 || now - last_progress_ < interval) return;
+  last_progress_ = now;
+  const std::chrono::duration<double> seconds = now - epoch_begin_;
+  self_->send(reports_, progress{headers_.next(step, cause_), epoch_samples_, seconds.count(),
+                                 std::exchange(progress_loss_, 0), std::exchange(progress_samples_, 0)});
+}
+
+void trainer_state::begin_evaluation() {
+  phase_ = phase::evaluating;
+  test_next_ = rank_ * test_rows_at_once;
+  predictions_ = {};
+  evaluate_next();
+}
+
+/// Looks up the next of this rank's test rows, as they are after the step that has just been done. The ranks take turns
+/// in chunks of the test rows, so that they go through a file together.
+void trainer_state::evaluate_next() {
+  if (test_next_ < data_->test_rows()) {
+    const std::uint64_t count = std::min(test_rows_at_once, data_->test_rows() - test_next_);
+    current_ = prepare(step + 1, data_->test_batch(test_next_, count));
+    test_next_ += test_rows_at_once * job_.trainers;
+    return look_up(current_, 0);
+  }
+  const std::uint64_t scored = predictions_.scores.size();
+  self_->send(reports_, evaluation{headers_.next(step, cause_), rank_, epoch_, predictions_.rows, predictions_.correct,
+                                   tensor::own(scored, 1, std::exchange(predictions_.scores, {})),
+                                   tensor::own(scored, 1, std::exchange(predictions_.labels, {})),
+                                   predictions_.log_loss_sum, predictions_.probability_sum});
+  save_or_go_on();
+}
+
+void trainer_state::score() {
+  const batch& samples = *current_.plan.samples;
+  input_.resize(samples.size * model_->in_features());
+  model_->place_dense(samples, input_.data());
+  if (auto error = exchange_.pool(current_.plan, current_.answers, input_.data())) return fail(step, error);
+  const float* outputs = model_->forward(samples.size, weights_.data(), input_.data(), activations_);
+  check_finite({outputs, samples.size * model_->out_features()}, "an output for a test row");
+  if (failed_) return;
+  predict(model_->spec(), job_.loss, samples, outputs, predictions_);
+  evaluate_next();
+}
+
+void trainer_state::finish() {
+  check_finite(weights_, "a dense weight");
+  if (failed_) return;
+  phase_ = phase::done;
+  const std::uint64_t count = weights_.size();
+  promise_.deliver(trained{headers_.next(step, cause_), step, stopping_, tensor::own(count, 1, std::move(weights_))});
+}
+
+}  // namespace troupe
