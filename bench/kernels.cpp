@@ -118,11 +118,14 @@ struct lookups {
   std::size_t last_ = 0;
 };
 
-void embedding_bag_forward(State& state) {
+void embedding_bag_forward(State& state, kernels::row_dtype type) {
   lookups what(state);
+  std::vector<std::byte> stored(what.table.size() * kernels::size_of(type));
+  kernels::encode(what.table.size(), what.table.data(), {stored.data(), type});
   std::vector<float> out(what.size * what.dim);
-  run_on_rows(state, what.row_bytes() + what.pooled_bytes(), [&] {
-    kernels::embedding_bag_forward(kernels::pooling::sum, what.table.data(), what.dim, what.next(), out.data(),
+  const double narrower = static_cast<double>(kernels::size_of(type)) / float_bytes;
+  run_on_rows(state, narrower * what.row_bytes() + what.pooled_bytes(), [&] {
+    kernels::embedding_bag_forward(kernels::pooling::sum, {stored.data(), type}, what.dim, what.next(), out.data(),
                                    what.dim);
   });
 }
@@ -168,15 +171,23 @@ void update_rows(State& state, const std::string& optimizer) {
   std::vector<row_groups> groups(16);
   std::vector<kernels::row_gradients> steps;
   for (row_groups& one : groups) steps.push_back(grouped(one, what, grad));
-  std::vector<float> first(what.table.size(), 0.1F);
-  std::vector<float> second(what.table.size(), 0.1F);
+  const std::size_t columns = state_columns(spec, what.dim);
+  std::vector<float> first(what.rows * columns, 0.1F);
+  std::vector<float> second(what.rows * columns, 0.1F);
   std::int64_t bad_row = 0;
   std::size_t step = 0;
-  const double touched = static_cast<double>(steps[0].rows.size() * what.dim) * float_bytes;
-  run_on_rows(state, 2 * touched * (1 + state_buffers(spec)) + 2 * what.pooled_bytes(), [&] {
+  const bool every_row = visits_every_row(spec);
+  const auto update = [&] {
     kernels::update_rows(constants, static_cast<std::int64_t>(what.rows), what.dim, what.table.data(),
-                         {first.data(), second.data()}, steps[++step % steps.size()], false, &bad_row);
-  });
+                         {first.data(), second.data()}, steps[++step % steps.size()], every_row, &bad_row);
+  };
+  const double numbers_in_row = static_cast<double>(what.dim + static_cast<std::size_t>(state_buffers(spec)) * columns);
+  const double rows = static_cast<double>(every_row ? what.rows : steps[0].rows.size());
+  const double bytes = 2 * float_bytes * rows * numbers_in_row + 2 * what.pooled_bytes();
+  if (every_row)
+    run_streamed(state, bytes, update);
+  else
+    run_on_rows(state, bytes, update);
 }
 
 /// The wide job's table and its batches; one of Adult's, with a single index in a bag.
@@ -185,14 +196,17 @@ void table_sizes(benchmark::internal::Benchmark* one) {
   one->Args({1'000'000, 64, 1024, 26})->Args({100, 8, 128, 1})->Unit(benchmark::kMicrosecond);
 }
 
-BENCHMARK(embedding_bag_forward)->Apply(table_sizes);
+BENCHMARK_CAPTURE(embedding_bag_forward, f32, kernels::row_dtype::f32)->Apply(table_sizes);
+BENCHMARK_CAPTURE(embedding_bag_forward, bf16, kernels::row_dtype::bf16)->Apply(table_sizes);
 BENCHMARK(embedding_bag_backward)->Apply(table_sizes);
 BENCHMARK(gather_rows)->Apply(table_sizes);
 BENCHMARK(group_rows)->Apply(table_sizes);
 BENCHMARK_CAPTURE(update_rows, sgd, std::string("sgd"))->Apply(table_sizes);
-BENCHMARK_CAPTURE(update_rows, momentum, std::string("sgd:momentum=0.9"))->Apply(table_sizes);
+BENCHMARK_CAPTURE(update_rows, lazy_momentum, std::string("lazy-sgd:momentum=0.9"))->Apply(table_sizes);
 BENCHMARK_CAPTURE(update_rows, adagrad, std::string("adagrad"))->Apply(table_sizes);
-BENCHMARK_CAPTURE(update_rows, adam, std::string("adam"))->Apply(table_sizes);
+BENCHMARK_CAPTURE(update_rows, rowwise_adagrad, std::string("rowwise-adagrad"))->Apply(table_sizes);
+BENCHMARK_CAPTURE(update_rows, lazy_adam, std::string("lazy-adam"))->Apply(table_sizes);
+BENCHMARK_CAPTURE(update_rows, adam_every_row, std::string("adam"))->Apply(table_sizes);
 
 // -- layers -----------------------------------------------------------------------------------------------------------
 
@@ -334,7 +348,7 @@ void sum_in_rank_order(State& state) {
 
 void update_dense(State& state, const std::string& optimizer) {
   const auto count = static_cast<std::size_t>(state.range(0));
-  const auto spec = *parse_optimizer(optimizer, optimizer_use::table);
+  const auto spec = *parse_optimizer(optimizer, optimizer_use::dense);
   const auto constants = constants_at(spec, 10);
   const auto grad = random_floats(count);
   auto weights = random_floats(count);
