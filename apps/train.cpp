@@ -40,7 +40,8 @@ std::string done_event(const run_report& report, const job& what) {
   line.add("log_loss", run.log_loss).add("calibration", run.calibration);
   line.add("peak_rss_mib", report.peak_rss_mib).add("weights_digest", run.weights_digest);
   if (what.nan == nan_policy::skip) line.add("skipped_steps", run.skipped_steps);
-  if (what.staleness > 0) line.add("staleness_mean", run.staleness_mean).add("staleness_max", std::uint64_t{run.staleness_max});
+  if (what.staleness > 0)
+    line.add("staleness_mean", run.staleness_mean).add("staleness_max", std::uint64_t{run.staleness_max});
   if (run.stopped) line.add("stopped", true);
   return line.take();
 }

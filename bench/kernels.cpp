@@ -85,88 +85,97 @@ std::vector<float> random_floats(std::size_t count) {
 
 // -- tables -----------------------------------------------------------------------------------------------------------
 
-/// A table and the bags of one batch: `batch` bags of `bag` random indices each.
-struct lookup {
+/// A table, and batches of `size` bags of random indices. Each call of a kernel gets the next batch, so that the rows
+/// of a large table are not in a cache since the call before.
+struct lookups {
   std::size_t rows;
   std::size_t dim;
-  std::size_t batch;
-  std::vector<std::int64_t> indices;
-  std::vector<std::int64_t> offsets;
+  std::size_t size;
+  std::size_t bag;
   std::vector<float> table;
+  std::vector<std::vector<std::int64_t>> batches;
+  std::vector<std::int64_t> offsets;
 
-  explicit lookup(const State& state)
+  explicit lookups(const State& state)
       : rows(static_cast<std::size_t>(state.range(0))),
         dim(static_cast<std::size_t>(state.range(1))),
-        batch(static_cast<std::size_t>(state.range(2))),
-        table(random_floats(rows * dim)) {
+        size(static_cast<std::size_t>(state.range(2))),
+        bag(static_cast<std::size_t>(state.range(3))),
+        table(random_floats(rows * dim)),
+        batches(32) {
     std::mt19937_64 engine(3);
-    const auto bag = static_cast<std::size_t>(state.range(3));
-    for (std::size_t b = 0; b < batch; ++b) {
-      offsets.push_back(static_cast<std::int64_t>(indices.size()));
-      for (std::size_t i = 0; i < bag; ++i) indices.push_back(static_cast<std::int64_t>(engine() % rows));
+    for (auto& indices : batches) {
+      for (std::size_t i = 0; i < size * bag; ++i) indices.push_back(static_cast<std::int64_t>(engine() % rows));
     }
+    for (std::size_t b = 0; b < size; ++b) offsets.push_back(static_cast<std::int64_t>(b * bag));
   }
 
-  kernels::bags_view bags() const { return {indices, offsets, {}}; }
-  double row_bytes() const { return static_cast<double>(indices.size() * dim) * float_bytes; }
-  double pooled_bytes() const { return static_cast<double>(batch * dim) * float_bytes; }
+  kernels::bags_view next() { return {batches[++last_ % batches.size()], offsets, {}}; }
+  double row_bytes() const { return static_cast<double>(size * bag * dim) * float_bytes; }
+  double pooled_bytes() const { return static_cast<double>(size * dim) * float_bytes; }
+
+ private:
+  std::size_t last_ = 0;
 };
 
 void embedding_bag_forward(State& state) {
-  const lookup what(state);
-  std::vector<float> out(what.batch * what.dim);
+  lookups what(state);
+  std::vector<float> out(what.size * what.dim);
   run_on_rows(state, what.row_bytes() + what.pooled_bytes(), [&] {
-    kernels::embedding_bag_forward(kernels::pooling::sum, what.table.data(), what.dim, what.bags(), out.data(),
+    kernels::embedding_bag_forward(kernels::pooling::sum, what.table.data(), what.dim, what.next(), out.data(),
                                    what.dim);
   });
 }
 
 void embedding_bag_backward(State& state) {
-  const lookup what(state);
-  const auto grad = random_floats(what.batch * what.dim);
-  std::vector<float> row_grads(what.rows * what.dim);
+  lookups what(state);
+  const auto grad = random_floats(what.size * what.dim);
   run_on_rows(state, 2 * what.row_bytes() + what.pooled_bytes(), [&] {
-    kernels::embedding_bag_backward(kernels::pooling::sum, nullptr, what.dim, what.bags(), grad.data(), what.dim,
-                                    row_grads.data());
+    kernels::embedding_bag_backward(kernels::pooling::sum, nullptr, what.dim, what.next(), grad.data(), what.dim,
+                                    what.table.data());
   });
 }
 
 void gather_rows(State& state) {
-  const lookup what(state);
-  std::vector<float> out(what.indices.size() * what.dim);
+  lookups what(state);
+  std::vector<float> out(what.size * what.bag * what.dim);
   run_on_rows(state, 2 * what.row_bytes(),
-              [&] { kernels::gather_rows(what.table.data(), what.dim, what.indices, out.data()); });
+              [&] { kernels::gather_rows(what.table.data(), what.dim, what.next().indices, out.data()); });
 }
 
-/// The gradients of two trainers on the touched rows, as a server applies them.
-void update_rows(State& state, const std::string& optimizer) {
-  lookup what(state);
-  const auto spec = *parse_optimizer(optimizer, optimizer_use::table);
-  const auto constants = constants_at(spec, 10);
-  const auto grad = random_floats(what.batch * what.dim);
-  row_groups groups;
-  groups.clear(static_cast<std::int64_t>(what.rows));
-  for (int trainer = 0; trainer < 2; ++trainer) groups.add(kernels::pooling::sum, what.bags(), grad.data(), what.dim);
-  const auto gradients = groups.group(0.5F);
-  std::vector<float> first(what.table.size(), 0.1F);
-  std::vector<float> second(what.table.size(), 0.1F);
-  std::int64_t bad_row = 0;
-  const double touched = static_cast<double>(gradients.rows.size() * what.dim) * float_bytes;
-  run_on_rows(state, 2 * touched * (1 + state_buffers(spec)) + 2 * what.pooled_bytes(), [&] {
-    kernels::update_rows(constants, static_cast<std::int64_t>(what.rows), what.dim, what.table.data(),
-                         {first.data(), second.data()}, gradients, false, &bad_row);
-  });
+/// Two trainers' gradients of a step, by row; as a server groups them.
+kernels::row_gradients grouped(row_groups& groups, lookups& from, const std::vector<float>& grad) {
+  groups.clear(static_cast<std::int64_t>(from.rows));
+  for (int trainer = 0; trainer < 2; ++trainer) groups.add(kernels::pooling::sum, from.next(), grad.data(), from.dim);
+  return groups.group(0.5F);
 }
 
 void group_rows(State& state) {
-  const lookup what(state);
-  const auto grad = random_floats(what.batch * what.dim);
+  lookups what(state);
+  const auto grad = random_floats(what.size * what.dim);
   row_groups groups;
   // Indices in; an occurrence and about a row number and a start for each out.
-  run_streamed(state, static_cast<double>(2 * what.indices.size()) * (8 + sizeof(kernels::occurrence) + 12), [&] {
-    groups.clear(static_cast<std::int64_t>(what.rows));
-    for (int trainer = 0; trainer < 2; ++trainer) groups.add(kernels::pooling::sum, what.bags(), grad.data(), what.dim);
-    benchmark::DoNotOptimize(groups.group(0.5F));
+  const double bytes_of_index = sizeof(std::int64_t) + sizeof(kernels::occurrence) + 12;
+  run_streamed(state, static_cast<double>(2 * what.size * what.bag) * bytes_of_index,
+               [&] { benchmark::DoNotOptimize(grouped(groups, what, grad)); });
+}
+
+void update_rows(State& state, const std::string& optimizer) {
+  lookups what(state);
+  const auto spec = *parse_optimizer(optimizer, optimizer_use::table);
+  const auto constants = constants_at(spec, 10);
+  const auto grad = random_floats(what.size * what.dim);
+  std::vector<row_groups> groups(16);
+  std::vector<kernels::row_gradients> steps;
+  for (row_groups& one : groups) steps.push_back(grouped(one, what, grad));
+  std::vector<float> first(what.table.size(), 0.1F);
+  std::vector<float> second(what.table.size(), 0.1F);
+  std::int64_t bad_row = 0;
+  std::size_t step = 0;
+  const double touched = static_cast<double>(steps[0].rows.size() * what.dim) * float_bytes;
+  run_on_rows(state, 2 * touched * (1 + state_buffers(spec)) + 2 * what.pooled_bytes(), [&] {
+    kernels::update_rows(constants, static_cast<std::int64_t>(what.rows), what.dim, what.table.data(),
+                         {first.data(), second.data()}, steps[++step % steps.size()], false, &bad_row);
   });
 }
 

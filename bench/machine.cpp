@@ -8,12 +8,13 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <numeric>
 #include <random>
 #include <thread>
 #include <vector>
 
 #include "kernels/cpu/blas.hpp"
-#include "kernels/cpu/prefetch.hpp"
 
 namespace troupe::bench {
 namespace {
@@ -50,20 +51,24 @@ std::unique_ptr<float, unmap> make_table() {
   return table;
 }
 
-std::vector<std::uint32_t> random_rows(std::size_t count, std::uint32_t seed) {
-  std::mt19937 engine(seed);
-  std::vector<std::uint32_t> rows(count);
-  for (auto& row : rows) row = static_cast<std::uint32_t>(engine() % (table_bytes / sizeof(float) / row_floats));
+/// All rows of the table in random order.
+std::vector<std::uint32_t> shuffled_rows(std::uint32_t seed) {
+  std::vector<std::uint32_t> rows(table_bytes / sizeof(float) / row_floats);
+  std::iota(rows.begin(), rows.end(), 0U);
+  std::shuffle(rows.begin(), rows.end(), std::mt19937(seed));
   return rows;
 }
 
-/// Copies the rows to one place in the first-level cache, asking for them ahead.
+/// Copies the rows to one place in the first-level cache; the rows that come next are on their way to the second level,
+/// which can wait for more of them at once than the first.
 void read_rows(const float* table, const std::vector<std::uint32_t>& rows) {
-  constexpr std::size_t ahead = 16;
+  constexpr std::size_t ahead = 32;
+  constexpr std::size_t line_floats = 16;
   alignas(64) float row[row_floats];
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i + ahead < rows.size()) {
-      kernels::prefetch_row(table + rows[i + ahead] * row_floats, row_floats * sizeof(float));
+      const float* const later = table + rows[i + ahead] * row_floats;
+      for (std::size_t at = 0; at < row_floats; at += line_floats) __builtin_prefetch(later + at, 0, 2);
     }
     std::memcpy(row, table + rows[i] * row_floats, sizeof(row));
     asm volatile("" : : "r"(row) : "memory");  // the copy has a reader
@@ -83,13 +88,12 @@ double copy_rate() {
 }
 
 double gather_rate(std::size_t cores) {
-  constexpr std::size_t rows_at_once = 100'000;
   const auto table = make_table();
   std::barrier together(static_cast<std::ptrdiff_t>(cores + 1));
   bool is_over = false;
   std::vector<std::jthread> others;
   for (std::size_t core = 0; core < cores; ++core) {
-    others.emplace_back([&, rows = random_rows(rows_at_once, static_cast<std::uint32_t>(core))] {
+    others.emplace_back([&, rows = shuffled_rows(static_cast<std::uint32_t>(core))] {
       while (together.arrive_and_wait(), !is_over) {
         read_rows(table.get(), rows);
         together.arrive_and_wait();
@@ -102,7 +106,7 @@ double gather_rate(std::size_t cores) {
   });
   is_over = true;
   together.arrive_and_wait();
-  return static_cast<double>(cores * rows_at_once * row_floats * sizeof(float)) / seconds;
+  return static_cast<double>(cores * table_bytes) / seconds;
 }
 
 double sgemm_rate() {

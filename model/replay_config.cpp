@@ -202,7 +202,8 @@ result<replay_config> parse_replay_config(std::string_view text) {
     reader.refuse("dense_features 0: must be at least 1 without tables");
   }
   config.dense_optimizer = read_optimizer(reader, "dense_optimizer", optimizer_use::dense);
-  if (!config.tables.empty()) config.sparse_optimizer = read_optimizer(reader, "sparse_optimizer", optimizer_use::table);
+  if (!config.tables.empty())
+    config.sparse_optimizer = read_optimizer(reader, "sparse_optimizer", optimizer_use::table);
   config.sparse_reduce = reader.name<sparse_reduction>(
       "sparse_reduce", {{"sum", sparse_reduction::sum}, {"mean", sparse_reduction::mean}}, sparse_reduction::mean);
   if (reader.wrong()) return bad_input(*reader.wrong());

@@ -152,11 +152,13 @@ std::vector<wrong_file> wrong_files() {
       {"[job]\nseed = 1\n", ":1: job: a job file has no such section"},
       {"", ": is empty"},
       {std::string("seed = 1\n\0", 10), ":2: a byte of value 0"}};
-  for (const char* name : {"save", "resume", "devices", "trace", "trace-dir"}) {
+  for (const char* name : {"devices", "trace", "trace-dir"}) {
     files.push_back({std::string(name) + " = 'x'\n",
                      std::string(":1: ") + name + " = x: is not supported by this version of troupe"});
   }
-  files.push_back({"checkpoint-every = 20\n", ":1: checkpoint-every = 20: is not supported by this version of troupe"});
+  files.push_back({"checkpoint-every = 20\n", ":1: checkpoint-every = 20: needs --save DIR"});
+  files.push_back({"save = 'x'\ncheckpoint-every = 0\n", ":2: checkpoint-every = 0: must be a whole number between 1"});
+  files.push_back({"resume = '/nowhere'\n", ":1: resume = /nowhere: /nowhere: No such file or directory"});
   files.push_back({"processes = true\n", ":1: processes = true: is not supported by this version of troupe"});
   return files;
 }

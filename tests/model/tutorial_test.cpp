@@ -15,7 +15,7 @@ std::shared_ptr<const dataset> opened(const std::string& seed = "1", const std::
 
 TEST(tutorial, has_the_tutorial_s_sizes) {
   const auto data = opened();
-  const std::vector<table_spec> tables{{100, 16, kernels::pooling::sum, false}};
+  const std::vector<table_spec> tables{{100, 16, kernels::pooling::sum, false, 5.5}};
   EXPECT_EQ(data->spec().tables, tables);
   EXPECT_EQ(data->spec().dense_features, 0U);
   EXPECT_EQ(data->spec().outputs, 8U);

@@ -1,0 +1,166 @@
+// Runs that are broken in every way and go on: --save, --checkpoint-every and --resume of the real program.
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "model/random.hpp"
+#include "tests/end_to_end/program.hpp"
+#include "tests/model/made_checkpoint.hpp"
+
+namespace troupe::end_to_end {
+namespace {
+
+using arguments = std::vector<std::string>;
+
+/// A short Adult run; `more` options at the end.
+arguments adult(const std::string& steps, const arguments& more = {}) {
+  arguments all = {"train", "--json", "--batch-size", "64", "--steps", steps, "--eval-every", "0"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::string digest_of_run(const outcome& from) {
+  EXPECT_EQ(from.exit_code, 0) << from.err;
+  const auto done = last_event(from, "done");
+  return done.contains("weights_digest") ? std::string(done.at("weights_digest").as_string()) : "";
+}
+
+/// Waits without giving up the processor, so that a kill comes at any moment of a step or a save.
+void pass(std::chrono::microseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+void flip_a_bit(const std::filesystem::path& file, std::streamoff at) {
+  std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+  bytes.seekg(at);
+  const char byte = static_cast<char>(bytes.get() ^ 4);
+  bytes.seekp(at);
+  bytes.put(byte);
+  ASSERT_TRUE(bytes.good()) << file;
+}
+
+/// The files of the checkpoint after `step`.
+std::filesystem::path files_of(const std::string& folder, const std::string& step) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (entry.is_directory() && name.rfind("step-" + std::string(12 - step.size(), '0') + step + "-", 0) == 0)
+      return entry.path();
+  }
+  ADD_FAILURE() << "no checkpoint of step " << step << " in " << folder;
+  return {};
+}
+
+TEST(Resume, EndsWithTheDigestOfAnUnbrokenRunAlsoWithMoreServers) {
+  const temporary_folder folder;
+  const std::string whole = digest_of_run(run(adult("300")));
+  run(adult("130", {"--save", folder.path(), "--servers", "2"}));
+  EXPECT_EQ(digest_of_run(run(adult("300", {"--resume", folder.path(), "--servers", "3"}))), whole);
+  EXPECT_EQ(digest_of_run(run({"train", "--json", "--resume", folder.path(), "--steps", "300"})), whole)
+      << "the job comes from the checkpoint";
+  const auto again = run(adult("130", {"--resume", folder.path()}));
+  EXPECT_EQ(last_event(again, "done").at("steps").to_number<int>(), 130) << "nothing is left to do";
+}
+
+// Ten runs, each killed five times and gone on with, each time with another number of servers.
+TEST(Resume, WorksAfterFiftyKills) {
+  const std::string whole = digest_of_run(run(adult("400")));
+  random_sequence random(random_key(1, random_stream::tutorial));
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const temporary_folder folder;
+    std::uint64_t done = 0;
+    for (int kill = 0; kill < 5; ++kill) {
+      arguments more = {"--save", folder.path(), "--checkpoint-every",
+                        "20",     "--servers",   std::to_string(1 + random.below(3))};
+      if (kill > 0) more.insert(more.end(), {"--resume", folder.path()});
+      program running(adult("400", more));
+      const std::uint64_t seen = done + 20 * (1 + random.below(3));
+      ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\",\"step\":" + std::to_string(seen) + ","))
+          << "attempt " << attempt << ", kill " << kill << ": " << running.finish().err;
+      done = seen;
+      pass(std::chrono::microseconds(random.below(12'000)));
+      running.send(SIGKILL);
+      running.finish();
+      // The run was further than what it had told.
+      const auto list = run({"checkpoint", "list", folder.path(), "--json"});
+      ASSERT_EQ(list.exit_code, 0) << list.err;
+      done = std::max(done, json_lines(list.out).front().at("step").to_number<std::uint64_t>());
+      if (done >= 340) break;
+    }
+    EXPECT_EQ(digest_of_run(run(adult("400", {"--resume", folder.path()}))), whole) << "attempt " << attempt;
+  }
+}
+
+TEST(Resume, FallsBackFromATornCheckpointAndSaysSo) {
+  const std::string whole = digest_of_run(run(adult("120")));
+  const temporary_folder folder;
+  run(adult("100", {"--save", folder.path(), "--checkpoint-every", "40"}));
+  flip_a_bit(files_of(folder.path(), "100") / "dense.safetensors", 2000);
+  const outcome resumed = run(adult("120", {"--resume", folder.path()}));
+  EXPECT_EQ(digest_of_run(resumed), whole);
+  EXPECT_NE(resumed.err.find("troupe: warning: checkpoint step 100 in "), std::string::npos) << resumed.err;
+  EXPECT_NE(resumed.err.find("falling back to step 80"), std::string::npos) << resumed.err;
+  std::filesystem::remove(files_of(folder.path(), "80") / "dense.safetensors");
+  const std::string line = expect_error(run({"train", "--resume", folder.path()}), 2);
+  EXPECT_NE(line.find("no checkpoint is whole"), std::string::npos) << line;
+}
+
+TEST(Resume, RefusesWhatItCannotGoOnFrom) {
+  const temporary_folder folder;
+  run(adult("40", {"--save", folder.path()}));
+  const auto refusal = [&](const arguments& more) {
+    arguments all = {"train", "--resume", folder.path()};
+    all.insert(all.end(), more.begin(), more.end());
+    return expect_error(run(all), 2);
+  };
+  EXPECT_NE(refusal({"--seed", "2"}).find("--seed 2: the run of the checkpoint has --seed 1"), std::string::npos);
+  EXPECT_NE(refusal({"--trainers", "3"}).find("--trainers 3"), std::string::npos);
+  EXPECT_NE(refusal({"--data", "tutorial"}).find("--data tutorial: the run of the checkpoint has --data adult"),
+            std::string::npos);
+  EXPECT_NE(refusal({"--steps", "39"}).find("of step 40, and the job ends after 39"), std::string::npos);
+  EXPECT_NE(expect_error(run({"train", "--resume", folder.path() + "/nowhere"}), 2).find("nowhere"), std::string::npos);
+  const std::string again = expect_error(run({"train", "--save", folder.path()}), 2);
+  EXPECT_NE(again.find("holds checkpoints of a run already"), std::string::npos) << again;
+  std::filesystem::remove_all(folder.path());
+  std::filesystem::create_directory(folder.path());
+  EXPECT_NE(refusal({}).find("checkpoint"), std::string::npos) << "an empty folder";
+}
+
+TEST(Resume, GoesOnAfterAStop) {
+  const std::string whole = digest_of_run(run(adult("3000")));
+  const temporary_folder folder;
+  program running(adult("3000", {"--save", folder.path(), "--checkpoint-every", "50"}));
+  ASSERT_TRUE(running.wait_for_output("\"step\":50,"));
+  running.send(SIGINT);
+  const outcome stopped = running.finish();
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
+  EXPECT_TRUE(last_event(stopped, "done").contains("stopped"));
+  EXPECT_EQ(digest_of_run(run(adult("3000", {"--resume", folder.path()}))), whole);
+}
+
+// What a full disk does, as far as a process can be told: no file may grow beyond a few blocks.
+TEST(Resume, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
+  const std::string whole = digest_of_run(run(adult("60")));
+  const temporary_folder folder;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 4096;
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const outcome full = run(adult("60", {"--save", folder.path(), "--checkpoint-every", "30"}));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, ignored);
+  EXPECT_EQ(full.exit_code, 1);
+  EXPECT_NE(full.err.find("troupe: error: no checkpoint of step 30: "), std::string::npos) << full.err;
+  EXPECT_NE(full.err.find("training goes on"), std::string::npos) << full.err;
+  EXPECT_EQ(std::string(last_event(full, "done").at("weights_digest").as_string()), whole);
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end
