@@ -20,6 +20,10 @@ class checkpoint_run : public run_stage {
   }
   ~checkpoint_run() override { std::filesystem::remove_all(folder_); }
 
+  /// Keeps the rows in memory from run to run.
+  static void SetUpTestSuite() { rows_ = open_dataset(*parse_job({})).value(); }
+  static void TearDownTestSuite() { rows_.reset(); }
+
   using settings = std::vector<setting>;
 
   /// Adam and momentum, so that there is state of every kind, over epochs that a checkpoint may cut.
@@ -70,6 +74,7 @@ class checkpoint_run : public run_stage {
   std::string folder_;
   std::vector<epoch_summary> epochs_;
   std::vector<checkpoint_summary> taken_;
+  static inline std::shared_ptr<const dataset> rows_;
 };
 
 TEST_F(checkpoint_run, broken_anywhere_it_ends_like_an_unbroken_one) {

@@ -30,7 +30,7 @@ class run_stage : public stage {
       trainers_.push_back(spawn(trainer, std::uint64_t{1}, rank, parsed->servers));
       caf::anon_send(master_, join_trainer{{}, trainers_.back()});
     }
-    answer_ = ask<run_result>(master_, troupe::run{{}, settings, false});
+    answer_ = ask<run_result>(master_, troupe::run{{}, settings, return_weights_});
   }
 
   /// Handles `count` messages.
@@ -44,6 +44,7 @@ class run_stage : public stage {
   std::vector<parameter_server_actor> servers_;
   std::vector<trainer_actor> trainers_;
   std::shared_ptr<outcome<run_result>> answer_;
+  bool return_weights_ = false;
 };
 
 }  // namespace troupe

@@ -1,0 +1,142 @@
+// Whole runs in the modes that change how gradients are applied: accumulation, clipping, staleness, NaN left out.
+
+#include <cmath>
+
+#include "tests/actors/run_stage.hpp"
+
+namespace troupe {
+namespace {
+
+using settings = std::vector<setting>;
+
+class modes : public run_stage {
+ protected:
+  /// A short Adult run with plain SGD on both sides, and `more` settings over it.
+  static settings adult(const settings& more) {
+    settings all = {{"dense-optimizer", "sgd"}, {"sparse-optimizer", "sgd"}, {"dense-lr", "0.1"}, {"sparse-lr", "0.5"},
+                    {"eval-every", "0"},        {"batch-size", "64"},        {"steps", "24"}};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  /// Keeps the rows in memory from run to run.
+  static void SetUpTestSuite() { rows_ = open_dataset(*parse_job({})).value(); }
+  static void TearDownTestSuite() { rows_.reset(); }
+
+  run_result result_of(const settings& what, std::uint64_t order = 0) {
+    begin(what);
+    run_shuffled(order);
+    EXPECT_TRUE(answer_->value) << describe(answer_->error);
+    return answer_->value.value_or(run_result{});
+  }
+
+  /// The final dense weights.
+  std::vector<float> weights_of(const settings& what) {
+    return_weights_ = true;
+    const run_result result = result_of(what);
+    const auto dense = result.dense.as<float>();
+    return {dense.begin(), dense.end()};
+  }
+
+ private:
+  static inline std::shared_ptr<const dataset> rows_;
+};
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b, double limit) {
+  ASSERT_EQ(a.size(), b.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(a[i]) - b[i]));
+  EXPECT_LE(worst, limit);
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);
+  return std::sqrt(sum);
+}
+
+// A rank's four batches of 32 are the samples of one batch of 128, so the mean gradient is the same.
+TEST_F(modes, accumulating_small_batches_is_like_one_big_batch) {
+  const auto big = weights_of(adult({{"batch-size", "128"}, {"steps", "6"}}));
+  const auto small = weights_of(adult({{"batch-size", "32"}, {"steps", "24"}, {"accumulate", "4"}}));
+  expect_near(small, big, 2e-6);
+  EXPECT_GT(distance(big, weights_of(adult({{"batch-size", "32"}, {"steps", "6"}}))), 1e-3) << "else it shows nothing";
+}
+
+TEST_F(modes, bits_depend_neither_on_servers_nor_on_the_order_of_messages) {
+  const std::vector<settings> cases = {{{"accumulate", "5"}},
+                                       {{"clip-norm", "0.05"}},
+                                       {{"clip-norm", "0.05"}, {"accumulate", "3"}, {"sparse-reduce", "sum"}},
+                                       {{"nan", "skip"}, {"clip-norm", "0.2"}, {"sparse-optimizer", "lazy-adam"}},
+                                       {{"row-dtype", "bf16"}, {"sparse-optimizer", "rowwise-adagrad"}},
+                                       {{"interaction", "dot"}, {"lr-schedule", "warmup:5+cosine:19"}}};
+  for (const settings& one : cases) {
+    std::string digest;
+    for (const char* servers : {"1", "2", "5"}) {
+      for (std::uint64_t order = 0; order < 3; ++order) {
+        settings what = adult(one);
+        what.emplace_back("servers", servers);
+        what.emplace_back("trainers", "3");
+        const std::string found = result_of(what, order).weights_digest;
+        if (digest.empty()) digest = found;
+        EXPECT_EQ(found, digest) << one.front().first << ", " << servers << " servers, order " << order;
+      }
+    }
+  }
+}
+
+// Without tables' and weights' curvature coming in: after one step of SGD the weights have moved by lr * clipped norm.
+TEST_F(modes, clipping_bounds_how_far_a_step_goes) {
+  const auto start = weights_of(adult({{"steps", "1"}, {"dense-lr", "0"}, {"sparse-lr", "0"}}));
+  const auto free = weights_of(adult({{"steps", "1"}}));
+  const auto clipped = weights_of(adult({{"steps", "1"}, {"clip-norm", "0.01"}}));
+  const auto loose = weights_of(adult({{"steps", "1"}, {"clip-norm", "100"}}));
+  EXPECT_EQ(loose, free) << "a norm below the limit is left alone";
+  const double dense_norm = distance(free, start) / 0.1;
+  EXPECT_GT(dense_norm, 0.01);
+  // The dense part of a gradient of norm 0.01: its direction is kept, so it has shrunk by 0.01 over the whole norm.
+  const double factor = distance(clipped, start) / distance(free, start);
+  EXPECT_LT(distance(clipped, start), 0.1 * 0.01);
+  for (std::size_t i = 0; i < start.size(); ++i)
+    EXPECT_NEAR(clipped[i] - start[i], factor * (static_cast<double>(free[i]) - start[i]), 1e-7) << i;
+}
+
+TEST_F(modes, staleness_is_bounded_and_counted) {
+  for (std::uint64_t order = 0; order < 5; ++order) {
+    const run_result sync = result_of(adult({{"trainers", "3"}}), order);
+    EXPECT_EQ(sync.staleness_max, 0u);
+    EXPECT_EQ(sync.staleness_mean, 0.0);
+    const run_result bounded = result_of(adult({{"trainers", "3"}, {"consistency", "ssp:1"}}), order);
+    EXPECT_EQ(bounded.staleness_max, 1u);
+    EXPECT_GT(bounded.staleness_mean, 0.0);
+    const run_result free = result_of(adult({{"trainers", "3"}, {"servers", "2"}, {"consistency", "async"}}), order);
+    EXPECT_GE(free.staleness_max, 1u);
+    EXPECT_EQ(free.steps, 24u);
+  }
+}
+
+TEST_F(modes, ssp_of_no_steps_is_sync) {
+  EXPECT_EQ(result_of(adult({{"consistency", "ssp:0"}})).weights_digest, result_of(adult({})).weights_digest);
+}
+
+// The learning rate is so high that nearly every step overflows; those are left out, and weights stay finite.
+TEST_F(modes, steps_with_nan_are_left_out_on_all_ranks) {
+  const settings wild = {{"data", "tutorial"}, {"steps", "40"}, {"dense-lr", "1000000"}, {"sparse-lr", "1000000"}};
+  for (const char* servers : {"1", "3"}) {
+    settings what = wild;
+    what.emplace_back("nan", "skip");
+    what.emplace_back("servers", servers);
+    const run_result skipped = result_of(what, 1);
+    EXPECT_GT(skipped.skipped_steps, 0u);
+    EXPECT_LT(skipped.skipped_steps, 40u);
+    EXPECT_EQ(skipped.steps, 40u);
+    EXPECT_FALSE(skipped.weights_digest.empty()) << "weights are finite: the digest refuses others";
+  }
+  settings none = adult({{"nan", "skip"}});
+  EXPECT_EQ(result_of(none).weights_digest, result_of(adult({})).weights_digest)
+      << "where there is none, nothing changes";
+  EXPECT_EQ(result_of(none).skipped_steps, 0u);
+}
+
+}  // namespace
+}  // namespace troupe
