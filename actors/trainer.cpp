@@ -52,6 +52,7 @@ caf::result<trained> trainer_state::handle(train& order) {
   } else {
     next_ = prepare(step + 1, data_->train_batch(step, rank_));
     look_up_next();
+    prepare_next();
   }
   advance();
   return promise_;
@@ -126,12 +127,17 @@ trainer_state::context trainer_state::prepare(std::uint64_t of_step, result<batc
   return c;
 }
 
-/// Goes over to the next batch: asks for its rows and, while they are on their way, prepares the batch after it.
+/// Goes over to the next batch and asks for its rows.
 void trainer_state::look_up_next() {
   current_ = std::move(*next_);
   next_.reset();
   look_up(current_, job_.staleness);
-  if (current_.step < total_steps_) next_ = prepare(current_.step + 1, data_->train_batch(current_.step, rank_));
+}
+
+/// Prepares the batch after the one whose rows have been asked for.
+void trainer_state::prepare_next() {
+  if (!next_ && current_.step < total_steps_)
+    next_ = prepare(current_.step + 1, data_->train_batch(current_.step, rank_));
 }
 
 void trainer_state::look_up(context& wanted, std::uint32_t staleness) {

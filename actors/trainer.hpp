@@ -1,10 +1,11 @@
 // The trainer: one rank's training loop as an event-driven state machine.
 //
 // A step runs when its rows have come and the previous step's buckets have been reduced:
-//   forward, loss, backward; each bucket goes to the allreduce group as soon as the backward pass has filled it;
-//   the table gradients go to the servers, with the optimizer step riding on them;
-//   the lookup of the next step is sent at once (servers park it until this step is committed), and while the answers
-//   are on their way the batch after that is prepared. Where rows may be stale, it is sent before the step instead.
+//   forward, loss, and backward to the inputs;
+//   the table gradients go to the servers, with the optimizer step riding on them, and the lookup of the next step
+//   follows at once (servers park it until this step is committed). Where rows may be stale, it is sent before the
+//   step; while the servers work, backward to the parameters; each bucket goes to the allreduce group as soon as it is
+//   full; while the group and the servers work, the batch after the next is prepared.
 // With accumulation, buckets and the optimizer step leave with the last batch of each optimizer step only.
 // Where all ranks must agree on the gradient first (clipping, NaN policy `skip`), the optimizer step does not ride: the
 // trainer asks the servers for the norm of theirs, and every rank draws the same conclusion from the same numbers.
@@ -69,13 +70,18 @@ class trainer_state {
   caf::error restore(const trainer_position& from);
   context prepare(std::uint64_t of_step, result<batch>&& samples);
   void look_up_next();
+  void prepare_next();
   void look_up(context& wanted, std::uint32_t staleness);
   void arrived();
   void advance();
 
   // One step, in order.
   void compute();
-  caf::error forward_backward(batch const& samples);
+  caf::error backward_inputs(const batch& samples);
+  void backward_parameters();
+  bool rest_is_long() const;
+  template <class F>
+  void after_others(F what);
   void open_buckets();
   std::uint32_t bucket_of(parameter_range range) const;
   float* in_bucket(parameter_range range);
@@ -147,6 +153,7 @@ class trainer_state {
   std::vector<float> mean_grad_;     ///< the whole reduced gradient, where ranks conclude before they apply it
   exact_sum table_norm_;             ///< squared norm of the tables' gradients
   hybrid_model::activations activations_;
+  float* grad_outputs_ = nullptr;  ///< of the step under way, in the activations
   std::vector<float> input_;
   std::vector<float> grad_input_;
 

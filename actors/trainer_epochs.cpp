@@ -30,7 +30,10 @@ void trainer_state::go_on() {
   }
   if (completes_epoch()) begin_epoch();
   phase_ = phase::looking_up;
-  if (next_ && next_->step == step + 1) look_up_next();
+  if (next_ && next_->step == step + 1) {
+    look_up_next();
+    prepare_next();
+  }
 }
 
 bool trainer_state::ends_epoch() const { return step % data_->steps_per_epoch() == 0 || step == total_steps_; }

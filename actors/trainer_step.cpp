@@ -34,24 +34,52 @@ void trainer_state::compute() {
   if (begins_update()) open_buckets();
   has_gradient_ = false;
   if (computed_.plan.samples->size > 0) {
-    if (auto error = forward_backward(*computed_.plan.samples)) return fail(step, error);
+    if (auto error = backward_inputs(*computed_.plan.samples)) return fail(step, error);
   } else {
     losses_.push_back(std::numeric_limits<double>::quiet_NaN());
-    if (ends_update()) send_buckets();
   }
   if (failed_) return;
+  const auto rest = [this] {
+    backward_parameters();
+    prepare_next();
+  };
+  const bool long_rest = rest_is_long();
+  if (long_rest) after_others(rest);
   send_gradients();
   const bool concluding = concludes() && ends_update();
   if (concluding) ask_for_norms();
   if (ask_next && !before && !concluding) look_up_next();
+  if (!long_rest) rest();
 }
 
-caf::error trainer_state::forward_backward(const batch& samples) {
+/// Whether what remains of a step takes so long that others should not wait for its thread.
+bool trainer_state::rest_is_long() const {
+  constexpr std::size_t many_multiplications = std::size_t{1} << 22;  // about as long as a thread takes to wake up
+  return has_gradient_ && computed_.plan.samples->size * model_->parameter_count() >= many_multiplications;
+}
+
+/// Does `what` when the actors that messages are sent to from now on have had a turn on this thread, or when another
+/// thread is free: a worker runs those first that became ready last.
+template <class F>
+void trainer_state::after_others(F what) {
+  ++waiting_;
+  self_->spawn<caf::hidden>(
+      [me = caf::strong_actor_ptr(self_->ctrl()), what, this](caf::event_based_actor* turn) mutable {
+        auto go_on = caf::make_action([what, this] {
+          what();
+          arrived();
+        });
+        me->enqueue(nullptr, caf::make_message_id(), caf::make_message(std::move(go_on)), turn->context());
+      });
+}
+
+/// Forward, loss, and backward to the rows of the tables.
+caf::error trainer_state::backward_inputs(const batch& samples) {
   input_.resize(samples.size * model_->in_features());
   model_->place_dense(samples, input_.data());
   if (auto error = exchange_.pool(computed_.plan, computed_.answers, input_.data())) return error;
-  float* outputs = model_->forward(samples.size, weights_.data(), input_.data(), activations_);
-  const double loss = model_->loss(samples, outputs);
+  grad_outputs_ = model_->forward(samples.size, weights_.data(), input_.data(), activations_);
+  const double loss = model_->loss(samples, grad_outputs_);
   losses_.push_back(loss);
   if (!std::isfinite(loss)) {
     if (job_.nan == nan_policy::skip) {
@@ -67,15 +95,24 @@ caf::error trainer_state::forward_backward(const batch& samples) {
   progress_loss_ += loss * size;
   progress_samples_ += samples.size;
 
-  ++batches_;
+  has_gradient_ = true;
   const bool has_tables = exchange_.servers() > 0;
   if (has_tables) grad_input_.resize(input_.size());
-  model_->backward(
-      samples.size, weights_.data(), input_.data(), activations_, outputs, has_tables ? grad_input_.data() : nullptr,
-      [this](parameter_range range) { return gradient_at(range); }, [this](parameter_range range) { finished(range); });
-  has_gradient_ = true;
+  model_->backward_inputs(samples.size, weights_.data(), input_.data(), activations_, grad_outputs_,
+                          has_tables ? grad_input_.data() : nullptr);
   if (has_tables) check_gradient(grad_input_, "the gradient of the tables' pooled rows");
   return {};
+}
+
+void trainer_state::backward_parameters() {
+  if (!has_gradient_) {
+    if (ends_update()) send_buckets();
+    return;
+  }
+  ++batches_;
+  model_->backward_parameters(
+      computed_.plan.samples->size, input_.data(), activations_, grad_outputs_,
+      [this](parameter_range range) { return gradient_at(range); }, [this](parameter_range range) { finished(range); });
 }
 
 /// A new optimizer step: empty buckets.
@@ -124,7 +161,6 @@ void trainer_state::spoil() {
   batches_ = std::max(batches_, 1U);
   for (open_bucket& bucket : buckets_)
     std::fill_n(bucket.grad.data(), bucket.grad.size(), std::numeric_limits<float>::quiet_NaN());
-  if (ends_update()) send_buckets();
 }
 
 /// Sends the buckets where no backward pass does.

@@ -88,23 +88,28 @@ float* hybrid_model::forward(std::size_t size, const float* parameters, const fl
   return top_.forward(size, parameters + bottom_count(), a.joined.data(), a.top);
 }
 
-void hybrid_model::backward(std::size_t size, const float* parameters, const float* input, activations& a,
-                            const float* grad_outputs, float* grad_input,
-                            const std::function<float*(parameter_range)>& grad_at,
-                            const std::function<void(parameter_range)>& finished) const {
+void hybrid_model::backward_inputs(std::size_t size, const float* parameters, const float* input, activations& a,
+                                   const float* grad_outputs, float* grad_input) const {
   if (interaction_ == interaction_kind::cat)
-    return top_.backward(size, parameters, input, a.top, grad_outputs, grad_input, grad_at, finished);
+    return top_.backward_inputs(size, parameters, input, a.top, grad_outputs, grad_input);
+  a.grad_joined.resize(a.joined.size());
+  top_.backward_inputs(size, parameters + bottom_count(), a.joined.data(), a.top, grad_outputs, a.grad_joined.data());
+  interact_backward(size, input, a, grad_input);
+  if (bottom_) bottom_->backward_inputs(size, parameters, a.dense.data(), a.bottom, a.grad_of_bottom.data(), nullptr);
+}
+
+void hybrid_model::backward_parameters(std::size_t size, const float* input, const activations& a,
+                                       const float* grad_outputs, const std::function<float*(parameter_range)>& grad_at,
+                                       const std::function<void(parameter_range)>& finished) const {
+  if (interaction_ == interaction_kind::cat)
+    return top_.backward_parameters(size, input, a.top, grad_outputs, grad_at, finished);
   const auto in_whole = [first = bottom_count()](parameter_range of_top) {
     return parameter_range{first + of_top.first, of_top.count};
   };
-  a.grad_joined.resize(a.joined.size());
-  top_.backward(
-      size, parameters + bottom_count(), a.joined.data(), a.top, grad_outputs, a.grad_joined.data(),
-      [&](parameter_range range) { return grad_at(in_whole(range)); },
+  top_.backward_parameters(
+      size, a.joined.data(), a.top, grad_outputs, [&](parameter_range range) { return grad_at(in_whole(range)); },
       [&](parameter_range range) { finished(in_whole(range)); });
-  interact_backward(size, input, a, grad_input);
-  if (bottom_)
-    bottom_->backward(size, parameters, a.dense.data(), a.bottom, a.grad_of_bottom.data(), nullptr, grad_at, finished);
+  if (bottom_) bottom_->backward_parameters(size, a.dense.data(), a.bottom, a.grad_of_bottom.data(), grad_at, finished);
 }
 
 /// The vectors of all samples, each as a matrix: the bottom MLP's output if there is one, then the tables' columns.

@@ -74,14 +74,19 @@ class hybrid_model {
   /// The outputs [size, out_features] for `input` [size, in_features]; they lie in `a`.
   float* forward(std::size_t size, const float* parameters, const float* input, activations& a) const;
 
-  /// Backward from `grad_outputs` [size, out_features], after `forward` with the same arguments. Gradients of the
-  /// parameters go to `grad_at(range)`, called for each layer, the top MLP's last one first and the bottom MLP's first
-  /// one last; `finished(range)` follows when they are written, while the pass goes on. The gradients of the tables'
-  /// rows go to their columns of `grad_input` [size, in_features], which may be null if there are no tables. With `dot`
-  /// the dense features' columns stay as they are, with `cat` they are overwritten as well.
-  void backward(std::size_t size, const float* parameters, const float* input, activations& a,
-                const float* grad_outputs, float* grad_input, const std::function<float*(parameter_range)>& grad_at,
-                const std::function<void(parameter_range)>& finished) const;
+  /// Backward from `grad_outputs` [size, out_features], after `forward` with the same arguments, as far as the tables
+  /// wait for it: the gradients of their rows go to their columns of `grad_input` [size, in_features], which may be
+  /// null if there are no tables. With `dot` the dense features' columns stay as they are, with `cat` they are
+  /// overwritten as well.
+  void backward_inputs(std::size_t size, const float* parameters, const float* input, activations& a,
+                       const float* grad_outputs, float* grad_input) const;
+
+  /// The rest of the backward pass, after `backward_inputs` with the same arguments. Gradients of the parameters go to
+  /// `grad_at(range)`, called for each layer, the top MLP's last one first and the bottom MLP's first one last;
+  /// `finished(range)` follows when they are written, while the pass goes on.
+  void backward_parameters(std::size_t size, const float* input, const activations& a, const float* grad_outputs,
+                           const std::function<float*(parameter_range)>& grad_at,
+                           const std::function<void(parameter_range)>& finished) const;
 
   /// Mean loss over the batch, and its gradient with respect to `outputs` [size, outputs] in place.
   double loss(const batch& samples, float* outputs) const;

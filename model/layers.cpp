@@ -21,19 +21,22 @@ void linear::forward(std::size_t batch, const float* parameters, const float* x,
   kernels::linear_forward(batch, in_, out_, x, parameters, parameters + out_ * in_, y);
 }
 
-void linear::backward(std::size_t batch, const float* parameters, const float* x, const float* /*y*/,
-                      const float* grad_y, float* grad_x, float* grad_parameters) const {
+void linear::backward_input(std::size_t batch, const float* parameters, const float* /*x*/, const float* /*y*/,
+                            const float* grad_y, float* grad_x) const {
+  kernels::linear_backward_input(batch, in_, out_, parameters, grad_y, grad_x);
+}
+
+void linear::backward_parameters(std::size_t batch, const float* x, const float* grad_y, float* grad_parameters) const {
   kernels::linear_backward_parameters(batch, in_, out_, x, grad_y, grad_parameters, grad_parameters + out_ * in_);
-  if (grad_x != nullptr) kernels::linear_backward_input(batch, in_, out_, parameters, grad_y, grad_x);
 }
 
 void relu::forward(std::size_t batch, const float* /*parameters*/, const float* x, float* y) const {
   kernels::relu_forward(batch * features_, x, y);
 }
 
-void relu::backward(std::size_t batch, const float* /*parameters*/, const float* /*x*/, const float* y,
-                    const float* grad_y, float* grad_x, float* /*grad_parameters*/) const {
-  if (grad_x != nullptr) kernels::relu_backward(batch * features_, y, grad_y, grad_x);
+void relu::backward_input(std::size_t batch, const float* /*parameters*/, const float* /*x*/, const float* y,
+                          const float* grad_y, float* grad_x) const {
+  kernels::relu_backward(batch * features_, y, grad_y, grad_x);
 }
 
 }  // namespace troupe

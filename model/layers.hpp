@@ -17,8 +17,10 @@ class linear final : public module {
   std::vector<named_parameter> parameters() const override;
   void initialize(std::uint64_t key, float* parameters) const override;
   void forward(std::size_t batch, const float* parameters, const float* x, float* y) const override;
-  void backward(std::size_t batch, const float* parameters, const float* x, const float* y, const float* grad_y,
-                float* grad_x, float* grad_parameters) const override;
+  void backward_input(std::size_t batch, const float* parameters, const float* x, const float* y, const float* grad_y,
+                      float* grad_x) const override;
+  void backward_parameters(std::size_t batch, const float* x, const float* grad_y,
+                           float* grad_parameters) const override;
 
  private:
   std::size_t in_;
@@ -34,8 +36,8 @@ class relu final : public module {
   std::size_t in_features() const override { return features_; }
   std::size_t out_features() const override { return features_; }
   void forward(std::size_t batch, const float* parameters, const float* x, float* y) const override;
-  void backward(std::size_t batch, const float* parameters, const float* x, const float* y, const float* grad_y,
-                float* grad_x, float* grad_parameters) const override;
+  void backward_input(std::size_t batch, const float* parameters, const float* x, const float* y, const float* grad_y,
+                      float* grad_x) const override;
 
  private:
   std::size_t features_;

@@ -47,9 +47,8 @@ float* mlp::forward(std::size_t batch, const float* parameters, const float* x, 
   return a.outputs.back().data();
 }
 
-void mlp::backward(std::size_t batch, const float* parameters, const float* x, activations& a, const float* grad_y,
-                   float* grad_x, const std::function<float*(parameter_range)>& grad_at,
-                   const std::function<void(parameter_range)>& finished) const {
+void mlp::backward_inputs(std::size_t batch, const float* parameters, const float* x, activations& a,
+                          const float* grad_y, float* grad_x) const {
   a.grads.resize(a.outputs.size());
   for (std::size_t i = layers_.size(); i-- > 0;) {
     const layer& l = layers_[i];
@@ -61,11 +60,22 @@ void mlp::backward(std::size_t batch, const float* parameters, const float* x, a
       in = a.outputs[before].data();
       grad_in = a.grads[before].data();
     }
-    float* grad_parameters = l.parameters.count > 0 ? grad_at(l.parameters) : nullptr;
-    l.what->backward(batch, parameters + l.parameters.first, in, a.outputs[l.buffer].data(), grad_y, grad_in,
-                     grad_parameters);
-    if (l.parameters.count > 0) finished(l.parameters);
+    if (grad_in == nullptr) return;
+    l.what->backward_input(batch, parameters + l.parameters.first, in, a.outputs[l.buffer].data(), grad_y, grad_in);
     grad_y = grad_in;
+  }
+}
+
+void mlp::backward_parameters(std::size_t batch, const float* x, const activations& a, const float* grad_y,
+                              const std::function<float*(parameter_range)>& grad_at,
+                              const std::function<void(parameter_range)>& finished) const {
+  for (std::size_t i = layers_.size(); i-- > 0;) {
+    const layer& l = layers_[i];
+    if (l.parameters.count == 0) continue;
+    const float* in = i > 0 ? a.outputs[layers_[i - 1].buffer].data() : x;
+    const float* grad_out = i + 1 < layers_.size() ? a.grads[l.buffer].data() : grad_y;
+    l.what->backward_parameters(batch, in, grad_out, grad_at(l.parameters));
+    finished(l.parameters);
   }
 }
 

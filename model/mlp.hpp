@@ -45,12 +45,17 @@ class mlp {
   /// Runs the layers on x [batch, in]; the result [batch, out] is the last of `a.outputs`.
   float* forward(std::size_t batch, const float* parameters, const float* x, activations& a) const;
 
-  /// Backward from `grad_y` [batch, out]. Gradients of the parameters go to `grad_at(range)`, called for each layer
-  /// that has any, last layer first; `finished(range)` follows when they are written, while the pass goes on. `grad_x`
-  /// [batch, in] may be null.
-  void backward(std::size_t batch, const float* parameters, const float* x, activations& a, const float* grad_y,
-                float* grad_x, const std::function<float*(parameter_range)>& grad_at,
-                const std::function<void(parameter_range)>& finished) const;
+  /// Backward from `grad_y` [batch, out] to the layers' inputs: fills `a.grads`, and `grad_x` [batch, in] unless it is
+  /// null.
+  void backward_inputs(std::size_t batch, const float* parameters, const float* x, activations& a, const float* grad_y,
+                       float* grad_x) const;
+
+  /// The rest of the backward pass, after `backward_inputs` with the same arguments. Gradients of the parameters go to
+  /// `grad_at(range)`, called for each layer that has any, last layer first; `finished(range)` follows when they are
+  /// written, while the pass goes on.
+  void backward_parameters(std::size_t batch, const float* x, const activations& a, const float* grad_y,
+                           const std::function<float*(parameter_range)>& grad_at,
+                           const std::function<void(parameter_range)>& finished) const;
 
   /// The parameters of each layer that has any, in order.
   std::vector<parameter_range> ranges() const;

@@ -36,7 +36,8 @@ class module {
   /// The tensors that the parameters consist of, in the order of their buffer and without gaps.
   virtual std::vector<named_parameter> parameters() const { return {}; }
 
-  /// Whether y may be x and grad_x may be grad_y, so that no further buffer is needed.
+  /// Whether y may be x and grad_x may be grad_y, so that no further buffer is needed. Not with parameters: their
+  /// gradient is computed when x's already is.
   virtual bool works_in_place() const { return false; }
 
   /// Fills `parameters` with initial weights, a function of `key` alone.
@@ -45,10 +46,14 @@ class module {
   /// y [batch, out] from x [batch, in].
   virtual void forward(std::size_t batch, const float* parameters, const float* x, float* y) const = 0;
 
-  /// From the gradient of y: that of x into `grad_x` (unless null) and that of the parameters into `grad_parameters`,
-  /// both overwritten. x and y are those of the forward pass; where y took the place of x, both are y.
-  virtual void backward(std::size_t batch, const float* parameters, const float* x, const float* y, const float* grad_y,
-                        float* grad_x, float* grad_parameters) const = 0;
+  /// From the gradient of y that of x, overwritten. x and y are those of the forward pass; where y took the place of x,
+  /// both are y.
+  virtual void backward_input(std::size_t batch, const float* parameters, const float* x, const float* y,
+                              const float* grad_y, float* grad_x) const = 0;
+
+  /// From the gradient of y that of the parameters, overwritten.
+  virtual void backward_parameters(std::size_t /*batch*/, const float* /*x*/, const float* /*grad_y*/,
+                                   float* /*grad_parameters*/) const {}
 };
 
 }  // namespace troupe

@@ -69,7 +69,11 @@ TEST_F(modes, bits_depend_neither_on_servers_nor_on_the_order_of_messages) {
                                        {{"clip-norm", "0.05"}, {"accumulate", "3"}, {"sparse-reduce", "sum"}},
                                        {{"nan", "skip"}, {"clip-norm", "0.2"}, {"sparse-optimizer", "lazy-adam"}},
                                        {{"row-dtype", "bf16"}, {"sparse-optimizer", "rowwise-adagrad"}},
-                                       {{"interaction", "dot"}, {"lr-schedule", "warmup:5+cosine:19"}}};
+                                       {{"interaction", "dot"}, {"lr-schedule", "warmup:5+cosine:19"}},
+                                       // Steps so long that a part of them is left for later.
+                                       {{"batch-size", "128"}, {"hidden", "256,64"}},
+                                       {{"batch-size", "128"}, {"hidden", "256,64"}, {"clip-norm", "0.05"}},
+                                       {{"batch-size", "128"}, {"hidden", "256,64"}, {"accumulate", "5"}}};
   for (const settings& one : cases) {
     std::string digest;
     for (const char* servers : {"1", "2", "5"}) {

@@ -118,8 +118,9 @@ gradients gradients_of(const hybrid_model& model, std::size_t batch, const std::
                        const std::vector<float>& grad_outputs) {
   constexpr float unset = std::numeric_limits<float>::quiet_NaN();
   gradients g{std::vector<float>(parameters.size(), unset), std::vector<float>(input.size(), unset)};
-  model.backward(
-      batch, parameters.data(), input.data(), a, grad_outputs.data(), g.input.data(),
+  model.backward_inputs(batch, parameters.data(), input.data(), a, grad_outputs.data(), g.input.data());
+  model.backward_parameters(
+      batch, input.data(), a, grad_outputs.data(),
       [&](parameter_range range) { return g.parameters.data() + range.first; }, [](parameter_range) {});
   return g;
 }
@@ -175,9 +176,9 @@ TEST(dlrm, layers_finish_from_the_top_to_the_bottom) {
   std::vector<float> grads(parameters.size());
   std::vector<float> grad_input(input.size());
   std::vector<std::size_t> firsts;
-  model.backward(
-      3, parameters.data(), input.data(), a, grad_outputs.data(), grad_input.data(),
-      [&](parameter_range range) { return grads.data() + range.first; },
+  model.backward_inputs(3, parameters.data(), input.data(), a, grad_outputs.data(), grad_input.data());
+  model.backward_parameters(
+      3, input.data(), a, grad_outputs.data(), [&](parameter_range range) { return grads.data() + range.first; },
       [&](parameter_range range) { firsts.push_back(range.first); });
   std::vector<std::size_t> expected;
   for (const parameter_range& range : model.ranges()) expected.insert(expected.begin(), range.first);

@@ -35,9 +35,10 @@ std::vector<float> gradients_of(const mlp& network, std::size_t batch, const std
                                 const std::vector<float>& x, mlp::activations& a, const std::vector<float>& grad_y,
                                 float* grad_x) {
   std::vector<float> grads(parameters.size(), nan_float);
-  network.backward(
-      batch, parameters.data(), x.data(), a, grad_y.data(), grad_x,
-      [&](parameter_range range) { return grads.data() + range.first; }, [](parameter_range) {});
+  network.backward_inputs(batch, parameters.data(), x.data(), a, grad_y.data(), grad_x);
+  network.backward_parameters(
+      batch, x.data(), a, grad_y.data(), [&](parameter_range range) { return grads.data() + range.first; },
+      [](parameter_range) {});
   return grads;
 }
 
@@ -71,6 +72,22 @@ TEST(mlp, forward_and_backward_are_those_of_the_formula) {
   }
 }
 
+TEST(mlp, without_a_gradient_of_its_input_the_parameters_gradients_are_the_same) {
+  source_of_numbers random(4);
+  for (const auto& widths : networks()) {
+    const mlp network = network_of(widths);
+    const auto parameters = network.initial_parameters(5);
+    const auto x = random.numbers(3 * widths.front());
+    const auto grad_y = random.numbers(3 * widths.back());
+    mlp::activations a;
+    network.forward(3, parameters.data(), x.data(), a);
+    std::vector<float> grad_x(x.size());
+    const auto with = gradients_of(network, 3, parameters, x, a, grad_y, grad_x.data());
+    EXPECT_TRUE(same_bits(with, gradients_of(network, 3, parameters, x, a, grad_y, nullptr)))
+        << testing::PrintToString(widths);
+  }
+}
+
 TEST(mlp, layers_finish_from_the_last_to_the_first_each_one_complete) {
   source_of_numbers random(2);
   for (const auto& widths : networks()) {
@@ -87,8 +104,9 @@ TEST(mlp, layers_finish_from_the_last_to_the_first_each_one_complete) {
     std::vector<float> grads(parameters.size(), nan_float);
     std::vector<parameter_range> asked;
     std::vector<parameter_range> done;
-    network.backward(
-        5, parameters.data(), x.data(), a, grad_y.data(), nullptr,
+    network.backward_inputs(5, parameters.data(), x.data(), a, grad_y.data(), nullptr);
+    network.backward_parameters(
+        5, x.data(), a, grad_y.data(),
         [&](parameter_range range) {
           asked.push_back(range);
           return grads.data() + range.first;
