@@ -34,9 +34,10 @@ def show_tutorial(torch, troupe, sustained):
     return f"{torch:>12,.1f}{troupe:>14,.0f}{troupe / torch:>9,.0f}x{sustained:>16,.0f}{sustained / torch:>9,.0f}x"
 
 
-def show_wide(torch, troupe, limit, memory):
+def show_wide(torch, troupe, limit, one_core, memory):
     against_torch = f"{torch:>12,.0f}{troupe:>14,.0f}{troupe / torch:>9,.1f}x"
-    return f"{against_torch}{limit:>16,.0f}{troupe / limit:>10.0%}{memory:>10,.0f}"
+    against_limits = f"{limit:>16,.0f}{troupe / limit:>10.0%}{one_core:>16,.0f}{troupe / one_core:>10.0%}"
+    return f"{against_torch}{against_limits}{memory:>10,.0f}"
 
 
 def main():
@@ -46,10 +47,11 @@ def main():
         [[median_of(f"{what}.{n}", "steps_per_s") for what in ("torch", "troupe", "sustained")] for n in numbers],
         show_tutorial)
     steps_ratio = min(troupe, sustained) / torch  # both ways of looking at it have to hold
-    torch, troupe, limit, memory = table(
-        "samples/s", f"{'PyTorch':>12}{'Troupe':>14}{'ratio':>10}{'limit':>16}{'share':>10}{'MiB':>10}",
+    torch, troupe, limit, one_core, memory = table(
+        "samples/s",
+        f"{'PyTorch':>12}{'Troupe':>14}{'ratio':>10}{'limit':>16}{'share':>10}{'one core x n':>16}{'share':>10}{'MiB':>10}",
         [[median_of(f"{what}.{n}", "samples_per_s") for what in ("wide_torch", "wide", "limit")]
-         + [median_of(f"wide.{n}", "peak_rss_mib")] for n in numbers],
+         + [median_of(f"limit.{n}", "one_core_samples_per_s"), median_of(f"wide.{n}", "peak_rss_mib")] for n in numbers],
         show_wide)
     adult = lines("adult")[0]
     seconds = f"{adult['seconds']:.2f} s training, {adult['setup_seconds']:.2f} s set-up"

@@ -5,7 +5,8 @@
 #
 #   tutorial   a table of 100 x 16 and a Linear(16, 8): steps/s, and sustained, over 200 times as many steps
 #   wide       a table of 1,000,000 x 64, layers 512 and 256, batches of 1024: samples/s, beside what this machine
-#              could do at most (bench_limit, measured in each round), and Troupe's peak memory
+#              could do at most (bench_limit, measured in each round) and what it could if the products on each core
+#              were as fast as on one alone, and Troupe's peak memory
 #
 # Prints each round and the medians. Exit code 0 if Troupe has 300 times PyTorch's steps/s on the tutorial job, 3.5
 # times its samples/s and 70 % of the limit on the wide one, and no more memory there than 1.15 times the table and

@@ -413,7 +413,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   using namespace troupe::bench;
-  machine = {copy_rate(), gather_rate(1), sgemm_rate()};
+  machine = {copy_rate(), gather_rate(1), sgemm_rate(1)};
   std::fprintf(stderr, "one core: copy %.1f GB/s, random rows %.1f GB/s, sgemm %.1f GFLOP/s\n", machine.copy / 1e9,
                machine.gather / 1e9, machine.sgemm / 1e9);
   benchmark::AddCustomContext("copy_bytes_per_second", std::to_string(machine.copy));

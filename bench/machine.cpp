@@ -24,17 +24,30 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t table_bytes = std::size_t{256} << 20;
 constexpr std::size_t row_floats = 64;
 
-/// Seconds of the fastest of the calls that fit into half a second.
-template <class Body>
-double fastest(const Body& body) {
+/// Calls per second of all cores together, each of which does nothing for a while but call its body: make(core) makes
+/// it. What counts is each core's median call.
+template <class Make>
+double rate_together(std::size_t cores, const Make& make) {
   constexpr std::chrono::milliseconds budget{500};
-  double best = 1e300;
-  for (const auto begin = clock::now(); clock::now() - begin < budget;) {
-    const auto from = clock::now();
-    body();
-    best = std::min(best, std::chrono::duration<double>(clock::now() - from).count());
+  std::barrier together(static_cast<std::ptrdiff_t>(cores));
+  std::vector<double> rates(cores);
+  std::vector<std::jthread> threads;
+  for (std::size_t core = 0; core < cores; ++core) {
+    threads.emplace_back([&, core, body = make(core)]() mutable {
+      std::vector<double> seconds;
+      together.arrive_and_wait();
+      for (const auto begin = clock::now(); clock::now() - begin < budget;) {
+        const auto from = clock::now();
+        body();
+        seconds.push_back(std::chrono::duration<double>(clock::now() - from).count());
+      }
+      const auto median = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+      std::nth_element(seconds.begin(), median, seconds.end());
+      rates[core] = 1 / *median;
+    });
   }
-  return best;
+  for (std::jthread& one : threads) one.join();
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
 struct unmap {
@@ -80,44 +93,34 @@ void read_rows(const float* table, const std::vector<std::uint32_t>& rows) {
 double copy_rate() {
   const auto from = make_table();
   const auto to = make_table();
-  const double seconds = fastest([&] {
-    std::memcpy(to.get(), from.get(), table_bytes);
-    asm volatile("" : : "r"(to.get()) : "memory");
+  const double copies = rate_together(1, [&](std::size_t) {
+    return [&] {
+      std::memcpy(to.get(), from.get(), table_bytes);
+      asm volatile("" : : "r"(to.get()) : "memory");
+    };
   });
-  return 2.0 * static_cast<double>(table_bytes) / seconds;
+  return 2.0 * static_cast<double>(table_bytes) * copies;
 }
 
 double gather_rate(std::size_t cores) {
   const auto table = make_table();
-  std::barrier together(static_cast<std::ptrdiff_t>(cores + 1));
-  bool is_over = false;
-  std::vector<std::jthread> others;
-  for (std::size_t core = 0; core < cores; ++core) {
-    others.emplace_back([&, rows = shuffled_rows(static_cast<std::uint32_t>(core))] {
-      while (together.arrive_and_wait(), !is_over) {
-        read_rows(table.get(), rows);
-        together.arrive_and_wait();
-      }
-    });
-  }
-  const double seconds = fastest([&] {
-    together.arrive_and_wait();
-    together.arrive_and_wait();
+  const double gathers = rate_together(cores, [&](std::size_t core) {
+    return [&, rows = shuffled_rows(static_cast<std::uint32_t>(core))] { read_rows(table.get(), rows); };
   });
-  is_over = true;
-  together.arrive_and_wait();
-  return static_cast<double>(cores * table_bytes) / seconds;
+  return static_cast<double>(table_bytes) * gathers;
 }
 
-double sgemm_rate() {
+double sgemm_rate(std::size_t cores) {
   constexpr std::size_t n = 1024;
+  constexpr auto plain = kernels::factor_form::plain;
   const std::vector<float> a(n * n, 0.5F);
   const std::vector<float> b(n * n, 0.25F);
-  std::vector<float> c(n * n);
-  constexpr auto plain = kernels::factor_form::plain;
-  const double seconds =
-      fastest([&] { kernels::blas_product(plain, plain, n, n, n, a.data(), b.data(), 0.0F, c.data()); });
-  return 2.0 * n * n * n / seconds;
+  const double products = rate_together(cores, [&](std::size_t) {
+    return [&, c = std::vector<float>(n * n)]() mutable {
+      kernels::blas_product(plain, plain, n, n, n, a.data(), b.data(), 0.0F, c.data());
+    };
+  });
+  return 2.0 * n * n * n * products;
 }
 
 }  // namespace troupe::bench
