@@ -13,28 +13,51 @@
 
 namespace troupe {
 
+namespace {
+
+file_identity identity_from(const std::string& path, const struct stat& status) {
+  return {path,
+          status.st_dev,
+          status.st_ino,
+          static_cast<std::uint64_t>(status.st_size),
+          status.st_mtim.tv_sec,
+          status.st_mtim.tv_nsec};
+}
+
+}  // namespace
+
+file_identity identity_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return {path};
+  return identity_from(path, status);
+}
+
 result<input_file> input_file::open(const std::string& path, const std::string& wanted) {
-  const std::string shown = printable_path(path);
   input_file file;
-  file.path_ = path;
+  file.name_ = printable_path(path);
   // Without O_NONBLOCK a named pipe would wait for a writer.
   file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status {};
   if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &status) != 0) {
-    return bad_input(fmt::format("{}: {}", shown, std::strerror(errno)));
+    return bad_input(fmt::format("{}: {}; {} is expected", file.name_, std::strerror(errno), wanted));
   }
-  if (!S_ISREG(status.st_mode)) return bad_input(fmt::format("{}: not a regular file: must be {}", shown, wanted));
-  file.length_ = static_cast<std::uint64_t>(status.st_size);
+  if (!S_ISREG(status.st_mode)) {
+    const char* is = S_ISDIR(status.st_mode) ? "a directory" : "not a regular file";
+    return bad_input(fmt::format("{}: {}: must be {}", file.name_, is, wanted));
+  }
+  file.identity_ = identity_from(path, status);
   return file;
 }
 
 input_file::input_file(input_file&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)), length_(other.length_) {}
+    : name_(std::move(other.name_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      identity_(std::move(other.identity_)) {}
 
 input_file& input_file::operator=(input_file&& other) noexcept {
-  std::swap(path_, other.path_);
+  std::swap(name_, other.name_);
   std::swap(descriptor_, other.descriptor_);
-  std::swap(length_, other.length_);
+  std::swap(identity_, other.identity_);
   return *this;
 }
 
@@ -42,19 +65,34 @@ input_file::~input_file() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+std::optional<fault> input_file::changed() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) {
+    return fault{fault_kind::input, fmt::format("{}: {}", name_, std::strerror(errno))};
+  }
+  if (identity_from(identity_.path, status) == identity_) return std::nullopt;
+  return fault{fault_kind::input, fmt::format("{}: changed since the run opened it, from {} to {} bytes; leave a file "
+                                              "alone while a run reads it",
+                                              name_, identity_.length, status.st_size)};
+}
+
+result<std::size_t> input_file::read_some(std::uint64_t offset, std::span<std::byte> to) const {
+  for (;;) {
+    const ssize_t got = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
+    if (got >= 0) return static_cast<std::size_t>(got);
+    if (errno != EINTR)
+      return bad_input(fmt::format("{}: reading at byte {}: {}", name_, offset, std::strerror(errno)));
+  }
+}
+
 result<void> input_file::read(std::uint64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
-    const ssize_t got = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      return bad_input(fmt::format("{}: reading at byte {}: {}", printable_path(path_), offset, std::strerror(errno)));
-    }
-    if (got == 0) {
-      return bad_input(
-          fmt::format("{}: ends at byte {} while it is being read: was it cut?", printable_path(path_), offset));
-    }
-    offset += static_cast<std::uint64_t>(got);
-    to = to.subspan(static_cast<std::size_t>(got));
+    const auto got = read_some(offset, to);
+    if (!got) return tl::unexpected(got.error());
+    if (*got == 0)
+      return bad_input(fmt::format("{}: ends at byte {} while it is being read: was it cut?", name_, offset));
+    offset += *got;
+    to = to.subspan(*got);
   }
   return {};
 }

@@ -1,22 +1,19 @@
 #include "model/job_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <map>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string_view>
 #include <toml.hpp>
 #include <utility>
 
+#include "model/input_file.hpp"
 #include "model/text.hpp"
 
 namespace troupe {
@@ -46,27 +43,14 @@ tl::unexpected<mistake> wrong(std::size_t line, std::string what) {
 
 // -- the text --------------------------------------------------------------------------------------------------------
 
-or_mistake<std::string> read_text(const std::string& path) {
-  // Without O_NONBLOCK a named pipe would wait for a writer.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return wrong(0, fmt::format("{}; a job file is expected here", std::strerror(errno)));
-  std::string text(file_bytes_max + 1, '\0');
-  std::size_t size = 0;
-  int error = 0;
-  struct stat status {};
-  const bool regular = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
-  while (regular && size < text.size()) {
-    const ssize_t got = ::read(descriptor, text.data() + size, text.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) error = errno;
-    if (got <= 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  ::close(descriptor);
-  if (!regular) return wrong(0, "not a regular file: must be a job file");
-  if (error != 0) return wrong(0, std::strerror(error));
-  if (size > file_bytes_max) return wrong(0, fmt::format("a job file has at most {} bytes", file_bytes_max));
-  text.resize(size);
+result<std::string> read_text(const std::string& path) {
+  const auto file = input_file::open(path, "a job file");
+  if (!file) return tl::unexpected(file.error());
+  if (file->length() > file_bytes_max)
+    return bad_input(
+        fmt::format("{}: {} bytes: a job file has at most {}", file->name(), file->length(), file_bytes_max));
+  std::string text(file->length(), '\0');
+  if (auto read = file->read(0, std::as_writable_bytes(std::span(text))); !read) return tl::unexpected(read.error());
   return text;
 }
 
@@ -271,10 +255,8 @@ or_mistake<std::string> text_of(const setting_info& info, const toml_value& valu
   return wrong(0, "a setting of no type");
 }
 
-or_mistake<std::vector<job_file::entry>> read_entries(const std::string& path, const std::vector<setting_info>& known) {
-  const auto text = read_text(path);
-  if (!text) return tl::unexpected(text.error());
-  const auto parsed = parse_text(*text);
+or_mistake<std::vector<job_file::entry>> read_entries(const std::string& text, const std::vector<setting_info>& known) {
+  const auto parsed = parse_text(text);
   if (!parsed) return tl::unexpected(parsed.error());
 
   std::vector<std::string> names;
@@ -312,7 +294,9 @@ const std::vector<std::string>& column_keys() {
 }
 
 result<job_file> read_job_file(const std::string& path, const std::vector<setting_info>& known) {
-  auto entries = read_entries(path, known);
+  const auto text = read_text(path);
+  if (!text) return tl::unexpected(text.error());
+  auto entries = read_entries(*text, known);
   if (entries) return job_file{path, std::move(*entries)};
   return bad_input(fmt::format("{}: {}", place_of(path, entries.error().line), entries.error().what));
 }

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "model/datasets.hpp"
-#include "model/files/data_file.hpp"
+#include "model/input_file.hpp"
 #include "model/replay_file.hpp"
 
 namespace troupe {

@@ -25,7 +25,7 @@ struct replay_file {
 
   /// A fault about this file.
   tl::unexpected<fault> refuse(const std::string& why) const {
-    return bad_input(fmt::format("{}: {}", printable(file.path()), why));
+    return bad_input(fmt::format("{}: {}", file.name(), why));
   }
 
   /// The number of values of a tensor must be `count`, whatever its shape.

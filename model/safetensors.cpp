@@ -56,7 +56,7 @@ const tensor_entry* safetensors_file::find(std::string_view name) const {
 
 result<const tensor_entry*> safetensors_file::known(std::string_view name) const {
   if (const auto* entry = find(name)) return entry;
-  return bad_input(fmt::format("{}: tensor {} is missing", printable_path(path()), printable(name)));
+  return bad_input(fmt::format("{}: tensor {} is missing", file_.name(), printable(name)));
 }
 
 template <class T>
@@ -78,7 +78,7 @@ result<std::vector<To>> safetensors_file::read_reals(std::string_view name) cons
   };
   if ((*entry)->type == tensor_type::f32) return convert(read_as<float>(**entry));
   if ((*entry)->type == tensor_type::f64) return convert(read_as<double>(**entry));
-  return bad_input(fmt::format("{}: tensor {} of type {}: must be F32 or F64", printable_path(path()), printable(name),
+  return bad_input(fmt::format("{}: tensor {} of type {}: must be F32 or F64", file_.name(), printable(name),
                                type_name((*entry)->type)));
 }
 
@@ -94,8 +94,8 @@ result<std::vector<std::int64_t>> safetensors_file::read_integers(std::string_vi
   const auto entry = known(name);
   if (!entry) return tl::unexpected(entry.error());
   if ((*entry)->type == tensor_type::i64) return read_as<std::int64_t>(**entry);
-  return bad_input(fmt::format("{}: tensor {} of type {}: must be I64", printable_path(path()), printable(name),
-                               type_name((*entry)->type)));
+  return bad_input(
+      fmt::format("{}: tensor {} of type {}: must be I64", file_.name(), printable(name), type_name((*entry)->type)));
 }
 
 result<std::vector<std::byte>> safetensors_file::read_bytes(std::string_view name) const {

@@ -23,7 +23,8 @@ class safetensors_file {
  public:
   static result<safetensors_file> open(const std::string& path);
 
-  const std::string& path() const { return file_.path(); }
+  /// The path, fit for a message.
+  const std::string& name() const { return file_.name(); }
   const safetensors_header& header() const { return header_; }
 
   /// The tensor's place and shape; null if there is none of that name.

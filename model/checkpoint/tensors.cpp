@@ -27,8 +27,8 @@ result<saved_file> write(const std::string& folder, const std::string& name, std
 result<const tensor_entry*> matching(const safetensors_file& file, const tensor_declaration& wanted) {
   const tensor_entry* entry = file.find(wanted.name);
   if (entry != nullptr && entry->type == wanted.type && entry->shape == wanted.shape) return entry;
-  return bad_input(fmt::format("{}: tensor {} {} {}: is not there, as the manifest has it", printable_path(file.path()),
-                               wanted.name, type_name(wanted.type), shape_text(wanted.shape)));
+  return bad_input(fmt::format("{}: tensor {} {} {}: is not there, as the manifest has it", file.name(), wanted.name,
+                               type_name(wanted.type), shape_text(wanted.shape)));
 }
 
 /// Rows of saved shard `from` that lie on shard `to` now: as rows of the saved file first, first + stride, ... and as

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,28 +17,28 @@ namespace {
 
 class plain_source final : public byte_source {
  public:
-  plain_source(std::shared_ptr<const data_file> file, std::uint64_t offset) : file_(std::move(file)), next_(offset) {}
+  plain_source(std::shared_ptr<const input_file> file, std::uint64_t offset) : file_(std::move(file)), next_(offset) {}
 
   result<std::size_t> read(char* to, std::size_t room) override {
-    auto got = file_->read_at(next_, to, room);
+    auto got = file_->read_some(next_, std::as_writable_bytes(std::span(to, room)));
     if (got) next_ += *got;
     return got;
   }
 
  private:
-  std::shared_ptr<const data_file> file_;
+  std::shared_ptr<const input_file> file_;
   std::uint64_t next_;
 };
 
 // What the two decompressors share: the bytes that come in, and what to say when they are wrong.
 class compressed_input {
  public:
-  compressed_input(std::shared_ptr<const data_file> file, const char* format)
+  compressed_input(std::shared_ptr<const input_file> file, const char* format)
       : file_(std::move(file)), format_(format), buffer_(std::size_t{256} << 10) {}
 
   // The next bytes of the file; none at its end.
   result<std::size_t> refill() {
-    auto got = file_->read_at(next_, buffer_.data(), buffer_.size());
+    auto got = file_->read_some(next_, std::as_writable_bytes(std::span(buffer_)));
     if (got) next_ += *got;
     return got;
   }
@@ -63,7 +64,7 @@ class compressed_input {
   }
 
  private:
-  std::shared_ptr<const data_file> file_;
+  std::shared_ptr<const input_file> file_;
   const char* format_;
   std::uint64_t next_ = 0;
   std::vector<char> buffer_;
@@ -71,7 +72,7 @@ class compressed_input {
 
 class gzip_source final : public byte_source {
  public:
-  explicit gzip_source(std::shared_ptr<const data_file> file) : input_(std::move(file), "gzip") {
+  explicit gzip_source(std::shared_ptr<const input_file> file) : input_(std::move(file), "gzip") {
     constexpr int gzip_window = 16 + MAX_WBITS;
     if (inflateInit2(&stream_, gzip_window) != Z_OK) throw std::bad_alloc();
   }
@@ -116,7 +117,7 @@ class gzip_source final : public byte_source {
 
 class zstd_source final : public byte_source {
  public:
-  explicit zstd_source(std::shared_ptr<const data_file> file)
+  explicit zstd_source(std::shared_ptr<const input_file> file)
       : input_(std::move(file), "zstd"), context_(ZSTD_createDCtx(), ZSTD_freeDCtx) {
     if (context_ == nullptr) throw std::bad_alloc();
   }
@@ -157,9 +158,9 @@ class zstd_source final : public byte_source {
 
 }  // namespace
 
-result<compression> compression_of(const data_file& file) {
+result<compression> compression_of(const input_file& file) {
   std::array<char, 4> first{};
-  const auto got = file.read_at(0, first.data(), first.size());
+  const auto got = file.read_some(0, std::as_writable_bytes(std::span(first)));
   if (!got) return tl::unexpected(got.error());
   const auto byte = [&first](std::size_t i) { return static_cast<unsigned char>(first[i]); };
   if (byte(0) == 0x1f && byte(1) == 0x8b) return compression::gzip;
@@ -169,7 +170,8 @@ result<compression> compression_of(const data_file& file) {
   return compression::none;
 }
 
-std::unique_ptr<byte_source> open_source(std::shared_ptr<const data_file> file, compression how, std::uint64_t offset) {
+std::unique_ptr<byte_source> open_source(std::shared_ptr<const input_file> file, compression how,
+                                         std::uint64_t offset) {
   switch (how) {
     case compression::gzip:
       return std::make_unique<gzip_source>(std::move(file));

@@ -6,14 +6,14 @@
 #include <cstdint>
 #include <memory>
 
-#include "model/files/data_file.hpp"
+#include "model/input_file.hpp"
 
 namespace troupe {
 
 enum class compression : std::uint8_t { none, gzip, zstd };
 
 /// What the file's first bytes say, whatever its name is.
-result<compression> compression_of(const data_file& file);
+result<compression> compression_of(const input_file& file);
 
 /// One pass over a file's text. For one thread.
 class byte_source {
@@ -27,6 +27,6 @@ class byte_source {
 
 /// The text of `file` from byte `offset` on, which must be 0 for a compressed file. A compressed file may have several
 /// gzip members or zstd frames, one after the other.
-std::unique_ptr<byte_source> open_source(std::shared_ptr<const data_file> file, compression how, std::uint64_t offset);
+std::unique_ptr<byte_source> open_source(std::shared_ptr<const input_file> file, compression how, std::uint64_t offset);
 
 }  // namespace troupe

@@ -202,7 +202,7 @@ class csv final : public row_format {
 };
 
 // The names that a header line has.
-result<std::vector<std::string>> read_header(const std::shared_ptr<const data_file>& file, char separator) {
+result<std::vector<std::string>> read_header(const std::shared_ptr<const input_file>& file, char separator) {
   const auto how = compression_of(*file);
   if (!how) return tl::unexpected(how.error());
   const std::string& name = file->name();
@@ -242,7 +242,7 @@ result<std::vector<std::size_t>> find_columns(const std::vector<csv_column>& des
 
 }  // namespace
 
-result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::shared_ptr<const data_file>& file) {
+result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::shared_ptr<const input_file>& file) {
   const auto descriptions = parse_columns(job);
   if (!descriptions) return tl::unexpected(descriptions.error());
   std::vector<file_column> columns(descriptions->size());

@@ -21,7 +21,7 @@ line_reader file_rows::lines_from(std::uint64_t block) const {
   return {open_source(file, how, offset), file->name(), offset, how == compression::none ? lines_before : 0};
 }
 
-result<file_rows> find_rows(std::shared_ptr<const data_file> file, std::shared_ptr<const row_format> format,
+result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_ptr<const row_format> format,
                             row_cut cut) {
   const auto how = compression_of(*file);
   if (!how) return tl::unexpected(how.error());

@@ -42,7 +42,7 @@ struct row_cut {
 /// A file, how its lines are read, and where its rows are. Nothing changes after it was made: may be used from any
 /// thread.
 struct file_rows {
-  std::shared_ptr<const data_file> file;
+  std::shared_ptr<const input_file> file;
   std::shared_ptr<const row_format> format;
   row_cut cut;
   compression how = compression::none;
@@ -58,7 +58,7 @@ struct file_rows {
 
 /// Reads the whole file once. Faults: no rows, and what `line_reader` and `byte_source` find; not what is wrong within
 /// a line.
-result<file_rows> find_rows(std::shared_ptr<const data_file> file, std::shared_ptr<const row_format> format,
+result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_ptr<const row_format> format,
                             row_cut cut);
 
 }  // namespace troupe

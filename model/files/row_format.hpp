@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "model/files/data_file.hpp"
 #include "model/files/rows.hpp"
+#include "model/input_file.hpp"
 #include "model/job.hpp"
 
 namespace troupe {
@@ -35,6 +35,6 @@ class row_format {
 std::shared_ptr<const row_format> criteo_format(const job& job);
 
 /// A CSV file whose columns `job.columns` describes; reads the header line of `file`, if it has one.
-result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::shared_ptr<const data_file>& file);
+result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::shared_ptr<const input_file>& file);
 
 }  // namespace troupe

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "model/datasets.hpp"
+#include "model/files/data_file.hpp"
 #include "model/files/row_stream.hpp"
 #include "model/memory.hpp"
 #include "model/random.hpp"
@@ -133,7 +134,7 @@ class streamed final : public dataset {
 std::string path_of(const job& job) { return job.data.substr(job.data.find(':') + 1); }
 
 result<std::shared_ptr<const file_rows>> open_rows(const job& job, const std::string& path) {
-  auto file = data_file::open(path);
+  auto file = open_data_file(path);
   if (!file) return tl::unexpected(std::move(file.error()));
   result<std::shared_ptr<const row_format>> format =
       job.data.starts_with(csv_prefix) ? csv_format(job, *file) : criteo_format(job);

@@ -99,8 +99,9 @@ std::string fault_of(const std::vector<std::string>& arguments, const std::strin
 TEST(BadFiles, AreRefusedBeforeTraining) {
   const std::string empty = write_file("empty.tsv", "");
   EXPECT_EQ(fault_of(criteo_job(empty), empty), ": empty: must have at least one row");
-  EXPECT_EQ(fault_of(criteo_job("/no/such/file"), "/no/such/file"), ": No such file or directory");
-  EXPECT_EQ(fault_of(criteo_job("/tmp"), "/tmp"), ": a directory: must be a file");
+  EXPECT_EQ(fault_of(criteo_job("/no/such/file"), "/no/such/file"),
+            ": No such file or directory; a data file is expected");
+  EXPECT_EQ(fault_of(criteo_job("/tmp"), "/tmp"), ": a directory: must be a data file");
   const std::string few = write_file("few.tsv", criteo_text(60));
   EXPECT_EQ(expect_error(run({"train", "--data", "criteo:" + few}), 2),
             "troupe: error: --batch-size 256: must be at most 60, the training rows of " + few);

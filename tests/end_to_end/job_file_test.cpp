@@ -178,7 +178,7 @@ TEST(JobFile, IsNotNamedForWhatOptionsSay) {
 }
 
 TEST(JobFile, ThatIsADirectoryIsRefused) {
-  EXPECT_NE(expect_error(run({"train", "/"}), 2).find("/: not a regular file"), std::string::npos);
+  EXPECT_NE(expect_error(run({"train", "/"}), 2).find("/: a directory"), std::string::npos);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "model/files/data_file.hpp"
 #include "model/random.hpp"
 #include "tests/model/data_file.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 
 // The file's whole text, taken in pieces of `room` bytes.
 result<std::string> text_of(const std::string& path, std::size_t room = 1000) {
-  const auto file = data_file::open(path);
+  const auto file = open_data_file(path);
   if (!file) return tl::unexpected(file.error());
   const auto how = compression_of(**file);
   if (!how) return tl::unexpected(how.error());
@@ -59,7 +60,7 @@ TEST(byte_source, plain_gzip_and_zstd_are_told_by_their_bytes) {
 
 TEST(byte_source, a_plain_file_can_be_entered_anywhere) {
   const temporary_file file("0123456789");
-  const auto source = open_source(*data_file::open(file.path()), compression::none, 7);
+  const auto source = open_source(*open_data_file(file.path()), compression::none, 7);
   std::string piece(100, '\0');
   EXPECT_EQ(source->read(piece.data(), piece.size()), 3U);
   EXPECT_EQ(piece.substr(0, 3), "789");
@@ -131,13 +132,13 @@ TEST(byte_source, something_else_behind_compressed_data_is_refused) {
 }
 
 TEST(data_file, what_is_no_file_is_refused) {
-  EXPECT_EQ(refusal(data_file::open("/no/such/file")), "/no/such/file: No such file or directory");
-  EXPECT_EQ(refusal(data_file::open("/dev/null")),
-            "/dev/null: not a regular file: must be one, since it is read more than once");
-  EXPECT_EQ(refusal(data_file::open(testing::TempDir())), testing::TempDir() + ": a directory: must be a file");
+  EXPECT_EQ(refusal(open_data_file("/no/such/file")),
+            "/no/such/file: No such file or directory; a data file is expected");
+  EXPECT_EQ(refusal(open_data_file("/dev/null")), "/dev/null: not a regular file: must be a data file");
+  EXPECT_EQ(refusal(open_data_file(testing::TempDir())), testing::TempDir() + ": a directory: must be a data file");
   const temporary_file empty("");
-  EXPECT_EQ(refusal(data_file::open(empty.path())), empty.path() + ": empty: must have at least one row");
-  EXPECT_EQ(refusal(data_file::open("a\nb")), "a\\x0ab: No such file or directory");
+  EXPECT_EQ(refusal(open_data_file(empty.path())), empty.path() + ": empty: must have at least one row");
+  EXPECT_EQ(refusal(open_data_file("a\nb")), "a\\x0ab: No such file or directory; a data file is expected");
 }
 
 TEST(data_file, what_may_not_be_read_is_refused) {
@@ -147,14 +148,14 @@ TEST(data_file, what_may_not_be_read_is_refused) {
   constexpr uid_t nobody = 65534;
   const uid_t before = ::geteuid();
   ASSERT_EQ(before == 0 ? ::seteuid(nobody) : 0, 0);
-  const auto opened = data_file::open(file.path());
+  const auto opened = open_data_file(file.path());
   ASSERT_EQ(before == 0 ? ::seteuid(before) : 0, 0);
-  EXPECT_EQ(refusal(opened), file.path() + ": Permission denied");
+  EXPECT_EQ(refusal(opened), file.path() + ": Permission denied; a data file is expected");
 }
 
 TEST(data_file, tells_when_it_has_been_written_to) {
   const temporary_file file("0\n1\n");
-  const auto opened = *data_file::open(file.path());
+  const auto opened = *open_data_file(file.path());
   EXPECT_FALSE(opened->changed().has_value());
   file.write("0\n1\n2\n");
   ASSERT_TRUE(opened->changed().has_value());

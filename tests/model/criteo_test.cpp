@@ -145,10 +145,11 @@ TEST(criteo, what_the_first_pass_finds_is_refused_before_training) {
   EXPECT_NE(refused(gzip(line).substr(0, 50)).find(": the gzip data are cut off"), std::string::npos);
   EXPECT_NE(refused(zstd(line).substr(0, 50)).find(": the zstd data are cut off"), std::string::npos);
   EXPECT_NE(refused(gzip(line) + line).find(": something else follows the gzip data"), std::string::npos);
-  EXPECT_EQ(refusal(open_with({{"data", "criteo:/no/such/file"}})), "/no/such/file: No such file or directory");
+  EXPECT_EQ(refusal(open_with({{"data", "criteo:/no/such/file"}})),
+            "/no/such/file: No such file or directory; a data file is expected");
   const temporary_file file(line);
   EXPECT_EQ(refusal(open_with(settings_for(file, {{"test-file", "/no/such/test"}}))),
-            "/no/such/test: No such file or directory");
+            "/no/such/test: No such file or directory; a data file is expected");
 }
 
 }  // namespace

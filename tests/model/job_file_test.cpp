@@ -221,9 +221,9 @@ TEST(job_file, what_is_no_job_file_is_refused) {
     EXPECT_FALSE(made) << path;
     return made ? std::string() : made.error().message;
   };
-  EXPECT_EQ(refused("/nowhere/job.toml"), "/nowhere/job.toml: No such file or directory; a job file is expected here");
-  EXPECT_EQ(refused(""), "'': No such file or directory; a job file is expected here");
-  EXPECT_EQ(refused("/"), "/: not a regular file: must be a job file");
+  EXPECT_EQ(refused("/nowhere/job.toml"), "/nowhere/job.toml: No such file or directory; a job file is expected");
+  EXPECT_EQ(refused(""), "'': No such file or directory; a job file is expected");
+  EXPECT_EQ(refused("/"), "/: a directory: must be a job file");
   EXPECT_EQ(refused("/dev/zero"), "/dev/zero: not a regular file: must be a job file");
   for (const char* text : {"", "\n", " \t\r\n\n"})
     EXPECT_EQ(refusal(text), ": is empty; a job file has a setting a line");
@@ -236,7 +236,7 @@ TEST(job_file, what_is_no_job_file_is_refused) {
   EXPECT_EQ(refusal("seed = 1\ndata = 'caf\xe9'\n"), ":2" + not_utf8);
   EXPECT_EQ(refusal("# caf\xe9\n"), ":1" + not_utf8);
   EXPECT_EQ(refusal("\xff\xfes\x80"), ":1" + not_utf8);
-  EXPECT_EQ(refusal(std::string(1'048'577, '\n') + "seed = 1\n"), ": a job file has at most 1048576 bytes");
+  EXPECT_EQ(refusal(std::string(1'048'577, '\n') + "seed = 1\n"), ": 1048586 bytes: a job file has at most 1048576");
   std::string just_fits = "seed = 1\n";
   just_fits.append(1'048'576 - just_fits.size(), '\n');
   EXPECT_EQ(read(just_fits).size(), 1U);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/files/data_file.hpp"
 #include "model/random.hpp"
 #include "tests/model/data_file.hpp"
 
@@ -9,7 +10,7 @@ namespace troupe {
 namespace {
 
 line_reader reader_of(const temporary_file& file, std::uint64_t offset = 0, std::uint64_t lines_before = 0) {
-  return {open_source(*data_file::open(file.path()), compression::none, offset), "file", offset, lines_before};
+  return {open_source(*open_data_file(file.path()), compression::none, offset), "file", offset, lines_before};
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

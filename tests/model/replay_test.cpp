@@ -271,7 +271,8 @@ TEST(replay, a_file_without_configuration_is_refused) {
   const temporary_file file(file_of("{}"));
   EXPECT_EQ(open_reference_run(file.path()).error().message,
             file.path() + ": __metadata__.config is missing: must be a reference run");
-  EXPECT_EQ(open_reference_run("/does/not/exist").error().message, "/does/not/exist: No such file or directory");
+  EXPECT_EQ(open_reference_run("/does/not/exist").error().message,
+            "/does/not/exist: No such file or directory; a safetensors file is expected");
 }
 
 TEST(replay, a_job_that_does_not_fit_the_run_is_refused) {

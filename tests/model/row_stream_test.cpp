@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "model/files/data_file.hpp"
 #include "model/random.hpp"
 #include "tests/model/data_file.hpp"
 
@@ -44,7 +45,7 @@ std::string text_of(std::uint64_t rows) {
 }
 
 std::shared_ptr<const file_rows> rows_of(const temporary_file& file, row_cut cut) {
-  auto found = find_rows(*data_file::open(file.path()), std::make_shared<const numbers>(), cut);
+  auto found = find_rows(*open_data_file(file.path()), std::make_shared<const numbers>(), cut);
   EXPECT_TRUE(found.has_value()) << (found ? "" : found.error().message);
   return std::make_shared<const file_rows>(std::move(*found));
 }

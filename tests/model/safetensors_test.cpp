@@ -40,7 +40,7 @@ TEST(safetensors, reads_what_was_written) {
   const temporary_file file(small_file().bytes());
   const auto opened = safetensors_file::open(file.path());
   ASSERT_TRUE(opened.has_value()) << opened.error().message;
-  EXPECT_EQ(opened->path(), file.path());
+  EXPECT_EQ(opened->name(), file.path());
   EXPECT_EQ(opened->header().tensors.size(), 6U);
   EXPECT_EQ(opened->header().metadata.at("config"), "a \"quoted\" text");
   const auto* floats = opened->find("floats");
@@ -103,11 +103,13 @@ TEST(safetensors, foreign_things_are_refused) {
   EXPECT_EQ(refusal(std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16)),
             "header of 727905341920923785 bytes: must be at most 8 in this file; is it a safetensors file?");
   EXPECT_NE(refusal(file_of("hello")).find("header, byte 0: "), std::string::npos);
-  EXPECT_EQ(safetensors_file::open("/does/not/exist").error().message, "/does/not/exist: No such file or directory");
-  EXPECT_EQ(safetensors_file::open("/tmp").error().message, "/tmp: not a regular file: must be a safetensors file");
+  EXPECT_EQ(safetensors_file::open("/does/not/exist").error().message,
+            "/does/not/exist: No such file or directory; a safetensors file is expected");
+  EXPECT_EQ(safetensors_file::open("/tmp").error().message, "/tmp: a directory: must be a safetensors file");
   EXPECT_EQ(safetensors_file::open("/dev/null").error().message,
             "/dev/null: not a regular file: must be a safetensors file");
-  EXPECT_EQ(safetensors_file::open("").error().message, "'': No such file or directory");
+  EXPECT_EQ(safetensors_file::open("").error().message,
+            "'': No such file or directory; a safetensors file is expected");
 }
 
 TEST(safetensors, a_named_pipe_is_refused_without_waiting) {
