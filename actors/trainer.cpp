@@ -23,7 +23,8 @@ void trainer_state::start(std::uint64_t run, std::uint32_t rank, std::uint32_t s
 
 /// Ends this actor, and by that the run; the first failure counts.
 void trainer_state::fail(std::uint64_t at_step, const caf::error& cause) {
-  if (std::exchange(failed_, true)) return;
+  // Lookups may be on their way when a run is stopped: nobody needs them.
+  if (phase_ == phase::done || std::exchange(failed_, true)) return;
   if (is_secondary(cause))
     self_->quit(make_failure(errc::peer_failed,
                              fmt::format("{}, step {}: an answer did not come: {}", name, at_step, describe(cause))));
@@ -50,8 +51,7 @@ caf::result<trained> trainer_state::handle(train& order) {
     else
       save_or_go_on();
   } else {
-    next_ = prepare(step + 1, data_->train_batch(step, rank_));
-    look_up_next();
+    look_up_through(step + 1);
     prepare_next();
   }
   advance();
@@ -92,7 +92,7 @@ caf::error trainer_state::set_up(train& order) {
 }
 
 caf::error trainer_state::restore(const trainer_position& from) {
-  step = from.steps_done;
+  step = looked_up_ = from.steps_done;
   epoch_ = step / data_->steps_per_epoch();
   if (from.dense.empty()) return {};
   std::vector<std::vector<float>*> buffers = {&weights_};
@@ -127,36 +127,37 @@ trainer_state::context trainer_state::prepare(std::uint64_t of_step, result<batc
   return c;
 }
 
-/// Goes over to the next batch and asks for its rows.
-void trainer_state::look_up_next() {
-  current_ = std::move(*next_);
-  next_.reset();
-  look_up(current_, job_.staleness);
-}
-
-/// Prepares the batch after the one whose rows have been asked for.
+/// Prepares the batch after those whose rows have been asked for, unless it is.
 void trainer_state::prepare_next() {
-  if (!next_ && current_.step < total_steps_)
-    next_ = prepare(current_.step + 1, data_->train_batch(current_.step, rank_));
+  const std::uint64_t prepared = ahead_.empty() ? looked_up_ : ahead_.back().step;
+  if (prepared == looked_up_ && prepared < total_steps_)
+    ahead_.push_back(prepare(prepared + 1, data_->train_batch(prepared, rank_)));
 }
 
+/// Asks for the rows of the coming steps up to `last`, where that has not been done.
+void trainer_state::look_up_through(std::uint64_t last) {
+  last = std::min(last, total_steps_);
+  while (looked_up_ < last && !failed_) {
+    prepare_next();
+    ++looked_up_;
+    look_up(ahead_.back(), job_.staleness);
+  }
+}
+
+/// `wanted` stays where it is until the answers are here.
 void trainer_state::look_up(context& wanted, std::uint32_t staleness) {
   for (std::size_t s = 0; s < wanted.answers.size(); ++s) {
-    ++waiting_;
+    ++wanted.unanswered;
     lookup message{headers_.next(wanted.step, cause_), wanted.plan.lookups[s], staleness};
     self_->request(exchange_.server(s), caf::infinite, std::move(message))
         .then(
-            [this, s](rows& answer) {
+            [this, &wanted, s](rows& answer) {
               cause_ = id_of(answer.head);
-              if (phase_ != phase::evaluating) {
-                ++lookups_;
-                staleness_sum_ += answer.missing;
-                staleness_max_ = std::max(staleness_max_, answer.missing);
-              }
-              current_.answers[s] = std::move(answer);
-              arrived();
+              wanted.answers[s] = std::move(answer);
+              --wanted.unanswered;
+              advance();
             },
-            [this](const caf::error& error) { fail(current_.step, error); });
+            [this, at = wanted.step](const caf::error& error) { fail(at, error); });
   }
 }
 
@@ -170,6 +171,7 @@ void trainer_state::advance() {
   while (waiting_ == 0 && !failed_) {
     switch (phase_) {
       case phase::looking_up:
+        if (ahead_.front().unanswered > 0) return;
         compute();
         break;
       case phase::reducing:
@@ -177,6 +179,7 @@ void trainer_state::advance() {
         if (!failed_) step_done();
         break;
       case phase::evaluating:
+        if (tested_.unanswered > 0) return;
         score();
         break;
       case phase::saving:

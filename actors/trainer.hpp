@@ -3,19 +3,21 @@
 // A step runs when its rows have come and the previous step's buckets have been reduced:
 //   forward, loss, and backward to the inputs;
 //   the table gradients go to the servers, with the optimizer step riding on them, and the lookup of the next step
-//   follows at once (servers park it until this step is committed). Where rows may be stale, it is sent before the
-//   step; while the servers work, backward to the parameters; each bucket goes to the allreduce group as soon as it is
-//   full; while the group and the servers work, the batch after the next is prepared.
+//   follows at once (servers park it until this step is committed); where rows may lack K steps, the lookups of the
+//   next K steps have been sent before;
+//   while the servers work, backward to the parameters; each bucket goes to the allreduce group as soon as it is full;
+//   while the group and the servers work, the batch after those is prepared.
 // With accumulation, buckets and the optimizer step leave with the last batch of each optimizer step only.
 // Where all ranks must agree on the gradient first (clipping, NaN policy `skip`), the optimizer step does not ride: the
 // trainer asks the servers for the norm of theirs, and every rank draws the same conclusion from the same numbers.
 
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,7 +56,8 @@ class trainer_state {
   struct context {
     std::uint64_t step = 0;
     table_exchange::plan plan;
-    std::vector<rows> answers;  // by server
+    std::vector<rows> answers;   // by server
+    std::size_t unanswered = 0;  // lookups
   };
 
   /// One bucket of the optimizer step's dense gradient while the backward pass fills it.
@@ -69,14 +72,15 @@ class trainer_state {
   caf::error set_up(train& order);
   caf::error restore(const trainer_position& from);
   context prepare(std::uint64_t of_step, result<batch>&& samples);
-  void look_up_next();
   void prepare_next();
+  void look_up_through(std::uint64_t last);
   void look_up(context& wanted, std::uint32_t staleness);
   void arrived();
   void advance();
 
   // One step, in order.
   void compute();
+  void count_staleness();
   caf::error backward_inputs(const batch& samples);
   void backward_parameters();
   bool rest_is_long() const;
@@ -105,6 +109,10 @@ class trainer_state {
   bool ends_update() const { return step % job_.accumulate == 0 || step == total_steps_; }
   /// Whether ranks agree on the gradient before it is applied.
   bool concludes() const { return job_.clip_norm > 0 || job_.nan == nan_policy::skip; }
+
+  /// Steps beyond the one under way whose rows are asked for before it. More of them would only cost memory.
+  std::uint64_t lookups_ahead() const { return std::min(job_.staleness, is_async() ? 1U : 8U); }
+  bool is_async() const { return job_.staleness == any_staleness; }
 
   // Epochs.
   bool ends_epoch() const;
@@ -158,10 +166,11 @@ class trainer_state {
   std::vector<float> grad_input_;
 
   phase phase_ = phase::looking_up;
-  std::size_t waiting_ = 0;      ///< answers that are still to come
-  context current_;              ///< whose rows are looked up or here
+  std::size_t waiting_ = 0;      ///< answers still to come, but those to lookups
+  std::deque<context> ahead_;    ///< of the coming steps: looked up, or here, or prepared
+  std::uint64_t looked_up_ = 0;  ///< the last step whose rows have been asked for
   context computed_;             ///< of the step under way
-  std::optional<context> next_;  ///< prepared ahead
+  context tested_;               ///< test rows to be scored
   bool stop_wanted_ = false;     ///< by this rank
   bool stopping_ = false;        ///< by any rank, as of the step under way: all ranks agree
   bool failed_ = false;

@@ -30,10 +30,8 @@ void trainer_state::go_on() {
   }
   if (completes_epoch()) begin_epoch();
   phase_ = phase::looking_up;
-  if (next_ && next_->step == step + 1) {
-    look_up_next();
-    prepare_next();
-  }
+  look_up_through(step + 1);
+  prepare_next();
 }
 
 bool trainer_state::ends_epoch() const { return step % data_->steps_per_epoch() == 0 || step == total_steps_; }
@@ -114,9 +112,9 @@ void trainer_state::begin_evaluation() {
 void trainer_state::evaluate_next() {
   if (test_next_ < data_->test_rows()) {
     const std::uint64_t count = std::min(test_rows_at_once, data_->test_rows() - test_next_);
-    current_ = prepare(step + 1, data_->test_batch(test_next_, count));
+    tested_ = prepare(step + 1, data_->test_batch(test_next_, count));
     test_next_ += test_rows_at_once * job_.trainers;
-    return look_up(current_, 0);
+    return look_up(tested_, 0);
   }
   const std::uint64_t scored = predictions_.scores.size();
   self_->send(reports_, evaluation{headers_.next(step, cause_), rank_, epoch_, predictions_.rows, predictions_.correct,
@@ -127,10 +125,10 @@ void trainer_state::evaluate_next() {
 }
 
 void trainer_state::score() {
-  const batch& samples = *current_.plan.samples;
+  const batch& samples = *tested_.plan.samples;
   input_.resize(samples.size * model_->in_features());
   model_->place_dense(samples, input_.data());
-  if (auto error = exchange_.pool(current_.plan, current_.answers, input_.data())) return fail(step, error);
+  if (auto error = exchange_.pool(tested_.plan, tested_.answers, input_.data())) return fail(step, error);
   const float* outputs = model_->forward(samples.size, weights_.data(), input_.data(), activations_);
   check_finite({outputs, samples.size * model_->out_features()}, "an output for a test row");
   if (failed_) return;

@@ -23,13 +23,12 @@ const char* kind_of(double not_finite) { return std::isnan(not_finite) ? "NaN" :
 }  // namespace
 
 void trainer_state::compute() {
-  step = current_.step;
   phase_ = phase::reducing;
-  computed_ = std::move(current_);
-  // The rows of the next step are asked for as soon as they may be, unless the test rows come first.
-  const bool ask_next = next_ && !evaluates();
-  const bool before = job_.staleness > 0;
-  if (ask_next && before) look_up_next();
+  computed_ = std::move(ahead_.front());
+  ahead_.pop_front();
+  step = computed_.step;
+  count_staleness();
+  look_up_through(step + lookups_ahead());
 
   if (begins_update()) open_buckets();
   has_gradient_ = false;
@@ -46,10 +45,17 @@ void trainer_state::compute() {
   const bool long_rest = rest_is_long();
   if (long_rest) after_others(rest);
   send_gradients();
-  const bool concluding = concludes() && ends_update();
-  if (concluding) ask_for_norms();
-  if (ask_next && !before && !concluding) look_up_next();
+  if (concludes() && ends_update()) ask_for_norms();
+  look_up_through(step + 1);
   if (!long_rest) rest();
+}
+
+void trainer_state::count_staleness() {
+  for (const rows& answer : computed_.answers) {
+    ++lookups_;
+    staleness_sum_ += answer.missing;
+    staleness_max_ = std::max(staleness_max_, answer.missing);
+  }
 }
 
 /// Whether what remains of a step takes so long that others should not wait for its thread.
