@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
-#include <cstring>
 
 #include "kernels/embedding_bag.hpp"
 #include "protocol/errors.hpp"

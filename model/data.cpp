@@ -83,6 +83,18 @@ std::optional<std::string> check_batch(const data_spec& spec, const batch& what)
   return check_targets(spec, what);
 }
 
+std::optional<std::string> check_share(const job& job, std::uint64_t rows, const std::string& source) {
+  if (rows < job.trainers) {
+    return fmt::format(
+        "--trainers {}: {} has {} training rows: must be at least one for each trainer; use fewer trainers",
+        job.trainers, source, rows);
+  }
+  if (rows < job.batch_size) {
+    return fmt::format("--batch-size {}: must be at most {}, the training rows of {}", job.batch_size, rows, source);
+  }
+  return std::nullopt;
+}
+
 result<std::shared_ptr<const dataset>> open_dataset(const job& job) {
   const auto kind = data_kind_of(job.data);
   if (!kind) return bad_input(fmt::format("--data {}: unknown data set", job.data));

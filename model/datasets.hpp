@@ -52,6 +52,9 @@ result<std::shared_ptr<const dataset>> open_synthetic(const job& job);
 result<std::shared_ptr<const dataset>> open_files(const job& job);
 result<std::shared_ptr<const dataset>> open_replay(const job& job);
 
+/// What is wrong if `rows` training rows of `source` are not enough for the job's trainers or for one batch.
+std::optional<std::string> check_share(const job& job, std::uint64_t rows, const std::string& source);
+
 /// Width of the network's output for targets in `classes` classes: one for each with cross-entropy, else a single one.
 inline std::size_t outputs_for(loss_kind loss, std::size_t classes) {
   return loss == loss_kind::cross_entropy ? classes : 1;

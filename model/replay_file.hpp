@@ -4,10 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "model/replay_config.hpp"

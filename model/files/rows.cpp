@@ -1,6 +1,5 @@
 #include "model/files/rows.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <numeric>
 

@@ -162,15 +162,7 @@ std::optional<std::string> check_sizes(const job& job, const std::string& file, 
     return fmt::format("--test-fraction {}: leaves {} training rows and {} test rows of {}; must leave some of both",
                        job.test_fraction, rows, data.test_rows(), file);
   }
-  if (rows < job.trainers) {
-    return fmt::format(
-        "--trainers {}: {} has {} training rows: must be at least one for each trainer; use fewer trainers",
-        job.trainers, file, rows);
-  }
-  if (rows < job.batch_size) {
-    return fmt::format("--batch-size {}: must be at most {}, the training rows of {}", job.batch_size, rows, file);
-  }
-  return std::nullopt;
+  return check_share(job, rows, file);
 }
 
 result<std::unique_ptr<const streamed>> open_streamed(const job& job) {

@@ -77,6 +77,7 @@ std::vector<wrong_line> values() {
   return {
       {{"train", "--data", "adlut"}, {"adlut", "adult"}},
       {{"train", "--data", "criteo"}, {"criteo:FILE"}},
+      {{"train", "--batch-size", "32562"}, {"--batch-size 32562", "at most 32561"}},
       {{"train", "--data", "criteo:/nowhere/at all"}, {"/nowhere/at all: No such file or directory"}},
       {{"train", "--data", "csv:file"}, {"--columns"}},
       {{"train", "--shuffle-rows", "5"}, {"--shuffle-rows", "criteo or csv"}},
