@@ -122,6 +122,15 @@ result<written_file> write_all(const checkpoint& saved, const std::string& path,
   return writer->finish();
 }
 
+/// Whether `path` is a file that checkpoints in `directory` consist of.
+bool is_part_of_checkpoint(const fs::path& path, const std::string& directory) {
+  std::error_code none;
+  const fs::path folder = path.parent_path();
+  if (fs::equivalent(folder, directory, none)) return step_of_manifest(path.filename().native()).has_value();
+  return fs::equivalent(folder.parent_path(), directory, none) &&
+         step_of_files_folder(folder.filename().native()).has_value() && is_checkpoint_file(path.filename().native());
+}
+
 /// What is wrong with `path` as the name of a file to be made.
 std::optional<std::string> wrong_target(const std::string& path, bool overwrite) {
   struct stat status {};
@@ -152,7 +161,11 @@ result<written_file> export_checkpoint(const checkpoint& saved, const std::strin
   // Where a link stands for the file, the file is replaced, not the link.
   std::error_code no_such_file;
   fs::path target = fs::canonical(path, no_such_file);
-  if (no_such_file) target = path;
+  if (no_such_file) target = fs::absolute(path);
+  if (is_part_of_checkpoint(target, saved.directory)) {
+    return bad_input(
+        fmt::format("{}: is what a checkpoint's own file is called; name another file", printable_path(path)));
+  }
   const std::string partial = target.native() + ".part";
   auto written = write_all(saved, partial, options.weights_only);
   if (written && ::rename(partial.c_str(), target.c_str()) != 0) {

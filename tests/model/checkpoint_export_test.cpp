@@ -9,6 +9,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "model/checkpoint/names.hpp"
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/model/strict_safetensors.hpp"
 
@@ -202,6 +203,15 @@ TEST(checkpoint_export, refuses_what_cannot_be_a_file) {
   EXPECT_EQ(message("/dev/null"), "/dev/null: is there and not a regular file; name another file");
   EXPECT_EQ(message(folder / "new/"), folder / "new/" + ": is not the name of a file");
   EXPECT_EQ(message(""), "'': is not the name of a file");
+  const std::string own = ": is what a checkpoint's own file is called; name another file";
+  const std::string manifest = folder / "a/" + manifest_name(saved.manifest.step);
+  EXPECT_EQ(message(manifest), manifest + own);
+  EXPECT_EQ(message(folder / "a/step-000000000099.json"), folder / "a/step-000000000099.json" + own);
+  for (const saved_file& file : saved.manifest.files) {
+    const std::string path = folder / "a/" + saved.manifest.folder + "/" + file.name;
+    EXPECT_EQ(message(path), path + own);
+  }
+  EXPECT_TRUE(newest_whole_checkpoint(folder / "a").has_value()) << "nothing was overwritten";
 }
 
 TEST(checkpoint_export, of_a_run_that_begins_is_refused) {
