@@ -38,7 +38,7 @@ void initialize_types() {
 }
 
 fault to_fault(const caf::error& error) {
-  const bool input = error == errc::bad_input || error == errc::bad_index || error == errc::out_of_memory;
+  const bool input = error == errc::bad_input || error == errc::bad_index;
   return {input ? fault_kind::input : fault_kind::run, describe(error)};
 }
 

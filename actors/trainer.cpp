@@ -25,6 +25,8 @@ void trainer_state::start(std::uint64_t run, std::uint32_t rank, std::uint32_t s
 void trainer_state::fail(std::uint64_t at_step, const caf::error& cause) {
   // Lookups may be on their way when a run is stopped: nobody needs them.
   if (phase_ == phase::done || std::exchange(failed_, true)) return;
+  // What is wrong with a row is so for whichever trainer read it first.
+  if (cause == errc::bad_input) return self_->quit(cause);
   if (is_secondary(cause))
     self_->quit(make_failure(errc::peer_failed,
                              fmt::format("{}, step {}: an answer did not come: {}", name, at_step, describe(cause))));
