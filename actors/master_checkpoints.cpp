@@ -32,17 +32,8 @@ caf::error master_state::restore_position() {
   const checkpoint_manifest& saved = checkpoints_.from->manifest;
   steps_done_ = saved.step;
   step = steps_done_;
-  if (steps_done_ > total_steps_)
-    return make_failure(errc::bad_input,
-                        fmt::format("--resume: the checkpoint is of step {}, and the job ends after {}; use more "
-                                    "--epochs or --steps",
-                                    steps_done_, total_steps_));
-  if (steps_done_ < total_steps_ && steps_done_ % job_.accumulate != 0)
-    return make_failure(
-        errc::bad_input,
-        fmt::format("--resume: the checkpoint of step {} is of a run that ended within --accumulate {}: "
-                    "its last optimizer step had fewer batches, so it cannot go on",
-                    steps_done_, job_.accumulate));
+  if (auto wrong = check_resumed_step(steps_done_, total_steps_, job_.accumulate))
+    return make_failure(errc::bad_input, std::move(*wrong));
   if (steps_done_ == 0) return {};
   const run_position& position = saved.position;
   summary_.samples = position.samples;

@@ -114,9 +114,14 @@ class stop_request {
   std::atomic<bool> requested_{false};
 };
 
+/// What speaks against running `what` with these options, as far as it can be told before anything is made or written:
+/// data, network, memory, threads, the checkpoint to go on from. Else the data set; `run_job` does not read it again
+/// while somebody holds it. Faults are of kind input.
+result<std::shared_ptr<const dataset>> check_run(const job& what, const run_options& options);
+
 /// Runs `what` to its end and blocks until all actors are gone. `stop_wish` may be null.
-/// Faults: kind input for data or sizes that cannot work, kind run for an actor that failed: the message names actor,
-/// step and cause.
+/// Faults: those of `check_run`, kind input for data that cannot work, kind run for an actor that failed: the message
+/// names actor, step and cause.
 result<run_summary> run_job(const job& what, const run_options& options, const stop_request* stop_wish);
 
 }  // namespace troupe

@@ -42,8 +42,8 @@ class epoch_log {
 using epoch_logs = std::vector<std::unique_ptr<epoch_log>>;
 
 /// Opens those that are asked for. `resumed_at`: the global step whose checkpoint the run goes on from; records of
-/// earlier epochs are kept, those of later ones replaced. Without it what was there is replaced. Faults are of kind
-/// input.
+/// earlier epochs are kept, those of later ones replaced. Without it what was there is replaced. A file that is there
+/// is only changed if nothing is refused. Faults are of kind input.
 result<epoch_logs> open_epoch_logs(const std::optional<std::string>& metrics_csv,
                                    const std::optional<std::string>& tensorboard,
                                    std::optional<std::uint64_t> resumed_at = std::nullopt);

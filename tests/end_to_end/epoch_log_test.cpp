@@ -1,5 +1,6 @@
-// Goal: --metrics-csv and --tensorboard hold what the JSON events say, and a file that cannot be written any more does
-// not end a run, but its exit code says so. Method: runs with all three, and files that are full.
+// Goal: --metrics-csv and --tensorboard hold what the JSON events say, a run that is refused touches no file, and a file
+// that cannot be written any more does not end a run, but its exit code says so. Method: runs with all three, files that
+// are there before, and files that are full.
 
 #include <gtest/gtest.h>
 
@@ -8,9 +9,25 @@
 
 #include "tests/apps/event_file.hpp"
 #include "tests/end_to_end/program.hpp"
+#include "tests/model/made_checkpoint.hpp"
 
 namespace troupe::end_to_end {
 namespace {
+
+using arguments = std::vector<std::string>;
+
+/// Adult in epochs of 9 steps; `more` options at the end.
+arguments adult(const std::string& steps, const arguments& more) {
+  arguments all = {"train", "--quiet", "--batch-size", "2000", "--steps", steps};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::vector<event> events_in(const std::string& folder) {
+  const auto names = entries_of(folder);
+  EXPECT_EQ(names.size(), 1u) << folder;
+  return names.empty() ? std::vector<event>() : event_file_reader(read_file(folder + "/" + names.front())).read();
+}
 
 TEST(MetricsCsv, HasTheNumbersOfTheEvents) {
   const std::string csv = write_file("metrics.csv", "something else");
@@ -41,10 +58,7 @@ TEST(TensorBoard, HasTheNumbersOfTheEvents) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto lines = json_lines(result.out);
   ASSERT_EQ(lines.size(), 3u);
-  std::vector<event> events;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    events = event_file_reader(read_file(entry.path().string())).read();
-  }
+  const auto events = events_in(folder);
   ASSERT_EQ(events.size(), 4u);
   for (std::size_t epoch = 1; epoch <= 2; ++epoch) {
     const auto number = [&](const char* field) {
@@ -58,6 +72,33 @@ TEST(TensorBoard, HasTheNumbersOfTheEvents) {
                                                                        {"test/log_loss", number("log_loss")},
                                                                        {"test/calibration", number("calibration")}}));
   }
+}
+
+TEST(RefusedRun, LeavesFilesAsTheyWere) {
+  const temporary_folder folder;
+  const std::string kept = folder / "kept.csv";
+  const std::string saved = folder / "saved";
+  ASSERT_EQ(run(adult("4", {"--save", saved})).exit_code, 0);
+  ASSERT_EQ(run(adult("13", {"--resume", saved, "--metrics-csv", kept})).exit_code, 0);
+  const std::string before = read_file(kept);
+  const std::string new_checkpoints = folder / "new";
+  const std::string new_events = folder / "events";
+  const auto expect_untouched = [&](const outcome& refused, const char* why) {
+    EXPECT_NE(expect_error(refused, 2).find(why), std::string::npos) << refused.err;
+    EXPECT_EQ(read_file(kept), before) << why;
+    EXPECT_EQ(entries_of(folder.path()), (std::vector<std::string>{"kept.csv", "saved"})) << why;
+  };
+  const arguments outputs = {"--metrics-csv", kept, "--save", new_checkpoints, "--tensorboard", new_events};
+  const auto refused = [&](arguments more) {
+    more.insert(more.begin(), "train");
+    more.insert(more.end(), outputs.begin(), outputs.end());
+    return run(more);
+  };
+  expect_untouched(refused({"--data", "criteo:" + folder / "none"}), "none: No such file");
+  expect_untouched(refused({"--data", "synthetic", "--rows", "1000000000000", "--dim", "1"}),
+                   "GiB of memory are available");
+  expect_untouched(refused({"--resume", saved, "--steps", "3"}), "of step 4, and the job ends after 3");
+  expect_untouched(run({"train", "--metrics-csv", kept, "--tensorboard", kept}), "Not a directory");
 }
 
 TEST(MetricsCsv, ThatIsFullDoesNotEndTheRun) {
