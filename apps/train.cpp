@@ -172,8 +172,12 @@ result<int> start(const train_order& order, const program_context& context) {
   auto store = open_store(order);
   if (!store) return tl::unexpected<fault>(std::move(store.error()));
   options.checkpoints.store = std::move(*store);
-  const auto done = order.resume ? std::optional(order.resume->what.manifest.step) : std::nullopt;
-  auto logs = open_epoch_logs(order.metrics_csv, order.tensorboard, done);
+  std::optional<std::uint64_t> kept_to;
+  if (order.resume) {
+    const std::uint64_t done = order.resume->what.manifest.step;
+    kept_to = done - done % (*data)->steps_per_epoch();
+  }
+  auto logs = open_epoch_logs(order.metrics_csv, order.tensorboard, kept_to);
   if (!logs) return tl::unexpected<fault>(std::move(logs.error()));
   if (order.resume)
     for (const std::string& line : order.resume->warnings) context.out.warning(line);

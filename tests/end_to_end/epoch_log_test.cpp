@@ -1,12 +1,15 @@
-// Goal: --metrics-csv and --tensorboard hold what the JSON events say, a run that is refused touches no file, and a file
-// that cannot be written any more does not end a run, but its exit code says so. Method: runs with all three, files that
+// Goal: --metrics-csv and --tensorboard hold what the JSON events say, those of a run that was broken hold what an
+// unbroken one's do, a run that is refused touches no file, and a file that cannot be written any more does not end a
+// run, but its exit code says so. Method: runs with all three, files of several runs beside those of one, files that
 // are there before, and files that are full.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 
+#include "model/text.hpp"
 #include "tests/apps/event_file.hpp"
 #include "tests/end_to_end/program.hpp"
 #include "tests/model/made_checkpoint.hpp"
@@ -23,10 +26,43 @@ arguments adult(const std::string& steps, const arguments& more) {
   return all;
 }
 
+/// Options of a run that goes on from `from`, if that holds a checkpoint, and saves there.
+arguments saving(const temporary_folder& from, const arguments& more) {
+  arguments all = {"--save", from.path()};
+  if (!entries_of(from.path()).empty()) all.insert(all.end(), {"--resume", from.path()});
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+/// The lines without what a clock has measured.
+std::vector<std::string> timeless_lines(const std::string& csv) {
+  std::vector<std::string> lines;
+  for (const std::string& line : lines_of(read_file(csv))) {
+    auto cells = split(line, ',');
+    EXPECT_EQ(cells.size(), 11u) << line;
+    if (cells.size() == 11) cells.erase(cells.begin() + 4, cells.begin() + 6);
+    lines.push_back(fmt::format("{}", fmt::join(cells, ",")));
+  }
+  return lines;
+}
+
 std::vector<event> events_in(const std::string& folder) {
   const auto names = entries_of(folder);
   EXPECT_EQ(names.size(), 1u) << folder;
   return names.empty() ? std::vector<event>() : event_file_reader(read_file(folder + "/" + names.front())).read();
+}
+
+/// The steps that TensorBoard shows of event files, read one after the other: the start of a session takes away what
+/// was said of its step and later ones.
+std::vector<std::uint64_t> steps_shown(const std::vector<std::string>& folders) {
+  std::vector<std::uint64_t> steps;
+  for (const std::string& folder : folders) {
+    for (const event& one : events_in(folder)) {
+      if (one.session_status == 1) std::erase_if(steps, [&](std::uint64_t step) { return step >= one.step; });
+      if (!one.scalars.empty()) steps.push_back(one.step);
+    }
+  }
+  return steps;
 }
 
 TEST(MetricsCsv, HasTheNumbersOfTheEvents) {
@@ -72,6 +108,33 @@ TEST(TensorBoard, HasTheNumbersOfTheEvents) {
                                                                        {"test/log_loss", number("log_loss")},
                                                                        {"test/calibration", number("calibration")}}));
   }
+}
+
+TEST(MetricsCsv, OfARunBrokenWithinEpochsIsThatOfAnUnbrokenOne) {
+  const temporary_folder checkpoints;
+  const temporary_folder logs;
+  const std::string whole = logs / "whole.csv";
+  const std::string broken = logs / "broken.csv";
+  ASSERT_EQ(run(adult("23", {"--metrics-csv", whole})).exit_code, 0);
+  for (const char* steps : {"4", "5", "9", "13"})
+    ASSERT_EQ(run(adult(steps, saving(checkpoints, {"--metrics-csv", broken}))).exit_code, 0);
+  EXPECT_EQ(timeless_lines(broken).back().substr(0, 7), "2,13,4,");
+  // The second time there are lines of later steps too.
+  for (int time = 0; time < 2; ++time) {
+    ASSERT_EQ(run(adult("23", {"--resume", checkpoints.path(), "--metrics-csv", broken})).exit_code, 0);
+    EXPECT_EQ(timeless_lines(broken), timeless_lines(whole));
+  }
+}
+
+TEST(TensorBoard, OfARunBrokenWithinEpochsShowsTheStepsOfAnUnbrokenOne) {
+  const temporary_folder checkpoints;
+  const temporary_folder logs;
+  std::vector<std::string> folders;
+  for (const char* steps : {"4", "13", "23"}) {
+    folders.push_back(logs / steps);
+    ASSERT_EQ(run(adult(steps, saving(checkpoints, {"--tensorboard", folders.back()}))).exit_code, 0);
+  }
+  EXPECT_EQ(steps_shown(folders), (std::vector<std::uint64_t>{9, 18, 23}));
 }
 
 TEST(RefusedRun, LeavesFilesAsTheyWere) {
