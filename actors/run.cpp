@@ -5,7 +5,6 @@
 #include <atomic>
 #include <caf/all.hpp>
 #include <chrono>
-#include <cmath>
 #include <future>
 #include <limits>
 #include <memory>
@@ -42,18 +41,12 @@ fault to_fault(const caf::error& error) {
   return {input ? fault_kind::input : fault_kind::run, describe(error)};
 }
 
-std::optional<double> present(double x) { return std::isnan(x) ? std::nullopt : std::optional<double>(x); }
-
 run_summary to_summary(const run_result& result, double seconds_before) {
   run_summary summary{.steps = result.steps,
                       .samples = result.samples,
                       .setup_seconds = seconds_before + result.setup_seconds,
                       .seconds = result.seconds,
-                      .loss = result.loss,
-                      .auc = present(result.auc),
-                      .accuracy = present(result.accuracy),
-                      .log_loss = present(result.log_loss),
-                      .calibration = present(result.calibration),
+                      .figures = {result.loss, result.auc, result.accuracy, result.log_loss, result.calibration},
                       .weights_digest = result.weights_digest,
                       .stopped = result.stopped,
                       .skipped_steps = result.skipped_steps,

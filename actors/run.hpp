@@ -13,6 +13,7 @@
 
 #include "model/checkpoint/store.hpp"
 #include "model/job.hpp"
+#include "model/metrics.hpp"
 #include "model/result.hpp"
 
 namespace troupe {
@@ -26,19 +27,14 @@ struct run_progress {
   double seconds_left = 0;   ///< estimate for the training loop
 };
 
-/// One finished epoch. What the test rows gave is absent where there was no evaluation, or has no value; the metrics
-/// are those of model/metrics.hpp.
+/// One finished epoch.
 struct epoch_summary {
   std::uint64_t epoch = 0;  ///< 1 for the first
   std::uint64_t step = 0;   ///< global step at its end
   std::uint64_t steps = 0;  ///< global steps of this epoch
   std::uint64_t samples = 0;
   double seconds = 0;  ///< training loop alone
-  double loss = 0;
-  std::optional<double> auc;
-  std::optional<double> accuracy;
-  std::optional<double> log_loss;
-  std::optional<double> calibration;
+  epoch_figures figures;
   std::uint64_t skipped_steps = 0;  ///< optimizer steps left out for a NaN or Inf
   /// Optimizer steps that the rows of a training lookup lacked: the most, the sum, and over how many lookups.
   std::uint32_t staleness_max = 0;
@@ -54,11 +50,7 @@ struct run_summary {
   std::uint64_t samples = 0;
   double setup_seconds = 0;  ///< from the call of `run_job` to the first step
   double seconds = 0;        ///< training loop alone
-  double loss = 0;
-  std::optional<double> auc;
-  std::optional<double> accuracy;
-  std::optional<double> log_loss;
-  std::optional<double> calibration;
+  epoch_figures figures;     ///< of the last epoch
   std::string weights_digest;
   bool stopped = false;
   std::uint64_t skipped_steps = 0;  ///< optimizer steps left out for a NaN or Inf

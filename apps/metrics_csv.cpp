@@ -33,8 +33,9 @@ class metrics_csv : public epoch_log {
  private:
   std::string record(const epoch_summary& epoch) const override {
     return fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", epoch.epoch, epoch.step, epoch.steps, epoch.samples,
-                       cell(epoch.seconds), cell(samples_per_s(epoch)), cell(epoch.loss), cell(epoch.auc),
-                       cell(epoch.accuracy), cell(epoch.log_loss), cell(epoch.calibration));
+                       cell(epoch.seconds), cell(samples_per_s(epoch)), cell(epoch.figures.loss),
+                       cell(epoch.figures.auc), cell(epoch.figures.accuracy), cell(epoch.figures.log_loss),
+                       cell(epoch.figures.calibration));
   }
 };
 

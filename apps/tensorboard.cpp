@@ -91,12 +91,12 @@ class tensorboard : public epoch_log {
       if (!value || !std::isfinite(*value)) return;
       summary += field(1, field(1, tag) + field(2, static_cast<float>(*value)));
     };
-    add("train/loss", epoch.loss);
+    add("train/loss", epoch.figures.loss);
     add("train/samples_per_s", samples_per_s(epoch));
-    add("test/auc", epoch.auc);
-    add("test/accuracy", epoch.accuracy);
-    add("test/log_loss", epoch.log_loss);
-    add("test/calibration", epoch.calibration);
+    add("test/auc", epoch.figures.auc);
+    add("test/accuracy", epoch.figures.accuracy);
+    add("test/log_loss", epoch.figures.log_loss);
+    add("test/calibration", epoch.figures.calibration);
     return record_of(wall_time() + field(2, epoch.step) + field(5, summary));
   }
 };

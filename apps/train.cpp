@@ -21,12 +21,16 @@
 namespace troupe {
 namespace {
 
+void add(json_line& line, const epoch_figures& figures) {
+  line.add("loss", figures.loss).add("auc", figures.auc).add("accuracy", figures.accuracy);
+  line.add("log_loss", figures.log_loss).add("calibration", figures.calibration);
+}
+
 std::string epoch_event(const epoch_summary& epoch) {
   json_line line("epoch");
   line.add("epoch", epoch.epoch).add("steps", epoch.steps).add("seconds", epoch.seconds);
   line.add("samples_per_s", samples_per_s(epoch));
-  line.add("loss", epoch.loss).add("auc", epoch.auc).add("accuracy", epoch.accuracy);
-  line.add("log_loss", epoch.log_loss).add("calibration", epoch.calibration);
+  add(line, epoch.figures);
   return line.take();
 }
 
@@ -36,8 +40,7 @@ std::string done_event(const run_report& report, const job& what) {
   line.add("steps", run.steps).add("samples", run.samples).add("seconds", run.seconds);
   line.add("setup_seconds", report.setup_seconds);
   line.add("steps_per_s", report.steps_per_s()).add("samples_per_s", report.samples_per_s());
-  line.add("loss", run.loss).add("auc", run.auc).add("accuracy", run.accuracy);
-  line.add("log_loss", run.log_loss).add("calibration", run.calibration);
+  add(line, run.figures);
   line.add("peak_rss_mib", report.peak_rss_mib).add("weights_digest", run.weights_digest);
   if (what.nan == nan_policy::skip) line.add("skipped_steps", run.skipped_steps);
   if (what.staleness > 0)
