@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "actors/actor_name.hpp"
@@ -203,11 +202,11 @@ void master_state::deliver() {
   result.samples = summary_.samples;
   result.setup_seconds = setup_seconds_;
   result.seconds = summary_.seconds;
-  result.loss = summary_.loss;
-  result.auc = summary_.auc.value_or(std::numeric_limits<double>::quiet_NaN());
-  result.accuracy = summary_.accuracy.value_or(std::numeric_limits<double>::quiet_NaN());
-  result.log_loss = summary_.log_loss.value_or(std::numeric_limits<double>::quiet_NaN());
-  result.calibration = summary_.calibration.value_or(std::numeric_limits<double>::quiet_NaN());
+  result.loss = summary_.figures.loss;
+  result.auc = summary_.figures.auc;
+  result.accuracy = summary_.figures.accuracy;
+  result.log_loss = summary_.figures.log_loss;
+  result.calibration = summary_.figures.calibration;
   result.stopped = trained_[0].stopped;
   result.skipped_steps = summary_.skipped_steps;
   result.staleness_max = summary_.staleness_max;
@@ -273,11 +272,7 @@ void master_state::gathered() {
     gathering_.erase(gathering_.begin());
     summary_.samples += epoch.samples;
     summary_.seconds += epoch.seconds;
-    summary_.loss = epoch.loss;
-    summary_.auc = epoch.auc;
-    summary_.accuracy = epoch.accuracy;
-    summary_.log_loss = epoch.log_loss;
-    summary_.calibration = epoch.calibration;
+    summary_.figures = epoch.figures;
     summary_.skipped_steps += epoch.skipped_steps;
     summary_.staleness_max = std::max(summary_.staleness_max, epoch.staleness_max);
     staleness_sum_ += epoch.staleness_sum;

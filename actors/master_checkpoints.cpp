@@ -32,29 +32,14 @@ caf::error master_state::restore_position() {
   const checkpoint_manifest& saved = checkpoints_.from->manifest;
   steps_done_ = saved.step;
   step = steps_done_;
-  if (steps_done_ > total_steps_)
-    return make_failure(errc::bad_input,
-                        fmt::format("--resume: the checkpoint is of step {}, and the job ends after {}; use more "
-                                    "--epochs or --steps",
-                                    steps_done_, total_steps_));
-  if (steps_done_ < total_steps_ && steps_done_ % job_.accumulate != 0)
-    return make_failure(
-        errc::bad_input,
-        fmt::format("--resume: the checkpoint of step {} is of a run that ended within --accumulate {}: "
-                    "its last optimizer step had fewer batches, so it cannot go on",
-                    steps_done_, job_.accumulate));
+  if (auto wrong = check_resumed_step(steps_done_, total_steps_, job_.accumulate))
+    return make_failure(errc::bad_input, std::move(*wrong));
   if (steps_done_ == 0) return {};
   const run_position& position = saved.position;
   summary_.samples = position.samples;
   summary_.seconds = position.seconds;
   summary_.skipped_steps = position.skipped_steps;
-  if (position.last_epoch) {
-    summary_.loss = position.last_epoch->loss;
-    summary_.auc = position.last_epoch->auc;
-    summary_.accuracy = position.last_epoch->accuracy;
-    summary_.log_loss = position.last_epoch->log_loss;
-    summary_.calibration = position.last_epoch->calibration;
-  }
+  summary_.figures = position.last_epoch.value_or(epoch_figures{});
   auto dense = restore_dense();
   if (!dense) return dense.error();
   for (std::uint32_t rank = 0; rank < job_.trainers; ++rank) {
@@ -182,9 +167,7 @@ checkpoint_manifest master_state::manifest() const {
     position.ranks.push_back({one->share.loss_sum, one->share.samples});
     position.epoch_seconds = std::max(position.epoch_seconds, one->share.seconds);
   }
-  if (summary_.samples > 0)
-    position.last_epoch =
-        epoch_figures{summary_.loss, summary_.auc, summary_.accuracy, summary_.log_loss, summary_.calibration};
+  if (summary_.samples > 0) position.last_epoch = summary_.figures;
   for (const tensor_view& view : dense_views()) made.dense.push_back(view.what);
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const table_spec& spec = data_->spec().tables[t];

@@ -46,7 +46,7 @@ epoch_summary epoch_gathering::summary() const {
     const auto losses = report->losses.as<double>();
     result.losses.emplace_back(losses.begin(), losses.end());
   }
-  result.loss = loss_sum / static_cast<double>(result.samples);
+  result.figures.loss = loss_sum / static_cast<double>(result.samples);
   if (!reports_.front()->evaluates) return result;
 
   std::uint64_t rows = 0;
@@ -66,11 +66,11 @@ epoch_summary epoch_gathering::summary() const {
     labels.insert(labels.end(), more_labels.begin(), more_labels.end());
   }
   if (rows > 0) {
-    result.accuracy = static_cast<double>(correct) / static_cast<double>(rows);
-    result.log_loss = present(log_loss_sum / static_cast<double>(rows));
+    result.figures.accuracy = static_cast<double>(correct) / static_cast<double>(rows);
+    result.figures.log_loss = present(log_loss_sum / static_cast<double>(rows));
   }
-  result.auc = present(area_under_curve(scores, labels));
-  result.calibration = present(calibration(probability_sum, labels));
+  result.figures.auc = present(area_under_curve(scores, labels));
+  result.figures.calibration = present(calibration(probability_sum, labels));
   return result;
 }
 

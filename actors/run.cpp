@@ -5,7 +5,6 @@
 #include <atomic>
 #include <caf/all.hpp>
 #include <chrono>
-#include <cmath>
 #include <future>
 #include <limits>
 #include <memory>
@@ -42,18 +41,12 @@ fault to_fault(const caf::error& error) {
   return {input ? fault_kind::input : fault_kind::run, describe(error)};
 }
 
-std::optional<double> present(double x) { return std::isnan(x) ? std::nullopt : std::optional<double>(x); }
-
 run_summary to_summary(const run_result& result, double seconds_before) {
   run_summary summary{.steps = result.steps,
                       .samples = result.samples,
                       .setup_seconds = seconds_before + result.setup_seconds,
                       .seconds = result.seconds,
-                      .loss = result.loss,
-                      .auc = present(result.auc),
-                      .accuracy = present(result.accuracy),
-                      .log_loss = present(result.log_loss),
-                      .calibration = present(result.calibration),
+                      .figures = {result.loss, result.auc, result.accuracy, result.log_loss, result.calibration},
                       .weights_digest = result.weights_digest,
                       .stopped = result.stopped,
                       .skipped_steps = result.skipped_steps,
@@ -146,6 +139,10 @@ std::optional<fault> check_memory(const job& what, const dataset& data) {
   return std::nullopt;
 }
 
+std::size_t worker_threads(const run_options& options) {
+  return options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
+}
+
 /// Refuses more worker threads than the system lets a process start: the actor system would not survive it.
 std::optional<fault> check_threads(std::size_t threads) {
   constexpr std::size_t further = 8;  // the actor system's clock and the like
@@ -169,21 +166,29 @@ std::optional<fault> check_threads(std::size_t threads) {
 
 }  // namespace
 
+result<std::shared_ptr<const dataset>> check_run(const job& what, const run_options& options) {
+  auto data = open_dataset(what);
+  if (!data) return data;
+  if (auto wrong = check_network(what, (*data)->spec())) return bad_input(std::move(*wrong));
+  if (const auto& from = options.checkpoints.from) {
+    if (auto wrong = check_resumed_step(from->manifest.step, total_steps(what, **data), what.accumulate))
+      return bad_input(std::move(*wrong));
+  }
+  if (auto problem = check_memory(what, **data)) return tl::unexpected(*problem);
+  if (auto problem = check_threads(worker_threads(options))) return tl::unexpected(*problem);
+  return data;
+}
+
 result<run_summary> run_job(const job& what, const run_options& options, const stop_request* stop_wish) {
   using clock = std::chrono::steady_clock;
   const auto begin = clock::now();
-  auto data = open_dataset(what);
+  const auto data = check_run(what, options);
   if (!data) return tl::unexpected(data.error());
-  if (auto wrong = check_network(what, (*data)->spec())) return bad_input(std::move(*wrong));
-  if (auto problem = check_memory(what, **data)) return tl::unexpected(*problem);
-
-  const std::size_t threads = options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
-  if (auto problem = check_threads(threads)) return tl::unexpected(*problem);
 
   initialize_types();
   caf::actor_system_config config;
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
-  config.set("caf.scheduler.max-threads", threads);
+  config.set("caf.scheduler.max-threads", worker_threads(options));
   caf::actor_system system(config);
   run_members actors(system, what, options);
   const std::chrono::duration<double> before = clock::now() - begin;

@@ -13,6 +13,7 @@
 
 #include "model/checkpoint/store.hpp"
 #include "model/job.hpp"
+#include "model/metrics.hpp"
 #include "model/result.hpp"
 
 namespace troupe {
@@ -26,19 +27,14 @@ struct run_progress {
   double seconds_left = 0;   ///< estimate for the training loop
 };
 
-/// One finished epoch. What the test rows gave is absent where there was no evaluation, or has no value; the metrics
-/// are those of model/metrics.hpp.
+/// One finished epoch.
 struct epoch_summary {
   std::uint64_t epoch = 0;  ///< 1 for the first
   std::uint64_t step = 0;   ///< global step at its end
   std::uint64_t steps = 0;  ///< global steps of this epoch
   std::uint64_t samples = 0;
   double seconds = 0;  ///< training loop alone
-  double loss = 0;
-  std::optional<double> auc;
-  std::optional<double> accuracy;
-  std::optional<double> log_loss;
-  std::optional<double> calibration;
+  epoch_figures figures;
   std::uint64_t skipped_steps = 0;  ///< optimizer steps left out for a NaN or Inf
   /// Optimizer steps that the rows of a training lookup lacked: the most, the sum, and over how many lookups.
   std::uint32_t staleness_max = 0;
@@ -54,11 +50,7 @@ struct run_summary {
   std::uint64_t samples = 0;
   double setup_seconds = 0;  ///< from the call of `run_job` to the first step
   double seconds = 0;        ///< training loop alone
-  double loss = 0;
-  std::optional<double> auc;
-  std::optional<double> accuracy;
-  std::optional<double> log_loss;
-  std::optional<double> calibration;
+  epoch_figures figures;     ///< of the last epoch
   std::string weights_digest;
   bool stopped = false;
   std::uint64_t skipped_steps = 0;  ///< optimizer steps left out for a NaN or Inf
@@ -114,9 +106,14 @@ class stop_request {
   std::atomic<bool> requested_{false};
 };
 
+/// What speaks against running `what` with these options, as far as it can be told before anything is made or written:
+/// data, network, memory, threads, the checkpoint to go on from. Else the data set; `run_job` does not read it again
+/// while somebody holds it. Faults are of kind input.
+result<std::shared_ptr<const dataset>> check_run(const job& what, const run_options& options);
+
 /// Runs `what` to its end and blocks until all actors are gone. `stop_wish` may be null.
-/// Faults: kind input for data or sizes that cannot work, kind run for an actor that failed: the message names actor,
-/// step and cause.
+/// Faults: those of `check_run`, kind input for data that cannot work, kind run for an actor that failed: the message
+/// names actor, step and cause.
 result<run_summary> run_job(const job& what, const run_options& options, const stop_request* stop_wish);
 
 }  // namespace troupe

@@ -19,12 +19,13 @@ result<void> epoch_log::add(const epoch_summary& epoch) {
 
 result<epoch_logs> open_epoch_logs(const std::optional<std::string>& metrics_csv,
                                    const std::optional<std::string>& tensorboard,
-                                   std::optional<std::uint64_t> resumed_at) {
+                                   std::optional<std::uint64_t> kept_to) {
   epoch_logs logs;
+  // The CSV file comes last: opening it changes what is there.
   for (const auto& [path, open] :
-       {std::pair(metrics_csv, &open_metrics_csv), std::pair(tensorboard, &open_tensorboard)}) {
+       {std::pair(tensorboard, &open_tensorboard), std::pair(metrics_csv, &open_metrics_csv)}) {
     if (!path) continue;
-    auto log = open(*path, resumed_at);
+    auto log = open(*path, kept_to);
     if (!log) return tl::unexpected<fault>(std::move(log.error()));
     logs.push_back(std::move(*log));
   }

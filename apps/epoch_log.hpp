@@ -40,17 +40,17 @@ class epoch_log {
 /// All logs of a run.
 using epoch_logs = std::vector<std::unique_ptr<epoch_log>>;
 
-/// Opens those that are asked for. `resumed_at`: the global step whose checkpoint the run goes on from; records of
-/// earlier epochs are kept, those of later ones replaced. Without it what was there is replaced. Faults are of kind
-/// input.
+/// Opens those that are asked for. `kept_to`: of a run that goes on, the global step at which its last whole epoch
+/// ended. Records up to it are kept, later ones replaced: an epoch that the checkpoint cuts is told once, when it is
+/// whole. Without `kept_to` what was there is replaced. A file that is there is only changed if nothing is refused.
+/// Faults are of kind input.
 result<epoch_logs> open_epoch_logs(const std::optional<std::string>& metrics_csv,
                                    const std::optional<std::string>& tensorboard,
-                                   std::optional<std::uint64_t> resumed_at = std::nullopt);
+                                   std::optional<std::uint64_t> kept_to = std::nullopt);
 
 // One file each.
-result<std::unique_ptr<epoch_log>> open_metrics_csv(const std::string& path, std::optional<std::uint64_t> resumed_at);
-result<std::unique_ptr<epoch_log>> open_tensorboard(const std::string& directory,
-                                                    std::optional<std::uint64_t> resumed_at);
+result<std::unique_ptr<epoch_log>> open_metrics_csv(const std::string& path, std::optional<std::uint64_t> kept_to);
+result<std::unique_ptr<epoch_log>> open_tensorboard(const std::string& directory, std::optional<std::uint64_t> kept_to);
 
 /// Samples of all trainers per second of training; NaN where no time was measured.
 double samples_per_s(const epoch_summary& epoch);

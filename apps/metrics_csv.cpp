@@ -33,8 +33,9 @@ class metrics_csv : public epoch_log {
  private:
   std::string record(const epoch_summary& epoch) const override {
     return fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", epoch.epoch, epoch.step, epoch.steps, epoch.samples,
-                       cell(epoch.seconds), cell(samples_per_s(epoch)), cell(epoch.loss), cell(epoch.auc),
-                       cell(epoch.accuracy), cell(epoch.log_loss), cell(epoch.calibration));
+                       cell(epoch.seconds), cell(samples_per_s(epoch)), cell(epoch.figures.loss),
+                       cell(epoch.figures.auc), cell(epoch.figures.accuracy), cell(epoch.figures.log_loss),
+                       cell(epoch.figures.calibration));
   }
 };
 
@@ -53,8 +54,8 @@ result<std::string> content_of(const descriptor& file) {
   }
 }
 
-/// How many bytes of an earlier run's file stay: whole lines of steps up to `resumed_at`.
-result<std::size_t> kept_bytes(std::string_view content, std::uint64_t resumed_at) {
+/// How many bytes of an earlier run's file stay: whole lines of steps up to `kept_to`.
+result<std::size_t> kept_bytes(std::string_view content, std::uint64_t kept_to) {
   if (!content.starts_with(header)) {
     return bad_input("is no file of metrics that a resumed run could go on with; use another name");
   }
@@ -68,17 +69,17 @@ result<std::size_t> kept_bytes(std::string_view content, std::uint64_t resumed_a
                       "another name",
                       kept));
     }
-    if (*step > resumed_at) break;
+    if (*step > kept_to) break;
   }
   return kept;
 }
 
 /// Leaves what a resumed run goes on from, and the place to write at behind it. Returns what the file still lacks.
-result<std::string> continue_file(const descriptor& file, std::uint64_t resumed_at) {
+result<std::string> continue_file(const descriptor& file, std::uint64_t kept_to) {
   const auto content = content_of(file);
   if (!content) return content;
   if (content->empty()) return std::string(header);
-  const auto kept = kept_bytes(*content, resumed_at);
+  const auto kept = kept_bytes(*content, kept_to);
   if (!kept) return tl::unexpected<fault>(kept.error());
   const auto end = static_cast<off_t>(*kept);
   if (::ftruncate(file.number(), end) != 0 || ::lseek(file.number(), end, SEEK_SET) != end) {
@@ -89,12 +90,12 @@ result<std::string> continue_file(const descriptor& file, std::uint64_t resumed_
 
 }  // namespace
 
-result<std::unique_ptr<epoch_log>> open_metrics_csv(const std::string& path, std::optional<std::uint64_t> resumed_at) {
+result<std::unique_ptr<epoch_log>> open_metrics_csv(const std::string& path, std::optional<std::uint64_t> kept_to) {
   const std::string option = "--metrics-csv " + printable_path(path);
   const auto refuse = [&](const fault& why) { return bad_input(fmt::format("{}: {}", option, why.message)); };
-  auto file = descriptor::open(path, resumed_at ? O_RDWR | O_CREAT : O_WRONLY | O_CREAT | O_TRUNC);
+  auto file = descriptor::open(path, kept_to ? O_RDWR | O_CREAT : O_WRONLY | O_CREAT | O_TRUNC);
   if (!file) return refuse(file.error());
-  auto beginning = resumed_at ? continue_file(*file, *resumed_at) : std::string(header);
+  auto beginning = kept_to ? continue_file(*file, *kept_to) : std::string(header);
   if (!beginning) return refuse(beginning.error());
   return std::make_unique<metrics_csv>(option, std::move(*file), std::move(*beginning));
 }

@@ -70,10 +70,10 @@ std::string joined(const std::vector<piece>& pieces, int rank_max) {
 }
 
 std::string plain_line(const epoch_summary& now) {
-  std::string line =
-      fmt::format("troupe: epoch {}: {} steps, loss {}", grouped(now.epoch), grouped(now.steps), significant(now.loss));
-  if (now.auc) line += ", AUC " + fixed(now.auc, 4);
-  if (now.accuracy) line += ", accuracy " + fixed(now.accuracy, 4);
+  std::string line = fmt::format("troupe: epoch {}: {} steps, loss {}", grouped(now.epoch), grouped(now.steps),
+                                 significant(now.figures.loss));
+  if (now.figures.auc) line += ", AUC " + fixed(now.figures.auc, 4);
+  if (now.figures.accuracy) line += ", accuracy " + fixed(now.figures.accuracy, 4);
   const double rate = now.seconds > 0 ? static_cast<double>(now.samples) / now.seconds : 0;
   return line + fmt::format(", {} samples/s, {}\n", compact(rate), duration(now.seconds));
 }
@@ -115,7 +115,7 @@ void progress::step(const run_progress& now) {
 
 void progress::epoch(const epoch_summary& now) {
   state_.epochs_done = now.epoch;
-  if (now.auc) state_.auc = now.auc;
+  if (now.figures.auc) state_.auc = now.figures.auc;
   if (style_ != style::plain) return;
   held_ = plain_line(now);
   if (const auto time = std::chrono::steady_clock::now(); time - last_plain_ >= plain_interval) {

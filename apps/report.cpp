@@ -23,8 +23,7 @@ double run_report::steps_per_s() const { return rate(run.steps, run.seconds); }
 double run_report::samples_per_s() const { return rate(run.samples, run.seconds); }
 
 void epoch_history::add(const epoch_summary& epoch) {
-  last_ = row{epoch.epoch, epoch.steps,    samples_per_s(epoch), epoch.seconds,    epoch.loss,
-              epoch.auc,   epoch.accuracy, epoch.log_loss,       epoch.calibration};
+  last_ = row{epoch.epoch, epoch.steps, samples_per_s(epoch), epoch.seconds, epoch.figures};
   if ((epoch.epoch - 1) % stride_ != 0) return;
   rows_.push_back(*last_);
   if (rows_.size() <= rows_max) return;
@@ -38,8 +37,9 @@ std::string epoch_history::table() const {
   std::string text =
       fmt::format(columns, "epoch", "steps", "loss", "AUC", "accuracy", "logloss", "calibr.", "samples/s", "seconds");
   const auto append = [&](const row& line) {
-    text += fmt::format(columns, grouped(line.epoch), grouped(line.steps), significant(line.loss), fixed(line.auc, 4),
-                        fixed(line.accuracy, 4), fixed(line.log_loss, 4), fixed(line.calibration, 4),
+    const epoch_figures& of = line.figures;
+    text += fmt::format(columns, grouped(line.epoch), grouped(line.steps), significant(of.loss), fixed(of.auc, 4),
+                        fixed(of.accuracy, 4), fixed(of.log_loss, 4), fixed(of.calibration, 4),
                         compact(line.samples_per_s), fmt::format("{:.4g}", line.seconds));
   };
   for (const row& line : rows_) append(line);
@@ -61,11 +61,11 @@ std::string summary_table(const run_report& report) {
   line("set-up", duration(report.setup_seconds));
   line("steps/s", compact(report.steps_per_s()));
   line("samples/s", compact(report.samples_per_s()));
-  line("loss", significant(run.loss));
-  line("AUC", fixed(run.auc, 4));
-  line("accuracy", fixed(run.accuracy, 4));
-  line("log loss", fixed(run.log_loss, 4));
-  line("calibration", fixed(run.calibration, 4));
+  line("loss", significant(run.figures.loss));
+  line("AUC", fixed(run.figures.auc, 4));
+  line("accuracy", fixed(run.figures.accuracy, 4));
+  line("log loss", fixed(run.figures.log_loss, 4));
+  line("calibration", fixed(run.figures.calibration, 4));
   line("peak memory", fmt::format("{:.1f} MiB", report.peak_rss_mib));
   line("weights digest", run.weights_digest);
   return text;

@@ -39,11 +39,7 @@ class epoch_history {
     std::uint64_t steps;
     double samples_per_s;
     double seconds;
-    double loss;
-    std::optional<double> auc;
-    std::optional<double> accuracy;
-    std::optional<double> log_loss;
-    std::optional<double> calibration;
+    epoch_figures figures;
   };
 
   static constexpr std::size_t rows_max = 20;

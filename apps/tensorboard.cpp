@@ -91,12 +91,12 @@ class tensorboard : public epoch_log {
       if (!value || !std::isfinite(*value)) return;
       summary += field(1, field(1, tag) + field(2, static_cast<float>(*value)));
     };
-    add("train/loss", epoch.loss);
+    add("train/loss", epoch.figures.loss);
     add("train/samples_per_s", samples_per_s(epoch));
-    add("test/auc", epoch.auc);
-    add("test/accuracy", epoch.accuracy);
-    add("test/log_loss", epoch.log_loss);
-    add("test/calibration", epoch.calibration);
+    add("test/auc", epoch.figures.auc);
+    add("test/accuracy", epoch.figures.accuracy);
+    add("test/log_loss", epoch.figures.log_loss);
+    add("test/calibration", epoch.figures.calibration);
     return record_of(wall_time() + field(2, epoch.step) + field(5, summary));
   }
 };
@@ -113,7 +113,7 @@ std::string file_name() {
 }  // namespace
 
 result<std::unique_ptr<epoch_log>> open_tensorboard(const std::string& directory,
-                                                    std::optional<std::uint64_t> resumed_at) {
+                                                    std::optional<std::uint64_t> kept_to) {
   const std::string option = "--tensorboard " + printable_path(directory);
   const auto refuse = [&](const std::string& why) { return bad_input(fmt::format("{}: {}", option, why)); };
   std::error_code failure;
@@ -121,7 +121,7 @@ result<std::unique_ptr<epoch_log>> open_tensorboard(const std::string& directory
   if (failure) return refuse(failure.message());
   auto file = descriptor::open((std::filesystem::path(directory) / file_name()).string(), O_WRONLY | O_CREAT | O_EXCL);
   if (!file) return refuse(file.error().message);
-  return std::make_unique<tensorboard>(option, std::move(*file), beginning(resumed_at ? *resumed_at + 1 : 0));
+  return std::make_unique<tensorboard>(option, std::move(*file), beginning(kept_to ? *kept_to + 1 : 0));
 }
 
 }  // namespace troupe

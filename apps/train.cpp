@@ -21,12 +21,16 @@
 namespace troupe {
 namespace {
 
+void add(json_line& line, const epoch_figures& figures) {
+  line.add("loss", figures.loss).add("auc", figures.auc).add("accuracy", figures.accuracy);
+  line.add("log_loss", figures.log_loss).add("calibration", figures.calibration);
+}
+
 std::string epoch_event(const epoch_summary& epoch) {
   json_line line("epoch");
   line.add("epoch", epoch.epoch).add("steps", epoch.steps).add("seconds", epoch.seconds);
   line.add("samples_per_s", samples_per_s(epoch));
-  line.add("loss", epoch.loss).add("auc", epoch.auc).add("accuracy", epoch.accuracy);
-  line.add("log_loss", epoch.log_loss).add("calibration", epoch.calibration);
+  add(line, epoch.figures);
   return line.take();
 }
 
@@ -36,8 +40,7 @@ std::string done_event(const run_report& report, const job& what) {
   line.add("steps", run.steps).add("samples", run.samples).add("seconds", run.seconds);
   line.add("setup_seconds", report.setup_seconds);
   line.add("steps_per_s", report.steps_per_s()).add("samples_per_s", report.samples_per_s());
-  line.add("loss", run.loss).add("auc", run.auc).add("accuracy", run.accuracy);
-  line.add("log_loss", run.log_loss).add("calibration", run.calibration);
+  add(line, run.figures);
   line.add("peak_rss_mib", report.peak_rss_mib).add("weights_digest", run.weights_digest);
   if (what.nan == nan_policy::skip) line.add("skipped_steps", run.skipped_steps);
   if (what.staleness > 0)
@@ -116,14 +119,10 @@ class run_display {
 };
 
 /// Runs the job and reports it; the exit code says whether all of its logs and checkpoints were written.
-result<int> run_order(const train_order& order, epoch_logs& logs, run_checkpoints checkpoints,
-                      const program_context& context) {
+result<int> run_order(const train_order& order, run_options options, epoch_logs& logs, const program_context& context) {
   console& out = context.out;
   const stop_request& stop = stop_on_signals();
   run_display display(out, order.what, stop);
-  run_options options;
-  options.threads = order.threads;
-  options.checkpoints = std::move(checkpoints);
   bool all_saved = true;
   options.observer.on_checkpoint = [&](const checkpoint_summary& now) {
     all_saved = all_saved && !now.problem;
@@ -140,7 +139,7 @@ result<int> run_order(const train_order& order, epoch_logs& logs, run_checkpoint
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
   auto run = run_job(order.what, options, &stop);
   display.close();
-  if (!run) return tl::unexpected<fault>(located(std::move(run.error()), order.file));
+  if (!run) return tl::unexpected<fault>(std::move(run.error()));
 
   run_report report{std::move(*run), 0, peak_rss_mib()};
   report.setup_seconds = before_run.count() + report.run.setup_seconds;
@@ -154,18 +153,38 @@ result<int> run_order(const train_order& order, epoch_logs& logs, run_checkpoint
   return all_written ? exit_done : exit_failed;
 }
 
-/// Where the run saves, and from where it goes on.
-result<run_checkpoints> open_checkpoints(const train_order& order) {
-  run_checkpoints checkpoints;
-  checkpoints.every = order.checkpoint_every;
-  if (order.resume) checkpoints.from = std::make_shared<const checkpoint>(order.resume->what);
-  if (!order.save) return checkpoints;
+/// Where the run saves; null: nowhere.
+result<std::shared_ptr<checkpoint_store>> open_store(const train_order& order) {
+  if (!order.save) return nullptr;
   auto store = checkpoint_store::open(*order.save, order.resume ? &*order.resume : nullptr);
   if (!store)
     return tl::unexpected<fault>(
         fault{store.error().kind, fmt::format("--save {}: {}", printable(*order.save), store.error().message)});
-  checkpoints.store = std::make_shared<checkpoint_store>(std::move(*store));
-  return checkpoints;
+  return std::make_shared<checkpoint_store>(std::move(*store));
+}
+
+/// Makes or changes no file before everything that could refuse the run has been asked.
+result<int> start(const train_order& order, const program_context& context) {
+  run_options options;
+  options.threads = order.threads;
+  options.checkpoints.every = order.checkpoint_every;
+  if (order.resume) options.checkpoints.from = std::make_shared<const checkpoint>(order.resume->what);
+  stop_on_signals();  // reading through large files takes a while
+  const auto data = check_run(order.what, options);
+  if (!data) return tl::unexpected<fault>(data.error());
+  auto store = open_store(order);
+  if (!store) return tl::unexpected<fault>(std::move(store.error()));
+  options.checkpoints.store = std::move(*store);
+  std::optional<std::uint64_t> kept_to;
+  if (order.resume) {
+    const std::uint64_t done = order.resume->what.manifest.step;
+    kept_to = done - done % (*data)->steps_per_epoch();
+  }
+  auto logs = open_epoch_logs(order.metrics_csv, order.tensorboard, kept_to);
+  if (!logs) return tl::unexpected<fault>(std::move(logs.error()));
+  if (order.resume)
+    for (const std::string& line : order.resume->warnings) context.out.warning(line);
+  return run_order(order, std::move(options), *logs, context);
 }
 
 result<int> train(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {
@@ -178,14 +197,9 @@ result<int> train(const CLI::App& app, const program_context& context, const std
     context.out.result(*text);
     return exit_done;
   }
-  auto checkpoints = open_checkpoints(*order);
-  if (!checkpoints) return tl::unexpected<fault>(located(std::move(checkpoints.error()), order->file));
-  const auto done = order->resume ? std::optional(order->resume->what.manifest.step) : std::nullopt;
-  auto logs = open_epoch_logs(order->metrics_csv, order->tensorboard, done);
-  if (!logs) return tl::unexpected<fault>(located(std::move(logs.error()), order->file));
-  if (order->resume)
-    for (const std::string& line : order->resume->warnings) context.out.warning(line);
-  return run_order(*order, *logs, std::move(*checkpoints), context);
+  auto code = start(*order, context);
+  if (!code) return tl::unexpected<fault>(located(std::move(code.error()), order->file));
+  return code;
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ namespace troupe {
 
 enum class data_kind : std::uint8_t { adult, tutorial, synthetic, criteo, csv, replay };
 constexpr std::size_t data_kinds = 6;
+/// So many of them, the first ones, are listed for users; a replay is what `troupe parity` runs.
+constexpr std::size_t listed_data_kinds = 5;
 
 /// What a job's `data` starts with if it names a file.
 constexpr std::string_view criteo_prefix = "criteo:";

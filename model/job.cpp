@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "model/job_table.hpp"
@@ -17,17 +18,18 @@ std::size_t index_of(data_kind kind) { return static_cast<std::size_t>(kind); }
 // The default as the help shows it: each value behind the data sets that have it; the most frequent one comes last
 // and goes without them, if all data sets have the setting.
 std::string default_text(const job_setting& setting) {
+  const std::span defaults(setting.defaults.begin(), listed_data_kinds);
   std::vector<std::pair<std::string, std::vector<std::string>>> owners;  // of each value
-  for (std::size_t kind = 0; kind < data_kinds; ++kind) {
-    if (setting.defaults[kind] == nullptr || setting.defaults[kind] == std::string_view(no_default)) continue;
-    const std::string value = setting.defaults[kind];
+  for (std::size_t kind = 0; kind < defaults.size(); ++kind) {
+    if (defaults[kind] == nullptr || defaults[kind] == std::string_view(no_default)) continue;
+    const std::string value = defaults[kind];
     auto same = std::ranges::find(owners, value, [](const auto& one) { return one.first; });
     if (same == owners.end()) same = owners.insert(same, {value, {}});
     same->second.push_back(data_names()[kind]);
   }
   if (owners.empty()) return std::string();
   std::string others;
-  if (std::ranges::find(setting.defaults, nullptr) == setting.defaults.end()) {
+  if (std::ranges::find(defaults, nullptr) == defaults.end()) {
     const auto most = std::ranges::max_element(owners, {}, [](const auto& one) { return one.second.size(); });
     others = most->first;
     owners.erase(most);
@@ -46,7 +48,7 @@ std::string with_value(const std::string& name, const std::string& text) {
 
 std::string not_applicable(const job_setting& setting, const std::string& text, data_kind kind) {
   std::vector<std::string> owners;
-  for (std::size_t i = 0; i < data_kinds; ++i) {
+  for (std::size_t i = 0; i < listed_data_kinds; ++i) {
     if (setting.defaults[i] != nullptr) owners.push_back(data_names()[i]);
   }
   return fmt::format("{}: {} has no such setting; leave it out, or use it with --data {}",

@@ -177,10 +177,11 @@ wrong read_data(job& to, std::string_view text) {
   if (name == "criteo" || name == "csv" || name == "replay") {
     return fmt::format("must name a file: {}:FILE", name);
   }
-  const std::vector<std::string> known(data_names().begin(), data_names().end());
-  return fmt::format("unknown data set; the nearest is {}, and there are adult, tutorial, synthetic, criteo:FILE and "
-                     "csv:FILE",
-                     nearest(std::string(name), known));
+  const std::vector<std::string> known(data_names().begin(), data_names().begin() + listed_data_kinds);
+  return fmt::format(
+      "unknown data set; the nearest is {}, and there are adult, tutorial, synthetic, criteo:FILE and "
+      "csv:FILE",
+      nearest(std::string(name), known));
 }
 
 // -- what has a spelling of its own ----------------------------------------------------------------------------------

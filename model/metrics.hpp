@@ -4,12 +4,25 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "model/data.hpp"
 
 namespace troupe {
+
+/// What is told of an epoch: the mean loss of its samples, and what the test rows gave; that is absent where there was
+/// no evaluation, and where a metric has no value.
+struct epoch_figures {
+  double loss = 0;
+  std::optional<double> auc;
+  std::optional<double> accuracy;
+  std::optional<double> log_loss;
+  std::optional<double> calibration;
+
+  bool operator==(const epoch_figures&) const = default;
+};
 
 /// Predictions of some test rows, counted.
 struct predictions {

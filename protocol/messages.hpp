@@ -5,6 +5,7 @@
 
 #include <caf/typed_actor.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -353,14 +354,14 @@ struct run_result {
   double setup_seconds = 0;
   double seconds = 0;
   double loss = 0;
-  double auc = 0;       ///< NaN: none
-  double accuracy = 0;  ///< NaN: none
+  std::optional<double> auc;
+  std::optional<double> accuracy;
   bool stopped = false;
   std::string weights_digest;
   std::vector<tensor> tables;  ///< if asked for: every table [rows, dim]
   tensor dense;                ///< if asked for
-  double log_loss = 0;         ///< NaN: none
-  double calibration = 0;      ///< NaN: none
+  std::optional<double> log_loss;
+  std::optional<double> calibration;
   std::uint64_t skipped_steps = 0;
   std::uint32_t staleness_max = 0;
   double staleness_mean = 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/job.hpp"
+#include "model/metrics.hpp"
 #include "model/result.hpp"
 #include "model/safetensors_writer.hpp"
 
@@ -27,26 +28,15 @@ struct rank_position {
   bool operator==(const rank_position&) const = default;
 };
 
-/// Figures of the last finished epoch.
-struct epoch_figures {
-  double loss = 0;
-  std::optional<double> auc;
-  std::optional<double> accuracy;
-  std::optional<double> log_loss;
-  std::optional<double> calibration;
-
-  bool operator==(const epoch_figures&) const = default;
-};
-
 /// Where a run stands besides its step: what it would report if it went on.
 struct run_position {
   std::uint64_t samples = 0;  ///< all trainers, since the run's beginning
   double seconds = 0;         ///< training loop alone, since the run's beginning
   double epoch_seconds = 0;   ///< of the epoch under way
   std::uint64_t optimizer_steps = 0;
-  std::uint64_t skipped_steps = 0;   ///< because of NaN or Inf
-  std::vector<rank_position> ranks;  ///< of the epoch under way
-  std::optional<epoch_figures> last_epoch;
+  std::uint64_t skipped_steps = 0;          ///< because of NaN or Inf
+  std::vector<rank_position> ranks;         ///< of the epoch under way
+  std::optional<epoch_figures> last_epoch;  ///< of the last finished one
 
   bool operator==(const run_position&) const = default;
 };

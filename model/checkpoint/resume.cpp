@@ -62,6 +62,22 @@ result<resume_point> newest_whole_checkpoint(const std::string& directory) {
                                shown_directory, fmt::join(faults, "; ")));
 }
 
+std::optional<std::string> check_resumed_step(std::uint64_t saved, std::uint64_t total_steps,
+                                              std::uint32_t accumulate) {
+  if (saved > total_steps) {
+    return fmt::format(
+        "--resume: the checkpoint is of step {}, and the job ends after {}; use more --epochs or --steps", saved,
+        total_steps);
+  }
+  if (saved < total_steps && saved % accumulate != 0) {
+    return fmt::format(
+        "--resume: the checkpoint of step {} is of a run that ended within --accumulate {}: its last optimizer step "
+        "had fewer batches, so it cannot go on",
+        saved, accumulate);
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> first_difference(std::span<const setting> saved, std::span<const setting> now,
                                             std::span<const std::string_view> free) {
   const auto differs = [&](const setting& one) {

@@ -93,7 +93,7 @@ TEST_F(checkpoint_run, broken_anywhere_it_ends_like_an_unbroken_one) {
       if (!epochs_.empty()) {
         EXPECT_EQ(epochs_.back().epoch, whole_epochs.back().epoch);
         EXPECT_EQ(epochs_.back().steps, whole_epochs.back().steps);
-        EXPECT_EQ(epochs_.back().loss, whole_epochs.back().loss);
+        EXPECT_EQ(epochs_.back().figures.loss, whole_epochs.back().figures.loss);
       }
     }
     std::filesystem::remove_all(folder_);

@@ -77,11 +77,11 @@ TEST(metrics, loss_is_the_mean_over_samples_and_seconds_are_the_slowest_rank_s) 
   EXPECT_EQ(summary.steps, 2U);
   EXPECT_EQ(summary.samples, 200U);
   EXPECT_EQ(summary.seconds, 2.5);
-  EXPECT_EQ(summary.loss, 0.75);
-  EXPECT_FALSE(summary.auc);
-  EXPECT_FALSE(summary.accuracy);
-  EXPECT_FALSE(summary.log_loss);
-  EXPECT_FALSE(summary.calibration);
+  EXPECT_EQ(summary.figures.loss, 0.75);
+  EXPECT_FALSE(summary.figures.auc);
+  EXPECT_FALSE(summary.figures.accuracy);
+  EXPECT_FALSE(summary.figures.log_loss);
+  EXPECT_FALSE(summary.figures.calibration);
   ASSERT_EQ(summary.losses.size(), 3U);
   EXPECT_EQ(summary.losses[0], (std::vector<double>{0.25, 1}));
   EXPECT_EQ(summary.losses[1], (std::vector<double>{0.5, 0.75}));
@@ -96,10 +96,10 @@ TEST(metrics, auc_and_accuracy_are_over_the_test_rows_of_all_ranks) {
   gathering.add(share_of(1, 2, 1, {0.2F, 0.2F}, {1, 0}));
   gathering.add(share_of(0, 3, 2, {0.9F, 0.5F, 0.1F}, {1, 0, 0}));
   const auto summary = gathering.summary();
-  ASSERT_TRUE(summary.accuracy);
-  EXPECT_EQ(*summary.accuracy, 3.0 / 5);
-  ASSERT_TRUE(summary.auc);
-  EXPECT_EQ(*summary.auc, 4.5 / 6);
+  ASSERT_TRUE(summary.figures.accuracy);
+  EXPECT_EQ(*summary.figures.accuracy, 3.0 / 5);
+  ASSERT_TRUE(summary.figures.auc);
+  EXPECT_EQ(*summary.figures.auc, 4.5 / 6);
 }
 
 TEST(metrics, there_is_no_auc_without_scores_of_both_classes) {
@@ -111,9 +111,9 @@ TEST(metrics, there_is_no_auc_without_scores_of_both_classes) {
     gathering.add(report_of(0, 10, 1, 1, {1}, true));
     gathering.add(share_of(0, 2, 1, given, labels));
     const auto summary = gathering.summary();
-    EXPECT_FALSE(summary.auc);
-    ASSERT_TRUE(summary.accuracy);
-    EXPECT_EQ(*summary.accuracy, 0.5);
+    EXPECT_FALSE(summary.figures.auc);
+    ASSERT_TRUE(summary.figures.accuracy);
+    EXPECT_EQ(*summary.figures.accuracy, 0.5);
   }
 }
 
@@ -123,8 +123,8 @@ TEST(metrics, log_loss_and_calibration_are_over_the_test_rows_of_all_ranks) {
   gathering.add(share_of(1, 2, 1, {0.2F, 0.2F}, {1, 0}, 1.5, 1.25));
   gathering.add(share_of(0, 3, 2, {0.9F, 0.5F, 0.1F}, {1, 0, 0}, 1, 1.75));
   const auto summary = gathering.summary();
-  EXPECT_EQ(summary.log_loss, 2.5 / 5);
-  EXPECT_EQ(summary.calibration, 3.0 / 2);
+  EXPECT_EQ(summary.figures.log_loss, 2.5 / 5);
+  EXPECT_EQ(summary.figures.calibration, 3.0 / 2);
 }
 
 // Sums of three numbers whose value depends on the order of the additions.
@@ -137,8 +137,8 @@ TEST(metrics, do_not_depend_on_the_order_of_the_shares) {
       gathering.add(report_of(rank, 1, 1, 1, {1}, true));
       gathering.add(share_of(rank, 1, 1, {0.5F}, {1}, sums[rank], sums[rank]));
     }
-    EXPECT_EQ(gathering.summary().log_loss, ((1e16 + 1) + 1) / 3);
-    EXPECT_EQ(gathering.summary().calibration, ((1e16 + 1) + 1) / 3);
+    EXPECT_EQ(gathering.summary().figures.log_loss, ((1e16 + 1) + 1) / 3);
+    EXPECT_EQ(gathering.summary().figures.calibration, ((1e16 + 1) + 1) / 3);
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
@@ -148,16 +148,16 @@ TEST(metrics, are_absent_where_the_loss_or_the_targets_have_none) {
   for (const std::uint32_t rank : {0U, 1U}) values.add(report_of(rank, 10, 1, 1, {1}, true));
   values.add(share_of(0, 2, 1, {0.2F, 0.4F}, {0, 1}, nan, 0.6));
   values.add(share_of(1, 0, 0, {}, {}));
-  EXPECT_EQ(values.summary().accuracy, 0.5);
-  EXPECT_FALSE(values.summary().log_loss);
-  EXPECT_EQ(values.summary().calibration, 0.6);
+  EXPECT_EQ(values.summary().figures.accuracy, 0.5);
+  EXPECT_FALSE(values.summary().figures.log_loss);
+  EXPECT_EQ(values.summary().figures.calibration, 0.6);
   epoch_gathering none(1);  // targets that are no classes
   none.add(report_of(0, 10, 1, 1, {1}, true));
   none.add(share_of(0, 0, 0, {}, {}));
-  EXPECT_FALSE(none.summary().accuracy);
-  EXPECT_FALSE(none.summary().log_loss);
-  EXPECT_FALSE(none.summary().calibration);
-  EXPECT_FALSE(none.summary().auc);
+  EXPECT_FALSE(none.summary().figures.accuracy);
+  EXPECT_FALSE(none.summary().figures.log_loss);
+  EXPECT_FALSE(none.summary().figures.calibration);
+  EXPECT_FALSE(none.summary().figures.auc);
 }
 
 }  // namespace

@@ -52,11 +52,11 @@ TEST_F(run_test, epochs_are_reported_in_order_and_with_every_ranks_losses) {
     EXPECT_EQ(epochs[i].steps, i < 2 ? 10u : 5u);
     ASSERT_EQ(epochs[i].losses.size(), 2u);
     EXPECT_EQ(epochs[i].losses[1].size(), epochs[i].steps);
-    EXPECT_FALSE(epochs[i].auc);
+    EXPECT_FALSE(epochs[i].figures.auc);
     samples += epochs[i].samples;
   }
   EXPECT_EQ(answer_->value->samples, samples);
-  EXPECT_EQ(answer_->value->loss, epochs.back().loss);
+  EXPECT_EQ(answer_->value->loss, epochs.back().figures.loss);
 }
 
 // Without learning, the weights are the same for any number of trainers, and so is what they say of the 4096 test rows:
@@ -78,9 +78,9 @@ TEST_F(run_test, every_test_row_is_scored_once_however_many_trainers_there_are) 
   }
   ASSERT_EQ(epochs.size(), 3u);
   for (const epoch_summary& epoch : epochs) {
-    EXPECT_TRUE(epoch.auc);
-    EXPECT_EQ(epoch.auc, epochs.front().auc);
-    EXPECT_EQ(epoch.accuracy, epochs.front().accuracy);
+    EXPECT_TRUE(epoch.figures.auc);
+    EXPECT_EQ(epoch.figures.auc, epochs.front().figures.auc);
+    EXPECT_EQ(epoch.figures.accuracy, epochs.front().figures.accuracy);
   }
 }
 

@@ -57,17 +57,17 @@ epoch_summary some_epoch(std::uint64_t number) {
   epoch.steps = 100;
   epoch.samples = 51200;
   epoch.seconds = 0.25;
-  epoch.loss = 1.0 / 3;
-  epoch.auc = 0.9;
-  epoch.accuracy = 0.75;
-  epoch.log_loss = 0.1;
-  epoch.calibration = 1.5;
+  epoch.figures.loss = 1.0 / 3;
+  epoch.figures.auc = 0.9;
+  epoch.figures.accuracy = 0.75;
+  epoch.figures.log_loss = 0.1;
+  epoch.figures.calibration = 1.5;
   return epoch;
 }
 
 epoch_summary without_evaluation(std::uint64_t number) {
   epoch_summary epoch = some_epoch(number);
-  epoch.auc = epoch.accuracy = epoch.log_loss = epoch.calibration = std::nullopt;
+  epoch.figures.auc = epoch.figures.accuracy = epoch.figures.log_loss = epoch.figures.calibration = std::nullopt;
   return epoch;
 }
 
@@ -88,8 +88,8 @@ TEST_F(epoch_log_test, csv_leaves_out_what_is_not_finite) {
   auto log = open_metrics_csv(path("m.csv"), std::nullopt);
   epoch_summary epoch = some_epoch(1);
   epoch.seconds = 0;
-  epoch.loss = std::numeric_limits<double>::quiet_NaN();
-  epoch.calibration = std::numeric_limits<double>::infinity();
+  epoch.figures.loss = std::numeric_limits<double>::quiet_NaN();
+  epoch.figures.calibration = std::numeric_limits<double>::infinity();
   ASSERT_TRUE((*log)->add(epoch));
   EXPECT_EQ(content(path("m.csv")), std::string(header) + "1,100,100,51200,0,,,0.9,0.75,0.1,\n");
 }

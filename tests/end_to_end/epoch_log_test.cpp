@@ -1,16 +1,69 @@
-// Goal: --metrics-csv and --tensorboard hold what the JSON events say, and a file that cannot be written any more does
-// not end a run, but its exit code says so. Method: runs with all three, and files that are full.
+// Goal: --metrics-csv and --tensorboard hold what the JSON events say, those of a run that was broken hold what an
+// unbroken one's do, a run that is refused touches no file, and a file that cannot be written any more does not end a
+// run, but its exit code says so. Method: runs with all three, files of several runs beside those of one, files that
+// are there before, and files that are full.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 
+#include "model/text.hpp"
 #include "tests/apps/event_file.hpp"
 #include "tests/end_to_end/program.hpp"
+#include "tests/model/made_checkpoint.hpp"
 
 namespace troupe::end_to_end {
 namespace {
+
+using arguments = std::vector<std::string>;
+
+/// Adult in epochs of 9 steps; `more` options at the end.
+arguments adult(const std::string& steps, const arguments& more) {
+  arguments all = {"train", "--quiet", "--batch-size", "2000", "--steps", steps};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+/// Options of a run that goes on from `from`, if that holds a checkpoint, and saves there.
+arguments saving(const temporary_folder& from, const arguments& more) {
+  arguments all = {"--save", from.path()};
+  if (!entries_of(from.path()).empty()) all.insert(all.end(), {"--resume", from.path()});
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+/// The lines without what a clock has measured.
+std::vector<std::string> timeless_lines(const std::string& csv) {
+  std::vector<std::string> lines;
+  for (const std::string& line : lines_of(read_file(csv))) {
+    auto cells = split(line, ',');
+    EXPECT_EQ(cells.size(), 11u) << line;
+    if (cells.size() == 11) cells.erase(cells.begin() + 4, cells.begin() + 6);
+    lines.push_back(fmt::format("{}", fmt::join(cells, ",")));
+  }
+  return lines;
+}
+
+std::vector<event> events_in(const std::string& folder) {
+  const auto names = entries_of(folder);
+  EXPECT_EQ(names.size(), 1u) << folder;
+  return names.empty() ? std::vector<event>() : event_file_reader(read_file(folder + "/" + names.front())).read();
+}
+
+/// The steps that TensorBoard shows of event files, read one after the other: the start of a session takes away what
+/// was said of its step and later ones.
+std::vector<std::uint64_t> steps_shown(const std::vector<std::string>& folders) {
+  std::vector<std::uint64_t> steps;
+  for (const std::string& folder : folders) {
+    for (const event& one : events_in(folder)) {
+      if (one.session_status == 1) std::erase_if(steps, [&](std::uint64_t step) { return step >= one.step; });
+      if (!one.scalars.empty()) steps.push_back(one.step);
+    }
+  }
+  return steps;
+}
 
 TEST(MetricsCsv, HasTheNumbersOfTheEvents) {
   const std::string csv = write_file("metrics.csv", "something else");
@@ -41,10 +94,7 @@ TEST(TensorBoard, HasTheNumbersOfTheEvents) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto lines = json_lines(result.out);
   ASSERT_EQ(lines.size(), 3u);
-  std::vector<event> events;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    events = event_file_reader(read_file(entry.path().string())).read();
-  }
+  const auto events = events_in(folder);
   ASSERT_EQ(events.size(), 4u);
   for (std::size_t epoch = 1; epoch <= 2; ++epoch) {
     const auto number = [&](const char* field) {
@@ -58,6 +108,60 @@ TEST(TensorBoard, HasTheNumbersOfTheEvents) {
                                                                        {"test/log_loss", number("log_loss")},
                                                                        {"test/calibration", number("calibration")}}));
   }
+}
+
+TEST(MetricsCsv, OfARunBrokenWithinEpochsIsThatOfAnUnbrokenOne) {
+  const temporary_folder checkpoints;
+  const temporary_folder logs;
+  const std::string whole = logs / "whole.csv";
+  const std::string broken = logs / "broken.csv";
+  ASSERT_EQ(run(adult("23", {"--metrics-csv", whole})).exit_code, 0);
+  for (const char* steps : {"4", "5", "9", "13"})
+    ASSERT_EQ(run(adult(steps, saving(checkpoints, {"--metrics-csv", broken}))).exit_code, 0);
+  EXPECT_EQ(timeless_lines(broken).back().substr(0, 7), "2,13,4,");
+  // The second time there are lines of later steps too.
+  for (int time = 0; time < 2; ++time) {
+    ASSERT_EQ(run(adult("23", {"--resume", checkpoints.path(), "--metrics-csv", broken})).exit_code, 0);
+    EXPECT_EQ(timeless_lines(broken), timeless_lines(whole));
+  }
+}
+
+TEST(TensorBoard, OfARunBrokenWithinEpochsShowsTheStepsOfAnUnbrokenOne) {
+  const temporary_folder checkpoints;
+  const temporary_folder logs;
+  std::vector<std::string> folders;
+  for (const char* steps : {"4", "13", "23"}) {
+    folders.push_back(logs / steps);
+    ASSERT_EQ(run(adult(steps, saving(checkpoints, {"--tensorboard", folders.back()}))).exit_code, 0);
+  }
+  EXPECT_EQ(steps_shown(folders), (std::vector<std::uint64_t>{9, 18, 23}));
+}
+
+TEST(RefusedRun, LeavesFilesAsTheyWere) {
+  const temporary_folder folder;
+  const std::string kept = folder / "kept.csv";
+  const std::string saved = folder / "saved";
+  ASSERT_EQ(run(adult("4", {"--save", saved})).exit_code, 0);
+  ASSERT_EQ(run(adult("13", {"--resume", saved, "--metrics-csv", kept})).exit_code, 0);
+  const std::string before = read_file(kept);
+  const std::string new_checkpoints = folder / "new";
+  const std::string new_events = folder / "events";
+  const auto expect_untouched = [&](const outcome& refused, const char* why) {
+    EXPECT_NE(expect_error(refused, 2).find(why), std::string::npos) << refused.err;
+    EXPECT_EQ(read_file(kept), before) << why;
+    EXPECT_EQ(entries_of(folder.path()), (std::vector<std::string>{"kept.csv", "saved"})) << why;
+  };
+  const arguments outputs = {"--metrics-csv", kept, "--save", new_checkpoints, "--tensorboard", new_events};
+  const auto refused = [&](arguments more) {
+    more.insert(more.begin(), "train");
+    more.insert(more.end(), outputs.begin(), outputs.end());
+    return run(more);
+  };
+  expect_untouched(refused({"--data", "criteo:" + folder / "none"}), "none: No such file");
+  expect_untouched(refused({"--data", "synthetic", "--rows", "1000000000000", "--dim", "1"}),
+                   "GiB of memory are available");
+  expect_untouched(refused({"--resume", saved, "--steps", "3"}), "of step 4, and the job ends after 3");
+  expect_untouched(run({"train", "--metrics-csv", kept, "--tensorboard", kept}), "Not a directory");
 }
 
 TEST(MetricsCsv, ThatIsFullDoesNotEndTheRun) {

@@ -237,6 +237,17 @@ TEST(ResumeFrom, a_checkpoint_that_was_removed_meanwhile_is_none) {
 
 // -- which job ----------------------------------------------------------------
 
+TEST(ResumeFrom, a_run_that_is_over_or_ended_within_an_optimizer_step_is_refused) {
+  EXPECT_EQ(check_resumed_step(40, 41, 1), std::nullopt);
+  EXPECT_EQ(check_resumed_step(40, 40, 3), std::nullopt) << "nothing is left to do";
+  EXPECT_EQ(check_resumed_step(39, 60, 3), std::nullopt);
+  EXPECT_EQ(check_resumed_step(40, 39, 1).value().find("--resume: the checkpoint is of step 40, and the job ends "),
+            0U);
+  EXPECT_EQ(check_resumed_step(40, 60, 3).value().find("--resume: the checkpoint of step 40 is of a run that ended "
+                                                       "within --accumulate 3"),
+            0U);
+}
+
 TEST(ResumeFrom, another_job_is_told_by_its_first_difference) {
   const std::vector<setting> saved = {{"data", "adult"}, {"servers", "1"}, {"seed", "1"}, {"dim", "8"}};
   EXPECT_EQ(first_difference(saved, saved), std::nullopt);

@@ -442,7 +442,9 @@ TEST(job, every_setting_has_a_help_line) {
   EXPECT_EQ(default_of["epochs"], "adult 6; tutorial 100; else 1");
   EXPECT_EQ(default_of["batch-size"], "adult 128; synthetic, criteo, csv 256");
   EXPECT_EQ(default_of["rows"], "synthetic, criteo, csv 100000");
-  EXPECT_EQ(default_of["hidden"], "tutorial, replay none; synthetic 64; else 64,32");
+  EXPECT_EQ(default_of["hidden"], "tutorial none; synthetic 64; else 64,32");
+  EXPECT_EQ(default_of["loss"], "tutorial, synthetic cross-entropy; else bce-logits");
+  for (const auto& [name, text] : default_of) EXPECT_EQ(text.find("replay"), std::string::npos) << name << ": " << text;
   EXPECT_EQ(default_of["header"], "csv true");
   EXPECT_EQ(default_of["test-file"], "");
   EXPECT_EQ(default_of["sparse-reduce"], "tutorial sum; else mean");
