@@ -176,7 +176,6 @@ checkpoint_manifest master_state::manifest() const {
   run_position& position = made.position;
   position.samples = summary_.samples;
   position.seconds = summary_.seconds;
-  position.optimizer_steps = (made.step + job_.accumulate - 1) / job_.accumulate;
   position.skipped_steps = summary_.skipped_steps + waiting_[0]->share.skipped;
   for (const auto& one : waiting_) {
     position.ranks.push_back({one->share.loss_sum, one->share.samples});
