@@ -276,8 +276,10 @@ void master_state::handle(evaluation& share) {
 /// Passes on what is complete, epoch by epoch.
 void master_state::gathered() {
   while (!gathering_.empty() && gathering_.begin()->second.complete()) {
-    const epoch_summary epoch = gathering_.begin()->second.summary();
+    epoch_summary epoch = gathering_.begin()->second.summary();
     gathering_.erase(gathering_.begin());
+    // One that was over before, and has now been evaluated.
+    if (epoch.samples == 0 && epoch.losses.front().empty()) epoch.loss = summary_.loss;
     summary_.samples += epoch.samples;
     summary_.seconds += epoch.seconds;
     summary_.loss = epoch.loss;

@@ -48,7 +48,10 @@ caf::error master_state::restore_position() {
   summary_.samples = position.samples;
   summary_.seconds = position.seconds;
   summary_.skipped_steps = position.skipped_steps;
+  bool evaluated = false;
   if (position.last_epoch) {
+    const epoch_figures& last = *position.last_epoch;
+    evaluated = last.auc || last.accuracy || last.log_loss || last.calibration;
     summary_.loss = position.last_epoch->loss;
     summary_.auc = position.last_epoch->auc;
     summary_.accuracy = position.last_epoch->accuracy;
@@ -59,7 +62,7 @@ caf::error master_state::restore_position() {
   if (!dense) return dense.error();
   for (std::uint32_t rank = 0; rank < job_.trainers; ++rank) {
     const rank_position& mine = position.ranks.at(rank);
-    positions_[rank] = {steps_done_, mine.samples, mine.loss_sum, position.epoch_seconds, *dense};
+    positions_[rank] = {steps_done_, mine.samples, mine.loss_sum, position.epoch_seconds, *dense, evaluated};
   }
   return {};
 }
