@@ -156,15 +156,15 @@ caf::result<squared_norm> parameter_server_state::handle(const gradient_norm& qu
     return refusal(make_failure(errc::wrong_context, "trainers have no step in common: there is no norm of it"));
   auto promise = self_->make_response_promise<squared_norm>();
   context_of(update_of(query.head.step)).norm_waiting.emplace_back(query.head, promise);
-  answer_norms();
+  if (auto error = answer_norms()) self_->quit(error);
   return promise;
 }
 
 /// Answers who asks for the norm of the next optimizer step, once its gradients are all here.
-void parameter_server_state::answer_norms() {
+caf::error parameter_server_state::answer_norms() {
   context& next = context_of(committed_ + 1);
-  if (next.norm_waiting.size() < trainers_) return;
-  collect(next.ranks, contributors_to(next.ranks));
+  if (next.norm_waiting.size() < trainers_) return {};
+  if (auto error = collect(next.ranks, contributors_to(next.ranks))) return error;
   collected_ = true;
   exact_sum sum;
   for (const auto& [number, module] : modules_) sum.merge(module->squared_norm());
@@ -172,6 +172,7 @@ void parameter_server_state::answer_norms() {
   const blob answer = blob::own(std::vector<std::int64_t>(limbs.begin(), limbs.end()));
   for (auto& [head, promise] : std::exchange(next.norm_waiting, {}))
     promise.deliver(squared_norm{headers_.next(head.step, id_of(head)), answer});
+  return {};
 }
 
 caf::result<committed> parameter_server_state::handle(const optimizer_step& order) {
@@ -216,15 +217,16 @@ contributors parameter_server_state::contributors_to(std::span<const contributio
 }
 
 /// Hands every module the gradients of `ranks`, in rank order.
-void parameter_server_state::collect(std::span<const contribution> ranks, contributors from) {
+caf::error parameter_server_state::collect(std::span<const contribution> ranks, contributors from) {
   for (auto& [number, module] : modules_) {
     ordered_.clear();
     for (const contribution& rank : ranks)
       for (const gradient& part : rank.parts)
         for (const bag_gradient& grad : part.tables)
           if (grad.module == number) ordered_.push_back(&grad);
-    module->collect(ordered_, from);
+    if (auto error = module->collect(ordered_, from)) return refusal(error);
   }
+  return {};
 }
 
 caf::error parameter_server_state::apply(std::uint64_t update, verdict order) {
@@ -242,7 +244,8 @@ void parameter_server_state::deliver_committed(context& done) {
 /// Applies an optimizer step of which all gradients are here.
 caf::error parameter_server_state::commit(std::uint64_t update) {
   context& ready = context_of(update);
-  if (!std::exchange(collected_, false)) collect(ready.ranks, contributors_to(ready.ranks));
+  if (!std::exchange(collected_, false))
+    if (auto error = collect(ready.ranks, contributors_to(ready.ranks))) return error;
   if (auto error = apply(update, ready.order)) return error;
   ++committed_;
   step = ready.last_step;
@@ -252,8 +255,7 @@ caf::error parameter_server_state::commit(std::uint64_t update) {
   }
   ready.complete = 0;
   deliver_committed(ready);
-  answer_norms();
-  return {};
+  return answer_norms();
 }
 
 /// Consistency async: one trainer's gradients alone, weighted as if all trainers had as many.
@@ -261,7 +263,7 @@ caf::error parameter_server_state::apply_rank(std::uint64_t update, std::uint32_
   context& open = context_of(update);
   const std::span mine(&open.ranks[rank], 1);
   const std::uint64_t batches = contributors_to(mine).batches;
-  collect(mine, {trainers_, batches * trainers_});
+  if (auto error = collect(mine, {trainers_, batches * trainers_})) return error;
   if (auto error = apply(update, open.order)) return error;
   mine.front().parts.clear();
   last_update_[rank] = update;

@@ -104,9 +104,9 @@ class parameter_server_state {
   void deliver_committed(context& done);
   caf::error apply_rank(std::uint64_t update, std::uint32_t rank);
   static contributors contributors_to(std::span<const contribution> ranks);
-  void collect(std::span<const contribution> ranks, contributors from);
+  caf::error collect(std::span<const contribution> ranks, contributors from);
   caf::error apply(std::uint64_t update, verdict order);
-  void answer_norms();
+  caf::error answer_norms();
   void release_parked();
   template <class Answer, class Make>
   caf::result<Answer> after_step(const header& head, Make make);
