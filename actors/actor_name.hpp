@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "protocol/errors.hpp"
 
@@ -27,10 +29,11 @@ inline caf::error failure_of(const std::string& actor, std::uint64_t step, const
   return make_failure(code, fmt::format("{}, step {}: {}", actor, step, describe(cause)));
 }
 
-/// Makes `self` turn an exception in a handler into such an error and end with it. `state` has `name` and `step`.
+/// Makes `self` turn an exception in a handler into such an error, `tell` it, and end with it. `state` has `name` and
+/// `step`.
 template <class Self>
-void fail_on_exceptions(Self* self) {
-  self->set_exception_handler([self](std::exception_ptr& thrown) -> caf::error {
+void fail_on_exceptions(Self* self, std::function<void(const caf::error&)> tell = {}) {
+  self->set_exception_handler([self, tell = std::move(tell)](std::exception_ptr& thrown) -> caf::error {
     caf::error cause = make_failure(errc::exception, "an exception of unknown type");
     try {
       std::rethrow_exception(thrown);
@@ -41,7 +44,9 @@ void fail_on_exceptions(Self* self) {
       cause = make_failure(errc::exception, e.what());
     } catch (...) {
     }
-    return failure_of(self->state.name, self->state.step, cause);
+    const caf::error failure = failure_of(self->state.name, self->state.step, cause);
+    if (tell) tell(failure);
+    return failure;
   });
 }
 

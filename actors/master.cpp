@@ -64,7 +64,8 @@ void master_state::member_down(const caf::down_msg& down) {
 }
 
 void master_state::fail(const caf::error& error) {
-  if (!std::exchange(running_, false)) return;
+  running_ = false;
+  if (!promise_.pending()) return;
   promise_.deliver(error);
   end_members();
 }
@@ -79,6 +80,21 @@ void master_state::end_members() {
 
 caf::result<run_result> master_state::handle(const run& order) {
   if (running_) return make_failure(errc::wrong_context, "a run is under way");
+  promise_ = self_->make_response_promise<run_result>();
+  if (auto error = set_up(order)) {
+    promise_.deliver(error);
+    return promise_;
+  }
+  running_ = true;
+  group_ = self_->spawn(allreduce_group, run_, job_.trainers);
+  watch(group_.address(), "allreduce");
+  save_beginning();
+  phase_ = "making tables";
+  make_tables();
+  return promise_;
+}
+
+caf::error master_state::set_up(const run& order) {
   auto parsed = parse_job(order.job);
   if (!parsed) return make_failure(errc::bad_input, parsed.error().message);
   job_ = std::move(*parsed);
@@ -87,18 +103,9 @@ caf::result<run_result> master_state::handle(const run& order) {
   data_ = std::move(*opened);
   if (auto error = check_members()) return error;
   total_steps_ = total_steps(job_, *data_);
-  if (auto error = restore_position()) return error;
-
-  running_ = true;
   cause_ = id_of(order.head);
   return_weights_ = order.return_weights;
-  promise_ = self_->make_response_promise<run_result>();
-  group_ = self_->spawn(allreduce_group, run_, job_.trainers);
-  watch(group_.address(), "allreduce");
-  save_beginning();
-  phase_ = "making tables";
-  make_tables();
-  return promise_;
+  return restore_position();
 }
 
 caf::error master_state::check_members() const {
@@ -268,8 +275,10 @@ void master_state::handle(evaluation& share) {
 /// Passes on what is complete, epoch by epoch.
 void master_state::gathered() {
   while (!gathering_.empty() && gathering_.begin()->second.complete()) {
-    const epoch_summary epoch = gathering_.begin()->second.summary();
+    epoch_summary epoch = gathering_.begin()->second.summary();
     gathering_.erase(gathering_.begin());
+    // One that was over before, and has now been evaluated.
+    if (epoch.samples == 0 && epoch.losses.front().empty()) epoch.figures.loss = summary_.figures.loss;
     summary_.samples += epoch.samples;
     summary_.seconds += epoch.seconds;
     summary_.figures = epoch.figures;
@@ -284,7 +293,8 @@ void master_state::gathered() {
 master_actor::behavior_type master(master_state::pointer self, std::uint64_t run_number, run_observer observer,
                                    run_checkpoints checkpoints) {
   self->state.start(run_number, std::move(observer), std::move(checkpoints));
-  fail_on_exceptions(self);
+  // Whoever asked for the run is told: nobody else watches the master.
+  fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {
       [self](const join_server& offer) { return self->state.handle(offer); },
       [self](const join_trainer& offer) { return self->state.handle(offer); },

@@ -45,6 +45,9 @@ class master_state {
   void handle(evaluation& share);
   caf::result<committed> handle(save_dense& share);
 
+  /// Ends the run, if one is under way, and its actors.
+  void fail(const caf::error& error);
+
  private:
   using clock = std::chrono::steady_clock;
 
@@ -57,6 +60,7 @@ class master_state {
   void member_down(const caf::down_msg& down);
 
   // A run, in order.
+  caf::error set_up(const run& order);
   caf::error check_members() const;
   void make_tables();
   void load_tables();
@@ -77,7 +81,6 @@ class master_state {
   checkpoint_manifest manifest() const;
 
   void gathered();
-  void fail(const caf::error& error);
   void end_members();
 
   /// Sends a request of the run; when all of them are answered, `then` goes on. An error ends the run.

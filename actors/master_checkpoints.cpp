@@ -40,11 +40,13 @@ caf::error master_state::restore_position() {
   summary_.seconds = position.seconds;
   summary_.skipped_steps = position.skipped_steps;
   summary_.figures = position.last_epoch.value_or(epoch_figures{});
+  const epoch_figures& last = summary_.figures;
+  const bool evaluated = last.auc || last.accuracy || last.log_loss || last.calibration;
   auto dense = restore_dense();
   if (!dense) return dense.error();
   for (std::uint32_t rank = 0; rank < job_.trainers; ++rank) {
     const rank_position& mine = position.ranks.at(rank);
-    positions_[rank] = {steps_done_, mine.samples, mine.loss_sum, position.epoch_seconds, *dense};
+    positions_[rank] = {steps_done_, mine.samples, mine.loss_sum, position.epoch_seconds, *dense, evaluated};
   }
   return {};
 }
@@ -161,7 +163,6 @@ checkpoint_manifest master_state::manifest() const {
   run_position& position = made.position;
   position.samples = summary_.samples;
   position.seconds = summary_.seconds;
-  position.optimizer_steps = (made.step + job_.accumulate - 1) / job_.accumulate;
   position.skipped_steps = summary_.skipped_steps + waiting_[0]->share.skipped;
   for (const auto& one : waiting_) {
     position.ranks.push_back({one->share.loss_sum, one->share.samples});
@@ -174,9 +175,7 @@ checkpoint_manifest master_state::manifest() const {
     made.tables.push_back({static_cast<std::uint64_t>(spec.rows), static_cast<std::uint32_t>(tables_[t].size()),
                            embedding_bag_parts(job_, spec)});
   }
-  // The dense file first, then the shards in order, whoever was done first.
-  for (const std::string& file : file_names(made))
-    made.files.push_back(*std::ranges::find(saved_files_, file, &saved_file::name));
+  made.files = saved_files_;
   return made;
 }
 

@@ -55,13 +55,22 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
-  void collect(std::span<const bag_gradient* const> grads, contributors from) override {
+  caf::error collect(std::span<const bag_gradient* const> grads, contributors from) override {
     contributions_.clear();
-    for (const bag_gradient* grad : grads) contributions_.push_back({view_of(*grad), grad->grad.as<float>().data()});
+    std::uint64_t indices = 0;
+    for (const bag_gradient* grad : grads) {
+      contributions_.push_back({view_of(*grad), grad->grad.as<float>().data()});
+      indices += contributions_.back().bags.indices.size();
+    }
+    if (indices > step_indices_max)
+      return make_failure(errc::bad_input, fmt::format("table {}: {} indices in an optimizer step: must be at most {}; "
+                                                       "use a smaller --batch-size or --accumulate, or fewer trainers",
+                                                       table_.options().table, indices, step_indices_max));
     table_.collect(contributions_);
     // The mean over a trainer's batches, and over the trainers their mean or sum.
     const auto parts = static_cast<float>(reduce_ == sparse_reduction::mean ? 1 : from.trainers);
     scale_ = from.batches > 0 ? parts / static_cast<float>(from.batches) : 1.0F;
+    return {};
   }
 
   exact_sum squared_norm() override { return table_.squared_norm(scale_); }

@@ -34,7 +34,8 @@ class remote_module {
   virtual caf::error check(const bag_gradient& grad) const = 0;
 
   /// Takes in the gradients of a context, in rank order. They stay where they are until `apply` or the next `collect`.
-  virtual void collect(std::span<const bag_gradient* const> grads, contributors from) = 0;
+  /// An error if they are more than an optimizer step can have.
+  virtual caf::error collect(std::span<const bag_gradient* const> grads, contributors from) = 0;
 
   /// The squared norm of the gradient that has been collected, as `apply` would see it.
   virtual exact_sum squared_norm() = 0;

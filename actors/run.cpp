@@ -120,8 +120,8 @@ std::optional<fault> check_memory(const job& what, const dataset& data) {
   const auto add = [](std::uint64_t a, std::uint64_t b) {
     return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
   };
-  // At the end there is a digest for each row, once at the server and once at the master.
-  constexpr std::uint64_t digest_bytes = 2 * sizeof(std::uint64_t);
+  // At the end there is a digest for each row, which server and master share.
+  constexpr std::uint64_t digest_bytes = sizeof(std::uint64_t);
   std::uint64_t tables = 0;
   for (const table_spec& table : data.spec().tables) {
     tables = add(tables, table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));

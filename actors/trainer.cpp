@@ -48,10 +48,13 @@ caf::result<trained> trainer_state::handle(train& order) {
   epoch_loss_ = order.from.loss_sum;
   epoch_begin_ -= std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(order.from.seconds));
   if (step == total_steps_) {
-    if (!completes_epoch() && evaluates())
-      begin_evaluation();
-    else
+    // All that can be left to do is to score the test rows.
+    if (!evaluates() || (completes_epoch() && order.from.evaluated)) {
       save_or_go_on();
+    } else {
+      if (completes_epoch()) report_epoch();
+      begin_evaluation();
+    }
   } else {
     look_up_through(step + 1);
     prepare_next();
@@ -95,7 +98,8 @@ caf::error trainer_state::set_up(train& order) {
 
 caf::error trainer_state::restore(const trainer_position& from) {
   step = looked_up_ = from.steps_done;
-  epoch_ = step / data_->steps_per_epoch();
+  // That of the last step is gone on with even if it is over.
+  epoch_ = (step == total_steps_ ? step - 1 : step) / data_->steps_per_epoch();
   if (from.dense.empty()) return {};
   std::vector<std::vector<float>*> buffers = {&weights_};
   for (auto* state : {&first_state_, &second_state_})

@@ -108,11 +108,13 @@ void trainer_state::begin_evaluation() {
 }
 
 /// Looks up the next of this rank's test rows, as they are after the step that has just been done. The ranks take turns
-/// in chunks of the test rows, so that they go through a file together.
+/// in chunks of the test rows, so that they go through a file together. A short last optimizer step is over as well: a
+/// lookup within it would not wait for it.
 void trainer_state::evaluate_next() {
   if (test_next_ < data_->test_rows()) {
     const std::uint64_t count = std::min(test_rows_at_once, data_->test_rows() - test_next_);
-    tested_ = prepare(step + 1, data_->test_batch(test_next_, count));
+    const std::uint64_t next_step = ends_update() ? update() * job_.accumulate + 1 : step + 1;
+    tested_ = prepare(next_step, data_->test_batch(test_next_, count));
     test_next_ += test_rows_at_once * job_.trainers;
     return look_up(tested_, 0);
   }

@@ -29,16 +29,18 @@ tensor merge_shards(const std::vector<tensor>& shards, std::uint64_t rows, std::
 }
 
 std::string weights_digest(const std::vector<std::vector<tensor>>& row_digests, const tensor& dense) {
-  std::vector<std::uint64_t> digests;
+  streamed_digest digest;
+  const auto add = [&digest](std::uint64_t part) {
+    digest.add(reinterpret_cast<const std::byte*>(&part), sizeof part);
+  };
   for (const auto& shards : row_digests) {
     std::uint64_t rows = 0;
     for (const tensor& shard : shards) rows += shard.rows;
     for (std::uint64_t row = 0; row < rows; ++row)
-      digests.push_back(shards[row % shards.size()].as<std::uint64_t>()[row / shards.size()]);
+      add(shards[row % shards.size()].as<std::uint64_t>()[row / shards.size()]);
   }
-  digests.push_back(digest_of(dense.bytes.data(), dense.bytes.size()));
-  return fmt::format(
-      "{:016x}", digest_of(reinterpret_cast<const std::byte*>(digests.data()), digests.size() * sizeof(std::uint64_t)));
+  add(digest_of(dense.bytes.data(), dense.bytes.size()));
+  return fmt::format("{:016x}", digest.value());
 }
 
 }  // namespace troupe

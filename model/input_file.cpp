@@ -81,7 +81,7 @@ result<std::size_t> input_file::read_some(std::uint64_t offset, std::span<std::b
     const ssize_t got = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno != EINTR)
-      return bad_input(fmt::format("{}: reading at byte {}: {}", name_, offset, std::strerror(errno)));
+      return run_fault(fmt::format("{}: reading at byte {}: {}", name_, offset, std::strerror(errno)));
   }
 }
 

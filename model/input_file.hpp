@@ -27,7 +27,8 @@ struct file_identity {
 /// Of a file that cannot be looked at the path alone: it cannot be opened either, and opening says why.
 file_identity identity_of(const std::string& path);
 
-/// An open regular file. All faults name it. Reading may be done from any thread.
+/// An open regular file. All faults name it; those of reading are of kind run where the system fails, and of kind input
+/// where the file ends early. Reading may be done from any thread.
 class input_file {
  public:
   input_file() = default;

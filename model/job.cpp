@@ -52,7 +52,7 @@ std::string not_applicable(const job_setting& setting, const std::string& text, 
     if (setting.defaults[i] != nullptr) owners.push_back(data_names()[i]);
   }
   return fmt::format("{}: {} has no such setting; leave it out, or use it with --data {}",
-                     with_value(setting.name, text), data_names()[index_of(kind)], joined(owners));
+                     with_value(setting.name, text), data_names()[index_of(kind)], alternatives(owners));
 }
 
 std::optional<std::string> check_names(const std::vector<setting>& given) {

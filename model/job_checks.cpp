@@ -3,6 +3,8 @@
 #include "model/files/csv_columns.hpp"
 #include "model/hybrid.hpp"
 #include "model/job_table.hpp"
+#include "model/memory.hpp"
+#include "model/row_groups.hpp"
 #include "model/text.hpp"
 
 namespace troupe {
@@ -11,8 +13,6 @@ namespace {
 
 // Numbers of a size that no machine this runs on holds; below them no product here overflows 64 bits.
 constexpr std::uint64_t table_weights_max = std::uint64_t{1} << 40;
-// A step's occurrences of one table's rows are counted in 32 bits.
-constexpr std::uint64_t step_indices_max = (std::uint64_t{1} << 31) - 1;
 
 // The features of a file's rows, and the rows of all tables.
 struct file_features {
@@ -81,11 +81,11 @@ std::optional<std::string> check_synthetic(const job& what) {
                        what.rows, what.tables, what.rows, what.dim, table_weights_max);
   }
   const std::uint64_t indices = std::uint64_t{what.trainers} * what.batch_size * what.bag;
-  if (indices > step_indices_max) {
+  if (bounded_product(indices, what.accumulate) > step_indices_max) {
     return fmt::format(
-        "--batch-size {}: {} trainers x {} samples x {} indices must be at most {} a step; use smaller "
-        "batches",
-        what.batch_size, what.trainers, what.batch_size, what.bag, step_indices_max);
+        "--batch-size {}: {} trainers x {} samples x {} indices x {} batches (--accumulate) must be at most {} an "
+        "optimizer step; use smaller batches, or fewer",
+        what.batch_size, what.trainers, what.batch_size, what.bag, what.accumulate, step_indices_max);
   }
   return std::nullopt;
 }

@@ -85,7 +85,7 @@ codec total_steps() {
 // -- names -----------------------------------------------------------------------------------------------------------
 
 wrong unknown_name(std::string_view text, const std::vector<std::string>& names) {
-  return fmt::format("unknown; the nearest is {}, and there are {}", nearest(std::string(text), names), joined(names));
+  return fmt::format("unknown; the nearest is {}, and there are {}", nearest(std::string(text), names), alternatives(names));
 }
 
 template <class Enum>

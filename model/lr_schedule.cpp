@@ -41,7 +41,7 @@ result<piece> parse_piece(std::string_view text) {
     std::vector<std::string> names;
     for (const auto& one : forms) names.emplace_back(one.name);
     return bad_input(fmt::format("unknown schedule {}; the nearest is {}, and there are {}", printable(name),
-                                 nearest(std::string(name), names), joined(names)));
+                                 nearest(std::string(name), names), alternatives(names)));
   }
   piece made{static_cast<shape>(known - forms.begin())};
   std::vector<std::string_view> numbers;

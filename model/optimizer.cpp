@@ -102,7 +102,7 @@ std::optional<std::string> read_option(optimizer_spec& spec, const optimizer_ent
   if (known != entry.options.end()) return read_number(spec, *known, value);
   const auto names = option_names(entry);
   return fmt::format("{} has no option {}; the nearest is {}, and there are {}", entry.name, printable(key),
-                     nearest(std::string(key), names), joined(names));
+                     nearest(std::string(key), names), alternatives(names));
 }
 
 std::optional<std::string> read_options(optimizer_spec& spec, const optimizer_entry& entry, std::string_view text) {
@@ -126,7 +126,7 @@ std::string unknown_name(std::string_view name, optimizer_use use) {
     if (use == optimizer_use::table || entry.for_dense == nullptr) names.emplace_back(entry.name);
   }
   return fmt::format("unknown optimizer {}; the nearest is {}, and there are {}", printable(name),
-                     nearest(std::string(name), names), joined(names));
+                     nearest(std::string(name), names), alternatives(names));
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ class object_reader {
       if (value->is_string() && value->as_string() == text) return meaning;
       known.push_back(text);
     }
-    refuse(fmt::format("{}{} {}: must be {}", where_, key, shown(*value), joined(known)));
+    refuse(fmt::format("{}{} {}: must be {}", where_, key, shown(*value), alternatives(known)));
     return otherwise;
   }
 

@@ -10,6 +10,10 @@
 
 namespace troupe {
 
+/// Most contributions to one table in an optimizer step: they are counted in 32 bits.
+constexpr std::uint64_t step_indices_max = (std::uint64_t{1} << 31) - 1;
+
+/// Takes at most `step_indices_max` contributions a step.
 class row_groups {
  public:
   /// Starts anew; row numbers will be below `row_count`.

@@ -21,10 +21,12 @@ constexpr std::uint64_t length_bytes = 8;
 result<safetensors_file> safetensors_file::open(const std::string& path) {
   auto opened = input_file::open(path, "a safetensors file");
   if (!opened) return tl::unexpected(std::move(opened.error()));
-  safetensors_file file(std::move(*opened));
-  const auto refuse = [&](const std::string& why) {
-    return bad_input(fmt::format("{}: {}", printable_path(path), why));
-  };
+  return open(std::move(*opened));
+}
+
+result<safetensors_file> safetensors_file::open(input_file&& opened) {
+  safetensors_file file(std::move(opened));
+  const auto refuse = [&](const std::string& why) { return bad_input(fmt::format("{}: {}", file.name(), why)); };
   const std::uint64_t length = file.file_.length();
   if (length < length_bytes) {
     return refuse(fmt::format("{} bytes: a safetensors file has at least {}", length, length_bytes));

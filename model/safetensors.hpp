@@ -23,6 +23,9 @@ class safetensors_file {
  public:
   static result<safetensors_file> open(const std::string& path);
 
+  /// The same of a file that is open already. Faults are of kind input where its bytes are wrong.
+  static result<safetensors_file> open(input_file&& opened);
+
   /// The path, fit for a message.
   const std::string& name() const { return file_.name(); }
   const safetensors_header& header() const { return header_; }

@@ -65,7 +65,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-std::string joined(const std::vector<std::string>& names) {
+std::string alternatives(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (i > 0) text += i + 1 < names.size() ? ", " : " or ";

@@ -32,7 +32,7 @@ std::string printable_path(std::string_view path);
 std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// "a, b or c".
-std::string joined(const std::vector<std::string>& names);
+std::string alternatives(const std::vector<std::string>& names);
 
 /// Bytes of the UTF-8 sequence at the start of `text`, which must not be empty; 0 if there is no valid one (RFC 3629).
 std::size_t utf8_length(std::string_view text);

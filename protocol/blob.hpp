@@ -70,6 +70,22 @@ class blob {
 /// The digest that accompanies bulk bytes on the wire: XXH3, 64 bits.
 std::uint64_t digest_of(const std::byte* data, std::size_t size);
 
+/// The same digest of bytes that come piece by piece.
+class streamed_digest {
+ public:
+  streamed_digest();
+
+  void add(const std::byte* data, std::size_t size);
+  std::uint64_t value() const;
+
+ private:
+  struct hash_state;
+  struct release {
+    void operator()(hash_state* state) const;
+  };
+  std::unique_ptr<hash_state, release> state_;
+};
+
 template <class Inspector>
 bool inspect(Inspector& f, blob& x) {
   if (f.has_human_readable_format()) {

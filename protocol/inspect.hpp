@@ -147,7 +147,8 @@ bool inspect(Inspector& f, reduced& x) {
 template <class Inspector>
 bool inspect(Inspector& f, trainer_position& x) {
   return f.object(x).fields(f.field("steps_done", x.steps_done), f.field("samples", x.samples),
-                            f.field("loss_sum", x.loss_sum), f.field("seconds", x.seconds), f.field("dense", x.dense));
+                            f.field("loss_sum", x.loss_sum), f.field("seconds", x.seconds), f.field("dense", x.dense),
+                            f.field("evaluated", x.evaluated));
 }
 
 template <class Inspector>

@@ -245,6 +245,8 @@ struct trainer_position {
   double seconds = 0;
   /// The dense weights and the optimizer's buffers, flat; empty: initial ones.
   std::vector<tensor> dense;
+  /// The last finished epoch has been evaluated.
+  bool evaluated = false;
 };
 
 /// Runs a job's training loop as rank `rank` of `trainers`. Answered when the loop has ended.

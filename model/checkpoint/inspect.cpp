@@ -25,6 +25,9 @@ struct file_fault {
   std::string message;
 };
 
+/// Of what was read: where the system failed, the bytes may be sound.
+file_fault reading_fault(const fault& why) { return {why.kind == fault_kind::input, why.message}; }
+
 /// nullopt: nothing is.
 using finding = std::optional<file_fault>;
 
@@ -39,7 +42,7 @@ tl::expected<std::string, file_fault> read_text(const std::string& path) {
   }
   std::string text(file->length(), '\0');
   if (const auto read = file->read(0, std::as_writable_bytes(std::span(text))); !read) {
-    return tl::unexpected<file_fault>(file_fault{true, read.error().message});
+    return tl::unexpected<file_fault>(reading_fault(read.error()));
   }
   return text;
 }
@@ -68,7 +71,7 @@ finding check_digest(const checkpoint& saved, const saved_file& expected) {
   std::vector<std::byte> buffer(std::min(piece, expected.length));
   for (std::uint64_t begin = 0; begin < expected.length; begin += piece) {
     const auto bytes = std::span(buffer).first(std::min(piece, expected.length - begin));
-    if (const auto read = file->read(begin, bytes); !read) return file_fault{true, read.error().message};
+    if (const auto read = file->read(begin, bytes); !read) return reading_fault(read.error());
     digest.add(bytes);
   }
   if (const std::string found = digest.hex(); found != expected.digest) {
@@ -79,8 +82,10 @@ finding check_digest(const checkpoint& saved, const saved_file& expected) {
 }
 
 finding check_header(const checkpoint& saved, const saved_file& expected, std::vector<tensor_declaration> tensors) {
-  const auto file = safetensors_file::open(saved.path_of(expected.name));
-  if (!file) return file_fault{true, file.error().message};
+  auto opened = input_file::open(saved.path_of(expected.name), "a file of a checkpoint");
+  if (!opened) return file_fault{false, opened.error().message};
+  const auto file = safetensors_file::open(std::move(*opened));
+  if (!file) return reading_fault(file.error());
   std::ranges::sort(tensors, {}, &tensor_declaration::name);
   std::vector<tensor_declaration> found;
   for (const auto& [name, entry] : file->header().tensors) found.push_back({name, entry.type, entry.shape});

@@ -30,13 +30,12 @@ struct rank_position {
 
 /// Where a run stands besides its step: what it would report if it went on.
 struct run_position {
-  std::uint64_t samples = 0;  ///< all trainers, since the run's beginning
-  double seconds = 0;         ///< training loop alone, since the run's beginning
-  double epoch_seconds = 0;   ///< of the epoch under way
-  std::uint64_t optimizer_steps = 0;
+  std::uint64_t samples = 0;                ///< all trainers, since the run's beginning
+  double seconds = 0;                       ///< training loop alone, since the run's beginning
+  double epoch_seconds = 0;                 ///< of the epoch under way
   std::uint64_t skipped_steps = 0;          ///< because of NaN or Inf
   std::vector<rank_position> ranks;         ///< of the epoch under way
-  std::optional<epoch_figures> last_epoch;  ///< of the last finished one
+  std::optional<epoch_figures> last_epoch;  ///< figures of the last finished one
 
   bool operator==(const run_position&) const = default;
 };

@@ -59,7 +59,6 @@ std::string position_text(const run_position& position) {
   return lines(
       {fmt::format(R"("samples": {})", position.samples), fmt::format(R"("seconds": {})", real(position.seconds)),
        fmt::format(R"("epoch_seconds": {})", real(position.epoch_seconds)),
-       fmt::format(R"("optimizer_steps": {})", position.optimizer_steps),
        fmt::format(R"("skipped_steps": {})", position.skipped_steps), fmt::format(R"("ranks": {})", ranks),
        fmt::format(R"("last_epoch": {})", figures_text(position.last_epoch))},
       "{}", 2);
@@ -125,7 +124,6 @@ run_position position_of(const json::object& from) {
   position.samples = whole_of<std::uint64_t>(from.at("samples"));
   position.seconds = real_of(from.at("seconds"));
   position.epoch_seconds = real_of(from.at("epoch_seconds"));
-  position.optimizer_steps = whole_of<std::uint64_t>(from.at("optimizer_steps"));
   position.skipped_steps = whole_of<std::uint64_t>(from.at("skipped_steps"));
   for (const json::value& rank : from.at("ranks").as_array()) {
     position.ranks.push_back({real_of(rank.at("loss_sum")), whole_of<std::uint64_t>(rank.at("samples"))});

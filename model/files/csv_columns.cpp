@@ -36,11 +36,11 @@ wrong read_name(const char* key, const json::value& value, const std::map<std::s
   std::vector<std::string> known;
   for (const auto& [name, one] : names) known.push_back(name);
   const auto* text = value.if_string();
-  if (text == nullptr) return refuse(key, value, joined(known));
+  if (text == nullptr) return refuse(key, value, alternatives(known));
   const auto found = names.find(std::string(*text));
   if (found == names.end()) {
     return fmt::format("{} {}: unknown; the nearest is {}, and there are {}", key, shown(value),
-                       nearest(std::string(*text), known), joined(known));
+                       nearest(std::string(*text), known), alternatives(known));
   }
   to = found->second;
   return std::nullopt;
@@ -139,7 +139,7 @@ wrong no_such_key(const std::string& name, csv_kind kind) {
     return fmt::format("{}: unknown key; the nearest is {}", printable(name), nearest(name, all));
   }
   const auto& kind_name = std::ranges::find(kinds, kind, &std::pair<const std::string, csv_kind>::second)->first;
-  return fmt::format("{}: {} has no such key; it has {}", name, kind_name, joined(of_kind));
+  return fmt::format("{}: {} has no such key; it has {}", name, kind_name, alternatives(of_kind));
 }
 
 // `to` has a name already, if the description has one.

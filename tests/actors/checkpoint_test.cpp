@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 
@@ -142,6 +143,48 @@ TEST_F(checkpoint_run, a_wish_to_stop_leaves_a_checkpoint_to_go_on_from) {
   EXPECT_EQ(rest.weights_digest, whole.weights_digest);
   EXPECT_EQ(rest.samples, whole.samples);
   EXPECT_EQ(rest.loss, whole.loss);
+}
+
+// Nine steps are an epoch of two trainers.
+TEST_F(checkpoint_run, a_finished_run_is_evaluated_when_its_figures_are_missing) {
+  auto blind = adult("1", "18");
+  blind.emplace_back("eval-every", "0");
+  const run_result whole = finish(adult("1", "18"), false, 0, false);
+  const std::vector<epoch_summary> whole_epochs = epochs_;
+  ASSERT_EQ(whole_epochs.size(), 2u);
+  EXPECT_EQ(finish(blind, true, 0, false).auc, std::nullopt);
+  for (const bool missing : {true, false}) {
+    const run_result seen = finish(adult("2", "18"), true, 0, true);
+    EXPECT_EQ(seen.auc, whole.auc);
+    EXPECT_EQ(seen.log_loss, whole.log_loss);
+    EXPECT_EQ(seen.loss, whole.loss);
+    EXPECT_EQ(seen.samples, whole.samples);
+    ASSERT_EQ(epochs_.size(), missing ? 1u : 0u) << "evaluated once, then its figures are in the checkpoint";
+    if (!missing) continue;
+    EXPECT_EQ(epochs_[0].epoch, 2u);
+    EXPECT_EQ(epochs_[0].step, 18u);
+    EXPECT_EQ(epochs_[0].samples, 0u);
+    EXPECT_EQ(epochs_[0].figures, whole_epochs[1].figures);
+  }
+}
+
+TEST_F(checkpoint_run, a_run_stopped_at_its_last_step_is_evaluated_by_the_one_that_goes_on) {
+  const run_result whole = finish(adult("1", "18"), false, 0, false);
+  run_checkpoints checkpoints;
+  checkpoints.store = store();
+  checkpoints.every = 17;
+  run_observer stopping;
+  stopping.on_checkpoint = [this](const checkpoint_summary& taken) {
+    if (taken.step == 17) caf::anon_send(trainers_[0], stop{});
+  };
+  begin(adult("1", "18"), std::move(stopping), checkpoints);
+  run();
+  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  EXPECT_TRUE(answer_->value->stopped);
+  EXPECT_EQ(answer_->value->steps, 18u);
+  EXPECT_EQ(answer_->value->auc, std::nullopt);
+  checkpoints.store.reset();
+  EXPECT_EQ(finish(adult("1", "18"), false, 0, true).auc, whole.auc);
 }
 
 TEST_F(checkpoint_run, a_beginning_is_saved_too) {

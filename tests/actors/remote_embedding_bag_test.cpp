@@ -60,7 +60,7 @@ caf::error step(remote_module& module, std::uint64_t number, std::int64_t row, f
   const bag_gradient grad{0, blob::own(std::vector<std::int64_t>{row}), {}, {}, matrix(std::vector<float>(dim, value))};
   EXPECT_FALSE(module.check(grad));
   const bag_gradient* const grads[] = {&grad};
-  module.collect(grads, {1, 1});
+  if (auto error = module.collect(grads, {1, 1})) return error;
   return module.apply(number, 1);
 }
 
@@ -187,6 +187,19 @@ TEST(remote_embedding_bag, a_row_beyond_f16_is_noticed_and_what_to_try_is_said) 
   ASSERT_FALSE(load_weights(*wide, std::numeric_limits<float>::infinity()));
   EXPECT_EQ(describe(wide->row_digests().error()),
             "table 2: row 0 is NaN or Inf; try a smaller --sparse-lr or a larger eps");
+}
+
+// Their number alone is looked at: they are not there.
+TEST(remote_embedding_bag, more_indices_than_can_be_counted_are_refused) {
+  auto table = made();
+  constexpr std::size_t half = std::size_t{1} << 30;
+  const std::int64_t none = 0;
+  bag_gradient grad;
+  grad.indices = blob(nullptr, &none, half * sizeof none);
+  const bag_gradient* const grads[] = {&grad, &grad};
+  EXPECT_EQ(describe(table->collect(grads, {1, 2})),
+            "table 2: 2147483648 indices in an optimizer step: must be at most 2147483647; use a smaller --batch-size "
+            "or --accumulate, or fewer trainers");
 }
 
 TEST(remote_embedding_bag, arguments_that_are_wrong_or_unknown_are_refused) {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -24,7 +25,7 @@ class run_stage : public stage {
     trainers_.clear();
     for (std::uint32_t rank = 0; rank < parsed->servers; ++rank) {
       servers_.push_back(spawn(parameter_server, std::uint64_t{1}, rank));
-      caf::anon_send(master_, join_server{{}, servers_.back()});
+      caf::anon_send(master_, join_server{{}, relay_ ? relay_(servers_.back()) : servers_.back()});
     }
     for (std::uint32_t rank = 0; rank < parsed->trainers; ++rank) {
       trainers_.push_back(spawn(trainer, std::uint64_t{1}, rank, parsed->servers));
@@ -45,6 +46,8 @@ class run_stage : public stage {
   std::vector<trainer_actor> trainers_;
   std::shared_ptr<outcome<run_result>> answer_;
   bool return_weights_ = false;
+  /// If given, makes what master and trainers take for a server.
+  std::function<parameter_server_actor(parameter_server_actor)> relay_;
 };
 
 }  // namespace troupe

@@ -3,6 +3,8 @@
 
 #include "actors/run.hpp"
 
+#include <stdexcept>
+
 #include "tests/actors/run_stage.hpp"
 
 namespace troupe {
@@ -132,6 +134,17 @@ TEST_F(run_test, a_loss_that_is_not_finite_ends_the_run_naming_trainer_and_step)
   EXPECT_EQ(line.rfind("trainer ", 0), 0u) << line;
   EXPECT_NE(line.find(", step "), std::string::npos) << line;
   EXPECT_NE(line.find("--dense-lr"), std::string::npos) << line;
+}
+
+TEST_F(run_test, an_exception_in_the_master_ends_the_run_naming_it) {
+  run_observer observer;
+  observer.on_epoch = [](const epoch_summary&) { throw std::runtime_error("the log has gone"); };
+  begin(tutorial("2", "1"), std::move(observer));
+  auto other = watch(trainers_[0]);
+  run();
+  EXPECT_EQ(answer_->error, errc::exception) << describe(answer_->error);
+  EXPECT_EQ(describe(answer_->error), "master, step 10: the log has gone");
+  EXPECT_TRUE(*other);
 }
 
 TEST_F(run_test, a_wish_to_stop_ends_all_trainers_after_the_same_step) {

@@ -121,6 +121,23 @@ TEST(weights, digest_follows_its_definition) {
   EXPECT_EQ(weights_digest({}, tensor::own(0, 1, std::vector<float>())), expected);
 }
 
+// Lengths on both sides of the limits at which XXH3 changes its ways: 16, 128, 240 and 1024 bytes.
+TEST(weights, digest_of_many_rows_is_that_of_their_digests_in_one_piece) {
+  const std::vector<float> dense = {1, 2, 3};
+  for (const std::size_t rows : {0, 1, 2, 15, 16, 29, 30, 31, 127, 128, 129, 1000}) {
+    source_of_numbers random(rows);
+    const table whole{rows, 3, random.numbers(rows * 3)};
+    std::vector<std::uint64_t> parts;
+    for (std::size_t r = 0; r < rows; ++r) parts.push_back(digest_of_floats(whole.row(r), whole.dim));
+    parts.push_back(digest_of_floats(dense.data(), dense.size()));
+    char expected[17];
+    std::snprintf(expected, sizeof expected, "%016llx",
+                  static_cast<unsigned long long>(
+                      digest_of(reinterpret_cast<const std::byte*>(parts.data()), parts.size() * sizeof parts[0])));
+    EXPECT_EQ(digest_of_model({whole}, dense, 2), expected) << rows;
+  }
+}
+
 TEST(weights, digest_changes_with_any_bit) {
   auto tables = some_tables();
   std::vector<float> dense = {1, 0, -3};

@@ -186,5 +186,28 @@ TEST(FailingSave, on_a_full_disk_names_the_file_and_the_bytes_wanted) {
   EXPECT_EQ(newest_whole_checkpoint(folder.path())->what.manifest.step, 40U);
 }
 
+// Falling back would in the end remove what may be sound.
+TEST(FailingRead, is_never_taken_for_a_torn_checkpoint) {
+  const temporary_folder folder;
+  make_checkpoints(folder.path(), {20, 40});
+  std::uint64_t failures = 0;
+  for (;; ++failures) {
+    const failing_read one(failures);
+    const auto found = newest_whole_checkpoint(folder.path());
+    if (!failing_read::happened()) {
+      ASSERT_TRUE(found.has_value()) << found.error().message;
+      EXPECT_EQ(found->what.manifest.step, 40U);
+      break;
+    }
+    ASSERT_FALSE(found.has_value()) << "call " << failures;
+    EXPECT_NE(found.error().message.find("checkpoint step 40 in " + folder.path() + " cannot be read: "),
+              std::string::npos)
+        << found.error().message;
+    EXPECT_NE(found.error().message.find("Input/output error"), std::string::npos) << found.error().message;
+  }
+  // The manifest, and each of four files for its digest and for its header, which takes two reads: 2 + 4 (2 + 3).
+  EXPECT_EQ(failures, 22U);
+}
+
 }  // namespace
 }  // namespace troupe

@@ -155,7 +155,7 @@ TEST(checkpoint_manifest, is_the_one_in_the_documentation) {
   checkpoint_manifest manifest = made_manifest(40);
   manifest.folder = "step-000000000040-1a2b3c4d";
   manifest.settings = {{"data", "synthetic"}, {"seed", "7"}};
-  manifest.position = {20480, 4, 0.25, 40, 0, {{1.0 / 3, 256}}, epoch_figures{0.36, 0.9, {}, {}, {}}};
+  manifest.position = {20480, 4, 0.25, 0, {{1.0 / 3, 256}}, epoch_figures{0.36, 0.9, {}, {}, {}}};
   manifest.tables.resize(1);
   manifest.dense.resize(2);
   const temporary_folder folder;

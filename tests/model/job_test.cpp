@@ -413,6 +413,15 @@ TEST(job, absurd_sizes_are_refused) {
             std::string::npos);
   EXPECT_NE(refusal({{"data", "synthetic"}, {"rows", "9223372036854775808"}}).find("must be between 1 and"),
             std::string::npos);
+  const std::vector<setting> big = {
+      {"data", "synthetic"}, {"trainers", "2"}, {"batch-size", "1024"}, {"bag", "1024"}, {"accumulate", "1023"}};
+  EXPECT_TRUE(parse_job(big)) << "2^31 - 2^21 indices an optimizer step";
+  auto too_big = big;
+  too_big.back().second = "1024";
+  EXPECT_NE(refusal(too_big).find("x 1024 batches (--accumulate) must be at most 2147483647"), std::string::npos);
+  too_big.back().second = "1000000";
+  too_big.insert(too_big.end(), {{"trainers", "1024"}, {"batch-size", "1000000"}, {"bag", "65536"}});
+  EXPECT_NE(refusal(too_big).find("use smaller batches"), std::string::npos) << "more than 2^64";
   EXPECT_NE(refusal({{"data", "synthetic"}, {"batch-size", "1000000"}, {"bag", "65536"}}).find("use smaller batches"),
             std::string::npos);
   EXPECT_NE(refusal({{"hidden", "65536,65536"}}).find("use narrower layers"), std::string::npos);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <filesystem>
+#include <optional>
 
 namespace troupe {
 namespace {
@@ -17,6 +18,22 @@ at_call doing = at_call::log;
 std::uint64_t chosen = 0;
 std::uint64_t made = 0;
 std::vector<system_call> logged;
+
+std::optional<std::uint64_t> reads_before_failure;
+bool read_failed = false;
+
+/// True if the call is to fail.
+bool next_read() {
+  if (!reads_before_failure) return false;
+  if (*reads_before_failure > 0) {
+    --*reads_before_failure;
+    return false;
+  }
+  reads_before_failure.reset();
+  read_failed = true;
+  errno = EIO;
+  return true;
+}
 
 /// True if the call is to fail.
 bool next_call(const char* name, const std::string& path) {
@@ -52,12 +69,22 @@ std::uint64_t system_watch::count() { return made; }
 
 std::vector<system_call> system_watch::calls() { return logged; }
 
+failing_read::failing_read(std::uint64_t number) {
+  reads_before_failure = number;
+  read_failed = false;
+}
+
+failing_read::~failing_read() { reads_before_failure.reset(); }
+
+bool failing_read::happened() { return read_failed; }
+
 }  // namespace troupe
 
 extern "C" {
 
 int __real_open(const char* path, int flags, ...);
 ssize_t __real_write(int descriptor, const void* bytes, size_t count);
+ssize_t __real_pread(int descriptor, void* bytes, size_t count, off_t offset);
 int __real_close(int descriptor);
 int __real_mkdir(const char* path, mode_t mode);
 int __real_rename(const char* from, const char* to);
@@ -72,6 +99,8 @@ int __wrap_open(const char* path, int flags, ...) {
     mode = va_arg(more, mode_t);
     va_end(more);
     if (troupe::next_call("open", path)) return -1;
+  } else if (troupe::next_read()) {
+    return -1;
   }
   return __real_open(path, flags, mode);
 }
@@ -80,6 +109,10 @@ int __wrap_open(const char* path, int flags, ...) {
 ssize_t __wrap_write(int descriptor, const void* bytes, size_t count) {
   if (troupe::next_call("write", troupe::path_of(descriptor))) return -1;
   return __real_write(descriptor, bytes, count > 1 && troupe::watching ? count / 2 : count);
+}
+
+ssize_t __wrap_pread(int descriptor, void* bytes, size_t count, off_t offset) {
+  return troupe::next_read() ? -1 : __real_pread(descriptor, bytes, count, offset);
 }
 
 // Not passed on: nothing here cuts the power, and thousands of real ones take minutes.

@@ -1,6 +1,6 @@
-// The system calls by which files are written, watched and made to fail: the linker puts these in the place of the
-// real ones (--wrap, see CMakeLists.txt), for all of this test program. While nobody watches, they pass everything on
-// but fsync, which does nothing here.
+// The system calls by which files are written and read, watched and made to fail: the linker puts these in the place of
+// the real ones (--wrap, see CMakeLists.txt), for all of this test program. While nobody watches, they pass everything
+// on but fsync, which does nothing here.
 
 #pragma once
 
@@ -35,6 +35,20 @@ class system_watch {
   /// Calls so far.
   static std::uint64_t count();
   static std::vector<system_call> calls();
+};
+
+/// Makes one of the calls by which files are read fail, while it lives: the open (of a file that is not written) or
+/// pread with the given number says that the device does. For one thread.
+class failing_read {
+ public:
+  /// Calls count from 0.
+  explicit failing_read(std::uint64_t number);
+  ~failing_read();
+  failing_read(const failing_read&) = delete;
+  failing_read& operator=(const failing_read&) = delete;
+
+  /// Whether that many calls have been made.
+  static bool happened();
 };
 
 /// What a process that died exits with.

@@ -116,7 +116,7 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(release{head, 4});
   add(reduce{head, 1, 2, 3, true, some_tensor()});
   add(reduced{head, 2, true, some_tensor()});
-  const trainer_position position{40, 5, 0.5, 0.25, {some_tensor()}};
+  const trainer_position position{40, 5, 0.5, 0.25, {some_tensor()}, true};
   add(position);
   add(save_dense{head, 1, 5, 0.5, 0.25, 2, {some_tensor()}});
   add(train{head, 1, 2, {{"data", "adult"}}, {{ref}}, group, reports, position, true, 20});
