@@ -32,7 +32,7 @@ caf::error master_state::restore_position() {
   const checkpoint_manifest& saved = checkpoints_.from->manifest;
   steps_done_ = saved.step;
   step = steps_done_;
-  if (auto wrong = check_resumed_step(steps_done_, total_steps_, job_.accumulate))
+  if (auto wrong = check_resumed(saved, job_, *data_, total_steps_))
     return make_failure(errc::bad_input, std::move(*wrong));
   if (steps_done_ == 0) return {};
   const run_position& position = saved.position;
@@ -86,6 +86,7 @@ void master_state::save_beginning() {
   save_begin_ = clock::now();
   checkpoint_manifest nothing;
   nothing.settings = to_settings(job_);
+  nothing.data_digest = data_->digest();
   nothing.position.ranks.resize(job_.trainers);
   auto begun = checkpoints_.store->begin(0);
   auto done = begun ? checkpoints_.store->commit(std::move(nothing)) : tl::unexpected(begun.error());
@@ -160,6 +161,7 @@ checkpoint_manifest master_state::manifest() const {
   checkpoint_manifest made;
   made.step = waiting_[0]->share.head.step;
   made.settings = to_settings(job_);
+  made.data_digest = data_->digest();
   run_position& position = made.position;
   position.samples = summary_.samples;
   position.seconds = summary_.seconds;

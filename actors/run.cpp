@@ -171,7 +171,7 @@ result<std::shared_ptr<const dataset>> check_run(const job& what, const run_opti
   if (!data) return data;
   if (auto wrong = check_network(what, (*data)->spec())) return bad_input(std::move(*wrong));
   if (const auto& from = options.checkpoints.from) {
-    if (auto wrong = check_resumed_step(from->manifest.step, total_steps(what, **data), what.accumulate))
+    if (auto wrong = check_resumed(from->manifest, what, **data, total_steps(what, **data)))
       return bad_input(std::move(*wrong));
   }
   if (auto problem = check_memory(what, **data)) return tl::unexpected(*problem);

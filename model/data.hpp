@@ -80,6 +80,10 @@ class dataset {
 
   virtual const data_spec& spec() const = 0;
 
+  /// Tells the files that the rows come from apart from others, whatever they are called. Empty for rows that follow
+  /// from the settings alone.
+  virtual std::string digest() const { return {}; }
+
   /// Global steps in one pass over the training rows.
   virtual std::uint64_t steps_per_epoch() const = 0;
 

@@ -179,9 +179,12 @@ std::optional<inspection> inspect_checkpoint(const std::string& directory, std::
 }
 
 fault no_checkpoint_in(const std::string& directory) {
-  return {fault_kind::input, fmt::format("{}: holds no checkpoint (no file step-*.json); is it the folder that --save "
-                                         "was given?",
-                                         printable_path(directory))};
+  struct stat status {};
+  const bool begun = ::stat((directory + "/" + checkpoint_lock_name).c_str(), &status) == 0;
+  return {fault_kind::input,
+          fmt::format("{}: holds no checkpoint (no file step-*.json); {}", printable_path(directory),
+                      begun ? "a run that was to save there ended before it began: start it anew with --save"
+                            : "is it the folder that --save was given?")};
 }
 
 }  // namespace troupe

@@ -73,6 +73,8 @@ struct checkpoint_manifest {
   std::string folder;
   /// As `to_settings` gives them; the seed is among them.
   std::vector<setting> settings;
+  /// `dataset::digest` of the data.
+  std::string data_digest;
   run_position position;
   std::vector<saved_table> tables;
   /// The tensors of the dense file.

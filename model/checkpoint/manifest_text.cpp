@@ -158,6 +158,7 @@ checkpoint_manifest manifest_of(const json::object& from) {
   for (const auto& [name, value] : from.at("settings").as_object()) {
     manifest.settings.emplace_back(std::string(name), text_of(value));
   }
+  manifest.data_digest = text_of(from.at("data_digest"));
   manifest.position = position_of(from.at("position").as_object());
   for (const json::value& table : from.at("tables").as_array()) manifest.tables.push_back(table_of(table));
   for (const json::value& tensor : from.at("dense").as_array()) manifest.dense.push_back(dense_of(tensor));
@@ -188,10 +189,11 @@ std::string to_text(const checkpoint_manifest& manifest) {
   }
   std::string text = fmt::format(
       "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"step\": {},\n  \"folder\": {},\n  \"settings\": {},\n"
-      "  \"position\": {},\n  \"tables\": {},\n  \"dense\": {},\n  \"files\": {},\n  \"digest\": \"",
+      "  \"data_digest\": {},\n  \"position\": {},\n  \"tables\": {},\n  \"dense\": {},\n  \"files\": {},\n  "
+      "\"digest\": \"",
       format_name, manifest_version, manifest.step, quoted(manifest.folder), lines(settings, "{}", 2),
-      position_text(manifest.position), list(manifest.tables, 2, table_text), list(manifest.dense, 2, dense_text),
-      list(manifest.files, 2, file_text));
+      quoted(manifest.data_digest), position_text(manifest.position), list(manifest.tables, 2, table_text),
+      list(manifest.dense, 2, dense_text), list(manifest.files, 2, file_text));
   text += digest_of_text(text);
   text += ending;
   return text;

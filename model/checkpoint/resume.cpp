@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "model/checkpoint/names.hpp"
 #include "model/text.hpp"
 
 namespace troupe {
@@ -62,18 +63,26 @@ result<resume_point> newest_whole_checkpoint(const std::string& directory) {
                                shown_directory, fmt::join(faults, "; ")));
 }
 
-std::optional<std::string> check_resumed_step(std::uint64_t saved, std::uint64_t total_steps,
-                                              std::uint32_t accumulate) {
+std::optional<std::string> check_resumed(const checkpoint_manifest& from, const job& what, const dataset& data,
+                                         std::uint64_t total_steps) {
+  const std::uint64_t saved = from.step;
+  if (from.data_digest != data.digest()) {
+    return fmt::format(
+        "--data {}: is not what it was: the rows differ from those that the checkpoint's run had read; bring them "
+        "back, "
+        "or start anew",
+        what.data);
+  }
   if (saved > total_steps) {
     return fmt::format(
         "--resume: the checkpoint is of step {}, and the job ends after {}; use more --epochs or --steps", saved,
         total_steps);
   }
-  if (saved < total_steps && saved % accumulate != 0) {
+  if (saved < total_steps && saved % what.accumulate != 0) {
     return fmt::format(
         "--resume: the checkpoint of step {} is of a run that ended within --accumulate {}: its last optimizer step "
-        "had fewer batches, so it cannot go on",
-        saved, accumulate);
+        "had fewer batches, so it cannot go on; to go on from the checkpoint before it, remove {}",
+        saved, what.accumulate, manifest_name(saved));
   }
   return std::nullopt;
 }

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "model/checkpoint/inspect.hpp"
+#include "model/data.hpp"
+#include "model/job.hpp"
 
 namespace troupe {
 
@@ -26,9 +28,10 @@ struct resume_point {
 /// away what may be sound). Any thread.
 result<resume_point> newest_whole_checkpoint(const std::string& directory);
 
-/// Why a run that ends after `total_steps` cannot go on from the checkpoint of step `saved`, as a message: it is over,
-/// or the saved run ended in the middle of an optimizer step.
-std::optional<std::string> check_resumed_step(std::uint64_t saved, std::uint64_t total_steps, std::uint32_t accumulate);
+/// Why the job `what` on `data`, which ends after `total_steps`, cannot go on from the checkpoint `from`, as a message:
+/// its data are others, it is over, or the saved run ended in the middle of an optimizer step.
+std::optional<std::string> check_resumed(const checkpoint_manifest& from, const job& what, const dataset& data,
+                                         std::uint64_t total_steps);
 
 /// Settings that a run may change when it goes on from a checkpoint: they do not change what a step computes.
 extern const std::vector<std::string_view> settings_free_on_resume;

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <span>
 #include <utility>
 
+#include "model/digest.hpp"
 #include "model/random.hpp"
 
 namespace troupe {
@@ -25,13 +27,16 @@ result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_
                             row_cut cut) {
   const auto how = compression_of(*file);
   if (!how) return tl::unexpected(how.error());
-  file_rows made{std::move(file), std::move(format), cut, *how, 0, {}};
+  file_rows made{std::move(file), std::move(format), cut, *how, 0, {}, {}};
+  byte_digest digest;
   line_reader lines(open_source(made.file, *how, 0), made.file->name());
   for (;;) {
     const std::uint64_t offset = lines.offset();
     const auto line = lines.next();
     if (!line) return tl::unexpected(line.error());
     if (!*line) break;
+    digest.add(std::as_bytes(std::span(**line)));
+    digest.add(std::as_bytes(std::span("\n", 1)));
     if (lines.line() <= made.format->header_lines()) continue;
     if (*how == compression::none && made.rows % cut.block_rows() == 0) made.block_offsets.push_back(offset);
     ++made.rows;
@@ -41,6 +46,7 @@ result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_
     return bad_input(fmt::format("{}: {}: must have at least one", made.file->name(), has));
   }
   if (auto wrong = made.file->changed()) return tl::unexpected(std::move(*wrong));
+  made.digest = digest.hex();
   return made;
 }
 

@@ -47,6 +47,8 @@ struct file_rows {
   row_cut cut;
   compression how = compression::none;
   std::uint64_t rows = 0;
+  /// Of all lines, the header among them.
+  std::string digest;
   /// Plain files: the byte at which each block begins.
   std::vector<std::uint64_t> block_offsets;
 

@@ -77,6 +77,11 @@ class streamed final : public dataset {
     return std::move(made).finish();
   }
 
+  std::string digest() const override {
+    const std::string& of_train = train_.source().digest;
+    return test_ && test_->source().file != train_.source().file ? of_train + test_->source().digest : of_train;
+  }
+
   std::uint64_t train_rows() const { return train_.rows(); }
 
   std::uint64_t test_rows() const override { return test_ ? test_->rows() : 0; }

@@ -237,15 +237,32 @@ TEST(ResumeFrom, a_checkpoint_that_was_removed_meanwhile_is_none) {
 
 // -- which job ----------------------------------------------------------------
 
+/// What is wrong with going on from step `saved` of a job with `accumulate`, for `total_steps` in all.
+std::optional<std::string> resumed(std::uint64_t saved, std::uint64_t total_steps, const char* accumulate,
+                                   const std::string& data_digest = {}) {
+  const job what = *parse_job({{"data", "tutorial"}, {"accumulate", accumulate}});
+  checkpoint_manifest from;
+  from.step = saved;
+  from.data_digest = data_digest;
+  return check_resumed(from, what, **open_dataset(what), total_steps);
+}
+
 TEST(ResumeFrom, a_run_that_is_over_or_ended_within_an_optimizer_step_is_refused) {
-  EXPECT_EQ(check_resumed_step(40, 41, 1), std::nullopt);
-  EXPECT_EQ(check_resumed_step(40, 40, 3), std::nullopt) << "nothing is left to do";
-  EXPECT_EQ(check_resumed_step(39, 60, 3), std::nullopt);
-  EXPECT_EQ(check_resumed_step(40, 39, 1).value().find("--resume: the checkpoint is of step 40, and the job ends "),
-            0U);
-  EXPECT_EQ(check_resumed_step(40, 60, 3).value().find("--resume: the checkpoint of step 40 is of a run that ended "
-                                                       "within --accumulate 3"),
-            0U);
+  EXPECT_EQ(resumed(40, 41, "1"), std::nullopt);
+  EXPECT_EQ(resumed(40, 40, "3"), std::nullopt) << "nothing is left to do";
+  EXPECT_EQ(resumed(39, 60, "3"), std::nullopt);
+  EXPECT_EQ(resumed(40, 39, "1"),
+            "--resume: the checkpoint is of step 40, and the job ends after 39; use more --epochs or --steps");
+  EXPECT_EQ(resumed(40, 60, "3"),
+            "--resume: the checkpoint of step 40 is of a run that ended within --accumulate 3: its last optimizer step "
+            "had fewer batches, so it cannot go on; to go on from the checkpoint before it, remove "
+            "step-000000000040.json");
+}
+
+TEST(ResumeFrom, other_data_are_refused) {
+  EXPECT_EQ(resumed(40, 60, "1", "0123"),
+            "--data tutorial: is not what it was: the rows differ from those that the checkpoint's run had read; bring "
+            "them back, or start anew");
 }
 
 TEST(ResumeFrom, another_job_is_told_by_its_first_difference) {
