@@ -193,9 +193,7 @@ checkpoint_manifest master_state::manifest() const {
     made.tables.push_back({static_cast<std::uint64_t>(spec.rows), static_cast<std::uint32_t>(tables_[t].size()),
                            embedding_bag_parts(job_, spec)});
   }
-  // The dense file first, then the shards in order, whoever was done first.
-  for (const std::string& file : file_names(made))
-    made.files.push_back(*std::ranges::find(saved_files_, file, &saved_file::name));
+  made.files = saved_files_;
   return made;
 }
 

@@ -22,18 +22,17 @@ void parameter_server_state::start(std::uint64_t run, std::uint32_t rank) {
 
 caf::error parameter_server_state::refusal(const caf::error& cause) const { return failure_of(name, step + 1, cause); }
 
-remote_module* parameter_server_state::find(std::uint64_t module) {
-  auto it = modules_.find(module);
-  return it == modules_.end() ? nullptr : it->second.get();
-}
-
-caf::error parameter_server_state::unknown(std::uint64_t module) const {
-  return refusal(make_failure(errc::unknown_module, fmt::format("there is no module {} here", module)));
-}
-
 caf::error parameter_server_state::check_run(const header& head) const {
   if (head.run == run_) return {};
   return refusal(make_failure(errc::wrong_context, fmt::format("a message of run {}, this is run {}", head.run, run_)));
+}
+
+/// The module that a message is about.
+caf::expected<remote_module*> parameter_server_state::find(const header& head, std::uint64_t module) const {
+  if (auto error = check_run(head)) return error;
+  const auto known = modules_.find(module);
+  if (known != modules_.end()) return known->second.get();
+  return refusal(make_failure(errc::unknown_module, fmt::format("there is no module {} here", module)));
 }
 
 /// Messages may be for the optimizer step under way or for as many further ones as trainers can be ahead.
@@ -47,6 +46,7 @@ caf::error parameter_server_state::check_context(const header& head) const {
 }
 
 caf::result<module_ref> parameter_server_state::handle(instantiate& order) {
+  if (auto error = check_run(order.head)) return error;
   if (order.trainers == 0 || order.accumulate == 0)
     return refusal(make_failure(errc::bad_input, fmt::format("a module for {} trainers and {} batches a step",
                                                              order.trainers, order.accumulate)));
@@ -104,9 +104,9 @@ caf::expected<rows> parameter_server_state::answer(const lookup& wanted) {
   found.missing = static_cast<std::uint32_t>(missing(wanted));
   found.tables.reserve(wanted.tables.size());
   for (const bag_lookup& table : wanted.tables) {
-    remote_module* module = find(table.module);
-    if (module == nullptr) return unknown(table.module);
-    auto pooled = module->lookup(table);
+    const auto module = find(wanted.head, table.module);
+    if (!module) return module.error();
+    auto pooled = (*module)->lookup(table);
     if (!pooled) return refusal(pooled.error());
     found.tables.push_back(std::move(*pooled));
   }
@@ -140,22 +140,32 @@ caf::error parameter_server_state::check_rank(const header& head, std::uint32_t 
   return {};
 }
 
+/// Once the norm has been asked for, it must stay that of the gradients: modules may hold on to them.
+caf::error parameter_server_state::check_open(const header& head, std::uint32_t rank, const char* what) {
+  if (auto error = check_rank(head, rank, what)) return error;
+  if (!context_of(update_of(head.step)).ranks[rank].wants_norm) return {};
+  return refusal(
+      make_failure(errc::wrong_context, fmt::format("{} of rank {} after its question for the norm", what, rank)));
+}
+
 caf::error parameter_server_state::accept(const gradient& grads) {
-  if (auto error = check_rank(grads.head, grads.rank, "a gradient")) return error;
+  if (auto error = check_open(grads.head, grads.rank, "a gradient")) return error;
   for (const bag_gradient& grad : grads.tables) {
-    remote_module* module = find(grad.module);
-    if (module == nullptr) return unknown(grad.module);
-    if (auto error = module->check(grad)) return refusal(error);
+    const auto module = find(grads.head, grad.module);
+    if (!module) return module.error();
+    if (auto error = (*module)->check(grad)) return refusal(error);
   }
   return {};
 }
 
 caf::result<squared_norm> parameter_server_state::handle(const gradient_norm& query) {
-  if (auto error = check_rank(query.head, query.rank, "a question for the norm")) return error;
+  if (auto error = check_open(query.head, query.rank, "a question for the norm")) return error;
   if (is_async())
     return refusal(make_failure(errc::wrong_context, "trainers have no step in common: there is no norm of it"));
   auto promise = self_->make_response_promise<squared_norm>();
-  context_of(update_of(query.head.step)).norm_waiting.emplace_back(query.head, promise);
+  context& open = context_of(update_of(query.head.step));
+  open.ranks[query.rank].wants_norm = true;
+  open.norm_waiting.emplace_back(query.head, promise);
   if (auto error = answer_norms()) self_->quit(error);
   return promise;
 }
@@ -251,6 +261,7 @@ caf::error parameter_server_state::commit(std::uint64_t update) {
   step = ready.last_step;
   for (contribution& rank : ready.ranks) {
     rank.parts.clear();
+    rank.wants_norm = false;
     rank.complete = false;
   }
   ready.complete = 0;
@@ -293,6 +304,7 @@ void parameter_server_state::release_parked() {
 /// Answers with what `make` returns, once all gradients up to the step of `head` have been applied.
 template <class Answer, class Make>
 caf::result<Answer> parameter_server_state::after_step(const header& head, Make make) {
+  if (auto error = check_run(head)) return error;
   const std::uint64_t updates = head.step == 0 ? 0 : update_of(head.step);
   if (updates <= updates_of_all()) {
     caf::expected<Answer> made = make();
@@ -311,31 +323,31 @@ caf::result<Answer> parameter_server_state::after_step(const header& head, Make 
 }
 
 caf::result<parameter_list> parameter_server_state::handle(const parameters& query) {
-  remote_module* module = find(query.module);
-  if (module == nullptr) return unknown(query.module);
-  return parameter_list{headers_.next(step, id_of(query.head)), module->parameters()};
+  const auto module = find(query.head, query.module);
+  if (!module) return module.error();
+  return parameter_list{headers_.next(step, id_of(query.head)), (*module)->parameters()};
 }
 
 caf::result<module_state> parameter_server_state::handle(const state_dict& query) {
   return after_step<module_state>(query.head, [this, query]() -> caf::expected<module_state> {
-    remote_module* module = find(query.module);
-    if (module == nullptr) return unknown(query.module);
-    return module_state{headers_.next(step, id_of(query.head)), module->state_dict()};
+    const auto module = find(query.head, query.module);
+    if (!module) return module.error();
+    return module_state{headers_.next(step, id_of(query.head)), (*module)->state_dict()};
   });
 }
 
 caf::result<committed> parameter_server_state::handle(const load_state_dict& order) {
-  remote_module* module = find(order.module);
-  if (module == nullptr) return unknown(order.module);
-  if (auto error = module->load_state_dict(order.entries)) return refusal(error);
+  const auto module = find(order.head, order.module);
+  if (!module) return module.error();
+  if (auto error = (*module)->load_state_dict(order.entries)) return refusal(error);
   return committed{headers_.next(step, id_of(order.head))};
 }
 
 caf::result<tensor> parameter_server_state::handle(const row_digests& query) {
   return after_step<tensor>(query.head, [this, query]() -> caf::expected<tensor> {
-    remote_module* module = find(query.module);
-    if (module == nullptr) return unknown(query.module);
-    auto digests = module->row_digests();
+    const auto module = find(query.head, query.module);
+    if (!module) return module.error();
+    auto digests = (*module)->row_digests();
     if (!digests) return failure_of(name, step, digests.error());
     return digests;
   });
@@ -343,27 +355,30 @@ caf::result<tensor> parameter_server_state::handle(const row_digests& query) {
 
 caf::result<saved_module> parameter_server_state::handle(const save_module& order) {
   return after_step<saved_module>(order.head, [this, order]() -> caf::expected<saved_module> {
-    remote_module* module = find(order.module);
-    if (module == nullptr) return unknown(order.module);
-    auto saved = module->save(order.folder);
+    const auto module = find(order.head, order.module);
+    if (!module) return module.error();
+    auto saved = (*module)->save(order.folder);
     if (!saved) return saved.error();
     return saved_module{headers_.next(step, id_of(order.head)), saved->name, saved->length, saved->digest};
   });
 }
 
 caf::result<committed> parameter_server_state::handle(const restore_module& order) {
-  remote_module* module = find(order.module);
-  if (module == nullptr) return unknown(order.module);
+  const auto module = find(order.head, order.module);
+  if (!module) return module.error();
   const auto from = inspect_checkpoint(order.directory, order.step, inspection_depth::lengths);
-  if (!from || !from->what)
+  if (!from || !from->found.faults.empty())
     return refusal(make_failure(errc::bad_input,
-                                fmt::format("the checkpoint of step {} in {} has gone", order.step, order.directory)));
-  if (auto error = module->restore(*from->what)) return refusal(error);
+                                fmt::format("the checkpoint of step {} in {} {}", order.step, order.directory,
+                                            from ? "cannot be read: " + from->found.faults.front() : "has gone")));
+  if (auto error = (*module)->restore(*from->what)) return refusal(error);
   return committed{headers_.next(step, id_of(order.head))};
 }
 
 caf::result<void> parameter_server_state::handle(const release& order) {
-  if (modules_.erase(order.module) == 0) return unknown(order.module);
+  const auto module = find(order.head, order.module);
+  if (!module) return module.error();
+  modules_.erase(order.module);
   return {};
 }
 

@@ -54,6 +54,7 @@ class parameter_server_state {
   /// What one trainer has contributed to an optimizer step.
   struct contribution {
     std::vector<gradient> parts;
+    bool wants_norm = false;  // nothing can be added any more
     bool complete = false;
   };
 
@@ -95,8 +96,8 @@ class parameter_server_state {
   caf::error check_run(const header& head) const;
   caf::error check_context(const header& head) const;
   caf::error check_rank(const header& head, std::uint32_t rank, const char* what);
-  remote_module* find(std::uint64_t module);
-  caf::error unknown(std::uint64_t module) const;
+  caf::error check_open(const header& head, std::uint32_t rank, const char* what);
+  caf::expected<remote_module*> find(const header& head, std::uint64_t module) const;
   caf::expected<rows> answer(const lookup& wanted);
   caf::error accept(const gradient& grads);
   caf::error complete(const header& head, std::uint32_t rank, verdict order);

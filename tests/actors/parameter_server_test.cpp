@@ -7,6 +7,7 @@
 
 #include "actors/remote_embedding_bag.hpp"
 #include "tests/actors/stage.hpp"
+#include "tests/model/made_checkpoint.hpp"
 
 namespace troupe {
 namespace {
@@ -230,6 +231,34 @@ TEST_F(parameter_server_test, the_norm_is_that_of_the_gradient_the_optimizer_wou
   EXPECT_NEAR(value_at(2, 0), -1.5F, 1e-6);
 }
 
+// What modules have collected for the norm is what they apply.
+TEST_F(parameter_server_test, nothing_is_added_to_a_step_after_the_question_for_its_norm) {
+  make(2);
+  send(grad(1, 0, 0, 3.0F, false));
+  auto first = ask<squared_norm>(server_, gradient_norm{head(1), 0});
+  auto second = ask<squared_norm>(server_, gradient_norm{head(1), 0});
+  run();
+  EXPECT_TRUE(first->pending()) << "the same rank twice is not all ranks";
+  EXPECT_EQ(second->error, errc::wrong_context);
+  auto ended = watch(server_);
+  run();
+  send(grad(1, 0, 0, 1.0F, false));
+  ASSERT_TRUE(*ended);
+  EXPECT_EQ(**ended, errc::wrong_context);
+  EXPECT_EQ(describe(**ended), "server 0, step 1: a gradient of rank 0 after its question for the norm");
+}
+
+TEST_F(parameter_server_test, the_next_step_may_ask_for_its_norm_again) {
+  make(1);
+  for (std::uint64_t step : {1, 2}) {
+    send(grad(step, 0, 0, 3.0F, false));
+    auto norm = ask<squared_norm>(server_, gradient_norm{head(step), 0});
+    auto applied = ask<committed>(server_, optimizer_step{head(step), 0, true, 1});
+    run();
+    EXPECT_TRUE(norm->value && applied->value);
+  }
+}
+
 TEST_F(parameter_server_test, a_step_that_is_left_out_changes_nothing) {
   make(1);
   send(grad(1, 0, 0, 3.0F, false));
@@ -351,6 +380,43 @@ TEST_F(parameter_server_test, modules_are_described_saved_loaded_and_released) {
   auto after = ask<rows>(server_, look_up(2, {6}));
   run();
   EXPECT_EQ(after->error, errc::unknown_module);
+}
+
+TEST_F(parameter_server_test, messages_of_another_run_are_refused) {
+  make(1);
+  header other = head(0);
+  other.run = run_number + 1;
+  const auto refused = [this](auto answer) {
+    run();
+    EXPECT_EQ(answer->error, errc::wrong_context);
+    EXPECT_EQ(describe(answer->error), "server 0, step 1: a message of run 2, this is run 1");
+  };
+  refused(ask<module_ref>(server_, instantiate{other, spec("sum", "sum"), 0, 1, 1}));
+  refused(ask<parameter_list>(server_, parameters{other, module_}));
+  refused(ask<module_state>(server_, state_dict{other, module_}));
+  refused(ask<committed>(server_, load_state_dict{other, module_, {}}));
+  refused(ask<tensor>(server_, row_digests{other, module_}));
+  refused(ask<saved_module>(server_, save_module{other, module_, "/nowhere"}));
+  refused(ask<committed>(server_, restore_module{other, module_, "/nowhere", 1}));
+  other.step = 9;
+  refused(ask<tensor>(server_, row_digests{other, module_}));
+  caf::anon_send(server_, release{other, module_});
+  EXPECT_EQ(value_at(1, 0), 0.0F) << "the module is still there";
+}
+
+TEST_F(parameter_server_test, a_checkpoint_that_cannot_be_restored_is_refused_with_the_reason) {
+  make(1);
+  const temporary_folder folder;
+  const auto refusal = [&] {
+    auto answer = ask<committed>(server_, restore_module{head(0), module_, folder.path(), 40});
+    run();
+    EXPECT_EQ(answer->error, errc::bad_input);
+    return describe(answer->error);
+  };
+  EXPECT_EQ(refusal(), "server 0, step 1: the checkpoint of step 40 in " + folder.path() + " has gone");
+  set_content(folder / "step-000000000040.json", "");
+  EXPECT_EQ(refusal(), "server 0, step 1: the checkpoint of step 40 in " + folder.path() +
+                           " cannot be read: step-000000000040.json: its end is missing (0 bytes are there)");
 }
 
 TEST_F(parameter_server_test, specifications_that_cannot_be_made_are_refused) {
