@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "actors/actor_name.hpp"
-#include "model/checkpoint/inspect.hpp"
-#include "model/text.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
@@ -28,14 +25,6 @@ caf::error parameter_server_state::check_run(const header& head) const {
   return refusal(make_failure(errc::wrong_context, fmt::format("a message of run {}, this is run {}", head.run, run_)));
 }
 
-/// The module that a message is about.
-caf::expected<remote_module*> parameter_server_state::find(const header& head, std::uint64_t module) const {
-  if (auto error = check_run(head)) return error;
-  const auto known = modules_.find(module);
-  if (known != modules_.end()) return known->second.get();
-  return refusal(make_failure(errc::unknown_module, fmt::format("there is no module {} here", module)));
-}
-
 /// Messages may be for the optimizer step under way or for as many further ones as trainers can be ahead.
 caf::error parameter_server_state::check_context(const header& head) const {
   if (auto error = check_run(head)) return error;
@@ -44,36 +33,6 @@ caf::error parameter_server_state::check_context(const header& head) const {
   if (head.step >= first && head.step <= last) return {};
   return refusal(make_failure(errc::wrong_context,
                               fmt::format("a message for step {}, expected {} to {}", head.step, first, last)));
-}
-
-caf::result<module_ref> parameter_server_state::handle(instantiate& order) {
-  if (auto error = check_run(order.head)) return error;
-  if (order.trainers == 0 || order.accumulate == 0)
-    return refusal(make_failure(errc::bad_input, fmt::format("a module for {} trainers and {} batches a step",
-                                                             order.trainers, order.accumulate)));
-  const auto rules = std::tuple(order.trainers, order.accumulate, order.staleness);
-  const auto known = std::tuple(trainers_, accumulate_, staleness_);
-  if (trainers_ != 0 && rules != known)
-    return refusal(make_failure(
-        errc::bad_input,
-        fmt::format("a module for {} trainers, {} batches a step, staleness {}; this run has "
-                    "{}, {} and {}",
-                    order.trainers, order.accumulate, order.staleness, trainers_, accumulate_, staleness_)));
-  auto made = make_remote_module(order);
-  if (!made) return refusal(made.error());
-  if (trainers_ == 0) {
-    std::tie(trainers_, accumulate_, staleness_) = rules;
-    step = order.steps_done;
-    committed_ = (step + accumulate_ - 1) / accumulate_;
-    last_sequence_.resize(trainers_);
-    last_update_.assign(trainers_, committed_);
-    // A trainer can be ahead of the others by the staleness and the step under way, and its lookups by as much again.
-    contexts_.resize(is_async() ? 1 : 2 * (std::size_t{staleness_} + 1));
-    for (context& c : contexts_) c.ranks.resize(trainers_);
-  }
-  const std::uint64_t module = next_module_++;
-  modules_.emplace(module, std::move(*made));
-  return module_ref{headers_.next(step, id_of(order.head)), self_, module, order.shard, order.shards, rank_};
 }
 
 /// Optimizer steps of which every trainer's gradients have been applied.
@@ -300,87 +259,6 @@ void parameter_server_state::release_parked() {
       parked_queries_, [this](const parked_query& q) { return q.updates > updates_of_all(); });
   for (const parked_query& q : ready) q.answer();
   parked_queries_.erase(ready.begin(), ready.end());
-}
-
-/// Answers with what `make` returns, once all gradients up to the step of `head` have been applied.
-template <class Answer, class Make>
-caf::result<Answer> parameter_server_state::after_step(const header& head, Make make) {
-  if (auto error = check_run(head)) return error;
-  const std::uint64_t updates = head.step == 0 ? 0 : update_of(head.step);
-  if (updates <= updates_of_all()) {
-    caf::expected<Answer> made = make();
-    if (!made) return made.error();
-    return std::move(*made);
-  }
-  auto promise = self_->make_response_promise<Answer>();
-  parked_queries_.push_back({updates, [promise, make]() mutable {
-                               caf::expected<Answer> made = make();
-                               if (made)
-                                 promise.deliver(std::move(*made));
-                               else
-                                 promise.deliver(made.error());
-                             }});
-  return promise;
-}
-
-caf::result<parameter_list> parameter_server_state::handle(const parameters& query) {
-  const auto module = find(query.head, query.module);
-  if (!module) return module.error();
-  return parameter_list{headers_.next(step, id_of(query.head)), (*module)->parameters()};
-}
-
-caf::result<module_state> parameter_server_state::handle(const state_dict& query) {
-  return after_step<module_state>(query.head, [this, query]() -> caf::expected<module_state> {
-    const auto module = find(query.head, query.module);
-    if (!module) return module.error();
-    return module_state{headers_.next(step, id_of(query.head)), (*module)->state_dict()};
-  });
-}
-
-caf::result<committed> parameter_server_state::handle(const load_state_dict& order) {
-  const auto module = find(order.head, order.module);
-  if (!module) return module.error();
-  if (auto error = (*module)->load_state_dict(order.entries)) return refusal(error);
-  return committed{headers_.next(step, id_of(order.head))};
-}
-
-caf::result<tensor> parameter_server_state::handle(const row_digests& query) {
-  return after_step<tensor>(query.head, [this, query]() -> caf::expected<tensor> {
-    const auto module = find(query.head, query.module);
-    if (!module) return module.error();
-    auto digests = (*module)->row_digests();
-    if (!digests) return failure_of(name, step, digests.error());
-    return digests;
-  });
-}
-
-caf::result<saved_module> parameter_server_state::handle(const save_module& order) {
-  return after_step<saved_module>(order.head, [this, order]() -> caf::expected<saved_module> {
-    const auto module = find(order.head, order.module);
-    if (!module) return module.error();
-    auto saved = (*module)->save(order.folder);
-    if (!saved) return saved.error();
-    return saved_module{headers_.next(step, id_of(order.head)), saved->name, saved->length, saved->digest};
-  });
-}
-
-caf::result<committed> parameter_server_state::handle(const restore_module& order) {
-  const auto module = find(order.head, order.module);
-  if (!module) return module.error();
-  const auto from = inspect_checkpoint(order.directory, order.step, inspection_depth::lengths);
-  if (!from || !from->found.faults.empty())
-    return refusal(make_failure(
-        errc::bad_input, fmt::format("the checkpoint of step {} in {} {}", order.step, printable_path(order.directory),
-                                     from ? "cannot be read: " + from->found.faults.front() : "has gone")));
-  if (auto error = (*module)->restore(*from->what)) return refusal(error);
-  return committed{headers_.next(step, id_of(order.head))};
-}
-
-caf::result<void> parameter_server_state::handle(const release& order) {
-  const auto module = find(order.head, order.module);
-  if (!module) return module.error();
-  modules_.erase(order.module);
-  return {};
 }
 
 parameter_server_actor::behavior_type parameter_server(parameter_server_state::pointer self, std::uint64_t run,

@@ -1,83 +1,14 @@
 // The parameter server under the deterministic scheduler: parking, commits, rank order, exactly once, refusals.
 
-#include "actors/parameter_server.hpp"
-
-#include <cmath>
 #include <limits>
 
-#include "actors/remote_embedding_bag.hpp"
-#include "tests/actors/stage.hpp"
-#include "tests/model/made_checkpoint.hpp"
+#include "model/exact_sum.hpp"
+#include "tests/actors/server_stage.hpp"
 
 namespace troupe {
 namespace {
 
-constexpr std::uint64_t run_number = 1;
-constexpr std::size_t dim = 4;
-
-class parameter_server_test : public stage {
- protected:
-  /// A server with one table of 10 rows of zeros for `trainers` trainers, plain SGD with lr 1.
-  void make(std::uint32_t trainers, const char* reduce = "sum", const char* mode = "sum", std::uint32_t accumulate = 1,
-            std::uint32_t staleness = 0, std::uint64_t steps_done = 0) {
-    server_ = spawn(parameter_server, run_number, 0U);
-    auto made = ask<module_ref>(
-        server_, instantiate{head(0), spec(reduce, mode), 0, 1, trainers, accumulate, staleness, steps_done});
-    run();
-    ASSERT_TRUE(made->value) << describe(made->error);
-    module_ = made->value->module;
-    auto loaded = ask<committed>(
-        server_, load_state_dict{head(0), module_, {{"weight", tensor::own(10, dim, std::vector<float>(10 * dim))}}});
-    run();
-    ASSERT_TRUE(loaded->value) << describe(loaded->error);
-  }
-
-  static module_spec spec(const char* reduce, const char* mode) {
-    return {"EmbeddingBag",
-            {{"num_embeddings", "10"},
-             {"embedding_dim", std::to_string(dim)},
-             {"mode", mode},
-             {"seed", "1"},
-             {"table", "0"},
-             {"optimizer", "sgd"},
-             {"lr", "1"},
-             {"reduce", reduce}}};
-  }
-
-  header head(std::uint64_t step, std::uint32_t sender = 9) { return {run_number, step, sender, 0, ++sequence_, 0}; }
-
-  static blob numbers(std::vector<std::int64_t> list) { return blob::own(std::move(list)); }
-
-  lookup look_up(std::uint64_t step, std::vector<std::int64_t> indices, std::uint32_t staleness = 0) {
-    return {head(step), {{module_, numbers(std::move(indices)), numbers({0}), {}}}, staleness};
-  }
-
-  /// A gradient of one bag with the single index `row`, every element `value`.
-  gradient grad(std::uint64_t step, std::uint32_t rank, std::int64_t row, float value, bool ends_step = true) {
-    return {head(step),
-            rank,
-            true,
-            ends_step,
-            {{module_, numbers({row}), numbers({0}), {}, tensor::own(1, dim, std::vector<float>(dim, value))}}};
-  }
-
-  void send(gradient message) {
-    caf::anon_send(server_, std::move(message));
-    run();
-  }
-
-  /// First element of a row, as a lookup for `step` sees it.
-  float value_at(std::uint64_t step, std::int64_t row) {
-    auto seen = ask<rows>(server_, look_up(step, {row}));
-    run();
-    EXPECT_TRUE(seen->value) << describe(seen->error);
-    return seen->value ? seen->value->tables[0].as<float>()[0] : std::nanf("");
-  }
-
-  parameter_server_actor server_;
-  std::uint64_t module_ = 0;
-  std::uint64_t sequence_ = 0;
-};
+using parameter_server_test = server_stage;
 
 TEST_F(parameter_server_test, a_lookup_is_parked_until_every_trainers_gradient_has_been_applied) {
   make(2);
@@ -358,88 +289,6 @@ TEST_F(parameter_server_test, a_gradient_that_cannot_be_applied_ends_the_server_
     EXPECT_EQ(**ended, b.code) << describe(**ended);
     EXPECT_NE(describe(**ended).find(b.says), std::string::npos) << describe(**ended);
   }
-}
-
-TEST_F(parameter_server_test, modules_are_described_saved_loaded_and_released) {
-  make(1);
-  auto list = ask<parameter_list>(server_, parameters{head(0), module_});
-  send(grad(1, 0, 6, 1.5F));
-  auto saved = ask<module_state>(server_, state_dict{head(0), module_});
-  run();
-  ASSERT_TRUE(list->value && saved->value);
-  ASSERT_EQ(list->value->items.size(), 1u);
-  EXPECT_EQ(list->value->items[0].rows, 10u);
-  EXPECT_EQ(list->value->items[0].cols, dim);
-  EXPECT_EQ(saved->value->entries[0].second.as<float>()[6 * dim], -1.5F);
-
-  auto wrong =
-      ask<committed>(server_, load_state_dict{head(0), module_, {{"weights", saved->value->entries[0].second}}});
-  run();
-  EXPECT_EQ(wrong->error, errc::bad_input);
-  caf::anon_send(server_, release{head(0), module_});
-  auto after = ask<rows>(server_, look_up(2, {6}));
-  run();
-  EXPECT_EQ(after->error, errc::unknown_module);
-}
-
-TEST_F(parameter_server_test, messages_of_another_run_are_refused) {
-  make(1);
-  header other = head(0);
-  other.run = run_number + 1;
-  const auto refused = [this](auto answer) {
-    run();
-    EXPECT_EQ(answer->error, errc::wrong_context);
-    EXPECT_EQ(describe(answer->error), "server 0, step 1: a message of run 2, this is run 1");
-  };
-  refused(ask<module_ref>(server_, instantiate{other, spec("sum", "sum"), 0, 1, 1}));
-  refused(ask<parameter_list>(server_, parameters{other, module_}));
-  refused(ask<module_state>(server_, state_dict{other, module_}));
-  refused(ask<committed>(server_, load_state_dict{other, module_, {}}));
-  refused(ask<tensor>(server_, row_digests{other, module_}));
-  refused(ask<saved_module>(server_, save_module{other, module_, "/nowhere"}));
-  refused(ask<committed>(server_, restore_module{other, module_, "/nowhere", 1}));
-  other.step = 9;
-  refused(ask<tensor>(server_, row_digests{other, module_}));
-  caf::anon_send(server_, release{other, module_});
-  EXPECT_EQ(value_at(1, 0), 0.0F) << "the module is still there";
-}
-
-TEST_F(parameter_server_test, a_checkpoint_that_cannot_be_restored_is_refused_with_the_reason) {
-  make(1);
-  const temporary_folder folder;
-  const auto refusal = [&] {
-    auto answer = ask<committed>(server_, restore_module{head(0), module_, folder.path(), 40});
-    run();
-    EXPECT_EQ(answer->error, errc::bad_input);
-    return describe(answer->error);
-  };
-  EXPECT_EQ(refusal(), "server 0, step 1: the checkpoint of step 40 in " + folder.path() + " has gone");
-  set_content(folder / "step-000000000040.json", "");
-  EXPECT_EQ(refusal(), "server 0, step 1: the checkpoint of step 40 in " + folder.path() +
-                           " cannot be read: step-000000000040.json: its end is missing (0 bytes are there)");
-}
-
-TEST_F(parameter_server_test, specifications_that_cannot_be_made_are_refused) {
-  auto server = spawn(parameter_server, run_number, 0U);
-  const auto refused = [&](module_spec wanted) {
-    auto answer = ask<module_ref>(server, instantiate{head(0), std::move(wanted), 0, 1, 1});
-    run();
-    return answer->error;
-  };
-  module_spec unknown = spec("sum", "sum");
-  unknown.type = "EmbedingBag";
-  EXPECT_EQ(refused(unknown), errc::unknown_module);
-  EXPECT_NE(describe(refused(unknown)).find("'EmbeddingBag'"), std::string::npos);
-  EXPECT_EQ(refused(spec("sum", "median")), errc::bad_input);
-  module_spec huge = spec("sum", "sum");
-  huge.args[0].second = "9000000000000000";
-  EXPECT_EQ(refused(huge), errc::out_of_memory);
-  module_spec empty = spec("sum", "sum");
-  empty.args[0].second = "0";
-  EXPECT_EQ(refused(empty), errc::bad_input);
-  module_spec partial = spec("sum", "sum");
-  partial.args.pop_back();
-  EXPECT_NE(describe(refused(partial)).find("'reduce' is missing"), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,94 @@
+// What is asked of a parameter server about its modules: described, saved, loaded, restored, released, and refused.
+
+#include "tests/actors/server_stage.hpp"
+#include "tests/model/made_checkpoint.hpp"
+
+namespace troupe {
+namespace {
+
+using parameter_server_modules = server_stage;
+
+TEST_F(parameter_server_modules, modules_are_described_saved_loaded_and_released) {
+  make(1);
+  auto list = ask<parameter_list>(server_, parameters{head(0), module_});
+  send(grad(1, 0, 6, 1.5F));
+  auto saved = ask<module_state>(server_, state_dict{head(0), module_});
+  run();
+  ASSERT_TRUE(list->value && saved->value);
+  ASSERT_EQ(list->value->items.size(), 1u);
+  EXPECT_EQ(list->value->items[0].rows, 10u);
+  EXPECT_EQ(list->value->items[0].cols, dim);
+  EXPECT_EQ(saved->value->entries[0].second.as<float>()[6 * dim], -1.5F);
+
+  auto wrong =
+      ask<committed>(server_, load_state_dict{head(0), module_, {{"weights", saved->value->entries[0].second}}});
+  run();
+  EXPECT_EQ(wrong->error, errc::bad_input);
+  caf::anon_send(server_, release{head(0), module_});
+  auto after = ask<rows>(server_, look_up(2, {6}));
+  run();
+  EXPECT_EQ(after->error, errc::unknown_module);
+}
+
+TEST_F(parameter_server_modules, messages_of_another_run_are_refused) {
+  make(1);
+  header other = head(0);
+  other.run = run_number + 1;
+  const auto refused = [this](auto answer) {
+    run();
+    EXPECT_EQ(answer->error, errc::wrong_context);
+    EXPECT_EQ(describe(answer->error), "server 0, step 1: a message of run 2, this is run 1");
+  };
+  refused(ask<module_ref>(server_, instantiate{other, spec("sum", "sum"), 0, 1, 1}));
+  refused(ask<parameter_list>(server_, parameters{other, module_}));
+  refused(ask<module_state>(server_, state_dict{other, module_}));
+  refused(ask<committed>(server_, load_state_dict{other, module_, {}}));
+  refused(ask<tensor>(server_, row_digests{other, module_}));
+  refused(ask<saved_module>(server_, save_module{other, module_, "/nowhere"}));
+  refused(ask<committed>(server_, restore_module{other, module_, "/nowhere", 1}));
+  other.step = 9;
+  refused(ask<tensor>(server_, row_digests{other, module_}));
+  caf::anon_send(server_, release{other, module_});
+  EXPECT_EQ(value_at(1, 0), 0.0F) << "the module is still there";
+}
+
+TEST_F(parameter_server_modules, a_checkpoint_that_cannot_be_restored_is_refused_with_the_reason) {
+  make(1);
+  const temporary_folder folder;
+  const auto refusal = [&] {
+    auto answer = ask<committed>(server_, restore_module{head(0), module_, folder.path(), 40});
+    run();
+    EXPECT_EQ(answer->error, errc::bad_input);
+    return describe(answer->error);
+  };
+  EXPECT_EQ(refusal(), "server 0, step 1: the checkpoint of step 40 in " + folder.path() + " has gone");
+  set_content(folder / "step-000000000040.json", "");
+  EXPECT_EQ(refusal(), "server 0, step 1: the checkpoint of step 40 in " + folder.path() +
+                           " cannot be read: step-000000000040.json: its end is missing (0 bytes are there)");
+}
+
+TEST_F(parameter_server_modules, specifications_that_cannot_be_made_are_refused) {
+  auto server = spawn(parameter_server, run_number, 0U);
+  const auto refused = [&](module_spec wanted) {
+    auto answer = ask<module_ref>(server, instantiate{head(0), std::move(wanted), 0, 1, 1});
+    run();
+    return answer->error;
+  };
+  module_spec unknown = spec("sum", "sum");
+  unknown.type = "EmbedingBag";
+  EXPECT_EQ(refused(unknown), errc::unknown_module);
+  EXPECT_NE(describe(refused(unknown)).find("'EmbeddingBag'"), std::string::npos);
+  EXPECT_EQ(refused(spec("sum", "median")), errc::bad_input);
+  module_spec huge = spec("sum", "sum");
+  huge.args[0].second = "9000000000000000";
+  EXPECT_EQ(refused(huge), errc::out_of_memory);
+  module_spec empty = spec("sum", "sum");
+  empty.args[0].second = "0";
+  EXPECT_EQ(refused(empty), errc::bad_input);
+  module_spec partial = spec("sum", "sum");
+  partial.args.pop_back();
+  EXPECT_NE(describe(refused(partial)).find("'reduce' is missing"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace troupe
