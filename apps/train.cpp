@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -163,6 +165,19 @@ result<std::shared_ptr<checkpoint_store>> open_store(const train_order& order) {
   return std::make_shared<checkpoint_store>(std::move(*store));
 }
 
+/// What is wrong if the run would write its metrics over the rows that it reads.
+std::optional<std::string> check_metrics_csv(const train_order& order) {
+  if (!order.metrics_csv) return std::nullopt;
+  const std::string data_file = order.what.data.substr(order.what.data.find(':') + 1);
+  for (const std::string& rows : {data_file, order.what.test_file}) {
+    std::error_code no_such_file;
+    if (std::filesystem::equivalent(*order.metrics_csv, rows, no_such_file))
+      return fmt::format("--metrics-csv {}: is the file that rows are read from; name another file",
+                         printable(*order.metrics_csv));
+  }
+  return std::nullopt;
+}
+
 /// Makes or changes no file before everything that could refuse the run has been asked.
 result<int> start(const train_order& order, const program_context& context) {
   run_options options;
@@ -172,6 +187,7 @@ result<int> start(const train_order& order, const program_context& context) {
   stop_on_signals();  // reading through large files takes a while
   const auto data = check_run(order.what, options);
   if (!data) return tl::unexpected<fault>(data.error());
+  if (auto wrong = check_metrics_csv(order)) return bad_input(std::move(*wrong));
   auto store = open_store(order);
   if (!store) return tl::unexpected<fault>(std::move(store.error()));
   options.checkpoints.store = std::move(*store);

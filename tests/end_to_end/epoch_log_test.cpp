@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "model/text.hpp"
 #include "tests/apps/event_file.hpp"
@@ -162,6 +163,34 @@ TEST(RefusedRun, LeavesFilesAsTheyWere) {
                    "GiB of memory are available");
   expect_untouched(refused({"--resume", saved, "--steps", "3"}), "of step 4, and the job ends after 3");
   expect_untouched(run({"train", "--metrics-csv", kept, "--tensorboard", kept}), "Not a directory");
+}
+
+TEST(MetricsCsv, IsNotWrittenOverTheRows) {
+  const temporary_folder folder;
+  const std::string rows = folder / "rows.csv";
+  std::ofstream(rows) << "y,x\n1,2\n0,3\n1,4\n";
+  const auto job = [](const std::string& data, arguments more) {
+    arguments all = {"train",
+                     "--data",
+                     "csv:" + data,
+                     "--batch-size",
+                     "1",
+                     "--trainers",
+                     "1",
+                     "--columns",
+                     R"([{"name":"y","kind":"label"},{"name":"x","kind":"categorical"}])"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const std::string why = "--metrics-csv " + rows + ": is the file that rows are read from";
+  const std::string other = folder / "other.csv";
+  std::filesystem::copy_file(rows, other);
+  for (const arguments& order :
+       {job(rows, {"--metrics-csv", rows}), job(folder / "./rows.csv", {"--metrics-csv", rows}),
+        job(other, {"--test-file", rows, "--metrics-csv", rows})}) {
+    EXPECT_NE(expect_error(run(order), 2).find(why), std::string::npos);
+    EXPECT_EQ(read_file(rows), "y,x\n1,2\n0,3\n1,4\n");
+  }
 }
 
 TEST(MetricsCsv, ThatIsFullDoesNotEndTheRun) {
