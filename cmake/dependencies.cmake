@@ -4,6 +4,7 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(OpenSSL 3.0 REQUIRED)
 
 # CAF: where the user says (CAF_ROOT), else where tools/setup.sh puts it: one prefix per sanitizer, since a sanitizer
 # that does not see the library's own synchronisation reports falsely.

@@ -1,0 +1,70 @@
+// How links are made: one side listens, the other connects; both prove that they know the run's token before either
+// believes anything.
+//
+// The handshake, after TCP and, where it is on, TLS (numbers are little-endian):
+//   acceptor   "TROUPE" u16 version=1, nonce [32]
+//   connector  "TROUPE" u16 version=1, nonce [32], proof [32] = HMAC(token, "connector", its nonce, the other's)
+//   acceptor   u8 1, proof [32] = HMAC(token, "acceptor", its nonce, the other's); or u8 0: wrong token
+//   connector  u32 length, hello
+//   acceptor   u8 1, u32 length, hello; or u8 0, u32 length, the reason for its refusal in words
+// Nothing longer than a hello is ever read, nor allocated, before it is over.
+
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "links/credentials.hpp"
+#include "links/endpoint.hpp"
+#include "links/fault.hpp"
+#include "links/hello.hpp"
+#include "links/link.hpp"
+
+namespace troupe {
+
+struct handshake_limits {
+  /// For the whole handshake, from the accepted or connected socket to the last byte.
+  std::chrono::milliseconds time{5000};
+  /// Connections that are in the handshake at once; one more ends the oldest of them.
+  std::size_t pending_max = 64;
+};
+
+/// What the acceptor answers to a hello: its own, or why it refuses.
+using greeting = tl::expected<hello, std::string>;
+
+/// Accepts links. All callbacks come on the thread that runs `io`. Ends with its destruction, after which none comes
+/// any more; destroy it on that thread or when that thread has ended.
+class listener {
+ public:
+  struct callbacks {
+    /// Judges a peer that has proved the token.
+    std::function<greeting(const hello& theirs, const endpoint& from)> on_hello;
+    /// A link that was greeted; not started.
+    std::function<void(link_ptr)> on_link;
+    /// A connection that came to nothing, for the log: from where and why. Refusals by `on_hello` among them.
+    std::function<void(const endpoint& from, const link_fault&)> on_rejected;
+  };
+
+  /// Listens at `where` (port 0: any free one). Faults: address_in_use, bad_setting.
+  static link_result<std::unique_ptr<listener>> open(boost::asio::io_context& io, const endpoint& where,
+                                                     const credentials& mine, const link_limits& links,
+                                                     const handshake_limits& handshakes, callbacks what);
+
+  virtual ~listener() = default;
+
+  /// With the port that was found.
+  virtual endpoint address() const = 0;
+};
+
+/// Connects to `where` and shakes hands, once; gives up after `handshakes.time`. `done` is called once, on the thread
+/// that runs `io`, with a link that is not started, or the fault: `unreachable` is worth another try.
+void connect(boost::asio::io_context& io, const endpoint& where, const credentials& mine, const hello& about_me,
+             const link_limits& links, const handshake_limits& handshakes,
+             std::function<void(link_result<link_ptr>)> done);
+
+}  // namespace troupe
