@@ -20,6 +20,8 @@ constexpr std::uint32_t master_number = 0;
 constexpr std::uint32_t group_number = 1;
 constexpr std::uint32_t server_number(std::uint32_t rank) { return 2 + rank; }
 constexpr std::uint32_t trainer_number(std::uint32_t rank, std::uint32_t servers) { return 2 + servers + rank; }
+/// A process of a run over several.
+constexpr std::uint32_t node_number = 0xfffe;
 /// Whoever asks for a run.
 constexpr std::uint32_t client_number = 0xffff;
 

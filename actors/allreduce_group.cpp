@@ -10,85 +10,202 @@
 
 namespace troupe {
 
-void allreduce_group_state::start(std::uint64_t run, std::uint32_t trainers) {
+void allreduce_group_state::start(std::uint64_t run, group_layout layout) {
   run_ = run;
-  trainers_ = trainers;
+  layout_ = std::move(layout);
   headers_ = header_source(run, group_number);
 }
 
-caf::result<reduced> allreduce_group_state::handle(reduce& share) {
-  step = std::max(step, share.head.step);
-  collection& all = open_[{share.head.step, share.bucket}];
-  if (all.ranks.empty()) {
-    if (!spare_.empty()) {
-      all = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    all.ranks.resize(trainers_);
-  }
-  if (auto error = check(share, all)) return failure_of(name, share.head.step, error);
-
-  share_of_rank& mine = all.ranks[share.rank];
-  mine.arrived = true;
-  mine.message = std::move(share);
-  mine.promise = self_->make_response_promise<reduced>();
-  auto promise = mine.promise;
-  if (++all.arrived == trainers_) {
-    const auto key = std::pair(mine.message.head.step, mine.message.bucket);
-    finish(all);
-    for (share_of_rank& rank : all.ranks) rank = {};
-    all.arrived = 0;
-    spare_.push_back(std::move(all));
-    open_.erase(key);
-  }
-  return promise;
+/// Whether sending a bucket whole, once more than needed for each other process, beats waiting for a second message.
+bool allreduce_group_state::goes_whole(std::uint64_t count) const {
+  constexpr std::uint64_t small_bytes = std::uint64_t{64} << 10;
+  return processes() == 1 || count * sizeof(float) * (processes() - 1) <= small_bytes;
 }
 
-caf::error allreduce_group_state::check(const reduce& share, const collection& so_far) const {
-  if (share.head.run != run_)
-    return make_failure(errc::wrong_context, fmt::format("a bucket of run {}, this is run {}", share.head.run, run_));
-  if (share.rank >= trainers_)
-    return make_failure(errc::bad_input, fmt::format("a bucket of rank {}, the group has {}", share.rank, trainers_));
-  if (so_far.ranks[share.rank].arrived)
-    return make_failure(errc::wrong_context, fmt::format("bucket {} of rank {} twice", share.bucket, share.rank));
-  if (share.grad.type != dtype::f32 || !share.grad.consistent())
-    return make_failure(errc::shape_mismatch, fmt::format("bucket {} of rank {} is not a float32 tensor of its shape",
-                                                          share.bucket, share.rank));
-  for (const share_of_rank& other : so_far.ranks)
-    if (other.arrived && other.message.grad.bytes.size() != share.grad.bytes.size())
-      return make_failure(errc::shape_mismatch,
-                          fmt::format("bucket {}: rank {} sent {} bytes, rank {} sent {}", share.bucket, share.rank,
-                                      share.grad.bytes.size(), other.message.rank, other.message.grad.bytes.size()));
+/// The slice of a bucket that `process` sums up, in whole cache lines.
+allreduce_group_state::slice allreduce_group_state::slice_of(std::uint32_t process, std::uint64_t count) const {
+  if (goes_whole(count)) return {0, count};
+  constexpr std::uint64_t line = 16;
+  const auto begin = [&](std::uint64_t i) {
+    return std::min(count, (count + line - 1) / line * i / processes() * line);
+  };
+  return {begin(process), begin(process + 1) - begin(process)};
+}
+
+allreduce_group_state::collection& allreduce_group_state::open(const key& which, std::uint64_t count) {
+  step = std::max(step, which.first);
+  const auto [at, is_new] = open_.try_emplace(which);
+  collection& all = at->second;
+  if (!is_new) return all;
+  if (!spare_.empty()) {
+    all = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  all.ranks.resize(trainers());
+  all.count = count;
+  all.sums_missing = goes_whole(count) ? 0 : processes() - 1;
+  all.summed.assign(processes(), false);
+  all.sum = tensor_buffer(count, 1);
+  return all;
+}
+
+caf::error allreduce_group_state::check(const header& head, std::uint32_t rank, std::uint32_t bucket,
+                                        bool local) const {
+  if (head.run != run_)
+    return make_failure(errc::wrong_context, fmt::format("a bucket of run {}, this is run {}", head.run, run_));
+  if (rank >= trainers())
+    return make_failure(errc::bad_input, fmt::format("a bucket of rank {}, the group has {}", rank, trainers()));
+  if (is_local(rank) != local)
+    return make_failure(errc::bad_input,
+                        fmt::format("a bucket of rank {} from {}", rank, local ? "here" : "another process"));
+  const auto known = open_.find({head.step, bucket});
+  if (known != open_.end() && known->second.ranks[rank].arrived)
+    return make_failure(errc::wrong_context, fmt::format("bucket {} of rank {} twice", bucket, rank));
   return {};
 }
 
-void allreduce_group_state::finish(const collection& all) {
-  inputs_.clear();
-  bool stop = false;
-  std::uint64_t batches = 0;
-  for (const share_of_rank& rank : all.ranks) {
-    stop = stop || rank.message.stop;
-    if (rank.message.batches > 0) inputs_.push_back(rank.message.grad.as<float>().data());
-    batches += rank.message.batches;
-  }
-  const reduce& any = all.ranks.front().message;
-  tensor_buffer sum(any.grad.rows, any.grad.cols);
-  if (inputs_.empty())
-    std::fill_n(sum.data(), sum.size(), 0.0F);
-  else
-    kernels::sum_in_rank_order(inputs_, sum.size(), 1.0F / static_cast<float>(batches), sum.data());
-  const tensor mean = std::move(sum).freeze();
-  for (const share_of_rank& rank : all.ranks) {
-    auto promise = rank.promise;
-    promise.deliver(reduced{headers_.next(any.head.step, id_of(rank.message.head)), any.bucket, stop, mean});
+caf::error allreduce_group_state::check_count(const collection& all, std::uint32_t rank, std::uint32_t bucket,
+                                              std::uint64_t count) {
+  if (all.count == count) return {};
+  return make_failure(errc::shape_mismatch, fmt::format("bucket {}: rank {} sent {} bytes, others sent {}", bucket,
+                                                        rank, count * sizeof(float), all.count * sizeof(float)));
+}
+
+caf::result<reduced> allreduce_group_state::handle(reduce& share) {
+  if (auto error = check(share.head, share.rank, share.bucket, true)) return failure_of(name, share.head.step, error);
+  if (share.grad.type != dtype::f32 || !share.grad.consistent())
+    return failure_of(
+        name, share.head.step,
+        make_failure(errc::shape_mismatch, fmt::format("bucket {} of rank {} is not a float32 tensor of its shape",
+                                                       share.bucket, share.rank)));
+  const std::uint64_t count = share.grad.rows * share.grad.cols;
+  const key which(share.head.step, share.bucket);
+  collection& all = open(which, count);
+  if (auto error = check_count(all, share.rank, share.bucket, count)) return failure_of(name, share.head.step, error);
+  if (processes() > 1) send_to_others(share);
+  share_of_rank& mine = all.ranks[share.rank];
+  mine = {true, share.head, share.batches, share.stop, std::move(share.grad), self_->make_response_promise<reduced>()};
+  auto promise = mine.promise;
+  arrived(which, all);
+  return promise;
+}
+
+void allreduce_group_state::send_to_others(const reduce& share) {
+  const std::uint64_t count = share.grad.rows * share.grad.cols;
+  for (std::uint32_t process = 0; process < processes(); ++process) {
+    if (process == layout_.me) continue;
+    const slice part = slice_of(process, count);
+    tensor grad;
+    if (share.batches > 0)
+      grad = {dtype::f32, part.size, 1, share.grad.bytes.part(part.first * sizeof(float), part.size * sizeof(float))};
+    self_->send(layout_.groups[process],
+                bucket_share{headers_.next(share.head.step, id_of(share.head)), share.rank, share.bucket, share.batches,
+                             share.stop, part.first, count, std::move(grad)});
   }
 }
 
+/// A share has no answer, so what is wrong with it ends this group, and by that the run.
+caf::result<void> allreduce_group_state::refuse(std::uint64_t at_step, const caf::error& cause) {
+  self_->quit(failure_of(name, at_step, cause));
+  return {};
+}
+
+caf::result<void> allreduce_group_state::handle(bucket_share& share) {
+  if (auto error = check(share.head, share.rank, share.bucket, false)) return refuse(share.head.step, error);
+  const key which(share.head.step, share.bucket);
+  const slice mine = slice_of(layout_.me, share.count);
+  const std::uint64_t expected = share.batches > 0 ? mine.size : 0;
+  if (share.count > blob::max_bytes || share.first != mine.first || share.grad.type != dtype::f32 ||
+      !share.grad.consistent() || share.grad.rows * share.grad.cols != expected)
+    return refuse(share.head.step,
+                  make_failure(errc::shape_mismatch,
+                               fmt::format("bucket {} of rank {}: {} numbers from {} on of {}, expected {} from {} on",
+                                           share.bucket, share.rank, share.grad.rows * share.grad.cols, share.first,
+                                           share.count, expected, mine.first)));
+  collection& all = open(which, share.count);
+  if (auto error = check_count(all, share.rank, share.bucket, share.count)) return refuse(share.head.step, error);
+  all.ranks[share.rank] = {true, share.head, share.batches, share.stop, std::move(share.grad), {}};
+  arrived(which, all);
+  return {};
+}
+
+void allreduce_group_state::arrived(const key& which, collection& all) {
+  if (++all.arrived < trainers()) return;
+  sum(which, all);
+  if (all.sums_missing == 0) finish(which, all);
+}
+
+/// Sums up the slice that is this process's.
+void allreduce_group_state::sum(const key& which, collection& all) {
+  const slice mine = slice_of(layout_.me, all.count);
+  inputs_.clear();
+  std::uint64_t batches = 0;
+  for (std::uint32_t rank = 0; rank < trainers(); ++rank) {
+    const share_of_rank& share = all.ranks[rank];
+    if (share.batches == 0) continue;
+    inputs_.push_back(share.grad.as<float>().data() + (is_local(rank) ? mine.first : 0));
+    batches += share.batches;
+  }
+  float* to = all.sum.data() + mine.first;
+  if (inputs_.empty())
+    std::fill_n(to, mine.size, 0.0F);
+  else
+    kernels::sum_in_rank_order(inputs_, mine.size, 1.0F / static_cast<float>(batches), to);
+  if (goes_whole(all.count)) return;
+  const tensor part = all.sum.part(mine.first, mine.size);
+  for (std::uint32_t process = 0; process < processes(); ++process)
+    if (process != layout_.me)
+      self_->send(layout_.groups[process],
+                  bucket_sum{headers_.next(which.first, id_of(all.ranks[0].head)), which.second, mine.first, part});
+}
+
+caf::result<void> allreduce_group_state::handle(bucket_sum& part) {
+  const key which(part.head.step, part.bucket);
+  const auto known = open_.find(which);
+  if (part.head.run != run_ || known == open_.end())
+    return refuse(part.head.step,
+                  make_failure(errc::wrong_context, fmt::format("a sum of bucket {}, which is not open", part.bucket)));
+  collection& all = known->second;
+  const auto numbers = part.grad.as<float>();
+  for (std::uint32_t process = 0; process < processes(); ++process) {
+    const slice theirs = slice_of(process, all.count);
+    if (process == layout_.me || goes_whole(all.count) || all.summed[process]) continue;
+    if (part.grad.type != dtype::f32 || part.first != theirs.first || numbers.size() != theirs.size) continue;
+    all.summed[process] = true;
+    std::copy(numbers.begin(), numbers.end(), all.sum.data() + part.first);
+    if (--all.sums_missing == 0 && all.arrived == trainers()) finish(which, all);
+    return {};
+  }
+  return refuse(part.head.step,
+                make_failure(errc::shape_mismatch, fmt::format("a sum of bucket {}, {} numbers from {} on, that no "
+                                                               "other process owes",
+                                                               part.bucket, numbers.size(), part.first)));
+}
+
+void allreduce_group_state::finish(const key& which, collection& all) {
+  bool stop = false;
+  for (const share_of_rank& rank : all.ranks) stop = stop || rank.stop;
+  const tensor mean = std::move(all.sum).freeze();
+  for (std::uint32_t rank = 0; rank < trainers(); ++rank) {
+    if (!is_local(rank)) continue;
+    share_of_rank& mine = all.ranks[rank];
+    mine.promise.deliver(reduced{headers_.next(which.first, id_of(mine.head)), which.second, stop, mean});
+  }
+  for (share_of_rank& rank : all.ranks) rank = {};
+  all.arrived = 0;
+  spare_.push_back(std::move(all));
+  open_.erase(which);
+}
+
 allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer self, std::uint64_t run,
-                                               std::uint32_t trainers) {
-  self->state.start(run, trainers);
+                                               group_layout layout) {
+  self->state.start(run, std::move(layout));
   fail_on_exceptions(self);
-  return {[self](reduce& share) { return self->state.handle(share); }};
+  return {
+      [self](reduce& share) { return self->state.handle(share); },
+      [self](bucket_share& share) { return self->state.handle(share); },
+      [self](bucket_sum& part) { return self->state.handle(part); },
+  };
 }
 
 }  // namespace troupe

@@ -1,5 +1,10 @@
-// The allreduce group of one process: collects each rank's share of a bucket and answers all of them with the mean over
-// the ranks that had a batch, summed in rank order.
+// The allreduce group of one process: collects each rank's share of a bucket and answers its own ranks with the mean
+// over the ranks that had a batch, summed in rank order, wherever the ranks are.
+//
+// Over several processes, a small bucket goes whole from each process to every other, and each sums it up for itself:
+// one message's time. Of a large one, every process gets all ranks' shares of one slice, sums that, and sends the sum
+// to the others (all-to-all, ordered sum, all-gather), so that no byte is summed twice. Both give the same bits as one
+// process does.
 
 #pragma once
 
@@ -14,6 +19,17 @@
 
 namespace troupe {
 
+/// Which processes the ranks of a group are in.
+struct group_layout {
+  std::vector<std::uint32_t> process_of_rank;
+  /// The groups of the other processes, by process; a null handle for one's own. Empty: there is but one process.
+  std::vector<allreduce_actor> groups;
+  std::uint32_t me = 0;
+
+  /// All `trainers` ranks in one process.
+  static group_layout one_process(std::uint32_t trainers) { return {std::vector<std::uint32_t>(trainers, 0), {}, 0}; }
+};
+
 class allreduce_group_state {
  public:
   using pointer = allreduce_actor::stateful_pointer<allreduce_group_state>;
@@ -24,35 +40,66 @@ class allreduce_group_state {
   /// The newest step that a bucket has come of.
   std::uint64_t step = 0;
 
-  void start(std::uint64_t run, std::uint32_t trainers);
+  void start(std::uint64_t run, group_layout layout);
   caf::result<reduced> handle(reduce& share);
+  caf::result<void> handle(bucket_share& share);
+  caf::result<void> handle(bucket_sum& sum);
 
  private:
+  /// Parameters [first, first + size) of a bucket.
+  struct slice {
+    std::uint64_t first = 0;
+    std::uint64_t size = 0;
+  };
+
   struct share_of_rank {
     bool arrived = false;
-    reduce message;
+    header head;
+    std::uint32_t batches = 0;
+    bool stop = false;
+    tensor grad;  ///< whole for this process's ranks, the slice that is summed here for others
     caf::typed_response_promise<reduced> promise;
   };
 
   struct collection {
+    std::uint64_t count = 0;  ///< parameters
     std::uint32_t arrived = 0;
+    std::uint32_t sums_missing = 0;  ///< slices that other processes sum up
+    std::vector<bool> summed;        ///< by process
+    tensor_buffer sum;
     std::vector<share_of_rank> ranks;
   };
 
-  caf::error check(const reduce& share, const collection& so_far) const;
-  void finish(const collection& all);
+  using key = std::pair<std::uint64_t, std::uint32_t>;  // step and bucket
+
+  std::uint32_t processes() const {
+    return layout_.groups.empty() ? 1 : static_cast<std::uint32_t>(layout_.groups.size());
+  }
+  std::uint32_t trainers() const { return static_cast<std::uint32_t>(layout_.process_of_rank.size()); }
+  bool is_local(std::uint32_t rank) const { return layout_.process_of_rank[rank] == layout_.me; }
+  bool goes_whole(std::uint64_t count) const;
+  slice slice_of(std::uint32_t process, std::uint64_t count) const;
+
+  collection& open(const key& which, std::uint64_t count);
+  caf::error check(const header& head, std::uint32_t rank, std::uint32_t bucket, bool local) const;
+  static caf::error check_count(const collection& all, std::uint32_t rank, std::uint32_t bucket, std::uint64_t count);
+  void send_to_others(const reduce& share);
+  void arrived(const key& which, collection& all);
+  void sum(const key& which, collection& all);
+  void finish(const key& which, collection& all);
+  caf::result<void> refuse(std::uint64_t at_step, const caf::error& cause);
 
   pointer self_;
   header_source headers_{0, 0};
   std::uint64_t run_ = 0;
-  std::uint32_t trainers_ = 0;
-  std::map<std::pair<std::uint64_t, std::uint32_t>, collection> open_;  // by step and bucket
-  std::vector<collection> spare_;                                       // memory to be used again
+  group_layout layout_;
+  std::map<key, collection> open_;
+  std::vector<collection> spare_;  // memory to be used again
   std::vector<const float*> inputs_;
 };
 
-/// The behavior of the group of `trainers` ranks in run `run`; spawn with this function.
+/// The behavior of one process's group in run `run`; spawn with this function.
 allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer self, std::uint64_t run,
-                                               std::uint32_t trainers);
+                                               group_layout layout);
 
 }  // namespace troupe

@@ -17,81 +17,39 @@
 
 namespace troupe {
 
-void master_state::start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints) {
+void master_state::start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints,
+                         std::optional<node_rules> nodes) {
   run_ = run;
   observer_ = std::move(observer);
   checkpoints_ = std::move(checkpoints);
+  rules_ = std::move(nodes);
   headers_ = header_source(run, master_number);
   begin_ = clock::now();
   self_->set_down_handler([this](const caf::down_msg& down) { member_down(down); });
 }
 
-// -- members ------------------------------------------------------------------
-
-void master_state::watch(const caf::actor_addr& address, std::string member_name) {
-  self_->monitor(address);
-  members_.push_back({address, std::move(member_name)});
-}
-
-caf::result<joined> master_state::handle(const join_server& offer) {
-  if (running_) return make_failure(errc::wrong_context, "the run has begun: no server can join any more");
-  const auto rank = static_cast<std::uint32_t>(servers_.size());
-  servers_.push_back(offer.server);
-  watch(offer.server.address(), fmt::format("server {}", rank));
-  return joined{headers_.next(0, id_of(offer.head)), rank};
-}
-
-caf::result<joined> master_state::handle(const join_trainer& offer) {
-  if (running_) return make_failure(errc::wrong_context, "the run has begun: no trainer can join any more");
-  const auto rank = static_cast<std::uint32_t>(trainers_.size());
-  trainers_.push_back(offer.trainer);
-  watch(offer.trainer.address(), fmt::format("trainer {}", rank));
-  return joined{headers_.next(0, id_of(offer.head)), rank};
-}
-
-/// The death of a member ends the run. If it only died of another's death, the other's own word is waited for.
-void master_state::member_down(const caf::down_msg& down) {
-  if (!running_) return;
-  const auto who =
-      std::find_if(members_.begin(), members_.end(), [&down](const member& m) { return m.address == down.source; });
-  const std::string who_name = who == members_.end() ? "an actor" : who->name;
-  if (down.reason.category() == caf::type_id_v<errc> && !is_secondary(down.reason)) return fail(down.reason);
-  const std::string ended = down.reason.category() == caf::type_id_v<errc>
-                                ? describe(down.reason)
-                                : fmt::format("{}, step {}: ended: {}", who_name, step, caf::to_string(down.reason));
-  constexpr std::chrono::seconds grace{1};
-  self_->run_delayed(grace, [this, ended] { fail(make_failure(errc::peer_failed, ended)); });
-}
-
-void master_state::fail(const caf::error& error) {
-  running_ = false;
-  if (!promise_.pending()) return;
-  promise_.deliver(error);
-  end_members();
-}
-
-void master_state::end_members() {
-  for (const member& m : members_)
-    if (auto strong = caf::actor_cast<caf::actor>(m.address)) self_->send_exit(strong, caf::exit_reason::user_shutdown);
-  self_->quit();
-}
-
 // -- a run, in order ----------------------------------------------------------
 
 caf::result<run_result> master_state::handle(const run& order) {
-  if (running_) return make_failure(errc::wrong_context, "a run is under way");
+  if (ordered_) return make_failure(errc::wrong_context, "a run is under way");
   promise_ = self_->make_response_promise<run_result>();
   if (auto error = set_up(order)) {
     promise_.deliver(error);
     return promise_;
   }
-  running_ = true;
-  group_ = self_->spawn(allreduce_group, run_, job_.trainers);
-  watch(group_.address(), "allreduce");
-  save_beginning();
-  phase_ = "making tables";
-  make_tables();
+  ordered_ = true;
+  admit_early();
+  member_joined();
   return promise_;
+}
+
+void master_state::begin() {
+  running_ = true;
+  save_beginning();
+  if (rules_) return connect_nodes();
+  group_ = self_->spawn(allreduce_group, run_, group_layout::one_process(job_.trainers));
+  watch(group_.address(), "allreduce");
+  make_tables();
 }
 
 caf::error master_state::set_up(const run& order) {
@@ -101,7 +59,8 @@ caf::error master_state::set_up(const run& order) {
   auto opened = open_dataset(job_);
   if (!opened) return make_failure(errc::bad_input, opened.error().message);
   data_ = std::move(*opened);
-  if (auto error = check_members()) return error;
+  if (!rules_)
+    if (auto error = check_members()) return error;
   total_steps_ = total_steps(job_, *data_);
   cause_ = id_of(order.head);
   return_weights_ = order.return_weights;
@@ -119,6 +78,7 @@ caf::error master_state::check_members() const {
 }
 
 void master_state::make_tables() {
+  phase_ = "making tables";
   const auto& specs = data_->spec().tables;
   tables_.resize(specs.size());
   if (specs.empty()) return start_training();
@@ -167,8 +127,8 @@ void master_state::start_training() {
   for (std::uint32_t rank = 0; rank < trainers_.size(); ++rank)
     ask<trained>(
         trainers_[rank],
-        train{headers_.next(0, cause_), rank, job_.trainers, settings, tables_, group_, self_, positions_[rank],
-              checkpoints_.store != nullptr, checkpoints_.every},
+        train{headers_.next(0, cause_), rank, job_.trainers, settings, tables_for(rank), group_for(rank), self_,
+              positions_[rank], checkpoints_.store != nullptr, checkpoints_.every},
         [this, rank](trained& result) { trained_[rank] = std::move(result); }, &master_state::training_done);
 }
 
@@ -228,6 +188,7 @@ void master_state::deliver() {
   }
   running_ = false;
   promise_.deliver(std::move(result));
+  tell_nodes(true, {});
   end_members();
 }
 
@@ -291,8 +252,8 @@ void master_state::gathered() {
 }
 
 master_actor::behavior_type master(master_state::pointer self, std::uint64_t run_number, run_observer observer,
-                                   run_checkpoints checkpoints) {
-  self->state.start(run_number, std::move(observer), std::move(checkpoints));
+                                   run_checkpoints checkpoints, std::optional<node_rules> nodes) {
+  self->state.start(run_number, std::move(observer), std::move(checkpoints), std::move(nodes));
   // Whoever asked for the run is told: nobody else watches the master.
   fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {
@@ -305,6 +266,9 @@ master_actor::behavior_type master(master_state::pointer self, std::uint64_t run
       [self](epoch_report& report) { self->state.handle(report); },
       [self](evaluation& share) { self->state.handle(share); },
       [self](save_dense& share) { return self->state.handle(share); },
+      [self](const join_node& offer) { return self->state.handle(offer); },
+      [self](const node_lost& word) { self->state.handle(word); },
+      [self](const link_lost& word) { self->state.handle(word); },
   };
 }
 

@@ -23,6 +23,14 @@
 
 namespace troupe {
 
+/// How a master deals with members in other processes.
+struct node_rules {
+  /// For the answer to a message that is answered at once or after a limited piece of work.
+  std::chrono::milliseconds request_timeout{300'000};
+  /// What to run to go on from the last checkpoint, in words; told when a process has died.
+  std::string resume;
+};
+
 class master_state {
  public:
   using pointer = master_actor::stateful_pointer<master_state>;
@@ -33,7 +41,8 @@ class master_state {
   /// The newest step that a trainer has told of.
   std::uint64_t step = 0;
 
-  void start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints);
+  /// `nodes`: members come from other processes. Null: they are in this one, and all there when the run is asked for.
+  void start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints, std::optional<node_rules> nodes);
 
   caf::result<joined> handle(const join_server& offer);
   caf::result<joined> handle(const join_trainer& offer);
@@ -44,6 +53,9 @@ class master_state {
   void handle(epoch_report& report);
   void handle(evaluation& share);
   caf::result<committed> handle(save_dense& share);
+  caf::result<admitted> handle(const join_node& offer);
+  void handle(const node_lost& word);
+  void handle(const link_lost& word);
 
   /// Ends the run, if one is under way, and its actors.
   void fail(const caf::error& error);
@@ -56,14 +68,41 @@ class master_state {
     std::string name;
   };
 
+  /// A process of the run.
+  struct node {
+    peer_node what;
+    std::string user_name;
+    std::string session;
+    node_actor handle;
+    connected links;
+  };
+
   void watch(const caf::actor_addr& address, std::string member_name);
   void member_down(const caf::down_msg& down);
+  std::string member_name(bool trains, std::uint32_t rank) const;
+  caf::expected<std::vector<std::uint32_t>> free_ranks(const join_node& offer) const;
+  caf::error check_offer(const join_node& offer) const;
+  const node* node_of(bool trains, std::uint32_t rank) const;
+  caf::expected<admitted> admit(const join_node& offer);
+  void admit_early();
+  void leave(std::uint32_t number);
+  void member_joined();
+  bool all_here() const;
+  void note(const std::string& line) const;
+  void fail_later(const std::string& words);
+  std::string with_advice(const std::string& words) const;
+  void tell_nodes(bool done, const std::string& words);
 
   // A run, in order.
   caf::error set_up(const run& order);
   caf::error check_members() const;
+  void begin();
+  void connect_nodes();
+  void connect_links();
   void make_tables();
   void load_tables();
+  std::vector<std::vector<module_ref>> tables_for(std::uint32_t trainer) const;
+  allreduce_actor group_for(std::uint32_t trainer) const;
   void start_training();
   void training_done();
   void collect_weights();
@@ -80,6 +119,8 @@ class master_state {
   std::vector<tensor_view> dense_views() const;
   checkpoint_manifest manifest() const;
 
+  caf::error unanswered(const caf::actor_addr& by, caf::string_view question) const;
+
   void gathered();
   void end_members();
 
@@ -95,6 +136,11 @@ class master_state {
   std::vector<trainer_actor> trainers_;
   allreduce_actor group_;
   std::vector<member> members_;
+  std::optional<node_rules> rules_;
+  std::map<std::uint32_t, node> nodes_;
+  std::uint32_t next_node_ = 0;
+  std::vector<std::pair<join_node, caf::typed_response_promise<admitted>>> early_;  ///< came before the order
+  std::map<std::pair<bool, std::uint32_t>, std::uint32_t> incarnations_;  ///< of each place, by (trains, rank)
 
   job job_;
   std::shared_ptr<const dataset> data_;
@@ -102,7 +148,8 @@ class master_state {
   std::uint64_t total_steps_ = 0;
   caf::typed_response_promise<run_result> promise_;
   std::string phase_ = "waiting for members";
-  bool running_ = false;
+  bool ordered_ = false;  ///< the run has been asked for
+  bool running_ = false;  ///< and has begun
   std::size_t pending_ = 0;
   message_id cause_ = 0;
 
@@ -137,14 +184,19 @@ template <class Answer, class Handle, class Message>
 void master_state::ask(const Handle& whom, Message&& message, std::function<void(Answer&)> on_answer,
                        void (master_state::*then)()) {
   ++pending_;
-  self_->request(whom, caf::infinite, std::forward<Message>(message))
+  // The answer to `train` is the run; whoever has it is known to be alive by other means.
+  constexpr bool is_limited = !std::is_same_v<std::remove_cvref_t<Message>, train>;
+  const caf::timespan timeout = rules_ && is_limited ? caf::timespan(rules_->request_timeout) : caf::infinite;
+  self_->request(whom, timeout, std::forward<Message>(message))
       .then(
           [this, on_answer = std::move(on_answer), then](Answer& answer) {
             if (!running_) return;
             on_answer(answer);
             if (--pending_ == 0) (this->*then)();
           },
-          [this](const caf::error& error) {
+          [this, address = whom.address()](const caf::error& error) {
+            if (error == caf::sec::request_timeout)
+              return fail(unanswered(address, caf::type_name_v<std::remove_cvref_t<Message>>));
             // A receiver that has gone says why by its own death.
             if (!is_secondary(error)) fail(error);
           });
@@ -152,6 +204,6 @@ void master_state::ask(const Handle& whom, Message&& message, std::function<void
 
 /// The behavior of the master of run `run`; `observer` is called on the actor's thread. Spawn with this function.
 master_actor::behavior_type master(master_state::pointer self, std::uint64_t run, run_observer observer,
-                                   run_checkpoints checkpoints);
+                                   run_checkpoints checkpoints, std::optional<node_rules> nodes);
 
 }  // namespace troupe

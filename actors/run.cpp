@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "actors/actor_name.hpp"
+#include "actors/caf_network.hpp"
+#include "actors/gathering.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/trainer.hpp"
@@ -26,15 +28,6 @@ namespace troupe {
 namespace {
 
 constexpr std::uint64_t run_number = 1;
-
-void initialize_types() {
-  static const bool done = [] {
-    caf::core::init_global_meta_objects();
-    caf::init_global_meta_objects<caf::id_block::troupe>();
-    return true;
-  }();
-  static_cast<void>(done);
-}
 
 fault to_fault(const caf::error& error) {
   const bool input = error == errc::bad_input || error == errc::bad_index;
@@ -65,11 +58,11 @@ run_summary to_summary(const run_result& result, double seconds_before) {
   return summary;
 }
 
-/// The actors of a run; ends those that are still there when it goes.
+/// The actors of a run in this process; ends those that are still there when it goes.
 struct run_members {
   run_members(caf::actor_system& system, const job& what, const run_options& options)
-      : boss(system.spawn(master, run_number, options.observer, options.checkpoints)),
-        headers(run_number, client_number) {
+      : boss(system.spawn(master, run_number, options.observer, options.checkpoints, std::nullopt)) {
+    header_source headers(run_number, client_number);
     everyone.push_back(caf::actor_cast<caf::actor>(boss));
     for (std::uint32_t rank = 0; rank < what.servers; ++rank) {
       auto server = system.spawn(parameter_server, run_number, rank);
@@ -91,16 +84,15 @@ struct run_members {
   run_members& operator=(const run_members&) = delete;
 
   master_actor boss;
-  header_source headers;
   std::vector<caf::actor> everyone;
 };
 
 /// Has the master run `order` and waits for the outcome, passing on a wish to stop.
-result<run_summary> await(caf::actor_system& system, run_members& actors, run order, double seconds_before,
+result<run_summary> await(caf::actor_system& system, const master_actor& boss, run order, double seconds_before,
                           const stop_request* stop_wish) {
   auto promise = std::make_shared<std::promise<result<run_summary>>>();
   auto outcome = promise->get_future();
-  system.spawn([boss = actors.boss, order = std::move(order), promise, seconds_before](caf::event_based_actor* self) {
+  system.spawn([boss, order = std::move(order), promise, seconds_before](caf::event_based_actor* self) {
     self->request(boss, caf::infinite, order)
         .then([=](const run_result& result) { promise->set_value(to_summary(result, seconds_before)); },
               [=](const caf::error& error) { promise->set_value(tl::unexpected(to_fault(error))); });
@@ -110,7 +102,7 @@ result<run_summary> await(caf::actor_system& system, run_members& actors, run or
   while (outcome.wait_for(interval) != std::future_status::ready) {
     if (passed_on || stop_wish == nullptr || !stop_wish->requested()) continue;
     passed_on = true;
-    caf::anon_send(actors.boss, stop{actors.headers.next(0, 0)});
+    caf::anon_send(boss, stop{});
   }
   return outcome.get();
 }
@@ -185,15 +177,20 @@ result<run_summary> run_job(const job& what, const run_options& options, const s
   const auto data = check_run(what, options);
   if (!data) return tl::unexpected(data.error());
 
-  initialize_types();
+  initialize_types(options.gather.has_value());
   caf::actor_system_config config;
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
   config.set("caf.scheduler.max-threads", worker_threads(options));
+  if (options.gather) add_network(config);
   caf::actor_system system(config);
-  run_members actors(system, what, options);
-  const std::chrono::duration<double> before = clock::now() - begin;
-  run order{actors.headers.next(0, 0), to_settings(what), options.return_weights};
-  return await(system, actors, std::move(order), before.count(), stop_wish);
+  const run order{{}, to_settings(what), options.return_weights};
+  const auto run_by = [&](const master_actor& boss) {
+    const std::chrono::duration<double> before = clock::now() - begin;
+    return await(system, boss, order, before.count(), stop_wish);
+  };
+  if (options.gather) return run_with_nodes(system, options, run_by);
+  const run_members actors(system, what, options);
+  return run_by(actors.boss);
 }
 
 }  // namespace troupe

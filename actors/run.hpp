@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "links/credentials.hpp"
+#include "links/endpoint.hpp"
 #include "model/checkpoint/store.hpp"
 #include "model/job.hpp"
 #include "model/metrics.hpp"
@@ -84,6 +87,27 @@ struct run_observer {
   std::function<void(const run_progress&)> on_progress;  ///< at most 10 a second
   std::function<void(const epoch_summary&)> on_epoch;
   std::function<void(const checkpoint_summary&)> on_checkpoint;
+  std::function<void(const std::string&)> on_note;  ///< who has come and gone, a line each
+};
+
+/// How processes of a run find each other, and how long they wait.
+struct network_options {
+  credentials mine;
+  /// A process that has been silent for this long is taken for dead.
+  std::chrono::milliseconds dead_after{5000};
+  /// For the answer to any one message.
+  std::chrono::milliseconds request_timeout{300'000};
+};
+
+/// Members of a run that come from other processes.
+struct gather_options {
+  /// Where they find the master; port 0: any free one.
+  endpoint listen;
+  network_options network;
+  /// What to run to go on from the last checkpoint, in words; told when a process has died.
+  std::string resume;
+  /// Called when they may come, with the port that was found.
+  std::function<void(const endpoint&)> on_listening;
 };
 
 struct run_options {
@@ -93,6 +117,8 @@ struct run_options {
   bool return_weights = false;
   run_checkpoints checkpoints;
   run_observer observer;
+  /// Null: all actors are in this process.
+  std::optional<gather_options> gather;
 };
 
 /// A run in progress that another thread may ask to stop.

@@ -87,6 +87,12 @@ std::size_t count_cores() {
 
 }  // namespace
 
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) names.emplace_back(hwy::TargetName(target));
+  return names;
+}
+
 device_report find_devices() noexcept {
   device_report report;
   report.cuda_built = cuda_built;
@@ -99,9 +105,7 @@ device_report find_devices() noexcept {
 
   report.cpu_name = find_cpu_name();
   report.cpu_cores = count_cores();
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    report.instruction_sets.emplace_back(hwy::TargetName(target));
-  }
+  report.instruction_sets = instruction_sets();
   report.cpu_target = report.instruction_sets.front();
   return report;
 }

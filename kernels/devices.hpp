@@ -29,6 +29,9 @@ struct device_report {
   std::vector<std::string> instruction_sets;  ///< all that this build and this processor share, best first
 };
 
+/// The instruction sets that this build and this processor share, best first: kernels are dispatched to the first.
+std::vector<std::string> instruction_sets();
+
 /// Looks at the machine, which for CUDA means to load the backend and the driver: call it only where somebody asks.
 /// Allocates no device memory. May be called from any thread.
 device_report find_devices() noexcept;

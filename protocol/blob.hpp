@@ -49,7 +49,12 @@ class blob {
 
   const std::byte* data() const { return data_.get(); }
   std::size_t size() const { return size_; }
+  /// Whoever keeps this keeps the bytes.
+  std::shared_ptr<const void> owner() const { return data_; }
   bool empty() const { return size_ == 0; }
+
+  /// `size` of the bytes from `first` on, shared.
+  blob part(std::size_t first, std::size_t size) const { return {data_, data_.get() + first, size}; }
 
   /// The bytes as numbers; a rest shorter than one number is left out.
   template <class T>
@@ -88,32 +93,37 @@ class streamed_digest {
 
 template <class Inspector>
 bool inspect(Inspector& f, blob& x) {
-  if (f.has_human_readable_format()) {
-    std::string text = std::to_string(x.size()) + " bytes";
-    return f.apply(text);
-  }
-  if constexpr (Inspector::is_loading) {
-    std::uint64_t size = 0;
-    std::uint64_t digest = 0;
-    if (!f.value(size) || !f.value(digest)) return false;
-    bool fits = size <= blob::max_bytes;
-    if constexpr (std::is_same_v<Inspector, caf::binary_deserializer>) fits = fits && size <= f.remaining();
-    if (!fits) {
-      f.emplace_error(caf::sec::field_invariant_check_failed, "a blob longer than its message or the limit");
-      return false;
-    }
-    auto bytes = std::make_shared_for_overwrite<std::byte[]>(size);
-    if (!f.value(caf::span<caf::byte>(reinterpret_cast<caf::byte*>(bytes.get()), size))) return false;
-    if (digest_of(bytes.get(), size) != digest) {
-      f.emplace_error(caf::sec::field_invariant_check_failed, "a blob whose bytes do not match their digest");
-      return false;
-    }
-    const std::byte* data = bytes.get();
-    x = blob(std::move(bytes), data, size);
-    return true;
+  // Some forms keep bulk bytes apart.
+  if constexpr (requires { f.bulk(x); }) {
+    return f.bulk(x);
   } else {
-    return f.value(static_cast<std::uint64_t>(x.size())) && f.value(digest_of(x.data(), x.size())) &&
-           f.value(caf::span<const caf::byte>(reinterpret_cast<const caf::byte*>(x.data()), x.size()));
+    if (f.has_human_readable_format()) {
+      std::string text = std::to_string(x.size()) + " bytes";
+      return f.apply(text);
+    }
+    if constexpr (Inspector::is_loading) {
+      std::uint64_t size = 0;
+      std::uint64_t digest = 0;
+      if (!f.value(size) || !f.value(digest)) return false;
+      bool fits = size <= blob::max_bytes;
+      if constexpr (std::is_same_v<Inspector, caf::binary_deserializer>) fits = fits && size <= f.remaining();
+      if (!fits) {
+        f.emplace_error(caf::sec::field_invariant_check_failed, "a blob longer than its message or the limit");
+        return false;
+      }
+      auto bytes = std::make_shared_for_overwrite<std::byte[]>(size);
+      if (!f.value(caf::span<caf::byte>(reinterpret_cast<caf::byte*>(bytes.get()), size))) return false;
+      if (digest_of(bytes.get(), size) != digest) {
+        f.emplace_error(caf::sec::field_invariant_check_failed, "a blob whose bytes do not match their digest");
+        return false;
+      }
+      const std::byte* data = bytes.get();
+      x = blob(std::move(bytes), data, size);
+      return true;
+    } else {
+      return f.value(static_cast<std::uint64_t>(x.size())) && f.value(digest_of(x.data(), x.size())) &&
+             f.value(caf::span<const caf::byte>(reinterpret_cast<const caf::byte*>(x.data()), x.size()));
+    }
   }
 }
 

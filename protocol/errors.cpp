@@ -8,9 +8,9 @@ namespace troupe {
 
 namespace {
 
-constexpr std::array<std::string_view, 10> names = {
-    "none",          "bad_input",  "unknown_module", "bad_index", "shape_mismatch",
-    "wrong_context", "not_finite", "out_of_memory",  "exception", "peer_failed"};
+constexpr std::array<std::string_view, 12> names = {
+    "none",       "bad_input",     "unknown_module", "bad_index",   "shape_mismatch", "wrong_context",
+    "not_finite", "out_of_memory", "exception",      "peer_failed", "timeout",        "malformed"};
 
 }  // namespace
 

@@ -22,6 +22,8 @@ enum class errc : std::uint8_t {
   out_of_memory,   ///< a table that does not fit
   exception,       ///< a handler threw
   peer_failed,     ///< a request was left unanswered because its receiver ended
+  timeout,         ///< a request was not answered in time
+  malformed,       ///< bytes of another process that are no message
 };
 
 std::string to_string(errc x);

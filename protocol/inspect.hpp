@@ -145,6 +145,19 @@ bool inspect(Inspector& f, reduced& x) {
 }
 
 template <class Inspector>
+bool inspect(Inspector& f, bucket_share& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("bucket", x.bucket),
+                            f.field("batches", x.batches), f.field("stop", x.stop), f.field("first", x.first),
+                            f.field("count", x.count), f.field("grad", x.grad));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, bucket_sum& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("bucket", x.bucket), f.field("first", x.first),
+                            f.field("grad", x.grad));
+}
+
+template <class Inspector>
 bool inspect(Inspector& f, trainer_position& x) {
   return f.object(x).fields(f.field("steps_done", x.steps_done), f.field("samples", x.samples),
                             f.field("loss_sum", x.loss_sum), f.field("seconds", x.seconds), f.field("dense", x.dense),
@@ -198,12 +211,12 @@ bool inspect(Inspector& f, evaluation& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, join_server& x) {
-  return f.object(x).fields(f.field("head", x.head), f.field("server", x.server));
+  return f.object(x).fields(f.field("head", x.head), f.field("server", x.server), f.field("rank", x.rank));
 }
 
 template <class Inspector>
 bool inspect(Inspector& f, join_trainer& x) {
-  return f.object(x).fields(f.field("head", x.head), f.field("trainer", x.trainer));
+  return f.object(x).fields(f.field("head", x.head), f.field("trainer", x.trainer), f.field("rank", x.rank));
 }
 
 template <class Inspector>
@@ -243,6 +256,58 @@ bool inspect(Inspector& f, run_status& x) {
 template <class Inspector>
 bool inspect(Inspector& f, stop& x) {
   return f.object(x).fields(f.field("head", x.head));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, peer_node& x) {
+  return f.object(x).fields(f.field("node", x.node), f.field("incarnation", x.incarnation), f.field("name", x.name),
+                            f.field("trains", x.trains), f.field("ranks", x.ranks), f.field("address", x.address));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, expect_peers& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("peers", x.peers));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, connect_peers& x) {
+  return f.object(x).fields(f.field("head", x.head));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, connected& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("servers", x.servers), f.field("group", x.group));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, run_over& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("done", x.done), f.field("words", x.words));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, join_node& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("trains", x.trains), f.field("count", x.count),
+                            f.field("rank", x.rank), f.field("name", x.name), f.field("host", x.host),
+                            f.field("pid", x.pid), f.field("address", x.address), f.field("session", x.session),
+                            f.field("job", x.job), f.field("node", x.node));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, admitted& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("run", x.run), f.field("node", x.node),
+                            f.field("incarnation", x.incarnation), f.field("ranks", x.ranks),
+                            f.field("servers", x.servers), f.field("resume", x.resume));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, node_lost& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("session", x.session), f.field("why", x.why));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, link_lost& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("node", x.node), f.field("peer", x.peer),
+                            f.field("why", x.why));
 }
 
 }  // namespace troupe

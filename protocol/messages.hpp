@@ -228,7 +228,31 @@ struct reduced {
   tensor grad;
 };
 
-using allreduce_actor = caf::typed_actor<caf::result<reduced>(reduce)>;
+/// A rank's share of a bucket, or of the slice [first, first + rows of grad) of it, for the group of another process.
+struct bucket_share {
+  header head;
+  std::uint32_t rank = 0;
+  std::uint32_t bucket = 0;
+  std::uint32_t batches = 1;
+  bool stop = false;
+  std::uint64_t first = 0;
+  /// Parameters in the whole bucket.
+  std::uint64_t count = 0;
+  /// Empty: zeros.
+  tensor grad;
+};
+
+/// The slice of a bucket that the sending process sums up for all: the mean over all batches.
+struct bucket_sum {
+  header head;
+  std::uint32_t bucket = 0;
+  std::uint64_t first = 0;
+  tensor grad;
+};
+
+/// The group of one process: takes its own ranks' shares, and exchanges with the groups of other processes.
+using allreduce_actor =
+    caf::typed_actor<caf::result<reduced>(reduce), caf::result<void>(bucket_share), caf::result<void>(bucket_sum)>;
 
 // -- trainer ------------------------------------------------------------------
 
@@ -327,14 +351,19 @@ using trainer_actor = caf::typed_actor<caf::result<trained>(train), caf::result<
 
 // -- master -------------------------------------------------------------------
 
+/// The next that is free.
+constexpr std::uint32_t any_rank = UINT32_MAX;
+
 struct join_server {
   header head;
   parameter_server_actor server;
+  std::uint32_t rank = any_rank;
 };
 
 struct join_trainer {
   header head;
   trainer_actor trainer;
+  std::uint32_t rank = any_rank;
 };
 
 struct joined {
@@ -387,10 +416,92 @@ struct stop {
   header head;
 };
 
+// -- nodes: the processes of a run over several ----------------------------------
+
+/// A process with servers or trainers, as the others need to know it.
+struct peer_node {
+  std::uint32_t node = 0;
+  /// How often its place has been taken anew.
+  std::uint32_t incarnation = 0;
+  /// For error lines, as in `server 0 (host, pid 17)`.
+  std::string name;
+  bool trains = false;  ///< has trainers, else servers
+  std::vector<std::uint32_t> ranks;
+  std::string address;  ///< where it accepts data links
+};
+
+/// Whom to expect, oneself among them. Answered when links from them would be accepted.
+struct expect_peers {
+  header head;
+  std::vector<peer_node> peers;
+};
+
+/// Make the data links to those peers. Answered when all are there.
+struct connect_peers {
+  header head;
+};
+
+/// Actors in the process that answers: what its trainers take for the servers, by rank, and for the group.
+struct connected {
+  header head;
+  std::vector<parameter_server_actor> servers;
+  allreduce_actor group;
+};
+
+/// The run has ended, well or not; the node may go.
+struct run_over {
+  header head;
+  bool done = false;
+  std::string words;  ///< if not done: the line that says why
+};
+
+using node_actor = caf::typed_actor<caf::result<committed>(expect_peers), caf::result<connected>(connect_peers),
+                                    caf::result<void>(run_over)>;
+
+/// A process offers to take part in a run. Refused with the reason, or answered with what it is to be.
+struct join_node {
+  header head;
+  bool trains = false;
+  std::uint32_t count = 1;
+  std::uint32_t rank = any_rank;  ///< the first, if it matters
+  std::string name;               ///< nobody else's; empty: none
+  std::string host;
+  std::uint64_t pid = 0;
+  std::string address;  ///< where it accepts data links
+  std::string session;  ///< of its control connection
+  arguments job;        ///< what it believes the job to be; empty: no opinion
+  node_actor node;
+};
+
+struct admitted {
+  header head;
+  std::uint64_t run = 0;
+  std::uint32_t node = 0;
+  std::uint32_t incarnation = 0;
+  std::vector<std::uint32_t> ranks;
+  std::uint32_t servers = 0;
+  std::string resume;  ///< what to run to go on from the last checkpoint, if the run ends early
+};
+
+/// A control connection has ended without a word.
+struct node_lost {
+  header head;
+  std::string session;
+  std::string why;
+};
+
+/// A node tells that it has lost a peer. The master may know better why.
+struct link_lost {
+  header head;
+  std::uint32_t node = 0;
+  std::uint32_t peer = 0;
+  std::string why;
+};
+
 using master_actor =
     caf::typed_actor<caf::result<joined>(join_server), caf::result<joined>(join_trainer), caf::result<run_result>(run),
                      caf::result<run_status>(status), caf::result<void>(stop), caf::result<void>(progress),
-                     caf::result<void>(epoch_report), caf::result<void>(evaluation),
-                     caf::result<committed>(save_dense)>;
+                     caf::result<void>(epoch_report), caf::result<void>(evaluation), caf::result<committed>(save_dense),
+                     caf::result<admitted>(join_node), caf::result<void>(node_lost), caf::result<void>(link_lost)>;
 
 }  // namespace troupe

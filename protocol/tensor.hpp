@@ -120,6 +120,11 @@ class tensor_buffer {
   const float* data() const { return data_.get(); }
   std::size_t size() const { return rows_ * cols_; }
 
+  /// Numbers that will not change any more, as a column, while the others still may.
+  tensor part(std::size_t first, std::size_t count) const {
+    return {dtype::f32, count, 1, blob(data_, data_.get() + first, count * sizeof(float))};
+  }
+
   /// Ends the construction; the memory moves into the tensor.
   tensor freeze() && {
     const float* data = data_.get();

@@ -38,6 +38,8 @@ struct release;
 
 struct reduce;
 struct reduced;
+struct bucket_share;
+struct bucket_sum;
 
 struct trainer_position;
 struct save_dense;
@@ -55,6 +57,16 @@ struct run_result;
 struct status;
 struct run_status;
 struct stop;
+
+struct peer_node;
+struct expect_peers;
+struct connect_peers;
+struct connected;
+struct run_over;
+struct join_node;
+struct admitted;
+struct node_lost;
+struct link_lost;
 
 }  // namespace troupe
 
@@ -104,4 +116,15 @@ CAF_ADD_TYPE_ID(troupe, (troupe::saved_module))
 CAF_ADD_TYPE_ID(troupe, (troupe::restore_module))
 CAF_ADD_TYPE_ID(troupe, (troupe::trainer_position))
 CAF_ADD_TYPE_ID(troupe, (troupe::save_dense))
+CAF_ADD_TYPE_ID(troupe, (troupe::bucket_share))
+CAF_ADD_TYPE_ID(troupe, (troupe::bucket_sum))
+CAF_ADD_TYPE_ID(troupe, (troupe::peer_node))
+CAF_ADD_TYPE_ID(troupe, (troupe::expect_peers))
+CAF_ADD_TYPE_ID(troupe, (troupe::connect_peers))
+CAF_ADD_TYPE_ID(troupe, (troupe::connected))
+CAF_ADD_TYPE_ID(troupe, (troupe::run_over))
+CAF_ADD_TYPE_ID(troupe, (troupe::join_node))
+CAF_ADD_TYPE_ID(troupe, (troupe::admitted))
+CAF_ADD_TYPE_ID(troupe, (troupe::node_lost))
+CAF_ADD_TYPE_ID(troupe, (troupe::link_lost))
 CAF_END_TYPE_ID_BLOCK(troupe)

@@ -29,7 +29,7 @@ TEST_F(allreduce_group_test, everyone_gets_the_mean_summed_in_rank_order) {
   const std::vector<std::vector<float>> shares = {{1, 3}, {1e8F, 5}, {-1e8F, 7}};
   const std::vector<float> expected = {((1.0F + 1e8F) + -1e8F) * (1.0F / 3.0F), 15.0F * (1.0F / 3.0F)};
   for (std::vector<std::uint32_t> order : {std::vector<std::uint32_t>{0, 1, 2}, {2, 0, 1}, {1, 2, 0}}) {
-    auto group = spawn(allreduce_group, std::uint64_t{1}, 3U);
+    auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(3));
     std::vector<std::shared_ptr<outcome<reduced>>> answers;
     for (std::uint32_t rank : order) {
       for (const auto& answer : answers) EXPECT_TRUE(answer->pending());
@@ -41,7 +41,7 @@ TEST_F(allreduce_group_test, everyone_gets_the_mean_summed_in_rank_order) {
 }
 
 TEST_F(allreduce_group_test, ranks_without_a_batch_do_not_count) {
-  auto group = spawn(allreduce_group, std::uint64_t{1}, 3U);
+  auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(3));
   auto a = ask<reduced>(group, share(1, 0, {2}));
   auto b = ask<reduced>(group, share(1, 1, {0}, false));
   auto c = ask<reduced>(group, share(1, 2, {4}));
@@ -52,7 +52,7 @@ TEST_F(allreduce_group_test, ranks_without_a_batch_do_not_count) {
 }
 
 TEST_F(allreduce_group_test, one_wish_to_stop_reaches_all) {
-  auto group = spawn(allreduce_group, std::uint64_t{1}, 2U);
+  auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(2));
   auto a = ask<reduced>(group, share(1, 0, {1}));
   auto b = ask<reduced>(group, share(1, 1, {1}, true, true));
   auto c = ask<reduced>(group, share(2, 0, {1}));
@@ -63,7 +63,7 @@ TEST_F(allreduce_group_test, one_wish_to_stop_reaches_all) {
 }
 
 TEST_F(allreduce_group_test, steps_do_not_mix) {
-  auto group = spawn(allreduce_group, std::uint64_t{1}, 2U);
+  auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(2));
   auto a = ask<reduced>(group, share(1, 0, {1}));
   auto b = ask<reduced>(group, share(2, 0, {10}));
   run();
@@ -75,7 +75,7 @@ TEST_F(allreduce_group_test, steps_do_not_mix) {
 }
 
 TEST_F(allreduce_group_test, shares_that_do_not_fit_are_refused_with_the_reason) {
-  auto group = spawn(allreduce_group, std::uint64_t{1}, 2U);
+  auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(2));
   auto first = ask<reduced>(group, share(1, 0, {1, 2}));
   run();
   auto twice = ask<reduced>(group, share(1, 0, {1, 2}));

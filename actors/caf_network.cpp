@@ -1,0 +1,69 @@
+#include "actors/caf_network.hpp"
+
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+#include <caf/io/basp_broker.hpp>
+#include <caf/io/network/multiplexer.hpp>
+#include <utility>
+
+#include "protocol/errors.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+
+namespace {
+
+/// A name for what is offered; no port of the system.
+constexpr std::uint16_t offer_port = 1;
+
+caf::actor broker_of(caf::actor_system& system) {
+  return system.middleman().named_broker<caf::io::basp_broker>("BASP");
+}
+
+}  // namespace
+
+void initialize_types(bool with_network) {
+  static const bool done = [] {
+    caf::core::init_global_meta_objects();
+    caf::init_global_meta_objects<caf::id_block::troupe>();
+    return true;
+  }();
+  static_cast<void>(done);
+  if (!with_network) return;
+  static const bool network_done = [] {
+    caf::io::middleman::init_global_meta_objects();
+    return true;
+  }();
+  static_cast<void>(network_done);
+}
+
+void add_network(caf::actor_system_config& config) {
+  config.load<caf::io::middleman>();
+  config.set("caf.middleman.heartbeat-interval", caf::timespan{0});
+  config.set("caf.middleman.workers", 1);
+}
+
+void offer_actor(caf::actor_system& system, int socket, const caf::strong_actor_ptr& whom,
+                 std::set<std::string> interface) {
+  caf::io::scribe_ptr scribe = system.middleman().backend().new_scribe(socket);
+  caf::anon_send(broker_of(system), caf::publish_atom_v, std::move(scribe), offer_port, whom, std::move(interface));
+}
+
+void ask_for_actor(caf::actor_system& system, int socket,
+                   std::function<void(caf::expected<caf::strong_actor_ptr>)> done) {
+  caf::io::scribe_ptr scribe = system.middleman().backend().new_scribe(socket);
+  system.spawn<caf::hidden>([broker = broker_of(system), scribe = std::move(scribe),
+                             done = std::move(done)](caf::event_based_actor* self) mutable {
+    self->request(broker, std::chrono::seconds(10), caf::connect_atom_v, std::move(scribe), offer_port)
+        .then(
+            [done](const caf::node_id&, const caf::strong_actor_ptr& found, const std::set<std::string>&) {
+              if (found)
+                done(found);
+              else
+                done(make_failure(errc::peer_failed, "nothing is offered there"));
+            },
+            [done](const caf::error& error) { done(error); });
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,351 @@
+#include "actors/data_link.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <caf/actor_proxy.hpp>
+#include <caf/make_actor.hpp>
+#include <cstring>
+#include <utility>
+
+#include "protocol/errors.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+
+namespace {
+
+enum frame_kind : std::uint8_t { message_kind = link::first_user_kind, answer_kind, failure_kind, credit_kind };
+
+/// Marks the ids under which local actors handle messages without an answer, so that we learn that they have.
+constexpr std::uint64_t handling_flag = std::uint64_t{1} << 59;
+
+std::vector<piece> to_pieces(std::vector<blob> parts) {
+  std::vector<piece> pieces;
+  pieces.reserve(parts.size());
+  for (const blob& part : parts) pieces.push_back({part.owner(), part.data(), part.size()});
+  return pieces;
+}
+
+std::uint64_t bytes_of(const std::vector<blob>& parts) {
+  std::uint64_t bytes = 0;
+  for (const blob& part : parts) bytes += part.size();
+  return bytes;
+}
+
+caf::actor_config config_in(caf::execution_unit* unit) {
+  caf::actor_config config;
+  config.host = unit;
+  return config;
+}
+
+template <class Proxy, class... Args>
+caf::strong_actor_ptr make_in(caf::actor_system& system, Args&&... args) {
+  caf::actor_config config = config_in(nullptr);
+  return caf::make_actor<Proxy, caf::strong_actor_ptr>(system.next_actor_id(), system.node(), &system, config,
+                                                       std::forward<Args>(args)...);
+}
+
+/// Stands for an actor of the other process.
+class link_proxy : public caf::actor_proxy {
+ public:
+  link_proxy(caf::actor_config& config, std::weak_ptr<data_link> wire, std::uint32_t number)
+      : actor_proxy(config), wire_(std::move(wire)), number_(number) {}
+
+  const char* name() const override { return "troupe.link-proxy"; }
+
+  bool enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) override {
+    const auto wire = wire_.lock();
+    if (!wire) {
+      bounce(what, make_failure(errc::peer_failed, "the link to it has ended"));
+      return false;
+    }
+    wire->forward(number_, std::move(what->sender), what->mid, what->payload);
+    return true;
+  }
+
+  void kill_proxy(caf::execution_unit* context, caf::error reason) override { cleanup(std::move(reason), context); }
+
+ private:
+  std::weak_ptr<data_link> wire_;
+  std::uint32_t number_;
+};
+
+/// Stands for whoever in the other process has sent something, so that it can be answered.
+class reply_proxy : public caf::actor_proxy {
+ public:
+  reply_proxy(caf::actor_config& config, std::weak_ptr<data_link> wire) : actor_proxy(config), wire_(std::move(wire)) {}
+
+  const char* name() const override { return "troupe.reply-proxy"; }
+
+  bool enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) override {
+    if (!what->mid.is_response()) return false;
+    if (const auto wire = wire_.lock()) wire->answered(what->mid, what->payload);
+    return true;
+  }
+
+  void kill_proxy(caf::execution_unit* context, caf::error reason) override { cleanup(std::move(reason), context); }
+
+ private:
+  std::weak_ptr<data_link> wire_;
+};
+
+}  // namespace
+
+data_link::data_link(caf::actor_system& system, link_ptr wire, inline_execution& unit, const actor_directory& actors,
+                     options how)
+    : system_(system), wire_(std::move(wire)), unit_(unit), actors_(actors), how_(std::move(how)) {}
+
+void data_link::start(std::function<void(const std::string&)> on_lost) {
+  on_lost_ = std::move(on_lost);
+  replies_ = make_in<reply_proxy>(system_, weak_from_this());
+  wire_->start({.on_frame =
+                    [me = weak_from_this()](received_frame&& frame) {
+                      if (const auto self = me.lock()) self->received(std::move(frame));
+                    },
+                .on_end =
+                    [me = weak_from_this()](const link_fault* why) {
+                      if (const auto self = me.lock()) self->lost(why != nullptr ? why->message : "it has ended");
+                    }});
+}
+
+caf::strong_actor_ptr data_link::make_proxy(std::uint32_t number) {
+  return make_in<link_proxy>(system_, weak_from_this(), number);
+}
+
+void data_link::close() {
+  wire_->close();
+  fail_pending("the link to it has been closed");
+}
+
+std::size_t data_link::waiting_for_credit() const {
+  const std::lock_guard lock(mutex_);
+  return uncredited_.size();
+}
+
+/// For error lines, so a lost race does no harm.
+void data_link::note_step(std::uint64_t step) {
+  if (step > newest_step()) newest_step_.store(step, std::memory_order_relaxed);
+}
+
+// -- from here to there ---------------------------------------------------------
+
+void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf::message_id id,
+                        const caf::message& content) {
+  envelope head{0, number};
+  const auto about = head_of(content);
+  if (!about) {
+    if (id.is_request() && sender)
+      sender->enqueue(nullptr, id.response_id(),
+                      caf::make_message(make_failure(errc::bad_input, "a message that no data link carries")), nullptr);
+    return;
+  }
+  note_step(about->second.step);
+  if (!id.is_request()) return send_with_credit(*to_frame(head, content));
+
+  pending_request request{std::move(sender), id.response_id(),  clock::now() + how_.request_timeout, number,
+                          about->first,      about->second.step};
+  {
+    const std::unique_lock lock(mutex_);
+    if (!ended_) {
+      head.request = next_request_++;
+      pending_.emplace(head.request, std::move(request));
+    }
+  }
+  if (head.request == 0) {
+    const std::string words =
+        fmt::format("{} is gone: {}; {} cannot be asked", how_.peer, why_ended_, question(request));
+    return deliver(request, caf::make_message(make_failure(errc::peer_failed, words)), nullptr);
+  }
+  wire_->send(message_kind, to_pieces(*to_frame(head, content)));
+}
+
+/// The receiver may keep back less than a portion for ever.
+bool data_link::has_credit(std::uint64_t bytes) const {
+  return in_flight_ < portion() || in_flight_ + bytes <= how_.window_bytes;
+}
+
+void data_link::send_with_credit(std::vector<blob> parts) {
+  const std::uint64_t bytes = bytes_of(parts);
+  // Held while sending: what waited for credit must not be overtaken by what comes next.
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
+  if (!uncredited_.empty() || !has_credit(bytes)) {
+    uncredited_.push_back({std::move(parts), bytes});
+    return;
+  }
+  in_flight_ += bytes;
+  wire_->send(message_kind, to_pieces(std::move(parts)));
+}
+
+caf::error data_link::take_credit(const blob& body) {
+  std::uint64_t bytes = 0;
+  if (body.size() != sizeof bytes) return make_failure(errc::malformed, "a credit of no number of bytes");
+  std::memcpy(&bytes, body.data(), sizeof bytes);
+  const std::lock_guard lock(mutex_);
+  if (bytes > in_flight_)
+    return make_failure(errc::malformed, fmt::format("a credit of {} bytes, {} are under way", bytes, in_flight_));
+  in_flight_ -= bytes;
+  while (!uncredited_.empty() && has_credit(uncredited_.front().bytes)) {
+    in_flight_ += uncredited_.front().bytes;
+    wire_->send(message_kind, to_pieces(std::move(uncredited_.front().parts)));
+    uncredited_.pop_front();
+  }
+  return {};
+}
+
+// -- from there to here ---------------------------------------------------------
+
+void data_link::received(received_frame&& frame) {
+  const blob body(frame.memory, frame.memory.get(), frame.size);
+  caf::error problem;
+  switch (frame.kind) {
+    case message_kind:
+      problem = take_message(body);
+      break;
+    case answer_kind:
+    case failure_kind:
+      problem = take_answer(body, frame.kind == failure_kind);
+      break;
+    case credit_kind:
+      problem = take_credit(body);
+      break;
+    default:
+      problem = make_failure(errc::malformed, fmt::format("a frame of kind {}", frame.kind));
+  }
+  unit_.run();
+  if (!problem) return;
+  wire_->close();
+  lost(fmt::format("it sent {}", describe(problem)));
+}
+
+/// Where the receiver of so many bytes runs.
+caf::execution_unit* data_link::context_for(std::uint64_t bytes) {
+  constexpr std::uint64_t small = std::uint64_t{64} << 10;  // handled in less time than a thread takes to wake up
+  return bytes <= small ? &unit_ : nullptr;
+}
+
+caf::error data_link::take_message(const blob& body) {
+  auto read = from_frame(body);
+  if (!read) return read.error();
+  auto& [head, content] = *read;
+  const auto target = actors_.find(head.actor);
+  if (!target) return make_failure(errc::malformed, fmt::format("a message for actor {}, who is not here", head.actor));
+  std::uint64_t id = head.request;
+  if (id == 0) {
+    const std::lock_guard lock(mutex_);
+    id = handling_flag | next_handling_++;
+    handling_.emplace(id, body.size());
+  }
+  target->enqueue(replies_, caf::make_message_id(id), std::move(content), context_for(body.size()));
+  return {};
+}
+
+void data_link::answered(caf::message_id id, const caf::message& content) {
+  const std::uint64_t request = id.request_id().integer_value();
+  if ((request & handling_flag) != 0) return return_credit(request);
+  if (const auto about = head_of(content)) note_step(about->second.step);
+  const envelope head{request, 0};
+  if (auto parts = to_frame(head, content)) return wire_->send(answer_kind, to_pieces(std::move(*parts)));
+  const caf::error failure = content.match_elements<caf::error>()
+                                 ? content.get_as<caf::error>(0)
+                                 : make_failure(errc::exception, "an answer that no data link carries");
+  wire_->send(failure_kind, to_pieces(to_failure_frame(head, failure)));
+}
+
+/// Credit goes back in portions, so that it does not cost a frame for each message.
+void data_link::return_credit(std::uint64_t handling) {
+  std::uint64_t bytes = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = handling_.find(handling);
+    if (known == handling_.end()) return;
+    credit_to_return_ += known->second;
+    handling_.erase(known);
+    if (credit_to_return_ < portion()) return;
+    bytes = std::exchange(credit_to_return_, 0);
+  }
+  wire_->send(credit_kind, to_pieces({blob::own(std::vector<std::uint64_t>{bytes})}));
+}
+
+caf::error data_link::take_answer(const blob& body, bool failure) {
+  envelope head;
+  caf::message content;
+  if (failure) {
+    auto read = from_failure_frame(body);
+    if (!read) return read.error();
+    head = read->first;
+    content = caf::make_message(std::move(read->second));
+  } else {
+    auto read = from_frame(body);
+    if (!read) return read.error();
+    std::tie(head, content) = std::move(*read);
+  }
+  pending_request request;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = pending_.find(head.request);
+    if (known == pending_.end()) return {};  // its time was up
+    request = std::move(known->second);
+    pending_.erase(known);
+  }
+  deliver(request, std::move(content), context_for(body.size()));
+  return {};
+}
+
+void data_link::deliver(const pending_request& request, caf::message content, caf::execution_unit* context) {
+  if (request.sender) request.sender->enqueue(nullptr, request.response, std::move(content), context);
+}
+
+// -- the end ----------------------------------------------------------------------
+
+std::string data_link::question(const pending_request& request) const {
+  std::string_view type(caf::query_type_name(request.type).data(), caf::query_type_name(request.type).size());
+  type.remove_prefix(std::min(type.find("::") + 2, type.size()));
+  return fmt::format("{} of step {}", type, request.step);
+}
+
+void data_link::expire(clock::time_point now) {
+  std::vector<pending_request> late;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto i = pending_.begin(); i != pending_.end();) {
+      if (i->second.deadline > now) {
+        ++i;
+        continue;
+      }
+      late.push_back(std::move(i->second));
+      i = pending_.erase(i);
+    }
+  }
+  for (const pending_request& one : late)
+    deliver(one,
+            caf::make_message(make_failure(
+                errc::timeout, fmt::format("{} did not answer {} within {} s; --request-timeout allows more", how_.peer,
+                                           question(one), how_.request_timeout.count() / 1000.0))),
+            nullptr);
+}
+
+void data_link::lost(const std::string& why) {
+  fail_pending(why);
+  if (const auto tell = std::exchange(on_lost_, nullptr)) tell(why);
+}
+
+void data_link::fail_pending(const std::string& why) {
+  std::unordered_map<std::uint64_t, pending_request> unanswered;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(ended_, true)) return;
+    why_ended_ = why;
+    unanswered.swap(pending_);
+    uncredited_.clear();
+    handling_.clear();
+  }
+  for (const auto& [id, one] : unanswered)
+    deliver(one,
+            caf::make_message(make_failure(
+                errc::peer_failed, fmt::format("{} is gone: {}; {} is unanswered", how_.peer, why, question(one)))),
+            nullptr);
+}
+
+}  // namespace troupe

@@ -1,0 +1,30 @@
+#include "actors/inline_execution.hpp"
+
+#include <caf/resumable.hpp>
+#include <limits>
+
+namespace troupe {
+
+inline_execution::~inline_execution() {
+  for (caf::resumable* job : jobs_) caf::intrusive_ptr_release(job);
+}
+
+void inline_execution::run() {
+  while (!jobs_.empty()) {
+    caf::resumable* job = jobs_.front();
+    jobs_.pop_front();
+    switch (job->resume(this, std::numeric_limits<std::size_t>::max())) {
+      case caf::resumable::resume_later:
+        jobs_.push_back(job);
+        break;
+      case caf::resumable::done:
+      case caf::resumable::awaiting_message:
+        caf::intrusive_ptr_release(job);
+        break;
+      case caf::resumable::shutdown_execution_unit:
+        break;
+    }
+  }
+}
+
+}  // namespace troupe

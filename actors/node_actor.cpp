@@ -1,0 +1,171 @@
+#include "actors/node_actor.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/allreduce_group.hpp"
+#include "actors/parameter_server.hpp"
+#include "actors/run_in.hpp"
+#include "actors/trainer.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) return "an unnamed host";
+  return host.data();
+}
+
+}  // namespace
+
+void node_state::start(surroundings all) {
+  all_ = std::move(all);
+  all_.watch->watcher(caf::actor_cast<caf::strong_actor_ptr>(self_),
+                      [this](const std::string& why) { master_lost(why); });
+  const node_options& options = all_.options;
+  headers_ = header_source(0, node_number);
+  join_node offer{headers_.next(0, 0),
+                  options.trains,
+                  options.count,
+                  options.rank.value_or(any_rank),
+                  options.name,
+                  host_name(),
+                  static_cast<std::uint64_t>(::getpid()),
+                  to_string(all_.data_address),
+                  all_.session,
+                  options.expected_job.value_or(std::vector<setting>()),
+                  self_};
+  self_->request(all_.master, options.network.request_timeout, std::move(offer))
+      .then([this](const admitted& place) { admitted_as(place); },
+            [this](const caf::error& error) {
+              const bool input = error == errc::bad_input;
+              end(tl::unexpected(fault{input ? fault_kind::input : fault_kind::run, describe(error)}));
+            });
+}
+
+/// Hands the master one of this process's actors.
+template <class Offer>
+void node_state::offer(Offer what) {
+  self_->request(all_.master, all_.options.network.request_timeout, std::move(what))
+      .then([](const joined&) {}, [this](const caf::error& error) { end(run_fault(describe(error))); });
+}
+
+/// Starts what this process is to have, and offers it.
+void node_state::admitted_as(const admitted& place) {
+  place_ = place;
+  headers_ = header_source(place.run, node_number, place.incarnation);
+  const bool trains = all_.options.trains;
+  for (const std::uint32_t rank : place.ranks) {
+    if (trains) {
+      const auto made = self_->spawn(trainer, place.run, rank, place.servers);
+      actors_.push_back(caf::actor_cast<caf::actor>(made));
+      offer(join_trainer{headers_.next(0, id_of(place.head)), made, rank});
+    } else {
+      const auto made = self_->spawn(parameter_server, place.run, rank);
+      actors_.push_back(caf::actor_cast<caf::actor>(made));
+      all_.data->actors().add(server_number(rank), caf::actor_cast<caf::strong_actor_ptr>(made));
+      offer(join_server{headers_.next(0, id_of(place.head)), made, rank});
+    }
+  }
+  if (all_.options.on_note)
+    all_.options.on_note(fmt::format("joined as {} {}; waiting for the others", trains ? "trainer" : "server",
+                                     fmt::join(place.ranks, ", ")));
+}
+
+caf::result<committed> node_state::handle(const expect_peers& order) {
+  peers_ = order.peers;
+  all_.data->expect(
+      {place_.run, place_.node, place_.incarnation}, order.peers,
+      [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)](std::uint32_t peer, const std::string& why) {
+        if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
+          run_in(strong, [this, peer, why] { peer_lost(peer, why); });
+      });
+  return committed{headers_.next(0, id_of(order.head))};
+}
+
+caf::result<connected> node_state::handle(const connect_peers& order) {
+  auto promise = self_->make_response_promise<connected>();
+  all_.data->connect([this, me = caf::actor_cast<caf::strong_actor_ptr>(self_), promise,
+                      head = order.head](const std::string& problem) {
+    run_in(me, [this, promise, head, problem]() mutable {
+      if (problem.empty())
+        promise.deliver(links_to_peers(head));
+      else
+        promise.deliver(make_failure(errc::peer_failed, problem));
+    });
+  });
+  return promise;
+}
+
+/// What trainers of this process take for the servers and for the group.
+connected node_state::links_to_peers(const header& asked) {
+  connected made{headers_.next(0, id_of(asked)), {}, {}};
+  if (!all_.options.trains) return made;
+  group_layout layout;
+  for (const peer_node& peer : peers_) {
+    const data_link_ptr wire = all_.data->link_to(peer.node);
+    for (const std::uint32_t rank : peer.ranks) {
+      if (peer.trains) {
+        layout.process_of_rank.resize(std::max<std::size_t>(layout.process_of_rank.size(), std::size_t{rank} + 1));
+        layout.process_of_rank[rank] = static_cast<std::uint32_t>(layout.groups.size());
+      } else {
+        made.servers.resize(std::max<std::size_t>(made.servers.size(), std::size_t{rank} + 1));
+        made.servers[rank] = wire->proxy<parameter_server_actor>(server_number(rank));
+      }
+    }
+    if (!peer.trains) continue;
+    const bool is_me = peer.node == place_.node;
+    if (is_me) layout.me = static_cast<std::uint32_t>(layout.groups.size());
+    layout.groups.push_back(is_me ? allreduce_actor() : wire->proxy<allreduce_actor>(group_number));
+  }
+  made.group = self_->spawn(allreduce_group, place_.run, std::move(layout));
+  actors_.push_back(caf::actor_cast<caf::actor>(made.group));
+  all_.data->actors().add(group_number, caf::actor_cast<caf::strong_actor_ptr>(made.group));
+  return made;
+}
+
+void node_state::peer_lost(std::uint32_t node, const std::string& why) {
+  if (!ended_) self_->send(all_.master, link_lost{headers_.next(step, 0), place_.node, node, why});
+}
+
+void node_state::master_lost(const std::string& why) {
+  if (ended_) return;
+  const std::uint64_t at_step = all_.data->newest_step();
+  const std::string when = at_step > 0 ? fmt::format(" in step {}", at_step) : "";
+  const std::string advice = place_.resume.empty() ? "" : "; " + place_.resume;
+  end(run_fault(fmt::format("the master ({}) is gone{}: {}{}", to_string(all_.options.master), when, why, advice)));
+}
+
+void node_state::handle(const run_over& word) {
+  if (word.done) return end({});
+  end(run_fault(word.words));
+}
+
+void node_state::end(result<void> outcome) {
+  if (std::exchange(ended_, true)) return;
+  all_.watch->forget();
+  for (const caf::actor& one : actors_) self_->send_exit(one, caf::exit_reason::user_shutdown);
+  all_.on_end(std::move(outcome));
+  self_->quit();
+}
+
+node_actor::behavior_type node(node_state::pointer self, node_state::surroundings all) {
+  self->state.start(std::move(all));
+  fail_on_exceptions(self);
+  return {
+      [self](const expect_peers& order) { return self->state.handle(order); },
+      [self](const connect_peers& order) { return self->state.handle(order); },
+      [self](const run_over& word) { self->state.handle(word); },
+  };
+}
+
+}  // namespace troupe

@@ -1,0 +1,68 @@
+// The actor that stands for its process: joins the run, starts the servers or trainers that the process is to have,
+// makes its data links, and learns how the run ended.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/data_plane.hpp"
+#include "actors/master_watch.hpp"
+#include "actors/node.hpp"
+#include "model/result.hpp"
+#include "protocol/header.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+class node_state {
+ public:
+  using pointer = node_actor::stateful_pointer<node_state>;
+
+  explicit node_state(pointer self) : self_(self) {}
+
+  std::string name = "node";
+  std::uint64_t step = 0;
+
+  /// What the node has to know about its surroundings.
+  struct surroundings {
+    master_actor master;
+    std::shared_ptr<master_watch> watch;
+    data_plane* data = nullptr;
+    node_options options;
+    std::string session;
+    endpoint data_address;
+    /// Called once: the run is over, or this node cannot take part.
+    std::function<void(result<void>)> on_end;
+  };
+
+  void start(surroundings all);
+
+  caf::result<committed> handle(const expect_peers& order);
+  caf::result<connected> handle(const connect_peers& order);
+  void handle(const run_over& word);
+
+ private:
+  template <class Offer>
+  void offer(Offer what);
+  void admitted_as(const admitted& place);
+  connected links_to_peers(const header& asked);
+  void master_lost(const std::string& why);
+  void peer_lost(std::uint32_t node, const std::string& why);
+  void end(result<void> outcome);
+
+  pointer self_;
+  surroundings all_;
+  header_source headers_{0, 0};
+  admitted place_;
+  std::vector<peer_node> peers_;
+  std::vector<caf::actor> actors_;
+  bool ended_ = false;
+};
+
+/// The behavior of a node; spawn with this function.
+node_actor::behavior_type node(node_state::pointer self, node_state::surroundings all);
+
+}  // namespace troupe

@@ -1,0 +1,191 @@
+#include "protocol/wire.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "protocol/errors.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr std::size_t head_bytes = 24;
+constexpr std::size_t alignment = 64;
+
+constexpr std::size_t gap_after(std::size_t size) { return (alignment - size % alignment) % alignment; }
+
+/// Calls `use` with a null pointer to the type that `id` stands for, if it is one that travels over data links.
+template <class... Types, class F>
+bool for_type(caf::type_id_t id, F use) {
+  return ((caf::type_id_v<Types> == id && (use(static_cast<Types*>(nullptr)), true)) || ...);
+}
+
+template <class F>
+bool for_link_type(caf::type_id_t id, F use) {
+  return for_type<lookup, rows, gradient, gradient_norm, squared_norm, optimizer_step, committed, bucket_share,
+                  bucket_sum>(id, use);
+}
+
+struct body_head {
+  std::uint64_t request = 0;
+  std::uint32_t actor = 0;
+  std::uint16_t type = 0;
+  std::uint16_t zero = 0;
+  std::uint32_t fields = 0;
+  std::uint32_t blobs = 0;
+};
+static_assert(sizeof(body_head) == head_bytes);
+
+/// The parts of a body: everything but the blobs in one piece of memory, then gap and blob in turn.
+std::vector<blob> assemble(const envelope& head, caf::type_id_t type, frame_writer&& from) {
+  static const auto zeros = std::make_shared<const std::array<std::byte, alignment>>();
+  const body_head fixed{head.request,
+                        head.actor,
+                        type,
+                        0,
+                        static_cast<std::uint32_t>(from.fields.size()),
+                        static_cast<std::uint32_t>(from.blobs.size())};
+  const std::size_t fields_at = head_bytes + from.blobs.size() * sizeof(std::uint64_t);
+  std::vector<std::byte> front(fields_at + from.fields.size());
+  std::memcpy(front.data(), &fixed, head_bytes);
+  for (std::size_t i = 0; i < from.blobs.size(); ++i) {
+    const std::uint64_t size = from.blobs[i].size();
+    std::memcpy(front.data() + head_bytes + i * sizeof size, &size, sizeof size);
+  }
+  std::memcpy(front.data() + fields_at, from.fields.data(), from.fields.size());
+  std::size_t total = front.size();
+  std::vector<blob> parts;
+  parts.reserve(1 + 2 * from.blobs.size());
+  parts.push_back(blob::own(std::move(front)));
+  for (blob& bulk : from.blobs) {
+    if (bulk.empty()) continue;
+    if (const std::size_t gap = gap_after(total)) parts.emplace_back(zeros, zeros->data(), gap);
+    total += gap_after(total) + bulk.size();
+    parts.push_back(std::move(bulk));
+  }
+  return parts;
+}
+
+caf::error malformed(const char* what) {
+  return make_failure(errc::malformed, std::string("a frame that is no message: ") + what);
+}
+
+struct disassembled {
+  body_head fixed;
+  std::span<const std::byte> fields;
+  std::vector<blob> blobs;
+};
+
+caf::expected<disassembled> disassemble(const blob& body) {
+  disassembled parts;
+  if (body.size() < head_bytes) return malformed("shorter than its head");
+  std::memcpy(&parts.fixed, body.data(), head_bytes);
+  std::size_t at = head_bytes + std::size_t{parts.fixed.blobs} * sizeof(std::uint64_t);
+  if (at > body.size() || body.size() - at < parts.fixed.fields) return malformed("shorter than its fields");
+  parts.fields = {body.data() + at, parts.fixed.fields};
+  at += parts.fixed.fields;
+  parts.blobs.reserve(parts.fixed.blobs);
+  for (std::size_t i = 0; i < parts.fixed.blobs; ++i) {
+    std::uint64_t size = 0;
+    std::memcpy(&size, body.data() + head_bytes + i * sizeof size, sizeof size);
+    if (size == 0) {
+      parts.blobs.emplace_back();
+      continue;
+    }
+    at += std::min(gap_after(at), body.size() - at);
+    if (size > body.size() - at) return malformed("shorter than its blobs");
+    parts.blobs.push_back(body.part(at, size));
+    at += size;
+  }
+  if (at != body.size()) return malformed("longer than its parts");
+  return parts;
+}
+
+}  // namespace
+
+bool frame_reader::too_short() {
+  emplace_error(caf::sec::end_of_stream, "a message shorter than its fields");
+  return false;
+}
+
+bool frame_reader::begin_sequence(std::size_t& size) {
+  std::uint32_t count = 0;
+  if (!value(count)) return false;
+  if (count > fields_.size() + blobs_.size()) return too_short();
+  size = count;
+  return true;
+}
+
+bool frame_reader::value(std::string& x) {
+  std::uint32_t size = 0;
+  if (!value(size)) return false;
+  if (size > fields_.size()) return too_short();
+  x.assign(reinterpret_cast<const char*>(fields_.data()), size);
+  fields_ = fields_.subspan(size);
+  return true;
+}
+
+bool frame_reader::bulk(blob& x) {
+  if (blobs_.empty()) return too_short();
+  x = blobs_.front();
+  blobs_ = blobs_.subspan(1);
+  return true;
+}
+
+std::optional<std::vector<blob>> to_frame(const envelope& head, const caf::message& content) {
+  if (content.size() != 1) return std::nullopt;
+  const caf::type_id_t type = content.type_at(0);
+  frame_writer writer;
+  const bool known = for_link_type(type, [&]<class T>(T*) { (void)writer.apply(content.get_as<T>(0)); });
+  if (!known) return std::nullopt;
+  return assemble(head, type, std::move(writer));
+}
+
+caf::expected<std::pair<envelope, caf::message>> from_frame(const blob& body) {
+  auto parts = disassemble(body);
+  if (!parts) return parts.error();
+  frame_reader reader(parts->fields, parts->blobs);
+  caf::message content;
+  bool whole = false;
+  const bool known = for_link_type(parts->fixed.type, [&]<class T>(T*) {
+    T message;
+    whole = reader.apply(message) && reader.at_end();
+    if (whole) content = caf::make_message(std::move(message));
+  });
+  if (!known) return malformed("of a type that does not travel so");
+  if (!whole) return malformed("its fields are not those of its type");
+  return std::pair(envelope{parts->fixed.request, parts->fixed.actor}, std::move(content));
+}
+
+std::optional<std::pair<caf::type_id_t, header>> head_of(const caf::message& content) {
+  if (content.size() != 1) return std::nullopt;
+  std::optional<std::pair<caf::type_id_t, header>> head;
+  const caf::type_id_t type = content.type_at(0);
+  for_link_type(type, [&]<class T>(T*) { head.emplace(type, content.get_as<T>(0).head); });
+  return head;
+}
+
+std::vector<blob> to_failure_frame(const envelope& head, const caf::error& failure) {
+  const bool ours = failure.category() == caf::type_id_v<errc>;
+  frame_writer writer;
+  writer.value(static_cast<std::uint8_t>(ours ? failure.code() : static_cast<std::uint8_t>(errc::exception)));
+  writer.value(caf::string_view(describe(failure)));
+  return assemble(head, caf::type_id_v<errc>, std::move(writer));
+}
+
+caf::expected<std::pair<envelope, caf::error>> from_failure_frame(const blob& body) {
+  const auto parts = disassemble(body);
+  if (!parts) return parts.error();
+  frame_reader reader(parts->fields, parts->blobs);
+  std::uint8_t number = 0;
+  std::string words;
+  errc code = errc::none;
+  if (parts->fixed.type != caf::type_id_v<errc> || !reader.value(number) || !reader.value(words) || !reader.at_end() ||
+      !from_integer(number, code) || code == errc::none)
+    return malformed("a failure that is none");
+  return std::pair(envelope{parts->fixed.request, parts->fixed.actor}, make_failure(code, std::move(words)));
+}
+
+}  // namespace troupe
