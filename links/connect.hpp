@@ -2,8 +2,8 @@
 // believes anything.
 //
 // The handshake, after TCP and, where it is on, TLS (numbers are little-endian):
-//   acceptor   "TROUPE" u16 version=1, nonce [32]
-//   connector  "TROUPE" u16 version=1, nonce [32], proof [32] = HMAC(token, "connector", its nonce, the other's)
+//   both       "TROUPE" u16 version=1, nonce [32], without waiting for the other: so each can tell what it talks to
+//   connector  proof [32] = HMAC(token, "connector", its nonce, the other's)
 //   acceptor   u8 1, proof [32] = HMAC(token, "acceptor", its nonce, the other's); or u8 0: wrong token
 //   connector  u32 length, hello
 //   acceptor   u8 1, u32 length, hello; or u8 0, u32 length, the reason for its refusal in words
@@ -38,11 +38,12 @@ struct handshake_limits {
 using greeting = tl::expected<hello, std::string>;
 
 /// Accepts links. All callbacks come on the thread that runs `io`. Ends with its destruction, after which none comes
-/// any more; destroy it on that thread or when that thread has ended.
+/// any more; destroy it on that thread or when that thread has ended, and before `io`.
 class listener {
  public:
   struct callbacks {
-    /// Judges a peer that has proved the token.
+    /// Judges a peer that has proved the token. One that is let in may still be lost before it becomes a link: then
+    /// `on_rejected` follows.
     std::function<greeting(const hello& theirs, const endpoint& from)> on_hello;
     /// A link that was greeted; not started.
     std::function<void(link_ptr)> on_link;

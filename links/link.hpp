@@ -51,6 +51,7 @@ struct link_limits {
   bool check_digests = true;
 };
 
+/// Keeps itself alive from `start` until it has ended, and may be held longer than its io_context.
 class link {
  public:
   static constexpr std::uint8_t first_user_kind = 2;
@@ -59,7 +60,7 @@ class link {
     /// Called on the link's thread for each frame, in the order in which they were sent.
     std::function<void(received_frame&&)> on_frame;
     /// Called once on the link's thread, and nothing after it: code `lost` and why, or null if the other side said
-    /// goodbye. Not called after `close`.
+    /// goodbye. Neither is called after `close`, but one that is under way while another thread closes may finish.
     std::function<void(const link_fault* why)> on_end;
   };
 
@@ -72,7 +73,8 @@ class link {
   /// order of the calls. Without effect when the link has ended.
   virtual void send(std::uint8_t kind, std::vector<piece> body) = 0;
 
-  /// Says goodbye when all that was sent is on its way, and ends the link. From any thread.
+  /// Says goodbye when all that was sent is on its way, and ends the link, at the latest after `dead_after`. From any
+  /// thread; for what is queued the io_context must run on.
   virtual void close() = 0;
 
   /// Bytes that the socket has not taken yet. From any thread.

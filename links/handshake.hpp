@@ -1,0 +1,71 @@
+// Shakes hands over a connected socket within a time, one attempt after the other, and never blocks.
+
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "links/handshake_role.hpp"
+#include "links/stream_link.hpp"
+#include "links/tcp.hpp"
+#include "links/transport.hpp"
+
+namespace troupe {
+
+/// Keeps itself alive until it is over. All members are called on the thread that runs the io_context.
+class handshake : public std::enable_shared_from_this<handshake> {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  struct task {
+    link_side side = link_side::connector;
+    std::unique_ptr<handshake_role> role;
+    /// The other side, as texts name it.
+    std::string name;
+    std::chrono::milliseconds time{};
+    clock::time_point deadline;
+    /// Called once, unless `cancel` is called before.
+    std::function<void(link_result<greeted_connection>)> done;
+  };
+
+  handshake(tcp_socket socket, boost::asio::ssl::context* tls, task what);
+
+  void start();
+
+  /// Ends it at once without a word to anybody.
+  void cancel();
+
+  /// Ends it and says so to `done`.
+  void give_up(std::string why);
+
+ private:
+  void advance();
+  bool write_out();
+  bool read_in();
+  bool wait_for(io_state state);
+  void wait(tcp_socket::wait_type what);
+  void take(handshake_step step);
+  void fail(link_fault why);
+  void on_socket_ended(io_outcome outcome);
+  void finish();
+  void linger();
+  void release();
+
+  tcp_socket socket_;
+  std::unique_ptr<transport> wire_;
+  io_timer deadline_;
+  task task_;
+  endpoint local_;
+  endpoint remote_;
+  bool open_ = false;
+  bool lingers_ = false;
+  bool over_ = false;
+  std::size_t lingered_bytes_ = 0;
+  handshake_step step_;
+  std::size_t sent_ = 0;
+  std::vector<std::byte> in_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,57 @@
+// What each side says in the handshake (see connect.hpp), and what it makes of the other's words: without sockets,
+// clocks or TLS, so that it can be tried with any bytes.
+
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "links/connect.hpp"
+#include "links/credentials.hpp"
+#include "links/fault.hpp"
+#include "links/hello.hpp"
+
+namespace troupe {
+
+constexpr std::size_t prologue_bytes = 6 + 2 + std::tuple_size_v<nonce>;
+
+/// What to do next: first to send, then to stop with an outcome or to read.
+struct handshake_step {
+  std::vector<std::byte> send;
+  /// The handshake is over: what the other side said of itself, or the fault. No text names the other side.
+  std::optional<link_result<hello>> outcome;
+  /// How many bytes to read otherwise; never more than a hello's.
+  std::size_t want = 0;
+};
+
+class handshake_role {
+ public:
+  virtual ~handshake_role() = default;
+
+  virtual handshake_step begin() = 0;
+
+  /// Judges the bytes that were wanted.
+  virtual handshake_step feed(std::span<const std::byte> bytes) = 0;
+
+  /// Judges the first of the bytes that are wanted, when the rest has not come yet: who speaks something else may
+  /// never send as many.
+  virtual std::optional<link_fault> glance(std::span<const std::byte> first) const = 0;
+};
+
+std::unique_ptr<handshake_role> connector_role(const std::string& token, const hello& mine);
+
+/// `judge` is asked once the other side has proved the token.
+std::unique_ptr<handshake_role> acceptor_role(const std::string& token, std::function<greeting(const hello&)> judge);
+
+/// What is wrong with `first`, the first bytes of a peer: null if they may begin a handshake of ours.
+std::optional<link_fault> judge_prologue(std::span<const std::byte> first);
+
+/// `text` fit to be shown: what could steer a terminal is replaced, and its length bounded.
+std::string shown(std::span<const std::byte> text);
+
+}  // namespace troupe

@@ -1,0 +1,61 @@
+#include "links/hello.hpp"
+
+#include <cstdint>
+#include <limits>
+
+#include "links/bytes.hpp"
+
+namespace troupe {
+
+namespace {
+
+using text_length = std::uint16_t;
+
+void append_text(std::vector<std::byte>& bytes, std::string_view text) {
+  text = text.substr(0, std::numeric_limits<text_length>::max());
+  append_number(bytes, static_cast<text_length>(text.size()));
+  append(bytes, std::as_bytes(std::span(text)));
+}
+
+/// Takes a text from the front of `bytes`; null if there is no whole one.
+std::optional<std::string> take_text(std::span<const std::byte>& bytes) {
+  if (bytes.size() < sizeof(text_length)) return std::nullopt;
+  const std::size_t length = number_at<text_length>(bytes, 0);
+  bytes = bytes.subspan(sizeof(text_length));
+  if (bytes.size() < length) return std::nullopt;
+  std::string text(reinterpret_cast<const char*>(bytes.data()), length);
+  bytes = bytes.subspan(length);
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const hello& items) {
+  std::vector<std::byte> bytes;
+  for (const auto& [name, value] : items) {
+    append_text(bytes, name);
+    append_text(bytes, value);
+  }
+  return bytes;
+}
+
+std::optional<hello> decode_hello(std::span<const std::byte> bytes) {
+  if (bytes.size() > hello_bytes_max) return std::nullopt;
+  hello items;
+  while (!bytes.empty()) {
+    auto name = take_text(bytes);
+    if (!name) return std::nullopt;
+    auto value = take_text(bytes);
+    if (!value) return std::nullopt;
+    items.emplace_back(std::move(*name), std::move(*value));
+  }
+  return items;
+}
+
+std::optional<std::string_view> find_item(const hello& items, std::string_view name) {
+  for (const auto& [key, value] : items)
+    if (key == name) return value;
+  return std::nullopt;
+}
+
+}  // namespace troupe

@@ -1,0 +1,185 @@
+#include <fmt/format.h>
+
+#include <deque>
+#include <utility>
+
+#include "links/connect.hpp"
+#include "links/handshake.hpp"
+#include "links/stream_link.hpp"
+#include "links/tcp.hpp"
+
+namespace troupe {
+
+namespace {
+
+/// What accepts, kept alive by its operations; the listener ends it.
+class accepting : public std::enable_shared_from_this<accepting> {
+ public:
+  accepting(asio::io_context& io, tcp_acceptor acceptor, endpoint where, const credentials& mine,
+            const link_limits& links, const handshake_limits& handshakes, listener::callbacks what)
+      : io_(io),
+        acceptor_(std::move(acceptor)),
+        pause_(io),
+        where_(std::move(where)),
+        mine_(mine),
+        links_(links),
+        handshakes_(handshakes),
+        callbacks_(std::move(what)) {}
+
+  const endpoint& address() const { return where_; }
+
+  void accept() {
+    if (ended_) return;
+    acceptor_.async_accept([self = shared_from_this()](const boost::system::error_code& error, tcp_socket socket) {
+      if (self->ended_) return;
+      if (error) return self->on_error(error);
+      self->short_of_something_ = false;
+      self->receive(std::move(socket));
+      self->accept();
+    });
+  }
+
+  void stop() {
+    ended_ = true;
+    callbacks_ = {};
+    pause_.cancel();
+    boost::system::error_code ignored;
+    acceptor_.close(ignored);
+    for (const auto& one : pending_)
+      if (const auto shaking = one.lock()) shaking->cancel();
+  }
+
+ private:
+  void receive(tcp_socket socket) {
+    boost::system::error_code error;
+    const auto address = socket.remote_endpoint(error);
+    if (error) return;  // it has gone already
+    const endpoint from = to_endpoint(address);
+    handshake::task what{.side = link_side::acceptor,
+                         .role = nullptr,
+                         .name = to_string(from),
+                         .time = handshakes_.time,
+                         .deadline = std::chrono::steady_clock::now() + handshakes_.time,
+                         .done = nullptr};
+    what.role = acceptor_role(mine_.token, [self = shared_from_this(), from](const hello& theirs) -> greeting {
+      if (!self->callbacks_.on_hello) return tl::unexpected(std::string("nobody listens any more"));
+      return self->callbacks_.on_hello(theirs, from);
+    });
+    what.done = [self = shared_from_this(), from](link_result<greeted_connection> result) {
+      self->on_result(from, std::move(result));
+    };
+    const auto shaking = std::make_shared<handshake>(std::move(socket), mine_.tls.get(), std::move(what));
+    make_room();
+    pending_.push_back(shaking);
+    shaking->start();
+  }
+
+  void make_room() {
+    std::erase_if(pending_, [](const auto& one) { return one.expired(); });
+    while (!pending_.empty() && pending_.size() >= handshakes_.pending_max) {
+      const auto oldest = pending_.front().lock();
+      pending_.pop_front();
+      if (oldest)
+        oldest->give_up(fmt::format("is the oldest of more than {} connections that have not shaken hands",
+                                    handshakes_.pending_max));
+    }
+  }
+
+  void on_result(const endpoint& from, link_result<greeted_connection> result) {
+    if (ended_) return;
+    // What a callback does may end the listener.
+    const auto keep = shared_from_this();
+    if (!result) {
+      const auto tell = callbacks_.on_rejected;
+      if (tell) tell(from, result.error());
+    } else {
+      const auto tell = callbacks_.on_link;
+      if (tell) tell(std::make_shared<stream_link>(io_, std::move(*result), links_));
+    }
+  }
+
+  void on_error(const boost::system::error_code& error) {
+    if (error == asio::error::connection_aborted || error == asio::error::interrupted) return accept();
+    // Too many open files, most likely: the connection still waits, and accepting it at once would fail again.
+    constexpr std::chrono::milliseconds pause{100};
+    pause_.expires_after(pause);
+    pause_.async_wait([self = shared_from_this()](const boost::system::error_code& stopped) {
+      if (!stopped) self->accept();
+    });
+    if (std::exchange(short_of_something_, true) || !callbacks_.on_rejected) return;
+    const auto tell = callbacks_.on_rejected;
+    tell(where_, {link_errc::bad_setting, fmt::format("{}: cannot accept connections for now: {}; see `ulimit -n`",
+                                                      to_string(where_), error.message())});
+  }
+
+  asio::io_context& io_;
+  tcp_acceptor acceptor_;
+  io_timer pause_;
+  const endpoint where_;
+  const credentials mine_;
+  const link_limits links_;
+  const handshake_limits handshakes_;
+  listener::callbacks callbacks_;
+  std::deque<std::weak_ptr<handshake>> pending_;
+  bool ended_ = false;
+  bool short_of_something_ = false;
+};
+
+class tcp_listener final : public listener {
+ public:
+  explicit tcp_listener(std::shared_ptr<accepting> what) : what_(std::move(what)) {}
+  ~tcp_listener() override { what_->stop(); }
+
+  tcp_listener(const tcp_listener&) = delete;
+  tcp_listener& operator=(const tcp_listener&) = delete;
+
+  endpoint address() const override { return what_->address(); }
+
+ private:
+  std::shared_ptr<accepting> what_;
+};
+
+boost::system::error_code bind_to(tcp_acceptor& acceptor, const asio::ip::tcp::endpoint& address) {
+  boost::system::error_code error;
+  if (acceptor.open(address.protocol(), error)) return error;
+  close_on_exec(acceptor.native_handle());
+  if (acceptor.set_option(asio::socket_base::reuse_address(true), error)) return error;
+  if (acceptor.bind(address, error)) return error;
+  acceptor.listen(asio::socket_base::max_listen_connections, error);
+  return error;
+}
+
+link_fault cannot_listen(const endpoint& where, const boost::system::error_code& error) {
+  if (error == asio::error::address_in_use)
+    return {link_errc::address_in_use, fmt::format("{}: somebody else listens there; choose another port, or 0 for any "
+                                                   "free one",
+                                                   to_string(where))};
+  return {link_errc::bad_setting,
+          fmt::format("{}: cannot listen there: {}; give an address of this machine, such as 127.0.0.1 or 0.0.0.0",
+                      to_string(where), error.message())};
+}
+
+}  // namespace
+
+link_result<std::unique_ptr<listener>> listener::open(boost::asio::io_context& io, const endpoint& where,
+                                                      const credentials& mine, const link_limits& links,
+                                                      const handshake_limits& handshakes, callbacks what) {
+  boost::system::error_code error;
+  tcp_resolver resolver(io);
+  const auto addresses =
+      resolver.resolve(where.host, std::to_string(where.port),
+                       asio::ip::resolver_base::passive | asio::ip::resolver_base::numeric_service, error);
+  if (error) return tl::unexpected(cannot_listen(where, error));
+  for (const auto& address : addresses) {
+    tcp_acceptor acceptor(io);
+    error = bind_to(acceptor, address.endpoint());
+    if (error) continue;
+    const endpoint found{where.host, acceptor.local_endpoint().port()};
+    auto state = std::make_shared<accepting>(io, std::move(acceptor), found, mine, links, handshakes, std::move(what));
+    asio::post(io, [state] { state->accept(); });
+    return std::make_unique<tcp_listener>(std::move(state));
+  }
+  return tl::unexpected(cannot_listen(where, error));
+}
+
+}  // namespace troupe

@@ -1,0 +1,354 @@
+#include "links/stream_link.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+// What one pass reads at most before timers and other links get their turn.
+constexpr std::size_t read_budget = std::size_t{8} << 20;
+
+constexpr std::size_t parts_max = 64;
+
+}  // namespace
+
+stream_link::stream_link(asio::io_context& io, greeted_connection&& connection, const link_limits& limits)
+    : io_(io),
+      limits_(limits),
+      peer_(std::move(connection.peer)),
+      local_(std::move(connection.local)),
+      remote_(std::move(connection.remote)),
+      siblings_(links_of(io)),
+      socket_(std::move(connection.socket)),
+      wire_(std::move(connection.wire)),
+      last_sent_(clock::now()),
+      timer_(io),
+      reader_(limits) {
+  give_up_after(*socket_, limits.dead_after);
+  const std::scoped_lock lock(siblings_->mutex);
+  siblings_->all.insert(this);
+}
+
+stream_link::~stream_link() {
+  // Under the mutex the io_context cannot go while its services are used here.
+  const std::scoped_lock lock(siblings_->mutex);
+  siblings_->all.erase(this);
+  timer_.reset();
+  socket_.reset();
+}
+
+std::shared_ptr<void> stream_link::abandon() {
+  const std::scoped_lock lock(mutex_);
+  phase_ = phase::ended;
+  drop_queue();
+  timer_.reset();
+  socket_.reset();
+  return std::make_shared<callbacks>(std::move(callbacks_));
+}
+
+template <class Function>
+void stream_link::post(Function what) {
+  asio::post(io_, [self = shared_from_this(), what] { what(*self); });
+}
+
+void stream_link::start(callbacks what) {
+  const std::scoped_lock lock(mutex_);
+  if (phase_ != phase::fresh) return;
+  phase_ = phase::running;
+  callbacks_ = std::move(what);
+  post([](stream_link& self) { self.begin(); });
+}
+
+void stream_link::begin() {
+  if (phase_ != phase::running) return;
+  last_heard_ = clock::now();
+  wait_tick(last_heard_ + limits_.dead_after / 5);
+  read_some();
+}
+
+// Sending.
+
+void stream_link::send(std::uint8_t kind, std::vector<piece> body) {
+  std::uint64_t size = 0;
+  for (const piece& one : body) size += one.size;
+  const std::uint64_t digest = limits_.check_digests ? frame_digest(body) : 0;
+  const std::scoped_lock lock(mutex_);
+  if (phase_ >= phase::closing || cannot_write_) return;
+  if (size > limits_.frame_bytes_max) {
+    cannot_write_ = true;
+    return post([size](stream_link& self) {
+      const link_fault why{link_errc::lost, fmt::format("a frame of {} bytes was to be sent to it, the limit is {}",
+                                                        size, self.limits_.frame_bytes_max)};
+      self.end(&why);
+    });
+  }
+  push({kind, size, digest}, std::move(body));
+}
+
+void stream_link::push(const frame_header& header, std::vector<piece>&& body) {
+  const bool first = queue_.empty();
+  const auto size = frame_header_bytes + static_cast<std::size_t>(header.length);
+  queue_.push_back({image_of(header), std::move(body), size, 0});
+  queued_bytes_ += size;
+  if (first) write_queue();
+}
+
+void stream_link::write_queue() {
+  std::array<iovec, parts_max> parts;
+  for (std::size_t budget = wire_->write_budget(); !queue_.empty() && budget > 0;) {
+    const std::size_t count = gather(parts, budget);
+    const io_outcome outcome = wire_->write({parts.data(), count});
+    if (outcome.bytes > 0) last_sent_ = clock::now();
+    consume(outcome.bytes);
+    budget -= outcome.bytes;
+    write_wants_read_ = outcome.state == io_state::wants_read;
+    if (write_wants_read_) return;
+    if (outcome.state == io_state::failed) {
+      // Why it failed is for the reader to say: what the other side sent before, its goodbye perhaps, comes first.
+      cannot_write_ = true;
+      return drop_queue();
+    }
+    if (outcome.state == io_state::wants_write) break;
+  }
+  queue_.empty() ? shut_when_sent() : wait_writable();
+}
+
+std::size_t stream_link::gather(std::span<iovec> parts, std::size_t budget) const {
+  std::size_t count = 0;
+  const auto add = [&](const std::byte* data, std::size_t size, std::size_t& skip) {
+    const std::size_t skipped = std::min(skip, size);
+    skip -= skipped;
+    const std::size_t taken = std::min(size - skipped, budget);
+    if (taken == 0) return;
+    parts[count++] = {const_cast<std::byte*>(data + skipped), taken};
+    budget -= taken;
+  };
+  for (const outgoing& one : queue_) {
+    std::size_t skip = one.sent;
+    if (count == parts.size() || budget == 0) break;
+    add(one.header.data(), one.header.size(), skip);
+    for (const piece& part : one.body) {
+      if (count == parts.size() || budget == 0) break;
+      add(part.data, part.size, skip);
+    }
+  }
+  return count;
+}
+
+void stream_link::consume(std::size_t bytes) {
+  queued_bytes_ -= bytes;
+  while (bytes > 0) {
+    outgoing& first = queue_.front();
+    const std::size_t part = std::min(bytes, first.size - first.sent);
+    first.sent += part;
+    bytes -= part;
+    if (first.sent == first.size) queue_.pop_front();
+  }
+}
+
+void stream_link::drop_queue() {
+  queue_.clear();
+  queued_bytes_ = 0;
+}
+
+void stream_link::wait_writable() {
+  if (std::exchange(write_is_due_, true)) return;
+  if (io_.get_executor().running_in_this_thread()) return arm_write();
+  post([](stream_link& self) { self.arm_write(); });
+}
+
+void stream_link::arm_write() {
+  if (phase_ == phase::ended) return;
+  socket_->async_wait(tcp_socket::wait_write,
+                      [self = shared_from_this()](const boost::system::error_code&) { self->on_writable(); });
+}
+
+void stream_link::on_writable() {
+  {
+    const std::scoped_lock lock(mutex_);
+    write_is_due_ = false;
+    if (phase_ == phase::ended || cannot_write_) return;
+    write_queue();
+  }
+  if (std::exchange(read_wants_write_, false)) on_readable();
+}
+
+// Ending.
+
+void stream_link::close() {
+  const std::scoped_lock lock(mutex_);
+  if (phase_ >= phase::closing) return;
+  phase_ = phase::closing;
+  if (!cannot_write_) push({goodbye_kind, 0, 0}, {});
+  post([](stream_link& self) { self.begin_closing(); });
+}
+
+void stream_link::begin_closing() {
+  if (phase_ == phase::ended) return;
+  callbacks_ = {};
+  wait_tick(clock::now() + limits_.dead_after);
+  if (!read_is_due_) discard_some();
+}
+
+void stream_link::shut_when_sent() {
+  // A socket that is closed while there is something to read drops what it has not sent. So one says that nothing
+  // follows, and reads on until the other side has closed.
+  if (phase_ == phase::closing) ::shutdown(socket_->native_handle(), SHUT_WR);
+}
+
+void stream_link::end(const link_fault* why) {
+  callbacks last;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (phase_ == phase::ended) return;
+    if (phase_ == phase::running) last = std::move(callbacks_);
+    phase_ = phase::ended;
+    drop_queue();
+    socket_.reset();
+  }
+  callbacks_ = {};
+  timer_.reset();
+  if (last.on_end) last.on_end(why);
+}
+
+// Reading.
+
+io_outcome stream_link::read_wire(std::span<std::byte> into) {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (wire_->one_at_a_time()) lock.lock();
+  io_outcome outcome = wire_->read(into);
+  if (wire_->bytes_in() != bytes_heard_) {
+    bytes_heard_ = wire_->bytes_in();
+    last_heard_ = clock::now();
+  }
+  return outcome;
+}
+
+void stream_link::read_some() {
+  std::size_t budget = read_budget;
+  for (;;) {
+    io_outcome got = read_wire(reader_.space());
+    switch (got.state) {
+      case io_state::done:
+        if (!take(got.bytes)) return;
+        if (got.drained) return wait_readable();
+        if (got.bytes >= budget) {
+          read_is_due_ = true;
+          return post([](stream_link& self) { self.on_readable(); });
+        }
+        budget -= got.bytes;
+        break;
+      case io_state::wants_read:
+        return wait_readable();
+      case io_state::wants_write: {
+        read_wants_write_ = true;
+        const std::scoped_lock lock(mutex_);
+        return wait_writable();
+      }
+      case io_state::ended:
+        got.why = {link_errc::lost, "its connection was closed"};
+        return end(&got.why);
+      case io_state::failed:
+        return end(&got.why);
+    }
+  }
+}
+
+bool stream_link::take(std::size_t count) {
+  reader_.commit(count);
+  for (;;) {
+    auto next = reader_.next();
+    if (!next) {
+      const link_fault why{link_errc::lost, std::move(next.error())};
+      end(&why);
+      return false;
+    }
+    if (!*next) return true;
+    received_frame& frame = **next;
+    if (frame.kind == goodbye_kind) {
+      end(nullptr);
+      return false;
+    }
+    if (frame.kind == ping_kind) continue;
+    if (callbacks_.on_frame) callbacks_.on_frame(std::move(frame));
+    if (phase_ != phase::running) return false;  // the callback may have closed the link
+  }
+}
+
+void stream_link::wait_readable() {
+  read_is_due_ = true;
+  socket_->async_wait(tcp_socket::wait_read,
+                      [self = shared_from_this()](const boost::system::error_code&) { self->on_readable(); });
+}
+
+void stream_link::on_readable() {
+  read_is_due_ = false;
+  if (phase_ == phase::closing) discard_some();
+  if (phase_ == phase::running) read_some();
+  const std::scoped_lock lock(mutex_);
+  if (write_wants_read_ && phase_ != phase::ended && !cannot_write_) write_queue();
+}
+
+void stream_link::discard_some() {
+  std::array<std::byte, std::size_t{16} << 10> scratch;
+  constexpr int passes = 64;
+  for (int pass = 0; pass < passes; ++pass) {
+    const ssize_t got = ::recv(socket_->native_handle(), scratch.data(), scratch.size(), MSG_DONTWAIT);
+    if (got > 0 || (got < 0 && errno == EINTR)) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    return end(nullptr);
+  }
+  wait_readable();
+}
+
+// Judging whether the other side lives.
+
+void stream_link::wait_tick(clock::time_point when) {
+  planned_tick_ = when;
+  timer_->expires_at(when);
+  timer_->async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+    if (!error) self->tick();
+  });
+}
+
+void stream_link::tick() {
+  const auto now = clock::now();
+  if (phase_ == phase::ended || now < planned_tick_) return;  // of an earlier plan
+  if (phase_ == phase::closing) return end(nullptr);
+  const auto fifth = std::chrono::duration_cast<clock::duration>(limits_.dead_after) / 5;
+  if (now - last_heard_ >= 4 * fifth) {
+    // Who wakes late was stopped, as the other side may have been by the same cause: patience begins anew. And what
+    // has come in the meantime is about to be read.
+    const bool was_stopped = now - planned_tick_ > fifth;
+    if (!was_stopped && !something_to_read()) {
+      const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(now - last_heard_);
+      const link_fault why{link_errc::lost, "no byte came for " + seconds_text(silence)};
+      return end(&why);
+    }
+    last_heard_ = now;
+  }
+  auto next_ping = now + fifth;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (phase_ == phase::running && queue_.empty() && !cannot_write_) {
+      if (now - last_sent_ >= fifth) push({ping_kind, 0, 0}, {});
+      if (queue_.empty()) next_ping = last_sent_ + fifth;
+    }
+  }
+  constexpr std::chrono::milliseconds shortest{1};
+  wait_tick(std::max(now + shortest, std::min(next_ping, last_heard_ + 4 * fifth)));
+}
+
+bool stream_link::something_to_read() {
+  std::byte first{};
+  const ssize_t got = ::recv(socket_->native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+}  // namespace troupe

@@ -1,0 +1,127 @@
+// The link that `connect` and `listener` make, over plain TCP or TLS.
+//
+// Whoever sends writes to the socket itself, under the mutex, as long as nothing is queued: a small frame costs one
+// system call and no switch of threads. The rest is the work of the thread that runs the io_context: it reads, judges
+// whether the other side lives, and writes what the socket did not take at once.
+
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "links/frame.hpp"
+#include "links/frame_reader.hpp"
+#include "links/hello.hpp"
+#include "links/link.hpp"
+#include "links/live_links.hpp"
+#include "links/tcp.hpp"
+#include "links/transport.hpp"
+
+namespace troupe {
+
+/// A connection whose handshake is over.
+struct greeted_connection {
+  tcp_socket socket;
+  std::unique_ptr<transport> wire;
+  hello peer;
+  endpoint local;
+  endpoint remote;
+};
+
+class stream_link final : public link, public std::enable_shared_from_this<stream_link>, private abandonable {
+ public:
+  stream_link(asio::io_context& io, greeted_connection&& connection, const link_limits& limits);
+  ~stream_link() override;
+
+  void start(callbacks what) override;
+  void send(std::uint8_t kind, std::vector<piece> body) override;
+  void close() override;
+  std::uint64_t queued_bytes() const override { return queued_bytes_.load(std::memory_order_relaxed); }
+  const hello& peer() const override { return peer_; }
+  endpoint local_address() const override { return local_; }
+  endpoint remote_address() const override { return remote_; }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  enum class phase {
+    fresh,    // not started
+    running,  //
+    closing,  // `close` was called: what is queued goes out, what comes is thrown away
+    ended     // the socket is no more
+  };
+
+  struct outgoing {
+    frame_header_image header;
+    std::vector<piece> body;
+    std::size_t size = 0;  // header and body
+    std::size_t sent = 0;
+  };
+
+  // On the io thread, without the mutex.
+  void begin();
+  void begin_closing();
+  void read_some();
+  void discard_some();
+  bool take(std::size_t count);
+  void wait_readable();
+  void on_readable();
+  void arm_write();
+  void on_writable();
+  void tick();
+  void wait_tick(clock::time_point when);
+  void end(const link_fault* why);
+  bool something_to_read();
+  io_outcome read_wire(std::span<std::byte> into);
+
+  // With the mutex.
+  void push(const frame_header& header, std::vector<piece>&& body);
+  void write_queue();
+  std::size_t gather(std::span<iovec> parts, std::size_t budget) const;
+  void consume(std::size_t bytes);
+  void drop_queue();
+  void wait_writable();
+  void shut_when_sent();
+  template <class Function>
+  void post(Function what);
+
+  std::shared_ptr<void> abandon() override;
+
+  asio::io_context& io_;
+  const link_limits limits_;
+  const hello peer_;
+  const endpoint local_;
+  const endpoint remote_;
+  const std::shared_ptr<live_links> siblings_;
+
+  std::mutex mutex_;
+  std::optional<tcp_socket> socket_;
+  std::unique_ptr<transport> wire_;
+  std::deque<outgoing> queue_;
+  std::atomic<std::uint64_t> queued_bytes_ = 0;
+  std::atomic<phase> phase_ = phase::fresh;  // written with the mutex
+  clock::time_point last_sent_;
+  bool write_is_due_ = false;  // on_writable will be called
+  bool write_wants_read_ = false;
+  bool cannot_write_ = false;
+
+  // Of the io thread.
+  std::optional<io_timer> timer_;
+  callbacks callbacks_;
+  frame_reader reader_;
+  clock::time_point last_heard_;
+  clock::time_point planned_tick_;
+  std::uint64_t bytes_heard_ = 0;
+  bool read_is_due_ = false;  // on_readable will be called
+  bool read_wants_write_ = false;
+};
+
+}  // namespace troupe
