@@ -186,6 +186,10 @@ void master_state::deliver() {
     }
     result.dense = trained_[0].dense;
   }
+  deliver(std::move(result));
+}
+
+void master_state::deliver(run_result&& result) {
   running_ = false;
   promise_.deliver(std::move(result));
   tell_nodes(true, {});
@@ -204,6 +208,12 @@ caf::result<run_status> master_state::handle(const status& query) {
 }
 
 void master_state::handle(const stop& order) {
+  if (ordered_ && !running_ && promise_.pending()) {
+    run_result nothing;
+    nothing.head = headers_.next(0, id_of(order.head));
+    nothing.stopped = true;
+    return deliver(std::move(nothing));
+  }
   for (const trainer_actor& t : trainers_) self_->send(t, stop{headers_.next(step, id_of(order.head))});
 }
 
@@ -269,6 +279,7 @@ master_actor::behavior_type master(master_state::pointer self, std::uint64_t run
       [self](const join_node& offer) { return self->state.handle(offer); },
       [self](const node_lost& word) { self->state.handle(word); },
       [self](const link_lost& word) { self->state.handle(word); },
+      [self](const give_up& word) { self->state.handle(word); },
   };
 }
 

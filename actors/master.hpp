@@ -56,6 +56,7 @@ class master_state {
   caf::result<admitted> handle(const join_node& offer);
   void handle(const node_lost& word);
   void handle(const link_lost& word);
+  void handle(const give_up& word);
 
   /// Ends the run, if one is under way, and its actors.
   void fail(const caf::error& error);
@@ -107,6 +108,7 @@ class master_state {
   void training_done();
   void collect_weights();
   void deliver();
+  void deliver(run_result&& result);
 
   // A checkpoint, in order.
   caf::error restore_position();

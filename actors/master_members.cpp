@@ -274,6 +274,10 @@ void master_state::handle(const link_lost& word) {
                                        name_of_node(word.node), name_of_node(word.peer), step, word.why)));
 }
 
+void master_state::handle(const give_up& word) {
+  if (!running_) fail(make_failure(errc::peer_failed, word.words));
+}
+
 void master_state::fail(const caf::error& error) {
   running_ = false;
   if (!promise_.pending()) return;

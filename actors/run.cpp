@@ -89,7 +89,7 @@ struct run_members {
 
 /// Has the master run `order` and waits for the outcome, passing on a wish to stop.
 result<run_summary> await(caf::actor_system& system, const master_actor& boss, run order, double seconds_before,
-                          const stop_request* stop_wish) {
+                          const stop_request* stop_wish, const run_options& options) {
   auto promise = std::make_shared<std::promise<result<run_summary>>>();
   auto outcome = promise->get_future();
   system.spawn([boss, order = std::move(order), promise, seconds_before](caf::event_based_actor* self) {
@@ -99,7 +99,14 @@ result<run_summary> await(caf::actor_system& system, const master_actor& boss, r
   });
   constexpr std::chrono::milliseconds interval{50};
   bool passed_on = false;
+  bool given_up = false;
   while (outcome.wait_for(interval) != std::future_status::ready) {
+    if (options.gather && options.gather->hopeless && !given_up) {
+      if (auto why = options.gather->hopeless()) {
+        given_up = true;
+        caf::anon_send(boss, give_up{{}, std::move(*why)});
+      }
+    }
     if (passed_on || stop_wish == nullptr || !stop_wish->requested()) continue;
     passed_on = true;
     caf::anon_send(boss, stop{});
@@ -186,7 +193,7 @@ result<run_summary> run_job(const job& what, const run_options& options, const s
   const run order{{}, to_settings(what), options.return_weights};
   const auto run_by = [&](const master_actor& boss) {
     const std::chrono::duration<double> before = clock::now() - begin;
-    return await(system, boss, order, before.count(), stop_wish);
+    return await(system, boss, order, before.count(), stop_wish, options);
   };
   if (options.gather) return run_with_nodes(system, options, run_by);
   const run_members actors(system, what, options);

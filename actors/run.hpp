@@ -108,6 +108,8 @@ struct gather_options {
   std::string resume;
   /// Called when they may come, with the port that was found.
   std::function<void(const endpoint&)> on_listening;
+  /// Asked now and then until the run has begun: why those who are missing will not come, if that is known.
+  std::function<std::optional<std::string>()> hopeless;
 };
 
 struct run_options {

@@ -42,7 +42,7 @@ void console::flush() {
 
 int console::error(const fault& what) {
   const bool input = what.kind == fault_kind::input;
-  log(fmt::format("troupe: error: {}\n", one_line(what.message)));
+  log(fmt::format("{}: error: {}\n", name_, one_line(what.message)));
   if (json_) {
     json_line line("error");
     line.add("code", input ? "input" : "run").add("message", what.message);
@@ -51,9 +51,13 @@ int console::error(const fault& what) {
   return input ? exit_wrong_input : exit_failed;
 }
 
+void console::note(const std::string& line) {
+  if (!quiet_) log(fmt::format("{}: {}\n", name_, one_line(line)));
+}
+
 void console::warning(const std::string& message) {
   flush();
-  log(fmt::format("troupe: warning: {}\n", one_line(message)));
+  log(fmt::format("{}: warning: {}\n", name_, one_line(message)));
   if (json_) result(json_line("warning").add("message", message).take());
 }
 

@@ -25,6 +25,11 @@ class console {
   console(const console&) = delete;
   console& operator=(const console&) = delete;
 
+  /// Lines on stderr begin with `troupe` and this, as in `troupe trainer 1: error: ...`.
+  void set_name(const std::string& name) { name_ = "troupe " + name; }
+  /// A line about who has come and gone, where progress is shown.
+  void note(const std::string& line);
+
   bool json() const { return json_; }
   bool quiet() const { return quiet_; }
   /// True if somebody watches stdout on a terminal.
@@ -55,6 +60,7 @@ class console {
   int finish(int code);
 
  private:
+  std::string name_ = "troupe";
   bool json_;
   bool quiet_;
   /// errno of the first failed write to stdout.

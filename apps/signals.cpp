@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
 
@@ -13,14 +14,19 @@ namespace {
 stop_request request;
 std::atomic<int> signals_seen = 0;
 std::atomic<bool> on_terminal = false;
+constexpr std::size_t children_max = 4096;
+std::array<std::atomic<pid_t>, children_max> children = {};
+static_assert(std::atomic<pid_t>::is_always_lock_free);
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
               "a signal handler may use lock-free atomics only");
 
-/// Runs on any thread at any point: lock-free atomics, write and _exit are all it may use.
+/// Runs on any thread at any point: lock-free atomics, write, kill and _exit are all it may use.
 void on_signal(int) {
   if (signals_seen.fetch_add(1) > 0) {
     // The shell's prompt should not continue the progress line.
     if (on_terminal.load()) (void)!::write(STDERR_FILENO, "\n", 1);
+    for (const auto& child : children)
+      if (const pid_t pid = child.load()) ::kill(pid, SIGKILL);
     _exit(exit_interrupted);
   }
   request.request();
@@ -45,5 +51,19 @@ const stop_request& stop_on_signals() {
 }
 
 void stop_now() { request.request(); }
+
+void kill_when_interrupted(pid_t child) {
+  for (auto& place : children) {
+    pid_t free = 0;
+    if (place.compare_exchange_strong(free, child)) return;
+  }
+}
+
+void forget_child(pid_t child) {
+  for (auto& place : children) {
+    pid_t found = child;
+    if (place.compare_exchange_strong(found, 0)) return;
+  }
+}
 
 }  // namespace troupe

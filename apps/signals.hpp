@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <sys/types.h>
+
 #include "actors/run.hpp"
 
 namespace troupe {
@@ -15,5 +17,10 @@ const stop_request& stop_on_signals();
 
 /// The same request made by the program itself.
 void stop_now();
+
+/// The second signal ends this child too. At most `children_max` are remembered.
+void kill_when_interrupted(pid_t child);
+/// It has been waited for: its number may be somebody else's from now on.
+void forget_child(pid_t child);
 
 }  // namespace troupe

@@ -1,21 +1,25 @@
-// `troupe train`: runs one job on this machine and reports it.
+// `troupe train`: runs one job on this machine, in one process or several, and reports it.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "actors/node.hpp"
 #include "actors/run.hpp"
 #include "apps/epoch_log.hpp"
 #include "apps/json_line.hpp"
+#include "apps/processes.hpp"
 #include "apps/progress.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
+#include "apps/train.hpp"
 #include "apps/train_options.hpp"
 #include "model/job.hpp"
 #include "model/text.hpp"
@@ -55,6 +59,9 @@ std::string checkpoint_event(const checkpoint_summary& taken) {
   return json_line("checkpoint").add("step", taken.step).add("seconds", taken.seconds).take();
 }
 
+/// For the processes of --processes, when the run is over.
+constexpr std::chrono::seconds seen_off_after{2};
+
 progress::style progress_style(const console& out) {
   if (out.quiet()) return progress::style::none;
   const progress::style fitting = progress::fitting_style();
@@ -63,19 +70,21 @@ progress::style progress_style(const console& out) {
   return fitting;
 }
 
-/// Shows a run as it goes, and ends it where nobody is left to see it.
+/// Shows a run as it goes, and ends it where nobody is left to see it. May be used from several threads.
 class run_display {
  public:
   run_display(console& out, const job& what, const stop_request& stop)
       : out_(out), stop_(stop), progress_(progress_style(out), what.steps ? 0 : what.epochs) {}
 
   void step(const run_progress& now) {
+    const std::lock_guard lock(mutex_);
     out_.flush();
     progress_.step(now);
     look_after_stop();
   }
 
   void epoch(const epoch_summary& now) {
+    const std::lock_guard lock(mutex_);
     if (out_.json()) {
       out_.event(epoch_event(now));
     } else {
@@ -86,19 +95,25 @@ class run_display {
   }
 
   void checkpoint(const checkpoint_summary& now) {
-    if (now.problem) {
+    if (now.problem)
       error({fault_kind::run,
              fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
-    } else if (out_.json()) {
-      out_.event(checkpoint_event(now));
-    }
+    const std::lock_guard lock(mutex_);
+    if (!now.problem && out_.json()) out_.event(checkpoint_event(now));
     look_after_stop();
   }
 
   /// Something that goes wrong beside the run.
   void error(const fault& what) {
+    const std::lock_guard lock(mutex_);
     progress_.clear();
     out_.error(what);
+  }
+
+  void note(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    progress_.clear();
+    out_.note(line);
   }
 
   void close() { progress_.clear(); }
@@ -117,6 +132,7 @@ class run_display {
   const stop_request& stop_;
   progress progress_;
   epoch_history history_;
+  std::mutex mutex_;
   bool noted_ = false;
 };
 
@@ -138,8 +154,23 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
     display.epoch(now);
   };
 
+  options.observer.on_note = [&](const std::string& line) { display.note(line); };
+  role_processes processes;
+  std::optional<fault> not_started;
+  if (order.processes && options.gather) {
+    options.gather->on_listening = [&](const endpoint& where) {
+      if (auto started = processes.start(order.what, where, options.gather->network, order.threads); !started)
+        not_started = started.error();
+    };
+    options.gather->hopeless = [&]() -> std::optional<std::string> {
+      if (not_started) return not_started->message;
+      return processes.ended();
+    };
+  }
+
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
   auto run = run_job(order.what, options, &stop);
+  processes.finish(seen_off_after);
   display.close();
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
 
@@ -178,9 +209,19 @@ std::optional<std::string> check_metrics_csv(const train_order& order) {
   return std::nullopt;
 }
 
+}  // namespace
+
+std::string resume_advice(const train_order& order, const std::string& command) {
+  if (!order.save) return "nothing was saved (--save DIR), so start anew";
+  return fmt::format("go on from the last checkpoint: {} --resume {} --save {}", command, printable(*order.save),
+                     printable(*order.save));
+}
+
 /// Makes or changes no file before everything that could refuse the run has been asked.
-result<int> start(const train_order& order, const program_context& context) {
+result<int> run_train_order(const train_order& order, std::optional<gather_options> gather,
+                            const program_context& context) {
   run_options options;
+  options.gather = std::move(gather);
   options.threads = order.threads;
   options.checkpoints.every = order.checkpoint_every;
   if (order.resume) options.checkpoints.from = std::make_shared<const checkpoint>(order.resume->what);
@@ -203,7 +244,38 @@ result<int> start(const train_order& order, const program_context& context) {
   return run_order(order, std::move(options), *logs, context);
 }
 
+namespace {
+
+/// What a run with --processes listens for: its own children, which get a token that nobody else has.
+gather_options children_of(const train_order& order) {
+  gather_options gather;
+  gather.listen = {"127.0.0.1", 0};
+  gather.network = order.network;
+  gather.network.mine.token = random_token();
+  gather.resume = resume_advice(order, "troupe train --processes");
+  return gather;
+}
+
+/// What one of those children does.
+result<int> play_role(const CLI::App& app, const program_context& context) {
+  const auto order = read_role_order();
+  if (!order) return tl::unexpected<fault>(order.error());
+  const std::string role = given_text(app, "role").value_or("");
+  const auto rank = parse_number<std::uint32_t>(given_text(app, "rank").value_or(""));
+  if ((role != "server" && role != "trainer") || !rank) return bad_input("--role server|trainer takes --rank N");
+  context.out.set_name(fmt::format("{} {}", role, *rank));
+  node_options options;
+  options.master = order->master;
+  options.network = order->network;
+  options.threads = order->threads;
+  options.trains = role == "trainer";
+  options.rank = *rank;
+  if (auto done = run_node(options, &stop_on_signals()); !done) return tl::unexpected<fault>(std::move(done.error()));
+  return exit_done;
+}
+
 result<int> train(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {
+  if (given_text(app, "role")) return play_role(app, context);
   const auto order = read_train_order(app, not_yet);
   if (!order) return tl::unexpected<fault>(order.error());
   if (app.get_option("--print-job")->count() > 0) {
@@ -213,7 +285,7 @@ result<int> train(const CLI::App& app, const program_context& context, const std
     context.out.result(*text);
     return exit_done;
   }
-  auto code = start(*order, context);
+  auto code = run_train_order(*order, order->processes ? std::optional(children_of(*order)) : std::nullopt, context);
   if (!code) return tl::unexpected<fault>(located(std::move(code.error()), order->file));
   return code;
 }
@@ -223,6 +295,10 @@ result<int> train(const CLI::App& app, const program_context& context, const std
 subcommand add_train(CLI::App& program, const program_context& context) {
   CLI::App* app = program.add_subcommand("train", "train a model");
   add_train_options(*app);
+  add_switch(*app, "processes", "one process for each role on this machine", "This machine");
+  // Of the processes that --processes starts.
+  app->add_option("--role")->group("");
+  app->add_option("--rank")->group("");
   add_switch(*app, "json", "results as one JSON object a line", "Output");
   add_switch(*app, "quiet", "no progress", "Output");
   app->footer(
@@ -237,7 +313,7 @@ subcommand add_train(CLI::App& program, const program_context& context) {
 
   subcommand self;
   self.app = app;
-  self.not_yet = {"--processes", "--devices", "--trace", "--trace-dir"};
+  self.not_yet = {"--devices", "--trace", "--trace-dir"};
   self.run = [app, context, not_yet = self.not_yet] { return train(*app, context, not_yet); };
   return self;
 }

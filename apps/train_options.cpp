@@ -152,6 +152,7 @@ std::optional<fault> fill(train_order& order, const CLI::App& app, const std::ve
   if (!threads) return threads.error();
   order.threads = *threads;
   order.metrics_csv = text_in(order.run_settings, "metrics-csv");
+  order.processes = text_in(order.run_settings, "processes") == "true";
   order.tensorboard = text_in(order.run_settings, "tensorboard");
   return std::nullopt;
 }
@@ -186,6 +187,15 @@ result<train_order> read_train_order(const CLI::App& app, const std::vector<std:
   order.run_settings = given_settings(app, order.file, run_settings());
   if (auto wrong = fill(order, app, not_yet)) return tl::unexpected<fault>(located(std::move(*wrong), order.file));
   return order;
+}
+
+result<std::optional<std::vector<setting>>> read_expected_job(const CLI::App& app) {
+  if (app.get_option("JOB.toml")->count() == 0) return std::nullopt;
+  auto file = read_file(app);
+  if (!file) return tl::unexpected<fault>(std::move(file.error()));
+  auto made = parse_job(given_settings(app, *file, job_settings()));
+  if (!made) return tl::unexpected<fault>(located(std::move(made.error()), *file));
+  return to_settings(*made);
 }
 
 result<std::string> print_order(const train_order& order) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/run.hpp"
 #include "apps/subcommand.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "model/job.hpp"
@@ -19,6 +20,9 @@ struct train_order {
   job what;
   /// 0: as many as cores.
   std::size_t threads = 0;
+  /// One process for each role, and what they need to know.
+  bool processes = false;
+  network_options network;
   std::optional<std::string> metrics_csv;
   std::optional<std::string> tensorboard;
   /// Where checkpoints are saved, if anywhere, and how many steps lie between two of them (0: only at the end).
@@ -39,6 +43,9 @@ void add_train_options(CLI::App& app);
 /// Reads job file and command line. Options of `not_yet` are refused in the file too. Faults are told as the job file's
 /// where they come from it.
 result<train_order> read_train_order(const CLI::App& app, const std::vector<std::string>& not_yet);
+
+/// The settings of the job file that was given beside the master's address, as far as it is a job; null: none.
+result<std::optional<std::vector<setting>>> read_expected_job(const CLI::App& app);
 
 /// The whole order as a job file: every setting that applies to its data, and the options of the run that were given.
 result<std::string> print_order(const train_order& order);

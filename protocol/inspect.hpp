@@ -310,4 +310,9 @@ bool inspect(Inspector& f, link_lost& x) {
                             f.field("why", x.why));
 }
 
+template <class Inspector>
+bool inspect(Inspector& f, give_up& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("words", x.words));
+}
+
 }  // namespace troupe

@@ -490,6 +490,12 @@ struct node_lost {
   std::string why;
 };
 
+/// Those who are missing will not come: ends a run that has not begun.
+struct give_up {
+  header head;
+  std::string words;
+};
+
 /// A node tells that it has lost a peer. The master may know better why.
 struct link_lost {
   header head;
@@ -502,6 +508,7 @@ using master_actor =
     caf::typed_actor<caf::result<joined>(join_server), caf::result<joined>(join_trainer), caf::result<run_result>(run),
                      caf::result<run_status>(status), caf::result<void>(stop), caf::result<void>(progress),
                      caf::result<void>(epoch_report), caf::result<void>(evaluation), caf::result<committed>(save_dense),
-                     caf::result<admitted>(join_node), caf::result<void>(node_lost), caf::result<void>(link_lost)>;
+                     caf::result<admitted>(join_node), caf::result<void>(node_lost), caf::result<void>(link_lost),
+                     caf::result<void>(give_up)>;
 
 }  // namespace troupe

@@ -67,6 +67,7 @@ struct join_node;
 struct admitted;
 struct node_lost;
 struct link_lost;
+struct give_up;
 
 }  // namespace troupe
 
@@ -127,4 +128,5 @@ CAF_ADD_TYPE_ID(troupe, (troupe::join_node))
 CAF_ADD_TYPE_ID(troupe, (troupe::admitted))
 CAF_ADD_TYPE_ID(troupe, (troupe::node_lost))
 CAF_ADD_TYPE_ID(troupe, (troupe::link_lost))
+CAF_ADD_TYPE_ID(troupe, (troupe::give_up))
 CAF_END_TYPE_ID_BLOCK(troupe)

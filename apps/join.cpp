@@ -1,0 +1,105 @@
+// `troupe join`: takes part in a run as a server or trainer.
+
+#include <fmt/format.h>
+
+#include "actors/node.hpp"
+#include "apps/network_options.hpp"
+#include "apps/signals.hpp"
+#include "apps/subcommand.hpp"
+#include "apps/train_options.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::uint32_t count_max = 1024;
+
+/// `HOST` or `HOST:PORT`.
+result<std::optional<endpoint>> read_advertise(const CLI::App& app) {
+  const auto text = given_text(app, "advertise");
+  if (!text) return std::nullopt;
+  if (auto where = parse_endpoint(*text)) return where;
+  if (auto host = parse_endpoint(*text + ":0")) return host;
+  return bad_input(fmt::format("--advertise {}: must be HOST or HOST:PORT", printable(*text)));
+}
+
+/// What this process offers.
+std::optional<fault> read_offer(const CLI::App& app, node_options& options) {
+  const auto role = given_text(app, "as");
+  if (role != "server" && role != "trainer")
+    return fault{fault_kind::input, fmt::format("--as {}: must be server or trainer", printable(role.value_or("")))};
+  options.trains = role == "trainer";
+  if (const auto text = given_text(app, "count")) {
+    const auto count = parse_number<std::uint32_t>(*text);
+    if (!count || *count == 0 || *count > count_max)
+      return fault{fault_kind::input,
+                   fmt::format("--count {}: must be a whole number between 1 and {}", printable(*text), count_max)};
+    options.count = *count;
+  }
+  options.name = given_text(app, "name").value_or("");
+  auto job = read_expected_job(app);
+  if (!job) return std::move(job.error());
+  options.expected_job = std::move(*job);
+  return std::nullopt;
+}
+
+result<node_options> read_options(const CLI::App& app, const program_context& context) {
+  const CLI::Option* master = app.get_option("HOST:PORT");
+  if (master->count() == 0) return bad_input("HOST:PORT is missing: where the master listens");
+  node_options options;
+  auto where = read_endpoint("HOST:PORT", master->results().front());
+  if (!where) return tl::unexpected<fault>(std::move(where.error()));
+  options.master = *where;
+  if (auto wrong = read_offer(app, options)) return tl::unexpected<fault>(std::move(*wrong));
+  auto advertise = read_advertise(app);
+  if (!advertise) return tl::unexpected<fault>(std::move(advertise.error()));
+  options.advertise = *advertise;
+  auto network = read_network_options(app, options.master.host);
+  if (!network) return tl::unexpected<fault>(std::move(network.error()));
+  options.network = std::move(*network);
+  auto timeout = read_seconds(app, "join-timeout", options.join_timeout, 0, 86'400);
+  if (!timeout) return tl::unexpected<fault>(std::move(timeout.error()));
+  options.join_timeout = *timeout;
+  const auto threads = read_machine_options(given_text(app, "threads"), given_text(app, "device"));
+  if (!threads) return tl::unexpected<fault>(threads.error());
+  options.threads = *threads;
+  if (!context.out.quiet()) options.on_note = [&out = context.out](const std::string& line) { out.note(line); };
+  return options;
+}
+
+result<int> join(const CLI::App& app, const program_context& context) {
+  auto options = read_options(app, context);
+  if (!options) return tl::unexpected<fault>(std::move(options.error()));
+  if (auto done = run_node(*options, &stop_on_signals()); !done) return tl::unexpected<fault>(std::move(done.error()));
+  return exit_done;
+}
+
+}  // namespace
+
+subcommand add_join(CLI::App& program, const program_context& context) {
+  CLI::App* app = program.add_subcommand("join", "take part in a run as a server or trainer");
+  app->add_option("HOST:PORT")->description("where the master listens");
+  app->add_option("JOB.toml")->description("the job that is expected: another one is refused");
+  add_text_option(*app, "as", "server|trainer", "what this process is to be", "Job");
+  add_text_option(*app, "count", "N", "how many of them (default: 1)", "Job");
+  add_text_option(*app, "name", "NAME", "a name that no other process of the run may have", "Job");
+  add_machine_options(*app);
+  add_text_option(*app, "advertise", "HOST[:PORT]",
+                  "where others reach this process (default: the address that its connection to the master has)",
+                  "Network");
+  add_text_option(*app, "join-timeout", "SECONDS", "how long to try to reach the master (default: 30)", "Network");
+  add_network_options(*app);
+  add_switch(*app, "json", "errors as JSON objects on stdout too", "Output");
+  add_switch(*app, "quiet", "no notes", "Output");
+  app->footer(
+      "Exit codes: 0 the run is done, or was stopped; 1 it failed, or the master refused;\n"
+      "2 an option or a file is wrong; 130 second Ctrl-C.");
+
+  subcommand self;
+  self.app = app;
+  self.no_positional = "HOST:PORT and perhaps JOB.toml is all it takes";
+  self.run = [app, context] { return join(*app, context); };
+  return self;
+}
+
+}  // namespace troupe

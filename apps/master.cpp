@@ -1,0 +1,61 @@
+// `troupe master`: runs a job whose servers and trainers join from other processes, here or on other hosts.
+
+#include <fmt/format.h>
+
+#include "apps/network_options.hpp"
+#include "apps/signals.hpp"
+#include "apps/subcommand.hpp"
+#include "apps/train.hpp"
+#include "apps/train_options.hpp"
+#include "model/text.hpp"
+
+namespace troupe {
+namespace {
+
+result<int> lead(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {
+  const auto order = read_train_order(app, not_yet);
+  if (!order) return tl::unexpected<fault>(order.error());
+  const auto given = given_text(app, "listen");
+  if (!given) return bad_input("--listen HOST:PORT is missing: where servers and trainers find the master");
+  const auto where = read_endpoint("--listen", *given);
+  if (!where) return tl::unexpected<fault>(where.error());
+  auto network = read_network_options(app, where->host);
+  if (!network) return tl::unexpected<fault>(std::move(network.error()));
+  gather_options gather;
+  gather.listen = *where;
+  gather.network = std::move(*network);
+  gather.resume = resume_advice(*order, fmt::format("troupe master --listen {}", to_string(*where)));
+  gather.on_listening = [&](const endpoint& found) {
+    context.out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", to_string(found),
+                                 order->what.servers, order->what.servers == 1 ? "" : "s", order->what.trainers,
+                                 order->what.trainers == 1 ? "" : "s"));
+  };
+  auto code = run_train_order(*order, std::move(gather), context);
+  if (!code) return tl::unexpected<fault>(located(std::move(code.error()), order->file));
+  return code;
+}
+
+}  // namespace
+
+subcommand add_master(CLI::App& program, const program_context& context) {
+  CLI::App* app = program.add_subcommand("master", "lead a run whose servers and trainers join from elsewhere");
+  add_train_options(*app);
+  add_text_option(*app, "listen", "HOST:PORT", "where servers and trainers find this process", "Network");
+  add_network_options(*app);
+  add_switch(*app, "json", "results as one JSON object a line", "Output");
+  add_switch(*app, "quiet", "no progress", "Output");
+  app->footer(
+      "Example, with the token in TROUPE_TOKEN everywhere:\n"
+      "  troupe master --listen 127.0.0.1:7000 --trainers 2 --servers 1\n"
+      "  troupe join 127.0.0.1:7000 --as server\n"
+      "  troupe join 127.0.0.1:7000 --as trainer --count 2\n"
+      "Exit codes: as 'troupe train'.");
+
+  subcommand self;
+  self.app = app;
+  self.not_yet = {"--processes", "--devices", "--trace", "--trace-dir"};
+  self.run = [app, context, not_yet = self.not_yet] { return lead(*app, context, not_yet); };
+  return self;
+}
+
+}  // namespace troupe

@@ -1,0 +1,85 @@
+#include "apps/network_options.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "model/text.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr const char* group = "Network";
+
+result<std::shared_ptr<boost::asio::ssl::context>> read_tls(const CLI::App& app) {
+  const auto certificate = given_text(app, "tls-cert");
+  const auto key = given_text(app, "tls-key");
+  const auto ca = given_text(app, "tls-ca");
+  if (!certificate && !key && !ca) return nullptr;
+  if (!certificate || !key || !ca)
+    return bad_input(
+        fmt::format("{} is missing: TLS takes --tls-cert, --tls-key and --tls-ca together", !certificate ? "--tls-cert"
+                                                                                            : !key       ? "--tls-key"
+                                                                                                         : "--tls-ca"));
+  auto made = make_tls({*certificate, *key, *ca});
+  if (!made) return bad_input(std::move(made.error().message));
+  return std::move(*made);
+}
+
+}  // namespace
+
+void add_network_options(CLI::App& app) {
+  add_text_option(app, "token-file", "FILE",
+                  "the run's token, which every process has to know (default: the variable TROUPE_TOKEN)", group);
+  add_text_option(app, "tls-cert", "FILE", "this process's certificate, in PEM format", group);
+  add_text_option(app, "tls-key", "FILE", "its key", group);
+  add_text_option(app, "tls-ca", "FILE", "the authority that everybody's certificate must be of", group);
+  add_switch(app, "insecure", "do without TLS beyond this machine", group);
+  add_text_option(app, "dead-after", "SECONDS", "take a process for dead that has been silent for so long (default: 5)",
+                  group);
+  add_text_option(app, "request-timeout", "SECONDS", "how long any one message may stay unanswered (default: 300)",
+                  group);
+}
+
+result<std::chrono::milliseconds> read_seconds(const CLI::App& app, const std::string& name,
+                                               std::chrono::milliseconds otherwise, double least, double most) {
+  const auto text = given_text(app, name);
+  if (!text) return otherwise;
+  const auto seconds = parse_number<double>(*text);
+  if (!seconds || !(*seconds >= least && *seconds <= most))
+    return bad_input(
+        fmt::format("--{} {}: must be a number of seconds between {:g} and {:g}", name, printable(*text), least, most));
+  return std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000));
+}
+
+result<endpoint> read_endpoint(const std::string& what, const std::string& text) {
+  if (auto where = parse_endpoint(text)) return *where;
+  return bad_input(fmt::format("{} {}: must be HOST:PORT, as in 10.0.0.1:7000", what, printable(text)));
+}
+
+result<network_options> read_network_options(const CLI::App& app, const std::string& host) {
+  network_options options;
+  auto token = read_token(given_text(app, "token-file"));
+  if (!token) return bad_input(std::move(token.error().message));
+  options.mine.token = std::move(*token);
+  auto tls = read_tls(app);
+  if (!tls) return tl::unexpected(std::move(tls.error()));
+  options.mine.tls = std::move(*tls);
+  const bool insecure = app.get_option("--insecure")->count() > 0;
+  if (!options.mine.tls && !insecure && !is_loopback(host))
+    return bad_input(
+        fmt::format("{}: is beyond this machine: give --tls-cert, --tls-key and --tls-ca, or --insecure to "
+                    "do without",
+                    printable(host)));
+  constexpr double day = 86'400;
+  auto dead_after = read_seconds(app, "dead-after", options.dead_after, 0.5, day);
+  if (!dead_after) return tl::unexpected(std::move(dead_after.error()));
+  auto request_timeout = read_seconds(app, "request-timeout", options.request_timeout, 0.5, day);
+  if (!request_timeout) return tl::unexpected(std::move(request_timeout.error()));
+  options.dead_after = *dead_after;
+  options.request_timeout = *request_timeout;
+  return options;
+}
+
+}  // namespace troupe

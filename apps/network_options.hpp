@@ -1,0 +1,25 @@
+// The options by which processes of a run find and trust each other: the same in every subcommand that has them.
+
+#pragma once
+
+#include <string>
+
+#include "actors/run.hpp"
+#include "apps/subcommand.hpp"
+
+namespace troupe {
+
+/// --token-file, --tls-cert, --tls-key, --tls-ca, --insecure, --dead-after and --request-timeout.
+void add_network_options(CLI::App& app);
+
+/// Reads them. `host` is where this process listens, or connects to: beyond loopback it takes TLS, or --insecure.
+result<network_options> read_network_options(const CLI::App& app, const std::string& host);
+
+/// A duration in seconds, with a fraction if need be, between `least` and `most` seconds.
+result<std::chrono::milliseconds> read_seconds(const CLI::App& app, const std::string& name,
+                                               std::chrono::milliseconds otherwise, double least, double most);
+
+/// `HOST:PORT` as given for `what`.
+result<endpoint> read_endpoint(const std::string& what, const std::string& text);
+
+}  // namespace troupe

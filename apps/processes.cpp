@@ -1,0 +1,165 @@
+#include "apps/processes.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <thread>
+
+#include "apps/signals.hpp"
+#include "model/text.hpp"
+
+extern char** environ;
+
+namespace troupe {
+
+namespace {
+
+constexpr const char* master_variable = "TROUPE_MASTER";
+constexpr const char* token_variable = "TROUPE_TOKEN";
+constexpr const char* dead_after_variable = "TROUPE_DEAD_AFTER_MS";
+constexpr const char* request_timeout_variable = "TROUPE_REQUEST_TIMEOUT_MS";
+constexpr const char* threads_variable = "TROUPE_THREADS";
+
+/// This process's environment with `more` instead of what it has of these names.
+std::vector<std::string> environment_with(const std::vector<std::string>& more) {
+  const auto name_of = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
+  std::vector<std::string> all = more;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const bool replaced = std::ranges::any_of(
+        more, [&](const std::string& one) { return name_of(one) == name_of(std::string_view(*entry)); });
+    if (!replaced) all.emplace_back(*entry);
+  }
+  return all;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+template <class Number>
+std::optional<Number> number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? std::nullopt : parse_number<Number>(text);
+}
+
+}  // namespace
+
+role_processes::~role_processes() { finish(std::chrono::milliseconds(0)); }
+
+result<void> role_processes::start(const job& what, const endpoint& where, const network_options& network,
+                                   std::size_t threads) {
+  const std::vector<std::string> variables = {
+      fmt::format("{}={}", master_variable, to_string(where)),
+      fmt::format("{}={}", token_variable, network.mine.token),
+      fmt::format("{}={}", dead_after_variable, network.dead_after.count()),
+      fmt::format("{}={}", request_timeout_variable, network.request_timeout.count()),
+      fmt::format("{}={}", threads_variable, threads),
+  };
+  const auto environment = environment_with(variables);
+  for (std::uint32_t rank = 0; rank < what.servers; ++rank)
+    if (auto started = start_one("server", rank, environment); !started) return started;
+  for (std::uint32_t rank = 0; rank < what.trainers; ++rank)
+    if (auto started = start_one("trainer", rank, environment); !started) return started;
+  return {};
+}
+
+result<void> role_processes::start_one(const char* role, std::uint32_t rank,
+                                       const std::vector<std::string>& environment) {
+  std::vector<std::string> arguments = {"troupe", "train", "--role", role, "--rank", std::to_string(rank)};
+  std::vector<std::string> variables = environment;
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  // Ctrl-C goes to all processes of the terminal; this one passes on what it means. One that ignored it before main
+  // ran could not be missed.
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  // Results are this process's business.
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  pid_t pid = -1;
+  const int problem =
+      posix_spawn(&pid, "/proc/self/exe", &files, &attributes, pointers(arguments).data(), pointers(variables).data());
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (problem != 0)
+    return run_fault(fmt::format("--processes: {} {} could not be started: {}", role, rank, std::strerror(problem)));
+  all_.push_back({fmt::format("{} {}", role, rank), pid, std::nullopt});
+  kill_when_interrupted(pid);
+  return {};
+}
+
+void role_processes::look(process& one) {
+  int status = 0;
+  if (!one.status && ::waitpid(one.pid, &status, WNOHANG) == one.pid) {
+    one.status = status;
+    forget_child(one.pid);
+  }
+}
+
+std::optional<std::string> role_processes::ended() {
+  for (process& one : all_) {
+    look(one);
+    if (!one.status) continue;
+    if (WIFSIGNALED(*one.status))
+      return fmt::format("{} (pid {}) was ended by signal {}", one.name, one.pid, WTERMSIG(*one.status));
+    return fmt::format("{} (pid {}) ended with exit code {}", one.name, one.pid, WEXITSTATUS(*one.status));
+  }
+  return std::nullopt;
+}
+
+void role_processes::finish(std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds interval{2};
+  const auto give_up = std::chrono::steady_clock::now() + patience;
+  const auto all_ended = [this] {
+    for (process& one : all_) look(one);
+    return std::ranges::all_of(all_, [](const process& one) { return one.status.has_value(); });
+  };
+  while (!all_ended() && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(interval);
+  for (process& one : all_) {
+    if (one.status) continue;
+    ::kill(one.pid, SIGKILL);  // one that is stopped hears nothing else
+    int status = 0;
+    while (::waitpid(one.pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    one.status = status;
+    forget_child(one.pid);
+  }
+  all_.clear();
+}
+
+result<role_order> read_role_order() {
+  const char* master = std::getenv(master_variable);
+  const auto where = master == nullptr ? std::nullopt : parse_endpoint(master);
+  const auto dead_after = number_in<std::uint32_t>(dead_after_variable);
+  const auto request_timeout = number_in<std::uint32_t>(request_timeout_variable);
+  const auto threads = number_in<std::size_t>(threads_variable);
+  auto token = read_token(std::nullopt);
+  if (!where || !dead_after || !request_timeout || !threads || !token)
+    return bad_input("--role is for the processes that 'troupe train --processes' starts; use 'troupe join'");
+  role_order order;
+  order.master = *where;
+  order.network.mine.token = std::move(*token);
+  order.network.dead_after = std::chrono::milliseconds(*dead_after);
+  order.network.request_timeout = std::chrono::milliseconds(*request_timeout);
+  order.threads = *threads;
+  return order;
+}
+
+}  // namespace troupe

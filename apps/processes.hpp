@@ -1,0 +1,57 @@
+// One process for each role of a run on this machine: started, watched and ended by the one that was called.
+
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/run.hpp"
+
+namespace troupe {
+
+/// The processes of a run with --processes. For one thread.
+class role_processes {
+ public:
+  role_processes() = default;
+  /// Ends those that are still there.
+  ~role_processes();
+  role_processes(const role_processes&) = delete;
+  role_processes& operator=(const role_processes&) = delete;
+
+  /// Starts servers and trainers, which join the master at `where`. Its command line shows role and rank of each; what
+  /// else it needs is in its environment. Faults: the system cannot start them.
+  result<void> start(const job& what, const endpoint& where, const network_options& network, std::size_t threads);
+
+  /// The first that has ended, as in `server 0 (pid 17) ended with exit code 1`; null while all are there.
+  std::optional<std::string> ended();
+
+  /// Waits for those that are there, but not longer than `patience`, then ends them.
+  void finish(std::chrono::milliseconds patience);
+
+ private:
+  struct process {
+    std::string name;
+    pid_t pid = -1;
+    std::optional<int> status;
+  };
+
+  result<void> start_one(const char* role, std::uint32_t rank, const std::vector<std::string>& environment);
+  void look(process& one);
+
+  std::vector<process> all_;
+};
+
+/// What a process that `role_processes` has started finds in its environment; null if it was started otherwise.
+struct role_order {
+  endpoint master;
+  network_options network;
+  std::size_t threads = 0;
+};
+result<role_order> read_role_order();
+
+}  // namespace troupe

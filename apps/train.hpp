@@ -1,0 +1,22 @@
+// A run as `troupe train` and `troupe master` have it: checked, shown as it goes, and reported.
+
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "actors/run.hpp"
+#include "apps/subcommand.hpp"
+#include "apps/train_options.hpp"
+
+namespace troupe {
+
+/// Runs the job and reports it. `gather`: its servers and trainers are other processes. The exit code says whether all
+/// of its logs and checkpoints were written.
+result<int> run_train_order(const train_order& order, std::optional<gather_options> gather,
+                            const program_context& context);
+
+/// What to do when a run has ended early, in words; `command` is how this one was started.
+std::string resume_advice(const train_order& order, const std::string& command);
+
+}  // namespace troupe
