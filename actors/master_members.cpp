@@ -16,9 +16,9 @@ namespace {
 
 const char* role_name(bool trains) { return trains ? "trainer" : "server"; }
 
-/// As in `trainers 0, 1 (host, pid 17)`.
+/// As in `trainers 0, 1 (host a, pid 17)`.
 std::string name_of(const join_node& offer, const std::vector<std::uint32_t>& ranks) {
-  return fmt::format("{}{} {} ({}, pid {})", role_name(offer.trains), ranks.size() > 1 ? "s" : "",
+  return fmt::format("{}{} {} (host {}, pid {})", role_name(offer.trains), ranks.size() > 1 ? "s" : "",
                      fmt::join(ranks, ", "), offer.host, offer.pid);
 }
 

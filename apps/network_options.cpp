@@ -29,6 +29,24 @@ result<std::shared_ptr<boost::asio::ssl::context>> read_tls(const CLI::App& app)
 
 }  // namespace
 
+void add_patience_options(CLI::App& app) {
+  add_text_option(app, "dead-after", "SECONDS", "take a process for dead that has been silent for so long (default: 5)",
+                  group);
+  add_text_option(app, "request-timeout", "SECONDS", "how long any one message may stay unanswered (default: 300)",
+                  group);
+}
+
+std::optional<fault> read_patience(const CLI::App& app, network_options& options) {
+  constexpr double day = 86'400;
+  auto dead_after = read_seconds(app, "dead-after", options.dead_after, 0.5, day);
+  if (!dead_after) return std::move(dead_after.error());
+  auto request_timeout = read_seconds(app, "request-timeout", options.request_timeout, 0.5, day);
+  if (!request_timeout) return std::move(request_timeout.error());
+  options.dead_after = *dead_after;
+  options.request_timeout = *request_timeout;
+  return std::nullopt;
+}
+
 void add_network_options(CLI::App& app) {
   add_text_option(app, "token-file", "FILE",
                   "the run's token, which every process has to know (default: the variable TROUPE_TOKEN)", group);
@@ -36,10 +54,7 @@ void add_network_options(CLI::App& app) {
   add_text_option(app, "tls-key", "FILE", "its key", group);
   add_text_option(app, "tls-ca", "FILE", "the authority that everybody's certificate must be of", group);
   add_switch(app, "insecure", "do without TLS beyond this machine", group);
-  add_text_option(app, "dead-after", "SECONDS", "take a process for dead that has been silent for so long (default: 5)",
-                  group);
-  add_text_option(app, "request-timeout", "SECONDS", "how long any one message may stay unanswered (default: 300)",
-                  group);
+  add_patience_options(app);
 }
 
 result<std::chrono::milliseconds> read_seconds(const CLI::App& app, const std::string& name,
@@ -72,13 +87,7 @@ result<network_options> read_network_options(const CLI::App& app, const std::str
         fmt::format("{}: is beyond this machine: give --tls-cert, --tls-key and --tls-ca, or --insecure to "
                     "do without",
                     printable(host)));
-  constexpr double day = 86'400;
-  auto dead_after = read_seconds(app, "dead-after", options.dead_after, 0.5, day);
-  if (!dead_after) return tl::unexpected(std::move(dead_after.error()));
-  auto request_timeout = read_seconds(app, "request-timeout", options.request_timeout, 0.5, day);
-  if (!request_timeout) return tl::unexpected(std::move(request_timeout.error()));
-  options.dead_after = *dead_after;
-  options.request_timeout = *request_timeout;
+  if (auto wrong = read_patience(app, options)) return tl::unexpected<fault>(std::move(*wrong));
   return options;
 }
 

@@ -9,7 +9,11 @@
 
 namespace troupe {
 
-/// --token-file, --tls-cert, --tls-key, --tls-ca, --insecure, --dead-after and --request-timeout.
+/// --dead-after and --request-timeout.
+void add_patience_options(CLI::App& app);
+std::optional<fault> read_patience(const CLI::App& app, network_options& options);
+
+/// Those, --token-file, --tls-cert, --tls-key, --tls-ca and --insecure.
 void add_network_options(CLI::App& app);
 
 /// Reads them. `host` is where this process listens, or connects to: beyond loopback it takes TLS, or --insecure.

@@ -8,6 +8,7 @@
 
 #include "actors/run.hpp"
 #include "apps/json_line.hpp"
+#include "apps/processes.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
 #include "model/job.hpp"
@@ -100,13 +101,16 @@ result<worst_error> compare_weights(const initial_weights& ours, const reference
 }
 
 /// Runs the job of a reference run and compares it.
-result<comparison> replay(const reference_run& reference, const job& what, std::size_t threads) {
+result<comparison> replay(const reference_run& reference, const job& what, std::size_t threads, bool processes) {
   loss_table losses;
   run_options options;
   options.threads = threads;
   options.return_weights = true;
   options.observer.on_epoch = [&](const epoch_summary& epoch) { append_losses(losses, epoch.losses); };
+  role_processes children;
+  if (processes) options.gather = gather_children(children, what, {}, threads, "start anew");
   auto run = run_job(what, options, &stop_on_signals());
+  children.finish(seen_off_after);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
   if (run->stopped || !run->weights) {
     return tl::unexpected<fault>(fault{fault_kind::run, "the run was stopped before there was anything to compare"});
@@ -139,7 +143,7 @@ result<int> parity(const CLI::App& app, const program_context& context) {
   const auto what = parse_job(settings);
   if (!what) return tl::unexpected<fault>(what.error());
 
-  const auto found = replay(*reference, *what, *threads);
+  const auto found = replay(*reference, *what, *threads, app.get_option("--processes")->count() > 0);
   if (!found) return tl::unexpected<fault>(found.error());
   if (context.out.json()) {
     json_line line("parity");
@@ -159,13 +163,13 @@ subcommand add_parity(CLI::App& program, const program_context& context) {
   app->add_option("FILE")->description("the reference run, a safetensors file");
   add_text_option(*app, "servers", "N", "parameter servers (default: 1)", "Job");
   add_machine_options(*app);
+  add_switch(*app, "processes", "one process for each role on this machine", "This machine");
   add_switch(*app, "json", "the result as a JSON object on one line", "Output");
   app->footer(
       "Exit codes: 0 all errors |a-b| / max(1, |b|) are within 1e-4; 1 they are not; 2 FILE or an option is wrong.");
 
   subcommand self;
   self.app = app;
-  self.not_yet = {"--processes"};
   self.run = [app, context] { return parity(*app, context); };
   return self;
 }

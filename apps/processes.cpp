@@ -58,8 +58,8 @@ std::optional<Number> number_in(const char* variable) {
 
 role_processes::~role_processes() { finish(std::chrono::milliseconds(0)); }
 
-result<void> role_processes::start(const job& what, const endpoint& where, const network_options& network,
-                                   std::size_t threads) {
+void role_processes::start(const job& what, const endpoint& where, const network_options& network,
+                           std::size_t threads) {
   const std::vector<std::string> variables = {
       fmt::format("{}={}", master_variable, to_string(where)),
       fmt::format("{}={}", token_variable, network.mine.token),
@@ -68,21 +68,17 @@ result<void> role_processes::start(const job& what, const endpoint& where, const
       fmt::format("{}={}", threads_variable, threads),
   };
   const auto environment = environment_with(variables);
-  for (std::uint32_t rank = 0; rank < what.servers; ++rank)
-    if (auto started = start_one("server", rank, environment); !started) return started;
-  for (std::uint32_t rank = 0; rank < what.trainers; ++rank)
-    if (auto started = start_one("trainer", rank, environment); !started) return started;
-  return {};
+  bool all = true;
+  for (std::uint32_t rank = 0; rank < what.servers && all; ++rank) all = start_one("server", rank, environment);
+  for (std::uint32_t rank = 0; rank < what.trainers && all; ++rank) all = start_one("trainer", rank, environment);
 }
 
-result<void> role_processes::start_one(const char* role, std::uint32_t rank,
-                                       const std::vector<std::string>& environment) {
+bool role_processes::start_one(const char* role, std::uint32_t rank, const std::vector<std::string>& environment) {
   std::vector<std::string> arguments = {"troupe", "train", "--role", role, "--rank", std::to_string(rank)};
   std::vector<std::string> variables = environment;
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  // Ctrl-C goes to all processes of the terminal; this one passes on what it means. One that ignored it before main
-  // ran could not be missed.
+  // In groups of their own: Ctrl-C on the terminal is this process's, which passes on what it means.
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
@@ -98,11 +94,13 @@ result<void> role_processes::start_one(const char* role, std::uint32_t rank,
       posix_spawn(&pid, "/proc/self/exe", &files, &attributes, pointers(arguments).data(), pointers(variables).data());
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
-  if (problem != 0)
-    return run_fault(fmt::format("--processes: {} {} could not be started: {}", role, rank, std::strerror(problem)));
+  if (problem != 0) {
+    not_started_ = fmt::format("--processes: {} {} could not be started: {}", role, rank, std::strerror(problem));
+    return false;
+  }
   all_.push_back({fmt::format("{} {}", role, rank), pid, std::nullopt});
   kill_when_interrupted(pid);
-  return {};
+  return true;
 }
 
 void role_processes::look(process& one) {
@@ -113,7 +111,8 @@ void role_processes::look(process& one) {
   }
 }
 
-std::optional<std::string> role_processes::ended() {
+std::optional<std::string> role_processes::missing() {
+  if (not_started_) return not_started_;
   for (process& one : all_) {
     look(one);
     if (!one.status) continue;
@@ -142,6 +141,20 @@ void role_processes::finish(std::chrono::milliseconds patience) {
     forget_child(one.pid);
   }
   all_.clear();
+}
+
+gather_options gather_children(role_processes& children, const job& what, network_options network, std::size_t threads,
+                               std::string resume) {
+  gather_options gather;
+  gather.listen = {"127.0.0.1", 0};
+  gather.network = std::move(network);
+  gather.network.mine.token = random_token();
+  gather.resume = std::move(resume);
+  gather.on_listening = [&children, &what, threads, network = gather.network](const endpoint& where) {
+    children.start(what, where, network, threads);
+  };
+  gather.hopeless = [&children] { return children.missing(); };
+  return gather;
 }
 
 result<role_order> read_role_order() {

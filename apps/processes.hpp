@@ -14,6 +14,9 @@
 
 namespace troupe {
 
+/// What `finish` should allow when the run is over and they know it.
+constexpr std::chrono::milliseconds seen_off_after{700};
+
 /// The processes of a run with --processes. For one thread.
 class role_processes {
  public:
@@ -24,11 +27,11 @@ class role_processes {
   role_processes& operator=(const role_processes&) = delete;
 
   /// Starts servers and trainers, which join the master at `where`. Its command line shows role and rank of each; what
-  /// else it needs is in its environment. Faults: the system cannot start them.
-  result<void> start(const job& what, const endpoint& where, const network_options& network, std::size_t threads);
+  /// else it needs is in its environment. If the system cannot start them, `missing` says so.
+  void start(const job& what, const endpoint& where, const network_options& network, std::size_t threads);
 
-  /// The first that has ended, as in `server 0 (pid 17) ended with exit code 1`; null while all are there.
-  std::optional<std::string> ended();
+  /// Why there are not all of them, as in `server 0 (pid 17) ended with exit code 1`; null while all are there.
+  std::optional<std::string> missing();
 
   /// Waits for those that are there, but not longer than `patience`, then ends them.
   void finish(std::chrono::milliseconds patience);
@@ -40,11 +43,17 @@ class role_processes {
     std::optional<int> status;
   };
 
-  result<void> start_one(const char* role, std::uint32_t rank, const std::vector<std::string>& environment);
+  bool start_one(const char* role, std::uint32_t rank, const std::vector<std::string>& environment);
   void look(process& one);
 
   std::vector<process> all_;
+  std::optional<std::string> not_started_;
 };
+
+/// For a run whose servers and trainers are `children`: they are started when the master listens, with a token that
+/// nobody else has. `children` and `what` stay where they are until the run is over.
+gather_options gather_children(role_processes& children, const job& what, network_options network, std::size_t threads,
+                               std::string resume);
 
 /// What a process that `role_processes` has started finds in its environment; null if it was started otherwise.
 struct role_order {

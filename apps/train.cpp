@@ -14,6 +14,7 @@
 #include "actors/run.hpp"
 #include "apps/epoch_log.hpp"
 #include "apps/json_line.hpp"
+#include "apps/network_options.hpp"
 #include "apps/processes.hpp"
 #include "apps/progress.hpp"
 #include "apps/report.hpp"
@@ -25,6 +26,13 @@
 #include "model/text.hpp"
 
 namespace troupe {
+
+std::string resume_advice(const train_order& order, const std::string& command) {
+  if (!order.save) return "nothing was saved (--save DIR), so start anew";
+  return fmt::format("go on from the last checkpoint: {} --resume {} --save {}", command, printable(*order.save),
+                     printable(*order.save));
+}
+
 namespace {
 
 void add(json_line& line, const epoch_figures& figures) {
@@ -58,9 +66,6 @@ std::string done_event(const run_report& report, const job& what) {
 std::string checkpoint_event(const checkpoint_summary& taken) {
   return json_line("checkpoint").add("step", taken.step).add("seconds", taken.seconds).take();
 }
-
-/// For the processes of --processes, when the run is over.
-constexpr std::chrono::seconds seen_off_after{2};
 
 progress::style progress_style(const console& out) {
   if (out.quiet()) return progress::style::none;
@@ -155,22 +160,14 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
   };
 
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
-  role_processes processes;
-  std::optional<fault> not_started;
-  if (order.processes && options.gather) {
-    options.gather->on_listening = [&](const endpoint& where) {
-      if (auto started = processes.start(order.what, where, options.gather->network, order.threads); !started)
-        not_started = started.error();
-    };
-    options.gather->hopeless = [&]() -> std::optional<std::string> {
-      if (not_started) return not_started->message;
-      return processes.ended();
-    };
-  }
+  role_processes children;
+  if (order.processes)
+    options.gather = gather_children(children, order.what, order.network, order.threads,
+                                     resume_advice(order, "troupe train --processes"));
 
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
   auto run = run_job(order.what, options, &stop);
-  processes.finish(seen_off_after);
+  children.finish(seen_off_after);
   display.close();
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
 
@@ -211,12 +208,6 @@ std::optional<std::string> check_metrics_csv(const train_order& order) {
 
 }  // namespace
 
-std::string resume_advice(const train_order& order, const std::string& command) {
-  if (!order.save) return "nothing was saved (--save DIR), so start anew";
-  return fmt::format("go on from the last checkpoint: {} --resume {} --save {}", command, printable(*order.save),
-                     printable(*order.save));
-}
-
 /// Makes or changes no file before everything that could refuse the run has been asked.
 result<int> run_train_order(const train_order& order, std::optional<gather_options> gather,
                             const program_context& context) {
@@ -246,17 +237,7 @@ result<int> run_train_order(const train_order& order, std::optional<gather_optio
 
 namespace {
 
-/// What a run with --processes listens for: its own children, which get a token that nobody else has.
-gather_options children_of(const train_order& order) {
-  gather_options gather;
-  gather.listen = {"127.0.0.1", 0};
-  gather.network = order.network;
-  gather.network.mine.token = random_token();
-  gather.resume = resume_advice(order, "troupe train --processes");
-  return gather;
-}
-
-/// What one of those children does.
+/// What a process does that --processes has started.
 result<int> play_role(const CLI::App& app, const program_context& context) {
   const auto order = read_role_order();
   if (!order) return tl::unexpected<fault>(order.error());
@@ -276,7 +257,7 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
 
 result<int> train(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {
   if (given_text(app, "role")) return play_role(app, context);
-  const auto order = read_train_order(app, not_yet);
+  auto order = read_train_order(app, not_yet);
   if (!order) return tl::unexpected<fault>(order.error());
   if (app.get_option("--print-job")->count() > 0) {
     if (context.out.json()) return bad_input("--print-job prints TOML, and nothing as JSON: leave out --json");
@@ -285,7 +266,8 @@ result<int> train(const CLI::App& app, const program_context& context, const std
     context.out.result(*text);
     return exit_done;
   }
-  auto code = run_train_order(*order, order->processes ? std::optional(children_of(*order)) : std::nullopt, context);
+  if (auto wrong = read_patience(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));
+  auto code = run_train_order(*order, std::nullopt, context);
   if (!code) return tl::unexpected<fault>(located(std::move(code.error()), order->file));
   return code;
 }
@@ -296,6 +278,7 @@ subcommand add_train(CLI::App& program, const program_context& context) {
   CLI::App* app = program.add_subcommand("train", "train a model");
   add_train_options(*app);
   add_switch(*app, "processes", "one process for each role on this machine", "This machine");
+  add_patience_options(*app);
   // Of the processes that --processes starts.
   app->add_option("--role")->group("");
   app->add_option("--rank")->group("");

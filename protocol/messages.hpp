@@ -423,7 +423,7 @@ struct peer_node {
   std::uint32_t node = 0;
   /// How often its place has been taken anew.
   std::uint32_t incarnation = 0;
-  /// For error lines, as in `server 0 (host, pid 17)`.
+  /// For error lines, as in `server 0 (host a, pid 17)`.
   std::string name;
   bool trains = false;  ///< has trainers, else servers
   std::vector<std::uint32_t> ranks;

@@ -20,7 +20,7 @@ class run_stage : public stage {
   void begin(const std::vector<setting>& settings, run_observer observer = {}, run_checkpoints checkpoints = {}) {
     auto parsed = parse_job(settings);
     ASSERT_TRUE(parsed) << parsed.error().message;
-    master_ = spawn(master, std::uint64_t{1}, std::move(observer), std::move(checkpoints));
+    master_ = spawn(master, std::uint64_t{1}, std::move(observer), std::move(checkpoints), std::optional<node_rules>());
     servers_.clear();
     trainers_.clear();
     for (std::uint32_t rank = 0; rank < parsed->servers; ++rank) {

@@ -165,7 +165,7 @@ TEST_F(run_test, too_few_members_are_refused) {
   begin(tutorial("2", "1"));
   auto settings = tutorial("3", "1");
   run();
-  auto boss = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{});
+  auto boss = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{}, std::optional<node_rules>());
   auto refused = ask<run_result>(boss, troupe::run{{}, settings, false});
   run();
   EXPECT_EQ(refused->error, errc::bad_input);

@@ -119,15 +119,14 @@ std::vector<wrong_line> values() {
 /// What the contract has and this version has not: refused as that, not as unknown.
 std::vector<wrong_line> not_yet() {
   std::vector<wrong_line> lines;
-  for (const char* option : {"--processes", "--devices", "--trace", "--trace-dir"}) {
+  for (const char* option : {"--devices", "--trace", "--trace-dir"}) {
     lines.push_back({{"train", option}, {std::string(option) + " is not supported by this version"}});
     lines.push_back({{"train", option, "5"}, {std::string(option) + " is not supported by this version"}});
   }
-  for (const char* name : {"master", "join", "status", "stop", "bench", "trace"}) {
+  for (const char* name : {"status", "stop", "bench", "trace"}) {
     lines.push_back({{name}, {std::string("troupe ") + name + " is not supported by this version"}});
   }
   lines.push_back({{"train", "--device", "cuda"}, {"--device cuda is not supported by this version"}});
-  lines.push_back({{"parity", "file", "--processes"}, {"--processes is not supported by this version"}});
   lines.push_back({{"parity", "file", "--device", "cuda"}, {"--device cuda is not supported by this version"}});
   return lines;
 }

@@ -73,8 +73,13 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
                                                  [](restore_module&) { return committed{}; },
                                                  [](release&) {}};
   });
-  auto group =
-      spawn([](allreduce_actor::pointer) { return allreduce_actor::behavior_type{[](reduce&) { return reduced{}; }}; });
+  auto group = spawn([](allreduce_actor::pointer) {
+    return allreduce_actor::behavior_type{[](reduce&) { return reduced{}; }, [](bucket_share&) {}, [](bucket_sum&) {}};
+  });
+  auto one_node = spawn([](node_actor::pointer) {
+    return node_actor::behavior_type{[](expect_peers&) { return committed{}; },
+                                     [](connect_peers&) { return connected{}; }, [](run_over&) {}};
+  });
   auto reports = spawn([](report_actor::pointer) {
     return report_actor::behavior_type{[](progress&) {}, [](epoch_report&) {}, [](evaluation&) {},
                                        [](save_dense&) { return committed{}; }};
@@ -124,8 +129,8 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(progress{head, 5, 0.25, 1.5, 6});
   add(epoch_report{head, 1, 2, 3, 4, 0.5, 0.75, tensor::own(1, 1, std::vector<double>{0.125}), true, 5, 6, 7, 8});
   add(evaluation{head, 1, 2, 3, 4, some_tensor(), some_tensor(), 0.75, 1.5});
-  add(join_server{head, server});
-  add(join_trainer{head, one_trainer});
+  add(join_server{head, server, 1});
+  add(join_trainer{head, one_trainer, 2});
   add(joined{head, 3});
   add(run{head, {{"seed", "7"}}, true});
   add(run_result{
@@ -133,6 +138,19 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(status{head});
   add(run_status{head, "training", 1, 2, 3, 4});
   add(stop{head});
+  add(bucket_share{head, 1, 2, 3, true, 4, 5, some_tensor()});
+  add(bucket_sum{head, 1, 2, some_tensor()});
+  const peer_node peer{3, 1, "server 0 (host a, pid 17)", true, {0, 2}, "10.0.0.1:7000"};
+  add(peer);
+  add(expect_peers{head, {peer}});
+  add(connect_peers{head});
+  add(connected{head, {server}, group});
+  add(run_over{head, true, "words"});
+  add(join_node{head, true, 2, 1, "name", "host", 17, "10.0.0.1:7000", "session", {{"seed", "7"}}, one_node});
+  add(admitted{head, 7, 3, 1, {0, 2}, 1, "resume"});
+  add(node_lost{head, "session", "why"});
+  add(link_lost{head, 1, 2, "why"});
+  add(give_up{head, "words"});
   return all;
 }
 
@@ -244,7 +262,7 @@ TEST_F(messages, errors_carry_their_code_and_context) {
 }
 
 TEST_F(messages, every_error_code_has_a_name_of_its_own) {
-  for (int number = 0; number <= static_cast<int>(errc::peer_failed); ++number) {
+  for (int number = 0; number <= static_cast<int>(errc::malformed); ++number) {
     errc code{};
     ASSERT_TRUE(from_integer(static_cast<std::uint8_t>(number), code));
     errc back{};
@@ -252,7 +270,7 @@ TEST_F(messages, every_error_code_has_a_name_of_its_own) {
     EXPECT_EQ(back, code);
   }
   errc code{};
-  EXPECT_FALSE(from_integer(static_cast<std::uint8_t>(errc::peer_failed) + 1, code));
+  EXPECT_FALSE(from_integer(static_cast<std::uint8_t>(errc::malformed) + 1, code));
 }
 
 }  // namespace
