@@ -135,19 +135,24 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
-  caf::expected<tensor> row_digests() const override {
-    std::vector<std::uint64_t> digests(static_cast<std::size_t>(table_.rows()));
+  caf::expected<tensor> row_digests(std::uint64_t first, std::uint64_t count) const override {
+    const auto rows = static_cast<std::uint64_t>(table_.rows());
+    if (count > row_digests_max || first > rows || count > rows - first)
+      return make_failure(errc::bad_input,
+                          fmt::format("table {}: digests of {} rows from row {} on; the shard has {} rows, and a "
+                                      "message asks for at most {}",
+                                      table_.options().table, count, first, rows, row_digests_max));
+    std::vector<std::uint64_t> digests(count);
     const auto type = table_.options().dtype;
     const std::size_t row_bytes = table_.dim() * kernels::size_of(type);
-    const std::byte* row = table_.weight_bytes().data();
+    const std::byte* row = table_.weight_bytes().data() + first * row_bytes;
     std::vector<float> numbers(table_.dim());
     for (std::size_t i = 0; i < digests.size(); ++i, row += row_bytes) {
       kernels::decode({row, type}, numbers.size(), numbers.data());
       if (kernels::find_non_finite(numbers.size(), numbers.data()) < numbers.size())
-        return not_finite(static_cast<std::int64_t>(i));
+        return not_finite(static_cast<std::int64_t>(first + i));
       digests[i] = digest_of(row, row_bytes);
     }
-    const std::uint64_t count = digests.size();
     return tensor::own(count, 1, std::move(digests));
   }
 

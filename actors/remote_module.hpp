@@ -53,8 +53,9 @@ class remote_module {
   /// Reads them back from a checkpoint, however it was sharded.
   virtual caf::error restore(const checkpoint& from) = 0;
 
-  /// The digest of each local row's bits; an error if a weight is NaN or Inf.
-  virtual caf::expected<tensor> row_digests() const = 0;
+  /// The digests of the bits of `count` local rows from row `first` on; an error if the shard has no such rows, they
+  /// are more than `row_digests_max`, or a weight is NaN or Inf.
+  virtual caf::expected<tensor> row_digests(std::uint64_t first, std::uint64_t count) const = 0;
 };
 
 /// Makes (one shard of) the module that `order` specifies. Types: `EmbeddingBag` with the arguments num_embeddings,

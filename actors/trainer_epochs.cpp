@@ -142,8 +142,12 @@ void trainer_state::finish() {
   check_finite(weights_, "a dense weight");
   if (failed_) return;
   phase_ = phase::done;
+  trained result{headers_.next(step, cause_), step, stopping_, {}, 0};
+  const auto bytes = std::as_bytes(std::span(weights_));
+  result.dense_digest = digest_of(bytes.data(), bytes.size());
   const std::uint64_t count = weights_.size();
-  promise_.deliver(trained{headers_.next(step, cause_), step, stopping_, tensor::own(count, 1, std::move(weights_))});
+  if (rank_ == 0) result.dense = tensor::own(count, 1, std::move(weights_));
+  promise_.deliver(std::move(result));
 }
 
 }  // namespace troupe

@@ -125,7 +125,7 @@ TEST(remote_embedding_bag, rows_and_state_come_and_go_as_they_are_stored) {
         ASSERT_FALSE(step(*one, t, 3, 0.25F));
         ASSERT_FALSE(step(*other, t, 3, 0.25F));
       }
-      EXPECT_TRUE(one->row_digests()->bytes == other->row_digests()->bytes);
+      EXPECT_TRUE(one->row_digests(0, rows_here)->bytes == other->row_digests(0, rows_here)->bytes);
       const auto after = one->state_dict();
       const auto of_other = other->state_dict();
       for (std::size_t i = 0; i < after.size(); ++i) EXPECT_TRUE(after[i].second.bytes == of_other[i].second.bytes);
@@ -163,10 +163,15 @@ TEST(remote_embedding_bag, entries_of_another_shape_or_type_are_refused) {
 TEST(remote_embedding_bag, digests_are_those_of_the_stored_bits) {
   auto table = made({{"dtype", "f16"}});
   const auto weights = table->state_dict()[0].second;
-  const auto digests = table->row_digests();
+  const auto digests = table->row_digests(0, rows_here);
   ASSERT_TRUE(digests);
   for (std::size_t row = 0; row < rows_here; ++row)
     EXPECT_EQ(digests->as<std::uint64_t>()[row], digest_of(weights.bytes.data() + row * dim * 2, dim * 2));
+  const auto part = table->row_digests(2, 3);
+  ASSERT_TRUE(part);
+  ASSERT_EQ(part->rows, 3u);
+  for (std::size_t row = 0; row < 3; ++row)
+    EXPECT_EQ(part->as<std::uint64_t>()[row], digests->as<std::uint64_t>()[2 + row]);
 }
 
 TEST(remote_embedding_bag, a_row_beyond_f16_is_noticed_and_what_to_try_is_said) {
@@ -174,18 +179,20 @@ TEST(remote_embedding_bag, a_row_beyond_f16_is_noticed_and_what_to_try_is_said) 
   ASSERT_FALSE(load_weights(*narrow, -65000));
   ASSERT_FALSE(step(*narrow, 1, 5, 1000));
   EXPECT_EQ(look_up(*narrow, {5})[0], -std::numeric_limits<float>::infinity());
-  auto digests = narrow->row_digests();
+  auto digests = narrow->row_digests(0, rows_here);
   ASSERT_FALSE(digests);
   EXPECT_EQ(digests.error(), errc::not_finite);
   EXPECT_EQ(describe(digests.error()),
             "table 2: row 5 is NaN or Inf; try --row-dtype bf16 or f32 (f16 ends at 65504), a smaller --sparse-lr or a "
             "larger eps");
+  EXPECT_TRUE(narrow->row_digests(0, 5)) << "it is not in this piece";
+  EXPECT_EQ(describe(narrow->row_digests(3, 3).error()), describe(digests.error()));
   auto wide = made({{"dtype", "bf16"}});
   ASSERT_FALSE(load_weights(*wide, -65000));
   ASSERT_FALSE(step(*wide, 1, 5, 1000));
-  EXPECT_TRUE(wide->row_digests());
+  EXPECT_TRUE(wide->row_digests(0, rows_here));
   ASSERT_FALSE(load_weights(*wide, std::numeric_limits<float>::infinity()));
-  EXPECT_EQ(describe(wide->row_digests().error()),
+  EXPECT_EQ(describe(wide->row_digests(0, rows_here).error()),
             "table 2: row 0 is NaN or Inf; try a smaller --sparse-lr or a larger eps");
 }
 
