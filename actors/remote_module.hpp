@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/rows.hpp"
 #include "model/checkpoint/tensors.hpp"
 #include "model/exact_sum.hpp"
 #include "protocol/messages.hpp"
@@ -28,7 +29,8 @@ class remote_module {
  public:
   virtual ~remote_module() = default;
 
-  virtual caf::expected<tensor> lookup(const bag_lookup& wanted) const = 0;
+  /// The rows wanted, as `type`.
+  virtual caf::expected<tensor> lookup(const bag_lookup& wanted, kernels::row_dtype type) const = 0;
 
   /// Whether `grad` can be a gradient of this module; called as soon as it arrives.
   virtual caf::error check(const bag_gradient& grad) const = 0;

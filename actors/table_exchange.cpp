@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
 
+#include "actors/weights.hpp"
+#include "actors/wire.hpp"
 #include "kernels/embedding_bag.hpp"
 #include "protocol/errors.hpp"
 
 namespace troupe {
 
-table_exchange::table_exchange(const hybrid_model& model, std::vector<std::vector<module_ref>> tables)
-    : model_(&model), tables_(std::move(tables)) {
+table_exchange::table_exchange(const hybrid_model& model, std::vector<std::vector<module_ref>> tables,
+                               kernels::row_dtype wire)
+    : model_(&model), wire_(wire), tables_(std::move(tables)) {
   for (const auto& shards : tables_) {
     auto& where = server_of_.emplace_back();
     for (const module_ref& shard : shards) {
@@ -25,7 +28,8 @@ table_exchange::table_exchange(const hybrid_model& model, std::vector<std::vecto
 }
 
 bool table_exchange::is_pooled_here(std::size_t table) const {
-  return tables_[table].size() > 1 || model_->spec().tables[table].mode == kernels::pooling::max;
+  return tables_[table].size() > 1 || wire_ != kernels::row_dtype::f32 ||
+         model_->spec().tables[table].mode == kernels::pooling::max;
 }
 
 table_exchange::plan table_exchange::prepare(std::shared_ptr<const batch> samples) const {
@@ -81,15 +85,15 @@ caf::error table_exchange::pool(plan& p, std::span<const rows> answers, float* i
           is_pooled_here(t) ? local.shard_begin[s + 1] - local.shard_begin[s] : b.offsets.size();
       const std::size_t at = server_of_[t][s];
       const std::size_t i = next[at]++;
-      if (at >= answers.size() || i >= answers[at].tables.size() || answers[at].tables[i].type != dtype::f32 ||
-          answers[at].tables[i].bytes.size() != expected * dim * sizeof(float))
-        return make_failure(
-            errc::shape_mismatch,
-            fmt::format("table {}: server {} did not answer with [{}, {}] of float32", t, ranks_[at], expected, dim));
-      const float* from = answers[at].tables[i].as<float>().data();
+      const tensor* answer = at < answers.size() && i < answers[at].tables.size() ? &answers[at].tables[i] : nullptr;
+      if (answer == nullptr || answer->type != dtype_of(wire_) || answer->rows != expected || answer->cols != dim ||
+          !answer->consistent())
+        return make_failure(errc::shape_mismatch, fmt::format("table {}: server {} did not answer with [{}, {}] of {}",
+                                                              t, ranks_[at], expected, dim, name_of(dtype_of(wire_))));
       if (is_pooled_here(t)) {
-        std::copy_n(from, expected * dim, local.rows.data() + local.shard_begin[s] * dim);
+        decode_rows(*answer, local.rows.data() + local.shard_begin[s] * dim);
       } else {
+        const float* from = answer->as<float>().data();
         for (std::size_t bag = 0; bag < expected; ++bag) std::copy_n(from + bag * dim, dim, column + bag * stride);
       }
     }
@@ -127,11 +131,45 @@ std::vector<std::vector<bag_gradient>> table_exchange::gradients(const plan& p, 
       const bag_lookup& asked = p.lookups[at][next[at]++];
       const std::size_t count = local.shard_begin[s + 1] - local.shard_begin[s];
       const std::span<const float> part(row_grads->data() + local.shard_begin[s] * dim, count * dim);
-      result[at].push_back(
-          {asked.module, asked.indices, {}, {}, tensor(dtype::f32, count, dim, blob::view(row_grads, part))});
+      tensor grad = wire_ == kernels::row_dtype::f32 ? tensor(dtype::f32, count, dim, blob::view(row_grads, part))
+                                                     : encode_rows(part.data(), count, dim, wire_);
+      result[at].push_back({asked.module, asked.indices, {}, {}, std::move(grad)});
     }
   }
   return result;
+}
+
+/// `numbers_at` gives the tensor at a place of a server's list, as in the plan's lookups.
+template <class NumbersAt>
+caf::error table_exchange::check_numbers(const plan& p, const char* what, NumbersAt numbers_at) const {
+  if (wire_ == kernels::row_dtype::f32) return {};
+  std::vector<std::size_t> next(servers(), 0);
+  for (std::size_t t = 0; t < tables_.size(); ++t) {
+    for (std::size_t s = 0; s < tables_[t].size(); ++s) {
+      const std::size_t at = server_of_[t][s];
+      const std::size_t i = next[at]++;
+      const tensor& numbers = numbers_at(at, i);
+      const std::size_t bad = find_non_finite(numbers);
+      if (bad == numbers.rows * numbers.cols) continue;
+      const auto local_row = static_cast<std::size_t>(p.lookups[at][i].indices.as<std::int64_t>()[bad / numbers.cols]);
+      const bool is_narrow = wire_ == kernels::row_dtype::f16;
+      return make_failure(
+          errc::not_finite,
+          fmt::format("table {}: {} {} is NaN or Inf as {}; try {}a smaller --dense-lr or --sparse-lr", t, what,
+                      local_row * tables_[t].size() + s, name_of(numbers.type),
+                      is_narrow ? "--wire-dtype bf16 or fp32 (fp16 ends at 65504), or " : "--wire-dtype fp32, or "));
+    }
+  }
+  return {};
+}
+
+caf::error table_exchange::check_rows(const plan& p, std::span<const rows> answers) const {
+  return check_numbers(p, "row", [&](std::size_t at, std::size_t i) -> const tensor& { return answers[at].tables[i]; });
+}
+
+caf::error table_exchange::check_gradients(const plan& p, const std::vector<std::vector<bag_gradient>>& grads) const {
+  return check_numbers(p, "the gradient of row",
+                       [&](std::size_t at, std::size_t i) -> const tensor& { return grads[at][i].grad; });
 }
 
 }  // namespace troupe

@@ -131,6 +131,7 @@ void trainer_state::score() {
   input_.resize(samples.size * model_->in_features());
   model_->place_dense(samples, input_.data());
   if (auto error = exchange_.pool(tested_.plan, tested_.answers, input_.data())) return fail(step, error);
+  if (auto error = exchange_.check_rows(tested_.plan, tested_.answers)) return fail(step, error);
   const float* outputs = model_->forward(samples.size, weights_.data(), input_.data(), activations_);
   check_finite({outputs, samples.size * model_->out_features()}, "an output for a test row");
   if (failed_) return;

@@ -4,18 +4,10 @@
 
 #include <algorithm>
 
+#include "actors/wire.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {
-
-namespace {
-
-kernels::row_dtype row_dtype_of(dtype type) {
-  if (type == dtype::f16) return kernels::row_dtype::f16;
-  return type == dtype::bf16 ? kernels::row_dtype::bf16 : kernels::row_dtype::f32;
-}
-
-}  // namespace
 
 dtype dtype_of(kernels::row_dtype type) {
   constexpr dtype types[] = {dtype::f32, dtype::f16, dtype::bf16};
@@ -27,7 +19,7 @@ tensor merge_shards(const std::vector<tensor>& shards, std::uint64_t rows, std::
   for (std::uint64_t row = 0; row < rows; ++row) {
     const tensor& shard = shards[row % shards.size()];
     const std::byte* from = shard.bytes.data() + row / shards.size() * dim * size_of(shard.type);
-    kernels::decode({from, row_dtype_of(shard.type)}, dim, merged.data() + row * dim);
+    kernels::decode({from, row_dtype_of(shard.type).value_or(kernels::row_dtype::f32)}, dim, merged.data() + row * dim);
   }
   return std::move(merged).freeze();
 }

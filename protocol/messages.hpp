@@ -77,9 +77,11 @@ struct lookup {
   header head;
   std::vector<bag_lookup> tables;
   std::uint32_t staleness = 0;
+  /// As what the rows are to travel: f32, f16 or bf16.
+  dtype type = dtype::f32;
 };
 
-/// For each table looked up, its pooled rows [bags, dim], or its rows [indices, dim].
+/// For each table looked up, its pooled rows [bags, dim], or its rows [indices, dim], as the lookup's type.
 struct rows {
   header head;
   std::vector<tensor> tables;
@@ -88,6 +90,7 @@ struct rows {
 };
 
 /// One table's gradient: with respect to the pooled rows, or (offsets empty) to each of the rows given by the indices.
+/// Of f32, f16 or bf16.
 struct bag_gradient {
   std::uint64_t module = 0;
   blob indices;

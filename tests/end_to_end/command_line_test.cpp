@@ -185,6 +185,7 @@ TEST(Help, OfTrainNamesEveryOptionAndTheDefaultsByData) {
                            "lr-schedule",
                            "sparse-reduce",
                            "consistency",
+                           "wire-dtype",
                            "accumulate",
                            "clip-norm",
                            "bucket-mib",

@@ -95,7 +95,7 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(ref);
   add(bag_lookup{4, some_indices(), blob::own(std::vector<std::int64_t>{0, 2}),
                  blob::own(std::vector<float>{1, 2, 3, 4})});
-  add(lookup{head, {{4, some_indices(), {}, {}}}, 2});
+  add(lookup{head, {{4, some_indices(), {}, {}}}, 2, dtype::bf16});
   add(rows{head, {some_tensor(), some_tensor()}, 1});
   add(bag_gradient{4, some_indices(), {}, {}, some_tensor()});
   add(gradient{head, 1, false, true, {{4, some_indices(), {}, {}, some_tensor()}}});
