@@ -5,6 +5,9 @@
 // pooled by max, is pooled here: each distinct row travels once, and the same kernel pools them in the same index
 // order, so the bits do not depend on the number of servers.
 //
+// Where messages cross to another process, a whole table too is pooled here for a batch that has fewer distinct rows of
+// it than bags: that sends less, in both directions.
+//
 // Where numbers travel in 16 bits, every table is pooled here. Else rounding would befall pooled rows or single ones,
 // depending on how the tables are spread.
 
@@ -29,6 +32,7 @@ class table_exchange {
     std::vector<std::vector<bag_lookup>> lookups;
     /// By table, for tables that are pooled here.
     struct local {
+      bool is_pooled_here = false;
       std::vector<std::int64_t> indices;     ///< the batch's indices, as rows of `rows`
       std::vector<std::size_t> shard_begin;  ///< where each shard's rows begin in `rows`; one more than shards
       std::vector<float> rows;               ///< [distinct rows, dim], shard by shard
@@ -38,9 +42,9 @@ class table_exchange {
 
   table_exchange() = default;
   /// `tables`: the shards of each table, wherever they are. `wire`: as what rows and gradients travel; lookups must
-  /// ask for it.
+  /// ask for it. `remote`: messages to the servers cross to another process, so that bytes count.
   table_exchange(const hybrid_model& model, std::vector<std::vector<module_ref>> tables,
-                 kernels::row_dtype wire = kernels::row_dtype::f32);
+                 kernels::row_dtype wire = kernels::row_dtype::f32, bool remote = false);
 
   /// The servers that keep any of the tables.
   std::size_t servers() const { return servers_.size(); }
@@ -62,13 +66,14 @@ class table_exchange {
   caf::error check_gradients(const plan& p, const std::vector<std::vector<bag_gradient>>& grads) const;
 
  private:
-  bool is_pooled_here(std::size_t table) const;
-  void plan_local(const bags& b, std::size_t table, plan& p) const;
+  bool must_be_pooled_here(std::size_t table) const;
+  bool plan_local(const bags& b, std::size_t table, std::size_t distinct_max, plan& p) const;
   template <class NumbersAt>
   caf::error check_numbers(const plan& p, const char* what, NumbersAt numbers_at) const;
 
   const hybrid_model* model_ = nullptr;
   kernels::row_dtype wire_ = kernels::row_dtype::f32;
+  bool remote_ = false;
   std::vector<std::vector<module_ref>> tables_;
   std::vector<parameter_server_actor> servers_;
   std::vector<std::uint32_t> ranks_;                 // of the servers

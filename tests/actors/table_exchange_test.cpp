@@ -42,13 +42,14 @@ data_spec all_modes() {
   return spec;
 }
 
-/// Bags with repeated indices, empty ones, and one table without any index.
+/// Bags with repeated indices, empty ones, and one table without any index. Of each table's rows, the first `rows_used`
+/// occur.
 std::shared_ptr<const batch> random_batch(source_of_numbers& random, const data_spec& spec, std::size_t size,
-                                          bool last_is_empty) {
+                                          bool last_is_empty, std::int64_t rows_used = 1000) {
   auto samples = std::make_shared<batch>();
   samples->size = size;
   for (const auto& table : spec.tables) {
-    auto made = make_bags(random, size, static_cast<std::size_t>(table.rows), table.weighted);
+    auto made = make_bags(random, size, static_cast<std::size_t>(std::min(table.rows, rows_used)), table.weighted);
     samples->tables.push_back({std::move(made.indices), std::move(made.offsets), std::move(made.weights)});
   }
   if (last_is_empty) samples->tables.back() = {{}, std::vector<std::int64_t>(size, 0), {}};
@@ -60,7 +61,7 @@ std::shared_ptr<const batch> random_batch(source_of_numbers& random, const data_
 class spread_tables {
  public:
   spread_tables(const hybrid_model& model, std::uint32_t shards, const optimizer_spec& optimizer,
-                row_dtype wire = row_dtype::f32)
+                row_dtype wire = row_dtype::f32, bool remote = false)
       : wire_(wire) {
     std::vector<std::vector<module_ref>> refs;
     for (std::size_t t = 0; t < model.spec().tables.size(); ++t) {
@@ -72,7 +73,7 @@ class spread_tables {
         refs[t].push_back({{}, {}, module_of(t, s), s, shards, s});
       }
     }
-    exchange_ = table_exchange(model, std::move(refs), wire);
+    exchange_ = table_exchange(model, std::move(refs), wire, remote);
   }
 
   const table_exchange& exchange() const { return exchange_; }
@@ -145,19 +146,25 @@ class spread_tables {
 struct trained_bits {
   std::vector<std::vector<float>> inputs;
   std::vector<std::vector<float>> tables;
+  /// In how many of the ranks' steps each table was pooled by the trainer.
+  std::vector<std::size_t> pooled_here;
 };
 
-/// Four steps of two ranks with random gradients of the input.
-trained_bits train_some(std::uint32_t shards, const optimizer_spec& optimizer, row_dtype wire = row_dtype::f32) {
+/// Four steps of two ranks with random gradients of the input; the ranks take turns in using few rows only.
+trained_bits train_some(std::uint32_t shards, const optimizer_spec& optimizer, row_dtype wire = row_dtype::f32,
+                        bool remote = false) {
   const hybrid_model model(all_modes(), {}, loss_kind::mse);
-  spread_tables tables(model, shards, optimizer, wire);
+  spread_tables tables(model, shards, optimizer, wire, remote);
   source_of_numbers random(1);
   trained_bits bits;
+  bits.pooled_here.resize(model.spec().tables.size());
   for (std::uint64_t step = 1; step <= 4; ++step) {
     std::vector<std::vector<std::vector<bag_gradient>>> gradients;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const std::size_t size = rank == 0 ? 9 : 1 + step;
-      auto plan = tables.exchange().prepare(random_batch(random, model.spec(), size, step == 2));
+      const std::int64_t rows_used = (step + rank) % 2 == 0 ? 2 : 1000;
+      auto plan = tables.exchange().prepare(random_batch(random, model.spec(), size, step == 2, rows_used));
+      for (std::size_t t = 0; t < plan.tables.size(); ++t) bits.pooled_here[t] += plan.tables[t].is_pooled_here ? 1 : 0;
       std::vector<float> input(size * model.in_features(), untouched);
       EXPECT_FALSE(tables.exchange().pool(plan, tables.answer(plan), input.data()));
       const auto grad = random.numbers(input.size());
@@ -191,6 +198,66 @@ TEST(table_exchange, no_bit_depends_on_the_number_of_shards) {
       for (const std::uint32_t shards : {2U, 3U, 5U}) expect_same(train_some(shards, optimizer, wire), one, shards);
     }
   }
+}
+
+// Two ranks of four steps: sums, means and weighted sums, empty bags, tables that a batch does not use. In a step, one
+// rank may send the gradient of its rows and the other one that of its pooled rows.
+TEST(table_exchange, no_bit_depends_on_where_a_whole_table_is_pooled) {
+  for (const auto kind : {optimizer_kind::sgd, optimizer_kind::adagrad, optimizer_kind::adam}) {
+    optimizer_spec optimizer;
+    optimizer.kind = kind;
+    optimizer.lr = 0.1;
+    const auto there = train_some(1, optimizer);
+    const auto here = train_some(1, optimizer, row_dtype::f32, true);
+    expect_same(here, there, 1);
+    expect_same(train_some(3, optimizer, row_dtype::f32, true), there, 3);
+    EXPECT_EQ(there.pooled_here, (std::vector<std::size_t>{0, 0, 8, 0, 0})) << "in one process: the maximum only";
+    for (const std::size_t t : {0U, 1U, 3U, 4U}) {
+      EXPECT_GT(here.pooled_here[t], 0U) << "table " << t;
+      EXPECT_LT(here.pooled_here[t], 8U) << "table " << t;
+    }
+  }
+}
+
+TEST(table_exchange, a_whole_table_is_pooled_here_where_that_sends_less) {
+  data_spec spec;
+  spec.tables = {{50, 4, pooling::sum, false}, {50, 4, pooling::mean, false}, {50, 4, pooling::sum, true}};
+  const hybrid_model model(spec, {}, loss_kind::mse);
+  const spread_tables remote(model, 1, {}, row_dtype::f32, true);
+  const spread_tables local(model, 1, {});
+  auto samples = std::make_shared<batch>();
+  samples->size = 3;
+  // Three bags of: two distinct rows; three; none.
+  samples->tables = {{{7, 9, 7, 9, 9}, {0, 2, 4}, {}}, {{7, 9, 7, 8, 9}, {0, 2, 4}, {}}, {{}, {0, 0, 0}, {}}};
+  const auto plan = remote.exchange().prepare(samples);
+  const auto asked = [](const bag_lookup& wanted) {
+    const auto indices = wanted.indices.as<std::int64_t>();
+    return std::vector<std::int64_t>(indices.begin(), indices.end());
+  };
+  ASSERT_EQ(plan.lookups[0].size(), 3u);
+  EXPECT_TRUE(plan.tables[0].is_pooled_here);
+  EXPECT_EQ(asked(plan.lookups[0][0]), (std::vector<std::int64_t>{7, 9}));
+  EXPECT_TRUE(plan.lookups[0][0].offsets.empty());
+  EXPECT_FALSE(plan.tables[1].is_pooled_here);
+  EXPECT_EQ(asked(plan.lookups[0][1]), samples->tables[1].indices);
+  EXPECT_EQ(plan.lookups[0][1].offsets.size(), 3 * sizeof(std::int64_t));
+  EXPECT_TRUE(plan.tables[1].indices.empty());
+  EXPECT_TRUE(plan.tables[2].is_pooled_here);
+  EXPECT_TRUE(plan.lookups[0][2].indices.empty() && plan.lookups[0][2].offsets.empty());
+  for (const auto& table : local.exchange().prepare(samples).tables) EXPECT_FALSE(table.is_pooled_here);
+
+  // What has travelled: two rows and their gradients, and three pooled rows and theirs.
+  auto answered = plan;
+  const auto answers = remote.answer(plan);
+  EXPECT_EQ(answers[0].tables[0].rows, 2u);
+  EXPECT_EQ(answers[0].tables[1].rows, 3u);
+  EXPECT_EQ(answers[0].tables[2].rows, 0u);
+  std::vector<float> input(3 * model.in_features());
+  ASSERT_FALSE(remote.exchange().pool(answered, answers, input.data()));
+  const auto gradients = remote.exchange().gradients(answered, input.data());
+  EXPECT_EQ(gradients[0][0].grad.rows, 2u);
+  EXPECT_EQ(gradients[0][1].grad.rows, 3u);
+  EXPECT_EQ(gradients[0][2].grad.rows, 0u);
 }
 
 TEST(table_exchange, input_is_each_table_pooled_in_its_columns) {
