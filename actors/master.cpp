@@ -135,7 +135,7 @@ void master_state::start_training() {
 void master_state::training_done() {
   phase_ = "collecting weights";
   for (std::uint32_t rank = 1; rank < trained_.size(); ++rank)
-    if (!(trained_[rank].dense.bytes == trained_[0].dense.bytes))
+    if (trained_[rank].dense_digest != trained_[0].dense_digest)
       return fail(failure_of(
           name, trained_[rank].steps,
           make_failure(errc::wrong_context, fmt::format("the dense weights of trainers 0 and {} differ", rank))));
@@ -143,26 +143,44 @@ void master_state::training_done() {
 }
 
 void master_state::collect_weights() {
-  row_digests_.resize(tables_.size());
+  std::vector<weights_digest::table> digested;
   table_weights_.resize(tables_.size());
   for (std::size_t t = 0; t < tables_.size(); ++t) {
-    row_digests_[t].resize(tables_[t].size());
+    digested.push_back(
+        {static_cast<std::uint64_t>(data_->spec().tables[t].rows), static_cast<std::uint32_t>(tables_[t].size())});
     table_weights_[t].resize(tables_[t].size());
-    for (const module_ref& shard : tables_[t]) {
-      ask<tensor>(
-          shard.server, row_digests{headers_.next(trained_[0].steps, cause_), shard.module},
-          [this, t, s = shard.shard](tensor& digests) { row_digests_[t][s] = digests; }, &master_state::deliver);
-      if (return_weights_)
-        ask<module_state>(
-            shard.server, state_dict{headers_.next(trained_[0].steps, cause_), shard.module},
-            [this, t, s = shard.shard](module_state& state) { table_weights_[t][s] = state.entries.at(0).second; },
-            &master_state::deliver);
-    }
+    if (!return_weights_) continue;
+    for (const module_ref& shard : tables_[t])
+      ask<module_state>(
+          shard.server, state_dict{headers_.next(trained_[0].steps, cause_), shard.module},
+          [this, t, s = shard.shard](module_state& state) { table_weights_[t][s] = state.entries.at(0).second; },
+          &master_state::deliver);
   }
+  digest_ = weights_digest(std::move(digested));
+  ask_for_digests();
   if (pending_ == 0) deliver();
 }
 
+/// Asks for as many further digests of rows as may be under way.
+void master_state::ask_for_digests() {
+  while (const auto next = digest_.next()) {
+    const module_ref& shard = tables_[next->table][next->shard];
+    ask<tensor>(
+        shard.server, row_digests{headers_.next(trained_[0].steps, cause_), shard.module, next->first, next->rows},
+        [this, part = *next, rank = shard.rank](tensor& digests) {
+          if (!digest_.add(part, std::move(digests)))
+            return fail(failure_of(
+                name, trained_[0].steps,
+                make_failure(errc::shape_mismatch, fmt::format("table {}: server {} did not answer with {} row digests",
+                                                               part.table, rank, part.rows))));
+          ask_for_digests();
+        },
+        &master_state::deliver);
+  }
+}
+
 void master_state::deliver() {
+  if (!running_) return;
   run_result result;
   result.head = headers_.next(0, cause_);
   result.steps = trained_[0].steps;
@@ -178,7 +196,7 @@ void master_state::deliver() {
   result.skipped_steps = summary_.skipped_steps;
   result.staleness_max = summary_.staleness_max;
   if (lookups_ > 0) result.staleness_mean = static_cast<double>(staleness_sum_) / static_cast<double>(lookups_);
-  result.weights_digest = weights_digest(row_digests_, trained_[0].dense);
+  result.weights_digest = digest_.text(trained_[0].dense_digest);
   if (return_weights_) {
     for (std::size_t t = 0; t < tables_.size(); ++t) {
       const table_spec& spec = data_->spec().tables[t];

@@ -15,6 +15,7 @@
 
 #include "actors/metrics.hpp"
 #include "actors/run.hpp"
+#include "actors/weights.hpp"
 #include "model/job.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/header.hpp"
@@ -107,6 +108,7 @@ class master_state {
   void start_training();
   void training_done();
   void collect_weights();
+  void ask_for_digests();
   void deliver();
   void deliver(run_result&& result);
 
@@ -155,10 +157,10 @@ class master_state {
   std::size_t pending_ = 0;
   message_id cause_ = 0;
 
-  std::vector<std::vector<module_ref>> tables_;         // by table, then shard
-  std::vector<std::vector<tensor>> row_digests_;        // by table, then shard
-  std::vector<std::vector<tensor>> table_weights_;      // by table, then shard; if asked for
-  std::vector<trained> trained_;                        // by rank
+  std::vector<std::vector<module_ref>> tables_;     // by table, then shard
+  std::vector<std::vector<tensor>> table_weights_;  // by table, then shard; if asked for
+  std::vector<trained> trained_;                    // by rank
+  weights_digest digest_;
   std::map<std::uint64_t, epoch_gathering> gathering_;  // by epoch
   run_checkpoints checkpoints_;
   std::uint64_t steps_done_ = 0;  ///< by the run that this one goes on with

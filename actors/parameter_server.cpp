@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/wire.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
@@ -48,6 +49,10 @@ std::uint64_t parameter_server_state::missing(const lookup& wanted) const {
 
 caf::result<rows> parameter_server_state::handle(lookup& wanted) {
   if (auto error = check_context(wanted.head)) return error;
+  if (!row_dtype_of(wanted.type))
+    return refusal(make_failure(errc::bad_input, fmt::format("a lookup of rows as {}: must be float32, float16 or "
+                                                             "bfloat16",
+                                                             name_of(wanted.type))));
   if (missing(wanted) > wanted.staleness) {
     auto promise = self_->make_response_promise<rows>();
     parked_.push_back({std::move(wanted), promise});
@@ -66,7 +71,7 @@ caf::expected<rows> parameter_server_state::answer(const lookup& wanted) {
   for (const bag_lookup& table : wanted.tables) {
     const auto module = find(wanted.head, table.module);
     if (!module) return module.error();
-    auto pooled = (*module)->lookup(table);
+    auto pooled = (*module)->lookup(table, *row_dtype_of(wanted.type));
     if (!pooled) return refusal(pooled.error());
     found.tables.push_back(std::move(*pooled));
   }

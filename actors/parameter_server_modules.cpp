@@ -97,7 +97,7 @@ caf::result<tensor> parameter_server_state::handle(const row_digests& query) {
   return after_step<tensor>(query.head, [this, query]() -> caf::expected<tensor> {
     const auto module = find(query.head, query.module);
     if (!module) return module.error();
-    auto digests = (*module)->row_digests();
+    auto digests = (*module)->row_digests(query.first_row, query.rows);
     if (!digests) return failure_of(name, step, digests.error());
     return digests;
   });

@@ -7,6 +7,7 @@
 
 #include "actors/views.hpp"
 #include "actors/weights.hpp"
+#include "actors/wire.hpp"
 #include "kernels/elementwise.hpp"
 #include "model/embedding_bag.hpp"
 #include "model/memory.hpp"
@@ -33,33 +34,38 @@ class remote_embedding_bag final : public remote_module {
   remote_embedding_bag(const embedding_bag_options& options, sparse_reduction reduce)
       : table_(options), reduce_(reduce) {}
 
-  caf::expected<tensor> lookup(const bag_lookup& wanted) const override {
+  caf::expected<tensor> lookup(const bag_lookup& wanted, kernels::row_dtype type) const override {
     const kernels::bags_view bags = view_of(wanted);
     if (auto error = check_view(bags)) return error;
     if (!bags.offsets.empty() && table_.options().mode == kernels::pooling::max)
       return make_failure(errc::bad_input, "tables of mode max are pooled by the trainer, from their rows");
-    tensor_buffer out(bags.offsets.empty() ? bags.indices.size() : bags.size(), table_.dim());
+    const std::size_t count = bags.offsets.empty() ? bags.indices.size() : bags.size();
+    tensor_buffer out(count, table_.dim());
     table_.forward(bags, out.data());
-    return std::move(out).freeze();
+    if (type == kernels::row_dtype::f32) return std::move(out).freeze();
+    return encode_rows(out.data(), count, table_.dim(), type);
   }
 
   caf::error check(const bag_gradient& grad) const override {
     const kernels::bags_view bags = view_of(grad);
     if (auto error = check_view(bags)) return error;
     const std::size_t expected_rows = bags.offsets.empty() ? bags.indices.size() : bags.size();
-    if (grad.grad.type != dtype::f32 || grad.grad.rows != expected_rows || grad.grad.cols != table_.dim() ||
+    if (!row_dtype_of(grad.grad.type) || grad.grad.rows != expected_rows || grad.grad.cols != table_.dim() ||
         !grad.grad.consistent())
-      return make_failure(errc::shape_mismatch, fmt::format("table {}: gradient [{}, {}], expected [{}, {}] of float32",
-                                                            table_.options().table, grad.grad.rows, grad.grad.cols,
-                                                            expected_rows, table_.dim()));
+      return make_failure(
+          errc::shape_mismatch,
+          fmt::format("table {}: gradient [{}, {}] of {}, expected [{}, {}] of float32, float16 or bfloat16",
+                      table_.options().table, grad.grad.rows, grad.grad.cols, name_of(grad.grad.type), expected_rows,
+                      table_.dim()));
     return {};
   }
 
   caf::error collect(std::span<const bag_gradient* const> grads, contributors from) override {
     contributions_.clear();
+    decoded_.clear();
     std::uint64_t indices = 0;
     for (const bag_gradient* grad : grads) {
-      contributions_.push_back({view_of(*grad), grad->grad.as<float>().data()});
+      contributions_.push_back({view_of(*grad), floats_of(grad->grad)});
       indices += contributions_.back().bags.indices.size();
     }
     if (indices > step_indices_max)
@@ -135,23 +141,36 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
-  caf::expected<tensor> row_digests() const override {
-    std::vector<std::uint64_t> digests(static_cast<std::size_t>(table_.rows()));
+  caf::expected<tensor> row_digests(std::uint64_t first, std::uint64_t count) const override {
+    const auto rows = static_cast<std::uint64_t>(table_.rows());
+    if (count > row_digests_max || first > rows || count > rows - first)
+      return make_failure(errc::bad_input,
+                          fmt::format("table {}: digests of {} rows from row {} on; the shard has {} rows, and a "
+                                      "message asks for at most {}",
+                                      table_.options().table, count, first, rows, row_digests_max));
+    std::vector<std::uint64_t> digests(count);
     const auto type = table_.options().dtype;
     const std::size_t row_bytes = table_.dim() * kernels::size_of(type);
-    const std::byte* row = table_.weight_bytes().data();
+    const std::byte* row = table_.weight_bytes().data() + first * row_bytes;
     std::vector<float> numbers(table_.dim());
     for (std::size_t i = 0; i < digests.size(); ++i, row += row_bytes) {
       kernels::decode({row, type}, numbers.size(), numbers.data());
       if (kernels::find_non_finite(numbers.size(), numbers.data()) < numbers.size())
-        return not_finite(static_cast<std::int64_t>(i));
+        return not_finite(static_cast<std::int64_t>(first + i));
       digests[i] = digest_of(row, row_bytes);
     }
-    const std::uint64_t count = digests.size();
     return tensor::own(count, 1, std::move(digests));
   }
 
  private:
+  /// The numbers of a gradient; those of 16 bits are decoded and kept until the next `collect`.
+  const float* floats_of(const tensor& grad) {
+    if (grad.type == dtype::f32) return grad.as<float>().data();
+    decoded_.emplace_back(grad.rows, grad.cols);
+    decode_rows(grad, decoded_.back().data());
+    return decoded_.back().data();
+  }
+
   shard_of shard() const { return {table_.options().shard, table_.options().shards}; }
 
   caf::error check_view(const kernels::bags_view& bags) const {
@@ -208,6 +227,7 @@ class remote_embedding_bag final : public remote_module {
   sparse_reduction reduce_;
   float scale_ = 1;
   std::vector<embedding_bag::contribution> contributions_;
+  std::vector<tensor_buffer> decoded_;
 };
 
 /// Reads the arguments of a specification by name.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/rows.hpp"
 #include "model/checkpoint/tensors.hpp"
 #include "model/exact_sum.hpp"
 #include "protocol/messages.hpp"
@@ -28,7 +29,8 @@ class remote_module {
  public:
   virtual ~remote_module() = default;
 
-  virtual caf::expected<tensor> lookup(const bag_lookup& wanted) const = 0;
+  /// The rows wanted, as `type`.
+  virtual caf::expected<tensor> lookup(const bag_lookup& wanted, kernels::row_dtype type) const = 0;
 
   /// Whether `grad` can be a gradient of this module; called as soon as it arrives.
   virtual caf::error check(const bag_gradient& grad) const = 0;
@@ -53,8 +55,9 @@ class remote_module {
   /// Reads them back from a checkpoint, however it was sharded.
   virtual caf::error restore(const checkpoint& from) = 0;
 
-  /// The digest of each local row's bits; an error if a weight is NaN or Inf.
-  virtual caf::expected<tensor> row_digests() const = 0;
+  /// The digests of the bits of `count` local rows from row `first` on; an error if the shard has no such rows, they
+  /// are more than `row_digests_max`, or a weight is NaN or Inf.
+  virtual caf::expected<tensor> row_digests(std::uint64_t first, std::uint64_t count) const = 0;
 };
 
 /// Makes (one shard of) the module that `order` specifies. Types: `EmbeddingBag` with the arguments num_embeddings,

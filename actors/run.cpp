@@ -18,6 +18,7 @@
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/trainer.hpp"
+#include "actors/weights.hpp"
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"
 #include "protocol/errors.hpp"
@@ -119,13 +120,9 @@ std::optional<fault> check_memory(const job& what, const dataset& data) {
   const auto add = [](std::uint64_t a, std::uint64_t b) {
     return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
   };
-  // At the end there is a digest for each row, which server and master share.
-  constexpr std::uint64_t digest_bytes = sizeof(std::uint64_t);
-  std::uint64_t tables = 0;
-  for (const table_spec& table : data.spec().tables) {
+  std::uint64_t tables = weights_digest::bytes_max;
+  for (const table_spec& table : data.spec().tables)
     tables = add(tables, table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
-    tables = add(tables, bounded_product(static_cast<std::uint64_t>(table.rows), digest_bytes));
-  }
   // Each trainer has weights, optimizer state and a gradient; the group has a sum.
   const std::size_t weights = hybrid_model(data.spec(), what).parameter_count();
   const auto buffers = static_cast<std::uint64_t>(2 + state_buffers(what.dense_optimizer));

@@ -4,14 +4,24 @@
 
 #include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <limits>
 
+#include "actors/weights.hpp"
+#include "actors/wire.hpp"
 #include "kernels/embedding_bag.hpp"
 #include "protocol/errors.hpp"
 
 namespace troupe {
 
-table_exchange::table_exchange(const hybrid_model& model, std::vector<std::vector<module_ref>> tables)
-    : model_(&model), tables_(std::move(tables)) {
+namespace {
+
+constexpr std::size_t any_number = std::numeric_limits<std::size_t>::max();
+
+}  // namespace
+
+table_exchange::table_exchange(const hybrid_model& model, std::vector<std::vector<module_ref>> tables,
+                               kernels::row_dtype wire, bool remote)
+    : model_(&model), wire_(wire), remote_(remote), tables_(std::move(tables)) {
   for (const auto& shards : tables_) {
     auto& where = server_of_.emplace_back();
     for (const module_ref& shard : shards) {
@@ -24,8 +34,9 @@ table_exchange::table_exchange(const hybrid_model& model, std::vector<std::vecto
   }
 }
 
-bool table_exchange::is_pooled_here(std::size_t table) const {
-  return tables_[table].size() > 1 || model_->spec().tables[table].mode == kernels::pooling::max;
+bool table_exchange::must_be_pooled_here(std::size_t table) const {
+  return tables_[table].size() > 1 || wire_ != kernels::row_dtype::f32 ||
+         model_->spec().tables[table].mode == kernels::pooling::max;
 }
 
 table_exchange::plan table_exchange::prepare(std::shared_ptr<const batch> samples) const {
@@ -35,9 +46,10 @@ table_exchange::plan table_exchange::prepare(std::shared_ptr<const batch> sample
   p.tables.resize(tables_.size());
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const bags& b = samples->tables[t];
-    if (is_pooled_here(t))
-      plan_local(b, t, p);
-    else
+    const bool must = must_be_pooled_here(t);
+    const std::size_t distinct_end = must ? any_number : b.offsets.size();
+    p.tables[t].is_pooled_here = (must || remote_) && plan_local(b, t, distinct_end, p);
+    if (!p.tables[t].is_pooled_here)
       p.lookups[server_of_[t][0]].push_back({tables_[t][0].module, blob::view(samples, b.indices),
                                              blob::view(samples, b.offsets), blob::view(samples, b.weights)});
   }
@@ -45,26 +57,37 @@ table_exchange::plan table_exchange::prepare(std::shared_ptr<const batch> sample
   return p;
 }
 
-/// Each distinct row is asked for once, in the order of its first occurrence.
-void table_exchange::plan_local(const bags& b, std::size_t table, plan& p) const {
+/// Each distinct row is asked for once, in the order of its first occurrence. False, and nothing is planned, if there
+/// are `distinct_end` of them: the rows are not looked at any further then.
+bool table_exchange::plan_local(const bags& b, std::size_t table, std::size_t distinct_end, plan& p) const {
   const auto shards = static_cast<std::int64_t>(tables_[table].size());
+  // Divisions are what this would spend its time on.
+  const auto shard_of = [shards](std::int64_t row) { return shards == 1 ? 0 : static_cast<std::size_t>(row % shards); };
   plan::local& local = p.tables[table];
   std::vector<std::vector<std::int64_t>> wanted(tables_[table].size());
   boost::unordered_flat_map<std::int64_t, std::int64_t> position;  // of a row among those wanted of its shard
-  position.reserve(b.indices.size());
+  position.reserve(std::min(b.indices.size(), distinct_end));
   local.indices.resize(b.indices.size());
   for (std::size_t i = 0; i < b.indices.size(); ++i) {
-    auto& rows = wanted[static_cast<std::size_t>(b.indices[i] % shards)];
+    auto& rows = wanted[shard_of(b.indices[i])];
     auto [it, is_new] = position.try_emplace(b.indices[i], static_cast<std::int64_t>(rows.size()));
-    if (is_new) rows.push_back(b.indices[i] / shards);
+    if (is_new) {
+      if (position.size() == distinct_end) {
+        local = {};
+        return false;
+      }
+      rows.push_back(shards == 1 ? b.indices[i] : b.indices[i] / shards);
+    }
     local.indices[i] = it->second;
   }
   local.shard_begin.assign(1, 0);
   for (const auto& rows : wanted) local.shard_begin.push_back(local.shard_begin.back() + rows.size());
-  for (std::size_t i = 0; i < b.indices.size(); ++i)
-    local.indices[i] += static_cast<std::int64_t>(local.shard_begin[static_cast<std::size_t>(b.indices[i] % shards)]);
+  if (shards > 1)
+    for (std::size_t i = 0; i < b.indices.size(); ++i)
+      local.indices[i] += static_cast<std::int64_t>(local.shard_begin[shard_of(b.indices[i])]);
   for (std::size_t s = 0; s < wanted.size(); ++s)
     p.lookups[server_of_[table][s]].push_back({tables_[table][s].module, blob::own(std::move(wanted[s])), {}, {}});
+  return true;
 }
 
 caf::error table_exchange::pool(plan& p, std::span<const rows> answers, float* input) const {
@@ -75,25 +98,25 @@ caf::error table_exchange::pool(plan& p, std::span<const rows> answers, float* i
     const std::size_t dim = model_->spec().tables[t].dim;
     plan::local& local = p.tables[t];
     float* column = input + model_->column_of(t);
-    if (is_pooled_here(t)) local.rows.resize(local.shard_begin.back() * dim);
+    if (local.is_pooled_here) local.rows.resize(local.shard_begin.back() * dim);
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
       const std::size_t expected =
-          is_pooled_here(t) ? local.shard_begin[s + 1] - local.shard_begin[s] : b.offsets.size();
+          local.is_pooled_here ? local.shard_begin[s + 1] - local.shard_begin[s] : b.offsets.size();
       const std::size_t at = server_of_[t][s];
       const std::size_t i = next[at]++;
-      if (at >= answers.size() || i >= answers[at].tables.size() || answers[at].tables[i].type != dtype::f32 ||
-          answers[at].tables[i].bytes.size() != expected * dim * sizeof(float))
-        return make_failure(
-            errc::shape_mismatch,
-            fmt::format("table {}: server {} did not answer with [{}, {}] of float32", t, ranks_[at], expected, dim));
-      const float* from = answers[at].tables[i].as<float>().data();
-      if (is_pooled_here(t)) {
-        std::copy_n(from, expected * dim, local.rows.data() + local.shard_begin[s] * dim);
+      const tensor* answer = at < answers.size() && i < answers[at].tables.size() ? &answers[at].tables[i] : nullptr;
+      if (answer == nullptr || answer->type != dtype_of(wire_) || answer->rows != expected || answer->cols != dim ||
+          !answer->consistent())
+        return make_failure(errc::shape_mismatch, fmt::format("table {}: server {} did not answer with [{}, {}] of {}",
+                                                              t, ranks_[at], expected, dim, name_of(dtype_of(wire_))));
+      if (local.is_pooled_here) {
+        decode_rows(*answer, local.rows.data() + local.shard_begin[s] * dim);
       } else {
+        const float* from = answer->as<float>().data();
         for (std::size_t bag = 0; bag < expected; ++bag) std::copy_n(from + bag * dim, dim, column + bag * stride);
       }
     }
-    if (is_pooled_here(t))
+    if (local.is_pooled_here)
       kernels::embedding_bag_forward(model_->spec().tables[t].mode, local.rows.data(), dim,
                                      {local.indices, b.offsets, b.weights}, column, stride);
   }
@@ -110,7 +133,7 @@ std::vector<std::vector<bag_gradient>> table_exchange::gradients(const plan& p, 
     const std::size_t dim = model_->spec().tables[t].dim;
     const float* column = grad_input + model_->column_of(t);
     const plan::local& local = p.tables[t];
-    if (!is_pooled_here(t)) {
+    if (!local.is_pooled_here) {
       const std::size_t at = server_of_[t][0];
       const bag_lookup& asked = p.lookups[at][next[at]++];
       tensor_buffer grad(p.samples->size, dim);
@@ -127,11 +150,45 @@ std::vector<std::vector<bag_gradient>> table_exchange::gradients(const plan& p, 
       const bag_lookup& asked = p.lookups[at][next[at]++];
       const std::size_t count = local.shard_begin[s + 1] - local.shard_begin[s];
       const std::span<const float> part(row_grads->data() + local.shard_begin[s] * dim, count * dim);
-      result[at].push_back(
-          {asked.module, asked.indices, {}, {}, tensor(dtype::f32, count, dim, blob::view(row_grads, part))});
+      tensor grad = wire_ == kernels::row_dtype::f32 ? tensor(dtype::f32, count, dim, blob::view(row_grads, part))
+                                                     : encode_rows(part.data(), count, dim, wire_);
+      result[at].push_back({asked.module, asked.indices, {}, {}, std::move(grad)});
     }
   }
   return result;
+}
+
+/// `numbers_at` gives the tensor at a place of a server's list, as in the plan's lookups.
+template <class NumbersAt>
+caf::error table_exchange::check_numbers(const plan& p, const char* what, NumbersAt numbers_at) const {
+  if (wire_ == kernels::row_dtype::f32) return {};
+  std::vector<std::size_t> next(servers(), 0);
+  for (std::size_t t = 0; t < tables_.size(); ++t) {
+    for (std::size_t s = 0; s < tables_[t].size(); ++s) {
+      const std::size_t at = server_of_[t][s];
+      const std::size_t i = next[at]++;
+      const tensor& numbers = numbers_at(at, i);
+      const std::size_t bad = find_non_finite(numbers);
+      if (bad == numbers.rows * numbers.cols) continue;
+      const auto local_row = static_cast<std::size_t>(p.lookups[at][i].indices.as<std::int64_t>()[bad / numbers.cols]);
+      const bool is_narrow = wire_ == kernels::row_dtype::f16;
+      return make_failure(
+          errc::not_finite,
+          fmt::format("table {}: {} {} is NaN or Inf as {}; try {}a smaller --dense-lr or --sparse-lr", t, what,
+                      local_row * tables_[t].size() + s, name_of(numbers.type),
+                      is_narrow ? "--wire-dtype bf16 or fp32 (fp16 ends at 65504), or " : "--wire-dtype fp32, or "));
+    }
+  }
+  return {};
+}
+
+caf::error table_exchange::check_rows(const plan& p, std::span<const rows> answers) const {
+  return check_numbers(p, "row", [&](std::size_t at, std::size_t i) -> const tensor& { return answers[at].tables[i]; });
+}
+
+caf::error table_exchange::check_gradients(const plan& p, const std::vector<std::vector<bag_gradient>>& grads) const {
+  return check_numbers(p, "the gradient of row",
+                       [&](std::size_t at, std::size_t i) -> const tensor& { return grads[at][i].grad; });
 }
 
 }  // namespace troupe

@@ -4,6 +4,12 @@
 // A table whole on one server is pooled there: pooled rows travel. A table spread over several servers, and any table
 // pooled by max, is pooled here: each distinct row travels once, and the same kernel pools them in the same index
 // order, so the bits do not depend on the number of servers.
+//
+// Where messages cross to another process, a whole table too is pooled here for a batch that has fewer distinct rows of
+// it than bags: that sends less, in both directions.
+//
+// Where numbers travel in 16 bits, every table is pooled here. Else rounding would befall pooled rows or single ones,
+// depending on how the tables are spread.
 
 #pragma once
 
@@ -26,6 +32,7 @@ class table_exchange {
     std::vector<std::vector<bag_lookup>> lookups;
     /// By table, for tables that are pooled here.
     struct local {
+      bool is_pooled_here = false;
       std::vector<std::int64_t> indices;     ///< the batch's indices, as rows of `rows`
       std::vector<std::size_t> shard_begin;  ///< where each shard's rows begin in `rows`; one more than shards
       std::vector<float> rows;               ///< [distinct rows, dim], shard by shard
@@ -34,8 +41,10 @@ class table_exchange {
   };
 
   table_exchange() = default;
-  /// `tables`: the shards of each table, wherever they are.
-  table_exchange(const hybrid_model& model, std::vector<std::vector<module_ref>> tables);
+  /// `tables`: the shards of each table, wherever they are. `wire`: as what rows and gradients travel; lookups must
+  /// ask for it. `remote`: messages to the servers cross to another process, so that bytes count.
+  table_exchange(const hybrid_model& model, std::vector<std::vector<module_ref>> tables,
+                 kernels::row_dtype wire = kernels::row_dtype::f32, bool remote = false);
 
   /// The servers that keep any of the tables.
   std::size_t servers() const { return servers_.size(); }
@@ -51,11 +60,20 @@ class table_exchange {
   /// The gradients for each server from that of the input [size, in_features].
   std::vector<std::vector<bag_gradient>> gradients(const plan& p, const float* grad_input) const;
 
+  /// Whether a number of the answers, which `pool` has found to be of the right shape, or of the gradients for the
+  /// servers is NaN or Inf in the 16 bits in which it travels. float32 is not looked at.
+  caf::error check_rows(const plan& p, std::span<const rows> answers) const;
+  caf::error check_gradients(const plan& p, const std::vector<std::vector<bag_gradient>>& grads) const;
+
  private:
-  bool is_pooled_here(std::size_t table) const;
-  void plan_local(const bags& b, std::size_t table, plan& p) const;
+  bool must_be_pooled_here(std::size_t table) const;
+  bool plan_local(const bags& b, std::size_t table, std::size_t distinct_max, plan& p) const;
+  template <class NumbersAt>
+  caf::error check_numbers(const plan& p, const char* what, NumbersAt numbers_at) const;
 
   const hybrid_model* model_ = nullptr;
+  kernels::row_dtype wire_ = kernels::row_dtype::f32;
+  bool remote_ = false;
   std::vector<std::vector<module_ref>> tables_;
   std::vector<parameter_server_actor> servers_;
   std::vector<std::uint32_t> ranks_;                 // of the servers

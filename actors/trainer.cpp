@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/weights.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
@@ -72,7 +73,7 @@ caf::error trainer_state::set_up(train& order) {
   data_ = std::move(*opened);
   total_steps_ = total_steps(job_, *data_);
   model_ = std::make_unique<hybrid_model>(data_->spec(), job_);
-  exchange_ = table_exchange(*model_, std::move(order.tables));
+  exchange_ = table_exchange(*model_, std::move(order.tables), job_.wire_dtype);
   group_ = order.group;
   reports_ = order.reports;
   saves_ = order.saves;
@@ -154,7 +155,7 @@ void trainer_state::look_up_through(std::uint64_t last) {
 void trainer_state::look_up(context& wanted, std::uint32_t staleness) {
   for (std::size_t s = 0; s < wanted.answers.size(); ++s) {
     ++wanted.unanswered;
-    lookup message{headers_.next(wanted.step, cause_), wanted.plan.lookups[s], staleness};
+    lookup message{headers_.next(wanted.step, cause_), wanted.plan.lookups[s], staleness, dtype_of(job_.wire_dtype)};
     self_->request(exchange_.server(s), caf::infinite, std::move(message))
         .then(
             [this, &wanted, s](rows& answer) {

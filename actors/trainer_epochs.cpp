@@ -131,6 +131,7 @@ void trainer_state::score() {
   input_.resize(samples.size * model_->in_features());
   model_->place_dense(samples, input_.data());
   if (auto error = exchange_.pool(tested_.plan, tested_.answers, input_.data())) return fail(step, error);
+  if (auto error = exchange_.check_rows(tested_.plan, tested_.answers)) return fail(step, error);
   const float* outputs = model_->forward(samples.size, weights_.data(), input_.data(), activations_);
   check_finite({outputs, samples.size * model_->out_features()}, "an output for a test row");
   if (failed_) return;
@@ -142,8 +143,12 @@ void trainer_state::finish() {
   check_finite(weights_, "a dense weight");
   if (failed_) return;
   phase_ = phase::done;
+  trained result{headers_.next(step, cause_), step, stopping_, {}, 0};
+  const auto bytes = std::as_bytes(std::span(weights_));
+  result.dense_digest = digest_of(bytes.data(), bytes.size());
   const std::uint64_t count = weights_.size();
-  promise_.deliver(trained{headers_.next(step, cause_), step, stopping_, tensor::own(count, 1, std::move(weights_))});
+  if (rank_ == 0) result.dense = tensor::own(count, 1, std::move(weights_));
+  promise_.deliver(std::move(result));
 }
 
 }  // namespace troupe

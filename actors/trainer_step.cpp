@@ -45,6 +45,7 @@ void trainer_state::compute() {
   const bool long_rest = rest_is_long();
   if (long_rest) after_others(rest);
   send_gradients();
+  if (failed_) return;
   if (concludes() && ends_update()) ask_for_norms();
   look_up_through(step + 1);
   if (!long_rest) rest();
@@ -84,6 +85,8 @@ caf::error trainer_state::backward_inputs(const batch& samples) {
   input_.resize(samples.size * model_->in_features());
   model_->place_dense(samples, input_.data());
   if (auto error = exchange_.pool(computed_.plan, computed_.answers, input_.data())) return error;
+  if (job_.nan == nan_policy::stop)
+    if (auto error = exchange_.check_rows(computed_.plan, computed_.answers)) return error;
   grad_outputs_ = model_->forward(samples.size, weights_.data(), input_.data(), activations_);
   const double loss = model_->loss(samples, grad_outputs_);
   losses_.push_back(loss);
@@ -193,7 +196,11 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
 
 void trainer_state::send_gradients() {
   std::vector<std::vector<bag_gradient>> grads(exchange_.servers());
-  if (has_gradient_ && !grads.empty()) grads = exchange_.gradients(computed_.plan, grad_input_.data());
+  if (has_gradient_ && !grads.empty()) {
+    grads = exchange_.gradients(computed_.plan, grad_input_.data());
+    if (job_.nan == nan_policy::stop)
+      if (auto error = exchange_.check_gradients(computed_.plan, grads)) return fail(step, error);
+  }
   const bool rides = ends_update() && !concludes();
   for (std::size_t s = 0; s < grads.size(); ++s)
     self_->send(exchange_.server(s),

@@ -2,16 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "actors/wire.hpp"
+#include "protocol/messages.hpp"
+
 namespace troupe {
-
-namespace {
-
-kernels::row_dtype row_dtype_of(dtype type) {
-  if (type == dtype::f16) return kernels::row_dtype::f16;
-  return type == dtype::bf16 ? kernels::row_dtype::bf16 : kernels::row_dtype::f32;
-}
-
-}  // namespace
 
 dtype dtype_of(kernels::row_dtype type) {
   constexpr dtype types[] = {dtype::f32, dtype::f16, dtype::bf16};
@@ -23,24 +19,69 @@ tensor merge_shards(const std::vector<tensor>& shards, std::uint64_t rows, std::
   for (std::uint64_t row = 0; row < rows; ++row) {
     const tensor& shard = shards[row % shards.size()];
     const std::byte* from = shard.bytes.data() + row / shards.size() * dim * size_of(shard.type);
-    kernels::decode({from, row_dtype_of(shard.type)}, dim, merged.data() + row * dim);
+    kernels::decode({from, row_dtype_of(shard.type).value_or(kernels::row_dtype::f32)}, dim, merged.data() + row * dim);
   }
   return std::move(merged).freeze();
 }
 
-std::string weights_digest(const std::vector<std::vector<tensor>>& row_digests, const tensor& dense) {
-  streamed_digest digest;
-  const auto add = [&digest](std::uint64_t part) {
-    digest.add(reinterpret_cast<const std::byte*>(&part), sizeof part);
-  };
-  for (const auto& shards : row_digests) {
-    std::uint64_t rows = 0;
-    for (const tensor& shard : shards) rows += shard.rows;
-    for (std::uint64_t row = 0; row < rows; ++row)
-      add(shards[row % shards.size()].as<std::uint64_t>()[row / shards.size()]);
+std::optional<weights_digest::piece> weights_digest::next() {
+  if (to_ask_.empty() && !open_round()) return std::nullopt;
+  const piece first = to_ask_.front();
+  to_ask_.pop_front();
+  return first;
+}
+
+/// False if there are no more rows, or they would be too many at a time.
+bool weights_digest::open_round() {
+  // Two rounds fit: one of them is asked for while the other one is digested.
+  constexpr std::uint64_t round_rows_max = rows_max / 2;
+  while (next_table_ < tables_.size() && next_row_ * tables_[next_table_].shards >= tables_[next_table_].rows) {
+    ++next_table_;
+    next_row_ = 0;
   }
-  add(digest_of(dense.bytes.data(), dense.bytes.size()));
-  return fmt::format("{:016x}", digest.value());
+  if (next_table_ == tables_.size()) return false;
+  const auto [rows, shards] = tables_[next_table_];
+  const std::uint64_t stride = std::clamp<std::uint64_t>(round_rows_max / shards, 1, row_digests_max);
+  const std::uint64_t begin = next_row_ * shards;
+  const std::uint64_t end = std::min(rows, begin + stride * shards);
+  if (rows_under_way_ > 0 && rows_under_way_ + (end - begin) > rows_max) return false;
+  round opened{std::vector<tensor>(shards), 0, end - begin};
+  for (std::uint32_t s = 0; s < shards && begin + s < end; ++s) {
+    const std::uint64_t here = (end - begin - s + shards - 1) / shards;
+    to_ask_.push_back({next_table_, s, next_row_, here, rounds_digested_ + rounds_.size()});
+    ++opened.missing;
+  }
+  rows_under_way_ += opened.rows;
+  rounds_.push_back(std::move(opened));
+  next_row_ += stride;
+  return true;
+}
+
+bool weights_digest::add(const piece& part, tensor digests) {
+  if (digests.type != dtype::u64 || digests.rows != part.rows || digests.cols != 1 || !digests.consistent())
+    return false;
+  round& its = rounds_[part.round - rounds_digested_];
+  its.shards[part.shard] = std::move(digests);
+  --its.missing;
+  for (; !rounds_.empty() && rounds_.front().missing == 0; ++rounds_digested_) {
+    take(rounds_.front());
+    rows_under_way_ -= rounds_.front().rows;
+    rounds_.pop_front();
+  }
+  return true;
+}
+
+void weights_digest::take(const round& whole) {
+  const std::size_t shards = whole.shards.size();
+  for (std::uint64_t row = 0; row < whole.rows; ++row)
+    take(whole.shards[row % shards].as<std::uint64_t>()[row / shards]);
+}
+
+void weights_digest::take(std::uint64_t part) { digest_.add(reinterpret_cast<const std::byte*>(&part), sizeof part); }
+
+std::string weights_digest::text(std::uint64_t dense_digest) {
+  take(dense_digest);
+  return fmt::format("{:016x}", digest_.value());
 }
 
 }  // namespace troupe

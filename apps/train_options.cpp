@@ -22,7 +22,8 @@ const char* group_of(std::string_view name) {
   if (is_one_of({"hidden", "interaction", "bottom-hidden", "loss"})) return "Model";
   if (name.find("optimizer") != name.npos || is_one_of({"dense-lr", "sparse-lr", "lr-schedule", "clip-norm"}))
     return "Optimizers";
-  if (is_one_of({"sparse-reduce", "consistency", "accumulate", "bucket-mib", "nan"})) return "Working together";
+  if (is_one_of({"sparse-reduce", "consistency", "wire-dtype", "accumulate", "bucket-mib", "nan"}))
+    return "Working together";
   return "Job";
 }
 

@@ -65,6 +65,8 @@ struct job {
   sparse_reduction sparse_reduce = sparse_reduction::mean;
   /// Optimizer steps that a lookup's rows may lack: 0 sync, any_staleness async, else ssp.
   std::uint32_t staleness = 0;
+  /// As what the tables' rows and their gradients travel between servers and trainers.
+  kernels::row_dtype wire_dtype = kernels::row_dtype::f32;
   /// Batches of each trainer in one optimizer step.
   std::uint32_t accumulate = 1;
   /// Most that the global norm of a step's gradient may be; 0: no limit.

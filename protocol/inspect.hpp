@@ -33,7 +33,8 @@ bool inspect(Inspector& f, bag_lookup& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, lookup& x) {
-  return f.object(x).fields(f.field("head", x.head), f.field("tables", x.tables), f.field("staleness", x.staleness));
+  return f.object(x).fields(f.field("head", x.head), f.field("tables", x.tables), f.field("staleness", x.staleness),
+                            f.field("type", x.type));
 }
 
 template <class Inspector>
@@ -107,7 +108,8 @@ bool inspect(Inspector& f, load_state_dict& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, row_digests& x) {
-  return f.object(x).fields(f.field("head", x.head), f.field("module", x.module));
+  return f.object(x).fields(f.field("head", x.head), f.field("module", x.module), f.field("first_row", x.first_row),
+                            f.field("rows", x.rows));
 }
 
 template <class Inspector>
@@ -182,7 +184,7 @@ bool inspect(Inspector& f, train& x) {
 template <class Inspector>
 bool inspect(Inspector& f, trained& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("steps", x.steps), f.field("stopped", x.stopped),
-                            f.field("dense", x.dense));
+                            f.field("dense", x.dense), f.field("dense_digest", x.dense_digest));
 }
 
 template <class Inspector>

@@ -77,9 +77,11 @@ struct lookup {
   header head;
   std::vector<bag_lookup> tables;
   std::uint32_t staleness = 0;
+  /// As what the rows are to travel: f32, f16 or bf16.
+  dtype type = dtype::f32;
 };
 
-/// For each table looked up, its pooled rows [bags, dim], or its rows [indices, dim].
+/// For each table looked up, its pooled rows [bags, dim], or its rows [indices, dim], as the lookup's type.
 struct rows {
   header head;
   std::vector<tensor> tables;
@@ -88,6 +90,7 @@ struct rows {
 };
 
 /// One table's gradient: with respect to the pooled rows, or (offsets empty) to each of the rows given by the indices.
+/// Of f32, f16 or bf16.
 struct bag_gradient {
   std::uint64_t module = 0;
   blob indices;
@@ -171,10 +174,15 @@ struct load_state_dict {
   std::vector<std::pair<std::string, tensor>> entries;
 };
 
-/// Asks for the digest of each row's bits after step head.step, in the order of the shard's rows.
+/// The most rows of whose digests one message asks.
+constexpr std::uint64_t row_digests_max = 65'536;
+
+/// Asks for the digest of each row's bits after step head.step, of `rows` rows of the shard from `first_row` on.
 struct row_digests {
   header head;
   std::uint64_t module = 0;
+  std::uint64_t first_row = 0;
+  std::uint64_t rows = 0;
 };
 
 /// Writes a module's weights and optimizer state, as they are after step head.step, to a file in `folder`.
@@ -293,7 +301,8 @@ struct trained {
   header head;
   std::uint64_t steps = 0;
   bool stopped = false;
-  tensor dense;  ///< the dense weights, for each linear layer weight then bias
+  tensor dense;                    ///< rank 0 only: the dense weights, for each linear layer weight then bias
+  std::uint64_t dense_digest = 0;  ///< of the dense weights' bits
 };
 
 /// Rank 0 tells where it is, a few times a second.

@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-/// f16 and bf16: the rows of tables that are stored so, as 16 bits each.
+/// f16 and bf16: rows of tables that are stored or travel so, as 16 bits each.
 enum class dtype : std::uint8_t { f32, f64, i64, u64, f16, bf16 };
 
 /// Bytes of one number.

@@ -43,13 +43,45 @@ TEST_F(parameter_server_modules, messages_of_another_run_are_refused) {
   refused(ask<parameter_list>(server_, parameters{other, module_}));
   refused(ask<module_state>(server_, state_dict{other, module_}));
   refused(ask<committed>(server_, load_state_dict{other, module_, {}}));
-  refused(ask<tensor>(server_, row_digests{other, module_}));
+  refused(ask<tensor>(server_, row_digests{other, module_, 0, 10}));
   refused(ask<saved_module>(server_, save_module{other, module_, "/nowhere"}));
   refused(ask<committed>(server_, restore_module{other, module_, "/nowhere", 1}));
   other.step = 9;
-  refused(ask<tensor>(server_, row_digests{other, module_}));
+  refused(ask<tensor>(server_, row_digests{other, module_, 0, 10}));
   caf::anon_send(server_, release{other, module_});
   EXPECT_EQ(value_at(1, 0), 0.0F) << "the module is still there";
+}
+
+TEST_F(parameter_server_modules, row_digests_come_in_the_pieces_asked_for) {
+  make(1);
+  send(grad(1, 0, 6, 1.5F));
+  const auto digests = [this](std::uint64_t first, std::uint64_t count) {
+    auto answer = ask<tensor>(server_, row_digests{head(1), module_, first, count});
+    run();
+    EXPECT_TRUE(answer->value) << describe(answer->error);
+    const auto numbers = answer->value->as<std::uint64_t>();
+    return std::vector<std::uint64_t>(numbers.begin(), numbers.end());
+  };
+  const auto of_row = [](float value) {
+    const std::vector<float> row(dim, value);
+    return digest_of(reinterpret_cast<const std::byte*>(row.data()), dim * sizeof(float));
+  };
+  EXPECT_EQ(digests(5, 3), (std::vector<std::uint64_t>{of_row(0), of_row(-1.5F), of_row(0)}));
+  EXPECT_EQ(digests(0, 10).size(), 10u);
+  EXPECT_EQ(digests(10, 0).size(), 0u);
+
+  const auto refusal = [this](std::uint64_t first, std::uint64_t count) {
+    auto answer = ask<tensor>(server_, row_digests{head(1), module_, first, count});
+    run();
+    EXPECT_EQ(answer->error, errc::bad_input);
+    return describe(answer->error);
+  };
+  EXPECT_EQ(refusal(5, 6),
+            "server 0, step 1: table 0: digests of 6 rows from row 5 on; the shard has 10 rows, and a message asks for "
+            "at most 65536");
+  refusal(11, 0);
+  refusal(0, row_digests_max + 1);
+  refusal(~std::uint64_t{0}, 2);
 }
 
 TEST_F(parameter_server_modules, a_checkpoint_that_cannot_be_restored_is_refused_with_the_reason) {

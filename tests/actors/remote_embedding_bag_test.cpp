@@ -9,8 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "actors/weights.hpp"
+#include "actors/wire.hpp"
 #include "model/embedding_bag.hpp"
 #include "protocol/errors.hpp"
+#include "tests/actors/rounding.hpp"
 #include "tests/kernels/support.hpp"
 
 namespace troupe {
@@ -49,7 +52,7 @@ tensor matrix(std::vector<float> numbers) { return tensor::own(numbers.size() / 
 
 /// Whole rows, by their numbers.
 std::vector<float> look_up(const remote_module& module, std::vector<std::int64_t> indices) {
-  const auto found = module.lookup({0, blob::own(std::move(indices)), {}, {}});
+  const auto found = module.lookup({0, blob::own(std::move(indices)), {}, {}}, row_dtype::f32);
   EXPECT_TRUE(found);
   const auto numbers = found->as<float>();
   return {numbers.begin(), numbers.end()};
@@ -125,7 +128,7 @@ TEST(remote_embedding_bag, rows_and_state_come_and_go_as_they_are_stored) {
         ASSERT_FALSE(step(*one, t, 3, 0.25F));
         ASSERT_FALSE(step(*other, t, 3, 0.25F));
       }
-      EXPECT_TRUE(one->row_digests()->bytes == other->row_digests()->bytes);
+      EXPECT_TRUE(one->row_digests(0, rows_here)->bytes == other->row_digests(0, rows_here)->bytes);
       const auto after = one->state_dict();
       const auto of_other = other->state_dict();
       for (std::size_t i = 0; i < after.size(); ++i) EXPECT_TRUE(after[i].second.bytes == of_other[i].second.bytes);
@@ -163,10 +166,15 @@ TEST(remote_embedding_bag, entries_of_another_shape_or_type_are_refused) {
 TEST(remote_embedding_bag, digests_are_those_of_the_stored_bits) {
   auto table = made({{"dtype", "f16"}});
   const auto weights = table->state_dict()[0].second;
-  const auto digests = table->row_digests();
+  const auto digests = table->row_digests(0, rows_here);
   ASSERT_TRUE(digests);
   for (std::size_t row = 0; row < rows_here; ++row)
     EXPECT_EQ(digests->as<std::uint64_t>()[row], digest_of(weights.bytes.data() + row * dim * 2, dim * 2));
+  const auto part = table->row_digests(2, 3);
+  ASSERT_TRUE(part);
+  ASSERT_EQ(part->rows, 3u);
+  for (std::size_t row = 0; row < 3; ++row)
+    EXPECT_EQ(part->as<std::uint64_t>()[row], digests->as<std::uint64_t>()[2 + row]);
 }
 
 TEST(remote_embedding_bag, a_row_beyond_f16_is_noticed_and_what_to_try_is_said) {
@@ -174,19 +182,71 @@ TEST(remote_embedding_bag, a_row_beyond_f16_is_noticed_and_what_to_try_is_said) 
   ASSERT_FALSE(load_weights(*narrow, -65000));
   ASSERT_FALSE(step(*narrow, 1, 5, 1000));
   EXPECT_EQ(look_up(*narrow, {5})[0], -std::numeric_limits<float>::infinity());
-  auto digests = narrow->row_digests();
+  auto digests = narrow->row_digests(0, rows_here);
   ASSERT_FALSE(digests);
   EXPECT_EQ(digests.error(), errc::not_finite);
   EXPECT_EQ(describe(digests.error()),
             "table 2: row 5 is NaN or Inf; try --row-dtype bf16 or f32 (f16 ends at 65504), a smaller --sparse-lr or a "
             "larger eps");
+  EXPECT_TRUE(narrow->row_digests(0, 5)) << "it is not in this piece";
+  EXPECT_EQ(describe(narrow->row_digests(3, 3).error()), describe(digests.error()));
   auto wide = made({{"dtype", "bf16"}});
   ASSERT_FALSE(load_weights(*wide, -65000));
   ASSERT_FALSE(step(*wide, 1, 5, 1000));
-  EXPECT_TRUE(wide->row_digests());
+  EXPECT_TRUE(wide->row_digests(0, rows_here));
   ASSERT_FALSE(load_weights(*wide, std::numeric_limits<float>::infinity()));
-  EXPECT_EQ(describe(wide->row_digests().error()),
+  EXPECT_EQ(describe(wide->row_digests(0, rows_here).error()),
             "table 2: row 0 is NaN or Inf; try a smaller --sparse-lr or a larger eps");
+}
+
+TEST(remote_embedding_bag, rows_are_sent_as_the_type_asked_for_and_stay_as_they_are_stored) {
+  for (const auto& [name, stored] : {std::pair{"f32", row_dtype::f32}, {"f16", row_dtype::f16}}) {
+    auto table = made({{"dtype", name}});
+    const auto before = table->state_dict()[0].second;
+    const auto rows = look_up(*table, {4, 0, 4});
+    for (const row_dtype type : {row_dtype::f16, row_dtype::bf16}) {
+      const auto sent = table->lookup({0, blob::own(std::vector<std::int64_t>{4, 0, 4}), {}, {}}, type);
+      ASSERT_TRUE(sent);
+      EXPECT_EQ(sent->type, dtype_of(type));
+      EXPECT_EQ(sent->bytes.size(), 3 * dim * 2);
+      std::vector<float> numbers(3 * dim);
+      decode_rows(*sent, numbers.data());
+      EXPECT_TRUE(same_bits(numbers, rounded(rows, type)));
+      if (type == stored) {
+        EXPECT_TRUE(same_bits(numbers, rows)) << "they travel exactly";
+      }
+    }
+    EXPECT_TRUE(table->state_dict()[0].second.bytes == before.bytes);
+  }
+}
+
+TEST(remote_embedding_bag, gradients_of_16_bits_are_what_they_stand_for) {
+  const std::vector<float> numbers = {1.0F + 0x1p-11F, 0.1F, -3.3F, 1e-7F, 7, 0.7F};
+  for (const row_dtype type : {row_dtype::f16, row_dtype::bf16}) {
+    auto narrow = made();
+    auto wide = made();
+    ASSERT_FALSE(load_weights(*narrow, 0));
+    ASSERT_FALSE(load_weights(*wide, 0));
+    const auto apply = [](remote_module& module, const tensor& sent) {
+      const bag_gradient grad{0, blob::own(std::vector<std::int64_t>{5, 2}), {}, {}, sent};
+      EXPECT_FALSE(module.check(grad));
+      const bag_gradient* const grads[] = {&grad, &grad};
+      EXPECT_FALSE(module.collect(grads, {1, 1}));
+      const double norm = module.squared_norm().value();
+      EXPECT_FALSE(module.apply(1, 1));
+      return norm;
+    };
+    const double norm = apply(*narrow, encode_rows(numbers.data(), 2, dim, type));
+    EXPECT_EQ(norm, apply(*wide, matrix(rounded(numbers, type))));
+    EXPECT_TRUE(narrow->row_digests(0, rows_here)->bytes == wide->row_digests(0, rows_here)->bytes);
+    const auto moved = look_up(*narrow, {5});
+    for (std::size_t d = 0; d < dim; ++d) EXPECT_EQ(moved[d], -2 * rounded(numbers[d], type));
+  }
+  auto table = made();
+  const bag_gradient doubles{
+      0, blob::own(std::vector<std::int64_t>{5}), {}, {}, tensor::own(1, dim, std::vector<double>(dim))};
+  EXPECT_EQ(describe(table->check(doubles)),
+            "table 2: gradient [1, 3] of float64, expected [1, 3] of float32, float16 or bfloat16");
 }
 
 // Their number alone is looked at: they are not there.

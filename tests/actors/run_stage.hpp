@@ -29,7 +29,7 @@ class run_stage : public stage {
     }
     for (std::uint32_t rank = 0; rank < parsed->trainers; ++rank) {
       trainers_.push_back(spawn(trainer, std::uint64_t{1}, rank, parsed->servers));
-      caf::anon_send(master_, join_trainer{{}, trainers_.back()});
+      caf::anon_send(master_, join_trainer{{}, relay_trainer_ ? relay_trainer_(trainers_.back()) : trainers_.back()});
     }
     answer_ = ask<run_result>(master_, troupe::run{{}, settings, return_weights_});
   }
@@ -48,6 +48,8 @@ class run_stage : public stage {
   bool return_weights_ = false;
   /// If given, makes what master and trainers take for a server.
   std::function<parameter_server_actor(parameter_server_actor)> relay_;
+  /// The same for a trainer.
+  std::function<trainer_actor(trainer_actor)> relay_trainer_;
 };
 
 }  // namespace troupe

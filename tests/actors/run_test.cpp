@@ -41,6 +41,44 @@ TEST_F(run_test, another_seed_gives_other_weights) {
   EXPECT_NE(answer_->value->weights_digest, digest);
 }
 
+TEST_F(run_test, all_trainers_tell_their_weights_digest_and_rank_0_the_weights) {
+  std::vector<trained> told;
+  std::uint64_t tamper = 0;  // with rank 1's
+  relay_trainer_ = [&](const trainer_actor& real) {
+    return spawn([&told, &tamper, real](trainer_actor::pointer self) {
+      return trainer_actor::behavior_type{
+          [&told, &tamper, real, self](train& order) -> caf::result<trained> {
+            auto promise = self->make_response_promise<trained>();
+            const bool is_tampered_with = order.rank == 1;
+            self->request(real, caf::infinite, std::move(order)).then([=, &told, &tamper](trained& result) mutable {
+              told.push_back(result);
+              if (is_tampered_with) result.dense_digest ^= tamper;
+              promise.deliver(std::move(result));
+            });
+            return promise;
+          },
+          [](const stop&) {}};
+    });
+  };
+  begin(tutorial("3", "1"));
+  run();
+  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  ASSERT_EQ(told.size(), 3u);
+  std::size_t with_weights = 0;
+  for (const trained& one : told) {
+    EXPECT_EQ(one.dense_digest, told[0].dense_digest);
+    if (one.dense.rows == 0) continue;
+    ++with_weights;
+    EXPECT_EQ(one.dense_digest, digest_of(one.dense.bytes.data(), one.dense.bytes.size()));
+  }
+  EXPECT_EQ(with_weights, 1u);
+
+  tamper = 1;
+  begin(tutorial("3", "1"));
+  run();
+  EXPECT_EQ(describe(answer_->error), "master, step 25: the dense weights of trainers 0 and 1 differ");
+}
+
 TEST_F(run_test, epochs_are_reported_in_order_and_with_every_ranks_losses) {
   std::vector<epoch_summary> epochs;
   run_observer observer;

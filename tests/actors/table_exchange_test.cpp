@@ -10,8 +10,11 @@
 #include <string>
 
 #include "actors/views.hpp"
+#include "actors/weights.hpp"
+#include "actors/wire.hpp"
 #include "model/embedding_bag.hpp"
 #include "protocol/errors.hpp"
+#include "tests/actors/rounding.hpp"
 #include "tests/kernels/support.hpp"
 
 namespace troupe {
@@ -19,6 +22,7 @@ namespace {
 
 using kernels::optimizer_kind;
 using kernels::pooling;
+using kernels::row_dtype;
 using kernels::test::make_bags;
 using kernels::test::same_bits;
 using kernels::test::source_of_numbers;
@@ -38,13 +42,14 @@ data_spec all_modes() {
   return spec;
 }
 
-/// Bags with repeated indices, empty ones, and one table without any index.
+/// Bags with repeated indices, empty ones, and one table without any index. Of each table's rows, the first `rows_used`
+/// occur.
 std::shared_ptr<const batch> random_batch(source_of_numbers& random, const data_spec& spec, std::size_t size,
-                                          bool last_is_empty) {
+                                          bool last_is_empty, std::int64_t rows_used = 1000) {
   auto samples = std::make_shared<batch>();
   samples->size = size;
   for (const auto& table : spec.tables) {
-    auto made = make_bags(random, size, static_cast<std::size_t>(table.rows), table.weighted);
+    auto made = make_bags(random, size, static_cast<std::size_t>(std::min(table.rows, rows_used)), table.weighted);
     samples->tables.push_back({std::move(made.indices), std::move(made.offsets), std::move(made.weights)});
   }
   if (last_is_empty) samples->tables.back() = {{}, std::vector<std::int64_t>(size, 0), {}};
@@ -55,7 +60,9 @@ std::shared_ptr<const batch> random_batch(source_of_numbers& random, const data_
 /// All tables, spread over `shards` servers that are not there: what they would do is done here.
 class spread_tables {
  public:
-  spread_tables(const hybrid_model& model, std::uint32_t shards, const optimizer_spec& optimizer) {
+  spread_tables(const hybrid_model& model, std::uint32_t shards, const optimizer_spec& optimizer,
+                row_dtype wire = row_dtype::f32, bool remote = false)
+      : wire_(wire) {
     std::vector<std::vector<module_ref>> refs;
     for (std::size_t t = 0; t < model.spec().tables.size(); ++t) {
       const table_spec& spec = model.spec().tables[t];
@@ -66,7 +73,7 @@ class spread_tables {
         refs[t].push_back({{}, {}, module_of(t, s), s, shards, s});
       }
     }
-    exchange_ = table_exchange(model, std::move(refs));
+    exchange_ = table_exchange(model, std::move(refs), wire, remote);
   }
 
   const table_exchange& exchange() const { return exchange_; }
@@ -85,9 +92,10 @@ class spread_tables {
         const embedding_bag& table = tables_[t][s];
         const auto view = view_of(wanted);
         for (const std::int64_t row : view.indices) EXPECT_TRUE(row >= 0 && row < table.rows()) << row;
-        tensor_buffer out(view.offsets.empty() ? view.indices.size() : view.size(), table.dim());
+        const std::size_t count = view.offsets.empty() ? view.indices.size() : view.size();
+        std::vector<float> out(count * table.dim());
         table.forward(view, out.data());
-        answers.back().tables.push_back(std::move(out).freeze());
+        answers.back().tables.push_back(encode_rows(out.data(), count, table.dim(), wire_));
       }
     }
     return answers;
@@ -98,6 +106,7 @@ class spread_tables {
     for (std::size_t t = 0; t < tables_.size(); ++t) {
       for (std::size_t s = 0; s < tables_[t].size(); ++s) {
         std::vector<embedding_bag::contribution> contributions;
+        std::vector<std::vector<float>> decoded;
         for (const auto& by_server : of_ranks) {
           const bag_gradient& given = by_server.at(s).at(t);
           EXPECT_EQ(given.module, module_of(t, s));
@@ -105,7 +114,9 @@ class spread_tables {
           const auto view = view_of(given);
           EXPECT_EQ(given.grad.rows, view.offsets.empty() ? view.indices.size() : view.size());
           EXPECT_EQ(given.grad.cols, tables_[t][s].dim());
-          contributions.push_back({view, given.grad.as<float>().data()});
+          EXPECT_EQ(given.grad.type, dtype_of(wire_));
+          decode_rows(given.grad, decoded.emplace_back(given.grad.rows * given.grad.cols).data());
+          contributions.push_back({view, decoded.back().data()});
         }
         EXPECT_EQ(tables_[t][s].step(step, contributions, 1.0F / ranks), std::nullopt);
       }
@@ -127,6 +138,7 @@ class spread_tables {
  private:
   static std::uint64_t module_of(std::size_t table, std::size_t shard) { return 100 * table + shard; }
 
+  row_dtype wire_;
   std::vector<std::vector<embedding_bag>> tables_;
   table_exchange exchange_;
 };
@@ -134,23 +146,30 @@ class spread_tables {
 struct trained_bits {
   std::vector<std::vector<float>> inputs;
   std::vector<std::vector<float>> tables;
+  /// In how many of the ranks' steps each table was pooled by the trainer.
+  std::vector<std::size_t> pooled_here;
 };
 
-/// Four steps of two ranks with random gradients of the input.
-trained_bits train_some(std::uint32_t shards, const optimizer_spec& optimizer) {
+/// Four steps of two ranks with random gradients of the input; the ranks take turns in using few rows only.
+trained_bits train_some(std::uint32_t shards, const optimizer_spec& optimizer, row_dtype wire = row_dtype::f32,
+                        bool remote = false) {
   const hybrid_model model(all_modes(), {}, loss_kind::mse);
-  spread_tables tables(model, shards, optimizer);
+  spread_tables tables(model, shards, optimizer, wire, remote);
   source_of_numbers random(1);
   trained_bits bits;
+  bits.pooled_here.resize(model.spec().tables.size());
   for (std::uint64_t step = 1; step <= 4; ++step) {
     std::vector<std::vector<std::vector<bag_gradient>>> gradients;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const std::size_t size = rank == 0 ? 9 : 1 + step;
-      auto plan = tables.exchange().prepare(random_batch(random, model.spec(), size, step == 2));
+      const std::int64_t rows_used = (step + rank) % 2 == 0 ? 2 : 1000;
+      auto plan = tables.exchange().prepare(random_batch(random, model.spec(), size, step == 2, rows_used));
+      for (std::size_t t = 0; t < plan.tables.size(); ++t) bits.pooled_here[t] += plan.tables[t].is_pooled_here ? 1 : 0;
       std::vector<float> input(size * model.in_features(), untouched);
       EXPECT_FALSE(tables.exchange().pool(plan, tables.answer(plan), input.data()));
       const auto grad = random.numbers(input.size());
       gradients.push_back(tables.exchange().gradients(plan, grad.data()));
+      EXPECT_FALSE(tables.exchange().check_gradients(plan, gradients.back()));
       EXPECT_EQ(gradients.back().size(), shards);
       bits.inputs.push_back(std::move(input));
     }
@@ -160,21 +179,85 @@ trained_bits train_some(std::uint32_t shards, const optimizer_spec& optimizer) {
   return bits;
 }
 
+void expect_same(const trained_bits& several, const trained_bits& one, std::uint32_t shards) {
+  ASSERT_EQ(several.inputs.size(), one.inputs.size());
+  for (std::size_t i = 0; i < one.inputs.size(); ++i)
+    EXPECT_TRUE(same_bits(several.inputs[i], one.inputs[i])) << "input " << i << ", " << shards << " shards";
+  for (std::size_t t = 0; t < one.tables.size(); ++t)
+    EXPECT_TRUE(same_bits(several.tables[t], one.tables[t])) << "table " << t << ", " << shards << " shards";
+}
+
 TEST(table_exchange, no_bit_depends_on_the_number_of_shards) {
   for (const auto kind : {optimizer_kind::sgd, optimizer_kind::adagrad, optimizer_kind::adam}) {
     optimizer_spec optimizer;
     optimizer.kind = kind;
     optimizer.lr = 0.1;
-    const auto one = train_some(1, optimizer);
-    for (const std::uint32_t shards : {2U, 3U, 5U}) {
-      const auto several = train_some(shards, optimizer);
-      ASSERT_EQ(several.inputs.size(), one.inputs.size());
-      for (std::size_t i = 0; i < one.inputs.size(); ++i)
-        EXPECT_TRUE(same_bits(several.inputs[i], one.inputs[i])) << "input " << i << ", " << shards << " shards";
-      for (std::size_t t = 0; t < one.tables.size(); ++t)
-        EXPECT_TRUE(same_bits(several.tables[t], one.tables[t])) << "table " << t << ", " << shards << " shards";
+    for (const row_dtype wire : {row_dtype::f32, row_dtype::f16, row_dtype::bf16}) {
+      SCOPED_TRACE(name_of(dtype_of(wire)));
+      const auto one = train_some(1, optimizer, wire);
+      for (const std::uint32_t shards : {2U, 3U, 5U}) expect_same(train_some(shards, optimizer, wire), one, shards);
     }
   }
+}
+
+// Two ranks of four steps: sums, means and weighted sums, empty bags, tables that a batch does not use. In a step, one
+// rank may send the gradient of its rows and the other one that of its pooled rows.
+TEST(table_exchange, no_bit_depends_on_where_a_whole_table_is_pooled) {
+  for (const auto kind : {optimizer_kind::sgd, optimizer_kind::adagrad, optimizer_kind::adam}) {
+    optimizer_spec optimizer;
+    optimizer.kind = kind;
+    optimizer.lr = 0.1;
+    const auto there = train_some(1, optimizer);
+    const auto here = train_some(1, optimizer, row_dtype::f32, true);
+    expect_same(here, there, 1);
+    expect_same(train_some(3, optimizer, row_dtype::f32, true), there, 3);
+    EXPECT_EQ(there.pooled_here, (std::vector<std::size_t>{0, 0, 8, 0, 0})) << "in one process: the maximum only";
+    for (const std::size_t t : {0U, 1U, 3U, 4U}) {
+      EXPECT_GT(here.pooled_here[t], 0U) << "table " << t;
+      EXPECT_LT(here.pooled_here[t], 8U) << "table " << t;
+    }
+  }
+}
+
+TEST(table_exchange, a_whole_table_is_pooled_here_where_that_sends_less) {
+  data_spec spec;
+  spec.tables = {{50, 4, pooling::sum, false}, {50, 4, pooling::mean, false}, {50, 4, pooling::sum, true}};
+  const hybrid_model model(spec, {}, loss_kind::mse);
+  const spread_tables remote(model, 1, {}, row_dtype::f32, true);
+  const spread_tables local(model, 1, {});
+  auto samples = std::make_shared<batch>();
+  samples->size = 3;
+  // Three bags of: two distinct rows; three; none.
+  samples->tables = {{{7, 9, 7, 9, 9}, {0, 2, 4}, {}}, {{7, 9, 7, 8, 9}, {0, 2, 4}, {}}, {{}, {0, 0, 0}, {}}};
+  const auto plan = remote.exchange().prepare(samples);
+  const auto asked = [](const bag_lookup& wanted) {
+    const auto indices = wanted.indices.as<std::int64_t>();
+    return std::vector<std::int64_t>(indices.begin(), indices.end());
+  };
+  ASSERT_EQ(plan.lookups[0].size(), 3u);
+  EXPECT_TRUE(plan.tables[0].is_pooled_here);
+  EXPECT_EQ(asked(plan.lookups[0][0]), (std::vector<std::int64_t>{7, 9}));
+  EXPECT_TRUE(plan.lookups[0][0].offsets.empty());
+  EXPECT_FALSE(plan.tables[1].is_pooled_here);
+  EXPECT_EQ(asked(plan.lookups[0][1]), samples->tables[1].indices);
+  EXPECT_EQ(plan.lookups[0][1].offsets.size(), 3 * sizeof(std::int64_t));
+  EXPECT_TRUE(plan.tables[1].indices.empty());
+  EXPECT_TRUE(plan.tables[2].is_pooled_here);
+  EXPECT_TRUE(plan.lookups[0][2].indices.empty() && plan.lookups[0][2].offsets.empty());
+  for (const auto& table : local.exchange().prepare(samples).tables) EXPECT_FALSE(table.is_pooled_here);
+
+  // What has travelled: two rows and their gradients, and three pooled rows and theirs.
+  auto answered = plan;
+  const auto answers = remote.answer(plan);
+  EXPECT_EQ(answers[0].tables[0].rows, 2u);
+  EXPECT_EQ(answers[0].tables[1].rows, 3u);
+  EXPECT_EQ(answers[0].tables[2].rows, 0u);
+  std::vector<float> input(3 * model.in_features());
+  ASSERT_FALSE(remote.exchange().pool(answered, answers, input.data()));
+  const auto gradients = remote.exchange().gradients(answered, input.data());
+  EXPECT_EQ(gradients[0][0].grad.rows, 2u);
+  EXPECT_EQ(gradients[0][1].grad.rows, 3u);
+  EXPECT_EQ(gradients[0][2].grad.rows, 0u);
 }
 
 TEST(table_exchange, input_is_each_table_pooled_in_its_columns) {
@@ -202,13 +285,14 @@ TEST(table_exchange, input_is_each_table_pooled_in_its_columns) {
 TEST(table_exchange, rows_pooled_here_travel_once_each) {
   const hybrid_model model(all_modes(), {}, loss_kind::mse);
   source_of_numbers random(3);
-  for (const std::uint32_t shards : {1U, 2U, 5U}) {
-    const spread_tables tables(model, shards, {});
+  for (const auto& [shards, wire] :
+       {std::pair{1U, row_dtype::f32}, {2U, row_dtype::f32}, {5U, row_dtype::f32}, {1U, row_dtype::f16}}) {
+    const spread_tables tables(model, shards, {}, wire);
     const auto samples = random_batch(random, model.spec(), 30, false);
     const auto plan = tables.exchange().prepare(samples);
     for (std::size_t t = 0; t < model.spec().tables.size(); ++t) {
       const auto& indices = samples->tables[t].indices;
-      if (shards == 1 && model.spec().tables[t].mode != pooling::max) {
+      if (shards == 1 && wire == row_dtype::f32 && model.spec().tables[t].mode != pooling::max) {
         // Pooled there: the batch's own memory travels.
         EXPECT_EQ(plan.lookups[0][t].indices.as<std::int64_t>().data(), indices.data());
         EXPECT_EQ(plan.lookups[0][t].offsets.as<std::int64_t>().data(), samples->tables[t].offsets.data());
@@ -223,6 +307,87 @@ TEST(table_exchange, rows_pooled_here_travel_once_each) {
       const std::set<std::int64_t> distinct(indices.begin(), indices.end());
       EXPECT_EQ(asked, std::multiset<std::int64_t>(distinct.begin(), distinct.end())) << "table " << t;
     }
+  }
+}
+
+// Two samples: rows 1, 3 and 3 again, summed; then row 1 alone. What the rows and the sums of their gradients are in 16
+// bits is computed apart from the kernels.
+TEST(table_exchange, sixteen_bits_round_single_rows_and_each_rows_whole_gradient) {
+  data_spec spec;
+  spec.tables = {{5, 4, pooling::sum, false}};
+  spec.dense_features = 1;
+  const hybrid_model model(spec, {}, loss_kind::mse);
+  auto samples = std::make_shared<batch>();
+  samples->size = 2;
+  samples->tables = {{{1, 3, 3, 1}, {0, 3}, {}}};
+  source_of_numbers random(5);
+  for (const row_dtype wire : {row_dtype::f16, row_dtype::bf16}) {
+    for (const std::uint32_t shards : {1U, 2U, 3U}) {
+      const spread_tables tables(model, shards, {}, wire);
+      const auto weights = tables.weights(0);
+      auto plan = tables.exchange().prepare(samples);
+      std::vector<float> input(2 * model.in_features(), untouched);
+      ASSERT_FALSE(tables.exchange().pool(plan, tables.answer(plan), input.data()));
+      const std::size_t column = model.column_of(0);
+      const auto grad = random.numbers(input.size());
+      const auto gradients = tables.exchange().gradients(plan, grad.data());
+      for (std::size_t d = 0; d < 4; ++d) {
+        const float row_1 = rounded(weights[1 * 4 + d], wire);
+        const float row_3 = rounded(weights[3 * 4 + d], wire);
+        EXPECT_EQ(input[column + d], row_1 + row_3 + row_3);
+        EXPECT_EQ(input[model.in_features() + column + d], row_1);
+        const float first = grad[column + d];
+        const float second = grad[model.in_features() + column + d];
+        const float expected[] = {rounded(first + second, wire), rounded(first + first, wire)};
+        std::size_t found = 0;
+        for (std::uint32_t s = 0; s < shards; ++s) {
+          const bag_gradient& sent = gradients[s][0];
+          EXPECT_EQ(sent.grad.bytes.size(), sent.grad.rows * 4 * 2);
+          std::vector<float> numbers(sent.grad.rows * 4);
+          decode_rows(sent.grad, numbers.data());
+          const auto rows_here = sent.indices.as<std::int64_t>();
+          for (std::size_t i = 0; i < rows_here.size(); ++i, ++found)
+            EXPECT_EQ(numbers[i * 4 + d], expected[tables.table(0, s).whole_row(rows_here[i]) == 1 ? 0 : 1]);
+        }
+        EXPECT_EQ(found, 2u) << "each distinct row once";
+      }
+    }
+  }
+}
+
+TEST(table_exchange, what_sixteen_bits_do_not_hold_is_named_with_what_to_try) {
+  data_spec spec;
+  spec.tables = {{5, 4, pooling::mean, false}, {7, 2, pooling::sum, false}};
+  const hybrid_model model(spec, {}, loss_kind::mse);
+  auto samples = std::make_shared<batch>();
+  samples->size = 2;
+  samples->tables = {{{1, 3}, {0, 1}, {}}, {{2, 6}, {0, 1}, {}}};
+  for (const std::uint32_t shards : {1U, 2U, 3U}) {
+    const spread_tables narrow(model, shards, {}, row_dtype::f16);
+    const spread_tables wide(model, shards, {}, row_dtype::bf16);
+    std::vector<float> input(2 * model.in_features());
+    std::vector<float> grad(input.size(), 1.0F);
+    grad[model.in_features() + model.column_of(1) + 1] = -66000;
+    auto plan = narrow.exchange().prepare(samples);
+    auto answers = narrow.answer(plan);
+    ASSERT_FALSE(narrow.exchange().pool(plan, answers, input.data()));
+    EXPECT_FALSE(narrow.exchange().check_rows(plan, answers));
+    const auto error = narrow.exchange().check_gradients(plan, narrow.exchange().gradients(plan, grad.data()));
+    EXPECT_EQ(error, errc::not_finite);
+    EXPECT_EQ(describe(error),
+              "table 1: the gradient of row 6 is NaN or Inf as float16; try --wire-dtype bf16 or fp32 (fp16 ends at "
+              "65504), or a smaller --dense-lr or --sparse-lr");
+    // As if the rows of the server that has row 3 had grown.
+    const std::vector<float> beyond(answers[3 % shards].tables[0].rows * 4, 70000.0F);
+    auto& of_server = answers[3 % shards].tables[0];
+    of_server = encode_rows(beyond.data(), of_server.rows, 4, row_dtype::f16);
+    const auto in_rows = narrow.exchange().check_rows(plan, answers);
+    EXPECT_EQ(in_rows, errc::not_finite);
+    EXPECT_EQ(describe(in_rows).rfind("table 0: row ", 0), 0u) << describe(in_rows);
+
+    plan = wide.exchange().prepare(samples);
+    ASSERT_FALSE(wide.exchange().pool(plan, wide.answer(plan), input.data()));
+    EXPECT_FALSE(wide.exchange().check_gradients(plan, wide.exchange().gradients(plan, grad.data())));
   }
 }
 
@@ -271,8 +436,9 @@ TEST(table_exchange, answers_of_another_shape_are_refused) {
   const hybrid_model model(all_modes(), {}, loss_kind::mse);
   source_of_numbers random(4);
   const auto samples = random_batch(random, model.spec(), 9, false);
-  for (const std::uint32_t shards : {1U, 2U, 3U}) {
-    const spread_tables tables(model, shards, {});
+  for (const auto& [shards, wire] :
+       {std::pair{1U, row_dtype::f32}, {2U, row_dtype::f32}, {3U, row_dtype::f32}, {2U, row_dtype::bf16}}) {
+    const spread_tables tables(model, shards, {}, wire);
     const auto plan = tables.exchange().prepare(samples);
     const auto answers = tables.answer(plan);
     const auto expect_refusal = [&](std::size_t t, std::size_t s, const auto& spoil) {
@@ -285,7 +451,7 @@ TEST(table_exchange, answers_of_another_shape_are_refused) {
       EXPECT_EQ(error, errc::shape_mismatch);
       const auto expected = "table " + std::to_string(t) + ": server " + std::to_string(s) + " did not answer with [" +
                             std::to_string(answers[s].tables[t].rows) + ", " +
-                            std::to_string(answers[s].tables[t].cols) + "] of float32";
+                            std::to_string(answers[s].tables[t].cols) + "] of " + name_of(answers[s].tables[t].type);
       EXPECT_EQ(describe(error), expected);
     };
     for (std::size_t t = 0; t < answers[0].tables.size(); ++t) {

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "model/random.hpp"
+#include "protocol/messages.hpp"
 #include "tests/kernels/support.hpp"
 
 namespace troupe {
@@ -45,12 +47,47 @@ std::uint64_t digest_of_floats(const float* numbers, std::size_t count) {
   return digest_of(reinterpret_cast<const std::byte*>(numbers), count * sizeof(float));
 }
 
-std::string digest_of_model(const std::vector<table>& tables, const std::vector<float>& dense, std::size_t shards) {
-  std::vector<std::vector<tensor>> row_digests;
-  for (const table& t : tables)
-    row_digests.push_back(spread<std::uint64_t>(
-        t, shards, 1, [&](const float* row) { return std::vector<std::uint64_t>{digest_of_floats(row, t.dim)}; }));
-  return weights_digest(row_digests, tensor::own(dense.size(), 1, dense));
+/// What shards would answer: the digests of a piece, by table and whole-table row.
+template <class RowDigest>
+tensor answer_to(const weights_digest::piece& part, std::uint32_t shards, const RowDigest& digest_of_row) {
+  std::vector<std::uint64_t> digests;
+  for (std::uint64_t row = part.first; row < part.first + part.rows; ++row)
+    digests.push_back(digest_of_row(part.table, row * shards + part.shard));
+  return tensor::own(part.rows, 1, std::move(digests));
+}
+
+/// Answers all that is asked, always one of what is under way, drawn by a seed.
+template <class RowDigest>
+std::string digest_in_pieces(const std::vector<weights_digest::table>& tables, const RowDigest& digest_of_row,
+                             std::uint64_t dense_digest, std::uint64_t seed) {
+  weights_digest digest(tables);
+  random_sequence random(mix(seed));
+  std::vector<weights_digest::piece> under_way;
+  std::uint64_t rows_under_way = 0;
+  while (true) {
+    while (const auto part = digest.next()) {
+      EXPECT_GT(part->rows, 0U);
+      EXPECT_LE(part->rows, row_digests_max);
+      rows_under_way += part->rows;
+      under_way.push_back(*part);
+    }
+    EXPECT_LE(rows_under_way, weights_digest::rows_max);
+    if (under_way.empty()) return digest.text(dense_digest);
+    std::swap(under_way.back(), under_way[random.below(under_way.size())]);
+    const weights_digest::piece part = under_way.back();
+    under_way.pop_back();
+    rows_under_way -= part.rows;
+    EXPECT_TRUE(digest.add(part, answer_to(part, tables[part.table].shards, digest_of_row)));
+  }
+}
+
+std::string digest_of_model(const std::vector<table>& tables, const std::vector<float>& dense, std::uint32_t shards) {
+  std::vector<weights_digest::table> shapes;
+  for (const table& t : tables) shapes.push_back({t.rows, shards});
+  const auto digest_of_row = [&](std::size_t t, std::uint64_t row) {
+    return digest_of_floats(tables[t].row(row), tables[t].dim);
+  };
+  return digest_in_pieces(shapes, digest_of_row, digest_of_floats(dense.data(), dense.size()), 1);
 }
 
 std::vector<table> some_tables() {
@@ -108,7 +145,7 @@ TEST(weights, digest_does_not_depend_on_the_sharding) {
   const std::string digest = digest_of_model(tables, dense, 1);
   EXPECT_EQ(digest.size(), 16U);
   EXPECT_EQ(digest.find_first_not_of("0123456789abcdef"), std::string::npos) << digest;
-  for (const std::size_t shards : {2, 3, 5, 20}) EXPECT_EQ(digest_of_model(tables, dense, shards), digest) << shards;
+  for (const std::uint32_t shards : {2, 3, 5, 20}) EXPECT_EQ(digest_of_model(tables, dense, shards), digest) << shards;
 }
 
 // XXH3 of no bytes, from the published reference implementation, is 2d06800538d394c2.
@@ -118,7 +155,7 @@ TEST(weights, digest_follows_its_definition) {
   char expected[17];
   std::snprintf(expected, sizeof expected, "%016llx",
                 static_cast<unsigned long long>(digest_of(reinterpret_cast<const std::byte*>(&of_dense), 8)));
-  EXPECT_EQ(weights_digest({}, tensor::own(0, 1, std::vector<float>())), expected);
+  EXPECT_EQ(digest_of_model({}, {}, 1), expected);
 }
 
 // Lengths on both sides of the limits at which XXH3 changes its ways: 16, 128, 240 and 1024 bytes.
@@ -136,6 +173,43 @@ TEST(weights, digest_of_many_rows_is_that_of_their_digests_in_one_piece) {
                       digest_of(reinterpret_cast<const std::byte*>(parts.data()), parts.size() * sizeof parts[0])));
     EXPECT_EQ(digest_of_model({whole}, dense, 2), expected) << rows;
   }
+}
+
+// Tables of one piece and of many, of fewer rows than shards, and of more rows than may be under way.
+TEST(weights, digest_in_pieces_depends_on_neither_their_order_nor_their_size) {
+  const std::vector<std::uint64_t> rows = {5, row_digests_max, row_digests_max + 1, weights_digest::rows_max + 1003};
+  const auto digest_of_row = [](std::size_t table, std::uint64_t row) { return mix(row * 7 + table); };
+  std::vector<std::uint64_t> parts;
+  for (std::size_t t = 0; t < rows.size(); ++t)
+    for (std::uint64_t row = 0; row < rows[t]; ++row) parts.push_back(digest_of_row(t, row));
+  constexpr std::uint64_t of_dense = 77;
+  parts.push_back(of_dense);
+  char expected[17];
+  std::snprintf(expected, sizeof expected, "%016llx",
+                static_cast<unsigned long long>(
+                    digest_of(reinterpret_cast<const std::byte*>(parts.data()), parts.size() * sizeof parts[0])));
+  for (const std::uint32_t shards : {1U, 3U, 16U, 20U, 1024U}) {
+    std::vector<weights_digest::table> tables;
+    for (const std::uint64_t count : rows) tables.push_back({count, shards});
+    for (std::uint64_t seed = 0; seed < 2; ++seed)
+      EXPECT_EQ(digest_in_pieces(tables, digest_of_row, of_dense, seed), expected) << shards << " shards";
+  }
+}
+
+TEST(weights, answers_that_are_not_the_digests_asked_for_are_refused) {
+  weights_digest digest({{10, 2}});
+  const auto first = digest.next();
+  const auto second = digest.next();
+  ASSERT_TRUE(first && second);
+  EXPECT_FALSE(digest.next());
+  EXPECT_EQ(second->shard, 1U);
+  EXPECT_FALSE(digest.add(*first, {}));
+  EXPECT_FALSE(digest.add(*first, tensor::own(4, 1, std::vector<std::uint64_t>(4))));
+  EXPECT_FALSE(digest.add(*first, tensor::own(6, 1, std::vector<std::uint64_t>(6))));
+  EXPECT_FALSE(digest.add(*first, tensor::own(5, 1, std::vector<std::int64_t>(5))));
+  EXPECT_FALSE(digest.add(*first, tensor::own(5, 2, std::vector<std::uint64_t>(10))));
+  EXPECT_TRUE(digest.add(*first, tensor::own(5, 1, std::vector<std::uint64_t>(5))));
+  EXPECT_TRUE(digest.add(*second, tensor::own(5, 1, std::vector<std::uint64_t>(5))));
 }
 
 TEST(weights, digest_changes_with_any_bit) {

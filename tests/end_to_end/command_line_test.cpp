@@ -184,6 +184,7 @@ TEST(Help, OfTrainNamesEveryOptionAndTheDefaultsByData) {
                            "lr-schedule",
                            "sparse-reduce",
                            "consistency",
+                           "wire-dtype",
                            "accumulate",
                            "clip-norm",
                            "bucket-mib",

@@ -48,6 +48,7 @@ TEST(job, defaults_of_adult) {
                                                     {"lr-schedule", "constant"},
                                                     {"sparse-reduce", "mean"},
                                                     {"consistency", "sync"},
+                                                    {"wire-dtype", "fp32"},
                                                     {"accumulate", "1"},
                                                     {"clip-norm", "0"},
                                                     {"bucket-mib", "25"},
@@ -73,6 +74,7 @@ TEST(job, defaults_of_tutorial) {
                                                     {"lr-schedule", "constant"},
                                                     {"sparse-reduce", "sum"},
                                                     {"consistency", "sync"},
+                                                    {"wire-dtype", "fp32"},
                                                     {"accumulate", "1"},
                                                     {"clip-norm", "0"},
                                                     {"bucket-mib", "25"},
@@ -105,6 +107,7 @@ TEST(job, defaults_of_synthetic) {
                                                     {"lr-schedule", "constant"},
                                                     {"sparse-reduce", "mean"},
                                                     {"consistency", "sync"},
+                                                    {"wire-dtype", "fp32"},
                                                     {"accumulate", "1"},
                                                     {"clip-norm", "0"},
                                                     {"bucket-mib", "25"},
@@ -135,6 +138,7 @@ TEST(job, defaults_of_files) {
                                               {"lr-schedule", "constant"},
                                               {"sparse-reduce", "mean"},
                                               {"consistency", "sync"},
+                                              {"wire-dtype", "fp32"},
                                               {"accumulate", "1"},
                                               {"clip-norm", "0"},
                                               {"bucket-mib", "25"},
@@ -199,6 +203,9 @@ TEST(job, settings_of_the_run_reach_their_fields) {
   EXPECT_EQ(made.accumulate, 4U);
   EXPECT_EQ(made.clip_norm, 1.5);
   EXPECT_EQ(made.nan, nan_policy::skip);
+  EXPECT_EQ(made.wire_dtype, kernels::row_dtype::f32);
+  EXPECT_EQ(parsed({{"wire-dtype", "fp16"}}).wire_dtype, kernels::row_dtype::f16);
+  EXPECT_EQ(parsed({{"wire-dtype", "bf16"}}).wire_dtype, kernels::row_dtype::bf16);
   EXPECT_EQ(parsed({{"row-dtype", "f16"}}).row_dtype, kernels::row_dtype::f16);
   EXPECT_EQ(parsed({{"consistency", "async"}}).staleness, any_staleness);
   EXPECT_EQ(parsed({{"consistency", "ssp:0"}}).staleness, 0U);
@@ -314,6 +321,8 @@ TEST(job, malformed_values_are_refused) {
   EXPECT_EQ(refusal({{"interaction", "dots"}}),
             "--interaction dots: unknown; the nearest is dot, and there are cat or dot");
   EXPECT_EQ(refusal({{"nan", "go"}}), "--nan go: unknown; the nearest is stop, and there are stop or skip");
+  EXPECT_EQ(refusal({{"wire-dtype", "f16"}}),
+            "--wire-dtype f16: unknown; the nearest is fp16, and there are fp32, fp16 or bf16");
   EXPECT_EQ(refusal({{"row-dtype", "f64"}}),
             "--row-dtype f64: unknown; the nearest is f32, and there are f32, f16 or bf16");
   EXPECT_EQ(refusal({{"data", "csv:x"}, {"header", "yes"}}).substr(0, 14), "--header yes: ");

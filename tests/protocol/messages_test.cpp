@@ -100,7 +100,7 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(ref);
   add(bag_lookup{4, some_indices(), blob::own(std::vector<std::int64_t>{0, 2}),
                  blob::own(std::vector<float>{1, 2, 3, 4})});
-  add(lookup{head, {{4, some_indices(), {}, {}}}, 2});
+  add(lookup{head, {{4, some_indices(), {}, {}}}, 2, dtype::bf16});
   add(rows{head, {some_tensor(), some_tensor()}, 1});
   add(bag_gradient{4, some_indices(), {}, {}, some_tensor()});
   add(gradient{head, 1, false, true, {{4, some_indices(), {}, {}, some_tensor()}}});
@@ -114,7 +114,7 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(state_dict{head, 4});
   add(module_state{head, {{"weight", some_tensor()}}});
   add(load_state_dict{head, 4, {{"weight", some_tensor()}}});
-  add(row_digests{head, 4});
+  add(row_digests{head, 4, 5, 6});
   add(save_module{head, 4, "folder"});
   add(saved_module{head, "file", 5, "digest"});
   add(restore_module{head, 4, "directory", 40});
@@ -125,7 +125,7 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(position);
   add(save_dense{head, 1, 5, 0.5, 0.25, 2, {some_tensor()}});
   add(train{head, 1, 2, {{"data", "adult"}}, {{ref}}, group, reports, position, true, 20});
-  add(trained{head, 40, true, some_tensor()});
+  add(trained{head, 40, true, some_tensor(), 77});
   add(progress{head, 5, 0.25, 1.5, 6});
   add(epoch_report{head, 1, 2, 3, 4, 0.5, 0.75, tensor::own(1, 1, std::vector<double>{0.125}), true, 5, 6, 7, 8});
   add(evaluation{head, 1, 2, 3, 4, some_tensor(), some_tensor(), 0.75, 1.5});

@@ -1,0 +1,57 @@
+#include "actors/wire.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "actors/weights.hpp"
+#include "kernels/elementwise.hpp"
+
+namespace troupe {
+
+std::optional<kernels::row_dtype> row_dtype_of(dtype type) {
+  switch (type) {
+    case dtype::f32:
+      return kernels::row_dtype::f32;
+    case dtype::f16:
+      return kernels::row_dtype::f16;
+    case dtype::bf16:
+      return kernels::row_dtype::bf16;
+    case dtype::f64:
+    case dtype::i64:
+    case dtype::u64:
+      break;
+  }
+  return std::nullopt;
+}
+
+tensor encode_rows(const float* numbers, std::uint64_t rows, std::uint64_t cols, kernels::row_dtype type) {
+  const std::size_t size = rows * cols * kernels::size_of(type);
+  auto bytes = std::make_shared_for_overwrite<std::byte[]>(size);
+  std::byte* const data = bytes.get();
+  kernels::encode(rows * cols, numbers, {data, type});
+  return {dtype_of(type), rows, cols, blob(std::move(bytes), data, size)};
+}
+
+void decode_rows(const tensor& from, float* to) {
+  kernels::decode({from.bytes.data(), *row_dtype_of(from.type)}, from.rows * from.cols, to);
+}
+
+std::size_t find_non_finite(const tensor& numbers) {
+  if (numbers.type == dtype::f32)
+    return kernels::find_non_finite(numbers.rows * numbers.cols, numbers.as<float>().data());
+  // All bits of the exponent are set in NaN and Inf, and in nothing else.
+  const std::uint16_t exponent = numbers.type == dtype::f16 ? 0x7c00 : 0x7f80;
+  const auto is_bad = [exponent](std::uint16_t pattern) { return (pattern & exponent) == exponent; };
+  const auto patterns = numbers.as<std::uint16_t>();
+  constexpr std::size_t at_once = 512;  // without a branch, so that the compiler makes vectors of it
+  for (std::size_t first = 0; first < patterns.size(); first += at_once) {
+    const auto part = patterns.subspan(first, std::min(at_once, patterns.size() - first));
+    bool any = false;
+    for (const std::uint16_t pattern : part) any |= is_bad(pattern);
+    if (any) return first + static_cast<std::size_t>(std::ranges::find_if(part, is_bad) - part.begin());
+  }
+  return patterns.size();
+}
+
+}  // namespace troupe

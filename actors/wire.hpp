@@ -1,0 +1,28 @@
+// Rows and their gradients as they travel: as float32, or in 16 bits a number, which halves a message.
+// Everything here may be called from any thread.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "kernels/rows.hpp"
+#include "protocol/tensor.hpp"
+
+namespace troupe {
+
+/// The type of rows that `type` is; nullopt if rows do not travel as it.
+std::optional<kernels::row_dtype> row_dtype_of(dtype type);
+
+/// [rows, cols] of `type` from float32, each number rounded once, to the nearest, ties to even. One that is beyond what
+/// the type holds becomes Inf.
+tensor encode_rows(const float* numbers, std::uint64_t rows, std::uint64_t cols, kernels::row_dtype type);
+
+/// The float32 numbers of a tensor that is consistent and of a type of rows.
+void decode_rows(const tensor& from, float* to);
+
+/// The position of the first NaN or Inf, or the number of numbers if there is none; of a tensor as above.
+std::size_t find_non_finite(const tensor& numbers);
+
+}  // namespace troupe

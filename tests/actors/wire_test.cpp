@@ -1,0 +1,86 @@
+// Rows as they travel: rounded once, the same in both directions, and Inf found where it came from.
+
+#include "actors/wire.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "actors/weights.hpp"
+#include "tests/actors/rounding.hpp"
+#include "tests/kernels/support.hpp"
+
+namespace troupe {
+namespace {
+
+using kernels::row_dtype;
+using kernels::test::same_bits;
+using kernels::test::source_of_numbers;
+
+constexpr row_dtype all_types[] = {row_dtype::f32, row_dtype::f16, row_dtype::bf16};
+
+std::vector<float> decoded(const tensor& from) {
+  std::vector<float> numbers(from.rows * from.cols);
+  decode_rows(from, numbers.data());
+  return numbers;
+}
+
+TEST(wire, rows_are_rounded_once_and_come_back_so) {
+  source_of_numbers random(1);
+  std::vector<float> numbers = random.numbers(7 * 9);
+  // Both sides of a tie, a number that is small for either type, and the largest that half of one still holds.
+  numbers[0] = 1.0F + 0x1p-11F;
+  numbers[1] = 1.0F + 0x1.8p-10F;
+  numbers[2] = 0x1p-25F;
+  numbers[3] = 65519.0F;
+  numbers[4] = -0.0F;
+  for (const row_dtype type : all_types) {
+    const tensor sent = encode_rows(numbers.data(), 7, 9, type);
+    EXPECT_EQ(sent.type, dtype_of(type));
+    EXPECT_EQ(row_dtype_of(sent.type), type);
+    EXPECT_EQ(sent.rows, 7u);
+    EXPECT_EQ(sent.cols, 9u);
+    EXPECT_TRUE(sent.consistent());
+    EXPECT_EQ(sent.bytes.size(), 63 * kernels::size_of(type));
+    EXPECT_TRUE(same_bits(decoded(sent), rounded(numbers, type))) << static_cast<int>(type);
+    const auto once = decoded(sent);
+    EXPECT_TRUE(same_bits(decoded(encode_rows(once.data(), 7, 9, type)), once)) << "what fits travels exactly";
+  }
+}
+
+TEST(wire, rows_do_not_travel_as_other_types) {
+  for (const dtype type : {dtype::f64, dtype::i64, dtype::u64}) EXPECT_FALSE(row_dtype_of(type));
+}
+
+TEST(wire, the_first_number_that_is_not_finite_is_found) {
+  for (const row_dtype type : all_types) {
+    for (const std::size_t count : {0, 1, 511, 512, 513, 1500}) {
+      std::vector<float> numbers(count, 65000.0F);
+      EXPECT_EQ(find_non_finite(encode_rows(numbers.data(), count, 1, type)), count);
+      for (const std::size_t at : {std::size_t{0}, count / 2, count - 1}) {
+        if (count == 0) continue;
+        for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                                std::numeric_limits<float>::quiet_NaN()}) {
+          auto with_bad = numbers;
+          with_bad[at] = bad;
+          with_bad.back() = bad;
+          EXPECT_EQ(find_non_finite(encode_rows(with_bad.data(), count, 1, type)), at);
+        }
+      }
+    }
+  }
+}
+
+// What rounds to 65536, and above float32's largest number of 8 bits, has nowhere to go.
+TEST(wire, what_a_type_does_not_hold_becomes_inf) {
+  const std::vector<float> numbers = {65519.0F, 65520.0F, std::numeric_limits<float>::max()};
+  EXPECT_EQ(find_non_finite(encode_rows(numbers.data(), 3, 1, row_dtype::f16)), 1u);
+  EXPECT_EQ(find_non_finite(encode_rows(numbers.data(), 3, 1, row_dtype::bf16)), 2u);
+  EXPECT_EQ(find_non_finite(encode_rows(numbers.data(), 3, 1, row_dtype::f32)), 3u);
+}
+
+}  // namespace
+}  // namespace troupe
