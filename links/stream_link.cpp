@@ -255,6 +255,7 @@ void stream_link::read_some() {
         got.why = {link_errc::lost, "its connection was closed"};
         return end(&got.why);
       case io_state::failed:
+        got.why.code = link_errc::lost;
         return end(&got.why);
     }
   }

@@ -1,16 +1,278 @@
-// TLS is not here yet: contexts cannot be made, so that nobody takes a plain link for an encrypted one.
+// TLS over a socket by OpenSSL itself, not by Asio's stream: so that it, too, can be tried without waiting, from any
+// thread that holds the link's mutex.
 
-#include "links/credentials.hpp"
+#include <fmt/format.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "links/handshake_role.hpp"
 #include "links/transport.hpp"
 
 namespace troupe {
 
-std::unique_ptr<transport> tls_transport(int socket, boost::asio::ssl::context&, link_side) {
-  return plain_transport(socket);
+namespace {
+
+constexpr std::size_t record_bytes_max = SSL3_RT_MAX_PLAIN_LENGTH;
+
+constexpr const char* no_tls_text =
+    "does not use TLS, this side does: give it --tls-cert, --tls-key and --tls-ca, or leave them out here";
+
+/// The socket as OpenSSL's BIO sees it. Its own BIO for sockets would raise SIGPIPE.
+struct socket_end {
+  int socket = -1;
+  std::uint64_t bytes_in = 0;
+  bool ended = false;
+  int error_number = 0;
+};
+
+socket_end& end_of(BIO* bio) { return *static_cast<socket_end*>(BIO_get_data(bio)); }
+
+int read_socket(BIO* bio, char* to, int size) {
+  socket_end& end = end_of(bio);
+  BIO_clear_retry_flags(bio);
+  for (;;) {
+    const ssize_t got = ::recv(end.socket, to, static_cast<std::size_t>(size), MSG_DONTWAIT);
+    if (got >= 0) {
+      end.bytes_in += static_cast<std::uint64_t>(got);
+      end.ended = got == 0;
+      return static_cast<int>(got);
+    }
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      BIO_set_retry_read(bio);
+    } else {
+      end.error_number = errno;
+    }
+    return -1;
+  }
 }
 
-link_result<std::shared_ptr<boost::asio::ssl::context>> make_tls(const tls_files&) {
-  return link_failed(link_errc::bad_setting, "TLS is not implemented yet");
+int write_socket(BIO* bio, const char* from, int size) {
+  socket_end& end = end_of(bio);
+  BIO_clear_retry_flags(bio);
+  for (;;) {
+    const ssize_t sent = ::send(end.socket, from, static_cast<std::size_t>(size), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) return static_cast<int>(sent);
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      BIO_set_retry_write(bio);
+    } else {
+      end.error_number = errno;
+    }
+    return -1;
+  }
+}
+
+long control_socket(BIO* bio, int command, long, void*) {
+  if (command == BIO_CTRL_EOF) return end_of(bio).ended ? 1 : 0;
+  return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+const BIO_METHOD* socket_method() {
+  static const BIO_METHOD* const method = [] {
+    BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "link");
+    BIO_meth_set_read(made, read_socket);
+    BIO_meth_set_write(made, write_socket);
+    BIO_meth_set_ctrl(made, control_socket);
+    return made;
+  }();
+  return method;
+}
+
+class tls final : public transport {
+ public:
+  tls(int socket, SSL_CTX* context, link_side side) : side_(side), ssl_(SSL_new(context), SSL_free) {
+    end_.socket = socket;
+    BIO* bio = BIO_new(socket_method());
+    BIO_set_data(bio, &end_);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(ssl_.get(), bio, bio);
+    SSL_set_mode(ssl_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_set_options(ssl_.get(), SSL_OP_IGNORE_UNEXPECTED_EOF);  // who ends on purpose says goodbye in a frame
+    SSL_set_read_ahead(ssl_.get(), 1);                          // one system call a record instead of two
+    side == link_side::acceptor ? SSL_set_accept_state(ssl_.get()) : SSL_set_connect_state(ssl_.get());
+  }
+
+  io_outcome open() override {
+    if (!recognised_) {
+      if (auto strange = recognise()) return std::move(*strange);
+    }
+    ERR_clear_error();
+    const int result = SSL_do_handshake(ssl_.get());
+    if (result == 1) return {};
+    return outcome_of(result);
+  }
+
+  io_outcome read(std::span<std::byte> into) override {
+    ERR_clear_error();
+    std::size_t got = 0;
+    const int result = SSL_read_ex(ssl_.get(), into.data(), into.size(), &got);
+    if (result == 1) return {.bytes = got, .why = {}};
+    return outcome_of(result);
+  }
+
+  io_outcome write(std::span<const iovec> parts) override {
+    std::size_t total = 0;
+    for (std::size_t offset = 0; !parts.empty();) {
+      if (offset == parts.front().iov_len) {
+        parts = parts.subspan(1);
+        offset = 0;
+        continue;
+      }
+      const auto record = next_record(parts, offset);
+      ERR_clear_error();
+      std::size_t written = 0;
+      const int result = SSL_write_ex(ssl_.get(), record.data(), record.size(), &written);
+      if (result != 1) {
+        io_outcome outcome = outcome_of(result);
+        // OpenSSL has the record ready, and insists that the same bytes come again.
+        unfinished_ = record.size();
+        outcome.bytes = total;
+        return outcome;
+      }
+      unfinished_ = 0;
+      total += written;
+      for (std::size_t left = written; left > 0;) {
+        const std::size_t step = std::min(left, parts.front().iov_len - offset);
+        offset += step;
+        left -= step;
+        if (left > 0) {
+          parts = parts.subspan(1);
+          offset = 0;
+        }
+      }
+    }
+    return {.bytes = total, .why = {}};
+  }
+
+  std::uint64_t bytes_in() const override { return end_.bytes_in; }
+  bool one_at_a_time() const override { return true; }
+
+  // Others wait for the mutex while this much is encrypted.
+  std::size_t write_budget() const override { return std::size_t{256} << 10; }
+
+ private:
+  /// The next bytes of `parts`, from `offset` in the first: so many small ones as fit into a record are copied
+  /// together.
+  std::span<const std::byte> next_record(std::span<const iovec> parts, std::size_t offset) {
+    const std::size_t size = unfinished_ > 0 ? unfinished_ : record_bytes_max;
+    const auto first = std::span(static_cast<const std::byte*>(parts.front().iov_base), parts.front().iov_len);
+    if (first.size() - offset >= size || parts.size() == 1)
+      return first.subspan(offset, std::min(size, first.size() - offset));
+    staged_.resize(record_bytes_max);
+    std::size_t filled = 0;
+    for (const iovec& part : parts) {
+      const std::size_t taken = std::min(size - filled, part.iov_len - offset);
+      std::memcpy(staged_.data() + filled, static_cast<const std::byte*>(part.iov_base) + offset, taken);
+      filled += taken;
+      offset = 0;
+      if (filled == size) break;
+    }
+    return {staged_.data(), filled};
+  }
+
+  /// Looks at the first bytes before OpenSSL does, which could not tell one stranger from another. Null: go on.
+  std::optional<io_outcome> recognise() {
+    std::array<std::byte, 6> first;
+    const ssize_t got = ::recv(end_.socket, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
+    if (got == 0) return io_outcome{.state = io_state::ended, .why = {}};
+    if (got < 0) {
+      if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return failed_io(errno);
+      if (side_ == link_side::connector) return std::nullopt;  // TLS lets us speak first
+      return io_outcome{.state = io_state::wants_read, .why = {}};
+    }
+    recognised_ = true;
+    const auto seen = std::span<const std::byte>(first).first(static_cast<std::size_t>(got));
+    constexpr std::byte alert_record{0x15};
+    constexpr std::byte handshake_record{0x16};
+    if (seen.front() == alert_record || seen.front() == handshake_record) return std::nullopt;
+    if (judge_prologue(seen))  // not of ours either
+      return refused(link_errc::no_peer, fmt::format("speaks no TLS; it said \"{}\"", shown(seen)));
+    if (side_ == link_side::acceptor) {
+      // In its plain words we cannot answer. An alert, protocol_version, is what it will recognise as TLS.
+      constexpr std::array<unsigned char, 7> alert{0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x46};
+      [[maybe_unused]] const ssize_t sent =
+          ::send(end_.socket, alert.data(), alert.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    return refused(link_errc::no_peer, no_tls_text);
+  }
+
+  static io_outcome refused(link_errc code, std::string text) {
+    return {.state = io_state::failed, .why = {code, std::move(text)}};
+  }
+
+  io_outcome outcome_of(int result) {
+    switch (SSL_get_error(ssl_.get(), result)) {
+      case SSL_ERROR_WANT_READ:
+        return {.state = io_state::wants_read, .why = {}};
+      case SSL_ERROR_WANT_WRITE:
+        return {.state = io_state::wants_write, .why = {}};
+      case SSL_ERROR_ZERO_RETURN:
+        return {.state = io_state::ended, .why = {}};
+      case SSL_ERROR_SSL:
+        return failed_tls(ERR_peek_error());
+      default:
+        return end_.error_number != 0 ? failed_io(end_.error_number) : io_outcome{.state = io_state::ended, .why = {}};
+    }
+  }
+
+  io_outcome failed_tls(unsigned long error) {
+    const int reason = ERR_GET_REASON(error);
+    if (reason == SSL_R_UNEXPECTED_EOF_WHILE_READING) return {.state = io_state::ended, .why = {}};
+    if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+      const char* why = X509_verify_cert_error_string(SSL_get_verify_result(ssl_.get()));
+      return refused(link_errc::not_trusted,
+                     fmt::format("its certificate is not trusted: {}; it must be good for --tls-ca", why));
+    }
+    if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
+      return refused(link_errc::not_trusted, "shows no certificate: give it --tls-cert, --tls-key and --tls-ca");
+    if (reason == SSL_R_WRONG_VERSION_NUMBER && end_.bytes_in > 0 && !SSL_is_init_finished(ssl_.get()))
+      return refused(link_errc::no_peer, no_tls_text);
+    const char* words = ERR_reason_error_string(error);
+    const std::string_view said = words != nullptr ? words : "unknown error";
+    if (is_about_certificate(reason)) {
+      constexpr std::string_view mark = " alert ";
+      const std::size_t at = said.find(mark);
+      return refused(link_errc::not_trusted,
+                     fmt::format("does not trust this side's certificate: {}; --tls-cert must be good for its --tls-ca",
+                                 at == std::string_view::npos ? said : said.substr(at + mark.size())));
+    }
+    if (SSL_is_init_finished(ssl_.get()))
+      return refused(link_errc::lost, fmt::format("its TLS connection failed: {}", said));
+    return refused(link_errc::no_peer, fmt::format("the TLS handshake failed: {}", said));
+  }
+
+  /// Whether an alert that came means that the other side did not like our certificate.
+  static bool is_about_certificate(int reason) {
+    constexpr std::array reasons = {SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, SSL_R_TLSV1_ALERT_UNKNOWN_CA,
+                                    SSL_R_SSLV3_ALERT_BAD_CERTIFICATE,       SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE,
+                                    SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,   SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED,
+                                    SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN,   SSL_R_TLSV1_ALERT_ACCESS_DENIED};
+    return std::find(reasons.begin(), reasons.end(), reason) != reasons.end();
+  }
+
+  const link_side side_;
+  socket_end end_;
+  std::unique_ptr<SSL, decltype(&SSL_free)> ssl_;
+  std::vector<std::byte> staged_;
+  std::size_t unfinished_ = 0;
+  bool recognised_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<transport> tls_transport(int socket, boost::asio::ssl::context& context, link_side side) {
+  return std::make_unique<tls>(socket, context.native_handle(), side);
 }
 
 }  // namespace troupe

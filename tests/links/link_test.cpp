@@ -1,45 +1,228 @@
-// What a link promises to those who send and receive frames.
+// What a link promises to those who send and receive frames, over plain TCP and over TLS.
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "tests/links/certificates.hpp"
 #include "tests/links/stage.hpp"
 
 namespace troupe {
 namespace {
 
-class LinkTest : public LinkStage {
+constexpr std::size_t kibi = 1024;
+constexpr std::size_t mebi = 1024 * kibi;
+
+class LinkTest : public LinkStage, public testing::WithParamInterface<const char*> {
  protected:
-  void make_running(const credentials& mine) {
+  void SetUp() override {
+    credentials mine{good_token, nullptr};
+    if (std::string(GetParam()) == "tls") {
+      const authority signer("signer");
+      mine.tls = *make_tls(signer.issue("both"));
+    }
     std::tie(here, there) = make_ends(mine);
+  }
+
+  void start_both() {
     start(*here);
     start(*there);
   }
 
-  const credentials plain{good_token, nullptr};
   std::unique_ptr<link_end> here;
   std::unique_ptr<link_end> there;
 };
 
-TEST_F(LinkTest, a_frame_arrives_with_its_kind_and_its_pieces_in_one_aligned_body) {
-  make_running(plain);
+INSTANTIATE_TEST_SUITE_P(Over, LinkTest, testing::Values("tcp", "tls"), [](const auto& one) { return one.param; });
+
+/// Bytes that tell frames, and places in them, apart.
+std::string body(std::size_t thread, std::size_t number, std::size_t size) {
+  std::string bytes(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 31 + i / 251 + number * 17 + thread * 101);
+  return bytes;
+}
+
+std::vector<piece> in_pieces(const std::string& whole) {
+  return {to_piece(whole.substr(0, whole.size() / 3)), to_piece(""), to_piece(whole.substr(whole.size() / 3))};
+}
+
+TEST_P(LinkTest, a_frame_arrives_with_its_kind_and_its_pieces_in_one_aligned_body) {
+  start_both();
   here->wire->send(7, {to_piece("one "), to_piece(""), to_piece("two")});
-  ASSERT_TRUE(wait([&] { return there->frames.size() == 1; }));
+  there->wire->send(255, {});
+  ASSERT_TRUE(wait([&] { return there->frames.size() == 1 && here->frames.size() == 1; }));
   EXPECT_EQ(there->frames[0].kind, 7);
   EXPECT_EQ(to_text(there->frames[0]), "one two");
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(there->frames[0].memory.get()) % 64, 0U);
+  EXPECT_EQ(here->frames[0].kind, 255);
+  EXPECT_EQ(here->frames[0].size, 0U);
 }
 
-TEST_F(LinkTest, what_is_sent_before_goodbye_arrives_and_then_the_end_without_a_fault) {
-  make_running(plain);
-  for (int i = 0; i < 100; ++i) here->wire->send(2, {to_piece(std::string(100'000, 'x'))});
+TEST_P(LinkTest, frames_of_all_sizes_from_several_threads_arrive_whole_and_in_order) {
+  start_both();
+  const std::vector<std::size_t> sizes = {0, 1, 64 * kibi - 1, 3, 64 * kibi, 0, 64 * kibi + 1, 8 * mebi, 100};
+  constexpr std::size_t thread_count = 3;
+  constexpr std::size_t rounds = 2;
+  std::vector<std::thread> threads;
+  for (std::size_t thread = 0; thread < thread_count; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::size_t number = 0; number < rounds * sizes.size(); ++number)
+        here->wire->send(static_cast<std::uint8_t>(link::first_user_kind + thread),
+                         in_pieces(body(thread, number, sizes[number % sizes.size()])));
+    });
+  }
+  const bool all = wait([&] { return there->frames.size() == thread_count * rounds * sizes.size(); });
+  for (std::thread& one : threads) one.join();
+  ASSERT_TRUE(all) << (there->fault ? there->fault->message : "");
+  std::vector<std::size_t> next(thread_count, 0);
+  for (const received_frame& frame : there->frames) {
+    const std::size_t thread = frame.kind - link::first_user_kind;
+    const std::size_t number = next.at(thread)++;
+    ASSERT_EQ(frame.size, sizes[number % sizes.size()]);
+    ASSERT_EQ(to_text(frame), body(thread, number, frame.size)) << thread << " " << number;
+  }
+  EXPECT_TRUE(wait([&] { return here->wire->queued_bytes() == 0; }));
+}
+
+TEST_P(LinkTest, many_small_pieces_and_frames_arrive_in_order) {
+  start_both();
+  std::string whole;
+  for (int frame = 0; frame < 50; ++frame) {
+    std::vector<piece> pieces;
+    for (int i = 0; i < 300; ++i) {
+      pieces.push_back(to_piece(std::to_string(frame * 1000 + i)));
+      whole += std::to_string(frame * 1000 + i);
+    }
+    here->wire->send(2, std::move(pieces));
+  }
+  ASSERT_TRUE(wait([&] { return there->frames.size() == 50; }));
+  std::string received;
+  for (const received_frame& frame : there->frames) received += to_text(frame);
+  EXPECT_EQ(received, whole);
+}
+
+TEST_P(LinkTest, what_the_other_side_does_not_read_is_queued_and_arrives_once_it_does) {
+  start(*here);
+  constexpr std::size_t count = 64;
+  for (std::size_t i = 0; i < count; ++i) here->wire->send(2, {to_piece(body(0, i, mebi))});
+  EXPECT_GT(here->wire->queued_bytes(), 8 * mebi);
+  // As long as nobody reads, it stays so.
+  for (int turn = 0; turn < 10; ++turn) io.poll();
+  EXPECT_GT(here->wire->queued_bytes(), 8 * mebi);
+  start(*there);
+  ASSERT_TRUE(wait([&] { return there->frames.size() == count && here->wire->queued_bytes() == 0; }));
+  for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(to_text(there->frames[i]), body(0, i, mebi)) << i;
+}
+
+TEST_P(LinkTest, what_is_sent_before_goodbye_arrives_and_then_the_end_without_a_fault) {
+  start_both();
+  for (std::size_t i = 0; i < 100; ++i) here->wire->send(2, {to_piece(body(0, i, 300 * kibi))});
+  EXPECT_GT(here->wire->queued_bytes(), 0U);
   here->wire->close();
+  here->wire->send(2, {to_piece("too late")});
   ASSERT_TRUE(wait([&] { return there->end_count == 1; }));
   EXPECT_EQ(there->frames.size(), 100U);
   EXPECT_FALSE(there->fault);
+  EXPECT_EQ(here->end_count, 0);
+  EXPECT_EQ(here->wire->queued_bytes(), 0U);
+}
+
+TEST_P(LinkTest, goodbye_comes_through_what_flows_the_other_way) {
+  start_both();
+  for (std::size_t i = 0; i < 50; ++i) there->wire->send(2, {to_piece(body(0, i, mebi))});
+  here->wire->send(2, {to_piece("last")});
+  here->wire->close();
+  ASSERT_TRUE(wait([&] { return there->end_count == 1; }));
+  EXPECT_FALSE(there->fault) << there->fault->message;
+  EXPECT_EQ(there->frames.size(), 1U);
+}
+
+TEST_P(LinkTest, both_may_close_at_once_and_links_go_when_nobody_holds_them) {
+  start_both();
+  const std::weak_ptr<link> first = here->wire;
+  const std::weak_ptr<link> second = there->wire;
+  here->wire->close();
+  there->wire->close();
+  here->wire.reset();
+  there->wire.reset();
+  accepted.clear();
+  EXPECT_TRUE(wait([&] { return first.expired() && second.expired(); }));
+  EXPECT_EQ(here->end_count + there->end_count, 0);
+}
+
+TEST_P(LinkTest, a_link_may_be_closed_before_it_was_started) {
+  start(*there);
+  here->wire->close();
+  start(*here);
+  ASSERT_TRUE(wait([&] { return there->end_count == 1; }));
+  EXPECT_FALSE(there->fault);
+  EXPECT_EQ(here->end_count, 0);
+}
+
+TEST_P(LinkTest, nothing_is_called_after_a_callback_has_closed_the_link) {
+  int frames = 0;
+  int ends = 0;
+  there->wire->start({[&](received_frame&&) {
+                        ++frames;
+                        there->wire->close();
+                      },
+                      [&](const link_fault*) { ++ends; }});
+  start(*here);
+  for (int i = 0; i < 3; ++i) here->wire->send(2, {to_piece("frame")});
+  ASSERT_TRUE(wait([&] { return here->end_count == 1; }));
+  EXPECT_FALSE(here->fault);
+  EXPECT_EQ(frames, 1);
+  EXPECT_EQ(ends, 0);
+}
+
+TEST_P(LinkTest, a_callback_may_answer_and_links_keep_themselves_alive) {
+  there->wire->start({[&, back = there->wire.get()](received_frame&& frame) {
+                        back->send(3, {piece{frame.memory, frame.memory.get(), frame.size}});
+                      },
+                      {}});
+  there->wire.reset();
+  accepted.clear();
+  start(*here);
+  for (std::size_t i = 0; i < 100; ++i) here->wire->send(2, {to_piece(body(0, i, 100 * i))});
+  ASSERT_TRUE(wait([&] { return here->frames.size() == 100; }));
+  for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(to_text(here->frames[i]), body(0, i, 100 * i));
+}
+
+TEST_P(LinkTest, a_frame_over_the_limit_ends_the_link_that_was_to_send_it) {
+  start_both();
+  const std::string text = "short";
+  here->wire->send(2, {piece{nullptr, reinterpret_cast<const std::byte*>(text.data()), 0}});
+  ASSERT_TRUE(wait([&] { return there->frames.size() == 1; }));
+  // Where digests are checked its bytes would be read: so the limit is that of links made from here on.
+  limits.frame_bytes_max = 1000;
+  accepted.clear();
+  std::tie(here, there) = make_ends({good_token, nullptr});
+  start_both();
+  here->wire->send(2, {to_piece(std::string(1001, 'x'))});
+  ASSERT_TRUE(wait([&] { return here->end_count == 1 && there->end_count == 1; }));
+  EXPECT_EQ(here->fault->message, "a frame of 1001 bytes was to be sent to it, the limit is 1000");
+}
+
+TEST_P(LinkTest, links_outlive_their_io_context_without_harm) {
+  start_both();
+  for (std::size_t i = 0; i < 64; ++i) here->wire->send(2, {to_piece(body(0, i, mebi))});
+  std::atomic<bool> done = false;
+  std::thread sender([&] {
+    while (!done) here->wire->send(2, {to_piece("more")});
+  });
+  io.poll_one();
+  listening.reset();
+  owned_io.reset();
+  done = true;
+  sender.join();
+  here->wire->send(2, {to_piece("nobody")});
+  EXPECT_EQ(here->wire->queued_bytes(), 0U);
+  here->wire->close();
+  there->wire->start({});
   EXPECT_EQ(here->end_count, 0);
 }
 

@@ -114,7 +114,8 @@ class LinkStage : public testing::Test {
 
   static void start(link_end& end) { end.wire->start(end.callbacks()); }
 
-  boost::asio::io_context io;
+  std::unique_ptr<boost::asio::io_context> owned_io = std::make_unique<boost::asio::io_context>();
+  boost::asio::io_context& io = *owned_io;
   link_limits limits{
       .frame_bytes_max = std::uint64_t{1} << 30, .dead_after = std::chrono::minutes(1), .check_digests = true};
   std::unique_ptr<listener> listening;

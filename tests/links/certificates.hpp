@@ -1,0 +1,47 @@
+// Certificates that tests make as they need them, in a folder that goes away with them.
+
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "links/credentials.hpp"
+
+struct evp_pkey_st;
+struct x509_st;
+
+namespace troupe {
+
+class temporary_folder {
+ public:
+  temporary_folder();
+  ~temporary_folder();
+  temporary_folder(const temporary_folder&) = delete;
+  temporary_folder& operator=(const temporary_folder&) = delete;
+
+  /// Writes a file that only its owner may read.
+  std::string write(const std::string& name, const std::string& text) const;
+  std::string path(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+/// Signs certificates. `seconds_left` until they expire: negative for those that have.
+class authority {
+ public:
+  explicit authority(const std::string& name, long seconds_left = 3600);
+
+  /// Files of a certificate, its key, and this authority's certificate.
+  tls_files issue(const std::string& name, long seconds_left = 3600) const;
+
+  const temporary_folder& folder() const { return folder_; }
+
+ private:
+  temporary_folder folder_;
+  std::string name_;
+  std::shared_ptr<evp_pkey_st> key_;
+  std::shared_ptr<x509_st> certificate_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,152 @@
+#include "links/credentials.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "tests/links/certificates.hpp"
+
+namespace troupe {
+namespace {
+
+/// Sets the variable of the token for as long as it lives.
+class token_in_environment {
+ public:
+  explicit token_in_environment(const char* value) {
+    value != nullptr ? ::setenv("TROUPE_TOKEN", value, 1) : ::unsetenv("TROUPE_TOKEN");
+  }
+  ~token_in_environment() { ::unsetenv("TROUPE_TOKEN"); }
+  token_in_environment(const token_in_environment&) = delete;
+  token_in_environment& operator=(const token_in_environment&) = delete;
+};
+
+const std::string token16 = "0123456789abcdef";
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(TokenTest, a_file_goes_before_the_environment_and_white_space_around_is_left_out) {
+  const temporary_folder folder;
+  const token_in_environment other("from the environment");
+  EXPECT_EQ(read_token(folder.write("token", " \t" + token16 + "\r\n\n")), token16);
+  EXPECT_EQ(read_token(std::nullopt), "from the environment");
+}
+
+TEST(TokenTest, without_a_token_both_ways_to_give_one_are_named) {
+  const token_in_environment none(nullptr);
+  const auto token = read_token(std::nullopt);
+  ASSERT_FALSE(token);
+  EXPECT_EQ(token.error().code, link_errc::bad_setting);
+  EXPECT_TRUE(has(token.error().message, "--token-file")) << token.error().message;
+  EXPECT_TRUE(has(token.error().message, "TROUPE_TOKEN"));
+}
+
+TEST(TokenTest, its_length_has_limits) {
+  const temporary_folder folder;
+  EXPECT_FALSE(read_token(folder.write("token", token16.substr(1))));
+  EXPECT_FALSE(read_token(folder.write("token", "")));
+  EXPECT_FALSE(read_token(folder.write("token", std::string(4097, 'x'))));
+  EXPECT_FALSE(read_token(folder.write("token", std::string(100'000, 'x'))));
+  EXPECT_EQ(read_token(folder.write("token", std::string(4096, 'x') + "\n")), std::string(4096, 'x'));
+  const token_in_environment brief("short");
+  const auto token = read_token(std::nullopt);
+  ASSERT_FALSE(token);
+  EXPECT_FALSE(has(token.error().message, "short")) << "a token was shown: " << token.error().message;
+}
+
+TEST(TokenTest, a_file_that_others_may_read_is_refused_with_the_remedy) {
+  const temporary_folder folder;
+  const std::string path = folder.write("token", token16);
+  for (mode_t mode : {0640, 0604, 0644, 0620}) {
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    const auto token = read_token(path);
+    ASSERT_FALSE(token) << std::oct << mode;
+    EXPECT_TRUE(has(token.error().message, "chmod 600 " + path)) << token.error().message;
+  }
+  ASSERT_EQ(::chmod(path.c_str(), 0400), 0);
+  EXPECT_EQ(read_token(path), token16);
+}
+
+TEST(TokenTest, what_is_no_file_is_refused) {
+  const temporary_folder folder;
+  EXPECT_TRUE(has(read_token(folder.path("none")).error().message, "No such file"));
+  EXPECT_TRUE(has(read_token(folder.path("")).error().message, "regular file"));
+}
+
+TEST(TokenTest, random_ones_differ_and_are_good) {
+  const std::string one = random_token();
+  EXPECT_EQ(one.size(), 64U);
+  EXPECT_NE(one, random_token());
+  const temporary_folder folder;
+  EXPECT_EQ(read_token(folder.write("token", one)), one);
+}
+
+TEST(ProofTest, it_depends_on_the_token_the_role_and_both_nonces) {
+  const nonce a = random_nonce();
+  const nonce b = random_nonce();
+  EXPECT_NE(a, b);
+  const token_proof proof = prove(token16, "connector", a, b);
+  EXPECT_TRUE(same_proof(proof, prove(token16, "connector", a, b)));
+  EXPECT_FALSE(same_proof(proof, prove(token16 + "x", "connector", a, b)));
+  EXPECT_FALSE(same_proof(proof, prove(token16, "acceptor", a, b)));
+  EXPECT_FALSE(same_proof(proof, prove(token16, "connector", b, a)));
+  token_proof other = proof;
+  other.back() ^= std::byte{1};
+  EXPECT_FALSE(same_proof(proof, other));
+}
+
+TEST(ProofTest, it_is_hmac_sha256_of_the_role_and_the_nonces) {
+  nonce zeros{};
+  nonce ones;
+  ones.fill(std::byte{1});
+  const token_proof proof = prove("key", "role", zeros, ones);
+  // printf 'role' plus 32 bytes 0 and 32 bytes 1, through `openssl dgst -sha256 -hmac key`.
+  EXPECT_EQ(std::to_integer<int>(proof[0]), 0x17);
+  EXPECT_EQ(std::to_integer<int>(proof[31]), 0xc6);
+}
+
+class TlsFilesTest : public testing::Test {
+ protected:
+  std::string fault(const tls_files& files) {
+    const auto made = make_tls(files);
+    if (made) return "";
+    EXPECT_EQ(made.error().code, link_errc::bad_setting);
+    return made.error().message;
+  }
+
+  const authority ours{"ours"};
+  const temporary_folder folder;
+};
+
+TEST_F(TlsFilesTest, good_ones_make_a_context) { EXPECT_EQ(fault(ours.issue("a")), ""); }
+
+TEST_F(TlsFilesTest, a_missing_one_is_named) {
+  for (std::string tls_files::*which : {&tls_files::certificate, &tls_files::key, &tls_files::ca}) {
+    tls_files files = ours.issue("a");
+    files.*which = folder.path("none");
+    EXPECT_TRUE(has(fault(files), folder.path("none") + ": No such file")) << fault(files);
+    files.*which = folder.path("");
+    EXPECT_TRUE(has(fault(files), folder.path("") + ": ")) << fault(files);
+    files.*which = folder.write("junk", "-----BEGIN JUNK-----\n");
+    EXPECT_TRUE(has(fault(files), folder.path("junk") + ": holds no ")) << fault(files);
+  }
+}
+
+TEST_F(TlsFilesTest, the_key_of_another_certificate_is_told) {
+  tls_files files = ours.issue("a");
+  files.key = ours.issue("b").key;
+  EXPECT_EQ(fault(files), "--tls-key " + files.key + ": is not the key of the certificate in " + files.certificate);
+}
+
+TEST_F(TlsFilesTest, an_expired_certificate_is_told_at_once) {
+  EXPECT_TRUE(has(fault(ours.issue("a", -60)), "a.crt: the certificate expired on ")) << fault(ours.issue("a", -60));
+  const authority late("late", -60);
+  tls_files files = ours.issue("a");
+  files.ca = late.issue("b").ca;
+  EXPECT_TRUE(has(fault(files), "late.ca: the certificate expired on ")) << fault(files);
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,274 @@
+// Who gets a link over plain TCP, who does not, and what each side is told.
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "links/bytes.hpp"
+#include "links/handshake_role.hpp"
+#include "tests/links/raw_socket.hpp"
+#include "tests/links/stage.hpp"
+
+namespace troupe {
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+class HandshakeTest : public LinkStage {
+ protected:
+  /// Connects to a server that says `words` to whoever comes, and then ends.
+  link_fault fault_of_server_saying(std::span<const std::byte> words) {
+    raw_server server;
+    raw_socket peer(-1);
+    const auto outcome = dial(server.address(), ours);
+    EXPECT_TRUE(wait([&] { return server.accept(peer); }));
+    peer.say(words);
+    EXPECT_TRUE(wait([&] { return outcome->has_value(); }));
+    EXPECT_FALSE(**outcome);
+    return (*outcome)->error();
+  }
+
+  /// Says `words` to a listener, and gives back why it ended that.
+  link_fault fault_of_client_saying(std::span<const std::byte> words) {
+    raw_socket client = raw_socket::to(listen(ours));
+    client.say(words);
+    EXPECT_TRUE(wait([&] { return rejected.size() == 1; }));
+    EXPECT_TRUE(wait([&] { return !client.hear(); }));
+    return rejected.front();
+  }
+
+  static std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+  /// As a peer of another release would begin.
+  static std::vector<std::byte> prologue_of_version(std::uint16_t version) {
+    const std::string word = "TROUPE";
+    std::vector<std::byte> bytes;
+    append(bytes, bytes_of(word));
+    append_number(bytes, version);
+    append(bytes, random_nonce());
+    return bytes;
+  }
+
+  const credentials ours{good_token, nullptr};
+  const credentials theirs{"another token of that length", nullptr};
+};
+
+TEST_F(HandshakeTest, both_sides_learn_what_the_other_says_of_itself) {
+  const endpoint where = listen(ours);
+  const auto result = connected(where, ours);
+  ASSERT_TRUE(result) << result.error().message;
+  ASSERT_TRUE(wait([&] { return accepted.size() == 1; }));
+  EXPECT_EQ((*result)->peer(), (hello{{"role", "acceptor"}}));
+  EXPECT_EQ(accepted[0]->peer(), (hello{{"role", "connector"}}));
+  EXPECT_EQ(hellos, std::vector<hello>{accepted[0]->peer()});
+  EXPECT_EQ((*result)->remote_address(), where);
+  EXPECT_EQ(accepted[0]->local_address(), where);
+  EXPECT_EQ((*result)->local_address(), accepted[0]->remote_address());
+}
+
+TEST_F(HandshakeTest, a_wrong_token_is_told_on_both_sides_and_shown_on_none) {
+  const auto result = connected(listen(ours), theirs);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, link_errc::not_trusted);
+  ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
+  EXPECT_EQ(rejected[0].code, link_errc::not_trusted);
+  for (const std::string& text : {result.error().message, rejected[0].message}) {
+    EXPECT_TRUE(has(text, "has another token")) << text;
+    EXPECT_FALSE(has(text, ours.token)) << text;
+    EXPECT_FALSE(has(text, theirs.token)) << text;
+  }
+  EXPECT_TRUE(hellos.empty());
+}
+
+TEST_F(HandshakeTest, an_acceptor_that_does_not_know_the_token_is_not_believed) {
+  auto words = prologue_of_version(1);
+  words.push_back(std::byte{1});
+  words.resize(words.size() + 32);  // a proof of zeros
+  const auto fault = fault_of_server_saying(words);
+  EXPECT_EQ(fault.code, link_errc::not_trusted);
+  EXPECT_TRUE(has(fault.message, "has another token")) << fault.message;
+}
+
+TEST_F(HandshakeTest, a_proof_is_not_accepted_from_who_only_repeats_it) {
+  raw_server server;
+  raw_socket peer(-1);
+  const auto outcome = dial(server.address(), ours);
+  ASSERT_TRUE(wait([&] { return server.accept(peer); }));
+  std::size_t repeated = 0;
+  ASSERT_TRUE(wait([&] {
+    peer.hear();
+    // Word for word, but with the verdict before the proof.
+    if (repeated == 0 && peer.received().size() >= prologue_bytes) {
+      peer.say(std::span(peer.received()).first(prologue_bytes));
+      repeated = prologue_bytes;
+    }
+    if (repeated == prologue_bytes && peer.received().size() > prologue_bytes) {
+      const std::byte yes{1};
+      peer.say(std::span(&yes, 1));
+      peer.say(std::span(peer.received()).subspan(prologue_bytes));
+      repeated = peer.received().size();
+    }
+    return outcome->has_value();
+  }));
+  ASSERT_FALSE(**outcome);
+  EXPECT_EQ((*outcome)->error().code, link_errc::not_trusted);
+}
+
+TEST_F(HandshakeTest, a_refusal_reaches_the_connector_in_the_acceptor_s_words) {
+  refusal = "the run has all\x1b[31m trainers it needs";
+  const auto result = connected(listen(ours), ours);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, link_errc::refused);
+  EXPECT_TRUE(has(result.error().message, "refused: the run has all?[31m trainers it needs")) << result.error().message;
+  ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
+  EXPECT_EQ(rejected[0].code, link_errc::refused);
+}
+
+TEST_F(HandshakeTest, another_version_is_told_with_both_numbers) {
+  for (const auto& fault :
+       {fault_of_server_saying(prologue_of_version(2)), fault_of_client_saying(prologue_of_version(2))}) {
+    EXPECT_EQ(fault.code, link_errc::no_peer);
+    EXPECT_TRUE(has(fault.message, "speaks version 2 of the handshake, this side version 1")) << fault.message;
+  }
+}
+
+TEST_F(HandshakeTest, another_program_is_recognised_by_its_first_bytes) {
+  for (const auto& fault : {fault_of_client_saying(bytes_of("GET / HTTP/1.1\r\n\r\n")),
+                            fault_of_server_saying(bytes_of("220 mail.example ESMTP\r\n"))}) {
+    EXPECT_EQ(fault.code, link_errc::no_peer);
+    EXPECT_TRUE(has(fault.message, "speaks no Troupe; it said \"")) << fault.message;
+  }
+}
+
+TEST_F(HandshakeTest, a_server_that_ends_without_a_word_is_worth_another_try) {
+  raw_server server;
+  raw_socket peer(-1);
+  const auto outcome = dial(server.address(), ours);
+  ASSERT_TRUE(wait([&] { return server.accept(peer); }));
+  ASSERT_TRUE(wait([&] { return peer.hear() && !peer.received().empty(); }));
+  peer.close();
+  ASSERT_TRUE(wait([&] { return outcome->has_value(); }));
+  EXPECT_EQ((*outcome)->error().code, link_errc::unreachable);
+  EXPECT_TRUE(has((*outcome)->error().message, "without a word")) << (*outcome)->error().message;
+}
+
+TEST_F(HandshakeTest, a_port_where_nobody_listens_is_worth_another_try) {
+  const endpoint where = raw_server().address();  // it has gone by now
+  const auto result = connected(where, ours);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, link_errc::unreachable);
+  EXPECT_TRUE(has(result.error().message, to_string(where) + ": Connection refused")) << result.error().message;
+}
+
+TEST_F(HandshakeTest, a_server_that_never_speaks_is_given_up) {
+  const raw_server server;
+  const auto result = connected(server.address(), ours, {.time = std::chrono::milliseconds(100)});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, link_errc::unreachable);
+  EXPECT_TRUE(has(result.error().message, "within 0.1 s")) << result.error().message;
+}
+
+TEST_F(HandshakeTest, a_hello_that_is_announced_too_long_is_refused_unread) {
+  const auto role = acceptor_role(good_token, [](const hello&) -> greeting { return hello{}; });
+  const auto connector = connector_role(good_token, {});
+  const auto opening = role->begin();
+  const auto proof = connector->feed(opening.send);
+  role->feed(connector->begin().send);
+  EXPECT_EQ(role->feed(proof.send).want, 4U);
+  std::vector<std::byte> length;
+  append_number(length, std::uint32_t{hello_bytes_max + 1});
+  const auto step = role->feed(length);
+  ASSERT_TRUE(step.outcome);
+  EXPECT_TRUE(has(step.outcome->error().message, "announced 65537 bytes about itself, the limit is 65536"));
+}
+
+TEST_F(HandshakeTest, a_hello_of_one_s_own_that_is_too_long_is_a_fault_at_once) {
+  hello items;
+  while (encode(items).size() <= hello_bytes_max) items.emplace_back("name", std::string(1000, 'x'));
+  std::optional<link_result<link_ptr>> outcome;
+  connect(io, listen(ours), ours, items, limits, {},
+          [&outcome](link_result<link_ptr> result) { outcome = std::move(result); });
+  ASSERT_TRUE(wait([&] { return outcome.has_value(); }));
+  EXPECT_EQ(outcome->error().code, link_errc::bad_setting);
+}
+
+TEST_F(HandshakeTest, connections_that_never_speak_keep_nobody_out) {
+  const endpoint where = listen(ours, {.time = std::chrono::minutes(1), .pending_max = 64});
+  std::vector<raw_socket> silent;
+  for (int i = 0; i < 200; ++i) silent.push_back(raw_socket::to(where));
+  const auto result = connected(where, ours);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(rejected.size(), 200U + 1 - 64);
+  EXPECT_TRUE(has(rejected[0].message, "the oldest of more than 64 connections")) << rejected[0].message;
+  EXPECT_FALSE(silent[0].hear());
+  EXPECT_TRUE(silent[199].hear());
+}
+
+TEST_F(HandshakeTest, who_speaks_a_byte_at_a_time_is_ended_in_time) {
+  raw_socket slow = raw_socket::to(listen(ours, {.time = std::chrono::milliseconds(200)}));
+  const auto words = prologue_of_version(1);
+  std::size_t said = 0;
+  boost::asio::steady_timer pace(io);
+  const std::function<void()> say_next = [&] {
+    pace.expires_after(std::chrono::milliseconds(20));
+    pace.async_wait([&](const boost::system::error_code& error) {
+      if (error || said == words.size()) return;
+      slow.say(std::span(words).subspan(said++, 1));
+      say_next();
+    });
+  };
+  say_next();
+  ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
+  EXPECT_TRUE(has(rejected[0].message, "did not finish the handshake within 0.2 s")) << rejected[0].message;
+  EXPECT_GT(said, 0U);
+  EXPECT_LT(said, words.size());
+  ASSERT_TRUE(wait([&] { return !slow.hear(); }));
+}
+
+TEST_F(HandshakeTest, an_address_in_use_is_named_with_what_to_try) {
+  const endpoint where = listen(ours);
+  const auto second = listener::open(io, where, ours, limits, {}, {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, link_errc::address_in_use);
+  EXPECT_TRUE(has(second.error().message, to_string(where))) << second.error().message;
+  EXPECT_TRUE(has(second.error().message, "choose another port"));
+  const auto nowhere = listener::open(io, {"192.0.2.1", 0}, ours, limits, {}, {});
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().code, link_errc::bad_setting);
+}
+
+TEST_F(HandshakeTest, a_port_can_be_listened_at_again_right_after_its_links) {
+  const endpoint where = listen(ours);
+  { const auto result = connected(where, ours); }
+  ASSERT_TRUE(wait([&] { return accepted.size() == 1; }));
+  accepted.clear();  // this side ends first, and its port is left in TIME_WAIT
+  listening.reset();
+  const auto again = listener::open(io, where, ours, limits, {}, {});
+  EXPECT_TRUE(again) << again.error().message;
+}
+
+TEST_F(HandshakeTest, a_listener_that_has_gone_ends_who_is_in_the_handshake_and_calls_nobody) {
+  raw_socket silent = raw_socket::to(listen(ours));
+  ASSERT_TRUE(wait([&] { return silent.hear() && !silent.received().empty(); }));
+  listening.reset();
+  ASSERT_TRUE(wait([&] { return !silent.hear(); }));
+  EXPECT_TRUE(rejected.empty());
+}
+
+TEST_F(HandshakeTest, a_listener_may_be_ended_by_its_own_callback) {
+  listener::callbacks what;
+  what.on_hello = [this](const hello&, const endpoint&) -> greeting {
+    listening.reset();
+    return hello{};
+  };
+  listening = std::move(*listener::open(io, {"127.0.0.1", 0}, ours, limits, {}, std::move(what)));
+  const auto result = connected(listening->address(), ours);
+  EXPECT_FALSE(result);
+}
+
+}  // namespace
+}  // namespace troupe

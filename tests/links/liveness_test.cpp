@@ -1,0 +1,198 @@
+// How a link notices that the other side is gone, or speaks nonsense, and what it does not take for death.
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "links/bytes.hpp"
+#include "links/frame.hpp"
+#include "links/handshake_role.hpp"
+#include "tests/links/raw_socket.hpp"
+#include "tests/links/stage.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+class LivenessTest : public LinkStage {
+ protected:
+  /// A link whose other end is a socket that says what the test wants, after a proper handshake.
+  void greet_raw_peer() {
+    peer = raw_socket::to(listen(mine));
+    const auto role = connector_role(mine.token, {});
+    handshake_step step = role->begin();
+    while (!step.outcome) {
+      peer.say(step.send);
+      ASSERT_TRUE(wait([&] { return peer.hear() && peer.received().size() >= step.want; }));
+      auto& received = peer.received();
+      const std::vector<std::byte> wanted(received.begin(), received.begin() + static_cast<long>(step.want));
+      received.erase(received.begin(), received.begin() + static_cast<long>(step.want));
+      step = role->feed(wanted);
+    }
+    ASSERT_TRUE(wait([&] { return accepted.size() == 1; }));
+    end = std::make_unique<link_end>(accepted.front());
+  }
+
+  std::string fault_after(const std::function<void()>& what) {
+    greet_raw_peer();
+    start(*end);
+    what();
+    EXPECT_TRUE(wait([&] { return end->end_count > 0; }));
+    EXPECT_EQ(end->end_count, 1);
+    if (!end->fault) return "goodbye";
+    EXPECT_EQ(end->fault->code, link_errc::lost);
+    return end->fault->message;
+  }
+
+  static std::vector<std::byte> frame_of(std::uint8_t kind, const std::string& body) {
+    std::vector<std::byte> bytes;
+    append(bytes, image_of({kind, body.size(), frame_digest({to_piece(body)})}));
+    append(bytes, std::as_bytes(std::span(body)));
+    return bytes;
+  }
+
+  const credentials mine{good_token, nullptr};
+  raw_socket peer{-1};
+  std::unique_ptr<link_end> end;
+};
+
+TEST_F(LivenessTest, a_connection_that_ends_without_goodbye_was_closed) {
+  EXPECT_EQ(fault_after([&] { peer.close(); }), "its connection was closed");
+}
+
+TEST_F(LivenessTest, a_connection_that_is_cut_off_was_reset) {
+  EXPECT_EQ(fault_after([&] { peer.reset(); }), "its connection was reset");
+}
+
+TEST_F(LivenessTest, goodbye_is_no_fault_and_what_follows_is_ignored) {
+  EXPECT_EQ(fault_after([&] {
+              auto words = frame_of(2, "before");
+              append(words, frame_of(goodbye_kind, ""));
+              append(words, frame_of(2, "after"));
+              peer.say(words);
+            }),
+            "goodbye");
+  ASSERT_EQ(end->frames.size(), 1U);
+  EXPECT_EQ(to_text(end->frames[0]), "before");
+}
+
+TEST_F(LivenessTest, a_header_that_announces_too_much_ends_the_link_before_anything_is_allocated) {
+  EXPECT_EQ(fault_after([&] {
+              peer.say(image_of({2, std::uint64_t{4} << 30, 0}));
+            }),
+            "it announced a frame of 4294967296 bytes, the limit is 1073741824");
+}
+
+TEST_F(LivenessTest, a_flipped_bit_ends_the_link) {
+  auto words = frame_of(2, std::string(200'000, 'x'));
+  words[100'000] ^= std::byte{1};
+  const std::string fault = fault_after([&] { peer.say(words); });
+  EXPECT_EQ(fault, "a frame of 200000 bytes came damaged: its bytes do not match their digest");
+  EXPECT_TRUE(end->frames.empty());
+}
+
+TEST_F(LivenessTest, bytes_that_are_no_frame_end_the_link) {
+  EXPECT_TRUE(has(fault_after([&] { peer.say(std::string(100, 'x')); }), "must begin with"));
+}
+
+TEST_F(LivenessTest, silence_ends_the_link_within_its_time) {
+  limits.dead_after = 200ms;
+  const std::string fault = fault_after([] {});
+  EXPECT_TRUE(has(fault, "no byte came for 0.")) << fault;
+  // The link has spoken meanwhile.
+  peer.hear();
+  const auto ping = image_of({ping_kind, 0, 0});
+  ASSERT_GE(peer.received().size(), ping.size());
+  EXPECT_TRUE(std::equal(ping.begin(), ping.end(), peer.received().begin()));
+}
+
+TEST_F(LivenessTest, two_links_that_have_nothing_to_say_stay_alive) {
+  limits.dead_after = 200ms;
+  auto [here, there] = make_ends(mine);
+  start(*here);
+  start(*there);
+  bool late = false;
+  boost::asio::steady_timer timer(io, 1s);
+  timer.async_wait([&late](const boost::system::error_code&) { late = true; });
+  ASSERT_TRUE(wait([&] { return late; }));
+  EXPECT_EQ(here->end_count + there->end_count, 0);
+  EXPECT_EQ(here->frame_count + there->frame_count, 0U);
+}
+
+TEST_F(LivenessTest, a_frame_that_comes_slowly_is_a_sign_of_life) {
+  limits.dead_after = 200ms;
+  greet_raw_peer();
+  start(*end);
+  // Five times as long as the link would wait for a silent peer.
+  constexpr std::size_t parts = 100;
+  const auto words = frame_of(2, std::string(parts * 1000 - frame_header_bytes, 'x'));
+  boost::asio::steady_timer pace(io);
+  std::size_t said = 0;
+  const std::function<void()> say_next = [&] {
+    pace.expires_after(10ms);
+    pace.async_wait([&](const boost::system::error_code& error) {
+      if (error) return;
+      peer.hear();
+      peer.say(std::span(words).subspan(said * 1000, 1000));
+      if (++said < parts) say_next();
+    });
+  };
+  say_next();
+  ASSERT_TRUE(wait([&] { return end->frame_count == 1 || end->end_count > 0; }));
+  EXPECT_EQ(end->end_count, 0) << (end->fault ? end->fault->message : "");
+  EXPECT_EQ(said, parts);
+}
+
+TEST_F(LivenessTest, a_stop_of_this_process_is_not_taken_for_the_death_of_the_other) {
+  limits.dead_after = 100ms;
+  greet_raw_peer();
+  start(*end);
+  io.poll();
+  // Nobody runs the link for longer than it waits, while the other side has spoken.
+  peer.say(frame_of(2, "still here"));
+  const auto wake = std::chrono::steady_clock::now() + 300ms;
+  while (std::chrono::steady_clock::now() < wake) std::this_thread::yield();
+  ASSERT_TRUE(wait([&] { return end->frame_count == 1 || end->end_count > 0; }));
+  EXPECT_EQ(end->frame_count, 1U);
+  EXPECT_EQ(end->end_count, 0);
+}
+
+TEST_F(LivenessTest, close_gives_up_on_a_peer_that_does_not_read) {
+  limits.dead_after = 200ms;
+  greet_raw_peer();
+  start(*end);
+  for (int i = 0; i < 64; ++i) end->wire->send(2, {to_piece(std::string(1'000'000, 'x'))});
+  end->wire->close();
+  const std::weak_ptr<link> watched = end->wire;
+  end->wire.reset();
+  accepted.clear();
+  EXPECT_TRUE(wait([&] { return watched.expired(); }));
+}
+
+TEST_F(LivenessTest, frames_that_came_before_the_connection_broke_are_still_delivered) {
+  greet_raw_peer();
+  peer.say(frame_of(2, "one"));
+  peer.say(frame_of(2, std::string(100'000, 'x')));
+  peer.say(frame_of(goodbye_kind, ""));
+  peer.close();
+  start(*end);
+  // To a peer that has gone: the failure must not hide what it said before.
+  for (int i = 0; i < 10; ++i) {
+    end->wire->send(2, {to_piece("anybody?")});
+    io.poll_one();
+  }
+  ASSERT_TRUE(wait([&] { return end->end_count == 1; }));
+  EXPECT_EQ(end->frame_count, 2U);
+  EXPECT_FALSE(end->fault) << end->fault->message;
+}
+
+}  // namespace
+}  // namespace troupe
