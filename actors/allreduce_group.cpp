@@ -67,8 +67,9 @@ caf::error allreduce_group_state::check(const header& head, std::uint32_t rank, 
 caf::error allreduce_group_state::check_count(const collection& all, std::uint32_t rank, std::uint32_t bucket,
                                               std::uint64_t count) {
   if (all.count == count) return {};
-  return make_failure(errc::shape_mismatch, fmt::format("bucket {}: rank {} sent {} bytes, others sent {}", bucket,
-                                                        rank, count * sizeof(float), all.count * sizeof(float)));
+  const auto other = std::ranges::find(all.ranks, true, &share_of_rank::arrived) - all.ranks.begin();
+  return make_failure(errc::shape_mismatch, fmt::format("bucket {}: rank {} sent {} bytes, rank {} sent {}", bucket,
+                                                        rank, count * sizeof(float), other, all.count * sizeof(float)));
 }
 
 caf::result<reduced> allreduce_group_state::handle(reduce& share) {

@@ -28,7 +28,7 @@
 #include "actors/inline_execution.hpp"
 #include "links/link.hpp"
 #include "protocol/messages.hpp"
-#include "protocol/wire.hpp"
+#include "protocol/message_frame.hpp"
 
 namespace troupe {
 

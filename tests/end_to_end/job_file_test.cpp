@@ -159,7 +159,6 @@ std::vector<wrong_file> wrong_files() {
   files.push_back({"checkpoint-every = 20\n", ":1: checkpoint-every = 20: needs --save DIR"});
   files.push_back({"save = 'x'\ncheckpoint-every = 0\n", ":2: checkpoint-every = 0: must be a whole number between 1"});
   files.push_back({"resume = '/nowhere'\n", ":1: resume = /nowhere: /nowhere: No such file or directory"});
-  files.push_back({"trace = \"full\"\n", ":1: trace = full: is not supported by this version of troupe"});
   return files;
 }
 

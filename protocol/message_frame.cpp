@@ -1,4 +1,4 @@
-#include "protocol/wire.hpp"
+#include "protocol/message_frame.hpp"
 
 #include <algorithm>
 #include <array>
