@@ -41,6 +41,8 @@ void add_network(caf::actor_system_config& config) {
   config.load<caf::io::middleman>();
   config.set("caf.middleman.heartbeat-interval", caf::timespan{0});
   config.set("caf.middleman.workers", 1);
+  // Idle workers that look for work to steal sleep between looks, up to 10 ms; these are woken.
+  config.set("caf.scheduler.policy", "sharing");
 }
 
 void offer_actor(caf::actor_system& system, int socket, const caf::strong_actor_ptr& whom,
