@@ -27,8 +27,8 @@
 
 #include "actors/inline_execution.hpp"
 #include "links/link.hpp"
-#include "protocol/messages.hpp"
 #include "protocol/message_frame.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

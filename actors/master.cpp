@@ -128,7 +128,8 @@ void master_state::start_training() {
     ask<trained>(
         trainers_[rank],
         train{headers_.next(0, cause_), rank, job_.trainers, settings, tables_for(rank), group_for(rank), self_,
-              positions_[rank], checkpoints_.store != nullptr, checkpoints_.every},
+              positions_[rank], checkpoints_.store != nullptr, checkpoints_.every, data_->digest(), rules_.has_value(),
+              rules_ ? static_cast<std::uint64_t>(rules_->request_timeout.count()) : 0},
         [this, rank](trained& result) { trained_[rank] = std::move(result); }, &master_state::training_done);
 }
 

@@ -123,6 +123,8 @@ class master_state {
   std::vector<tensor_view> dense_views() const;
   checkpoint_manifest manifest() const;
 
+  /// With the answer to a message.
+  caf::timespan patience() const { return rules_ ? caf::timespan(rules_->request_timeout) : caf::infinite; }
   caf::error unanswered(const caf::actor_addr& by, caf::string_view question) const;
 
   void gathered();
@@ -190,8 +192,7 @@ void master_state::ask(const Handle& whom, Message&& message, std::function<void
   ++pending_;
   // The answer to `train` is the run; whoever has it is known to be alive by other means.
   constexpr bool is_limited = !std::is_same_v<std::remove_cvref_t<Message>, train>;
-  const caf::timespan timeout = rules_ && is_limited ? caf::timespan(rules_->request_timeout) : caf::infinite;
-  self_->request(whom, timeout, std::forward<Message>(message))
+  self_->request(whom, is_limited ? patience() : caf::infinite, std::forward<Message>(message))
       .then(
           [this, on_answer = std::move(on_answer), then](Answer& answer) {
             if (!running_) return;

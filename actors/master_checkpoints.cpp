@@ -116,7 +116,7 @@ void master_state::save() {
   for (const auto& shards : tables_) {
     for (const module_ref& shard : shards) {
       ++saves_pending_;
-      self_->request(shard.server, caf::infinite, save_module{headers_.next(at_step, cause_), shard.module, *folder})
+      self_->request(shard.server, patience(), save_module{headers_.next(at_step, cause_), shard.module, *folder})
           .then(
               [this](saved_module& file) {
                 saved_files_.push_back({std::move(file.name), file.length, std::move(file.digest)});

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/inline_execution.hpp"
+#include "actors/run_in.hpp"
 #include "actors/weights.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
@@ -71,9 +73,16 @@ caf::error trainer_state::set_up(train& order) {
   auto opened = open_dataset(job_);
   if (!opened) return make_failure(errc::bad_input, opened.error().message);
   data_ = std::move(*opened);
+  if (data_->digest() != order.data_digest)
+    return make_failure(
+        errc::bad_input,
+        fmt::format("--data {}: the rows here are not the master's: their digest is {} here and {} there", job_.data,
+                    data_->digest(), order.data_digest));
   total_steps_ = total_steps(job_, *data_);
   model_ = std::make_unique<hybrid_model>(data_->spec(), job_);
-  exchange_ = table_exchange(*model_, std::move(order.tables), job_.wire_dtype);
+  exchange_ = table_exchange(*model_, std::move(order.tables), job_.wire_dtype, order.remote);
+  remote_ = order.remote;
+  if (remote_) patience_ = std::chrono::milliseconds(order.request_timeout_ms);
   group_ = order.group;
   reports_ = order.reports;
   saves_ = order.saves;
@@ -173,12 +182,26 @@ void trainer_state::arrived() {
   advance();
 }
 
+/// Whether a batch's step would keep the thread that also reads what other processes send.
+bool trainer_state::blocks_link(const batch& samples) const {
+  return remote_ && is_long(samples) && dynamic_cast<inline_execution*>(self_->context()) != nullptr;
+}
+
+/// An answer of somebody in another process did not come.
+caf::error trainer_state::without_answer(const caf::error& error, const std::string& whom,
+                                         const std::string& question) const {
+  if (!(error == caf::sec::request_timeout)) return error;
+  return make_failure(errc::timeout, fmt::format("{} did not answer {} within {} s; --request-timeout allows more",
+                                                 whom, question, static_cast<double>(patience_.count()) / 1e9));
+}
+
 /// Goes on as long as nothing is waited for.
 void trainer_state::advance() {
   while (waiting_ == 0 && !failed_) {
     switch (phase_) {
       case phase::looking_up:
         if (ahead_.front().unanswered > 0) return;
+        if (blocks_link(*ahead_.front().plan.samples)) return run_in(self_->ctrl(), [this] { advance(); });
         compute();
         break;
       case phase::reducing:

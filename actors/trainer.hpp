@@ -83,7 +83,9 @@ class trainer_state {
   void count_staleness();
   caf::error backward_inputs(const batch& samples);
   void backward_parameters();
-  bool rest_is_long() const;
+  bool is_long(const batch& samples) const;
+  bool blocks_link(const batch& samples) const;
+  caf::error without_answer(const caf::error& error, const std::string& whom, const std::string& question) const;
   template <class F>
   void after_others(F what);
   void open_buckets();
@@ -146,6 +148,8 @@ class trainer_state {
   table_exchange exchange_;
   allreduce_actor group_;
   report_actor reports_;
+  bool remote_ = false;                     ///< servers and master are in other processes
+  caf::timespan patience_ = caf::infinite;  ///< with their answers
   bool saves_ = false;
   std::uint64_t checkpoint_every_ = 0;
 

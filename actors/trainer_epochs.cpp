@@ -62,14 +62,14 @@ void trainer_state::save() {
   if (rank_ == 0)
     for (const auto* numbers : {&weights_, &first_state_, &second_state_})
       if (!numbers->empty()) share.dense.push_back(tensor::own(numbers->size(), 1, std::vector<float>(*numbers)));
-  self_->request(reports_, caf::infinite, std::move(share))
+  self_->request(reports_, patience_, std::move(share))
       .then(
           [this, begin](const committed& answer) {
             cause_ = id_of(answer.head);
             epoch_begin_ += clock::now() - begin;
             arrived();
           },
-          [this](const caf::error& error) { fail(step, error); });
+          [this](const caf::error& error) { fail(step, without_answer(error, "the master", "save_dense")); });
 }
 
 void trainer_state::begin_epoch() {

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/inline_execution.hpp"
+#include "actors/run_in.hpp"
 #include "actors/trainer.hpp"
 #include "kernels/elementwise.hpp"
 #include "protocol/errors.hpp"
@@ -42,7 +44,7 @@ void trainer_state::compute() {
     backward_parameters();
     prepare_next();
   };
-  const bool long_rest = rest_is_long();
+  const bool long_rest = has_gradient_ && is_long(*computed_.plan.samples);
   if (long_rest) after_others(rest);
   send_gradients();
   if (failed_) return;
@@ -59,10 +61,10 @@ void trainer_state::count_staleness() {
   }
 }
 
-/// Whether what remains of a step takes so long that others should not wait for its thread.
-bool trainer_state::rest_is_long() const {
+/// Whether a step's backward pass takes so long that others should not wait for its thread.
+bool trainer_state::is_long(const batch& samples) const {
   constexpr std::size_t many_multiplications = std::size_t{1} << 22;  // about as long as a thread takes to wake up
-  return has_gradient_ && computed_.plan.samples->size * model_->parameter_count() >= many_multiplications;
+  return samples.size * model_->parameter_count() >= many_multiplications;
 }
 
 /// Does `what` when the actors that messages are sent to from now on have had a turn on this thread, or when another
@@ -72,11 +74,13 @@ void trainer_state::after_others(F what) {
   ++waiting_;
   self_->spawn<caf::hidden>(
       [me = caf::strong_actor_ptr(self_->ctrl()), what, this](caf::event_based_actor* turn) mutable {
-        auto go_on = caf::make_action([what, this] {
+        const auto go_on = [what, this] {
           what();
           arrived();
-        });
-        me->enqueue(nullptr, caf::make_message_id(), caf::make_message(std::move(go_on)), turn->context());
+        };
+        // Links are read on a thread that runs actors too.
+        const bool on_link_thread = dynamic_cast<inline_execution*>(turn->context()) != nullptr;
+        run_in(me, go_on, on_link_thread ? nullptr : turn->context());
       });
 }
 
@@ -184,14 +188,16 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
   ++waiting_;
   reduce share{
       headers_.next(step, cause_), rank_, bucket, batches_, stop_wanted_, std::move(buckets_[bucket].grad).freeze()};
-  self_->request(group_, caf::infinite, std::move(share))
+  self_->request(group_, patience_, std::move(share))
       .then(
           [this](const reduced& mean) {
             cause_ = id_of(mean.head);
             take(mean);
             arrived();
           },
-          [this](const caf::error& error) { fail(step, error); });
+          [this, bucket](const caf::error& error) {
+            fail(step, without_answer(error, "the allreduce group", fmt::format("reduce of bucket {}", bucket)));
+          });
 }
 
 void trainer_state::send_gradients() {

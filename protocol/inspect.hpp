@@ -178,7 +178,8 @@ bool inspect(Inspector& f, train& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("trainers", x.trainers),
                             f.field("job", x.job), f.field("tables", x.tables), f.field("group", x.group),
                             f.field("reports", x.reports), f.field("from", x.from), f.field("saves", x.saves),
-                            f.field("checkpoint_every", x.checkpoint_every));
+                            f.field("checkpoint_every", x.checkpoint_every), f.field("data_digest", x.data_digest),
+                            f.field("remote", x.remote), f.field("request_timeout_ms", x.request_timeout_ms));
 }
 
 template <class Inspector>

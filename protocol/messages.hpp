@@ -295,6 +295,11 @@ struct train {
   /// A checkpoint is taken at the end, and every `checkpoint_every` steps (0: not before the end).
   bool saves = false;
   std::uint64_t checkpoint_every = 0;
+  /// The digest of the rows that the master's data set has; empty: none.
+  std::string data_digest;
+  /// Servers and master are in other processes; an answer takes at most `request_timeout_ms`.
+  bool remote = false;
+  std::uint64_t request_timeout_ms = 0;
 };
 
 struct trained {

@@ -124,7 +124,7 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   const trainer_position position{40, 5, 0.5, 0.25, {some_tensor()}, true};
   add(position);
   add(save_dense{head, 1, 5, 0.5, 0.25, 2, {some_tensor()}});
-  add(train{head, 1, 2, {{"data", "adult"}}, {{ref}}, group, reports, position, true, 20});
+  add(train{head, 1, 2, {{"data", "adult"}}, {{ref}}, group, reports, position, true, 20, "digest", true, 300});
   add(trained{head, 40, true, some_tensor(), 77});
   add(progress{head, 5, 0.25, 1.5, 6});
   add(epoch_report{head, 1, 2, 3, 4, 0.5, 0.75, tensor::own(1, 1, std::vector<double>{0.125}), true, 5, 6, 7, 8});
