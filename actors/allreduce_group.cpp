@@ -6,6 +6,7 @@
 
 #include "actors/actor_name.hpp"
 #include "kernels/elementwise.hpp"
+#include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
 namespace troupe {
@@ -14,6 +15,7 @@ void allreduce_group_state::start(std::uint64_t run, group_layout layout) {
   run_ = run;
   layout_ = std::move(layout);
   headers_ = header_source(run, group_number);
+  if (layout_.patience.count() > 0) look_for_late_ranks();
 }
 
 /// Whether sending a bucket whole, once more than needed for each other process, beats waiting for a second message.
@@ -43,6 +45,7 @@ allreduce_group_state::collection& allreduce_group_state::open(const key& which,
   }
   all.ranks.resize(trainers());
   all.count = count;
+  if (layout_.patience.count() > 0) all.begin = std::chrono::steady_clock::now();
   all.sums_missing = goes_whole(count) ? 0 : processes() - 1;
   all.summed.assign(processes(), false);
   all.sum = tensor_buffer(count, 1);
@@ -196,6 +199,25 @@ void allreduce_group_state::finish(const key& which, collection& all) {
   all.arrived = 0;
   spare_.push_back(std::move(all));
   open_.erase(which);
+}
+
+/// A timer of its own: one for each bucket would wake another thread each time.
+void allreduce_group_state::look_for_late_ranks() {
+  for (const auto& [which, all] : open_) {
+    if (std::chrono::steady_clock::now() - all.begin < layout_.patience) continue;
+    std::vector<std::uint32_t> missing;
+    for (std::uint32_t rank = 0; rank < trainers(); ++rank)
+      if (!all.ranks[rank].arrived) missing.push_back(rank);
+    refuse(which.first,
+           make_failure(errc::timeout,
+                        fmt::format("bucket {} lacks the {} for {} s; --request-timeout allows more", which.second,
+                                    missing.empty() ? "sums of other processes"
+                                                    : fmt::format("share of trainer {}", fmt::join(missing, ", ")),
+                                    static_cast<double>(layout_.patience.count()) / 1000)));
+    return;
+  }
+  constexpr int looks_per_patience = 10;
+  self_->run_delayed(layout_.patience / looks_per_patience, [this] { look_for_late_ranks(); });
 }
 
 allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer self, std::uint64_t run,

@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -25,9 +26,13 @@ struct group_layout {
   /// The groups of the other processes, by process; a null handle for one's own. Empty: there is but one process.
   std::vector<allreduce_actor> groups;
   std::uint32_t me = 0;
+  /// How long a bucket may miss a rank; 0: for ever.
+  std::chrono::milliseconds patience{0};
 
   /// All `trainers` ranks in one process.
-  static group_layout one_process(std::uint32_t trainers) { return {std::vector<std::uint32_t>(trainers, 0), {}, 0}; }
+  static group_layout one_process(std::uint32_t trainers) {
+    return {std::vector<std::uint32_t>(trainers, 0), {}, 0, {}};
+  }
 };
 
 class allreduce_group_state {
@@ -63,6 +68,7 @@ class allreduce_group_state {
 
   struct collection {
     std::uint64_t count = 0;  ///< parameters
+    std::chrono::steady_clock::time_point begin;
     std::uint32_t arrived = 0;
     std::uint32_t sums_missing = 0;  ///< slices that other processes sum up
     std::vector<bool> summed;        ///< by process
@@ -87,6 +93,7 @@ class allreduce_group_state {
   void arrived(const key& which, collection& all);
   void sum(const key& which, collection& all);
   void finish(const key& which, collection& all);
+  void look_for_late_ranks();
   caf::result<void> refuse(std::uint64_t at_step, const caf::error& cause);
 
   pointer self_;

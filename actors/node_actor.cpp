@@ -111,6 +111,7 @@ connected node_state::links_to_peers(const header& asked) {
   connected made{headers_.next(0, id_of(asked)), {}, {}};
   if (!all_.options.trains) return made;
   group_layout layout;
+  layout.patience = all_.options.network.request_timeout;
   for (const peer_node& peer : peers_) {
     const data_link_ptr wire = all_.data->link_to(peer.node);
     for (const std::uint32_t rank : peer.ranks) {

@@ -187,14 +187,6 @@ bool trainer_state::blocks_link(const batch& samples) const {
   return remote_ && is_long(samples) && dynamic_cast<inline_execution*>(self_->context()) != nullptr;
 }
 
-/// An answer of somebody in another process did not come.
-caf::error trainer_state::without_answer(const caf::error& error, const std::string& whom,
-                                         const std::string& question) const {
-  if (!(error == caf::sec::request_timeout)) return error;
-  return make_failure(errc::timeout, fmt::format("{} did not answer {} within {} s; --request-timeout allows more",
-                                                 whom, question, static_cast<double>(patience_.count()) / 1e9));
-}
-
 /// Goes on as long as nothing is waited for.
 void trainer_state::advance() {
   while (waiting_ == 0 && !failed_) {

@@ -85,7 +85,6 @@ class trainer_state {
   void backward_parameters();
   bool is_long(const batch& samples) const;
   bool blocks_link(const batch& samples) const;
-  caf::error without_answer(const caf::error& error, const std::string& whom, const std::string& question) const;
   template <class F>
   void after_others(F what);
   void open_buckets();

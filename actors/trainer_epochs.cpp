@@ -1,5 +1,7 @@
 // What the trainer does between steps: epochs and their reports, evaluation, checkpoints, the end.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -69,7 +71,14 @@ void trainer_state::save() {
             epoch_begin_ += clock::now() - begin;
             arrived();
           },
-          [this](const caf::error& error) { fail(step, without_answer(error, "the master", "save_dense")); });
+          [this](const caf::error& error) {
+            fail(step,
+                 !(error == caf::sec::request_timeout)
+                     ? error
+                     : make_failure(errc::timeout, fmt::format("the master did not answer save_dense within {} s; "
+                                                               "--request-timeout allows more",
+                                                               static_cast<double>(patience_.count()) / 1e9)));
+          });
 }
 
 void trainer_state::begin_epoch() {

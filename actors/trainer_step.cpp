@@ -188,16 +188,14 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
   ++waiting_;
   reduce share{
       headers_.next(step, cause_), rank_, bucket, batches_, stop_wanted_, std::move(buckets_[bucket].grad).freeze()};
-  self_->request(group_, patience_, std::move(share))
+  self_->request(group_, caf::infinite, std::move(share))
       .then(
           [this](const reduced& mean) {
             cause_ = id_of(mean.head);
             take(mean);
             arrived();
           },
-          [this, bucket](const caf::error& error) {
-            fail(step, without_answer(error, "the allreduce group", fmt::format("reduce of bucket {}", bucket)));
-          });
+          [this](const caf::error& error) { fail(step, error); });
 }
 
 void trainer_state::send_gradients() {

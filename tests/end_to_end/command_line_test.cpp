@@ -123,7 +123,7 @@ std::vector<wrong_line> not_yet() {
     lines.push_back({{"train", option}, {std::string(option) + " is not supported by this version"}});
     lines.push_back({{"train", option, "5"}, {std::string(option) + " is not supported by this version"}});
   }
-  for (const char* name : {"status", "stop", "bench", "trace"}) {
+  for (const char* name : {"status", "stop", "trace"}) {
     lines.push_back({{name}, {std::string("troupe ") + name + " is not supported by this version"}});
   }
   lines.push_back({{"train", "--device", "cuda"}, {"--device cuda is not supported by this version"}});

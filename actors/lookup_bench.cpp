@@ -1,0 +1,230 @@
+#include "actors/lookup_bench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <caf/all.hpp>
+#include <chrono>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/caf_network.hpp"
+#include "actors/data_plane.hpp"
+#include "actors/parameter_server.hpp"
+#include "model/random.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+using boost::asio::ip::tcp;
+
+constexpr std::uint64_t table_rows = 100'000;
+constexpr std::uint64_t run_number = 1;
+constexpr std::uint32_t server_node = 0;
+constexpr std::uint32_t client_node = 1;
+constexpr std::uint64_t repeats_before = 20;
+
+/// Both processes as each of them expects the other.
+std::vector<peer_node> both(const std::string& server_address) {
+  return {{server_node, 0, "the serving process", false, {0}, server_address},
+          {client_node, 0, "the measuring process", true, {0}, ""}};
+}
+
+struct quiet_config : caf::actor_system_config {
+  quiet_config() {
+    config_file_path.clear();
+    set("caf.scheduler.max-threads", 2);
+    add_network(*this);
+  }
+};
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::vector<std::int64_t> random_rows(const lookup_size& size) {
+  random_sequence random(size.rows);
+  std::vector<std::int64_t> rows(size.rows);
+  for (std::int64_t& row : rows) row = static_cast<std::int64_t>(random.below(table_rows));
+  return rows;
+}
+
+// -- the serving process ---------------------------------------------------------
+
+/// Makes the tables, module 1 for the first width.
+caf::error make_tables(caf::actor_system& system, const parameter_server_actor& server,
+                       const std::vector<std::uint64_t>& dims) {
+  caf::scoped_actor self(system);
+  caf::error problem;
+  for (const std::uint64_t dim : dims) {
+    const module_spec spec{"EmbeddingBag",
+                           {{"num_embeddings", std::to_string(table_rows)},
+                            {"embedding_dim", std::to_string(dim)},
+                            {"mode", "sum"},
+                            {"table", "0"},
+                            {"seed", "1"},
+                            {"optimizer", "sgd"},
+                            {"lr", "0.05"},
+                            {"reduce", "sum"}}};
+    self->request(server, std::chrono::seconds(60), instantiate{{run_number}, spec, 0, 1, 1, 1, 0, 0})
+        .receive([](const module_ref&) {}, [&problem](caf::error& error) { problem = std::move(error); });
+  }
+  return problem;
+}
+
+/// Answers each request of 16 bytes and what it announces: (bytes that follow, bytes wanted).
+void serve_bytes(tcp::socket socket) {
+  socket.set_option(tcp::no_delay(true));
+  std::vector<char> bytes;
+  boost::system::error_code ended;
+  for (std::array<std::uint64_t, 2> sizes{};;) {
+    boost::asio::read(socket, boost::asio::buffer(sizes), ended);
+    if (ended) return;
+    bytes.resize(std::max(sizes[0], sizes[1]));
+    boost::asio::read(socket, boost::asio::buffer(bytes.data(), sizes[0]), ended);
+    boost::asio::write(socket, boost::asio::buffer(bytes.data(), sizes[1]), ended);
+  }
+}
+
+// -- the measuring process -------------------------------------------------------
+
+/// Asks again and again; `done` gets the time of each round trip in microseconds.
+void ask(caf::event_based_actor* self, parameter_server_actor server, lookup question, std::uint64_t repeats,
+         std::shared_ptr<std::vector<double>> times, std::shared_ptr<std::promise<caf::error>> done) {
+  const auto begin = clock::now();
+  // The link has a deadline for it; one of CAF's would wake its clock's thread each time.
+  self->request(server, caf::infinite, question)
+      .then(
+          [=](const rows&) {
+            const std::chrono::duration<double, std::micro> took = clock::now() - begin;
+            times->push_back(took.count());
+            if (times->size() == repeats) return done->set_value({});
+            ask(self, server, question, repeats, times, done);
+          },
+          [=](const caf::error& error) { done->set_value(error); });
+}
+
+result<double> measure_lookup(caf::actor_system& system, const parameter_server_actor& server, std::uint64_t module,
+                              const lookup_size& size) {
+  auto times = std::make_shared<std::vector<double>>();
+  auto done = std::make_shared<std::promise<caf::error>>();
+  auto outcome = done->get_future();
+  lookup question;
+  question.head = {run_number, 1, trainer_number(0, 1)};
+  question.tables.push_back({module, blob::own(random_rows(size)), {}, {}});
+  system.spawn([=, repeats = size.repeats + repeats_before](caf::event_based_actor* self) {
+    ask(self, server, question, repeats, times, done);
+  });
+  if (const caf::error error = outcome.get()) return run_fault(describe(error));
+  times->erase(times->begin(), times->begin() + repeats_before);
+  return median(*times);
+}
+
+double measure_tcp(tcp::socket& socket, const lookup_size& size) {
+  const std::array<std::uint64_t, 2> sizes = {size.rows * sizeof(std::int64_t), size.rows * size.dim * sizeof(float)};
+  std::vector<char> request(sizeof sizes + sizes[0]);
+  std::copy_n(reinterpret_cast<const char*>(sizes.data()), sizeof sizes, request.data());
+  std::vector<char> answer(sizes[1]);
+  std::vector<double> times;
+  for (std::uint64_t i = 0; i < size.repeats + repeats_before; ++i) {
+    const auto begin = clock::now();
+    boost::asio::write(socket, boost::asio::buffer(request));
+    boost::asio::read(socket, boost::asio::buffer(answer));
+    const std::chrono::duration<double, std::micro> took = clock::now() - begin;
+    if (i >= repeats_before) times.push_back(took.count());
+  }
+  return median(std::move(times));
+}
+
+/// A link to the serving process.
+result<data_link_ptr> link_to_service(data_plane& data, const lookup_service& service) {
+  data.expect({run_number, client_node, 0}, both(to_string(service.data)), {});
+  std::promise<std::string> settled;
+  data.connect([&settled](const std::string& problem) { settled.set_value(problem); });
+  const std::string problem = settled.get_future().get();
+  if (!problem.empty()) return run_fault(problem);
+  return data.link_to(server_node);
+}
+
+}  // namespace
+
+result<void> serve_lookups(const std::string& token, const std::vector<std::uint64_t>& dims,
+                           const std::function<void(const lookup_service&)>& on_ready,
+                           const std::function<void()>& wait) {
+  initialize_types(true);
+  quiet_config config;
+  caf::actor_system system(config);
+  data_plane data(system, {.mine = {token, nullptr}, .links = {}, .handshakes = {}});
+  const auto where = data.listen({"127.0.0.1", 0});
+  if (!where) return run_fault(where.error().message);
+  const auto server = system.spawn(parameter_server, run_number, 0U);
+  data.actors().add(server_number(0), caf::actor_cast<caf::strong_actor_ptr>(server));
+  data.expect({run_number, server_node, 0}, both(to_string(*where)), {});
+  const caf::error problem = make_tables(system, server, dims);
+
+  boost::asio::io_context io;
+  tcp::acceptor acceptor(io, {boost::asio::ip::make_address("127.0.0.1"), 0});
+  std::thread bytes([&acceptor] {
+    boost::system::error_code ended;
+    for (;;) {
+      tcp::socket socket = acceptor.accept(ended);
+      if (ended) return;
+      serve_bytes(std::move(socket));
+    }
+  });
+  if (!problem) {
+    on_ready({*where, {"127.0.0.1", acceptor.local_endpoint().port()}});
+    wait();
+  }
+  ::shutdown(acceptor.native_handle(), SHUT_RDWR);
+  bytes.join();
+  caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
+  if (problem) return run_fault(describe(problem));
+  return {};
+}
+
+result<std::vector<lookup_figures>> measure_lookups(const std::string& token, const lookup_service& service,
+                                                    const std::vector<lookup_size>& sizes) {
+  initialize_types(true);
+  quiet_config config;
+  caf::actor_system system(config);
+  data_plane data(system, {.mine = {token, nullptr}, .links = {}, .handshakes = {}});
+  auto link = link_to_service(data, service);
+  if (!link) return tl::unexpected(link.error());
+  const auto server = (*link)->proxy<parameter_server_actor>(server_number(0));
+
+  boost::asio::io_context io;
+  tcp::socket socket(io);
+  boost::system::error_code refused;
+  socket.connect({boost::asio::ip::make_address(service.tcp.host), service.tcp.port}, refused);
+  if (refused) return run_fault(fmt::format("{}: {}", to_string(service.tcp), refused.message()));
+  socket.set_option(tcp::no_delay(true));
+
+  std::vector<lookup_figures> all;
+  std::vector<std::uint64_t> dims;
+  for (const lookup_size& size : sizes) {
+    if (std::ranges::find(dims, size.dim) == dims.end()) dims.push_back(size.dim);
+    const auto module = static_cast<std::uint64_t>(std::ranges::find(dims, size.dim) - dims.begin()) + 1;
+    const auto us = measure_lookup(system, server, module, size);
+    if (!us) return tl::unexpected(us.error());
+    const double tcp_us = measure_tcp(socket, size);
+    const double kilobytes = static_cast<double>(size.rows * size.dim * sizeof(float)) / 1000;
+    all.push_back({size, *us, kilobytes / *us, tcp_us, kilobytes / tcp_us});
+  }
+  return all;
+}
+
+}  // namespace troupe

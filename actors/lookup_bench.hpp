@@ -1,0 +1,48 @@
+// How long a lookup in another process takes, beside the same bytes over a bare TCP socket: the figures of
+// `troupe bench lookup`.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "links/endpoint.hpp"
+#include "model/result.hpp"
+
+namespace troupe {
+
+/// A size to measure: a request of `rows` indices of 8 bytes, an answer of [rows, dim] float32.
+struct lookup_size {
+  std::uint64_t rows = 0;
+  std::uint64_t dim = 0;
+  std::uint64_t repeats = 0;
+};
+
+/// Medians over the repeats; bandwidths count the answer's bytes over the whole round trip.
+struct lookup_figures {
+  lookup_size size;
+  double us = 0;
+  double gb_per_s = 0;
+  double tcp_us = 0;
+  double tcp_gb_per_s = 0;
+};
+
+/// Where the serving process is reached.
+struct lookup_service {
+  endpoint data;
+  endpoint tcp;
+};
+
+/// Serves a table for each width in `dims`, and plain bytes over TCP. `on_ready` tells where; `wait` blocks until it is
+/// to end.
+result<void> serve_lookups(const std::string& token, const std::vector<std::uint64_t>& dims,
+                           const std::function<void(const lookup_service&)>& on_ready,
+                           const std::function<void()>& wait);
+
+/// Measures each of `sizes` against that process. Their widths are those it serves, in that order without repetition.
+result<std::vector<lookup_figures>> measure_lookups(const std::string& token, const lookup_service& service,
+                                                    const std::vector<lookup_size>& sizes);
+
+}  // namespace troupe

@@ -1,0 +1,145 @@
+// `troupe bench`: what this machine reaches, beside what a bare socket does.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "actors/lookup_bench.hpp"
+#include "apps/json_line.hpp"
+#include "apps/subcommand.hpp"
+#include "links/credentials.hpp"
+
+extern char** environ;
+
+namespace troupe {
+namespace {
+
+constexpr const char* token_variable = "TROUPE_TOKEN";
+
+const std::vector<lookup_size>& sizes() {
+  static const std::vector<lookup_size> all = {{16, 16, 4000}, {1024, 64, 2000}, {26'624, 64, 200}};
+  return all;
+}
+
+/// Reads a descriptor to the end of a line, or of what there is.
+std::string read_line(int descriptor) {
+  std::string line;
+  for (char next = 0; ::read(descriptor, &next, 1) == 1 && next != '\n';) line += next;
+  return line;
+}
+
+/// The process that serves the lookups; it ends when this one lets go of its standard input.
+class service_process {
+ public:
+  ~service_process() {
+    if (input_ >= 0) ::close(input_);
+    if (output_ >= 0) ::close(output_);
+    if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
+  }
+
+  service_process() = default;
+  service_process(const service_process&) = delete;
+  service_process& operator=(const service_process&) = delete;
+
+  result<lookup_service> start(const std::string& token) {
+    std::array<int, 2> in{};
+    std::array<int, 2> out{};
+    if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0)
+      return run_fault("the system has no pipes left");
+    input_ = in[1];
+    output_ = out[0];
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
+    ::setenv(token_variable, token.c_str(), 1);
+    std::array<std::string, 4> arguments = {"troupe", "bench", "lookup", "--serve"};
+    std::array<char*, 5> pointers = {arguments[0].data(), arguments[1].data(), arguments[2].data(), arguments[3].data(),
+                                     nullptr};
+    const int problem = ::posix_spawn(&pid_, "/proc/self/exe", &files, nullptr, pointers.data(), environ);
+    posix_spawn_file_actions_destroy(&files);
+    ::close(in[0]);
+    ::close(out[1]);
+    if (problem != 0) return run_fault("a second process cannot be started");
+    const std::string line = read_line(output_);
+    const auto data = parse_endpoint(line.substr(0, line.find(' ')));
+    const auto tcp = parse_endpoint(line.substr(line.find(' ') + 1));
+    if (!data || !tcp) return run_fault("the serving process did not start");
+    return lookup_service{*data, *tcp};
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int input_ = -1;
+  int output_ = -1;
+};
+
+result<int> serve(console& out) {
+  const char* token = std::getenv(token_variable);
+  if (token == nullptr) return bad_input("--serve is for the process that 'troupe bench lookup' starts");
+  const auto served = serve_lookups(
+      token, {16, 64},
+      [&out](const lookup_service& where) {
+        out.result(fmt::format("{} {}\n", to_string(where.data), to_string(where.tcp)));
+      },
+      [] { read_line(STDIN_FILENO); });
+  if (!served) return tl::unexpected<fault>(served.error());
+  return exit_done;
+}
+
+std::string lookup_event(const lookup_figures& one) {
+  json_line line("lookup");
+  line.add("rows", one.size.rows).add("dim", one.size.dim).add("us", one.us).add("gb_per_s", one.gb_per_s);
+  return line.add("tcp_us", one.tcp_us).add("tcp_gb_per_s", one.tcp_gb_per_s).take();
+}
+
+std::string lookup_table(const std::vector<lookup_figures>& all) {
+  std::string text = "  rows   dim        us     GB/s    TCP us  TCP GB/s\n";
+  for (const lookup_figures& one : all)
+    text += fmt::format("{:>6} {:>5} {:>9.1f} {:>8.3f} {:>9.1f} {:>9.3f}\n", one.size.rows, one.size.dim, one.us,
+                        one.gb_per_s, one.tcp_us, one.tcp_gb_per_s);
+  return text;
+}
+
+result<int> bench(const CLI::App& app, const program_context& context) {
+  const CLI::Option* what = app.get_option("WHAT");
+  if (what->count() == 0 || what->results().front() != "lookup")
+    return bad_input("troupe bench takes what to measure: lookup");
+  if (app.get_option("--serve")->count() > 0) return serve(context.out);
+  const std::string token = random_token();
+  service_process service;
+  const auto where = service.start(token);
+  if (!where) return tl::unexpected<fault>(where.error());
+  const auto all = measure_lookups(token, *where, sizes());
+  if (!all) return tl::unexpected<fault>(all.error());
+  if (context.out.json()) {
+    for (const lookup_figures& one : *all) context.out.result(lookup_event(one));
+  } else {
+    context.out.result(lookup_table(*all));
+  }
+  return exit_done;
+}
+
+}  // namespace
+
+subcommand add_bench(CLI::App& program, const program_context& context) {
+  CLI::App* app = program.add_subcommand("bench", "measure lookups between processes beside a bare TCP socket");
+  app->add_option("WHAT")->description("lookup: rows of a table in another process of this machine");
+  app->add_flag("--serve")->group("");
+  add_switch(*app, "json", "the results as one JSON object a line", "Output");
+  app->footer("Medians of many round trips. GB/s counts the bytes of the rows.");
+  subcommand self;
+  self.app = app;
+  self.no_positional = "lookup is all it takes";
+  self.run = [app, context] { return bench(*app, context); };
+  return self;
+}
+
+}  // namespace troupe
