@@ -141,7 +141,15 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
     return;
   }
   note_step(about->second.step);
-  if (!id.is_request()) return send_with_credit(*to_frame(head, content));
+  if (!id.is_request()) {
+    // The lookup of the next step is about to follow.
+    const bool more_follows = about->first == caf::type_id_v<gradient> && unit_.runs_caller();
+    if (more_follows)
+      unit_.before_end([me = weak_from_this()] {
+        if (const auto self = me.lock()) self->wire_->flush();
+      });
+    return send_with_credit(*to_frame(head, content), more_follows);
+  }
 
   pending_request request{std::move(sender), id.response_id(),  clock::now() + how_.request_timeout, number,
                           about->first,      about->second.step};
@@ -165,7 +173,7 @@ bool data_link::has_credit(std::uint64_t bytes) const {
   return in_flight_ < portion() || in_flight_ + bytes <= how_.window_bytes;
 }
 
-void data_link::send_with_credit(std::vector<blob> parts) {
+void data_link::send_with_credit(std::vector<blob> parts, bool more_follows) {
   const std::uint64_t bytes = bytes_of(parts);
   // Held while sending: what waited for credit must not be overtaken by what comes next.
   const std::lock_guard lock(mutex_);
@@ -175,7 +183,7 @@ void data_link::send_with_credit(std::vector<blob> parts) {
     return;
   }
   in_flight_ += bytes;
-  wire_->send(message_kind, to_pieces(std::move(parts)));
+  wire_->send(message_kind, to_pieces(std::move(parts)), more_follows);
 }
 
 caf::error data_link::take_credit(const blob& body) {
@@ -221,7 +229,7 @@ void data_link::received(received_frame&& frame) {
 
 /// Where the receiver of so many bytes runs.
 caf::execution_unit* data_link::context_for(std::uint64_t bytes) {
-  constexpr std::uint64_t small = std::uint64_t{64} << 10;  // handled in less time than a thread takes to wake up
+  constexpr std::uint64_t small = std::uint64_t{1} << 20;  // takes no longer to handle than it took to arrive
   return bytes <= small ? &unit_ : nullptr;
 }
 

@@ -125,7 +125,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
   void deliver(const pending_request& request, caf::message content, caf::execution_unit* context);
   bool has_credit(std::uint64_t bytes) const;
   std::uint64_t portion() const { return how_.window_bytes / 8; }
-  void send_with_credit(std::vector<blob> parts);
+  void send_with_credit(std::vector<blob> parts, bool more_follows);
   void return_credit(std::uint64_t bytes);
   void lost(const std::string& why);
   void fail_pending(const std::string& why);

@@ -10,6 +10,7 @@ inline_execution::~inline_execution() {
 }
 
 void inline_execution::run() {
+  running_on_ = std::this_thread::get_id();
   while (!jobs_.empty()) {
     caf::resumable* job = jobs_.front();
     jobs_.pop_front();
@@ -25,6 +26,8 @@ void inline_execution::run() {
         break;
     }
   }
+  for (const auto& what : std::exchange(at_end_, {})) what();
+  running_on_ = std::thread::id();
 }
 
 }  // namespace troupe

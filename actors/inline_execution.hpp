@@ -2,8 +2,13 @@
 
 #pragma once
 
+#include <atomic>
 #include <caf/execution_unit.hpp>
 #include <deque>
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -19,8 +24,16 @@ class inline_execution : public caf::execution_unit {
   /// Gives every actor that has a message its turn, and those that it wakes, until none is left.
   void run();
 
+  /// True if the caller is an actor that `run` gives its turn.
+  bool runs_caller() const { return running_on_ == std::this_thread::get_id(); }
+
+  /// To be called when `run` has nothing else to do. By an actor that it gives its turn.
+  void before_end(std::function<void()> what) { at_end_.push_back(std::move(what)); }
+
  private:
   std::deque<caf::resumable*> jobs_;
+  std::vector<std::function<void()>> at_end_;
+  std::atomic<std::thread::id> running_on_;
 };
 
 }  // namespace troupe

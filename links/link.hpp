@@ -7,7 +7,8 @@
 //   5   u8   0
 //   6   u16  0
 //   8   u64  length of the body in bytes; ping and goodbye have none
-//   16  u64  digest of the body (XXH3, 64 bits); 0 where `check_digests` is off
+//   16  u64  digest of the body (XXH3, 64 bits); 0 where it is not checked: over loopback, with TLS, or with
+//            `check_digests` off
 // A length beyond the limit ends the link before anything is allocated.
 //
 // Every side sends a ping when it has sent nothing for a fifth of `dead_after`, and takes the other for dead when no
@@ -48,6 +49,7 @@ struct received_frame {
 struct link_limits {
   std::uint64_t frame_bytes_max = std::uint64_t{1} << 30;
   std::chrono::milliseconds dead_after{5000};
+  /// Of frames that leave this machine and are not protected by TLS: nothing else could spoil them.
   bool check_digests = true;
 };
 
@@ -70,8 +72,12 @@ class link {
   virtual void start(callbacks what) = 0;
 
   /// Sends a frame; from any thread, never blocks. What the socket does not take at once is queued, and sent in the
-  /// order of the calls. Without effect when the link has ended.
-  virtual void send(std::uint8_t kind, std::vector<piece> body) = 0;
+  /// order of the calls. With `more_follows` it may wait for the next call, or for `flush`: one system call for both.
+  /// Without effect when the link has ended.
+  virtual void send(std::uint8_t kind, std::vector<piece> body, bool more_follows = false) = 0;
+
+  /// Sends what waits.
+  virtual void flush() = 0;
 
   /// Says goodbye when all that was sent is on its way, and ends the link, at the latest after `dead_after`. From any
   /// thread; for what is queued the io_context must run on.

@@ -50,6 +50,7 @@ class plain final : public transport {
 
   std::uint64_t bytes_in() const override { return bytes_in_; }
   bool one_at_a_time() const override { return false; }
+  bool protects_bytes() const override { return false; }
 
   // The kernel takes no more than its buffer holds; this bounds what goes on while the other side drains it.
   std::size_t write_budget() const override { return std::size_t{8} << 20; }

@@ -16,11 +16,17 @@ constexpr std::size_t read_budget = std::size_t{8} << 20;
 
 constexpr std::size_t parts_max = 64;
 
+/// Digests only where something could spoil the bytes.
+link_limits needed(link_limits limits, const greeted_connection& connection) {
+  if (is_loopback(connection.remote.host) || connection.wire->protects_bytes()) limits.check_digests = false;
+  return limits;
+}
+
 }  // namespace
 
 stream_link::stream_link(asio::io_context& io, greeted_connection&& connection, const link_limits& limits)
     : io_(io),
-      limits_(limits),
+      limits_(needed(limits, connection)),
       peer_(std::move(connection.peer)),
       local_(std::move(connection.local)),
       remote_(std::move(connection.remote)),
@@ -29,7 +35,7 @@ stream_link::stream_link(asio::io_context& io, greeted_connection&& connection, 
       wire_(std::move(connection.wire)),
       last_sent_(clock::now()),
       timer_(io),
-      reader_(limits) {
+      reader_(limits_) {
   give_up_after(*socket_, limits.dead_after);
   const std::scoped_lock lock(siblings_->mutex);
   siblings_->all.insert(this);
@@ -74,7 +80,7 @@ void stream_link::begin() {
 
 // Sending.
 
-void stream_link::send(std::uint8_t kind, std::vector<piece> body) {
+void stream_link::send(std::uint8_t kind, std::vector<piece> body, bool more_follows) {
   std::uint64_t size = 0;
   for (const piece& one : body) size += one.size;
   const std::uint64_t digest = limits_.check_digests ? frame_digest(body) : 0;
@@ -88,15 +94,23 @@ void stream_link::send(std::uint8_t kind, std::vector<piece> body) {
       self.end(&why);
     });
   }
-  push({kind, size, digest}, std::move(body));
+  push({kind, size, digest}, std::move(body), more_follows);
 }
 
-void stream_link::push(const frame_header& header, std::vector<piece>&& body) {
-  const bool first = queue_.empty();
+void stream_link::flush() {
+  const std::scoped_lock lock(mutex_);
+  if (phase_ == phase::ended || cannot_write_ || !std::exchange(held_, false)) return;
+  write_queue();
+}
+
+void stream_link::push(const frame_header& header, std::vector<piece>&& body, bool more_follows) {
+  // What is in the queue otherwise goes on when the socket takes more.
+  const bool first = queue_.empty() || held_;
   const auto size = frame_header_bytes + static_cast<std::size_t>(header.length);
   queue_.push_back({image_of(header), std::move(body), size, 0});
   queued_bytes_ += size;
-  if (first) write_queue();
+  held_ = first && more_follows;
+  if (first && !more_follows) write_queue();
 }
 
 void stream_link::write_queue() {
@@ -185,7 +199,7 @@ void stream_link::close() {
   const std::scoped_lock lock(mutex_);
   if (phase_ >= phase::closing) return;
   phase_ = phase::closing;
-  if (!cannot_write_) push({goodbye_kind, 0, 0}, {});
+  if (!cannot_write_) push({goodbye_kind, 0, 0}, {}, false);
   post([](stream_link& self) { self.begin_closing(); });
 }
 
@@ -338,7 +352,7 @@ void stream_link::tick() {
   {
     const std::scoped_lock lock(mutex_);
     if (phase_ == phase::running && queue_.empty() && !cannot_write_) {
-      if (now - last_sent_ >= fifth) push({ping_kind, 0, 0}, {});
+      if (now - last_sent_ >= fifth) push({ping_kind, 0, 0}, {}, false);
       if (queue_.empty()) next_ping = last_sent_ + fifth;
     }
   }

@@ -42,7 +42,8 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   ~stream_link() override;
 
   void start(callbacks what) override;
-  void send(std::uint8_t kind, std::vector<piece> body) override;
+  void send(std::uint8_t kind, std::vector<piece> body, bool more_follows) override;
+  void flush() override;
   void close() override;
   std::uint64_t queued_bytes() const override { return queued_bytes_.load(std::memory_order_relaxed); }
   const hello& peer() const override { return peer_; }
@@ -83,7 +84,7 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   io_outcome read_wire(std::span<std::byte> into);
 
   // With the mutex.
-  void push(const frame_header& header, std::vector<piece>&& body);
+  void push(const frame_header& header, std::vector<piece>&& body, bool more_follows);
   void write_queue();
   std::size_t gather(std::span<iovec> parts, std::size_t budget) const;
   void consume(std::size_t bytes);
@@ -112,6 +113,7 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   bool write_is_due_ = false;  // on_writable will be called
   bool write_wants_read_ = false;
   bool cannot_write_ = false;
+  bool held_ = false;  // the queue waits for the next call
 
   // Of the io thread.
   std::optional<io_timer> timer_;

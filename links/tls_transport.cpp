@@ -157,6 +157,7 @@ class tls final : public transport {
 
   std::uint64_t bytes_in() const override { return end_.bytes_in; }
   bool one_at_a_time() const override { return true; }
+  bool protects_bytes() const override { return true; }
 
   // Others wait for the mutex while this much is encrypted.
   std::size_t write_budget() const override { return std::size_t{256} << 10; }

@@ -56,6 +56,9 @@ class transport {
   /// Reads and writes share state: only one of them at a time.
   virtual bool one_at_a_time() const = 0;
 
+  /// Whether bytes that come are those that were sent, or none.
+  virtual bool protects_bytes() const = 0;
+
   /// The most that should be written in one go, so that others get their turn.
   virtual std::size_t write_budget() const = 0;
 };
