@@ -70,7 +70,7 @@ class link {
   virtual void start(callbacks what) = 0;
 
   /// Sends a frame; from any thread, never blocks. What the socket does not take at once is queued, and sent in the
-  /// order of the calls. Without effect when the link has ended.
+  /// order of the calls. Without effect when the link has ended. One over `frame_bytes_max` ends the link instead.
   virtual void send(std::uint8_t kind, std::vector<piece> body) = 0;
 
   /// Says goodbye when all that was sent is on its way, and ends the link, at the latest after `dead_after`. From any

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <cerrno>
 #include <utility>
 
@@ -66,7 +67,7 @@ void stream_link::start(callbacks what) {
 }
 
 void stream_link::begin() {
-  if (phase_ != phase::running) return;
+  if (phase_ != phase::running || end_by_own_fault()) return;
   last_heard_ = clock::now();
   wait_tick(last_heard_ + limits_.dead_after / 5);
   read_some();
@@ -82,11 +83,9 @@ void stream_link::send(std::uint8_t kind, std::vector<piece> body) {
   if (phase_ >= phase::closing || cannot_write_) return;
   if (size > limits_.frame_bytes_max) {
     cannot_write_ = true;
-    return post([size](stream_link& self) {
-      const link_fault why{link_errc::lost, fmt::format("a frame of {} bytes was to be sent to it, the limit is {}",
-                                                        size, self.limits_.frame_bytes_max)};
-      self.end(&why);
-    });
+    own_fault_ = {link_errc::lost, fmt::format("a frame of {} bytes was to be sent to it, the limit is {}", size,
+                                               limits_.frame_bytes_max)};
+    return post([](stream_link& self) { self.end_by_own_fault(); });
   }
   push({kind, size, digest}, std::move(body));
 }
@@ -215,6 +214,16 @@ void stream_link::end(const link_fault* why) {
   callbacks_ = {};
   timer_.reset();
   if (last.on_end) last.on_end(why);
+}
+
+bool stream_link::end_by_own_fault() {
+  std::optional<link_fault> why;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (phase_ == phase::running) why = std::exchange(own_fault_, std::nullopt);
+  }
+  if (why) end(&*why);
+  return why.has_value();
 }
 
 // Reading.
