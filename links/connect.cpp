@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <boost/asio/connect.hpp>
+#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "links/handshake.hpp"
@@ -73,8 +74,9 @@ class connecting : public std::enable_shared_from_this<connecting> {
                          .time = handshakes_.time,
                          .deadline = deadline_,
                          .done = nullptr};
-    what.done = [self = shared_from_this()](link_result<greeted_connection> result) {
-      const auto done = std::move(self->done_);
+    // With `done_` the timer's handler, which may be on its way already, has nothing left to end.
+    what.done = [self = shared_from_this(),
+                 done = std::exchange(done_, nullptr)](link_result<greeted_connection> result) {
       if (!result) return done(tl::unexpected(std::move(result.error())));
       done(std::make_shared<stream_link>(self->io_, std::move(*result), self->links_));
     };

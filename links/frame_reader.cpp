@@ -31,14 +31,14 @@ void frame_reader::commit(std::size_t count) {
     end_ += count;
     return;
   }
-  if (limits_.check_digests) large_digest_.add({large_.get() + large_filled_, count});
+  if (limits_.digests == digest_use::always) large_digest_.add({large_.get() + large_filled_, count});
   large_filled_ += count;
 }
 
 tl::expected<std::optional<received_frame>, std::string> frame_reader::next() {
   if (large_) {
     if (large_filled_ < large_header_.length) return std::nullopt;
-    return finish(large_header_, std::move(large_), limits_.check_digests ? large_digest_.value() : 0);
+    return finish(large_header_, std::move(large_), limits_.digests == digest_use::always ? large_digest_.value() : 0);
   }
   const auto unparsed = std::span<const std::byte>(buffer_).subspan(begin_, buffered());
   if (unparsed.size() >= frame_header_bytes) {
@@ -48,7 +48,7 @@ tl::expected<std::optional<received_frame>, std::string> frame_reader::next() {
     if (header->length <= rest.size()) {
       const auto body = rest.first(header->length);
       begin_ += frame_header_bytes + body.size();
-      const std::uint64_t digest = limits_.check_digests ? frame_digest(body) : 0;
+      const std::uint64_t digest = limits_.digests == digest_use::always ? frame_digest(body) : 0;
       auto memory = frame_memory(body.size());
       if (memory && !body.empty()) std::memcpy(memory.get(), body.data(), body.size());
       return finish(*header, std::move(memory), digest);
@@ -86,7 +86,7 @@ tl::expected<std::optional<received_frame>, std::string> frame_reader::finish(co
                                                                               std::uint64_t digest) {
   large_.reset();
   if (!memory) return tl::unexpected(fmt::format("there is no memory for a frame of {} bytes", header.length));
-  if (limits_.check_digests && header.length > 0 && digest != header.digest)
+  if (limits_.digests == digest_use::always && header.length > 0 && digest != header.digest)
     return tl::unexpected(
         fmt::format("a frame of {} bytes came damaged: its bytes do not match their digest", header.length));
   return received_frame{header.kind, std::move(memory), static_cast<std::size_t>(header.length)};

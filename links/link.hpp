@@ -7,8 +7,7 @@
 //   5   u8   0
 //   6   u16  0
 //   8   u64  length of the body in bytes; ping and goodbye have none
-//   16  u64  digest of the body (XXH3, 64 bits); 0 where it is not checked: over loopback, with TLS, or with
-//            `check_digests` off
+//   16  u64  digest of the body (XXH3, 64 bits); 0 where there is none
 // A length beyond the limit ends the link before anything is allocated.
 //
 // Every side sends a ping when it has sent nothing for a fifth of `dead_after`, and takes the other for dead when no
@@ -46,11 +45,17 @@ struct received_frame {
   std::size_t size = 0;
 };
 
+/// Which frames carry a digest of their body. Both sides must mean the same.
+enum class digest_use {
+  where_needed,  ///< not over loopback, nor with TLS: nothing could spoil the bytes there
+  always,
+  never
+};
+
 struct link_limits {
   std::uint64_t frame_bytes_max = std::uint64_t{1} << 30;
   std::chrono::milliseconds dead_after{5000};
-  /// Of frames that leave this machine and are not protected by TLS: nothing else could spoil them.
-  bool check_digests = true;
+  digest_use digests = digest_use::where_needed;
 };
 
 /// Keeps itself alive from `start` until it has ended, and may be held longer than its io_context.
@@ -73,7 +78,7 @@ class link {
 
   /// Sends a frame; from any thread, never blocks. What the socket does not take at once is queued, and sent in the
   /// order of the calls. With `more_follows` it may wait for the next call, or for `flush`: one system call for both.
-  /// Without effect when the link has ended.
+  /// Without effect when the link has ended. A frame over `frame_bytes_max` ends the link instead.
   virtual void send(std::uint8_t kind, std::vector<piece> body, bool more_follows = false) = 0;
 
   /// Sends what waits.

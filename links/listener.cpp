@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <boost/asio/post.hpp>
 #include <deque>
 #include <utility>
 
@@ -70,6 +71,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
     };
     const auto shaking = std::make_shared<handshake>(std::move(socket), mine_.tls.get(), std::move(what));
     make_room();
+    if (ended_) return;
     pending_.push_back(shaking);
     shaking->start();
   }

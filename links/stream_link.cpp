@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <cerrno>
 #include <utility>
 
@@ -16,9 +17,11 @@ constexpr std::size_t read_budget = std::size_t{8} << 20;
 
 constexpr std::size_t parts_max = 64;
 
-/// Digests only where something could spoil the bytes.
-link_limits needed(link_limits limits, const greeted_connection& connection) {
-  if (is_loopback(connection.remote.host) || connection.wire->protects_bytes()) limits.check_digests = false;
+/// With the choice made whether bodies have digests.
+link_limits decided(link_limits limits, const greeted_connection& connection) {
+  if (limits.digests != digest_use::where_needed) return limits;
+  const bool safe = is_loopback(connection.remote.host) || connection.wire->protects_bytes();
+  limits.digests = safe ? digest_use::never : digest_use::always;
   return limits;
 }
 
@@ -26,7 +29,7 @@ link_limits needed(link_limits limits, const greeted_connection& connection) {
 
 stream_link::stream_link(asio::io_context& io, greeted_connection&& connection, const link_limits& limits)
     : io_(io),
-      limits_(needed(limits, connection)),
+      limits_(decided(limits, connection)),
       peer_(std::move(connection.peer)),
       local_(std::move(connection.local)),
       remote_(std::move(connection.remote)),
@@ -72,7 +75,7 @@ void stream_link::start(callbacks what) {
 }
 
 void stream_link::begin() {
-  if (phase_ != phase::running) return;
+  if (phase_ != phase::running || end_by_own_fault()) return;
   last_heard_ = clock::now();
   wait_tick(last_heard_ + limits_.dead_after / 5);
   read_some();
@@ -83,16 +86,14 @@ void stream_link::begin() {
 void stream_link::send(std::uint8_t kind, std::vector<piece> body, bool more_follows) {
   std::uint64_t size = 0;
   for (const piece& one : body) size += one.size;
-  const std::uint64_t digest = limits_.check_digests ? frame_digest(body) : 0;
+  const std::uint64_t digest = limits_.digests == digest_use::always ? frame_digest(body) : 0;
   const std::scoped_lock lock(mutex_);
   if (phase_ >= phase::closing || cannot_write_) return;
   if (size > limits_.frame_bytes_max) {
     cannot_write_ = true;
-    return post([size](stream_link& self) {
-      const link_fault why{link_errc::lost, fmt::format("a frame of {} bytes was to be sent to it, the limit is {}",
-                                                        size, self.limits_.frame_bytes_max)};
-      self.end(&why);
-    });
+    own_fault_ = {link_errc::lost, fmt::format("a frame of {} bytes was to be sent to it, the limit is {}", size,
+                                               limits_.frame_bytes_max)};
+    return post([](stream_link& self) { self.end_by_own_fault(); });
   }
   push({kind, size, digest}, std::move(body), more_follows);
 }
@@ -229,6 +230,16 @@ void stream_link::end(const link_fault* why) {
   callbacks_ = {};
   timer_.reset();
   if (last.on_end) last.on_end(why);
+}
+
+bool stream_link::end_by_own_fault() {
+  std::optional<link_fault> why;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (phase_ == phase::running) why = std::exchange(own_fault_, std::nullopt);
+  }
+  if (why) end(&*why);
+  return why.has_value();
 }
 
 // Reading.

@@ -103,7 +103,7 @@ std::optional<link_fault> load_authority(SSL_CTX* tls, const std::string& path) 
 /// What every connection needs, whatever the files: the latest protocol, both sides certified, and nothing that a
 /// peer who shows no certificate could make large.
 void restrict(SSL_CTX* tls) {
-  constexpr long certificates_bytes_max = 32 * 1024;
+  constexpr long certificates_bytes_max = 16 * 1024;
   constexpr int chain_length_max = 8;
   SSL_CTX_set_min_proto_version(tls, TLS1_3_VERSION);
   SSL_CTX_set_verify(tls, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);

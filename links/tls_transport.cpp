@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "links/handshake_role.hpp"
+#include "links/tls_opening.hpp"
 #include "links/transport.hpp"
 
 namespace troupe {
@@ -33,6 +34,8 @@ struct socket_end {
   std::uint64_t bytes_in = 0;
   bool ended = false;
   int error_number = 0;
+  tls_opening opening;
+  bool announced_too_much = false;
 };
 
 socket_end& end_of(BIO* bio) { return *static_cast<socket_end*>(BIO_get_data(bio)); }
@@ -45,7 +48,9 @@ int read_socket(BIO* bio, char* to, int size) {
     if (got >= 0) {
       end.bytes_in += static_cast<std::uint64_t>(got);
       end.ended = got == 0;
-      return static_cast<int>(got);
+      const auto bytes = std::as_bytes(std::span(to, static_cast<std::size_t>(got)));
+      end.announced_too_much = end.announced_too_much || !end.opening.accepts(bytes);
+      return end.announced_too_much ? -1 : static_cast<int>(got);
     }
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -223,6 +228,9 @@ class tls final : public transport {
       case SSL_ERROR_SSL:
         return failed_tls(ERR_peek_error());
       default:
+        if (end_.announced_too_much)
+          return refused(link_errc::no_peer,
+                         fmt::format("announced a TLS message of more than {} bytes", tls_message_bytes_max));
         return end_.error_number != 0 ? failed_io(end_.error_number) : io_outcome{.state = io_state::ended, .why = {}};
     }
   }

@@ -34,7 +34,7 @@ std::shared_ptr<EVP_PKEY> make_key() { return {EVP_EC_gen("P-256"), EVP_PKEY_fre
 
 /// `issuer` null: signs itself.
 std::shared_ptr<X509> make_certificate(const std::string& name, EVP_PKEY* key, X509* issuer, EVP_PKEY* issuer_key,
-                                       long seconds_left) {
+                                       long seconds_left, std::size_t padding = 0) {
   static long serial = 0;
   const std::shared_ptr<X509> made(X509_new(), X509_free);
   X509_set_version(made.get(), X509_VERSION_3);
@@ -49,6 +49,12 @@ std::shared_ptr<X509> make_certificate(const std::string& name, EVP_PKEY* key, X
     const std::unique_ptr<X509_EXTENSION, decltype(&X509_EXTENSION_free)> is_authority(
         X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints, "critical,CA:TRUE"), X509_EXTENSION_free);
     check(X509_add_ext(made.get(), is_authority.get(), -1) == 1);
+  }
+  if (padding > 0) {
+    const std::string comment(padding, 'x');
+    const std::unique_ptr<X509_EXTENSION, decltype(&X509_EXTENSION_free)> long_one(
+        X509V3_EXT_conf_nid(nullptr, nullptr, NID_netscape_comment, comment.c_str()), X509_EXTENSION_free);
+    check(X509_add_ext(made.get(), long_one.get(), -1) == 1);
   }
   check(X509_sign(made.get(), issuer_key != nullptr ? issuer_key : key, EVP_sha256()) != 0);
   return made;
@@ -77,9 +83,9 @@ authority::authority(const std::string& name, long seconds_left)
   folder_.write(name_ + ".ca", pem([this](BIO* to) { return PEM_write_bio_X509(to, certificate_.get()); }));
 }
 
-tls_files authority::issue(const std::string& name, long seconds_left) const {
+tls_files authority::issue(const std::string& name, long seconds_left, std::size_t padding) const {
   const auto key = make_key();
-  const auto made = make_certificate(name, key.get(), certificate_.get(), key_.get(), seconds_left);
+  const auto made = make_certificate(name, key.get(), certificate_.get(), key_.get(), seconds_left, padding);
   return {folder_.write(name + ".crt", pem([&](BIO* to) { return PEM_write_bio_X509(to, made.get()); })),
           folder_.write(name + ".key", pem([&](BIO* to) {
                           return PEM_write_bio_PrivateKey(to, key.get(), nullptr, nullptr, 0, nullptr, nullptr);

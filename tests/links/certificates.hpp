@@ -32,8 +32,8 @@ class authority {
  public:
   explicit authority(const std::string& name, long seconds_left = 3600);
 
-  /// Files of a certificate, its key, and this authority's certificate.
-  tls_files issue(const std::string& name, long seconds_left = 3600) const;
+  /// Files of a certificate, its key, and this authority's certificate. `padding` makes the certificate longer.
+  tls_files issue(const std::string& name, long seconds_left = 3600, std::size_t padding = 0) const;
 
   const temporary_folder& folder() const { return folder_; }
 

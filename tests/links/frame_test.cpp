@@ -15,7 +15,8 @@
 namespace troupe {
 namespace {
 
-const link_limits limits{.frame_bytes_max = 1'000'000, .dead_after = std::chrono::seconds(5), .check_digests = true};
+const link_limits limits{
+    .frame_bytes_max = 1'000'000, .dead_after = std::chrono::seconds(5), .digests = digest_use::always};
 
 std::vector<std::byte> on_the_wire(std::uint8_t kind, const std::string& body) {
   std::vector<std::byte> bytes;
@@ -107,7 +108,7 @@ TEST(FrameTest, every_flipped_bit_of_a_body_shows_unless_digests_are_off) {
       damaged[frame_header_bytes + at] ^= std::byte{4};
       EXPECT_NE(read_error(damaged).find("do not match their digest"), std::string::npos) << size << " " << at;
       auto unchecked = limits;
-      unchecked.check_digests = false;
+      unchecked.digests = digest_use::never;
       EXPECT_EQ(read_all(damaged, 1000, unchecked).back().size(), size);
     }
   }

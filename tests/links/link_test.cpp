@@ -193,18 +193,19 @@ TEST_P(LinkTest, a_callback_may_answer_and_links_keep_themselves_alive) {
 }
 
 TEST_P(LinkTest, a_frame_over_the_limit_ends_the_link_that_was_to_send_it) {
-  start_both();
-  const std::string text = "short";
-  here->wire->send(2, {piece{nullptr, reinterpret_cast<const std::byte*>(text.data()), 0}});
-  ASSERT_TRUE(wait([&] { return there->frames.size() == 1; }));
-  // Where digests are checked its bytes would be read: so the limit is that of links made from here on.
   limits.frame_bytes_max = 1000;
-  accepted.clear();
-  std::tie(here, there) = make_ends({good_token, nullptr});
-  start_both();
-  here->wire->send(2, {to_piece(std::string(1001, 'x'))});
-  ASSERT_TRUE(wait([&] { return here->end_count == 1 && there->end_count == 1; }));
-  EXPECT_EQ(here->fault->message, "a frame of 1001 bytes was to be sent to it, the limit is 1000");
+  for (bool started : {true, false}) {
+    accepted.clear();
+    std::tie(here, there) = make_ends({good_token, nullptr});
+    start(*there);
+    if (started) start(*here);
+    here->wire->send(2, {to_piece(std::string(1000, 'x'))});
+    here->wire->send(2, {to_piece(std::string(1001, 'x'))});
+    if (!started) start(*here);
+    ASSERT_TRUE(wait([&] { return here->end_count == 1 && there->end_count == 1; }));
+    EXPECT_EQ(here->fault->message, "a frame of 1001 bytes was to be sent to it, the limit is 1000");
+    EXPECT_EQ(there->frame_count, 1U);
+  }
 }
 
 TEST_P(LinkTest, links_outlive_their_io_context_without_harm) {

@@ -117,7 +117,7 @@ class LinkStage : public testing::Test {
   std::unique_ptr<boost::asio::io_context> owned_io = std::make_unique<boost::asio::io_context>();
   boost::asio::io_context& io = *owned_io;
   link_limits limits{
-      .frame_bytes_max = std::uint64_t{1} << 30, .dead_after = std::chrono::minutes(1), .check_digests = true};
+      .frame_bytes_max = std::uint64_t{1} << 30, .dead_after = std::chrono::minutes(1), .digests = digest_use::always};
   std::unique_ptr<listener> listening;
   std::optional<std::string> refusal;
   std::vector<hello> hellos;

@@ -118,6 +118,8 @@ TEST_F(TlsTest, garbage_in_tls_records_is_refused) {
   record[2] = std::byte{1};
   record[3] = std::byte{0};
   record[4] = std::byte{200};
+  record[6] = record[7] = std::byte{0};  // one message that fills it
+  record[8] = std::byte{196};
   stranger.say(record);
   ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
   EXPECT_TRUE(has(rejected[0].message, "the TLS handshake failed")) << rejected[0].message;
