@@ -1,0 +1,195 @@
+// bench_allreduce: the allreduce of two processes on this machine, by data links and, where it is found, by Gloo:
+// both exchange slices, sum them in rank order and gather the sums, so that the bits are those of one process.
+//
+// Prints a line for each size of bucket: medians in microseconds over many reductions, from the call to the result.
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <caf/all.hpp>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "actors/actor_name.hpp"
+#include "actors/allreduce_group.hpp"
+#include "actors/caf_network.hpp"
+#include "actors/data_plane.hpp"
+#include "kernels/elementwise.hpp"
+#include "protocol/inspect.hpp"
+
+#ifdef TROUPE_GLOO
+#include <gloo/allgather.h>
+#include <gloo/alltoall.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+#endif
+
+namespace troupe {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t run_number = 1;
+constexpr std::uint64_t repeats_before = 20;
+
+struct bucket_size {
+  std::size_t count;
+  std::size_t repeats;
+};
+constexpr std::array<bucket_size, 6> sizes = {
+    {{136, 4000}, {4'096, 4000}, {16'384, 2000}, {65'536, 1000}, {262'144, 300}, {1'048'576, 100}}};
+
+double median(std::vector<double> values) {
+  values.erase(values.begin(), values.begin() + repeats_before);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// -- data links --------------------------------------------------------------------
+
+struct config : caf::actor_system_config {
+  config() {
+    config_file_path.clear();
+    set("caf.scheduler.max-threads", 2);
+    add_network(*this);
+  }
+};
+
+void reduce_again(caf::event_based_actor* self, allreduce_actor group, std::uint32_t rank, bucket_size size,
+                  std::uint64_t first_step, std::shared_ptr<std::vector<double>> times,
+                  std::shared_ptr<std::promise<void>> done) {
+  tensor_buffer grad(size.count, 1);
+  std::fill_n(grad.data(), size.count, 0.5F);
+  const auto begin = clock::now();
+  self->request(group, caf::infinite,
+                reduce{{run_number, first_step + times->size()}, rank, 0, 1, false, std::move(grad).freeze()})
+      .then([=](const reduced&) {
+        const std::chrono::duration<double, std::micro> took = clock::now() - begin;
+        times->push_back(took.count());
+        if (times->size() == size.repeats + repeats_before) return done->set_value();
+        reduce_again(self, group, rank, size, first_step, times, done);
+      });
+}
+
+std::vector<double> measure_links(std::uint32_t rank, int to_other, int from_other) {
+  initialize_types(true);
+  config settings;
+  caf::actor_system system(settings);
+  data_plane data(system, {.mine = {"a token for this measurement", nullptr}, .links = {}, .handshakes = {}});
+  const auto where = data.listen({"127.0.0.1", 0});
+  std::array<std::uint16_t, 2> ports{};
+  ports[rank] = where->port;
+  if (::write(to_other, &ports[rank], sizeof ports[0]) < 0 ||
+      ::read(from_other, &ports[1 - rank], sizeof ports[0]) <= 0)
+    return {};
+  std::vector<peer_node> peers;
+  for (std::uint32_t i = 0; i < 2; ++i)
+    peers.push_back({i, 0, fmt::format("process {}", i), true, {i}, fmt::format("127.0.0.1:{}", ports[i])});
+  data.expect({run_number, rank, 0}, peers, {});
+  std::promise<void> connected;
+  char ready = 1;  // both expect each other before either connects
+  if (::write(to_other, &ready, 1) < 0 || ::read(from_other, &ready, 1) <= 0) return {};
+  data.connect([&connected](const std::string&) { connected.set_value(); });
+  connected.get_future().get();
+  group_layout layout;
+  layout.process_of_rank = {0, 1};
+  layout.me = rank;
+  for (std::uint32_t i = 0; i < 2; ++i)
+    layout.groups.push_back(i == rank ? allreduce_actor() : data.link_to(i)->proxy<allreduce_actor>(group_number));
+  const auto group = system.spawn(allreduce_group, run_number, layout);
+  data.actors().add(group_number, caf::actor_cast<caf::strong_actor_ptr>(group));
+  if (::write(to_other, &ready, 1) < 0 || ::read(from_other, &ready, 1) <= 0) return {};
+
+  std::vector<double> medians;
+  std::uint64_t first_step = 1;
+  for (const bucket_size size : sizes) {
+    auto times = std::make_shared<std::vector<double>>();
+    auto done = std::make_shared<std::promise<void>>();
+    auto finished = done->get_future();
+    system.spawn([=](caf::event_based_actor* self) { reduce_again(self, group, rank, size, first_step, times, done); });
+    finished.get();
+    first_step += times->size();
+    medians.push_back(median(*times));
+  }
+  if (::write(to_other, &ready, 1) < 0 || ::read(from_other, &ready, 1) <= 0) return {};
+  caf::anon_send_exit(group, caf::exit_reason::user_shutdown);
+  return medians;
+}
+
+// -- Gloo ----------------------------------------------------------------------------
+
+#ifdef TROUPE_GLOO
+std::vector<double> measure_gloo(std::uint32_t rank, const std::string& folder) {
+  gloo::transport::tcp::attr address;
+  address.iface = "lo";
+  const auto device = gloo::transport::tcp::CreateDevice(address);
+  gloo::rendezvous::FileStore store(folder);
+  const auto context = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank), 2);
+  context->connectFullMesh(store, const_cast<std::shared_ptr<gloo::transport::Device>&>(device));
+  std::vector<double> medians;
+  std::uint32_t tag = 0;
+  for (const bucket_size size : sizes) {
+    std::vector<float> grad(size.count, 0.5F);
+    std::vector<float> parts(size.count);
+    std::vector<float> mean(size.count);
+    const std::size_t slice = size.count / 2;
+    std::vector<float> sum(slice);
+    std::vector<double> times;
+    for (std::size_t i = 0; i < size.repeats + repeats_before; ++i) {
+      const auto begin = clock::now();
+      gloo::AlltoallOptions exchange(context);
+      exchange.setInput(grad.data(), grad.size());
+      exchange.setOutput(parts.data(), parts.size());
+      exchange.setTag(++tag);
+      gloo::alltoall(exchange);
+      const std::array<const float*, 2> inputs = {parts.data(), parts.data() + slice};
+      kernels::sum_in_rank_order(inputs, slice, 0.5F, sum.data());
+      gloo::AllgatherOptions gather(context);
+      gather.setInput(sum.data(), sum.size());
+      gather.setOutput(mean.data(), mean.size());
+      gather.setTag(++tag);
+      gloo::allgather(gather);
+      const std::chrono::duration<double, std::micro> took = clock::now() - begin;
+      times.push_back(took.count());
+    }
+    medians.push_back(median(times));
+  }
+  return medians;
+}
+#else
+std::vector<double> measure_gloo(std::uint32_t, const std::string&) { return {}; }
+#endif
+
+int measure() {
+  std::array<std::array<int, 2>, 2> pipes{};
+  for (auto& one : pipes)
+    if (::pipe(one.data()) != 0) return 1;
+  std::string folder = std::filesystem::temp_directory_path() / "troupe-allreduce-XXXXXX";
+  if (::mkdtemp(folder.data()) == nullptr) return 1;
+  const pid_t child = ::fork();
+  const std::uint32_t rank = child == 0 ? 1 : 0;
+  const auto links = measure_links(rank, pipes[rank][1], pipes[1 - rank][0]);
+  const auto gloo = measure_gloo(rank, folder);
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  std::filesystem::remove_all(folder);
+  if (links.empty()) return 1;
+  fmt::print("   floats  data links us{}\n", gloo.empty() ? "" : "  Gloo us");
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    fmt::print("{:>9} {:>14.1f}{}\n", sizes[i].count, links[i], gloo.empty() ? "" : fmt::format("{:>9.1f}", gloo[i]));
+  return 0;
+}
+
+}  // namespace
+}  // namespace troupe
+
+int main() { return troupe::measure(); }
