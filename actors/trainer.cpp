@@ -193,7 +193,7 @@ void trainer_state::advance() {
     switch (phase_) {
       case phase::looking_up:
         if (ahead_.front().unanswered > 0) return;
-        if (blocks_link(*ahead_.front().plan.samples)) return run_in(self_->ctrl(), [this] { advance(); });
+        if (blocks_link(*ahead_.front().plan.samples)) return after_others([] {});
         compute();
         break;
       case phase::reducing:

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -85,8 +86,7 @@ class trainer_state {
   void backward_parameters();
   bool is_long(const batch& samples) const;
   bool blocks_link(const batch& samples) const;
-  template <class F>
-  void after_others(F what);
+  void after_others(std::function<void()> what);
   void open_buckets();
   std::uint32_t bucket_of(parameter_range range) const;
   float* in_bucket(parameter_range range);

@@ -69,8 +69,7 @@ bool trainer_state::is_long(const batch& samples) const {
 
 /// Does `what` when the actors that messages are sent to from now on have had a turn on this thread, or when another
 /// thread is free: a worker runs those first that became ready last.
-template <class F>
-void trainer_state::after_others(F what) {
+void trainer_state::after_others(std::function<void()> what) {
   ++waiting_;
   self_->spawn<caf::hidden>(
       [me = caf::strong_actor_ptr(self_->ctrl()), what, this](caf::event_based_actor* turn) mutable {

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # bench/compare.sh [--rounds N] [--steps N] [--wide-steps N] [--build FOLDER]: Troupe and PyTorch on the same jobs
-# (2 trainers, 1 parameter server), in turn, in one sitting. PyTorch takes a process for each role, Troupe one for all.
-# Both use the same kernels of OpenBLAS.
+# (2 trainers, 1 parameter server), in turn, in one sitting. PyTorch takes a process for each role; Troupe runs them in
+# one process for all, and again in one for each role. Both use the same kernels of OpenBLAS.
 #
 #   tutorial   a table of 100 x 16 and a Linear(16, 8): steps/s, and sustained, over 200 times as many steps
 #   wide       a table of 1,000,000 x 64, layers 512 and 256, batches of 1024: samples/s, beside what this machine
 #              could do at most (bench_limit, measured in each round) and what it could if the products on each core
 #              were as fast as on one alone, and Troupe's peak memory
+#   lookup     rows of a table in another process: the round trip, beside a bare TCP socket's
 #
-# Prints each round and the medians. Exit code 0 if Troupe has 300 times PyTorch's steps/s on the tutorial job, 3.5
-# times its samples/s and 70 % of the limit on the wide one, and no more memory there than 1.15 times the table and
-# 150 MiB; 1 if any of these is missed, 2 if it cannot be measured here. Troupe's Adult job, for which PyTorch has no
+# Prints each round and the medians. Exit code 0 if Troupe has 300 times PyTorch's steps/s on the tutorial job, and 10
+# times in processes of its own; 3.5 times its samples/s and 70 % of the limit on the wide one, of which processes lose
+# less than 15 %, and no more memory there than 1.15 times the table and 150 MiB; if a lookup of 16 rows takes at most
+# 2.5 times a bare socket's time, and one of 26,624 has 60 % of its bandwidth. 1 if any of these is missed, 2 if it cannot
+# be measured here. Troupe's Adult job, for which PyTorch has no
 # run, is shown beside them.
 
 set -euo pipefail
@@ -18,7 +21,7 @@ bench=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 root=$(dirname "$bench")
 readonly python=/usr/bin/python3
 # A Troupe run of as many steps as PyTorch's takes some milliseconds only: several of them, and a long one beside them.
-readonly runs_per_round=5 sustained_factor=200 wide_factor=10
+readonly runs_per_round=5 sustained_factor=200 processes_factor=20 wide_factor=10
 readonly wide=(--data synthetic --rows 1000000 --dim 64 --bag 26 --batch-size 1024 --hidden "512,256" --classes 2
   --trainers 2 --sparse-optimizer sgd --eval-every 0)
 
@@ -66,6 +69,13 @@ measure() {
   tail -n 1 "$scratch/out" >>"$scratch/$file"
 }
 
+# measure_lines FILE COMMAND...: appends all of its output.
+measure_lines() {
+  local file=$1
+  measure "$@"
+  cp "$scratch/out" "$scratch/$file"
+}
+
 measure limit.0 "$limit"
 kernels=$("$python" -c 'import json, sys; print(json.load(sys.stdin)["blas_kernels"])' <"$scratch/limit.0")
 export OPENBLAS_CORETYPE=$kernels
@@ -84,9 +94,15 @@ for ((round = 1; round <= rounds; ++round)); do
     measure "troupe.$round" "$troupe" train --data tutorial --trainers 2 --steps "$steps" --json
   done
   measure "sustained.$round" "$troupe" train --data tutorial --trainers 2 --steps $((steps * sustained_factor)) --json
+  measure "processes.$round" "$troupe" train --data tutorial --trainers 2 --steps $((steps * processes_factor)) \
+    --processes --quiet --json
   measure "limit.$round" "$limit"
   measure "wide_torch.$round" "$python" "$bench/torch_hybrid.py" --job wide --trainers 2 --steps "$wide_steps"
   measure "wide.$round" "$troupe" train "${wide[@]}" --steps $((wide_steps * wide_factor)) --json
+  measure "wide_processes.$round" "$troupe" train "${wide[@]}" --steps $((wide_steps * wide_factor)) --processes \
+    --quiet --json
+  measure_lines "lookup.$round" "$troupe" bench lookup --json
+  measure_lines "lookup_torch.$round" "$python" "$bench/torch_lookup.py"
 done
 measure adult "$troupe" train --data adult --json
 
