@@ -39,7 +39,7 @@ struct body_head {
 static_assert(sizeof(body_head) == head_bytes);
 
 /// The parts of a body: everything but the blobs in one piece of memory, then gap and blob in turn.
-std::vector<blob> assemble(const envelope& head, caf::type_id_t type, frame_writer&& from) {
+std::vector<blob> assemble(const envelope& head, caf::type_id_t type, field_writer&& from) {
   static const auto zeros = std::make_shared<const std::array<std::byte, alignment>>();
   const body_head fixed{head.request,
                         head.actor,
@@ -105,12 +105,12 @@ caf::expected<disassembled> disassemble(const blob& body) {
 
 }  // namespace
 
-bool frame_reader::too_short() {
+bool field_reader::too_short() {
   emplace_error(caf::sec::end_of_stream, "a message shorter than its fields");
   return false;
 }
 
-bool frame_reader::begin_sequence(std::size_t& size) {
+bool field_reader::begin_sequence(std::size_t& size) {
   std::uint32_t count = 0;
   if (!value(count)) return false;
   if (count > fields_.size() + blobs_.size()) return too_short();
@@ -118,7 +118,7 @@ bool frame_reader::begin_sequence(std::size_t& size) {
   return true;
 }
 
-bool frame_reader::value(std::string& x) {
+bool field_reader::value(std::string& x) {
   std::uint32_t size = 0;
   if (!value(size)) return false;
   if (size > fields_.size()) return too_short();
@@ -127,7 +127,7 @@ bool frame_reader::value(std::string& x) {
   return true;
 }
 
-bool frame_reader::bulk(blob& x) {
+bool field_reader::bulk(blob& x) {
   if (blobs_.empty()) return too_short();
   x = blobs_.front();
   blobs_ = blobs_.subspan(1);
@@ -137,7 +137,7 @@ bool frame_reader::bulk(blob& x) {
 std::optional<std::vector<blob>> to_frame(const envelope& head, const caf::message& content) {
   if (content.size() != 1) return std::nullopt;
   const caf::type_id_t type = content.type_at(0);
-  frame_writer writer;
+  field_writer writer;
   const bool known = for_link_type(type, [&]<class T>(T*) { (void)writer.apply(content.get_as<T>(0)); });
   if (!known) return std::nullopt;
   return assemble(head, type, std::move(writer));
@@ -146,7 +146,7 @@ std::optional<std::vector<blob>> to_frame(const envelope& head, const caf::messa
 caf::expected<std::pair<envelope, caf::message>> from_frame(const blob& body) {
   auto parts = disassemble(body);
   if (!parts) return parts.error();
-  frame_reader reader(parts->fields, parts->blobs);
+  field_reader reader(parts->fields, parts->blobs);
   caf::message content;
   bool whole = false;
   const bool known = for_link_type(parts->fixed.type, [&]<class T>(T*) {
@@ -169,7 +169,7 @@ std::optional<std::pair<caf::type_id_t, header>> head_of(const caf::message& con
 
 std::vector<blob> to_failure_frame(const envelope& head, const caf::error& failure) {
   const bool ours = failure.category() == caf::type_id_v<errc>;
-  frame_writer writer;
+  field_writer writer;
   writer.value(static_cast<std::uint8_t>(ours ? failure.code() : static_cast<std::uint8_t>(errc::exception)));
   writer.value(caf::string_view(describe(failure)));
   return assemble(head, caf::type_id_v<errc>, std::move(writer));
@@ -178,7 +178,7 @@ std::vector<blob> to_failure_frame(const envelope& head, const caf::error& failu
 caf::expected<std::pair<envelope, caf::error>> from_failure_frame(const blob& body) {
   const auto parts = disassemble(body);
   if (!parts) return parts.error();
-  frame_reader reader(parts->fields, parts->blobs);
+  field_reader reader(parts->fields, parts->blobs);
   std::uint8_t number = 0;
   std::string words;
   errc code = errc::none;

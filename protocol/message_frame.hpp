@@ -56,7 +56,7 @@ std::vector<blob> to_failure_frame(const envelope& head, const caf::error& failu
 caf::expected<std::pair<envelope, caf::error>> from_failure_frame(const blob& body);
 
 /// Writes fields in the form above, and collects blobs.
-class frame_writer : public caf::save_inspector_base<frame_writer> {
+class field_writer : public caf::save_inspector_base<field_writer> {
  public:
   static constexpr bool has_human_readable_format() { return false; }
 
@@ -94,9 +94,9 @@ class frame_writer : public caf::save_inspector_base<frame_writer> {
 };
 
 /// Reads them back.
-class frame_reader : public caf::load_inspector_base<frame_reader> {
+class field_reader : public caf::load_inspector_base<field_reader> {
  public:
-  frame_reader(std::span<const std::byte> fields, std::span<const blob> blobs) : fields_(fields), blobs_(blobs) {}
+  field_reader(std::span<const std::byte> fields, std::span<const blob> blobs) : fields_(fields), blobs_(blobs) {}
 
   static constexpr bool has_human_readable_format() { return false; }
 
