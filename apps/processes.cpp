@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
 #include <thread>
 
@@ -46,6 +48,13 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   for (std::string& text : texts) all.push_back(text.data());
   all.push_back(nullptr);
   return all;
+}
+
+/// By this name the system's tools show the children.
+std::string own_path() {
+  std::error_code unknown;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  return unknown ? "/proc/self/exe" : path.string();
 }
 
 template <class Number>
@@ -90,8 +99,8 @@ bool role_processes::start_one(const char* role, std::uint32_t rank, const std::
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   pid_t pid = -1;
-  const int problem =
-      posix_spawn(&pid, "/proc/self/exe", &files, &attributes, pointers(arguments).data(), pointers(variables).data());
+  const int problem = posix_spawn(&pid, own_path().c_str(), &files, &attributes, pointers(arguments).data(),
+                                  pointers(variables).data());
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   if (problem != 0) {
@@ -141,6 +150,13 @@ void role_processes::finish(std::chrono::milliseconds patience) {
     forget_child(one.pid);
   }
   all_.clear();
+}
+
+double role_processes::peak_rss_mib() {
+  rusage ended{};
+  ::getrusage(RUSAGE_CHILDREN, &ended);
+  constexpr double kib_per_mib = 1024;
+  return static_cast<double>(ended.ru_maxrss) / kib_per_mib;
 }
 
 gather_options gather_children(role_processes& children, const job& what, network_options network, std::size_t threads,

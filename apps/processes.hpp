@@ -33,6 +33,9 @@ class role_processes {
   /// Why there are not all of them, as in `server 0 (pid 17) ended with exit code 1`; null while all are there.
   std::optional<std::string> missing();
 
+  /// The most memory that any of those that `finish` has waited for ever had.
+  static double peak_rss_mib();
+
   /// Waits for those that are there, but not longer than `patience`, then ends them.
   void finish(std::chrono::milliseconds patience);
 

@@ -50,7 +50,7 @@ def show_processes(torch, tutorial, one_process, wide):
 
 def show_lookup(torch_us, us, tcp_us, torch_rate, rate, tcp_rate):
     times = f"{torch_us:>12,.1f}{us:>14,.1f}{tcp_us:>12,.1f}{us / tcp_us:>9,.2f}x"
-    return f"{times}{torch_rate:>12,.2f}{rate:>14,.2f}{tcp_rate:>12,.2f}{rate / tcp_rate:>9.0%}"
+    return f"{times}{torch_rate:>14,.2f}{rate:>14,.2f}{tcp_rate:>12,.2f}{rate / tcp_rate:>9.0%}"
 
 
 def lookups(numbers):
@@ -63,7 +63,7 @@ def lookups(numbers):
             rounds.append([theirs["us"], ours["us"], ours["tcp_us"], theirs["gb_per_s"], ours["gb_per_s"],
                            ours["tcp_gb_per_s"]])
         print(f"a lookup of {line['rows']:,} rows of {line['dim']}")
-        found.append(table("", f"{'PyTorch us':>12}{'Troupe us':>14}{'TCP us':>12}{'ratio':>10}{'PyTorch GB/s':>12}"
+        found.append(table("", f"{'PyTorch us':>12}{'Troupe us':>14}{'TCP us':>12}{'ratio':>10}{'PyTorch GB/s':>14}"
                                f"{'Troupe GB/s':>14}{'TCP GB/s':>12}{'share':>9}", rounds, show_lookup))
     return found
 
