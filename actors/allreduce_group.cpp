@@ -228,6 +228,7 @@ allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer se
       [self](reduce& share) { return self->state.handle(share); },
       [self](bucket_share& share) { return self->state.handle(share); },
       [self](bucket_sum& part) { return self->state.handle(part); },
+      [self](const actor_query& query) { return self->state.handle(query); },
   };
 }
 

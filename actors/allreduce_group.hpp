@@ -49,6 +49,7 @@ class allreduce_group_state {
   caf::result<reduced> handle(reduce& share);
   caf::result<void> handle(bucket_share& share);
   caf::result<void> handle(bucket_sum& sum);
+  caf::result<actor_status> handle(const actor_query& query);
 
  private:
   /// Parameters [first, first + size) of a bucket.

@@ -39,7 +39,10 @@ caf::result<run_result> master_state::handle(const run& order) {
   }
   ordered_ = true;
   admit_early();
-  member_joined();
+  if (stop_early_)
+    handle(stop{order.head});
+  else
+    member_joined();
   return promise_;
 }
 
@@ -217,16 +220,8 @@ void master_state::deliver(run_result&& result) {
 
 // -- reports ------------------------------------------------------------------
 
-caf::result<run_status> master_state::handle(const status& query) {
-  return run_status{headers_.next(step, id_of(query.head)),
-                    phase_,
-                    step,
-                    total_steps_,
-                    static_cast<std::uint32_t>(servers_.size()),
-                    static_cast<std::uint32_t>(trainers_.size())};
-}
-
 void master_state::handle(const stop& order) {
+  if (!ordered_ && rules_) stop_early_ = true;
   if (ordered_ && !running_ && promise_.pending()) {
     run_result nothing;
     nothing.head = headers_.next(0, id_of(order.head));
@@ -238,12 +233,15 @@ void master_state::handle(const stop& order) {
 
 void master_state::handle(const progress& report) {
   step = std::max(step, report.head.step);
+  const std::uint64_t steps_of_epoch = (report.head.step - 1) % data_->steps_per_epoch() + 1;
+  last_progress_ = {static_cast<double>(report.samples) * job_.trainers / report.seconds,
+                    static_cast<double>(steps_of_epoch) / report.seconds, clock::now()};
   if (!observer_.on_progress) return;
   run_progress now;
   now.step = report.head.step;
   now.total_steps = total_steps_;
   now.loss = report.loss_sum / static_cast<double>(report.loss_samples);
-  now.samples_per_s = static_cast<double>(report.samples) * job_.trainers / report.seconds;
+  now.samples_per_s = last_progress_->samples_per_s;
   const double seconds_so_far = summary_.seconds + report.seconds;
   now.seconds_left = seconds_so_far / static_cast<double>(now.step) * static_cast<double>(total_steps_ - now.step);
   observer_.on_progress(now);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,6 +75,8 @@ class master_state {
   struct node {
     peer_node what;
     std::string user_name;
+    std::string host;
+    std::uint64_t pid = 0;
     std::string session;
     node_actor handle;
     connected links;
@@ -126,6 +129,15 @@ class master_state {
   /// With the answer to a message.
   caf::timespan patience() const { return rules_ ? caf::timespan(rules_->request_timeout) : caf::infinite; }
   caf::error unanswered(const caf::actor_addr& by, caf::string_view question) const;
+  std::string who_is(const caf::actor_addr& address) const;
+
+  // What is told to those who ask.
+  struct status_round;
+  template <class Handle>
+  void ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, actor_status& to);
+  void tell_status(status_round& round);
+  std::vector<wait_status> causes_of(const wait_status& wait, const status_round& round) const;
+  void add_own_waits(std::vector<wait_status>& waits) const;
 
   void gathered();
   void end_members();
@@ -154,8 +166,9 @@ class master_state {
   std::uint64_t total_steps_ = 0;
   caf::typed_response_promise<run_result> promise_;
   std::string phase_ = "waiting for members";
-  bool ordered_ = false;  ///< the run has been asked for
-  bool running_ = false;  ///< and has begun
+  bool ordered_ = false;     ///< the run has been asked for
+  bool running_ = false;     ///< and has begun
+  bool stop_early_ = false;  ///< was wished before the order came
   std::size_t pending_ = 0;
   message_id cause_ = 0;
 
@@ -176,6 +189,7 @@ class master_state {
   std::vector<std::optional<waiting_trainer>> waiting_;  // by rank
   std::vector<saved_file> saved_files_;
   std::size_t saves_pending_ = 0;
+  std::multiset<std::uint32_t> saving_servers_;  ///< the rank for each shard that is not written yet
   std::optional<fault> save_problem_;
   clock::time_point save_begin_;
 
@@ -184,6 +198,21 @@ class master_state {
   run_summary summary_;
   std::uint64_t staleness_sum_ = 0;
   std::uint64_t lookups_ = 0;
+
+  /// A message of the run that is not answered yet.
+  struct open_question {
+    caf::actor_addr whom;
+    caf::type_id_t type = 0;
+  };
+  std::map<std::uint64_t, open_question> questions_;
+  std::uint64_t next_question_ = 0;
+  struct rates {
+    double samples_per_s = 0;
+    double steps_per_s = 0;
+    clock::time_point at;
+  };
+  std::optional<rates> last_progress_;
+  std::vector<caf::typed_response_promise<run_status>> status_askers_;
 };
 
 template <class Answer, class Handle, class Message>
@@ -192,9 +221,12 @@ void master_state::ask(const Handle& whom, Message&& message, std::function<void
   ++pending_;
   // The answer to `train` is the run; whoever has it is known to be alive by other means.
   constexpr bool is_limited = !std::is_same_v<std::remove_cvref_t<Message>, train>;
+  const std::uint64_t number = next_question_++;
+  if constexpr (is_limited) questions_[number] = {whom.address(), caf::type_id_v<std::remove_cvref_t<Message>>};
   self_->request(whom, is_limited ? patience() : caf::infinite, std::forward<Message>(message))
       .then(
-          [this, on_answer = std::move(on_answer), then](Answer& answer) {
+          [this, number, on_answer = std::move(on_answer), then](Answer& answer) {
+            questions_.erase(number);
             if (!running_) return;
             on_answer(answer);
             if (--pending_ == 0) (this->*then)();

@@ -116,15 +116,18 @@ void master_state::save() {
   for (const auto& shards : tables_) {
     for (const module_ref& shard : shards) {
       ++saves_pending_;
+      const auto writing = saving_servers_.insert(shard.rank);
       self_->request(shard.server, patience(), save_module{headers_.next(at_step, cause_), shard.module, *folder})
           .then(
-              [this](saved_module& file) {
+              [this, writing](saved_module& file) {
+                saving_servers_.erase(writing);
                 saved_files_.push_back({std::move(file.name), file.length, std::move(file.digest)});
                 part_saved();
               },
-              [this](const caf::error& error) {
+              [this, writing](const caf::error& error) {
                 // A server that has gone says why by its own death.
                 if (is_secondary(error)) return;
+                saving_servers_.erase(writing);
                 save_problem_ = fault{fault_kind::run, describe(error)};
                 part_saved();
               });

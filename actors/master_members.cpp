@@ -152,6 +152,8 @@ caf::expected<admitted> master_state::admit(const join_node& offer) {
   node& made = nodes_[number];
   made.what = {number, incarnation, name_of(offer, *ranks), offer.trains, *ranks, offer.address};
   made.user_name = offer.name;
+  made.host = offer.host;
+  made.pid = offer.pid;
   made.session = offer.session;
   made.handle = offer.node;
   note(fmt::format("{} has joined", made.what.name));
@@ -207,13 +209,19 @@ allreduce_actor master_state::group_for(std::uint32_t trainer) const {
 
 // -- those who are gone -------------------------------------------------------------
 
-/// Who is asked and is silent.
-caf::error master_state::unanswered(const caf::actor_addr& by, caf::string_view question) const {
+/// A member or node as error lines name it.
+std::string master_state::who_is(const caf::actor_addr& address) const {
   std::string who = "a member";
   for (const member& m : members_)
-    if (m.address == by) who = m.name;
+    if (m.address == address) who = m.name;
   for (const auto& [number, one] : nodes_)
-    if (one.handle.address() == by) who = one.what.name;
+    if (one.handle.address() == address) who = one.what.name;
+  return who;
+}
+
+/// Who is asked and is silent.
+caf::error master_state::unanswered(const caf::actor_addr& by, caf::string_view question) const {
+  const std::string who = who_is(by);
   return make_failure(
       errc::timeout, fmt::format("{}, step {}: did not answer {} within {} s; --request-timeout allows more", who, step,
                                  std::string_view(question.data(), question.size()),

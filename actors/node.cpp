@@ -12,7 +12,7 @@
 
 #include "actors/caf_network.hpp"
 #include "actors/control_tunnel.hpp"
-#include "actors/introduction.hpp"
+#include "actors/master_connection.hpp"
 #include "actors/master_watch.hpp"
 #include "actors/node_actor.hpp"
 #include "actors/run_in.hpp"
@@ -34,28 +34,17 @@ handshake_limits handshakes_of(const network_options& network) { return {.time =
 
 bool wants_stop(const stop_request* wish) { return wish != nullptr && wish->requested(); }
 
-result<link_ptr> connect_once(boost::asio::io_context& io, const node_options& options, const hello& about_me,
-                              bool& worth_another_try) {
-  std::promise<link_result<link_ptr>> made;
-  connect(io, options.master, options.network.mine, about_me, limits_of(options.network),
-          handshakes_of(options.network), [&made](link_result<link_ptr> link) { made.set_value(std::move(link)); });
-  auto link = made.get_future().get();
-  if (link) return std::move(*link);
-  worth_another_try = link.error().code == link_errc::unreachable;
-  const bool setting = link.error().code == link_errc::bad_setting;
-  return tl::unexpected(fault{setting ? fault_kind::input : fault_kind::run,
-                              fmt::format("master {}: {}", to_string(options.master), link.error().message)});
-}
-
 /// The master may come later than its nodes.
-result<link_ptr> connect_to_master(boost::asio::io_context& io, const node_options& options, const hello& about_me,
-                                   const stop_request* stop_wish) {
+result<link_ptr> wait_for_master(boost::asio::io_context& io, const node_options& options, const std::string& session,
+                                 const stop_request* stop_wish) {
+  const network_options& network = options.network;
+  const master_address master{options.master, network.mine, network.dead_after, network.dead_after};
   const auto give_up = clock::now() + options.join_timeout;
   std::chrono::milliseconds pause{50};
   constexpr std::chrono::milliseconds longest_pause{1000};
   for (bool told = false;; told = true) {
     bool worth_another_try = false;
-    auto made = connect_once(io, options, about_me, worth_another_try);
+    auto made = connect_to_master(io, master, "node", session, worth_another_try);
     if (made || !worth_another_try) return made;
     if (clock::now() + pause > give_up || wants_stop(stop_wish))
       return run_fault(fmt::format("{}; tried for {} s (--join-timeout)", made.error().message,
@@ -64,20 +53,6 @@ result<link_ptr> connect_to_master(boost::asio::io_context& io, const node_optio
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, longest_pause);
   }
-}
-
-/// The master's actor, through the tunnel.
-caf::expected<master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
-                                        const std::shared_ptr<master_watch>& watch) {
-  const int socket = tunnel.open();
-  if (socket < 0) return make_failure(troupe::errc::exception, "the system has no sockets left");
-  auto found = std::make_shared<std::promise<caf::expected<caf::strong_actor_ptr>>>();
-  ask_for_actor(system, socket,
-                [found](caf::expected<caf::strong_actor_ptr> answer) { found->set_value(std::move(answer)); });
-  tunnel.start([watch](const link_fault* why) { watch->lost(why != nullptr ? why->message : "it has ended"); });
-  auto answer = found->get_future().get();
-  if (!answer) return answer.error();
-  return caf::actor_cast<master_actor>(*answer);
 }
 
 endpoint data_address(const node_options& options, const link_ptr& control) {
@@ -97,7 +72,8 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
                        const std::shared_ptr<control_tunnel>& tunnel, const std::string& session,
                        const stop_request* stop_wish) {
   auto watch = std::make_shared<master_watch>();
-  auto master = find_master(system, *tunnel, watch);
+  constexpr std::chrono::seconds patience{10};
+  auto master = find_master(system, *tunnel, patience, [watch](const std::string& why) { watch->lost(why); });
   if (!master) return run_fault(fmt::format("master {}: {}", to_string(options.master), describe(master.error())));
 
   data_plane data(system, {.mine = options.network.mine,
@@ -125,10 +101,8 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
 result<void> run_node(const node_options& options, const stop_request* stop_wish) {
   const std::string session = random_token();
   io_thread control;
-  auto link = connect_to_master(control.io(), options, introduction("node", session), stop_wish);
+  auto link = wait_for_master(control.io(), options, session, stop_wish);
   if (!link) return tl::unexpected(link.error());
-  if (auto differs = first_disagreement(introduction("node", session), (*link)->peer(), "the master"))
-    return run_fault(std::move(*differs));
 
   caf::actor_system_config config;
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise

@@ -166,6 +166,7 @@ node_actor::behavior_type node(node_state::pointer self, node_state::surrounding
       [self](const expect_peers& order) { return self->state.handle(order); },
       [self](const connect_peers& order) { return self->state.handle(order); },
       [self](const run_over& word) { self->state.handle(word); },
+      [self](const actor_query& query) { return self->state.handle(query); },
   };
 }
 

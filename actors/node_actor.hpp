@@ -43,6 +43,7 @@ class node_state {
   caf::result<committed> handle(const expect_peers& order);
   caf::result<connected> handle(const connect_peers& order);
   void handle(const run_over& word);
+  caf::result<actor_status> handle(const actor_query& query);
 
  private:
   template <class Offer>

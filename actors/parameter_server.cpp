@@ -283,6 +283,7 @@ parameter_server_actor::behavior_type parameter_server(parameter_server_state::p
       [self](const save_module& order) { return self->state.handle(order); },
       [self](const restore_module& order) { return self->state.handle(order); },
       [self](const release& order) { return self->state.handle(order); },
+      [self](const actor_query& query) { return self->state.handle(query); },
   };
 }
 

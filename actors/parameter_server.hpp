@@ -49,6 +49,7 @@ class parameter_server_state {
   caf::result<saved_module> handle(const save_module& order);
   caf::result<committed> handle(const restore_module& order);
   caf::result<void> handle(const release& order);
+  caf::result<actor_status> handle(const actor_query& query);
 
  private:
   /// What one trainer has contributed to an optimizer step.
@@ -112,6 +113,8 @@ class parameter_server_state {
   template <class Answer, class Make>
   caf::result<Answer> after_step(const header& head, Make make);
   caf::error refusal(const caf::error& cause) const;
+  void tell_missing(std::uint64_t update, actor_status& now) const;
+  void tell_missing_async(actor_status& now) const;
 
   pointer self_;
   header_source headers_{0, 0};

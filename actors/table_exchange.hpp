@@ -49,6 +49,7 @@ class table_exchange {
   /// The servers that keep any of the tables.
   std::size_t servers() const { return servers_.size(); }
   const parameter_server_actor& server(std::size_t i) const { return servers_[i]; }
+  std::uint32_t rank(std::size_t i) const { return ranks_[i]; }
 
   /// Plans the lookups of a batch that `check_batch` has found valid.
   plan prepare(std::shared_ptr<const batch> samples) const;

@@ -220,6 +220,7 @@ trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t 
   return {
       [self](train& order) { return self->state.handle(order); },
       [self](const stop& order) { self->state.handle(order); },
+      [self](const actor_query& query) { return self->state.handle(query); },
   };
 }
 

@@ -49,6 +49,7 @@ class trainer_state {
   void start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers);
   caf::result<trained> handle(train& order);
   void handle(const stop&) { stop_wanted_ = true; }
+  caf::result<actor_status> handle(const actor_query& query);
 
  private:
   using clock = std::chrono::steady_clock;
@@ -65,6 +66,7 @@ class trainer_state {
   struct open_bucket {
     tensor_buffer grad;
     std::size_t written = 0;  // parameters, by the last batch
+    bool is_sent = false;     // and its mean has not come yet
   };
 
   /// What the loop does when all the answers it waits for are in.
@@ -133,6 +135,9 @@ class trainer_state {
   void check_finite(std::span<const float> numbers, const char* what);
   void fail(std::uint64_t at_step, const caf::error& cause);
 
+  void tell_missing_rows(const context& batch, actor_status& now) const;
+  void tell_missing_gradient(actor_status& now) const;
+
   pointer self_;
   header_source headers_{0, 0};
   message_id cause_ = 0;
@@ -163,6 +168,7 @@ class trainer_state {
   bool has_gradient_ = false;        ///< the step under way has a gradient for the tables
   std::vector<float> mean_grad_;     ///< the whole reduced gradient, where ranks conclude before they apply it
   exact_sum table_norm_;             ///< squared norm of the tables' gradients
+  std::vector<bool> norm_missing_;   ///< by server: its share of that has not come
   hybrid_model::activations activations_;
   float* grad_outputs_ = nullptr;  ///< of the step under way, in the activations
   std::vector<float> input_;

@@ -130,7 +130,7 @@ void trainer_state::backward_parameters() {
 /// A new optimizer step: empty buckets.
 void trainer_state::open_buckets() {
   batches_ = 0;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i] = {tensor_buffer(bucket_plan_[i].count, 1), 0};
+  for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i] = {tensor_buffer(bucket_plan_[i].count, 1), 0, false};
 }
 
 /// The bucket of a layer's parameters.
@@ -185,6 +185,7 @@ void trainer_state::send_buckets() {
 
 void trainer_state::send_bucket(std::uint32_t bucket) {
   ++waiting_;
+  buckets_[bucket].is_sent = true;
   reduce share{
       headers_.next(step, cause_), rank_, bucket, batches_, stop_wanted_, std::move(buckets_[bucket].grad).freeze()};
   self_->request(group_, caf::infinite, std::move(share))
@@ -211,6 +212,7 @@ void trainer_state::send_gradients() {
 }
 
 void trainer_state::take(const reduced& mean) {
+  buckets_[mean.bucket].is_sent = false;
   stopping_ = stopping_ || mean.stop;
   const parameter_range range = bucket_plan_[mean.bucket];
   const float* grad = mean.grad.as<float>().data();
@@ -229,11 +231,13 @@ void trainer_state::apply(parameter_range range, const float* grad) {
 
 void trainer_state::ask_for_norms() {
   table_norm_ = {};
+  norm_missing_.assign(exchange_.servers(), true);
   for (std::size_t s = 0; s < exchange_.servers(); ++s) {
     ++waiting_;
     self_->request(exchange_.server(s), caf::infinite, gradient_norm{headers_.next(step, cause_), rank_})
         .then(
-            [this](const squared_norm& share) {
+            [this, s](const squared_norm& share) {
+              norm_missing_[s] = false;
               cause_ = id_of(share.head);
               const auto sum = exact_sum::from(share.limbs.as<std::int64_t>());
               if (!sum) return fail(step, make_failure(errc::shape_mismatch, "a norm that is no sum"));

@@ -15,7 +15,7 @@ namespace troupe {
 namespace {
 
 /// Subcommands of the contract that this version does not have.
-constexpr std::array<const char*, 3> subcommands_not_yet = {"status", "stop", "trace"};
+constexpr std::array<const char*, 1> subcommands_not_yet = {"trace"};
 
 bool contains(const std::vector<std::string>& texts, std::string_view text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
@@ -187,10 +187,10 @@ int run_command_line(const std::vector<std::string>& arguments, std::chrono::ste
   program.footer("'troupe train' trains on the Adult data set; 'troupe train --help' lists what else there is.");
 
   const program_context context{out, started};
-  const std::vector<subcommand> all = {add_train(program, context),      add_master(program, context),
-                                       add_join(program, context),       add_parity(program, context),
-                                       add_checkpoint(program, context), add_bench(program, context),
-                                       add_devices(program, context)};
+  const std::vector<subcommand> all = {
+      add_train(program, context),      add_master(program, context), add_join(program, context),
+      add_status(program, context),     add_stop(program, context),   add_parity(program, context),
+      add_checkpoint(program, context), add_bench(program, context),  add_devices(program, context)};
   const auto chosen = [&]() -> const subcommand* {
     for (const subcommand& one : all) {
       if (one.app->parsed()) return &one;

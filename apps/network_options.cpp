@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdlib>
 
 #include "model/text.hpp"
 
@@ -47,9 +48,23 @@ std::optional<fault> read_patience(const CLI::App& app, network_options& options
   return std::nullopt;
 }
 
-void add_network_options(CLI::App& app) {
+void add_token_option(CLI::App& app, const std::string& otherwise) {
   add_text_option(app, "token-file", "FILE",
-                  "the run's token, which every process has to know (default: the variable TROUPE_TOKEN)", group);
+                  fmt::format("the run's token, which every process has to know (default: {})", otherwise), group);
+}
+
+std::optional<fault> read_own_token(const CLI::App& app, network_options& options) {
+  const auto file = given_text(app, "token-file");
+  const char* variable = std::getenv("TROUPE_TOKEN");
+  if (!file && (variable == nullptr || *variable == '\0')) return std::nullopt;
+  auto token = read_token(file);
+  if (!token) return fault{fault_kind::input, std::move(token.error().message)};
+  options.mine.token = std::move(*token);
+  return std::nullopt;
+}
+
+void add_network_options(CLI::App& app) {
+  add_token_option(app, "the variable TROUPE_TOKEN");
   add_text_option(app, "tls-cert", "FILE", "this process's certificate, in PEM format", group);
   add_text_option(app, "tls-key", "FILE", "its key", group);
   add_text_option(app, "tls-ca", "FILE", "the authority that everybody's certificate must be of", group);

@@ -13,6 +13,11 @@ namespace troupe {
 void add_patience_options(CLI::App& app);
 std::optional<fault> read_patience(const CLI::App& app, network_options& options);
 
+/// --token-file, where a token need not be given.
+void add_token_option(CLI::App& app, const std::string& otherwise);
+/// Reads it, or the variable TROUPE_TOKEN; leaves the token alone if neither is there.
+std::optional<fault> read_own_token(const CLI::App& app, network_options& options);
+
 /// Those, --token-file, --tls-cert, --tls-key, --tls-ca and --insecure.
 void add_network_options(CLI::App& app);
 

@@ -164,7 +164,7 @@ gather_options gather_children(role_processes& children, const job& what, networ
   gather_options gather;
   gather.listen = {"127.0.0.1", 0};
   gather.network = std::move(network);
-  gather.network.mine.token = random_token();
+  if (gather.network.mine.token.empty()) gather.network.mine.token = random_token();
   gather.resume = std::move(resume);
   gather.on_listening = [&children, &what, threads, network = gather.network](const endpoint& where) {
     children.start(what, where, network, threads);

@@ -53,8 +53,9 @@ class role_processes {
   std::optional<std::string> not_started_;
 };
 
-/// For a run whose servers and trainers are `children`: they are started when the master listens, with a token that
-/// nobody else has. `children` and `what` stay where they are until the run is over.
+/// For a run whose servers and trainers are `children`: they are started when the master listens, with the token of
+/// `network`, or one that nobody else has if that is empty. `children` and `what` stay where they are until the run is
+/// over.
 gather_options gather_children(role_processes& children, const job& what, network_options network, std::size_t threads,
                                std::string resume);
 

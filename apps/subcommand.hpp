@@ -39,6 +39,8 @@ subcommand add_devices(CLI::App& program, const program_context& context);
 subcommand add_master(CLI::App& program, const program_context& context);
 subcommand add_join(CLI::App& program, const program_context& context);
 subcommand add_bench(CLI::App& program, const program_context& context);
+subcommand add_status(CLI::App& program, const program_context& context);
+subcommand add_stop(CLI::App& program, const program_context& context);
 subcommand add_checkpoint(CLI::App& program, const program_context& context);
 
 /// An option with a value, kept as text. `name` without dashes.

@@ -161,9 +161,16 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
 
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
   role_processes children;
-  if (order.processes)
+  if (order.processes) {
     options.gather = gather_children(children, order.what, order.network, order.threads,
                                      resume_advice(order, "troupe train --processes"));
+    // Whoever knows the token may want to know where to ask.
+    if (!order.network.mine.token.empty())
+      options.gather->on_listening = [&display, start = options.gather->on_listening](const endpoint& where) {
+        display.note(fmt::format("listening on {} for troupe status and troupe stop", to_string(where)));
+        start(where);
+      };
+  }
 
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
   auto run = run_job(order.what, options, &stop);
@@ -267,6 +274,8 @@ result<int> train(const CLI::App& app, const program_context& context, const std
     return exit_done;
   }
   if (auto wrong = read_patience(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));
+  if (order->processes)
+    if (auto wrong = read_own_token(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));
   auto code = run_train_order(*order, std::nullopt, context);
   if (!code) return tl::unexpected<fault>(located(std::move(code.error()), order->file));
   return code;
@@ -279,6 +288,7 @@ subcommand add_train(CLI::App& program, const program_context& context) {
   add_train_options(*app);
   add_switch(*app, "processes", "one process for each role on this machine", "This machine");
   add_patience_options(*app);
+  add_token_option(*app, "with --processes, the variable TROUPE_TOKEN, or a random one");
   // Of the processes that --processes starts.
   app->add_option("--role")->group("");
   app->add_option("--rank")->group("");

@@ -245,18 +245,6 @@ bool inspect(Inspector& f, run_result& x) {
 }
 
 template <class Inspector>
-bool inspect(Inspector& f, status& x) {
-  return f.object(x).fields(f.field("head", x.head));
-}
-
-template <class Inspector>
-bool inspect(Inspector& f, run_status& x) {
-  return f.object(x).fields(f.field("head", x.head), f.field("phase", x.phase), f.field("step", x.step),
-                            f.field("total_steps", x.total_steps), f.field("servers", x.servers),
-                            f.field("trainers", x.trainers));
-}
-
-template <class Inspector>
 bool inspect(Inspector& f, stop& x) {
   return f.object(x).fields(f.field("head", x.head));
 }
@@ -316,6 +304,49 @@ bool inspect(Inspector& f, link_lost& x) {
 template <class Inspector>
 bool inspect(Inspector& f, give_up& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("words", x.words));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, actor_query& x) {
+  return f.object(x).fields(f.field("head", x.head));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, wait_status& x) {
+  return f.object(x).fields(f.field("who", x.who), f.field("what", x.what), f.field("step", x.step),
+                            f.field("on", x.on));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, queue_status& x) {
+  return f.object(x).fields(f.field("name", x.name), f.field("messages", x.messages), f.field("bytes", x.bytes),
+                            f.field("sender", x.sender));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, actor_status& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("name", x.name), f.field("phase", x.phase),
+                            f.field("step", x.step), f.field("waits", x.waits), f.field("queues", x.queues));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, node_status& x) {
+  return f.object(x).fields(f.field("trains", x.trains), f.field("ranks", x.ranks), f.field("host", x.host),
+                            f.field("pid", x.pid), f.field("name", x.name), f.field("links", x.links));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, status& x) {
+  return f.object(x).fields(f.field("head", x.head));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, run_status& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("phase", x.phase), f.field("step", x.step),
+                            f.field("total_steps", x.total_steps), f.field("servers", x.servers),
+                            f.field("trainers", x.trainers), f.field("samples_per_s", x.samples_per_s),
+                            f.field("steps_per_s", x.steps_per_s), f.field("progress_age_s", x.progress_age_s),
+                            f.field("nodes", x.nodes), f.field("actors", x.actors), f.field("waits", x.waits));
 }
 
 }  // namespace troupe

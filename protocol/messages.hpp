@@ -12,6 +12,7 @@
 
 #include "protocol/blob.hpp"
 #include "protocol/header.hpp"
+#include "protocol/status.hpp"
 #include "protocol/tensor.hpp"
 #include "protocol/type_ids.hpp"
 
@@ -28,7 +29,7 @@ using parameter_server_actor =
                      caf::result<parameter_list>(parameters), caf::result<module_state>(state_dict),
                      caf::result<committed>(load_state_dict), caf::result<tensor>(row_digests),
                      caf::result<saved_module>(save_module), caf::result<committed>(restore_module),
-                     caf::result<void>(release)>;
+                     caf::result<void>(release), caf::result<actor_status>(actor_query)>;
 
 /// A module to be made on a server: a registered type and its arguments.
 struct module_spec {
@@ -259,8 +260,8 @@ struct bucket_sum {
 };
 
 /// The group of one process: takes its own ranks' shares, and exchanges with the groups of other processes.
-using allreduce_actor =
-    caf::typed_actor<caf::result<reduced>(reduce), caf::result<void>(bucket_share), caf::result<void>(bucket_sum)>;
+using allreduce_actor = caf::typed_actor<caf::result<reduced>(reduce), caf::result<void>(bucket_share),
+                                         caf::result<void>(bucket_sum), caf::result<actor_status>(actor_query)>;
 
 // -- trainer ------------------------------------------------------------------
 
@@ -361,7 +362,8 @@ struct save_dense {
   std::vector<tensor> dense;
 };
 
-using trainer_actor = caf::typed_actor<caf::result<trained>(train), caf::result<void>(stop)>;
+using trainer_actor =
+    caf::typed_actor<caf::result<trained>(train), caf::result<void>(stop), caf::result<actor_status>(actor_query)>;
 
 // -- master -------------------------------------------------------------------
 
@@ -412,19 +414,6 @@ struct run_result {
   double staleness_mean = 0;
 };
 
-struct status {
-  header head;
-};
-
-struct run_status {
-  header head;
-  std::string phase;
-  std::uint64_t step = 0;
-  std::uint64_t total_steps = 0;
-  std::uint32_t servers = 0;
-  std::uint32_t trainers = 0;
-};
-
 /// Finish the step under way, then end the run.
 struct stop {
   header head;
@@ -470,7 +459,7 @@ struct run_over {
 };
 
 using node_actor = caf::typed_actor<caf::result<committed>(expect_peers), caf::result<connected>(connect_peers),
-                                    caf::result<void>(run_over)>;
+                                    caf::result<void>(run_over), caf::result<actor_status>(actor_query)>;
 
 /// A process offers to take part in a run. Refused with the reason, or answered with what it is to be.
 struct join_node {

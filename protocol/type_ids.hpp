@@ -69,6 +69,12 @@ struct node_lost;
 struct link_lost;
 struct give_up;
 
+struct actor_query;
+struct wait_status;
+struct queue_status;
+struct actor_status;
+struct node_status;
+
 }  // namespace troupe
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
@@ -129,4 +135,9 @@ CAF_ADD_TYPE_ID(troupe, (troupe::admitted))
 CAF_ADD_TYPE_ID(troupe, (troupe::node_lost))
 CAF_ADD_TYPE_ID(troupe, (troupe::link_lost))
 CAF_ADD_TYPE_ID(troupe, (troupe::give_up))
+CAF_ADD_TYPE_ID(troupe, (troupe::actor_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::wait_status))
+CAF_ADD_TYPE_ID(troupe, (troupe::queue_status))
+CAF_ADD_TYPE_ID(troupe, (troupe::actor_status))
+CAF_ADD_TYPE_ID(troupe, (troupe::node_status))
 CAF_END_TYPE_ID_BLOCK(troupe)

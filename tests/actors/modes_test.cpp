@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tests/actors/run_stage.hpp"
+#include "tests/actors/slow_road.hpp"
 
 namespace troupe {
 namespace {
@@ -151,49 +152,13 @@ TEST_F(modes, steps_with_nan_are_left_out_on_all_ranks) {
   EXPECT_EQ(result_of(none).skipped_steps, 0u);
 }
 
-/// Stands for a server and passes everything on to it, but the gradients of one rank from one step on: those it keeps.
-struct slow_road {
-  std::uint32_t rank;
-  std::uint64_t step;
-  std::vector<gradient> kept;
-
-  parameter_server_actor::behavior_type behavior(parameter_server_actor::pointer self, parameter_server_actor server) {
-    return {
-        [self, server](instantiate& order) -> caf::result<module_ref> {
-          auto promise = self->make_response_promise<module_ref>();
-          self->request(server, caf::infinite, std::move(order)).then([self, promise](module_ref& made) mutable {
-            made.server = self;
-            promise.deliver(std::move(made));
-          });
-          return promise;
-        },
-        [self, server](lookup& m) { return self->delegate(server, std::move(m)); },
-        [this, self, server](gradient& m) {
-          if (m.rank == rank && m.head.step >= step)
-            kept.push_back(std::move(m));
-          else
-            self->send(server, std::move(m));
-        },
-        [self, server](const gradient_norm& m) { return self->delegate(server, m); },
-        [self, server](const optimizer_step& m) { return self->delegate(server, m); },
-        [self, server](const parameters& m) { return self->delegate(server, m); },
-        [self, server](const state_dict& m) { return self->delegate(server, m); },
-        [self, server](const load_state_dict& m) { return self->delegate(server, m); },
-        [self, server](const row_digests& m) { return self->delegate(server, m); },
-        [self, server](const save_module& m) { return self->delegate(server, m); },
-        [self, server](const restore_module& m) { return self->delegate(server, m); },
-        [self, server](const release& m) { self->send(server, m); },
-    };
-  }
-};
-
 // Steps 5 and 6 make the last optimizer step, which is short. The test rows wait for it, however late it is.
 TEST_F(modes, test_rows_see_a_short_last_optimizer_step) {
   const settings what = {{"data", "synthetic"}, {"rows", "100"},    {"trainers", "2"},   {"accumulate", "4"},
                          {"steps", "6"},        {"sparse-lr", "5"}, {"batch-size", "64"}};
   const run_result prompt = result_of(what);
   for (const std::uint64_t late_from : {5, 6}) {
-    slow_road road{1, late_from, {}};
+    slow_road road{1, late_from, {}, false, {}};
     relay_ = [this, &road](const parameter_server_actor& server) {
       return spawn([&road, server](parameter_server_actor::pointer self) { return road.behavior(self, server); });
     };

@@ -57,7 +57,7 @@ TEST_F(run_test, all_trainers_tell_their_weights_digest_and_rank_0_the_weights) 
             });
             return promise;
           },
-          [](const stop&) {}};
+          [](const stop&) {}, [](const actor_query&) { return actor_status{}; }};
     });
   };
   begin(tutorial("3", "1"));

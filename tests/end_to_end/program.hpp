@@ -46,6 +46,10 @@ class program {
   /// The same for standard error, which may be a terminal.
   bool wait_for_error(std::string_view text) { return wait_for(err_, text); }
 
+  /// What has been read of the two so far.
+  const std::string& output() const { return out_.text; }
+  const std::string& error() const { return err_.text; }
+
   void send(int signal) const;
   /// Sends all of `signals` before the program can react to the first.
   void send_together(const std::vector<int>& signals) const;

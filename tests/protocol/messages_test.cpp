@@ -71,21 +71,25 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
                                                  [](row_digests&) { return tensor{}; },
                                                  [](save_module&) { return saved_module{}; },
                                                  [](restore_module&) { return committed{}; },
-                                                 [](release&) {}};
+                                                 [](release&) {},
+                                                 [](actor_query&) { return actor_status{}; }};
   });
   auto group = spawn([](allreduce_actor::pointer) {
-    return allreduce_actor::behavior_type{[](reduce&) { return reduced{}; }, [](bucket_share&) {}, [](bucket_sum&) {}};
+    return allreduce_actor::behavior_type{[](reduce&) { return reduced{}; }, [](bucket_share&) {}, [](bucket_sum&) {},
+                                          [](actor_query&) { return actor_status{}; }};
   });
   auto one_node = spawn([](node_actor::pointer) {
     return node_actor::behavior_type{[](expect_peers&) { return committed{}; },
-                                     [](connect_peers&) { return connected{}; }, [](run_over&) {}};
+                                     [](connect_peers&) { return connected{}; }, [](run_over&) {},
+                                     [](actor_query&) { return actor_status{}; }};
   });
   auto reports = spawn([](report_actor::pointer) {
     return report_actor::behavior_type{[](progress&) {}, [](epoch_report&) {}, [](evaluation&) {},
                                        [](save_dense&) { return committed{}; }};
   });
   auto one_trainer = spawn([](trainer_actor::pointer) {
-    return trainer_actor::behavior_type{[](train&) { return trained{}; }, [](stop&) {}};
+    return trainer_actor::behavior_type{[](train&) { return trained{}; }, [](stop&) {},
+                                        [](actor_query&) { return actor_status{}; }};
   });
   const header head = some_header();
   const module_spec spec{"EmbeddingBag", {{"num_embeddings", "100"}, {"mode", "sum"}}};
@@ -136,7 +140,6 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(run_result{
       head, 1, 2, 0.5, 0.25, 0.125, 0.9, 0.8, true, "abc", {some_tensor()}, some_tensor(), 0.5, 1.25, 3, 2, 0.75});
   add(status{head});
-  add(run_status{head, "training", 1, 2, 3, 4});
   add(stop{head});
   add(bucket_share{head, 1, 2, 3, true, 4, 5, some_tensor()});
   add(bucket_sum{head, 1, 2, some_tensor()});
@@ -151,6 +154,16 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(node_lost{head, "session", "why"});
   add(link_lost{head, 1, 2, "why"});
   add(give_up{head, "words"});
+  const wait_status wait{"trainer 0", "rows", 12, "server 1"};
+  const queue_status queue{"lookups parked", 3, 4096, 5};
+  const actor_status actor{head, "trainer 0", "looking up", 12, {wait}, {queue}};
+  const node_status node{true, {0, 2}, "host", 17, "name", {queue}};
+  add(actor_query{head});
+  add(wait);
+  add(queue);
+  add(actor);
+  add(node);
+  add(run_status{head, "training", 1, 2, 3, 4, 0.5, 0.25, 0.125, {node}, {actor}, {wait}});
   return all;
 }
 

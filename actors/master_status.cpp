@@ -1,0 +1,189 @@
+// The master's answer to whoever asks how the run is. It asks its members, and does not wait long for them: one that is
+// computing looks at no message until it has done so, and that is what it is said to do. Asking changes nothing of the
+// run, whichever phase it is in.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/master.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr std::chrono::seconds status_patience{1};
+
+std::string plural(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+template <class Handle>
+std::size_t present(const std::vector<Handle>& members) {
+  return static_cast<std::size_t>(std::ranges::count_if(members, [](const Handle& one) { return one != nullptr; }));
+}
+
+/// What the master gets by a message of that type.
+const char* answer_to(caf::type_id_t question) {
+  switch (question) {
+    case caf::type_id_v<expect_peers>:
+    case caf::type_id_v<connect_peers>:
+      return "data links";
+    case caf::type_id_v<instantiate>:
+      return "tables";
+    case caf::type_id_v<load_state_dict>:
+    case caf::type_id_v<restore_module>:
+      return "restored tables";
+    case caf::type_id_v<state_dict>:
+      return "the final weights";
+    case caf::type_id_v<row_digests>:
+      return "digests of rows";
+    default:
+      return "an answer";
+  }
+}
+
+}  // namespace
+
+/// The answers of one round of questions, each at a place of its own.
+struct master_state::status_round {
+  header asked;
+  run_status told;
+  std::vector<actor_status> groups;
+  std::vector<std::size_t> group_of;  // by trainer
+  std::vector<actor_status> links;    // as told.nodes
+  std::size_t missing = 1;            // answers, and one until all have been asked
+};
+
+/// Has `who` say how it is, and keeps that at `to`, which has its name.
+template <class Handle>
+void master_state::ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, actor_status& to) {
+  ++round->missing;
+  self_->request(who, status_patience, actor_query{headers_.next(step, id_of(round->asked))})
+      .then(
+          [this, round, &to](actor_status& answer) {
+            answer.name = to.name;
+            to = std::move(answer);
+            if (--round->missing == 0) tell_status(*round);
+          },
+          [this, round, &to](const caf::error& error) {
+            to.phase = error == caf::sec::request_timeout ? "computing" : "gone";
+            if (--round->missing == 0) tell_status(*round);
+          });
+}
+
+/// Who asks while a round is under way gets its answer too: askers cannot make more work than one does.
+caf::result<run_status> master_state::handle(const status& query) {
+  auto promise = self_->make_response_promise<run_status>();
+  status_askers_.push_back(promise);
+  if (status_askers_.size() > 1) return promise;
+  const auto round = std::make_shared<status_round>();
+  round->asked = query.head;
+  run_status& told = round->told;
+  // Nothing may move any more once its place has been given away.
+  told.actors.reserve(servers_.size() + trainers_.size());
+  told.nodes.reserve(nodes_.size());
+  round->links.resize(nodes_.size());
+  round->groups.reserve(nodes_.size() + 1);
+  round->group_of.resize(trainers_.size(), SIZE_MAX);
+  const auto ask_all = [&](const auto& members, const char* role) {
+    for (std::size_t rank = 0; rank < members.size(); ++rank)
+      if (members[rank] != nullptr)
+        ask_how_it_is(round, members[rank],
+                      told.actors.emplace_back(actor_status{{}, fmt::format("{} {}", role, rank), {}, step, {}, {}}));
+  };
+  ask_all(servers_, "server");
+  ask_all(trainers_, "trainer");
+  if (group_ != nullptr) {
+    std::ranges::fill(round->group_of, std::size_t{0});
+    ask_how_it_is(round, group_, round->groups.emplace_back());
+  }
+  for (const auto& [number, one] : nodes_) {
+    const peer_node& what = one.what;
+    ask_how_it_is(round, one.handle, round->links[told.nodes.size()]);
+    told.nodes.push_back({what.trains, what.ranks, one.host, one.pid, one.user_name, {}});
+    if (one.links.group == nullptr) continue;
+    for (const std::uint32_t rank : what.ranks)
+      if (rank < trainers_.size()) round->group_of[rank] = round->groups.size();
+    ask_how_it_is(round, one.links.group, round->groups.emplace_back());
+  }
+  if (--round->missing == 0) tell_status(*round);
+  return promise;
+}
+
+void master_state::tell_status(status_round& round) {
+  run_status& told = round.told;
+  told.head = headers_.next(step, id_of(round.asked));
+  const bool is_saving = saves_pending_ > 0;
+  told.phase = is_saving ? "saving" : phase_;
+  told.step = step;
+  told.total_steps = total_steps_;
+  told.servers = static_cast<std::uint32_t>(present(servers_));
+  told.trainers = static_cast<std::uint32_t>(present(trainers_));
+  if (last_progress_) {
+    told.samples_per_s = last_progress_->samples_per_s;
+    told.steps_per_s = last_progress_->steps_per_s;
+    told.progress_age_s = std::chrono::duration<double>(clock::now() - last_progress_->at).count();
+  }
+  for (std::size_t i = 0; i < told.nodes.size(); ++i) told.nodes[i].links = std::move(round.links[i].queues);
+  for (actor_status& one : told.actors) {
+    for (queue_status& queue : one.queues)
+      if (queue.sender >= trainer_number(0, job_.servers))
+        queue.name += fmt::format(" of trainer {}", queue.sender - trainer_number(0, job_.servers));
+    for (const wait_status& wait : one.waits) {
+      const auto causes = causes_of(wait, round);
+      told.waits.insert(told.waits.end(), causes.begin(), causes.end());
+    }
+  }
+  add_own_waits(told.waits);
+  for (auto& asker : std::exchange(status_askers_, {})) asker.deliver(told);
+}
+
+/// Who or what is behind a wait for somebody who only collects: the allreduce group, the master.
+std::vector<wait_status> master_state::causes_of(const wait_status& wait, const status_round& round) const {
+  std::vector<wait_status> causes;
+  const auto add = [&](std::string on) {
+    if (on != wait.who) causes.push_back({wait.who, wait.what, wait.step, std::move(on)});
+  };
+  const auto is_waiter = [&](std::size_t rank) { return wait.who == fmt::format("trainer {}", rank); };
+  if (wait.on == "allreduce") {
+    for (std::size_t rank = 0; rank < round.group_of.size(); ++rank) {
+      if (!is_waiter(rank) || round.group_of[rank] >= round.groups.size()) continue;
+      for (const wait_status& of_group : round.groups[round.group_of[rank]].waits)
+        if (of_group.what == wait.what && of_group.step == wait.step) add(of_group.on);
+    }
+  } else if (wait.on == "master") {
+    for (std::size_t rank = 0; rank < trainers_.size(); ++rank)
+      if (rank >= waiting_.size() || !waiting_[rank]) add(fmt::format("trainer {}", rank));
+    if (saves_pending_ > 0)
+      for (const std::uint32_t rank : std::set(saving_servers_.begin(), saving_servers_.end()))
+        add(fmt::format("server {}", rank));
+  }
+  if (causes.empty()) causes.push_back(wait);
+  return causes;
+}
+
+/// What the run as a whole and the master wait for.
+void master_state::add_own_waits(std::vector<wait_status>& waits) const {
+  if (ordered_ && !running_) {
+    const std::size_t servers = job_.servers - std::min<std::size_t>(job_.servers, present(servers_));
+    const std::size_t trainers = job_.trainers - std::min<std::size_t>(job_.trainers, present(trainers_));
+    std::string who = servers > 0 ? plural(servers, "server") : "";
+    if (trainers > 0) who += (who.empty() ? "" : " and ") + plural(trainers, "trainer");
+    waits.push_back({"", who + " to join", 0, ""});
+  }
+  std::set<std::pair<std::string, std::string>> told;
+  for (const auto& [number, question] : questions_) {
+    const std::string whole = who_is(question.whom);
+    if (auto [at, is_new] = told.emplace(answer_to(question.type), whole.substr(0, whole.find(" ("))); is_new)
+      waits.push_back({name, at->first, 0, at->second});
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,14 @@
+// What subcommands that speak to a running master are told: where it is, how to be let in, and how long to wait.
+
+#pragma once
+
+#include "actors/client.hpp"
+#include "apps/subcommand.hpp"
+
+namespace troupe {
+
+/// HOST:PORT, --timeout, and the options of every process of a run.
+void add_client_options(CLI::App& app);
+result<client_options> read_client_options(const CLI::App& app);
+
+}  // namespace troupe

@@ -1,0 +1,30 @@
+// `troupe status`: who takes part in a run, how far it is, and who waits on whom right now.
+
+#include "apps/client_options.hpp"
+#include "apps/status_report.hpp"
+#include "apps/subcommand.hpp"
+
+namespace troupe {
+
+subcommand add_status(CLI::App& program, const program_context& context) {
+  CLI::App* app = program.add_subcommand("status", "show how a run is, and who waits on whom");
+  add_client_options(*app);
+  add_switch(*app, "json", "the result as a JSON object on one line", "Output");
+  app->footer(
+      "Exit codes: 0 done; 1 the master cannot be reached, refuses or does not answer;\n"
+      "2 an option or a file is wrong.");
+  subcommand self;
+  self.app = app;
+  self.no_positional = "HOST:PORT is all it takes";
+  self.run = [app, context]() -> result<int> {
+    const auto options = read_client_options(*app);
+    if (!options) return tl::unexpected<fault>(options.error());
+    const auto now = ask_status(*options);
+    if (!now) return tl::unexpected<fault>(now.error());
+    context.out.result(context.out.json() ? status_event(*now) : status_text(*now));
+    return exit_done;
+  };
+  return self;
+}
+
+}  // namespace troupe

@@ -1,0 +1,142 @@
+#include "apps/status_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "apps/json_line.hpp"
+#include "apps/text.hpp"
+
+namespace troupe {
+namespace {
+
+/// As in `trainer 0 waits for rows of step 812 from server 1`.
+std::string words(const wait_status& wait) {
+  const std::string of = wait.step > 0 ? fmt::format(" of step {}", wait.step) : "";
+  const std::string from = wait.on.empty() ? "" : fmt::format(" from {}", wait.on);
+  const std::string who = wait.who.empty() ? "waiting" : wait.who + " waits";
+  return one_line(fmt::format("{} for {}{}{}", who, wait.what, of, from));
+}
+
+/// As in `lookups parked: 3`.
+std::string words(const queue_status& queue) {
+  return one_line(fmt::format("{}: {}", queue.name, grouped(queue.messages)));
+}
+
+const node_status* home_of(const run_status& now, const std::string& actor) {
+  for (const node_status& node : now.nodes)
+    for (const std::uint32_t rank : node.ranks)
+      if (actor == fmt::format("{} {}", node.trains ? "trainer" : "server", rank)) return &node;
+  return nullptr;
+}
+
+using table_row = std::array<std::string, 7>;
+
+/// Columns as wide as their widest text; two blanks between them.
+std::string aligned(const std::vector<table_row>& rows) {
+  std::array<std::size_t, std::tuple_size_v<table_row>> widths{};
+  for (const table_row& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const table_row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string members_table(const run_status& now) {
+  std::vector<table_row> rows = {{"member", "host", "pid", "name", "phase", "step", "queued"}};
+  for (const actor_status& one : now.actors) {
+    const node_status* home = home_of(now, one.name);
+    std::vector<std::string> queues;
+    for (const queue_status& queue : one.queues) queues.push_back(words(queue));
+    rows.push_back({one_line(one.name), home ? one_line(home->host) : "-", home ? std::to_string(home->pid) : "-",
+                    home && !home->name.empty() ? one_line(home->name) : "-", one_line(one.phase), grouped(one.step),
+                    queues.empty() ? "-" : fmt::format("{}", fmt::join(queues, ", "))});
+  }
+  return rows.size() > 1 ? aligned(rows) : "";
+}
+
+std::string links_text(const run_status& now) {
+  std::string text;
+  for (const node_status& node : now.nodes)
+    for (const queue_status& link : node.links)
+      text += one_line(fmt::format("{} {} to {}: {} bytes not sent, {} messages wait for credit",
+                                   node.trains ? "trainer" : "server", fmt::join(node.ranks, ", "), link.name,
+                                   grouped(link.bytes), grouped(link.messages))) +
+              "\n";
+  return text;
+}
+
+std::string waits_text(const run_status& now) {
+  std::string text;
+  for (const actor_status& one : now.actors)
+    if (one.phase == "computing" || one.phase == "gone") text += one_line(one.name + " is " + one.phase) + "\n";
+  for (const wait_status& wait : now.waits) text += words(wait) + "\n";
+  return text;
+}
+
+template <class Things, class ToJson>
+std::string json_array(const Things& things, ToJson to_json) {
+  std::vector<std::string> all;
+  for (const auto& one : things) all.push_back(to_json(one));
+  return fmt::format("[{}]", fmt::join(all, ","));
+}
+
+std::string json(const queue_status& queue) {
+  return fmt::format(R"({{"name":{},"messages":{},"bytes":{}}})", json_string(queue.name), queue.messages, queue.bytes);
+}
+
+std::string json(const wait_status& wait) {
+  return fmt::format(R"({{"who":{},"what":{},"step":{},"on":{}}})", json_string(wait.who), json_string(wait.what),
+                     wait.step, json_string(wait.on));
+}
+
+std::string json(const node_status& node) {
+  return fmt::format(R"({{"role":"{}","ranks":[{}],"host":{},"pid":{},"name":{},"links":{}}})",
+                     node.trains ? "trainer" : "server", fmt::join(node.ranks, ","), json_string(node.host), node.pid,
+                     json_string(node.name),
+                     json_array(node.links, [](const queue_status& link) { return json(link); }));
+}
+
+std::string json(const actor_status& one) {
+  return fmt::format(R"({{"name":{},"phase":{},"step":{},"queues":{}}})", json_string(one.name), json_string(one.phase),
+                     one.step, json_array(one.queues, [](const queue_status& queue) { return json(queue); }));
+}
+
+}  // namespace
+
+std::string status_text(const run_status& now) {
+  std::string text;
+  const auto line = [&](const char* name, const std::string& value) {
+    text += fmt::format("{:<15} {}\n", name, value);
+  };
+  line("phase", one_line(now.phase));
+  line("step",
+       now.total_steps > 0 ? fmt::format("{} of {}", grouped(now.step), grouped(now.total_steps)) : grouped(now.step));
+  if (now.samples_per_s) line("samples/s", compact(*now.samples_per_s));
+  if (now.steps_per_s) line("steps/s", compact(*now.steps_per_s));
+  if (now.progress_age_s) line("as of", duration(*now.progress_age_s) + " ago");
+  for (const std::string& part : {members_table(now), links_text(now), waits_text(now)})
+    if (!part.empty()) text += fmt::format("\n{}", part);
+  return text;
+}
+
+std::string status_event(const run_status& now) {
+  json_line line("status");
+  line.add("phase", now.phase).add("step", now.step).add("total_steps", now.total_steps);
+  line.add("samples_per_s", now.samples_per_s).add("steps_per_s", now.steps_per_s);
+  line.add("progress_age_s", now.progress_age_s);
+  line.add("servers", std::uint64_t{now.servers}).add("trainers", std::uint64_t{now.trainers});
+  line.add_json("nodes", json_array(now.nodes, [](const node_status& node) { return json(node); }));
+  line.add_json("actors", json_array(now.actors, [](const actor_status& one) { return json(one); }));
+  line.add_json("waits", json_array(now.waits, [](const wait_status& wait) { return json(wait); }));
+  return line.take();
+}
+
+}  // namespace troupe

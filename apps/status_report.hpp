@@ -1,0 +1,17 @@
+// How a run is, for people and as JSON.
+
+#pragma once
+
+#include <string>
+
+#include "protocol/status.hpp"
+
+namespace troupe {
+
+/// A few figures, a table of the run's servers and trainers, and a line for each wait.
+std::string status_text(const run_status& now);
+
+/// The same as one event (docs/run-many-hosts.md).
+std::string status_event(const run_status& now);
+
+}  // namespace troupe

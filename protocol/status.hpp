@@ -1,0 +1,87 @@
+// What a run is doing right now, as it is told to whoever asks: who is there, in which phase, and who waits on whom.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "protocol/header.hpp"
+
+namespace troupe {
+
+/// Asks an actor of a run how it is. Changes nothing, and may come at any time.
+struct actor_query {
+  header head;
+};
+
+/// Something that an actor cannot go on without.
+struct wait_status {
+  /// Whose wait; empty: the run's as a whole.
+  std::string who;
+  /// As in `rows`, `gradients`, `bucket 0`.
+  std::string what;
+  /// 0: of no step.
+  std::uint64_t step = 0;
+  /// Who has to send it, as in `server 1`; empty: nobody who could be named.
+  std::string on;
+};
+
+/// What lies somewhere until it can go on. In words: `lookups parked: 3`.
+struct queue_status {
+  std::string name;
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;  ///< 0: not counted
+  /// The number of the actor whose messages they are; 0: of several, or nobody's.
+  std::uint32_t sender = 0;
+};
+
+/// How one actor is.
+struct actor_status {
+  header head;
+  /// As in `trainer 0`.
+  std::string name;
+  /// `computing` is what an actor is that is too busy to answer.
+  std::string phase;
+  /// The step under way, or the newest that is done.
+  std::uint64_t step = 0;
+  std::vector<wait_status> waits;
+  std::vector<queue_status> queues;
+};
+
+/// A process of the run.
+struct node_status {
+  bool trains = false;  ///< has trainers, else servers
+  std::vector<std::uint32_t> ranks;
+  std::string host;
+  std::uint64_t pid = 0;
+  std::string name;  ///< that the user gave it; empty: none
+  /// What has not gone to its peers yet.
+  std::vector<queue_status> links;
+};
+
+/// Asks the master how the run is. Answered when its members have answered, or had their time.
+struct status {
+  header head;
+};
+
+struct run_status {
+  header head;
+  std::string phase;
+  std::uint64_t step = 0;
+  std::uint64_t total_steps = 0;  ///< 0: not known yet
+  /// That have joined.
+  std::uint32_t servers = 0;
+  std::uint32_t trainers = 0;
+  /// Since the epoch under way began; null: no word from training yet.
+  std::optional<double> samples_per_s;
+  std::optional<double> steps_per_s;
+  /// How long ago that word came.
+  std::optional<double> progress_age_s;
+  std::vector<node_status> nodes;
+  std::vector<actor_status> actors;  ///< servers, then trainers
+  std::vector<wait_status> waits;    ///< of all of them, each with its last cause that is known
+};
+
+}  // namespace troupe
