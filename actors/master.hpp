@@ -86,11 +86,13 @@ class master_state {
   void member_down(const caf::down_msg& down);
   std::string member_name(bool trains, std::uint32_t rank) const;
   caf::expected<std::vector<std::uint32_t>> free_ranks(const join_node& offer) const;
-  caf::error check_offer(const join_node& offer) const;
+  caf::expected<std::vector<std::uint32_t>> check_offer(const join_node& offer) const;
+  caf::error check_place(bool trains, std::uint32_t rank) const;
   const node* node_of(bool trains, std::uint32_t rank) const;
   caf::expected<admitted> admit(const join_node& offer);
   void admit_early();
-  void leave(std::uint32_t number);
+  void leave(std::uint32_t number, const std::string& why);
+  void node_down(const caf::actor_addr& source);
   void member_joined();
   bool all_here() const;
   void note(const std::string& line) const;
@@ -234,8 +236,9 @@ void master_state::ask(const Handle& whom, Message&& message, std::function<void
           [this, address = whom.address()](const caf::error& error) {
             if (error == caf::sec::request_timeout)
               return fail(unanswered(address, caf::type_name_v<std::remove_cvref_t<Message>>));
-            // A receiver that has gone says why by its own death.
-            if (!is_secondary(error)) fail(error);
+            if (!is_secondary(error)) return fail(error);
+            // A receiver that has gone says why by its own death; one that has lost another may be all that we hear of.
+            fail_later(describe(error));
           });
 }
 

@@ -34,7 +34,7 @@ handshake_limits handshakes_of(const network_options& network) { return {.time =
 
 bool wants_stop(const stop_request* wish) { return wish != nullptr && wish->requested(); }
 
-/// The master may come later than its nodes.
+/// The master may come later than its nodes. Null: a stop was wished before it came.
 result<link_ptr> wait_for_master(boost::asio::io_context& io, const node_options& options, const std::string& session,
                                  const stop_request* stop_wish) {
   const network_options& network = options.network;
@@ -46,7 +46,8 @@ result<link_ptr> wait_for_master(boost::asio::io_context& io, const node_options
     bool worth_another_try = false;
     auto made = connect_to_master(io, master, "node", session, worth_another_try);
     if (made || !worth_another_try) return made;
-    if (clock::now() + pause > give_up || wants_stop(stop_wish))
+    if (wants_stop(stop_wish)) return nullptr;
+    if (clock::now() + pause > give_up)
       return run_fault(fmt::format("{}; tried for {} s (--join-timeout)", made.error().message,
                                    static_cast<double>(options.join_timeout.count()) / 1000));
     if (!told && options.on_note) options.on_note(fmt::format("{}; trying again", made.error().message));
@@ -103,6 +104,7 @@ result<void> run_node(const node_options& options, const stop_request* stop_wish
   io_thread control;
   auto link = wait_for_master(control.io(), options, session, stop_wish);
   if (!link) return tl::unexpected(link.error());
+  if (*link == nullptr) return {};
 
   caf::actor_system_config config;
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise

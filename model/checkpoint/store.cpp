@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -56,6 +57,21 @@ void remove_files_folder(const std::string& path) {
   ::rmdir(path.c_str());
 }
 
+/// Leaves in a lock file who has it, for those who come later. The lock itself does not depend on it.
+void write_owner(int lock) {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) return;
+  const std::string owner = fmt::format("host {}, pid {}", host.data(), ::getpid());
+  if (::ftruncate(lock, 0) == 0) (void)!::pwrite(lock, owner.data(), owner.size(), 0);
+}
+
+/// As in ` (host a, pid 17)`; nothing if the file does not say.
+std::string read_owner(int lock) {
+  std::array<char, 512> owner{};
+  const ssize_t size = ::read(lock, owner.data(), owner.size());
+  return size > 0 ? fmt::format(" ({})", printable(std::string(owner.data(), static_cast<std::size_t>(size)))) : "";
+}
+
 }  // namespace
 
 // -- opening ------------------------------------------------------------------
@@ -101,10 +117,15 @@ result<void> checkpoint_store::lock() {
     return tl::unexpected<fault>(
         refusal(directory_, fmt::format("checkpoints cannot be written there: {}", std::strerror(errno))));
   }
-  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return {};
+  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) {
+    write_owner(lock_);
+    return {};
+  }
   if (errno == EWOULDBLOCK) {
     return tl::unexpected<fault>(
-        refusal(directory_, "another run saves its checkpoints there now; wait for its end, or name another folder"));
+        refusal(directory_, fmt::format("another run{} saves its checkpoints there now; wait for its end, or name "
+                                        "another folder",
+                                        read_owner(lock_))));
   }
   return tl::unexpected<fault>(refusal(path(checkpoint_lock_name), std::strerror(errno)));
 }

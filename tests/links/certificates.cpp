@@ -62,17 +62,17 @@ std::shared_ptr<X509> make_certificate(const std::string& name, EVP_PKEY* key, X
 
 }  // namespace
 
-temporary_folder::temporary_folder() {
+private_folder::private_folder() {
   path_ = (std::filesystem::temp_directory_path() / "troupe-links-XXXXXX").string();
   if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("no temporary folder");
 }
 
-temporary_folder::~temporary_folder() {
+private_folder::~private_folder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::string temporary_folder::write(const std::string& name, const std::string& text) const {
+std::string private_folder::write(const std::string& name, const std::string& text) const {
   std::ofstream(path(name), std::ios::binary) << text;
   ::chmod(path(name).c_str(), S_IRUSR | S_IWUSR);
   return path(name);

@@ -12,12 +12,12 @@ struct x509_st;
 
 namespace troupe {
 
-class temporary_folder {
+class private_folder {
  public:
-  temporary_folder();
-  ~temporary_folder();
-  temporary_folder(const temporary_folder&) = delete;
-  temporary_folder& operator=(const temporary_folder&) = delete;
+  private_folder();
+  ~private_folder();
+  private_folder(const private_folder&) = delete;
+  private_folder& operator=(const private_folder&) = delete;
 
   /// Writes a file that only its owner may read.
   std::string write(const std::string& name, const std::string& text) const;
@@ -35,10 +35,10 @@ class authority {
   /// Files of a certificate, its key, and this authority's certificate. `padding` makes the certificate longer.
   tls_files issue(const std::string& name, long seconds_left = 3600, std::size_t padding = 0) const;
 
-  const temporary_folder& folder() const { return folder_; }
+  const private_folder& folder() const { return folder_; }
 
  private:
-  temporary_folder folder_;
+  private_folder folder_;
   std::string name_;
   std::shared_ptr<evp_pkey_st> key_;
   std::shared_ptr<x509_st> certificate_;
