@@ -238,7 +238,7 @@ void master_state::ask(const Handle& whom, Message&& message, std::function<void
               return fail(unanswered(address, caf::type_name_v<std::remove_cvref_t<Message>>));
             if (!is_secondary(error)) return fail(error);
             // A receiver that has gone says why by its own death; one that has lost another may be all that we hear of.
-            fail_later(describe(error));
+            if (error == errc::peer_failed) fail_later(describe(error));
           });
 }
 
