@@ -240,18 +240,28 @@ caf::error data_link::take_message(const blob& body) {
   const auto target = actors_.find(head.actor);
   if (!target) return make_failure(errc::malformed, fmt::format("a message for actor {}, who is not here", head.actor));
   std::uint64_t id = head.request;
-  if (id == 0) {
+  caf::execution_unit* context = nullptr;
+  {
     const std::lock_guard lock(mutex_);
-    id = handling_flag | next_handling_++;
-    handling_.emplace(id, body.size());
+    const bool is_request = id != 0;
+    if (!is_request) id = handling_flag | next_handling_++;
+    handling_.emplace(id, handling{head.actor, is_request ? 0 : body.size(), clock::now()});
+    context = context_of(head.actor, body.size());
   }
-  target->enqueue(replies_, caf::make_message_id(id), std::move(content), context_for(body.size()));
+  target->enqueue(replies_, caf::make_message_id(id), std::move(content), context);
   return {};
+}
+
+/// An actor that took long must not keep the thread that shows the other side that this process lives.
+caf::execution_unit* data_link::context_of(std::uint32_t actor, std::uint64_t bytes) {
+  const auto known = quick_.find(actor);
+  return known != quick_.end() && known->second ? context_for(bytes) : nullptr;
 }
 
 void data_link::answered(caf::message_id id, const caf::message& content) {
   const std::uint64_t request = id.request_id().integer_value();
-  if ((request & handling_flag) != 0) return return_credit(request);
+  handled(request);
+  if ((request & handling_flag) != 0) return;
   if (const auto about = head_of(content)) note_step(about->second.step);
   const envelope head{request, 0};
   if (auto parts = to_frame(head, content)) return wire_->send(answer_kind, to_pieces(std::move(*parts)));
@@ -261,15 +271,21 @@ void data_link::answered(caf::message_id id, const caf::message& content) {
   wire_->send(failure_kind, to_pieces(to_failure_frame(head, failure)));
 }
 
-/// Credit goes back in portions, so that it does not cost a frame for each message.
-void data_link::return_credit(std::uint64_t handling) {
+/// A local actor is done with something. Credit goes back in portions, so that it does not cost a frame for each
+/// message.
+void data_link::handled(std::uint64_t id) {
+  constexpr std::chrono::milliseconds quick{5};
   std::uint64_t bytes = 0;
   {
     const std::lock_guard lock(mutex_);
-    const auto known = handling_.find(handling);
+    const auto known = handling_.find(id);
     if (known == handling_.end()) return;
-    credit_to_return_ += known->second;
+    const handling done = known->second;
     handling_.erase(known);
+    const bool was_quick = clock::now() - done.begin < quick;
+    // An answer that took long may have had to wait for others.
+    if (was_quick || done.bytes > 0) quick_[done.actor] = was_quick;
+    credit_to_return_ += done.bytes;
     if (credit_to_return_ < portion()) return;
     bytes = std::exchange(credit_to_return_, 0);
   }

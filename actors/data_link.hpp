@@ -2,7 +2,8 @@
 //
 // On either side a proxy stands for each actor of the other one, with the same typed interface: whoever sends to it
 // cannot tell. A proxy is no actor of its own: it writes the frame on the sender's thread. What comes in is handled on
-// the link's thread if it is small, and by the actor system's workers if it is large.
+// the link's thread if it is small and its receiver has been quick, else by the actor system's workers: signs of life
+// must get through.
 //
 // Credit: a sender has at most `window_bytes` of messages without an answer under way (gradients, buckets); the
 // receiver gives them back when its actor has handled them, in portions of an eighth of the window, so that a slow
@@ -111,6 +112,13 @@ class data_link : public std::enable_shared_from_this<data_link> {
     std::uint64_t step = 0;
   };
 
+  /// What a local actor has been given to do.
+  struct handling {
+    std::uint32_t actor = 0;
+    std::uint64_t bytes = 0;  ///< credit to be returned; 0: a request, which is answered
+    clock::time_point begin;
+  };
+
   struct waiting_frame {
     std::vector<blob> parts;
     std::uint64_t bytes = 0;
@@ -126,11 +134,12 @@ class data_link : public std::enable_shared_from_this<data_link> {
   bool has_credit(std::uint64_t bytes) const;
   std::uint64_t portion() const { return how_.window_bytes / 8; }
   void send_with_credit(std::vector<blob> parts, bool more_follows);
-  void return_credit(std::uint64_t bytes);
+  void handled(std::uint64_t id);
   void lost(const std::string& why);
   void fail_pending(const std::string& why);
   std::string question(const pending_request& request) const;
   caf::execution_unit* context_for(std::uint64_t bytes);
+  caf::execution_unit* context_of(std::uint32_t actor, std::uint64_t bytes);
 
   caf::actor_system& system_;
   link_ptr wire_;
@@ -150,7 +159,8 @@ class data_link : public std::enable_shared_from_this<data_link> {
   std::uint64_t in_flight_ = 0;           ///< bytes sent for which credit has not come back
   std::deque<waiting_frame> uncredited_;  ///< in the order in which they are to be sent
   std::uint64_t next_handling_ = 1;
-  std::unordered_map<std::uint64_t, std::uint64_t> handling_;  ///< bytes that a local actor has not handled yet
+  std::unordered_map<std::uint64_t, handling> handling_;  ///< by the id under which the actor answers
+  std::map<std::uint32_t, bool> quick_;                   ///< local actors by how long they took
   std::uint64_t credit_to_return_ = 0;
 };
 

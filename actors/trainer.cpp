@@ -202,6 +202,7 @@ void trainer_state::advance() {
         break;
       case phase::evaluating:
         if (tested_.unanswered > 0) return;
+        if (blocks_link(*tested_.plan.samples)) return after_others([] {});
         score();
         break;
       case phase::saving:
