@@ -201,8 +201,9 @@ void master_state::ask(const Handle& whom, Message&& message, std::function<void
           [this, address = whom.address()](const caf::error& error) {
             if (error == caf::sec::request_timeout)
               return fail(unanswered(address, caf::type_name_v<std::remove_cvref_t<Message>>));
-            // A receiver that has gone says why by its own death.
-            if (!is_secondary(error)) fail(error);
+            if (!is_secondary(error)) return fail(error);
+            // A receiver that has gone says why by its own death; one that has lost another may be all that we hear of.
+            if (error == errc::peer_failed) fail_later(describe(error));
           });
 }
 
