@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <utility>
@@ -62,11 +63,19 @@ void control_tunnel::read_from_caf() {
   socket_.async_read_some(
       boost::asio::buffer(data, portion),
       [me = shared_from_this(), bytes = std::move(bytes)](const boost::system::error_code& error, std::size_t size) {
-        if (error) return me->wire_->close();
+        if (error) return me->closed_by_caf(error);
         const std::byte* from = bytes.get();
         me->wire_->send(bytes_kind, {{std::shared_ptr<const void>(bytes, from), from, size}});
         me->read_from_caf();
       });
+}
+
+/// CAF closes its end when the other side sends what is none of its messages, and when it ends itself.
+void control_tunnel::closed_by_caf(const boost::system::error_code& error) {
+  wire_->close();
+  if (error == boost::asio::error::operation_aborted) return;
+  const link_fault why{link_errc::lost, "what came from it was no message"};
+  if (const auto tell = std::exchange(on_end_, nullptr)) tell(&why);
 }
 
 void control_tunnel::write_to_caf() {

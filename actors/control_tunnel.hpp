@@ -38,6 +38,7 @@ class control_tunnel : public std::enable_shared_from_this<control_tunnel> {
 
   void read_from_caf();
   void write_to_caf();
+  void closed_by_caf(const boost::system::error_code& error);
   void ended(const link_fault* why);
 
   boost::asio::io_context& io_;

@@ -103,7 +103,7 @@ void control_plane::take(link_ptr wire) {
 }
 
 void control_plane::left(const std::string& session, const link_fault* why) {
-  caf::anon_send(boss_, node_lost{{}, session, why != nullptr ? why->message : "it has ended"});
+  caf::anon_send(boss_, node_lost{{}, session, why != nullptr ? why->message : std::string()});
   const std::lock_guard lock(mutex_);
   tunnels_.erase(session);
   changed_.notify_all();

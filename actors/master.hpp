@@ -83,11 +83,13 @@ class master_state {
   void member_down(const caf::down_msg& down);
   std::string member_name(bool trains, std::uint32_t rank) const;
   caf::expected<std::vector<std::uint32_t>> free_ranks(const join_node& offer) const;
-  caf::error check_offer(const join_node& offer) const;
+  caf::expected<std::vector<std::uint32_t>> check_offer(const join_node& offer) const;
+  caf::error check_place(bool trains, std::uint32_t rank) const;
   const node* node_of(bool trains, std::uint32_t rank) const;
   caf::expected<admitted> admit(const join_node& offer);
   void admit_early();
-  void leave(std::uint32_t number);
+  void leave(std::uint32_t number, const std::string& why);
+  void node_down(const caf::actor_addr& source);
   void member_joined();
   bool all_here() const;
   void note(const std::string& line) const;

@@ -53,8 +53,7 @@ std::string master_state::member_name(bool trains, std::uint32_t rank) const {
 caf::result<joined> master_state::handle(const join_server& offer) {
   if (running_) return make_failure(errc::wrong_context, "the run has begun: no server can join any more");
   const std::uint32_t rank = offer.rank == any_rank ? first_free(servers_) : offer.rank;
-  if (rules_ && node_of(false, rank) == nullptr)
-    return make_failure(errc::bad_input, fmt::format("server {} has not been admitted", rank));
+  if (auto error = check_place(false, rank)) return error;
   place(servers_, rank, offer.server);
   watch(offer.server.address(), member_name(false, rank));
   member_joined();
@@ -64,12 +63,19 @@ caf::result<joined> master_state::handle(const join_server& offer) {
 caf::result<joined> master_state::handle(const join_trainer& offer) {
   if (running_) return make_failure(errc::wrong_context, "the run has begun: no trainer can join any more");
   const std::uint32_t rank = offer.rank == any_rank ? first_free(trainers_) : offer.rank;
-  if (rules_ && node_of(true, rank) == nullptr)
-    return make_failure(errc::bad_input, fmt::format("trainer {} has not been admitted", rank));
+  if (auto error = check_place(true, rank)) return error;
   place(trainers_, rank, offer.trainer);
   watch(offer.trainer.address(), member_name(true, rank));
   member_joined();
   return joined{headers_.next(0, id_of(offer.head)), rank};
+}
+
+/// Whether the sender of the message at hand may fill that place: only the node to which it was given.
+caf::error master_state::check_place(bool trains, std::uint32_t rank) const {
+  if (!rules_) return {};
+  const node* home = node_of(trains, rank);
+  if (home != nullptr && home->handle.address() == self_->current_sender()) return {};
+  return make_failure(errc::bad_input, fmt::format("{} {} was not given to this process", role_name(trains), rank));
 }
 
 bool master_state::all_here() const {
@@ -85,21 +91,25 @@ void master_state::member_joined() {
 
 // -- nodes that join ------------------------------------------------------------
 
-caf::error master_state::check_offer(const join_node& offer) const {
+/// The ranks that are given to an offer, or why it is refused.
+caf::expected<std::vector<std::uint32_t>> master_state::check_offer(const join_node& offer) const {
   const auto refused = [](std::string why) { return make_failure(errc::bad_input, std::move(why)); };
   if (!rules_) return refused("this master takes no members from other processes");
   if (running_ || !promise_.pending())
-    return refused(fmt::format("the run has begun (step {}): nobody can join any more", step));
+    return make_failure(errc::wrong_context,
+                        fmt::format("the run has begun (step {}): nobody can join any more", step));
+  if (!offer.node) return refused("it is gone already");
   const auto same_name =
       std::ranges::find_if(nodes_, [&](const auto& one) { return one.second.user_name == offer.name; });
   if (!offer.name.empty() && same_name != nodes_.end())
     return refused(fmt::format("--name {}: is taken by {}; choose another", offer.name, same_name->second.what.name));
-  if (offer.job.empty()) return {};
-  auto theirs = parse_job(offer.job);
-  if (!theirs) return refused(theirs.error().message);
-  if (auto differs = first_difference(to_settings(job_), to_settings(*theirs)))
-    return refused(fmt::format("the job differs from the master's: {}", *differs));
-  return {};
+  if (!offer.job.empty()) {
+    auto theirs = parse_job(offer.job);
+    if (!theirs) return refused(theirs.error().message);
+    if (auto differs = first_difference(to_settings(job_), to_settings(*theirs)))
+      return refused(fmt::format("the job differs from the master's: {}", *differs));
+  }
+  return free_ranks(offer);
 }
 
 /// The ranks that an offer gets: those from the one it asks for, or the lowest that are free.
@@ -143,9 +153,12 @@ void master_state::admit_early() {
 }
 
 caf::expected<admitted> master_state::admit(const join_node& offer) {
-  if (auto error = check_offer(offer)) return error;
-  auto ranks = free_ranks(offer);
-  if (!ranks) return ranks.error();
+  auto ranks = check_offer(offer);
+  if (!ranks) {
+    note(fmt::format("a {} (host {}, pid {}) was not let in: {}", role_name(offer.trains), offer.host, offer.pid,
+                     describe(ranks.error())));
+    return ranks.error();
+  }
   const std::uint32_t number = next_node_++;
   std::uint32_t incarnation = 0;
   for (const std::uint32_t rank : *ranks) incarnation = std::max(incarnation, incarnations_[{offer.trains, rank}]++);
@@ -154,6 +167,7 @@ caf::expected<admitted> master_state::admit(const join_node& offer) {
   made.user_name = offer.name;
   made.session = offer.session;
   made.handle = offer.node;
+  self_->monitor(offer.node);  // its connection may have ended before its offer came
   note(fmt::format("{} has joined", made.what.name));
   return admitted{headers_.next(0, id_of(offer.head)), run_, number, incarnation, *ranks, job_.servers, rules_->resume};
 }
@@ -222,10 +236,11 @@ caf::error master_state::unanswered(const caf::actor_addr& by, caf::string_view 
 
 /// The death of a member ends the run. If it only died of another's death, the other's own word is waited for.
 void master_state::member_down(const caf::down_msg& down) {
-  if (!running_) return;
+  if (!running_) return node_down(down.source);
   const auto who =
       std::find_if(members_.begin(), members_.end(), [&down](const member& m) { return m.address == down.source; });
-  const std::string who_name = who == members_.end() ? "an actor" : who->name;
+  if (who == members_.end()) return;  // of a node, whose connection tells more, or of one that left before the run
+  const std::string& who_name = who->name;
   if (down.reason.category() == caf::type_id_v<errc> && !is_secondary(down.reason)) return fail(down.reason);
   const std::string ended = down.reason.category() == caf::type_id_v<errc>
                                 ? describe(down.reason)
@@ -245,23 +260,35 @@ std::string master_state::with_advice(const std::string& words) const {
 
 void master_state::handle(const node_lost& word) {
   const auto known = std::ranges::find_if(nodes_, [&](const auto& one) { return one.second.session == word.session; });
-  if (known == nodes_.end()) return;
+  const std::string why = word.why.empty() ? "it has ended" : word.why;
+  if (known == nodes_.end()) {
+    if (!word.why.empty()) note(fmt::format("a process that had not joined is gone: {}", why));
+    return;
+  }
   const std::string who = known->second.what.name;
   if (running_)
-    return fail(
-        make_failure(errc::peer_failed, with_advice(fmt::format("{} died in step {}: {}", who, step, word.why))));
-  leave(known->first);
-  note(fmt::format("{} has left: {}", who, word.why));
+    return fail(make_failure(errc::peer_failed, with_advice(fmt::format("{} died in step {}: {}", who, step, why))));
+  leave(known->first, why);
+}
+
+/// A node's actor is gone, and the run has not begun.
+void master_state::node_down(const caf::actor_addr& source) {
+  const auto known =
+      std::ranges::find_if(nodes_, [&](const auto& one) { return one.second.handle.address() == source; });
+  if (known != nodes_.end()) leave(known->first, "it has ended");
 }
 
 /// Its places are free again.
-void master_state::leave(std::uint32_t number) {
+void master_state::leave(std::uint32_t number, const std::string& why) {
   const peer_node what = nodes_.at(number).what;
   nodes_.erase(number);
-  for (const std::uint32_t rank : what.ranks) {
-    if (what.trains && rank < trainers_.size()) trainers_[rank] = nullptr;
-    if (!what.trains && rank < servers_.size()) servers_[rank] = nullptr;
-  }
+  const auto free = [this](auto& taken, std::uint32_t rank) {
+    if (rank >= taken.size() || taken[rank] == nullptr) return;
+    std::erase_if(members_, [&](const member& one) { return one.address == taken[rank].address(); });
+    taken[rank] = nullptr;
+  };
+  for (const std::uint32_t rank : what.ranks) what.trains ? free(trainers_, rank) : free(servers_, rank);
+  note(fmt::format("{} has left: {}", what.name, why));
 }
 
 void master_state::handle(const link_lost& word) {

@@ -492,11 +492,11 @@ struct admitted {
   std::string resume;  ///< what to run to go on from the last checkpoint, if the run ends early
 };
 
-/// A control connection has ended without a word.
+/// A control connection has ended.
 struct node_lost {
   header head;
   std::string session;
-  std::string why;
+  std::string why;  ///< empty: on purpose
 };
 
 /// Those who are missing will not come: ends a run that has not begun.
