@@ -47,7 +47,7 @@ result<link_ptr> connect_once(boost::asio::io_context& io, const node_options& o
                               fmt::format("master {}: {}", to_string(options.master), link.error().message)});
 }
 
-/// The master may come later than its nodes.
+/// The master may come later than its nodes. Null: a stop was wished before it came.
 result<link_ptr> connect_to_master(boost::asio::io_context& io, const node_options& options, const hello& about_me,
                                    const stop_request* stop_wish) {
   const auto give_up = clock::now() + options.join_timeout;
@@ -57,7 +57,8 @@ result<link_ptr> connect_to_master(boost::asio::io_context& io, const node_optio
     bool worth_another_try = false;
     auto made = connect_once(io, options, about_me, worth_another_try);
     if (made || !worth_another_try) return made;
-    if (clock::now() + pause > give_up || wants_stop(stop_wish))
+    if (wants_stop(stop_wish)) return nullptr;
+    if (clock::now() + pause > give_up)
       return run_fault(fmt::format("{}; tried for {} s (--join-timeout)", made.error().message,
                                    static_cast<double>(options.join_timeout.count()) / 1000));
     if (!told && options.on_note) options.on_note(fmt::format("{}; trying again", made.error().message));
@@ -127,6 +128,7 @@ result<void> run_node(const node_options& options, const stop_request* stop_wish
   io_thread control;
   auto link = connect_to_master(control.io(), options, introduction("node", session), stop_wish);
   if (!link) return tl::unexpected(link.error());
+  if (*link == nullptr) return {};
   if (auto differs = first_disagreement(introduction("node", session), (*link)->peer(), "the master"))
     return run_fault(std::move(*differs));
 

@@ -92,8 +92,8 @@ subcommand add_join(CLI::App& program, const program_context& context) {
   add_switch(*app, "json", "errors as JSON objects on stdout too", "Output");
   add_switch(*app, "quiet", "no notes", "Output");
   app->footer(
-      "Exit codes: 0 the run is done, or was stopped; 1 it failed, or the master refused;\n"
-      "2 an option or a file is wrong; 130 second Ctrl-C.");
+      "Exit codes: 0 the run is done, or was stopped; 1 it failed, or cannot be joined; 2 an\n"
+      "option or a file is wrong or does not suit the run; 130 second Ctrl-C.");
 
   subcommand self;
   self.app = app;
