@@ -16,6 +16,8 @@ namespace troupe {
 
 /// What `finish` should allow when the run is over and they know it.
 constexpr std::chrono::milliseconds seen_off_after{700};
+/// The same when the run has failed: those who are still there may never end by themselves.
+constexpr std::chrono::milliseconds let_go_after{200};
 
 /// The processes of a run with --processes. For one thread.
 class role_processes {

@@ -167,7 +167,7 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
 
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
   auto run = run_job(order.what, options, &stop);
-  children.finish(seen_off_after);
+  children.finish(run ? seen_off_after : let_go_after);
   display.close();
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
 
@@ -251,8 +251,11 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   options.threads = order->threads;
   options.trains = role == "trainer";
   options.rank = *rank;
-  if (auto done = run_node(options, &stop_on_signals()); !done) return tl::unexpected<fault>(std::move(done.error()));
-  return exit_done;
+  options.repeats_master = false;  // who sees this process's lines sees the master's
+  auto done = run_node(options, &stop_on_signals());
+  if (done) return exit_done;
+  if (done.error().message.empty()) return exit_failed;
+  return tl::unexpected<fault>(std::move(done.error()));
 }
 
 result<int> train(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {
