@@ -46,13 +46,18 @@ class program {
   /// The same for standard error, which may be a terminal.
   bool wait_for_error(std::string_view text) { return wait_for(err_, text); }
 
+  /// What has been read of the two so far.
+  const std::string& output() const { return out_.text; }
+  const std::string& error() const { return err_.text; }
+
+  pid_t process() const { return process_; }
   void send(int signal) const;
   /// Sends all of `signals` before the program can react to the first.
   void send_together(const std::vector<int>& signals) const;
   /// Closes the reading end of standard output.
   void close_output();
 
-  /// Reads everything to the end.
+  /// Reads everything to the end: that of all processes that write to the program's standard error.
   outcome finish();
 
  private:

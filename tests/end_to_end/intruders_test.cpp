@@ -1,0 +1,223 @@
+// Goal: whoever reaches the master's port without being one of the run's processes does no harm, and both sides are
+// told what is wrong. Method: members with wrong tokens and certificates, and sockets that say anything at all; the run
+// they come to completes with good members every time.
+
+#include <gtest/gtest.h>
+#include <openssl/ssl.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <thread>
+
+#include "actors/introduction.hpp"
+#include "links/frame.hpp"
+#include "links/handshake_role.hpp"
+#include "tests/end_to_end/several.hpp"
+#include "tests/links/certificates.hpp"
+#include "tests/links/raw_socket.hpp"
+
+namespace troupe::end_to_end {
+namespace {
+
+const words short_job = {"--data", "tutorial", "--steps", "10", "--servers", "1", "--trainers", "1"};
+
+words tls_options(const tls_files& files) {
+  return {"--tls-cert", files.certificate, "--tls-key", files.key, "--tls-ca", files.ca};
+}
+
+/// Waits for `condition`, which other processes make true.
+bool comes_true(const std::function<bool()>& condition) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+bool ends(raw_socket& socket) {
+  return comes_true([&] { return !socket.hear(); });
+}
+
+class Intruders : public testing::Test {
+ protected:
+  /// Somebody who is not let in, and what both sides say about it.
+  void expect_refusal(gathered_run& several, const words& options, const launch& how, int code,
+                      const std::string& they_say, const std::string& master_says) {
+    const outcome refused = run(with({"join", several.where(), "--as", "trainer"}, options), how);
+    EXPECT_EQ(refused.exit_code, code);
+    EXPECT_NE(line_with(refused.err, "error: ").find(they_say), std::string::npos) << refused.err;
+    ASSERT_TRUE(several.master().wait_for_error("was not let in: ")) << several.master().error();
+    const std::string line = line_with(several.master().error(), "was not let in: ");
+    EXPECT_NE(line.find(master_says), std::string::npos) << line;
+  }
+
+  /// The run is what it would have been.
+  void expect_completes(gathered_run& several) {
+    several.join_all(1, 1);
+    EXPECT_EQ(several.finish(), digest_of(run(with({"train", "--json"}, short_job))));
+  }
+
+  const authority ours_{"ours"};
+  const authority others_{"others"};
+};
+
+// -- tokens ---------------------------------------------------------------------------
+
+TEST_F(Intruders, WithAnotherTokenAreToldSo) {
+  gathered_run several(short_job);
+  expect_refusal(several, {}, with_token("a token of quite another run"), 1, "has another token", "has another token");
+  expect_completes(several);
+}
+
+TEST_F(Intruders, WithoutATokenAreToldWhereToPutOne) {
+  ::unsetenv("TROUPE_TOKEN");
+  for (const words& command :
+       {words{"master", "--listen", "127.0.0.1:0"}, words{"join", "127.0.0.1:1", "--as", "server"}}) {
+    const std::string line = expect_error(run(command), 2);
+    EXPECT_NE(line.find("TROUPE_TOKEN"), std::string::npos) << line;
+    EXPECT_NE(line.find("--token-file"), std::string::npos) << line;
+  }
+}
+
+TEST_F(Intruders, CannotReadTheTokenFromAFileThatIsNotTheOwnersAlone) {
+  const std::string file = write_file("token", std::string(run_token) + "\n");
+  ::chmod(file.c_str(), S_IRUSR | S_IWUSR | S_IRGRP);
+  const std::string line = expect_error(run({"master", "--listen", "127.0.0.1:0", "--token-file", file}), 2);
+  EXPECT_NE(line.find(file), std::string::npos) << line;
+  EXPECT_NE(line.find("chmod 600"), std::string::npos) << line;
+  ::chmod(file.c_str(), S_IRUSR | S_IWUSR);
+  gathered_run several(short_job, {"--token-file", file}, {});
+  expect_completes(several);
+}
+
+// -- TLS --------------------------------------------------------------------------------
+
+TEST_F(Intruders, DoNotGetBetweenProcessesWithCertificates) {
+  gathered_run several(short_job, tls_options(ours_.issue("node")));
+  expect_completes(several);
+}
+
+TEST_F(Intruders, WithAnotherAuthoritysCertificateAreToldSo) {
+  gathered_run several(short_job, tls_options(ours_.issue("master")));
+  expect_refusal(several, tls_options(others_.issue("node")), with_token(), 1, "certificate", "certificate");
+  expect_completes(several);
+}
+
+TEST_F(Intruders, WithACertificateThatHasExpiredAreToldSo) {
+  const tls_files expired = ours_.issue("late", -60);
+  const std::string line =
+      expect_error(run(with({"join", "127.0.0.1:1", "--as", "server"}, tls_options(expired)), with_token()), 2);
+  EXPECT_NE(line.find(expired.certificate), std::string::npos) << line;
+  EXPECT_NE(line.find("expired"), std::string::npos) << line;
+}
+
+TEST_F(Intruders, WithoutACertificateAreNotLetIn) {
+  gathered_run several(short_job, tls_options(ours_.issue("master")));
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in address = raw_socket::loopback(several.address().port);
+  ASSERT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  const std::unique_ptr<SSL, decltype(&SSL_free)> nobody(SSL_new(context.get()), SSL_free);
+  SSL_set_fd(nobody.get(), socket);
+  SSL_connect(nobody.get());
+  EXPECT_TRUE(several.master().wait_for_error("was not let in: "));
+  EXPECT_NE(line_with(several.master().error(), "was not let in: ").find("certificate"), std::string::npos)
+      << several.master().error();
+  ::close(socket);
+  expect_completes(several);
+}
+
+TEST_F(Intruders, InPlainTextAreToldThatTlsIsSpoken) {
+  gathered_run several(short_job, tls_options(ours_.issue("master")));
+  expect_refusal(several, {}, with_token(), 1, "TLS", "TLS");
+  expect_completes(several);
+}
+
+TEST_F(Intruders, WithTlsAreToldThatPlainTextIsSpoken) {
+  gathered_run several(short_job);
+  expect_refusal(several, tls_options(ours_.issue("node")), with_token(), 1, "TLS", "TLS");
+  expect_completes(several);
+}
+
+TEST_F(Intruders, AreKeptOutByDefaultBeyondThisMachine) {
+  for (const words& command :
+       {words{"master", "--listen", "0.0.0.0:0"}, words{"join", "192.0.2.1:7", "--as", "server"}}) {
+    const std::string line = expect_error(run(command, with_token()), 2);
+    EXPECT_NE(line.find("--tls-cert"), std::string::npos) << line;
+    EXPECT_NE(line.find("--insecure"), std::string::npos) << line;
+  }
+}
+
+// -- bytes of any kind -------------------------------------------------------------------
+
+TEST_F(Intruders, ThatSpeakAnotherProtocolAreShownInTheLog) {
+  gathered_run several(short_job);
+  raw_socket browser = raw_socket::to(several.address());
+  browser.say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_TRUE(several.master().wait_for_error("was not let in: ")) << several.master().error();
+  EXPECT_NE(line_with(several.master().error(), "was not let in: ").find("GET / HTTP"), std::string::npos);
+  EXPECT_TRUE(ends(browser));
+  expect_completes(several);
+}
+
+TEST_F(Intruders, ThatNeverSpeakKeepNobodyElseOut) {
+  gathered_run several(short_job);
+  std::vector<raw_socket> silent;
+  for (int i = 0; i < 200; ++i) silent.push_back(raw_socket::to(several.address()));
+  expect_completes(several);
+}
+
+/// Speaks as a node does until the handshake is over.
+void shake_hands(raw_socket& socket) {
+  const auto me = connector_role(run_token, introduction("node", "a session of nobody"));
+  for (handshake_step step = me->begin();;) {
+    socket.say(step.send);
+    if (step.outcome) {
+      EXPECT_TRUE(*step.outcome) << step.outcome->error().message;
+      return;
+    }
+    ASSERT_TRUE(comes_true([&] { return !socket.hear() || socket.received().size() >= step.want; }));
+    ASSERT_GE(socket.received().size(), step.want) << "the master has hung up";
+    auto& bytes = socket.received();
+    const std::vector<std::byte> wanted(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(step.want));
+    bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(step.want));
+    step = me->feed(wanted);
+  }
+}
+
+class IntrudersWithTheToken : public Intruders {
+ protected:
+  IntrudersWithTheToken() { shake_hands(socket_); }
+
+  gathered_run several_{short_job};
+  raw_socket socket_ = raw_socket::to(several_.address());
+};
+
+TEST_F(IntrudersWithTheToken, CannotMakeTheMasterWaitForAFrameOfFourGibibytes) {
+  const frame_header_image image = image_of({link::first_user_kind, std::uint64_t{4} << 30, 0});
+  socket_.say(std::span<const std::byte>(image));
+  EXPECT_TRUE(ends(socket_));
+  EXPECT_TRUE(several_.master().wait_for_error("announced a frame of 4294967296 bytes, the limit is "))
+      << several_.master().error();
+  expect_completes(several_);
+}
+
+TEST_F(IntrudersWithTheToken, AreGoneAfterAFrameThatIsNoMessage) {
+  const std::string junk =
+      "nothing that an actor system says to another, and long enough for its first header .........";
+  const auto body = std::as_bytes(std::span(junk));
+  const frame_header_image image = image_of({link::first_user_kind, junk.size(), frame_digest(body)});
+  socket_.say(std::span<const std::byte>(image));
+  socket_.say(junk);
+  EXPECT_TRUE(ends(socket_));
+  expect_completes(several_);
+}
+
+TEST_F(IntrudersWithTheToken, MayLeaveWithoutAWord) {
+  socket_.reset();
+  expect_completes(several_);
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end

@@ -1,0 +1,162 @@
+// Goal: when a process of a run dies or falls silent, all others end within the time that is promised, say who it was
+// and what to do, and leave nothing behind. Method: SIGKILL and SIGSTOP, in mid-run, of each kind of process.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <regex>
+
+#include "tests/end_to_end/several.hpp"
+#include "tests/model/made_checkpoint.hpp"
+
+namespace troupe::end_to_end {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// From the death of a process to the end of the last of the others.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr std::chrono::seconds patience{30};
+#else
+constexpr std::chrono::seconds patience{5};
+#endif
+
+const words two_each = {"--servers", "2", "--trainers", "2"};
+
+/// Where children find the master: nobody listens there when the run is over.
+endpoint master_of(pid_t child) {
+  const std::string name = "TROUPE_MASTER=";
+  for (const std::string& one : proc_words(child, "environ"))
+    if (one.rfind(name, 0) == 0) return *parse_endpoint(one.substr(name.size()));
+  ADD_FAILURE() << "process " << child << " knows no master";
+  return {};
+}
+
+/// Looks for `trainer 1 (host a, pid 17) died in step 8: ...; go on from the last checkpoint: COMMAND`.
+void expect_obituary(const std::string& text, const std::string& who, const std::string& command) {
+  const std::regex expected(".*" + who +
+                            R"( \(host [^ ]+, pid \d+\) died in step \d+: [^;]+; go on from the last checkpoint: )" +
+                            std::regex_replace(command, std::regex(R"([.])"), "\\.") + "(\n[^]*)?");
+  EXPECT_TRUE(std::regex_search(text, expected)) << text;
+}
+
+struct loss_case {
+  const char* who;
+  int signal;
+  words patience_options;
+};
+
+std::string name_of(const testing::TestParamInfo<loss_case>& one) {
+  std::string name = one.param.who;
+  name.front() = static_cast<char>(std::toupper(name.front()));
+  std::erase(name, ' ');
+  return name + (one.param.signal == SIGKILL ? "Killed" : "Silent") +
+         (one.param.patience_options.empty() ? "" : "Soon");
+}
+
+const words soon = {"--dead-after", "1"};
+const std::vector<loss_case> losses = {
+    {"trainer 1", SIGKILL, {}},   {"trainer 0", SIGKILL, {}},  {"server 0", SIGKILL, {}}, {"server 1", SIGKILL, {}},
+    {"trainer 1", SIGSTOP, soon}, {"server 0", SIGSTOP, soon}, {"trainer 1", SIGSTOP, {}}};
+
+// -- with --processes ---------------------------------------------------------------
+
+class LostProcessTiming : public testing::TestWithParam<loss_case> {
+ protected:
+  const temporary_folder folder_;
+};
+
+TEST_P(LostProcessTiming, EndsTheRunInTimeAndSaysHowToGoOn) {
+  const words options = with(with(endless, two_each), {"--save", folder_.path(), "--checkpoint-every", "50"});
+  program running(with(with({"train", "--json", "--processes"}, options), GetParam().patience_options));
+  ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\"")) << running.error();
+  const pid_t lost = process_of(running, GetParam().who);
+  const endpoint master = master_of(lost);
+  const auto begin = clock::now();
+  ASSERT_EQ(kill(lost, GetParam().signal), 0);
+  const outcome ended = running.finish();  // of the last process
+  EXPECT_LT(clock::now() - begin, patience);
+  ASSERT_TRUE(ended.in_time);
+  EXPECT_EQ(ended.exit_code, 1);
+  const std::string command = "troupe train --processes --resume " + folder_.path() + " --save " + folder_.path();
+  expect_obituary(line_with(ended.err, "troupe: error: "), GetParam().who, command);
+  EXPECT_EQ(last_event(ended, "error").at("code"), "run");
+  EXPECT_FALSE(somebody_listens(master));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LostProcessTiming, testing::ValuesIn(losses), name_of);
+
+TEST(LostMasterTiming, EndsItsProcessesInTime) {
+  program running(with(with({"train", "--json", "--processes"}, endless), two_each));
+  ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
+  const endpoint master = master_of(process_of(running, "server 0"));
+  const auto begin = clock::now();
+  running.send(SIGKILL);
+  const outcome ended = running.finish();  // of the last process
+  EXPECT_LT(clock::now() - begin, patience);
+  ASSERT_TRUE(ended.in_time);
+  EXPECT_EQ(ended.signal, SIGKILL);
+  for (const std::string who : {"server 0", "server 1", "trainer 0", "trainer 1"})
+    line_with(ended.err, "troupe " + who + ": error: the master (" + to_string(master) + ") is gone");
+  EXPECT_FALSE(somebody_listens(master));
+}
+
+TEST(LostProcess, LeavesACheckpointFromWhichTheAdviceGoesOn) {
+  const temporary_folder folder;
+  const words job = with({"--data", "tutorial", "--servers", "1", "--trainers", "2", "--seed", "7"}, {"--json"});
+  const words saving = {"--save", folder.path(), "--checkpoint-every", "20"};
+  program running(with(with({"train", "--processes", "--epochs", "1000000000"}, job), saving));
+  ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\"")) << running.error();
+  ASSERT_EQ(kill(process_of(running, "trainer 1"), SIGKILL), 0);
+  EXPECT_EQ(running.finish().exit_code, 1);
+  const auto saved = json_lines(run({"checkpoint", "list", folder.path(), "--json"}).out);
+  const std::string end = std::to_string(saved.front().at("step").to_number<std::uint64_t>() + 20);
+  const outcome resumed = run({"train", "--processes", "--resume", folder.path(), "--steps", end, "--json"});
+  EXPECT_EQ(digest_of(resumed), digest_of(run(with({"train", "--steps", end}, job))));
+}
+
+// -- that have joined from elsewhere --------------------------------------------------
+
+class LostHostTiming : public testing::TestWithParam<loss_case> {
+ protected:
+  const temporary_folder folder_;
+};
+
+TEST_P(LostHostTiming, EndsTheRunInTimeForAllOthers) {
+  const words options = with(with(endless, two_each), {"--save", folder_.path(), "--checkpoint-every", "50"});
+  gathered_run several(options, GetParam().patience_options);
+  several.join_all(2, 2);
+  ASSERT_TRUE(several.master().wait_for_output("\"event\":\"checkpoint\"")) << several.master().error();
+  const pid_t lost = process_of(several.master(), GetParam().who);
+  const auto begin = clock::now();
+  ASSERT_EQ(kill(lost, GetParam().signal), 0);
+  several.set_aside(lost);
+  const outcome ended = several.master().finish();
+  const std::vector<outcome> others = several.finish_members(1);
+  EXPECT_LT(clock::now() - begin, patience);
+  EXPECT_EQ(ended.exit_code, 1);
+  const std::string command = "troupe master --listen 127.0.0.1:0 --resume " + folder_.path() + " --save ";
+  expect_obituary(line_with(ended.err, "troupe: error: "), GetParam().who, command);
+  EXPECT_EQ(others.size(), 3u);
+  for (const outcome& one : others) expect_obituary(line_with(one.err, "error: "), GetParam().who, command);
+  EXPECT_FALSE(somebody_listens(several.address()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LostHostTiming, testing::Values(losses[0], losses[2], losses[4], losses[5]), name_of);
+
+TEST(LostMasterTiming, EndsItsHostsInTime) {
+  gathered_run several(with(endless, two_each));
+  several.join_all(2, 2);
+  ASSERT_TRUE(several.master().wait_for_output(trains)) << several.master().error();
+  const auto begin = clock::now();
+  several.master().send(SIGKILL);
+  several.master().finish();
+  for (const outcome& one : several.finish_members(1))
+    line_with(one.err, "troupe: error: the master (" + several.where() + ") is gone");
+  EXPECT_LT(clock::now() - begin, patience);
+  EXPECT_FALSE(somebody_listens(several.address()));
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end

@@ -1,0 +1,171 @@
+// Goal: `--processes` changes where a run happens and nothing else: results, checkpoints, errors and signals are those
+// of one process. Method: the same jobs both ways, and a look at the processes while they run.
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "tests/end_to_end/several.hpp"
+#include "tests/model/made_checkpoint.hpp"
+
+namespace troupe::end_to_end {
+namespace {
+
+words train(const words& options) { return with({"train", "--json", "--seed", "7"}, options); }
+words train_in_processes(const words& options) { return train(with({"--processes"}, options)); }
+
+struct job_case {
+  const char* name;
+  words options;
+};
+
+const std::vector<job_case> jobs = {
+    {"Tutorial", {"--data", "tutorial", "--steps", "25"}},
+    {"Adult", {"--batch-size", "64", "--steps", "12"}},
+    {"Synthetic", {"--data", "synthetic", "--rows", "500", "--tables", "3", "--steps", "12", "--batch-size", "32"}},
+};
+
+class ProcessesOf : public testing::TestWithParam<job_case> {};
+
+TEST_P(ProcessesOf, EndWithTheDigestOfOneProcessHoweverManyTheyAre) {
+  for (const std::string trainers : {"1", "2", "4"}) {
+    const std::string whole = digest_of(run(train(with(GetParam().options, {"--trainers", trainers}))));
+    for (const std::string servers : {"1", "2", "3"}) {
+      const words options = with(GetParam().options, {"--trainers", trainers, "--servers", servers});
+      EXPECT_EQ(digest_of(run(train_in_processes(options))), whole) << trainers << " trainers, " << servers;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllJobs, ProcessesOf, testing::ValuesIn(jobs), [](const auto& one) { return one.param.name; });
+
+const words two_each = {"--servers", "2", "--trainers", "2"};
+
+TEST(Processes, AccumulateClipAndSendInHalfTheBitsAsOneProcessDoes) {
+  const words options =
+      with(with(jobs.back().options, two_each),
+           {"--accumulate", "2", "--clip-norm", "0.1", "--wire-dtype", "bf16", "--sparse-optimizer", "adagrad"});
+  EXPECT_EQ(digest_of(run(train_in_processes(options))), digest_of(run(train(options))));
+}
+
+TEST(Processes, RunStaleModesToTheEnd) {
+  for (const std::string mode : {"ssp:2", "async"}) {
+    const outcome done = run(train_in_processes(with(with(jobs.back().options, two_each), {"--consistency", mode})));
+    EXPECT_FALSE(digest_of(done).empty());
+    EXPECT_EQ(last_event(done, "done").at("steps").to_number<int>(), 12);
+  }
+}
+
+TEST(Processes, ReplayTheReferenceRuns) {
+  for (const std::string name : {"tutorial_sum", "tutorial_mean", "ctr_adagrad", "mlp_mse"}) {
+    const outcome done = run({"parity", reference_run(name + ".safetensors"), "--processes", "--json"});
+    EXPECT_EQ(done.exit_code, 0) << name << ": " << done.err << done.out;
+  }
+}
+
+TEST(Processes, SaveWhatOneProcessGoesOnFromAndTheOtherWayRound) {
+  const auto adult = [](const std::string& steps, const words& more) {
+    return with({"--batch-size", "64", "--eval-every", "0", "--trainers", "2", "--steps", steps}, more);
+  };
+  const std::string whole = digest_of(run(train(adult("60", {}))));
+  const temporary_folder folder;
+  digest_of(run(train_in_processes(adult("20", {"--servers", "2", "--save", folder.path()}))));
+  const words resumed = {"--save", folder.path(), "--resume", folder.path()};
+  digest_of(run(train(adult("40", with(resumed, {"--servers", "1"})))));
+  EXPECT_EQ(digest_of(run(train_in_processes(adult("60", with(resumed, {"--servers", "3"}))))), whole);
+}
+
+TEST(Processes, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
+  const words options = with(jobs.front().options, two_each);
+  const std::string whole = digest_of(run(train(options)));
+  const temporary_folder folder;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 256;
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const outcome full = run(train_in_processes(with(options, {"--save", folder.path(), "--checkpoint-every", "10"})));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, ignored);
+  EXPECT_EQ(full.exit_code, 1) << full.err;
+  EXPECT_NE(full.err.find("troupe: error: no checkpoint of step 10: "), std::string::npos) << full.err;
+  EXPECT_EQ(std::string(last_event(full, "done").at("weights_digest").as_string()), whole);
+}
+
+TEST(Processes, ASecondRunThatSavesInTheSameFolderNamesTheFirst) {
+  const temporary_folder folder;
+  const words options = with(with(endless, two_each), {"--save", folder.path()});
+  program first(train_in_processes(options));
+  ASSERT_TRUE(first.wait_for_output(trains));
+  const outcome second = run(train_in_processes(options));
+  EXPECT_EQ(second.exit_code, 2) << second.err;
+  EXPECT_NE(second.err.find("pid " + std::to_string(first.process())), std::string::npos) << second.err;
+  first.send(SIGTERM);
+  EXPECT_EQ(first.finish().exit_code, 0);
+}
+
+// What everybody may read of a process: nothing that lets them in.
+TEST(Processes, ShowRoleAndRankAndNeitherTokenNorAddress) {
+  program running(train_in_processes(with(endless, two_each)));
+  ASSERT_TRUE(running.wait_for_output(trains));
+  for (const std::string role : {"server", "trainer"}) {
+    for (const std::string rank : {"0", "1"}) {
+      const pid_t process = process_of(running, role + " " + rank);
+      EXPECT_EQ(proc_words(process, "cmdline"), (words{"troupe", "train", "--role", role, "--rank", rank}));
+    }
+  }
+  running.send(SIGTERM);
+  EXPECT_EQ(running.finish().exit_code, 0);
+}
+
+TEST(Processes, TakePartOnlyWhereTheyWereStarted) {
+  const std::string line = expect_error(run({"train", "--role", "trainer", "--rank", "0"}), 2);
+  EXPECT_NE(line.find("use 'troupe join'"), std::string::npos) << line;
+}
+
+class FirstSignalToProcesses : public testing::TestWithParam<int> {};
+
+TEST_P(FirstSignalToProcesses, EndsTheStepSavesItAndLeavesNobody) {
+  const temporary_folder folder;
+  program running(train_in_processes(with(with(endless, two_each), {"--save", folder.path()})));
+  ASSERT_TRUE(running.wait_for_output(trains));
+  running.send(GetParam());
+  const outcome stopped = running.finish();  // of the last of them
+  ASSERT_TRUE(stopped.in_time);
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
+  EXPECT_EQ(stopped.err.find("error"), std::string::npos) << stopped.err;
+  const auto done = last_event(stopped, "done");
+  EXPECT_EQ(done.at("stopped"), true);
+  const auto saved = json_lines(run({"checkpoint", "list", folder.path(), "--json"}).out);
+  EXPECT_EQ(saved.front().at("step"), done.at("steps"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, FirstSignalToProcesses, testing::Values(SIGINT, SIGTERM));
+
+TEST(SecondSignalToProcesses, EndsAllOfThemAtOnce) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "skipped: the thread sanitizer delivers signals late, when the first one may have ended the run";
+#endif
+  program running(train_in_processes(with(endless, two_each)));
+  ASSERT_TRUE(running.wait_for_output(trains));
+  running.send_together({SIGINT, SIGTERM});
+  const outcome result = running.finish();
+  ASSERT_TRUE(result.in_time);
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+}
+
+// A terminal's Ctrl-C goes to the group of processes that it shows; those that --processes starts are not in it.
+TEST(SignalsToAProcess, OfThoseThatProcessesStartsStopTheWholeRun) {
+  program running(train_in_processes(with(endless, two_each)));
+  const pid_t one = process_of(running, "trainer 1");
+  ASSERT_TRUE(running.wait_for_output(trains));
+  ASSERT_EQ(kill(one, SIGTERM), 0);
+  const outcome stopped = running.finish();
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
+  EXPECT_EQ(last_event(stopped, "done").at("stopped"), true);
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end

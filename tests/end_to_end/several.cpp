@@ -1,0 +1,109 @@
+#include "tests/end_to_end/several.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/links/raw_socket.hpp"
+
+namespace troupe::end_to_end {
+
+words with(words all, const words& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+launch with_token(const std::string& token) {
+  launch how;
+  how.environment = {{"TROUPE_TOKEN", token}};
+  return how;
+}
+
+std::string digest_of(const outcome& from) {
+  EXPECT_TRUE(from.in_time);
+  EXPECT_EQ(from.exit_code, 0) << from.err;
+  const auto done = last_event(from, "done");
+  return done.contains("weights_digest") ? std::string(done.at("weights_digest").as_string()) : "";
+}
+
+pid_t process_of(program& leader, const std::string& who) {
+  const std::string begin = who + " (host ";
+  if (!leader.wait_for_error(begin)) {
+    ADD_FAILURE() << who << " has not joined:\n" << leader.error();
+    return 0;
+  }
+  const std::string line = line_with(leader.error(), begin);
+  EXPECT_NE(line.find(") has joined"), std::string::npos) << line;
+  return std::stoi(line.substr(line.find(", pid ") + 6));
+}
+
+words proc_words(pid_t process, const std::string& file) {
+  const std::string text = read_file("/proc/" + std::to_string(process) + "/" + file);
+  words all;
+  for (std::size_t at = 0; at < text.size(); at = text.find('\0', at) + 1) all.emplace_back(text.c_str() + at);
+  return all;
+}
+
+std::string line_with(const std::string& text, const std::string& part) {
+  for (const std::string& line : lines_of(text))
+    if (line.find(part) != std::string::npos) return line;
+  ADD_FAILURE() << "no line with '" << part << "' in:\n" << text;
+  return {};
+}
+
+bool somebody_listens(const endpoint& where) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in address = raw_socket::loopback(where.port);
+  const bool found = ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  ::close(socket);
+  return found;
+}
+
+gathered_run::gathered_run(const words& options, words network, launch how)
+    : network_(std::move(network)), how_(std::move(how)) {
+  const words leads = {"master", "--listen", "127.0.0.1:0", "--json"};
+  master_ = std::make_unique<program>(with(with(leads, network_), options), how_);
+  const std::string begin = "troupe: listening on ";
+  if (!master_->wait_for_error(begin)) {
+    ADD_FAILURE() << "the master does not listen:\n" << master_->error();
+    return;
+  }
+  const std::string line = line_with(master_->error(), begin);
+  where_ = line.substr(begin.size(), line.find(' ', begin.size()) - begin.size());
+}
+
+program& gathered_run::join(const words& options) {
+  members_.push_back(std::make_unique<program>(with(with({"join", where_}, network_), options), how_));
+  return *members_.back();
+}
+
+void gathered_run::join_all(int servers, int trainers) {
+  for (int i = 0; i < servers; ++i) join_as("server");
+  for (int i = 0; i < trainers; ++i) join_as("trainer");
+}
+
+void gathered_run::set_aside(pid_t process) {
+  const auto known = std::ranges::find(members_, process, [](const auto& one) { return one->process(); });
+  ASSERT_NE(known, members_.end());
+  aside_.push_back(std::move(*known));
+  members_.erase(known);
+}
+
+std::vector<outcome> gathered_run::finish_members(int code) {
+  std::vector<outcome> all;
+  for (const auto& one : members_) {
+    all.push_back(one->finish());
+    EXPECT_TRUE(all.back().in_time);
+    EXPECT_EQ(all.back().exit_code, code) << all.back().err;
+  }
+  members_.clear();
+  return all;
+}
+
+std::string gathered_run::finish() {
+  const std::string digest = digest_of(master_->finish());
+  finish_members(0);
+  return digest;
+}
+
+}  // namespace troupe::end_to_end
