@@ -32,8 +32,6 @@ struct node_options {
   /// How long to try to reach the master.
   std::chrono::milliseconds join_timeout{30'000};
   std::size_t threads = 0;
-  /// Whether to tell why the run has failed when the master has: else the fault has no message.
-  bool repeats_master = true;
   /// Called on other threads: a line for the log.
   std::function<void(const std::string&)> on_note;
 };

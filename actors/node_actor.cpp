@@ -148,7 +148,7 @@ void node_state::master_lost(const std::string& why) {
 
 void node_state::handle(const run_over& word) {
   if (word.done) return end({});
-  end(run_fault(all_.options.repeats_master ? word.words : std::string()));
+  end(run_fault(word.words));
 }
 
 void node_state::end(result<void> outcome) {

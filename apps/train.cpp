@@ -258,11 +258,8 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   options.threads = order->threads;
   options.trains = role == "trainer";
   options.rank = *rank;
-  options.repeats_master = false;  // who sees this process's lines sees the master's
-  auto done = run_node(options, &stop_on_signals());
-  if (done) return exit_done;
-  if (done.error().message.empty()) return exit_failed;
-  return tl::unexpected<fault>(std::move(done.error()));
+  if (auto done = run_node(options, &stop_on_signals()); !done) return tl::unexpected<fault>(std::move(done.error()));
+  return exit_done;
 }
 
 result<int> train(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {

@@ -1,0 +1,224 @@
+// The allreduce group over several processes: the bits of one process, whatever the layout, the size of the bucket and
+// the order in which messages come; and an end with the reason where shares do not fit.
+
+#include <numeric>
+
+#include "actors/allreduce_group.hpp"
+#include "tests/actors/stage.hpp"
+
+namespace troupe {
+namespace {
+
+class allreduce_processes_test : public stage {
+ protected:
+  struct rank_share {
+    std::vector<float> numbers;
+    std::uint32_t batches = 1;
+    bool stop = false;
+  };
+
+  /// The group of each process; each reaches the others through actors that stand for them.
+  std::vector<allreduce_actor> spawn_groups(const std::vector<std::uint32_t>& process_of_rank) {
+    const std::uint32_t processes = *std::max_element(process_of_rank.begin(), process_of_rank.end()) + 1;
+    std::vector<std::shared_ptr<allreduce_actor>> targets;
+    std::vector<allreduce_actor> standins;
+    for (std::uint32_t i = 0; i < processes; ++i) {
+      targets.push_back(std::make_shared<allreduce_actor>());
+      standins.push_back(stand_in(targets.back()));
+    }
+    std::vector<allreduce_actor> groups;
+    for (std::uint32_t me = 0; me < processes; ++me) {
+      group_layout layout{process_of_rank, standins, me};
+      layout.groups[me] = nullptr;
+      groups.push_back(spawn(allreduce_group, std::uint64_t{1}, std::move(layout)));
+      *targets[me] = groups.back();
+    }
+    return groups;
+  }
+
+  allreduce_actor stand_in(const std::shared_ptr<allreduce_actor>& target) {
+    return spawn([target](allreduce_actor::pointer self) {
+      return allreduce_actor::behavior_type{
+          [](reduce&) -> caf::result<reduced> { return make_failure(errc::bad_input, "not over a link"); },
+          [self, target](bucket_share& share) {
+            if (*target) self->send(*target, std::move(share));
+          },
+          [self, target](bucket_sum& part) {
+            if (*target) self->send(*target, std::move(part));
+          }};
+    });
+  }
+
+  static header head(std::uint64_t step, std::uint64_t run = 1) { return {run, step, 9, 0, 1, 0}; }
+
+  static reduce to_reduce(std::uint64_t step, std::uint32_t rank, std::uint32_t bucket, const rank_share& share) {
+    return {head(step), rank, bucket, share.batches, share.stop, tensor::own(share.numbers.size(), 1, share.numbers)};
+  }
+
+  /// What every rank gets, in order of ranks; `seed` 0: in order.
+  std::vector<reduced> exchange(const std::vector<std::uint32_t>& process_of_rank,
+                                const std::vector<rank_share>& shares, std::uint64_t seed) {
+    const auto groups = spawn_groups(process_of_rank);
+    std::vector<std::shared_ptr<outcome<reduced>>> answers;
+    for (std::uint32_t rank = 0; rank < shares.size(); ++rank)
+      answers.push_back(ask<reduced>(groups[process_of_rank[rank]], to_reduce(1, rank, 0, shares[rank])));
+    seed == 0 ? run() : run_shuffled(seed);
+    std::vector<reduced> all;
+    for (const auto& answer : answers) {
+      EXPECT_TRUE(answer->value) << (answer->pending() ? "is pending" : describe(answer->error));
+      all.push_back(answer->value.value_or(reduced{}));
+    }
+    return all;
+  }
+
+  /// Numbers of very different sizes, so that another order of summing gives other bits.
+  static std::vector<rank_share> random_shares(std::size_t ranks, std::size_t count, std::uint64_t seed) {
+    random_sequence random(mix(seed));
+    std::vector<rank_share> shares(ranks);
+    for (rank_share& share : shares) {
+      for (std::size_t i = 0; i < count; ++i)
+        share.numbers.push_back((static_cast<float>(random.below(2'000'001)) - 1e6F) *
+                                std::ldexp(1.0F, static_cast<int>(random.below(60)) - 30));
+    }
+    return shares;
+  }
+
+  void expect_bits_of_one_process(const std::vector<std::uint32_t>& process_of_rank,
+                                  const std::vector<rank_share>& shares, std::uint64_t seed) {
+    const auto expected = exchange(std::vector<std::uint32_t>(shares.size(), 0), shares, 0).front();
+    for (const reduced& one : exchange(process_of_rank, shares, seed)) {
+      EXPECT_TRUE(one.grad.bytes == expected.grad.bytes) << shares.front().numbers.size() << " numbers, seed " << seed;
+      EXPECT_EQ(one.stop, expected.stop);
+    }
+  }
+
+  /// A group of rank 0 that has two others, ranks 1 and 2, in another process, of which nothing comes back.
+  allreduce_actor lonely_group() {
+    const auto nobody = stand_in(std::make_shared<allreduce_actor>());
+    return spawn(allreduce_group, std::uint64_t{1}, group_layout{{0, 1, 1}, {allreduce_actor(), nobody}, 0});
+  }
+
+  /// Expects that the messages end the group with an error of that code that has `words`.
+  template <class... Messages>
+  void expect_end(const allreduce_actor& group, errc code, const std::string& words, Messages... messages) {
+    const auto reason = watch(group);
+    run();
+    (caf::anon_send(group, std::move(messages)), ...);
+    run();
+    ASSERT_TRUE(*reason) << words;
+    EXPECT_EQ(**reason, code) << words;
+    EXPECT_NE(describe(**reason).find(words), std::string::npos) << describe(**reason);
+    EXPECT_NE(describe(**reason).find("allreduce, step 1: "), std::string::npos) << describe(**reason);
+  }
+
+  static bucket_share share_of(std::uint32_t rank, std::uint64_t first, std::uint64_t count, std::size_t numbers) {
+    return {head(1), rank, 0, 1, false, first, count, tensor::own(numbers, 1, std::vector<float>(numbers, 1))};
+  }
+
+  static bucket_sum sum_of(std::uint64_t first, std::size_t numbers) {
+    return {head(1), 0, first, tensor::own(numbers, 1, std::vector<float>(numbers, 1))};
+  }
+};
+
+const std::vector<std::vector<std::uint32_t>> layouts = {{0, 1}, {0, 1, 2}, {0, 0, 1}, {1, 0, 1, 2, 0}, {2, 1, 1, 0}};
+
+// Whole up to 64 KiB for each other process, in slices beyond.
+constexpr std::size_t counts[] = {1, 3, 1000, 8192, 16384, 16385, 40'003};
+
+TEST_F(allreduce_processes_test, every_layout_gives_the_bits_of_one_process) {
+  for (const auto& layout : layouts)
+    for (const std::size_t count : counts)
+      expect_bits_of_one_process(layout, random_shares(layout.size(), count, count), 0);
+}
+
+TEST_F(allreduce_processes_test, the_order_of_messages_does_not_show) {
+  for (const auto& layout : layouts)
+    for (std::uint64_t seed = 1; seed <= 20; ++seed)
+      expect_bits_of_one_process(layout, random_shares(layout.size(), seed % 2 == 0 ? 100 : 16'999, seed), seed);
+}
+
+TEST_F(allreduce_processes_test, ranks_without_a_batch_do_not_count_anywhere) {
+  for (const std::size_t count : {std::size_t{10}, std::size_t{33'000}}) {
+    for (std::uint32_t without = 0; without < 8; ++without) {
+      auto shares = random_shares(3, count, without);
+      for (std::uint32_t rank = 0; rank < 3; ++rank)
+        if ((without >> rank & 1U) != 0) shares[rank] = {std::vector<float>(count), 0};
+      expect_bits_of_one_process({0, 1, 1}, shares, 1 + without);
+      expect_bits_of_one_process({0, 1, 2}, shares, 0);
+    }
+  }
+}
+
+TEST_F(allreduce_processes_test, ranks_with_several_batches_count_so_often) {
+  auto shares = random_shares(3, 20'000, 5);
+  shares[1].batches = 4;
+  expect_bits_of_one_process({0, 1, 0}, shares, 3);
+}
+
+TEST_F(allreduce_processes_test, one_wish_to_stop_reaches_all_processes) {
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    auto shares = random_shares(3, 5, 1);
+    shares[rank].stop = true;
+    for (const reduced& one : exchange({0, 1, 2}, shares, 0)) EXPECT_TRUE(one.stop);
+  }
+}
+
+TEST_F(allreduce_processes_test, steps_and_buckets_do_not_mix) {
+  const std::vector<std::uint32_t> layout = {0, 1, 1};
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const auto groups = spawn_groups(layout);
+    std::vector<std::shared_ptr<outcome<reduced>>> answers;
+    std::vector<float> expected;
+    for (std::uint64_t step = 1; step <= 3; ++step) {
+      for (std::uint32_t bucket = 0; bucket < 2; ++bucket) {
+        const std::size_t count = bucket == 0 ? 4 : 17'000;
+        for (std::uint32_t rank = 0; rank < 3; ++rank) {
+          const auto value = static_cast<float>(step * 10 + bucket);
+          answers.push_back(ask<reduced>(groups[layout[rank]],
+                                         to_reduce(step, rank, bucket, {std::vector<float>(count, value), 1, false})));
+          expected.push_back(value * 3 * (1.0F / 3.0F));
+        }
+      }
+    }
+    run_shuffled(seed);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      ASSERT_TRUE(answers[i]->value) << describe(answers[i]->error);
+      EXPECT_EQ(answers[i]->value->grad.as<float>().front(), expected[i]);
+      EXPECT_EQ(answers[i]->value->grad.as<float>().back(), expected[i]);
+    }
+  }
+}
+
+TEST_F(allreduce_processes_test, shares_that_do_not_fit_end_the_group_with_the_reason) {
+  expect_end(lonely_group(), errc::bad_input, "a bucket of rank 3, the group has 3", share_of(3, 0, 4, 4));
+  expect_end(lonely_group(), errc::bad_input, "a bucket of rank 0 from another process", share_of(0, 0, 4, 4));
+  expect_end(lonely_group(), errc::wrong_context, "bucket 0 of rank 1 twice", share_of(1, 0, 4, 4),
+             share_of(1, 0, 4, 4));
+  expect_end(lonely_group(), errc::shape_mismatch, "rank 2 sent 20 bytes, rank 1 sent 16", share_of(1, 0, 4, 4),
+             share_of(2, 0, 5, 5));
+  expect_end(lonely_group(), errc::shape_mismatch, "bucket 0 of rank 1", share_of(1, 0, 4, 3));
+  expect_end(lonely_group(), errc::shape_mismatch, "bucket 0 of rank 1", share_of(1, 1, 4, 4));
+  expect_end(lonely_group(), errc::shape_mismatch, "bucket 0 of rank 1", share_of(1, 0, ~std::uint64_t{0}, 4));
+  expect_end(lonely_group(), errc::shape_mismatch, "bucket 0 of rank 1", share_of(1, 0, 40'000, 40'000));
+  bucket_share doubles = share_of(1, 0, 2, 4);
+  doubles.grad = tensor::own(2, 1, std::vector<double>{1, 2});
+  expect_end(lonely_group(), errc::shape_mismatch, "bucket 0 of rank 1", doubles);
+  bucket_share elsewhere = share_of(1, 0, 4, 4);
+  elsewhere.head = head(1, 2);
+  expect_end(lonely_group(), errc::wrong_context, "a bucket of run 2, this is run 1", elsewhere);
+}
+
+TEST_F(allreduce_processes_test, sums_that_nobody_owes_end_the_group_with_the_reason) {
+  expect_end(lonely_group(), errc::wrong_context, "which is not open", sum_of(0, 4));
+  expect_end(lonely_group(), errc::shape_mismatch, "that no other process owes", share_of(1, 0, 4, 4), sum_of(0, 4));
+  constexpr std::size_t half = 20'000;
+  expect_end(lonely_group(), errc::shape_mismatch, "that no other process owes", share_of(1, 0, 2 * half, half),
+             sum_of(0, half));
+  expect_end(lonely_group(), errc::shape_mismatch, "that no other process owes", share_of(1, 0, 2 * half, half),
+             sum_of(half, half - 1));
+  expect_end(lonely_group(), errc::shape_mismatch, "that no other process owes", share_of(1, 0, 2 * half, half),
+             sum_of(half, half), sum_of(half, half));
+}
+
+}  // namespace
+}  // namespace troupe

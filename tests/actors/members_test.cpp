@@ -1,0 +1,172 @@
+// Who may be what in a run: a process fills the places that it was given, nobody else's, and leaves them when it goes.
+
+#include "actors/master.hpp"
+#include "actors/parameter_server.hpp"
+#include "actors/trainer.hpp"
+#include "tests/actors/stage.hpp"
+
+namespace troupe {
+namespace {
+
+class members_test : public stage {
+ protected:
+  /// A node as the master sees it, that does what the test says.
+  struct fake_node {
+    node_actor handle;
+    std::shared_ptr<outcome<admitted>> place = std::make_shared<outcome<admitted>>();
+    std::shared_ptr<outcome<joined>> filled = std::make_shared<outcome<joined>>();
+  };
+
+  /// What a node does when it has been admitted.
+  using deed = std::function<void(node_actor::pointer, const fake_node&)>;
+
+  members_test() {
+    run_observer observer;
+    observer.on_note = [this](const std::string& line) { notes_.push_back(line); };
+    master_ = spawn(master, std::uint64_t{1}, std::move(observer), run_checkpoints{},
+                    std::optional<node_rules>(node_rules{std::chrono::seconds(60), "start anew"}));
+  }
+
+  /// Asks for a run with one server and one trainer.
+  void order() {
+    answer_ =
+        ask<run_result>(master_, troupe::run{{}, {{"data", "tutorial"}, {"servers", "1"}, {"trainers", "1"}}, false});
+    run();
+  }
+
+  fake_node join(bool trains, const deed& then = {}) {
+    fake_node made;
+    join_node offer;
+    offer.trains = trains;
+    offer.host = "a";
+    offer.pid = ++pids_;
+    offer.session = std::to_string(pids_);
+    // Links take a while: the run has begun, and nobody trains yet.
+    const auto waits = std::make_shared<caf::typed_response_promise<connected>>();
+    made.handle = spawn([=, boss = master_](node_actor::pointer self) mutable -> node_actor::behavior_type {
+      offer.node = self;
+      self->request(boss, caf::infinite, offer)
+          .then(
+              [self, made, then](admitted& place) {
+                made.place->value = std::move(place);
+                if (then) then(self, made);
+              },
+              [made](const caf::error& error) { made.place->error = error; });
+      return {[](expect_peers&) { return committed{}; },
+              [self, waits](connect_peers&) -> caf::result<connected> {
+                *waits = self->make_response_promise<connected>();
+                return *waits;
+              },
+              [](run_over&) {}};
+    });
+    run();
+    return made;
+  }
+
+  /// Offers the master something for rank 0.
+  template <class Offer, class Handle>
+  deed offer(Handle what) {
+    return [boss = master_, what](node_actor::pointer self, const fake_node& me) {
+      self->request(boss, caf::infinite, Offer{{}, what, 0})
+          .then([me](joined& done) { me.filled->value = done; },
+                [me](const caf::error& error) { me.filled->error = error; });
+    };
+  }
+
+  deed offer_server() { return offer<join_server>(spawn(parameter_server, std::uint64_t{1}, 0U)); }
+  deed offer_trainer() { return offer<join_trainer>(spawn(trainer, std::uint64_t{1}, 0U, 1U)); }
+
+  void end(const fake_node& who) {
+    caf::anon_send_exit(who.handle, caf::exit_reason::kill);
+    run();
+  }
+
+  bool noted(const std::string& part) const {
+    return std::ranges::any_of(notes_, [&](const auto& line) { return line.find(part) != std::string::npos; });
+  }
+
+  master_actor master_;
+  std::shared_ptr<outcome<run_result>> answer_;
+  std::vector<std::string> notes_;
+  std::uint64_t pids_ = 0;
+};
+
+TEST_F(members_test, a_process_fills_the_place_that_it_was_given) {
+  order();
+  EXPECT_TRUE(join(false, offer_server()).filled->value);
+  EXPECT_TRUE(noted("server 0 (host a, pid 1) has joined"));
+}
+
+TEST_F(members_test, a_trainer_cannot_act_as_a_server) {
+  order();
+  const fake_node alone = join(true, offer_server());
+  ASSERT_TRUE(alone.place->value);
+  EXPECT_EQ(alone.filled->error, errc::bad_input);
+  EXPECT_EQ(describe(alone.filled->error), "server 0 was not given to this process");
+}
+
+TEST_F(members_test, nobody_fills_a_place_of_another_process) {
+  order();
+  ASSERT_TRUE(join(false).place->value);
+  EXPECT_EQ(join(true, offer_server()).filled->error, errc::bad_input);
+  const fake_node nobody;
+  const auto answer = ask<joined>(master_, join_trainer{{}, spawn(trainer, std::uint64_t{1}, 0U, 1U), 0});
+  run();
+  EXPECT_EQ(answer->error, errc::bad_input);
+}
+
+TEST_F(members_test, a_process_that_goes_before_the_run_leaves_its_place) {
+  order();
+  const fake_node first = join(true, offer_trainer());
+  ASSERT_TRUE(first.filled->value);
+  EXPECT_EQ(join(true).place->error, errc::bad_input);
+  EXPECT_TRUE(noted("a trainer (host a, pid 2) was not let in: 1 trainer offered: the job asks for 1, 1 have joined"));
+  end(first);
+  EXPECT_TRUE(noted("trainer 0 (host a, pid 1) has left: "));
+  const fake_node second = join(true, offer_trainer());
+  ASSERT_TRUE(second.filled->value);
+  EXPECT_EQ(second.place->value->incarnation, 1u);
+  EXPECT_TRUE(answer_->pending()) << "there is no server yet";
+}
+
+TEST_F(members_test, the_word_about_a_lost_connection_frees_the_place_too) {
+  order();
+  ASSERT_TRUE(join(true).place->value);
+  caf::anon_send(master_, node_lost{{}, "1", "no byte came for 4 s"});
+  run();
+  EXPECT_TRUE(noted("trainer 0 (host a, pid 1) has left: no byte came for 4 s"));
+  EXPECT_TRUE(join(true).place->value);
+}
+
+// The order of a run takes a while, and so does the word about an offer.
+TEST_F(members_test, a_process_that_goes_before_it_is_admitted_takes_no_place) {
+  const fake_node early = join(true);
+  EXPECT_TRUE(early.place->pending());
+  end(early);
+  order();
+  EXPECT_TRUE(noted("trainer 0 (host a, pid 1) has left: "));
+  EXPECT_TRUE(join(true).place->value);
+}
+
+TEST_F(members_test, nobody_joins_a_run_that_has_begun) {
+  order();
+  join(false, offer_server());
+  join(true, offer_trainer());
+  const fake_node late = join(true);
+  EXPECT_EQ(late.place->error, errc::wrong_context);
+  EXPECT_NE(describe(late.place->error).find("the run has begun"), std::string::npos);
+}
+
+TEST_F(members_test, the_death_of_a_process_ends_the_run_with_what_to_do) {
+  order();
+  join(false, offer_server());
+  join(true, offer_trainer());
+  caf::anon_send(master_, node_lost{{}, "2", "its connection was closed"});
+  run();
+  EXPECT_EQ(answer_->error, errc::peer_failed);
+  EXPECT_EQ(describe(answer_->error),
+            "trainer 0 (host a, pid 2) died in step 0: its connection was closed; start anew");
+}
+
+}  // namespace
+}  // namespace troupe

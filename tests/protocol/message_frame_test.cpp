@@ -1,0 +1,199 @@
+// Every message of the training step survives a data link's frames, and no other bytes are taken for one.
+
+#include "protocol/message_frame.hpp"
+
+#include <gtest/gtest.h>
+
+#include <caf/all.hpp>
+#include <vector>
+
+#include "protocol/errors.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t alignment = 64;
+const envelope somewhere{0x1122334455667788, 5};
+
+header some_header() { return {7, 12, 3, 1, 99, (message_id{2} << 48) | 41}; }
+
+tensor some_tensor() { return tensor::own(2, 3, std::vector<float>{1, -2, 3.5F, 0, 1e-39F, -7}); }
+
+blob some_indices() { return blob::own(std::vector<std::int64_t>{5, 0, -1, std::int64_t{1} << 40}); }
+
+/// One filled-in sample, or two, of each type that travels over data links.
+std::vector<caf::message> samples() {
+  const header head = some_header();
+  const bag_gradient one_table{4, some_indices(), blob::own(std::vector<std::int64_t>{0}), {}, some_tensor()};
+  std::vector<caf::message> all;
+  const auto add = [&all](auto message) { all.push_back(caf::make_message(std::move(message))); };
+  add(lookup{head, {{4, some_indices(), {}, {}}, {5, {}, some_indices(), some_indices()}}, 2, dtype::bf16});
+  add(lookup{head, {}, 0, dtype::f32});
+  add(rows{head, {some_tensor(), tensor(), some_tensor()}, 1});
+  add(gradient{head, 1, false, true, {one_table, one_table}});
+  add(gradient_norm{head, 1});
+  add(squared_norm{head, some_indices()});
+  add(optimizer_step{head, 1, false, 0.5F});
+  add(committed{head});
+  add(bucket_share{head, 1, 2, 3, true, 4, 5, some_tensor()});
+  add(bucket_sum{head, 1, 2, some_tensor()});
+  return all;
+}
+
+std::string type_of(const caf::message& content) { return caf::to_string(caf::query_type_name(content.type_at(0))); }
+
+/// The parts as the other side has them: in one piece of memory that begins where a link's does.
+blob received(const std::vector<blob>& parts) {
+  std::size_t size = 0;
+  for (const blob& part : parts) size += part.size();
+  const std::size_t whole = (size + alignment) / alignment * alignment;
+  std::byte* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, whole));
+  const std::shared_ptr<const void> owner(memory, [](std::byte* bytes) { std::free(bytes); });
+  std::byte* at = memory;
+  for (const blob& part : parts) at = std::copy_n(part.data(), part.size(), at);
+  return {owner, memory, size};
+}
+
+blob frame_of(const caf::message& content) {
+  const auto parts = to_frame(somewhere, content);
+  EXPECT_TRUE(parts) << type_of(content);
+  return parts ? received(*parts) : blob();
+}
+
+blob failure_frame() { return received(to_failure_frame(somewhere, make_failure(errc::bad_index, "index 7"))); }
+
+/// Memory of exactly that size, so that sanitizers see whoever reads beyond it.
+blob copy_of(const blob& whole, std::size_t size) {
+  return blob::own(std::vector<std::byte>(whole.data(), whole.data() + size));
+}
+
+/// With some of one byte's bits turned over.
+blob damaged(const blob& whole, std::size_t at, unsigned bits) {
+  std::vector<std::byte> bytes(whole.data(), whole.data() + whole.size());
+  bytes[at] ^= static_cast<std::byte>(bits);
+  return blob::own(std::move(bytes));
+}
+
+TEST(message_frame, every_message_of_a_link_survives_it) {
+  for (const caf::message& sent : samples()) {
+    const blob frame = frame_of(sent);
+    const auto read = from_frame(frame);
+    ASSERT_TRUE(read) << type_of(sent) << ": " << describe(read.error());
+    EXPECT_EQ(read->first.request, somewhere.request);
+    EXPECT_EQ(read->first.actor, somewhere.actor);
+    EXPECT_EQ(caf::to_string(read->second), caf::to_string(sent));
+    EXPECT_EQ(frame_of(read->second), frame) << type_of(sent);
+  }
+}
+
+TEST(message_frame, bulk_bytes_are_pointed_at_where_they_lie_and_begin_at_cache_lines) {
+  const blob frame = frame_of(caf::make_message(rows{some_header(), {some_tensor(), some_tensor()}, 1}));
+  const auto read = from_frame(frame);
+  ASSERT_TRUE(read);
+  for (const tensor& one : read->second.get_as<rows>(0).tables) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.bytes.data()) % alignment, 0u);
+    EXPECT_GE(one.bytes.data(), frame.data());
+    EXPECT_LE(one.bytes.data() + one.bytes.size(), frame.data() + frame.size());
+    EXPECT_EQ(one.as<float>()[4], 1e-39F);
+  }
+}
+
+TEST(message_frame, sending_copies_no_bulk_bytes) {
+  const tensor sent = some_tensor();
+  const auto parts = to_frame(somewhere, caf::make_message(bucket_sum{some_header(), 1, 2, sent}));
+  ASSERT_TRUE(parts);
+  EXPECT_EQ(parts->back().data(), sent.bytes.data());
+}
+
+TEST(message_frame, other_messages_do_not_travel_so) {
+  for (const caf::message& other : {caf::make_message(stop{some_header()}), caf::make_message(some_indices()),
+                                    caf::make_message(), caf::make_message(committed{}, committed{})}) {
+    EXPECT_FALSE(to_frame(somewhere, other));
+    EXPECT_FALSE(head_of(other));
+  }
+}
+
+TEST(message_frame, its_header_is_known_without_the_rest) {
+  for (const caf::message& sent : samples()) {
+    const auto head = head_of(sent);
+    ASSERT_TRUE(head);
+    EXPECT_EQ(head->first, sent.type_at(0));
+    EXPECT_EQ(head->second.step, 12u);
+  }
+}
+
+TEST(message_frame, truncated_ones_are_refused_at_every_length) {
+  for (const caf::message& sent : samples()) {
+    const blob whole = frame_of(sent);
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      const auto read = from_frame(copy_of(whole, size));
+      ASSERT_FALSE(read) << type_of(sent) << " of " << size << " bytes";
+      EXPECT_EQ(read.error(), errc::malformed);
+    }
+  }
+}
+
+TEST(message_frame, longer_ones_are_refused) {
+  for (const caf::message& sent : samples()) {
+    std::vector<blob> parts = *to_frame(somewhere, sent);
+    parts.push_back(blob::own(std::vector<std::byte>(1)));
+    EXPECT_FALSE(from_frame(received(parts))) << type_of(sent);
+  }
+}
+
+// What a flipped bit makes of a message may be another message, but nothing else.
+TEST(message_frame, damaged_ones_are_refused_or_other_messages) {
+  std::size_t refused = 0;
+  for (const caf::message& sent : samples()) {
+    const blob whole = frame_of(sent);
+    for (std::size_t at = 0; at < whole.size(); ++at) {
+      for (const unsigned bits : {0x01U, 0x10U, 0x80U, 0xffU}) {
+        const auto read = from_frame(damaged(whole, at, bits));
+        if (read) {
+          EXPECT_TRUE(to_frame(read->first, read->second)) << type_of(sent) << ", byte " << at;
+        } else {
+          EXPECT_EQ(read.error(), errc::malformed);
+          ++refused;
+        }
+      }
+    }
+  }
+  EXPECT_GT(refused, 0u);
+}
+
+TEST(message_frame, lists_longer_than_their_frame_are_refused_before_anything_is_allocated) {
+  const blob whole = frame_of(caf::make_message(rows{some_header(), {}, 1}));
+  // The length of the list stands before the last field.
+  const std::size_t at = whole.size() - 2 * sizeof(std::uint32_t);
+  EXPECT_FALSE(from_frame(damaged(damaged(whole, at + 3, 0xff), at + 2, 0xff)));
+  const std::size_t blobs_at = 20;
+  EXPECT_FALSE(from_frame(damaged(damaged(whole, blobs_at + 3, 0xff), blobs_at + 2, 0xff)));
+}
+
+TEST(message_frame, failures_survive_it_too) {
+  const auto read = from_failure_frame(failure_frame());
+  ASSERT_TRUE(read) << describe(read.error());
+  EXPECT_EQ(read->first.request, somewhere.request);
+  EXPECT_EQ(read->second, errc::bad_index);
+  EXPECT_EQ(describe(read->second), "index 7");
+  const auto foreign =
+      from_failure_frame(received(to_failure_frame(somewhere, caf::make_error(caf::sec::runtime_error, "words"))));
+  ASSERT_TRUE(foreign);
+  EXPECT_EQ(foreign->second, errc::exception);
+  EXPECT_NE(describe(foreign->second).find("words"), std::string::npos);
+}
+
+TEST(message_frame, failures_that_are_none_are_refused) {
+  const blob whole = failure_frame();
+  for (std::size_t size = 0; size < whole.size(); ++size) EXPECT_FALSE(from_failure_frame(copy_of(whole, size)));
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    const auto read = from_failure_frame(damaged(whole, at, 0xff));
+    EXPECT_TRUE(!read || read->second) << "byte " << at;
+  }
+  EXPECT_FALSE(from_failure_frame(frame_of(caf::make_message(committed{some_header()}))));
+  EXPECT_FALSE(from_frame(whole));
+}
+
+}  // namespace
+}  // namespace troupe
