@@ -45,7 +45,8 @@ class allreduce_processes_test : public stage {
           },
           [self, target](bucket_sum& part) {
             if (*target) self->send(*target, std::move(part));
-          }};
+          },
+          [](const actor_query&) { return actor_status{}; }};
     });
   }
 

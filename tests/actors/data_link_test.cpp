@@ -38,7 +38,8 @@ parameter_server_actor::behavior_type server(parameter_server_actor::pointer sel
           [](row_digests&) { return tensor{}; },
           [](save_module&) { return saved_module{}; },
           [](restore_module&) { return committed{}; },
-          [](release&) {}};
+          [](release&) {},
+          [](actor_query&) { return actor_status{}; }};
 }
 
 caf::result<rows> five_rows(parameter_server_actor::pointer, lookup& asked) {

@@ -57,7 +57,7 @@ class members_test : public stage {
                 *waits = self->make_response_promise<connected>();
                 return *waits;
               },
-              [](run_over&) {}};
+              [](run_over&) {}, [](actor_query&) { return actor_status{}; }};
     });
     run();
     return made;
