@@ -134,8 +134,10 @@ void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_poi
       });
       return;
     }
-    return settle(fmt::format("{} cannot be reached at {}: {}; let it name an address that others reach by --advertise",
-                              peer->name, peer->address, made.error().message));
+    return settle(
+        fmt::format("{} cannot be reached at {} by {}: {}; let it name an address that others reach by "
+                    "--advertise HOST",
+                    peer->name, peer->address, myself()->name, made.error().message));
   }
   if (number_in((*made)->peer(), "node") != node) return settle(fmt::format("{} is somebody else", peer->name));
   add(node, std::move(*made));

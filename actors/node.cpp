@@ -57,10 +57,12 @@ result<link_ptr> wait_for_master(boost::asio::io_context& io, const node_options
 }
 
 endpoint data_address(const node_options& options, const link_ptr& control) {
-  // Any address of this host will do behind a name that others resolve.
   const std::string here = control->local_address().host;
   if (!options.advertise) return {here, 0};
-  return {is_loopback(here) ? here : (here.find(':') == std::string::npos ? "0.0.0.0" : "::"), options.advertise->port};
+  // Any address of this host will do behind a name that others resolve; but what is said to be within it, stays there.
+  const bool stays_here = is_loopback(here) && is_loopback(options.advertise->host);
+  const char* everywhere = here.find(':') == std::string::npos ? "0.0.0.0" : "::";
+  return {stays_here ? here : everywhere, options.advertise->port};
 }
 
 endpoint advertised(const node_options& options, const endpoint& listening) {

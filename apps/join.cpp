@@ -54,7 +54,9 @@ result<node_options> read_options(const CLI::App& app, const program_context& co
   auto advertise = read_advertise(app);
   if (!advertise) return tl::unexpected<fault>(std::move(advertise.error()));
   options.advertise = *advertise;
-  auto network = read_network_options(app, options.master.host);
+  // Data links leave this machine where others are to reach it, even if the master is reached by a tunnel from here.
+  const bool tunnelled = options.advertise && is_loopback(options.master.host);
+  auto network = read_network_options(app, tunnelled ? options.advertise->host : options.master.host);
   if (!network) return tl::unexpected<fault>(std::move(network.error()));
   options.network = std::move(*network);
   auto timeout = read_seconds(app, "join-timeout", options.join_timeout, 0, 86'400);

@@ -7,7 +7,7 @@
 //   5   u8   0
 //   6   u16  0
 //   8   u64  length of the body in bytes; ping and goodbye have none
-//   16  u64  digest of the body (XXH3, 64 bits); 0 where there is none
+//   16  u64  digest of the body (XXH3, 64 bits); 0 where the sender saw no need for one
 // A length beyond the limit ends the link before anything is allocated.
 //
 // Every side sends a ping when it has sent nothing for a fifth of `dead_after`, and takes the other for dead when no
@@ -45,9 +45,9 @@ struct received_frame {
   std::size_t size = 0;
 };
 
-/// Which frames carry a digest of their body. Both sides must mean the same.
+/// Which frames are sent with a digest of their body. If one that comes has it, it is checked, unless `never`.
 enum class digest_use {
-  where_needed,  ///< not over loopback, nor with TLS: nothing could spoil the bytes there
+  where_needed,  ///< not over loopback, nor with TLS: nothing could spoil the bytes there, as far as this side sees
   always,
   never
 };

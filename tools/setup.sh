@@ -54,6 +54,7 @@ missing_packages() {
   has_tool g++ 12 || echo g++
   has_tool cmake 3.25 || echo cmake
   has_tool ninja 1.10 || echo ninja-build
+  ((EUID != 0)) || command -v ip >/dev/null || echo iproute2  # with which root makes the hosts of tests/hosts
   for package in "${libraries[@]}"; do
     grep -qxF "installed $package" <<<"$installed" || echo "$package"
   done

@@ -114,6 +114,16 @@ TEST(FrameTest, every_flipped_bit_of_a_body_shows_unless_digests_are_off) {
   }
 }
 
+TEST(FrameTest, what_was_sent_without_a_digest_is_taken_as_it_is) {
+  for (std::size_t size : {std::size_t{9}, std::size_t{100'000}}) {
+    const std::string text = some_text(size);
+    std::vector<std::byte> bytes;
+    append(bytes, image_of({2, size, 0}));
+    append(bytes, std::as_bytes(std::span(text)));
+    EXPECT_EQ(read_all(bytes, 1000, limits).back(), text);
+  }
+}
+
 TEST(FrameTest, the_digest_of_pieces_is_that_of_the_whole) {
   const std::string text = some_text(10'000);
   const auto whole = frame_digest({to_piece(text)});

@@ -1,0 +1,75 @@
+// Three hosts within this machine: network namespaces, each with an address and a name of its own, on one bridge.
+//
+//     a  10.77.0.1 ---+
+//     b  10.77.0.2 ---+--- the switch 10.77.0.254
+//     c  10.77.0.3 ---+
+//     b  10.99.0.2 ------- 10.99.0.1, a network that a and c have no way to
+//
+// On b the lonely network comes first and has the default route, so that whoever takes the first interface, or the one
+// that leads out, takes the wrong one. Nothing of this has a name outside of this process: the kernel removes it all
+// when the process and those that it started on the hosts are gone, however they end. So tests may run in parallel.
+
+#pragma once
+
+#include <string>
+
+namespace troupe::hosts {
+
+/// Whether this process may make hosts: it may not without the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN.
+bool may_make_hosts();
+
+class host {
+ public:
+  /// With nothing in it but a loopback interface.
+  explicit host(const std::string& name);
+  ~host();
+  host(const host&) = delete;
+  host& operator=(const host&) = delete;
+
+  /// The file that names its network, for other processes too.
+  std::string network_file() const;
+
+  /// Carries out lines of the program `ip` on it; throws if one fails.
+  void ip(const std::string& lines) const;
+
+  /// As long as one lives, its thread is on that host: whatever processes, threads and sockets it makes meanwhile stay
+  /// there.
+  class visit {
+   public:
+    explicit visit(const host& whom);
+    ~visit();
+    visit(const visit&) = delete;
+    visit& operator=(const visit&) = delete;
+
+   private:
+    int home_network_;
+    int home_name_;
+  };
+
+ private:
+  std::string name_;
+  int network_ = -1;
+  int uts_ = -1;  // where its name is
+};
+
+/// All of the above.
+class three_hosts {
+ public:
+  three_hosts();
+
+  /// Takes the interface of `whom` down: nobody is told, its bytes go nowhere any more.
+  void cut(const host& whom) const;
+
+  host outside{"switch"};
+  host a{"a"};
+  host b{"b"};
+  host c{"c"};
+
+  static constexpr const char* outside_address = "10.77.0.254";
+  static constexpr const char* a_address = "10.77.0.1";
+  static constexpr const char* b_address = "10.77.0.2";
+  static constexpr const char* c_address = "10.77.0.3";
+  static constexpr const char* b_lonely_address = "10.99.0.2";
+};
+
+}  // namespace troupe::hosts

@@ -1,0 +1,181 @@
+// Goal: slow connections change nothing about a run, and one that fails, in whatever way, ends it for everybody with a
+// line that says whose it was. Method: relays between processes of this machine, which change what they do once the
+// run trains; so these tests run everywhere.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <regex>
+#include <string>
+
+#include "tests/hosts/relay.hpp"
+#include "tests/hosts/spread_run.hpp"
+
+namespace troupe::hosts {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Of all 127.0.0.0/8, which is this machine: processes are at one address, relays at the other.
+constexpr const char* processes_at = "127.0.0.1";
+constexpr const char* relays_at = "127.0.0.2";
+
+const words soon = {"--dead-after", "1"};
+
+/// What a silence that was noticed in time is called.
+constexpr const char* silent = R"(no byte came for (0\.[89]|1\.0) s)";
+constexpr const char* cut_short = "its connection was (closed|reset)";
+/// The side that hears no more ends the link, which the other side hears of; either may be the first to tell.
+const std::string silent_or_cut_short = std::string("(") + silent + "|" + cut_short + ")";
+
+void expect_match(const std::string& text, const std::string& expected) {
+  EXPECT_TRUE(std::regex_search(text, std::regex(expected))) << text << "\nshould match\n" << expected;
+}
+
+/// Before the data links of a process that is yet to be started: the relay's address is the one that it advertises.
+relay before_data(travel how = {}) { return {relays_at, {processes_at, 0}, how}; }
+
+place behind(const relay& data, const relay& control) {
+  return {.options = {"--advertise", to_string(data.address())}, .master = control.address()};
+}
+
+// -- connections that fail ----------------------------------------------------------
+
+/// A run without end of two servers and two trainers, of whom one reaches the others through relays.
+class FailingConnectionTest : public testing::Test {
+ protected:
+  void start(const std::string& name_of_one) {
+    who = name_of_one;
+    run = std::make_unique<spread_run>(endless, soon);
+    control = std::make_unique<relay>(relays_at, run->where());
+    for (const std::string role : {"server", "trainer"}) {
+      run->join(role, who == role + " 0" ? behind(data, *control) : place());
+      run->join(role);
+    }
+    run->wait_until_it_trains();
+    EXPECT_GT(control->passed(way::there), 0U);
+    EXPECT_GT(data.passed(way::there), 0U);
+  }
+
+  /// Everybody blames the one, which blames the master.
+  void expect_lost(const std::string& why, const std::string& its_why) {
+    const auto told = run->finish_failed();
+    const std::string blame = who + R"( \(host [^ ]+, pid \d+\) died in step \d+: )" + why;
+    const std::size_t its_place = who == "server 0" ? 0 : 2;
+    expect_match(told.master, blame);
+    for (std::size_t i = 0; i < told.members.size(); ++i)
+      expect_match(told.members[i], i != its_place ? blame
+                                                   : "the master \\(" + to_string(control->address()) +
+                                                         "\\) is gone in step \\d+: " + its_why);
+  }
+
+  /// Everybody names two of the run, one of them the one.
+  void expect_link_lost(const std::string& why) {
+    const auto told = run->finish_failed();
+    std::vector<std::string> lines = told.members;
+    lines.push_back(told.master);
+    for (const std::string& line : lines) {
+      expect_match(line, who + R"( \(host [^ ]+, pid \d+\))");
+      expect_match(line, "(trainer 1|trainer 0).*step \\d+");
+      expect_match(line, why);
+    }
+  }
+
+  std::string who;
+  std::unique_ptr<spread_run> run;
+  std::unique_ptr<relay> control;
+  relay data = before_data();
+};
+
+TEST_F(FailingConnectionTest, who_is_no_more_heard_by_the_master_is_lost) {
+  start("trainer 0");
+  control->swallow(way::there);
+  expect_lost(silent, cut_short);
+}
+
+TEST_F(FailingConnectionTest, who_hears_no_more_of_the_master_ends_the_run) {
+  start("server 0");
+  control->swallow(way::back);
+  expect_lost(cut_short, silent);
+}
+
+TEST_F(FailingConnectionTest, a_control_connection_that_is_open_and_silent_is_noticed_on_both_sides) {
+  start("server 0");
+  control->swallow(way::there);
+  control->swallow(way::back);
+  expect_lost(silent, silent);
+}
+
+TEST_F(FailingConnectionTest, a_control_connection_that_is_lost_ends_the_run) {
+  start("trainer 0");
+  control->lose();
+  expect_lost(cut_short, cut_short);
+}
+
+TEST_F(FailingConnectionTest, a_server_that_is_no_more_reached_ends_the_run) {
+  start("server 0");
+  data.swallow(way::there);
+  expect_link_lost(silent_or_cut_short);
+}
+
+TEST_F(FailingConnectionTest, a_server_that_is_no_more_heard_ends_the_run) {
+  start("server 0");
+  data.swallow(way::back);
+  expect_link_lost(silent_or_cut_short);
+}
+
+TEST_F(FailingConnectionTest, a_data_link_that_is_open_and_silent_is_noticed) {
+  start("trainer 0");
+  data.swallow(way::there);
+  data.swallow(way::back);
+  expect_link_lost(silent);
+}
+
+TEST_F(FailingConnectionTest, a_data_link_that_is_lost_ends_the_run) {
+  start("trainer 0");
+  data.lose();
+  expect_link_lost(cut_short);
+}
+
+// -- connections that are slow --------------------------------------------------------
+
+/// Runs the job with one server and one trainer that reach the others, and are reached, so slowly.
+std::string digest_of_slow_run(const words& job, travel how) {
+  spread_run run(job, soon);
+  const relay control(relays_at, run.where(), how);
+  const relay before_server = before_data(how);
+  const relay before_trainer = before_data(how);
+  run.join("server", behind(before_server, control));
+  run.join("server");
+  run.join("trainer", behind(before_trainer, control));
+  run.join("trainer");
+  const std::string digest = run.finish();
+  for (const relay* one : {&control, &before_server, &before_trainer}) EXPECT_GT(one->passed(way::there), 0U);
+  return digest;
+}
+
+TEST(SlowConnectionTest, fifty_milliseconds_each_way_change_no_bit) {
+  const words job = {"--data", "tutorial", "--epochs", "1", "--servers", "2", "--trainers", "2"};
+  EXPECT_EQ(digest_of_slow_run(job, {.delay = 50ms}), digest_of_one_process(job));
+}
+
+TEST(SlowConnectionTest, frames_that_take_longer_than_silence_may_last_are_no_death) {
+  // A bucket of 1 MB, of which the trainers tell each other halves: one takes 1.25 s.
+  const words job = {"--data",       "synthetic", "--rows",    "100", "--hidden",   "500,500", "--bucket-mib", "8",
+                     "--batch-size", "8",         "--servers", "2",   "--trainers", "2",       "--steps",      "2"};
+  EXPECT_EQ(digest_of_slow_run(job, {.bytes_per_s = 400'000}), digest_of_one_process(job));
+}
+
+// -- what is said beyond this machine ---------------------------------------------------
+
+TEST(PlainConnectionTest, beyond_this_machine_needs_to_be_asked_for) {
+  for (const words& command : {words{"master", "--listen", "10.77.0.1:0"}, words{"master", "--listen", "0.0.0.0:0"},
+                               words{"join", "10.77.0.1:7000", "--as", "server"},
+                               words{"join", "127.0.0.1:7000", "--as", "server", "--advertise", "10.77.0.1"}}) {
+    const std::string line = end_to_end::expect_error(start_on(nullptr, command)->finish(), 2);
+    expect_match(line, "is beyond this machine: give --tls-cert, --tls-key and --tls-ca, or --insecure");
+  }
+}
+
+}  // namespace
+}  // namespace troupe::hosts

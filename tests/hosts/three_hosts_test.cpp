@@ -1,0 +1,153 @@
+// Goal: a run over several hosts comes to the weights of one process, finds its addresses by itself, and ends when a
+// host is cut off. Method: three hosts in network namespaces, one of them in two networks; without the right to make
+// namespaces these tests are skipped.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <regex>
+#include <string>
+
+#include "tests/hosts/host.hpp"
+#include "tests/hosts/relay.hpp"
+#include "tests/hosts/spread_run.hpp"
+#include "tests/links/certificates.hpp"
+
+namespace troupe::hosts {
+namespace {
+
+const words insecure = {"--insecure"};
+const words soon = {"--insecure", "--dead-after", "1"};
+const words tutorial = {"--data", "tutorial", "--epochs", "5", "--servers", "2", "--trainers", "2"};
+
+constexpr const char* silent = R"(no byte came for (0\.[89]|1\.0) s)";
+
+void expect_match(const std::string& text, const std::string& expected) {
+  EXPECT_TRUE(std::regex_search(text, std::regex(expected))) << text << "\nshould match\n" << expected;
+}
+
+class ThreeHostsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!may_make_hosts()) GTEST_SKIP() << "skipped: needs CAP_NET_ADMIN";
+    net = std::make_unique<three_hosts>();
+  }
+
+  /// A master on a.
+  std::unique_ptr<spread_run> lead(const words& job, const words& network) {
+    return std::make_unique<spread_run>(job, network, &net->a, three_hosts::a_address);
+  }
+
+  /// Servers on b, trainers on c and a.
+  void join_from_everywhere(spread_run& run) {
+    for (const host* on : {&net->b, &net->b}) run.join("server", {.on = on});
+    for (const host* on : {&net->c, &net->a}) run.join("trainer", {.on = on});
+  }
+
+  std::string digest_of_three_hosts(const words& job, const words& network) {
+    const auto run = lead(job, network);
+    join_from_everywhere(*run);
+    return run->finish();
+  }
+
+  std::unique_ptr<relay> relay_on(const host& where, const std::string& address, const endpoint& target) {
+    const host::visit there(where);
+    return std::make_unique<relay>(address, target);
+  }
+
+  /// What everybody says when `whom` has been cut off while the run of `join_from_everywhere` trained.
+  spread_run::failure cut_in_mid_run(const host& whom) {
+    const auto run = lead(endless, soon);
+    join_from_everywhere(*run);
+    run->wait_until_it_trains();
+    net->cut(whom);
+    return run->finish_failed();
+  }
+
+  std::unique_ptr<three_hosts> net;
+};
+
+// -- runs that complete ---------------------------------------------------------------
+
+TEST_F(ThreeHostsTest, a_run_has_the_weights_of_one_process) {
+  EXPECT_EQ(digest_of_three_hosts(tutorial, insecure), digest_of_one_process(tutorial));
+}
+
+TEST_F(ThreeHostsTest, the_adult_job_has_the_weights_of_one_process) {
+  const words adult = {"--data", "adult", "--seed", "7", "--servers", "2", "--trainers", "2"};
+  EXPECT_EQ(digest_of_three_hosts(adult, insecure), digest_of_one_process(adult));
+}
+
+TEST_F(ThreeHostsTest, a_run_over_tls_has_the_weights_of_one_process) {
+  const authority ours("ours");
+  const tls_files files = ours.issue("everybody");
+  const words tls = {"--tls-cert", files.certificate, "--tls-key", files.key, "--tls-ca", files.ca};
+  EXPECT_EQ(digest_of_three_hosts(tutorial, tls), digest_of_one_process(tutorial));
+}
+
+// -- addresses --------------------------------------------------------------------------
+
+TEST_F(ThreeHostsTest, a_host_in_two_networks_is_reached_in_the_one_that_others_are_in) {
+  // Whatever it does: it leads the run from all its addresses, serves, and trains.
+  spread_run run(tutorial, insecure, &net->b, "0.0.0.0");
+  const endpoint master{three_hosts::b_address, run.where().port};
+  for (const host* on : {&net->b, &net->c}) run.join("server", {.on = on, .master = master});
+  for (const host* on : {&net->b, &net->a}) run.join("trainer", {.on = on, .master = master});
+  EXPECT_EQ(run.finish(), digest_of_one_process(tutorial));
+}
+
+TEST_F(ThreeHostsTest, an_address_that_others_cannot_reach_is_told_with_both_sides_and_what_to_do) {
+  const auto run = lead(tutorial, soon);
+  run->join("server", {.on = &net->b});
+  run->join("server", {.on = &net->b, .options = {"--advertise", three_hosts::b_lonely_address}});
+  run->join("trainer", {.on = &net->c, .options = {"--count", "2"}});
+  const auto told = run->finish_failed();
+  const std::string expected = R"(server 1 \(host b, pid \d+\) cannot be reached at 10\.99\.0\.2:\d+ by )"
+                               R"(trainers 0, 1 \(host c, pid \d+\): .*--advertise)";
+  expect_match(told.master, expected);
+  for (const std::string& line : told.members) expect_match(line, expected);
+}
+
+TEST_F(ThreeHostsTest, a_relay_that_is_advertised_is_where_others_reach_a_host) {
+  const auto before_b = relay_on(net->outside, three_hosts::outside_address, {three_hosts::b_address, 0});
+  const auto run = lead(tutorial, insecure);
+  run->join("server", {.on = &net->b, .options = {"--advertise", to_string(before_b->address())}});
+  run->join("server", {.on = &net->a});
+  run->join("trainer", {.on = &net->c, .options = {"--count", "2"}});
+  EXPECT_EQ(run->finish(), digest_of_one_process(tutorial));
+  EXPECT_GT(before_b->passed(way::there), 0U);
+}
+
+TEST_F(ThreeHostsTest, a_tunnel_to_the_master_takes_an_address_for_the_data_links) {
+  const auto run = lead(tutorial, insecure);
+  const auto tunnel = relay_on(net->c, "127.0.0.1", run->where());
+  for (const host* on : {&net->b, &net->b}) run->join("server", {.on = on});
+  run->join("trainer",
+            {.on = &net->c, .options = {"--advertise", three_hosts::c_address}, .master = tunnel->address()});
+  run->join("trainer", {.on = &net->a});
+  EXPECT_EQ(run->finish(), digest_of_one_process(tutorial));
+}
+
+// -- hosts that are cut off ---------------------------------------------------------------
+
+// Everybody else names who is gone, in the time that was promised; who is cut off sees the master gone.
+
+TEST_F(ThreeHostsTest, all_notice_that_a_host_of_trainers_is_cut_off) {
+  const auto told = cut_in_mid_run(net->c);
+  const std::string blame = std::string(R"(trainer 0 \(host c, pid \d+\) died in step \d+: )") + silent;
+  expect_match(told.master, blame);
+  for (const std::size_t i : {0, 1, 3}) expect_match(told.members[i], blame);
+  expect_match(told.members[2], std::string(R"(the master \(10\.77\.0\.1:\d+\) is gone in step \d+: )") + silent);
+}
+
+TEST_F(ThreeHostsTest, all_notice_that_a_host_of_servers_is_cut_off) {
+  const auto told = cut_in_mid_run(net->b);
+  const std::string blame = std::string(R"(server [01] \(host b, pid \d+\) died in step \d+: )") + silent;
+  expect_match(told.master, blame);
+  for (const std::size_t i : {2, 3}) expect_match(told.members[i], blame);
+  for (const std::size_t i : {0, 1})
+    expect_match(told.members[i], std::string(R"(the master \(10\.77\.0\.1:\d+\) is gone in step \d+: )") + silent);
+}
+
+}  // namespace
+}  // namespace troupe::hosts
