@@ -123,6 +123,9 @@ void handshake::on_socket_ended(io_outcome outcome) {
                                            : "closed the connection before the handshake was over"};
     if (may_use_tls) outcome.why.message += "; perhaps it uses TLS, or is busy";
   }
+  // A connection that is reset loses what had come of it, the beginning of TLS among it.
+  const bool unheard = outcome.state == io_state::failed && wire_->bytes_in() == 0 && !wire_->protects_bytes();
+  if (unheard && task_.side == link_side::acceptor) outcome.why.message += "; perhaps it uses TLS";
   // For who connects, a peer that went is one to be tried again.
   if (outcome.why.code == link_errc::lost && task_.side == link_side::connector)
     outcome.why.code = link_errc::unreachable;

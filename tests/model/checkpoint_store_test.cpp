@@ -1,9 +1,12 @@
 #include "model/checkpoint/store.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <array>
 
 #include "model/checkpoint/names.hpp"
 #include "tests/model/made_checkpoint.hpp"
@@ -226,8 +229,11 @@ TEST(checkpoint_store, two_runs_do_not_save_in_one_folder) {
   const temporary_folder folder;
   auto first = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(first.has_value());
-  const std::string line =
-      folder.path() + ": another run saves its checkpoints there now; wait for its end, or name another folder";
+  std::array<char, 256> host{};
+  ASSERT_EQ(::gethostname(host.data(), host.size() - 1), 0);
+  const std::string line = fmt::format(
+      "{}: another run (host {}, pid {}) saves its checkpoints there now; wait for its end, or name another folder",
+      folder.path(), host.data(), ::getpid());
   EXPECT_EQ(refusal(folder.path()), line);
   {
     const checkpoint_store moved = std::move(*first);
