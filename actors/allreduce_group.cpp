@@ -119,7 +119,7 @@ caf::result<void> allreduce_group_state::handle(bucket_share& share) {
   const key which(share.head.step, share.bucket);
   const slice mine = slice_of(layout_.me, share.count);
   const std::uint64_t expected = share.batches > 0 ? mine.size : 0;
-  if (share.count > blob::max_bytes || share.first != mine.first || share.grad.type != dtype::f32 ||
+  if (share.count > blob::max_bytes / sizeof(float) || share.first != mine.first || share.grad.type != dtype::f32 ||
       !share.grad.consistent() || share.grad.rows * share.grad.cols != expected)
     return refuse(share.head.step,
                   make_failure(errc::shape_mismatch,

@@ -92,9 +92,13 @@ class reply_proxy : public caf::actor_proxy {
 
 }  // namespace
 
-data_link::data_link(caf::actor_system& system, link_ptr wire, inline_execution& unit, const actor_directory& actors,
-                     options how)
-    : system_(system), wire_(std::move(wire)), unit_(unit), actors_(actors), how_(std::move(how)) {}
+data_link::data_link(caf::actor_system& system, link_ptr wire, std::shared_ptr<inline_execution> unit,
+                     std::shared_ptr<actor_directory> actors, options how)
+    : system_(system),
+      wire_(std::move(wire)),
+      unit_(std::move(unit)),
+      actors_(std::move(actors)),
+      how_(std::move(how)) {}
 
 void data_link::start(std::function<void(const std::string&)> on_lost) {
   on_lost_ = std::move(on_lost);
@@ -143,9 +147,9 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
   note_step(about->second.step);
   if (!id.is_request()) {
     // The lookup of the next step is about to follow.
-    const bool more_follows = about->first == caf::type_id_v<gradient> && unit_.runs_caller();
+    const bool more_follows = about->first == caf::type_id_v<gradient> && unit_->runs_caller();
     if (more_follows)
-      unit_.before_end([me = weak_from_this()] {
+      unit_->before_end([me = weak_from_this()] {
         if (const auto self = me.lock()) self->wire_->flush();
       });
     return send_with_credit(*to_frame(head, content), more_follows);
@@ -221,7 +225,7 @@ void data_link::received(received_frame&& frame) {
     default:
       problem = make_failure(errc::malformed, fmt::format("a frame of kind {}", frame.kind));
   }
-  unit_.run();
+  unit_->run();
   if (!problem) return;
   wire_->close();
   lost(fmt::format("it sent {}", describe(problem)));
@@ -230,14 +234,14 @@ void data_link::received(received_frame&& frame) {
 /// Where the receiver of so many bytes runs.
 caf::execution_unit* data_link::context_for(std::uint64_t bytes) {
   constexpr std::uint64_t small = std::uint64_t{1} << 20;  // takes no longer to handle than it took to arrive
-  return bytes <= small ? &unit_ : nullptr;
+  return bytes <= small ? unit_.get() : nullptr;
 }
 
 caf::error data_link::take_message(const blob& body) {
   auto read = from_frame(body);
   if (!read) return read.error();
   auto& [head, content] = *read;
-  const auto target = actors_.find(head.actor);
+  const auto target = actors_->find(head.actor);
   if (!target) return make_failure(errc::malformed, fmt::format("a message for actor {}, who is not here", head.actor));
   std::uint64_t id = head.request;
   caf::execution_unit* context = nullptr;
@@ -252,10 +256,13 @@ caf::error data_link::take_message(const blob& body) {
   return {};
 }
 
-/// An actor that took long must not keep the thread that shows the other side that this process lives.
+/// An actor that takes long must not keep the thread that shows the other side that this process lives. What it does
+/// with one message says little of the next: of a step's gradients it is the last that moves whole tables.
 caf::execution_unit* data_link::context_of(std::uint32_t actor, std::uint64_t bytes) {
+  constexpr std::uint32_t trusted_after = 64;
   const auto known = quick_.find(actor);
-  return known != quick_.end() && known->second ? context_for(bytes) : nullptr;
+  if (known == quick_.end() || known->second < trusted_after || actors_->is_slow(actor)) return nullptr;
+  return context_for(bytes);
 }
 
 void data_link::answered(caf::message_id id, const caf::message& content) {
@@ -274,7 +281,7 @@ void data_link::answered(caf::message_id id, const caf::message& content) {
 /// A local actor is done with something. Credit goes back in portions, so that it does not cost a frame for each
 /// message.
 void data_link::handled(std::uint64_t id) {
-  constexpr std::chrono::milliseconds quick{5};
+  constexpr std::chrono::milliseconds quick{50};
   std::uint64_t bytes = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -284,7 +291,8 @@ void data_link::handled(std::uint64_t id) {
     handling_.erase(known);
     const bool was_quick = clock::now() - done.begin < quick;
     // An answer that took long may have had to wait for others.
-    if (was_quick || done.bytes > 0) quick_[done.actor] = was_quick;
+    if (was_quick) ++quick_[done.actor];
+    if (!was_quick && done.bytes > 0) actors_->note_slow(done.actor);
     credit_to_return_ += done.bytes;
     if (credit_to_return_ < portion()) return;
     bytes = std::exchange(credit_to_return_, 0);

@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -53,9 +54,20 @@ class actor_directory {
     actors_.clear();
   }
 
+  /// It has kept its thread for long, and may again: that should not be a link's.
+  void note_slow(std::uint32_t number) {
+    const std::lock_guard lock(mutex_);
+    slow_.insert(number);
+  }
+  bool is_slow(std::uint32_t number) const {
+    const std::lock_guard lock(mutex_);
+    return slow_.contains(number);
+  }
+
  private:
   mutable std::mutex mutex_;
   std::map<std::uint32_t, caf::strong_actor_ptr> actors_;
+  std::set<std::uint32_t> slow_;
 };
 
 class data_link : public std::enable_shared_from_this<data_link> {
@@ -69,9 +81,9 @@ class data_link : public std::enable_shared_from_this<data_link> {
     std::chrono::milliseconds request_timeout{120'000};
   };
 
-  /// `unit` belongs to the link's thread; `actors` outlives the link.
-  data_link(caf::actor_system& system, link_ptr wire, inline_execution& unit, const actor_directory& actors,
-            options how);
+  /// `unit` belongs to the link's thread.
+  data_link(caf::actor_system& system, link_ptr wire, std::shared_ptr<inline_execution> unit,
+            std::shared_ptr<actor_directory> actors, options how);
 
   /// Begins. `on_lost` is called on the link's thread when the other side is gone, with the reason; not after `close`.
   void start(std::function<void(const std::string& why)> on_lost);
@@ -143,8 +155,8 @@ class data_link : public std::enable_shared_from_this<data_link> {
 
   caf::actor_system& system_;
   link_ptr wire_;
-  inline_execution& unit_;
-  const actor_directory& actors_;
+  const std::shared_ptr<inline_execution> unit_;
+  const std::shared_ptr<actor_directory> actors_;
   const options how_;
   std::function<void(const std::string&)> on_lost_;
   caf::strong_actor_ptr replies_;  ///< stands for the other side as the sender of what comes from there
@@ -160,7 +172,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
   std::deque<waiting_frame> uncredited_;  ///< in the order in which they are to be sent
   std::uint64_t next_handling_ = 1;
   std::unordered_map<std::uint64_t, handling> handling_;  ///< by the id under which the actor answers
-  std::map<std::uint32_t, bool> quick_;                   ///< local actors by how long they took
+  std::map<std::uint32_t, std::uint32_t> quick_;          ///< by local actor: messages in a row that took no time
   std::uint64_t credit_to_return_ = 0;
 };
 

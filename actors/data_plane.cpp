@@ -31,14 +31,20 @@ std::uint64_t number_in(const hello& items, std::string_view name) {
 }  // namespace
 
 data_plane::data_plane(caf::actor_system& system, options how)
-    : system_(system), how_(std::move(how)), unit_(&system), expiry_(thread_.io()) {}
+    : system_(system),
+      how_(std::move(how)),
+      unit_(std::make_shared<inline_execution>(&system)),
+      expiry_(thread_.io()) {}
 
 data_plane::~data_plane() {
-  for (const auto& [node, one] : links_) one->close();
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [node, one] : links_) one->close();
+  }
   thread_.stop();
   listener_.reset();
   links_.clear();
-  actors_.clear();
+  actors_->clear();
 }
 
 link_result<endpoint> data_plane::listen(const endpoint& where) {
@@ -189,7 +195,7 @@ void data_plane::expire_later() {
   expiry_.async_wait([this](const boost::system::error_code& cancelled) {
     if (cancelled) return;
     for (const auto& [node, one] : links_) one->expire(std::chrono::steady_clock::now());
-    unit_.run();
+    unit_->run();
     expire_later();
   });
 }

@@ -48,7 +48,7 @@ class data_plane {
   link_result<endpoint> listen(const endpoint& where);
 
   /// The actors that others may send to.
-  actor_directory& actors() { return actors_; }
+  actor_directory& actors() { return *actors_; }
 
   /// Links from `peers`, and from nobody else, are welcome now. `on_lost` is called on the links' thread when one ends
   /// that was needed.
@@ -79,11 +79,11 @@ class data_plane {
 
   caf::actor_system& system_;
   const options how_;
-  actor_directory actors_;
+  const std::shared_ptr<actor_directory> actors_ = std::make_shared<actor_directory>();
   io_thread thread_;
 
   // Used on the thread only.
-  inline_execution unit_;
+  const std::shared_ptr<inline_execution> unit_;
   std::unique_ptr<listener> listener_;
   identity me_;
   std::vector<peer_node> peers_;

@@ -111,7 +111,9 @@ void control_plane::left(const std::string& session, const link_fault* why) {
 
 void control_plane::see_off() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, options_.gather->network.dead_after / 2, [this] { return tunnels_.empty(); });
+  constexpr std::chrono::milliseconds longest{2000};
+  changed_.wait_for(lock, std::min(longest, options_.gather->network.dead_after / 2),
+                    [this] { return tunnels_.empty(); });
   for (const auto& [session, tunnel] : tunnels_) tunnel->close();
   tunnels_.clear();
 }

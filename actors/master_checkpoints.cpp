@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "actors/actor_name.hpp"
@@ -74,7 +75,8 @@ void master_state::restore_tables() {
     for (const module_ref& shard : shards)
       ask<committed>(
           shard.server,
-          restore_module{headers_.next(0, cause_), shard.module, checkpoints_.from->directory, steps_done_},
+          restore_module{headers_.next(0, cause_), shard.module,
+                         std::filesystem::absolute(checkpoints_.from->directory), steps_done_},
           [](committed&) {}, &master_state::start_training);
 }
 
@@ -117,7 +119,9 @@ void master_state::save() {
     for (const module_ref& shard : shards) {
       ++saves_pending_;
       const auto writing = saving_servers_.insert(shard.rank);
-      self_->request(shard.server, patience(), save_module{headers_.next(at_step, cause_), shard.module, *folder})
+      self_
+          ->request(shard.server, patience(),
+                    save_module{headers_.next(at_step, cause_), shard.module, std::filesystem::absolute(*folder)})
           .then(
               [this, writing](saved_module& file) {
                 saving_servers_.erase(writing);

@@ -103,11 +103,12 @@ caf::expected<std::vector<std::uint32_t>> master_state::check_offer(const join_n
       std::ranges::find_if(nodes_, [&](const auto& one) { return one.second.user_name == offer.name; });
   if (!offer.name.empty() && same_name != nodes_.end())
     return refused(fmt::format("--name {}: is taken by {}; choose another", offer.name, same_name->second.what.name));
-  if (!offer.job.empty()) {
-    auto theirs = parse_job(offer.job);
-    if (!theirs) return refused(theirs.error().message);
-    if (auto differs = first_difference(to_settings(job_), to_settings(*theirs)))
-      return refused(fmt::format("the job differs from the master's: {}", *differs));
+  const auto mine = to_settings(job_);
+  for (const auto& [key, value] : offer.job) {
+    const auto known = std::ranges::find(mine, key, &setting::first);
+    if (known != mine.end() && known->second == value) continue;
+    return refused(fmt::format("the job differs from the master's: --{} is {} there and {} at the master", key, value,
+                               known == mine.end() ? "not part of it" : known->second));
   }
   return free_ranks(offer);
 }

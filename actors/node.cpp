@@ -38,7 +38,8 @@ bool wants_stop(const stop_request* wish) { return wish != nullptr && wish->requ
 result<link_ptr> wait_for_master(boost::asio::io_context& io, const node_options& options, const std::string& session,
                                  const stop_request* stop_wish) {
   const network_options& network = options.network;
-  const master_address master{options.master, network.mine, network.dead_after, network.dead_after};
+  const master_address master{options.master, network.mine, network.dead_after,
+                              std::min(network.dead_after, std::max(options.join_timeout, look_interval))};
   const auto give_up = clock::now() + options.join_timeout;
   std::chrono::milliseconds pause{50};
   constexpr std::chrono::milliseconds longest_pause{1000};

@@ -146,6 +146,8 @@ void node_state::master_lost(const std::string& why) {
   end(run_fault(fmt::format("the master ({}) is gone{}: {}{}", to_string(all_.options.master), when, why, advice)));
 }
 
+void node_state::fail(const caf::error& error) { end(run_fault(describe(error))); }
+
 void node_state::handle(const run_over& word) {
   if (word.done) return end({});
   end(run_fault(word.words));
@@ -161,7 +163,7 @@ void node_state::end(result<void> outcome) {
 
 node_actor::behavior_type node(node_state::pointer self, node_state::surroundings all) {
   self->state.start(std::move(all));
-  fail_on_exceptions(self);
+  fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {
       [self](const expect_peers& order) { return self->state.handle(order); },
       [self](const connect_peers& order) { return self->state.handle(order); },

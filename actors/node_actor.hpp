@@ -43,6 +43,9 @@ class node_state {
   caf::result<committed> handle(const expect_peers& order);
   caf::result<connected> handle(const connect_peers& order);
   void handle(const run_over& word);
+
+  /// This node cannot go on.
+  void fail(const caf::error& error);
   caf::result<actor_status> handle(const actor_query& query);
 
  private:

@@ -170,7 +170,8 @@ result<std::shared_ptr<const dataset>> check_run(const job& what, const run_opti
     if (auto wrong = check_resumed(from->manifest, what, **data, total_steps(what, **data)))
       return bad_input(std::move(*wrong));
   }
-  if (auto problem = check_memory(what, **data)) return tl::unexpected(*problem);
+  const bool all_here = !options.gather || options.gather->on_this_machine;
+  if (auto problem = all_here ? check_memory(what, **data) : std::nullopt) return tl::unexpected(*problem);
   if (auto problem = check_threads(worker_threads(options))) return tl::unexpected(*problem);
   return data;
 }

@@ -104,6 +104,8 @@ struct gather_options {
   /// Where they find the master; port 0: any free one.
   endpoint listen;
   network_options network;
+  /// Servers and trainers share this machine's memory.
+  bool on_this_machine = false;
   /// What to run to go on from the last checkpoint, in words; told when a process has died.
   std::string resume;
   /// Called when they may come, with the port that was found.

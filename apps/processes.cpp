@@ -54,7 +54,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 std::string own_path() {
   std::error_code unknown;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", unknown);
-  return unknown ? "/proc/self/exe" : path.string();
+  return unknown || !std::filesystem::exists(path, unknown) ? "/proc/self/exe" : path.string();
 }
 
 template <class Number>
@@ -114,7 +114,9 @@ bool role_processes::start_one(const char* role, std::uint32_t rank, const std::
 
 void role_processes::look(process& one) {
   int status = 0;
-  if (!one.status && ::waitpid(one.pid, &status, WNOHANG) == one.pid) {
+  if (!one.status && ::waitpid(one.pid, &status, WNOHANG | WUNTRACED) == one.pid) {
+    one.stopped = WIFSTOPPED(status);
+    if (one.stopped) return;
     one.status = status;
     forget_child(one.pid);
   }
@@ -124,6 +126,7 @@ std::optional<std::string> role_processes::missing() {
   if (not_started_) return not_started_;
   for (process& one : all_) {
     look(one);
+    if (one.stopped) return fmt::format("{} (pid {}) was stopped by a signal before it had joined", one.name, one.pid);
     if (!one.status) continue;
     if (WIFSIGNALED(*one.status))
       return fmt::format("{} (pid {}) was ended by signal {}", one.name, one.pid, WTERMSIG(*one.status));
@@ -163,6 +166,7 @@ gather_options gather_children(role_processes& children, const job& what, networ
                                std::string resume) {
   gather_options gather;
   gather.listen = {"127.0.0.1", 0};
+  gather.on_this_machine = true;
   gather.network = std::move(network);
   if (gather.network.mine.token.empty()) gather.network.mine.token = random_token();
   gather.resume = std::move(resume);

@@ -46,6 +46,7 @@ class role_processes {
     std::string name;
     pid_t pid = -1;
     std::optional<int> status;
+    bool stopped = false;
   };
 
   bool start_one(const char* role, std::uint32_t rank, const std::vector<std::string>& environment);

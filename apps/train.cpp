@@ -27,10 +27,19 @@
 
 namespace troupe {
 
+/// As a shell takes it for one word.
+static std::string quoted(const std::string& text) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:";
+  if (!text.empty() && text.find_first_not_of(plain) == text.npos) return text;
+  std::string word = "'";
+  for (const char c : printable(text)) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 std::string resume_advice(const train_order& order, const std::string& command) {
   if (!order.save) return "nothing was saved (--save DIR), so start anew";
-  return fmt::format("go on from the last checkpoint: {} --resume {} --save {}", command, printable(*order.save),
-                     printable(*order.save));
+  const std::string folder = quoted(*order.save);
+  return fmt::format("go on from the last checkpoint: {} --resume {} --save {}", command, folder, folder);
 }
 
 namespace {
@@ -258,6 +267,7 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   options.threads = order->threads;
   options.trains = role == "trainer";
   options.rank = *rank;
+  options.join_timeout = order->network.dead_after / 2;  // it listened before this process was started
   if (auto done = run_node(options, &stop_on_signals()); !done) return tl::unexpected<fault>(std::move(done.error()));
   return exit_done;
 }
@@ -273,6 +283,9 @@ result<int> train(const CLI::App& app, const program_context& context, const std
     context.out.result(*text);
     return exit_done;
   }
+  for (const char* name : {"dead-after", "request-timeout", "token-file"})
+    if (!order->processes && given_text(app, name))
+      return bad_input(fmt::format("--{}: is for runs with --processes", name));
   if (auto wrong = read_patience(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));
   if (order->processes)
     if (auto wrong = read_own_token(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));

@@ -194,9 +194,14 @@ result<std::optional<std::vector<setting>>> read_expected_job(const CLI::App& ap
   if (app.get_option("JOB.toml")->count() == 0) return std::nullopt;
   auto file = read_file(app);
   if (!file) return tl::unexpected<fault>(std::move(file.error()));
-  auto made = parse_job(given_settings(app, *file, job_settings()));
+  const auto given = given_settings(app, *file, job_settings());
+  auto made = parse_job(given);
   if (!made) return tl::unexpected<fault>(located(std::move(made.error()), *file));
-  return to_settings(*made);
+  // As the master prints them; what the file leaves open is the master's to say.
+  auto all = to_settings(*made);
+  std::erase_if(
+      all, [&](const setting& one) { return std::ranges::find(given, one.first, &setting::first) == given.end(); });
+  return all;
 }
 
 result<std::string> print_order(const train_order& order) {

@@ -10,9 +10,9 @@
 //   16  u64  digest of the body (XXH3, 64 bits); 0 where the sender saw no need for one
 // A length beyond the limit ends the link before anything is allocated.
 //
-// Every side sends a ping when it has sent nothing for a fifth of `dead_after`, and takes the other for dead when no
-// byte has come for four fifths of it: so a large frame that arrives slowly is a sign of life, and the death is known
-// within `dead_after`.
+// Every side sends a ping when it has sent nothing for a fifth of `dead_after`, or for 80 ms if that is less, so that the
+// two may differ in their patience. It takes the other for dead when no byte has come for four fifths of `dead_after`: so
+// a large frame that arrives slowly is a sign of life, and the death is known within `dead_after`.
 
 #pragma once
 

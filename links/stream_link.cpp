@@ -77,7 +77,7 @@ void stream_link::start(callbacks what) {
 void stream_link::begin() {
   if (phase_ != phase::running || end_by_own_fault()) return;
   last_heard_ = clock::now();
-  wait_tick(last_heard_ + limits_.dead_after / 5);
+  tick();
   read_some();
 }
 
@@ -359,12 +359,15 @@ void stream_link::tick() {
     }
     last_heard_ = now;
   }
-  auto next_ping = now + fifth;
+  // Often enough for a side that is less patient, too.
+  constexpr clock::duration longest_rest = std::chrono::milliseconds(80);
+  const clock::duration rest = std::min(fifth, longest_rest);
+  auto next_ping = now + rest;
   {
     const std::scoped_lock lock(mutex_);
     if (phase_ == phase::running && queue_.empty() && !cannot_write_) {
-      if (now - last_sent_ >= fifth) push({ping_kind, 0, 0}, {}, false);
-      if (queue_.empty()) next_ping = last_sent_ + fifth;
+      if (now - last_sent_ >= rest) push({ping_kind, 0, 0}, {}, false);
+      if (queue_.empty()) next_ping = last_sent_ + rest;
     }
   }
   constexpr std::chrono::milliseconds shortest{1};

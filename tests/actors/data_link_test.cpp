@@ -46,6 +46,12 @@ caf::result<rows> five_rows(parameter_server_actor::pointer, lookup& asked) {
   return rows{asked.head, {tensor::own(5, 1, std::vector<float>{1, 2, 3, 4, 5})}, asked.staleness};
 }
 
+/// For what outlives the links.
+template <class T>
+std::shared_ptr<T> shared(T& what) {
+  return {std::shared_ptr<void>(), &what};
+}
+
 class data_link_test : public testing::Test {
  protected:
   ~data_link_test() override {
@@ -102,7 +108,7 @@ class data_link_test : public testing::Test {
     actors_there_.add(number, caf::actor_cast<caf::strong_actor_ptr>(actor_there_));
     const auto [near, far] = make_wires();
     start_here(near, window);
-    there_ = std::make_shared<data_link>(system_, far, unit_, actors_there_,
+    there_ = std::make_shared<data_link>(system_, far, shared(unit_), shared(actors_there_),
                                          data_link::options{.peer = "trainer 1", .window_bytes = window});
     there_->start([](const std::string&) {});
     return here_->proxy<parameter_server_actor>(number);
@@ -110,7 +116,7 @@ class data_link_test : public testing::Test {
 
   void start_here(const link_ptr& wire, std::uint64_t window) {
     here_ = std::make_shared<data_link>(
-        system_, wire, unit_, actors_here_,
+        system_, wire, shared(unit_), shared(actors_here_),
         data_link::options{.peer = "server 0", .window_bytes = window, .request_timeout = std::chrono::seconds(7)});
     here_->start([this](const std::string& why) { lost_.set_value(why); });
   }
