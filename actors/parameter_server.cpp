@@ -249,21 +249,24 @@ caf::error parameter_server_state::apply_rank(std::uint64_t update, std::uint32_
 }
 
 void parameter_server_state::release_parked() {
-  const auto waiting = std::ranges::partition(
-      parked_, [this](const parked_lookup& p) { return missing(p.wanted) > p.wanted.staleness; });
-  for (parked_lookup& p : waiting) {
-    if (auto found = answer(p.wanted))
-      p.promise.deliver(std::move(*found));
+  // No std::ranges::partition: clang 14, which builds the fuzz targets, cannot read libstdc++'s subrange.
+  const auto ready_lookups = std::partition(parked_.begin(), parked_.end(), [this](const parked_lookup& p) {
+    return missing(p.wanted) > p.wanted.staleness;
+  });
+  for (auto p = ready_lookups; p != parked_.end(); ++p) {
+    if (auto found = answer(p->wanted))
+      p->promise.deliver(std::move(*found));
     else
-      p.promise.deliver(found.error());
+      p->promise.deliver(found.error());
   }
-  parked_.erase(waiting.begin(), waiting.end());
+  parked_.erase(ready_lookups, parked_.end());
 
   if (parked_queries_.empty()) return;
-  const auto ready = std::ranges::stable_partition(
-      parked_queries_, [this](const parked_query& q) { return q.updates > updates_of_all(); });
-  for (const parked_query& q : ready) q.answer();
-  parked_queries_.erase(ready.begin(), ready.end());
+  const auto ready_queries =
+      std::stable_partition(parked_queries_.begin(), parked_queries_.end(),
+                            [this](const parked_query& q) { return q.updates > updates_of_all(); });
+  for (auto q = ready_queries; q != parked_queries_.end(); ++q) q->answer();
+  parked_queries_.erase(ready_queries, parked_queries_.end());
 }
 
 parameter_server_actor::behavior_type parameter_server(parameter_server_state::pointer self, std::uint64_t run,
