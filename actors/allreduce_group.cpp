@@ -48,8 +48,14 @@ allreduce_group_state::collection& allreduce_group_state::open(const key& which,
   if (layout_.patience.count() > 0) all.begin = std::chrono::steady_clock::now();
   all.sums_missing = goes_whole(count) ? 0 : processes() - 1;
   all.summed.assign(processes(), false);
-  all.sum = tensor_buffer(count, 1);
   return all;
+}
+
+/// Where the mean is put together. Not there before the first part of it is: until then, the size of the bucket may be
+/// no more than what another process says that it is.
+tensor_buffer& allreduce_group_state::sum_of(collection& all) {
+  if (all.sum.data() == nullptr) all.sum = tensor_buffer(all.count, 1);
+  return all.sum;
 }
 
 caf::error allreduce_group_state::check(const header& head, std::uint32_t rank, std::uint32_t bucket,
@@ -150,7 +156,7 @@ void allreduce_group_state::sum(const key& which, collection& all) {
     inputs_.push_back(share.grad.as<float>().data() + (is_local(rank) ? mine.first : 0));
     batches += share.batches;
   }
-  float* to = all.sum.data() + mine.first;
+  float* to = sum_of(all).data() + mine.first;
   if (inputs_.empty())
     std::fill_n(to, mine.size, 0.0F);
   else
@@ -176,7 +182,7 @@ caf::result<void> allreduce_group_state::handle(bucket_sum& part) {
     if (process == layout_.me || goes_whole(all.count) || all.summed[process]) continue;
     if (part.grad.type != dtype::f32 || part.first != theirs.first || numbers.size() != theirs.size) continue;
     all.summed[process] = true;
-    std::copy(numbers.begin(), numbers.end(), all.sum.data() + part.first);
+    std::copy(numbers.begin(), numbers.end(), sum_of(all).data() + part.first);
     if (--all.sums_missing == 0 && all.arrived == trainers()) finish(which, all);
     return {};
   }
@@ -224,6 +230,7 @@ allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer se
                                                group_layout layout) {
   self->state.start(run, std::move(layout));
   fail_on_exceptions(self);
+  self->set_default_handler(caf::drop);  // what a peer should not have sent: no line of output for each
   return {
       [self](reduce& share) { return self->state.handle(share); },
       [self](bucket_share& share) { return self->state.handle(share); },

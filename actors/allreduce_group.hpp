@@ -90,6 +90,7 @@ class allreduce_group_state {
   collection& open(const key& which, std::uint64_t count);
   caf::error check(const header& head, std::uint32_t rank, std::uint32_t bucket, bool local) const;
   static caf::error check_count(const collection& all, std::uint32_t rank, std::uint32_t bucket, std::uint64_t count);
+  static tensor_buffer& sum_of(collection& all);
   void send_to_others(const reduce& share);
   void arrived(const key& which, collection& all);
   void sum(const key& which, collection& all);
