@@ -243,6 +243,9 @@ caf::error data_link::take_message(const blob& body) {
   auto& [head, content] = *read;
   const auto target = actors_->find(head.actor);
   if (!target) return make_failure(errc::malformed, fmt::format("a message for actor {}, who is not here", head.actor));
+  // CAF gives the higher bits of a message's id meanings of their own.
+  if (head.request >= handling_flag)
+    return make_failure(errc::malformed, fmt::format("a request of number {}", head.request));
   std::uint64_t id = head.request;
   caf::execution_unit* context = nullptr;
   {

@@ -273,6 +273,7 @@ parameter_server_actor::behavior_type parameter_server(parameter_server_state::p
                                                        std::uint32_t rank) {
   self->state.start(run, rank);
   fail_on_exceptions(self);
+  self->set_default_handler(caf::drop);  // what a peer should not have sent: no line of output for each
   return {
       [self](instantiate& order) { return self->state.handle(order); },
       [self](lookup& wanted) { return self->state.handle(wanted); },
