@@ -5,10 +5,14 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "links/hello.hpp"
 
 namespace troupe {
+
+/// Items from this one on are the same on both sides.
+constexpr std::string_view first_common_item = "version";
 
 /// `purpose` says what the connection is for; `session` is a name for it that no other has.
 hello introduction(const std::string& purpose, const std::string& session);
