@@ -226,6 +226,19 @@ void allreduce_group_state::look_for_late_ranks() {
   self_->run_delayed(layout_.patience / looks_per_patience, [this] { look_for_late_ranks(); });
 }
 
+caf::result<actor_status> allreduce_group_state::handle(const actor_query& query) {
+  actor_status now{headers_.next(step, id_of(query.head)), name, open_.empty() ? "idle" : "waiting", step, {}, {}};
+  for (const auto& [which, all] : open_) {
+    const std::string what = fmt::format("bucket {}", which.second);
+    for (std::uint32_t rank = 0; rank < trainers(); ++rank) {
+      const bool owes_sum = all.arrived == trainers() && !is_local(rank) && !all.summed[layout_.process_of_rank[rank]];
+      if (!all.ranks[rank].arrived || owes_sum)
+        now.waits.push_back({name, what, which.first, fmt::format("trainer {}", rank)});
+    }
+  }
+  return now;
+}
+
 allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer self, std::uint64_t run,
                                                group_layout layout) {
   self->state.start(run, std::move(layout));

@@ -161,6 +161,17 @@ void node_state::end(result<void> outcome) {
   self_->quit();
 }
 
+caf::result<actor_status> node_state::handle(const actor_query& query) {
+  actor_status now{headers_.next(step, id_of(query.head)), name, {}, all_.data->newest_step(), {}, {}};
+  for (const peer_node& peer : peers_) {
+    const data_link_ptr wire = all_.data->link_to(peer.node);
+    if (!wire) continue;
+    const queue_status queue{peer.name, wire->waiting_for_credit(), wire->queued_bytes(), 0};
+    if (queue.messages > 0 || queue.bytes > 0) now.queues.push_back(queue);
+  }
+  return now;
+}
+
 node_actor::behavior_type node(node_state::pointer self, node_state::surroundings all) {
   self->state.start(std::move(all));
   fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });

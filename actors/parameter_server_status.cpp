@@ -1,0 +1,64 @@
+// What a parameter server says when it is asked how it is: in which phase, and for what it waits. Asking changes
+// nothing of its own. A handler runs to its end before the next message is looked at, so one that answers waits for
+// something or has nothing to do.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "actors/parameter_server.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+
+/// What keeps the optimizer step `update` from being complete: gradients, or when all of them are here, the word what
+/// to do with them.
+void parameter_server_state::tell_missing(std::uint64_t update, actor_status& now) const {
+  const context& open = contexts_[update % contexts_.size()];
+  const auto is_here = [this](const contribution& one) {
+    return one.complete || one.wants_norm || one.parts.size() >= accumulate_;
+  };
+  const bool all_here = std::ranges::all_of(open.ranks, is_here);
+  for (std::uint32_t rank = 0; rank < open.ranks.size(); ++rank) {
+    const contribution& theirs = open.ranks[rank];
+    const std::uint64_t newest = (update - 1) * accumulate_ + theirs.parts.size();
+    if (!is_here(theirs))
+      now.waits.push_back({name, "gradients", newest + 1, fmt::format("trainer {}", rank)});
+    else if (all_here && !theirs.complete)
+      now.waits.push_back({name, "the optimizer step", newest, fmt::format("trainer {}", rank)});
+  }
+}
+
+/// Where trainers have no step in common: whose optimizer steps others wait for.
+void parameter_server_state::tell_missing_async(actor_status& now) const {
+  std::uint64_t needed = 0;
+  for (const parked_lookup& one : parked_) needed = std::max(needed, update_of(one.wanted.head.step) - 1);
+  for (const parked_query& one : parked_queries_) needed = std::max(needed, one.updates);
+  for (std::uint32_t rank = 0; rank < last_update_.size(); ++rank)
+    if (last_update_[rank] < needed)
+      now.waits.push_back({name, "gradients",
+                           last_update_[rank] * accumulate_ + contexts_[0].ranks[rank].parts.size() + 1,
+                           fmt::format("trainer {}", rank)});
+}
+
+caf::result<actor_status> parameter_server_state::handle(const actor_query& query) {
+  actor_status now{headers_.next(step, id_of(query.head)), name, "idle", step, {}, {}};
+  if (trainers_ == 0) return now;
+  if (is_async()) {
+    tell_missing_async(now);
+  } else {
+    const context& next = contexts_[(committed_ + 1) % contexts_.size()];
+    const bool is_begun = std::ranges::any_of(
+        next.ranks, [](const contribution& one) { return one.complete || one.wants_norm || !one.parts.empty(); });
+    if (is_begun || !parked_.empty() || !parked_queries_.empty()) tell_missing(committed_ + 1, now);
+  }
+  if (!now.waits.empty()) now.phase = "waiting";
+  std::map<std::uint32_t, std::uint64_t> parked;  // by sender
+  for (const parked_lookup& one : parked_) ++parked[one.wanted.head.sender];
+  for (const auto& [sender, count] : parked) now.queues.push_back({"lookups parked", count, 0, sender});
+  if (!parked_queries_.empty()) now.queues.push_back({"questions parked", parked_queries_.size(), 0, 0});
+  return now;
+}
+
+}  // namespace troupe

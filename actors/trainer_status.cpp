@@ -1,0 +1,64 @@
+// What a trainer says when it is asked how it is: in which phase, and for what it waits. Asking changes nothing of its
+// own. A handler runs to its end before the next message is looked at, so whoever answers waits for something, has
+// nothing to do, or is about to compute.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/trainer.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+
+/// The servers that have not answered a batch's lookup.
+void trainer_state::tell_missing_rows(const context& batch, actor_status& now) const {
+  for (std::size_t s = 0; s < batch.answers.size(); ++s)
+    if (batch.unanswered > 0 && batch.answers[s].head.sequence == 0)
+      now.waits.push_back({name, "rows", batch.step, fmt::format("server {}", exchange_.rank(s))});
+}
+
+/// What the step under way still lacks.
+void trainer_state::tell_missing_gradient(actor_status& now) const {
+  for (std::size_t i = 0; i < buckets_.size(); ++i)
+    if (buckets_[i].is_sent) now.waits.push_back({name, fmt::format("bucket {}", i), step, "allreduce"});
+  for (std::size_t s = 0; s < norm_missing_.size(); ++s)
+    if (norm_missing_[s])
+      now.waits.push_back({name, "the gradient norm", step, fmt::format("server {}", exchange_.rank(s))});
+}
+
+caf::result<actor_status> trainer_state::handle(const actor_query& query) {
+  actor_status now{headers_.next(step, id_of(query.head)), name, "idle", step, {}, {}};
+  if (!data_) return now;
+  // Without anything to wait for, a message to itself is on its way, after which it goes on.
+  switch (phase_) {
+    case phase::looking_up:
+      if (!ahead_.empty()) {
+        now.step = ahead_.front().step;
+        tell_missing_rows(ahead_.front(), now);
+      }
+      now.phase = now.waits.empty() ? "computing" : "looking up";
+      break;
+    case phase::reducing:
+      tell_missing_gradient(now);
+      now.phase = now.waits.empty() ? "computing" : "reducing";
+      break;
+    case phase::evaluating:
+      tell_missing_rows(tested_, now);
+      now.phase = "evaluating";
+      break;
+    case phase::saving:
+      now.waits.push_back({name, "the checkpoint", step, "master"});
+      now.phase = "saving";
+      break;
+    case phase::done:
+      now.phase = "done";
+      break;
+  }
+  std::uint64_t under_way = 0;
+  for (const context& batch : ahead_) under_way += batch.unanswered;
+  if (under_way > 0) now.queues.push_back({"lookups under way", under_way, 0, 0});
+  return now;
+}
+
+}  // namespace troupe
