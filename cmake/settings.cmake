@@ -13,6 +13,8 @@ option(TROUPE_WERROR "Treat warnings as errors" OFF)
 set(TROUPE_SANITIZER "" CACHE STRING "Empty, asan-ubsan or tsan; CAF must be built with the same")
 set_property(CACHE TROUPE_SANITIZER PROPERTY STRINGS "" asan-ubsan tsan)
 
+option(TROUPE_FUZZ "Build the fuzz targets with libFuzzer, and nothing else; needs clang" OFF)
+
 add_library(troupe_settings INTERFACE)
 target_include_directories(troupe_settings INTERFACE "${PROJECT_SOURCE_DIR}")
 # a*b+c is contracted only where the code says so, so that results do not depend on the optimizer's mood.
@@ -28,6 +30,13 @@ elseif(TROUPE_SANITIZER STREQUAL "tsan")
   set(troupe_sanitizer_flags -fsanitize=thread -Wno-tsan)
 elseif(NOT TROUPE_SANITIZER STREQUAL "")
   message(FATAL_ERROR "TROUPE_SANITIZER is '${TROUPE_SANITIZER}'; it must be empty, asan-ubsan or tsan")
+endif()
+if(TROUPE_FUZZ)  # CAF stays as it is: what is looked for is in our code
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR TROUPE_SANITIZER)
+    message(FATAL_ERROR "TROUPE_FUZZ needs clang, which has libFuzzer, and brings its own sanitizers")
+  endif()
+  set(troupe_sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 add_compile_options(${troupe_sanitizer_flags})
 add_link_options(${troupe_sanitizer_flags})

@@ -31,12 +31,12 @@ fail_with_log() {
   fail "$@"
 }
 
-# check_preset NAME: refuses what CMakePresets.json does not know.
+# check_preset NAME: refuses what CMakePresets.json does not know. `fuzz` is for tools/fuzz.sh.
 check_preset() {
   case $1 in
-    release | asan-ubsan | tsan) ;;
+    release | asan-ubsan | tsan | fuzz) ;;
     *)
-      printf 'troupe: error: unknown preset %s; there are release, asan-ubsan and tsan\n' "'$1'" >&2
+      printf 'troupe: error: unknown preset %s; there are release, asan-ubsan, tsan and fuzz\n' "'$1'" >&2
       exit 2
       ;;
   esac

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/setup.sh [release|asan-ubsan|tsan]: sets up what is missing to build Troupe on Debian 12, as root or with sudo.
+# tools/setup.sh [release|asan-ubsan|tsan|fuzz]: sets up what is missing to build Troupe on Debian 12, as root or with sudo.
 #
 # Packages come from APT. CAF 0.18.7, which Debian's stable suites do not have, is built from Debian's source package
 # into a private prefix in ~/.cache/troupe, one for each sanitizer. Nothing that is installed is replaced or removed;
@@ -48,6 +48,14 @@ has_boost() {
 # Boost's development packages conflict with each other: an older one that somebody needs is not replaced.
 has_older_boost() { [[ -f /usr/include/boost/version.hpp ]]; }
 
+# has_fuzzer: whether clang is there, with libFuzzer and the sanitizers.
+has_fuzzer() {
+  has_tool clang++ 14 || return 1
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' >"$scratch/probe.cpp"
+  quietly clang++ -std=c++20 -fsanitize=fuzzer,address,undefined "$scratch/probe.cpp" -o "$scratch/probe"
+}
+
+# missing_packages PRESET
 missing_packages() {
   local installed package
   installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${libraries[@]}" 2>/dev/null || true)
@@ -59,6 +67,7 @@ missing_packages() {
     grep -qxF "installed $package" <<<"$installed" || echo "$package"
   done
   has_boost || has_older_boost || echo "$boost_package"
+  [[ $1 != fuzz ]] || has_fuzzer || printf '%s\n' clang libclang-rt-dev
 }
 
 can_be_root() {
@@ -234,12 +243,13 @@ main() {
   local preset=${1:-release} prefix missing
   check_preset "$preset"
   check_system
-  prefix=$cache/caf-$caf_version-$preset
+  # The fuzz targets use the CAF that is not instrumented: what is looked for is in our code.
+  prefix=$cache/caf-$caf_version-${preset/fuzz/release}
 
-  mapfile -t missing < <(missing_packages)
+  mapfile -t missing < <(missing_packages "$preset")
   if ((${#missing[@]} > 0)); then
     install_packages "${missing[@]}"
-    mapfile -t missing < <(missing_packages)
+    mapfile -t missing < <(missing_packages "$preset")
     ((${#missing[@]} == 0)) ||
       fail "installed, but still not found: ${missing[*]}; an older one may come first on the PATH"
   fi
@@ -251,7 +261,7 @@ main() {
     check_caf_root
   elif ! has_caf "$prefix"; then
     lock_cache
-    has_caf "$prefix" || build_caf "$preset" "$prefix"
+    has_caf "$prefix" || build_caf "${preset/fuzz/release}" "$prefix"
   fi
   say "everything that the preset $preset needs is there"
 }

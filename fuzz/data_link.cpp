@@ -1,0 +1,163 @@
+// A data link whose peer sends any frames: to a parameter server with a table, to an allreduce group, to actors that
+// are not there, and as answers to what was asked. The link must lose the peer or go on.
+//
+// An input is a sequence of frames: a kind (0: the first that is a user's), the length of its body (2 bytes), and the
+// body. Each lies in memory of its own, aligned as a link aligns it.
+
+#include "actors/data_link.hpp"
+
+#include <optional>
+
+#include "actors/actor_name.hpp"
+#include "actors/allreduce_group.hpp"
+#include "actors/parameter_server.hpp"
+#include "fuzz/actors.hpp"
+#include "fuzz/input.hpp"
+#include "fuzz/seed_messages.hpp"
+#include "fuzz/target.hpp"
+#include "links/bytes.hpp"
+#include "links/frame.hpp"
+
+namespace troupe::fuzz {
+namespace {
+
+constexpr std::uint64_t run_number = 1;
+constexpr std::size_t frames_max = 16;
+
+/// Hands over what the peer is said to have sent, and forgets what is sent to it.
+class scripted_link final : public link {
+ public:
+  void start(callbacks what) override { callbacks_ = std::move(what); }
+  void send(std::uint8_t, std::vector<piece> body, bool) override {
+    for (const piece& one : body) frame_digest(std::span(one.data, one.size));  // reads all of it
+  }
+  void flush() override {}
+  void close() override { closed_ = true; }
+  std::uint64_t queued_bytes() const override { return 0; }
+  const hello& peer() const override { return peer_; }
+  endpoint local_address() const override { return {}; }
+  endpoint remote_address() const override { return {}; }
+
+  bool closed() const { return closed_; }
+  void receive(std::uint8_t kind, std::span<const std::byte> body) {
+    auto memory = frame_memory(body.size());
+    std::ranges::copy(body, memory.get());
+    callbacks_.on_frame({kind, std::move(memory), body.size()});
+  }
+
+ private:
+  callbacks callbacks_;
+  hello peer_;
+  bool closed_ = false;
+};
+
+module_spec small_table() {
+  return {"EmbeddingBag",
+          {{"num_embeddings", "5"},
+           {"embedding_dim", "2"},
+           {"mode", "sum"},
+           {"seed", "1"},
+           {"table", "0"},
+           {"optimizer", "sgd"},
+           {"lr", "1"},
+           {"reduce", "sum"}}};
+}
+
+class process {
+ public:
+  process()
+      : wire_(std::make_shared<scripted_link>()),
+        directory_(std::make_shared<actor_directory>()),
+        carrier_(std::make_shared<data_link>(the_system(), wire_, std::make_shared<inline_execution>(&the_system()),
+                                             directory_, data_link::options{"peer"})) {
+    carrier_->start([](const std::string&) {});
+    const auto server = actors_.spawn(parameter_server, run_number, 0U);
+    caf::anon_send(server, instantiate{header{run_number}, small_table()});
+    group_layout layout{{0, 1}, {{}, carrier_->proxy<allreduce_actor>(group_number)}, 0, {}};
+    const auto group = actors_.spawn(allreduce_group, run_number, layout);
+    directory_->add(server_number(0), caf::actor_cast<caf::strong_actor_ptr>(server));
+    directory_->add(group_number, caf::actor_cast<caf::strong_actor_ptr>(group));
+    actors_.ask<rows>(carrier_->proxy<parameter_server_actor>(server_number(1)),
+                      lookup{header{run_number, 1}, {}, 0, dtype::f32});
+    actors_.ask<reduced>(group,
+                         reduce{header{run_number, 1}, 0, 0, 1, false, tensor::own(3, 2, std::vector<float>(6, 1))});
+    run_all();
+  }
+
+  ~process() {
+    directory_->clear();
+    carrier_->close();
+  }
+
+  void receive(input from) {
+    for (std::size_t i = 0; i < frames_max && !from.empty() && !wire_->closed(); ++i) {
+      const auto kind = static_cast<std::uint8_t>(link::first_user_kind + from.byte());
+      const std::size_t size = from.number<std::uint16_t>();
+      const auto body = from.take(size);
+      wire_->receive(kind, body);
+      // A request's number becomes the id of a CAF message, the higher bits of which mark streams and answers.
+      const bool marked = kind == link::first_user_kind && body.size() >= sizeof(std::uint64_t) &&
+                          number_at<std::uint64_t>(body, 0) >> 59 != 0;
+      must(wire_->closed() || !marked, "a number that is no request's is taken");
+      run_all();
+    }
+  }
+
+ private:
+  std::shared_ptr<scripted_link> wire_;
+  std::shared_ptr<actor_directory> directory_;
+  data_link_ptr carrier_;
+  cast actors_;  // ended first
+};
+
+enum kinds : std::uint8_t { message_kind, answer_kind, failure_kind, credit_kind };
+
+bytes framed(std::uint8_t kind, const std::vector<blob>& parts) {
+  const bytes body = joined(parts);
+  bytes one;
+  append_number(one, kind);
+  append_number(one, static_cast<std::uint16_t>(body.size()));
+  append(one, body);
+  return one;
+}
+
+bytes framed(kinds kind, const envelope& head, const caf::message& content) {
+  return framed(kind, *to_frame(head, content));
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, bytes>> seeds() {
+  the_system();
+  std::vector<std::pair<std::string, bytes>> all;
+  bytes together;
+  for (const auto& [name, content] : seed_messages()) {
+    const bool is_bucket = name.starts_with("bucket");
+    const bool has_answer = !is_bucket && !name.ends_with("gradient") && !name.starts_with("gradient_of");
+    const envelope head{has_answer ? std::uint64_t{1} : 0, is_bucket ? group_number : server_number(0)};
+    const bytes one = framed(message_kind, head, content);
+    all.emplace_back(name, one);
+    together.insert(together.end(), one.begin(), one.end());
+    if (name == "rows") all.emplace_back("answer", framed(answer_kind, {1, 0}, content));
+    // Bits that CAF takes for marks of its own: the message is one of a stream, or an answer.
+    if (name == "committed") {
+      all.emplace_back("request_number_of_a_stream", framed(message_kind, {3ULL << 60 | 1, server_number(0)}, content));
+      all.emplace_back("request_number_of_an_answer",
+                       framed(message_kind, {1ULL << 63 | 1, server_number(0)}, content));
+    }
+  }
+  all.emplace_back("all_messages", together);
+  all.emplace_back("failure", framed(failure_kind, to_failure_frame({1, 0}, make_failure(errc::bad_index, "row 9"))));
+  all.emplace_back("credit", framed(credit_kind, {blob::own(std::vector<std::uint64_t>{1})}));
+  all.emplace_back("no_such_actor", framed(message_kind, {1, 99}, seed_messages().front().second));
+  return all;
+}
+
+}  // namespace troupe::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace troupe::fuzz;
+  the_system();
+  process().receive(input(as_bytes(data, size)));
+  return 0;
+}

@@ -1,0 +1,35 @@
+// Addresses, which peers give as text: what is read must be read again from how it is written.
+
+#include "links/endpoint.hpp"
+
+#include "fuzz/target.hpp"
+
+namespace troupe::fuzz {
+
+std::vector<std::pair<std::string, bytes>> seeds() {
+  std::vector<std::pair<std::string, bytes>> all;
+  const auto add = [&all](const char* name, const std::string& text) {
+    const auto content = std::as_bytes(std::span(text));
+    all.emplace_back(name, bytes(content.begin(), content.end()));
+  };
+  add("name", "host-1.example:7000");
+  add("ipv4", "127.0.0.1:0");
+  add("ipv6", "[::1]:65535");
+  add("ipv4_in_ipv6", "[::ffff:127.0.0.1]:1");
+  add("scope", "[fe80::1%eth0]:80");
+  add("any_case", "LocalHost:00080");
+  return all;
+}
+
+}  // namespace troupe::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace troupe;
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  is_loopback(text);
+  const auto where = parse_endpoint(text);
+  if (!where) return 0;
+  is_loopback(where->host);
+  fuzz::must(parse_endpoint(to_string(*where)) == where, "an address is written as another one");
+  return 0;
+}

@@ -1,0 +1,129 @@
+// Both roles of the handshake, fed by a peer that may say anything, and that knows the token when it wants to: else
+// nothing would come behind the proof.
+//
+// The first byte of an input chooses the role (1: acceptor), whether the peer proves the token (2), whether its first
+// words are right (4) and whether it is welcome (8); the rest is what it says.
+
+#include "links/handshake_role.hpp"
+
+#include <algorithm>
+
+#include "fuzz/input.hpp"
+#include "fuzz/target.hpp"
+#include "links/bytes.hpp"
+
+namespace troupe::fuzz {
+namespace {
+
+enum flags : std::uint8_t { as_acceptor = 1, proves = 2, greets = 4, welcome = 8 };
+
+const std::string token = "0123456789abcdef";
+const hello about_me = {{"purpose", "data"}, {"run", "1"}};
+
+class peer {
+ public:
+  explicit peer(input from) : flags_(from.byte()), from_(from) {
+    if (is(as_acceptor))
+      role_ = acceptor_role(token, [this](const hello&) -> greeting {
+        if (is(welcome)) return about_me;
+        return tl::unexpected<std::string>("not today");
+      });
+    else
+      role_ = connector_role(token, about_me);
+  }
+
+  void talk() {
+    handshake_step step = role_->begin();
+    must(!step.outcome && step.want == prologue_bytes && step.send.size() == prologue_bytes, "no prologue");
+    std::copy_n(step.send.end() - static_cast<std::ptrdiff_t>(mine_.size()), mine_.size(), mine_.begin());
+    for (int turn = 0; !step.outcome; ++turn) {
+      must(turn < 4, "the handshake does not end");
+      must(step.want > 0 && step.want <= hello_bytes_max, "a wish for no bytes, or for too many");
+      const bytes said = next_words(turn, step.want);
+      bool suspicious = false;
+      for (std::size_t size = 0; size <= std::min<std::size_t>(said.size(), 64); ++size) {
+        const bool now = role_->glance(std::span(said).first(size)).has_value();
+        must(now || !suspicious, "more bytes dispel what fewer gave away");
+        suspicious = now;
+      }
+      if (said.size() < step.want) return;
+      step = role_->feed(said);
+      must(!suspicious || (step.outcome && !*step.outcome), "a glance sees what the whole does not");
+    }
+    if (*step.outcome) must(is(proves) || !is(as_acceptor), "somebody without the token is let in");
+  }
+
+ private:
+  bool is(flags one) const { return (flags_ & one) != 0; }
+
+  /// As many bytes as wanted, if there are as many.
+  bytes next_words(int turn, std::size_t want) {
+    bytes said;
+    if (turn == 0 && is(greets)) {
+      append(said, std::as_bytes(std::span("TROUPE\1", 8)));
+      append(said, theirs_);
+    } else if (turn == 1 && is(proves)) {
+      if (!is(as_acceptor)) said.push_back(std::byte{1});
+      append(said, prove(token, is(as_acceptor) ? "connector" : "acceptor", theirs_, mine_));
+    } else {
+      append(said, from_.take(want));
+    }
+    if (turn == 0 && said.size() == prologue_bytes)
+      std::copy_n(said.end() - static_cast<std::ptrdiff_t>(theirs_.size()), theirs_.size(), theirs_.begin());
+    return said;
+  }
+
+  std::uint8_t flags_;
+  input from_;
+  nonce mine_{};
+  nonce theirs_{};
+  std::unique_ptr<handshake_role> role_;
+};
+
+bytes from_text(std::uint8_t choice, const std::string& text) {
+  bytes said{std::byte{choice}};
+  append(said, std::as_bytes(std::span(text)));
+  return said;
+}
+
+void append_hello(bytes& to, const hello& items) {
+  const auto encoded = encode(items);
+  append_number(to, static_cast<std::uint32_t>(encoded.size()));
+  append(to, encoded);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, bytes>> seeds() {
+  bytes let_in{std::byte{as_acceptor | proves | greets | welcome}};
+  append_hello(let_in, about_me);
+  bytes refused = let_in;
+  refused[0] = std::byte{as_acceptor | proves | greets};
+  bytes greeted{std::byte{proves | greets}, std::byte{1}};
+  append_hello(greeted, about_me);
+  bytes without_words{std::byte{proves | greets}, std::byte{1}, {}, {}, {}, {}};
+  bytes turned_down{std::byte{proves | greets}, std::byte{0}};
+  append_number(turned_down, std::uint32_t{9});
+  append(turned_down, std::as_bytes(std::span("not \x1b[2J now", 9)));
+  bytes too_long{std::byte{as_acceptor | proves | greets}};
+  append_number(too_long, static_cast<std::uint32_t>(hello_bytes_max + 1));
+  bytes wrong_token = from_text(as_acceptor, std::string("TROUPE\1\0", 8) + std::string(64, 'n'));
+  return {{"let_in", let_in},
+          {"refused", refused},
+          {"greeted", greeted},
+          {"empty_hello", without_words},
+          {"turned_down", turned_down},
+          {"too_long", too_long},
+          {"wrong_token", wrong_token},
+          {"version_2", from_text(0, std::string("TROUPE\2\0", 8) + std::string(32, 'n'))},
+          {"http", from_text(as_acceptor, "GET / HTTP/1.1\r\nHost: example\r\n\r\nand more that nobody reads")},
+          {"tls", from_text(0, std::string("\x16\3\1\2\0\1\0\1\xfc\3\3", 11) + std::string(32, 'r'))}};
+}
+
+}  // namespace troupe::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace troupe::fuzz;
+  peer(input(as_bytes(data, size))).talk();
+  return 0;
+}

@@ -1,0 +1,49 @@
+// Hellos: what decodes must encode to the same bytes, and the comparison with our own must take any.
+
+#include "links/hello.hpp"
+
+#include "actors/introduction.hpp"
+#include "fuzz/target.hpp"
+
+namespace troupe::fuzz {
+namespace {
+
+/// As `introduction` makes it, with fewer messages.
+const hello mine = {{"purpose", "control"},
+                    {"session", "session"},
+                    {"version", "0.1.0"},
+                    {"instruction set", "AVX2"},
+                    {"BLAS kernels", "Haswell"},
+                    {"message troupe::blob", "0123456789abcdef"},
+                    {"message troupe::header", "fedcba9876543210"}};
+
+}  // namespace
+
+std::vector<std::pair<std::string, bytes>> seeds() {
+  hello older = mine;
+  older[2].second = "0.0.1";
+  hello newer = mine;
+  newer.emplace_back("message troupe::unheard_of", "0123456789abcdef");
+  hello few(mine.begin(), mine.begin() + 4);
+  return {{"empty", {}},
+          {"of_a_data_link", encode({{"purpose", "data"}, {"run", "77"}, {"node", "3"}, {"incarnation", "1"}})},
+          {"few_items", encode(few)},
+          {"other_version", encode(older)},
+          {"unknown_message", encode(newer)},
+          {"same_build", encode(mine)}};
+}
+
+}  // namespace troupe::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace troupe;
+  const auto all = fuzz::as_bytes(data, size);
+  const auto theirs = decode_hello(all);
+  if (!theirs) return 0;
+  const auto again = encode(*theirs);
+  fuzz::must(std::equal(again.begin(), again.end(), all.begin(), all.end()), "a hello is encoded as other bytes");
+  find_item(*theirs, "purpose");
+  const auto words = first_disagreement(fuzz::mine, *theirs, "the peer");
+  fuzz::must(words || theirs->size() <= fuzz::mine.size(), "a hello with more items agrees");
+  return 0;
+}

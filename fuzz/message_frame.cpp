@@ -1,0 +1,53 @@
+// The bodies of frames on data links, as messages and as failures: what is read must be written as something that is
+// read as the same, and no blob may lie outside the body.
+
+#include "protocol/message_frame.hpp"
+
+#include "fuzz/actors.hpp"
+#include "fuzz/seed_messages.hpp"
+#include "fuzz/target.hpp"
+
+namespace troupe::fuzz {
+namespace {
+
+/// Exactly as large as the body and aligned as a link aligns it, so that a sanitizer sees who reads beyond it.
+blob body_of(std::span<const std::byte> all) {
+  constexpr std::align_val_t alignment{64};
+  auto* memory = static_cast<std::byte*>(::operator new(std::max<std::size_t>(all.size(), 1), alignment));
+  std::ranges::copy(all, memory);
+  std::shared_ptr<std::byte> owner(memory, [](std::byte* one) { ::operator delete (one, std::align_val_t{64}); });
+  return {owner, memory, all.size()};
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, bytes>> seeds() {
+  the_system();
+  std::vector<std::pair<std::string, bytes>> all;
+  for (const auto& [name, content] : seed_messages()) all.emplace_back(name, joined(*to_frame({7, 2}, content)));
+  all.emplace_back("failure", joined(to_failure_frame({7, 2}, make_failure(errc::bad_index, "row 9 of 5"))));
+  return all;
+}
+
+}  // namespace troupe::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace troupe;
+  fuzz::the_system();
+  const blob body = fuzz::body_of(fuzz::as_bytes(data, size));
+  if (const auto failure = from_failure_frame(body)) {
+    fuzz::must(static_cast<bool>(failure->second), "a failure that is none");
+    describe(failure->second);
+  }
+  const auto read = from_frame(body);
+  if (!read) return 0;
+  const auto written = to_frame(read->first, read->second);
+  fuzz::must(written.has_value() && head_of(read->second).has_value(), "a message is read that cannot be written");
+  const auto again = from_frame(fuzz::body_of(fuzz::joined(*written)));
+  fuzz::must(again && again->first.request == read->first.request && again->first.actor == read->first.actor,
+             "a message is written as none");
+  // Bits, since NaN is not equal to itself.
+  fuzz::must(fuzz::joined(*to_frame(again->first, again->second)) == fuzz::joined(*written),
+             "a message is written as another one");
+  return 0;
+}

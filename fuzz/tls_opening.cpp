@@ -1,0 +1,71 @@
+// The glance at the unencrypted beginning of TLS: however the bytes are cut, it must come to the same judgement.
+//
+// The first byte of an input is the size of the pieces.
+
+#include "links/tls_opening.hpp"
+
+#include <openssl/ssl.h>
+
+#include <algorithm>
+
+#include "fuzz/target.hpp"
+#include "links/bytes.hpp"
+
+namespace troupe::fuzz {
+namespace {
+
+/// What a client of OpenSSL says first.
+bytes client_hello() {
+  SSL_CTX* context = SSL_CTX_new(TLS_client_method());
+  SSL* client = SSL_new(context);
+  BIO* out = BIO_new(BIO_s_mem());
+  SSL_set_bio(client, BIO_new(BIO_s_mem()), out);
+  SSL_connect(client);
+  bytes said(BIO_ctrl_pending(out));
+  BIO_read(out, said.data(), static_cast<int>(said.size()));
+  SSL_free(client);
+  SSL_CTX_free(context);
+  return said;
+}
+
+bytes in_pieces_of(std::uint8_t size, const bytes& all) {
+  bytes one;
+  append_number(one, size);
+  append(one, all);
+  return one;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, bytes>> seeds() {
+  const bytes hello = client_hello();
+  bytes then_encrypted = hello;
+  for (const int one : {23, 3, 3, 0, 2, 0xff, 0xff}) then_encrypted.push_back(static_cast<std::byte>(one));
+  bytes too_long = hello;
+  too_long[6] = std::byte{1};
+  return {
+      {"client_hello", in_pieces_of(255, hello)},
+      {"then_encrypted", in_pieces_of(3, then_encrypted)},
+      {"announces_64_kib", in_pieces_of(1, too_long)},
+      {"alert",
+       in_pieces_of(2, {std::byte{21}, std::byte{3}, std::byte{3}, {}, std::byte{2}, std::byte{2}, std::byte{40}})}};
+}
+
+}  // namespace troupe::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace troupe;
+  if (size == 0) return 0;
+  const std::size_t piece = std::max<std::size_t>(data[0], 1);
+  auto all = fuzz::as_bytes(data + 1, size - 1);
+  tls_opening at_once;
+  const bool whole = at_once.accepts(all);
+  tls_opening bit_by_bit;
+  bool cut = true;
+  while (cut && !all.empty()) {
+    cut = bit_by_bit.accepts(all.first(std::min(piece, all.size())));
+    all = all.subspan(std::min(piece, all.size()));
+  }
+  fuzz::must(whole == cut, "the judgement depends on how the bytes are cut");
+  return 0;
+}

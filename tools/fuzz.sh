@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# tools/fuzz.sh [SECONDS] [TARGET...]: sets up what is missing (clang and libFuzzer among it), builds the fuzz targets and
+# runs each, or those named, for SECONDS (10). Ends with an error if one of them crashes, and says where the input is.
+# What it learns stays in build/fuzz/corpus; what crashes belongs into fuzz/corpus/TARGET, once it is mended.
+
+# shellcheck source=tools/common.sh
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
+
+# fuzz TARGET SECONDS: its words go to a log.
+fuzz() {
+  local learnt=$root/build/fuzz/corpus/$1 crashes=$root/build/fuzz/crashes
+  mkdir -p "$learnt" "$crashes"
+  UBSAN_OPTIONS=print_stacktrace=1 "$root/build/fuzz/fuzz/fuzz_$1" -max_total_time="$2" -max_len=4096 -timeout=30 \
+    -rss_limit_mb=2048 -artifact_prefix="$crashes/$1-" "$learnt" "$root/fuzz/corpus/$1" >"$scratch/$1" 2>&1 </dev/null &&
+    say "$1: no crash in $(sed -n 's/^Done \([0-9]*\) runs.*/\1/p' "$scratch/$1") runs" && return
+  touch "$scratch/failed"
+  tail -n 60 "$scratch/$1" >&2
+  say "error: fuzz target $1 crashed; the input, if it left one, is named above; to see it again: " \
+    "build/fuzz/fuzz/fuzz_$1 INPUT"
+}
+
+main() {
+  local seconds=10 targets jobs target
+  if (($# > 0)); then
+    [[ $1 =~ ^[1-9][0-9]*$ ]] || fail "'$1' is no number of seconds; usage: tools/fuzz.sh [SECONDS] [TARGET...]"
+    seconds=$1
+    shift
+  fi
+  targets=("$@")
+  (($# > 0)) || mapfile -t targets < <(ls "$root/fuzz/corpus")
+  for target in "${targets[@]}"; do
+    [[ -d $root/fuzz/corpus/$target ]] ||
+      fail "there is no fuzz target $target; there are $(ls -x -w 1000 "$root/fuzz/corpus")"
+  done
+  jobs=$(job_count)
+  "$root/tools/build.sh" fuzz
+  say "fuzzing ${targets[*]} for $seconds s each ($jobs at a time)"
+  for target in "${targets[@]}"; do
+    while (($(jobs -rp | wc -l) >= jobs)); do wait -n; done
+    fuzz "$target" "$seconds" &
+  done
+  wait
+  [[ ! -e $scratch/failed ]] || fail "a fuzz target crashed"
+}
+
+main "$@"
