@@ -1,8 +1,7 @@
 // A data link whose peer sends any frames: to a parameter server with a table, to an allreduce group, to actors that
 // are not there, and as answers to what was asked. The link must lose the peer or go on.
 //
-// An input is a sequence of frames: a kind (0: the first that is a user's), the length of its body (2 bytes), and the
-// body. Each lies in memory of its own, aligned as a link aligns it.
+// An input is a sequence of frames (scripted_link.hpp).
 
 #include "actors/data_link.hpp"
 
@@ -13,43 +12,16 @@
 #include "actors/parameter_server.hpp"
 #include "fuzz/actors.hpp"
 #include "fuzz/input.hpp"
+#include "fuzz/scripted_link.hpp"
 #include "fuzz/seed_messages.hpp"
 #include "fuzz/target.hpp"
 #include "links/bytes.hpp"
-#include "links/frame.hpp"
 
 namespace troupe::fuzz {
 namespace {
 
 constexpr std::uint64_t run_number = 1;
 constexpr std::size_t frames_max = 16;
-
-/// Hands over what the peer is said to have sent, and forgets what is sent to it.
-class scripted_link final : public link {
- public:
-  void start(callbacks what) override { callbacks_ = std::move(what); }
-  void send(std::uint8_t, std::vector<piece> body, bool) override {
-    for (const piece& one : body) frame_digest(std::span(one.data, one.size));  // reads all of it
-  }
-  void flush() override {}
-  void close() override { closed_ = true; }
-  std::uint64_t queued_bytes() const override { return 0; }
-  const hello& peer() const override { return peer_; }
-  endpoint local_address() const override { return {}; }
-  endpoint remote_address() const override { return {}; }
-
-  bool closed() const { return closed_; }
-  void receive(std::uint8_t kind, std::span<const std::byte> body) {
-    auto memory = frame_memory(body.size());
-    std::ranges::copy(body, memory.get());
-    callbacks_.on_frame({kind, std::move(memory), body.size()});
-  }
-
- private:
-  callbacks callbacks_;
-  hello peer_;
-  bool closed_ = false;
-};
 
 module_spec small_table() {
   return {"EmbeddingBag",
@@ -91,9 +63,7 @@ class process {
 
   void receive(input from) {
     for (std::size_t i = 0; i < frames_max && !from.empty() && !wire_->closed(); ++i) {
-      const auto kind = static_cast<std::uint8_t>(link::first_user_kind + from.byte());
-      const std::size_t size = from.number<std::uint16_t>();
-      const auto body = from.take(size);
+      const auto [kind, body] = scripted_frame(from);
       wire_->receive(kind, body);
       // A request's number becomes the id of a CAF message, the higher bits of which mark streams and answers.
       const bool marked = kind == link::first_user_kind && body.size() >= sizeof(std::uint64_t) &&
@@ -112,14 +82,7 @@ class process {
 
 enum kinds : std::uint8_t { message_kind, answer_kind, failure_kind, credit_kind };
 
-bytes framed(std::uint8_t kind, const std::vector<blob>& parts) {
-  const bytes body = joined(parts);
-  bytes one;
-  append_number(one, kind);
-  append_number(one, static_cast<std::uint16_t>(body.size()));
-  append(one, body);
-  return one;
-}
+bytes framed(kinds kind, const std::vector<blob>& parts) { return fuzz::framed(std::uint8_t{kind}, joined(parts)); }
 
 bytes framed(kinds kind, const envelope& head, const caf::message& content) {
   return framed(kind, *to_frame(head, content));

@@ -1,0 +1,71 @@
+// A link to a peer that says what an input says.
+//
+// Such an input is a sequence of frames: a kind (0: the first that is a user's), the length of its body (2 bytes), and
+// the body. Each lies in memory of its own, aligned as a link aligns it.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fuzz/input.hpp"
+#include "fuzz/target.hpp"
+#include "links/bytes.hpp"
+#include "links/frame.hpp"
+#include "links/link.hpp"
+
+namespace troupe::fuzz {
+
+/// Hands over what the peer is said to have sent, and forgets what is sent to it.
+class scripted_link final : public link {
+ public:
+  void start(callbacks what) override { callbacks_ = std::move(what); }
+  void send(std::uint8_t, std::vector<piece> body, bool) override {
+    for (const piece& one : body) frame_digest(std::span(one.data, one.size));  // reads all of it
+  }
+  void flush() override {}
+  void close() override { closed_ = true; }
+  std::uint64_t queued_bytes() const override { return 0; }
+  const hello& peer() const override { return peer_; }
+  endpoint local_address() const override { return {}; }
+  endpoint remote_address() const override { return {}; }
+
+  bool closed() const { return closed_; }
+  /// Lets go of whom it would call, as a link that has ended.
+  void forget() { callbacks_ = {}; }
+  void receive(std::uint8_t kind, std::span<const std::byte> body) {
+    auto memory = frame_memory(body.size());
+    std::ranges::copy(body, memory.get());
+    callbacks_.on_frame({kind, std::move(memory), body.size()});
+  }
+
+ private:
+  callbacks callbacks_;
+  hello peer_;
+  bool closed_ = false;
+};
+
+/// The next frame of an input.
+struct scripted_frame {
+  explicit scripted_frame(input& from)
+      : kind(static_cast<std::uint8_t>(link::first_user_kind + from.byte())),
+        body(from.take(from.number<std::uint16_t>())) {}
+
+  std::uint8_t kind;
+  std::span<const std::byte> body;
+};
+
+/// A frame as it stands in an input; `kind` counts from the first that is a user's.
+inline bytes framed(std::uint8_t kind, std::span<const std::byte> body) {
+  bytes one;
+  append_number(one, kind);
+  append_number(one, static_cast<std::uint16_t>(body.size()));
+  append(one, body);
+  return one;
+}
+
+}  // namespace troupe::fuzz
