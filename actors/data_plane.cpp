@@ -15,6 +15,9 @@ namespace troupe {
 
 namespace {
 
+/// A step's messages follow each other within less; who computes for longer gets the core.
+constexpr std::chrono::microseconds linger{30};
+
 /// Servers have nothing to tell each other.
 bool need_a_link(const peer_node& a, const peer_node& b) { return a.node != b.node && (a.trains || b.trains); }
 
@@ -35,6 +38,7 @@ std::uint64_t number_in(const hello& items, std::string_view name) {
 data_plane::data_plane(caf::actor_system& system, options how)
     : system_(system),
       how_(std::move(how)),
+      thread_(linger),
       unit_(std::make_shared<inline_execution>(&system)),
       expiry_(thread_.io()) {}
 

@@ -4,13 +4,18 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <thread>
 
 namespace troupe {
 
 class io_thread {
  public:
-  io_thread() : guard_(boost::asio::make_work_guard(io_)), thread_([this] { io_.run(); }) {}
+  /// `lingers`: after each piece of work it looks for more for so long before it sleeps. To wake a core that sleeps
+  /// takes some 40 us; looking gives the core to whoever else wants it, and is left off for a while when somebody took
+  /// it for long.
+  explicit io_thread(std::chrono::microseconds lingers = {})
+      : lingers_(lingers), guard_(boost::asio::make_work_guard(io_)), thread_([this] { work(); }) {}
 
   /// Ends the thread; what it had to do yet is dropped.
   ~io_thread() { stop(); }
@@ -26,6 +31,13 @@ class io_thread {
   }
 
  private:
+  using clock = std::chrono::steady_clock;
+
+  void work();
+  void look_for_more();
+
+  const std::chrono::microseconds lingers_;
+  clock::time_point sleeps_until_;  ///< until then it does not linger
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_;
   std::thread thread_;
