@@ -1,0 +1,213 @@
+// What is said to a parameter server: modules are made on it, looked up, trained, saved and restored.
+
+#pragma once
+
+#include <caf/typed_actor.hpp>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/blob.hpp"
+#include "protocol/header.hpp"
+#include "protocol/tensor.hpp"
+#include "protocol/type_ids.hpp"
+
+namespace troupe {
+
+/// Named text arguments, in the order given.
+using arguments = std::vector<std::pair<std::string, std::string>>;
+
+using parameter_server_actor =
+    caf::typed_actor<caf::result<module_ref>(instantiate), caf::result<rows>(lookup), caf::result<void>(gradient),
+                     caf::result<squared_norm>(gradient_norm), caf::result<committed>(optimizer_step),
+                     caf::result<parameter_list>(parameters), caf::result<module_state>(state_dict),
+                     caf::result<committed>(load_state_dict), caf::result<tensor>(row_digests),
+                     caf::result<saved_module>(save_module), caf::result<committed>(restore_module),
+                     caf::result<void>(release), caf::result<actor_status>(actor_query)>;
+
+/// A module to be made on a server: a registered type and its arguments.
+struct module_spec {
+  std::string type;
+  arguments args;
+};
+
+/// Makes a module; one of `shards` parts of it, when it is spread over several servers.
+struct instantiate {
+  header head;
+  module_spec spec;
+  std::uint32_t shard = 0;
+  std::uint32_t shards = 1;
+  /// Trainers whose gradients make up an optimizer step.
+  std::uint32_t trainers = 1;
+  /// Batches of each trainer, and so global steps, that make up an optimizer step.
+  std::uint32_t accumulate = 1;
+  /// Optimizer steps that the rows of a lookup may lack; any_staleness: gradients are applied as they come.
+  std::uint32_t staleness = 0;
+  /// Global steps that the run has done already.
+  std::uint64_t steps_done = 0;
+};
+
+/// A reference to (one shard of) a remote module.
+struct module_ref {
+  header head;
+  parameter_server_actor server;
+  std::uint64_t module = 0;
+  std::uint32_t shard = 0;
+  std::uint32_t shards = 1;
+  /// The server's rank.
+  std::uint32_t rank = 0;
+};
+
+/// Rows wanted of one table. Indices are rows of the server's shard.
+struct bag_lookup {
+  std::uint64_t module = 0;
+  blob indices;  ///< i64
+  blob offsets;  ///< i64, one for each bag; empty: the rows themselves are wanted, one for each index
+  blob weights;  ///< f32, one for each index, or empty
+};
+
+/// Asks for rows as the optimizer steps before step head.step have left them, all but the last `staleness` of these;
+/// parked until then.
+struct lookup {
+  header head;
+  std::vector<bag_lookup> tables;
+  std::uint32_t staleness = 0;
+  /// As what the rows are to travel: f32, f16 or bf16.
+  dtype type = dtype::f32;
+};
+
+/// For each table looked up, its pooled rows [bags, dim], or its rows [indices, dim], as the lookup's type.
+struct rows {
+  header head;
+  std::vector<tensor> tables;
+  /// Optimizer steps before head.step that the rows lack.
+  std::uint32_t missing = 0;
+};
+
+/// One table's gradient: with respect to the pooled rows, or (offsets empty) to each of the rows given by the indices.
+/// Of f32, f16 or bf16.
+struct bag_gradient {
+  std::uint64_t module = 0;
+  blob indices;
+  blob offsets;
+  blob weights;
+  tensor grad;
+};
+
+/// One trainer's table gradients of one batch in the context (head.run, head.step). No answer: a lookup of the next
+/// step waits until every trainer's gradients have been applied.
+struct gradient {
+  header head;
+  std::uint32_t rank = 0;
+  /// False if the trainer's data have run out: it takes part with no gradient and does not count in the mean.
+  bool has_batch = true;
+  /// The optimizer step rides on this gradient.
+  bool step = true;
+  std::vector<bag_gradient> tables;
+};
+
+/// Asks for the squared norm of the step's gradient in this server's modules, as the optimizer would see it. Answered
+/// when every trainer, whose gradients are then all here, has asked.
+struct gradient_norm {
+  header head;
+  std::uint32_t rank = 0;
+};
+
+/// The limbs of an `exact_sum`, so that servers' sums add up to the same bits however the rows are spread.
+struct squared_norm {
+  header head;
+  blob limbs;  ///< i64
+};
+
+/// The trainer's gradients of this context are complete. Answered when every trainer's are and the step has been
+/// applied, or left out if `apply` is false. All trainers must say the same.
+struct optimizer_step {
+  header head;
+  std::uint32_t rank = 0;
+  bool apply = true;
+  /// On the gradient, to clip it.
+  float factor = 1;
+};
+
+struct committed {
+  header head;
+};
+
+/// Asks what a module's parameters are.
+struct parameters {
+  header head;
+  std::uint64_t module = 0;
+};
+
+struct parameter_info {
+  std::string name;
+  dtype type = dtype::f32;
+  std::uint64_t rows = 0;
+  std::uint64_t cols = 0;
+};
+
+struct parameter_list {
+  header head;
+  std::vector<parameter_info> items;
+};
+
+/// Asks for a module's weights and optimizer state as they are after step head.step.
+struct state_dict {
+  header head;
+  std::uint64_t module = 0;
+};
+
+struct module_state {
+  header head;
+  std::vector<std::pair<std::string, tensor>> entries;
+};
+
+/// Replaces the entries given; names and shapes as `state_dict` returns them.
+struct load_state_dict {
+  header head;
+  std::uint64_t module = 0;
+  std::vector<std::pair<std::string, tensor>> entries;
+};
+
+/// The most rows of whose digests one message asks.
+constexpr std::uint64_t row_digests_max = 65'536;
+
+/// Asks for the digest of each row's bits after step head.step, of `rows` rows of the shard from `first_row` on.
+struct row_digests {
+  header head;
+  std::uint64_t module = 0;
+  std::uint64_t first_row = 0;
+  std::uint64_t rows = 0;
+};
+
+/// Writes a module's weights and optimizer state, as they are after step head.step, to a file in `folder`.
+struct save_module {
+  header head;
+  std::uint64_t module = 0;
+  std::string folder;
+};
+
+/// The file that was written.
+struct saved_module {
+  header head;
+  std::string name;
+  std::uint64_t length = 0;
+  std::string digest;
+};
+
+/// Reads a module's weights and optimizer state from the checkpoint after step `step` in `directory`.
+struct restore_module {
+  header head;
+  std::uint64_t module = 0;
+  std::string directory;
+  std::uint64_t step = 0;
+};
+
+/// The module is not needed any more.
+struct release {
+  header head;
+  std::uint64_t module = 0;
+};
+
+}  // namespace troupe

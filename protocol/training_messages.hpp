@@ -1,0 +1,167 @@
+// What is said to trainers and by them: the allreduce of the dense part, the training loop and its reports.
+
+#pragma once
+
+#include <caf/typed_actor.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "protocol/header.hpp"
+#include "protocol/server_messages.hpp"
+#include "protocol/tensor.hpp"
+#include "protocol/type_ids.hpp"
+
+namespace troupe {
+
+// -- allreduce group ----------------------------------------------------------
+
+/// One rank's share of a bucket. Answered when every rank's is there.
+struct reduce {
+  header head;
+  std::uint32_t rank = 0;
+  std::uint32_t bucket = 0;
+  /// Batches whose gradients are summed in `grad`; 0: zeros of a rank whose data have run out.
+  std::uint32_t batches = 1;
+  /// This rank wants to end the run after this step; all ranks learn it together.
+  bool stop = false;
+  tensor grad;
+};
+
+/// The mean over all batches, summed in rank order.
+struct reduced {
+  header head;
+  std::uint32_t bucket = 0;
+  bool stop = false;
+  tensor grad;
+};
+
+/// A rank's share of a bucket, or of the slice [first, first + rows of grad) of it, for the group of another process.
+struct bucket_share {
+  header head;
+  std::uint32_t rank = 0;
+  std::uint32_t bucket = 0;
+  std::uint32_t batches = 1;
+  bool stop = false;
+  std::uint64_t first = 0;
+  /// Parameters in the whole bucket.
+  std::uint64_t count = 0;
+  /// Empty: zeros.
+  tensor grad;
+};
+
+/// The slice of a bucket that the sending process sums up for all: the mean over all batches.
+struct bucket_sum {
+  header head;
+  std::uint32_t bucket = 0;
+  std::uint64_t first = 0;
+  tensor grad;
+};
+
+/// The group of one process: takes its own ranks' shares, and exchanges with the groups of other processes.
+using allreduce_actor = caf::typed_actor<caf::result<reduced>(reduce), caf::result<void>(bucket_share),
+                                         caf::result<void>(bucket_sum), caf::result<actor_status>(actor_query)>;
+
+// -- trainer ------------------------------------------------------------------
+
+/// Whom trainers report to.
+using report_actor = caf::typed_actor<caf::result<void>(progress), caf::result<void>(epoch_report),
+                                      caf::result<void>(evaluation), caf::result<committed>(save_dense)>;
+
+/// Where a trainer goes on from.
+struct trainer_position {
+  std::uint64_t steps_done = 0;
+  /// Of this rank, in the epoch under way.
+  std::uint64_t samples = 0;
+  double loss_sum = 0;
+  double seconds = 0;
+  /// The dense weights and the optimizer's buffers, flat; empty: initial ones.
+  std::vector<tensor> dense;
+  /// The last finished epoch has been evaluated.
+  bool evaluated = false;
+};
+
+/// Runs a job's training loop as rank `rank` of `trainers`. Answered when the loop has ended.
+struct train {
+  header head;
+  std::uint32_t rank = 0;
+  std::uint32_t trainers = 1;
+  arguments job;
+  /// The shards of each table, by shard number.
+  std::vector<std::vector<module_ref>> tables;
+  allreduce_actor group;
+  report_actor reports;
+  trainer_position from;
+  /// A checkpoint is taken at the end, and every `checkpoint_every` steps (0: not before the end).
+  bool saves = false;
+  std::uint64_t checkpoint_every = 0;
+  /// The digest of the rows that the master's data set has; empty: none.
+  std::string data_digest;
+  /// Servers and master are in other processes; an answer takes at most `request_timeout_ms`.
+  bool remote = false;
+  std::uint64_t request_timeout_ms = 0;
+};
+
+struct trained {
+  header head;
+  std::uint64_t steps = 0;
+  bool stopped = false;
+  tensor dense;                    ///< rank 0 only: the dense weights, for each linear layer weight then bias
+  std::uint64_t dense_digest = 0;  ///< of the dense weights' bits
+};
+
+/// Rank 0 tells where it is, a few times a second.
+struct progress {
+  header head;
+  std::uint64_t samples = 0;  ///< this rank's, since the epoch began
+  double seconds = 0;         ///< since the epoch began
+  double loss_sum = 0;        ///< sum over samples since the last report
+  std::uint64_t loss_samples = 0;
+};
+
+struct epoch_report {
+  header head;
+  std::uint32_t rank = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t samples = 0;
+  double seconds = 0;
+  double loss_sum = 0;              ///< sum over the samples of the epoch
+  tensor losses;                    ///< f64 [steps], NaN where the rank had no batch
+  bool evaluates = false;           ///< an `evaluation` of this epoch follows
+  std::uint64_t skipped = 0;        ///< optimizer steps that all ranks left out for a NaN or Inf
+  std::uint64_t lookups = 0;        ///< answers to this rank's lookups for training
+  std::uint64_t staleness_sum = 0;  ///< optimizer steps that their rows lacked, summed up
+  std::uint32_t staleness_max = 0;  ///< and the most that any lacked
+};
+
+/// One rank's share of the test rows after an epoch.
+struct evaluation {
+  header head;
+  std::uint32_t rank = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t rows = 0;      ///< rows whose class was predicted
+  std::uint64_t correct = 0;   ///< rows whose most likely class is the true one
+  tensor scores;               ///< f32 [rows], binary targets only: grows with the probability of the positive class
+  tensor labels;               ///< f32 [rows], 0 or 1
+  double log_loss_sum = 0;     ///< sum over the rows; NaN: none
+  double probability_sum = 0;  ///< binary targets only: of the positive class, sum over the rows
+};
+
+/// A trainer has come to a step after which a checkpoint is taken. Answered when that is over, so that it can go on.
+struct save_dense {
+  header head;
+  std::uint32_t rank = 0;
+  /// Of this rank, in the epoch under way; zeros if it has ended.
+  std::uint64_t samples = 0;
+  double loss_sum = 0;
+  double seconds = 0;
+  std::uint64_t skipped = 0;
+  /// Rank 0 only: the dense weights and the optimizer's buffers, flat.
+  std::vector<tensor> dense;
+};
+
+using trainer_actor =
+    caf::typed_actor<caf::result<trained>(train), caf::result<void>(stop), caf::result<actor_status>(actor_query)>;
+
+}  // namespace troupe
