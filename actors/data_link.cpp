@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <caf/actor_proxy.hpp>
-#include <caf/make_actor.hpp>
 #include <cstring>
 #include <utility>
 
+#include "actors/link_proxies.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
@@ -33,62 +32,18 @@ std::uint64_t bytes_of(const std::vector<blob>& parts) {
   return bytes;
 }
 
-caf::actor_config config_in(caf::execution_unit* unit) {
-  caf::actor_config config;
-  config.host = unit;
-  return config;
+/// As in `lookup`.
+std::string_view name_of(caf::type_id_t type) {
+  std::string_view name(caf::query_type_name(type).data(), caf::query_type_name(type).size());
+  name.remove_prefix(std::min(name.find("::") + 2, name.size()));
+  return name;
 }
 
-template <class Proxy, class... Args>
-caf::strong_actor_ptr make_in(caf::actor_system& system, Args&&... args) {
-  caf::actor_config config = config_in(nullptr);
-  return caf::make_actor<Proxy, caf::strong_actor_ptr>(system.next_actor_id(), system.node(), &system, config,
-                                                       std::forward<Args>(args)...);
+/// What to try if a message of that type is too long.
+const char* how_to_shorten(caf::type_id_t type) {
+  const bool is_dense = type == caf::type_id_v<bucket_share> || type == caf::type_id_v<bucket_sum>;
+  return is_dense ? "a smaller --hidden or --bucket-mib" : "a smaller --batch-size or --dim, or more --servers";
 }
-
-/// Stands for an actor of the other process.
-class link_proxy : public caf::actor_proxy {
- public:
-  link_proxy(caf::actor_config& config, std::weak_ptr<data_link> wire, std::uint32_t number)
-      : actor_proxy(config), wire_(std::move(wire)), number_(number) {}
-
-  const char* name() const override { return "troupe.link-proxy"; }
-
-  bool enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) override {
-    const auto wire = wire_.lock();
-    if (!wire) {
-      bounce(what, make_failure(errc::peer_failed, "the link to it has ended"));
-      return false;
-    }
-    wire->forward(number_, std::move(what->sender), what->mid, what->payload);
-    return true;
-  }
-
-  void kill_proxy(caf::execution_unit* context, caf::error reason) override { cleanup(std::move(reason), context); }
-
- private:
-  std::weak_ptr<data_link> wire_;
-  std::uint32_t number_;
-};
-
-/// Stands for whoever in the other process has sent something, so that it can be answered.
-class reply_proxy : public caf::actor_proxy {
- public:
-  reply_proxy(caf::actor_config& config, std::weak_ptr<data_link> wire) : actor_proxy(config), wire_(std::move(wire)) {}
-
-  const char* name() const override { return "troupe.reply-proxy"; }
-
-  bool enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) override {
-    if (!what->mid.is_response()) return false;
-    if (const auto wire = wire_.lock()) wire->answered(what->mid, what->payload);
-    return true;
-  }
-
-  void kill_proxy(caf::execution_unit* context, caf::error reason) override { cleanup(std::move(reason), context); }
-
- private:
-  std::weak_ptr<data_link> wire_;
-};
 
 }  // namespace
 
@@ -152,7 +107,14 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
       unit_->before_end([me = weak_from_this()] {
         if (const auto self = me.lock()) self->wire_->flush();
       });
-    return send_with_credit(*to_frame(head, content), more_follows);
+    auto parts = *to_frame(head, content);
+    if (auto error = check_length(about->first, about->second.step, parts); error && sender) {
+      // Nobody waits for an answer: the sender itself cannot go on.
+      caf::exit_msg end{sender->address(), std::move(error)};
+      sender->enqueue(nullptr, caf::make_message_id(), caf::make_message(std::move(end)), nullptr);
+      return;
+    }
+    return send_with_credit(std::move(parts), more_follows);
   }
 
   pending_request request{std::move(sender), id.response_id(),  clock::now() + how_.request_timeout, number,
@@ -169,7 +131,21 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
         fmt::format("{} is gone: {}; {} cannot be asked", how_.peer, why_ended_, question(request));
     return deliver(request, caf::make_message(make_failure(errc::peer_failed, words)), nullptr);
   }
-  wire_->send(message_kind, to_pieces(*to_frame(head, content)));
+  auto parts = *to_frame(head, content);
+  if (auto error = check_length(about->first, about->second.step, parts)) {
+    if (const auto refused = take_pending(head.request))
+      deliver(*refused, caf::make_message(std::move(error)), nullptr);
+    return;
+  }
+  wire_->send(message_kind, to_pieces(std::move(parts)));
+}
+
+caf::error data_link::check_length(caf::type_id_t type, std::uint64_t step, const std::vector<blob>& parts) const {
+  const std::uint64_t bytes = bytes_of(parts);
+  if (bytes <= how_.message_bytes_max) return {};
+  return make_failure(errc::bad_input,
+                      fmt::format("{} of step {} for {} has {} bytes, the limit is {}; try {}", name_of(type), step,
+                                  how_.peer, bytes, how_.message_bytes_max, how_to_shorten(type)));
 }
 
 /// The receiver may keep back less than a portion for ever.
@@ -272,12 +248,18 @@ void data_link::answered(caf::message_id id, const caf::message& content) {
   const std::uint64_t request = id.request_id().integer_value();
   handled(request);
   if ((request & handling_flag) != 0) return;
-  if (const auto about = head_of(content)) note_step(about->second.step);
   const envelope head{request, 0};
-  if (auto parts = to_frame(head, content)) return wire_->send(answer_kind, to_pieces(std::move(*parts)));
-  const caf::error failure = content.match_elements<caf::error>()
-                                 ? content.get_as<caf::error>(0)
-                                 : make_failure(errc::exception, "an answer that no data link carries");
+  caf::error failure;
+  if (const auto about = head_of(content)) {
+    note_step(about->second.step);
+    auto parts = *to_frame(head, content);
+    failure = check_length(about->first, about->second.step, parts);
+    if (!failure) return wire_->send(answer_kind, to_pieces(std::move(parts)));
+  } else {
+    failure = content.match_elements<caf::error>()
+                  ? content.get_as<caf::error>(0)
+                  : make_failure(errc::exception, "an answer that no data link carries");
+  }
   wire_->send(failure_kind, to_pieces(to_failure_frame(head, failure)));
 }
 
@@ -316,16 +298,19 @@ caf::error data_link::take_answer(const blob& body, bool failure) {
     if (!read) return read.error();
     std::tie(head, content) = std::move(*read);
   }
-  pending_request request;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = pending_.find(head.request);
-    if (known == pending_.end()) return {};  // its time was up
-    request = std::move(known->second);
-    pending_.erase(known);
-  }
-  deliver(request, std::move(content), context_for(body.size()));
+  // Null: its time was up.
+  if (const auto request = take_pending(head.request)) deliver(*request, std::move(content), context_for(body.size()));
   return {};
+}
+
+/// A request that waits for its answer, which waits no more.
+std::optional<data_link::pending_request> data_link::take_pending(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto known = pending_.find(id);
+  if (known == pending_.end()) return std::nullopt;
+  std::optional<pending_request> taken = std::move(known->second);
+  pending_.erase(known);
+  return taken;
 }
 
 void data_link::deliver(const pending_request& request, caf::message content, caf::execution_unit* context) {
@@ -335,9 +320,7 @@ void data_link::deliver(const pending_request& request, caf::message content, ca
 // -- the end ----------------------------------------------------------------------
 
 std::string data_link::question(const pending_request& request) const {
-  std::string_view type(caf::query_type_name(request.type).data(), caf::query_type_name(request.type).size());
-  type.remove_prefix(std::min(type.find("::") + 2, type.size()));
-  return fmt::format("{} of step {}", type, request.step);
+  return fmt::format("{} of step {}", name_of(request.type), request.step);
 }
 
 void data_link::expire(clock::time_point now) {

@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -79,6 +80,8 @@ class data_link : public std::enable_shared_from_this<data_link> {
     std::string peer;
     std::uint64_t window_bytes = std::uint64_t{64} << 20;
     std::chrono::milliseconds request_timeout{120'000};
+    /// Of a message; a longer one is refused to its sender.
+    std::uint64_t message_bytes_max = link_limits{}.frame_bytes_max;
   };
 
   /// `unit` belongs to the link's thread.
@@ -101,6 +104,8 @@ class data_link : public std::enable_shared_from_this<data_link> {
   void expire(clock::time_point now);
 
   const std::string& peer() const { return how_.peer; }
+  /// Who is the sender of all that comes from there. From any thread, once started.
+  caf::actor_addr sender() const { return caf::actor_cast<caf::actor_addr>(replies_); }
   /// The newest step of which something was sent. From any thread.
   std::uint64_t newest_step() const { return newest_step_.load(std::memory_order_relaxed); }
   /// For the status: bytes not taken by the socket, and messages that wait for credit.
@@ -142,6 +147,8 @@ class data_link : public std::enable_shared_from_this<data_link> {
   caf::error take_message(const blob& body);
   caf::error take_answer(const blob& body, bool failure);
   caf::error take_credit(const blob& body);
+  std::optional<pending_request> take_pending(std::uint64_t id);
+  caf::error check_length(caf::type_id_t type, std::uint64_t step, const std::vector<blob>& parts) const;
   void deliver(const pending_request& request, caf::message content, caf::execution_unit* context);
   bool has_credit(std::uint64_t bytes) const;
   std::uint64_t portion() const { return how_.window_bytes / 8; }

@@ -160,9 +160,10 @@ void data_plane::add(std::uint32_t node, link_ptr wire) {
   // With TLS on, everything stays under its protection.
   const bool same_host = wire->local_address().host == wire->remote_address().host;
   wire = with_shared_memory(std::move(wire), how_.links, same_host && !how_.mine.tls);
-  auto made =
-      std::make_shared<data_link>(system_, std::move(wire), unit_, actors_,
-                                  data_link::options{.peer = peer->name, .request_timeout = how_.request_timeout});
+  auto made = std::make_shared<data_link>(system_, std::move(wire), unit_, actors_,
+                                          data_link::options{.peer = peer->name,
+                                                             .request_timeout = how_.request_timeout,
+                                                             .message_bytes_max = how_.links.frame_bytes_max});
   made->start([this, node](const std::string& why) {
     if (on_settled_) return settle(fmt::format("{} is gone: {}", find(node)->name, why));
     if (on_lost_) on_lost_(node, why);

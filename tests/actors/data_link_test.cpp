@@ -3,6 +3,7 @@
 
 #include "actors/data_link.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <boost/asio/post.hpp>
@@ -108,16 +109,19 @@ class data_link_test : public testing::Test {
     actors_there_.add(number, caf::actor_cast<caf::strong_actor_ptr>(actor_there_));
     const auto [near, far] = make_wires();
     start_here(near, window);
-    there_ = std::make_shared<data_link>(system_, far, shared(unit_), shared(actors_there_),
-                                         data_link::options{.peer = "trainer 1", .window_bytes = window});
+    there_ = std::make_shared<data_link>(
+        system_, far, shared(unit_), shared(actors_there_),
+        data_link::options{.peer = "trainer 1", .window_bytes = window, .message_bytes_max = message_bytes_max_});
     there_->start([](const std::string&) {});
     return here_->proxy<parameter_server_actor>(number);
   }
 
   void start_here(const link_ptr& wire, std::uint64_t window) {
-    here_ = std::make_shared<data_link>(
-        system_, wire, shared(unit_), shared(actors_here_),
-        data_link::options{.peer = "server 0", .window_bytes = window, .request_timeout = std::chrono::seconds(7)});
+    here_ = std::make_shared<data_link>(system_, wire, shared(unit_), shared(actors_here_),
+                                        data_link::options{.peer = "server 0",
+                                                           .window_bytes = window,
+                                                           .request_timeout = std::chrono::seconds(7),
+                                                           .message_bytes_max = message_bytes_max_});
     here_->start([this](const std::string& why) { lost_.set_value(why); });
   }
 
@@ -148,8 +152,11 @@ class data_link_test : public testing::Test {
 
   /// The error that a request is answered with.
   caf::error failure_of(const parameter_server_actor& whom, std::uint64_t step) {
+    return failure_of(whom, ask_rows(step));
+  }
+  caf::error failure_of(const parameter_server_actor& whom, const lookup& question) {
     caf::error found;
-    self_->request(whom, patience, ask_rows(step))
+    self_->request(whom, patience, question)
         .receive([](const rows&) { ADD_FAILURE() << "an answer"; }, [&](const caf::error& error) { found = error; });
     return found;
   }
@@ -164,6 +171,7 @@ class data_link_test : public testing::Test {
   parameter_server_actor actor_there_;
   std::vector<caf::actor> spawned_;
   std::vector<caf::typed_response_promise<rows>> unanswered_;
+  std::uint64_t message_bytes_max_ = link_limits{}.frame_bytes_max;
   data_link_ptr here_;
   data_link_ptr there_;
   std::promise<std::string> lost_;
@@ -278,6 +286,49 @@ TEST_F(data_link_test, a_message_longer_than_the_window_goes_all_the_same) {
   EXPECT_EQ(size.get(), std::size_t{1} << 20);
 }
 
+// -- messages beyond the limit ------------------------------------------------------
+
+void expect_too_long(const caf::error& error, const std::string& what) {
+  EXPECT_EQ(error, errc::bad_input) << describe(error);
+  const std::string words = describe(error);
+  EXPECT_EQ(words.find(what + " has "), 0u) << words;
+  EXPECT_NE(words.find(" bytes, the limit is 1000; try a smaller --batch-size"), std::string::npos) << words;
+}
+
+TEST_F(data_link_test, a_request_that_is_too_long_is_refused_and_the_link_goes_on) {
+  message_bytes_max_ = 1000;
+  const auto whom = link_to({five_rows, nullptr});
+  lookup many = ask_rows(12);
+  many.tables[0].indices = blob::own(std::vector<std::int64_t>(200));
+  expect_too_long(failure_of(whom, many), "lookup of step 12 for server 0");
+  self_->request(whom, patience, ask_rows(13))
+      .receive([](const rows&) {}, [](const caf::error& error) { FAIL() << describe(error); });
+}
+
+TEST_F(data_link_test, an_answer_that_is_too_long_fails_at_who_asked) {
+  message_bytes_max_ = 1000;
+  const auto many_rows = [](parameter_server_actor::pointer, lookup& asked) -> caf::result<rows> {
+    return rows{asked.head, {tensor::own(500, 1, std::vector<float>(500))}, 0};
+  };
+  const auto whom = link_to({many_rows, nullptr});
+  expect_too_long(failure_of(whom, 12), "rows of step 12 for trainer 1");
+  expect_too_long(failure_of(whom, 13), "rows of step 13 for trainer 1");
+}
+
+// Nobody waits for an answer to a gradient.
+TEST_F(data_link_test, who_sends_what_is_too_long_ends_with_the_reason) {
+  message_bytes_max_ = 1000;
+  const auto whom = link_to({five_rows, [](gradient&) { ADD_FAILURE() << "it came"; }});
+  const auto sender = system_.spawn([whom](caf::event_based_actor* self) -> caf::behavior {
+    self->send(whom, some_gradient(12, 4000));
+    return {[](int) {}};
+  });
+  self_->monitor(sender);
+  self_->receive([](const caf::down_msg& down) { expect_too_long(down.reason, "gradient of step 12 for server 0"); });
+}
+
+// -- what is no message ---------------------------------------------------------------
+
 TEST_F(data_link_test, what_is_no_message_ends_the_link_with_the_reason) {
   const auto has = [](const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
@@ -289,6 +340,16 @@ TEST_F(data_link_test, what_is_no_message_ends_the_link_with_the_reason) {
 TEST_F(data_link_test, a_message_for_nobody_ends_the_link_with_the_reason) {
   const auto parts = to_frame({1, 99}, caf::make_message(committed{}));
   EXPECT_EQ(word_about(link::first_user_kind, *parts), "it sent a message for actor 99, who is not here");
+}
+
+// CAF gives the higher bits of a message's id meanings of their own, and so does the link.
+TEST_F(data_link_test, a_request_of_no_possible_number_ends_the_link_with_the_reason) {
+  actor_there_ = system_.spawn(server, handlers{five_rows, nullptr});
+  spawned_.push_back(caf::actor_cast<caf::actor>(actor_there_));
+  actors_here_.add(number, caf::actor_cast<caf::strong_actor_ptr>(actor_there_));
+  constexpr std::uint64_t ours = (std::uint64_t{1} << 59) + 1;
+  const auto parts = to_frame({ours, number}, caf::make_message(ask_rows(1)));
+  EXPECT_EQ(word_about(link::first_user_kind, *parts), fmt::format("it sent a request of number {}", ours));
 }
 
 TEST_F(data_link_test, credit_for_nothing_ends_the_link_with_the_reason) {
