@@ -67,10 +67,35 @@ caf::error allreduce_group_state::check(const header& head, std::uint32_t rank, 
   if (is_local(rank) != local)
     return make_failure(errc::bad_input,
                         fmt::format("a bucket of rank {} from {}", rank, local ? "here" : "another process"));
+  if (!local && !may_come_from(layout_.process_of_rank[rank]))
+    return make_failure(errc::bad_input, fmt::format("a bucket of rank {} from a process without that rank", rank));
+  if (auto error = check_under_way({head.step, bucket})) return error;
   const auto known = open_.find({head.step, bucket});
   if (known != open_.end() && known->second.ranks[rank].arrived)
     return make_failure(errc::wrong_context, fmt::format("bucket {} of rank {} twice", bucket, rank));
   return {};
+}
+
+/// Whether the message at hand is that process's.
+bool allreduce_group_state::may_come_from(std::uint32_t process) const {
+  return layout_.senders.empty() || layout_.senders[process] == self_->current_sender();
+}
+
+/// Every rank has all means of a step before it comes to the next. So there are no more than two steps with buckets
+/// under way, and what is over does not come again: whoever could say otherwise could fill this process's memory.
+caf::error allreduce_group_state::check_under_way(const key& which) const {
+  const auto& [at, bucket] = which;
+  if (bucket >= buckets_max)
+    return make_failure(errc::bad_input, fmt::format("bucket {}, there are at most {}", bucket, buckets_max));
+  if (at < over_step_ || (at == over_step_ && over_[bucket]))
+    return make_failure(errc::wrong_context, fmt::format("bucket {} is over", bucket));
+  if (open_.empty()) return {};
+  const std::uint64_t oldest = open_.begin()->first.first;
+  const std::uint64_t newest = open_.rbegin()->first.first;
+  if (oldest == newest || at == oldest || at == newest) return {};
+  return make_failure(errc::wrong_context,
+                      fmt::format("bucket {} while those of steps {} and {} are under way, at most two steps can be",
+                                  bucket, oldest, newest));
 }
 
 caf::error allreduce_group_state::check_count(const collection& all, std::uint32_t rank, std::uint32_t bucket,
@@ -179,7 +204,7 @@ caf::result<void> allreduce_group_state::handle(bucket_sum& part) {
   const auto numbers = part.grad.as<float>();
   for (std::uint32_t process = 0; process < processes(); ++process) {
     const slice theirs = slice_of(process, all.count);
-    if (process == layout_.me || goes_whole(all.count) || all.summed[process]) continue;
+    if (process == layout_.me || goes_whole(all.count) || all.summed[process] || !may_come_from(process)) continue;
     if (part.grad.type != dtype::f32 || part.first != theirs.first || numbers.size() != theirs.size) continue;
     all.summed[process] = true;
     std::copy(numbers.begin(), numbers.end(), sum_of(all).data() + part.first);
@@ -203,6 +228,9 @@ void allreduce_group_state::finish(const key& which, collection& all) {
   }
   for (share_of_rank& rank : all.ranks) rank = {};
   all.arrived = 0;
+  if (which.first > over_step_) over_.reset();
+  over_step_ = which.first;
+  over_.set(which.second);
   spare_.push_back(std::move(all));
   open_.erase(which);
 }

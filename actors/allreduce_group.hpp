@@ -8,7 +8,9 @@
 
 #pragma once
 
+#include <bitset>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -28,16 +30,21 @@ struct group_layout {
   std::uint32_t me = 0;
   /// How long a bucket may miss a rank; 0: for ever.
   std::chrono::milliseconds patience{0};
+  /// Who sends what comes from another process, by process. Empty: they are not told apart.
+  std::vector<caf::actor_addr> senders{};
 
   /// All `trainers` ranks in one process.
   static group_layout one_process(std::uint32_t trainers) {
-    return {std::vector<std::uint32_t>(trainers, 0), {}, 0, {}};
+    return {std::vector<std::uint32_t>(trainers, 0), {}, 0, {}, {}};
   }
 };
 
 class allreduce_group_state {
  public:
   using pointer = allreduce_actor::stateful_pointer<allreduce_group_state>;
+
+  /// Far more than a model has layers.
+  static constexpr std::size_t buckets_max = 1024;
 
   explicit allreduce_group_state(pointer self) : self_(self) {}
 
@@ -89,6 +96,8 @@ class allreduce_group_state {
 
   collection& open(const key& which, std::uint64_t count);
   caf::error check(const header& head, std::uint32_t rank, std::uint32_t bucket, bool local) const;
+  caf::error check_under_way(const key& which) const;
+  bool may_come_from(std::uint32_t process) const;
   static caf::error check_count(const collection& all, std::uint32_t rank, std::uint32_t bucket, std::uint64_t count);
   static tensor_buffer& sum_of(collection& all);
   void send_to_others(const reduce& share);
@@ -103,6 +112,8 @@ class allreduce_group_state {
   std::uint64_t run_ = 0;
   group_layout layout_;
   std::map<key, collection> open_;
+  std::uint64_t over_step_ = 0;    ///< the newest step that has buckets which are over
+  std::bitset<buckets_max> over_;  ///< and those
   std::vector<collection> spare_;  // memory to be used again
   std::vector<const float*> inputs_;
 };

@@ -142,6 +142,7 @@ void node_state::master_lost(const std::string& why) {
   if (ended_) return;
   const std::uint64_t at_step = all_.data->newest_step();
   const std::string when = at_step > 0 ? fmt::format(" in step {}", at_step) : "";
+    layout.senders.push_back(is_me ? caf::actor_addr() : wire->sender());
   const std::string advice = place_.resume.empty() ? "" : "; " + place_.resume;
   end(run_fault(fmt::format("the master ({}) is gone{}: {}{}", to_string(all_.options.master), when, why, advice)));
 }

@@ -1,6 +1,7 @@
 // The allreduce group over several processes: the bits of one process, whatever the layout, the size of the bucket and
 // the order in which messages come; and an end with the reason where shares do not fit.
 
+#include <functional>
 #include <numeric>
 
 #include "actors/allreduce_group.hpp"
@@ -112,8 +113,34 @@ class allreduce_processes_test : public stage {
     EXPECT_NE(describe(**reason).find("allreduce, step 1: "), std::string::npos) << describe(**reason);
   }
 
-  static bucket_share share_of(std::uint32_t rank, std::uint64_t first, std::uint64_t count, std::size_t numbers) {
-    return {head(1), rank, 0, 1, false, first, count, tensor::own(numbers, 1, std::vector<float>(numbers, 1))};
+  static bucket_share share_of(std::uint32_t rank, std::uint64_t first, std::uint64_t count, std::size_t numbers,
+                               std::uint64_t step = 1) {
+    return {head(step), rank, 0, 1, false, first, count, tensor::own(numbers, 1, std::vector<float>(numbers, 1))};
+  }
+
+  /// A trainer's part in `steps` steps of two buckets: as a trainer does, it waits for both means before the next step.
+  /// `check` is called with each mean, which are counted in `means`.
+  void take_part(const allreduce_actor& group, std::uint32_t rank, std::uint64_t steps,
+                 std::function<rank_share(std::uint64_t step, std::uint32_t bucket)> share,
+                 std::function<void(const reduced&)> check, std::shared_ptr<std::size_t> means) {
+    spawn([=](caf::event_based_actor* self) {
+      const auto begin = std::make_shared<std::function<void(std::uint64_t)>>();
+      const auto missing = std::make_shared<int>(0);
+      *begin = [=, again = std::weak_ptr(begin)](std::uint64_t step) {
+        if (step > steps) return;
+        *missing = 2;
+        for (std::uint32_t bucket = 0; bucket < 2; ++bucket)
+          self->request(group, caf::infinite, to_reduce(step, rank, bucket, share(step, bucket)))
+              .then(
+                  [=, next = again.lock()](const reduced& mean) {
+                    check(mean);
+                    ++*means;
+                    if (--*missing == 0) (*next)(step + 1);
+                  },
+                  [](const caf::error& error) { ADD_FAILURE() << describe(error); });
+      };
+      (*begin)(1);
+    });
   }
 
   static bucket_sum sum_of(std::uint64_t first, std::size_t numbers) {
@@ -166,27 +193,22 @@ TEST_F(allreduce_processes_test, one_wish_to_stop_reaches_all_processes) {
 
 TEST_F(allreduce_processes_test, steps_and_buckets_do_not_mix) {
   const std::vector<std::uint32_t> layout = {0, 1, 1};
-  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+  constexpr std::uint64_t steps = 5;
+  const auto value_of = [](std::uint64_t step, std::uint32_t bucket) { return static_cast<float>(step * 10 + bucket); };
+  const auto share = [&](std::uint64_t step, std::uint32_t bucket) {
+    return rank_share{std::vector<float>(bucket == 0 ? 4 : 17'000, value_of(step, bucket)), 1, false};
+  };
+  const auto check = [&](const reduced& mean) {
+    const float expected = value_of(mean.head.step, mean.bucket) * 3 * (1.0F / 3.0F);
+    EXPECT_EQ(mean.grad.as<float>().front(), expected);
+    EXPECT_EQ(mean.grad.as<float>().back(), expected);
+  };
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const auto groups = spawn_groups(layout);
-    std::vector<std::shared_ptr<outcome<reduced>>> answers;
-    std::vector<float> expected;
-    for (std::uint64_t step = 1; step <= 3; ++step) {
-      for (std::uint32_t bucket = 0; bucket < 2; ++bucket) {
-        const std::size_t count = bucket == 0 ? 4 : 17'000;
-        for (std::uint32_t rank = 0; rank < 3; ++rank) {
-          const auto value = static_cast<float>(step * 10 + bucket);
-          answers.push_back(ask<reduced>(groups[layout[rank]],
-                                         to_reduce(step, rank, bucket, {std::vector<float>(count, value), 1, false})));
-          expected.push_back(value * 3 * (1.0F / 3.0F));
-        }
-      }
-    }
+    const auto means = std::make_shared<std::size_t>(0);
+    for (std::uint32_t rank = 0; rank < 3; ++rank) take_part(groups[layout[rank]], rank, steps, share, check, means);
     run_shuffled(seed);
-    for (std::size_t i = 0; i < answers.size(); ++i) {
-      ASSERT_TRUE(answers[i]->value) << describe(answers[i]->error);
-      EXPECT_EQ(answers[i]->value->grad.as<float>().front(), expected[i]);
-      EXPECT_EQ(answers[i]->value->grad.as<float>().back(), expected[i]);
-    }
+    EXPECT_EQ(*means, 3 * steps * 2) << "seed " << seed;
   }
 }
 
@@ -207,6 +229,49 @@ TEST_F(allreduce_processes_test, shares_that_do_not_fit_end_the_group_with_the_r
   bucket_share elsewhere = share_of(1, 0, 4, 4);
   elsewhere.head = head(1, 2);
   expect_end(lonely_group(), errc::wrong_context, "a bucket of run 2, this is run 1", elsewhere);
+}
+
+TEST_F(allreduce_processes_test, shares_that_cannot_be_under_way_end_the_group_with_the_reason) {
+  expect_end(lonely_group(), errc::wrong_context,
+             "bucket 0 while those of steps 2 and 3 are under way, at most two steps can be", share_of(1, 0, 4, 4, 2),
+             share_of(1, 0, 4, 4, 3), share_of(1, 0, 4, 4, 1));
+  bucket_share far = share_of(1, 0, 4, 4);
+  far.bucket = 1024;
+  expect_end(lonely_group(), errc::bad_input, "bucket 1024, there are at most 1024", far);
+  const auto group = lonely_group();
+  const auto mean = ask<reduced>(group, to_reduce(1, 0, 0, {{1, 2, 3, 4}}));
+  for (std::uint32_t rank = 1; rank < 3; ++rank) caf::anon_send(group, share_of(rank, 0, 4, 4));
+  run();
+  EXPECT_TRUE(mean->value);
+  expect_end(group, errc::wrong_context, "bucket 0 is over", share_of(1, 0, 4, 4));
+}
+
+TEST_F(allreduce_processes_test, a_process_speaks_for_its_own_ranks_only) {
+  const auto nobody = stand_in(std::make_shared<allreduce_actor>());
+  constexpr std::size_t third = 20'000;  // so that each process sums up a slice
+  for (const bool honest : {true, false}) {
+    const auto target = std::make_shared<allreduce_actor>();
+    const auto first = stand_in(target);
+    const auto second = stand_in(target);
+    *target = spawn(
+        allreduce_group, std::uint64_t{1},
+        group_layout{{0, 1, 2}, {allreduce_actor(), nobody, nobody}, 0, {}, {{}, first.address(), second.address()}});
+    const auto reason = watch(*target);
+    caf::anon_send(first, share_of(1, 0, 3 * third, third));
+    run();
+    EXPECT_FALSE(*reason);
+    caf::anon_send(honest ? second : first, share_of(2, 0, 3 * third, third));
+    run();
+    ASSERT_EQ(reason->has_value(), !honest);
+    if (!honest) {
+      EXPECT_NE(describe(**reason).find("a bucket of rank 2 from a process without that rank"), std::string::npos);
+      continue;
+    }
+    caf::anon_send(first, sum_of(2 * third, third));
+    run();
+    ASSERT_TRUE(*reason);
+    EXPECT_NE(describe(**reason).find("that no other process owes"), std::string::npos) << describe(**reason);
+  }
 }
 
 TEST_F(allreduce_processes_test, sums_that_nobody_owes_end_the_group_with_the_reason) {
