@@ -106,6 +106,7 @@ class master_state {
   void begin();
   void connect_nodes();
   void connect_links();
+  caf::error check_links(const node& one) const;
   void make_tables();
   void load_tables();
   std::vector<std::vector<module_ref>> tables_for(std::uint32_t trainer) const;
@@ -231,7 +232,7 @@ void master_state::ask(const Handle& whom, Message&& message, std::function<void
             questions_.erase(number);
             if (!running_) return;
             on_answer(answer);
-            if (--pending_ == 0) (this->*then)();
+            if (--pending_ == 0 && running_) (this->*then)();  // the answer may have ended the run
           },
           [this, address = whom.address()](const caf::error& error) {
             if (error == caf::sec::request_timeout)

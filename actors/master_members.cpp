@@ -214,11 +214,22 @@ std::vector<std::vector<module_ref>> master_state::tables_for(std::uint32_t trai
   if (home == nullptr) return tables;
   for (auto& shards : tables)
     for (module_ref& shard : shards) shard.server = home->links.servers.at(shard.rank);
+          if (auto error = check_links(one)) return fail(error);
   return tables;
 }
 
 allreduce_actor master_state::group_for(std::uint32_t trainer) const {
   const node* home = node_of(true, trainer);
+/// A process with trainers must have what stands for every server in it, and a group.
+caf::error master_state::check_links(const node& one) const {
+  if (!one.what.trains) return {};
+  const auto links = std::ranges::count_if(one.links.servers, [](const auto& server) { return server != nullptr; });
+  const bool has_all = one.links.servers.size() == job_.servers && links == job_.servers;
+  if (has_all && one.links.group) return {};
+  return make_failure(errc::malformed, fmt::format("{} tells of links to {} servers{}, the run has {}", one.what.name,
+                                                   links, one.links.group ? "" : " and of no group", job_.servers));
+}
+
   return home == nullptr ? group_ : home->links.group;
 }
 

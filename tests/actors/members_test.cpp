@@ -20,10 +20,13 @@ class members_test : public stage {
   /// What a node does when it has been admitted.
   using deed = std::function<void(node_actor::pointer, const fake_node&)>;
 
-  members_test() {
+  members_test() { lead({}); }
+
+  /// A master, with nobody there yet.
+  void lead(run_checkpoints checkpoints) {
     run_observer observer;
     observer.on_note = [this](const std::string& line) { notes_.push_back(line); };
-    master_ = spawn(master, std::uint64_t{1}, std::move(observer), run_checkpoints{},
+    master_ = spawn(master, std::uint64_t{1}, std::move(observer), std::move(checkpoints),
                     std::optional<node_rules>(node_rules{std::chrono::seconds(60), "start anew"}));
   }
 
@@ -34,16 +37,18 @@ class members_test : public stage {
     run();
   }
 
-  fake_node join(bool trains, const deed& then = {}) {
+  fake_node join(bool trains, const deed& then = {}, std::uint32_t count = 1) {
     fake_node made;
     join_node offer;
     offer.trains = trains;
+    offer.count = count;
     offer.host = "a";
     offer.pid = ++pids_;
     offer.session = std::to_string(pids_);
     // Links take a while: the run has begun, and nobody trains yet.
     const auto waits = std::make_shared<caf::typed_response_promise<connected>>();
-    made.handle = spawn([=, boss = master_](node_actor::pointer self) mutable -> node_actor::behavior_type {
+    made.handle = spawn([this, boss = master_, offer, made, then,
+                         waits](node_actor::pointer self) mutable -> node_actor::behavior_type {
       offer.node = self;
       self->request(boss, caf::infinite, offer)
           .then(
@@ -52,8 +57,11 @@ class members_test : public stage {
                 if (then) then(self, made);
               },
               [made](const caf::error& error) { made.place->error = error; });
-      return {[](expect_peers&) { return committed{}; },
-              [self, waits](connect_peers&) -> caf::result<connected> {
+      return {[](const expect_peers&) {
+                return committed{};
+              },
+              [this, self, waits](connect_peers&) -> caf::result<connected> {
+                if (links_) return *links_;
                 *waits = self->make_response_promise<connected>();
                 return *waits;
               },
@@ -88,6 +96,7 @@ class members_test : public stage {
   master_actor master_;
   std::shared_ptr<outcome<run_result>> answer_;
   std::vector<std::string> notes_;
+  std::optional<connected> links_;  ///< of every node, if they are ever there
   std::uint64_t pids_ = 0;
 };
 
@@ -166,6 +175,16 @@ TEST_F(members_test, the_death_of_a_process_ends_the_run_with_what_to_do) {
   EXPECT_EQ(answer_->error, errc::peer_failed);
   EXPECT_EQ(describe(answer_->error),
             "trainer 0 (host a, pid 2) died in step 0: its connection was closed; start anew");
+}
+
+TEST_F(members_test, a_process_with_fewer_links_than_servers_ends_the_run_with_the_reason) {
+  order();
+  links_ = connected{};
+  join(false, offer_server());
+  join(true, offer_trainer());
+  EXPECT_EQ(answer_->error, errc::malformed);
+  EXPECT_EQ(describe(answer_->error),
+            "trainer 0 (host a, pid 2) tells of links to 0 servers and of no group, the run has 1");
 }
 
 }  // namespace
