@@ -322,7 +322,8 @@ void master_state::handle(const link_lost& word) {
 }
 
 void master_state::handle(const give_up& word) {
-  if (!running_) fail(make_failure(errc::peer_failed, word.words));
+  if (!running_)
+    fail(make_failure(errc::peer_failed, fmt::format("{}; the run had not begun, so start it anew", word.words)));
 }
 
 void master_state::fail(const caf::error& error) {

@@ -187,5 +187,13 @@ TEST_F(members_test, a_process_with_fewer_links_than_servers_ends_the_run_with_t
             "trainer 0 (host a, pid 2) tells of links to 0 servers and of no group, the run has 1");
 }
 
+TEST_F(members_test, the_loss_of_somebody_before_the_run_is_told_with_what_to_do) {
+  order();
+  caf::anon_send(master_, give_up{{}, "server 0 (pid 7) was ended by signal 9"});
+  run();
+  EXPECT_EQ(describe(answer_->error),
+            "server 0 (pid 7) was ended by signal 9; the run had not begun, so start it anew");
+}
+
 }  // namespace
 }  // namespace troupe
