@@ -106,6 +106,7 @@ class master_state {
   void begin();
   void connect_nodes();
   void connect_links();
+  std::string folder_to_try();
   caf::error check_links(const node& one) const;
   void make_tables();
   void load_tables();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "actors/actor_name.hpp"
@@ -192,12 +193,22 @@ void master_state::connect_nodes() {
   std::vector<peer_node> peers;
   for (const auto& [number, one] : nodes_) peers.push_back(one.what);
   for (const auto& [number, one] : nodes_)
+  const std::string folder = folder_to_try();
     ask<committed>(
-        one.handle, expect_peers{headers_.next(0, cause_), peers}, [](committed&) {}, &master_state::connect_links);
+        one.handle, expect_peers{headers_.next(0, cause_), peers, folder}, [](committed&) {},
+        &master_state::connect_links);
+}
+
+/// An empty folder beside the checkpoints: only who shares the folder with this process finds it.
+std::string master_state::folder_to_try() {
+  if (!checkpoints_.store) return {};
+  const auto begun = checkpoints_.store->begin(steps_done_);
+  return begun ? std::filesystem::absolute(*begun).string() : std::string();
 }
 
 void master_state::connect_links() {
   for (auto& [number, one] : nodes_)
+  if (checkpoints_.store) checkpoints_.store->abandon();
     ask<connected>(
         one.handle, connect_peers{headers_.next(0, cause_)},
         [this, &one = one](connected& made) {

@@ -12,6 +12,8 @@
 #include "actors/parameter_server.hpp"
 #include "actors/run_in.hpp"
 #include "actors/trainer.hpp"
+#include "model/checkpoint/names.hpp"
+#include "model/output_file.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
@@ -83,6 +85,7 @@ void node_state::admitted_as(const admitted& place) {
 
 caf::result<committed> node_state::handle(const expect_peers& order) {
   peers_ = order.peers;
+  if (auto error = try_to_save(order.save_folder)) return error;
   all_.data->expect(
       {place_.run, place_.node, place_.incarnation}, order.peers,
       [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)](std::uint32_t peer, const std::string& why) {
@@ -90,6 +93,18 @@ caf::result<committed> node_state::handle(const expect_peers& order) {
           run_in(strong, [this, peer, why] { peer_lost(peer, why); });
       });
   return committed{headers_.next(0, id_of(order.head))};
+}
+
+/// The first checkpoint may be hours away: whether servers can write it is found out now.
+caf::error node_state::try_to_save(const std::string& folder) const {
+  if (all_.options.trains || folder.empty() || place_.ranks.empty()) return {};
+  const auto tried = try_folder(folder, table_file_name(0, place_.ranks.front(), place_.servers));
+  if (tried) return {};
+  const auto me = std::ranges::find(peers_, place_.node, &peer_node::node);
+  return make_failure(errc::bad_input,
+                      fmt::format("{} cannot write where the run saves: {}; --save takes a folder that "
+                                  "the master and all hosts with servers share, under one path",
+                                  me == peers_.end() ? name : me->name, tried.error().message));
 }
 
 caf::result<connected> node_state::handle(const connect_peers& order) {
@@ -127,6 +142,7 @@ connected node_state::links_to_peers(const header& asked) {
     const bool is_me = peer.node == place_.node;
     if (is_me) layout.me = static_cast<std::uint32_t>(layout.groups.size());
     layout.groups.push_back(is_me ? allreduce_actor() : wire->proxy<allreduce_actor>(group_number));
+    layout.senders.push_back(is_me ? caf::actor_addr() : wire->sender());
   }
   made.group = self_->spawn(allreduce_group, place_.run, std::move(layout));
   actors_.push_back(caf::actor_cast<caf::actor>(made.group));
@@ -142,7 +158,6 @@ void node_state::master_lost(const std::string& why) {
   if (ended_) return;
   const std::uint64_t at_step = all_.data->newest_step();
   const std::string when = at_step > 0 ? fmt::format(" in step {}", at_step) : "";
-    layout.senders.push_back(is_me ? caf::actor_addr() : wire->sender());
   const std::string advice = place_.resume.empty() ? "" : "; " + place_.resume;
   end(run_fault(fmt::format("the master ({}) is gone{}: {}{}", to_string(all_.options.master), when, why, advice)));
 }

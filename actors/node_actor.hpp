@@ -53,6 +53,7 @@ class node_state {
   void offer(Offer what);
   void admitted_as(const admitted& place);
   connected links_to_peers(const header& asked);
+  caf::error try_to_save(const std::string& folder) const;
   void master_lost(const std::string& why);
   void peer_lost(std::uint32_t node, const std::string& why);
   void end(result<void> outcome);

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "model/text.hpp"
@@ -105,6 +106,15 @@ result<written_file> write_whole_file(const std::string& path, std::span<const s
   if (!file) return tl::unexpected(std::move(file.error()));
   if (auto done = file->append(bytes); !done) return tl::unexpected(std::move(done.error()));
   return file->close();
+}
+
+result<void> try_folder(const std::string& folder, const std::string& name) {
+  const std::string path = folder + "/" + name;
+  const std::string_view content = "This file is removed at once.";
+  const auto written = write_whole_file(path, std::as_bytes(std::span(content)));
+  ::unlink(path.c_str());
+  if (!written) return tl::unexpected<fault>(written.error());
+  return {};
 }
 
 result<void> sync_folder(const std::string& path) {

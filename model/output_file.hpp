@@ -58,6 +58,9 @@ class output_file {
 /// Writes a whole file.
 result<written_file> write_whole_file(const std::string& path, std::span<const std::byte> bytes);
 
+/// Whether files can be written in a folder: writes one of that name and removes it. Faults as those of a file.
+result<void> try_folder(const std::string& folder, const std::string& name);
+
 /// Waits until the entries of a folder are on the disk: files created, renamed or removed in it.
 result<void> sync_folder(const std::string& path);
 

@@ -257,7 +257,7 @@ bool inspect(Inspector& f, peer_node& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, expect_peers& x) {
-  return f.object(x).fields(f.field("head", x.head), f.field("peers", x.peers));
+  return f.object(x).fields(f.field("head", x.head), f.field("peers", x.peers), f.field("save_folder", x.save_folder));
 }
 
 template <class Inspector>

@@ -87,10 +87,12 @@ struct peer_node {
   std::string address;  ///< where it accepts data links
 };
 
-/// Whom to expect, oneself among them. Answered when links from them would be accepted.
+/// Whom to expect, oneself among them. Answered when links from them would be accepted, and servers could write where
+/// they are to save.
 struct expect_peers {
   header head;
   std::vector<peer_node> peers;
+  std::string save_folder;  ///< of the master, for the servers to try; empty: nothing is saved
 };
 
 /// Make the data links to those peers. Answered when all are there.

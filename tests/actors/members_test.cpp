@@ -1,9 +1,12 @@
 // Who may be what in a run: a process fills the places that it was given, nobody else's, and leaves them when it goes.
 
+#include <filesystem>
+
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/trainer.hpp"
 #include "tests/actors/stage.hpp"
+#include "tests/model/made_checkpoint.hpp"
 
 namespace troupe {
 namespace {
@@ -57,7 +60,9 @@ class members_test : public stage {
                 if (then) then(self, made);
               },
               [made](const caf::error& error) { made.place->error = error; });
-      return {[](const expect_peers&) {
+      return {[this](const expect_peers& order) {
+                tried_.push_back(order.save_folder);
+                found_.push_back(std::filesystem::is_directory(order.save_folder));
                 return committed{};
               },
               [this, self, waits](connect_peers&) -> caf::result<connected> {
@@ -97,6 +102,9 @@ class members_test : public stage {
   std::shared_ptr<outcome<run_result>> answer_;
   std::vector<std::string> notes_;
   std::optional<connected> links_;  ///< of every node, if they are ever there
+  /// Where nodes were told to try to write, and whether there was such a folder.
+  std::vector<std::string> tried_;
+  std::vector<bool> found_;
   std::uint64_t pids_ = 0;
 };
 
@@ -193,6 +201,27 @@ TEST_F(members_test, the_loss_of_somebody_before_the_run_is_told_with_what_to_do
   run();
   EXPECT_EQ(describe(answer_->error),
             "server 0 (pid 7) was ended by signal 9; the run had not begun, so start it anew");
+}
+
+TEST_F(members_test, a_run_that_saves_shows_its_processes_a_folder_to_try) {
+  const temporary_folder folder;
+  auto store = checkpoint_store::open(folder.path(), nullptr);
+  ASSERT_TRUE(store) << store.error().message;
+  lead({.store = std::make_shared<checkpoint_store>(std::move(*store)), .every = 0, .from = nullptr});
+  order();
+  join(false, offer_server());
+  join(true, offer_trainer());
+  ASSERT_EQ(tried_.size(), 2u);
+  EXPECT_EQ(tried_[0].find(std::filesystem::absolute(folder.path()).string() + "/"), 0u) << tried_[0];
+  EXPECT_EQ(found_, (std::vector<bool>{true, true}));
+  EXPECT_FALSE(std::filesystem::exists(tried_[0])) << "nothing of it stays";
+}
+
+TEST_F(members_test, a_run_that_saves_nothing_has_nothing_tried) {
+  order();
+  join(false, offer_server());
+  join(true, offer_trainer());
+  EXPECT_EQ(tried_, (std::vector<std::string>{"", ""}));
 }
 
 }  // namespace

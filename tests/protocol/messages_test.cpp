@@ -145,7 +145,7 @@ std::map<caf::type_id_t, caf::message> messages::samples() {
   add(bucket_sum{head, 1, 2, some_tensor()});
   const peer_node peer{3, 1, "server 0 (host a, pid 17)", true, {0, 2}, "10.0.0.1:7000"};
   add(peer);
-  add(expect_peers{head, {peer}});
+  add(expect_peers{head, {peer}, "/runs/adult/step-000000000000-1a2b3c4d"});
   add(connect_peers{head});
   add(connected{head, {server}, group});
   add(run_over{head, true, "words"});
