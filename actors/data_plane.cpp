@@ -33,6 +33,11 @@ std::uint64_t number_in(const hello& items, std::string_view name) {
   return number;
 }
 
+/// What is left of `name: why`, where the name has been said already.
+std::string without_name(const std::string& words, const std::string& name) {
+  return words.starts_with(name + ": ") ? words.substr(name.size() + 2) : words;
+}
+
 }  // namespace
 
 data_plane::data_plane(caf::actor_system& system, options how)
@@ -149,7 +154,7 @@ void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_poi
     return settle(
         fmt::format("{} cannot be reached at {} by {}: {}; let it name an address that others reach by "
                     "--advertise HOST",
-                    peer->name, peer->address, myself()->name, made.error().message));
+                    peer->name, peer->address, myself()->name, without_name(made.error().message, peer->address)));
   }
   if (number_in((*made)->peer(), "node") != node) return settle(fmt::format("{} is somebody else", peer->name));
   add(node, std::move(*made));

@@ -24,7 +24,7 @@ result<link_ptr> connect_to_master(boost::asio::io_context& io, const master_add
   if (!link) {
     const bool is_setting = link.error().code == link_errc::bad_setting;
     return tl::unexpected(fault{is_setting ? fault_kind::input : fault_kind::run,
-                                fmt::format("master {}: {}", to_string(master.where), link.error().message)});
+                                "master " + link.error().message});  // which begins with the address
   }
   if (auto differs = first_disagreement(about_me, (*link)->peer(), "the master")) return run_fault(std::move(*differs));
   return std::move(*link);

@@ -17,10 +17,11 @@ namespace {
 
 const char* role_name(bool trains) { return trains ? "trainer" : "server"; }
 
-/// As in `trainers 0, 1 (host a, pid 17)`.
+/// As in `trainer 0 (host a, pid 17)` or `the process of trainers 0, 1 (host a, pid 17)`: one thing in any sentence.
 std::string name_of(const join_node& offer, const std::vector<std::uint32_t>& ranks) {
-  return fmt::format("{}{} {} (host {}, pid {})", role_name(offer.trains), ranks.size() > 1 ? "s" : "",
-                     fmt::join(ranks, ", "), offer.host, offer.pid);
+  const bool several = ranks.size() > 1;
+  return fmt::format("{}{}{} {} (host {}, pid {})", several ? "the process of " : "", role_name(offer.trains),
+                     several ? "s" : "", fmt::join(ranks, ", "), offer.host, offer.pid);
 }
 
 template <class Handle>
@@ -192,8 +193,8 @@ void master_state::connect_nodes() {
   phase_ = "connecting";
   std::vector<peer_node> peers;
   for (const auto& [number, one] : nodes_) peers.push_back(one.what);
-  for (const auto& [number, one] : nodes_)
   const std::string folder = folder_to_try();
+  for (const auto& [number, one] : nodes_)
     ask<committed>(
         one.handle, expect_peers{headers_.next(0, cause_), peers, folder}, [](committed&) {},
         &master_state::connect_links);
@@ -207,30 +208,18 @@ std::string master_state::folder_to_try() {
 }
 
 void master_state::connect_links() {
-  for (auto& [number, one] : nodes_)
   if (checkpoints_.store) checkpoints_.store->abandon();
+  for (auto& [number, one] : nodes_)
     ask<connected>(
         one.handle, connect_peers{headers_.next(0, cause_)},
         [this, &one = one](connected& made) {
           one.links = std::move(made);
+          if (auto error = check_links(one)) return fail(error);
           if (one.links.group) watch(one.links.group.address(), "allreduce of " + one.what.name);
         },
         &master_state::make_tables);
 }
 
-/// What a trainer takes for the servers: them, or what stands for them in its process.
-std::vector<std::vector<module_ref>> master_state::tables_for(std::uint32_t trainer) const {
-  auto tables = tables_;
-  const node* home = node_of(true, trainer);
-  if (home == nullptr) return tables;
-  for (auto& shards : tables)
-    for (module_ref& shard : shards) shard.server = home->links.servers.at(shard.rank);
-          if (auto error = check_links(one)) return fail(error);
-  return tables;
-}
-
-allreduce_actor master_state::group_for(std::uint32_t trainer) const {
-  const node* home = node_of(true, trainer);
 /// A process with trainers must have what stands for every server in it, and a group.
 caf::error master_state::check_links(const node& one) const {
   if (!one.what.trains) return {};
@@ -241,6 +230,18 @@ caf::error master_state::check_links(const node& one) const {
                                                    links, one.links.group ? "" : " and of no group", job_.servers));
 }
 
+/// What a trainer takes for the servers: them, or what stands for them in its process.
+std::vector<std::vector<module_ref>> master_state::tables_for(std::uint32_t trainer) const {
+  auto tables = tables_;
+  const node* home = node_of(true, trainer);
+  if (home == nullptr) return tables;
+  for (auto& shards : tables)
+    for (module_ref& shard : shards) shard.server = home->links.servers.at(shard.rank);
+  return tables;
+}
+
+allreduce_actor master_state::group_for(std::uint32_t trainer) const {
+  const node* home = node_of(true, trainer);
   return home == nullptr ? group_ : home->links.group;
 }
 

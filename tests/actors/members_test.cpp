@@ -185,6 +185,17 @@ TEST_F(members_test, the_death_of_a_process_ends_the_run_with_what_to_do) {
             "trainer 0 (host a, pid 2) died in step 0: its connection was closed; start anew");
 }
 
+TEST_F(members_test, a_process_of_several_is_one_thing_in_what_is_told_of_it) {
+  answer_ =
+      ask<run_result>(master_, troupe::run{{}, {{"data", "tutorial"}, {"servers", "1"}, {"trainers", "2"}}, false});
+  run();
+  const fake_node both = join(true, {}, 2);
+  ASSERT_TRUE(both.place->value);
+  EXPECT_TRUE(noted("the process of trainers 0, 1 (host a, pid 1) has joined"));
+  end(both);
+  EXPECT_TRUE(noted("the process of trainers 0, 1 (host a, pid 1) has left: "));
+}
+
 TEST_F(members_test, a_process_with_fewer_links_than_servers_ends_the_run_with_the_reason) {
   order();
   links_ = connected{};

@@ -139,6 +139,7 @@ TEST(Hosts, ThatOthersCannotReachAreNamedWithWhatToDo) {
   several.join({"--as", "server", "--advertise", "127.0.0.2"});  // listens at 127.0.0.1
   several.join_all(0, 2);
   const outcome failed = several.master().finish();
+  EXPECT_EQ(alone.err.find(where + ": " + where), std::string::npos) << alone.err;
   EXPECT_EQ(failed.exit_code, 1);
   const std::string line = line_with(failed.err, "error");
   EXPECT_NE(line.find("server 0 (host "), std::string::npos) << line;
@@ -150,6 +151,7 @@ TEST(Hosts, ThatOthersCannotReachAreNamedWithWhatToDo) {
 TEST(Hosts, TakeAPortThatIsFree) {
   gathered_run several(job_of(short_job));
   const std::string line = expect_error(run({"master", "--listen", several.where()}, with_token()), 2);
+  EXPECT_EQ(line.find("127.0.0.2:"), line.rfind("127.0.0.2:")) << line;
   EXPECT_NE(line.find(several.where()), std::string::npos) << line;
   EXPECT_NE(line.find("somebody else listens there"), std::string::npos) << line;
 }

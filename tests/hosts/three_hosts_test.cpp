@@ -103,7 +103,7 @@ TEST_F(ThreeHostsTest, an_address_that_others_cannot_reach_is_told_with_both_sid
   run->join("trainer", {.on = &net->c, .options = {"--count", "2"}});
   const auto told = run->finish_failed();
   const std::string expected = R"(server 1 \(host b, pid \d+\) cannot be reached at 10\.99\.0\.2:\d+ by )"
-                               R"(trainers 0, 1 \(host c, pid \d+\): .*--advertise)";
+                               R"(the process of trainers 0, 1 \(host c, pid \d+\): .*--advertise)";
   expect_match(told.master, expected);
   for (const std::string& line : told.members) expect_match(line, expected);
 }
