@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "actors/actor_name.hpp"
@@ -226,6 +227,7 @@ void master_state::handle(const stop& order) {
     run_result nothing;
     nothing.head = headers_.next(0, id_of(order.head));
     nothing.stopped = true;
+    nothing.loss = std::numeric_limits<double>::quiet_NaN();  // there was none
     return deliver(std::move(nothing));
   }
   for (const trainer_actor& t : trainers_) self_->send(t, stop{headers_.next(step, id_of(order.head))});

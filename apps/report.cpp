@@ -67,7 +67,7 @@ std::string summary_table(const run_report& report) {
   line("log loss", fixed(run.figures.log_loss, 4));
   line("calibration", fixed(run.figures.calibration, 4));
   line("peak memory", fmt::format("{:.1f} MiB", report.peak_rss_mib));
-  line("weights digest", run.weights_digest);
+  line("weights digest", run.weights_digest.empty() ? "-" : run.weights_digest);
   return text;
 }
 

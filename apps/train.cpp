@@ -64,7 +64,9 @@ std::string done_event(const run_report& report, const job& what) {
   line.add("setup_seconds", report.setup_seconds);
   line.add("steps_per_s", report.steps_per_s()).add("samples_per_s", report.samples_per_s());
   add(line, run.figures);
-  line.add("peak_rss_mib", report.peak_rss_mib).add("weights_digest", run.weights_digest);
+  line.add("peak_rss_mib", report.peak_rss_mib);
+  // A run that was stopped before it began has no weights.
+  run.weights_digest.empty() ? line.add_json("weights_digest", "null") : line.add("weights_digest", run.weights_digest);
   if (what.nan == nan_policy::skip) line.add("skipped_steps", run.skipped_steps);
   if (what.staleness > 0)
     line.add("staleness_mean", run.staleness_mean).add("staleness_max", std::uint64_t{run.staleness_max});

@@ -190,7 +190,9 @@ TEST(WaitingHosts, EndWellWhenTheMasterIsStopped) {
   several.master().send(SIGTERM);
   const outcome stopped = several.master().finish();
   EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
-  EXPECT_EQ(last_event(stopped, "done").at("stopped"), true);
+  const auto done = last_event(stopped, "done");
+  EXPECT_EQ(done.at("stopped"), true);
+  for (const char* what : {"loss", "auc", "accuracy", "weights_digest"}) EXPECT_TRUE(done.at(what).is_null()) << what;
   several.finish_members(0);
 }
 
