@@ -69,7 +69,7 @@ result<Answer> ask_master(const client_options& options, Message message) {
   bool nobody_there = false;
   auto link = connect_to_master(control.io(),
                                 {options.master, options.network.mine, options.network.dead_after, options.timeout},
-                                "client", random_token(), nobody_there);
+                                "client", random_token(), nobody_there, nullptr);
   if (!link) return tl::unexpected(link.error());
   const auto tunnel = std::make_shared<control_tunnel>(control.io(), *link);
   auto outcome = ask_through<Answer>(*tunnel, options, give_up, std::move(message));

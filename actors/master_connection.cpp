@@ -14,12 +14,17 @@
 namespace troupe {
 
 result<link_ptr> connect_to_master(boost::asio::io_context& io, const master_address& master,
-                                   const std::string& purpose, const std::string& session, bool& worth_another_try) {
+                                   const std::string& purpose, const std::string& session, bool& worth_another_try,
+                                   const stop_request* stop_wish) {
   const hello about_me = introduction(purpose, session);
-  std::promise<link_result<link_ptr>> made;
+  const auto made = std::make_shared<std::promise<link_result<link_ptr>>>();
+  auto outcome = made->get_future();
   connect(io, master.where, master.mine, about_me, {.dead_after = master.dead_after}, {.time = master.time},
-          [&made](link_result<link_ptr> link) { made.set_value(std::move(link)); });
-  auto link = made.get_future().get();
+          [made](link_result<link_ptr> link) { made->set_value(std::move(link)); });
+  constexpr std::chrono::milliseconds look_interval{50};
+  while (outcome.wait_for(look_interval) != std::future_status::ready)
+    if (stop_wish != nullptr && stop_wish->requested()) return nullptr;
+  auto link = outcome.get();
   worth_another_try = !link && link.error().code == link_errc::unreachable;
   if (!link) {
     const bool is_setting = link.error().code == link_errc::bad_setting;

@@ -29,9 +29,11 @@ struct master_address {
 
 /// A control link to the master, whose build is found to be the same. `purpose` and `session` as in `introduction`;
 /// `io` is run by another thread, for which this one waits. `worth_another_try` says whether nobody listened there.
+/// Null: a stop was wished (`stop_wish` may be null) before there was an outcome; what was begun ends with `io`.
 /// Faults name the master: it cannot be reached, refuses, or is of another build.
 result<link_ptr> connect_to_master(boost::asio::io_context& io, const master_address& master,
-                                   const std::string& purpose, const std::string& session, bool& worth_another_try);
+                                   const std::string& purpose, const std::string& session, bool& worth_another_try,
+                                   const stop_request* stop_wish);
 
 /// The master's actor, at the other end of a tunnel that begins with this. `on_lost` is called on the tunnel's thread
 /// when the control link has ended.

@@ -45,7 +45,7 @@ result<link_ptr> wait_for_master(boost::asio::io_context& io, const node_options
   constexpr std::chrono::milliseconds longest_pause{1000};
   for (bool told = false;; told = true) {
     bool worth_another_try = false;
-    auto made = connect_to_master(io, master, "node", session, worth_another_try);
+    auto made = connect_to_master(io, master, "node", session, worth_another_try, stop_wish);
     if (made || !worth_another_try) return made;
     if (wants_stop(stop_wish)) return nullptr;
     if (clock::now() + pause > give_up)

@@ -220,6 +220,19 @@ TEST(StoppedHosts, EndTheStepSaveItAndGoAll) {
   program& one = several.join({"--as", "trainer", "--count", "2"});
   ASSERT_TRUE(several.master().wait_for_output(trains));
   one.send(SIGTERM);
+TEST(WaitingHosts, ThatAreStoppedWhileTheyConnectDoNotWaitForTheOtherSide) {
+  raw_server silent;
+  program trainer(join_to(to_string(silent.address()), {"--dead-after", "86400", "--join-timeout", "86400"}),
+                  with_token());
+  raw_socket side(-1);
+  ASSERT_TRUE(comes_true([&] { return silent.accept(side); }));
+  ASSERT_TRUE(comes_true([&] { return side.hear() && !side.received().empty(); }));
+  trainer.send(SIGTERM);
+  const outcome stopped = trainer.finish();
+  EXPECT_TRUE(stopped.in_time);
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
+}
+
   const outcome stopped = several.master().finish();
   EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
   const auto done = last_event(stopped, "done");

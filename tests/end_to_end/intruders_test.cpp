@@ -6,8 +6,7 @@
 #include <openssl/ssl.h>
 #include <sys/stat.h>
 
-#include <chrono>
-#include <thread>
+#include <algorithm>
 
 #include "actors/introduction.hpp"
 #include "links/frame.hpp"
@@ -23,16 +22,6 @@ const words short_job = {"--data", "tutorial", "--steps", "10", "--servers", "1"
 
 words tls_options(const tls_files& files) {
   return {"--tls-cert", files.certificate, "--tls-key", files.key, "--tls-ca", files.ca};
-}
-
-/// Waits for `condition`, which other processes make true.
-bool comes_true(const std::function<bool()>& condition) {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > give_up) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
 }
 
 bool ends(raw_socket& socket) {

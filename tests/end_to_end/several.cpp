@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "tests/links/raw_socket.hpp"
 
@@ -49,6 +51,15 @@ std::string line_with(const std::string& text, const std::string& part) {
     if (line.find(part) != std::string::npos) return line;
   ADD_FAILURE() << "no line with '" << part << "' in:\n" << text;
   return {};
+}
+
+bool comes_true(const std::function<bool()>& condition) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
 }
 
 bool somebody_listens(const endpoint& where) {

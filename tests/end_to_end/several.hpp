@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,9 @@ words proc_words(pid_t process, const std::string& file);
 
 /// The first line of `text` that has `part`; fails the test if none has.
 std::string line_with(const std::string& text, const std::string& part);
+
+/// Waits for `condition`, which other processes make true; false if they never do.
+bool comes_true(const std::function<bool()>& condition);
 
 /// Whether somebody listens there.
 bool somebody_listens(const endpoint& where);
