@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <caf/all.hpp>
 #include <chrono>
 #include <condition_variable>
@@ -18,23 +19,29 @@
 #include "actors/control_tunnel.hpp"
 #include "actors/introduction.hpp"
 #include "actors/master.hpp"
+#include "actors/turned_away.hpp"
 #include "links/connect.hpp"
 #include "links/io_thread.hpp"
+#include "model/text.hpp"
 #include "protocol/inspect.hpp"
 
 namespace troupe {
 
 namespace {
 
+/// What a connection calls itself.
+std::string session_of(const hello& theirs) { return std::string(find_item(theirs, "session").value_or("")); }
+
 /// The control connections of a run, as the master's process has them.
 class control_plane {
  public:
   control_plane(caf::actor_system& system, master_actor boss, const run_options& options)
-      : system_(system), boss_(std::move(boss)), options_(options) {}
+      : system_(system), boss_(std::move(boss)), options_(options), summary_(thread_.io()) {}
 
   ~control_plane() {
     thread_.stop();
     listener_.reset();
+    note(turned_away_.summary());
   }
 
   control_plane(const control_plane&) = delete;
@@ -46,15 +53,22 @@ class control_plane {
   void see_off();
 
  private:
-  greeting judge(const hello& theirs) const;
+  greeting judge(const hello& theirs);
   void take(link_ptr wire);
   void left(const std::string& session, const link_fault* why);
+  bool is_taken(const std::string& session);
+  void turn_away(const link_fault& why);
+  void note(const std::optional<std::string>& line) const;
 
   caf::actor_system& system_;
   master_actor boss_;
   const run_options& options_;
   io_thread thread_;
   std::unique_ptr<listener> listener_;
+
+  // Of the thread.
+  turned_away turned_away_;
+  boost::asio::steady_timer summary_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -65,16 +79,11 @@ link_result<endpoint> control_plane::listen() {
   const network_options& network = options_.gather->network;
   std::promise<link_result<endpoint>> opened;
   boost::asio::post(thread_.io(), [&] {
-    auto made = listener::open(
-        thread_.io(), options_.gather->listen, network.mine, {.dead_after = network.dead_after},
-        {.time = network.dead_after},
-        {.on_hello = [this](const hello& theirs, const endpoint&) { return judge(theirs); },
-         .on_link = [this](link_ptr wire) { take(std::move(wire)); },
-         .on_rejected =
-             [this](const endpoint& from, const link_fault& why) {
-               if (options_.observer.on_note)
-                 options_.observer.on_note(fmt::format("{} was not let in: {}", to_string(from), why.message));
-             }});
+    auto made = listener::open(thread_.io(), options_.gather->listen, network.mine, {.dead_after = network.dead_after},
+                               {.time = network.dead_after},
+                               {.on_hello = [this](const hello& theirs, const endpoint&) { return judge(theirs); },
+                                .on_link = [this](link_ptr wire) { take(std::move(wire)); },
+                                .on_rejected = [this](const endpoint&, const link_fault& why) { turn_away(why); }});
     if (!made) return opened.set_value(tl::unexpected(made.error()));
     listener_ = std::move(*made);
     opened.set_value(listener_->address());
@@ -82,21 +91,47 @@ link_result<endpoint> control_plane::listen() {
   return opened.get_future().get();
 }
 
-greeting control_plane::judge(const hello& theirs) const {
+greeting control_plane::judge(const hello& theirs) {
   const hello mine = introduction("master", "");
   if (auto differs = first_disagreement(mine, theirs, "the other side")) return tl::unexpected(std::move(*differs));
+  if (is_taken(session_of(theirs)))
+    return tl::unexpected(fmt::format("its session {} is that of another connection", printable(session_of(theirs))));
   return mine;
+}
+
+bool control_plane::is_taken(const std::string& session) {
+  const std::lock_guard lock(mutex_);
+  return tunnels_.contains(session);
+}
+
+void control_plane::note(const std::optional<std::string>& line) const {
+  if (line && options_.observer.on_note) options_.observer.on_note(*line);
+}
+
+void control_plane::turn_away(const link_fault& why) {
+  const bool was_due = turned_away_.due().has_value();
+  note(turned_away_.add("somebody was not let in: " + why.message, turned_away::clock::now()));
+  const auto due = turned_away_.due();
+  if (!due || was_due) return;
+  summary_.expires_at(*due);
+  summary_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (!cancelled) note(turned_away_.summary());
+  });
 }
 
 /// Gives a connection to CAF, so that whoever is there finds the master.
 void control_plane::take(link_ptr wire) {
-  const std::string session(find_item(wire->peer(), "session").value_or(""));
-  auto tunnel = std::make_shared<control_tunnel>(thread_.io(), std::move(wire));
-  const int socket = tunnel->open();
-  if (socket < 0) return tunnel->close();
+  const std::string session = session_of(wire->peer());
+  const auto tunnel = std::make_shared<control_tunnel>(thread_.io(), std::move(wire));
   {
     const std::lock_guard lock(mutex_);
-    tunnels_[session] = tunnel;
+    // Two may have been judged before either was here.
+    if (!tunnels_.try_emplace(session, tunnel).second) return tunnel->close();
+  }
+  const int socket = tunnel->open();
+  if (socket < 0) {
+    left(session, nullptr);
+    return tunnel->close();
   }
   offer_actor(system_, socket, caf::actor_cast<caf::strong_actor_ptr>(boss_), system_.message_types<master_actor>());
   tunnel->start([this, session](const link_fault* why) { left(session, why); });

@@ -150,6 +150,24 @@ TEST_F(Intruders, ThatSpeakAnotherProtocolAreShownInTheLog) {
   expect_completes(several);
 }
 
+TEST_F(Intruders, ThatAreManyAreCountedInsteadOfShownOneByOne) {
+  gathered_run several(short_job);
+  for (int i = 0; i < 20; ++i) {
+    raw_socket browser = raw_socket::to(several.address());
+    browser.say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ASSERT_TRUE(ends(browser));
+  }
+  several.join_all(1, 1);
+  const outcome done = several.master().finish();
+  EXPECT_EQ(done.exit_code, 0);
+  const auto lines = lines_of(done.err);
+  const auto shown = std::ranges::count_if(
+      lines, [](const std::string& line) { return line.starts_with("troupe: somebody was not let in: "); });
+  EXPECT_EQ(shown, 5) << done.err;
+  line_with(done.err, "troupe: 15 more within 60 s, the last: somebody was not let in: 127.0.0.1:");
+  several.finish_members(0);
+}
+
 TEST_F(Intruders, ThatNeverSpeakKeepNobodyElseOut) {
   gathered_run several(short_job);
   std::vector<raw_socket> silent;
@@ -158,16 +176,13 @@ TEST_F(Intruders, ThatNeverSpeakKeepNobodyElseOut) {
 }
 
 /// Speaks as a node does until the handshake is over.
-void shake_hands(raw_socket& socket) {
-  const auto me = connector_role(run_token, introduction("node", "a session of nobody"));
+link_result<hello> shake_hands(raw_socket& socket) {
+  const auto me = connector_role(run_token, introduction("node", "a-session-of-nobody"));
   for (handshake_step step = me->begin();;) {
     socket.say(step.send);
-    if (step.outcome) {
-      EXPECT_TRUE(*step.outcome) << step.outcome->error().message;
-      return;
-    }
-    ASSERT_TRUE(comes_true([&] { return !socket.hear() || socket.received().size() >= step.want; }));
-    ASSERT_GE(socket.received().size(), step.want) << "the master has hung up";
+    if (step.outcome) return *step.outcome;
+    comes_true([&] { return !socket.hear() || socket.received().size() >= step.want; });
+    if (socket.received().size() < step.want) return link_failed(link_errc::lost, "the master has hung up");
     auto& bytes = socket.received();
     const std::vector<std::byte> wanted(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(step.want));
     bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(step.want));
@@ -177,7 +192,10 @@ void shake_hands(raw_socket& socket) {
 
 class IntrudersWithTheToken : public Intruders {
  protected:
-  IntrudersWithTheToken() { shake_hands(socket_); }
+  IntrudersWithTheToken() {
+    const auto done = shake_hands(socket_);
+    EXPECT_TRUE(done) << done.error().message;
+  }
 
   gathered_run several_{short_job};
   raw_socket socket_ = raw_socket::to(several_.address());
@@ -200,6 +218,16 @@ TEST_F(IntrudersWithTheToken, AreGoneAfterAFrameThatIsNoMessage) {
   socket_.say(std::span<const std::byte>(image));
   socket_.say(junk);
   EXPECT_TRUE(ends(socket_));
+  expect_completes(several_);
+}
+
+TEST_F(IntrudersWithTheToken, CannotTakeTheSessionOfAnotherConnection) {
+  raw_socket second = raw_socket::to(several_.address());
+  const auto refused = shake_hands(second);
+  ASSERT_FALSE(refused);
+  const std::string why = "its session a-session-of-nobody is that of another connection";
+  EXPECT_NE(refused.error().message.find(why), std::string::npos) << refused.error().message;
+  EXPECT_TRUE(several_.master().wait_for_error(why)) << several_.master().error();
   expect_completes(several_);
 }
 
