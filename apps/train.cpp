@@ -250,6 +250,13 @@ result<int> run_train_order(const train_order& order, std::optional<gather_optio
   if (!logs) return tl::unexpected<fault>(std::move(logs.error()));
   if (order.resume)
     for (const std::string& line : order.resume->warnings) context.out.warning(line);
+  // CLI11 gives options that no help shows, which role and rank are, no name.
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0 && !option->get_name().empty())
+      return bad_input(
+          fmt::format("{}: does not go with --role, which is for the processes that 'troupe train --processes' "
+                      "starts; use 'troupe join'",
+                      option->get_name()));
   return run_order(order, std::move(options), *logs, context);
 }
 
@@ -269,6 +276,9 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   options.threads = order->threads;
   options.trains = role == "trainer";
   options.rank = *rank;
+  if (const auto rank = given_text(app, "rank"))
+    return bad_input(
+        fmt::format("--rank {}: goes with --role only; the ranks of a run are its own business", printable(*rank)));
   options.join_timeout = order->network.dead_after / 2;  // it listened before this process was started
   if (auto done = run_node(options, &stop_on_signals()); !done) return tl::unexpected<fault>(std::move(done.error()));
   return exit_done;

@@ -127,6 +127,24 @@ TEST(Processes, TakePartOnlyWhereTheyWereStarted) {
 
 class FirstSignalToProcesses : public testing::TestWithParam<int> {};
 
+// As its environment and command line could be copied: no option of theirs is left unheeded.
+TEST(Processes, TakeNoOptionsButTheirRoleAndRank) {
+  launch how = with_token();
+  how.environment.emplace_back("TROUPE_MASTER", "127.0.0.1:1");
+  how.environment.emplace_back("TROUPE_DEAD_AFTER_MS", "5000");
+  how.environment.emplace_back("TROUPE_REQUEST_TIMEOUT_MS", "5000");
+  how.environment.emplace_back("TROUPE_THREADS", "1");
+  const words role = {"train", "--role", "trainer", "--rank", "0"};
+  for (const words& more : {words{"--seed", "7"}, words{"--processes"}, words{"--token-file", "token"},
+                            words{"--quiet"}, words{"--save", "runs"}}) {
+    const std::string line = expect_error(run(with(role, more), how), 2);
+    EXPECT_NE(line.find(more.front() + ": does not go with --role"), std::string::npos) << line;
+  }
+  EXPECT_NE(expect_error(run(with(role, {"job.toml"}), how), 2).find("JOB.toml: does not go with --role"),
+            std::string::npos);
+  EXPECT_NE(expect_error(run({"train", "--rank", "0"}), 2).find("--rank 0: goes with --role only"), std::string::npos);
+}
+
 TEST_P(FirstSignalToProcesses, EndsTheStepSavesItAndLeavesNobody) {
   const temporary_folder folder;
   program running(train_in_processes(with(with(endless, two_each), {"--save", folder.path()})));
