@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "apps/text.hpp"
 #include "model/text.hpp"
 
 namespace troupe {
@@ -70,6 +71,15 @@ void add_network_options(CLI::App& app) {
   add_text_option(app, "tls-ca", "FILE", "the authority that everybody's certificate must be of", group);
   add_switch(app, "insecure", "do without TLS beyond this machine", group);
   add_patience_options(app);
+}
+
+std::string given_network_options(const CLI::App& app) {
+  std::string words;
+  for (const char* name : {"token-file", "tls-cert", "tls-key", "tls-ca", "dead-after", "request-timeout"})
+    if (const auto text = given_text(app, name)) words += fmt::format(" --{} {}", name, shell_word(*text));
+  const CLI::Option* insecure = app.get_option_no_throw("--insecure");
+  if (insecure != nullptr && insecure->count() > 0) words += " --insecure";
+  return words;
 }
 
 result<std::chrono::milliseconds> read_seconds(const CLI::App& app, const std::string& name,

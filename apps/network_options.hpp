@@ -21,6 +21,10 @@ std::optional<fault> read_own_token(const CLI::App& app, network_options& option
 /// Those, --token-file, --tls-cert, --tls-key, --tls-ca and --insecure.
 void add_network_options(CLI::App& app);
 
+/// Those that were given, as they stand on a command line: ` --insecure --dead-after 2`. Where the token is among them,
+/// but not the token.
+std::string given_network_options(const CLI::App& app);
+
 /// Reads them. `host` is where this process listens, or connects to: beyond loopback it takes TLS, or --insecure.
 result<network_options> read_network_options(const CLI::App& app, const std::string& host);
 

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "model/text.hpp"
+
 namespace troupe {
 namespace {
 
@@ -101,6 +103,14 @@ std::string one_line(std::string_view text) {
     }
   }
   return out;
+}
+
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:";
+  if (!text.empty() && text.find_first_not_of(plain) == text.npos) return text;
+  std::string word = "'";
+  for (const char c : printable_path(text)) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
 }
 
 std::size_t terminal_columns(int descriptor, std::size_t otherwise) {

@@ -34,6 +34,9 @@ std::string wrapped(std::string_view text, std::size_t width);
 /// `text` on one line and harmless to a terminal: control characters become blanks or \xHH.
 std::string one_line(std::string_view text);
 
+/// `text` as a shell takes it for one word; control characters are shown escaped.
+std::string shell_word(const std::string& text);
+
 /// Columns of the terminal `descriptor`, else of the environment's COLUMNS, else `otherwise`.
 std::size_t terminal_columns(int descriptor, std::size_t otherwise);
 

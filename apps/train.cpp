@@ -20,6 +20,7 @@
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
+#include "apps/text.hpp"
 #include "apps/train.hpp"
 #include "apps/train_options.hpp"
 #include "model/job.hpp"
@@ -27,19 +28,11 @@
 
 namespace troupe {
 
-/// As a shell takes it for one word.
-static std::string quoted(const std::string& text) {
-  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:";
-  if (!text.empty() && text.find_first_not_of(plain) == text.npos) return text;
-  std::string word = "'";
-  for (const char c : printable(text)) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
-}
-
 std::string resume_advice(const train_order& order, const std::string& command) {
   if (!order.save) return "nothing was saved (--save DIR), so start anew";
-  const std::string folder = quoted(*order.save);
-  return fmt::format("go on from the last checkpoint: {} --resume {} --save {}", command, folder, folder);
+  const std::string folder = shell_word(*order.save);
+  return fmt::format("go on from the last checkpoint: {}{} --resume {} --save {}", command, order.network_words, folder,
+                     folder);
 }
 
 namespace {
@@ -250,13 +243,6 @@ result<int> run_train_order(const train_order& order, std::optional<gather_optio
   if (!logs) return tl::unexpected<fault>(std::move(logs.error()));
   if (order.resume)
     for (const std::string& line : order.resume->warnings) context.out.warning(line);
-  // CLI11 gives options that no help shows, which role and rank are, no name.
-  for (const CLI::Option* option : app.get_options())
-    if (option->count() > 0 && !option->get_name().empty())
-      return bad_input(
-          fmt::format("{}: does not go with --role, which is for the processes that 'troupe train --processes' "
-                      "starts; use 'troupe join'",
-                      option->get_name()));
   return run_order(order, std::move(options), *logs, context);
 }
 
@@ -264,6 +250,13 @@ namespace {
 
 /// What a process does that --processes has started.
 result<int> play_role(const CLI::App& app, const program_context& context) {
+  // CLI11 gives options that no help shows, which role and rank are, no name.
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0 && !option->get_name().empty())
+      return bad_input(
+          fmt::format("{}: does not go with --role, which is for the processes that 'troupe train --processes' "
+                      "starts; use 'troupe join'",
+                      option->get_name()));
   const auto order = read_role_order();
   if (!order) return tl::unexpected<fault>(order.error());
   const std::string role = given_text(app, "role").value_or("");
@@ -276,9 +269,6 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   options.threads = order->threads;
   options.trains = role == "trainer";
   options.rank = *rank;
-  if (const auto rank = given_text(app, "rank"))
-    return bad_input(
-        fmt::format("--rank {}: goes with --role only; the ranks of a run are its own business", printable(*rank)));
   options.join_timeout = order->network.dead_after / 2;  // it listened before this process was started
   if (auto done = run_node(options, &stop_on_signals()); !done) return tl::unexpected<fault>(std::move(done.error()));
   return exit_done;
@@ -286,6 +276,9 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
 
 result<int> train(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {
   if (given_text(app, "role")) return play_role(app, context);
+  if (const auto rank = given_text(app, "rank"))
+    return bad_input(
+        fmt::format("--rank {}: goes with --role only; the ranks of a run are its own business", printable(*rank)));
   auto order = read_train_order(app, not_yet);
   if (!order) return tl::unexpected<fault>(order.error());
   if (app.get_option("--print-job")->count() > 0) {

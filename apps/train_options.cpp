@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "apps/network_options.hpp"
 #include "model/text.hpp"
 
 namespace troupe {
@@ -186,6 +187,7 @@ result<train_order> read_train_order(const CLI::App& app, const std::vector<std:
   train_order order;
   order.file = std::move(*file);
   order.run_settings = given_settings(app, order.file, run_settings());
+  order.network_words = given_network_options(app);
   if (auto wrong = fill(order, app, not_yet)) return tl::unexpected<fault>(located(std::move(*wrong), order.file));
   return order;
 }

@@ -23,6 +23,8 @@ struct train_order {
   /// One process for each role, and what they need to know.
   bool processes = false;
   network_options network;
+  /// The network options as they were given, for a command that goes on with the run.
+  std::string network_words;
   std::optional<std::string> metrics_csv;
   std::optional<std::string> tensorboard;
   /// Where checkpoints are saved, if anywhere, and how many steps lie between two of them (0: only at the end).

@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "tests/end_to_end/several.hpp"
+#include "tests/links/certificates.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
 namespace troupe::end_to_end {
@@ -41,11 +42,22 @@ void expect_obituary(const std::string& text, const std::string& who, const std:
   EXPECT_TRUE(std::regex_search(text, expected)) << text;
 }
 
+/// As they follow a command.
+std::string as_text(const words& options) {
+  std::string text;
+  for (const std::string& one : options) text += " " + one;
+  return text;
+}
+
 struct loss_case {
   const char* who;
   int signal;
   words patience_options;
 };
+
+void PrintTo(const loss_case& one, std::ostream* out) {
+  *out << one.who << (one.signal == SIGKILL ? " killed" : " stopped") << as_text(one.patience_options);
+}
 
 std::string name_of(const testing::TestParamInfo<loss_case>& one) {
   std::string name = one.param.who;
@@ -79,7 +91,8 @@ TEST_P(LostProcessTiming, EndsTheRunInTimeAndSaysHowToGoOn) {
   EXPECT_LT(clock::now() - begin, patience);
   ASSERT_TRUE(ended.in_time);
   EXPECT_EQ(ended.exit_code, 1);
-  const std::string command = "troupe train --processes --resume " + folder_.path() + " --save " + folder_.path();
+  const std::string command = "troupe train --processes" + as_text(GetParam().patience_options) + " --resume " +
+                              folder_.path() + " --save " + folder_.path();
   expect_obituary(line_with(ended.err, "troupe: error: "), GetParam().who, command);
   EXPECT_EQ(last_event(ended, "error").at("code"), "run");
   EXPECT_FALSE(somebody_listens(master));
@@ -136,7 +149,8 @@ TEST_P(LostHostTiming, EndsTheRunInTimeForAllOthers) {
   const std::vector<outcome> others = several.finish_members(1);
   EXPECT_LT(clock::now() - begin, patience);
   EXPECT_EQ(ended.exit_code, 1);
-  const std::string command = "troupe master --listen 127.0.0.1:0 --resume " + folder_.path() + " --save ";
+  const std::string command = "troupe master --listen 127.0.0.1:0" + as_text(GetParam().patience_options) +
+                              " --resume " + folder_.path() + " --save ";
   expect_obituary(line_with(ended.err, "troupe: error: "), GetParam().who, command);
   EXPECT_EQ(others.size(), 3u);
   for (const outcome& one : others) expect_obituary(line_with(one.err, "error: "), GetParam().who, command);
@@ -144,6 +158,32 @@ TEST_P(LostHostTiming, EndsTheRunInTimeForAllOthers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, LostHostTiming, testing::Values(losses[0], losses[2], losses[4], losses[5]), name_of);
+
+TEST(LostHost, LeavesACommandWithTheNetworkOptionsThatWereGiven) {
+  const temporary_folder folder;
+  const private_folder secrets;
+  const authority ours("ours");
+  const tls_files tls = ours.issue("node");
+  const words network = {"--token-file", secrets.write("the token", std::string(run_token) + "\n"),
+                         "--tls-cert",   tls.certificate,
+                         "--tls-key",    tls.key,
+                         "--tls-ca",     tls.ca,
+                         "--dead-after", "3",
+                         "--insecure"};
+  gathered_run several(with(endless, {"--servers", "1", "--trainers", "1", "--save", folder.path()}), network, {});
+  several.join_all(1, 1);
+  ASSERT_TRUE(several.master().wait_for_output(trains)) << several.master().error();
+  const pid_t lost = process_of(several.master(), "trainer 0");
+  ASSERT_EQ(kill(lost, SIGKILL), 0);
+  several.set_aside(lost);
+  const std::string line = line_with(several.master().finish().err, "troupe: error: ");
+  const std::string command = "troupe master --listen 127.0.0.1:0 --token-file '" + network[1] + "'" +
+                              as_text({network.begin() + 2, network.end()}) + " --resume " + folder.path() +
+                              " --save " + folder.path();
+  EXPECT_NE(line.find(command), std::string::npos) << line << "\n" << command;
+  EXPECT_EQ(line.find(run_token), std::string::npos) << line;
+  several.finish_members(1);
+}
 
 TEST(LostMasterTiming, EndsItsHostsInTime) {
   gathered_run several(with(endless, two_each));
