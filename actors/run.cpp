@@ -135,6 +135,17 @@ std::optional<fault> check_memory(const job& what, const dataset& data) {
   return std::nullopt;
 }
 
+/// Refuses dense weights that no message could take from one process to another.
+std::optional<fault> check_messages(const job& what, const dataset& data) {
+  const std::uint64_t bytes = bounded_product(hybrid_model(data.spec(), what).parameter_count(), sizeof(float));
+  if (bytes <= blob::max_bytes) return std::nullopt;
+  return fault{
+      fault_kind::input,
+      fmt::format("--hidden: the dense weights have {} bytes, between processes the limit is {}; use smaller or "
+                  "fewer layers, or 'troupe train' without --processes",
+                  bytes, blob::max_bytes)};
+}
+
 std::size_t worker_threads(const run_options& options) {
   return options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
 }
@@ -170,6 +181,8 @@ result<std::shared_ptr<const dataset>> check_run(const job& what, const run_opti
     if (auto wrong = check_resumed(from->manifest, what, **data, total_steps(what, **data)))
       return bad_input(std::move(*wrong));
   }
+  if (options.gather)
+    if (auto problem = check_messages(what, **data)) return tl::unexpected(std::move(*problem));
   const bool all_here = !options.gather || options.gather->on_this_machine;
   if (auto problem = all_here ? check_memory(what, **data) : std::nullopt) return tl::unexpected(*problem);
   if (auto problem = check_threads(worker_threads(options))) return tl::unexpected(*problem);

@@ -126,12 +126,20 @@ TEST(Hosts, HaveOneOfTwoRoles) {
   EXPECT_NE(line.find("--as worker: must be server or trainer"), std::string::npos) << line;
 }
 
+TEST(Hosts, CannotTakeWhatNoMessageCouldCarry) {
+  const std::string line = expect_error(
+      run({"master", "--listen", "127.0.0.1:0", "--data", "synthetic", "--hidden", "16384,16384"}, with_token()), 2);
+  EXPECT_NE(line.find("--hidden: the dense weights have "), std::string::npos) << line;
+  EXPECT_NE(line.find(" the limit is 1073741824; use smaller or fewer layers"), std::string::npos) << line;
+}
+
 TEST(Hosts, GiveUpOnAMasterThatDoesNotCome) {
   const std::string where = free_address();
   const outcome alone = run(join_to(where, {"--join-timeout", "0.3"}), with_token());
   EXPECT_EQ(alone.exit_code, 1);
   EXPECT_NE(alone.err.find("master " + where), std::string::npos) << alone.err;
   EXPECT_NE(alone.err.find("tried for 0.3 s (--join-timeout)"), std::string::npos) << alone.err;
+  EXPECT_EQ(alone.err.find(where + ": " + where), std::string::npos) << alone.err;
 }
 
 TEST(Hosts, ThatOthersCannotReachAreNamedWithWhatToDo) {
@@ -139,11 +147,11 @@ TEST(Hosts, ThatOthersCannotReachAreNamedWithWhatToDo) {
   several.join({"--as", "server", "--advertise", "127.0.0.2"});  // listens at 127.0.0.1
   several.join_all(0, 2);
   const outcome failed = several.master().finish();
-  EXPECT_EQ(alone.err.find(where + ": " + where), std::string::npos) << alone.err;
   EXPECT_EQ(failed.exit_code, 1);
   const std::string line = line_with(failed.err, "error");
   EXPECT_NE(line.find("server 0 (host "), std::string::npos) << line;
   EXPECT_NE(line.find("cannot be reached at 127.0.0.2:"), std::string::npos) << line;
+  EXPECT_EQ(line.find("127.0.0.2:"), line.rfind("127.0.0.2:")) << line;
   EXPECT_NE(line.find("--advertise"), std::string::npos) << line;
   for (const outcome& one : several.finish_members(1)) line_with(one.err, "cannot be reached at 127.0.0.2:");
 }
@@ -151,7 +159,6 @@ TEST(Hosts, ThatOthersCannotReachAreNamedWithWhatToDo) {
 TEST(Hosts, TakeAPortThatIsFree) {
   gathered_run several(job_of(short_job));
   const std::string line = expect_error(run({"master", "--listen", several.where()}, with_token()), 2);
-  EXPECT_EQ(line.find("127.0.0.2:"), line.rfind("127.0.0.2:")) << line;
   EXPECT_NE(line.find(several.where()), std::string::npos) << line;
   EXPECT_NE(line.find("somebody else listens there"), std::string::npos) << line;
 }
@@ -213,13 +220,6 @@ TEST(WaitingHosts, ThatAreStoppedBeforeThereIsAMasterEndWell) {
   EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
 }
 
-TEST(StoppedHosts, EndTheStepSaveItAndGoAll) {
-  const temporary_folder folder;
-  gathered_run several(with(job_of(endless), {"--save", folder.path()}));
-  several.join_as("server");
-  program& one = several.join({"--as", "trainer", "--count", "2"});
-  ASSERT_TRUE(several.master().wait_for_output(trains));
-  one.send(SIGTERM);
 TEST(WaitingHosts, ThatAreStoppedWhileTheyConnectDoNotWaitForTheOtherSide) {
   raw_server silent;
   program trainer(join_to(to_string(silent.address()), {"--dead-after", "86400", "--join-timeout", "86400"}),
@@ -233,6 +233,13 @@ TEST(WaitingHosts, ThatAreStoppedWhileTheyConnectDoNotWaitForTheOtherSide) {
   EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
 }
 
+TEST(StoppedHosts, EndTheStepSaveItAndGoAll) {
+  const temporary_folder folder;
+  gathered_run several(with(job_of(endless), {"--save", folder.path()}));
+  several.join_as("server");
+  program& one = several.join({"--as", "trainer", "--count", "2"});
+  ASSERT_TRUE(several.master().wait_for_output(trains));
+  one.send(SIGTERM);
   const outcome stopped = several.master().finish();
   EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
   const auto done = last_event(stopped, "done");
