@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/text.hpp"
 #include "tests/end_to_end/program.hpp"
 
 namespace troupe::end_to_end {
@@ -15,7 +16,7 @@ struct wrong_line {
 };
 
 void PrintTo(const wrong_line& line, std::ostream* out) {
-  for (const std::string& argument : line.arguments) *out << argument << ' ';
+  for (const std::string& argument : line.arguments) *out << printable_path(argument) << ' ';
 }
 
 class WrongCommandLine : public testing::TestWithParam<wrong_line> {};

@@ -49,6 +49,8 @@ struct accepted_case {
   const char* servers;
 };
 
+void PrintTo(const accepted_case& one, std::ostream* out) { *out << one.file << ", servers: " << one.servers; }
+
 class Accepted : public testing::TestWithParam<accepted_case> {};
 
 TEST_P(Accepted, WithinTheLimit) {

@@ -20,6 +20,8 @@ struct job_case {
   words options;
 };
 
+void PrintTo(const job_case& one, std::ostream* out) { *out << one.name; }
+
 const std::vector<job_case> jobs = {
     {"Tutorial", {"--data", "tutorial", "--steps", "25"}},
     {"Adult", {"--batch-size", "64", "--steps", "12"}},
@@ -125,8 +127,6 @@ TEST(Processes, TakePartOnlyWhereTheyWereStarted) {
   EXPECT_NE(line.find("use 'troupe join'"), std::string::npos) << line;
 }
 
-class FirstSignalToProcesses : public testing::TestWithParam<int> {};
-
 // As its environment and command line could be copied: no option of theirs is left unheeded.
 TEST(Processes, TakeNoOptionsButTheirRoleAndRank) {
   launch how = with_token();
@@ -144,6 +144,8 @@ TEST(Processes, TakeNoOptionsButTheirRoleAndRank) {
             std::string::npos);
   EXPECT_NE(expect_error(run({"train", "--rank", "0"}), 2).find("--rank 0: goes with --role only"), std::string::npos);
 }
+
+class FirstSignalToProcesses : public testing::TestWithParam<int> {};
 
 TEST_P(FirstSignalToProcesses, EndsTheStepSavesItAndLeavesNobody) {
   const temporary_folder folder;

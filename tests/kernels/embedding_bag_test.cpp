@@ -25,6 +25,8 @@ struct pooling_case {
   bool weighted;
 };
 
+void PrintTo(const pooling_case& one, std::ostream* out) { *out << one.name; }
+
 const pooling_case pooling_cases[] = {{"sum", pooling::sum, false},
                                       {"weighted_sum", pooling::sum, true},
                                       {"mean", pooling::mean, false},

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct optimizer_case {
   double momentum = 0;
   bool nesterov = false;
 };
+
+inline void PrintTo(const optimizer_case& one, std::ostream* out) { *out << one.name; }
 
 inline constexpr double beta1 = 0.9;
 inline constexpr double beta2 = 0.999;
