@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "actors/actor_name.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
@@ -332,9 +333,7 @@ void data_link::deliver(const pending_request& request, caf::message content, ca
 // -- the end ----------------------------------------------------------------------
 
 std::string data_link::question(const pending_request& request) const {
-  std::string_view type(caf::query_type_name(request.type).data(), caf::query_type_name(request.type).size());
-  type.remove_prefix(std::min(type.find("::") + 2, type.size()));
-  return fmt::format("{} of step {}", type, request.step);
+  return fmt::format("{} of step {}", message_name(caf::query_type_name(request.type)), request.step);
 }
 
 void data_link::expire(clock::time_point now) {
