@@ -4,11 +4,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <caf/string_view.hpp>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "protocol/errors.hpp"
@@ -24,6 +27,13 @@ constexpr std::uint32_t trainer_number(std::uint32_t rank, std::uint32_t servers
 constexpr std::uint32_t node_number = 0xfffe;
 /// Whoever asks for a run.
 constexpr std::uint32_t client_number = 0xffff;
+
+/// A type of message as error lines name it.
+inline std::string_view message_name(caf::string_view type) {
+  std::string_view name(type.data(), type.size());
+  name.remove_prefix(std::min(name.find("::") + 2, name.size()));
+  return name;
+}
 
 /// An error that names actor, step and cause, for the one line that ends a run.
 inline caf::error failure_of(const std::string& actor, std::uint64_t step, const caf::error& cause) {

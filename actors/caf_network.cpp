@@ -47,16 +47,24 @@ void add_network(caf::actor_system_config& config) {
 
 void offer_actor(caf::actor_system& system, int socket, const caf::strong_actor_ptr& whom,
                  std::set<std::string> interface) {
-  caf::io::scribe_ptr scribe = system.middleman().backend().new_scribe(socket);
-  caf::anon_send(broker_of(system), caf::publish_atom_v, std::move(scribe), offer_port, whom, std::move(interface));
+  offer_actor(system, system.middleman().backend().new_scribe(socket), whom, std::move(interface));
+}
+
+void offer_actor(caf::actor_system& system, caf::io::scribe_ptr connection, const caf::strong_actor_ptr& whom,
+                 std::set<std::string> interface) {
+  caf::anon_send(broker_of(system), caf::publish_atom_v, std::move(connection), offer_port, whom, std::move(interface));
 }
 
 void ask_for_actor(caf::actor_system& system, int socket,
                    std::function<void(caf::expected<caf::strong_actor_ptr>)> done) {
-  caf::io::scribe_ptr scribe = system.middleman().backend().new_scribe(socket);
-  system.spawn<caf::hidden>([broker = broker_of(system), scribe = std::move(scribe),
+  ask_for_actor(system, system.middleman().backend().new_scribe(socket), std::move(done));
+}
+
+void ask_for_actor(caf::actor_system& system, caf::io::scribe_ptr connection,
+                   std::function<void(caf::expected<caf::strong_actor_ptr>)> done) {
+  system.spawn<caf::hidden>([broker = broker_of(system), connection = std::move(connection),
                              done = std::move(done)](caf::event_based_actor* self) mutable {
-    self->request(broker, std::chrono::seconds(10), caf::connect_atom_v, std::move(scribe), offer_port)
+    self->request(broker, std::chrono::seconds(10), caf::connect_atom_v, std::move(connection), offer_port)
         .then(
             [done](const caf::node_id&, const caf::strong_actor_ptr& found, const std::set<std::string>&) {
               if (found)

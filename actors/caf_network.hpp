@@ -9,6 +9,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/expected.hpp>
+#include <caf/io/scribe.hpp>
 #include <functional>
 #include <set>
 #include <string>
@@ -24,10 +25,16 @@ void add_network(caf::actor_system_config& config);
 /// Offers `whom` to the node at the other end of `socket`, which becomes CAF's.
 void offer_actor(caf::actor_system& system, int socket, const caf::strong_actor_ptr& whom,
                  std::set<std::string> interface);
+/// The same over a connection that is CAF's already.
+void offer_actor(caf::actor_system& system, caf::io::scribe_ptr connection, const caf::strong_actor_ptr& whom,
+                 std::set<std::string> interface);
 
 /// Asks for the actor that is offered at the other end of `socket`, which becomes CAF's. `done` is called once, on a
 /// thread of the system.
 void ask_for_actor(caf::actor_system& system, int socket,
+                   std::function<void(caf::expected<caf::strong_actor_ptr>)> done);
+/// The same over a connection that is CAF's already.
+void ask_for_actor(caf::actor_system& system, caf::io::scribe_ptr connection,
                    std::function<void(caf::expected<caf::strong_actor_ptr>)> done);
 
 }  // namespace troupe

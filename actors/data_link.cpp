@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "actors/actor_name.hpp"
 #include "actors/link_proxies.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
@@ -32,12 +33,7 @@ std::uint64_t bytes_of(const std::vector<blob>& parts) {
   return bytes;
 }
 
-/// As in `lookup`.
-std::string_view name_of(caf::type_id_t type) {
-  std::string_view name(caf::query_type_name(type).data(), caf::query_type_name(type).size());
-  name.remove_prefix(std::min(name.find("::") + 2, name.size()));
-  return name;
-}
+std::string_view name_of(caf::type_id_t type) { return message_name(caf::query_type_name(type)); }
 
 /// What to try if a message of that type is too long.
 const char* how_to_shorten(caf::type_id_t type) {

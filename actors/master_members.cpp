@@ -262,8 +262,7 @@ caf::error master_state::unanswered(const caf::actor_addr& by, caf::string_view 
   const std::string who = who_is(by);
   return make_failure(
       errc::timeout, fmt::format("{}, step {}: did not answer {} within {} s; --request-timeout allows more", who, step,
-                                 std::string_view(question.data(), question.size()),
-                                 static_cast<double>(rules_->request_timeout.count()) / 1000));
+                                 message_name(question), static_cast<double>(rules_->request_timeout.count()) / 1000));
 }
 
 /// The death of a member ends the run. If it only died of another's death, the other's own word is waited for.

@@ -51,6 +51,7 @@ class node_state {
  private:
   template <class Offer>
   void offer(Offer what);
+  std::string reason(const caf::error& error, caf::string_view question) const;
   void admitted_as(const admitted& place);
   connected links_to_peers(const header& asked);
   caf::error try_to_save(const std::string& folder) const;

@@ -38,7 +38,7 @@ bool from_integer(std::uint8_t number, errc& x) {
 caf::error make_failure(errc code, std::string context) { return caf::make_error(code, std::move(context)); }
 
 std::string describe(const caf::error& error) {
-  if (error.category() == caf::type_id_v<errc> && error.context().match_elements<std::string>())
+  if (error && error.category() == caf::type_id_v<errc> && error.context().match_elements<std::string>())
     return error.context().get_as<std::string>(0);
   return caf::to_string(error);
 }

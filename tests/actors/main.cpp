@@ -1,13 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <caf/all.hpp>
-
-#include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "actors/caf_network.hpp"
 
 int main(int argc, char** argv) {
-  caf::core::init_global_meta_objects();
-  caf::init_global_meta_objects<caf::id_block::troupe>();
+  troupe::initialize_types(true);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -28,12 +28,21 @@ struct outcome {
   bool pending() const { return !value && !error; }
 };
 
-class stage : public testing::Test {
- protected:
-  ~stage() override {
-    for (const auto& one : spawned_) caf::anon_send_exit(one, caf::exit_reason::kill);
+/// An actor system with the test's actors.
+class staged_system {
+ public:
+  /// `settings` are added to the system's own.
+  explicit staged_system(void (*settings)(caf::actor_system_config&) = nullptr) : config_(settings) {}
+
+  ~staged_system() {
+    dismiss();
     run();
   }
+
+  staged_system(const staged_system&) = delete;
+  staged_system& operator=(const staged_system&) = delete;
+
+  caf::actor_system& system() { return system_; }
 
   caf::scheduler::test_coordinator& scheduler() {
     return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
@@ -47,25 +56,35 @@ class stage : public testing::Test {
     return handle;
   }
 
+  /// Tells the actors that were spawned so to end; they do when messages are handled.
+  void dismiss() {
+    for (const auto& one : spawned_) caf::anon_send_exit(one, caf::exit_reason::kill);
+    spawned_.clear();
+  }
+
   /// Handles all messages, in the order in which actors became ready.
   void run() { scheduler().run(); }
+
+  /// Handles a message of any ready actor; false if there is none.
+  bool run_any(random_sequence& random) {
+    auto& jobs = scheduler().jobs;
+    if (!jobs.empty()) std::swap(jobs.front(), jobs[random.below(jobs.size())]);
+    return scheduler().try_run_once();
+  }
 
   /// Handles all messages, choosing the next actor by a seed.
   void run_shuffled(std::uint64_t seed) {
     random_sequence random(mix(seed));
-    auto& jobs = scheduler().jobs;
-    while (!jobs.empty()) {
-      std::swap(jobs.front(), jobs[random.below(jobs.size())]);
-      scheduler().run_once();
+    while (run_any(random)) {
     }
   }
 
   /// Sends a request; its outcome is filled in while messages are handled.
   template <class T, class Handle, class Message>
-  std::shared_ptr<outcome<T>> ask(const Handle& whom, Message message) {
+  std::shared_ptr<outcome<T>> ask(const Handle& whom, Message message, caf::timespan patience = caf::infinite) {
     auto result = std::make_shared<outcome<T>>();
-    spawn([result, whom, message = std::move(message)](caf::event_based_actor* self) mutable {
-      self->request(whom, caf::infinite, std::move(message))
+    spawn([result, whom, patience, message = std::move(message)](caf::event_based_actor* self) mutable {
+      self->request(whom, patience, std::move(message))
           .then([result](T& answer) { result->value = std::move(answer); },
                 [result](const caf::error& error) { result->error = error; });
     });
@@ -86,7 +105,8 @@ class stage : public testing::Test {
 
  private:
   struct config : caf::actor_system_config {
-    config() {
+    explicit config(void (*settings)(caf::actor_system_config&)) {
+      if (settings != nullptr) settings(*this);
       set("caf.scheduler.policy", "testing");
       config_file_path.clear();
     }
@@ -96,5 +116,7 @@ class stage : public testing::Test {
   caf::actor_system system_{config_};
   std::vector<caf::actor> spawned_;
 };
+
+class stage : public testing::Test, protected staged_system {};
 
 }  // namespace troupe
