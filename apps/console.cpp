@@ -77,7 +77,9 @@ int console::finish(int code) {
 }
 
 void prepare_streams() {
+  // As errors of the calls, which name the file.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     // open() takes the lowest free number. Reading only: what is written to a closed stream must stay an error.
     if (fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) (void)open("/dev/null", O_RDONLY);

@@ -70,7 +70,8 @@ class console {
 };
 
 /// Makes descriptors 0 to 2 exist, so that no file the program opens is mistaken for a closed stream, and makes writing
-/// to a closed pipe an error instead of the program's end. To be called first in main.
+/// to a closed pipe, or beyond the limit of a file's size, an error instead of the program's end. To be called first in
+/// main.
 void prepare_streams();
 
 }  // namespace troupe

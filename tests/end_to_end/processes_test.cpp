@@ -127,6 +127,39 @@ TEST(Processes, TakePartOnlyWhereTheyWereStarted) {
   EXPECT_NE(line.find("use 'troupe join'"), std::string::npos) << line;
 }
 
+/// What the processes that a test starts may write to one file, until it goes.
+class file_size_limit {
+ public:
+  explicit file_size_limit(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~file_size_limit() { setrlimit(RLIMIT_FSIZE, &before_); }
+  file_size_limit(const file_size_limit&) = delete;
+  file_size_limit& operator=(const file_size_limit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(Processes, ShareNoMemoryWhereFilesMayNotBeThatLargeAndTrainAllTheSame) {
+  const words job = {"--data", "synthetic", "--rows", "500", "--dim", "64", "--steps", "12", "--batch-size", "128"};
+  const std::string expected = digest_of(run(train(job)));
+  const file_size_limit small(1'000'000);
+  EXPECT_EQ(digest_of(run(train_in_processes(job))), expected);
+}
+
+TEST(Processes, SayWhichFileIsLargerThanFilesMayBe) {
+  const temporary_folder folder;
+  const file_size_limit small(100'000);
+  const words job = {"--data", "synthetic", "--rows", "20000", "--steps", "12", "--save", folder.path()};
+  const outcome ended = run(train_in_processes(job));
+  EXPECT_EQ(ended.exit_code, 1);
+  const std::string line = line_with(ended.err, "no checkpoint of step 12: " + folder.path());
+  EXPECT_NE(line.find("File too large"), std::string::npos) << line;
+}
+
 // As its environment and command line could be copied: no option of theirs is left unheeded.
 TEST(Processes, TakeNoOptionsButTheirRoleAndRank) {
   launch how = with_token();
