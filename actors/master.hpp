@@ -31,6 +31,8 @@ struct node_rules {
   std::chrono::milliseconds request_timeout{300'000};
   /// What to run to go on from the last checkpoint, in words; told when a process has died.
   std::string resume;
+  /// The run has started its members itself, each with a rank: nobody else may take a place.
+  bool own_members = false;
 };
 
 class master_state {

@@ -101,6 +101,8 @@ caf::expected<std::vector<std::uint32_t>> master_state::check_offer(const join_n
     return make_failure(errc::wrong_context,
                         fmt::format("the run has begun (step {}): nobody can join any more", step));
   if (!offer.node) return refused("it is gone already");
+  if (rules_->own_members && offer.rank == any_rank)
+    return refused("this run starts its members itself; one that others may join is begun by 'troupe master'");
   const auto same_name =
       std::ranges::find_if(nodes_, [&](const auto& one) { return one.second.user_name == offer.name; });
   if (!offer.name.empty() && same_name != nodes_.end())

@@ -104,7 +104,7 @@ struct gather_options {
   /// Where they find the master; port 0: any free one.
   endpoint listen;
   network_options network;
-  /// Servers and trainers share this machine's memory.
+  /// Servers and trainers share this machine's memory; nobody but those who were started for a rank may come.
   bool on_this_machine = false;
   /// What to run to go on from the last checkpoint, in words; told when a process has died.
   std::string resume;

@@ -26,11 +26,11 @@ class members_test : public stage {
   members_test() { lead({}); }
 
   /// A master, with nobody there yet.
-  void lead(run_checkpoints checkpoints) {
+  void lead(run_checkpoints checkpoints, bool own_members = false) {
     run_observer observer;
     observer.on_note = [this](const std::string& line) { notes_.push_back(line); };
     master_ = spawn(master, std::uint64_t{1}, std::move(observer), std::move(checkpoints),
-                    std::optional<node_rules>(node_rules{std::chrono::seconds(60), "start anew"}));
+                    std::optional<node_rules>(node_rules{std::chrono::seconds(60), "start anew", own_members}));
   }
 
   /// Asks for a run with one server and one trainer.
@@ -40,11 +40,12 @@ class members_test : public stage {
     run();
   }
 
-  fake_node join(bool trains, const deed& then = {}, std::uint32_t count = 1) {
+  fake_node join(bool trains, const deed& then = {}, std::uint32_t count = 1, std::uint32_t rank = any_rank) {
     fake_node made;
     join_node offer;
     offer.trains = trains;
     offer.count = count;
+    offer.rank = rank;
     offer.host = "a";
     offer.pid = ++pids_;
     offer.session = std::to_string(pids_);
@@ -112,6 +113,16 @@ TEST_F(members_test, a_process_fills_the_place_that_it_was_given) {
   order();
   EXPECT_TRUE(join(false, offer_server()).filled->value);
   EXPECT_TRUE(noted("server 0 (host a, pid 1) has joined"));
+}
+
+TEST_F(members_test, a_run_that_starts_its_members_takes_nobody_else) {
+  lead({}, true);
+  order();
+  const fake_node stranger = join(true);
+  EXPECT_EQ(stranger.place->error, errc::bad_input);
+  EXPECT_EQ(describe(stranger.place->error),
+            "this run starts its members itself; one that others may join is begun by 'troupe master'");
+  EXPECT_TRUE(join(true, {}, 1, 0).place->value);
 }
 
 TEST_F(members_test, a_trainer_cannot_act_as_a_server) {
