@@ -31,8 +31,10 @@ namespace troupe {
 std::string resume_advice(const train_order& order, const std::string& command) {
   if (!order.save) return "nothing was saved (--save DIR), so start anew";
   const std::string folder = shell_word(*order.save);
-  return fmt::format("go on from the last checkpoint: {}{} --resume {} --save {}", command, order.network_words, folder,
-                     folder);
+  const std::string every =
+      order.checkpoint_every > 0 ? fmt::format(" --checkpoint-every {}", order.checkpoint_every) : "";
+  return fmt::format("go on from the last checkpoint: {}{} --resume {} --save {}{}", command, order.network_words,
+                     folder, folder, every);
 }
 
 namespace {

@@ -92,7 +92,7 @@ TEST_P(LostProcessTiming, EndsTheRunInTimeAndSaysHowToGoOn) {
   ASSERT_TRUE(ended.in_time);
   EXPECT_EQ(ended.exit_code, 1);
   const std::string command = "troupe train --processes" + as_text(GetParam().patience_options) + " --resume " +
-                              folder_.path() + " --save " + folder_.path();
+                              folder_.path() + " --save " + folder_.path() + " --checkpoint-every 50";
   expect_obituary(line_with(ended.err, "troupe: error: "), GetParam().who, command);
   EXPECT_EQ(last_event(ended, "error").at("code"), "run");
   EXPECT_FALSE(somebody_listens(master));
@@ -150,7 +150,7 @@ TEST_P(LostHostTiming, EndsTheRunInTimeForAllOthers) {
   EXPECT_LT(clock::now() - begin, patience);
   EXPECT_EQ(ended.exit_code, 1);
   const std::string command = "troupe master --listen 127.0.0.1:0" + as_text(GetParam().patience_options) +
-                              " --resume " + folder_.path() + " --save ";
+                              " --resume " + folder_.path() + " --save " + folder_.path() + " --checkpoint-every 50";
   expect_obituary(line_with(ended.err, "troupe: error: "), GetParam().who, command);
   EXPECT_EQ(others.size(), 3u);
   for (const outcome& one : others) expect_obituary(line_with(one.err, "error: "), GetParam().who, command);
