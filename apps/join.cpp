@@ -6,6 +6,7 @@
 #include "apps/network_options.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
+#include "apps/text.hpp"
 #include "apps/train_options.hpp"
 #include "model/text.hpp"
 
@@ -13,6 +14,7 @@ namespace troupe {
 namespace {
 
 constexpr std::uint32_t count_max = 1024;
+constexpr std::size_t name_bytes_max = 64;
 
 /// `HOST` or `HOST:PORT`.
 result<std::optional<endpoint>> read_advertise(const CLI::App& app) {
@@ -37,6 +39,9 @@ std::optional<fault> read_offer(const CLI::App& app, node_options& options) {
     options.count = *count;
   }
   options.name = given_text(app, "name").value_or("");
+  if (options.name.size() > name_bytes_max || one_line(options.name) != options.name)
+    return fault{fault_kind::input, fmt::format("--name {}: must be one line of at most {} bytes",
+                                                printable(options.name), name_bytes_max)};
   auto job = read_expected_job(app);
   if (!job) return std::move(job.error());
   options.expected_job = std::move(*job);

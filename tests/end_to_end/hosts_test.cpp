@@ -72,6 +72,14 @@ TEST(Hosts, GoOnWithWhatProcessesSaved) {
 
 // -- who may not take part --------------------------------------------------------
 
+TEST(Hosts, HaveNamesOfOneShortLine) {
+  for (const std::string& name : {std::string(65, 'x'), std::string("a\nb"), std::string("a\x1b[31m")}) {
+    const std::string line =
+        expect_error(run({"join", "127.0.0.1:1", "--as", "server", "--name", name}, with_token()), 2);
+    EXPECT_NE(line.find("must be one line of at most 64 bytes"), std::string::npos) << line;
+  }
+}
+
 TEST(Hosts, ThatHaveANameAlreadyTakenAreRefused) {
   gathered_run several(job_of(short_job));
   program& first = several.join({"--as", "trainer", "--name", "anna"});
