@@ -32,8 +32,8 @@ result<std::shared_ptr<boost::asio::ssl::context>> read_tls(const CLI::App& app)
 }  // namespace
 
 void add_patience_options(CLI::App& app) {
-  add_text_option(app, "dead-after", "SECONDS", "take a process for dead that has been silent for so long (default: 5)",
-                  group);
+  add_text_option(app, "dead-after", "SECONDS",
+                  "notice within so long that a process is silent, and take it for dead (default: 5)", group);
   add_text_option(app, "request-timeout", "SECONDS", "how long any one message may stay unanswered (default: 300)",
                   group);
 }
