@@ -200,9 +200,13 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
 result<std::shared_ptr<checkpoint_store>> open_store(const train_order& order) {
   if (!order.save) return nullptr;
   auto store = checkpoint_store::open(*order.save, order.resume ? &*order.resume : nullptr);
-  if (!store)
+  if (!store) {
+    const std::string& why = store.error().message;  // mostly begins with the folder's name
+    const bool names_it = why.starts_with(printable_path(*order.save) + ": ");
     return tl::unexpected<fault>(
-        fault{store.error().kind, fmt::format("--save {}: {}", printable(*order.save), store.error().message)});
+        fault{store.error().kind,
+              names_it ? "--save " + why : fmt::format("--save {}: {}", printable_path(*order.save), why)});
+  }
   return std::make_shared<checkpoint_store>(std::move(*store));
 }
 

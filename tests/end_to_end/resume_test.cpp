@@ -169,7 +169,7 @@ TEST(Resume, RefusesWhatItCannotGoOnFrom) {
   EXPECT_NE(refusal({"--steps", "39"}).find("of step 40, and the job ends after 39"), std::string::npos);
   EXPECT_NE(expect_error(run({"train", "--resume", folder.path() + "/nowhere"}), 2).find("nowhere"), std::string::npos);
   const std::string again = expect_error(run({"train", "--save", folder.path()}), 2);
-  EXPECT_NE(again.find("holds checkpoints of a run already"), std::string::npos) << again;
+  EXPECT_NE(again.find("--save " + folder.path() + ": holds checkpoints of a run already"), std::string::npos) << again;
   std::filesystem::remove_all(folder.path());
   std::filesystem::create_directory(folder.path());
   EXPECT_NE(refusal({}).find("checkpoint"), std::string::npos) << "an empty folder";
