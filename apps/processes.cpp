@@ -127,15 +127,18 @@ std::optional<std::string> role_processes::missing() {
   for (process& one : all_) {
     look(one);
     if (one.stopped) return fmt::format("{} (pid {}) was stopped by a signal before it had joined", one.name, one.pid);
-    if (!one.status) continue;
-    if (WIFSIGNALED(*one.status))
-      return fmt::format("{} (pid {}) was ended by signal {}", one.name, one.pid, WTERMSIG(*one.status));
-    return fmt::format("{} (pid {}) ended with exit code {}", one.name, one.pid, WEXITSTATUS(*one.status));
+    if (one.status) return ending_of(one);
   }
   return std::nullopt;
 }
 
-void role_processes::finish(std::chrono::milliseconds patience) {
+std::string role_processes::ending_of(const process& one) {
+  if (WIFSIGNALED(*one.status))
+    return fmt::format("{} (pid {}) was ended by signal {}", one.name, one.pid, WTERMSIG(*one.status));
+  return fmt::format("{} (pid {}) ended with exit code {}", one.name, one.pid, WEXITSTATUS(*one.status));
+}
+
+std::vector<std::string> role_processes::finish(std::chrono::milliseconds patience) {
   constexpr std::chrono::milliseconds interval{2};
   const auto give_up = std::chrono::steady_clock::now() + patience;
   const auto all_ended = [this] {
@@ -143,8 +146,12 @@ void role_processes::finish(std::chrono::milliseconds patience) {
     return std::ranges::all_of(all_, [](const process& one) { return one.status.has_value(); });
   };
   while (!all_ended() && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(interval);
+  std::vector<std::string> killed;
   for (process& one : all_) {
-    if (one.status) continue;
+    if (one.status) {
+      if (WIFSIGNALED(*one.status)) killed.push_back(ending_of(one));
+      continue;
+    }
     ::kill(one.pid, SIGKILL);  // one that is stopped hears nothing else
     int status = 0;
     while (::waitpid(one.pid, &status, 0) < 0 && errno == EINTR) {
@@ -153,6 +160,7 @@ void role_processes::finish(std::chrono::milliseconds patience) {
     forget_child(one.pid);
   }
   all_.clear();
+  return killed;
 }
 
 double role_processes::peak_rss_mib() {

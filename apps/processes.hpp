@@ -38,8 +38,9 @@ class role_processes {
   /// The most memory that any of those that `finish` has waited for ever had.
   static double peak_rss_mib();
 
-  /// Waits for those that are there, but not longer than `patience`, then ends them.
-  void finish(std::chrono::milliseconds patience);
+  /// Waits for those that are there, but not longer than `patience`, then ends them. Returns a line for each that a
+  /// signal had ended before, as in `trainer 1 (pid 17) was ended by signal 9`: to others its connection was closed.
+  std::vector<std::string> finish(std::chrono::milliseconds patience);
 
  private:
   struct process {
@@ -51,6 +52,7 @@ class role_processes {
 
   bool start_one(const char* role, std::uint32_t rank, const std::vector<std::string>& environment);
   void look(process& one);
+  static std::string ending_of(const process& one);
 
   std::vector<process> all_;
   std::optional<std::string> not_started_;

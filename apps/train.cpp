@@ -180,7 +180,7 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
 
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
   auto run = run_job(order.what, options, &stop);
-  children.finish(run ? seen_off_after : let_go_after);
+  for (const std::string& line : children.finish(run ? seen_off_after : let_go_after)) display.note(line);
   display.close();
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
 

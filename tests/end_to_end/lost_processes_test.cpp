@@ -1,6 +1,7 @@
 // Goal: when a process of a run dies or falls silent, all others end within the time that is promised, say who it was
 // and what to do, and leave nothing behind. Method: SIGKILL and SIGSTOP, in mid-run, of each kind of process.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -94,6 +95,8 @@ TEST_P(LostProcessTiming, EndsTheRunInTimeAndSaysHowToGoOn) {
   const std::string command = "troupe train --processes" + as_text(GetParam().patience_options) + " --resume " +
                               folder_.path() + " --save " + folder_.path() + " --checkpoint-every 50";
   expect_obituary(line_with(ended.err, "troupe: error: "), GetParam().who, command);
+  if (GetParam().signal == SIGKILL)
+    line_with(ended.err, fmt::format("{} (pid {}) was ended by signal 9", GetParam().who, lost));
   EXPECT_EQ(last_event(ended, "error").at("code"), "run");
   EXPECT_FALSE(somebody_listens(master));
 }
