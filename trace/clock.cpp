@@ -1,0 +1,102 @@
+#include "trace/clock.hpp"
+
+#include <chrono>
+#include <ctime>
+#include <thread>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace troupe::trace {
+
+namespace {
+
+std::int64_t read_clock(clockid_t which) {
+  timespec now{};
+  ::clock_gettime(which, &now);
+  constexpr std::int64_t ns_per_second = 1'000'000'000;
+  return std::int64_t{now.tv_sec} * ns_per_second + now.tv_nsec;
+}
+
+bool find_steady_counter() {
+#if defined(__x86_64__)
+  // Intel's and AMD's manuals: leaf 8000'0007h, EDX bit 8, "invariant TSC".
+  constexpr unsigned power_management_leaf = 0x8000'0007;
+  constexpr unsigned invariant_bit = 1U << 8;
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(power_management_leaf, &a, &b, &c, &d) != 0 && (d & invariant_bit) != 0;
+#else
+  return false;
+#endif
+}
+
+clock_fault fault;
+clock_sample fault_begin;
+
+std::uint64_t true_ticks() {
+#if defined(__x86_64__)
+  if (detail::has_steady_counter) return __rdtsc();
+#endif
+  return detail::monotonic_now();
+}
+
+clock_sample true_sample() { return {true_ticks(), read_clock(CLOCK_MONOTONIC), read_clock(CLOCK_REALTIME)}; }
+
+/// What a clock shows that should show `now`, and showed `begin` when the fault began.
+std::int64_t with_fault(std::int64_t now, std::int64_t begin, double offset) {
+  constexpr double million = 1e6;
+  return now + static_cast<std::int64_t>(offset + static_cast<double>(now - begin) * fault.drift_ppm / million);
+}
+
+}  // namespace
+
+namespace detail {
+
+const bool has_steady_counter = find_steady_counter();
+bool is_faulty = false;
+
+std::uint64_t monotonic_now() { return static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC)); }
+
+std::uint64_t faulty_now() {
+  constexpr double ns_per_second = 1e9;
+  const double offset = static_cast<double>(fault.offset_ns) * ticks_per_second() / ns_per_second;
+  return static_cast<std::uint64_t>(with_fault(static_cast<std::int64_t>(true_ticks()),
+                                               static_cast<std::int64_t>(fault_begin.ticks), offset));
+}
+
+}  // namespace detail
+
+clock_sample sample_clocks() {
+  if (!detail::is_faulty) return true_sample();
+  const auto offset = static_cast<double>(fault.offset_ns);
+  clock_sample now = true_sample();
+  now.ticks = detail::faulty_now();
+  now.monotonic_ns = with_fault(now.monotonic_ns, fault_begin.monotonic_ns, offset);
+  now.realtime_ns = with_fault(now.realtime_ns, fault_begin.realtime_ns, offset);
+  return now;
+}
+
+double ticks_per_second() {
+  static const double rate = [] {
+    constexpr double ns_per_second = 1e9;
+    if (!detail::has_steady_counter) return ns_per_second;
+    const clock_sample begin = true_sample();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const clock_sample end = true_sample();
+    return static_cast<double>(end.ticks - begin.ticks) / static_cast<double>(end.monotonic_ns - begin.monotonic_ns) *
+           ns_per_second;
+  }();
+  return rate;
+}
+
+void set_clock_fault(const clock_fault& wanted) {
+  ticks_per_second();
+  fault = wanted;
+  fault_begin = true_sample();
+  detail::is_faulty = true;
+}
+
+}  // namespace troupe::trace

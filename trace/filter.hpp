@@ -1,0 +1,36 @@
+// What of a run is recorded: `actor=server *,type=lookup,steps=10-20,count=1000`.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+namespace troupe::trace {
+
+/// Whether `text` is `pattern`, in which * stands for any characters, none among them.
+bool matches(std::string_view pattern, std::string_view text);
+
+struct filter {
+  /// Patterns, of which one must match; none: all do.
+  std::vector<std::string> actors;
+  std::vector<std::string> types;
+  std::uint64_t first_step = 0;
+  std::uint64_t last_step = UINT64_MAX;
+  /// Records after which it ends.
+  std::uint64_t count = UINT64_MAX;
+
+  bool takes_actor(std::string_view name) const;
+  bool takes_type(std::string_view name) const;
+  bool takes_step(std::uint64_t step) const { return step >= first_step && step <= last_step; }
+  bool takes_all() const;
+};
+
+/// Reads a filter: items `actor=PATTERN`, `type=PATTERN`, `steps=A-B` or `steps=A`, `count=N`, by commas; `actor` and
+/// `type` may come several times. Errors: what is wrong, without the option's name.
+tl::expected<filter, std::string> parse_filter(std::string_view text);
+
+}  // namespace troupe::trace

@@ -1,0 +1,162 @@
+#include "trace/log_writer.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+
+namespace troupe::trace {
+
+namespace {
+
+constexpr std::size_t block_bytes = std::size_t{1} << 20;
+constexpr std::uint64_t jobs_bytes_max = std::uint64_t{256} << 20;
+constexpr std::size_t jobs_max = std::size_t{1} << 16;
+constexpr std::chrono::milliseconds look_interval{5};
+constexpr int compression_level = 1;  // the fastest that shrinks records to a third
+
+}  // namespace
+
+log_writer::log_writer(ring& what, std::filesystem::path file) : ring_(what), file_(std::move(file)) {
+  descriptor_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (descriptor_ < 0) {
+    problem_ = fmt::format("{}: cannot be made: {}", file_.string(), std::strerror(errno));
+    return;
+  }
+  write_head();
+  thread_ = std::jthread([this](const std::stop_token& stop) { follow(stop); });
+}
+
+log_writer::~log_writer() {
+  if (descriptor_ < 0) return;
+  thread_.request_stop();
+  wake_.notify_all();
+  thread_.join();
+  take_contents();
+  take_chunks(true);
+  if (!raw_chunks_.empty()) write_block(block_kind::chunks, raw_chunks_);
+  if (!raw_contents_.empty()) write_block(block_kind::contents, raw_contents_);
+  const auto before = ring_.before_chunks().subspan(head_bytes + metadata_bytes);
+  write_block(block_kind::board, std::string(reinterpret_cast<const char*>(before.data()), before.size()));
+  write_head();
+  ::close(descriptor_);
+}
+
+void log_writer::keep(content_job job) {
+  const std::lock_guard lock(mutex_);
+  if (jobs_.size() >= jobs_max || jobs_bytes_ + job.bytes > jobs_bytes_max || !problem_.empty()) {
+    ring_.head().contents_lost.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  jobs_bytes_ += job.bytes;
+  jobs_.push_back(std::move(job));
+}
+
+std::string log_writer::problem() const {
+  const std::lock_guard lock(mutex_);
+  return problem_;
+}
+
+void log_writer::follow(const std::stop_token& stop) {
+  constexpr int looks_per_flush = 20;
+  for (int look = 1; !stop.stop_requested(); ++look) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait_for(lock, stop, look_interval, [] { return false; });
+    }
+    take_contents();
+    take_chunks(false);
+    const bool flush = look % looks_per_flush == 0;
+    if (raw_chunks_.size() >= block_bytes || (flush && !raw_chunks_.empty()))
+      write_block(block_kind::chunks, std::exchange(raw_chunks_, {}));
+    if (raw_contents_.size() >= block_bytes || (flush && !raw_contents_.empty()))
+      write_block(block_kind::contents, std::exchange(raw_contents_, {}));
+    if (flush) write_head();
+  }
+}
+
+void log_writer::take_contents() {
+  std::vector<content_job> jobs;
+  {
+    const std::lock_guard lock(mutex_);
+    jobs.swap(jobs_);
+    jobs_bytes_ = 0;
+  }
+  for (const content_job& job : jobs) write_content(job.make(), raw_contents_);
+}
+
+/// Copies the chunks that are complete, and of the others those whose threads have given them up, as `ring` says.
+void log_writer::take_chunks(bool all) {
+  const std::uint64_t end = ring_.head().next_chunk.load(std::memory_order_acquire);
+  for (; first_not_seen_ < end; ++first_not_seen_) open_.push_back(first_not_seen_);
+  std::erase_if(open_, [&](std::uint64_t index) {
+    const chunk_head& from = ring_.chunk(index);
+    const std::uint64_t number = from.number.load(std::memory_order_acquire);
+    const std::uint64_t age = end - index;
+    if (number != index + 1) {
+      const bool is_lost = number > index + 1 || age > ring_.chunks();
+      if (is_lost) ring_.head().chunks_lost.fetch_add(1, std::memory_order_relaxed);
+      return is_lost;
+    }
+    if (!all && from.closed.load(std::memory_order_acquire) == 0 && age < ring_.chunks() * 3 / 4) return false;
+    const std::size_t begin = raw_chunks_.size();
+    raw_chunks_.append(reinterpret_cast<const char*>(&from), chunk_bytes);
+    if (from.number.load(std::memory_order_acquire) != index + 1) {  // taken again while it was copied
+      raw_chunks_.resize(begin);
+      ring_.head().chunks_lost.fetch_add(1, std::memory_order_relaxed);
+    }
+    return true;
+  });
+}
+
+void log_writer::write_block(block_kind what, const std::string& raw) {
+  std::string packed(ZSTD_compressBound(raw.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), raw.data(), raw.size(), compression_level));
+  const block_head head{block_magic, what, packed.size(), raw.size(), XXH3_64bits(packed.data(), packed.size())};
+  if (!problem().empty()) {
+    if (what == block_kind::chunks)
+      ring_.head().chunks_lost.fetch_add(raw.size() / chunk_bytes, std::memory_order_relaxed);
+    return;
+  }
+  write_all(reinterpret_cast<const char*>(&head), sizeof head);
+  write_all(packed.data(), packed.size());
+}
+
+/// The head, as it is now, with the metadata: rewritten in place as they change.
+void log_writer::write_head() {
+  std::string copy(head_bytes + metadata_bytes, '\0');
+  std::memcpy(copy.data(), ring_.before_chunks().data(), copy.size());
+  std::copy(log_magic.begin(), log_magic.end(), copy.begin());
+  auto* const head = reinterpret_cast<file_head*>(copy.data());
+  head->chunks = 0;
+  if (::pwrite(descriptor_, copy.data(), copy.size(), 0) < 0 && problem().empty()) {
+    const std::lock_guard lock(mutex_);
+    problem_ = fmt::format("{}: cannot be written: {}", file_.string(), std::strerror(errno));
+  }
+  if (::lseek(descriptor_, 0, SEEK_CUR) == 0) ::lseek(descriptor_, static_cast<off_t>(copy.size()), SEEK_SET);
+}
+
+void log_writer::write_all(const char* bytes, std::size_t size) {
+  while (size > 0) {
+    const ssize_t written = ::write(descriptor_, bytes, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const std::lock_guard lock(mutex_);
+      if (problem_.empty())
+        problem_ = fmt::format("{}: cannot be written: {}; what came after is not kept", file_.string(),
+                               std::strerror(errno));
+      return;
+    }
+    bytes += written;
+    size -= static_cast<std::size_t>(written);
+  }
+}
+
+}  // namespace troupe::trace

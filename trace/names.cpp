@@ -1,0 +1,43 @@
+#include "trace/names.hpp"
+
+#include <array>
+
+#include "trace/recorder.hpp"
+
+namespace troupe::trace {
+
+namespace {
+
+template <class E, std::size_t n>
+std::string_view find(E what, const std::array<std::string_view, n>& names) {
+  const auto i = static_cast<std::size_t>(what);
+  return i < n ? names[i] : "unknown";
+}
+
+}  // namespace
+
+std::string_view name_of(mode what) {
+  return find(what, std::array<std::string_view, 4>{"off", "ring", "full", "payload"});
+}
+
+std::string_view name_of(kind what) {
+  return find(what, std::array<std::string_view, 19>{
+                        "none", "handled", "sent", "arrived", "released", "range", "step", "collective", "spawn", "exit",
+                        "drop", "timer", "credit wait", "credit", "link up", "link down", "checkpoint", "metric",
+                        "collective launch"});
+}
+
+std::string_view name_of(range_name what) {
+  return find(what, std::array<std::string_view, 11>{"none", "forward/backward", "backward parameters", "prepare batch",
+                                                     "evaluate", "apply", "pool", "sum", "save", "restore", "commit"});
+}
+
+std::string_view name_of(metric_name what) {
+  return find(what, std::array<std::string_view, 6>{"none", "loss", "auc", "accuracy", "samples/s", "staleness"});
+}
+
+std::string_view name_of(drop_reason what) {
+  return find(what, std::array<std::string_view, 4>{"none", "unexpected", "link ended", "not carried"});
+}
+
+}  // namespace troupe::trace

@@ -1,0 +1,127 @@
+#include "trace/recorder.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "trace/names.hpp"
+
+namespace troupe::trace {
+
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unnamed";
+}
+
+/// Tells one start of one machine from all others: clocks of its processes are the same clock.
+std::string boot_id() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  // A clock that has been made wrong is nobody else's.
+  if (detail::is_faulty) id += fmt::format("-{}", ::getpid());
+  return id;
+}
+
+boost::json::object first_metadata(const recorder::options& how) {
+  boost::json::object all;
+  all["host"] = host_name();
+  all["boot"] = boot_id();
+  all["ticks_per_second"] = ticks_per_second();
+  all["command"] = how.command;
+  all["mode"] = name_of(how.what);
+  all["filtered"] = !how.wanted.takes_all();
+  boost::json::array types;
+  for (const message_type& type : how.types)
+    types.push_back(boost::json::array{type.number, type.name, type.is_request ? 1 : 0});
+  all["types"] = std::move(types);
+  return all;
+}
+
+}  // namespace
+
+tl::expected<std::unique_ptr<recorder>, std::string> recorder::start(options how) {
+  std::unique_ptr<recorder> made(new recorder);
+  std::error_code failed;
+  std::filesystem::create_directories(how.folder, failed);
+  if (failed)
+    return tl::unexpected(fmt::format("{}: the folder cannot be made: {}", how.folder.string(), failed.message()));
+  const std::string name = fmt::format("{}-{}", host_name(), ::getpid());
+  // A test may record several nodes in one process.
+  std::filesystem::path file = how.folder / (name + ".ring");
+  for (int i = 2; std::filesystem::exists(file) || std::filesystem::exists(how.folder / (file.stem().string() + ".log"));
+       ++i)
+    file = how.folder / fmt::format("{}.{}.ring", name, i);
+  auto opened = ring::create({.file = file, .bytes = how.ring_bytes});
+  if (!opened) return tl::unexpected(std::move(opened.error()));
+  made->ring_ = std::move(*opened);
+  made->metadata_ = first_metadata(how);
+  made->ring_->set_metadata(boost::json::serialize(made->metadata_));
+  if (how.what == mode::full || how.what == mode::payload) {
+    made->log_ = std::make_unique<log_writer>(*made->ring_, std::filesystem::path(file).replace_extension(".log"));
+    if (const std::string problem = made->log_->problem(); !problem.empty()) {
+      std::filesystem::remove(file, failed);
+      return tl::unexpected(problem);
+    }
+  }
+  made->takes_all_ = how.wanted.types.empty() && how.wanted.first_step == 0 && how.wanted.last_step == UINT64_MAX &&
+                     how.wanted.count == UINT64_MAX;
+  for (const message_type& type : how.types) {
+    if (made->type_wanted_.size() <= type.number) made->type_wanted_.resize(type.number + std::size_t{1});
+    made->type_wanted_[type.number] = how.wanted.takes_type(type.name);
+  }
+  made->how_ = std::move(how);
+  return made;
+}
+
+recorder::~recorder() {
+  ring_->head().end.store(clean_ ? ending::clean : ending::failed, std::memory_order_release);
+  const bool has_log = log_ != nullptr;
+  const bool all_kept = has_log && log_->problem().empty();
+  log_.reset();
+  if (!clean_ || (has_log && !all_kept)) return;
+  std::error_code ignored;
+  std::filesystem::remove(ring_->file(), ignored);
+}
+
+void recorder::set_run(std::uint64_t run, std::uint32_t node, std::uint32_t incarnation) {
+  file_head& head = ring_->head();
+  head.node.store(node, std::memory_order_relaxed);
+  head.incarnation.store(incarnation, std::memory_order_relaxed);
+  head.run.store(run, std::memory_order_release);
+}
+
+void recorder::describe(std::string_view key, boost::json::value what) {
+  const std::lock_guard lock(metadata_mutex_);
+  metadata_[key] = std::move(what);
+  ring_->set_metadata(boost::json::serialize(metadata_));
+}
+
+void recorder::finish(bool clean) { clean_ = clean; }
+
+bool recorder::wants_payload(std::string_view actor) const {
+  return how_.what == mode::payload &&
+         (how_.payload_actors.empty() || std::ranges::any_of(how_.payload_actors, [actor](const std::string& pattern) {
+            return matches(pattern, actor);
+          }));
+}
+
+bool recorder::wants_filtered(std::uint16_t type, std::uint64_t step) noexcept {
+  const bool type_fits = type >= type_wanted_.size() ? how_.wanted.types.empty() : type_wanted_[type];
+  if (type_fits && how_.wanted.takes_step(step) &&
+      (taken_.load(std::memory_order_relaxed) < how_.wanted.count &&
+       taken_.fetch_add(1, std::memory_order_relaxed) < how_.wanted.count))
+    return true;
+  ring_->head().dropped.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+}  // namespace troupe::trace

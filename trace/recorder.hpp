@@ -1,0 +1,99 @@
+// The recorder of a process: what its actors record goes through here, as far as the user wants it.
+
+#pragma once
+
+#include <atomic>
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "trace/filter.hpp"
+#include "trace/log_writer.hpp"
+#include "trace/ring.hpp"
+
+namespace troupe::trace {
+
+/// off: nothing. ring: the last records. full: all records, and digests of what messages held. payload: that, and what
+/// the messages of chosen actors held.
+enum class mode : std::uint8_t { off, ring, full, payload };
+
+/// A type of message: its number in records, its name, and whether an answer is owed.
+struct message_type {
+  std::uint16_t number = 0;
+  std::string name;
+  bool is_request = false;
+};
+
+class recorder {
+ public:
+  struct options {
+    mode what = mode::ring;
+    std::filesystem::path folder;  ///< made if it is not there
+    std::uint64_t ring_bytes = std::uint64_t{16} << 20;
+    filter wanted;
+    std::vector<std::string> payload_actors;  ///< patterns; mode payload, none: all
+    std::vector<message_type> types;
+    std::string command;  ///< what this process was started as, for readers
+  };
+
+  /// Errors: one line for the user.
+  static tl::expected<std::unique_ptr<recorder>, std::string> start(options how);
+  /// Ends it; `finish` says how. Nobody may record meanwhile.
+  ~recorder();
+
+  recorder(const recorder&) = delete;
+  recorder& operator=(const recorder&) = delete;
+
+  mode what() const { return how_.what; }
+  const std::filesystem::path& folder() const { return how_.folder; }
+
+  /// Which run this process takes part in, and as what.
+  void set_run(std::uint64_t run, std::uint32_t node, std::uint32_t incarnation);
+  /// Adds to what readers are told of the run. From any thread.
+  void describe(std::string_view key, boost::json::value what);
+  /// A clean end: `ring` keeps nothing then. Else files stay, and say that it was none.
+  void finish(bool clean);
+
+  /// Why not everything is kept that should be; empty: it is.
+  std::string problem() const { return log_ ? log_->problem() : ""; }
+
+  // -- for actors, on the hot path --------------------------------------------------
+
+  /// Whether a record is wanted of an actor for which `wants_actor` is true; a false is counted.
+  bool wants(std::uint16_t type, std::uint64_t step) noexcept {
+    if (takes_all_) [[likely]]
+      return true;
+    return wants_filtered(type, step);
+  }
+  bool wants_actor(std::string_view name) const { return how_.wanted.takes_actor(name); }
+  bool wants_contents() const { return log_ != nullptr; }
+  bool wants_payload(std::string_view actor) const;
+
+  void append(const record& what) noexcept { ring_->append(what); }
+  void keep(content_job job) { log_->keep(std::move(job)); }
+  board_entry* add_actor(std::uint16_t actor, std::uint16_t incarnation, const std::string& name) {
+    return ring_->add_actor(actor, incarnation, name);
+  }
+
+ private:
+  recorder() = default;
+  bool wants_filtered(std::uint16_t type, std::uint64_t step) noexcept;
+
+  options how_;
+  bool takes_all_ = true;
+  bool clean_ = false;
+  std::vector<bool> type_wanted_;
+  std::atomic<std::uint64_t> taken_ = 0;
+  std::mutex metadata_mutex_;
+  boost::json::object metadata_;
+  std::unique_ptr<ring> ring_;
+  std::unique_ptr<log_writer> log_;
+};
+
+}  // namespace troupe::trace

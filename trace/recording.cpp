@@ -1,0 +1,34 @@
+#include "trace/recording.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace troupe::trace {
+
+std::string recording::actor_name(std::uint16_t actor) const {
+  const actor_state* known = find_actor(actor);
+  return known != nullptr ? known->name : fmt::format("actor {}", actor);
+}
+
+std::string recording::type_name(std::uint16_t type) const {
+  const auto known = types.find(type);
+  return known == types.end() ? fmt::format("type {}", type) : known->second;
+}
+
+std::string recording::message_name(std::uint64_t id) const {
+  return fmt::format("{} #{}", actor_name(sender_of(id)), sequence_of(id));
+}
+
+const actor_state* recording::find_actor(std::uint16_t actor) const {
+  const auto known = std::ranges::find(actors, actor, &actor_state::actor);
+  return known == actors.end() ? nullptr : &*known;
+}
+
+nanoseconds recording::end() const {
+  nanoseconds last = 0;
+  for (const process_info& one : processes) last = std::max(last, one.last);
+  return last;
+}
+
+}  // namespace troupe::trace

@@ -1,0 +1,121 @@
+// What was recorded of a run, as analyses see it: the files of all its processes, read, decoded, and on one clock.
+
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <tl/expected.hpp>
+#include <unordered_map>
+#include <vector>
+
+#include "trace/content.hpp"
+#include "trace/file_format.hpp"
+
+namespace troupe::trace {
+
+/// Nanoseconds of the recording's clock: since its first moment, as the master's host saw it.
+using nanoseconds = std::int64_t;
+
+/// A decoded record.
+struct event {
+  kind what = kind::none;
+  std::uint8_t flags = 0;
+  std::uint16_t actor = 0;  ///< who handled it, or whose record it is
+  std::uint16_t type = 0;
+  std::uint16_t aux = 0;
+  std::uint32_t process = 0;  ///< of `recording::processes`
+  std::uint32_t bytes = 0;
+  std::uint64_t step = 0;
+  std::uint64_t id = 0;
+  std::uint64_t cause = 0;
+  std::uint64_t raw = 0;  ///< `sent` as it was recorded, where it holds no time (kinds metric, credit_wait, credit)
+  nanoseconds sent = 0;
+  nanoseconds arrived = 0;
+  nanoseconds begin = 0;
+  nanoseconds end = 0;
+
+  bool has(std::uint8_t which) const { return (flags & which) != 0; }
+};
+
+/// An actor's entry on the board when the file was read.
+struct actor_state {
+  std::uint16_t actor = 0;
+  std::uint16_t incarnation = 0;
+  std::string name;
+  std::uint32_t process = 0;
+  bool alive = false;
+  std::uint64_t step = 0;
+  nanoseconds step_begin = 0;  ///< -1: no step is under way
+  std::uint64_t message = 0;   ///< being handled; 0: none, or work that no message asked for
+  std::uint16_t message_type = 0;
+  nanoseconds message_begin = 0;  ///< -1: nothing is being handled
+  std::uint64_t last_sent = 0;
+  std::uint64_t handled = 0;
+  struct request {
+    std::uint64_t id = 0;
+    std::uint16_t type = 0;
+    std::uint16_t peer = 0;
+    std::uint64_t step = 0;
+    nanoseconds since = 0;
+  };
+  std::vector<request> open;
+  std::uint32_t open_more = 0;
+};
+
+/// One process of the run.
+struct process_info {
+  std::string host;
+  std::string boot;  ///< processes of one boot share a clock
+  std::uint32_t pid = 0;
+  std::uint32_t node = 0;
+  std::uint32_t incarnation = 0;
+  ending end = ending::none;
+  boost::json::object metadata;
+  std::vector<std::filesystem::path> files;
+  std::uint64_t records = 0;
+  std::uint64_t overwritten = 0;  ///< records before the first that is left, about
+  std::uint64_t dropped = 0;      ///< by the filter
+  std::uint64_t torn = 0;         ///< records that were being written when the process ended
+  std::uint64_t contents_lost = 0;
+  nanoseconds last = 0;            ///< the newest moment that it recorded
+  std::int64_t realtime_begin_ns = 0;  ///< since 1970, of when it began to record
+  /// To be added to its host's clock to have the recording's, and how far that may be wrong. 0 on the master's host.
+  double clock_drift_ppm = 0;
+  nanoseconds clock_offset = 0;
+  nanoseconds clock_error = 0;
+  bool clock_aligned = true;  ///< false: nothing says how its clock relates to the others
+};
+
+struct recording {
+  std::uint64_t run = 0;
+  std::vector<process_info> processes;
+  /// By time of begin; of one actor in the order in which things happened.
+  std::vector<event> events;
+  std::vector<actor_state> actors;
+  std::vector<content> contents;
+  std::map<std::uint16_t, std::string> types;
+  std::vector<std::string> warnings;  ///< what of the files could not be read
+  std::int64_t realtime_begin_ns = 0;  ///< the recording's moment 0, since 1970
+
+  std::string actor_name(std::uint16_t actor) const;
+  std::string type_name(std::uint16_t type) const;
+  /// As in `trainer 1 #417`.
+  std::string message_name(std::uint64_t id) const;
+  /// The board's entry; null if there is none.
+  const actor_state* find_actor(std::uint16_t actor) const;
+  nanoseconds end() const;
+};
+
+/// Files and folders to read, and of which run if they hold several (0: of the only one).
+struct sources {
+  std::vector<std::filesystem::path> paths;
+  std::uint64_t run = 0;
+};
+
+/// Reads them. Errors, one line for the user: nothing there, a foreign or damaged file, a newer version, several runs.
+tl::expected<recording, std::string> read_recording(const sources& from);
+
+}  // namespace troupe::trace

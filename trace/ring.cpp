@@ -1,0 +1,122 @@
+#include "trace/ring.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <random>
+
+namespace troupe::trace {
+
+namespace {
+
+std::atomic<std::uint64_t> next_serial = 1;
+
+std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
+
+tl::unexpected<std::string> failed(const std::filesystem::path& file, const std::string& what, int code) {
+  return tl::unexpected(fmt::format("{}: {}: {}", file.string(), what, std::strerror(code)));
+}
+
+}  // namespace
+
+tl::expected<std::unique_ptr<ring>, std::string> ring::create(const options& how) {
+  std::unique_ptr<ring> made(new ring);
+  made->chunks_begin_ =
+      round_up(head_bytes + metadata_bytes + how.board_entries * board_entry_bytes, chunk_bytes);
+  // A thread gives up its chunk when half of the others have been taken since: that has to take a while.
+  constexpr std::uint64_t fewest_chunks = 16;
+  made->chunks_ = std::max(fewest_chunks, how.bytes / chunk_bytes);
+  made->size_ = made->chunks_begin_ + made->chunks_ * chunk_bytes;
+  const int file = ::open(how.file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return failed(how.file, "cannot be made", errno);
+  made->file_ = how.file;
+  // Without its room, writing to it would be a deadly signal once the disk is full.
+  if (const int code = ::posix_fallocate(file, 0, static_cast<off_t>(made->size_)); code != 0) {
+    ::close(file);
+    ::unlink(how.file.c_str());
+    return failed(how.file, fmt::format("there is no room for a trace of {} bytes", made->size_), code);
+  }
+  void* const memory = ::mmap(nullptr, made->size_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  const int code = errno;
+  ::close(file);
+  if (memory == MAP_FAILED) {
+    ::unlink(how.file.c_str());
+    return failed(how.file, "cannot be mapped", code);
+  }
+  made->memory_ = static_cast<std::byte*>(memory);
+  made->serial_ = next_serial.fetch_add(1);
+
+  auto& head = *new (memory) file_head{};
+  head.version = format_version;
+  head.head_size = head_bytes;
+  head.metadata_size = metadata_bytes;
+  head.board_entries = how.board_entries;
+  head.chunk_size = chunk_bytes;
+  head.record_size = sizeof(record);
+  head.chunks = made->chunks_;
+  std::random_device random;
+  head.process = std::uint64_t{random()} << 32 | random();
+  head.begin = sample_clocks();
+  head.pid = static_cast<std::uint32_t>(::getpid());
+  head.magic = ring_magic;
+  return made;
+}
+
+ring::~ring() {
+  if (memory_ != nullptr) ::munmap(memory_, size_);
+}
+
+void ring::take_chunk(place& mine) noexcept {
+  if (mine.owner == serial_) {
+    chunk_head& done = chunk(mine.number - 1);
+    if (done.number.load(std::memory_order_relaxed) == mine.number) done.closed.store(1, std::memory_order_release);
+  }
+  const std::uint64_t before = head().next_chunk.fetch_add(1, std::memory_order_relaxed);
+  chunk_head& taken = chunk(before);
+  taken.number.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);  // readers see that it changes before it does
+  thread_local const auto thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));
+  taken.thread.store(thread, std::memory_order_relaxed);
+  taken.closed.store(0, std::memory_order_relaxed);
+  taken.begin = sample_clocks();
+  taken.number.store(before + 1, std::memory_order_release);
+  mine.owner = serial_;
+  mine.number = before + 1;
+  mine.next = reinterpret_cast<record*>(&taken) + 1;
+  mine.end = mine.next + records_per_chunk;
+  mine.stamp = std::uint64_t{stamp_of(mine.number)} << 48;
+}
+
+void ring::set_metadata(const std::string& json) {
+  const std::size_t length = std::min<std::size_t>(json.size(), metadata_bytes);
+  head().metadata_length.store(0, std::memory_order_release);
+  std::memcpy(memory_ + head_bytes, json.data(), length);
+  head().metadata_length.store(static_cast<std::uint32_t>(length), std::memory_order_release);
+}
+
+board_entry* ring::add_actor(std::uint16_t actor, std::uint16_t incarnation, const std::string& name) {
+  constexpr std::uint32_t taken = 3;  // by somebody who is about to fill it
+  constexpr std::uint32_t alive = 1;
+  auto* entry = memory_ + head_bytes + metadata_bytes;
+  for (std::uint32_t i = 0; i < head().board_entries; ++i, entry += board_entry_bytes) {
+    auto& mine = *reinterpret_cast<board_entry*>(entry);
+    std::uint32_t free = 0;
+    if (!mine.state.compare_exchange_strong(free, taken)) continue;
+    mine.actor = actor;
+    mine.incarnation = incarnation;
+    name.copy(mine.name.data(), mine.name.size() - 1);
+    mine.state.store(alive, std::memory_order_release);
+    return &mine;
+  }
+  head().board_full.fetch_add(1, std::memory_order_relaxed);
+  return nullptr;
+}
+
+}  // namespace troupe::trace

@@ -1,0 +1,97 @@
+// The ring: the last records of a process, in memory that it shares with a file.
+//
+// Each thread fills a chunk of its own, so that threads never wait for each other; taking the next chunk is one atomic
+// addition. When all have been used, the oldest is taken again.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <tl/expected.hpp>
+
+#include "trace/file_format.hpp"
+
+namespace troupe::trace {
+
+class ring {
+ public:
+  struct options {
+    std::filesystem::path file;
+    std::uint64_t bytes = std::uint64_t{16} << 20;  ///< for chunks
+    std::uint32_t board_entries = 256;
+  };
+
+  /// Makes the file, with its room reserved. Errors: one line for the user.
+  static tl::expected<std::unique_ptr<ring>, std::string> create(const options& how);
+  ~ring();
+
+  ring(const ring&) = delete;
+  ring& operator=(const ring&) = delete;
+
+  /// Writes a record. From any thread; waits for nothing.
+  void append(const record& what) noexcept {
+    place& mine = my_place();
+    if (mine.owner != serial_ || mine.next == mine.end ||
+        head().next_chunk.load(std::memory_order_relaxed) - mine.number > chunks_ / 2) [[unlikely]]
+      take_chunk(mine);
+    record* const to = mine.next++;
+    to->begin = what.begin;
+    to->sent = what.sent;
+    to->id = what.id;
+    to->cause = what.cause;
+    to->busy48_type16 = what.busy48_type16;
+    to->queued48_actor16 = what.queued48_actor16;
+    to->step48_aux16 = what.step48_aux16;
+    std::atomic_ref(to->bytes32_kind8_flags8_stamp16)
+        .store(what.bytes32_kind8_flags8_stamp16 | mine.stamp, std::memory_order_release);
+  }
+
+  file_head& head() { return *reinterpret_cast<file_head*>(memory_); }
+  const file_head& head() const { return *reinterpret_cast<const file_head*>(memory_); }
+
+  /// Text that tells readers what numbers mean; at most `metadata_bytes`. Not by two threads at a time.
+  void set_metadata(const std::string& json);
+
+  /// An entry for a new actor; null if there is none left. From any thread.
+  board_entry* add_actor(std::uint16_t actor, std::uint16_t incarnation, const std::string& name);
+
+  std::uint64_t chunks() const { return chunks_; }
+  chunk_head& chunk(std::uint64_t number) const {
+    return *reinterpret_cast<chunk_head*>(memory_ + chunks_begin_ + number % chunks_ * chunk_bytes);
+  }
+  /// All but the chunks, for a copy.
+  std::span<const std::byte> before_chunks() const { return {memory_, chunks_begin_}; }
+
+  const std::filesystem::path& file() const { return file_; }
+
+ private:
+  /// Where a thread writes next.
+  struct place {
+    std::uint64_t owner = 0;
+    record* next = nullptr;
+    record* end = nullptr;
+    std::uint64_t number = 0;
+    std::uint64_t stamp = 0;
+  };
+
+  ring() = default;
+  place& my_place() const {
+    constexpr std::size_t places = 4;  // a thread may write to several rings, where a test has several nodes in a process
+    thread_local std::array<place, places> mine;
+    return mine[serial_ % places];
+  }
+  void take_chunk(place& mine) noexcept;
+
+  std::filesystem::path file_;
+  std::byte* memory_ = nullptr;
+  std::uint64_t size_ = 0;
+  std::uint64_t chunks_begin_ = 0;
+  std::uint64_t chunks_ = 0;
+  std::uint64_t serial_ = 0;  ///< tells the rings of one process apart
+};
+
+}  // namespace troupe::trace
