@@ -75,7 +75,7 @@ void master_state::restore_tables() {
     for (const module_ref& shard : shards)
       ask<committed>(
           shard.server,
-          restore_module{headers_.next(0, cause_), shard.module,
+          restore_module{trace.next(0, cause_), shard.module,
                          std::filesystem::absolute(checkpoints_.from->directory), steps_done_},
           [](committed&) {}, &master_state::start_training);
 }
@@ -121,7 +121,7 @@ void master_state::save() {
       const auto writing = saving_servers_.insert(shard.rank);
       self_
           ->request(shard.server, patience(),
-                    save_module{headers_.next(at_step, cause_), shard.module, std::filesystem::absolute(*folder)})
+                    save_module{trace.next(at_step, cause_), shard.module, std::filesystem::absolute(*folder)})
           .then(
               [this, writing](saved_module& file) {
                 saving_servers_.erase(writing);
@@ -195,7 +195,7 @@ void master_state::saved(std::optional<fault> problem) {
   const std::chrono::duration<double> seconds = clock::now() - save_begin_;
   if (observer_.on_checkpoint) observer_.on_checkpoint({at_step, seconds.count(), std::move(problem)});
   for (auto& one : std::exchange(waiting_, {}))
-    one->promise.deliver(committed{headers_.next(at_step, id_of(one->share.head))});
+    one->promise.deliver(committed{trace.next(at_step, id_of(one->share.head))});
 }
 
 }  // namespace troupe

@@ -65,7 +65,7 @@ struct master_state::status_round {
 template <class Handle>
 void master_state::ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, actor_status& to) {
   ++round->missing;
-  self_->request(who, status_patience, actor_query{headers_.next(step, id_of(round->asked))})
+  self_->request(who, status_patience, actor_query{trace.next(step, id_of(round->asked))})
       .then(
           [this, round, &to](actor_status& answer) {
             answer.name = to.name;
@@ -119,7 +119,7 @@ caf::result<run_status> master_state::handle(const status& query) {
 
 void master_state::tell_status(status_round& round) {
   run_status& told = round.told;
-  told.head = headers_.next(step, id_of(round.asked));
+  told.head = trace.next(step, id_of(round.asked));
   const bool is_saving = saves_pending_ > 0;
   told.phase = is_saving ? "saving" : phase_;
   told.step = step;

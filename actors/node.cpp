@@ -16,6 +16,7 @@
 #include "actors/master_watch.hpp"
 #include "actors/node_actor.hpp"
 #include "actors/run_in.hpp"
+#include "actors/traced_system.hpp"
 #include "links/io_thread.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
@@ -109,7 +110,8 @@ result<void> run_node(const node_options& options, const stop_request* stop_wish
   if (!link) return tl::unexpected(link.error());
   if (*link == nullptr) return {};
 
-  caf::actor_system_config config;
+  traced_config config;
+  config.recorder = options.recorder;
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
   config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
   add_network(config);

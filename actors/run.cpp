@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <boost/json/object.hpp>
 #include <caf/all.hpp>
 #include <chrono>
 #include <future>
 #include <limits>
 #include <memory>
+#include <random>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "actors/gathering.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
+#include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
 #include "actors/weights.hpp"
 #include "model/hybrid.hpp"
@@ -28,7 +31,12 @@ namespace troupe {
 
 namespace {
 
-constexpr std::uint64_t run_number = 1;
+/// Tells this run from all others, in messages and in what is recorded of it.
+std::uint64_t draw_run_number() {
+  constexpr std::uint64_t last = (std::uint64_t{1} << 53) - 1;  // a whole number in JSON, whoever reads it
+  std::random_device random;
+  return std::uniform_int_distribution<std::uint64_t>(1, last)(random);
+}
 
 fault to_fault(const caf::error& error) {
   const bool input = error == errc::bad_input || error == errc::bad_index;
@@ -61,7 +69,7 @@ run_summary to_summary(const run_result& result, double seconds_before) {
 
 /// The actors of a run in this process; ends those that are still there when it goes.
 struct run_members {
-  run_members(caf::actor_system& system, const job& what, const run_options& options)
+  run_members(caf::actor_system& system, std::uint64_t run_number, const job& what, const run_options& options)
       : boss(system.spawn(master, run_number, options.observer, options.checkpoints, std::nullopt)) {
     header_source headers(run_number, client_number);
     everyone.push_back(caf::actor_cast<caf::actor>(boss));
@@ -146,6 +154,14 @@ std::optional<fault> check_messages(const job& what, const dataset& data) {
                   bytes, blob::max_bytes)};
 }
 
+/// What readers of a trace are told of the run.
+void describe_run(trace::recorder& recorder, std::uint64_t run_number, const job& what) {
+  recorder.set_run(run_number, 0, 0);
+  boost::json::object settings;
+  for (const auto& [name, text] : to_settings(what)) settings[name] = text;
+  recorder.describe("job", std::move(settings));
+}
+
 std::size_t worker_threads(const run_options& options) {
   return options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
 }
@@ -196,18 +212,21 @@ result<run_summary> run_job(const job& what, const run_options& options, const s
   if (!data) return tl::unexpected(data.error());
 
   initialize_types(options.gather.has_value());
-  caf::actor_system_config config;
+  traced_config config;
+  config.recorder = options.recorder;
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
   config.set("caf.scheduler.max-threads", worker_threads(options));
   if (options.gather) add_network(config);
   caf::actor_system system(config);
-  const run order{{}, to_settings(what), options.return_weights};
+  const std::uint64_t run_number = draw_run_number();
+  if (options.recorder != nullptr) describe_run(*options.recorder, run_number, what);
+  const run order{header_source(run_number, client_number).next(0, 0), to_settings(what), options.return_weights};
   const auto run_by = [&](const master_actor& boss) {
     const std::chrono::duration<double> before = clock::now() - begin;
     return await(system, boss, order, before.count(), stop_wish, options);
   };
-  if (options.gather) return run_with_nodes(system, options, run_by);
-  const run_members actors(system, what, options);
+  if (options.gather) return run_with_nodes(system, run_number, options, run_by);
+  const run_members actors(system, run_number, what, options);
   return run_by(actors.boss);
 }
 

@@ -18,6 +18,7 @@
 #include "model/job.hpp"
 #include "model/metrics.hpp"
 #include "model/result.hpp"
+#include "trace/recorder.hpp"
 
 namespace troupe {
 
@@ -121,6 +122,8 @@ struct run_options {
   bool return_weights = false;
   run_checkpoints checkpoints;
   run_observer observer;
+  /// Null: nothing is recorded. Must outlive the run.
+  trace::recorder* recorder = nullptr;
   /// Null: all actors are in this process.
   std::optional<gather_options> gather;
 };

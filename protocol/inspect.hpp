@@ -179,7 +179,8 @@ bool inspect(Inspector& f, train& x) {
                             f.field("job", x.job), f.field("tables", x.tables), f.field("group", x.group),
                             f.field("reports", x.reports), f.field("from", x.from), f.field("saves", x.saves),
                             f.field("checkpoint_every", x.checkpoint_every), f.field("data_digest", x.data_digest),
-                            f.field("remote", x.remote), f.field("request_timeout_ms", x.request_timeout_ms));
+                            f.field("remote", x.remote), f.field("request_timeout_ms", x.request_timeout_ms),
+                            f.field("group_number", x.group_number));
 }
 
 template <class Inspector>
@@ -267,7 +268,8 @@ bool inspect(Inspector& f, connect_peers& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, connected& x) {
-  return f.object(x).fields(f.field("head", x.head), f.field("servers", x.servers), f.field("group", x.group));
+  return f.object(x).fields(f.field("head", x.head), f.field("servers", x.servers), f.field("group", x.group),
+                            f.field("group_number", x.group_number));
 }
 
 template <class Inspector>

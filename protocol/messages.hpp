@@ -105,6 +105,8 @@ struct connected {
   header head;
   std::vector<parameter_server_actor> servers;
   allreduce_actor group;
+  /// The group's actor number.
+  std::uint32_t group_number = 1;
 };
 
 /// The run has ended, well or not; the node may go.
