@@ -132,7 +132,8 @@ void actor_trace::note_range(trace::range_name name, std::uint64_t step, std::ui
   done.id = in_hand_ != 0 ? in_hand_ : cause_;
   done.busy48_type16 = record::pack(ticks_now() - begin, static_cast<std::uint16_t>(name));
   done.step48_aux16 = record::pack(step, 0);
-  note(kind::range, done);
+  const bool is_of_checkpoint = name >= trace::range_name::save && name <= trace::range_name::commit;
+  note(is_of_checkpoint ? kind::checkpoint : kind::range, done);
 }
 
 void actor_trace::step_begins(std::uint64_t step) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/faults.hpp"
 #include "actors/link_proxies.hpp"
 #include "actors/traced_system.hpp"
 #include "protocol/errors.hpp"
@@ -115,6 +116,7 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
       return;
     }
     trace_.passes(trace::kind::sent, about->first, about->second, number, 0, bytes_of(parts));
+    if (auto* wrong = faults(); wrong != nullptr && wrong->loses(about->second, about->first)) return;
     return send_with_credit(about->second, std::move(parts), more_follows);
   }
 
@@ -139,6 +141,7 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
     return;
   }
   trace_.passes(trace::kind::sent, about->first, about->second, number, trace::flag::request, bytes_of(parts));
+  if (auto* wrong = faults(); wrong != nullptr && wrong->loses(about->second, about->first)) return;
   wire_->send(message_kind, to_pieces(std::move(parts)));
 }
 

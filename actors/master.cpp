@@ -238,6 +238,8 @@ void master_state::handle(const progress& report) {
   const std::uint64_t steps_of_epoch = (report.head.step - 1) % data_->steps_per_epoch() + 1;
   last_progress_ = {static_cast<double>(report.samples) * job_.trainers / report.seconds,
                     static_cast<double>(steps_of_epoch) / report.seconds, clock::now()};
+  trace.metric(trace::metric_name::loss, report.head.step, report.loss_sum / static_cast<double>(report.loss_samples));
+  trace.metric(trace::metric_name::samples_per_s, report.head.step, last_progress_->samples_per_s);
   if (!observer_.on_progress) return;
   run_progress now;
   now.step = report.head.step;
@@ -262,6 +264,13 @@ void master_state::handle(evaluation& share) {
   gathered();
 }
 
+void master_state::note_metrics(const epoch_summary& epoch) {
+  trace.metric(trace::metric_name::loss, epoch.step, epoch.figures.loss);
+  if (epoch.figures.auc) trace.metric(trace::metric_name::auc, epoch.step, *epoch.figures.auc);
+  if (epoch.figures.accuracy) trace.metric(trace::metric_name::accuracy, epoch.step, *epoch.figures.accuracy);
+  trace.metric(trace::metric_name::staleness, epoch.step, epoch.staleness_max);
+}
+
 /// Passes on what is complete, epoch by epoch.
 void master_state::gathered() {
   while (!gathering_.empty() && gathering_.begin()->second.complete()) {
@@ -276,6 +285,7 @@ void master_state::gathered() {
     summary_.staleness_max = std::max(summary_.staleness_max, epoch.staleness_max);
     staleness_sum_ += epoch.staleness_sum;
     lookups_ += epoch.lookups;
+    note_metrics(epoch);
     if (observer_.on_epoch) observer_.on_epoch(epoch);
   }
 }

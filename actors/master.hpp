@@ -148,6 +148,7 @@ class master_state {
   void add_own_waits(std::vector<wait_status>& waits) const;
 
   void gathered();
+  void note_metrics(const epoch_summary& epoch);
   void end_members();
   std::uint32_t number_of(const caf::actor_addr& address) const;
 

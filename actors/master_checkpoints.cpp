@@ -119,11 +119,14 @@ void master_state::save() {
     for (const module_ref& shard : shards) {
       ++saves_pending_;
       const auto writing = saving_servers_.insert(shard.rank);
-      self_
-          ->request(shard.server, patience(),
-                    save_module{trace.next(at_step, cause_), shard.module, std::filesystem::absolute(*folder)})
+      save_module order{trace.next(at_step, cause_), shard.module, std::filesystem::absolute(*folder)};
+      const message_id asked = id_of(order.head);
+      trace.asks(order.head, caf::type_id_v<save_module>, server_number(shard.rank));
+      self_->request(shard.server, patience(), std::move(order))
           .then(
-              [this, writing](saved_module& file) {
+              [this, writing, asked](saved_module& file) {
+                trace.has_answer(asked);
+                const actor_trace::handling scope(trace, file, trace::flag::answer);
                 saving_servers_.erase(writing);
                 saved_files_.push_back({std::move(file.name), file.length, std::move(file.digest)});
                 part_saved();
@@ -137,6 +140,7 @@ void master_state::save() {
               });
     }
   }
+  const actor_trace::range working(trace, trace::range_name::save, at_step);
   if (auto file = write_dense(*folder, dense_views()))
     saved_files_.push_back(std::move(*file));
   else
@@ -160,7 +164,12 @@ std::vector<tensor_view> master_state::dense_views() const {
 void master_state::part_saved() {
   if (!running_ || --saves_pending_ > 0) return;
   if (save_problem_) return saved(std::move(save_problem_));
-  if (auto done = checkpoints_.store->commit(manifest()); !done) return saved(done.error());
+  tl::expected<void, fault> done;
+  {
+    const actor_trace::range working(trace, trace::range_name::commit, waiting_[0]->share.head.step);
+    done = checkpoints_.store->commit(manifest());
+  }
+  if (!done) return saved(done.error());
   saved(std::nullopt);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/faults.hpp"
 #include "actors/wire.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
@@ -220,6 +221,7 @@ void parameter_server_state::deliver_committed(context& done) {
 caf::error parameter_server_state::commit(std::uint64_t update) {
   context& ready = context_of(update);
   const actor_trace::range working(trace, trace::range_name::apply, ready.last_step);
+  if (auto* wrong = faults()) wrong->applying(rank_, ready.last_step);
   if (!std::exchange(collected_, false))
     if (auto error = collect(ready.ranks, contributors_to(ready.ranks))) return error;
   if (auto error = apply(update, ready.order)) return error;
@@ -239,6 +241,7 @@ caf::error parameter_server_state::commit(std::uint64_t update) {
 caf::error parameter_server_state::apply_rank(std::uint64_t update, std::uint32_t rank) {
   context& open = context_of(update);
   const actor_trace::range working(trace, trace::range_name::apply, open.last_step);
+  if (auto* wrong = faults()) wrong->applying(rank_, open.last_step);
   const std::span mine(&open.ranks[rank], 1);
   const std::uint64_t batches = contributors_to(mine).batches;
   if (auto error = collect(mine, {trainers_, batches * trainers_})) return error;

@@ -107,6 +107,7 @@ caf::result<saved_module> parameter_server_state::handle(const save_module& orde
   return after_step<saved_module>(order.head, [this, order]() -> caf::expected<saved_module> {
     const auto module = find(order.head, order.module);
     if (!module) return module.error();
+    const actor_trace::range working(trace, trace::range_name::save, step);
     auto saved = (*module)->save(order.folder);
     if (!saved) return saved.error();
     return saved_module{trace.next(step, id_of(order.head)), saved->name, saved->length, saved->digest};
@@ -121,6 +122,7 @@ caf::result<committed> parameter_server_state::handle(const restore_module& orde
     return refusal(make_failure(errc::bad_input,
                                 fmt::format("the checkpoint of step {} in {} {}", order.step, order.directory,
                                             from ? "cannot be read: " + from->found.faults.front() : "has gone")));
+  const actor_trace::range working(trace, trace::range_name::restore, order.step);
   if (auto error = (*module)->restore(*from->what)) return refusal(error);
   return committed{trace.next(step, id_of(order.head))};
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/faults.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/run_in.hpp"
 #include "actors/trainer.hpp"
@@ -188,6 +189,7 @@ void trainer_state::send_buckets() {
 }
 
 void trainer_state::send_bucket(std::uint32_t bucket) {
+  if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(rank_, step, bucket)) return;
   ++waiting_;
   buckets_[bucket].is_sent = true;
   reduce share{
@@ -201,6 +203,7 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
 void trainer_state::send_gradients() {
   std::vector<std::vector<bag_gradient>> grads(exchange_.servers());
   if (has_gradient_ && !grads.empty()) {
+    if (auto* wrong = faults()) wrong->gradient(rank_, step, grad_input_);
     grads = exchange_.gradients(computed_.plan, grad_input_.data());
     if (job_.nan == nan_policy::stop)
       if (auto error = exchange_.check_gradients(computed_.plan, grads)) return fail(step, error);

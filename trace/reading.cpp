@@ -10,7 +10,7 @@
 #include <set>
 #include <utility>
 
-#include "trace/host_clock.hpp"
+#include "trace/tick_clock.hpp"
 #include "trace/recording.hpp"
 #include "trace/trace_file.hpp"
 
@@ -118,10 +118,10 @@ class reader {
       const auto* rate = about.if_contains("ticks_per_second");
       rates[boot] = rate != nullptr && rate->is_double() ? rate->as_double() : 0;
     }
-    for (auto& [boot, all] : samples) clocks_.emplace(boot, host_clock(std::move(all), rates[boot]));
+    for (auto& [boot, all] : samples) clocks_.emplace(boot, tick_clock(std::move(all), rates[boot]));
     const trace_file& first = *processes_.front().newest;
     reference_ = text_of(first.metadata, "boot");
-    const host_clock& clock = clocks_.at(reference_);
+    const tick_clock& clock = clocks_.at(reference_);
     zero_ns_ = std::numeric_limits<std::int64_t>::max();
     for (const one_process& one : processes_)
       if (text_of(one.newest->metadata, "boot") == reference_)
@@ -132,8 +132,8 @@ class reader {
   /// On the recording's clock; what is of another host is aligned by the clocks that show the time of day until
   /// messages say it better.
   nanoseconds time(const std::string& boot, std::uint64_t ticks) const {
-    const host_clock& clock = clocks_.at(boot);
-    const host_clock& reference = clocks_.at(reference_);
+    const tick_clock& clock = clocks_.at(boot);
+    const tick_clock& reference = clocks_.at(reference_);
     return clock.monotonic_ns(ticks) + clock.realtime_offset_ns() - reference.realtime_offset_ns() - zero_ns_;
   }
 
@@ -237,7 +237,7 @@ class reader {
   }
 
   std::vector<one_process> processes_;
-  std::map<std::string, host_clock> clocks_;  ///< by boot
+  std::map<std::string, tick_clock> clocks_;  ///< by boot
   std::string reference_;
   std::int64_t zero_ns_ = 0;
   std::map<std::uint16_t, std::string> boot_of_;  ///< by actor

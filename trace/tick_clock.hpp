@@ -9,10 +9,10 @@
 
 namespace troupe::trace {
 
-class host_clock {
+class tick_clock {
  public:
   /// Of all processes of one boot, in any order. `ticks_per_second` serves where there are too few samples.
-  host_clock(std::vector<clock_sample> samples, double ticks_per_second);
+  tick_clock(std::vector<clock_sample> samples, double ticks_per_second);
 
   /// CLOCK_MONOTONIC of the host at that tick. Never runs backwards.
   std::int64_t monotonic_ns(std::uint64_t ticks) const;

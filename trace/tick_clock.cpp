@@ -1,4 +1,4 @@
-#include "trace/host_clock.hpp"
+#include "trace/tick_clock.hpp"
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ std::int64_t after(std::int64_t ns, std::uint64_t from, std::uint64_t to, double
 
 /// A thread may lose its core between two clocks that it reads for a sample; then the nanoseconds are too late. So of
 /// all samples within a tenth of a second the one counts whose nanoseconds are the earliest for its ticks.
-host_clock::host_clock(std::vector<clock_sample> samples, double ticks_per_second) {
+tick_clock::tick_clock(std::vector<clock_sample> samples, double ticks_per_second) {
   std::erase_if(samples, [](const clock_sample& s) { return s.ticks == 0; });
   std::ranges::sort(samples, {}, &clock_sample::ticks);
   ns_per_tick_ = ticks_per_second > 0 ? ns_per_second / ticks_per_second : 1;
@@ -51,7 +51,7 @@ host_clock::host_clock(std::vector<clock_sample> samples, double ticks_per_secon
   for (std::size_t i = 1; i < knots_.size(); ++i) knots_[i].ns = std::max(knots_[i].ns, knots_[i - 1].ns);
 }
 
-std::int64_t host_clock::monotonic_ns(std::uint64_t ticks) const {
+std::int64_t tick_clock::monotonic_ns(std::uint64_t ticks) const {
   const auto next = std::ranges::upper_bound(knots_, ticks, {}, &knot::ticks);
   if (next == knots_.begin()) return after(next->ns, next->ticks, ticks, ns_per_tick_);
   const knot& before = *std::prev(next);
