@@ -309,6 +309,9 @@ master_actor::behavior_type master(master_state::pointer self, std::uint64_t run
       recorded<node_lost>(self),
       recorded<link_lost>(self),
       recorded<give_up>(self),
+      recorded<trouble>(self),
+      recorded<collect_evidence>(self),
+      recorded<verdict_found>(self),
   };
 }
 

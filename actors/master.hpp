@@ -62,6 +62,9 @@ class master_state {
   void handle(const node_lost& word);
   void handle(const link_lost& word);
   void handle(const give_up& word);
+  void handle(const trouble& word);
+  caf::result<collected_evidence> handle(const collect_evidence& query);
+  void handle(const verdict_found& found) { diagnosis_ = found.words; }
 
   /// Ends the run, if one is under way, and its actors.
   void fail(const caf::error& error);
@@ -222,6 +225,7 @@ class master_state {
   };
   std::optional<rates> last_progress_;
   std::vector<caf::typed_response_promise<run_status>> status_askers_;
+  std::string diagnosis_;
 };
 
 template <class Answer, class Handle, class Message>

@@ -9,6 +9,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
+#include "actors/diagnosis.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/run_in.hpp"
 #include "actors/traced_system.hpp"
@@ -203,6 +204,12 @@ caf::result<actor_status> node_state::handle(const actor_query& query) {
   return now;
 }
 
+caf::result<evidence> node_state::handle(const evidence_query& query) {
+  auto found = evidence_of(recorder_of(self_->system()), query.boot);
+  found.head = trace.next(step, id_of(query.head));
+  return found;
+}
+
 node_actor::behavior_type node(node_state::pointer self, node_state::surroundings all) {
   self->state.start(std::move(all));
   fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
@@ -211,6 +218,7 @@ node_actor::behavior_type node(node_state::pointer self, node_state::surrounding
       recorded<connect_peers>(self),
       recorded<run_over>(self),
       recorded<actor_query>(self),
+      recorded<evidence_query>(self),
   };
 }
 

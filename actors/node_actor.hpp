@@ -48,6 +48,7 @@ class node_state {
   /// This node cannot go on.
   void fail(const caf::error& error);
   caf::result<actor_status> handle(const actor_query& query);
+  caf::result<evidence> handle(const evidence_query& query);
 
  private:
   template <class Offer>

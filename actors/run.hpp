@@ -89,6 +89,7 @@ struct run_observer {
   std::function<void(const epoch_summary&)> on_epoch;
   std::function<void(const checkpoint_summary&)> on_checkpoint;
   std::function<void(const std::string&)> on_note;  ///< who has come and gone, a line each
+  std::function<void(const std::string&)> on_trouble;  ///< a process tells that something takes too long
 };
 
 /// How processes of a run find each other, and how long they wait.

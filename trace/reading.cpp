@@ -2,16 +2,20 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <boost/json/value.hpp>
 #include <limits>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include "trace/tick_clock.hpp"
+#include "trace/clock_alignment.hpp"
+#include "trace/machine.hpp"
 #include "trace/recording.hpp"
+#include "trace/tick_clock.hpp"
 #include "trace/trace_file.hpp"
 
 namespace troupe::trace {
@@ -41,10 +45,8 @@ tl::expected<std::vector<std::filesystem::path>, std::string> find_files(const s
       continue;
     }
     const std::size_t before = found.size();
-    for (std::filesystem::recursive_directory_iterator i(path, failed), end; !failed && i != end; i.increment(failed)) {
-      const auto extension = i->path().extension();
-      if (i->is_regular_file(failed) && (extension == ".ring" || extension == ".log")) found.push_back(i->path());
-    }
+    for (std::filesystem::recursive_directory_iterator i(path, failed), end; !failed && i != end; i.increment(failed))
+      if (i->is_regular_file(failed) && is_trace_file(i->path())) found.push_back(i->path());
     if (failed) return tl::unexpected(fmt::format("{}: cannot be read: {}", path.string(), failed.message()));
     if (found.size() == before)
       return tl::unexpected(fmt::format("{}: holds no traces (*.ring, *.log)", path.string()));
@@ -106,35 +108,68 @@ class reader {
   }
 
  private:
+  /// A clock for each boot of each machine, and how they relate.
   void make_clocks() {
-    std::map<std::string, std::vector<clock_sample>> samples;
-    std::map<std::string, double> rates;
+    std::vector<std::vector<clock_sample>> samples;
+    std::vector<double> rates;
     for (const one_process& one : processes_) {
       const boost::json::object& about = one.newest->metadata;
-      const std::string boot = text_of(about, "boot");
-      auto& mine = samples[boot];
-      mine.push_back(one.newest->begin);
-      for (const auto& [number, chunk] : one.chunks) mine.push_back(chunk->begin);
-      const auto* rate = about.if_contains("ticks_per_second");
-      rates[boot] = rate != nullptr && rate->is_double() ? rate->as_double() : 0;
+      const auto [at, is_new] = host_of_boot_.try_emplace(text_of(about, "boot"), samples.size());
+      hosts_.push_back(at->second);
+      if (is_new) {
+        samples.emplace_back();
+        const auto* rate = about.if_contains("ticks_per_second");
+        rates.push_back(rate != nullptr && rate->is_double() ? rate->as_double() : 0);
+      }
+      samples[at->second].push_back(one.newest->begin);
+      for (const auto& [number, chunk] : one.chunks) samples[at->second].push_back(chunk->begin);
     }
-    for (auto& [boot, all] : samples) clocks_.emplace(boot, tick_clock(std::move(all), rates[boot]));
-    const trace_file& first = *processes_.front().newest;
-    reference_ = text_of(first.metadata, "boot");
-    const tick_clock& clock = clocks_.at(reference_);
+    for (std::size_t host = 0; host < samples.size(); ++host) clocks_.emplace_back(samples[host], rates[host]);
+    lines_.resize(clocks_.size());
+    if (clocks_.size() > 1) align();
     zero_ns_ = std::numeric_limits<std::int64_t>::max();
-    for (const one_process& one : processes_)
-      if (text_of(one.newest->metadata, "boot") == reference_)
-        zero_ns_ = std::min(zero_ns_, clock.monotonic_ns(one.newest->begin.ticks));
-    made_.realtime_begin_ns = zero_ns_ + clock.realtime_offset_ns();
+    for (std::size_t i = 0; i < processes_.size(); ++i)
+      if (hosts_[i] == hosts_[0])
+        zero_ns_ = std::min(zero_ns_, clocks_[hosts_[0]].monotonic_ns(processes_[i].newest->begin.ticks));
+    made_.realtime_begin_ns = zero_ns_ + clocks_[hosts_[0]].realtime_offset_ns();
   }
 
-  /// On the recording's clock; what is of another host is aligned by the clocks that show the time of day until
-  /// messages say it better.
-  nanoseconds time(const std::string& boot, std::uint64_t ticks) const {
-    const tick_clock& clock = clocks_.at(boot);
-    const tick_clock& reference = clocks_.at(reference_);
-    return clock.monotonic_ns(ticks) + clock.realtime_offset_ns() - reference.realtime_offset_ns() - zero_ns_;
+  /// By the messages that went from host to host.
+  void align() {
+    std::map<std::uint16_t, std::size_t> host_of;
+    std::vector<host_clock> hosts(clocks_.size());
+    for (std::size_t host = 0; host < clocks_.size(); ++host) {
+      hosts[host].first = std::numeric_limits<std::int64_t>::max();
+      hosts[host].last = std::numeric_limits<std::int64_t>::min();
+      hosts[host].realtime = clocks_[host].realtime_offset_ns();
+    }
+    for (std::size_t i = 0; i < processes_.size(); ++i)
+      for (const board_row& row : processes_[i].newest->board) host_of[row.actor] = hosts_[i];
+    std::vector<crossing> messages;
+    for (std::size_t i = 0; i < processes_.size(); ++i) {
+      const std::size_t here = hosts_[i];
+      for (const auto& [number, chunk] : processes_[i].chunks) {
+        for (const record& one : chunk->records) {
+          const std::int64_t begin = clocks_[here].monotonic_ns(one.begin);
+          hosts[here].first = std::min(hosts[here].first, begin);
+          hosts[here].last = std::max(hosts[here].last, begin);
+          const bool is_remote = one.what() == kind::handled && (one.flags() & flag::remote) != 0;
+          const auto sender = host_of.find(sender_of(one.id));
+          if (one.sent == 0 || !(is_remote || one.what() == kind::arrived) || sender == host_of.end() ||
+              sender->second == here)
+            continue;
+          messages.push_back({static_cast<std::uint32_t>(sender->second), static_cast<std::uint32_t>(here),
+                              clocks_[sender->second].monotonic_ns(one.sent),
+                              clocks_[here].monotonic_ns(one.begin - one.queued())});
+        }
+      }
+    }
+    lines_ = align_clocks(hosts, messages, static_cast<std::uint32_t>(hosts_[0]));
+  }
+
+  /// On the recording's clock.
+  nanoseconds time(std::size_t host, std::uint64_t ticks) const {
+    return lines_[host].to_reference(clocks_[host].monotonic_ns(ticks)) - zero_ns_;
   }
 
   void add_process(const one_process& one) {
@@ -147,11 +182,16 @@ class reader {
     to.node = from.node;
     to.incarnation = from.incarnation;
     to.end = from.end;
+    see_alive(from, to);
     to.metadata = from.metadata;
     to.dropped = from.dropped;
     to.contents_lost = from.contents_lost;
     to.realtime_begin_ns = from.begin.realtime_ns;
-    to.clock_aligned = to.boot == reference_;
+    const clock_line& line = lines_[hosts_[place]];
+    to.clock_offset = line.offset;
+    to.clock_drift_ppm = line.drift_ppm;
+    to.clock_error = line.error;
+    to.clock_aligned = line.aligned;
     for (const trace_file& file : one.files) {
       to.files.push_back(file.path);
       made_.warnings.insert(made_.warnings.end(), file.warnings.begin(), file.warnings.end());
@@ -159,7 +199,19 @@ class reader {
     }
     to.overwritten = (std::max<std::uint64_t>(from.next_chunk, one.chunks.size()) - one.chunks.size()) * records_per_chunk;
     read_types(from.metadata);
-    for (const board_row& row : from.board) add_actor(row, to.boot, place);
+    for (const board_row& row : from.board) add_actor(row, place);
+  }
+
+  /// A process of this machine can be looked at; of another one its copy tells.
+  void see_alive(const trace_file& from, process_info& to) {
+    const std::size_t host = hosts_[made_.processes.size() - 1];
+    if (from.seen.ticks != 0) {
+      to.alive = true;
+      to.last = time(host, from.seen.ticks);
+    } else if (from.end == ending::none && to.boot == this_boot()) {
+      to.alive = ::kill(static_cast<pid_t>(from.pid), 0) == 0 || errno == EPERM;
+      if (*to.alive) to.last = time(host, ticks_now());
+    }
   }
 
   void read_types(const boost::json::object& metadata) {
@@ -173,8 +225,8 @@ class reader {
     }
   }
 
-  void add_actor(const board_row& row, const std::string& boot, std::uint32_t process) {
-    const auto moment = [&](std::uint64_t ticks) { return ticks == 0 ? -1 : time(boot, ticks); };
+  void add_actor(const board_row& row, std::uint32_t process) {
+    const auto moment = [&](std::uint64_t ticks) { return ticks == 0 ? -1 : time(hosts_[process], ticks); };
     actor_state& to = made_.actors.emplace_back();
     to.actor = row.actor;
     to.incarnation = row.incarnation;
@@ -195,21 +247,22 @@ class reader {
 
   /// Whose clock `sent` is of: that of the process with the sender.
   void find_senders() {
-    for (const actor_state& one : made_.actors) boot_of_[one.actor] = made_.processes[one.process].boot;
+    for (const actor_state& one : made_.actors) host_of_actor_[one.actor] = hosts_[one.process];
   }
 
   void add_events(std::uint32_t place) {
     process_info& mine = made_.processes[place];
     for (const auto& [number, chunk] : processes_[place].chunks) {
       for (const record& one : chunk->records) {
-        made_.events.push_back(decode(one, place, mine.boot));
+        made_.events.push_back(decode(one, place));
         mine.last = std::max(mine.last, made_.events.back().end);
         ++mine.records;
       }
     }
   }
 
-  event decode(const record& from, std::uint32_t place, const std::string& boot) const {
+  event decode(const record& from, std::uint32_t place) const {
+    const std::size_t here = hosts_[place];
     event to;
     to.what = from.what();
     to.flags = from.flags();
@@ -221,26 +274,28 @@ class reader {
     to.step = from.step();
     to.id = from.id;
     to.cause = from.cause;
-    to.begin = time(boot, from.begin);
-    to.end = time(boot, from.begin + from.busy());
-    to.arrived = from.queued() == record::max48 ? to.begin : time(boot, from.begin - from.queued());
+    to.begin = time(here, from.begin);
+    to.end = time(here, from.begin + from.busy());
+    to.arrived = from.queued() == record::max48 ? to.begin : time(here, from.begin - from.queued());
     const bool sent_is_time = to.what == kind::handled || to.what == kind::arrived || to.what == kind::collective;
     if (!sent_is_time) {
       to.raw = from.sent;
       to.sent = to.begin;
       return to;
     }
-    const auto sender = boot_of_.find(to.what == kind::collective ? to.actor : sender_of(to.id));
-    const bool is_known = from.sent != 0 && (sender != boot_of_.end() || !to.has(flag::remote));
-    to.sent = is_known ? time(sender != boot_of_.end() ? sender->second : boot, from.sent) : to.arrived;
+    const auto sender = host_of_actor_.find(to.what == kind::collective ? to.actor : sender_of(to.id));
+    const bool is_known = from.sent != 0 && (sender != host_of_actor_.end() || !to.has(flag::remote));
+    to.sent = is_known ? time(sender != host_of_actor_.end() ? sender->second : here, from.sent) : to.arrived;
     return to;
   }
 
   std::vector<one_process> processes_;
-  std::map<std::string, tick_clock> clocks_;  ///< by boot
-  std::string reference_;
-  std::int64_t zero_ns_ = 0;
-  std::map<std::uint16_t, std::string> boot_of_;  ///< by actor
+  std::map<std::string, std::size_t> host_of_boot_;
+  std::vector<std::size_t> hosts_;   ///< by process
+  std::vector<tick_clock> clocks_;   ///< by host
+  std::vector<clock_line> lines_;    ///< by host: to the clock of the first process's host
+  std::int64_t zero_ns_ = 0;         ///< on that clock
+  std::map<std::uint16_t, std::size_t> host_of_actor_;
   recording made_;
 };
 

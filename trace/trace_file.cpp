@@ -172,6 +172,7 @@ tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, c
   made.contents_lost = TROUPE_FIELD(base, file_head, std::uint64_t, contents_lost);
   made.chunks_lost = TROUPE_FIELD(base, file_head, std::uint64_t, chunks_lost);
   made.begin = sample_at(base + offsetof(file_head, begin));
+  made.seen = sample_at(base + offsetof(file_head, seen));
   const std::uint64_t length =
       std::min<std::uint64_t>(TROUPE_FIELD(base, file_head, std::uint32_t, metadata_length), metadata_bytes);
   read_metadata(bytes.substr(head_bytes, length), made);
@@ -192,6 +193,13 @@ tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, c
 }
 
 #undef TROUPE_FIELD
+
+bool is_trace_file(const std::filesystem::path& path) {
+  if (path.extension() != ".ring" && path.extension() != ".log") return false;
+  std::array<char, 8> magic{};
+  std::ifstream(path, std::ios::binary).read(magic.data(), magic.size());
+  return magic == ring_magic || magic == log_magic;
+}
 
 tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);

@@ -53,6 +53,7 @@ struct trace_file {
   std::uint64_t contents_lost = 0;
   std::uint64_t chunks_lost = 0;
   clock_sample begin;
+  clock_sample seen;  ///< of a copy of a ring that was being written; else zeros
   boost::json::object metadata;
   std::vector<board_row> board;
   struct chunk {
@@ -63,6 +64,9 @@ struct trace_file {
   std::vector<content> contents;
   std::vector<std::string> warnings;  ///< what of it could not be read
 };
+
+/// Whether a file is named and begins like one.
+bool is_trace_file(const std::filesystem::path& path);
 
 /// Reads a file. Errors: it cannot be read, is no trace, is of a newer version, or ends within its head. What of the
 /// rest is cut off or damaged becomes a warning.
