@@ -1,0 +1,26 @@
+#include "tests/trace/made_recording.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe::trace {
+namespace {
+
+TEST(MadeRecording, NumbersMessagesBySenderAndSortsByBegin) {
+  made_recording made(2, 1);
+  EXPECT_EQ(made.trainer(0), 4);
+  const auto later = made.handled(
+      {.from = made.trainer(0), .to = made.server(1), .type = "lookup", .sent = us(5), .begin = us(9), .end = us(10)});
+  const auto earlier = made.handled(
+      {.from = made.trainer(0), .to = made.server(0), .type = "lookup", .sent = us(6), .begin = us(7), .end = us(8)});
+  EXPECT_EQ(later, made_id(4, 1));
+  EXPECT_EQ(earlier, made_id(4, 2));
+  const recording& run = made.done();
+  ASSERT_EQ(run.events.size(), 2U);
+  EXPECT_EQ(run.events[0].id, earlier);
+  EXPECT_EQ(run.message_name(later), "trainer 0 #1");
+  EXPECT_EQ(run.type_name(run.events[0].type), "lookup");
+  EXPECT_EQ(run.end(), us(10));
+}
+
+}  // namespace
+}  // namespace troupe::trace
