@@ -1,0 +1,140 @@
+#include "trace/summary.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "trace/names.hpp"
+
+namespace troupe::trace {
+
+namespace {
+
+std::vector<actor_summary> summarize_actors(const causality& of) {
+  std::vector<actor_summary> all;
+  for (const std::uint16_t actor : of.actors()) {
+    actor_summary sum;
+    sum.actor = actor;
+    for (const event* one : of.activities(actor)) {
+      const nanoseconds worked = one->end - one->begin;
+      sum.working += worked;
+      if (one->what != kind::handled) continue;
+      ++sum.handled;
+      sum.queued += one->begin - one->arrived;
+      if (sum.longest == 0 || worked > sum.longest_time) {
+        sum.longest = one->id;
+        sum.longest_time = worked;
+      }
+    }
+    all.push_back(sum);
+  }
+  return all;
+}
+
+std::vector<edge_summary> summarize_edges(const recording& run) {
+  std::map<std::tuple<std::uint16_t, std::uint16_t, std::uint16_t>, edge_summary> edges;
+  for (const event& one : run.events) {
+    if (one.what != kind::handled) continue;
+    const std::uint16_t sender = sender_of(one.id);
+    edge_summary& edge = edges[{sender, one.actor, one.type}];
+    edge.sender = sender;
+    edge.receiver = one.actor;
+    edge.type = one.type;
+    ++edge.messages;
+    edge.bytes += one.bytes;
+    edge.wire += one.arrived - one.sent;
+    edge.queued += one.begin - one.arrived;
+  }
+  std::vector<edge_summary> all;
+  for (const auto& [_, edge] : edges) all.push_back(edge);
+  std::ranges::stable_sort(all, std::ranges::greater{},
+                           [](const edge_summary& e) { return std::pair(e.bytes, e.messages); });
+  return all;
+}
+
+/// Whether a message that came to `process` at `when` or later would have left a record there.
+class keeper {
+ public:
+  explicit keeper(const recording& run)
+      : run_(run), first_(run.processes.size(), std::numeric_limits<nanoseconds>::max()) {
+    for (const event& one : run.events) {
+      if (one.process < first_.size()) first_[one.process] = std::min(first_[one.process], one.begin);
+    }
+  }
+
+  bool kept(const actor_state& receiver, nanoseconds when) const {
+    if (receiver.process >= first_.size()) return false;
+    const process_info& process = run_.processes[receiver.process];
+    return process.dropped == 0 && (process.overwritten == 0 || when >= first_[receiver.process]);
+  }
+
+ private:
+  const recording& run_;
+  std::vector<nanoseconds> first_;
+};
+
+std::vector<lost_message> find_lost(const causality& of) {
+  const recording& run = of.run();
+  const keeper records(run);
+  std::set<std::uint64_t> dropped;
+  std::vector<lost_message> lost;
+  for (const event& one : run.events) {
+    if (one.what != kind::drop) continue;
+    dropped.insert(one.id);
+    lost.push_back({one.id, one.type, one.actor, one.begin, std::string(name_of(static_cast<drop_reason>(one.aux)))});
+  }
+  for (const event& one : run.events) {
+    if (one.what != kind::sent || of.handled(one.id) != nullptr || dropped.contains(one.id)) continue;
+    const actor_state* receiver = run.find_actor(one.aux);
+    if (receiver == nullptr || receiver->alive || !records.kept(*receiver, one.begin)) continue;
+    lost.push_back({one.id, one.type, one.aux, one.begin, receiver->name + " had ended"});
+  }
+  std::ranges::stable_sort(lost, {}, &lost_message::when);
+  return lost;
+}
+
+/// What the board says is open, and what was parked and never released although whoever asked is unknown to the board.
+std::vector<unanswered_request> find_unanswered(const causality& of) {
+  const recording& run = of.run();
+  std::vector<unanswered_request> open;
+  for (const actor_state& actor : run.actors) {
+    for (const actor_state::request& one : actor.open)
+      open.push_back({one.id, one.type, one.peer, one.step, one.since});
+  }
+  std::set<std::uint64_t> answered;
+  for (const event& one : run.events) {
+    if (one.has(flag::answer)) answered.insert(one.cause);
+  }
+  for (const event& one : run.events) {
+    const bool parked = one.what == kind::handled && one.has(flag::parked);
+    if (!parked || answered.contains(one.id) || run.find_actor(sender_of(one.id)) != nullptr) continue;
+    open.push_back({one.id, one.type, one.actor, one.step, one.sent});
+  }
+  std::ranges::stable_sort(open, {}, &unanswered_request::since);
+  return open;
+}
+
+}  // namespace
+
+summary summarize(const causality& of) {
+  const recording& run = of.run();
+  summary all;
+  all.begin = run.events.empty() ? 0 : run.events.front().begin;
+  all.end = run.end();
+  for (const event& one : run.events) {
+    all.end = std::max(all.end, one.end);
+    if (one.what != kind::handled) continue;
+    ++all.messages;
+    all.bytes += one.bytes;
+  }
+  all.actors = summarize_actors(of);
+  all.edges = summarize_edges(run);
+  all.steps = find_steps(run);
+  all.lost = find_lost(of);
+  all.unanswered = find_unanswered(of);
+  return all;
+}
+
+}  // namespace troupe::trace
