@@ -265,7 +265,7 @@ std::vector<clock_line> align_clocks(std::span<const host_clock> hosts, std::spa
                                      std::uint32_t reference) {
   const crossings all = by_pair(messages, hosts.size());
   std::vector<clock_line> lines = grow_tree(hosts, all, reference);
-  // MUT relaxation(lines, hosts, reference).run(all);
+  relaxation(lines, hosts, reference).run(all);
   return lines;
 }
 
