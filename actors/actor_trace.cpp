@@ -7,6 +7,7 @@
 #include <caf/detail/meta_object.hpp>
 
 #include "actors/actor_name.hpp"
+#include "actors/caf_network.hpp"
 #include "actors/traced_system.hpp"
 
 namespace troupe {
@@ -22,6 +23,7 @@ constexpr auto relaxed = std::memory_order_relaxed;
 }  // namespace
 
 std::vector<trace::message_type> traced_types() {
+  initialize_types(true);
   std::vector<trace::message_type> types;
   for (caf::type_id_t id = caf::id_block::troupe::begin; id < caf::id_block::troupe::end; ++id)
     types.push_back({id, std::string(message_name(caf::query_type_name(id))), false});

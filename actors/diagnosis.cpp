@@ -49,7 +49,7 @@ void copy_rings(const path& from, std::uint64_t run, const path& to) {
     const auto file = trace::parse_trace_file(bytes, i->path());
     if (!file || (file->run != run && file->run != 0)) continue;
     // Who has died is not to look alive.
-    if (trace::is_alive(*file)) trace::mark_as_copy(bytes);
+    if (trace::is_alive(*file).value_or(false)) trace::mark_as_copy(bytes);
     write_bytes(to / i->path().filename(), bytes);
   }
 }
@@ -134,11 +134,13 @@ result<diagnosis> diagnose(caf::actor_system& system, const master_actor& boss, 
   const auto recording = trace::read_recording({{made.folder}, run});
   if (!recording) return run_fault(recording.error());
   const trace::blocked_report found = trace::find_blocked(*recording);
+  const trace::causality events(*recording);
+  constexpr std::size_t rows_of_each_list = 20;
   made.verdict = found.verdict;
   write_bytes(made.folder / "blocked.json", boost::json::serialize(to_json(*recording, found)) + "\n");
   write_bytes(made.folder / "summary.txt",
               fmt::format("{}\nwhy this was written: {}\n\n{}\n{}", found.verdict, why, to_text(*recording, found),
-                          to_text(trace::summarize(*recording))));
+                          summary_text(events, trace::summarize(events), rows_of_each_list)));
   caf::anon_send(boss, verdict_found{header_source(0, client_number).next(0, 0),
                                      fmt::format("{} ({})", found.verdict, made.folder.string())});
   return made;

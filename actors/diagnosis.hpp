@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "model/result.hpp"
 #include "protocol/messages.hpp"
@@ -31,6 +33,23 @@ class step_watch {
   const trace::recorder& recorder_;
   const std::optional<std::chrono::milliseconds> timeout_;
   std::map<std::uint32_t, std::uint64_t> told_;  ///< by actor: the newest step that has been told of
+};
+
+/// Something that takes too long, told on one thread and looked after on another.
+class trouble_box {
+ public:
+  void put(std::string words) {
+    const std::lock_guard lock(mutex_);
+    words_ = std::move(words);
+  }
+  std::optional<std::string> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(words_, std::nullopt);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<std::string> words_;
 };
 
 /// What this process can show. `boot`: of whoever asks, who can read the rings of its own machine.

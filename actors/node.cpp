@@ -12,6 +12,7 @@
 
 #include "actors/caf_network.hpp"
 #include "actors/control_tunnel.hpp"
+#include "actors/diagnosis.hpp"
 #include "actors/master_connection.hpp"
 #include "actors/master_watch.hpp"
 #include "actors/node_actor.hpp"
@@ -93,7 +94,12 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
   system.spawn(node, node_state::surroundings{*master, watch, &data, options, session, advertised(options, *listening),
                                               [promise](result<void> how) { promise->set_value(std::move(how)); }});
   bool passed_on = false;
+  std::optional<step_watch> steps;
+  if (options.recorder != nullptr) steps.emplace(*options.recorder, options.watch.step_timeout);
   while (outcome.wait_for(look_interval) != std::future_status::ready) {
+    auto why = steps ? steps->look() : std::nullopt;
+    if (!why && options.watch.wanted && options.watch.wanted()) why = "a signal to a member asked for it";
+    if (why) caf::anon_send(*master, trouble{{}, std::move(*why)});
     if (passed_on || !wants_stop(stop_wish)) continue;
     passed_on = true;
     caf::anon_send(*master, stop{});

@@ -35,6 +35,7 @@ struct node_options {
   std::size_t threads = 0;
   /// Null: nothing is recorded. Must outlive the run.
   trace::recorder* recorder = nullptr;
+  watch_options watch;
   /// Called on other threads: a line for the log.
   std::function<void(const std::string&)> on_note;
 };

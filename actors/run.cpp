@@ -16,6 +16,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/caf_network.hpp"
+#include "actors/diagnosis.hpp"
 #include "actors/gathering.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
@@ -96,9 +97,40 @@ struct run_members {
   std::vector<caf::actor> everyone;
 };
 
+/// Writes a diagnosis where one is due.
+class lookout {
+ public:
+  lookout(caf::actor_system& system, const master_actor& boss, const run_options& options, trouble_box& troubles)
+      : system_(system), boss_(boss), options_(options), troubles_(troubles) {
+    if (options.recorder != nullptr) steps_.emplace(*options.recorder, options.watch.step_timeout);
+  }
+
+  void look() {
+    auto why = steps_ ? steps_->look() : std::nullopt;
+    if (!why) why = troubles_.take();
+    if (!why && options_.watch.wanted && options_.watch.wanted()) why = "a signal asked for it";
+    if (!why) return;
+    const auto tell = [this](const std::string& line) {
+      if (options_.watch.on_diagnosis) options_.watch.on_diagnosis(line);
+    };
+    if (options_.recorder == nullptr)
+      return tell(fmt::format("{}: no diagnosis, as nothing is recorded (--trace off)", *why));
+    const auto made = diagnose(system_, boss_, *options_.recorder, *why);
+    tell(made ? fmt::format("{}: {}; see {}", *why, made->verdict, (made->folder / "summary.txt").string())
+              : fmt::format("{}: no diagnosis: {}", *why, made.error().message));
+  }
+
+ private:
+  caf::actor_system& system_;
+  const master_actor& boss_;
+  const run_options& options_;
+  trouble_box& troubles_;
+  std::optional<step_watch> steps_;
+};
+
 /// Has the master run `order` and waits for the outcome, passing on a wish to stop.
 result<run_summary> await(caf::actor_system& system, const master_actor& boss, run order, double seconds_before,
-                          const stop_request* stop_wish, const run_options& options) {
+                          const stop_request* stop_wish, const run_options& options, trouble_box& troubles) {
   auto promise = std::make_shared<std::promise<result<run_summary>>>();
   auto outcome = promise->get_future();
   system.spawn([boss, order = std::move(order), promise, seconds_before](caf::event_based_actor* self) {
@@ -109,7 +141,9 @@ result<run_summary> await(caf::actor_system& system, const master_actor& boss, r
   constexpr std::chrono::milliseconds interval{50};
   bool passed_on = false;
   bool given_up = false;
+  lookout watch(system, boss, options, troubles);
   while (outcome.wait_for(interval) != std::future_status::ready) {
+    watch.look();
     if (options.gather && options.gather->hopeless && !given_up) {
       if (auto why = options.gather->hopeless()) {
         given_up = true;
@@ -205,7 +239,10 @@ result<std::shared_ptr<const dataset>> check_run(const job& what, const run_opti
   return data;
 }
 
-result<run_summary> run_job(const job& what, const run_options& options, const stop_request* stop_wish) {
+result<run_summary> run_job(const job& what, const run_options& given_options, const stop_request* stop_wish) {
+  const auto troubles = std::make_shared<trouble_box>();
+  run_options options = given_options;
+  options.observer.on_trouble = [troubles](const std::string& words) { troubles->put(words); };
   using clock = std::chrono::steady_clock;
   const auto begin = clock::now();
   const auto data = check_run(what, options);
@@ -223,7 +260,7 @@ result<run_summary> run_job(const job& what, const run_options& options, const s
   const run order{header_source(run_number, client_number).next(0, 0), to_settings(what), options.return_weights};
   const auto run_by = [&](const master_actor& boss) {
     const std::chrono::duration<double> before = clock::now() - begin;
-    return await(system, boss, order, before.count(), stop_wish, options);
+    return await(system, boss, order, before.count(), stop_wish, options, *troubles);
   };
   if (options.gather) return run_with_nodes(system, run_number, options, run_by);
   const run_members actors(system, run_number, what, options);

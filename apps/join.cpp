@@ -82,6 +82,8 @@ result<int> join(const CLI::App& app, const program_context& context) {
   auto traced = run_trace::start(*wanted, context.out);
   if (!traced) return tl::unexpected<fault>(std::move(traced.error()));
   options->recorder = traced->recorder();
+  options->watch.step_timeout = wanted->step_timeout;
+  options->watch.wanted = diagnosis_wanted;
   const auto done = run_node(*options, &stop_on_signals());
   traced->finish(done.has_value() || done.error().kind == fault_kind::input, context.out);
   if (!done) return tl::unexpected<fault>(done.error());

@@ -87,6 +87,10 @@ const std::vector<setting_info>& trace_settings() {
       {"trace-filter", "ITEMS", "record only these: actor=PATTERN,type=PATTERN,steps=A-B,count=N", "", setting_type::text},
       {"trace-payload", "ACTORS", "whose messages --trace payload keeps, as in 'server *,trainer 0'", "all", setting_type::text},
       {"trace-ring-mib", "N", "room for the last messages, 1 to 4096", "16", setting_type::whole},
+      {"step-timeout", "SECONDS",
+       "how long a step may take before what is recorded is looked at and the verdict told; learned from earlier steps "
+       "unless given",
+       "", setting_type::text},
   };
   return all;
 }
@@ -132,6 +136,18 @@ result<trace_order> read_trace_options(const std::vector<setting>& given) {
           fmt::format("--trace-ring-mib {}: must be a whole number between 1 and {}", printable(*text), mib_max));
     order.how.ring_bytes = *size * mib;
   }
+  if (const auto text = find(given, "step-timeout")) {
+    constexpr double most = 86'400;
+    constexpr double least = 0.1;
+    const auto seconds = parse_number<double>(*text);
+    if (!seconds || !(*seconds >= least && *seconds <= most))
+      return bad_input(
+          fmt::format("--step-timeout {}: must be between {} and {} seconds", printable(*text), least, most));
+    if (order.how.what == trace::mode::off)
+      return bad_input("--step-timeout: goes with a trace, which --trace off turns off");
+    constexpr double ms_per_s = 1000;
+    order.step_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * ms_per_s));
+  }
   order.how.types = traced_types();
   return order;
 }
@@ -147,6 +163,9 @@ std::vector<std::string> trace_variables(const trace_order& order) {
   std::vector<std::string> all = {fmt::format("TROUPE_TRACE={}", trace::name_of(order.how.what)),
                                   fmt::format("TROUPE_TRACE_DIR={}", order.how.folder.string()),
                                   fmt::format("TROUPE_TRACE_RING_MIB={}", order.how.ring_bytes / mib)};
+  constexpr double ms_per_s = 1000;
+  if (order.step_timeout)
+    all.push_back(fmt::format("TROUPE_STEP_TIMEOUT={}", static_cast<double>(order.step_timeout->count()) / ms_per_s));
   return all;
 }
 

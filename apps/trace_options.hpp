@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -27,6 +28,8 @@ struct trace_order {
   bool is_wanted = false;
   /// The folder is this run's own, in the system's place for temporary files.
   bool own_folder = false;
+  /// How long a step may take; null: learned.
+  std::optional<std::chrono::milliseconds> step_timeout;
 };
 
 /// Reads them; `given`: those of command line and job file.

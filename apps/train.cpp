@@ -153,6 +153,8 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
   auto traced = run_trace::start(order.traced, out);
   if (!traced) return tl::unexpected<fault>(std::move(traced.error()));
   options.recorder = traced->recorder();
+  options.watch.step_timeout = order.traced.step_timeout;
+  options.watch.wanted = diagnosis_wanted;
   const stop_request& stop = stop_on_signals();
   run_display display(out, order.what, stop);
   bool all_saved = true;
@@ -168,6 +170,7 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
     display.epoch(now);
   };
 
+  options.watch.on_diagnosis = [&](const std::string& line) { display.note(line); };
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
   role_processes children;
   if (order.processes) {
@@ -285,6 +288,8 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   auto traced = run_trace::start(*wanted, context.out);
   if (!traced) return tl::unexpected<fault>(std::move(traced.error()));
   options.recorder = traced->recorder();
+  options.watch.step_timeout = wanted->step_timeout;
+  options.watch.wanted = diagnosis_wanted;
   const auto done = run_node(options, &stop_on_signals());
   traced->finish_quietly(done.has_value() || done.error().kind == fault_kind::input);  // the master's process tells
   if (!done) return tl::unexpected<fault>(done.error());

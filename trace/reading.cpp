@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <signal.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <boost/json/value.hpp>
 #include <limits>
 #include <optional>
@@ -13,7 +11,6 @@
 #include <utility>
 
 #include "trace/clock_alignment.hpp"
-#include "trace/machine.hpp"
 #include "trace/recording.hpp"
 #include "trace/tick_clock.hpp"
 #include "trace/trace_file.hpp"
@@ -202,16 +199,10 @@ class reader {
     for (const board_row& row : from.board) add_actor(row, place);
   }
 
-  /// A process of this machine can be looked at; of another one its copy tells.
   void see_alive(const trace_file& from, process_info& to) {
     const std::size_t host = hosts_[made_.processes.size() - 1];
-    if (from.seen.ticks != 0) {
-      to.alive = true;
-      to.last = time(host, from.seen.ticks);
-    } else if (from.end == ending::none && to.boot == this_boot()) {
-      to.alive = ::kill(static_cast<pid_t>(from.pid), 0) == 0 || errno == EPERM;
-      if (*to.alive) to.last = time(host, ticks_now());
-    }
+    to.alive = is_alive(from);
+    if (to.alive.value_or(false)) to.last = time(host, from.seen.ticks != 0 ? from.seen.ticks : ticks_now());
   }
 
   void read_types(const boost::json::object& metadata) {

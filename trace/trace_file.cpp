@@ -1,6 +1,7 @@
 #include "trace/trace_file.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include <zstd.h>
@@ -11,6 +12,8 @@
 #include <cstring>
 #include <fstream>
 #include <string_view>
+
+#include "trace/machine.hpp"
 
 namespace troupe::trace {
 
@@ -209,6 +212,13 @@ tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::pat
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
   return parse_trace_file(bytes, path);
+}
+
+std::optional<bool> is_alive(const trace_file& file) {
+  if (file.seen.ticks != 0) return true;
+  const auto* boot = file.metadata.if_contains("boot");
+  if (file.end != ending::none || boot == nullptr || *boot != boost::json::string(this_boot())) return std::nullopt;
+  return ::kill(static_cast<pid_t>(file.pid), 0) == 0 || errno == EPERM;
 }
 
 }  // namespace troupe::trace

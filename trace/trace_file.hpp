@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -71,6 +72,9 @@ bool is_trace_file(const std::filesystem::path& path);
 /// Reads a file. Errors: it cannot be read, is no trace, is of a newer version, or ends within its head. What of the
 /// rest is cut off or damaged becomes a warning.
 tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path);
+
+/// Whether its process still runs, as far as this machine can tell; null: it is of another, or has said that it ended.
+std::optional<bool> is_alive(const trace_file& file);
 
 /// The same from bytes in memory, `name` for errors.
 tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name);
