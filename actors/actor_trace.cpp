@@ -23,7 +23,7 @@ constexpr auto relaxed = std::memory_order_relaxed;
 }  // namespace
 
 std::vector<trace::message_type> traced_types() {
-  initialize_types(true);
+  initialize_types(false);
   std::vector<trace::message_type> types;
   for (caf::type_id_t id = caf::id_block::troupe::begin; id < caf::id_block::troupe::end; ++id)
     types.push_back({id, std::string(message_name(caf::query_type_name(id))), false});
