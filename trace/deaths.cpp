@@ -39,7 +39,8 @@ bool is_dead(const recording& run, std::uint32_t i) {
 std::vector<death> find_deaths(const recording& run) {
   std::vector<death> all;
   for (const event& one : run.events)
-    if (one.what == kind::exit && one.aux != 0) all.push_back({one.process, one.actor, one.begin, one.aux});
+    if (one.what == kind::exit && one.aux != 0 && run.processes[one.process].end != ending::clean)
+      all.push_back({one.process, one.actor, one.begin, one.aux});
   for (std::uint32_t i = 0; i < run.processes.size(); ++i)
     if (is_dead(run, i)) all.push_back({i, {}, run.processes[i].last, 0});
   std::ranges::stable_sort(all, {}, &death::when);

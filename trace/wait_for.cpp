@@ -17,7 +17,6 @@ class wait_finder {
   wait_finder(const causality& index, const lost_messages& lost)
       : index_(index), run_(index.run()), lost_(lost), now_(run_.end()), order_(run_), collectives_(index) {
     for (const event& one : run_.events) add(one);
-    std::erase_if(credit_waits_, [&](const event* one) { return has_left(*one); });
   }
 
   void ask(const actor_state& who) {
@@ -31,10 +30,12 @@ class wait_finder {
       next.step = request.step;
       next.since = request.since;
       next.in_handler = is_at_work(run_, who.actor) && request.since >= who.message_begin;
-      if (const event* handled = index_.handled(request.id))
+      if (const event* handled = index_.handled(request.id)) {
         after_handled(next, *handled);
-      else
-        found_.push_back(before_handled(next));
+        continue;
+      }
+      before_handled(next);
+      found_.push_back(next);
     }
   }
 
@@ -52,17 +53,6 @@ class wait_finder {
     }
     if (one.what == kind::arrived && index_.handled(one.id) == nullptr && !is_in_hand(one.actor, one.id))
       queues_[one.actor].push_back(&one);
-    if (one.what == kind::credit_wait) credit_waits_.push_back(&one);
-    if (one.what == kind::credit)
-      std::erase_if(credit_waits_, [&](const event* held) {
-        return held->process == one.process && held->aux == one.aux && held->begin <= one.begin;
-      });
-  }
-
-  bool has_left(const event& held) const {
-    const event* sent = index_.sent(held.id);
-    return (sent != nullptr && sent->begin >= held.begin) || index_.arrived(held.id) != nullptr ||
-           index_.handled(held.id) != nullptr;
   }
 
   bool is_in_hand(std::uint16_t actor, std::uint64_t id) const {
@@ -94,19 +84,18 @@ class wait_finder {
     return count;
   }
 
-  const event* held_back(std::uint64_t id) const {
-    const auto found = std::ranges::find(credit_waits_, id, &event::id);
-    return found == credit_waits_.end() ? nullptr : *found;
+  bool is_held_back(std::uint64_t id) const {
+    return std::ranges::find(lost_.held_back(), id, &event::id) != lost_.held_back().end();
   }
 
   /// Of a request that its receiver has not handled yet.
-  wait_edge before_handled(wait_edge next) const {
+  void before_handled(wait_edge& next) const {
     if (is_in_hand(next.on, next.message)) {
       next.state = wait_state::in_hand;
     } else if (const event* arrived = index_.arrived(next.message)) {
       next.state = wait_state::queued;
       next.behind = in_front(next.on, arrived->begin);
-    } else if (held_back(next.message) != nullptr) {
+    } else if (is_held_back(next.message)) {
       next.state = wait_state::out_of_credit;
     } else if (const event* sent = index_.sent(next.message)) {
       next.state = by_age(sent->begin);
@@ -119,11 +108,10 @@ class wait_finder {
       next.state = wait_state::queued;
       next.behind = in_front(next.on, next.since);
     }
-    return next;
   }
 
   /// Of a request that has been handled, and whose answer has not.
-  void after_handled(wait_edge next, const event& handled) {
+  void after_handled(wait_edge& next, const event& handled) {
     next.state = wait_state::parked;
     const event* answer = lost_.answer_sent(next.message);
     if (answer != nullptr || !handled.has(flag::parked)) {
@@ -149,7 +137,7 @@ class wait_finder {
       wait_for_all(handled);
   }
 
-  void wait_for_ranks(wait_edge next) {
+  void wait_for_ranks(wait_edge& next) {
     const auto collective = collectives_.of(next.message);
     if (!collective) {
       found_.push_back(next);
@@ -252,12 +240,15 @@ class wait_finder {
           next.behind = in_front(next.who, one->begin);
           return;
         }
-    for (const event* one : credit_waits_)
-      if (sender_of(one->id) == next.on && one->step == next.step) {
+    for (const event* one : lost_.held_back()) {
+      const event* sent = index_.sent(one->id);
+      const bool is_it = sent == nullptr || (sent->type == next.type && sent->aux == next.who);
+      if (is_it && sender_of(one->id) == next.on && one->step == next.step) {
         next.state = wait_state::out_of_credit;
         next.message = one->id;
         return;
       }
+    }
     if (const event* sent = lost_.find(next.on, next.who, next.type, next.step))
       set_lost(next, *sent);
     else if (const auto number = lost_number(next))
@@ -310,7 +301,6 @@ class wait_finder {
   /// By trainer: step and sequence number of gradients that were handled.
   std::map<std::uint16_t, std::vector<std::pair<std::uint64_t, std::uint64_t>>> gradient_numbers_;
   std::map<std::uint16_t, std::vector<const event*>> queues_;  ///< by actor: arrived and not begun
-  std::vector<const event*> credit_waits_;                     ///< that are not over
   std::vector<wait_edge> found_;
 };
 
