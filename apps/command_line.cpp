@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <new>
 #include <string_view>
@@ -13,9 +12,6 @@
 
 namespace troupe {
 namespace {
-
-/// Subcommands of the contract that this version does not have.
-constexpr std::array<const char*, 1> subcommands_not_yet = {"trace"};
 
 bool contains(const std::vector<std::string>& texts, std::string_view text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
@@ -75,9 +71,6 @@ fault unknown_to_program(const std::vector<subcommand>& all, const CLI::App& pro
     return refusal(fmt::format("troupe has no option {}; the nearest is {} (see 'troupe --help')", name,
                                nearest_option(name, program)));
   }
-  if (std::find(subcommands_not_yet.begin(), subcommands_not_yet.end(), argument) != subcommands_not_yet.end()) {
-    return not_supported("troupe " + argument);
-  }
   std::vector<std::string> names;
   for (const subcommand& one : all) names.push_back(one.app->get_name());
   return refusal(fmt::format("troupe has no subcommand '{}'; the nearest is '{}' (see 'troupe --help')", argument,
@@ -88,7 +81,9 @@ fault unknown_to_program(const std::vector<subcommand>& all, const CLI::App& pro
 std::optional<fault> misused_option(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
-    if (option->count() > 1) return refusal(fmt::format("{} is given {} times; once is enough", name, option->count()));
+    if (option->count() > 1 && option->get_expected_max() <= 1) {
+      return refusal(fmt::format("{} is given {} times; once is enough", name, option->count()));
+    }
     if (option->count() == 0 || option->get_expected_max() == 0) continue;
     const std::string& value = option->results().front();
     if (value.rfind("--", 0) == 0) return refusal(fmt::format("{} needs a value, but {} follows", name, value));
@@ -187,10 +182,11 @@ int run_command_line(const std::vector<std::string>& arguments, std::chrono::ste
   program.footer("'troupe train' trains on the Adult data set; 'troupe train --help' lists what else there is.");
 
   const program_context context{out, started};
-  const std::vector<subcommand> all = {
-      add_train(program, context),      add_master(program, context), add_join(program, context),
-      add_status(program, context),     add_stop(program, context),   add_parity(program, context),
-      add_checkpoint(program, context), add_bench(program, context),  add_devices(program, context)};
+  const std::vector<subcommand> all = {add_train(program, context),      add_master(program, context),
+                                       add_join(program, context),       add_status(program, context),
+                                       add_stop(program, context),       add_parity(program, context),
+                                       add_checkpoint(program, context), add_trace(program, context),
+                                       add_bench(program, context),      add_devices(program, context)};
   const auto chosen = [&]() -> const subcommand* {
     for (const subcommand& one : all) {
       if (one.app->parsed()) return &one;

@@ -42,6 +42,7 @@ subcommand add_bench(CLI::App& program, const program_context& context);
 subcommand add_status(CLI::App& program, const program_context& context);
 subcommand add_stop(CLI::App& program, const program_context& context);
 subcommand add_checkpoint(CLI::App& program, const program_context& context);
+subcommand add_trace(CLI::App& program, const program_context& context);
 
 /// An option with a value, kept as text. `name` without dashes.
 CLI::Option* add_text_option(CLI::App& app, const std::string& name, const std::string& value_name,

@@ -63,7 +63,7 @@ struct summary {
 
 summary summarize(const causality& of);
 
-/// For a terminal; at most `limit` rows of each list.
+/// For a terminal, without the recording's warnings; at most `limit` rows of each list.
 std::string summary_text(const causality& of, const summary& what, std::size_t limit);
 /// All of it, steps slowest first; times in ns.
 boost::json::object summary_json(const causality& of, const summary& what);

@@ -95,8 +95,7 @@ std::string trouble_text(const recording& run, const summary& what, std::size_t 
     }
     text += fmt::format("\n{} requests without an answer\n", count_text(what.unanswered.size())) + rows.text(limit);
   }
-  for (const std::string& warning : run.warnings) text += "\nwarning: " + warning;
-  return run.warnings.empty() ? text : text + "\n";
+  return text;
 }
 
 boost::json::array processes_json(const recording& run) {
@@ -177,7 +176,7 @@ boost::json::object summary_json(const causality& of, const summary& what) {
                           {"step", one.step},
                           {"since_ns", one.since}});
   }
-  return {{"run", fmt::format("{:016x}", run.run)},
+  return {{"run", std::to_string(run.run)},
           {"begin_ns", what.begin},
           {"end_ns", what.end},
           {"messages", what.messages},

@@ -70,6 +70,15 @@ std::vector<wrong_line> syntax() {
       {{"checkpoint", "export", "a", "-o", "b", "--output", "c"}, {"--output", "2 times"}},
       {{"checkpoint", "export", "a", "-o", "b", "--step", "last"}, {"--step", "last"}},
       {{"checkpoint", "export", "a", "-o", "b", "--forced"}, {"--forced", "--force"}},
+      {{"trace"}, {"summary", "critical-path", "why"}},
+      {{"trace", "sumary", "x"}, {"sumary", "nearest is summary"}},
+      {{"trace", "summary"}, {"FILE|DIR"}},
+      {{"trace", "why", "t0:1"}, {"ID FILE|DIR"}},
+      {{"trace", "summary", "x", "--step", "5"}, {"--step", "troupe trace summary"}},
+      {{"trace", "critical-path", "x", "--step", "last"}, {"--step last"}},
+      {{"trace", "critical-path", "x", "--step", "1", "--step", "2"}, {"--step", "2 times"}},
+      {{"trace", "cone", "t0:1", "x", "--limit", "0"}, {"--limit 0"}},
+      {{"trace", "summary", "/nowhere/at"}, {"/nowhere/at"}},
       {{"checkpoint", "list", "/nowhere/at\x1b[2J\nall"}, {"/nowhere/at"}},
   };
 }
@@ -123,9 +132,6 @@ std::vector<wrong_line> not_yet() {
   for (const char* option : {"--devices", "--trace", "--trace-dir"}) {
     lines.push_back({{"train", option}, {std::string(option) + " is not supported by this version"}});
     lines.push_back({{"train", option, "5"}, {std::string(option) + " is not supported by this version"}});
-  }
-  for (const char* name : {"trace"}) {
-    lines.push_back({{name}, {std::string("troupe ") + name + " is not supported by this version"}});
   }
   lines.push_back({{"train", "--device", "cuda"}, {"--device cuda is not supported by this version"}});
   lines.push_back({{"parity", "file", "--device", "cuda"}, {"--device cuda is not supported by this version"}});

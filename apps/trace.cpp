@@ -1,0 +1,218 @@
+// `troupe trace`: one question to a recorded run a line of the table below.
+
+#include <fmt/format.h>
+#include <boost/json/serialize.hpp>
+
+#include <algorithm>
+#include <span>
+
+#include "apps/subcommand.hpp"
+#include "apps/text.hpp"
+#include "model/job.hpp"
+#include "model/text.hpp"
+#include "trace/critical_path.hpp"
+#include "trace/message_id.hpp"
+#include "trace/summary.hpp"
+#include "trace/why.hpp"
+
+namespace troupe {
+namespace {
+
+/// What was asked.
+struct question {
+  const CLI::App& app;
+  console& out;
+  std::string name;                ///< of the analysis
+  std::vector<std::string> words;  ///< what follows it: FILE or DIR, and what the analysis wants before that
+};
+
+struct analysis {
+  const char* name;
+  const char* words;   ///< what has to follow
+  std::size_t fewest;  ///< words
+  const char* help;
+  std::vector<std::string> options;  ///< besides --run and --json; of `options` below
+  result<int> (*answer)(const question&);
+};
+
+struct option_of_analyses {
+  const char* name;
+  const char* value;  ///< null: a switch
+  const char* meaning;
+};
+
+const std::vector<option_of_analyses>& options() {
+  static const std::vector<option_of_analyses> all = {
+      {"step", "K", "critical-path: of this step (default: of the slowest, and of all together)"},
+      {"limit", "N", "rows of each list that are shown (default: 20)"},
+  };
+  return all;
+}
+
+/// --NAME as a whole number of at least `least`; nullopt if it was not given.
+result<std::optional<std::uint64_t>> number(const question& asked, const std::string& name, std::uint64_t least) {
+  const auto text = given_text(asked.app, name);
+  if (!text) return std::nullopt;
+  const auto value = parse_number<std::uint64_t>(*text);
+  if (value && *value >= least) return *value;
+  return bad_input(fmt::format("--{} {}: must be a whole number, {} or more", name, printable(*text), least));
+}
+
+result<std::size_t> limit_of(const question& asked) {
+  const auto given = number(asked, "limit", 1);
+  if (!given) return tl::unexpected(given.error());
+  return given->value_or(20);
+}
+
+/// Reads the recording in files and folders, and warns of what could not be read.
+result<trace::recording> read(const question& asked, std::span<const std::string> paths) {
+  const auto run = number(asked, "run", 1);
+  if (!run) return tl::unexpected(run.error());
+  auto read = trace::read_recording({{paths.begin(), paths.end()}, run->value_or(0)});
+  if (!read) return bad_input(one_line(read.error()));
+  for (const std::string& warning : read->warnings) asked.out.warning(one_line(warning));
+  return std::move(*read);
+}
+
+/// Text as it is, but harmless to a terminal: names in it come from files. Or an object on one line.
+void show(const question& asked, std::string_view text) {
+  std::string lines;
+  for (const std::string_view line : split(text, '\n')) lines += one_line(line) + "\n";
+  if (!text.empty() && text.back() == '\n') lines.pop_back();
+  asked.out.result(lines);
+}
+
+void show(const question& asked, const boost::json::object& fields) {
+  boost::json::object line = {{"event", asked.name}};
+  for (const auto& field : fields) line.insert(field);
+  asked.out.result(boost::json::serialize(line) + "\n");
+}
+
+result<int> summary(const question& asked) {
+  const auto limit = limit_of(asked);
+  if (!limit) return tl::unexpected(limit.error());
+  const auto run = read(asked, asked.words);
+  if (!run) return tl::unexpected(run.error());
+  const trace::causality index(*run);
+  const trace::summary found = trace::summarize(index);
+  asked.out.json() ? show(asked, trace::summary_json(index, found))
+                   : show(asked, trace::summary_text(index, found, *limit));
+  return exit_done;
+}
+
+result<int> critical_path(const question& asked) {
+  const auto limit = limit_of(asked);
+  if (!limit) return tl::unexpected(limit.error());
+  const auto step = number(asked, "step", 0);
+  if (!step) return tl::unexpected(step.error());
+  const auto run = read(asked, asked.words);
+  if (!run) return tl::unexpected(run.error());
+  const auto found = trace::report_critical_path(trace::causality(*run), *step);
+  if (!found) return bad_input(found.error());
+  asked.out.json() ? show(asked, trace::report_json(*run, *found))
+                   : show(asked, trace::report_text(*run, *found, *limit));
+  return exit_done;
+}
+
+/// Reads the recording after the first word, and finds the message that this names, for `then`.
+template <class Then>
+result<int> about_message(const question& asked, Then then) {
+  const auto limit = limit_of(asked);
+  if (!limit) return tl::unexpected(limit.error());
+  const auto run = read(asked, std::span(asked.words).subspan(1));
+  if (!run) return tl::unexpected(run.error());
+  const trace::causality index(*run);
+  const auto id = trace::find_message(index, asked.words.front());
+  if (!id) return bad_input(one_line(id.error()));
+  then(index, *id, *limit);
+  return exit_done;
+}
+
+result<int> why(const question& asked) {
+  return about_message(asked, [&](const trace::causality& index, std::uint64_t id, std::size_t limit) {
+    const trace::cause_chain chain = trace::find_causes(index, id);
+    asked.out.json() ? show(asked, trace::causes_json(index, chain))
+                     : show(asked, trace::causes_text(index, chain, limit));
+  });
+}
+
+result<int> cone(const question& asked) {
+  return about_message(asked, [&](const trace::causality& index, std::uint64_t id, std::size_t limit) {
+    const trace::influence found = trace::find_influence(index, id);
+    asked.out.json() ? show(asked, trace::influence_json(index, found, limit))
+                     : show(asked, trace::influence_text(index, found, limit));
+  });
+}
+
+const std::vector<analysis>& analyses() {
+  static const std::vector<analysis> all = {
+      {"summary",
+       "FILE|DIR...",
+       1,
+       "who did how much, what went where, what was slow and what got lost",
+       {"limit"},
+       summary},
+      {"critical-path", "FILE|DIR...", 1, "why steps take as long as they do", {"step", "limit"}, critical_path},
+      {"why", "ID FILE|DIR...", 2, "the causes of a message, back to where its step begins", {"limit"}, why},
+      {"cone", "ID FILE|DIR...", 2, "all that could have influenced a message", {"limit"}, cone},
+  };
+  return all;
+}
+
+std::vector<std::string> names_of_analyses() {
+  std::vector<std::string> names;
+  for (const analysis& one : analyses()) names.push_back(one.name);
+  return names;
+}
+
+result<int> trace_command(const CLI::App& app, const program_context& context) {
+  const std::vector<std::string> names = names_of_analyses();
+  const CLI::Option* name = app.get_option("ANALYSIS");
+  if (name->count() == 0) return bad_input(fmt::format("troupe trace needs an analysis: {}", alternatives(names)));
+  const std::string& what = name->results().front();
+  const auto chosen = std::ranges::find(analyses(), what, &analysis::name);
+  if (chosen == analyses().end()) {
+    return bad_input(fmt::format("troupe trace {}: must be {}; the nearest is {}", printable(what), alternatives(names),
+                                 nearest(what, names)));
+  }
+  for (const option_of_analyses& option : options()) {
+    const bool takes = std::ranges::find(chosen->options, option.name) != chosen->options.end();
+    if (!takes && app.count("--" + std::string(option.name)) > 0) {
+      return bad_input(fmt::format("--{} is of no use to troupe trace {}", option.name, what));
+    }
+  }
+  const std::vector<std::string>& words = app.get_option("ARGUMENTS")->results();
+  if (words.size() < chosen->fewest) return bad_input(fmt::format("usage: troupe trace {} {}", what, chosen->words));
+  return chosen->answer({app, context.out, what, words});
+}
+
+}  // namespace
+
+subcommand add_trace(CLI::App& program, const program_context& context) {
+  CLI::App* app = program.add_subcommand("trace", "ask a recorded run why it was slow, stuck, wrong or different");
+  std::string help;
+  for (const analysis& one : analyses()) help += fmt::format("{}{}: {}", help.empty() ? "" : "\n", one.name, one.help);
+  app->add_option("ANALYSIS")->description(help);
+  app->add_option("ARGUMENTS")
+      ->expected(-1)
+      ->description(
+          "FILE or DIR: what processes of the run have recorded, or folders of it\n"
+          "ID: a message as in 'trainer 0 #417', trainer-0:417 or t0:417");
+  for (const option_of_analyses& option : options()) {
+    if (option.value == nullptr) {
+      add_switch(*app, option.name, option.meaning, "Analysis");
+    } else {
+      add_text_option(*app, option.name, option.value, option.meaning, "Analysis");
+    }
+  }
+  add_text_option(*app, "run", "ID", "which run, if the files hold several", "Input");
+  add_switch(*app, "json", "the result as a JSON object on one line", "Output");
+  app->footer("Exit codes: 0 done; 2 FILE, DIR, ID or an option is wrong.");
+
+  subcommand self;
+  self.app = app;
+  self.run = [app, context] { return trace_command(*app, context); };
+  return self;
+}
+
+}  // namespace troupe

@@ -1,0 +1,19 @@
+// Messages as users write them.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+
+#include "trace/causality.hpp"
+
+namespace troupe::trace {
+
+/// The message that `text` names, if the recording has it as handled, sent or arrived: `trainer 0 #417` as it is shown,
+/// `trainer-0:417`, `t0:417`, `s1:33`, or the id as a number. Errors: not a name of a message, no such actor, no such
+/// message; they say what there is.
+tl::expected<std::uint64_t, std::string> find_message(const causality& of, std::string_view text);
+
+}  // namespace troupe::trace
