@@ -21,10 +21,12 @@ namespace troupe {
 /// Actor numbers within a run, as they stand in headers: master 0, allreduce group 1, then servers, then trainers.
 constexpr std::uint32_t master_number = 0;
 constexpr std::uint32_t group_number = 1;
+/// Of the group of process `process` of several with trainers.
+constexpr std::uint32_t group_sender(std::uint32_t process) { return 0x8000 + process; }
 constexpr std::uint32_t server_number(std::uint32_t rank) { return 2 + rank; }
 constexpr std::uint32_t trainer_number(std::uint32_t rank, std::uint32_t servers) { return 2 + servers + rank; }
 /// A process of a run over several.
-constexpr std::uint32_t node_number = 0xfffe;
+constexpr std::uint32_t node_number(std::uint32_t node) { return 0xfffe - node; }
 /// Whoever asks for a run.
 constexpr std::uint32_t client_number = 0xffff;
 

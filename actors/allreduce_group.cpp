@@ -14,7 +14,9 @@ namespace troupe {
 void allreduce_group_state::start(std::uint64_t run, group_layout layout) {
   run_ = run;
   layout_ = std::move(layout);
-  headers_ = header_source(run, group_number);
+  const bool is_only = processes() == 1;
+  if (!is_only) name = fmt::format("allreduce {}", layout_.me);
+  trace.start(self_, self_->system(), run, is_only ? group_number : group_sender(layout_.me), name);
   if (layout_.patience.count() > 0) look_for_late_ranks();
 }
 
@@ -45,6 +47,8 @@ allreduce_group_state::collection& allreduce_group_state::open(const key& which,
   }
   all.ranks.resize(trainers());
   all.count = count;
+  all.sequence = ++collectives_;
+  all.launched = trace.is_on() ? trace::ticks_now() : 0;
   if (layout_.patience.count() > 0) all.begin = std::chrono::steady_clock::now();
   all.sums_missing = goes_whole(count) ? 0 : processes() - 1;
   all.summed.assign(processes(), false);
@@ -118,6 +122,7 @@ caf::result<reduced> allreduce_group_state::handle(reduce& share) {
   collection& all = open(which, count);
   if (auto error = check_count(all, share.rank, share.bucket, count)) return failure_of(name, share.head.step, error);
   if (processes() > 1) send_to_others(share);
+  note_launch(share.head, share.rank, all);
   share_of_rank& mine = all.ranks[share.rank];
   mine = {true, share.head, share.batches, share.stop, std::move(share.grad), self_->make_response_promise<reduced>()};
   auto promise = mine.promise;
@@ -134,7 +139,7 @@ void allreduce_group_state::send_to_others(const reduce& share) {
     if (share.batches > 0)
       grad = {dtype::f32, part.size, 1, share.grad.bytes.part(part.first * sizeof(float), part.size * sizeof(float))};
     self_->send(layout_.groups[process],
-                bucket_share{headers_.next(share.head.step, id_of(share.head)), share.rank, share.bucket, share.batches,
+                bucket_share{trace.next(share.head.step, id_of(share.head)), share.rank, share.bucket, share.batches,
                              share.stop, part.first, count, std::move(grad)});
   }
 }
@@ -159,13 +164,23 @@ caf::result<void> allreduce_group_state::handle(bucket_share& share) {
                                            share.count, expected, mine.first)));
   collection& all = open(which, share.count);
   if (auto error = check_count(all, share.rank, share.bucket, share.count)) return refuse(share.head.step, error);
+  note_launch(share.head, share.rank, all);
   all.ranks[share.rank] = {true, share.head, share.batches, share.stop, std::move(share.grad), {}};
   arrived(which, all);
   return {};
 }
 
+void allreduce_group_state::note_launch(const header& share, std::uint32_t rank, collection& all) {
+  trace::record launch;
+  launch.id = id_of(share);
+  launch.cause = all.sequence;
+  launch.step48_aux16 = trace::record::pack(share.step, rank);
+  trace.note(trace::kind::collective_launch, launch);
+}
+
 void allreduce_group_state::arrived(const key& which, collection& all) {
   if (++all.arrived < trainers()) return;
+  if (trace.is_on()) all.started = trace::ticks_now();
   sum(which, all);
   if (all.sums_missing == 0) finish(which, all);
 }
@@ -191,7 +206,7 @@ void allreduce_group_state::sum(const key& which, collection& all) {
   for (std::uint32_t process = 0; process < processes(); ++process)
     if (process != layout_.me)
       self_->send(layout_.groups[process],
-                  bucket_sum{headers_.next(which.first, id_of(all.ranks[0].head)), which.second, mine.first, part});
+                  bucket_sum{trace.next(which.first, id_of(all.ranks[0].head)), which.second, mine.first, part});
 }
 
 caf::result<void> allreduce_group_state::handle(bucket_sum& part) {
@@ -224,7 +239,16 @@ void allreduce_group_state::finish(const key& which, collection& all) {
   for (std::uint32_t rank = 0; rank < trainers(); ++rank) {
     if (!is_local(rank)) continue;
     share_of_rank& mine = all.ranks[rank];
-    mine.promise.deliver(reduced{headers_.next(which.first, id_of(mine.head)), which.second, stop, mean});
+    mine.promise.deliver(reduced{trace.next(which.first, id_of(mine.head)), which.second, stop, mean});
+  }
+  if (trace.is_on()) {
+    trace::record done;
+    done.sent = all.launched;
+    done.begin = all.started;
+    done.id = all.sequence;
+    done.busy48_type16 = trace::record::pack(trace::ticks_now() - all.started, 0);
+    done.step48_aux16 = trace::record::pack(which.first, which.second);
+    trace.note(trace::kind::collective, done, all.count * sizeof(float));
   }
   for (share_of_rank& rank : all.ranks) rank = {};
   all.arrived = 0;
@@ -255,7 +279,7 @@ void allreduce_group_state::look_for_late_ranks() {
 }
 
 caf::result<actor_status> allreduce_group_state::handle(const actor_query& query) {
-  actor_status now{headers_.next(step, id_of(query.head)), name, open_.empty() ? "idle" : "waiting", step, {}, {}};
+  actor_status now{trace.next(step, id_of(query.head)), name, open_.empty() ? "idle" : "waiting", step, {}, {}};
   for (const auto& [which, all] : open_) {
     const std::string what = fmt::format("bucket {}", which.second);
     for (std::uint32_t rank = 0; rank < trainers(); ++rank) {
@@ -271,12 +295,12 @@ allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer se
                                                group_layout layout) {
   self->state.start(run, std::move(layout));
   fail_on_exceptions(self);
-  self->set_default_handler(caf::drop);  // what a peer should not have sent: no line of output for each
+  drop_unexpected(self);
   return {
-      [self](reduce& share) { return self->state.handle(share); },
-      [self](bucket_share& share) { return self->state.handle(share); },
-      [self](bucket_sum& part) { return self->state.handle(part); },
-      [self](const actor_query& query) { return self->state.handle(query); },
+      recorded<reduce>(self),
+      recorded<bucket_share>(self),
+      recorded<bucket_sum>(self),
+      recorded<actor_query>(self),
   };
 }
 

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/header.hpp"
+#include "actors/actor_trace.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {
@@ -51,6 +51,7 @@ class allreduce_group_state {
   std::string name = "allreduce";
   /// The newest step that a bucket has come of.
   std::uint64_t step = 0;
+  actor_trace trace;
 
   void start(std::uint64_t run, group_layout layout);
   caf::result<reduced> handle(reduce& share);
@@ -75,7 +76,10 @@ class allreduce_group_state {
   };
 
   struct collection {
-    std::uint64_t count = 0;  ///< parameters
+    std::uint64_t count = 0;     ///< parameters
+    std::uint64_t sequence = 0;  ///< among the collectives of this group, from 1
+    std::uint64_t launched = 0;  ///< ticks: the first share came
+    std::uint64_t started = 0;   ///< ticks: the last share came
     std::chrono::steady_clock::time_point begin;
     std::uint32_t arrived = 0;
     std::uint32_t sums_missing = 0;  ///< slices that other processes sum up
@@ -103,15 +107,16 @@ class allreduce_group_state {
   void send_to_others(const reduce& share);
   void arrived(const key& which, collection& all);
   void sum(const key& which, collection& all);
+  void note_launch(const header& share, std::uint32_t rank, collection& all);
   void finish(const key& which, collection& all);
   void look_for_late_ranks();
   caf::result<void> refuse(std::uint64_t at_step, const caf::error& cause);
 
   pointer self_;
-  header_source headers_{0, 0};
   std::uint64_t run_ = 0;
   group_layout layout_;
   std::map<key, collection> open_;
+  std::uint64_t collectives_ = 0;  ///< ever launched
   std::uint64_t over_step_ = 0;    ///< the newest step that has buckets which are over
   std::bitset<buckets_max> over_;  ///< and those
   std::vector<collection> spare_;  // memory to be used again

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/faults.hpp"
 #include "actors/link_proxies.hpp"
+#include "actors/traced_system.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
@@ -49,10 +51,12 @@ data_link::data_link(caf::actor_system& system, link_ptr wire, std::shared_ptr<i
       wire_(std::move(wire)),
       unit_(std::move(unit)),
       actors_(std::move(actors)),
-      how_(std::move(how)) {}
+      how_(std::move(how)),
+      trace_(recorder_of(system), how_.node) {}
 
 void data_link::start(std::function<void(const std::string&)> on_lost) {
   on_lost_ = std::move(on_lost);
+  trace_.up();
   replies_ = make_in<reply_proxy>(system_, weak_from_this());
   wire_->start({.on_frame =
                     [me = weak_from_this()](received_frame&& frame) {
@@ -90,6 +94,7 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
   envelope head{0, number};
   const auto about = head_of(content);
   if (!about) {
+    trace_.dropped(trace::drop_reason::not_carried, content.empty() ? 0 : content.type_at(0), {});
     if (id.is_request() && sender)
       sender->enqueue(nullptr, id.response_id(),
                       caf::make_message(make_failure(errc::bad_input, "a message that no data link carries")), nullptr);
@@ -110,7 +115,9 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
       sender->enqueue(nullptr, caf::make_message_id(), caf::make_message(std::move(end)), nullptr);
       return;
     }
-    return send_with_credit(std::move(parts), more_follows);
+    trace_.passes(trace::kind::sent, about->first, about->second, number, 0, bytes_of(parts));
+    if (auto* wrong = faults(); wrong != nullptr && wrong->loses(about->second, about->first)) return;
+    return send_with_credit(about->second, std::move(parts), more_follows);
   }
 
   pending_request request{std::move(sender), id.response_id(),  clock::now() + how_.request_timeout, number,
@@ -133,6 +140,8 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
       deliver(*refused, caf::make_message(std::move(error)), nullptr);
     return;
   }
+  trace_.passes(trace::kind::sent, about->first, about->second, number, trace::flag::request, bytes_of(parts));
+  if (auto* wrong = faults(); wrong != nullptr && wrong->loses(about->second, about->first)) return;
   wire_->send(message_kind, to_pieces(std::move(parts)));
 }
 
@@ -149,13 +158,14 @@ bool data_link::has_credit(std::uint64_t bytes) const {
   return in_flight_ < portion() || in_flight_ + bytes <= how_.window_bytes;
 }
 
-void data_link::send_with_credit(std::vector<blob> parts, bool more_follows) {
+void data_link::send_with_credit(const header& about, std::vector<blob> parts, bool more_follows) {
   const std::uint64_t bytes = bytes_of(parts);
   // Held while sending: what waited for credit must not be overtaken by what comes next.
   const std::lock_guard lock(mutex_);
   if (ended_) return;
   if (!uncredited_.empty() || !has_credit(bytes)) {
-    uncredited_.push_back({std::move(parts), bytes});
+    trace_.waits_for_credit(about, in_flight_);
+    uncredited_.push_back({about, std::move(parts), bytes});
     return;
   }
   in_flight_ += bytes;
@@ -170,6 +180,7 @@ caf::error data_link::take_credit(const blob& body) {
   if (bytes > in_flight_)
     return make_failure(errc::malformed, fmt::format("a credit of {} bytes, {} are under way", bytes, in_flight_));
   in_flight_ -= bytes;
+  trace_.credited(bytes, in_flight_);
   while (!uncredited_.empty() && has_credit(uncredited_.front().bytes)) {
     in_flight_ += uncredited_.front().bytes;
     wire_->send(message_kind, to_pieces(std::move(uncredited_.front().parts)));
@@ -218,6 +229,9 @@ caf::error data_link::take_message(const blob& body) {
   // CAF gives the higher bits of a message's id meanings of their own.
   if (head.request >= handling_flag)
     return make_failure(errc::malformed, fmt::format("a request of number {}", head.request));
+  if (const auto about = head_of(content))
+    trace_.passes(trace::kind::arrived, about->first, about->second, head.actor,
+                  head.request != 0 ? trace::flag::request : 0, body.size());
   std::uint64_t id = head.request;
   caf::execution_unit* context = nullptr;
   {
@@ -250,6 +264,8 @@ void data_link::answered(caf::message_id id, const caf::message& content) {
     note_step(about->second.step);
     auto parts = *to_frame(head, content);
     failure = check_length(about->first, about->second.step, parts);
+    const std::uint32_t asker = trace::sender_of(about->second.cause);
+    trace_.passes(trace::kind::sent, about->first, about->second, asker, trace::flag::answer, bytes_of(parts));
     if (!failure) return wire_->send(answer_kind, to_pieces(std::move(parts)));
   } else {
     failure = content.match_elements<caf::error>()
@@ -293,6 +309,9 @@ caf::error data_link::take_answer(const blob& body, bool failure) {
     auto read = from_frame(body);
     if (!read) return read.error();
     std::tie(head, content) = std::move(*read);
+    if (const auto about = head_of(content))
+      trace_.passes(trace::kind::arrived, about->first, about->second, trace::sender_of(about->second.cause),
+                    trace::flag::answer, body.size());
   }
   // Null: its time was up.
   if (const auto request = take_pending(head.request)) deliver(*request, std::move(content), context_for(body.size()));
@@ -341,6 +360,7 @@ void data_link::expire(clock::time_point now) {
 }
 
 void data_link::lost(const std::string& why) {
+  trace_.down();
   fail_pending(why);
   if (const auto tell = std::exchange(on_lost_, nullptr)) tell(why);
 }

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "actors/inline_execution.hpp"
+#include "actors/link_trace.hpp"
 #include "links/link.hpp"
 #include "protocol/message_frame.hpp"
 #include "protocol/messages.hpp"
@@ -78,6 +79,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
   struct options {
     /// For error lines: who is at the other end.
     std::string peer;
+    std::uint32_t node = 0;
     std::uint64_t window_bytes = std::uint64_t{64} << 20;
     std::chrono::milliseconds request_timeout{120'000};
     /// Of a message; a longer one is refused to its sender.
@@ -137,6 +139,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
   };
 
   struct waiting_frame {
+    header head;
     std::vector<blob> parts;
     std::uint64_t bytes = 0;
   };
@@ -152,7 +155,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
   void deliver(const pending_request& request, caf::message content, caf::execution_unit* context);
   bool has_credit(std::uint64_t bytes) const;
   std::uint64_t portion() const { return how_.window_bytes / 8; }
-  void send_with_credit(std::vector<blob> parts, bool more_follows);
+  void send_with_credit(const header& about, std::vector<blob> parts, bool more_follows);
   void handled(std::uint64_t id);
   void lost(const std::string& why);
   void fail_pending(const std::string& why);
@@ -165,6 +168,7 @@ class data_link : public std::enable_shared_from_this<data_link> {
   const std::shared_ptr<inline_execution> unit_;
   const std::shared_ptr<actor_directory> actors_;
   const options how_;
+  const link_trace trace_;
   std::function<void(const std::string&)> on_lost_;
   caf::strong_actor_ptr replies_;  ///< stands for the other side as the sender of what comes from there
 

@@ -167,6 +167,7 @@ void data_plane::add(std::uint32_t node, link_ptr wire) {
   wire = with_shared_memory(std::move(wire), how_.links, same_host && !how_.mine.tls);
   auto made = std::make_shared<data_link>(system_, std::move(wire), unit_, actors_,
                                           data_link::options{.peer = peer->name,
+                                                             .node = node,
                                                              .request_timeout = how_.request_timeout,
                                                              .message_bytes_max = how_.links.frame_bytes_max});
   made->start([this, node](const std::string& why) {

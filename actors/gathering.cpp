@@ -153,18 +153,13 @@ void control_plane::see_off() {
   tunnels_.clear();
 }
 
-std::uint64_t random_run() {
-  std::random_device random;
-  return std::uint64_t{random()} << 32 | random();
-}
-
 }  // namespace
 
-result<run_summary> run_with_nodes(caf::actor_system& system, const run_options& options,
+result<run_summary> run_with_nodes(caf::actor_system& system, std::uint64_t run, const run_options& options,
                                    const std::function<result<run_summary>(const master_actor&)>& run_by) {
   const gather_options& gather = *options.gather;
   const master_actor boss =
-      system.spawn(master, random_run(), options.observer, options.checkpoints,
+      system.spawn(master, run, options.observer, options.checkpoints,
                    node_rules{gather.network.request_timeout, gather.resume, gather.on_this_machine});
   control_plane control(system, boss, options);
   auto where = control.listen();

@@ -24,7 +24,7 @@ void master_state::start(std::uint64_t run, run_observer observer, run_checkpoin
   observer_ = std::move(observer);
   checkpoints_ = std::move(checkpoints);
   rules_ = std::move(nodes);
-  headers_ = header_source(run, master_number);
+  trace.start(self_, self_->system(), run, master_number, name);
   begin_ = clock::now();
   self_->set_down_handler([this](const caf::down_msg& down) { member_down(down); });
 }
@@ -93,7 +93,7 @@ void master_state::make_tables() {
     for (std::uint32_t s = 0; s < shards; ++s)
       ask<module_ref>(
           servers_[places[t][s]],
-          instantiate{headers_.next(0, cause_), embedding_bag_spec(job_, specs[t], t), s, shards, job_.trainers,
+          instantiate{trace.next(0, cause_), embedding_bag_spec(job_, specs[t], t), s, shards, job_.trainers,
                       job_.accumulate, job_.staleness, steps_done_},
           [this, t, s](module_ref& made) { tables_[t][s] = std::move(made); }, &master_state::load_tables);
   }
@@ -116,7 +116,7 @@ void master_state::load_tables() {
       ask<committed>(
           shard.server,
           load_state_dict{
-              headers_.next(0, cause_), shard.module, {{"weight", tensor::own(rows_here, dim, std::move(part))}}},
+              trace.next(0, cause_), shard.module, {{"weight", tensor::own(rows_here, dim, std::move(part))}}},
           [](committed&) {}, &master_state::start_training);
     }
   }
@@ -131,9 +131,9 @@ void master_state::start_training() {
   for (std::uint32_t rank = 0; rank < trainers_.size(); ++rank)
     ask<trained>(
         trainers_[rank],
-        train{headers_.next(0, cause_), rank, job_.trainers, settings, tables_for(rank), group_for(rank), self_,
+        train{trace.next(0, cause_), rank, job_.trainers, settings, tables_for(rank), group_for(rank), self_,
               positions_[rank], checkpoints_.store != nullptr, checkpoints_.every, data_->digest(), rules_.has_value(),
-              rules_ ? static_cast<std::uint64_t>(rules_->request_timeout.count()) : 0},
+              rules_ ? static_cast<std::uint64_t>(rules_->request_timeout.count()) : 0, group_number_for(rank)},
         [this, rank](trained& result) { trained_[rank] = std::move(result); }, &master_state::training_done);
 }
 
@@ -157,7 +157,7 @@ void master_state::collect_weights() {
     if (!return_weights_) continue;
     for (const module_ref& shard : tables_[t])
       ask<module_state>(
-          shard.server, state_dict{headers_.next(trained_[0].steps, cause_), shard.module},
+          shard.server, state_dict{trace.next(trained_[0].steps, cause_), shard.module},
           [this, t, s = shard.shard](module_state& state) { table_weights_[t][s] = state.entries.at(0).second; },
           &master_state::deliver);
   }
@@ -171,7 +171,7 @@ void master_state::ask_for_digests() {
   while (const auto next = digest_.next()) {
     const module_ref& shard = tables_[next->table][next->shard];
     ask<tensor>(
-        shard.server, row_digests{headers_.next(trained_[0].steps, cause_), shard.module, next->first, next->rows},
+        shard.server, row_digests{trace.next(trained_[0].steps, cause_), shard.module, next->first, next->rows},
         [this, part = *next, rank = shard.rank](tensor& digests) {
           if (!digest_.add(part, std::move(digests)))
             return fail(failure_of(
@@ -187,7 +187,7 @@ void master_state::ask_for_digests() {
 void master_state::deliver() {
   if (!running_) return;
   run_result result;
-  result.head = headers_.next(0, cause_);
+  result.head = trace.next(0, cause_);
   result.steps = trained_[0].steps;
   result.samples = summary_.samples;
   result.setup_seconds = setup_seconds_;
@@ -225,12 +225,12 @@ void master_state::handle(const stop& order) {
   if (!ordered_ && rules_) stop_early_ = true;
   if (ordered_ && !running_ && promise_.pending()) {
     run_result nothing;
-    nothing.head = headers_.next(0, id_of(order.head));
+    nothing.head = trace.next(0, id_of(order.head));
     nothing.stopped = true;
     nothing.loss = std::numeric_limits<double>::quiet_NaN();  // there was none
     return deliver(std::move(nothing));
   }
-  for (const trainer_actor& t : trainers_) self_->send(t, stop{headers_.next(step, id_of(order.head))});
+  for (const trainer_actor& t : trainers_) self_->send(t, stop{trace.next(step, id_of(order.head))});
 }
 
 void master_state::handle(const progress& report) {
@@ -238,6 +238,8 @@ void master_state::handle(const progress& report) {
   const std::uint64_t steps_of_epoch = (report.head.step - 1) % data_->steps_per_epoch() + 1;
   last_progress_ = {static_cast<double>(report.samples) * job_.trainers / report.seconds,
                     static_cast<double>(steps_of_epoch) / report.seconds, clock::now()};
+  trace.metric(trace::metric_name::loss, report.head.step, report.loss_sum / static_cast<double>(report.loss_samples));
+  trace.metric(trace::metric_name::samples_per_s, report.head.step, last_progress_->samples_per_s);
   if (!observer_.on_progress) return;
   run_progress now;
   now.step = report.head.step;
@@ -262,6 +264,13 @@ void master_state::handle(evaluation& share) {
   gathered();
 }
 
+void master_state::note_metrics(const epoch_summary& epoch) {
+  trace.metric(trace::metric_name::loss, epoch.step, epoch.figures.loss);
+  if (epoch.figures.auc) trace.metric(trace::metric_name::auc, epoch.step, *epoch.figures.auc);
+  if (epoch.figures.accuracy) trace.metric(trace::metric_name::accuracy, epoch.step, *epoch.figures.accuracy);
+  trace.metric(trace::metric_name::staleness, epoch.step, epoch.staleness_max);
+}
+
 /// Passes on what is complete, epoch by epoch.
 void master_state::gathered() {
   while (!gathering_.empty() && gathering_.begin()->second.complete()) {
@@ -276,6 +285,7 @@ void master_state::gathered() {
     summary_.staleness_max = std::max(summary_.staleness_max, epoch.staleness_max);
     staleness_sum_ += epoch.staleness_sum;
     lookups_ += epoch.lookups;
+    note_metrics(epoch);
     if (observer_.on_epoch) observer_.on_epoch(epoch);
   }
 }
@@ -286,19 +296,22 @@ master_actor::behavior_type master(master_state::pointer self, std::uint64_t run
   // Whoever asked for the run is told: nobody else watches the master.
   fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {
-      [self](const join_server& offer) { return self->state.handle(offer); },
-      [self](const join_trainer& offer) { return self->state.handle(offer); },
-      [self](const run& order) { return self->state.handle(order); },
-      [self](const status& query) { return self->state.handle(query); },
-      [self](const stop& order) { self->state.handle(order); },
-      [self](const progress& report) { self->state.handle(report); },
-      [self](epoch_report& report) { self->state.handle(report); },
-      [self](evaluation& share) { self->state.handle(share); },
-      [self](save_dense& share) { return self->state.handle(share); },
-      [self](const join_node& offer) { return self->state.handle(offer); },
-      [self](const node_lost& word) { self->state.handle(word); },
-      [self](const link_lost& word) { self->state.handle(word); },
-      [self](const give_up& word) { self->state.handle(word); },
+      recorded<join_server>(self),
+      recorded<join_trainer>(self),
+      recorded<run>(self),
+      recorded<status>(self),
+      recorded<stop>(self),
+      recorded<progress>(self),
+      recorded<epoch_report>(self),
+      recorded<evaluation>(self),
+      recorded<save_dense>(self),
+      recorded<join_node>(self),
+      recorded<node_lost>(self),
+      recorded<link_lost>(self),
+      recorded<give_up>(self),
+      recorded<trouble>(self),
+      recorded<collect_evidence>(self),
+      recorded<verdict_found>(self),
   };
 }
 

@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "actors/actor_trace.hpp"
 #include "actors/metrics.hpp"
 #include "actors/run.hpp"
 #include "actors/weights.hpp"
 #include "model/job.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/header.hpp"
 #include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 
@@ -44,6 +44,7 @@ class master_state {
   std::string name = "master";
   /// The newest step that a trainer has told of.
   std::uint64_t step = 0;
+  actor_trace trace;
 
   /// `nodes`: members come from other processes. Null: they are in this one, and all there when the run is asked for.
   void start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints, std::optional<node_rules> nodes);
@@ -61,6 +62,9 @@ class master_state {
   void handle(const node_lost& word);
   void handle(const link_lost& word);
   void handle(const give_up& word);
+  void handle(const trouble& word);
+  caf::result<collected_evidence> handle(const collect_evidence& query);
+  void handle(const verdict_found& found) { diagnosis_ = found.words; }
 
   /// Ends the run, if one is under way, and its actors.
   void fail(const caf::error& error);
@@ -114,6 +118,7 @@ class master_state {
   void load_tables();
   std::vector<std::vector<module_ref>> tables_for(std::uint32_t trainer) const;
   allreduce_actor group_for(std::uint32_t trainer) const;
+  std::uint32_t group_number_for(std::uint32_t trainer) const;
   void start_training();
   void training_done();
   void collect_weights();
@@ -146,14 +151,15 @@ class master_state {
   void add_own_waits(std::vector<wait_status>& waits) const;
 
   void gathered();
+  void note_metrics(const epoch_summary& epoch);
   void end_members();
+  std::uint32_t number_of(const caf::actor_addr& address) const;
 
   /// Sends a request of the run; when all of them are answered, `then` goes on. An error ends the run.
   template <class Answer, class Handle, class Message>
   void ask(const Handle& whom, Message&& message, std::function<void(Answer&)> on_answer, void (master_state::*then)());
 
   pointer self_;
-  header_source headers_{0, 0};
   std::uint64_t run_ = 0;
   run_observer observer_;
   std::vector<parameter_server_actor> servers_;
@@ -219,6 +225,7 @@ class master_state {
   };
   std::optional<rates> last_progress_;
   std::vector<caf::typed_response_promise<run_status>> status_askers_;
+  std::string diagnosis_;
 };
 
 template <class Answer, class Handle, class Message>
@@ -229,11 +236,16 @@ void master_state::ask(const Handle& whom, Message&& message, std::function<void
   constexpr bool is_limited = !std::is_same_v<std::remove_cvref_t<Message>, train>;
   const std::uint64_t number = next_question_++;
   if constexpr (is_limited) questions_[number] = {whom.address(), caf::type_id_v<std::remove_cvref_t<Message>>};
+  const message_id asked = id_of(message.head);
+  trace.asks(message.head, caf::type_id_v<std::remove_cvref_t<Message>>, number_of(whom.address()));
   self_->request(whom, is_limited ? patience() : caf::infinite, std::forward<Message>(message))
       .then(
-          [this, number, on_answer = std::move(on_answer), then](Answer& answer) {
+          [this, number, asked, on_answer = std::move(on_answer), then](Answer& answer) {
             questions_.erase(number);
+            trace.has_answer(asked);
             if (!running_) return;
+            std::optional<actor_trace::handling> scope;
+            if constexpr (requires { answer.head; }) scope.emplace(trace, answer, trace::flag::answer);
             on_answer(answer);
             if (--pending_ == 0 && running_) (this->*then)();  // the answer may have ended the run
           },

@@ -75,7 +75,7 @@ void master_state::restore_tables() {
     for (const module_ref& shard : shards)
       ask<committed>(
           shard.server,
-          restore_module{headers_.next(0, cause_), shard.module,
+          restore_module{trace.next(0, cause_), shard.module,
                          std::filesystem::absolute(checkpoints_.from->directory), steps_done_},
           [](committed&) {}, &master_state::start_training);
 }
@@ -119,11 +119,14 @@ void master_state::save() {
     for (const module_ref& shard : shards) {
       ++saves_pending_;
       const auto writing = saving_servers_.insert(shard.rank);
-      self_
-          ->request(shard.server, patience(),
-                    save_module{headers_.next(at_step, cause_), shard.module, std::filesystem::absolute(*folder)})
+      save_module order{trace.next(at_step, cause_), shard.module, std::filesystem::absolute(*folder)};
+      const message_id asked = id_of(order.head);
+      trace.asks(order.head, caf::type_id_v<save_module>, server_number(shard.rank));
+      self_->request(shard.server, patience(), std::move(order))
           .then(
-              [this, writing](saved_module& file) {
+              [this, writing, asked](saved_module& file) {
+                trace.has_answer(asked);
+                const actor_trace::handling scope(trace, file, trace::flag::answer);
                 saving_servers_.erase(writing);
                 saved_files_.push_back({std::move(file.name), file.length, std::move(file.digest)});
                 part_saved();
@@ -137,6 +140,7 @@ void master_state::save() {
               });
     }
   }
+  const actor_trace::range working(trace, trace::range_name::save, at_step);
   if (auto file = write_dense(*folder, dense_views()))
     saved_files_.push_back(std::move(*file));
   else
@@ -160,7 +164,12 @@ std::vector<tensor_view> master_state::dense_views() const {
 void master_state::part_saved() {
   if (!running_ || --saves_pending_ > 0) return;
   if (save_problem_) return saved(std::move(save_problem_));
-  if (auto done = checkpoints_.store->commit(manifest()); !done) return saved(done.error());
+  tl::expected<void, fault> done;
+  {
+    const actor_trace::range working(trace, trace::range_name::commit, waiting_[0]->share.head.step);
+    done = checkpoints_.store->commit(manifest());
+  }
+  if (!done) return saved(done.error());
   saved(std::nullopt);
 }
 
@@ -195,7 +204,7 @@ void master_state::saved(std::optional<fault> problem) {
   const std::chrono::duration<double> seconds = clock::now() - save_begin_;
   if (observer_.on_checkpoint) observer_.on_checkpoint({at_step, seconds.count(), std::move(problem)});
   for (auto& one : std::exchange(waiting_, {}))
-    one->promise.deliver(committed{headers_.next(at_step, id_of(one->share.head))});
+    one->promise.deliver(committed{trace.next(at_step, id_of(one->share.head))});
 }
 
 }  // namespace troupe

@@ -59,7 +59,7 @@ caf::result<joined> master_state::handle(const join_server& offer) {
   place(servers_, rank, offer.server);
   watch(offer.server.address(), member_name(false, rank));
   member_joined();
-  return joined{headers_.next(0, id_of(offer.head)), rank};
+  return joined{trace.next(0, id_of(offer.head)), rank};
 }
 
 caf::result<joined> master_state::handle(const join_trainer& offer) {
@@ -69,7 +69,7 @@ caf::result<joined> master_state::handle(const join_trainer& offer) {
   place(trainers_, rank, offer.trainer);
   watch(offer.trainer.address(), member_name(true, rank));
   member_joined();
-  return joined{headers_.next(0, id_of(offer.head)), rank};
+  return joined{trace.next(0, id_of(offer.head)), rank};
 }
 
 /// Whether the sender of the message at hand may fill that place: only the node to which it was given.
@@ -176,7 +176,7 @@ caf::expected<admitted> master_state::admit(const join_node& offer) {
   made.handle = offer.node;
   self_->monitor(offer.node);  // its connection may have ended before its offer came
   note(fmt::format("{} has joined", made.what.name));
-  return admitted{headers_.next(0, id_of(offer.head)), run_, number, incarnation, *ranks, job_.servers, rules_->resume};
+  return admitted{trace.next(0, id_of(offer.head)), run_, number, incarnation, *ranks, job_.servers, rules_->resume};
 }
 
 const master_state::node* master_state::node_of(bool trains, std::uint32_t rank) const {
@@ -198,7 +198,7 @@ void master_state::connect_nodes() {
   const std::string folder = folder_to_try();
   for (const auto& [number, one] : nodes_)
     ask<committed>(
-        one.handle, expect_peers{headers_.next(0, cause_), peers, folder}, [](committed&) {},
+        one.handle, expect_peers{trace.next(0, cause_), peers, folder}, [](committed&) {},
         &master_state::connect_links);
 }
 
@@ -213,7 +213,7 @@ void master_state::connect_links() {
   if (checkpoints_.store) checkpoints_.store->abandon();
   for (auto& [number, one] : nodes_)
     ask<connected>(
-        one.handle, connect_peers{headers_.next(0, cause_)},
+        one.handle, connect_peers{trace.next(0, cause_)},
         [this, &one = one](connected& made) {
           one.links = std::move(made);
           if (auto error = check_links(one)) return fail(error);
@@ -247,7 +247,23 @@ allreduce_actor master_state::group_for(std::uint32_t trainer) const {
   return home == nullptr ? group_ : home->links.group;
 }
 
+std::uint32_t master_state::group_number_for(std::uint32_t trainer) const {
+  const node* home = node_of(true, trainer);
+  return home == nullptr ? group_number : home->links.group_number;
+}
+
 // -- those who are gone -------------------------------------------------------------
+
+/// A member's or node's actor number.
+std::uint32_t master_state::number_of(const caf::actor_addr& address) const {
+  for (std::uint32_t rank = 0; rank < servers_.size(); ++rank)
+    if (servers_[rank].address() == address) return server_number(rank);
+  for (std::uint32_t rank = 0; rank < trainers_.size(); ++rank)
+    if (trainers_[rank].address() == address) return trainer_number(rank, job_.servers);
+  for (const auto& [number, one] : nodes_)
+    if (one.handle.address() == address) return node_number(number);
+  return client_number;
+}
 
 /// A member or node as error lines name it.
 std::string master_state::who_is(const caf::actor_addr& address) const {
@@ -348,7 +364,7 @@ void master_state::fail(const caf::error& error) {
 }
 
 void master_state::tell_nodes(bool done, const std::string& words) {
-  for (const auto& [number, one] : nodes_) self_->send(one.handle, run_over{headers_.next(step, cause_), done, words});
+  for (const auto& [number, one] : nodes_) self_->send(one.handle, run_over{trace.next(step, cause_), done, words});
 }
 
 /// Nodes end theirs themselves.

@@ -65,7 +65,7 @@ struct master_state::status_round {
 template <class Handle>
 void master_state::ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, actor_status& to) {
   ++round->missing;
-  self_->request(who, status_patience, actor_query{headers_.next(step, id_of(round->asked))})
+  self_->request(who, status_patience, actor_query{trace.next(step, id_of(round->asked))})
       .then(
           [this, round, &to](actor_status& answer) {
             answer.name = to.name;
@@ -119,11 +119,12 @@ caf::result<run_status> master_state::handle(const status& query) {
 
 void master_state::tell_status(status_round& round) {
   run_status& told = round.told;
-  told.head = headers_.next(step, id_of(round.asked));
+  told.head = trace.next(step, id_of(round.asked));
   const bool is_saving = saves_pending_ > 0;
   told.phase = is_saving ? "saving" : phase_;
   told.step = step;
   told.total_steps = total_steps_;
+  told.diagnosis = diagnosis_;
   told.servers = static_cast<std::uint32_t>(present(servers_));
   told.trainers = static_cast<std::uint32_t>(present(trainers_));
   if (last_progress_) {
@@ -184,6 +185,40 @@ void master_state::add_own_waits(std::vector<wait_status>& waits) const {
     if (auto [at, is_new] = told.emplace(answer_to(question.type), whole.substr(0, whole.find(" ("))); is_new)
       waits.push_back({name, at->first, 0, at->second});
   }
+}
+
+// -- diagnosis ------------------------------------------------------------------------
+
+void master_state::handle(const trouble& word) {
+  if (observer_.on_trouble) observer_.on_trouble(word.words);
+}
+
+/// Who does not answer in time is left out: it may be what is wrong.
+caf::result<collected_evidence> master_state::handle(const collect_evidence& query) {
+  struct round {
+    collected_evidence all;
+    std::size_t missing = 1;
+    caf::typed_response_promise<collected_evidence> promise;
+  };
+  const auto mine = std::make_shared<round>();
+  mine->promise = self_->make_response_promise<collected_evidence>();
+  mine->all.head = trace.next(step, id_of(query.head));
+  const auto one_less = [mine] {
+    if (--mine->missing == 0) mine->promise.deliver(std::move(mine->all));
+  };
+  for (const auto& [number, one] : nodes_) {
+    ++mine->missing;
+    self_->request(one.handle, status_patience, evidence_query{trace.next(step, id_of(query.head)), query.boot})
+        .then(
+            [mine, one_less](evidence& part) {
+              mine->all.parts.push_back(std::move(part));
+              one_less();
+            },
+            [one_less](const caf::error&) { one_less(); });
+  }
+  auto promise = mine->promise;
+  one_less();
+  return promise;
 }
 
 }  // namespace troupe

@@ -12,10 +12,12 @@
 
 #include "actors/caf_network.hpp"
 #include "actors/control_tunnel.hpp"
+#include "actors/diagnosis.hpp"
 #include "actors/master_connection.hpp"
 #include "actors/master_watch.hpp"
 #include "actors/node_actor.hpp"
 #include "actors/run_in.hpp"
+#include "actors/traced_system.hpp"
 #include "links/io_thread.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
@@ -92,7 +94,12 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
   system.spawn(node, node_state::surroundings{*master, watch, &data, options, session, advertised(options, *listening),
                                               [promise](result<void> how) { promise->set_value(std::move(how)); }});
   bool passed_on = false;
+  std::optional<step_watch> steps;
+  if (options.recorder != nullptr) steps.emplace(*options.recorder, options.watch.step_timeout);
   while (outcome.wait_for(look_interval) != std::future_status::ready) {
+    auto why = steps ? steps->look() : std::nullopt;
+    if (!why && options.watch.wanted && options.watch.wanted()) why = "a signal to a member asked for it";
+    if (why) caf::anon_send(*master, trouble{{}, std::move(*why)});
     if (passed_on || !wants_stop(stop_wish)) continue;
     passed_on = true;
     caf::anon_send(*master, stop{});
@@ -109,7 +116,8 @@ result<void> run_node(const node_options& options, const stop_request* stop_wish
   if (!link) return tl::unexpected(link.error());
   if (*link == nullptr) return {};
 
-  caf::actor_system_config config;
+  traced_config config;
+  config.recorder = options.recorder;
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
   config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
   add_network(config);

@@ -12,6 +12,7 @@
 #include "actors/run.hpp"
 #include "links/endpoint.hpp"
 #include "model/job.hpp"
+#include "trace/recorder.hpp"
 
 namespace troupe {
 
@@ -32,6 +33,9 @@ struct node_options {
   /// How long to try to reach the master.
   std::chrono::milliseconds join_timeout{30'000};
   std::size_t threads = 0;
+  /// Null: nothing is recorded. Must outlive the run.
+  trace::recorder* recorder = nullptr;
+  watch_options watch;
   /// Called on other threads: a line for the log.
   std::function<void(const std::string&)> on_note;
 };

@@ -9,8 +9,10 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
+#include "actors/diagnosis.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/run_in.hpp"
+#include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
 #include "model/checkpoint/names.hpp"
 #include "model/output_file.hpp"
@@ -34,8 +36,7 @@ void node_state::start(surroundings all) {
   all_.watch->watcher(caf::actor_cast<caf::strong_actor_ptr>(self_),
                       [this](const std::string& why) { master_lost(why); });
   const node_options& options = all_.options;
-  headers_ = header_source(0, node_number);
-  join_node offer{headers_.next(0, 0),
+  join_node offer{header_source(0, client_number).next(0, 0),
                   options.trains,
                   options.count,
                   options.rank.value_or(any_rank),
@@ -74,18 +75,20 @@ void node_state::offer(Offer what) {
 /// Starts what this process is to have, and offers it.
 void node_state::admitted_as(const admitted& place) {
   place_ = place;
-  headers_ = header_source(place.run, node_number, place.incarnation);
+  trace.start(self_, self_->system(), place.run, node_number(place.node), fmt::format("node {}", place.node),
+              place.incarnation);
+  if (auto* recorder = recorder_of(self_->system())) recorder->set_run(place.run, place.node, place.incarnation);
   const bool trains = all_.options.trains;
   for (const std::uint32_t rank : place.ranks) {
     if (trains) {
       const auto made = self_->spawn(trainer, place.run, rank, place.servers);
       actors_.push_back(caf::actor_cast<caf::actor>(made));
-      offer(join_trainer{headers_.next(0, id_of(place.head)), made, rank});
+      offer(join_trainer{trace.next(0, id_of(place.head)), made, rank});
     } else {
       const auto made = self_->spawn(parameter_server, place.run, rank);
       actors_.push_back(caf::actor_cast<caf::actor>(made));
       all_.data->actors().add(server_number(rank), caf::actor_cast<caf::strong_actor_ptr>(made));
-      offer(join_server{headers_.next(0, id_of(place.head)), made, rank});
+      offer(join_server{trace.next(0, id_of(place.head)), made, rank});
     }
   }
   if (all_.options.on_note)
@@ -102,7 +105,7 @@ caf::result<committed> node_state::handle(const expect_peers& order) {
         if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
           run_in(strong, [this, peer, why] { peer_lost(peer, why); });
       });
-  return committed{headers_.next(0, id_of(order.head))};
+  return committed{trace.next(0, id_of(order.head))};
 }
 
 /// The first checkpoint may be hours away: whether servers can write it is found out now.
@@ -133,7 +136,7 @@ caf::result<connected> node_state::handle(const connect_peers& order) {
 
 /// What trainers of this process take for the servers and for the group.
 connected node_state::links_to_peers(const header& asked) {
-  connected made{headers_.next(0, id_of(asked)), {}, {}};
+  connected made{trace.next(0, id_of(asked)), {}, {}};
   if (!all_.options.trains) return made;
   group_layout layout;
   layout.patience = all_.options.network.request_timeout;
@@ -151,17 +154,20 @@ connected node_state::links_to_peers(const header& asked) {
     if (!peer.trains) continue;
     const bool is_me = peer.node == place_.node;
     if (is_me) layout.me = static_cast<std::uint32_t>(layout.groups.size());
-    layout.groups.push_back(is_me ? allreduce_actor() : wire->proxy<allreduce_actor>(group_number));
+    layout.groups.push_back(
+        is_me ? allreduce_actor()
+              : wire->proxy<allreduce_actor>(group_sender(static_cast<std::uint32_t>(layout.groups.size()))));
     layout.senders.push_back(is_me ? caf::actor_addr() : wire->sender());
   }
+  if (layout.groups.size() > 1) made.group_number = group_sender(layout.me);
   made.group = self_->spawn(allreduce_group, place_.run, std::move(layout));
   actors_.push_back(caf::actor_cast<caf::actor>(made.group));
-  all_.data->actors().add(group_number, caf::actor_cast<caf::strong_actor_ptr>(made.group));
+  all_.data->actors().add(made.group_number, caf::actor_cast<caf::strong_actor_ptr>(made.group));
   return made;
 }
 
 void node_state::peer_lost(std::uint32_t node, const std::string& why) {
-  if (!ended_) self_->send(all_.master, link_lost{headers_.next(step, 0), place_.node, node, why});
+  if (!ended_) self_->send(all_.master, link_lost{trace.next(step, 0), place_.node, node, why});
 }
 
 void node_state::master_lost(const std::string& why) {
@@ -188,7 +194,7 @@ void node_state::end(result<void> outcome) {
 }
 
 caf::result<actor_status> node_state::handle(const actor_query& query) {
-  actor_status now{headers_.next(step, id_of(query.head)), name, {}, all_.data->newest_step(), {}, {}};
+  actor_status now{trace.next(step, id_of(query.head)), name, {}, all_.data->newest_step(), {}, {}};
   for (const peer_node& peer : peers_) {
     const data_link_ptr wire = all_.data->link_to(peer.node);
     if (!wire) continue;
@@ -198,14 +204,21 @@ caf::result<actor_status> node_state::handle(const actor_query& query) {
   return now;
 }
 
+caf::result<evidence> node_state::handle(const evidence_query& query) {
+  auto found = evidence_of(recorder_of(self_->system()), query.boot);
+  found.head = trace.next(step, id_of(query.head));
+  return found;
+}
+
 node_actor::behavior_type node(node_state::pointer self, node_state::surroundings all) {
   self->state.start(std::move(all));
   fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {
-      [self](const expect_peers& order) { return self->state.handle(order); },
-      [self](const connect_peers& order) { return self->state.handle(order); },
-      [self](const run_over& word) { self->state.handle(word); },
-      [self](const actor_query& query) { return self->state.handle(query); },
+      recorded<expect_peers>(self),
+      recorded<connect_peers>(self),
+      recorded<run_over>(self),
+      recorded<actor_query>(self),
+      recorded<evidence_query>(self),
   };
 }
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "actors/actor_trace.hpp"
 #include "actors/data_plane.hpp"
 #include "actors/master_watch.hpp"
 #include "actors/node.hpp"
 #include "model/result.hpp"
-#include "protocol/header.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {
@@ -25,6 +25,7 @@ class node_state {
 
   std::string name = "node";
   std::uint64_t step = 0;
+  actor_trace trace;
 
   /// What the node has to know about its surroundings.
   struct surroundings {
@@ -47,6 +48,7 @@ class node_state {
   /// This node cannot go on.
   void fail(const caf::error& error);
   caf::result<actor_status> handle(const actor_query& query);
+  caf::result<evidence> handle(const evidence_query& query);
 
  private:
   template <class Offer>
@@ -61,7 +63,6 @@ class node_state {
 
   pointer self_;
   surroundings all_;
-  header_source headers_{0, 0};
   admitted place_;
   std::vector<peer_node> peers_;
   std::vector<caf::actor> actors_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/faults.hpp"
 #include "actors/wire.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
@@ -16,7 +17,7 @@ void parameter_server_state::start(std::uint64_t run, std::uint32_t rank) {
   run_ = run;
   rank_ = rank;
   name = fmt::format("server {}", rank);
-  headers_ = header_source(run, server_number(rank));
+  trace.start(self_, self_->system(), run, server_number(rank), name);
 }
 
 caf::error parameter_server_state::refusal(const caf::error& cause) const { return failure_of(name, step + 1, cause); }
@@ -65,7 +66,7 @@ caf::result<rows> parameter_server_state::handle(lookup& wanted) {
 
 caf::expected<rows> parameter_server_state::answer(const lookup& wanted) {
   rows found;
-  found.head = headers_.next(wanted.head.step, id_of(wanted.head));
+  found.head = trace.next(wanted.head.step, id_of(wanted.head));
   found.missing = static_cast<std::uint32_t>(missing(wanted));
   found.tables.reserve(wanted.tables.size());
   for (const bag_lookup& table : wanted.tables) {
@@ -146,7 +147,7 @@ caf::error parameter_server_state::answer_norms() {
   const auto limbs = sum.limbs();
   const blob answer = blob::own(std::vector<std::int64_t>(limbs.begin(), limbs.end()));
   for (auto& [head, promise] : std::exchange(next.norm_waiting, {}))
-    promise.deliver(squared_norm{headers_.next(head.step, id_of(head)), answer});
+    promise.deliver(squared_norm{trace.next(head.step, id_of(head)), answer});
   return {};
 }
 
@@ -213,12 +214,14 @@ caf::error parameter_server_state::apply(std::uint64_t update, verdict order) {
 
 void parameter_server_state::deliver_committed(context& done) {
   for (auto& [head, promise] : std::exchange(done.waiting, {}))
-    promise.deliver(committed{headers_.next(step, id_of(head))});
+    promise.deliver(committed{trace.next(step, id_of(head))});
 }
 
 /// Applies an optimizer step of which all gradients are here.
 caf::error parameter_server_state::commit(std::uint64_t update) {
   context& ready = context_of(update);
+  const actor_trace::range working(trace, trace::range_name::apply, ready.last_step);
+  if (auto* wrong = faults()) wrong->applying(rank_, ready.last_step);
   if (!std::exchange(collected_, false))
     if (auto error = collect(ready.ranks, contributors_to(ready.ranks))) return error;
   if (auto error = apply(update, ready.order)) return error;
@@ -237,6 +240,8 @@ caf::error parameter_server_state::commit(std::uint64_t update) {
 /// Consistency async: one trainer's gradients alone, weighted as if all trainers had as many.
 caf::error parameter_server_state::apply_rank(std::uint64_t update, std::uint32_t rank) {
   context& open = context_of(update);
+  const actor_trace::range working(trace, trace::range_name::apply, open.last_step);
+  if (auto* wrong = faults()) wrong->applying(rank_, open.last_step);
   const std::span mine(&open.ranks[rank], 1);
   const std::uint64_t batches = contributors_to(mine).batches;
   if (auto error = collect(mine, {trainers_, batches * trainers_})) return error;
@@ -273,21 +278,13 @@ parameter_server_actor::behavior_type parameter_server(parameter_server_state::p
                                                        std::uint32_t rank) {
   self->state.start(run, rank);
   fail_on_exceptions(self);
-  self->set_default_handler(caf::drop);  // what a peer should not have sent: no line of output for each
+  drop_unexpected(self);
   return {
-      [self](instantiate& order) { return self->state.handle(order); },
-      [self](lookup& wanted) { return self->state.handle(wanted); },
-      [self](gradient& grads) { return self->state.handle(grads); },
-      [self](const gradient_norm& query) { return self->state.handle(query); },
-      [self](const optimizer_step& order) { return self->state.handle(order); },
-      [self](const parameters& query) { return self->state.handle(query); },
-      [self](const state_dict& query) { return self->state.handle(query); },
-      [self](const load_state_dict& order) { return self->state.handle(order); },
-      [self](const row_digests& query) { return self->state.handle(query); },
-      [self](const save_module& order) { return self->state.handle(order); },
-      [self](const restore_module& order) { return self->state.handle(order); },
-      [self](const release& order) { return self->state.handle(order); },
-      [self](const actor_query& query) { return self->state.handle(query); },
+      recorded<instantiate>(self),     recorded<lookup>(self),      recorded<gradient>(self),
+      recorded<gradient_norm>(self),   recorded<optimizer_step>(self), recorded<parameters>(self),
+      recorded<state_dict>(self),      recorded<load_state_dict>(self), recorded<row_digests>(self),
+      recorded<save_module>(self),     recorded<restore_module>(self), recorded<release>(self),
+      recorded<actor_query>(self),
   };
 }
 

@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "actors/actor_trace.hpp"
 #include "actors/remote_module.hpp"
 #include "model/job.hpp"
-#include "protocol/header.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {
@@ -34,6 +34,7 @@ class parameter_server_state {
   /// For error lines: who, and the last global step whose gradients have been applied.
   std::string name;
   std::uint64_t step = 0;
+  actor_trace trace;
 
   void start(std::uint64_t run, std::uint32_t rank);
 
@@ -117,7 +118,6 @@ class parameter_server_state {
   void tell_missing_async(actor_status& now) const;
 
   pointer self_;
-  header_source headers_{0, 0};
   std::uint64_t run_ = 0;
   std::uint32_t rank_ = 0;
   std::uint32_t trainers_ = 0;

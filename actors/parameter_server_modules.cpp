@@ -48,7 +48,7 @@ caf::result<module_ref> parameter_server_state::handle(instantiate& order) {
   }
   const std::uint64_t module = next_module_++;
   modules_.emplace(module, std::move(*made));
-  return module_ref{headers_.next(step, id_of(order.head)), self_, module, order.shard, order.shards, rank_};
+  return module_ref{trace.next(step, id_of(order.head)), self_, module, order.shard, order.shards, rank_};
 }
 
 /// Answers with what `make` returns, once all gradients up to the step of `head` have been applied.
@@ -75,14 +75,14 @@ caf::result<Answer> parameter_server_state::after_step(const header& head, Make 
 caf::result<parameter_list> parameter_server_state::handle(const parameters& query) {
   const auto module = find(query.head, query.module);
   if (!module) return module.error();
-  return parameter_list{headers_.next(step, id_of(query.head)), (*module)->parameters()};
+  return parameter_list{trace.next(step, id_of(query.head)), (*module)->parameters()};
 }
 
 caf::result<module_state> parameter_server_state::handle(const state_dict& query) {
   return after_step<module_state>(query.head, [this, query]() -> caf::expected<module_state> {
     const auto module = find(query.head, query.module);
     if (!module) return module.error();
-    return module_state{headers_.next(step, id_of(query.head)), (*module)->state_dict()};
+    return module_state{trace.next(step, id_of(query.head)), (*module)->state_dict()};
   });
 }
 
@@ -90,7 +90,7 @@ caf::result<committed> parameter_server_state::handle(const load_state_dict& ord
   const auto module = find(order.head, order.module);
   if (!module) return module.error();
   if (auto error = (*module)->load_state_dict(order.entries)) return refusal(error);
-  return committed{headers_.next(step, id_of(order.head))};
+  return committed{trace.next(step, id_of(order.head))};
 }
 
 caf::result<tensor> parameter_server_state::handle(const row_digests& query) {
@@ -107,9 +107,10 @@ caf::result<saved_module> parameter_server_state::handle(const save_module& orde
   return after_step<saved_module>(order.head, [this, order]() -> caf::expected<saved_module> {
     const auto module = find(order.head, order.module);
     if (!module) return module.error();
+    const actor_trace::range working(trace, trace::range_name::save, step);
     auto saved = (*module)->save(order.folder);
     if (!saved) return saved.error();
-    return saved_module{headers_.next(step, id_of(order.head)), saved->name, saved->length, saved->digest};
+    return saved_module{trace.next(step, id_of(order.head)), saved->name, saved->length, saved->digest};
   });
 }
 
@@ -121,8 +122,9 @@ caf::result<committed> parameter_server_state::handle(const restore_module& orde
     return refusal(make_failure(errc::bad_input,
                                 fmt::format("the checkpoint of step {} in {} {}", order.step, order.directory,
                                             from ? "cannot be read: " + from->found.faults.front() : "has gone")));
+  const actor_trace::range working(trace, trace::range_name::restore, order.step);
   if (auto error = (*module)->restore(*from->what)) return refusal(error);
-  return committed{headers_.next(step, id_of(order.head))};
+  return committed{trace.next(step, id_of(order.head))};
 }
 
 caf::result<void> parameter_server_state::handle(const release& order) {

@@ -43,7 +43,7 @@ void parameter_server_state::tell_missing_async(actor_status& now) const {
 }
 
 caf::result<actor_status> parameter_server_state::handle(const actor_query& query) {
-  actor_status now{headers_.next(step, id_of(query.head)), name, "idle", step, {}, {}};
+  actor_status now{trace.next(step, id_of(query.head)), name, "idle", step, {}, {}};
   if (trainers_ == 0) return now;
   if (is_async()) {
     tell_missing_async(now);

@@ -3,20 +3,24 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <boost/json/object.hpp>
 #include <caf/all.hpp>
 #include <chrono>
 #include <future>
 #include <limits>
 #include <memory>
+#include <random>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "actors/actor_name.hpp"
 #include "actors/caf_network.hpp"
+#include "actors/diagnosis.hpp"
 #include "actors/gathering.hpp"
 #include "actors/master.hpp"
 #include "actors/parameter_server.hpp"
+#include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
 #include "actors/weights.hpp"
 #include "model/hybrid.hpp"
@@ -28,7 +32,12 @@ namespace troupe {
 
 namespace {
 
-constexpr std::uint64_t run_number = 1;
+/// Tells this run from all others, in messages and in what is recorded of it.
+std::uint64_t draw_run_number() {
+  constexpr std::uint64_t last = (std::uint64_t{1} << 53) - 1;  // a whole number in JSON, whoever reads it
+  std::random_device random;
+  return std::uniform_int_distribution<std::uint64_t>(1, last)(random);
+}
 
 fault to_fault(const caf::error& error) {
   const bool input = error == errc::bad_input || error == errc::bad_index;
@@ -61,7 +70,7 @@ run_summary to_summary(const run_result& result, double seconds_before) {
 
 /// The actors of a run in this process; ends those that are still there when it goes.
 struct run_members {
-  run_members(caf::actor_system& system, const job& what, const run_options& options)
+  run_members(caf::actor_system& system, std::uint64_t run_number, const job& what, const run_options& options)
       : boss(system.spawn(master, run_number, options.observer, options.checkpoints, std::nullopt)) {
     header_source headers(run_number, client_number);
     everyone.push_back(caf::actor_cast<caf::actor>(boss));
@@ -88,9 +97,40 @@ struct run_members {
   std::vector<caf::actor> everyone;
 };
 
+/// Writes a diagnosis where one is due.
+class lookout {
+ public:
+  lookout(caf::actor_system& system, const master_actor& boss, const run_options& options, trouble_box& troubles)
+      : system_(system), boss_(boss), options_(options), troubles_(troubles) {
+    if (options.recorder != nullptr) steps_.emplace(*options.recorder, options.watch.step_timeout);
+  }
+
+  void look() {
+    auto why = steps_ ? steps_->look() : std::nullopt;
+    if (!why) why = troubles_.take();
+    if (!why && options_.watch.wanted && options_.watch.wanted()) why = "a signal asked for it";
+    if (!why) return;
+    const auto tell = [this](const std::string& line) {
+      if (options_.watch.on_diagnosis) options_.watch.on_diagnosis(line);
+    };
+    if (options_.recorder == nullptr)
+      return tell(fmt::format("{}: no diagnosis, as nothing is recorded (--trace off)", *why));
+    const auto made = diagnose(system_, boss_, *options_.recorder, *why);
+    tell(made ? fmt::format("{}: {}; see {}", *why, made->verdict, (made->folder / "summary.txt").string())
+              : fmt::format("{}: no diagnosis: {}", *why, made.error().message));
+  }
+
+ private:
+  caf::actor_system& system_;
+  const master_actor& boss_;
+  const run_options& options_;
+  trouble_box& troubles_;
+  std::optional<step_watch> steps_;
+};
+
 /// Has the master run `order` and waits for the outcome, passing on a wish to stop.
 result<run_summary> await(caf::actor_system& system, const master_actor& boss, run order, double seconds_before,
-                          const stop_request* stop_wish, const run_options& options) {
+                          const stop_request* stop_wish, const run_options& options, trouble_box& troubles) {
   auto promise = std::make_shared<std::promise<result<run_summary>>>();
   auto outcome = promise->get_future();
   system.spawn([boss, order = std::move(order), promise, seconds_before](caf::event_based_actor* self) {
@@ -101,7 +141,9 @@ result<run_summary> await(caf::actor_system& system, const master_actor& boss, r
   constexpr std::chrono::milliseconds interval{50};
   bool passed_on = false;
   bool given_up = false;
+  lookout watch(system, boss, options, troubles);
   while (outcome.wait_for(interval) != std::future_status::ready) {
+    watch.look();
     if (options.gather && options.gather->hopeless && !given_up) {
       if (auto why = options.gather->hopeless()) {
         given_up = true;
@@ -144,6 +186,14 @@ std::optional<fault> check_messages(const job& what, const dataset& data) {
       fmt::format("--hidden: the dense weights have {} bytes, between processes the limit is {}; use smaller or "
                   "fewer layers, or 'troupe train' without --processes",
                   bytes, blob::max_bytes)};
+}
+
+/// What readers of a trace are told of the run.
+void describe_run(trace::recorder& recorder, std::uint64_t run_number, const job& what) {
+  recorder.set_run(run_number, 0, 0);
+  boost::json::object settings;
+  for (const auto& [name, text] : to_settings(what)) settings[name] = text;
+  recorder.describe("job", std::move(settings));
 }
 
 std::size_t worker_threads(const run_options& options) {
@@ -189,25 +239,31 @@ result<std::shared_ptr<const dataset>> check_run(const job& what, const run_opti
   return data;
 }
 
-result<run_summary> run_job(const job& what, const run_options& options, const stop_request* stop_wish) {
+result<run_summary> run_job(const job& what, const run_options& given_options, const stop_request* stop_wish) {
+  const auto troubles = std::make_shared<trouble_box>();
+  run_options options = given_options;
+  options.observer.on_trouble = [troubles](const std::string& words) { troubles->put(words); };
   using clock = std::chrono::steady_clock;
   const auto begin = clock::now();
   const auto data = check_run(what, options);
   if (!data) return tl::unexpected(data.error());
 
   initialize_types(options.gather.has_value());
-  caf::actor_system_config config;
+  traced_config config;
+  config.recorder = options.recorder;
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
   config.set("caf.scheduler.max-threads", worker_threads(options));
   if (options.gather) add_network(config);
   caf::actor_system system(config);
-  const run order{{}, to_settings(what), options.return_weights};
+  const std::uint64_t run_number = draw_run_number();
+  if (options.recorder != nullptr) describe_run(*options.recorder, run_number, what);
+  const run order{header_source(run_number, client_number).next(0, 0), to_settings(what), options.return_weights};
   const auto run_by = [&](const master_actor& boss) {
     const std::chrono::duration<double> before = clock::now() - begin;
-    return await(system, boss, order, before.count(), stop_wish, options);
+    return await(system, boss, order, before.count(), stop_wish, options, *troubles);
   };
-  if (options.gather) return run_with_nodes(system, options, run_by);
-  const run_members actors(system, what, options);
+  if (options.gather) return run_with_nodes(system, run_number, options, run_by);
+  const run_members actors(system, run_number, what, options);
   return run_by(actors.boss);
 }
 

@@ -18,6 +18,7 @@
 #include "model/job.hpp"
 #include "model/metrics.hpp"
 #include "model/result.hpp"
+#include "trace/recorder.hpp"
 
 namespace troupe {
 
@@ -88,6 +89,7 @@ struct run_observer {
   std::function<void(const epoch_summary&)> on_epoch;
   std::function<void(const checkpoint_summary&)> on_checkpoint;
   std::function<void(const std::string&)> on_note;  ///< who has come and gone, a line each
+  std::function<void(const std::string&)> on_trouble;  ///< a process tells that something takes too long
 };
 
 /// How processes of a run find each other, and how long they wait.
@@ -114,6 +116,16 @@ struct gather_options {
   std::function<std::optional<std::string>()> hopeless;
 };
 
+/// When a diagnosis is written (actors/diagnosis.hpp), where something is recorded.
+struct watch_options {
+  /// How long a step may take; null: learned from earlier ones.
+  std::optional<std::chrono::milliseconds> step_timeout;
+  /// Whether somebody asks for one, since it was last called. May be null.
+  std::function<bool()> wanted;
+  /// Called on the thread that runs the job: one has been written, or could not be; a line.
+  std::function<void(const std::string&)> on_diagnosis;
+};
+
 struct run_options {
   /// Worker threads of the actor system; 0: as many as there are cores.
   std::size_t threads = 0;
@@ -121,6 +133,9 @@ struct run_options {
   bool return_weights = false;
   run_checkpoints checkpoints;
   run_observer observer;
+  /// Null: nothing is recorded. Must outlive the run.
+  trace::recorder* recorder = nullptr;
+  watch_options watch;
   /// Null: all actors are in this process.
   std::optional<gather_options> gather;
 };

@@ -21,7 +21,7 @@ std::uint64_t total_steps(const job& what, const dataset& data) {
 void trainer_state::start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers) {
   name = fmt::format("trainer {}", rank);
   rank_ = rank;
-  headers_ = header_source(run, trainer_number(rank, servers));
+  trace.start(self_, self_->system(), run, trainer_number(rank, servers), name);
 }
 
 /// Ends this actor, and by that the run; the first failure counts.
@@ -40,7 +40,6 @@ void trainer_state::fail(std::uint64_t at_step, const caf::error& cause) {
 // -- set-up and lookups -------------------------------------------------------
 
 caf::result<trained> trainer_state::handle(train& order) {
-  cause_ = id_of(order.head);
   promise_ = self_->make_response_promise<trained>();
   if (auto error = set_up(order)) {
     fail(0, error);
@@ -84,6 +83,7 @@ caf::error trainer_state::set_up(train& order) {
   remote_ = order.remote;
   if (remote_) patience_ = std::chrono::milliseconds(order.request_timeout_ms);
   group_ = order.group;
+  group_number_ = order.group_number;
   reports_ = order.reports;
   saves_ = order.saves;
   checkpoint_every_ = order.checkpoint_every;
@@ -164,16 +164,12 @@ void trainer_state::look_up_through(std::uint64_t last) {
 void trainer_state::look_up(context& wanted, std::uint32_t staleness) {
   for (std::size_t s = 0; s < wanted.answers.size(); ++s) {
     ++wanted.unanswered;
-    lookup message{headers_.next(wanted.step, cause_), wanted.plan.lookups[s], staleness, dtype_of(job_.wire_dtype)};
-    self_->request(exchange_.server(s), caf::infinite, std::move(message))
-        .then(
-            [this, &wanted, s](rows& answer) {
-              cause_ = id_of(answer.head);
-              wanted.answers[s] = std::move(answer);
-              --wanted.unanswered;
-              advance();
-            },
-            [this, at = wanted.step](const caf::error& error) { fail(at, error); });
+    lookup message{trace.next(wanted.step), wanted.plan.lookups[s], staleness, dtype_of(job_.wire_dtype)};
+    ask<rows>(exchange_.server(s), server_number(exchange_.rank(s)), std::move(message), [this, &wanted, s](rows& answer) {
+      wanted.answers[s] = std::move(answer);
+      --wanted.unanswered;
+      advance();
+    });
   }
 }
 
@@ -219,9 +215,9 @@ trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t 
   self->state.start(run, rank, servers);
   fail_on_exceptions(self);
   return {
-      [self](train& order) { return self->state.handle(order); },
-      [self](const stop& order) { self->state.handle(order); },
-      [self](const actor_query& query) { return self->state.handle(query); },
+      recorded<train>(self),
+      recorded<stop>(self),
+      recorded<actor_query>(self),
   };
 }
 

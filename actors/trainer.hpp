@@ -23,12 +23,12 @@
 #include <string>
 #include <vector>
 
+#include "actors/actor_trace.hpp"
 #include "actors/table_exchange.hpp"
 #include "model/exact_sum.hpp"
 #include "model/hybrid.hpp"
 #include "model/job.hpp"
 #include "model/metrics.hpp"
-#include "protocol/header.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {
@@ -45,6 +45,7 @@ class trainer_state {
   /// For error lines: who, and the step under way.
   std::string name;
   std::uint64_t step = 0;
+  actor_trace trace;
 
   void start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers);
   caf::result<trained> handle(train& order);
@@ -76,6 +77,9 @@ class trainer_state {
   caf::error restore(const trainer_position& from);
   context prepare(std::uint64_t of_step, result<batch>&& samples);
   void prepare_next();
+  /// Sends `message` to actor `number`, which owes an answer; without one this trainer fails.
+  template <class Answer, class Handle, class Message, class F>
+  void ask(const Handle& whom, std::uint32_t number, Message message, F on_answer);
   void look_up_through(std::uint64_t last);
   void look_up(context& wanted, std::uint32_t staleness);
   void arrived();
@@ -139,8 +143,6 @@ class trainer_state {
   void tell_missing_gradient(actor_status& now) const;
 
   pointer self_;
-  header_source headers_{0, 0};
-  message_id cause_ = 0;
   caf::typed_response_promise<trained> promise_;
 
   // What is trained.
@@ -151,6 +153,7 @@ class trainer_state {
   std::unique_ptr<hybrid_model> model_;
   table_exchange exchange_;
   allreduce_actor group_;
+  std::uint32_t group_number_ = 0;
   report_actor reports_;
   bool remote_ = false;                     ///< servers and master are in other processes
   caf::timespan patience_ = caf::infinite;  ///< with their answers
@@ -202,6 +205,21 @@ class trainer_state {
   double progress_loss_ = 0;
   std::uint64_t progress_samples_ = 0;
 };
+
+template <class Answer, class Handle, class Message, class F>
+void trainer_state::ask(const Handle& whom, std::uint32_t number, Message message, F on_answer) {
+  const message_id asked = id_of(message.head);
+  const std::uint64_t at_step = message.head.step;
+  trace.asks(message.head, caf::type_id_v<Message>, number);
+  self_->request(whom, caf::infinite, std::move(message))
+      .then(
+          [this, asked, on_answer = std::move(on_answer)](Answer& answer) {
+            trace.has_answer(asked);
+            const actor_trace::handling scope(trace, answer, trace::flag::answer);
+            on_answer(answer);
+          },
+          [this, at_step](const caf::error& error) { fail(at_step, error); });
+}
 
 /// The behavior of trainer `rank` in run `run` with `servers` parameter servers; spawn with this function.
 trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,

@@ -56,18 +56,22 @@ bool trainer_state::saves() const {
 void trainer_state::save() {
   phase_ = phase::saving;
   ++waiting_;
+  trace.progresses();
   const auto begin = clock::now();
   const std::chrono::duration<double> seconds = begin - epoch_begin_;
-  save_dense share{headers_.next(step, cause_), rank_, 0, 0, 0, skipped_, {}};
+  save_dense share{trace.next(step), rank_, 0, 0, 0, skipped_, {}};
   if (!completes_epoch())
     std::tie(share.samples, share.loss_sum, share.seconds) = std::tuple(epoch_samples_, epoch_loss_, seconds.count());
   if (rank_ == 0)
     for (const auto* numbers : {&weights_, &first_state_, &second_state_})
       if (!numbers->empty()) share.dense.push_back(tensor::own(numbers->size(), 1, std::vector<float>(*numbers)));
+  const message_id asked = id_of(share.head);
+  trace.asks(share.head, caf::type_id_v<save_dense>, master_number);
   self_->request(reports_, patience_, std::move(share))
       .then(
-          [this, begin](const committed& answer) {
-            cause_ = id_of(answer.head);
+          [this, begin, asked](const committed& answer) {
+            trace.has_answer(asked);
+            const actor_trace::handling scope(trace, answer, trace::flag::answer);
             epoch_begin_ += clock::now() - begin;
             arrived();
           },
@@ -93,7 +97,7 @@ void trainer_state::report_epoch() {
   const std::chrono::duration<double> seconds = clock::now() - epoch_begin_;
   const std::uint64_t steps = (step - 1) % data_->steps_per_epoch() + 1;
   const std::uint64_t count = losses_.size();
-  self_->send(reports_, epoch_report{headers_.next(step, cause_), rank_, epoch_, steps, epoch_samples_, seconds.count(),
+  self_->send(reports_, epoch_report{trace.next(step), rank_, epoch_, steps, epoch_samples_, seconds.count(),
                                      epoch_loss_, tensor::own(count, 1, std::exchange(losses_, {})),
                                      evaluates() && !stopping_, std::exchange(skipped_, 0), std::exchange(lookups_, 0),
                                      std::exchange(staleness_sum_, 0), std::exchange(staleness_max_, 0)});
@@ -105,7 +109,7 @@ void trainer_state::report_progress() {
   if (progress_samples_ == 0 || now - last_progress_ < interval) return;
   last_progress_ = now;
   const std::chrono::duration<double> seconds = now - epoch_begin_;
-  self_->send(reports_, progress{headers_.next(step, cause_), epoch_samples_, seconds.count(),
+  self_->send(reports_, progress{trace.next(step), epoch_samples_, seconds.count(),
                                  std::exchange(progress_loss_, 0), std::exchange(progress_samples_, 0)});
 }
 
@@ -128,7 +132,7 @@ void trainer_state::evaluate_next() {
     return look_up(tested_, 0);
   }
   const std::uint64_t scored = predictions_.scores.size();
-  self_->send(reports_, evaluation{headers_.next(step, cause_), rank_, epoch_, predictions_.rows, predictions_.correct,
+  self_->send(reports_, evaluation{trace.next(step), rank_, epoch_, predictions_.rows, predictions_.correct,
                                    tensor::own(scored, 1, std::exchange(predictions_.scores, {})),
                                    tensor::own(scored, 1, std::exchange(predictions_.labels, {})),
                                    predictions_.log_loss_sum, predictions_.probability_sum});
@@ -136,6 +140,8 @@ void trainer_state::evaluate_next() {
 }
 
 void trainer_state::score() {
+  trace.progresses();
+  const actor_trace::range working(trace, trace::range_name::evaluate, step);
   const batch& samples = *tested_.plan.samples;
   input_.resize(samples.size * model_->in_features());
   model_->place_dense(samples, input_.data());
@@ -152,7 +158,8 @@ void trainer_state::finish() {
   check_finite(weights_, "a dense weight");
   if (failed_) return;
   phase_ = phase::done;
-  trained result{headers_.next(step, cause_), step, stopping_, {}, 0};
+  trace.rests();
+  trained result{trace.next(step), step, stopping_, {}, 0};
   const auto bytes = std::as_bytes(std::span(weights_));
   result.dense_digest = digest_of(bytes.data(), bytes.size());
   const std::uint64_t count = weights_.size();

@@ -28,7 +28,7 @@ void trainer_state::tell_missing_gradient(actor_status& now) const {
 }
 
 caf::result<actor_status> trainer_state::handle(const actor_query& query) {
-  actor_status now{headers_.next(step, id_of(query.head)), name, "idle", step, {}, {}};
+  actor_status now{trace.next(step, id_of(query.head)), name, "idle", step, {}, {}};
   if (!data_) return now;
   // Without anything to wait for, a message to itself is on its way, after which it goes on.
   switch (phase_) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/faults.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/run_in.hpp"
 #include "actors/trainer.hpp"
@@ -29,6 +30,7 @@ void trainer_state::compute() {
   computed_ = std::move(ahead_.front());
   ahead_.pop_front();
   step = computed_.step;
+  trace.step_begins(step);
   count_staleness();
   look_up_through(step + lookups_ahead());
 
@@ -74,6 +76,7 @@ void trainer_state::after_others(std::function<void()> what) {
   self_->spawn<caf::hidden>(
       [me = caf::strong_actor_ptr(self_->ctrl()), what, this](caf::event_based_actor* turn) mutable {
         const auto go_on = [what, this] {
+          const actor_trace::turn as_turn(trace, step);
           what();
           arrived();
         };
@@ -85,6 +88,7 @@ void trainer_state::after_others(std::function<void()> what) {
 
 /// Forward, loss, and backward to the rows of the tables.
 caf::error trainer_state::backward_inputs(const batch& samples) {
+  const actor_trace::range working(trace, trace::range_name::forward_backward, step);
   input_.resize(samples.size * model_->in_features());
   model_->place_dense(samples, input_.data());
   if (auto error = exchange_.pool(computed_.plan, computed_.answers, input_.data())) return error;
@@ -122,6 +126,7 @@ void trainer_state::backward_parameters() {
     return;
   }
   ++batches_;
+  const actor_trace::range working(trace, trace::range_name::backward_parameters, step);
   model_->backward_parameters(
       computed_.plan.samples->size, input_.data(), activations_, grad_outputs_,
       [this](parameter_range range) { return gradient_at(range); }, [this](parameter_range range) { finished(range); });
@@ -184,23 +189,21 @@ void trainer_state::send_buckets() {
 }
 
 void trainer_state::send_bucket(std::uint32_t bucket) {
+  if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(rank_, step, bucket)) return;
   ++waiting_;
   buckets_[bucket].is_sent = true;
   reduce share{
-      headers_.next(step, cause_), rank_, bucket, batches_, stop_wanted_, std::move(buckets_[bucket].grad).freeze()};
-  self_->request(group_, caf::infinite, std::move(share))
-      .then(
-          [this](const reduced& mean) {
-            cause_ = id_of(mean.head);
-            take(mean);
-            arrived();
-          },
-          [this](const caf::error& error) { fail(step, error); });
+      trace.next(step), rank_, bucket, batches_, stop_wanted_, std::move(buckets_[bucket].grad).freeze()};
+  ask<reduced>(group_, group_number_, std::move(share), [this](const reduced& mean) {
+    take(mean);
+    arrived();
+  });
 }
 
 void trainer_state::send_gradients() {
   std::vector<std::vector<bag_gradient>> grads(exchange_.servers());
   if (has_gradient_ && !grads.empty()) {
+    if (auto* wrong = faults()) wrong->gradient(rank_, step, grad_input_);
     grads = exchange_.gradients(computed_.plan, grad_input_.data());
     if (job_.nan == nan_policy::stop)
       if (auto error = exchange_.check_gradients(computed_.plan, grads)) return fail(step, error);
@@ -208,7 +211,7 @@ void trainer_state::send_gradients() {
   const bool rides = ends_update() && !concludes();
   for (std::size_t s = 0; s < grads.size(); ++s)
     self_->send(exchange_.server(s),
-                gradient{headers_.next(step, cause_), rank_, has_gradient_, rides, std::move(grads[s])});
+                gradient{trace.next(step), rank_, has_gradient_, rides, std::move(grads[s])});
 }
 
 void trainer_state::take(const reduced& mean) {
@@ -234,17 +237,14 @@ void trainer_state::ask_for_norms() {
   norm_missing_.assign(exchange_.servers(), true);
   for (std::size_t s = 0; s < exchange_.servers(); ++s) {
     ++waiting_;
-    self_->request(exchange_.server(s), caf::infinite, gradient_norm{headers_.next(step, cause_), rank_})
-        .then(
-            [this, s](const squared_norm& share) {
-              norm_missing_[s] = false;
-              cause_ = id_of(share.head);
-              const auto sum = exact_sum::from(share.limbs.as<std::int64_t>());
-              if (!sum) return fail(step, make_failure(errc::shape_mismatch, "a norm that is no sum"));
-              table_norm_.merge(*sum);
-              arrived();
-            },
-            [this](const caf::error& error) { fail(step, error); });
+    ask<squared_norm>(exchange_.server(s), server_number(exchange_.rank(s)), gradient_norm{trace.next(step), rank_},
+                      [this, s](const squared_norm& share) {
+                        norm_missing_[s] = false;
+                        const auto sum = exact_sum::from(share.limbs.as<std::int64_t>());
+                        if (!sum) return fail(step, make_failure(errc::shape_mismatch, "a norm that is no sum"));
+                        table_norm_.merge(*sum);
+                        arrived();
+                      });
   }
 }
 
@@ -263,10 +263,8 @@ void trainer_state::conclude() {
     factor = static_cast<float>(std::min(1.0, job_.clip_norm / (norm + no_zero)));
   }
   for (std::size_t s = 0; s < exchange_.servers(); ++s)
-    self_
-        ->request(exchange_.server(s), caf::infinite,
-                  optimizer_step{headers_.next(step, cause_), rank_, applies, factor})
-        .then([](const committed&) {}, [this](const caf::error& error) { fail(step, error); });
+    ask<committed>(exchange_.server(s), server_number(exchange_.rank(s)),
+                   optimizer_step{trace.next(step), rank_, applies, factor}, [](const committed&) {});
   if (!applies) {
     ++skipped_;
     return;
@@ -277,6 +275,7 @@ void trainer_state::conclude() {
 }
 
 void trainer_state::step_done() {
+  trace.step_ends(step + 1);
   if (rank_ == 0) report_progress();
   if (completes_epoch()) report_epoch();
   if (evaluates() && !stopping_) return begin_evaluation();

@@ -77,7 +77,16 @@ result<node_options> read_options(const CLI::App& app, const program_context& co
 result<int> join(const CLI::App& app, const program_context& context) {
   auto options = read_options(app, context);
   if (!options) return tl::unexpected<fault>(std::move(options.error()));
-  if (auto done = run_node(*options, &stop_on_signals()); !done) return tl::unexpected<fault>(std::move(done.error()));
+  auto wanted = read_trace_options(app);
+  if (!wanted) return tl::unexpected<fault>(std::move(wanted.error()));
+  auto traced = run_trace::start(*wanted, context.out);
+  if (!traced) return tl::unexpected<fault>(std::move(traced.error()));
+  options->recorder = traced->recorder();
+  options->watch.step_timeout = wanted->step_timeout;
+  options->watch.wanted = diagnosis_wanted;
+  const auto done = run_node(*options, &stop_on_signals());
+  traced->finish(done.has_value() || done.error().kind == fault_kind::input, context.out);
+  if (!done) return tl::unexpected<fault>(done.error());
   return exit_done;
 }
 
@@ -96,6 +105,7 @@ subcommand add_join(CLI::App& program, const program_context& context) {
                   "Network");
   add_text_option(*app, "join-timeout", "SECONDS", "how long to try to reach the master (default: 30)", "Network");
   add_network_options(*app);
+  add_trace_options(*app);
   add_switch(*app, "json", "errors as JSON objects on stdout too", "Output");
   add_switch(*app, "quiet", "no notes", "Output");
   app->footer(

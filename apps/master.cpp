@@ -53,7 +53,7 @@ subcommand add_master(CLI::App& program, const program_context& context) {
 
   subcommand self;
   self.app = app;
-  self.not_yet = {"--processes", "--devices", "--trace", "--trace-dir"};
+  self.not_yet = {"--processes", "--devices"};
   self.run = [app, context, not_yet = self.not_yet] { return lead(*app, context, not_yet); };
   return self;
 }

@@ -68,14 +68,15 @@ std::optional<Number> number_in(const char* variable) {
 role_processes::~role_processes() { finish(std::chrono::milliseconds(0)); }
 
 void role_processes::start(const job& what, const endpoint& where, const network_options& network,
-                           std::size_t threads) {
-  const std::vector<std::string> variables = {
+                           std::size_t threads, const std::vector<std::string>& more_variables) {
+  std::vector<std::string> variables = {
       fmt::format("{}={}", master_variable, to_string(where)),
       fmt::format("{}={}", token_variable, network.mine.token),
       fmt::format("{}={}", dead_after_variable, network.dead_after.count()),
       fmt::format("{}={}", request_timeout_variable, network.request_timeout.count()),
       fmt::format("{}={}", threads_variable, threads),
   };
+  variables.insert(variables.end(), more_variables.begin(), more_variables.end());
   const auto environment = environment_with(variables);
   bool all = true;
   for (std::uint32_t rank = 0; rank < what.servers && all; ++rank) all = start_one("server", rank, environment);
@@ -171,15 +172,16 @@ double role_processes::peak_rss_mib() {
 }
 
 gather_options gather_children(role_processes& children, const job& what, network_options network, std::size_t threads,
-                               std::string resume) {
+                               std::vector<std::string> variables, std::string resume) {
   gather_options gather;
   gather.listen = {"127.0.0.1", 0};
   gather.on_this_machine = true;
   gather.network = std::move(network);
   if (gather.network.mine.token.empty()) gather.network.mine.token = random_token();
   gather.resume = std::move(resume);
-  gather.on_listening = [&children, &what, threads, network = gather.network](const endpoint& where) {
-    children.start(what, where, network, threads);
+  gather.on_listening = [&children, &what, threads, network = gather.network,
+                         variables = std::move(variables)](const endpoint& where) {
+    children.start(what, where, network, threads, variables);
   };
   gather.hopeless = [&children] { return children.missing(); };
   return gather;

@@ -13,6 +13,7 @@ namespace {
 
 stop_request request;
 std::atomic<int> signals_seen = 0;
+std::atomic<bool> diagnosis_asked = false;
 std::atomic<bool> on_terminal = false;
 constexpr std::size_t children_max = 4096;
 std::array<std::atomic<pid_t>, children_max> children = {};
@@ -32,7 +33,11 @@ void on_signal(int) {
   request.request();
 }
 
+void on_diagnosis_signal(int) { diagnosis_asked.store(true); }
+
 }  // namespace
+
+bool diagnosis_wanted() { return diagnosis_asked.exchange(false); }
 
 const stop_request& stop_on_signals() {
   on_terminal.store(isatty(STDERR_FILENO) == 1);
@@ -47,6 +52,10 @@ const stop_request& stop_on_signals() {
     sigaction(number, nullptr, &before);
     if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
   }
+  struct sigaction before = {};
+  sigaction(SIGUSR1, nullptr, &before);
+  action.sa_handler = &on_diagnosis_signal;
+  if (before.sa_handler != SIG_IGN) sigaction(SIGUSR1, &action, nullptr);
   return request;
 }
 

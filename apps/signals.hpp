@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM: the first one asks the run to stop, the second ends the program.
+// SIGINT and SIGTERM: the first one asks the run to stop, the second ends the program. SIGUSR1 asks for a diagnosis.
 
 #pragma once
 
@@ -14,6 +14,9 @@ namespace troupe {
 /// Handlers rather than a waiting thread: libraries start threads of their own before main, with the signals
 /// unblocked, and any of those may be the one that the system picks.
 const stop_request& stop_on_signals();
+
+/// Whether a SIGUSR1 has come since the last call. From any thread.
+bool diagnosis_wanted();
 
 /// The same request made by the program itself.
 void stop_now();

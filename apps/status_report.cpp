@@ -122,6 +122,7 @@ std::string status_text(const run_status& now) {
   if (now.samples_per_s) line("samples/s", compact(*now.samples_per_s));
   if (now.steps_per_s) line("steps/s", compact(*now.steps_per_s));
   if (now.progress_age_s) line("as of", duration(*now.progress_age_s) + " ago");
+  if (!now.diagnosis.empty()) line("diagnosis", one_line(now.diagnosis));
   for (const std::string& part : {members_table(now), links_text(now), waits_text(now)})
     if (!part.empty()) text += fmt::format("\n{}", part);
   return text;
@@ -135,6 +136,7 @@ std::string status_event(const run_status& now) {
   line.add("servers", std::uint64_t{now.servers}).add("trainers", std::uint64_t{now.trainers});
   line.add_json("nodes", json_array(now.nodes, [](const node_status& node) { return json(node); }));
   line.add_json("actors", json_array(now.actors, [](const actor_status& one) { return json(one); }));
+  if (!now.diagnosis.empty()) line.add("diagnosis", one_line(now.diagnosis));
   line.add_json("waits", json_array(now.waits, [](const wait_status& wait) { return json(wait); }));
   return line.take();
 }

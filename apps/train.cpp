@@ -150,6 +150,11 @@ class run_display {
 /// Runs the job and reports it; the exit code says whether all of its logs and checkpoints were written.
 result<int> run_order(const train_order& order, run_options options, epoch_logs& logs, const program_context& context) {
   console& out = context.out;
+  auto traced = run_trace::start(order.traced, out);
+  if (!traced) return tl::unexpected<fault>(std::move(traced.error()));
+  options.recorder = traced->recorder();
+  options.watch.step_timeout = order.traced.step_timeout;
+  options.watch.wanted = diagnosis_wanted;
   const stop_request& stop = stop_on_signals();
   run_display display(out, order.what, stop);
   bool all_saved = true;
@@ -165,10 +170,11 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
     display.epoch(now);
   };
 
+  options.watch.on_diagnosis = [&](const std::string& line) { display.note(line); };
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
   role_processes children;
   if (order.processes) {
-    options.gather = gather_children(children, order.what, order.network, order.threads,
+    options.gather = gather_children(children, order.what, order.network, order.threads, trace_variables(order.traced),
                                      resume_advice(order, "troupe train --processes"));
     // Whoever knows the token may want to know where to ask.
     if (!order.network.mine.token.empty())
@@ -182,6 +188,7 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
   auto run = run_job(order.what, options, &stop);
   for (const std::string& line : children.finish(run ? seen_off_after : let_go_after)) display.note(line);
   display.close();
+  traced->finish(run.has_value() || run.error().kind == fault_kind::input, out);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
 
   run_report report{std::move(*run), 0, std::max(peak_rss_mib(), role_processes::peak_rss_mib())};
@@ -276,7 +283,16 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   options.trains = role == "trainer";
   options.rank = *rank;
   options.join_timeout = order->network.dead_after / 2;  // it listened before this process was started
-  if (auto done = run_node(options, &stop_on_signals()); !done) return tl::unexpected<fault>(std::move(done.error()));
+  auto wanted = read_trace_options(std::vector<setting>());
+  if (!wanted) return tl::unexpected<fault>(std::move(wanted.error()));
+  auto traced = run_trace::start(*wanted, context.out);
+  if (!traced) return tl::unexpected<fault>(std::move(traced.error()));
+  options.recorder = traced->recorder();
+  options.watch.step_timeout = wanted->step_timeout;
+  options.watch.wanted = diagnosis_wanted;
+  const auto done = run_node(options, &stop_on_signals());
+  traced->finish_quietly(done.has_value() || done.error().kind == fault_kind::input);  // the master's process tells
+  if (!done) return tl::unexpected<fault>(done.error());
   return exit_done;
 }
 
@@ -330,7 +346,7 @@ subcommand add_train(CLI::App& program, const program_context& context) {
 
   subcommand self;
   self.app = app;
-  self.not_yet = {"--devices", "--trace", "--trace-dir"};
+  self.not_yet = {"--devices"};
   self.run = [app, context, not_yet = self.not_yet] { return train(*app, context, not_yet); };
   return self;
 }

@@ -41,8 +41,7 @@ std::vector<setting_info> run_settings() {
   add("resume", setting_type::text);
   add("metrics-csv", setting_type::text);
   add("tensorboard", setting_type::text);
-  add("trace", setting_type::text);
-  add("trace-dir", setting_type::text);
+  infos.insert(infos.end(), trace_settings().begin(), trace_settings().end());
   return infos;
 }
 
@@ -156,6 +155,9 @@ std::optional<fault> fill(train_order& order, const CLI::App& app, const std::ve
   order.metrics_csv = text_in(order.run_settings, "metrics-csv");
   order.processes = text_in(order.run_settings, "processes") == "true";
   order.tensorboard = text_in(order.run_settings, "tensorboard");
+  auto traced = read_trace_options(order.run_settings);
+  if (!traced) return std::move(traced.error());
+  order.traced = std::move(*traced);
   return std::nullopt;
 }
 
@@ -178,6 +180,7 @@ void add_train_options(CLI::App& app) {
       "Checkpoints");
   add_text_option(app, "metrics-csv", "FILE", "a line of metrics for each epoch, as CSV", "Output");
   add_text_option(app, "tensorboard", "DIR", "the same as an event file for TensorBoard", "Output");
+  add_trace_options(app);
   add_switch(app, "print-job", "print the whole job as a job file, and do not run it", "Output");
 }
 

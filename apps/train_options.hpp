@@ -10,6 +10,7 @@
 
 #include "actors/run.hpp"
 #include "apps/subcommand.hpp"
+#include "apps/trace_options.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "model/job.hpp"
 #include "model/job_file.hpp"
@@ -27,6 +28,7 @@ struct train_order {
   std::string network_words;
   std::optional<std::string> metrics_csv;
   std::optional<std::string> tensorboard;
+  trace_order traced;
   /// Where checkpoints are saved, if anywhere, and how many steps lie between two of them (0: only at the end).
   std::optional<std::string> save;
   std::uint64_t checkpoint_every = 0;

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "trace/clock.hpp"
+
 namespace troupe {
 
 /// Identifies a message within a run: the sender in the upper 16 bits, its sequence number below.
@@ -20,8 +22,12 @@ struct header {
   std::uint32_t incarnation = 0;
   /// Counts the sender's messages, from 1.
   std::uint64_t sequence = 0;
-  /// The message that was being handled when this one was sent; 0 if there was none.
+  /// The message that was being handled when this one was sent, or that this one answers; 0 if there was none.
   message_id cause = 0;
+  /// When it was sent, in ticks of the sender's clock (trace/clock.hpp); 0: nobody records.
+  std::uint64_t sent = 0;
+  /// When it came from another process, in ticks of the receiver's clock; 0: it did not. Not part of the message.
+  std::uint64_t arrived = 0;
 };
 
 /// The id by which other messages name `h` as their cause.
@@ -31,9 +37,12 @@ constexpr message_id id_of(const header& h) {
 
 template <class Inspector>
 bool inspect(Inspector& f, header& x) {
+  // What tells one message's content from another's has no use for who sent it and when.
+  if constexpr (requires { f.skip(x); }) return f.skip(x);
+  if constexpr (Inspector::is_loading) x.arrived = trace::ticks_now();
   return f.object(x).fields(f.field("run", x.run), f.field("step", x.step), f.field("sender", x.sender),
                             f.field("incarnation", x.incarnation), f.field("sequence", x.sequence),
-                            f.field("cause", x.cause));
+                            f.field("cause", x.cause), f.field("sent", x.sent));
 }
 
 /// Makes the headers of one actor's messages, numbered in the order in which they are made. Belongs to that actor.

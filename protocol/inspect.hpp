@@ -179,7 +179,8 @@ bool inspect(Inspector& f, train& x) {
                             f.field("job", x.job), f.field("tables", x.tables), f.field("group", x.group),
                             f.field("reports", x.reports), f.field("from", x.from), f.field("saves", x.saves),
                             f.field("checkpoint_every", x.checkpoint_every), f.field("data_digest", x.data_digest),
-                            f.field("remote", x.remote), f.field("request_timeout_ms", x.request_timeout_ms));
+                            f.field("remote", x.remote), f.field("request_timeout_ms", x.request_timeout_ms),
+                            f.field("group_number", x.group_number));
 }
 
 template <class Inspector>
@@ -267,7 +268,8 @@ bool inspect(Inspector& f, connect_peers& x) {
 
 template <class Inspector>
 bool inspect(Inspector& f, connected& x) {
-  return f.object(x).fields(f.field("head", x.head), f.field("servers", x.servers), f.field("group", x.group));
+  return f.object(x).fields(f.field("head", x.head), f.field("servers", x.servers), f.field("group", x.group),
+                            f.field("group_number", x.group_number));
 }
 
 template <class Inspector>
@@ -346,7 +348,39 @@ bool inspect(Inspector& f, run_status& x) {
                             f.field("total_steps", x.total_steps), f.field("servers", x.servers),
                             f.field("trainers", x.trainers), f.field("samples_per_s", x.samples_per_s),
                             f.field("steps_per_s", x.steps_per_s), f.field("progress_age_s", x.progress_age_s),
-                            f.field("nodes", x.nodes), f.field("actors", x.actors), f.field("waits", x.waits));
+                            f.field("nodes", x.nodes), f.field("actors", x.actors), f.field("waits", x.waits),
+                            f.field("diagnosis", x.diagnosis));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, trouble& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("words", x.words));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, evidence_query& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("boot", x.boot));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, evidence& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("file", x.file), f.field("ring", x.ring),
+                            f.field("folder", x.folder), f.field("stacks", x.stacks));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, collect_evidence& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("boot", x.boot));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, collected_evidence& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("parts", x.parts));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, verdict_found& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("words", x.words));
 }
 
 }  // namespace troupe

@@ -105,6 +105,8 @@ struct connected {
   header head;
   std::vector<parameter_server_actor> servers;
   allreduce_actor group;
+  /// The group's actor number.
+  std::uint32_t group_number = 1;
 };
 
 /// The run has ended, well or not; the node may go.
@@ -115,7 +117,8 @@ struct run_over {
 };
 
 using node_actor = caf::typed_actor<caf::result<committed>(expect_peers), caf::result<connected>(connect_peers),
-                                    caf::result<void>(run_over), caf::result<actor_status>(actor_query)>;
+                                    caf::result<void>(run_over), caf::result<actor_status>(actor_query),
+                                    caf::result<evidence>(evidence_query)>;
 
 /// A process offers to take part in a run. Refused with the reason, or answered with what it is to be.
 struct join_node {
@@ -168,6 +171,7 @@ using master_actor =
                      caf::result<run_status>(status), caf::result<void>(stop), caf::result<void>(progress),
                      caf::result<void>(epoch_report), caf::result<void>(evaluation), caf::result<committed>(save_dense),
                      caf::result<admitted>(join_node), caf::result<void>(node_lost), caf::result<void>(link_lost),
-                     caf::result<void>(give_up)>;
+                     caf::result<void>(give_up), caf::result<void>(trouble),
+                     caf::result<collected_evidence>(collect_evidence), caf::result<void>(verdict_found)>;
 
 }  // namespace troupe

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/blob.hpp"
 #include "protocol/header.hpp"
 
 namespace troupe {
@@ -82,6 +83,47 @@ struct run_status {
   std::vector<node_status> nodes;
   std::vector<actor_status> actors;  ///< servers, then trainers
   std::vector<wait_status> waits;    ///< of all of them, each with its last cause that is known
+  /// The last diagnosis: its verdict, and where it is; empty: there was none.
+  std::string diagnosis;
+};
+
+// -- diagnosis: what was recorded, of all processes, when something takes too long -------------------------------
+
+/// Something takes too long, or somebody wants to know: told to the master, in words.
+struct trouble {
+  header head;
+  std::string words;
+};
+
+/// Asks a process for what it has recorded.
+struct evidence_query {
+  header head;
+  std::string boot;  ///< of whoever asks: a process of the same machine need not send its ring
+};
+
+struct evidence {
+  header head;
+  std::string file;  ///< the name of its ring
+  blob ring;         ///< as it is now; empty: it lies on the asker's machine
+  std::string folder;
+  std::string stacks;  ///< of its threads
+};
+
+/// Asks the master for the evidence of all nodes that answer in time.
+struct collect_evidence {
+  header head;
+  std::string boot;
+};
+
+struct collected_evidence {
+  header head;
+  std::vector<evidence> parts;
+};
+
+/// What a diagnosis has found, for those who ask for the status.
+struct verdict_found {
+  header head;
+  std::string words;
 };
 
 }  // namespace troupe

@@ -96,6 +96,7 @@ struct tensor {
 
 template <class Inspector>
 bool inspect(Inspector& f, tensor& x) {
+  if constexpr (requires { f.whole(x); }) return f.whole(x);
   if (!f.object(x).fields(f.field("dtype", x.type), f.field("rows", x.rows), f.field("cols", x.cols),
                           f.field("bytes", x.bytes)))
     return false;

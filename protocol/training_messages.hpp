@@ -100,6 +100,8 @@ struct train {
   /// Servers and master are in other processes; an answer takes at most `request_timeout_ms`.
   bool remote = false;
   std::uint64_t request_timeout_ms = 0;
+  /// The group's actor number.
+  std::uint32_t group_number = 1;
 };
 
 struct trained {

@@ -74,6 +74,12 @@ struct wait_status;
 struct queue_status;
 struct actor_status;
 struct node_status;
+struct trouble;
+struct evidence_query;
+struct evidence;
+struct collect_evidence;
+struct collected_evidence;
+struct verdict_found;
 
 }  // namespace troupe
 
@@ -140,4 +146,10 @@ CAF_ADD_TYPE_ID(troupe, (troupe::wait_status))
 CAF_ADD_TYPE_ID(troupe, (troupe::queue_status))
 CAF_ADD_TYPE_ID(troupe, (troupe::actor_status))
 CAF_ADD_TYPE_ID(troupe, (troupe::node_status))
+CAF_ADD_TYPE_ID(troupe, (troupe::trouble))
+CAF_ADD_TYPE_ID(troupe, (troupe::evidence_query))
+CAF_ADD_TYPE_ID(troupe, (troupe::evidence))
+CAF_ADD_TYPE_ID(troupe, (troupe::collect_evidence))
+CAF_ADD_TYPE_ID(troupe, (troupe::collected_evidence))
+CAF_ADD_TYPE_ID(troupe, (troupe::verdict_found))
 CAF_END_TYPE_ID_BLOCK(troupe)

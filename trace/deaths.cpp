@@ -28,7 +28,8 @@ bool is_dead(const recording& run, std::uint32_t i) {
       if (j != i && is_so(run.processes[j])) return true;
     return false;
   };
-  if (process.end == ending::clean) return false;
+  if (process.end == ending::clean || process.alive.value_or(false)) return false;
+  if (process.end == ending::none && process.alive) return true;
   if (process.end == ending::failed) return others([](const process_info& other) { return other.end == ending::none; });
   return others([&](const process_info& other) { return other.end != ending::none && other.last > process.last; }) ||
          is_cut_off(run, i);

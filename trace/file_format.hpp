@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "trace/clock.hpp"
 #include "trace/record.hpp"
@@ -56,6 +57,7 @@ struct file_head {
   shared<std::uint64_t> contents_lost;    ///< log: messages whose contents there was no room for
   shared<std::uint64_t> chunks_lost;      ///< log: chunks that were overwritten before they could be kept
   shared<std::uint64_t> board_full;       ///< actors without an entry on the board
+  clock_sample seen;                      ///< a copy: when it was made of a ring that was being written; else 0
   shared<std::uint32_t> metadata_length;  ///< bytes of metadata, written before this
 };
 static_assert(sizeof(file_head) <= head_bytes);
@@ -102,6 +104,9 @@ static_assert(sizeof(chunk_head) == sizeof(record));
 
 /// A record of chunk `number` is whole if its stamp is this.
 constexpr std::uint16_t stamp_of(std::uint64_t number) { return static_cast<std::uint16_t>(number % UINT16_MAX + 1); }
+
+/// Notes in the bytes of a ring that they have been copied now, on this machine.
+void mark_as_copy(std::string& bytes);
 
 /// What a log is made of, after head and metadata.
 enum class block_kind : std::uint32_t { chunks = 1, contents = 2, board = 3 };

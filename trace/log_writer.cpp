@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 #include <zstd.h>
 

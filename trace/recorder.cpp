@@ -4,37 +4,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
+#include "trace/machine.hpp"
 #include "trace/names.hpp"
 
 namespace troupe::trace {
 
 namespace {
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unnamed";
-}
-
-/// Tells one start of one machine from all others: clocks of its processes are the same clock.
-std::string boot_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  // A clock that has been made wrong is nobody else's.
-  if (detail::is_faulty) id += fmt::format("-{}", ::getpid());
-  return id;
-}
-
 boost::json::object first_metadata(const recorder::options& how) {
   boost::json::object all;
-  all["host"] = host_name();
-  all["boot"] = boot_id();
+  all["host"] = this_host();
+  all["boot"] = this_boot();
   all["ticks_per_second"] = ticks_per_second();
   all["command"] = how.command;
   all["mode"] = name_of(how.what);
@@ -54,7 +39,7 @@ tl::expected<std::unique_ptr<recorder>, std::string> recorder::start(options how
   std::filesystem::create_directories(how.folder, failed);
   if (failed)
     return tl::unexpected(fmt::format("{}: the folder cannot be made: {}", how.folder.string(), failed.message()));
-  const std::string name = fmt::format("{}-{}", host_name(), ::getpid());
+  const std::string name = fmt::format("{}-{}", this_host(), ::getpid());
   // A test may record several nodes in one process.
   std::filesystem::path file = how.folder / (name + ".ring");
   for (int i = 2; std::filesystem::exists(file) || std::filesystem::exists(how.folder / (file.stem().string() + ".log"));

@@ -60,6 +60,12 @@ class recorder {
   /// A clean end: `ring` keeps nothing then. Else files stay, and say that it was none.
   void finish(bool clean);
 
+  /// What a process shows of itself at this moment: the bytes of its ring, and its name. From any thread.
+  std::string copy() const { return ring_->copy(); }
+  std::filesystem::path ring_file() const { return ring_->file(); }
+  /// The board of this process's actors. From any thread.
+  std::vector<const board_entry*> actors() const { return ring_->actors(); }
+
   /// Why not everything is kept that should be; empty: it is.
   std::string problem() const { return log_ ? log_->problem() : ""; }
 

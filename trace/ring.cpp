@@ -94,6 +94,28 @@ void ring::take_chunk(place& mine) noexcept {
   mine.stamp = std::uint64_t{stamp_of(mine.number)} << 48;
 }
 
+std::vector<const board_entry*> ring::actors() const {
+  std::vector<const board_entry*> all;
+  const std::byte* entry = memory_ + head_bytes + metadata_bytes;
+  for (std::uint32_t i = 0; i < head().board_entries; ++i, entry += board_entry_bytes) {
+    const auto* mine = reinterpret_cast<const board_entry*>(entry);
+    if (mine->state.load(std::memory_order_acquire) == 1) all.push_back(mine);
+  }
+  return all;
+}
+
+std::string ring::copy() const {
+  std::string bytes(size_, '\0');
+  std::memcpy(bytes.data(), memory_, size_);
+  mark_as_copy(bytes);
+  return bytes;
+}
+
+void mark_as_copy(std::string& bytes) {
+  const clock_sample now = sample_clocks();
+  if (bytes.size() >= head_bytes) std::memcpy(bytes.data() + offsetof(file_head, seen), &now, sizeof now);
+}
+
 void ring::set_metadata(const std::string& json) {
   const std::size_t length = std::min<std::size_t>(json.size(), metadata_bytes);
   head().metadata_length.store(0, std::memory_order_release);

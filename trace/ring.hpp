@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "trace/file_format.hpp"
 
@@ -59,12 +60,18 @@ class ring {
   /// An entry for a new actor; null if there is none left. From any thread.
   board_entry* add_actor(std::uint16_t actor, std::uint16_t incarnation, const std::string& name);
 
+  /// Those that there are. From any thread.
+  std::vector<const board_entry*> actors() const;
+
   std::uint64_t chunks() const { return chunks_; }
   chunk_head& chunk(std::uint64_t number) const {
     return *reinterpret_cast<chunk_head*>(memory_ + chunks_begin_ + number % chunks_ * chunk_bytes);
   }
   /// All but the chunks, for a copy.
   std::span<const std::byte> before_chunks() const { return {memory_, chunks_begin_}; }
+
+  /// The whole file as it is now, marked as a copy. From any thread, while others append.
+  std::string copy() const;
 
   const std::filesystem::path& file() const { return file_; }
 

@@ -44,7 +44,7 @@ std::vector<edge_summary> summarize_edges(const recording& run) {
     edge.type = one.type;
     ++edge.messages;
     edge.bytes += one.bytes;
-    edge.wire += one.arrived - one.sent;
+    edge.wire += std::max<nanoseconds>(one.arrived - one.sent, 0);  // clocks may differ a little
     edge.queued += one.begin - one.arrived;
   }
   std::vector<edge_summary> all;

@@ -14,6 +14,9 @@ namespace troupe::trace {
 
 namespace {
 
+/// What was dropped need not have been a message of the run.
+std::string name_of(const recording& run, std::uint64_t id) { return id == 0 ? "-" : run.message_name(id); }
+
 std::string how_it_ended(ending end) {
   return end == ending::clean ? "ended" : end == ending::failed ? "failed" : "no end recorded";
 }
@@ -82,8 +85,8 @@ std::string trouble_text(const recording& run, const summary& what, std::size_t 
   if (!what.lost.empty()) {
     table rows({"message", "type", "to", "at", "why"}, "lllrl");
     for (const lost_message& one : what.lost) {
-      rows.add({run.message_name(one.id), run.type_name(one.type), run.actor_name(one.receiver), time_text(one.when),
-                one.why});
+      rows.add(
+          {name_of(run, one.id), run.type_name(one.type), run.actor_name(one.receiver), time_text(one.when), one.why});
     }
     text += fmt::format("\n{} messages came to nothing\n", count_text(what.lost.size())) + rows.text(limit);
   }
@@ -121,9 +124,9 @@ boost::json::array processes_json(const recording& run) {
 
 std::string summary_text(const causality& of, const summary& what, std::size_t limit) {
   const recording& run = of.run();
-  return fmt::format("{} messages, {}, of {} actors in {} processes, in {}\n", count_text(what.messages),
+  return fmt::format("{} messages, {}, of {} actors in {} process{}, in {}\n", count_text(what.messages),
                      size_text(what.bytes), what.actors.size(), run.processes.size(),
-                     time_text(what.end - what.begin)) +
+                     run.processes.size() == 1 ? "" : "es", time_text(what.end - what.begin)) +
          trouble_text(run, what, limit) + processes_text(run) + actors_text(run, what, limit) +
          steps_text(run, what, limit) + edges_text(run, what, limit);
 }
@@ -162,7 +165,7 @@ boost::json::object summary_json(const causality& of, const summary& what) {
   }
   boost::json::array lost;
   for (const lost_message& one : what.lost) {
-    lost.push_back({{"message", run.message_name(one.id)},
+    lost.push_back({{"message", name_of(run, one.id)},
                     {"type", run.type_name(one.type)},
                     {"to", run.actor_name(one.receiver)},
                     {"at_ns", one.when},

@@ -17,7 +17,7 @@ const event* record_of(const causality& of, std::uint64_t id) {
 hop hop_of(const causality& of, const event& message) {
   hop one{message.id, &message, of.trigger(message) != message.cause, 0, 0, 0, 0};
   if (message.what != kind::handled) return one;
-  one.wire = message.arrived - message.sent;
+  one.wire = std::max<nanoseconds>(message.arrived - message.sent, 0);  // clocks may differ a little
   one.waited = message.begin - message.arrived;
   one.worked = message.end - message.begin;
   if (const event* sender = of.sent_in(message)) one.into = message.sent - sender->begin;

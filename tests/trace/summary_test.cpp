@@ -145,7 +145,7 @@ TEST(Summary, IsShownAsTextAndAsJson) {
   const causality index(run);
   const summary sum = summarize(index);
   const std::string text = summary_text(index, sum, 1);
-  EXPECT_EQ(text.rfind("3 messages, 1.1 KiB, of 2 actors in 1 processes, in 17.0 ms\n", 0), 0U) << text;
+  EXPECT_EQ(text.rfind("3 messages, 1.1 KiB, of 2 actors in 1 process, in 17.0 ms\n", 0), 0U) << text;
   EXPECT_NE(text.find("1,234"), text.npos);
   EXPECT_NE(text.find("... and 1 more"), text.npos);
   const boost::json::object json = summary_json(index, sum);

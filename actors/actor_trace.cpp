@@ -1,0 +1,223 @@
+#include "actors/actor_trace.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <caf/abstract_actor.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/detail/meta_object.hpp>
+
+#include "actors/actor_name.hpp"
+#include "actors/caf_network.hpp"
+#include "actors/traced_system.hpp"
+
+namespace troupe {
+
+namespace {
+
+using trace::kind;
+using trace::record;
+using trace::ticks_now;
+
+constexpr auto relaxed = std::memory_order_relaxed;
+
+}  // namespace
+
+std::vector<trace::message_type> traced_types() {
+  initialize_types(false);
+  std::vector<trace::message_type> types;
+  for (caf::type_id_t id = caf::id_block::troupe::begin; id < caf::id_block::troupe::end; ++id)
+    types.push_back({id, std::string(message_name(caf::query_type_name(id))), false});
+  return types;
+}
+
+void actor_trace::start(caf::abstract_actor* self, caf::actor_system& system, std::uint64_t run, std::uint32_t number,
+                        const std::string& name, std::uint32_t incarnation) {
+  run_ = run;
+  sender_ = number;
+  incarnation_ = incarnation;
+  actor_ = static_cast<std::uint16_t>(number);
+  trace::recorder* const recorder = recorder_of(system);
+  if (recorder == nullptr || !recorder->wants_actor(name)) return;
+  const bool is_again = recorder_ != nullptr;  // under its number in the run, which it had to be told first
+  recorder_ = recorder;
+  keeps_contents_ = recorder->wants_contents();
+  keeps_payload_ = recorder->wants_payload(name);
+  board_ = recorder->add_actor(actor_, static_cast<std::uint16_t>(incarnation), name);
+  note(kind::spawn, {});
+  if (is_again) return;
+  self->attach_functor([recorder, board = board_, actor = actor_](const caf::error& reason) {
+    record last;
+    last.begin = ticks_now();
+    last.busy48_type16 = record::pack(0, reason ? reason.category() : 0);
+    last.queued48_actor16 = record::pack(0, actor);
+    last.step48_aux16 = record::pack(0, reason ? reason.code() : 0);
+    last.bytes32_kind8_flags8_stamp16 = trace::pack_kind(0, kind::exit, 0);
+    recorder->append(last);
+    constexpr std::uint32_t ended = 2;
+    if (board != nullptr) board->state.store(ended, relaxed);
+  });
+}
+
+header actor_trace::next(std::uint64_t step, message_id cause) {
+  header made{run_, step, sender_, incarnation_, ++sequence_, cause};
+  if (recorder_ == nullptr) return made;
+  made.sent = ticks_now();
+  if (board_ != nullptr) board_->last_sent.store(sequence_, relaxed);
+  if (in_hand_ != 0 && cause != in_hand_ && cause != 0) {
+    record released;
+    released.begin = made.sent;
+    released.id = id_of(made);
+    released.cause = in_hand_;
+    released.step48_aux16 = record::pack(step, 0);
+    note(kind::released, released);
+  }
+  return made;
+}
+
+/// False: no record is wanted of it.
+bool actor_trace::begin(const header& head, std::uint16_t type) {
+  cause_ = in_hand_ = id_of(head);
+  return recorder_ != nullptr && recorder_->wants(type, head.step);
+}
+
+void actor_trace::handling::open(const header& head, std::uint16_t type) {
+  record_.begin = ticks_now();
+  record_.sent = head.sent;
+  record_.id = trace_.in_hand_;
+  record_.cause = head.cause;
+  record_.busy48_type16 = record::pack(0, type);
+  const std::uint64_t arrived = head.arrived != 0 ? head.arrived : head.sent;
+  if (head.arrived != 0) flags_ |= trace::flag::remote;
+  const bool is_known = arrived != 0 && arrived <= record_.begin;
+  record_.queued48_actor16 = record::pack(is_known ? record_.begin - arrived : 0, trace_.actor_);
+  if (trace::board_entry* const board = trace_.board_) {
+    board->message.store(trace_.in_hand_, relaxed);
+    board->message_type.store(type, relaxed);
+    board->message_begin.store(record_.begin, relaxed);
+  }
+}
+
+void actor_trace::handling::close() {
+  record_.busy48_type16 |= std::min(ticks_now() - record_.begin, record::max48);
+  record_.bytes32_kind8_flags8_stamp16 = trace::pack_kind(bytes_, kind::handled, flags_);
+  trace_.recorder_->append(record_);
+  trace_.in_hand_ = 0;
+  if (trace::board_entry* const board = trace_.board_) {
+    board->message.store(0, relaxed);
+    board->message_begin.store(0, relaxed);
+    board->handled.store(board->handled.load(relaxed) + 1, relaxed);
+  }
+}
+
+actor_trace::turn::turn(actor_trace& mine, std::uint64_t step) : trace_(mine), step_(step) {
+  if (!mine.is_on()) return;
+  begin_ = ticks_now();
+  mine.in_hand_ = mine.cause_;
+  if (mine.board_ != nullptr) mine.board_->message_begin.store(begin_, relaxed);
+}
+
+actor_trace::turn::~turn() {
+  if (begin_ == 0) return;
+  trace_.in_hand_ = 0;
+  record done;
+  done.begin = begin_;
+  done.cause = trace_.cause_;
+  done.busy48_type16 = record::pack(ticks_now() - begin_, 0);
+  done.step48_aux16 = record::pack(step_, 0);
+  trace_.note(kind::timer, done);
+  if (trace_.board_ != nullptr) trace_.board_->message_begin.store(0, relaxed);
+}
+
+void actor_trace::note_range(trace::range_name name, std::uint64_t step, std::uint64_t begin) {
+  record done;
+  done.begin = begin;
+  done.id = in_hand_ != 0 ? in_hand_ : cause_;
+  done.busy48_type16 = record::pack(ticks_now() - begin, static_cast<std::uint16_t>(name));
+  done.step48_aux16 = record::pack(step, 0);
+  const bool is_of_checkpoint = name >= trace::range_name::save && name <= trace::range_name::commit;
+  note(is_of_checkpoint ? kind::checkpoint : kind::range, done);
+}
+
+void actor_trace::step_begins(std::uint64_t step) {
+  if (recorder_ == nullptr) return;
+  step_ = step;
+  step_begin_ = ticks_now();
+  if (board_ != nullptr && board_->step_begin.load(relaxed) == 0) on_board(step, step_begin_);
+}
+
+void actor_trace::on_board(std::uint64_t step, std::uint64_t begin) {
+  if (board_ == nullptr) return;
+  board_->step.store(step, relaxed);
+  board_->step_begin.store(begin, relaxed);
+}
+
+void actor_trace::progresses() {
+  if (board_ != nullptr) on_board(board_->step.load(relaxed), ticks_now());
+}
+
+void actor_trace::rests() { on_board(step_, 0); }
+
+void actor_trace::step_ends(std::uint64_t next) {
+  if (recorder_ == nullptr || step_begin_ == 0) return;
+  record done;
+  done.begin = std::exchange(step_begin_, 0);
+  done.id = cause_;
+  const std::uint64_t now = ticks_now();
+  const std::uint64_t busy = now - done.begin;
+  done.busy48_type16 = record::pack(busy, 0);
+  done.step48_aux16 = record::pack(step_, 0);
+  note(kind::step, done);
+  if (board_ == nullptr) return;
+  const std::uint64_t taken = now - board_->step_begin.load(relaxed);
+  if (taken > board_->step_longest.load(relaxed)) board_->step_longest.store(taken, relaxed);
+  on_board(next, now);
+}
+
+void actor_trace::asks(const header& asked, std::uint16_t type, std::uint32_t peer) {
+  if (board_ == nullptr) return;
+  for (trace::open_request& one : board_->open) {
+    if (one.id.load(relaxed) != 0) continue;
+    one.since.store(asked.sent, relaxed);
+    one.type16_peer16.store(std::uint32_t{type} | peer << 16, relaxed);
+    one.step.store(static_cast<std::uint32_t>(asked.step), relaxed);
+    one.id.store(id_of(asked), relaxed);
+    return;
+  }
+  board_->open_more.store(board_->open_more.load(relaxed) + 1, relaxed);
+}
+
+void actor_trace::has_answer(message_id asked) {
+  if (board_ == nullptr) return;
+  for (trace::open_request& one : board_->open) {
+    if (one.id.load(relaxed) != asked) continue;
+    one.id.store(0, relaxed);
+    return;
+  }
+  if (const std::uint32_t more = board_->open_more.load(relaxed); more > 0) board_->open_more.store(more - 1, relaxed);
+}
+
+void actor_trace::note(trace::kind what, record with, std::uint64_t bytes) {
+  if (recorder_ == nullptr || !recorder_->wants(0, with.step())) return;
+  if (with.begin == 0) with.begin = ticks_now();
+  with.queued48_actor16 = record::pack(with.queued(), actor_);
+  with.bytes32_kind8_flags8_stamp16 = trace::pack_kind(bytes, what, 0);
+  recorder_->append(with);
+}
+
+void actor_trace::note_drop(const caf::message& unexpected) {
+  record dropped;
+  const std::uint16_t type = unexpected.empty() ? 0 : unexpected.type_at(0);
+  dropped.busy48_type16 = record::pack(0, type);
+  dropped.step48_aux16 = record::pack(0, static_cast<std::uint16_t>(trace::drop_reason::unexpected));
+  note(kind::drop, dropped);
+}
+
+void actor_trace::metric(trace::metric_name which, std::uint64_t step, double value) {
+  record figure;
+  figure.sent = std::bit_cast<std::uint64_t>(value);
+  figure.busy48_type16 = record::pack(0, static_cast<std::uint16_t>(which));
+  figure.step48_aux16 = record::pack(step, 0);
+  note(kind::metric, figure);
+}
+
+}  // namespace troupe

@@ -1,0 +1,206 @@
+// What an actor records of itself: it numbers the messages that it sends, writes a record for each that it has handled,
+// and keeps its entry on the board, which says at any time what it is at and for what it waits.
+
+#pragma once
+
+#include <array>
+#include <caf/all.hpp>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "protocol/header.hpp"
+#include "protocol/message_content.hpp"
+#include "trace/recorder.hpp"
+
+namespace troupe {
+
+/// Belongs to one actor. Records nothing before `start`, and where the actor system has no recorder.
+class actor_trace {
+ public:
+  /// `number`: the actor's within the run.
+  void start(caf::abstract_actor* self, caf::actor_system& system, std::uint64_t run, std::uint32_t number,
+             const std::string& name, std::uint32_t incarnation = 0);
+
+  /// The header of the next message, which is sent because of `cause`: the message at hand, or the one that it answers.
+  header next(std::uint64_t step, message_id cause);
+  /// The same, because of the last message that was handled.
+  header next(std::uint64_t step) { return next(step, cause_); }
+
+  /// The last message that was handled, or is being.
+  message_id cause() const { return cause_; }
+  bool is_on() const { return recorder_ != nullptr; }
+
+  /// While it lives, a message is being handled.
+  class handling {
+   public:
+    template <class Message>
+    handling(actor_trace& mine, const Message& message, std::uint8_t flags) : trace_(mine) {
+      if (!mine.begin(message.head, caf::type_id_v<Message>)) return;
+      record_.step48_aux16 = trace::record::pack(message.head.step, aux_of(message));
+      bytes_ = weight_of(message);
+      flags_ = flags;
+      if (mine.keeps_contents_) mine.keep(message, bytes_);
+      is_recorded_ = true;
+      open(message.head, caf::type_id_v<Message>);
+    }
+    ~handling() {
+      if (is_recorded_)
+        close();
+      else
+        trace_.in_hand_ = 0;
+    }
+    handling(const handling&) = delete;
+    handling& operator=(const handling&) = delete;
+
+    /// What the handler returned.
+    template <class T>
+    void note(const caf::result<T>& answer) {
+      if (std::is_void_v<T> && !caf::holds_alternative<caf::error>(answer.get_data())) return;
+      if (caf::holds_alternative<caf::error>(answer.get_data()))
+        flags_ |= trace::flag::refused;
+      else if (caf::holds_alternative<caf::delegated<T>>(answer.get_data()))
+        flags_ |= trace::flag::parked;
+    }
+
+   private:
+    void open(const header& head, std::uint16_t type);
+    void close();
+
+    actor_trace& trace_;
+    trace::record record_;
+    std::uint64_t bytes_ = 0;
+    std::uint8_t flags_ = 0;
+    bool is_recorded_ = false;
+  };
+
+  /// While it lives, the actor does something that no message at hand asks for: a part of earlier work, put off.
+  class turn {
+   public:
+    explicit turn(actor_trace& mine, std::uint64_t step);
+    ~turn();
+    turn(const turn&) = delete;
+    turn& operator=(const turn&) = delete;
+
+   private:
+    actor_trace& trace_;
+    std::uint64_t begin_ = 0;
+    std::uint64_t step_;
+  };
+
+  /// While it lives, the actor is at a piece of work that deserves a name.
+  class range {
+   public:
+    range(actor_trace& mine, trace::range_name name, std::uint64_t step)
+        : trace_(mine), name_(name), step_(step), begin_(mine.is_on() ? trace::ticks_now() : 0) {}
+    ~range() {
+      if (begin_ != 0) trace_.note_range(name_, step_, begin_);
+    }
+    range(const range&) = delete;
+    range& operator=(const range&) = delete;
+
+   private:
+    actor_trace& trace_;
+    trace::range_name name_;
+    std::uint64_t step_;
+    std::uint64_t begin_;
+  };
+
+  // -- of trainers --------------------------------------------------------------------
+
+  /// The rows of a step are here; it is done, and `next` is waited for: its record is written.
+  void step_begins(std::uint64_t step);
+  void step_ends(std::uint64_t next);
+  /// What goes on now is no part of a step, but as good as one: for who looks for a step that takes too long.
+  void progresses();
+  /// There will be no further step.
+  void rests();
+
+  // -- requests -------------------------------------------------------------------------
+
+  /// `asked` goes to `peer`, which owes an answer.
+  void asks(const header& asked, std::uint16_t type, std::uint32_t peer);
+  /// It has come, or never will.
+  void has_answer(message_id asked);
+
+  // -- whatever else -------------------------------------------------------------------
+
+  /// A record of another kind; `what` has everything but kind, actor, and `begin` if that is now.
+  void note(trace::kind what, trace::record with, std::uint64_t bytes = 0);
+  void note_drop(const caf::message& unexpected);
+  void metric(trace::metric_name which, std::uint64_t step, double value);
+
+ private:
+  friend class handling;
+
+  template <class Message>
+  static std::uint16_t aux_of(const Message& message) {
+    if constexpr (requires { message.bucket; })
+      return static_cast<std::uint16_t>(message.bucket);
+    else if constexpr (requires { message.missing; })
+      return static_cast<std::uint16_t>(message.missing);
+    else if constexpr (requires { message.rank; })
+      return static_cast<std::uint16_t>(message.rank);
+    else
+      return 0;
+  }
+
+  void on_board(std::uint64_t step, std::uint64_t begin);
+  bool begin(const header& head, std::uint16_t type);
+  void note_range(trace::range_name name, std::uint64_t step, std::uint64_t begin);
+
+  template <class Message>
+  void keep(const Message& message, std::uint64_t bytes) {
+    recorder_->keep({[message, actor = actor_, with_bytes = keeps_payload_] {
+                       trace::content made = content_of(message, with_bytes);
+                       made.actor = actor;
+                       return made;
+                     },
+                     bytes});
+  }
+
+  trace::recorder* recorder_ = nullptr;
+  trace::board_entry* board_ = nullptr;
+  std::uint16_t actor_ = 0;
+  bool keeps_contents_ = false;
+  bool keeps_payload_ = false;
+  std::uint64_t run_ = 0;
+  std::uint32_t sender_ = 0;
+  std::uint32_t incarnation_ = 0;
+  std::uint64_t sequence_ = 0;
+  message_id cause_ = 0;
+  message_id in_hand_ = 0;
+  std::uint64_t step_ = 0;
+  std::uint64_t step_begin_ = 0;
+};
+
+/// A handler of messages of one type for an actor whose state handles them and has an `actor_trace trace`.
+template <class Message, class Self>
+auto recorded(Self* self) {
+  return [self](Message& message) {
+    constexpr bool has_answer = !std::is_void_v<decltype(self->state.handle(message))>;
+    const std::uint8_t flags = has_answer ? trace::flag::request : 0;
+    actor_trace::handling scope(self->state.trace, message, flags);
+    if constexpr (has_answer) {
+      auto answer = self->state.handle(message);
+      scope.note(answer);
+      return answer;
+    } else {
+      self->state.handle(message);
+    }
+  };
+}
+
+/// Makes `self` drop messages that it does not expect, with a record and without a line of output for each: a peer may
+/// send what it likes.
+template <class Self>
+void drop_unexpected(Self* self) {
+  self->set_default_handler([self](caf::message& unexpected) -> caf::skippable_result {
+    self->state.trace.note_drop(unexpected);
+    return caf::make_error(caf::sec::unexpected_message);
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,27 @@
+// The settings of an actor system whose actors record what they do.
+
+#pragma once
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <vector>
+
+#include "trace/recorder.hpp"
+
+namespace troupe {
+
+struct traced_config : caf::actor_system_config {
+  /// Must outlive the actor system; null: nothing is recorded.
+  trace::recorder* recorder = nullptr;
+};
+
+/// What the actors of `system` record with; null: they do not.
+inline trace::recorder* recorder_of(const caf::actor_system& system) {
+  const auto* config = dynamic_cast<const traced_config*>(&system.config());
+  return config != nullptr ? config->recorder : nullptr;
+}
+
+/// All types of messages, for the recorder to name.
+std::vector<trace::message_type> traced_types();
+
+}  // namespace troupe

@@ -1,0 +1,209 @@
+#include "apps/trace_options.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <chrono>
+#include <cstdlib>
+#include <system_error>
+
+#include "actors/traced_system.hpp"
+#include "apps/text.hpp"
+#include "model/text.hpp"
+#include "trace/names.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr const char* group = "Trace";
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+
+/// `--trace-dir` is TROUPE_TRACE_DIR.
+std::string variable_of(std::string_view name) {
+  std::string variable = "TROUPE_";
+  for (const char c : name) variable += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return variable;
+}
+
+std::optional<std::string> find(const std::vector<setting>& given, const std::string& name) {
+  const auto found = std::ranges::find(given, name, &setting::first);
+  if (found != given.end()) return found->second;
+  const char* variable = std::getenv(variable_of(name).c_str());
+  return variable != nullptr ? std::optional<std::string>(variable) : std::nullopt;
+}
+
+std::filesystem::path temporary_folder() {
+  const char* place = std::getenv("TMPDIR");
+  return std::filesystem::path(place != nullptr && *place != '\0' ? place : "/tmp") / fmt::format("troupe-{}", getuid());
+}
+
+std::filesystem::path own_folder() {
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return temporary_folder() / fmt::format("{:%Y%m%d-%H%M%S}-{}", fmt::localtime(now), ::getpid());
+}
+
+/// Of what failed runs have left, the newest stay.
+void remove_old_folders() {
+  constexpr std::size_t kept = 16;
+  std::vector<std::filesystem::path> folders;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator i(temporary_folder(), failed), end; !failed && i != end; i.increment(failed)) {
+    // A process that still runs may write there.
+    const std::string name = i->path().filename().string();
+    const auto pid = parse_number<pid_t>(name.substr(name.rfind('-') + 1));
+    if (pid && *pid > 0 && ::kill(*pid, 0) != 0) folders.push_back(i->path());
+  }
+  std::ranges::sort(folders);
+  for (std::size_t i = 0; i + kept < folders.size(); ++i) std::filesystem::remove_all(folders[i], failed);
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> items;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    if (comma > at) items.push_back(text.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return items;
+}
+
+std::string words(const std::filesystem::path& folder) { return shell_word(folder.string()); }
+
+}  // namespace
+
+const std::vector<setting_info>& trace_settings() {
+  static const std::vector<setting_info> all = {
+      {"trace", "MODE",
+       "what is recorded: off; ring (the last messages, kept if the run fails); full (all, compressed, with digests of "
+       "what they held); payload (that, and what they held)",
+       "ring", setting_type::text},
+      {"trace-dir", "DIR", "where; a folder of the run's own among the temporary files unless given", "", setting_type::text},
+      {"trace-filter", "ITEMS", "record only these: actor=PATTERN,type=PATTERN,steps=A-B,count=N", "", setting_type::text},
+      {"trace-payload", "ACTORS", "whose messages --trace payload keeps, as in 'server *,trainer 0'", "all", setting_type::text},
+      {"trace-ring-mib", "N", "room for the last messages, 1 to 4096", "16", setting_type::whole},
+      {"step-timeout", "SECONDS",
+       "how long a step may take before what is recorded is looked at and the verdict told; learned from earlier steps "
+       "unless given",
+       "", setting_type::text},
+  };
+  return all;
+}
+
+void add_trace_options(CLI::App& app) {
+  for (const setting_info& info : trace_settings()) {
+    std::string meaning = info.meaning;
+    if (!info.default_text.empty()) meaning += " (default: " + info.default_text + ")";
+    add_text_option(app, info.name, info.value_name, meaning, group);
+  }
+}
+
+result<trace_order> read_trace_options(const std::vector<setting>& given) {
+  trace_order order;
+  const auto what = find(given, "trace");
+  const auto folder = find(given, "trace-dir");
+  order.is_wanted = what.has_value() || folder.has_value();
+  if (what) {
+    constexpr std::array modes = {trace::mode::off, trace::mode::ring, trace::mode::full, trace::mode::payload};
+    const auto found = std::ranges::find(modes, *what, [](trace::mode one) { return trace::name_of(one); });
+    if (found == modes.end())
+      return bad_input(fmt::format("--trace {}: must be off, ring, full or payload", printable(*what)));
+    order.how.what = *found;
+  }
+  order.own_folder = !folder;
+  order.how.folder = folder ? std::filesystem::path(*folder) : own_folder();
+  if (folder && folder->empty()) return bad_input("--trace-dir: needs the name of a folder");
+  if (const auto text = find(given, "trace-filter")) {
+    auto filter = trace::parse_filter(*text);
+    if (!filter) return bad_input(fmt::format("--trace-filter {}", printable(filter.error())));
+    order.how.wanted = std::move(*filter);
+  }
+  if (const auto text = find(given, "trace-payload")) {
+    order.how.payload_actors = split(*text);
+    if (order.how.what != trace::mode::payload)
+      return bad_input(fmt::format("--trace-payload {}: goes with --trace payload", printable(*text)));
+  }
+  if (const auto text = find(given, "trace-ring-mib")) {
+    constexpr std::uint64_t mib_max = 4096;
+    const auto size = parse_number<std::uint64_t>(*text);
+    if (!size || *size == 0 || *size > mib_max)
+      return bad_input(
+          fmt::format("--trace-ring-mib {}: must be a whole number between 1 and {}", printable(*text), mib_max));
+    order.how.ring_bytes = *size * mib;
+  }
+  if (const auto text = find(given, "step-timeout")) {
+    constexpr double most = 86'400;
+    constexpr double least = 0.1;
+    const auto seconds = parse_number<double>(*text);
+    if (!seconds || !(*seconds >= least && *seconds <= most))
+      return bad_input(
+          fmt::format("--step-timeout {}: must be between {} and {} seconds", printable(*text), least, most));
+    if (order.how.what == trace::mode::off)
+      return bad_input("--step-timeout: goes with a trace, which --trace off turns off");
+    constexpr double ms_per_s = 1000;
+    order.step_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * ms_per_s));
+  }
+  order.how.types = traced_types();
+  return order;
+}
+
+result<trace_order> read_trace_options(const CLI::App& app) {
+  std::vector<setting> given;
+  for (const setting_info& info : trace_settings())
+    if (auto text = given_text(app, info.name)) given.emplace_back(info.name, std::move(*text));
+  return read_trace_options(given);
+}
+
+std::vector<std::string> trace_variables(const trace_order& order) {
+  std::vector<std::string> all = {fmt::format("TROUPE_TRACE={}", trace::name_of(order.how.what)),
+                                  fmt::format("TROUPE_TRACE_DIR={}", order.how.folder.string()),
+                                  fmt::format("TROUPE_TRACE_RING_MIB={}", order.how.ring_bytes / mib)};
+  constexpr double ms_per_s = 1000;
+  if (order.step_timeout)
+    all.push_back(fmt::format("TROUPE_STEP_TIMEOUT={}", static_cast<double>(order.step_timeout->count()) / ms_per_s));
+  return all;
+}
+
+result<run_trace> run_trace::start(const trace_order& order, console& out) {
+  run_trace made;
+  if (order.how.what == trace::mode::off) return made;
+  made.own_folder_ = order.own_folder;
+  if (order.own_folder) remove_old_folders();
+  auto started = trace::recorder::start(order.how);
+  if (!started) {
+    if (order.is_wanted) return bad_input(fmt::format("--trace-dir {}", started.error()));
+    out.warning(fmt::format("nothing is recorded: {}; --trace-dir names another folder", started.error()));
+    return made;
+  }
+  made.recorder_ = std::move(*started);
+  return made;
+}
+
+void run_trace::finish_quietly(bool clean) {
+  if (!recorder_) return;
+  const std::filesystem::path folder = recorder_->folder();
+  recorder_->finish(clean);
+  recorder_.reset();
+  std::error_code not_empty;
+  if (own_folder_) std::filesystem::remove(folder, not_empty);
+}
+
+void run_trace::finish(bool clean, console& out) {
+  if (!recorder_) return;
+  const std::filesystem::path folder = recorder_->folder();
+  const bool keeps_all = recorder_->wants_contents();
+  const std::string problem = recorder_->problem();
+  finish_quietly(clean);
+  if (!problem.empty()) out.warning(fmt::format("not everything was recorded: {}", problem));
+  if (!clean)
+    out.note(fmt::format("the trace is kept: 'troupe trace blocked {}' says who waited for whom", words(folder)));
+  else if (keeps_all)
+    out.note(fmt::format("the trace is in {}: 'troupe trace summary {}' begins with it", folder.string(), words(folder)));
+}
+
+}  // namespace troupe

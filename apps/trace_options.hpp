@@ -1,0 +1,60 @@
+// The options by which a run is recorded, and the record of a run in this process.
+
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/console.hpp"
+#include "apps/subcommand.hpp"
+#include "model/job.hpp"
+#include "trace/recorder.hpp"
+
+namespace troupe {
+
+/// The names of the options, which a job file may hold too.
+const std::vector<setting_info>& trace_settings();
+
+/// Adds them to a subcommand. What is not given there or in a job file is taken from variables: TROUPE_TRACE for --trace,
+/// TROUPE_TRACE_DIR for --trace-dir, and so on; so the processes of a run can share them.
+void add_trace_options(CLI::App& app);
+
+struct trace_order {
+  trace::recorder::options how;
+  /// Somebody has asked for it: then it must work.
+  bool is_wanted = false;
+  /// The folder is this run's own, in the system's place for temporary files.
+  bool own_folder = false;
+  /// How long a step may take; null: learned.
+  std::optional<std::chrono::milliseconds> step_timeout;
+};
+
+/// Reads them; `given`: those of command line and job file.
+result<trace_order> read_trace_options(const std::vector<setting>& given);
+result<trace_order> read_trace_options(const CLI::App& app);
+
+/// As variables, for a process that takes part in the same run.
+std::vector<std::string> trace_variables(const trace_order& order);
+
+/// The recorder of a run's process, from its start to its end.
+class run_trace {
+ public:
+  /// Begins as `order` says. A fault if that cannot be and was asked for; else a warning, and nothing is recorded.
+  static result<run_trace> start(const trace_order& order, console& out);
+
+  trace::recorder* recorder() const { return recorder_.get(); }
+
+  /// The run is over. What is kept of it is told, but for a clean end in mode `ring`: then nothing is.
+  void finish(bool clean, console& out);
+  /// The same, where somebody else tells.
+  void finish_quietly(bool clean);
+
+ private:
+  std::unique_ptr<trace::recorder> recorder_;
+  bool own_folder_ = false;
+};
+
+}  // namespace troupe

@@ -1,0 +1,287 @@
+// The ring and the log: what is written is read again, whatever becomes of the writer.
+
+#include "trace/ring.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "temporary_folder.hpp"
+#include "trace/recorder.hpp"
+#include "trace/trace_file.hpp"
+
+namespace troupe::trace {
+namespace {
+
+record made_record(std::uint64_t id) {
+  record made;
+  made.begin = ticks_now();
+  made.id = id;
+  made.bytes32_kind8_flags8_stamp16 = pack_kind(id, kind::handled, flag::request);
+  return made;
+}
+
+/// The ids of all records, in the order in which they lie in the file.
+std::vector<std::uint64_t> ids_in(const trace_file& file) {
+  std::vector<std::uint64_t> ids;
+  for (const auto& [number, chunk] : file.chunks)
+    for (const record& one : chunk.records) ids.push_back(one.id);
+  return ids;
+}
+
+TEST(Record, PacksWhatFitsAndSaturatesWhatDoesNot) {
+  record made;
+  made.busy48_type16 = record::pack(record::max48 + 5, 417);
+  made.queued48_actor16 = record::pack(3, 65'535);
+  made.step48_aux16 = record::pack(123'456'789'012, 7);
+  made.bytes32_kind8_flags8_stamp16 = pack_kind(std::uint64_t{1} << 40, kind::range, 0xff);
+  EXPECT_EQ(made.busy(), record::max48);
+  EXPECT_EQ(made.type(), 417);
+  EXPECT_EQ(made.queued(), 3U);
+  EXPECT_EQ(made.actor(), 65'535);
+  EXPECT_EQ(made.step(), 123'456'789'012U);
+  EXPECT_EQ(made.aux(), 7);
+  EXPECT_EQ(made.bytes(), UINT32_MAX);
+  EXPECT_EQ(made.what(), kind::range);
+  EXPECT_EQ(made.flags(), 0xff);
+  EXPECT_EQ(made.stamp(), 0);
+}
+
+TEST(Ring, GivesBackWhatWasAppended) {
+  const temporary_folder folder;
+  auto made = ring::create({.file = folder.path() / "a.ring"});
+  ASSERT_TRUE(made) << made.error();
+  for (std::uint64_t i = 1; i <= 1000; ++i) (*made)->append(made_record(i));
+  const auto read = read_trace_file(folder.path() / "a.ring");
+  ASSERT_TRUE(read) << read.error();
+  const auto ids = ids_in(*read);
+  ASSERT_EQ(ids.size(), 1000U);
+  for (std::uint64_t i = 1; i <= 1000; ++i) EXPECT_EQ(ids[i - 1], i);
+  EXPECT_TRUE(read->warnings.empty());
+  EXPECT_EQ(read->pid, static_cast<std::uint32_t>(::getpid()));
+}
+
+TEST(Ring, KeepsTheLastRecordsAndSaysHowManyItHad) {
+  const temporary_folder folder;
+  auto made = ring::create({.file = folder.path() / "a.ring", .bytes = 16 * chunk_bytes});
+  ASSERT_TRUE(made) << made.error();
+  constexpr std::uint64_t total = 100 * records_per_chunk;
+  for (std::uint64_t i = 1; i <= total; ++i) (*made)->append(made_record(i));
+  const auto read = read_trace_file(folder.path() / "a.ring");
+  ASSERT_TRUE(read) << read.error();
+  EXPECT_EQ(read->next_chunk, 100U);
+  const auto ids = ids_in(*read);
+  ASSERT_EQ(ids.size(), 16 * records_per_chunk);
+  EXPECT_EQ(ids.front(), 84 * records_per_chunk + 1);
+  EXPECT_EQ(ids.back(), total);
+}
+
+TEST(Ring, SeveralThreadsLoseNothing) {
+  const temporary_folder folder;
+  auto made = ring::create({.file = folder.path() / "a.ring"});
+  ASSERT_TRUE(made) << made.error();
+  constexpr std::uint64_t each = 20'000;
+  constexpr std::uint64_t threads = 4;
+  {
+    std::vector<std::jthread> all;
+    for (std::uint64_t t = 0; t < threads; ++t)
+      all.emplace_back([&made, t] {
+        for (std::uint64_t i = 0; i < each; ++i) (*made)->append(made_record(t * each + i + 1));
+      });
+  }
+  const auto read = read_trace_file(folder.path() / "a.ring");
+  ASSERT_TRUE(read) << read.error();
+  const auto ids = ids_in(*read);
+  EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), each * threads);
+  EXPECT_EQ(ids.size(), each * threads);
+}
+
+TEST(Ring, SurvivesSigkill) {
+  const temporary_folder folder;
+  std::array<int, 2> ready{};
+  ASSERT_EQ(::pipe(ready.data()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto made = ring::create({.file = folder.path() / "a.ring"});
+    board_entry* const entry = (*made)->add_actor(2, 0, "server 0");
+    entry->message.store(77);
+    for (std::uint64_t i = 1; i <= 500; ++i) (*made)->append(made_record(i));
+    (void)!::write(ready[1], "x", 1);
+    ::pause();
+    ::_exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  ::kill(child, SIGKILL);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  ::close(ready[0]);
+  ::close(ready[1]);
+  const auto read = read_trace_file(folder.path() / "a.ring");
+  ASSERT_TRUE(read) << read.error();
+  EXPECT_EQ(ids_in(*read).size(), 500U);
+  EXPECT_EQ(read->pid, static_cast<std::uint32_t>(child));
+  EXPECT_EQ(read->end, ending::none);
+  ASSERT_EQ(read->board.size(), 1U);
+  EXPECT_EQ(read->board[0].name, "server 0");
+  EXPECT_EQ(read->board[0].message, 77U);
+}
+
+TEST(Ring, WhereThereIsNoRoomItSaysSo) {
+  const auto made = ring::create({.file = "/dev/full/a.ring"});
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().find("/dev/full/a.ring"), std::string::npos);
+}
+
+TEST(Ring, ActorsBeyondTheBoardAreCounted) {
+  const temporary_folder folder;
+  auto made = ring::create({.file = folder.path() / "a.ring", .board_entries = 2});
+  ASSERT_TRUE(made) << made.error();
+  EXPECT_NE((*made)->add_actor(2, 0, "server 0"), nullptr);
+  EXPECT_NE((*made)->add_actor(3, 0, "a name that is longer than there is room for"), nullptr);
+  EXPECT_EQ((*made)->add_actor(4, 0, "server 2"), nullptr);
+  EXPECT_EQ((*made)->head().board_full.load(), 1U);
+  const auto read = read_trace_file(folder.path() / "a.ring");
+  ASSERT_TRUE(read) << read.error();
+  ASSERT_EQ(read->board.size(), 2U);
+  EXPECT_EQ(read->board[1].name, "a name that is longer t");
+}
+
+recorder::options full_in(const std::filesystem::path& folder) {
+  recorder::options how;
+  how.what = mode::full;
+  how.folder = folder;
+  how.ring_bytes = 64 * chunk_bytes;
+  how.types = {{200, "lookup", true}, {201, "rows", false}};
+  return how;
+}
+
+/// The only file of that ending in a folder.
+std::filesystem::path only_file(const std::filesystem::path& folder, const std::string& ending) {
+  std::filesystem::path found;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ending) {
+      EXPECT_TRUE(found.empty());
+      found = entry.path();
+    }
+  return found;
+}
+
+TEST(Log, KeepsEverythingAndTheRingGoes) {
+  const temporary_folder folder;
+  constexpr std::uint64_t total = 50'000;
+  {
+    auto made = recorder::start(full_in(folder.path()));
+    ASSERT_TRUE(made) << made.error();
+    (*made)->set_run(9, 3, 1);
+    (*made)->describe("job", boost::json::object{{"data", "adult"}});
+    for (std::uint64_t i = 1; i <= total; ++i) {
+      (*made)->append(made_record(i));
+      if (i % 1000 == 0) std::this_thread::yield();
+    }
+    (*made)->keep({[] { return content{.id = 5, .actor = 2, .type = 200, .parts = {{"tables[0].indices"}}}; }, 8});
+    (*made)->finish(true);
+  }
+  EXPECT_EQ(only_file(folder.path(), ".ring"), "");
+  const auto read = read_trace_file(only_file(folder.path(), ".log"));
+  ASSERT_TRUE(read) << read.error();
+  EXPECT_TRUE(read->warnings.empty());
+  EXPECT_EQ(ids_in(*read).size() + read->chunks_lost * records_per_chunk, total);
+  EXPECT_EQ(read->run, 9U);
+  EXPECT_EQ(read->node, 3U);
+  EXPECT_EQ(read->end, ending::clean);
+  EXPECT_EQ(read->metadata.at("job").at("data").as_string(), "adult");
+  ASSERT_EQ(read->contents.size(), 1U);
+  EXPECT_EQ(read->contents[0].id, 5U);
+  EXPECT_EQ(read->contents[0].parts.at(0).name, "tables[0].indices");
+}
+
+TEST(Recorder, AFailedEndKeepsTheRing) {
+  const temporary_folder folder;
+  recorder::options how = full_in(folder.path());
+  how.what = mode::ring;
+  {
+    auto made = recorder::start(how);
+    ASSERT_TRUE(made) << made.error();
+    (*made)->append(made_record(1));
+    (*made)->finish(false);
+  }
+  const auto read = read_trace_file(only_file(folder.path(), ".ring"));
+  ASSERT_TRUE(read) << read.error();
+  EXPECT_EQ(read->end, ending::failed);
+  EXPECT_EQ(ids_in(*read), std::vector<std::uint64_t>{1});
+}
+
+TEST(Recorder, TheFilterDropsAndCounts) {
+  const temporary_folder folder;
+  recorder::options how = full_in(folder.path());
+  how.what = mode::ring;
+  how.wanted = *parse_filter("type=lookup,steps=10-20,count=3");
+  auto made = recorder::start(how);
+  ASSERT_TRUE(made) << made.error();
+  EXPECT_FALSE((*made)->wants(200, 9));
+  EXPECT_TRUE((*made)->wants(200, 10));
+  EXPECT_FALSE((*made)->wants(201, 10));
+  EXPECT_TRUE((*made)->wants(200, 20));
+  EXPECT_FALSE((*made)->wants(200, 21));
+  EXPECT_TRUE((*made)->wants(200, 15));
+  EXPECT_FALSE((*made)->wants(200, 15));  // the count is full
+  const auto read = read_trace_file(only_file(folder.path(), ".ring"));
+  ASSERT_TRUE(read) << read.error();
+  EXPECT_EQ(read->dropped, 4U);
+}
+
+// -- damaged and foreign files ---------------------------------------------------------
+
+class DamagedTrace : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = recorder::start(full_in(folder_.path()));
+    ASSERT_TRUE(made) << made.error();
+    for (std::uint64_t i = 1; i <= 5000; ++i) (*made)->append(made_record(i));
+    (*made)->finish(true);
+    made->reset();
+    std::ifstream file(only_file(folder_.path(), ".log"), std::ios::binary);
+    bytes_.assign(std::istreambuf_iterator<char>(file), {});
+    ASSERT_GT(bytes_.size(), head_bytes + metadata_bytes + sizeof(block_head));
+  }
+
+  temporary_folder folder_;
+  std::string bytes_;
+};
+
+TEST_F(DamagedTrace, CutOffLogsAreReadAsFarAsTheyGo) {
+  const auto whole = parse_trace_file(bytes_, "whole");
+  ASSERT_TRUE(whole) << whole.error();
+  const auto cut = parse_trace_file(std::string_view(bytes_).substr(0, bytes_.size() - 10), "cut");
+  ASSERT_TRUE(cut) << cut.error();
+  ASSERT_EQ(cut->warnings.size(), 1U);
+  EXPECT_NE(cut->warnings[0].find("cut: cut off at byte"), std::string::npos);
+  EXPECT_EQ(ids_in(*cut).size(), ids_in(*whole).size());  // the last block is the board
+}
+
+TEST_F(DamagedTrace, AFlippedBitIsNoticed) {
+  bytes_[head_bytes + metadata_bytes + sizeof(block_head) + 100] ^= 1;
+  const auto read = parse_trace_file(bytes_, "flipped");
+  ASSERT_TRUE(read) << read.error();
+  ASSERT_EQ(read->warnings.size(), 1U);
+  EXPECT_NE(read->warnings[0].find("damaged at byte"), std::string::npos);
+}
+
+TEST_F(DamagedTrace, NewerVersionsAndForeignFilesAreRefused) {
+  std::string newer = bytes_;
+  newer[8] = 2;
+  EXPECT_EQ(parse_trace_file(newer, "n").error(), "n: is of version 2, this troupe reads version 1");
+  EXPECT_EQ(parse_trace_file("hello", "f").error(), "f: is no trace of troupe");
+  EXPECT_EQ(parse_trace_file("", "f").error(), "f: is no trace of troupe");
+  EXPECT_EQ(parse_trace_file(std::string_view(bytes_).substr(0, 100), "s").error(), "s: is cut off after 100 bytes");
+}
+
+}  // namespace
+}  // namespace troupe::trace

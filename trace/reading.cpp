@@ -1,0 +1,310 @@
+// Makes a recording of trace files.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <boost/json/value.hpp>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "trace/clock_alignment.hpp"
+#include "trace/recording.hpp"
+#include "trace/tick_clock.hpp"
+#include "trace/trace_file.hpp"
+
+namespace troupe::trace {
+
+namespace {
+
+/// The files of one process: its ring and its log hold the same chunks, or either has some that the other lacks.
+struct one_process {
+  std::vector<trace_file> files;
+  std::map<std::uint64_t, const trace_file::chunk*> chunks;
+  const trace_file* newest = nullptr;  ///< whose head and board count
+};
+
+std::string text_of(const boost::json::object& from, std::string_view key) {
+  const auto* found = from.if_contains(key);
+  return found != nullptr && found->is_string() ? std::string(found->as_string()) : "";
+}
+
+tl::expected<std::vector<std::filesystem::path>, std::string> find_files(const sources& from) {
+  std::vector<std::filesystem::path> found;
+  for (const std::filesystem::path& path : from.paths) {
+    std::error_code failed;
+    if (!std::filesystem::is_directory(path, failed)) {
+      if (!std::filesystem::exists(path, failed))
+        return tl::unexpected(fmt::format("{}: there is no such file or folder", path.string()));
+      found.push_back(path);
+      continue;
+    }
+    const std::size_t before = found.size();
+    for (std::filesystem::recursive_directory_iterator i(path, failed), end; !failed && i != end; i.increment(failed))
+      if (i->is_regular_file(failed) && is_trace_file(i->path())) found.push_back(i->path());
+    if (failed) return tl::unexpected(fmt::format("{}: cannot be read: {}", path.string(), failed.message()));
+    if (found.size() == before)
+      return tl::unexpected(fmt::format("{}: holds no traces (*.ring, *.log)", path.string()));
+  }
+  std::ranges::sort(found);
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+/// Which run to read: the one that was named, or the only one.
+tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file>& files, std::uint64_t wanted) {
+  std::map<std::uint64_t, std::size_t> runs;
+  for (const trace_file& file : files) ++runs[file.run];
+  if (wanted != 0) {
+    if (runs.contains(wanted)) return wanted;
+    std::vector<std::uint64_t> known;
+    for (const auto& [run, count] : runs) known.push_back(run);
+    return tl::unexpected(fmt::format("run {}: not among these files, which are of run {}", wanted,
+                                      fmt::join(known, ", ")));
+  }
+  if (runs.size() > 1) runs.erase(0);  // a process that had not joined yet
+  if (runs.size() == 1) return runs.begin()->first;
+  std::string words;
+  for (const auto& [run, count] : runs)
+    words += fmt::format("{}{} ({} file{})", words.empty() ? "" : ", ", run, count, count == 1 ? "" : "s");
+  return tl::unexpected(fmt::format("these files are of {} runs: {}; name one by --run", runs.size(), words));
+}
+
+class reader {
+ public:
+  explicit reader(std::vector<trace_file> files) {
+    std::map<std::uint64_t, std::size_t> places;
+    for (trace_file& file : files) {
+      const auto [at, is_new] = places.try_emplace(file.process, processes_.size());
+      if (is_new) processes_.emplace_back();
+      processes_[at->second].files.push_back(std::move(file));
+    }
+    for (one_process& one : processes_) {
+      for (const trace_file& file : one.files) {
+        for (const auto& [number, chunk] : file.chunks) one.chunks.emplace(number, &chunk);
+        // A ring is written until the end, a log some time later.
+        if (one.newest == nullptr || !file.is_log) one.newest = &file;
+      }
+    }
+    std::ranges::sort(processes_, {}, [](const one_process& one) { return std::pair(one.newest->node, one.newest->pid); });
+  }
+
+  recording take() {
+    made_.run = processes_.front().newest->run;
+    make_clocks();
+    for (const one_process& one : processes_) add_process(one);
+    find_senders();
+    for (std::uint32_t i = 0; i < processes_.size(); ++i) add_events(i);
+    const auto order = [](const event& a, const event& b) {
+      return std::tie(a.begin, b.end) < std::tie(b.begin, a.end);  // what contains another comes first
+    };
+    std::ranges::stable_sort(made_.events, order);
+    return std::move(made_);
+  }
+
+ private:
+  /// A clock for each boot of each machine, and how they relate.
+  void make_clocks() {
+    std::vector<std::vector<clock_sample>> samples;
+    std::vector<double> rates;
+    for (const one_process& one : processes_) {
+      const boost::json::object& about = one.newest->metadata;
+      const auto [at, is_new] = host_of_boot_.try_emplace(text_of(about, "boot"), samples.size());
+      hosts_.push_back(at->second);
+      if (is_new) {
+        samples.emplace_back();
+        const auto* rate = about.if_contains("ticks_per_second");
+        rates.push_back(rate != nullptr && rate->is_double() ? rate->as_double() : 0);
+      }
+      samples[at->second].push_back(one.newest->begin);
+      for (const auto& [number, chunk] : one.chunks) samples[at->second].push_back(chunk->begin);
+    }
+    for (std::size_t host = 0; host < samples.size(); ++host) clocks_.emplace_back(samples[host], rates[host]);
+    lines_.resize(clocks_.size());
+    if (clocks_.size() > 1) align();
+    zero_ns_ = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t i = 0; i < processes_.size(); ++i)
+      if (hosts_[i] == hosts_[0])
+        zero_ns_ = std::min(zero_ns_, clocks_[hosts_[0]].monotonic_ns(processes_[i].newest->begin.ticks));
+    made_.realtime_begin_ns = zero_ns_ + clocks_[hosts_[0]].realtime_offset_ns();
+  }
+
+  /// By the messages that went from host to host.
+  void align() {
+    std::map<std::uint16_t, std::size_t> host_of;
+    std::vector<host_clock> hosts(clocks_.size());
+    for (std::size_t host = 0; host < clocks_.size(); ++host) {
+      hosts[host].first = std::numeric_limits<std::int64_t>::max();
+      hosts[host].last = std::numeric_limits<std::int64_t>::min();
+      hosts[host].realtime = clocks_[host].realtime_offset_ns();
+    }
+    for (std::size_t i = 0; i < processes_.size(); ++i)
+      for (const board_row& row : processes_[i].newest->board) host_of[row.actor] = hosts_[i];
+    std::vector<crossing> messages;
+    for (std::size_t i = 0; i < processes_.size(); ++i) {
+      const std::size_t here = hosts_[i];
+      for (const auto& [number, chunk] : processes_[i].chunks) {
+        for (const record& one : chunk->records) {
+          const std::int64_t begin = clocks_[here].monotonic_ns(one.begin);
+          hosts[here].first = std::min(hosts[here].first, begin);
+          hosts[here].last = std::max(hosts[here].last, begin);
+          const bool is_remote = one.what() == kind::handled && (one.flags() & flag::remote) != 0;
+          const auto sender = host_of.find(sender_of(one.id));
+          if (one.sent == 0 || !(is_remote || one.what() == kind::arrived) || sender == host_of.end() ||
+              sender->second == here)
+            continue;
+          messages.push_back({static_cast<std::uint32_t>(sender->second), static_cast<std::uint32_t>(here),
+                              clocks_[sender->second].monotonic_ns(one.sent),
+                              clocks_[here].monotonic_ns(one.begin - one.queued())});
+        }
+      }
+    }
+    lines_ = align_clocks(hosts, messages, static_cast<std::uint32_t>(hosts_[0]));
+  }
+
+  /// On the recording's clock.
+  nanoseconds time(std::size_t host, std::uint64_t ticks) const {
+    return lines_[host].to_reference(clocks_[host].monotonic_ns(ticks)) - zero_ns_;
+  }
+
+  void add_process(const one_process& one) {
+    const trace_file& from = *one.newest;
+    const auto place = static_cast<std::uint32_t>(made_.processes.size());
+    process_info& to = made_.processes.emplace_back();
+    to.host = text_of(from.metadata, "host");
+    to.boot = text_of(from.metadata, "boot");
+    to.pid = from.pid;
+    to.node = from.node;
+    to.incarnation = from.incarnation;
+    to.end = from.end;
+    see_alive(from, to);
+    to.metadata = from.metadata;
+    to.dropped = from.dropped;
+    to.contents_lost = from.contents_lost;
+    to.realtime_begin_ns = from.begin.realtime_ns;
+    const clock_line& line = lines_[hosts_[place]];
+    to.clock_offset = line.offset;
+    to.clock_drift_ppm = line.drift_ppm;
+    to.clock_error = line.error;
+    to.clock_aligned = line.aligned;
+    for (const trace_file& file : one.files) {
+      to.files.push_back(file.path);
+      made_.warnings.insert(made_.warnings.end(), file.warnings.begin(), file.warnings.end());
+      made_.contents.insert(made_.contents.end(), file.contents.begin(), file.contents.end());
+    }
+    to.overwritten = (std::max<std::uint64_t>(from.next_chunk, one.chunks.size()) - one.chunks.size()) * records_per_chunk;
+    read_types(from.metadata);
+    for (const board_row& row : from.board) add_actor(row, place);
+  }
+
+  void see_alive(const trace_file& from, process_info& to) {
+    const std::size_t host = hosts_[made_.processes.size() - 1];
+    to.alive = is_alive(from);
+    if (to.alive.value_or(false)) to.last = time(host, from.seen.ticks != 0 ? from.seen.ticks : ticks_now());
+  }
+
+  void read_types(const boost::json::object& metadata) {
+    const auto* types = metadata.if_contains("types");
+    if (types == nullptr || !types->is_array()) return;
+    for (const auto& item : types->as_array()) {
+      if (!item.is_array() || item.as_array().size() < 2) continue;
+      const auto& pair = item.as_array();
+      if (pair[0].is_int64() && pair[1].is_string())
+        made_.types.emplace(static_cast<std::uint16_t>(pair[0].as_int64()), std::string(pair[1].as_string()));
+    }
+  }
+
+  void add_actor(const board_row& row, std::uint32_t process) {
+    const auto moment = [&](std::uint64_t ticks) { return ticks == 0 ? -1 : time(hosts_[process], ticks); };
+    actor_state& to = made_.actors.emplace_back();
+    to.actor = row.actor;
+    to.incarnation = row.incarnation;
+    to.name = row.name;
+    to.process = process;
+    to.alive = row.state == 1;
+    to.step = row.step;
+    to.step_begin = moment(row.step_begin);
+    to.message = row.message;
+    to.message_type = static_cast<std::uint16_t>(row.message_type);
+    to.message_begin = moment(row.message_begin);
+    to.last_sent = row.last_sent;
+    to.handled = row.handled;
+    to.open_more = row.open_more;
+    for (const board_row::request& one : row.open)
+      to.open.push_back({one.id, one.type, one.peer, one.step, moment(one.since)});
+  }
+
+  /// Whose clock `sent` is of: that of the process with the sender.
+  void find_senders() {
+    for (const actor_state& one : made_.actors) host_of_actor_[one.actor] = hosts_[one.process];
+  }
+
+  void add_events(std::uint32_t place) {
+    process_info& mine = made_.processes[place];
+    for (const auto& [number, chunk] : processes_[place].chunks) {
+      for (const record& one : chunk->records) {
+        made_.events.push_back(decode(one, place));
+        mine.last = std::max(mine.last, made_.events.back().end);
+        ++mine.records;
+      }
+    }
+  }
+
+  event decode(const record& from, std::uint32_t place) const {
+    const std::size_t here = hosts_[place];
+    event to;
+    to.what = from.what();
+    to.flags = from.flags();
+    to.actor = from.actor();
+    to.type = from.type();
+    to.aux = from.aux();
+    to.process = place;
+    to.bytes = from.bytes();
+    to.step = from.step();
+    to.id = from.id;
+    to.cause = from.cause;
+    to.begin = time(here, from.begin);
+    to.end = time(here, from.begin + from.busy());
+    to.arrived = from.queued() == record::max48 ? to.begin : time(here, from.begin - from.queued());
+    const bool sent_is_time = to.what == kind::handled || to.what == kind::arrived || to.what == kind::collective;
+    if (!sent_is_time) {
+      to.raw = from.sent;
+      to.sent = to.begin;
+      return to;
+    }
+    const auto sender = host_of_actor_.find(to.what == kind::collective ? to.actor : sender_of(to.id));
+    const bool is_known = from.sent != 0 && (sender != host_of_actor_.end() || !to.has(flag::remote));
+    to.sent = is_known ? time(sender != host_of_actor_.end() ? sender->second : here, from.sent) : to.arrived;
+    return to;
+  }
+
+  std::vector<one_process> processes_;
+  std::map<std::string, std::size_t> host_of_boot_;
+  std::vector<std::size_t> hosts_;   ///< by process
+  std::vector<tick_clock> clocks_;   ///< by host
+  std::vector<clock_line> lines_;    ///< by host: to the clock of the first process's host
+  std::int64_t zero_ns_ = 0;         ///< on that clock
+  std::map<std::uint16_t, std::size_t> host_of_actor_;
+  recording made_;
+};
+
+}  // namespace
+
+tl::expected<recording, std::string> read_recording(const sources& from) {
+  const auto paths = find_files(from);
+  if (!paths) return tl::unexpected(paths.error());
+  std::vector<trace_file> files;
+  for (const std::filesystem::path& path : *paths) {
+    auto file = read_trace_file(path);
+    if (!file) return tl::unexpected(std::move(file.error()));
+    files.push_back(std::move(*file));
+  }
+  const auto run = choose_run(files, from.run);
+  if (!run) return tl::unexpected(run.error());
+  std::erase_if(files, [&](const trace_file& file) { return file.run != *run; });
+  return reader(std::move(files)).take();
+}
+
+}  // namespace troupe::trace

@@ -1,0 +1,224 @@
+#include "trace/trace_file.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+
+#include "trace/machine.hpp"
+
+namespace troupe::trace {
+
+namespace {
+
+constexpr std::uint64_t block_bytes_max = std::uint64_t{1} << 30;
+
+/// What of a shared structure lies at an offset; the caller has checked that it is there.
+template <class T>
+T number_at(const char* base, std::size_t offset) {
+  T value;
+  std::memcpy(&value, base + offset, sizeof value);
+  return value;
+}
+
+#define TROUPE_FIELD(base, structure, type, field) number_at<type>(base, offsetof(structure, field))
+
+tl::unexpected<std::string> wrong(const std::filesystem::path& name, const std::string& what) {
+  return tl::unexpected(fmt::format("{}: {}", name.string(), what));
+}
+
+clock_sample sample_at(const char* from) {
+  clock_sample sample;
+  std::memcpy(&sample, from, sizeof sample);
+  return sample;
+}
+
+board_row board_row_at(const char* from) {
+  board_row row;
+  row.state = TROUPE_FIELD(from, board_entry, std::uint32_t, state);
+  row.actor = TROUPE_FIELD(from, board_entry, std::uint16_t, actor);
+  row.incarnation = TROUPE_FIELD(from, board_entry, std::uint16_t, incarnation);
+  const char* name = from + offsetof(board_entry, name);
+  row.name.assign(name, strnlen(name, sizeof board_entry::name));
+  row.step = TROUPE_FIELD(from, board_entry, std::uint64_t, step);
+  row.step_begin = TROUPE_FIELD(from, board_entry, std::uint64_t, step_begin);
+  row.message = TROUPE_FIELD(from, board_entry, std::uint64_t, message);
+  row.message_begin = TROUPE_FIELD(from, board_entry, std::uint64_t, message_begin);
+  row.message_type = TROUPE_FIELD(from, board_entry, std::uint32_t, message_type);
+  row.open_more = TROUPE_FIELD(from, board_entry, std::uint32_t, open_more);
+  row.last_sent = TROUPE_FIELD(from, board_entry, std::uint64_t, last_sent);
+  row.handled = TROUPE_FIELD(from, board_entry, std::uint64_t, handled);
+  for (std::size_t i = 0; i < open_requests_max; ++i) {
+    const char* one = from + offsetof(board_entry, open) + i * sizeof(open_request);
+    const auto id = TROUPE_FIELD(one, open_request, std::uint64_t, id);
+    if (id == 0) continue;
+    const auto type_peer = TROUPE_FIELD(one, open_request, std::uint32_t, type16_peer16);
+    row.open.push_back({id, TROUPE_FIELD(one, open_request, std::uint64_t, since),
+                        static_cast<std::uint16_t>(type_peer), static_cast<std::uint16_t>(type_peer >> 16),
+                        TROUPE_FIELD(one, open_request, std::uint32_t, step)});
+  }
+  return row;
+}
+
+void read_board(std::string_view bytes, trace_file& to) {
+  to.board.clear();
+  for (std::size_t at = 0; at + board_entry_bytes <= bytes.size(); at += board_entry_bytes) {
+    board_row row = board_row_at(bytes.data() + at);
+    const bool is_actor = row.state == 1 || row.state == 2;
+    if (is_actor) to.board.push_back(std::move(row));
+  }
+}
+
+/// Takes what records of a chunk are whole.
+void read_chunk(const char* from, trace_file& to) {
+  const auto number = TROUPE_FIELD(from, chunk_head, std::uint64_t, number);
+  if (number == 0) return;
+  trace_file::chunk made;
+  made.begin = sample_at(from + offsetof(chunk_head, begin));
+  for (std::size_t i = 1; i <= records_per_chunk; ++i) {
+    record one;
+    std::memcpy(&one, from + i * sizeof one, sizeof one);
+    if (one.stamp() == stamp_of(number) && one.what() != kind::none) made.records.push_back(one);
+  }
+  to.chunks.insert_or_assign(number, std::move(made));
+}
+
+void read_chunks(std::string_view bytes, trace_file& to) {
+  for (std::size_t at = 0; at + chunk_bytes <= bytes.size(); at += chunk_bytes) read_chunk(bytes.data() + at, to);
+}
+
+void read_contents(std::string_view bytes, trace_file& to) {
+  while (!bytes.empty()) {
+    content one;
+    if (!read_content(bytes, one)) {
+      to.warnings.push_back(fmt::format("{}: contents of messages are damaged", to.path.string()));
+      return;
+    }
+    to.contents.push_back(std::move(one));
+  }
+}
+
+/// Blocks up to the first that is not whole.
+void read_blocks(std::string_view bytes, trace_file& to) {
+  std::uint64_t at = head_bytes + metadata_bytes;
+  const auto stop = [&](const char* why) {
+    to.warnings.push_back(
+        fmt::format("{}: {} at byte {}; {} bytes from there on are not read", to.path.string(), why, at,
+                    bytes.size() - at));
+  };
+  while (at < bytes.size()) {
+    block_head head;
+    if (bytes.size() - at < sizeof head) return stop("cut off");
+    std::memcpy(&head, bytes.data() + at, sizeof head);
+    if (head.magic != block_magic) return stop("damaged");
+    if (bytes.size() - at - sizeof head < head.stored) return stop("cut off");
+    const char* packed = bytes.data() + at + sizeof head;
+    if (XXH3_64bits(packed, head.stored) != head.digest || head.size > block_bytes_max) return stop("damaged");
+    std::string raw(head.size, '\0');
+    if (ZSTD_decompress(raw.data(), raw.size(), packed, head.stored) != raw.size()) return stop("damaged");
+    if (head.what == block_kind::chunks) read_chunks(raw, to);
+    if (head.what == block_kind::contents) read_contents(raw, to);
+    if (head.what == block_kind::board) read_board(raw, to);
+    at += sizeof head + head.stored;
+  }
+}
+
+void read_metadata(std::string_view text, trace_file& to) {
+  boost::system::error_code failed;
+  boost::json::value parsed = boost::json::parse({text.data(), text.size()}, failed);
+  if (!failed && parsed.is_object())
+    to.metadata = std::move(parsed.as_object());
+  else
+    to.warnings.push_back(fmt::format("{}: its metadata are damaged: names are missing", to.path.string()));
+}
+
+}  // namespace
+
+tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name) {
+  trace_file made;
+  made.path = name;
+  const char* const base = bytes.data();
+  std::array<char, 8> magic{};
+  if (bytes.size() >= magic.size()) std::memcpy(magic.data(), base, magic.size());
+  made.is_log = magic == log_magic;
+  if (!made.is_log && magic != ring_magic) return wrong(name, "is no trace of troupe");
+  if (bytes.size() < head_bytes) return wrong(name, fmt::format("is cut off after {} bytes", bytes.size()));
+  const auto version = TROUPE_FIELD(base, file_head, std::uint32_t, version);
+  if (version != format_version)
+    return wrong(name, fmt::format("is of version {}, this troupe reads version {}", version, format_version));
+  const auto entries = TROUPE_FIELD(base, file_head, std::uint32_t, board_entries);
+  const auto chunks = TROUPE_FIELD(base, file_head, std::uint64_t, chunks);
+  constexpr std::uint32_t entries_max = 1U << 16;
+  if (TROUPE_FIELD(base, file_head, std::uint32_t, head_size) != head_bytes ||
+      TROUPE_FIELD(base, file_head, std::uint32_t, metadata_size) != metadata_bytes ||
+      TROUPE_FIELD(base, file_head, std::uint32_t, chunk_size) != chunk_bytes ||
+      TROUPE_FIELD(base, file_head, std::uint32_t, record_size) != sizeof(record) || entries > entries_max)
+    return wrong(name, "is damaged: its head is no head of this version");
+  if (bytes.size() < head_bytes + metadata_bytes)
+    return wrong(name, fmt::format("is cut off after {} bytes", bytes.size()));
+  made.process = TROUPE_FIELD(base, file_head, std::uint64_t, process);
+  made.run = TROUPE_FIELD(base, file_head, std::uint64_t, run);
+  made.pid = TROUPE_FIELD(base, file_head, std::uint32_t, pid);
+  made.node = TROUPE_FIELD(base, file_head, std::uint32_t, node);
+  made.incarnation = TROUPE_FIELD(base, file_head, std::uint32_t, incarnation);
+  made.end = static_cast<ending>(TROUPE_FIELD(base, file_head, std::uint32_t, end));
+  made.next_chunk = TROUPE_FIELD(base, file_head, std::uint64_t, next_chunk);
+  made.dropped = TROUPE_FIELD(base, file_head, std::uint64_t, dropped);
+  made.contents_lost = TROUPE_FIELD(base, file_head, std::uint64_t, contents_lost);
+  made.chunks_lost = TROUPE_FIELD(base, file_head, std::uint64_t, chunks_lost);
+  made.begin = sample_at(base + offsetof(file_head, begin));
+  made.seen = sample_at(base + offsetof(file_head, seen));
+  const std::uint64_t length =
+      std::min<std::uint64_t>(TROUPE_FIELD(base, file_head, std::uint32_t, metadata_length), metadata_bytes);
+  read_metadata(bytes.substr(head_bytes, length), made);
+
+  if (made.is_log) {
+    read_blocks(bytes, made);
+    return made;
+  }
+  std::uint64_t at = head_bytes + metadata_bytes;
+  read_board(bytes.substr(at, entries * board_entry_bytes), made);
+  at = (at + entries * board_entry_bytes + chunk_bytes - 1) / chunk_bytes * chunk_bytes;
+  const std::uint64_t there = at < bytes.size() ? (bytes.size() - at) / chunk_bytes : 0;
+  if (there < chunks)
+    made.warnings.push_back(fmt::format("{}: is cut off: {} of its {} chunks of records are missing", name.string(),
+                                        chunks - there, chunks));
+  if (at < bytes.size()) read_chunks(bytes.substr(at, std::min(there, chunks) * chunk_bytes), made);
+  return made;
+}
+
+#undef TROUPE_FIELD
+
+bool is_trace_file(const std::filesystem::path& path) {
+  if (path.extension() != ".ring" && path.extension() != ".log") return false;
+  std::array<char, 8> magic{};
+  std::ifstream(path, std::ios::binary).read(magic.data(), magic.size());
+  return magic == ring_magic || magic == log_magic;
+}
+
+tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return wrong(path, fmt::format("cannot be read: {}", std::strerror(errno)));
+  std::string bytes(static_cast<std::size_t>(std::max<std::streamoff>(0, file.tellg())), '\0');
+  file.seekg(0);
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
+  return parse_trace_file(bytes, path);
+}
+
+std::optional<bool> is_alive(const trace_file& file) {
+  if (file.seen.ticks != 0) return true;
+  const auto* boot = file.metadata.if_contains("boot");
+  if (file.end != ending::none || boot == nullptr || *boot != boost::json::string(this_boot())) return std::nullopt;
+  return ::kill(static_cast<pid_t>(file.pid), 0) == 0 || errno == EPERM;
+}
+
+}  // namespace troupe::trace

@@ -1,0 +1,82 @@
+// One file of a trace as it lies on disk, checked and taken apart, not interpreted.
+
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "trace/content.hpp"
+#include "trace/file_format.hpp"
+
+namespace troupe::trace {
+
+/// An entry of the board, as numbers.
+struct board_row {
+  std::uint32_t state = 0;
+  std::uint16_t actor = 0;
+  std::uint16_t incarnation = 0;
+  std::string name;
+  std::uint64_t step = 0;
+  std::uint64_t step_begin = 0;
+  std::uint64_t message = 0;
+  std::uint64_t message_begin = 0;
+  std::uint32_t message_type = 0;
+  std::uint32_t open_more = 0;
+  std::uint64_t last_sent = 0;
+  std::uint64_t handled = 0;
+  struct request {
+    std::uint64_t id = 0;
+    std::uint64_t since = 0;
+    std::uint16_t type = 0;
+    std::uint16_t peer = 0;
+    std::uint32_t step = 0;
+  };
+  std::vector<request> open;
+};
+
+struct trace_file {
+  std::filesystem::path path;
+  bool is_log = false;
+  std::uint64_t process = 0;
+  std::uint64_t run = 0;
+  std::uint32_t pid = 0;
+  std::uint32_t node = 0;
+  std::uint32_t incarnation = 0;
+  ending end = ending::none;
+  std::uint64_t next_chunk = 0;
+  std::uint64_t dropped = 0;
+  std::uint64_t contents_lost = 0;
+  std::uint64_t chunks_lost = 0;
+  clock_sample begin;
+  clock_sample seen;  ///< of a copy of a ring that was being written; else zeros
+  boost::json::object metadata;
+  std::vector<board_row> board;
+  struct chunk {
+    clock_sample begin;
+    std::vector<record> records;
+  };
+  std::map<std::uint64_t, chunk> chunks;  ///< by number
+  std::vector<content> contents;
+  std::vector<std::string> warnings;  ///< what of it could not be read
+};
+
+/// Whether a file is named and begins like one.
+bool is_trace_file(const std::filesystem::path& path);
+
+/// Reads a file. Errors: it cannot be read, is no trace, is of a newer version, or ends within its head. What of the
+/// rest is cut off or damaged becomes a warning.
+tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path);
+
+/// Whether its process still runs, as far as this machine can tell; null: it is of another, or has said that it ended.
+std::optional<bool> is_alive(const trace_file& file);
+
+/// The same from bytes in memory, `name` for errors.
+tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name);
+
+}  // namespace troupe::trace
