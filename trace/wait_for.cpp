@@ -46,6 +46,10 @@ class wait_finder {
 
  private:
   void add(const event& one) {
+    if ((one.what == kind::handled || one.what == kind::arrived) && !one.has(flag::answer)) {
+      std::uint64_t& newest = newest_[{one.actor, sender_of(one.id)}];
+      newest = std::max(newest, sequence_of(one.id));
+    }
     if (one.what == kind::handled && run_.type_name(one.type) == "gradient") {
       std::uint64_t& last = gradients_[{one.actor, sender_of(one.id)}];
       last = std::max(last, one.step);
@@ -66,8 +70,13 @@ class wait_finder {
     return one != nullptr && other != nullptr && one->process == other->process;
   }
 
-  wait_state by_age(nanoseconds sent) const {
-    return now_ - sent > longest_transit_ns ? wait_state::never_arrived : wait_state::under_way;
+  /// Of what `next` waits for, which was sent and has not come: lost, or not yet there. A link keeps the order of
+  /// one sender's messages, and so does a mailbox.
+  void judge_transit(wait_edge& next, nanoseconds sent) const {
+    const auto newest = newest_.find({next.receiver, sender_of(next.message)});
+    const bool is_overtaken =
+        next.message != 0 && newest != newest_.end() && newest->second > sequence_of(next.message);
+    next.state = is_overtaken || now_ - sent > longest_transit_ns ? wait_state::never_arrived : wait_state::under_way;
   }
 
   std::uint64_t in_front(std::uint16_t actor, nanoseconds when) const {
@@ -98,12 +107,12 @@ class wait_finder {
     } else if (is_held_back(next.message)) {
       next.state = wait_state::out_of_credit;
     } else if (const event* sent = index_.sent(next.message)) {
-      next.state = by_age(sent->begin);
+      judge_transit(next, sent->begin);
       next.sent = sent->begin;
     } else if (const auto from = lost_.complete_from(); !share_process(next.who, next.on) &&
                                                         run_.find_actor(next.on) != nullptr && from &&
                                                         *from <= next.since) {
-      next.state = by_age(next.since);
+      judge_transit(next, next.since);
     } else {
       next.state = wait_state::queued;
       next.behind = in_front(next.on, next.since);
@@ -117,8 +126,10 @@ class wait_finder {
     if (answer != nullptr || !handled.has(flag::parked)) {
       std::swap(next.sender, next.receiver);
       next.sent = answer != nullptr ? answer->begin : handled.end;
-      const bool came = answer != nullptr && index_.arrived(answer->id) != nullptr;
-      next.state = came ? wait_state::under_way : by_age(*next.sent);
+      if (answer != nullptr && index_.arrived(answer->id) != nullptr)
+        next.state = wait_state::under_way;
+      else
+        next.state = now_ - *next.sent > longest_transit_ns ? wait_state::never_arrived : wait_state::under_way;
       if (answer != nullptr) next.message = answer->id, next.type = answer->type, next.is_answer = false;
       found_.push_back(next);
       return;
@@ -168,11 +179,11 @@ class wait_finder {
   }
 
   void set_lost(wait_edge& next, const event& sent) const {
-    next.state = by_age(sent.begin);
     next.sent = sent.begin;
     next.sender = sent.actor;
     next.receiver = sent.aux;
     next.message = sent.id;
+    judge_transit(next, sent.begin);
     next.type = sent.type;
     next.is_answer = false;
   }
@@ -251,8 +262,10 @@ class wait_finder {
     }
     if (const event* sent = lost_.find(next.on, next.who, next.type, next.step))
       set_lost(next, *sent);
-    else if (const auto number = lost_number(next))
-      next.message = *number, next.state = wait_state::never_arrived;
+    else if (const auto number = lost_number(next)) {
+      next.message = *number;
+      judge_transit(next, next.since);
+    }
   }
 
   /// The number of a message that its sender must have sent, because it has gone beyond.
@@ -300,6 +313,8 @@ class wait_finder {
   std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t> gradients_;  ///< (server, trainer): the last step
   /// By trainer: step and sequence number of gradients that were handled.
   std::map<std::uint16_t, std::vector<std::pair<std::uint64_t, std::uint64_t>>> gradient_numbers_;
+  /// (receiver, sender): the highest number that has come, answers aside.
+  std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t> newest_;
   std::map<std::uint16_t, std::vector<const event*>> queues_;  ///< by actor: arrived and not begun
   std::vector<wait_edge> found_;
 };
@@ -331,7 +346,12 @@ std::vector<wait_edge> find_waits(const causality& index, const lost_messages& l
     if (!actor.alive && run.processes[actor.process].end == ending::none) continue;
     finder.ask(actor);
   }
-  return finder.take();
+  std::vector<wait_edge> found = finder.take();
+  std::erase_if(found, [&](const wait_edge& one) {
+    const actor_state* who = run.find_actor(one.who);
+    return who != nullptr && dead.contains(who->process);
+  });
+  return found;
 }
 
 }  // namespace troupe::trace

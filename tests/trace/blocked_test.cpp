@@ -130,9 +130,34 @@ TEST(Blocked, WhatHasJustBeenSentIsUnderWay) {
   r.frame(kind::sent, {.from = r.trainer(0), .to = r.server(0), .type = "lookup", .sent = ms(1000), .sequence = 5});
   const auto report = r.now(ms(1003));
   EXPECT_EQ(report.what, blockage::none) << report.verdict;
+  EXPECT_EQ(report.verdict,
+            "nothing is blocked, as far as recorded: answer to lookup #5 (step 3) was under way from "
+            "trainer 0 to server 0 for 3.0 ms");
   ASSERT_EQ(report.waits.size(), 1U);
   EXPECT_EQ(report.waits[0].state, wait_state::under_way);
   EXPECT_EQ(report.waits[0].message, id);
+}
+
+TEST(Blocked, WhatALaterMessageHasOvertakenIsLostHoweverYoung) {
+  stuck_run r(1, 1);
+  r.spread();
+  r.gradient(r.trainer(0), r.server(0), 11, ms(900), 1);
+  r.frame(kind::sent,
+          {.from = r.trainer(0), .to = r.server(0), .type = "gradient", .step = 12, .sent = ms(1000), .sequence = 2});
+  r.ask_parked(r.trainer(0), r.server(0), "lookup", 13, ms(1001), 3);
+  EXPECT_EQ(r.now(ms(1002)).verdict,
+            "trainer 0 #2 (gradient, step 12) was sent by trainer 0 2.0 ms ago, and never arrived at server 0");
+}
+
+TEST(Blocked, WhereAllWereKilledNobodyDiedFirst) {
+  stuck_run r(1, 1);
+  r.spread();
+  r.ask(r.trainer(0), r.server(0), "lookup", 3, ms(1000), 5);
+  r.frame(kind::sent, {.from = r.trainer(0), .to = r.server(0), .type = "lookup", .sent = ms(1000), .sequence = 5});
+  for (process_info& one : r.edit().processes) one.alive = false;
+  EXPECT_EQ(r.now(ms(1500)).what, blockage::never_arrived);
+  r.edit().processes[0].alive = true;
+  EXPECT_EQ(r.now(ms(1500)).what, blockage::dead);
 }
 
 TEST(Blocked, ARequestThatWasSentAndNeverArrivedIsNamed) {
@@ -146,6 +171,20 @@ TEST(Blocked, ARequestThatWasSentAndNeverArrivedIsNamed) {
   EXPECT_EQ(report.verdict,
             "trainer 0 #417 (lookup, step 3) was sent by trainer 0 3.20 s ago, and never arrived at server 1");
   EXPECT_EQ(report.root, r.trainer(0));
+}
+
+TEST(Blocked, AReceiverThatHangsIsToldFromALoss) {
+  stuck_run r(1, 1);
+  r.spread();
+  r.ask(r.trainer(0), r.server(0), "lookup", 3, ms(1000), 4);
+  r.frame(kind::sent,
+          {.from = r.trainer(0), .to = r.server(0), .type = "lookup", .step = 3, .sent = ms(1000), .sequence = 4});
+  r.edit().processes[1].last = ms(990);
+  r.edit().processes[0].last = ms(3000);
+  EXPECT_EQ(
+      find_blocked(r.done()).verdict,
+      "trainer 0 #4 (lookup, step 3) was sent by trainer 0 2.00 s ago, and never arrived at server 0, whose process "
+      "has recorded nothing since then");
 }
 
 TEST(Blocked, AnAnswerThatNeverArrivedIsNamed) {

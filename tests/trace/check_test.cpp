@@ -92,6 +92,14 @@ TEST(Check, AnswersAndOtherMessagesHaveAnOrderEach) {
   EXPECT_EQ(r.broken(), "");
 }
 
+TEST(Check, ClientsShareANumber) {
+  four_steps r;
+  for (const int i : {1, 2})
+    r.made.handled(
+        {.from = 0xffff, .to = 0, .type = "status", .begin = ms(900 + i), .end = ms(900 + i), .sequence = 1});
+  EXPECT_EQ(r.broken(), "");
+}
+
 TEST(Check, AGradientHandledTwiceIsFound) {
   four_steps r;
   event again = r.event_of(r.handled_as("gradient", r.made.trainer(1), r.made.server(1), 4));
