@@ -53,7 +53,7 @@ std::string actors_text(const recording& run, const step_study& study, std::size
   table rows({"actor", "working", "longest", "", "could take longer by"}, "lrrlr");
   for (const auto& [actor, one] : study.actors) {
     rows.add({run.actor_name(actor), time_text(one.working), time_text(one.longest_time), what_text(run, one.longest),
-              one.slack ? time_text(*one.slack) : "any time"});
+              one.slack ? time_text(*one.slack) : "unbounded"});
   }
   return "\nSlack: by how much longer each actor's longest work could take without moving the commit\n" +
          rows.text(limit);

@@ -90,8 +90,9 @@ void step_graph::add_order(actor_part& part) {
       const nanoseconds waited = std::max<nanoseconds>(begin - possible, 0);
       connect(last, one.begin, waited, wait, one.what->id);
       add_message(*one.what, one.begin, waited);
-    } else {
-      connect(last, one.begin, idle(part.actor));
+    } else {  // a turn of its own, which it was ready for since the one before, if there is one
+      const stretch wait{stretch_kind::wait, part.actor, 0, 0, range_name::none};
+      connect(last, one.begin, of_.before(*one.what) != nullptr ? wait : idle(part.actor));
     }
     last = one.end;
   }
@@ -247,7 +248,10 @@ std::vector<path_segment> step_graph::longest_path(const std::optional<stretch>&
           }
         }
       }
-      path.push_back({binding->what, window_.begin + begin, window_.begin + end, binding->id, waiting});
+      const path_segment here_on{binding->what, window_.begin + begin, window_.begin + end, binding->id, waiting};
+      const bool same = !path.empty() && path.back().what == here_on.what && path.back().id == here_on.id &&
+                        path.back().queued == here_on.queued;
+      same ? void(path.back().begin = here_on.begin) : path.push_back(here_on);
       end = begin;
     }
     here = binding->from;

@@ -20,7 +20,7 @@ namespace troupe::trace {
 enum class stretch_kind : std::uint8_t {
   work,  ///< of the range that covers it, else of the message's type
   wire,  ///< a message on its way from `peer`
-  wait,  ///< a message was there and its actor had nothing else to do, but had not begun
+  wait,  ///< a message, or a turn of its own, was due and its actor had nothing else to do, but had not begun
   idle,  ///< nothing recorded says what the actor was at
 };
 

@@ -27,8 +27,8 @@ std::string beginning_text(const recording& run, const cause_chain& chain) {
   const event& last = *chain.hops.back().message;
   switch (chain.begins) {
     case cause_chain::start::step:
-      return fmt::format("There step {} begins: its last message is of step {}.", chain.hops.front().message->step,
-                         last.step);
+      return fmt::format("There step {} begins: {} is of step {}.", chain.hops.front().message->step,
+                         run.message_name(last.id), last.step);
     case cause_chain::start::actor:
       return fmt::format("{} sent that of its own accord.", run.actor_name(sender_of(last.id)));
     case cause_chain::start::unknown:

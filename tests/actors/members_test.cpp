@@ -71,7 +71,8 @@ class members_test : public stage {
                 *waits = self->make_response_promise<connected>();
                 return *waits;
               },
-              [](run_over&) {}, [](actor_query&) { return actor_status{}; }};
+              [](run_over&) {}, [](actor_query&) { return actor_status{}; },
+              [](evidence_query&) { return evidence{}; }};
     });
     run();
     return made;

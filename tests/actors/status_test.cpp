@@ -273,7 +273,8 @@ class status_of_gathering : public status_test {
           [self](const connect_peers&) { return self->make_response_promise<connected>(); }, [](const run_over&) {},
           [](const actor_query&) {
             return actor_status{{}, "node", "", 0, {}, {{"server 0", 2, 4096, 0}}};
-          }};
+          },
+          [](const evidence_query&) { return evidence{}; }};
     });
     auto place =
         ask<admitted>(master_, join_node{{}, trains, 1, any_rank, name, "a", 17, "127.0.0.1:1", name, {}, node_});

@@ -99,7 +99,8 @@ class two_nodes_members : public two_nodes {
                 made->waits = self->make_response_promise<connected>();
                 return made->waits;
               },
-              [=](run_over& word) { made->end = std::move(word); }, [](actor_query&) { return actor_status{}; }};
+              [=](run_over& word) { made->end = std::move(word); }, [](actor_query&) { return actor_status{}; },
+              [](evidence_query&) { return evidence{}; }};
     });
     run();
     return made;

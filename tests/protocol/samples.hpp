@@ -46,7 +46,8 @@ std::map<caf::type_id_t, caf::message> samples_of_all_types(Spawn spawn) {
   auto one_node = spawn([](node_actor::pointer) {
     return node_actor::behavior_type{[](expect_peers&) { return committed{}; },
                                      [](connect_peers&) { return connected{}; }, [](run_over&) {},
-                                     [](actor_query&) { return actor_status{}; }};
+                                     [](actor_query&) { return actor_status{}; },
+                                     [](evidence_query&) { return evidence{}; }};
   });
   auto reports = spawn([](report_actor::pointer) {
     return report_actor::behavior_type{[](progress&) {}, [](epoch_report&) {}, [](evaluation&) {},
@@ -128,7 +129,14 @@ std::map<caf::type_id_t, caf::message> samples_of_all_types(Spawn spawn) {
   add(queue);
   add(actor);
   add(node);
-  add(run_status{head, "training", 1, 2, 3, 4, 0.5, 0.25, 0.125, {node}, {actor}, {wait}});
+  add(run_status{head, "training", 1, 2, 3, 4, 0.5, 0.25, 0.125, {node}, {actor}, {wait}, "server 0 is gone"});
+  add(trouble{head, "words"});
+  add(evidence_query{head, "boot"});
+  const evidence part{head, "host-17.ring", some_indices(), "/tmp/run", "stacks"};
+  add(part);
+  add(collect_evidence{head, "boot"});
+  add(collected_evidence{head, {part}});
+  add(verdict_found{head, "words"});
   return all;
 }
 

@@ -185,7 +185,11 @@ TEST(Log, KeepsEverythingAndTheRingGoes) {
       (*made)->append(made_record(i));
       if (i % 1000 == 0) std::this_thread::yield();
     }
-    (*made)->keep({[] { return content{.id = 5, .actor = 2, .type = 200, .parts = {{"tables[0].indices"}}}; }, 8});
+    content held;
+    held.id = 5;
+    held.parts.resize(1);
+    held.parts[0].name = "tables[0].indices";
+    (*made)->keep({[held] { return held; }, 8});
     (*made)->finish(true);
   }
   EXPECT_EQ(only_file(folder.path(), ".ring"), "");

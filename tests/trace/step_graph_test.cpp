@@ -115,6 +115,33 @@ TEST(StepGraph, SaysIdleWhereNoRecordTellsWhatWasDone) {
   EXPECT_EQ(graph.critical_path().back().id, gradient);
 }
 
+TEST(StepGraph, CountsTheTimeBeforeATurnOfAnActorsOwnAsItsWaiting) {
+  made_recording made(1, 1);
+  const auto trainer = made.trainer(0);
+  made.handled({.from = 2,
+                .to = trainer,
+                .type = "rows",
+                .step = 1,
+                .sent = ms(8),
+                .arrived = ms(9),
+                .begin = ms(10),
+                .end = ms(11)});
+  event turn;
+  turn.what = kind::timer;
+  turn.actor = trainer;
+  turn.begin = ms(14);
+  turn.end = ms(20);
+  made.add(turn);
+  made.range(trainer, range_name::prepare_batch, 2, ms(15), ms(20));
+  const recording& run = made.done();
+  const causality index(run);
+  const step_graph graph(index, {1, ms(10), ms(20), {{trainer, ms(20)}}});
+  EXPECT_EQ(parts(run, graph.critical_path()), (std::vector<part>{{"rows (trainer 0)", ms(1)},
+                                                                  {"own turn wait (trainer 0)", ms(3)},
+                                                                  {"own turn (trainer 0)", ms(1)},
+                                                                  {"prepare batch (trainer 0)", ms(5)}}));
+}
+
 TEST(StepGraph, OfAnEmptyRecordingIsIdle) {
   const recording run;
   const causality index(run);
