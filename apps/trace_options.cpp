@@ -107,7 +107,9 @@ result<trace_order> read_trace_options(const std::vector<setting>& given) {
   trace_order order;
   const auto what = find(given, "trace");
   const auto folder = find(given, "trace-dir");
-  order.is_wanted = what.has_value() || folder.has_value();
+  order.is_wanted = std::ranges::any_of(given, [](const setting& one) {
+    return one.first == "trace" || one.first == "trace-dir";
+  });
   if (what) {
     constexpr std::array modes = {trace::mode::off, trace::mode::ring, trace::mode::full, trace::mode::payload};
     const auto found = std::ranges::find(modes, *what, [](trace::mode one) { return trace::name_of(one); });
@@ -174,6 +176,7 @@ result<run_trace> run_trace::start(const trace_order& order, console& out) {
   run_trace made;
   if (order.how.what == trace::mode::off) return made;
   made.own_folder_ = order.own_folder;
+  made.is_wanted_ = order.is_wanted;
   if (order.own_folder) remove_old_folders();
   auto started = trace::recorder::start(order.how);
   if (!started) {
@@ -205,7 +208,7 @@ void run_trace::finish(bool clean, console& out) {
   if (!problem.empty()) out.warning(fmt::format("not everything was recorded: {}", problem));
   if (!clean)
     out.note(fmt::format("the trace is kept: 'troupe trace blocked {}' says who waited for whom", words(folder)));
-  else if (keeps_all)
+  else if (keeps_all && is_wanted_)
     out.note(fmt::format("the trace is in {}: 'troupe trace summary {}' begins with it", folder.string(), words(folder)));
 }
 

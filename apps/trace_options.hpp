@@ -24,7 +24,7 @@ void add_trace_options(CLI::App& app);
 
 struct trace_order {
   trace::recorder::options how;
-  /// Somebody has asked for it: then it must work.
+  /// Somebody has asked for it, other than by variables: then it must work, and is told of.
   bool is_wanted = false;
   /// The folder is this run's own, in the system's place for temporary files.
   bool own_folder = false;
@@ -55,6 +55,7 @@ class run_trace {
  private:
   std::unique_ptr<trace::recorder> recorder_;
   bool own_folder_ = false;
+  bool is_wanted_ = false;
 };
 
 }  // namespace troupe
