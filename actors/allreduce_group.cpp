@@ -15,8 +15,8 @@ void allreduce_group_state::start(std::uint64_t run, group_layout layout) {
   run_ = run;
   layout_ = std::move(layout);
   const bool is_only = processes() == 1;
-  if (!is_only) name = fmt::format("allreduce {}", layout_.me);
-  trace.start(self_, self_->system(), run, is_only ? group_number : group_sender(layout_.me), name);
+  trace.start(self_, self_->system(), run, is_only ? group_number : group_sender(layout_.me),
+              is_only ? name : fmt::format("{} {}", name, layout_.me));
   if (layout_.patience.count() > 0) look_for_late_ranks();
 }
 

@@ -218,7 +218,8 @@ subcommand add_trace(CLI::App& program, const program_context& context) {
   for (const analysis& one : analyses()) help += fmt::format("{}{}: {}", help.empty() ? "" : "\n", one.name, one.help);
   app->add_option("ANALYSIS")->description(help);
   app->add_option("ARGUMENTS")
-      ->expected(-1)
+      ->expected(1, CLI::detail::expected_max_vector_size)
+      ->allow_extra_args()
       ->description(
           "FILE or DIR: what processes of the run have recorded, or folders of it\n"
           "ID: a message as in 'trainer 0 #417', trainer-0:417 or t0:417");

@@ -159,7 +159,8 @@ result<trace_order> read_trace_options(const CLI::App& app) {
   return read_trace_options(given);
 }
 
-std::vector<std::string> trace_variables(const trace_order& order) {
+std::vector<std::string> trace_variables(const trace_order& order, bool is_on) {
+  if (!is_on) return {"TROUPE_TRACE=off"};
   std::vector<std::string> all = {fmt::format("TROUPE_TRACE={}", trace::name_of(order.how.what)),
                                   fmt::format("TROUPE_TRACE_DIR={}", order.how.folder.string()),
                                   fmt::format("TROUPE_TRACE_RING_MIB={}", order.how.ring_bytes / mib)};
@@ -176,6 +177,8 @@ result<run_trace> run_trace::start(const trace_order& order, console& out) {
   if (order.own_folder) remove_old_folders();
   auto started = trace::recorder::start(order.how);
   if (!started) {
+    std::error_code not_empty;
+    if (order.own_folder) std::filesystem::remove(order.how.folder, not_empty);
     if (order.is_wanted) return bad_input(fmt::format("--trace-dir {}", started.error()));
     out.warning(fmt::format("nothing is recorded: {}; --trace-dir names another folder", started.error()));
     return made;

@@ -36,8 +36,8 @@ struct trace_order {
 result<trace_order> read_trace_options(const std::vector<setting>& given);
 result<trace_order> read_trace_options(const CLI::App& app);
 
-/// As variables, for a process that takes part in the same run.
-std::vector<std::string> trace_variables(const trace_order& order);
+/// As variables, for a process that takes part in the same run. `is_on`: this process does record.
+std::vector<std::string> trace_variables(const trace_order& order, bool is_on);
 
 /// The recorder of a run's process, from its start to its end.
 class run_trace {

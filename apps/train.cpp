@@ -174,7 +174,8 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
   role_processes children;
   if (order.processes) {
-    options.gather = gather_children(children, order.what, order.network, order.threads, trace_variables(order.traced),
+    options.gather = gather_children(children, order.what, order.network, order.threads,
+                                     trace_variables(order.traced, traced->recorder() != nullptr),
                                      resume_advice(order, "troupe train --processes"));
     // Whoever knows the token may want to know where to ask.
     if (!order.network.mine.token.empty())
@@ -285,6 +286,7 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   options.join_timeout = order->network.dead_after / 2;  // it listened before this process was started
   auto wanted = read_trace_options(std::vector<setting>());
   if (!wanted) return tl::unexpected<fault>(std::move(wanted.error()));
+  wanted->is_wanted = false;  // who has asked for it is the whole run, which goes on
   auto traced = run_trace::start(*wanted, context.out);
   if (!traced) return tl::unexpected<fault>(std::move(traced.error()));
   options.recorder = traced->recorder();

@@ -215,6 +215,7 @@ class judge {
                                     subject_of_message(one), run_.actor_name(one.sender),
                                     one.sent ? fmt::format(" {} ago", time_text(now_ - *one.sent)) : "",
                                     run_.actor_name(one.receiver));
+        if (is_silent_since(one)) made_.verdict += ", whose process has recorded nothing since then";
         break;
       case blockage::ranks_missing:
         made_.verdict = fmt::format("communicator {}, {}: ranks {{{}}} missing while all processes live",
@@ -249,6 +250,12 @@ class judge {
     }
   }
 
+  /// Whether it may be the receiver's process that hangs, and not the message that is lost.
+  bool is_silent_since(const wait_edge& one) const {
+    const actor_state* receiver = run_.find_actor(one.receiver);
+    return one.sent && receiver != nullptr && run_.processes[receiver->process].last < *one.sent;
+  }
+
   static std::string actors(std::size_t count) { return count == 1 ? "1 actor" : fmt::format("{} actors", count); }
 
   std::string name_or_some(const wait_edge& one) const {
@@ -268,16 +275,24 @@ class judge {
   }
 
   void say_nothing() {
-    const bool is_over = std::ranges::all_of(run_.processes, [](const auto& one) { return one.end == ending::clean; });
-    made_.verdict = is_over ? "nothing is blocked: the run has ended as it should"
-                            : fmt::format("nothing is blocked: {}",
-                                          made_.waits.empty() ? "nobody waits for anybody" : "messages are under way");
+    if (std::ranges::all_of(run_.processes, [](const auto& one) { return one.end == ending::clean; })) {
+      made_.verdict = "nothing is blocked: the run has ended as it should";
+      return;
+    }
+    const auto flying = std::ranges::find(made_.waits, wait_state::under_way, &wait_edge::state);
+    made_.verdict =
+        flying == made_.waits.end()
+            ? "nothing is blocked: nobody waits for anybody"
+            : fmt::format("nothing is blocked, as far as recorded: {} was under way from {} to {}{}",
+                          subject_of(run_, *flying), run_.actor_name(flying->sender), run_.actor_name(flying->receiver),
+                          flying->sent ? fmt::format(" for {}", time_text(now_ - *flying->sent)) : "");
   }
 
   void tell_more() {
-    for (std::size_t i = made_.what == blockage::dead ? 1 : 0; i < deaths_.size(); ++i)
-      made_.details.push_back(
-          fmt::format("{} ended at {}, later", name_of(run_, deaths_[i]), time_of_day(run_, deaths_[i].when)));
+    std::set<std::string> later;
+    for (const death& one : deaths_)
+      if (one.process != deaths_.front().process) later.insert(name_of(run_, one));
+    if (!later.empty()) made_.details.push_back(fmt::format("ended later: {}", fmt::join(later, ", ")));
     for (const actor_state& actor : run_.actors)
       if (is_at_work(run_, actor.actor) && !has_ended(actor.actor))
         made_.details.push_back(fmt::format("{}: {}", actor.name, work_of(actor.actor)));

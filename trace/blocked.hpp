@@ -38,7 +38,7 @@ struct blocked_report {
 };
 
 /// Follows each wait to who waits for nobody, or to a cycle, and judges by what most actors wait for. A message that is
-/// not there counts as lost only after it has been under way for `longest_transit_ns`.
+/// not there counts as lost when a later one of its sender has come, or after `longest_transit_ns` under way.
 blocked_report find_blocked(const recording& run);
 
 /// The verdict, then a table of the waits, then details. Ends with a newline.

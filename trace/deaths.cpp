@@ -29,7 +29,8 @@ bool is_dead(const recording& run, std::uint32_t i) {
     return false;
   };
   if (process.end == ending::clean || process.alive.value_or(false)) return false;
-  if (process.end == ending::none && process.alive) return true;
+  if (process.end == ending::none && process.alive)  // not any more; if nobody has outlived it, all were killed
+    return others([](const process_info& other) { return other.alive.value_or(false) || other.end != ending::none; });
   if (process.end == ending::failed) return others([](const process_info& other) { return other.end == ending::none; });
   return others([&](const process_info& other) { return other.end != ending::none && other.last > process.last; }) ||
          is_cut_off(run, i);
@@ -40,7 +41,8 @@ bool is_dead(const recording& run, std::uint32_t i) {
 std::vector<death> find_deaths(const recording& run) {
   std::vector<death> all;
   for (const event& one : run.events)
-    if (one.what == kind::exit && one.aux != 0) all.push_back({one.process, one.actor, one.begin, one.aux});
+    if (one.what == kind::exit && one.aux != 0 && run.processes[one.process].end != ending::clean)
+      all.push_back({one.process, one.actor, one.begin, one.aux});
   for (std::uint32_t i = 0; i < run.processes.size(); ++i)
     if (is_dead(run, i)) all.push_back({i, {}, run.processes[i].last, 0});
   std::ranges::stable_sort(all, {}, &death::when);

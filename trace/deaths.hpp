@@ -20,8 +20,9 @@ struct death {
 };
 
 /// All that the recording shows, the first one first: it is why the later ones died, if these are of one run. A process
-/// counts as dead if it has not said how it ended while others, later, said how they did or that the link to it is
-/// down; or if it alone says that it failed.
+/// counts as dead if it has not said how it ended while others have, later, or live on, or said that the link to it is
+/// down; or if it alone says that it failed. Where all processes were killed nobody died first, and what happened in a
+/// process that ended cleanly is no death.
 std::vector<death> find_deaths(const recording& run);
 
 /// `server 1 (pid 123)`

@@ -22,19 +22,30 @@ std::optional<nanoseconds> find_complete_from(const recording& run) {
 
 lost_messages::lost_messages(const causality& index) : index_(index), complete_from_(find_complete_from(index.run())) {
   const recording& run = index.run();
+  find_held_back();
   for (const event& one : run.events) {
     if (one.what == kind::handled || one.what == kind::arrived || one.what == kind::sent) account_for(one);
     if (one.what != kind::sent) continue;
     if (one.has(flag::answer)) answers_[one.cause] = &one;
-    const bool came = index.arrived(one.id) != nullptr || index.handled(one.id) != nullptr;
-    if (!came && std::ranges::find(run.actors, one.id, &actor_state::message) == run.actors.end())
-      never_arrived_.push_back(&one);
+    const bool came = index.arrived(one.id) != nullptr || index.handled(one.id) != nullptr ||
+                      std::ranges::find(run.actors, one.id, &actor_state::message) != run.actors.end();
+    if (!came && std::ranges::find(held_back_, one.id, &event::id) == held_back_.end()) never_arrived_.push_back(&one);
   }
   for (const actor_state& actor : run.actors) {
     if (actor.message != 0) accounted_[sender_of(actor.message)].push_back(sequence_of(actor.message));
     for (const auto& request : actor.open) accounted_[sender_of(request.id)].push_back(sequence_of(request.id));
   }
   for (auto& [sender, numbers] : accounted_) std::ranges::sort(numbers);
+}
+
+void lost_messages::find_held_back() {
+  for (const event& one : index_.run().events) {
+    if (one.what == kind::credit_wait && index_.arrived(one.id) == nullptr && index_.handled(one.id) == nullptr)
+      held_back_.push_back(&one);
+    if (one.what == kind::credit)
+      std::erase_if(held_back_,
+                    [&](const event* held) { return held->process == one.process && held->aux == one.aux; });
+  }
 }
 
 void lost_messages::account_for(const event& one) {

@@ -23,7 +23,10 @@ class lost_messages {
   /// Messages to other processes that have not arrived, by when they were sent.
   const std::vector<const event*>& never_arrived() const { return never_arrived_; }
 
-  /// Such a one; null: none.
+  /// Messages that wait for credit; they count as not sent.
+  const std::vector<const event*>& held_back() const { return held_back_; }
+
+  /// One of `never_arrived`; null: none.
   const event* find(std::uint16_t sender, std::uint16_t receiver, std::uint16_t type, std::uint64_t step) const;
 
   /// The answer to `request` that has been sent to another process; null: none.
@@ -38,9 +41,11 @@ class lost_messages {
 
  private:
   void account_for(const event& one);
+  void find_held_back();
 
   const causality& index_;
   std::optional<nanoseconds> complete_from_;
+  std::vector<const event*> held_back_;
   std::vector<const event*> never_arrived_;
   std::map<std::uint64_t, const event*> answers_;                  ///< by request
   std::map<std::uint16_t, std::vector<std::uint64_t>> accounted_;  ///< by sender: sequence numbers

@@ -68,6 +68,7 @@ tl::expected<std::unique_ptr<recorder>, std::string> recorder::start(options how
 }
 
 recorder::~recorder() {
+  if (!ring_) return;  // it could not be made
   ring_->head().end.store(clean_ ? ending::clean : ending::failed, std::memory_order_release);
   const bool has_log = log_ != nullptr;
   const bool all_kept = has_log && log_->problem().empty();

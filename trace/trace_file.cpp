@@ -132,6 +132,7 @@ void read_blocks(std::string_view bytes, trace_file& to) {
 }
 
 void read_metadata(std::string_view text, trace_file& to) {
+  if (text.empty()) return;  // the process ended before it could write any
   boost::system::error_code failed;
   boost::json::value parsed = boost::json::parse({text.data(), text.size()}, failed);
   if (!failed && parsed.is_object())

@@ -17,7 +17,6 @@ class wait_finder {
   wait_finder(const causality& index, const lost_messages& lost)
       : index_(index), run_(index.run()), lost_(lost), now_(run_.end()), order_(run_), collectives_(index) {
     for (const event& one : run_.events) add(one);
-    std::erase_if(credit_waits_, [&](const event* one) { return has_left(*one); });
   }
 
   void ask(const actor_state& who) {
@@ -31,10 +30,12 @@ class wait_finder {
       next.step = request.step;
       next.since = request.since;
       next.in_handler = is_at_work(run_, who.actor) && request.since >= who.message_begin;
-      if (const event* handled = index_.handled(request.id))
+      if (const event* handled = index_.handled(request.id)) {
         after_handled(next, *handled);
-      else
-        found_.push_back(before_handled(next));
+        continue;
+      }
+      before_handled(next);
+      found_.push_back(next);
     }
   }
 
@@ -45,6 +46,10 @@ class wait_finder {
 
  private:
   void add(const event& one) {
+    if ((one.what == kind::handled || one.what == kind::arrived) && !one.has(flag::answer)) {
+      std::uint64_t& newest = newest_[{one.actor, sender_of(one.id)}];
+      newest = std::max(newest, sequence_of(one.id));
+    }
     if (one.what == kind::handled && run_.type_name(one.type) == "gradient") {
       std::uint64_t& last = gradients_[{one.actor, sender_of(one.id)}];
       last = std::max(last, one.step);
@@ -52,17 +57,6 @@ class wait_finder {
     }
     if (one.what == kind::arrived && index_.handled(one.id) == nullptr && !is_in_hand(one.actor, one.id))
       queues_[one.actor].push_back(&one);
-    if (one.what == kind::credit_wait) credit_waits_.push_back(&one);
-    if (one.what == kind::credit)
-      std::erase_if(credit_waits_, [&](const event* held) {
-        return held->process == one.process && held->aux == one.aux && held->begin <= one.begin;
-      });
-  }
-
-  bool has_left(const event& held) const {
-    const event* sent = index_.sent(held.id);
-    return (sent != nullptr && sent->begin >= held.begin) || index_.arrived(held.id) != nullptr ||
-           index_.handled(held.id) != nullptr;
   }
 
   bool is_in_hand(std::uint16_t actor, std::uint64_t id) const {
@@ -76,8 +70,13 @@ class wait_finder {
     return one != nullptr && other != nullptr && one->process == other->process;
   }
 
-  wait_state by_age(nanoseconds sent) const {
-    return now_ - sent > longest_transit_ns ? wait_state::never_arrived : wait_state::under_way;
+  /// Of what `next` waits for, which was sent and has not come: lost, or not yet there. A link keeps the order of
+  /// one sender's messages, and so does a mailbox.
+  void judge_transit(wait_edge& next, nanoseconds sent) const {
+    const auto newest = newest_.find({next.receiver, sender_of(next.message)});
+    const bool is_overtaken =
+        next.message != 0 && newest != newest_.end() && newest->second > sequence_of(next.message);
+    next.state = is_overtaken || now_ - sent > longest_transit_ns ? wait_state::never_arrived : wait_state::under_way;
   }
 
   std::uint64_t in_front(std::uint16_t actor, nanoseconds when) const {
@@ -94,43 +93,43 @@ class wait_finder {
     return count;
   }
 
-  const event* held_back(std::uint64_t id) const {
-    const auto found = std::ranges::find(credit_waits_, id, &event::id);
-    return found == credit_waits_.end() ? nullptr : *found;
+  bool is_held_back(std::uint64_t id) const {
+    return std::ranges::find(lost_.held_back(), id, &event::id) != lost_.held_back().end();
   }
 
   /// Of a request that its receiver has not handled yet.
-  wait_edge before_handled(wait_edge next) const {
+  void before_handled(wait_edge& next) const {
     if (is_in_hand(next.on, next.message)) {
       next.state = wait_state::in_hand;
     } else if (const event* arrived = index_.arrived(next.message)) {
       next.state = wait_state::queued;
       next.behind = in_front(next.on, arrived->begin);
-    } else if (held_back(next.message) != nullptr) {
+    } else if (is_held_back(next.message)) {
       next.state = wait_state::out_of_credit;
     } else if (const event* sent = index_.sent(next.message)) {
-      next.state = by_age(sent->begin);
+      judge_transit(next, sent->begin);
       next.sent = sent->begin;
     } else if (const auto from = lost_.complete_from(); !share_process(next.who, next.on) &&
                                                         run_.find_actor(next.on) != nullptr && from &&
                                                         *from <= next.since) {
-      next.state = by_age(next.since);
+      judge_transit(next, next.since);
     } else {
       next.state = wait_state::queued;
       next.behind = in_front(next.on, next.since);
     }
-    return next;
   }
 
   /// Of a request that has been handled, and whose answer has not.
-  void after_handled(wait_edge next, const event& handled) {
+  void after_handled(wait_edge& next, const event& handled) {
     next.state = wait_state::parked;
     const event* answer = lost_.answer_sent(next.message);
     if (answer != nullptr || !handled.has(flag::parked)) {
       std::swap(next.sender, next.receiver);
       next.sent = answer != nullptr ? answer->begin : handled.end;
-      const bool came = answer != nullptr && index_.arrived(answer->id) != nullptr;
-      next.state = came ? wait_state::under_way : by_age(*next.sent);
+      if (answer != nullptr && index_.arrived(answer->id) != nullptr)
+        next.state = wait_state::under_way;
+      else
+        next.state = now_ - *next.sent > longest_transit_ns ? wait_state::never_arrived : wait_state::under_way;
       if (answer != nullptr) next.message = answer->id, next.type = answer->type, next.is_answer = false;
       found_.push_back(next);
       return;
@@ -149,7 +148,7 @@ class wait_finder {
       wait_for_all(handled);
   }
 
-  void wait_for_ranks(wait_edge next) {
+  void wait_for_ranks(wait_edge& next) {
     const auto collective = collectives_.of(next.message);
     if (!collective) {
       found_.push_back(next);
@@ -180,11 +179,11 @@ class wait_finder {
   }
 
   void set_lost(wait_edge& next, const event& sent) const {
-    next.state = by_age(sent.begin);
     next.sent = sent.begin;
     next.sender = sent.actor;
     next.receiver = sent.aux;
     next.message = sent.id;
+    judge_transit(next, sent.begin);
     next.type = sent.type;
     next.is_answer = false;
   }
@@ -252,16 +251,21 @@ class wait_finder {
           next.behind = in_front(next.who, one->begin);
           return;
         }
-    for (const event* one : credit_waits_)
-      if (sender_of(one->id) == next.on && one->step == next.step) {
+    for (const event* one : lost_.held_back()) {
+      const event* sent = index_.sent(one->id);
+      const bool is_it = sent == nullptr || (sent->type == next.type && sent->aux == next.who);
+      if (is_it && sender_of(one->id) == next.on && one->step == next.step) {
         next.state = wait_state::out_of_credit;
         next.message = one->id;
         return;
       }
+    }
     if (const event* sent = lost_.find(next.on, next.who, next.type, next.step))
       set_lost(next, *sent);
-    else if (const auto number = lost_number(next))
-      next.message = *number, next.state = wait_state::never_arrived;
+    else if (const auto number = lost_number(next)) {
+      next.message = *number;
+      judge_transit(next, next.since);
+    }
   }
 
   /// The number of a message that its sender must have sent, because it has gone beyond.
@@ -309,8 +313,9 @@ class wait_finder {
   std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t> gradients_;  ///< (server, trainer): the last step
   /// By trainer: step and sequence number of gradients that were handled.
   std::map<std::uint16_t, std::vector<std::pair<std::uint64_t, std::uint64_t>>> gradient_numbers_;
+  /// (receiver, sender): the highest number that has come, answers aside.
+  std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t> newest_;
   std::map<std::uint16_t, std::vector<const event*>> queues_;  ///< by actor: arrived and not begun
-  std::vector<const event*> credit_waits_;                     ///< that are not over
   std::vector<wait_edge> found_;
 };
 
@@ -341,7 +346,12 @@ std::vector<wait_edge> find_waits(const causality& index, const lost_messages& l
     if (!actor.alive && run.processes[actor.process].end == ending::none) continue;
     finder.ask(actor);
   }
-  return finder.take();
+  std::vector<wait_edge> found = finder.take();
+  std::erase_if(found, [&](const wait_edge& one) {
+    const actor_state* who = run.find_actor(one.who);
+    return who != nullptr && dead.contains(who->process);
+  });
+  return found;
 }
 
 }  // namespace troupe::trace

@@ -152,7 +152,7 @@ std::vector<wrong_file> wrong_files() {
       {"[job]\nseed = 1\n", ":1: job: a job file has no such section"},
       {"", ": is empty"},
       {std::string("seed = 1\n\0", 10), ":2: a byte of value 0"}};
-  for (const char* name : {"devices", "trace", "trace-dir"}) {
+  for (const char* name : {"devices"}) {
     files.push_back({std::string(name) + " = 'x'\n",
                      std::string(":1: ") + name + " = x: is not supported by this version of troupe"});
   }

@@ -116,6 +116,7 @@ TEST(Blocked, ACleanEndIsNotBlocked) {
   stuck_run r(1, 1);
   r.edit().processes[0].end = ending::clean;
   r.ask(r.trainer(0), r.server(0), "lookup", 3, ms(1), 5);
+  r.mark(kind::exit, r.trainer(0), ms(2), 9);  // as it was told to
   const auto report = find_blocked(r.done());
   EXPECT_EQ(report.what, blockage::none);
   EXPECT_EQ(report.verdict, "nothing is blocked: the run has ended as it should");
@@ -129,9 +130,34 @@ TEST(Blocked, WhatHasJustBeenSentIsUnderWay) {
   r.frame(kind::sent, {.from = r.trainer(0), .to = r.server(0), .type = "lookup", .sent = ms(1000), .sequence = 5});
   const auto report = r.now(ms(1003));
   EXPECT_EQ(report.what, blockage::none) << report.verdict;
+  EXPECT_EQ(report.verdict,
+            "nothing is blocked, as far as recorded: answer to lookup #5 (step 3) was under way from "
+            "trainer 0 to server 0 for 3.0 ms");
   ASSERT_EQ(report.waits.size(), 1U);
   EXPECT_EQ(report.waits[0].state, wait_state::under_way);
   EXPECT_EQ(report.waits[0].message, id);
+}
+
+TEST(Blocked, WhatALaterMessageHasOvertakenIsLostHoweverYoung) {
+  stuck_run r(1, 1);
+  r.spread();
+  r.gradient(r.trainer(0), r.server(0), 11, ms(900), 1);
+  r.frame(kind::sent,
+          {.from = r.trainer(0), .to = r.server(0), .type = "gradient", .step = 12, .sent = ms(1000), .sequence = 2});
+  r.ask_parked(r.trainer(0), r.server(0), "lookup", 13, ms(1001), 3);
+  EXPECT_EQ(r.now(ms(1002)).verdict,
+            "trainer 0 #2 (gradient, step 12) was sent by trainer 0 2.0 ms ago, and never arrived at server 0");
+}
+
+TEST(Blocked, WhereAllWereKilledNobodyDiedFirst) {
+  stuck_run r(1, 1);
+  r.spread();
+  r.ask(r.trainer(0), r.server(0), "lookup", 3, ms(1000), 5);
+  r.frame(kind::sent, {.from = r.trainer(0), .to = r.server(0), .type = "lookup", .sent = ms(1000), .sequence = 5});
+  for (process_info& one : r.edit().processes) one.alive = false;
+  EXPECT_EQ(r.now(ms(1500)).what, blockage::never_arrived);
+  r.edit().processes[0].alive = true;
+  EXPECT_EQ(r.now(ms(1500)).what, blockage::dead);
 }
 
 TEST(Blocked, ARequestThatWasSentAndNeverArrivedIsNamed) {
@@ -145,6 +171,20 @@ TEST(Blocked, ARequestThatWasSentAndNeverArrivedIsNamed) {
   EXPECT_EQ(report.verdict,
             "trainer 0 #417 (lookup, step 3) was sent by trainer 0 3.20 s ago, and never arrived at server 1");
   EXPECT_EQ(report.root, r.trainer(0));
+}
+
+TEST(Blocked, AReceiverThatHangsIsToldFromALoss) {
+  stuck_run r(1, 1);
+  r.spread();
+  r.ask(r.trainer(0), r.server(0), "lookup", 3, ms(1000), 4);
+  r.frame(kind::sent,
+          {.from = r.trainer(0), .to = r.server(0), .type = "lookup", .step = 3, .sent = ms(1000), .sequence = 4});
+  r.edit().processes[1].last = ms(990);
+  r.edit().processes[0].last = ms(3000);
+  EXPECT_EQ(
+      find_blocked(r.done()).verdict,
+      "trainer 0 #4 (lookup, step 3) was sent by trainer 0 2.00 s ago, and never arrived at server 0, whose process "
+      "has recorded nothing since then");
 }
 
 TEST(Blocked, AnAnswerThatNeverArrivedIsNamed) {
@@ -282,6 +322,29 @@ TEST(Blocked, ExhaustedCreditsAreNamed) {
       "credits exhausted: trainer 0 #9 (lookup, step 3) of trainer 0 waits for credit from the process of server 0");
   r.mark(kind::credit, r.trainer(0), ms(1001), 1);
   EXPECT_EQ(r.now(ms(4000)).what, blockage::never_arrived);
+}
+
+TEST(Blocked, AGradientThatWaitsForCreditIsNotLost) {
+  stuck_run r(1, 1);
+  r.spread();
+  r.gradient(r.trainer(0), r.server(0), 11, ms(900), 1);
+  // Recorded as sent when it was handed over; then held back, and behind it a lookup of which no such thing is known.
+  r.frame(kind::sent,
+          {.from = r.trainer(0), .to = r.server(0), .type = "gradient", .step = 12, .sent = ms(1000), .sequence = 2});
+  event held;
+  held.what = kind::credit_wait;
+  held.actor = r.trainer(0);
+  held.aux = 1;
+  held.id = made_id(r.trainer(0), 2);
+  held.step = 12;
+  held.begin = held.end = ms(1000);
+  r.add(held);
+  r.ask_parked(r.trainer(0), r.server(0), "lookup", 13, ms(1001), 3);
+  const auto report = r.now(ms(4000));
+  EXPECT_EQ(report.what, blockage::credits_exhausted);
+  EXPECT_EQ(report.verdict,
+            "credits exhausted: trainer 0 #2 (gradient, step 12) of trainer 0 waits for credit from the "
+            "process of server 0");
 }
 
 TEST(Blocked, ASkippedCollectiveNamesCommunicatorNumberAndRank) {
