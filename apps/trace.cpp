@@ -17,6 +17,7 @@
 #include "trace/check.hpp"
 #include "trace/critical_path.hpp"
 #include "trace/exports.hpp"
+#include "trace/diff.hpp"
 #include "trace/message_id.hpp"
 #include "trace/summary.hpp"
 #include "trace/timeline.hpp"
@@ -55,6 +56,8 @@ const std::vector<option_of_analyses>& options() {
       {"output", "FILE", "timeline: the file to write"},
       {"shiviz", nullptr, "timeline: as a log for ShiViz"},
       {"csv", nullptr, "timeline: as a table, a line for each event"},
+      {"order", nullptr, "diff: messages that an actor handled in another order count wherever they are"},
+      {"timing", "PERCENT", "diff: medians of times that differ by more count (default: none do)"},
   };
   return all;
 }
@@ -198,6 +201,24 @@ result<int> timeline(const question& asked) {
                             shiviz || csv ? "" : "; open it in ui.perfetto.dev or chrome://tracing"));
   }
   return exit_done;
+result<int> diff(const question& asked) {
+  const auto limit = limit_of(asked);
+  if (!limit) return tl::unexpected(limit.error());
+  trace::diff_options how{.any_order = asked.app.count("--order") > 0, .timing = {}};
+  if (const auto text = given_text(asked.app, "timing")) {
+    how.timing = parse_number<double>(*text);
+    if (!how.timing || !(*how.timing >= 0))
+      return bad_input(fmt::format("--timing {}: must be a number, 0 or more", printable(*text)));
+  }
+  if (asked.words.size() != 2) return bad_input("usage: troupe trace diff A B, each a FILE or DIR");
+  const auto a = read(asked, std::span(asked.words).first(1));
+  if (!a) return tl::unexpected(a.error());
+  const auto b = read(asked, std::span(asked.words).last(1));
+  if (!b) return tl::unexpected(b.error());
+  const trace::diff found = trace::compare(*a, *b, how);
+  asked.out.json() ? show(asked, trace::diff_json(*a, *b, found))
+                   : show(asked, trace::diff_text(*a, *b, found, *limit));
+  return found.same() ? exit_done : exit_failed;
 }
 
 const std::vector<analysis>& analyses() {
@@ -214,6 +235,7 @@ const std::vector<analysis>& analyses() {
       {"timeline", "FILE|DIR...", 1, "the run for ui.perfetto.dev, ShiViz, or a spreadsheet", {"output", "shiviz", "csv"}, timeline},
       {"why", "ID FILE|DIR...", 2, "the causes of a message, back to where its step begins", {"limit"}, why},
       {"cone", "ID FILE|DIR...", 2, "all that could have influenced a message", {"limit"}, cone},
+      {"diff", "A B", 2, "where two runs begin to differ", {"limit", "order", "timing"}, diff},
   };
   return all;
 }
@@ -268,6 +290,7 @@ subcommand add_trace(CLI::App& program, const program_context& context) {
   add_text_option(*app, "run", "ID", "which run, if the files hold several", "Input");
   add_switch(*app, "json", "the result as a JSON object on one line", "Output");
   app->footer("Exit codes: 0 done; 1 check: something is not kept; 2 FILE, DIR, ID or an option is wrong.");
+  app->footer("Exit codes: 0 done; 1 diff: they differ; 2 FILE, DIR, ID or an option is wrong.");
 
   subcommand self;
   self.app = app;

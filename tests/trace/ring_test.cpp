@@ -58,6 +58,7 @@ TEST(Ring, GivesBackWhatWasAppended) {
   const temporary_folder folder;
   auto made = ring::create({.file = folder.path() / "a.ring"});
   ASSERT_TRUE(made) << made.error();
+  (*made)->set_metadata("{}");
   for (std::uint64_t i = 1; i <= 1000; ++i) (*made)->append(made_record(i));
   const auto read = read_trace_file(folder.path() / "a.ring");
   ASSERT_TRUE(read) << read.error();
