@@ -201,6 +201,8 @@ result<int> timeline(const question& asked) {
                             shiviz || csv ? "" : "; open it in ui.perfetto.dev or chrome://tracing"));
   }
   return exit_done;
+}
+
 result<int> diff(const question& asked) {
   const auto limit = limit_of(asked);
   if (!limit) return tl::unexpected(limit.error());

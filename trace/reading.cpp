@@ -196,7 +196,10 @@ class reader {
     }
     to.overwritten = (std::max<std::uint64_t>(from.next_chunk, one.chunks.size()) - one.chunks.size()) * records_per_chunk;
     read_types(from.metadata);
-    for (const board_row& row : from.board) add_actor(row, place);
+    for (const board_row& row : from.board) {
+      to.dropped += row.dropped;
+      add_actor(row, place);
+    }
   }
 
   void see_alive(const trace_file& from, process_info& to) {

@@ -42,35 +42,37 @@ class traced_actors_test : public testing::Test {
   std::unique_ptr<caf::actor_system> system_;
 };
 
-/// Asks another actor in answer to its first message, and looks at nothing else until it has the answer.
+/// Answers nothing before it has the answer to what it asks another.
 struct stubborn_state {
   std::string name;
   std::uint64_t step = 1;
   actor_trace trace;
-  caf::typed_response_promise<committed> promise;
+  std::vector<caf::response_promise> unanswered;
 };
 
 using stubborn_actor =
     caf::typed_actor<caf::result<committed>(optimizer_step), caf::result<squared_norm>(gradient_norm),
-                     caf::result<void>(stop), caf::result<void>(run_over)>;
+                     caf::result<void>(stop)>;
 
-/// `First` and `Second`: what it is told, and what it then asks the other.
 template <class Question, class Answer>
 stubborn_actor::behavior_type stubborn(stubborn_actor::stateful_pointer<stubborn_state> self, std::uint32_t number,
                                        const std::shared_ptr<stubborn_actor>& other, std::uint32_t other_number) {
   self->state.name = "server " + std::to_string(number - server_number(0));
   self->state.trace.start(self, self->system(), 1, number, self->state.name);
   return {
-      [](optimizer_step&) { return committed{}; },
-      [](gradient_norm&) { return squared_norm{}; },
+      [self](optimizer_step&) -> caf::result<committed> {
+        return self->state.unanswered.emplace_back(self->make_response_promise());
+      },
+      [self](gradient_norm&) -> caf::result<squared_norm> {
+        return self->state.unanswered.emplace_back(self->make_response_promise());
+      },
       [self, other, other_number](stop& order) {
         const actor_trace::handling scope(self->state.trace, order, 0);
         Question question;
         question.head = self->state.trace.next(1);
         self->state.trace.asks(question.head, caf::type_id_v<Question>, other_number);
-        self->request(*other, caf::infinite, question).await([](const Answer&) {}, [](const caf::error&) {});
+        self->request(*other, caf::infinite, question).then([](const Answer&) {}, [](const caf::error&) {});
       },
-      [self](run_over&) { self->quit(); },
   };
 }
 
@@ -142,6 +144,7 @@ TEST_F(traced_actors_test, answers_refusals_and_what_is_parked_can_be_told_apart
     asker->send_exit(made, caf::exit_reason::user_shutdown);
     asker->wait_for(made);
   }
+  system_.reset();  // now its actors have ended
   const trace::recording found = read();
   std::vector<trace::event> steps;
   std::size_t released = 0;
