@@ -11,6 +11,7 @@
 
 #include "apps/subcommand.hpp"
 #include "apps/text.hpp"
+#include "apps/trace_serve.hpp"
 #include "model/job.hpp"
 #include "model/text.hpp"
 #include "trace/blocked.hpp"
@@ -51,6 +52,9 @@ struct option_of_analyses {
 
 const std::vector<option_of_analyses>& options() {
   static const std::vector<option_of_analyses> all = {
+      {"port", "N", "serve: where the page listens (default: any port that is free)"},
+      {"listen", "HOST", "serve: the address it listens on (default: 127.0.0.1)"},
+      {"token", "T", "serve: what lets a browser in (default: a new one)"},
       {"step", "K", "critical-path: of this step (default: of the slowest, and of all together)"},
       {"limit", "N", "rows of each list that are shown (default: 20)"},
       {"output", "FILE", "timeline: the file to write"},
@@ -223,8 +227,20 @@ result<int> diff(const question& asked) {
   return found.same() ? exit_done : exit_failed;
 }
 
+result<int> serve(const question& asked) {
+  const auto run = number(asked, "run", 1);
+  if (!run) return tl::unexpected(run.error());
+  serve_order order;
+  order.from = {{asked.words.begin(), asked.words.end()}, run->value_or(0)};
+  order.port = given_text(asked.app, "port");
+  order.listen = given_text(asked.app, "listen");
+  order.token = given_text(asked.app, "token");
+  return serve_trace(order, asked.out);
+}
+
 const std::vector<analysis>& analyses() {
   static const std::vector<analysis> all = {
+      {"serve", "FILE|DIR...", 1, "a page for a browser, of a run that is over or goes on", {"port", "listen", "token"}, serve},
       {"summary",
        "FILE|DIR...",
        1,

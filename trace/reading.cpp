@@ -54,7 +54,7 @@ tl::expected<std::vector<std::filesystem::path>, std::string> find_files(const s
 }
 
 /// Which run to read: the one that was named, or the only one.
-tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file>& files, std::uint64_t wanted) {
+tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file>& files, std::uint64_t wanted, bool newest) {
   std::map<std::uint64_t, std::size_t> runs;
   for (const trace_file& file : files) ++runs[file.run];
   if (wanted != 0) {
@@ -66,6 +66,10 @@ tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file
   }
   if (runs.size() > 1) runs.erase(0);  // a process that had not joined yet
   if (runs.size() == 1) return runs.begin()->first;
+  if (newest)
+    return std::ranges::max_element(files, {}, [](const trace_file& file) {
+             return file.run == 0 ? 0 : file.begin.realtime_ns;
+           })->run;
   std::string words;
   for (const auto& [run, count] : runs)
     words += fmt::format("{}{} ({} file{})", words.empty() ? "" : ", ", run, count, count == 1 ? "" : "s");
@@ -304,7 +308,7 @@ tl::expected<recording, std::string> read_recording(const sources& from) {
     if (!file) return tl::unexpected(std::move(file.error()));
     files.push_back(std::move(*file));
   }
-  const auto run = choose_run(files, from.run);
+  const auto run = choose_run(files, from.run, from.newest);
   if (!run) return tl::unexpected(run.error());
   std::erase_if(files, [&](const trace_file& file) { return file.run != *run; });
   return reader(std::move(files)).take();

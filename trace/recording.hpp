@@ -115,6 +115,7 @@ struct recording {
 struct sources {
   std::vector<std::filesystem::path> paths;
   std::uint64_t run = 0;
+  bool newest = false;  ///< of several runs the one that began last
 };
 
 /// Reads them. Errors, one line for the user: nothing there, a foreign or damaged file, a newer version, several runs.
