@@ -60,8 +60,8 @@ function filterFields() {
     input('type', 'Type', {list: 'types', placeholder: 'any'}),
     input('first_step', 'From step', {inputmode: 'numeric', size: 7}),
     input('last_step', 'To step', {inputmode: 'numeric', size: 7}),
-    input('min_bytes', 'At least bytes', {inputmode: 'numeric', size: 9}),
-    input('min_latency_us', 'At least us', {inputmode: 'numeric', size: 8}),
+    input('min_bytes', 'Min bytes', {inputmode: 'numeric', size: 9}),
+    input('min_latency_us', 'Min us', {inputmode: 'numeric', size: 8}),
   ];
 }
 
