@@ -162,6 +162,9 @@ class judge {
     });
     if (!deaths_.empty())
       say_dead(deaths_.front());
+    else if (const auto stopped = std::ranges::find(run_.processes, true, &process_info::stopped);
+             stopped != run_.processes.end())
+      say_stopped(static_cast<std::uint32_t>(stopped - run_.processes.begin()));
     else if (!cycle.empty() && (worst == ends_.end() || worst->what > blockage::cycle))
       say_cycle(cycle);
     else if (worst != ends_.end())
@@ -175,14 +178,26 @@ class judge {
     return end.what == blockage::ranks_missing || end.what == blockage::incomplete ? end.last->collective->sequence : 0;
   }
 
+  /// Whom a process is there for.
+  std::optional<std::uint16_t> main_actor(std::uint32_t process) const {
+    for (const actor_state& actor : run_.actors)
+      if (actor.process == process &&
+          (actor.name.starts_with("server ") || actor.name.starts_with("trainer ") || actor.name == "master"))
+        return actor.actor;
+    return std::nullopt;
+  }
+
+  void say_stopped(std::uint32_t process) {
+    made_.what = blockage::stopped;
+    made_.root = main_actor(process);
+    const std::uint32_t pid = run_.processes[process].pid;
+    made_.verdict = fmt::format("{} is stopped by a signal or a debugger; 'kill -CONT {}' lets it go on",
+                                name_of(run_, death{process, {}, 0, 0}), pid);
+  }
+
   void say_dead(const death& first) {
     made_.what = blockage::dead;
-    made_.root = first.actor;
-    if (!first.actor)
-      for (const actor_state& actor : run_.actors)
-        if (actor.process == first.process && !made_.root &&
-            (actor.name.starts_with("server ") || actor.name.starts_with("trainer ") || actor.name == "master"))
-          made_.root = actor.actor;
+    made_.root = first.actor ? first.actor : main_actor(first.process);
     made_.verdict = fmt::format("{} has been dead since {}", name_of(run_, first), time_of_day(run_, first.when));
     if (first.actor) made_.verdict += fmt::format(": it ended with error {}", first.code);
   }

@@ -17,6 +17,7 @@ namespace troupe::trace {
 enum class blockage : std::uint8_t {
   none,               ///< nobody waits for long for what will not come
   dead,               ///< a process or an actor has ended before its time
+  stopped,            ///< a process is stopped by a signal, or by a debugger
   never_arrived,      ///< a message was sent and has not come
   ranks_missing,      ///< a rank has not launched a collective that the others have
   cycle,              ///< actors wait for each other

@@ -42,8 +42,8 @@ std::string state_of(const recording& run, const wait_edge& one) {
 }  // namespace
 
 std::string_view name_of(blockage what) {
-  constexpr std::array<std::string_view, 10> names = {
-      "none",       "dead",   "never_arrived",   "ranks_missing", "cycle", "credits_exhausted",
+  constexpr std::array<std::string_view, 11> names = {
+      "none",       "dead",   "stopped",         "never_arrived",   "ranks_missing", "cycle", "credits_exhausted",
       "incomplete", "queued", "handler_running", "idle"};
   return names.at(static_cast<std::size_t>(what));
 }

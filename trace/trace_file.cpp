@@ -223,4 +223,13 @@ std::optional<bool> is_alive(const trace_file& file) {
   return ::kill(static_cast<pid_t>(file.pid), 0) == 0 || errno == EPERM;
 }
 
+bool is_stopped(const trace_file& file) {
+  const auto* boot = file.metadata.if_contains("boot");
+  if (boot == nullptr || *boot != boost::json::string(this_boot())) return false;
+  std::string line;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", file.pid)), line);
+  const std::size_t state = line.rfind(") ");  // after the name, which may hold anything
+  return state + 2 < line.size() && (line[state + 2] == 'T' || line[state + 2] == 't');
+}
+
 }  // namespace troupe::trace

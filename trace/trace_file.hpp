@@ -77,6 +77,9 @@ tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::pat
 /// Whether its process still runs, as far as this machine can tell; null: it is of another, or has said that it ended.
 std::optional<bool> is_alive(const trace_file& file);
 
+/// Whether it is one of this machine that is stopped by a signal or a debugger.
+bool is_stopped(const trace_file& file);
+
 /// The same from bytes in memory, `name` for errors.
 tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name);
 

@@ -149,6 +149,23 @@ TEST(Faults, AKilledServerLeavesItsRingAndIsNamed) {
   EXPECT_NE(verdict.find("server 0 (pid " + std::to_string(server) + ")"), std::string::npos) << verdict;
 }
 
+TEST(Faults, AStoppedServerIsNamedWithWhatLetsItGoOn) {
+  const temporary_trace folder;
+  program running(with(small, {"--processes", "--steps", "1000000000", "--step-timeout", "1", "--dead-after", "60",
+                               "--json", "--trace-dir", folder.path()}));
+  ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
+  const pid_t server = process_of(running, "server 0");
+  ::kill(server, SIGSTOP);
+  EXPECT_TRUE(running.wait_for_error("see " + folder.path())) << running.error();
+  const std::string line = line_with(running.error(), "takes longer than 1 s");
+  EXPECT_NE(line.find("server 0 (pid " + std::to_string(server) + ") is stopped"), std::string::npos) << line;
+  EXPECT_NE(line.find("kill -CONT " + std::to_string(server)), std::string::npos) << line;
+  EXPECT_EQ(ask({"blocked", folder.path()}).at("class").as_string(), "stopped");
+  ::kill(server, SIGCONT);
+  running.send(SIGINT);
+  EXPECT_EQ(running.finish().exit_code, 0) << "it was only looked at";
+}
+
 TEST(Faults, AClockThatIsWrongIsSetRight) {
   const temporary_trace folder;
   constexpr double offset_ns = 3e9;
@@ -180,6 +197,20 @@ TEST(Faults, AClockThatIsWrongIsSetRight) {
   const std::string exported = folder.path() + "/timeline.json";
   ask({"timeline", folder.path(), "--output", exported});
   EXPECT_GT(std::filesystem::file_size(exported), 100'000U);
+}
+
+TEST(Faults, AFlippedBitIsFoundInItsTensorAndAllBeforeItIsEqual) {
+  const temporary_trace a;
+  const temporary_trace b;
+  const words job = with(small, {"--steps", "12", "--trace", "full", "--trace-dir"});
+  ASSERT_EQ(run(with(job, {a.path()}), with_faults("")).exit_code, 0);
+  ASSERT_EQ(run(with(job, {b.path()}), with_faults("flip rank=1 step=7")).exit_code, 0);
+  const outcome differs = run({"trace", "diff", a.path(), b.path()});
+  EXPECT_EQ(differs.exit_code, 1) << differs.err;
+  for (const char* word : {"step 7", "gradient", "trainer 1", "server 0", "tables[0].grad"})
+    EXPECT_NE(lines_of(differs.out).at(0).find(word), std::string::npos) << word << " in " << differs.out;
+  EXPECT_EQ(run({"trace", "diff", a.path(), a.path()}).exit_code, 0);
+  EXPECT_EQ(run({"trace", "diff", a.path(), "/nowhere"}).exit_code, 2);
 }
 
 TEST(Faults, ASignalAsksForADiagnosis) {
