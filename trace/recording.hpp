@@ -82,7 +82,7 @@ struct process_info {
   std::uint64_t torn = 0;         ///< records that were being written when the process ended
   std::uint64_t contents_lost = 0;
   nanoseconds last = 0;  ///< the newest moment that is known of it: of its last record, or later if it was seen alive
-  std::optional<bool> alive;  ///< when its files were read or copied; nothing: that cannot be known
+  std::optional<bool> alive;           ///< when its files were read or copied; nothing: that cannot be known
   std::int64_t realtime_begin_ns = 0;  ///< since 1970, of when it began to record
   /// To be added to its host's clock to have the recording's, and how far that may be wrong. 0 on the master's host.
   double clock_drift_ppm = 0;
@@ -99,7 +99,7 @@ struct recording {
   std::vector<actor_state> actors;
   std::vector<content> contents;
   std::map<std::uint16_t, std::string> types;
-  std::vector<std::string> warnings;  ///< what of the files could not be read
+  std::vector<std::string> warnings;   ///< what of the files could not be read
   std::int64_t realtime_begin_ns = 0;  ///< the recording's moment 0, since 1970
 
   std::string actor_name(std::uint16_t actor) const;
@@ -119,5 +119,12 @@ struct sources {
 
 /// Reads them. Errors, one line for the user: nothing there, a foreign or damaged file, a newer version, several runs.
 tl::expected<recording, std::string> read_recording(const sources& from);
+
+/// The files that `from` names, and those in its folders, by name. Errors: nothing there.
+tl::expected<std::vector<std::filesystem::path>, std::string> find_trace_files(const sources& from);
+
+struct trace_file;
+/// Makes one of files that have been read, one or more. Errors: as above.
+tl::expected<recording, std::string> make_recording(std::vector<trace_file> files, std::uint64_t run = 0);
 
 }  // namespace troupe::trace
