@@ -8,6 +8,7 @@
 
 #include "apps/subcommand.hpp"
 #include "apps/text.hpp"
+#include "apps/trace_tail.hpp"
 #include "model/job.hpp"
 #include "model/text.hpp"
 #include "trace/critical_path.hpp"
@@ -47,6 +48,9 @@ const std::vector<option_of_analyses>& options() {
       {"step", "K", "critical-path: of this step (default: of the slowest, and of all together)"},
       {"limit", "N", "rows of each list that are shown (default: 20)"},
       {"order", nullptr, "diff: messages that an actor handled in another order count wherever they are"},
+      {"lines", "N", "tail: how many of what has been recorded before (default: 20)"},
+      {"filter", "ITEMS", "tail: only these: actor=PATTERN,type=PATTERN,steps=A-B; ends after count=N"},
+      {"no-follow", nullptr, "tail: do not wait for more"},
       {"timing", "PERCENT", "diff: medians of times that differ by more count (default: none do)"},
   };
   return all;
@@ -167,6 +171,24 @@ result<int> diff(const question& asked) {
   return found.same() ? exit_done : exit_failed;
 }
 
+result<int> tail(const question& asked) {
+  const auto run = number(asked, "run", 1);
+  if (!run) return tl::unexpected(run.error());
+  const auto lines = number(asked, "lines", 0);
+  if (!lines) return tl::unexpected(lines.error());
+  constexpr std::uint64_t usual_lines = 20;
+  tail_order order;
+  order.from = {{asked.words.begin(), asked.words.end()}, run->value_or(0)};
+  order.lines = lines->value_or(usual_lines);
+  order.follows = asked.app.count("--no-follow") == 0;
+  if (const auto text = given_text(asked.app, "filter")) {
+    auto wanted = trace::parse_filter(*text);
+    if (!wanted) return bad_input(fmt::format("--filter: {}", one_line(wanted.error())));
+    order.wanted = std::move(*wanted);
+  }
+  return tail_trace(order, asked.out);
+}
+
 const std::vector<analysis>& analyses() {
   static const std::vector<analysis> all = {
       {"summary",
@@ -179,6 +201,7 @@ const std::vector<analysis>& analyses() {
       {"why", "ID FILE|DIR...", 2, "the causes of a message, back to where its step begins", {"limit"}, why},
       {"cone", "ID FILE|DIR...", 2, "all that could have influenced a message", {"limit"}, cone},
       {"diff", "A B", 2, "where two runs begin to differ", {"limit", "order", "timing"}, diff},
+      {"tail", "FILE|DIR...", 1, "what happens, line by line, while it does", {"lines", "filter", "no-follow"}, tail},
   };
   return all;
 }
