@@ -11,6 +11,7 @@
 #include "apps/trace_tail.hpp"
 #include "model/job.hpp"
 #include "model/text.hpp"
+#include "trace/blame.hpp"
 #include "trace/critical_path.hpp"
 #include "trace/diff.hpp"
 #include "trace/message_id.hpp"
@@ -189,6 +190,23 @@ result<int> tail(const question& asked) {
   return tail_trace(order, asked.out);
 }
 
+result<int> blame(const question& asked) {
+  const auto limit = limit_of(asked);
+  if (!limit) return tl::unexpected(limit.error());
+  const auto table = parse_number<std::uint64_t>(asked.words[0]);
+  const auto row = parse_number<std::uint64_t>(asked.words[1]);
+  if (!table || !row)
+    return bad_input(fmt::format("troupe trace blame {} {}: TABLE and ROW must be whole numbers, from 0",
+                                 printable(asked.words[0]), printable(asked.words[1])));
+  const auto run = read(asked, std::span(asked.words).subspan(2));
+  if (!run) return tl::unexpected(run.error());
+  const auto found = trace::blame(*run, *table, *row);
+  if (!found) return bad_input(one_line(found.error()));
+  asked.out.json() ? show(asked, trace::blame_json(*run, *found))
+                   : show(asked, trace::blame_text(*run, *found, *limit));
+  return exit_done;
+}
+
 const std::vector<analysis>& analyses() {
   static const std::vector<analysis> all = {
       {"summary",
@@ -201,6 +219,7 @@ const std::vector<analysis>& analyses() {
       {"why", "ID FILE|DIR...", 2, "the causes of a message, back to where its step begins", {"limit"}, why},
       {"cone", "ID FILE|DIR...", 2, "all that could have influenced a message", {"limit"}, cone},
       {"diff", "A B", 2, "where two runs begin to differ", {"limit", "order", "timing"}, diff},
+      {"blame", "TABLE ROW FILE|DIR...", 3, "every gradient that touched a row of a table", {"limit"}, blame},
       {"tail", "FILE|DIR...", 1, "what happens, line by line, while it does", {"lines", "filter", "no-follow"}, tail},
   };
   return all;
