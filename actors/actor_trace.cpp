@@ -77,7 +77,18 @@ header actor_trace::next(std::uint64_t step, message_id cause) {
 /// False: no record is wanted of it.
 bool actor_trace::begin(const header& head, std::uint16_t type) {
   cause_ = in_hand_ = id_of(head);
-  return recorder_ != nullptr && recorder_->wants(type, head.step);
+  if (recorder_ == nullptr) return false;
+  if (recorder_->wants(type, head.step)) return true;
+  count_dropped();
+  return false;
+}
+
+/// On the board it takes no atomic addition: nobody else writes there.
+void actor_trace::count_dropped() {
+  if (board_ != nullptr)
+    board_->dropped.store(board_->dropped.load(relaxed) + 1, relaxed);
+  else
+    recorder_->note_dropped();
 }
 
 void actor_trace::handling::open(const header& head, std::uint16_t type) {
@@ -197,7 +208,8 @@ void actor_trace::has_answer(message_id asked) {
 }
 
 void actor_trace::note(trace::kind what, record with, std::uint64_t bytes) {
-  if (recorder_ == nullptr || !recorder_->wants(0, with.step())) return;
+  if (recorder_ == nullptr) return;
+  if (!recorder_->wants(0, with.step())) return count_dropped();
   if (with.begin == 0) with.begin = ticks_now();
   with.queued48_actor16 = record::pack(with.queued(), actor_);
   with.bytes32_kind8_flags8_stamp16 = trace::pack_kind(bytes, what, 0);

@@ -147,6 +147,7 @@ class actor_trace {
       return 0;
   }
 
+  void count_dropped();
   void on_board(std::uint64_t step, std::uint64_t begin);
   bool begin(const header& head, std::uint16_t type);
   void note_range(trace::range_name name, std::uint64_t step, std::uint64_t begin);

@@ -4,18 +4,26 @@
 #include <boost/json/serialize.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <span>
 
 #include "apps/subcommand.hpp"
 #include "apps/text.hpp"
+#include "apps/trace_serve.hpp"
 #include "apps/trace_tail.hpp"
 #include "model/job.hpp"
 #include "model/text.hpp"
 #include "trace/blame.hpp"
+#include "trace/blocked.hpp"
+#include "trace/check.hpp"
 #include "trace/critical_path.hpp"
 #include "trace/diff.hpp"
+#include "trace/exports.hpp"
 #include "trace/message_id.hpp"
 #include "trace/summary.hpp"
+#include "trace/timeline.hpp"
 #include "trace/why.hpp"
 
 namespace troupe {
@@ -46,8 +54,14 @@ struct option_of_analyses {
 
 const std::vector<option_of_analyses>& options() {
   static const std::vector<option_of_analyses> all = {
+      {"port", "N", "serve: where the page listens (default: any port that is free)"},
+      {"listen", "HOST", "serve: the address it listens on (default: 127.0.0.1)"},
+      {"token", "T", "serve: what lets a browser in (default: a new one)"},
       {"step", "K", "critical-path: of this step (default: of the slowest, and of all together)"},
       {"limit", "N", "rows of each list that are shown (default: 20)"},
+      {"output", "FILE", "timeline: the file to write"},
+      {"shiviz", nullptr, "timeline: as a log for ShiViz"},
+      {"csv", nullptr, "timeline: as a table, a line for each event"},
       {"order", nullptr, "diff: messages that an actor handled in another order count wherever they are"},
       {"lines", "N", "tail: how many of what has been recorded before (default: 20)"},
       {"filter", "ITEMS", "tail: only these: actor=PATTERN,type=PATTERN,steps=A-B; ends after count=N"},
@@ -152,6 +166,52 @@ result<int> cone(const question& asked) {
   });
 }
 
+result<int> blocked(const question& asked) {
+  const auto run = read(asked, asked.words);
+  if (!run) return tl::unexpected(run.error());
+  const trace::blocked_report found = trace::find_blocked(*run);
+  asked.out.json() ? show(asked, trace::to_json(*run, found)) : show(asked, trace::to_text(*run, found));
+  return exit_done;
+}
+
+result<int> check(const question& asked) {
+  const auto run = read(asked, asked.words);
+  if (!run) return tl::unexpected(run.error());
+  const trace::check_report found = trace::check(*run);
+  asked.out.json() ? show(asked, trace::to_json(found)) : show(asked, trace::to_text(found));
+  return found.holds() ? exit_done : exit_failed;
+}
+
+result<int> timeline(const question& asked) {
+  const auto file = given_text(asked.app, "output");
+  if (!file) return bad_input("troupe trace timeline needs --output FILE, the file to write");
+  const bool shiviz = asked.app.count("--shiviz") > 0;
+  const bool csv = asked.app.count("--csv") > 0;
+  if (shiviz && csv) return bad_input("--shiviz and --csv: one at a time");
+  const auto run = read(asked, asked.words);
+  if (!run) return tl::unexpected(run.error());
+  std::ofstream to(*file, std::ios::binary);
+  boost::json::object written{{"file", *file}};
+  if (shiviz || csv) {
+    written["events"] = shiviz ? trace::write_shiviz(*run, to) : trace::write_csv(*run, to);
+  } else {
+    const trace::timeline_counts counts = trace::write_timeline(*run, to);
+    written["slices"] = counts.slices;
+    written["messages"] = counts.messages;
+    written["flows"] = counts.flows;
+  }
+  to.flush();
+  if (!to)
+    return run_fault(fmt::format("--output {}: cannot be written: {}", printable(*file), std::strerror(errno)));
+  if (asked.out.json()) {
+    show(asked, written);
+  } else {
+    show(asked, fmt::format("{} is written{}\n", *file,
+                            shiviz || csv ? "" : "; open it in ui.perfetto.dev or chrome://tracing"));
+  }
+  return exit_done;
+}
+
 result<int> diff(const question& asked) {
   const auto limit = limit_of(asked);
   if (!limit) return tl::unexpected(limit.error());
@@ -207,8 +267,20 @@ result<int> blame(const question& asked) {
   return exit_done;
 }
 
+result<int> serve(const question& asked) {
+  const auto run = number(asked, "run", 1);
+  if (!run) return tl::unexpected(run.error());
+  serve_order order;
+  order.from = {{asked.words.begin(), asked.words.end()}, run->value_or(0)};
+  order.port = given_text(asked.app, "port");
+  order.listen = given_text(asked.app, "listen");
+  order.token = given_text(asked.app, "token");
+  return serve_trace(order, asked.out);
+}
+
 const std::vector<analysis>& analyses() {
   static const std::vector<analysis> all = {
+      {"serve", "FILE|DIR...", 1, "a page for a browser, of a run that is over or goes on", {"port", "listen", "token"}, serve},
       {"summary",
        "FILE|DIR...",
        1,
@@ -216,6 +288,9 @@ const std::vector<analysis>& analyses() {
        {"limit"},
        summary},
       {"critical-path", "FILE|DIR...", 1, "why steps take as long as they do", {"step", "limit"}, critical_path},
+      {"blocked", "FILE|DIR...", 1, "who waits on whom at the end, or now, and what keeps them", {}, blocked},
+      {"check", "FILE|DIR...", 1, "whether the run kept to what every run must keep to", {}, check},
+      {"timeline", "FILE|DIR...", 1, "the run for ui.perfetto.dev, ShiViz, or a spreadsheet", {"output", "shiviz", "csv"}, timeline},
       {"why", "ID FILE|DIR...", 2, "the causes of a message, back to where its step begins", {"limit"}, why},
       {"cone", "ID FILE|DIR...", 2, "all that could have influenced a message", {"limit"}, cone},
       {"diff", "A B", 2, "where two runs begin to differ", {"limit", "order", "timing"}, diff},
@@ -274,6 +349,7 @@ subcommand add_trace(CLI::App& program, const program_context& context) {
   }
   add_text_option(*app, "run", "ID", "which run, if the files hold several", "Input");
   add_switch(*app, "json", "the result as a JSON object on one line", "Output");
+  app->footer("Exit codes: 0 done; 1 check: something is not kept; 2 FILE, DIR, ID or an option is wrong.");
   app->footer("Exit codes: 0 done; 1 diff: they differ; 2 FILE, DIR, ID or an option is wrong.");
 
   subcommand self;

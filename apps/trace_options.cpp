@@ -87,6 +87,8 @@ const std::vector<setting_info>& trace_settings() {
       {"trace-filter", "ITEMS", "record only these: actor=PATTERN,type=PATTERN,steps=A-B,count=N", "", setting_type::text},
       {"trace-payload", "ACTORS", "whose messages --trace payload keeps, as in 'server *,trainer 0'", "all", setting_type::text},
       {"trace-ring-mib", "N", "room for the last messages, 1 to 4096", "16", setting_type::whole},
+      {"page", "[PORT]", "show the run in a browser, on a port of this machine (default port: any that is free)", "",
+       setting_type::whole},
       {"step-timeout", "SECONDS",
        "how long a step may take before what is recorded is looked at and the verdict told; learned from earlier steps "
        "unless given",
@@ -99,7 +101,8 @@ void add_trace_options(CLI::App& app) {
   for (const setting_info& info : trace_settings()) {
     std::string meaning = info.meaning;
     if (!info.default_text.empty()) meaning += " (default: " + info.default_text + ")";
-    add_text_option(app, info.name, info.value_name, meaning, group);
+    CLI::Option* option = add_text_option(app, info.name, info.value_name, meaning, group);
+    if (std::string_view(info.name) == "page") option->expected(0, 1);
   }
 }
 
@@ -107,7 +110,9 @@ result<trace_order> read_trace_options(const std::vector<setting>& given) {
   trace_order order;
   const auto what = find(given, "trace");
   const auto folder = find(given, "trace-dir");
-  order.is_wanted = what.has_value() || folder.has_value();
+  order.is_wanted = std::ranges::any_of(given, [](const setting& one) {
+    return one.first == "trace" || one.first == "trace-dir";
+  });
   if (what) {
     constexpr std::array modes = {trace::mode::off, trace::mode::ring, trace::mode::full, trace::mode::payload};
     const auto found = std::ranges::find(modes, *what, [](trace::mode one) { return trace::name_of(one); });
@@ -148,6 +153,12 @@ result<trace_order> read_trace_options(const std::vector<setting>& given) {
     constexpr double ms_per_s = 1000;
     order.step_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * ms_per_s));
   }
+  if (const auto text = find(given, "page")) {
+    const auto port = text->empty() ? 0 : parse_number<std::uint16_t>(*text);
+    if (!port) return bad_input(fmt::format("--page {}: must be a port, 0 to 65535", printable(*text)));
+    if (order.how.what == trace::mode::off) return bad_input("--page: shows what is recorded, which --trace off turns off");
+    order.page = *port;
+  }
   order.how.types = traced_types();
   return order;
 }
@@ -174,6 +185,7 @@ result<run_trace> run_trace::start(const trace_order& order, console& out) {
   run_trace made;
   if (order.how.what == trace::mode::off) return made;
   made.own_folder_ = order.own_folder;
+  made.is_wanted_ = order.is_wanted;
   if (order.own_folder) remove_old_folders();
   auto started = trace::recorder::start(order.how);
   if (!started) {
@@ -184,12 +196,22 @@ result<run_trace> run_trace::start(const trace_order& order, console& out) {
     return made;
   }
   made.recorder_ = std::move(*started);
+  if (order.page) {
+    auto shown = page::live_page::start({.from = {.paths = {order.how.folder}, .run = 0, .newest = true},
+                                         .host = "127.0.0.1",
+                                         .port = *order.page,
+                                         .token = {}});
+    if (!shown) return bad_input(fmt::format("--page: {}", shown.error()));
+    made.page_ = std::move(*shown);
+    out.note(fmt::format("the run can be watched at {}", made.page_->url()));
+  }
   return made;
 }
 
 void run_trace::finish_quietly(bool clean) {
   if (!recorder_) return;
   const std::filesystem::path folder = recorder_->folder();
+  page_.reset();
   recorder_->finish(clean);
   recorder_.reset();
   std::error_code not_empty;
@@ -205,7 +227,7 @@ void run_trace::finish(bool clean, console& out) {
   if (!problem.empty()) out.warning(fmt::format("not everything was recorded: {}", problem));
   if (!clean)
     out.note(fmt::format("the trace is kept: 'troupe trace blocked {}' says who waited for whom", words(folder)));
-  else if (keeps_all)
+  else if (keeps_all && is_wanted_)
     out.note(fmt::format("the trace is in {}: 'troupe trace summary {}' begins with it", folder.string(), words(folder)));
 }
 

@@ -11,6 +11,7 @@
 #include "apps/console.hpp"
 #include "apps/subcommand.hpp"
 #include "model/job.hpp"
+#include "page/live_page.hpp"
 #include "trace/recorder.hpp"
 
 namespace troupe {
@@ -24,10 +25,12 @@ void add_trace_options(CLI::App& app);
 
 struct trace_order {
   trace::recorder::options how;
-  /// Somebody has asked for it: then it must work.
+  /// Somebody has asked for it, other than by variables: then it must work, and is told of.
   bool is_wanted = false;
   /// The folder is this run's own, in the system's place for temporary files.
   bool own_folder = false;
+  /// Show the run in a browser, on this port (0: any); null: do not.
+  std::optional<std::uint16_t> page;
   /// How long a step may take; null: learned.
   std::optional<std::chrono::milliseconds> step_timeout;
 };
@@ -54,7 +57,9 @@ class run_trace {
 
  private:
   std::unique_ptr<trace::recorder> recorder_;
+  std::unique_ptr<page::live_page> page_;
   bool own_folder_ = false;
+  bool is_wanted_ = false;
 };
 
 }  // namespace troupe

@@ -286,7 +286,6 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   options.join_timeout = order->network.dead_after / 2;  // it listened before this process was started
   auto wanted = read_trace_options(std::vector<setting>());
   if (!wanted) return tl::unexpected<fault>(std::move(wanted.error()));
-  wanted->is_wanted = false;  // who has asked for it is the whole run, which goes on
   auto traced = run_trace::start(*wanted, context.out);
   if (!traced) return tl::unexpected<fault>(std::move(traced.error()));
   options.recorder = traced->recorder();

@@ -5,6 +5,9 @@
 # into a private prefix in ~/.cache/troupe, one for each sanitizer. Nothing that is installed is replaced or removed;
 # when nothing is missing, nothing is done.
 #
+# tools/setup.sh browser: what the page's tests in a browser need: chromium, Node and playwright-core, which npm puts into
+# ~/.cache/troupe/browser-tests as tests/page/browser/package-lock.json says.
+#
 #   CAF_ROOT             an installation of CAF to use (for a sanitizer preset: built with the same sanitizer)
 #   TROUPE_CAF_TARBALL   the source of CAF 0.18.7, if it cannot be downloaded
 #   BOOST_ROOT           an installation of Boost to use
@@ -218,6 +221,42 @@ build_caf() {
   rm -rf "$building"
 }
 
+# -- a browser for the tests of the page ------------------------------------------------------------------------------
+
+browser_tests=$cache/browser-tests
+
+missing_browser_packages() {
+  has_tool node 18 || echo nodejs
+  command -v npm >/dev/null || echo npm
+  command -v chromium >/dev/null || echo chromium
+}
+
+has_browser_tests() {
+  [[ -d $browser_tests/node_modules/playwright-core ]] &&
+    cmp -s "$root/tests/page/browser/package-lock.json" "$browser_tests/package-lock.json"
+}
+
+install_browser_tests() {
+  say "installing playwright-core into $browser_tests"
+  mkdir -p "$building"
+  cp "$root/tests/page/browser/package.json" "$root/tests/page/browser/package-lock.json" "$building"
+  quietly npm ci --prefix "$building" --ignore-scripts --no-audit --no-fund ||
+    fail_with_log "npm could not install playwright-core (its words are above); without it the page's tests in a" \
+      "browser are skipped"
+  replace "$building" "$browser_tests"
+}
+
+set_up_browser() {
+  local missing
+  mapfile -t missing < <(missing_browser_packages)
+  ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
+  if ! has_browser_tests; then
+    lock_cache
+    has_browser_tests || install_browser_tests
+  fi
+  say "everything that tests in a browser need is there"
+}
+
 # -- all of it --------------------------------------------------------------------------------------------------------
 
 check_system() {
@@ -241,6 +280,11 @@ lock_cache() {
 
 main() {
   local preset=${1:-release} prefix missing
+  if [[ $preset == browser ]]; then
+    check_system
+    set_up_browser
+    return
+  fi
   check_preset "$preset"
   check_system
   # The fuzz targets use the CAF that is not instrumented: what is looked for is in our code.

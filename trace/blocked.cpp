@@ -282,8 +282,8 @@ class judge {
     made_.verdict =
         flying == made_.waits.end()
             ? "nothing is blocked: nobody waits for anybody"
-            : fmt::format("nothing is blocked, as far as recorded: {} was under way from {} to {}{}",
-                          subject_of(run_, *flying), run_.actor_name(flying->sender), run_.actor_name(flying->receiver),
+            : fmt::format("no blockage is certain: {} was under way from {} to {}{}", subject_of(run_, *flying),
+                          run_.actor_name(flying->sender), run_.actor_name(flying->receiver),
                           flying->sent ? fmt::format(" for {}", time_text(now_ - *flying->sent)) : "");
   }
 

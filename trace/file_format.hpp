@@ -53,7 +53,7 @@ struct file_head {
   shared<std::uint32_t> incarnation;  ///< of the node
   shared<ending> end;
   shared<std::uint64_t> next_chunk;       ///< chunks ever begun
-  shared<std::uint64_t> dropped;          ///< records that did not pass the filter, or came after its count was full
+  shared<std::uint64_t> dropped;          ///< the same as on the board, of others than its actors
   shared<std::uint64_t> contents_lost;    ///< log: messages whose contents there was no room for
   shared<std::uint64_t> chunks_lost;      ///< log: chunks that were overwritten before they could be kept
   shared<std::uint64_t> board_full;       ///< actors without an entry on the board
@@ -87,7 +87,7 @@ struct board_entry {
   shared<std::uint64_t> last_sent;    ///< the sequence number of the last message that it has sent
   shared<std::uint64_t> handled;      ///< messages
   shared<std::uint64_t> step_longest;  ///< ticks: the longest step so far
-  shared<std::uint64_t> reserved;
+  shared<std::uint64_t> dropped;       ///< records that did not pass the filter, or came after its count was full
   std::array<open_request, open_requests_max> open;
 };
 static_assert(sizeof(board_entry) <= board_entry_bytes);

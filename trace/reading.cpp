@@ -32,7 +32,7 @@ std::string text_of(const boost::json::object& from, std::string_view key) {
 }
 
 /// Which run to read: the one that was named, or the only one.
-tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file>& files, std::uint64_t wanted) {
+tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file>& files, std::uint64_t wanted, bool newest) {
   std::map<std::uint64_t, std::size_t> runs;
   for (const trace_file& file : files) ++runs[file.run];
   if (wanted != 0) {
@@ -44,6 +44,10 @@ tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file
   }
   if (runs.size() > 1) runs.erase(0);  // a process that had not joined yet
   if (runs.size() == 1) return runs.begin()->first;
+  if (newest)
+    return std::ranges::max_element(files, {}, [](const trace_file& file) {
+             return file.run == 0 ? 0 : file.begin.realtime_ns;
+           })->run;
   std::string words;
   for (const auto& [run, count] : runs)
     words += fmt::format("{}{} ({} file{})", words.empty() ? "" : ", ", run, count, count == 1 ? "" : "s");
@@ -179,7 +183,10 @@ class reader {
     to.overwritten =
         (std::max<std::uint64_t>(from.next_chunk, one.chunks.size()) - one.chunks.size()) * records_per_chunk;
     read_types(from.metadata);
-    for (const board_row& row : from.board) add_actor(row, place);
+    for (const board_row& row : from.board) {
+      to.dropped += row.dropped;
+      add_actor(row, place);
+    }
   }
 
   void see_alive(const trace_file& from, process_info& to) {
@@ -307,11 +314,11 @@ tl::expected<recording, std::string> read_recording(const sources& from) {
     if (!file) return tl::unexpected(std::move(file.error()));
     files.push_back(std::move(*file));
   }
-  return make_recording(std::move(files), from.run);
+  return make_recording(std::move(files), from.run, from.newest);
 }
 
-tl::expected<recording, std::string> make_recording(std::vector<trace_file> files, std::uint64_t run) {
-  const auto chosen = choose_run(files, run);
+tl::expected<recording, std::string> make_recording(std::vector<trace_file> files, std::uint64_t run, bool newest) {
+  const auto chosen = choose_run(files, run, newest);
   if (!chosen) return tl::unexpected(chosen.error());
   std::erase_if(files, [&](const trace_file& file) { return file.run != *chosen; });
   return reader(std::move(files)).take();

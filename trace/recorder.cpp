@@ -101,13 +101,11 @@ bool recorder::wants_payload(std::string_view actor) const {
 }
 
 bool recorder::wants_filtered(std::uint16_t type, std::uint64_t step) noexcept {
-  const bool type_fits = type >= type_wanted_.size() ? how_.wanted.types.empty() : type_wanted_[type];
-  if (type_fits && how_.wanted.takes_step(step) &&
-      (taken_.load(std::memory_order_relaxed) < how_.wanted.count &&
-       taken_.fetch_add(1, std::memory_order_relaxed) < how_.wanted.count))
-    return true;
-  ring_->head().dropped.fetch_add(1, std::memory_order_relaxed);
-  return false;
+  if (!how_.wanted.takes_step(step)) return false;
+  if (!(type < type_wanted_.size() ? type_wanted_[type] : how_.wanted.types.empty())) return false;
+  return how_.wanted.count == UINT64_MAX ||
+         (taken_.load(std::memory_order_relaxed) < how_.wanted.count &&
+          taken_.fetch_add(1, std::memory_order_relaxed) < how_.wanted.count);
 }
 
 }  // namespace troupe::trace

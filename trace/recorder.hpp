@@ -71,7 +71,8 @@ class recorder {
 
   // -- for actors, on the hot path --------------------------------------------------
 
-  /// Whether a record is wanted of an actor for which `wants_actor` is true; a false is counted.
+  /// Whether a record is wanted of an actor for which `wants_actor` is true. Who hears false counts it, on the board
+  /// or by `note_dropped`.
   bool wants(std::uint16_t type, std::uint64_t step) noexcept {
     if (takes_all_) [[likely]]
       return true;
@@ -80,6 +81,8 @@ class recorder {
   bool wants_actor(std::string_view name) const { return how_.wanted.takes_actor(name); }
   bool wants_contents() const { return log_ != nullptr; }
   bool wants_payload(std::string_view actor) const;
+
+  void note_dropped() noexcept { ring_->head().dropped.fetch_add(1, std::memory_order_relaxed); }
 
   void append(const record& what) noexcept { ring_->append(what); }
   void keep(content_job job) { log_->keep(std::move(job)); }

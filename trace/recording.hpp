@@ -115,6 +115,7 @@ struct recording {
 struct sources {
   std::vector<std::filesystem::path> paths;
   std::uint64_t run = 0;
+  bool newest = false;  ///< of several runs the one that began last
 };
 
 /// Reads them. Errors, one line for the user: nothing there, a foreign or damaged file, a newer version, several runs.
@@ -125,6 +126,7 @@ tl::expected<std::vector<std::filesystem::path>, std::string> find_trace_files(c
 
 struct trace_file;
 /// Makes one of files that have been read, one or more. Errors: as above.
-tl::expected<recording, std::string> make_recording(std::vector<trace_file> files, std::uint64_t run = 0);
+tl::expected<recording, std::string> make_recording(std::vector<trace_file> files, std::uint64_t run = 0,
+                                                    bool newest = false);
 
 }  // namespace troupe::trace

@@ -57,6 +57,7 @@ board_row board_row_at(const char* from) {
   row.open_more = TROUPE_FIELD(from, board_entry, std::uint32_t, open_more);
   row.last_sent = TROUPE_FIELD(from, board_entry, std::uint64_t, last_sent);
   row.handled = TROUPE_FIELD(from, board_entry, std::uint64_t, handled);
+  row.dropped = TROUPE_FIELD(from, board_entry, std::uint64_t, dropped);
   for (std::size_t i = 0; i < open_requests_max; ++i) {
     const char* one = from + offsetof(board_entry, open) + i * sizeof(open_request);
     const auto id = TROUPE_FIELD(one, open_request, std::uint64_t, id);

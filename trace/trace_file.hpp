@@ -30,6 +30,7 @@ struct board_row {
   std::uint32_t open_more = 0;
   std::uint64_t last_sent = 0;
   std::uint64_t handled = 0;
+  std::uint64_t dropped = 0;
   struct request {
     std::uint64_t id = 0;
     std::uint64_t since = 0;

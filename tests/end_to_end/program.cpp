@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -18,6 +19,8 @@
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
+
+#include "tests/end_to_end/recorded.hpp"
 
 namespace troupe::end_to_end {
 namespace {
@@ -113,16 +116,23 @@ program::program(const std::vector<std::string>& arguments, const launch& how)
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
 
-  std::vector<std::string> words = {TROUPE_PROGRAM};
+  const std::string path = how.program.empty() ? TROUPE_PROGRAM : how.program;
+  std::vector<std::string> words = {path};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<std::string> variables = environment_with(how.environment);
-  const int failure = posix_spawn(&process_, TROUPE_PROGRAM, &files, &attributes, pointers_to(words).data(),
+  auto changes = recording_variables();
+  std::erase_if(changes, [&](const auto& one) {
+    return std::ranges::find(how.environment, one.first, &std::pair<std::string, std::string>::first) !=
+           how.environment.end();
+  });
+  changes.insert(changes.end(), how.environment.begin(), how.environment.end());
+  std::vector<std::string> variables = environment_with(changes);
+  const int failure = posix_spawn(&process_, path.c_str(), &files, &attributes, pointers_to(words).data(),
                                   pointers_to(variables).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   close(out.theirs);
   close(err.theirs);
-  if (failure != 0) throw std::runtime_error(std::string(TROUPE_PROGRAM) + ": " + std::strerror(failure));
+  if (failure != 0) throw std::runtime_error(path + ": " + std::strerror(failure));
 }
 
 program::~program() {

@@ -21,6 +21,8 @@ struct launch {
   std::string output_file;
   /// Variables set on top of the test's own environment.
   std::vector<std::pair<std::string, std::string>> environment;
+  /// Another program than `troupe`; empty: that.
+  std::string program;
 };
 
 /// What a program left behind.

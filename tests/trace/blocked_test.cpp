@@ -131,7 +131,7 @@ TEST(Blocked, WhatHasJustBeenSentIsUnderWay) {
   const auto report = r.now(ms(1003));
   EXPECT_EQ(report.what, blockage::none) << report.verdict;
   EXPECT_EQ(report.verdict,
-            "nothing is blocked, as far as recorded: answer to lookup #5 (step 3) was under way from "
+            "no blockage is certain: answer to lookup #5 (step 3) was under way from "
             "trainer 0 to server 0 for 3.0 ms");
   ASSERT_EQ(report.waits.size(), 1U);
   EXPECT_EQ(report.waits[0].state, wait_state::under_way);

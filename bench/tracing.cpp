@@ -1,0 +1,130 @@
+// What recording costs by itself: a record, a dropped one, and a flood of small messages with and without a ring.
+//
+//   bench_tracing     nanoseconds, the quickest of several rounds
+
+#include <algorithm>
+#include <array>
+#include <caf/all.hpp>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "actors/actor_trace.hpp"
+#include "actors/caf_network.hpp"
+#include "actors/traced_system.hpp"
+#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
+
+namespace {
+
+using std::chrono::steady_clock;
+using namespace troupe;
+
+constexpr int rounds = 15;
+
+double ns_since(steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::nano>(steady_clock::now() - begin).count();
+}
+
+/// Takes `left` messages, then says that it is done.
+struct sink_state {
+  std::string name = "server 0";
+  std::uint64_t step = 0;
+  actor_trace trace;
+  std::uint64_t taken = 0;
+  std::uint64_t expected = 0;
+  caf::actor done;
+  caf::event_based_actor* self = nullptr;
+
+  void handle(const stop&) {
+    if (++taken == expected) self->send(done, true);
+  }
+};
+
+caf::behavior sink(caf::stateful_actor<sink_state>* self, std::uint64_t expected, const caf::actor& done) {
+  self->state.self = self;
+  self->state.expected = expected;
+  self->state.done = done;
+  self->state.trace.start(self, self->system(), 1, 2, self->state.name);
+  return {recorded<stop>(self)};
+}
+
+/// Nanoseconds a message, of many sent by one actor's thread to another.
+double flood(trace::recorder* recorder) {
+  constexpr std::uint64_t messages = 300'000;
+  traced_config config;
+  config.config_file_path.clear();
+  config.recorder = recorder;
+  caf::actor_system system(config);
+  caf::scoped_actor self(system);
+  const auto receiver = system.spawn(sink, messages, caf::actor_cast<caf::actor>(caf::strong_actor_ptr(self->ctrl())));
+  actor_trace sender;
+  sender.start(caf::actor_cast<caf::abstract_actor*>(caf::strong_actor_ptr(self->ctrl())), system, 1, 3, "trainer 0");
+  const auto begin = steady_clock::now();
+  for (std::uint64_t i = 0; i < messages; ++i) self->send(receiver, stop{sender.next(1)});
+  self->receive([](bool) {});
+  const double taken = ns_since(begin) / messages;
+  self->send_exit(receiver, caf::exit_reason::user_shutdown);
+  return taken;
+}
+
+template <class F>
+double quickest(F measure) {
+  double best = measure();
+  for (int i = 1; i < rounds; ++i) best = std::min(best, measure());
+  return best;
+}
+
+double handling_ns(trace::recorder* recorder, std::uint64_t step) {
+  traced_config config;
+  config.config_file_path.clear();
+  config.recorder = recorder;
+  caf::actor_system system(config);
+  caf::scoped_actor self(system);
+  actor_trace trace;
+  trace.start(caf::actor_cast<caf::abstract_actor*>(caf::strong_actor_ptr(self->ctrl())), system, 1, 2, "server 0");
+  stop message;
+  message.head = {1, step, 3, 0, 1, 0, 1, 0};
+  return quickest([&] {
+    constexpr int calls = 200'000;
+    const auto begin = steady_clock::now();
+    for (int i = 0; i < calls; ++i) const actor_trace::handling scope(trace, message, 0);
+    return ns_since(begin) / calls;
+  });
+}
+
+}  // namespace
+
+int main() {
+  initialize_types(false);
+  std::string folder = (std::filesystem::temp_directory_path() / "troupe-bench-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) return 1;
+  trace::recorder::options how;
+  how.folder = folder;
+  how.types = traced_types();
+  how.wanted.first_step = 1;
+  {
+    auto recorder = trace::recorder::start(how);
+    if (!recorder) {
+      std::fprintf(stderr, "%s\n", recorder.error().c_str());
+      return 1;
+    }
+    std::printf("record      %6.1f ns\n", handling_ns(recorder->get(), 1));
+    std::printf("dropped     %6.1f ns\n", handling_ns(recorder->get(), 0));
+    std::printf("off         %6.1f ns\n", handling_ns(nullptr, 1));
+    // In pairs: the machine's pace changes.
+    double off = 1e9;
+    double ring = 1e9;
+    for (int i = 0; i < rounds; ++i) {
+      off = std::min(off, flood(nullptr));
+      ring = std::min(ring, flood(recorder->get()));
+    }
+    std::printf("flood, off  %6.1f ns a message\nflood, ring %6.1f ns a message (%+.1f %%)\n", off, ring,
+                100 * (ring / off - 1));
+  }
+  std::filesystem::remove_all(folder);
+  return 0;
+}

@@ -1,0 +1,259 @@
+#include "page/http_server.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <optional>
+#include <thread>
+
+#include "page/access.hpp"
+
+namespace troupe::page {
+
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using tcp = asio::ip::tcp;
+using boost::system::error_code;
+
+/// What connections share.
+struct service {
+  http_server::options how;
+  access who;
+  http_handler handler;
+  std::uint16_t port = 0;
+  std::size_t connections = 0;
+};
+
+/// Goes to whoever opened the page without the token.
+constexpr std::string_view no_token_page =
+    "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Troupe</title>{}"
+    "<h1>This page needs its token</h1><p>Open the address as the program has printed it, with <code>?token=...</code>."
+    "</p></html>\n";
+
+class session : public std::enable_shared_from_this<session> {
+ public:
+  session(tcp::socket socket, service& of)
+      : stream_(std::move(socket)), service_(of), buffer_(of.how.header_bytes + 4096) {
+    ++service_.connections;
+  }
+  ~session() { --service_.connections; }
+
+  void read() {
+    parser_.emplace();
+    parser_->header_limit(static_cast<std::uint32_t>(service_.how.header_bytes));
+    stream_.expires_after(service_.how.patience);
+    http::async_read_header(stream_, buffer_, *parser_,
+                            [self = shared_from_this()](error_code error, std::size_t) { self->have_header(error); });
+  }
+
+ private:
+  using head_fields = http::request<http::empty_body>;
+
+  void have_header(error_code error) {
+    if (error == http::error::header_limit || error == http::error::buffer_overflow)
+      return refuse(431, "the header is too large");
+    // What is not HTTP is told so; who said nothing in time, or has gone, is not spoken to.
+    if (error.category() == http::make_error_code(http::error::bad_method).category() &&
+        error != http::error::end_of_stream && error != http::error::partial_message)
+      return refuse(400, "this is no HTTP request");
+    if (error) return;
+    if (!parser_->is_done()) return refuse(413, "requests here have no body");
+    const head_fields& head = parser_->get();
+    send(answer(head), head.method() == http::verb::head, head.keep_alive());
+  }
+
+  http_response answer(const head_fields& head) {
+    // A name that a page elsewhere has pointed here, for one that HTTP/1.0 may leave out.
+    if (head.count(http::field::host) > 1 || !service_.who.is_for_us(head[http::field::host]))
+      return http_response::of(403, "text/plain; charset=utf-8", "this name is none of this server's\n");
+    if (head.method() != http::verb::get && head.method() != http::verb::head) {
+      http_response refused = http_response::of(405, "text/plain; charset=utf-8", "there is only GET and HEAD\n");
+      refused.fields.emplace_back("Allow", "GET, HEAD");
+      return refused;
+    }
+    http_request request = read_target(head.target());
+    if (const auto token = request.query.find("token"); token != request.query.end())
+      return service_.who.is_right(token->second) ? let_in(head.target(), request) : turn_away(head);
+    if (!service_.who.is_authorized(head[http::field::authorization], head[http::field::cookie], service_.port))
+      return turn_away(head);
+    try {
+      return service_.handler(request);
+    } catch (const std::exception& e) {
+      return http_response::of(500, "text/plain; charset=utf-8", fmt::format("{}\n", e.what()));
+    }
+  }
+
+  /// Takes the token out of the address, so that it is in no history, no screenshot and no Referer.
+  http_response let_in(std::string_view target, const http_request& request) const {
+    std::string without(target.substr(0, target.find('?')));
+    std::string_view rest = target.substr(without.size());
+    char separator = '?';
+    while (!rest.empty()) {
+      rest.remove_prefix(1);
+      const std::string_view one = rest.substr(0, rest.find('&'));
+      if (!one.starts_with("token=")) (without += std::exchange(separator, '&')) += one;
+      rest.remove_prefix(one.size());
+    }
+    // `//host` would lead elsewhere.
+    if (!request.path.starts_with('/') || request.path.starts_with("//")) without = "/";
+    http_response moved = http_response::of(303, "text/plain; charset=utf-8", "");
+    moved.fields.emplace_back("Location", without);
+    moved.fields.emplace_back("Set-Cookie", service_.who.cookie(service_.port));
+    return moved;
+  }
+
+  static http_response turn_away(const head_fields& head) {
+    // A link on another site has brought the browser here: it keeps the cookie back until this site asks itself.
+    const bool once_more = head["Sec-Fetch-Site"] == "cross-site" && head["Sec-Fetch-Mode"] == "navigate";
+    http_response refused = http_response::of(
+        401, "text/html; charset=utf-8",
+        fmt::format(fmt::runtime(no_token_page), once_more ? "<meta http-equiv=\"refresh\" content=\"0\">" : ""));
+    refused.fields.emplace_back("WWW-Authenticate", "Bearer");
+    return refused;
+  }
+
+  void refuse(unsigned status, std::string_view why) {
+    send(http_response::of(status, "text/plain; charset=utf-8", fmt::format("{}\n", why)), false, false);
+  }
+
+  void send(http_response what, bool head_only, bool keep) {
+    body_ = what.body ? what.body : std::make_shared<const std::string>();
+    out_.emplace(static_cast<http::status>(what.status), 11);
+    out_->set(http::field::server, "troupe");
+    out_->set(http::field::content_type, what.content_type);
+    out_->set(http::field::cache_control, "no-store");
+    out_->set("Content-Security-Policy",
+              "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'");
+    out_->set("X-Content-Type-Options", "nosniff");
+    out_->set("X-Frame-Options", "DENY");
+    out_->set("Referrer-Policy", "no-referrer");
+    out_->set("Cross-Origin-Resource-Policy", "same-origin");
+    // Perfetto's window hands its readiness back to the one that opened it.
+    out_->set("Cross-Origin-Opener-Policy", "same-origin-allow-popups");
+    for (const auto& [name, value] : what.fields) out_->set(name, value);
+    out_->content_length(body_->size());
+    out_->keep_alive(keep);
+    // A slow line may take long for an export, but not forever.
+    constexpr std::size_t slowest_bytes_per_s = 64 << 10;
+    stream_.expires_after(service_.how.patience + std::chrono::seconds(body_->size() / slowest_bytes_per_s));
+    auto next = [self = shared_from_this(), keep](error_code error, std::size_t) { self->sent(error, keep); };
+    if (head_only) {
+      head_.emplace(*out_);
+      http::async_write_header(stream_, *head_, std::move(next));
+    } else {
+      out_->body() = {body_->data(), body_->size()};
+      body_sender_.emplace(*out_);
+      http::async_write(stream_, *body_sender_, std::move(next));
+    }
+  }
+
+  void sent(error_code error, bool keep) {
+    if (error) return;
+    head_.reset();
+    body_sender_.reset();
+    if (keep) return read();
+    stream_.socket().shutdown(tcp::socket::shutdown_send, error);
+    stream_.expires_after(std::min<std::chrono::milliseconds>(service_.how.patience, std::chrono::seconds(1)));
+    drain();
+  }
+
+  /// Reads what still comes, for a moment: to close with something unread would take the answer back.
+  void drain() {
+    buffer_.clear();
+    stream_.async_read_some(buffer_.prepare(4096), [self = shared_from_this()](error_code error, std::size_t) {
+      if (!error) self->drain();
+    });
+  }
+
+  using response_type = http::response<http::span_body<const char>>;
+  using serializer_type = http::response_serializer<http::span_body<const char>>;
+
+  beast::tcp_stream stream_;
+  service& service_;
+  beast::flat_buffer buffer_;
+  std::optional<http::request_parser<http::empty_body>> parser_;
+  std::shared_ptr<const std::string> body_;
+  std::optional<response_type> out_;
+  std::optional<serializer_type> head_;
+  std::optional<serializer_type> body_sender_;
+};
+
+}  // namespace
+
+struct http_server::state {
+  explicit state(service with) : shared(std::move(with)) {}
+
+  void accept() {
+    acceptor.async_accept([this](error_code error, tcp::socket socket) {
+      if (error == asio::error::operation_aborted) return;
+      if (error) return rest();  // out of descriptors, most likely
+      if (shared.connections < shared.how.connections) std::make_shared<session>(std::move(socket), shared)->read();
+      accept();
+    });
+  }
+
+  void rest() {
+    timer.expires_after(std::chrono::milliseconds(100));
+    timer.async_wait([this](error_code error) {
+      if (!error) accept();
+    });
+  }
+
+  service shared;  // outlives the sessions, which the context holds
+  asio::io_context context{1};
+  tcp::acceptor acceptor{context};
+  asio::steady_timer timer{context};
+  std::jthread thread;
+};
+
+tl::expected<std::unique_ptr<http_server>, std::string> http_server::start(const options& how, http_handler handler) {
+  auto made = std::make_unique<state>(service{how, access(how.token, how.host), std::move(handler), 0, 0});
+  const auto fail = [&](const error_code& error) {
+    return tl::unexpected(fmt::format("cannot listen on {}:{}: {}", how.host, how.port, error.message()));
+  };
+  error_code error;
+  tcp::resolver resolver(made->context);
+  const auto found = resolver.resolve(how.host, std::to_string(how.port), tcp::resolver::passive, error);
+  if (error) return fail(error);
+  const tcp::endpoint where = *found.begin();
+  made->acceptor.open(where.protocol(), error);
+  if (!error) made->acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) made->acceptor.bind(where, error);
+  if (!error) made->acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) return fail(error);
+  made->shared.port = made->acceptor.local_endpoint().port();
+  made->accept();
+  made->thread = std::jthread([running = made.get()] {
+    constexpr int gives_way = 5;  // training comes first, but the page should not stand still
+    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), gives_way);
+    running->context.run();
+  });
+  return std::unique_ptr<http_server>(new http_server(std::move(made)));
+}
+
+http_server::http_server(std::unique_ptr<state> with) : state_(std::move(with)) {}
+
+http_server::~http_server() {
+  state_->context.stop();
+  state_->thread.join();
+}
+
+std::uint16_t http_server::port() const { return state_->shared.port; }
+
+std::string http_server::url() const {
+  const std::string& host = state_->shared.how.host;
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return fmt::format(fmt::runtime(is_ipv6 ? "http://[{}]:{}/?token={}" : "http://{}:{}/?token={}"), host, port(),
+                     state_->shared.how.token);
+}
+
+}  // namespace troupe::page

@@ -1,0 +1,35 @@
+#include "page/live_page.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <utility>
+
+#include "page/access.hpp"
+
+namespace troupe::page {
+
+live_page::live_page(trace::sources from) : page_(std::make_unique<recorded>(std::move(from))) {}
+
+tl::expected<std::unique_ptr<live_page>, std::string> live_page::start(options how) {
+  if (how.token.empty()) how.token = make_token();
+  if (!is_token(how.token)) return tl::unexpected(std::string("a token is 8 to 128 letters, digits, '-' and '_'"));
+  std::unique_ptr<live_page> made(new live_page(std::move(how.from)));
+  http_server::options where;
+  where.host = how.host;
+  where.port = how.port;
+  where.token = how.token;
+  auto server =
+      http_server::start(where, [&page = made->page_](const http_request& request) { return page.answer(request); });
+  if (!server) return tl::unexpected(server.error());
+  made->server_ = std::move(*server);
+  return made;
+}
+
+bool is_loopback(const std::string& host) {
+  boost::system::error_code error;
+  const auto address = boost::asio::ip::make_address(host, error);
+  return host == "localhost" || (!error && address.is_loopback());
+}
+
+}  // namespace troupe::page

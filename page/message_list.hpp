@@ -1,0 +1,55 @@
+// The messages of a recording, as a person looks for them: by actor, type, step, text, size and latency.
+
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "page/http_server.hpp"
+#include "trace/recording.hpp"
+
+namespace troupe::page {
+
+/// A message's id in addresses and answers: sender, dot, sequence number, as in `3.417`. JSON's numbers hold 53 bits.
+std::string write_id(std::uint64_t id);
+std::optional<std::uint64_t> read_id(std::string_view text);
+
+enum class message_order : std::uint8_t { newest, oldest, slowest, largest, longest_queued };
+
+struct message_query {
+  std::string actor;  ///< name of sender or receiver, or a pattern; empty: any
+  std::string from;
+  std::string to;
+  std::string type;
+  std::string text;              ///< part of a name of an actor or type, or a message's name or id
+  std::string kind = "handled";  ///< or another kind of record; `all`
+  std::uint64_t first_step = 0;
+  std::uint64_t last_step = UINT64_MAX;
+  std::uint64_t bytes_least = 0;
+  trace::nanoseconds latency_least = 0;
+  trace::nanoseconds until = INT64_MAX;  ///< those that begin by then: holds still what a list shows of a live run
+  message_order order = message_order::newest;
+  std::uint64_t cursor = 0;  ///< how many to skip
+  std::uint64_t limit = 100;
+
+  /// Errors: one line for the user.
+  static tl::expected<message_query, std::string> from_request(const http_request& request);
+};
+
+struct message_page {
+  std::uint64_t total = 0;            ///< that match
+  std::vector<std::uint32_t> events;  ///< of recording::events, in order
+};
+
+/// Looks through all events once: some 10 ms for a million.
+message_page find_messages(const trace::recording& in, const message_query& what);
+
+/// A row of the list.
+boost::json::object row_of(const trace::recording& in, const trace::event& what);
+
+}  // namespace troupe::page

@@ -1,0 +1,201 @@
+#include "page/run_page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <charconv>
+#include <sstream>
+
+#include "page/curves.hpp"
+#include "page/export.hpp"
+#include "page/message_detail.hpp"
+#include "page/message_list.hpp"
+#include "page/overview.hpp"
+#include "page/step_paths.hpp"
+#include "page/steps.hpp"
+#include "page/traffic.hpp"
+#include "page/verdict.hpp"
+#include "page/web_files.hpp"
+#include "trace/critical_path.hpp"
+#include "trace/timeline.hpp"
+
+namespace troupe::page {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::size_t kept_most = 200;
+/// Of so many steps at most critical paths are summed up: some milliseconds each.
+constexpr std::size_t paths_most = 200;
+
+http_response json(const boost::json::object& what, unsigned status = 200) {
+  return http_response::of(status, "application/json", boost::json::serialize(what));
+}
+
+http_response refused(unsigned status, std::string why) { return json({{"problem", std::move(why)}}, status); }
+
+std::optional<std::uint64_t> number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+http_response web_answer(const web_file& file) {
+  http_response answer = http_response::of(200, std::string(file.content_type), std::string(file.text));
+  if (!file.content_type.starts_with("text/html")) answer.fields.emplace_back("Cache-Control", "private, max-age=60");
+  return answer;
+}
+
+std::string key_of(const http_request& request) {
+  std::string key = request.path;
+  for (const auto& [name, value] : request.query) key += fmt::format("&{}={}:{}", name, value.size(), value);
+  return key;
+}
+
+}  // namespace
+
+run_page::run_page(std::unique_ptr<source> from) : source_(std::move(from)) {}
+
+http_response run_page::answer(const http_request& request) {
+  if (const web_file* file = find_web_file(request.path)) return web_answer(*file);
+  struct endpoint {
+    http_response (run_page::*make)(const http_request&);
+    bool keeps = false;  ///< the answer is the same until the recording is another
+  };
+  static const std::map<std::string_view, endpoint> endpoints = {
+      {"/api/topology", {&run_page::topology}},       {"/api/blocked", {&run_page::blocked}},
+      {"/api/traffic", {&run_page::traffic, true}},   {"/api/curves", {&run_page::curves, true}},
+      {"/api/steps", {&run_page::steps, true}},       {"/api/step", {&run_page::step, true}},
+      {"/api/messages", {&run_page::messages, true}}, {"/api/message", {&run_page::message, true}},
+      {"/api/paths", {&run_page::paths, true}},       {"/api/trace.json", {&run_page::exported}}};
+  const auto found = endpoints.find(request.path);
+  if (found == endpoints.end() && request.path != "/api/run" && request.path != "/metrics")
+    return refused(404, "there is nothing here");
+  take(source_->latest());
+  if (request.path == "/api/run") return json(run_json(now_));
+  if (request.path == "/metrics") return metrics();
+  if (!now_.what) return refused(503, now_.problem);
+  if (!found->second.keeps) return (this->*found->second.make)(request);
+  const std::string key = key_of(request);
+  if (const auto kept = kept_.find(key); kept != kept_.end()) return kept->second;
+  if (kept_.size() >= kept_most) kept_.clear();
+  return kept_[key] = (this->*found->second.make)(request);
+}
+
+void run_page::take(reading next) {
+  const bool changed = next.generation != now_.generation;
+  now_ = std::move(next);
+  if (!changed) return;
+  causes_.reset();
+  windows_.reset();
+  kept_.clear();
+  if (scraped_ && now_.what) totals_.add(*now_.what);
+}
+
+const trace::causality& run_page::causes() {
+  if (!causes_) causes_ = std::make_unique<trace::causality>(*now_.what);
+  return *causes_;
+}
+
+const trace::step_windows& run_page::windows() {
+  if (!windows_) windows_ = trace::find_steps(*now_.what);
+  return *windows_;
+}
+
+http_response run_page::topology(const http_request& request) {
+  constexpr std::uint64_t all = INT64_MAX;
+  const std::uint64_t recent = number(request.text("recent_ns")).value_or(all);
+  return json(topology_json(now_, static_cast<trace::nanoseconds>(std::min(recent, all))));
+}
+
+http_response run_page::traffic(const http_request&) {
+  return json(traffic_json(*now_.what, sum_flows(*now_.what, 0)));
+}
+
+http_response run_page::curves(const http_request&) { return json({{"curves", curves_of(*now_.what, windows())}}); }
+
+http_response run_page::steps(const http_request& request) {
+  return json(steps_json(*now_.what, windows(), number(request.text("last")).value_or(200)));
+}
+
+http_response run_page::step(const http_request& request) {
+  const std::string_view text = request.text("step");
+  const trace::step_window* window =
+      find_window(*now_.what, windows(), number(text).value_or(0), request.text("trainer"));
+  if (window == nullptr) return refused(404, fmt::format("step {} is not recorded as a whole", text));
+  boost::json::object all = waterfall_json(*now_.what, *window);
+  all["path"] = path_json(*now_.what, trace::study_step(causes(), *window));
+  return json(all);
+}
+
+http_response run_page::paths(const http_request& request) {
+  const std::vector<trace::step_window>& all = windows().whole;
+  const std::size_t last = std::min<std::size_t>(number(request.text("last")).value_or(paths_most), paths_most);
+  std::vector<trace::step_path> paths;
+  for (std::size_t i = all.size() - std::min(all.size(), last); i < all.size(); ++i)
+    paths.push_back(trace::find_critical_path(causes(), all[i]));
+  return json(statistics_json(*now_.what, trace::gather(paths)));
+}
+
+/// It takes a while, and of a run under way each second: so no more than a tenth of the time is spent on it.
+http_response run_page::blocked(const http_request&) {
+  const auto begin = clock::now();
+  const bool is_right = now_.live ? begin < blocked_next_ : blocked_of_ == now_.generation;
+  if (is_right && blocked_live_ == now_.live) return blocked_;
+  blocked_ = json(blocked_json(now_, windows()));
+  blocked_of_ = now_.generation;
+  blocked_live_ = now_.live;
+  const auto end = clock::now();
+  blocked_next_ = end + (end - begin) * 9;
+  return blocked_;
+}
+
+http_response run_page::messages(const http_request& request) {
+  const auto query = message_query::from_request(request);
+  if (!query) return refused(400, query.error());
+  const message_page found = find_messages(*now_.what, *query);
+  boost::json::array rows;
+  for (const std::uint32_t event : found.events) rows.push_back(row_of(*now_.what, now_.what->events[event]));
+  const std::uint64_t next = query->cursor + rows.size();
+  boost::json::object all{{"generation", now_.generation}, {"total", found.total}, {"cursor", query->cursor}};
+  if (next < found.total) all["next_cursor"] = next;
+  all["messages"] = std::move(rows);
+  return json(all);
+}
+
+http_response run_page::message(const http_request& request) {
+  const auto id = read_id(request.text("id"));
+  if (!id) return refused(400, "a message's id is its sender's number, a dot and its sequence number, as in 3.417");
+  return json(message_json(causes(), *id));
+}
+
+http_response run_page::metrics() {
+  if (!scraped_ && now_.what) totals_.add(*now_.what);
+  scraped_ = true;
+  return http_response::of(200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(now_, totals_));
+}
+
+http_response run_page::exported(const http_request& request) {
+  const std::string_view text = request.text("step");
+  trace::recording part;
+  if (!text.empty()) {
+    const trace::step_window* window =
+        find_window(*now_.what, windows(), number(text).value_or(0), request.text("trainer"));
+    if (window == nullptr) return refused(404, fmt::format("step {} is not recorded as a whole", text));
+    // The step before begins what this one waits for.
+    part = part_of(*now_.what, window->begin - window->duration(), window->end);
+  } else {
+    part = newest_of(*now_.what, exported_most);
+  }
+  std::ostringstream to;
+  trace::write_timeline(part, to);
+  http_response answer = http_response::of(200, "application/json", std::move(to).str());
+  answer.fields.emplace_back("Content-Disposition", "attachment; filename=\"troupe-trace.json\"");
+  return answer;
+}
+
+}  // namespace troupe::page

@@ -1,0 +1,99 @@
+#define XXH_INLINE_ALL
+#include "page/source.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+
+namespace troupe::page {
+
+namespace {
+
+namespace fs = std::filesystem;
+using clock = std::chrono::steady_clock;
+
+/// Changes with the file. A ring is written through memory, of which a file's time tells nothing: but its head counts
+/// chunks, and its board the messages of each actor.
+std::uint64_t fingerprint_of(const fs::path& file) {
+  constexpr std::size_t board_bytes_max = 256 << 10;
+  std::vector<char> begin(trace::head_bytes + trace::metadata_bytes + board_bytes_max);
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return 0;
+  const ssize_t size = read(descriptor, begin.data(), begin.size());
+  close(descriptor);
+  std::error_code error;
+  const std::uint64_t length = fs::file_size(file, error);
+  return XXH3_64bits_withSeed(begin.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)), length);
+}
+
+std::string boot_of_this_machine() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string text;
+  std::getline(file, text);
+  return text;
+}
+
+bool is_alive(const trace::process_info& process) {
+  static const std::string boot = boot_of_this_machine();
+  if (process.end != trace::ending::none || process.boot != boot || process.pid == 0) return false;
+  return kill(static_cast<pid_t>(process.pid), 0) == 0 || errno == EPERM;
+}
+
+/// Moves the end of what is still recorded to when it was looked at: that nothing happens is also something to see.
+bool bring_to(std::chrono::system_clock::time_point looked, trace::recording& what) {
+  const trace::nanoseconds now = std::chrono::nanoseconds(looked.time_since_epoch()).count() - what.realtime_begin_ns;
+  bool live = false;
+  for (trace::process_info& one : what.processes) {
+    if (!is_alive(one)) continue;
+    live = true;
+    one.last = std::max(one.last, now);
+  }
+  return live;
+}
+
+}  // namespace
+
+recorded::fingerprint recorded::look() const {
+  fingerprint all;
+  for (const fs::path& path : from_.paths) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      all[path] = fingerprint_of(path);
+      continue;
+    }
+    for (fs::recursive_directory_iterator one(path, error), end; !error && one != end; one.increment(error))
+      if (one->is_regular_file(error)) all[one->path()] = fingerprint_of(one->path());
+  }
+  return all;
+}
+
+reading recorded::latest() {
+  const auto begin = clock::now();
+  if (begin < next_look_) return newest_;
+  const auto looked = std::chrono::system_clock::now();  // what happens while it reads may be missed
+  fingerprint files = look();
+  if (!newest_.what || !newest_.problem.empty() || files != seen_) {
+    newest_.problem.clear();
+    if (auto read = trace::read_recording(from_)) {
+      newest_.what = read_ = std::make_shared<trace::recording>(std::move(*read));
+      ++newest_.generation;
+    } else {
+      newest_.problem = read.error();  // what was seen last stays
+    }
+    seen_ = std::move(files);
+  }
+  if (read_) {
+    newest_.live = bring_to(looked, *read_);
+    newest_.now = read_->end();
+  }
+  const auto end = clock::now();
+  next_look_ = end + std::max<clock::duration>(pace_.least, (end - begin) * pace_.rest);
+  return newest_;
+}
+
+}  // namespace troupe::page

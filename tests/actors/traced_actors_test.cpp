@@ -1,0 +1,255 @@
+// What actors record: their messages, what they wait for, and what follows from it.
+
+#include <gtest/gtest.h>
+
+#include <caf/all.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "actors/actor_name.hpp"
+#include "actors/actor_trace.hpp"
+#include "actors/caf_network.hpp"
+#include "actors/traced_system.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/messages.hpp"
+#include "tests/trace/temporary_folder.hpp"
+#include "trace/blocked.hpp"
+#include "trace/recording.hpp"
+
+namespace troupe {
+namespace {
+
+/// An actor system that records in a folder of its own.
+class traced_actors_test : public testing::Test {
+ protected:
+  traced_actors_test() {
+    initialize_types(true);
+    trace::recorder::options how;
+    how.folder = folder_.path();
+    how.types = traced_types();
+    recorder_ = std::move(*trace::recorder::start(how));
+    recorder_->set_run(1, 0, 0);
+    config_.config_file_path.clear();
+    config_.recorder = recorder_.get();
+    system_ = std::make_unique<caf::actor_system>(config_);
+  }
+
+  trace::recording read() const { return *trace::read_recording({{folder_.path()}, 0}); }
+
+  temporary_folder folder_;
+  std::unique_ptr<trace::recorder> recorder_;
+  traced_config config_;
+  std::unique_ptr<caf::actor_system> system_;
+};
+
+/// Answers nothing before it has the answer to what it asks another.
+struct stubborn_state {
+  std::string name;
+  std::uint64_t step = 1;
+  actor_trace trace;
+  std::vector<caf::response_promise> unanswered;
+};
+
+using stubborn_actor =
+    caf::typed_actor<caf::result<committed>(optimizer_step), caf::result<squared_norm>(gradient_norm),
+                     caf::result<void>(stop)>;
+
+template <class Question, class Answer>
+stubborn_actor::behavior_type stubborn(stubborn_actor::stateful_pointer<stubborn_state> self, std::uint32_t number,
+                                       const std::shared_ptr<stubborn_actor>& other, std::uint32_t other_number) {
+  self->state.name = "server " + std::to_string(number - server_number(0));
+  self->state.trace.start(self, self->system(), 1, number, self->state.name);
+  return {
+      [self](optimizer_step&) -> caf::result<committed> {
+        return self->state.unanswered.emplace_back(self->make_response_promise());
+      },
+      [self](gradient_norm&) -> caf::result<squared_norm> {
+        return self->state.unanswered.emplace_back(self->make_response_promise());
+      },
+      [self, other, other_number](stop& order) {
+        const actor_trace::handling scope(self->state.trace, order, 0);
+        Question question;
+        question.head = self->state.trace.next(1);
+        self->state.trace.asks(question.head, caf::type_id_v<Question>, other_number);
+        self->request(*other, caf::infinite, question).then([](const Answer&) {}, [](const caf::error&) {});
+      },
+  };
+}
+
+TEST_F(traced_actors_test, two_that_wait_for_each_other_are_a_cycle_with_both_types) {
+  const auto first = std::make_shared<stubborn_actor>();
+  const auto second = std::make_shared<stubborn_actor>();
+  *first = system_->spawn(stubborn<optimizer_step, committed>, server_number(0), second, server_number(1));
+  *second = system_->spawn(stubborn<gradient_norm, squared_norm>, server_number(1), first, server_number(0));
+  caf::anon_send(*first, stop{});
+  caf::anon_send(*second, stop{});
+  const auto both_ask = [&] {
+    const trace::recording now = read();
+    return now.actors.size() == 2 && now.actors[0].open.size() == 1 && now.actors[1].open.size() == 1 &&
+           now.actors[0].message_begin < 0 && now.actors[1].message_begin < 0;
+  };
+  while (!both_ask()) std::this_thread::yield();
+  const trace::recording now = read();
+  const trace::blocked_report found = trace::find_blocked(now);
+  EXPECT_EQ(found.what, trace::blockage::cycle) << found.verdict;
+  EXPECT_EQ(found.cycle.size(), 2U);
+  for (const char* word : {"server 0", "server 1", "optimizer_step", "gradient_norm"})
+    EXPECT_NE(found.verdict.find(word), std::string::npos) << found.verdict;
+  for (const auto& one : {*first, *second}) caf::anon_send_exit(one, caf::exit_reason::kill);
+  *first = *second = nullptr;
+}
+
+/// Answers, refuses, or parks what it is asked.
+struct clerk_state {
+  std::string name = "server 0";
+  std::uint64_t step = 0;
+  actor_trace trace;
+  std::optional<std::pair<header, caf::typed_response_promise<committed>>> parked;
+
+  caf::result<committed> handle(const optimizer_step& order) {
+    if (order.rank == 1) return make_failure(errc::bad_input, "no");
+    if (order.rank == 2) {
+      parked.emplace(order.head, self->make_response_promise<committed>());
+      return parked->second;
+    }
+    return committed{trace.next(order.head.step, id_of(order.head))};
+  }
+  void handle(const stop&) {
+    if (parked) parked->second.deliver(committed{trace.next(7, id_of(parked->first))});
+  }
+
+  using actor = caf::typed_actor<caf::result<committed>(optimizer_step), caf::result<void>(stop)>;
+  explicit clerk_state(actor::stateful_pointer<clerk_state> me) : self(me) {}
+  actor::stateful_pointer<clerk_state> self;
+};
+
+clerk_state::actor::behavior_type clerk(clerk_state::actor::stateful_pointer<clerk_state> self) {
+  self->state.trace.start(self, self->system(), 1, server_number(0), self->state.name);
+  return {recorded<optimizer_step>(self), recorded<stop>(self)};
+}
+
+TEST_F(traced_actors_test, answers_refusals_and_what_is_parked_can_be_told_apart) {
+  {
+    const caf::scoped_actor asker(*system_);
+    header_source headers(1, trainer_number(0, 1));
+    const auto made = system_->spawn(clerk);
+    const auto ask = [&](std::uint32_t rank) {
+      return asker->request(made, caf::infinite, optimizer_step{headers.next(7, 0), rank, true, 1});
+    };
+    ask(0).receive([](const committed&) {}, [](const caf::error&) { FAIL(); });
+    ask(1).receive([](const committed&) { FAIL(); }, [](const caf::error&) {});
+    auto parked = ask(2);
+    asker->send(made, stop{headers.next(0, 0)});
+    parked.receive([](const committed&) {}, [](const caf::error&) { FAIL(); });
+    asker->send_exit(made, caf::exit_reason::user_shutdown);
+    asker->wait_for(made);
+  }
+  system_.reset();  // now its actors have ended
+  const trace::recording found = read();
+  std::vector<trace::event> steps;
+  std::size_t released = 0;
+  std::size_t exits = 0;
+  for (const trace::event& one : found.events) {
+    if (one.what == trace::kind::handled && found.type_name(one.type) == "optimizer_step") steps.push_back(one);
+    if (one.what == trace::kind::exit) ++exits;
+    if (one.what != trace::kind::released) continue;
+    ++released;
+    EXPECT_EQ(trace::sender_of(one.id), server_number(0));
+    EXPECT_EQ(trace::sequence_of(one.cause), 4U) << "the stop, which was the fourth message";
+  }
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_FALSE(steps[0].has(trace::flag::refused) || steps[0].has(trace::flag::parked));
+  EXPECT_TRUE(steps[1].has(trace::flag::refused));
+  EXPECT_TRUE(steps[2].has(trace::flag::parked));
+  for (const trace::event& one : steps) {
+    EXPECT_TRUE(one.has(trace::flag::request));
+    EXPECT_EQ(one.step, 7U);
+    EXPECT_EQ(one.actor, server_number(0));
+    EXPECT_LE(one.begin, one.end);
+  }
+  EXPECT_EQ(released, 1U);
+  EXPECT_EQ(exits, 1U);
+}
+
+/// Content that is the same whoever sent it, and another when a number differs.
+TEST(MessageContent, NamesItsPartsAndLeavesTheHeaderOut) {
+  const auto made = [](std::uint64_t sequence, float last) {
+    gradient sent;
+    sent.head = {1, 5, 3, 0, sequence, 0, sequence, 0};
+    sent.rank = 1;
+    bag_gradient one{4, blob::own(std::vector<std::int64_t>{5, 0}), blob::own(std::vector<std::int64_t>{0, 2}), {},
+                     tensor::own(1, 2, std::vector<float>{1, last})};
+    sent.tables = {one, one};
+    return sent;
+  };
+  const trace::content a = content_of(made(1, 2), false);
+  const trace::content b = content_of(made(9, 2), false);
+  const trace::content c = content_of(made(1, 3), true);
+  ASSERT_EQ(a.parts.size(), 8U);
+  EXPECT_EQ(a.parts[0].name, "tables[0].indices");
+  EXPECT_EQ(a.parts[3].name, "tables[0].grad");
+  EXPECT_EQ(a.parts[7].name, "tables[1].grad");
+  EXPECT_EQ(a.parts[3].rows, 1U);
+  EXPECT_EQ(a.parts[3].cols, 2U);
+  EXPECT_EQ(a.fields_digest, b.fields_digest);
+  for (std::size_t i = 0; i < a.parts.size(); ++i) EXPECT_EQ(a.parts[i].digest, b.parts[i].digest) << i;
+  EXPECT_NE(a.parts[3].digest, c.parts[3].digest);
+  EXPECT_EQ(a.parts[0].digest, c.parts[0].digest);
+  EXPECT_TRUE(a.parts[3].bytes.empty());
+  EXPECT_EQ(c.parts[3].bytes.size(), 2 * sizeof(float));
+  EXPECT_EQ(weight_of(made(1, 2)), sizeof(gradient) + 2 * (16 + 16 + 8));
+}
+
+// -- speed -----------------------------------------------------------------------------
+
+using std::chrono::steady_clock;
+
+/// Nanoseconds of one call of `what`, in the quickest of several rounds.
+template <class F>
+double quickest_ns(F what) {
+  constexpr int rounds = 20;
+  constexpr int calls = 100'000;
+  double best = 1e9;
+  for (int round = 0; round < rounds; ++round) {
+    const auto begin = steady_clock::now();
+    for (int i = 0; i < calls; ++i) what();
+    const std::chrono::duration<double, std::nano> taken = steady_clock::now() - begin;
+    best = std::min(best, taken.count() / calls);
+  }
+  return best;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double slower = 50;  // a sanitizer's own work
+#else
+constexpr double slower = 1;
+#endif
+
+TEST(TraceTiming, ARecordTakesSixtyNanosecondsAndADroppedOneTen) {
+  const temporary_folder folder;
+  trace::recorder::options how;
+  how.folder = folder.path();
+  how.wanted.first_step = 1;
+  how.types = {{300, "reduced", false}};
+  const auto recorder = std::move(*trace::recorder::start(how));
+  caf::actor_system_config plain;
+  traced_config config;
+  config.recorder = recorder.get();
+  caf::actor_system system(config);
+  caf::scoped_actor self(system);
+  actor_trace trace;
+  trace.start(caf::actor_cast<caf::abstract_actor*>(caf::actor_cast<caf::strong_actor_ptr>(self)), system, 1, 2, "server 0");
+  stop wanted;
+  wanted.head = {1, 5, 3, 0, 1, 0, trace::ticks_now(), 0};
+  stop unwanted = wanted;
+  unwanted.head.step = 0;
+  const double recorded_ns = quickest_ns([&] { const actor_trace::handling scope(trace, wanted, 0); });
+  const double dropped_ns = quickest_ns([&] { const actor_trace::handling scope(trace, unwanted, 0); });
+  RecordProperty("recorded_ns", std::to_string(recorded_ns));
+  RecordProperty("dropped_ns", std::to_string(dropped_ns));
+  EXPECT_LE(recorded_ns, 60 * slower);
+  EXPECT_LE(dropped_ns, 10 * slower);
+}
+
+}  // namespace
+}  // namespace troupe

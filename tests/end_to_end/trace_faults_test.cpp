@@ -1,0 +1,227 @@
+// What the tools say of runs that were made to go wrong.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "tests/end_to_end/program.hpp"
+#include "tests/end_to_end/several.hpp"
+#include "trace/recording.hpp"
+
+namespace troupe::end_to_end {
+namespace {
+
+using std::chrono::steady_clock;
+
+class temporary_trace {
+ public:
+  temporary_trace() : path_(testing::TempDir() + "troupe-fault-XXXXXX") { EXPECT_NE(mkdtemp(path_.data()), nullptr); }
+  ~temporary_trace() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  temporary_trace(const temporary_trace&) = delete;
+  temporary_trace& operator=(const temporary_trace&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+launch with_faults(const std::string& faults) {
+  launch how;
+  how.program = TROUPE_FAULTY_PROGRAM;
+  how.environment = {{"TROUPE_FAULTS", faults}};
+  return how;
+}
+
+boost::json::object ask(const words& question) {
+  words all = {"trace"};
+  all.insert(all.end(), question.begin(), question.end());
+  all.push_back("--json");
+  const outcome answered = run(all);
+  EXPECT_EQ(answered.exit_code, 0) << answered.err;
+  const auto objects = json_lines(answered.out);
+  return objects.empty() ? boost::json::object() : objects.back();
+}
+
+const words small = {"train", "--data", "synthetic", "--rows", "1000", "--batch-size", "16"};
+
+TEST(FaultsTiming, ASlowApplyIsTheCriticalPathOfExactlyItsSteps) {
+  const temporary_trace folder;
+  const outcome trained =
+      run(with(small, {"--tables", "2", "--servers", "2", "--steps", "30", "--trace", "full", "--trace-dir", folder.path()}),
+          with_faults("slow-apply server=1 first=10 last=20 ms=50"));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  std::vector<double> slow_ms;
+  for (std::uint64_t step = 2; step <= 30; ++step) {
+    const auto found = ask({"critical-path", folder.path(), "--step", std::to_string(step)});
+    const auto& studied = found.at("studied").as_array().at(0).as_object();
+    double applied_ms = 0;
+    double largest_ms = 0;
+    std::string largest;
+    for (const auto& part : studied.at("parts").as_array()) {
+      const double ms = part.at("time_ns").to_number<double>() / 1e6;
+      if (ms > largest_ms) {
+        largest_ms = ms;
+        largest = part.at("actor").as_string().c_str();
+      }
+      if (part.at("what").as_string() == "apply" && part.at("actor").as_string() == "server 1") applied_ms += ms;
+    }
+    SCOPED_TRACE(boost::json::serialize(studied.at("text")));
+    if (step >= 10 && step <= 20) {
+      EXPECT_EQ(largest, "server 1");
+      EXPECT_GE(applied_ms, 50.0);
+      slow_ms.push_back(applied_ms);
+    } else {
+      EXPECT_LT(applied_ms, 50.0);
+    }
+  }
+  ASSERT_EQ(slow_ms.size(), 11U);
+  std::ranges::sort(slow_ms);
+  EXPECT_LE(slow_ms[5], 52.5) << "the median: a busy machine may wake a sleeper late";
+}
+
+/// A run that gets stuck, stopped when it has told why; the lines that it told.
+std::string told_of(const words& arguments, const std::string& faults, const std::string& folder) {
+  program running(with(arguments, {"--step-timeout", "1", "--trace-dir", folder}), with_faults(faults));
+  EXPECT_TRUE(running.wait_for_error("see " + folder)) << running.error();
+  const std::string told = running.error();
+  // While it lives, anybody can ask the same.
+  const auto now = ask({"blocked", folder});
+  EXPECT_NE(now.at("class").as_string(), "none");
+  running.send(SIGKILL);
+  return line_with(told, "takes longer than 1 s");
+}
+
+TEST(Faults, ALostGradientIsNamedWithSenderAndNumber) {
+  const temporary_trace folder;
+  // One server: actor 2; so trainer 1 is actor 4.
+  const std::string line = told_of(with(small, {"--processes", "--steps", "1000000"}),
+                                   "lose type=gradient sender=4 step=5", folder.path());
+  EXPECT_NE(line.find("was sent by trainer 1"), std::string::npos) << line;
+  EXPECT_NE(line.find("never arrived at server 0"), std::string::npos) << line;
+  EXPECT_NE(line.find("gradient, step 5"), std::string::npos) << line;
+  const auto blocked = ask({"blocked", folder.path() + "/" + std::filesystem::path(line.substr(line.find("see ") + 4))
+                                                                 .parent_path()
+                                                                 .filename()
+                                                                 .string()});
+  EXPECT_EQ(blocked.at("class").as_string(), "never_arrived");
+}
+
+TEST(Faults, ASkippedAllreduceIsNamedWithItsNumberAndTheMissingRank) {
+  const temporary_trace folder;
+  const std::string line =
+      told_of(with(small, {"--steps", "1000000"}), "skip-reduce rank=1 step=4", folder.path());
+  EXPECT_NE(line.find("collective 4 (step 4, bucket 0)"), std::string::npos) << line;
+  EXPECT_NE(line.find("ranks {1} missing"), std::string::npos) << line;
+}
+
+TEST(Faults, TheSameBetweenProcesses) {
+  const temporary_trace folder;
+  const std::string line =
+      told_of(with(small, {"--processes", "--steps", "1000000"}), "skip-reduce rank=1 step=4", folder.path());
+  EXPECT_NE(line.find("collective 4 (step 4, bucket 0)"), std::string::npos) << line;
+  EXPECT_NE(line.find("ranks {1} missing"), std::string::npos) << line;
+}
+
+TEST(Faults, AKilledServerLeavesItsRingAndIsNamed) {
+  const temporary_trace folder;
+  program running(with({"train"}, with(endless, {"--processes", "--json", "--trace-dir", folder.path()})));
+  ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
+  const pid_t server = process_of(running, "server 0");
+  ::kill(server, SIGKILL);
+  const outcome ended = running.finish();
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_NE(ended.err.find("troupe trace blocked " + folder.path()), std::string::npos) << ended.err;
+  const auto recording = trace::read_recording({{folder.path()}, 0});
+  ASSERT_TRUE(recording) << recording.error();
+  bool has_ring = false;
+  for (const trace::process_info& process : recording->processes)
+    if (process.pid == static_cast<std::uint32_t>(server)) has_ring = process.records > 100;
+  EXPECT_TRUE(has_ring);
+  const auto blocked = ask({"blocked", folder.path()});
+  EXPECT_EQ(blocked.at("class").as_string(), "dead");
+  const std::string verdict(blocked.at("verdict").as_string());
+  EXPECT_NE(verdict.find("server 0 (pid " + std::to_string(server) + ")"), std::string::npos) << verdict;
+}
+
+TEST(Faults, AClockThatIsWrongIsSetRight) {
+  const temporary_trace folder;
+  constexpr double offset_ns = 3e9;
+  constexpr double ppm = 50;
+  const outcome trained = run(with(small, {"--processes", "--steps", "3000", "--trace", "full", "--trace-dir", folder.path()}),
+                              with_faults("clock trainer=1 offset-ms=3000 ppm=50"));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const auto recording = trace::read_recording({{folder.path()}, 0});
+  ASSERT_TRUE(recording) << recording.error();
+  std::size_t compared = 0;
+  for (const trace::event& one : recording->events) {
+    if (one.what != trace::kind::handled && one.what != trace::kind::arrived) continue;
+    EXPECT_LE(one.sent, one.arrived);
+    EXPECT_LE(one.arrived, one.begin);
+    ++compared;
+  }
+  EXPECT_GT(compared, 10'000U);
+  std::size_t aligned = 0;
+  for (const trace::process_info& process : recording->processes) {
+    if (process.boot == recording->processes.front().boot) continue;
+    ++aligned;
+    EXPECT_TRUE(process.clock_aligned);
+    // At its first moment the clock was ahead by the offset and nothing else; it drifts from there.
+    EXPECT_NEAR(static_cast<double>(process.clock_offset), -offset_ns,
+                static_cast<double>(process.clock_error) + ppm * 1e-6 * 60e9);
+    EXPECT_LT(process.clock_error, 5'000'000);
+  }
+  EXPECT_EQ(aligned, 1U);
+  const std::string exported = folder.path() + "/timeline.json";
+  ask({"timeline", folder.path(), "--output", exported});
+  EXPECT_GT(std::filesystem::file_size(exported), 100'000U);
+}
+
+TEST(Faults, ASignalAsksForADiagnosis) {
+  const temporary_trace folder;
+  program running(with({"train"}, with(endless, {"--json", "--trace", "ring", "--trace-dir", folder.path()})));
+  ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
+  running.send(SIGUSR1);
+  ASSERT_TRUE(running.wait_for_error("a signal asked for it: ")) << running.error();
+  EXPECT_TRUE(running.wait_for_error("summary.txt")) << running.error();
+  running.send(SIGINT);
+  EXPECT_EQ(running.finish().exit_code, 0);
+  std::size_t folders = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    ++folders;
+    for (const char* file : {"summary.txt", "stacks.txt", "blocked.json"})
+      EXPECT_GT(std::filesystem::file_size(entry.path() / file), 50U) << file;
+    EXPECT_NE(read_file(entry.path() / "stacks.txt").find("caf.worker"), std::string::npos);
+  }
+  EXPECT_EQ(folders, 1U) << "the diagnosis stays, the ring of a run that ended well does not";
+}
+
+TEST(Faults, WithoutATraceThereIsNoDiagnosisAndItSaysSo) {
+  program running(with({"train"}, with(endless, {"--json", "--trace", "off"})));
+  ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
+  running.send(SIGUSR1);
+  EXPECT_TRUE(running.wait_for_error("no diagnosis, as nothing is recorded (--trace off)")) << running.error();
+  running.send(SIGINT);
+  EXPECT_EQ(running.finish().exit_code, 0);
+}
+
+/// From the deadline on, until the verdict is told.
+TEST(FaultsTiming, TheVerdictComesWithinASecondOfTheDeadline) {
+  const temporary_trace folder;
+  program running(with(small, {"--processes", "--steps", "1000000", "--step-timeout", "2", "--trace-dir", folder.path()}),
+                  with_faults("lose type=gradient sender=4 step=5"));
+  ASSERT_TRUE(running.wait_for_error("trainer 1 (host")) << running.error();  // has joined: the first step is about to begin
+  const auto joined = steady_clock::now();
+  ASSERT_TRUE(running.wait_for_error("never arrived")) << running.error();
+  const std::chrono::duration<double> taken = steady_clock::now() - joined;
+  EXPECT_LT(taken.count(), 2.0 + 1.0 + 2.0) << "2 s to the deadline, 1 s for the verdict, and 2 s for a busy machine";
+  running.send(SIGKILL);
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end

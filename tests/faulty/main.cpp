@@ -1,0 +1,117 @@
+// The program with faults on purpose, for tests of what is said of them: TROUPE_FAULTS names them, each as words with
+// settings, separated by semicolons.
+//
+//   slow-apply server=1 first=10 last=20 ms=50
+//   lose type=gradient sender=3 step=5          (the first such message that leaves for another process)
+//   skip-reduce rank=1 step=4
+//   flip rank=1 step=7                          (the lowest bit of the first number of the table gradients)
+//   clock trainer=1 offset-ms=3000 ppm=50       (in the process of that rank of --processes)
+
+#include <caf/type_id.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "actors/actor_name.hpp"
+#include "actors/faults.hpp"
+#include "apps/console.hpp"
+#include "apps/subcommand.hpp"
+#include "trace/clock.hpp"
+
+namespace {
+
+struct wanted_fault {
+  std::string name;
+  std::map<std::string, std::string> settings;
+
+  std::uint64_t number(const std::string& key) const {
+    const auto found = settings.find(key);
+    return found == settings.end() ? 0 : std::stoull(found->second);
+  }
+};
+
+std::vector<wanted_fault> read_faults() {
+  std::vector<wanted_fault> all;
+  const char* text = std::getenv("TROUPE_FAULTS");
+  std::istringstream lines(text != nullptr ? text : "");
+  for (std::string line; std::getline(lines, line, ';');) {
+    std::istringstream words(line);
+    wanted_fault one;
+    words >> one.name;
+    for (std::string word; words >> word;) {
+      const std::size_t equals = word.find('=');
+      one.settings[word.substr(0, equals)] = word.substr(equals + 1);
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+class injector : public troupe::fault_injector {
+ public:
+  explicit injector(std::vector<wanted_fault> all) : all_(std::move(all)) {}
+
+  void applying(std::uint32_t rank, std::uint64_t step) override {
+    for (const wanted_fault& one : all_)
+      if (one.name == "slow-apply" && one.number("server") == rank && step >= one.number("first") &&
+          step <= one.number("last"))
+        std::this_thread::sleep_for(std::chrono::milliseconds(one.number("ms")));
+  }
+
+  bool loses(const troupe::header& head, std::uint16_t type) override {
+    for (const wanted_fault& one : all_)
+      if (one.name == "lose" && one.settings.at("type") == troupe::message_name(caf::query_type_name(type)) &&
+          one.number("sender") == head.sender && one.number("step") == head.step && !lost_.exchange(true))
+        return true;
+    return false;
+  }
+
+  bool skips_reduce(std::uint32_t rank, std::uint64_t step, std::uint32_t bucket) override {
+    for (const wanted_fault& one : all_)
+      if (one.name == "skip-reduce" && one.number("rank") == rank && one.number("step") == step && bucket == 0)
+        return true;
+    return false;
+  }
+
+  void gradient(std::uint32_t rank, std::uint64_t step, std::span<float> grad) override {
+    for (const wanted_fault& one : all_) {
+      if (one.name != "flip" || one.number("rank") != rank || one.number("step") != step || grad.empty()) continue;
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, grad.data(), sizeof bits);
+      bits ^= 1U;
+      std::memcpy(grad.data(), &bits, sizeof bits);
+    }
+  }
+
+ private:
+  const std::vector<wanted_fault> all_;
+  std::atomic<bool> lost_ = false;
+};
+
+/// Whether this process is the one of a role that --processes has started.
+bool plays(const std::vector<std::string>& arguments, const std::string& role, std::uint64_t rank) {
+  for (std::size_t i = 0; i + 3 < arguments.size(); ++i)
+    if (arguments[i] == "--role" && arguments[i + 1] == role && arguments[i + 3] == std::to_string(rank)) return true;
+  return false;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto started = std::chrono::steady_clock::now();
+  const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  const std::vector<wanted_fault> wanted = read_faults();
+  for (const wanted_fault& one : wanted)
+    if (one.name == "clock" && plays(arguments, "trainer", one.number("trainer")))
+      troupe::trace::set_clock_fault({static_cast<std::int64_t>(one.number("offset-ms")) * 1'000'000,
+                                      static_cast<double>(one.number("ppm"))});
+  injector faults(wanted);
+  troupe::install_faults(&faults);
+  troupe::prepare_streams();
+  return troupe::run_command_line(arguments, started);
+}
