@@ -12,13 +12,15 @@
 #include "apps/subcommand.hpp"
 #include "apps/text.hpp"
 #include "apps/trace_serve.hpp"
+#include "apps/trace_tail.hpp"
 #include "model/job.hpp"
 #include "model/text.hpp"
+#include "trace/blame.hpp"
 #include "trace/blocked.hpp"
 #include "trace/check.hpp"
 #include "trace/critical_path.hpp"
-#include "trace/exports.hpp"
 #include "trace/diff.hpp"
+#include "trace/exports.hpp"
 #include "trace/message_id.hpp"
 #include "trace/summary.hpp"
 #include "trace/timeline.hpp"
@@ -61,6 +63,9 @@ const std::vector<option_of_analyses>& options() {
       {"shiviz", nullptr, "timeline: as a log for ShiViz"},
       {"csv", nullptr, "timeline: as a table, a line for each event"},
       {"order", nullptr, "diff: messages that an actor handled in another order count wherever they are"},
+      {"lines", "N", "tail: how many of what has been recorded before (default: 20)"},
+      {"filter", "ITEMS", "tail: only these: actor=PATTERN,type=PATTERN,steps=A-B; ends after count=N"},
+      {"no-follow", nullptr, "tail: do not wait for more"},
       {"timing", "PERCENT", "diff: medians of times that differ by more count (default: none do)"},
   };
   return all;
@@ -227,6 +232,41 @@ result<int> diff(const question& asked) {
   return found.same() ? exit_done : exit_failed;
 }
 
+result<int> tail(const question& asked) {
+  const auto run = number(asked, "run", 1);
+  if (!run) return tl::unexpected(run.error());
+  const auto lines = number(asked, "lines", 0);
+  if (!lines) return tl::unexpected(lines.error());
+  constexpr std::uint64_t usual_lines = 20;
+  tail_order order;
+  order.from = {{asked.words.begin(), asked.words.end()}, run->value_or(0)};
+  order.lines = lines->value_or(usual_lines);
+  order.follows = asked.app.count("--no-follow") == 0;
+  if (const auto text = given_text(asked.app, "filter")) {
+    auto wanted = trace::parse_filter(*text);
+    if (!wanted) return bad_input(fmt::format("--filter: {}", one_line(wanted.error())));
+    order.wanted = std::move(*wanted);
+  }
+  return tail_trace(order, asked.out);
+}
+
+result<int> blame(const question& asked) {
+  const auto limit = limit_of(asked);
+  if (!limit) return tl::unexpected(limit.error());
+  const auto table = parse_number<std::uint64_t>(asked.words[0]);
+  const auto row = parse_number<std::uint64_t>(asked.words[1]);
+  if (!table || !row)
+    return bad_input(fmt::format("troupe trace blame {} {}: TABLE and ROW must be whole numbers, from 0",
+                                 printable(asked.words[0]), printable(asked.words[1])));
+  const auto run = read(asked, std::span(asked.words).subspan(2));
+  if (!run) return tl::unexpected(run.error());
+  const auto found = trace::blame(*run, *table, *row);
+  if (!found) return bad_input(one_line(found.error()));
+  asked.out.json() ? show(asked, trace::blame_json(*run, *found))
+                   : show(asked, trace::blame_text(*run, *found, *limit));
+  return exit_done;
+}
+
 result<int> serve(const question& asked) {
   const auto run = number(asked, "run", 1);
   if (!run) return tl::unexpected(run.error());
@@ -254,6 +294,8 @@ const std::vector<analysis>& analyses() {
       {"why", "ID FILE|DIR...", 2, "the causes of a message, back to where its step begins", {"limit"}, why},
       {"cone", "ID FILE|DIR...", 2, "all that could have influenced a message", {"limit"}, cone},
       {"diff", "A B", 2, "where two runs begin to differ", {"limit", "order", "timing"}, diff},
+      {"blame", "TABLE ROW FILE|DIR...", 3, "every gradient that touched a row of a table", {"limit"}, blame},
+      {"tail", "FILE|DIR...", 1, "what happens, line by line, while it does", {"lines", "filter", "no-follow"}, tail},
   };
   return all;
 }

@@ -151,6 +151,12 @@ class aligner {
       made_.notes.push_back(fmt::format(
           "A has {} and B has {}: they count as one actor, and what its parts tell each other is not compared",
           fmt::join(groups_a, ", "), fmt::join(groups_b, ", ")));
+    const auto in_one_process = [](const std::set<std::string>& of) { return of.contains("allreduce"); };
+    made_.other_forms = joins_groups_ && in_one_process(groups_a) != in_one_process(groups_b);
+    if (made_.other_forms)
+      made_.notes.push_back(
+          "one ran in one process and the other in several, so lookups, rows and gradients have other forms: what they "
+          "hold is not compared");
     std::ranges::set_intersection(a_.actors, b_.actors, std::inserter(common_, common_.end()));
     for (const side* one : {&a_, &b_}) {
       std::vector<std::string> alone;

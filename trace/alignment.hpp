@@ -22,6 +22,9 @@ struct message_pair {
 
 struct alignment {
   std::vector<message_pair> pairs;
+  /// One ran in one process, the other in several, between which `lookup`, `rows` and `gradient` hold each row once:
+  /// they are there, but not alike.
+  bool other_forms = false;
   std::vector<std::string> notes;  ///< what is not compared, and why: for the user
 };
 

@@ -7,7 +7,6 @@
 #include <ctime>
 #include <map>
 #include <queue>
-#include <ranges>
 
 #include "trace/deaths.hpp"
 #include "trace/units.hpp"
@@ -318,8 +317,9 @@ class judge {
           made_.details.push_back(fmt::format("{} is at step {}{}", on->name, on->step,
                                               one.collective->skipped ? "; a later collective has its share" : ""));
     constexpr std::size_t listed_max = 5;
-    for (const event* one : lost_.never_arrived() | std::views::take(listed_max))
-      if (now_ - one->begin > longest_transit_ns)
+    std::size_t listed = 0;
+    for (const event* one : lost_.never_arrived())
+      if (listed++ < listed_max && now_ - one->begin > longest_transit_ns)
         made_.details.push_back(fmt::format("sent, never arrived: {} ({}, step {}) for {}", run_.message_name(one->id),
                                             run_.type_name(one->type), one->step, run_.actor_name(one->aux)));
     if (!lost_.complete_from())

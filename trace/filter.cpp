@@ -32,14 +32,26 @@ bool read_steps(std::string_view text, filter& to) {
 
 }  // namespace
 
+/// A star that takes too little is retried with one more; earlier stars never need to be, so it takes no longer than
+/// both lengths multiplied.
 bool matches(std::string_view pattern, std::string_view text) {
-  const std::size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == text;
-  if (!text.starts_with(pattern.substr(0, star))) return false;
-  pattern.remove_prefix(star + 1);
-  for (std::size_t i = star; i <= text.size(); ++i)
-    if (matches(pattern, text.substr(i))) return true;
-  return false;
+  std::size_t p = 0, t = 0;
+  std::size_t star = pattern.npos, taken = 0;  // the last star, and up to where of the text it reaches
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      taken = t;
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p;
+      ++t;
+    } else if (star != pattern.npos) {
+      p = star + 1;
+      t = ++taken;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
 bool filter::takes_actor(std::string_view name) const { return any_matches(actors, name); }

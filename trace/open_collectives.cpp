@@ -1,7 +1,6 @@
 #include "trace/open_collectives.hpp"
 
 #include <algorithm>
-#include <ranges>
 
 #include "trace/training_order.hpp"
 

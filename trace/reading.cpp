@@ -31,28 +31,6 @@ std::string text_of(const boost::json::object& from, std::string_view key) {
   return found != nullptr && found->is_string() ? std::string(found->as_string()) : "";
 }
 
-tl::expected<std::vector<std::filesystem::path>, std::string> find_files(const sources& from) {
-  std::vector<std::filesystem::path> found;
-  for (const std::filesystem::path& path : from.paths) {
-    std::error_code failed;
-    if (!std::filesystem::is_directory(path, failed)) {
-      if (!std::filesystem::exists(path, failed))
-        return tl::unexpected(fmt::format("{}: there is no such file or folder", path.string()));
-      found.push_back(path);
-      continue;
-    }
-    const std::size_t before = found.size();
-    for (std::filesystem::recursive_directory_iterator i(path, failed), end; !failed && i != end; i.increment(failed))
-      if (i->is_regular_file(failed) && is_trace_file(i->path())) found.push_back(i->path());
-    if (failed) return tl::unexpected(fmt::format("{}: cannot be read: {}", path.string(), failed.message()));
-    if (found.size() == before)
-      return tl::unexpected(fmt::format("{}: holds no traces (*.ring, *.log)", path.string()));
-  }
-  std::ranges::sort(found);
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
-}
-
 /// Which run to read: the one that was named, or the only one.
 tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file>& files, std::uint64_t wanted, bool newest) {
   std::map<std::uint64_t, std::size_t> runs;
@@ -61,8 +39,8 @@ tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file
     if (runs.contains(wanted)) return wanted;
     std::vector<std::uint64_t> known;
     for (const auto& [run, count] : runs) known.push_back(run);
-    return tl::unexpected(fmt::format("run {}: not among these files, which are of run {}", wanted,
-                                      fmt::join(known, ", ")));
+    return tl::unexpected(
+        fmt::format("run {}: not among these files, which are of run {}", wanted, fmt::join(known, ", ")));
   }
   if (runs.size() > 1) runs.erase(0);  // a process that had not joined yet
   if (runs.size() == 1) return runs.begin()->first;
@@ -92,7 +70,8 @@ class reader {
         if (one.newest == nullptr || !file.is_log) one.newest = &file;
       }
     }
-    std::ranges::sort(processes_, {}, [](const one_process& one) { return std::pair(one.newest->node, one.newest->pid); });
+    std::ranges::sort(processes_, {},
+                      [](const one_process& one) { return std::pair(one.newest->node, one.newest->pid); });
   }
 
   recording take() {
@@ -165,12 +144,15 @@ class reader {
         }
       }
     }
+    for (std::size_t host = 0; host < hosts.size(); ++host)
+      if (hosts[host].first > hosts[host].last) hosts[host].first = hosts[host].last = 0;  // it has no records
     lines_ = align_clocks(hosts, messages, static_cast<std::uint32_t>(hosts_[0]));
   }
 
-  /// On the recording's clock.
+  /// On the recording's clock. Sums of what a damaged file claims must not overflow, so it is a year at most.
   nanoseconds time(std::size_t host, std::uint64_t ticks) const {
-    return lines_[host].to_reference(clocks_[host].monotonic_ns(ticks)) - zero_ns_;
+    constexpr nanoseconds most = nanoseconds{1} << 55;
+    return std::clamp(lines_[host].to_reference(clocks_[host].monotonic_ns(ticks)) - zero_ns_, -most, most);
   }
 
   void add_process(const one_process& one) {
@@ -198,7 +180,8 @@ class reader {
       made_.warnings.insert(made_.warnings.end(), file.warnings.begin(), file.warnings.end());
       made_.contents.insert(made_.contents.end(), file.contents.begin(), file.contents.end());
     }
-    to.overwritten = (std::max<std::uint64_t>(from.next_chunk, one.chunks.size()) - one.chunks.size()) * records_per_chunk;
+    to.overwritten =
+        (std::max<std::uint64_t>(from.next_chunk, one.chunks.size()) - one.chunks.size()) * records_per_chunk;
     read_types(from.metadata);
     for (const board_row& row : from.board) {
       to.dropped += row.dropped;
@@ -274,8 +257,9 @@ class reader {
     to.id = from.id;
     to.cause = from.cause;
     to.begin = time(here, from.begin);
-    to.end = time(here, from.begin + from.busy());
-    to.arrived = from.queued() == record::max48 ? to.begin : time(here, from.begin - from.queued());
+    to.end = std::max(to.begin, time(here, from.begin + from.busy()));
+    const bool is_known_when = from.queued() != record::max48 && from.queued() <= from.begin;
+    to.arrived = is_known_when ? time(here, from.begin - from.queued()) : to.begin;
     const bool sent_is_time = to.what == kind::handled || to.what == kind::arrived || to.what == kind::collective;
     if (!sent_is_time) {
       to.raw = from.sent;
@@ -290,18 +274,40 @@ class reader {
 
   std::vector<one_process> processes_;
   std::map<std::string, std::size_t> host_of_boot_;
-  std::vector<std::size_t> hosts_;   ///< by process
-  std::vector<tick_clock> clocks_;   ///< by host
-  std::vector<clock_line> lines_;    ///< by host: to the clock of the first process's host
-  std::int64_t zero_ns_ = 0;         ///< on that clock
+  std::vector<std::size_t> hosts_;  ///< by process
+  std::vector<tick_clock> clocks_;  ///< by host
+  std::vector<clock_line> lines_;   ///< by host: to the clock of the first process's host
+  std::int64_t zero_ns_ = 0;        ///< on that clock
   std::map<std::uint16_t, std::size_t> host_of_actor_;
   recording made_;
 };
 
 }  // namespace
 
+tl::expected<std::vector<std::filesystem::path>, std::string> find_trace_files(const sources& from) {
+  std::vector<std::filesystem::path> found;
+  for (const std::filesystem::path& path : from.paths) {
+    std::error_code failed;
+    if (!std::filesystem::is_directory(path, failed)) {
+      if (!std::filesystem::exists(path, failed))
+        return tl::unexpected(fmt::format("{}: there is no such file or folder", path.string()));
+      found.push_back(path);
+      continue;
+    }
+    const std::size_t before = found.size();
+    for (std::filesystem::recursive_directory_iterator i(path, failed), end; !failed && i != end; i.increment(failed))
+      if (i->is_regular_file(failed) && is_trace_file(i->path())) found.push_back(i->path());
+    if (failed) return tl::unexpected(fmt::format("{}: cannot be read: {}", path.string(), failed.message()));
+    if (found.size() == before)
+      return tl::unexpected(fmt::format("{}: holds no traces (*.ring, *.log)", path.string()));
+  }
+  std::ranges::sort(found);
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
 tl::expected<recording, std::string> read_recording(const sources& from) {
-  const auto paths = find_files(from);
+  const auto paths = find_trace_files(from);
   if (!paths) return tl::unexpected(paths.error());
   std::vector<trace_file> files;
   for (const std::filesystem::path& path : *paths) {
@@ -309,9 +315,13 @@ tl::expected<recording, std::string> read_recording(const sources& from) {
     if (!file) return tl::unexpected(std::move(file.error()));
     files.push_back(std::move(*file));
   }
-  const auto run = choose_run(files, from.run, from.newest);
-  if (!run) return tl::unexpected(run.error());
-  std::erase_if(files, [&](const trace_file& file) { return file.run != *run; });
+  return make_recording(std::move(files), from.run, from.newest);
+}
+
+tl::expected<recording, std::string> make_recording(std::vector<trace_file> files, std::uint64_t run, bool newest) {
+  const auto chosen = choose_run(files, run, newest);
+  if (!chosen) return tl::unexpected(chosen.error());
+  std::erase_if(files, [&](const trace_file& file) { return file.run != *chosen; });
   return reader(std::move(files)).take();
 }
 

@@ -100,7 +100,7 @@ struct recording {
   std::vector<actor_state> actors;
   std::vector<content> contents;
   std::map<std::uint16_t, std::string> types;
-  std::vector<std::string> warnings;  ///< what of the files could not be read
+  std::vector<std::string> warnings;   ///< what of the files could not be read
   std::int64_t realtime_begin_ns = 0;  ///< the recording's moment 0, since 1970
 
   std::string actor_name(std::uint16_t actor) const;
@@ -121,5 +121,13 @@ struct sources {
 
 /// Reads them. Errors, one line for the user: nothing there, a foreign or damaged file, a newer version, several runs.
 tl::expected<recording, std::string> read_recording(const sources& from);
+
+/// The files that `from` names, and those in its folders, by name. Errors: nothing there.
+tl::expected<std::vector<std::filesystem::path>, std::string> find_trace_files(const sources& from);
+
+struct trace_file;
+/// Makes one of files that have been read, one or more. Errors: as above.
+tl::expected<recording, std::string> make_recording(std::vector<trace_file> files, std::uint64_t run = 0,
+                                                    bool newest = false);
 
 }  // namespace troupe::trace

@@ -7,10 +7,20 @@ namespace troupe::trace {
 namespace {
 
 constexpr double ns_per_second = 1e9;
+/// 4.5 years: no machine has run for longer. What a damaged file claims beyond is not believed, so that no difference
+/// of two times overflows.
+constexpr std::int64_t most_ns = std::int64_t{1} << 57;
+
+bool is_plausible(const clock_sample& sample) {
+  constexpr std::int64_t most_realtime_ns = 4'000'000'000'000'000'000;  // 2096
+  return sample.ticks != 0 && sample.monotonic_ns >= 0 && sample.monotonic_ns <= most_ns && sample.realtime_ns >= 0 &&
+         sample.realtime_ns <= most_realtime_ns;
+}
 
 std::int64_t after(std::int64_t ns, std::uint64_t from, std::uint64_t to, double ns_per_tick) {
   const double ticks = to >= from ? static_cast<double>(to - from) : -static_cast<double>(from - to);
-  return ns + static_cast<std::int64_t>(ticks * ns_per_tick);
+  constexpr auto most = static_cast<double>(most_ns);
+  return std::clamp(ns + static_cast<std::int64_t>(std::clamp(ticks * ns_per_tick, -most, most)), -most_ns, most_ns);
 }
 
 }  // namespace
@@ -18,7 +28,7 @@ std::int64_t after(std::int64_t ns, std::uint64_t from, std::uint64_t to, double
 /// A thread may lose its core between two clocks that it reads for a sample; then the nanoseconds are too late. So of
 /// all samples within a tenth of a second the one counts whose nanoseconds are the earliest for its ticks.
 tick_clock::tick_clock(std::vector<clock_sample> samples, double ticks_per_second) {
-  std::erase_if(samples, [](const clock_sample& s) { return s.ticks == 0; });
+  std::erase_if(samples, [](const clock_sample& s) { return !is_plausible(s); });
   std::ranges::sort(samples, {}, &clock_sample::ticks);
   ns_per_tick_ = ticks_per_second > 0 ? ns_per_second / ticks_per_second : 1;
   if (samples.empty()) {

@@ -19,7 +19,8 @@ namespace troupe::trace {
 
 namespace {
 
-constexpr std::uint64_t block_bytes_max = std::uint64_t{1} << 30;
+/// More than a log's writer ever gathers for one: contents of 256 MiB, and their names.
+constexpr std::uint64_t block_bytes_max = std::uint64_t{512} << 20;
 
 /// What of a shared structure lies at an offset; the caller has checked that it is there.
 template <class T>
@@ -78,20 +79,6 @@ void read_board(std::string_view bytes, trace_file& to) {
   }
 }
 
-/// Takes what records of a chunk are whole.
-void read_chunk(const char* from, trace_file& to) {
-  const auto number = TROUPE_FIELD(from, chunk_head, std::uint64_t, number);
-  if (number == 0) return;
-  trace_file::chunk made;
-  made.begin = sample_at(from + offsetof(chunk_head, begin));
-  for (std::size_t i = 1; i <= records_per_chunk; ++i) {
-    record one;
-    std::memcpy(&one, from + i * sizeof one, sizeof one);
-    if (one.stamp() == stamp_of(number) && one.what() != kind::none) made.records.push_back(one);
-  }
-  to.chunks.insert_or_assign(number, std::move(made));
-}
-
 void read_chunks(std::string_view bytes, trace_file& to) {
   for (std::size_t at = 0; at + chunk_bytes <= bytes.size(); at += chunk_bytes) read_chunk(bytes.data() + at, to);
 }
@@ -111,9 +98,8 @@ void read_contents(std::string_view bytes, trace_file& to) {
 void read_blocks(std::string_view bytes, trace_file& to) {
   std::uint64_t at = head_bytes + metadata_bytes;
   const auto stop = [&](const char* why) {
-    to.warnings.push_back(
-        fmt::format("{}: {} at byte {}; {} bytes from there on are not read", to.path.string(), why, at,
-                    bytes.size() - at));
+    to.warnings.push_back(fmt::format("{}: {} at byte {}; {} bytes from there on are not read", to.path.string(), why,
+                                      at, bytes.size() - at));
   };
   while (at < bytes.size()) {
     block_head head;
@@ -122,7 +108,10 @@ void read_blocks(std::string_view bytes, trace_file& to) {
     if (head.magic != block_magic) return stop("damaged");
     if (bytes.size() - at - sizeof head < head.stored) return stop("cut off");
     const char* packed = bytes.data() + at + sizeof head;
-    if (XXH3_64bits(packed, head.stored) != head.digest || head.size > block_bytes_max) return stop("damaged");
+    // What a frame says of its size counts before memory is taken for it.
+    if (XXH3_64bits(packed, head.stored) != head.digest || head.size > block_bytes_max ||
+        ZSTD_getFrameContentSize(packed, head.stored) != head.size)
+      return stop("damaged");
     std::string raw(head.size, '\0');
     if (ZSTD_decompress(raw.data(), raw.size(), packed, head.stored) != raw.size()) return stop("damaged");
     if (head.what == block_kind::chunks) read_chunks(raw, to);
@@ -143,6 +132,19 @@ void read_metadata(std::string_view text, trace_file& to) {
 }
 
 }  // namespace
+
+void read_chunk(const char* from, trace_file& to) {
+  const auto number = TROUPE_FIELD(from, chunk_head, std::uint64_t, number);
+  if (number == 0) return;
+  trace_file::chunk made;
+  made.begin = sample_at(from + offsetof(chunk_head, begin));
+  for (std::size_t i = 1; i <= records_per_chunk; ++i) {
+    record one;
+    std::memcpy(&one, from + i * sizeof one, sizeof one);
+    if (one.stamp() == stamp_of(number) && one.what() != kind::none) made.records.push_back(one);
+  }
+  to.chunks.insert_or_assign(number, std::move(made));
+}
 
 tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name) {
   trace_file made;
@@ -189,6 +191,8 @@ tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, c
   std::uint64_t at = head_bytes + metadata_bytes;
   read_board(bytes.substr(at, entries * board_entry_bytes), made);
   at = (at + entries * board_entry_bytes + chunk_bytes - 1) / chunk_bytes * chunk_bytes;
+  made.chunks_begin = at;
+  made.chunk_room = chunks;
   const std::uint64_t there = at < bytes.size() ? (bytes.size() - at) / chunk_bytes : 0;
   if (there < chunks)
     made.warnings.push_back(fmt::format("{}: is cut off: {} of its {} chunks of records are missing", name.string(),
@@ -220,7 +224,8 @@ std::optional<bool> is_alive(const trace_file& file) {
   if (file.seen.ticks != 0) return true;
   const auto* boot = file.metadata.if_contains("boot");
   if (file.end != ending::none || boot == nullptr || *boot != boost::json::string(this_boot())) return std::nullopt;
-  return ::kill(static_cast<pid_t>(file.pid), 0) == 0 || errno == EPERM;
+  const auto pid = static_cast<pid_t>(file.pid);
+  return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM);
 }
 
 bool is_stopped(const trace_file& file) {

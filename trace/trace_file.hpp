@@ -54,6 +54,8 @@ struct trace_file {
   std::uint64_t dropped = 0;
   std::uint64_t contents_lost = 0;
   std::uint64_t chunks_lost = 0;
+  std::uint64_t chunks_begin = 0;  ///< ring: the first byte of its chunks
+  std::uint64_t chunk_room = 0;    ///< ring: how many chunks it has room for
   clock_sample begin;
   clock_sample seen;  ///< of a copy of a ring that was being written; else zeros
   boost::json::object metadata;
@@ -73,6 +75,9 @@ bool is_trace_file(const std::filesystem::path& path);
 /// Reads a file. Errors: it cannot be read, is no trace, is of a newer version, or ends within its head. What of the
 /// rest is cut off or damaged becomes a warning.
 tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path);
+
+/// Takes what records of a chunk, of `chunk_bytes`, are whole.
+void read_chunk(const char* from, trace_file& to);
 
 /// Whether its process still runs, as far as this machine can tell; null: it is of another, or has said that it ended.
 std::optional<bool> is_alive(const trace_file& file);

@@ -247,10 +247,12 @@ TEST(Diff, GroupsOfSeveralProcessesCountAsOne) {
   b.made.actor(0x8001, "allreduce 1");
   b.message(trainer0, 0x8000, "reduce", 3, 0);
   b.message(0x8000, 0x8001, "bucket_share", 3, 0);
+  for (event& one : b.made.edit().events) one.bytes += b.made.edit().types[one.type] == "rows" ? 8 : 0;
   const diff found = compare(a.done(), b.done(), {});
   EXPECT_TRUE(found.same());
   EXPECT_EQ(found.compared, 2U + 3 * 6 + 1);
   EXPECT_TRUE(has_note(found, "A has allreduce and B has allreduce 0, allreduce 1: they count as one actor"));
+  EXPECT_TRUE(has_note(found, "lookups, rows and gradients have other forms"));
 }
 
 TEST(Diff, ActorsThatOnlyOneHasAreNamed) {

@@ -1,0 +1,94 @@
+#include "apps/trace_tail.hpp"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json/serialize.hpp>
+#include <chrono>
+#include <span>
+#include <thread>
+
+#include "apps/signals.hpp"
+#include "apps/text.hpp"
+#include "trace/follower.hpp"
+#include "trace/tail.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::milliseconds look_interval{200};
+
+/// Lines of a terminal; else none.
+std::size_t screen_lines() {
+  winsize size{};
+  if (!console::to_terminal() || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_row;
+}
+
+class printer {
+ public:
+  printer(console& out, std::uint64_t count) : out_(out), left_(count) {}
+
+  /// False: as many as were wanted have been printed, or nobody reads them any more.
+  bool print(const trace::recording& run, std::span<const trace::tail_event> events) {
+    std::string text;
+    for (const trace::tail_event& one : events) {
+      if (left_ == 0) break;
+      --left_;
+      if (out_.json()) {
+        boost::json::object line = {{"event", "tail"}};
+        for (const auto& field : trace::tail_json(run, one)) line.insert(field);
+        text += boost::json::serialize(line) + "\n";
+      } else {
+        begin_screen(text);
+        text += one_line(trace::tail_line(run, one)) + "\n";
+      }
+    }
+    if (!text.empty()) out_.result(text);
+    return left_ > 0 && !out_.output_lost();
+  }
+
+ private:
+  /// The columns' names, once or at the top of each screen.
+  void begin_screen(std::string& text) {
+    const std::size_t screen = screen_lines();
+    if (lines_ == 0 || (screen > 2 && lines_ % (screen - 1) == 0)) {
+      text += trace::tail_header() + "\n";
+      ++lines_;
+    }
+    ++lines_;
+  }
+
+  console& out_;
+  std::uint64_t left_;
+  std::size_t lines_ = 0;
+};
+
+}  // namespace
+
+result<int> tail_trace(const tail_order& order, console& out) {
+  auto all = trace::follower::open(order.from);
+  if (!all) return bad_input(one_line(all.error()));
+  const stop_request& stop = stop_on_signals();
+  printer to(out, order.wanted.count);
+  std::uint64_t lost = 0;
+  for (bool is_first = true;; is_first = false) {
+    const bool was_live = is_first || all->is_live();
+    const auto taken = all->take();
+    if (!taken) return bad_input(one_line(taken.error()));
+    const std::vector<trace::tail_event> events = trace::tail_events(*taken, order.wanted);
+    const std::size_t skipped = is_first && events.size() > order.lines ? events.size() - order.lines : 0;
+    if (all->lost() > lost)
+      out.warning(fmt::format("{} records were overwritten before they could be shown", all->lost() - lost));
+    lost = all->lost();
+    if (!to.print(*taken, std::span(events).subspan(skipped))) break;
+    // What a process recorded last is read after it has gone.
+    if (!order.follows || stop.requested() || !was_live || (is_first && !all->is_live())) break;
+    std::this_thread::sleep_for(look_interval);
+  }
+  return exit_done;
+}
+
+}  // namespace troupe

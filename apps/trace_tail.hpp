@@ -1,0 +1,24 @@
+// `troupe trace tail`: what a run does, line by line, while it does it.
+
+#pragma once
+
+#include <cstdint>
+
+#include "apps/console.hpp"
+#include "model/result.hpp"
+#include "trace/filter.hpp"
+#include "trace/recording.hpp"
+
+namespace troupe {
+
+struct tail_order {
+  trace::sources from;
+  trace::filter wanted;     ///< ends after its count
+  std::uint64_t lines = 0;  ///< of what has been recorded before
+  bool follows = true;      ///< until no process of the run is left on this machine, or SIGINT or SIGTERM
+};
+
+/// Prints events as lines of fixed columns, or as JSON objects. Faults of kind input: there is nothing to read.
+result<int> tail_trace(const tail_order& order, console& out);
+
+}  // namespace troupe

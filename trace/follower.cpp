@@ -1,0 +1,151 @@
+#include "trace/follower.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace troupe::trace {
+
+namespace {
+
+/// A damaged head may claim any room.
+constexpr std::uint64_t before_chunks_max = head_bytes + metadata_bytes + (std::uint64_t{1} << 16) * board_entry_bytes;
+
+}  // namespace
+
+tl::expected<ring_follower, std::string> ring_follower::open(const std::filesystem::path& file) {
+  ring_follower made;
+  made.path_ = file;
+  made.descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (made.descriptor_ < 0)
+    return tl::unexpected(fmt::format("{}: cannot be read: {}", file.string(), std::strerror(errno)));
+  const auto head = parse_trace_file(made.read(0, head_bytes + metadata_bytes), file);
+  if (!head) return tl::unexpected(head.error());
+  made.chunks_begin_ = std::min(head->chunks_begin, before_chunks_max);
+  made.chunks_ = std::max<std::uint64_t>(head->chunk_room, 1);
+  return made;
+}
+
+ring_follower::ring_follower(ring_follower&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      chunks_begin_(other.chunks_begin_),
+      chunks_(other.chunks_),
+      has_begun_(other.has_begun_),
+      next_(other.next_),
+      open_(std::move(other.open_)),
+      lost_(other.lost_),
+      is_live_(other.is_live_) {}
+
+ring_follower::~ring_follower() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+/// As much as there is.
+std::string ring_follower::read(std::uint64_t at, std::uint64_t size) const {
+  std::string bytes(size, '\0');
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t got = ::pread(descriptor_, bytes.data() + done, size - done, static_cast<off_t>(at + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+/// False: there will be no more of it.
+bool ring_follower::take_chunk(open_chunk& one, trace_file& to) {
+  const std::string bytes = read(chunks_begin_ + one.index % chunks_ * chunk_bytes, chunk_bytes);
+  if (bytes.size() < chunk_bytes) return false;
+  std::uint64_t number = 0;
+  std::uint32_t closed = 0;
+  std::memcpy(&number, bytes.data() + offsetof(chunk_head, number), sizeof number);
+  std::memcpy(&closed, bytes.data() + offsetof(chunk_head, closed), sizeof closed);
+  if (number > one.index + 1) {  // its place has been taken again
+    lost_ += closed != 0 || one.taken == 0 ? records_per_chunk - one.taken : 0;
+    return false;
+  }
+  if (number != one.index + 1) return true;  // its place is being taken
+  read_chunk(bytes.data(), to);
+  std::vector<record>& records = to.chunks.at(number).records;
+  const std::size_t there = records.size();
+  records.erase(records.begin(), records.begin() + static_cast<std::ptrdiff_t>(std::min(one.taken, there)));
+  one.taken = std::max(one.taken, there);
+  return closed == 0 && one.taken < records_per_chunk;
+}
+
+tl::expected<trace_file, std::string> ring_follower::take() {
+  auto made = parse_trace_file(read(0, chunks_begin_), path_);
+  if (!made) return made;
+  made->warnings.clear();  // its chunks are not there
+  const std::uint64_t oldest = made->next_chunk - std::min(made->next_chunk, chunks_);
+  if (next_ < oldest) {
+    if (has_begun_) lost_ += (oldest - next_) * records_per_chunk;
+    next_ = oldest;
+  }
+  has_begun_ = true;
+  for (; next_ < made->next_chunk; ++next_) open_.push_back({next_, 0});
+  std::erase_if(open_, [&](open_chunk& one) { return !take_chunk(one, *made); });
+  const bool is_copy = made->seen.ticks != 0;
+  is_live_ = !is_copy && is_alive(*made).value_or(false);
+  return made;
+}
+
+tl::expected<follower, std::string> follower::open(sources from) {
+  follower made;
+  made.from_ = std::move(from);
+  if (auto found = made.find_new(); !found) return tl::unexpected(found.error());
+  return made;
+}
+
+tl::expected<void, std::string> follower::find_new() {
+  const auto paths = find_trace_files(from_);
+  if (!paths) return tl::unexpected(paths.error());
+  for (const std::filesystem::path& path : *paths) {
+    if (!known_.insert(path).second) continue;
+    if (path.extension() == ".log") {
+      auto log = read_trace_file(path);
+      if (!log) return tl::unexpected(log.error());
+      logs_.push_back(std::move(*log));
+    } else {
+      auto ring = ring_follower::open(path);
+      if (!ring) return tl::unexpected(ring.error());
+      rings_.push_back(std::move(*ring));
+    }
+  }
+  return {};
+}
+
+tl::expected<recording, std::string> follower::take() {
+  // Files may have gone, and others come while they were looked for.
+  if (const auto found = find_new(); !found && rings_.empty() && logs_.empty()) return tl::unexpected(found.error());
+  std::vector<trace_file> files;
+  for (ring_follower& ring : rings_) {
+    auto taken = ring.take();
+    if (!taken) return tl::unexpected(taken.error());
+    files.push_back(std::move(*taken));
+  }
+  // A process that runs has all that its log has in its ring, but for what is older.
+  for (trace_file& log : std::exchange(logs_, {})) files.push_back(std::move(log));
+  if (files.empty()) return recording{};
+  auto made = make_recording(std::move(files), from_.run);
+  if (made && from_.run == 0) from_.run = made->run;
+  return made;
+}
+
+std::uint64_t follower::lost() const {
+  std::uint64_t all = 0;
+  for (const ring_follower& ring : rings_) all += ring.lost();
+  return all;
+}
+
+bool follower::is_live() const { return std::ranges::any_of(rings_, &ring_follower::is_live); }
+
+}  // namespace troupe::trace
