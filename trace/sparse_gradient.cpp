@@ -94,8 +94,9 @@ struct gradient_parts {
     if (indices == nullptr || offsets == nullptr || weights == nullptr || grad == nullptr) return false;
     const std::uint64_t rows = bags() > 0 ? bags() : count();
     const bool has_weights = !weights->bytes.empty();
-    return grad->cols == dim && grad->rows == rows && size_of_real(*grad) != 0 &&
-           grad->bytes.size() / size_of_real(*grad) / std::max<std::uint64_t>(dim, 1) == rows &&
+    const std::uint64_t row_bytes = size_of_real(*grad) * dim;
+    return grad->cols == dim && grad->rows == rows && row_bytes != 0 && grad->bytes.size() % row_bytes == 0 &&
+           grad->bytes.size() / row_bytes == rows &&
            (!has_weights || weights->bytes.size() / sizeof(float) == count());
   }
 };

@@ -156,7 +156,7 @@ TEST(Tail, LinesHaveFixedColumns) {
   EXPECT_EQ(
       tail_line(run, shown[1]),
       "     0.000104        7  server 0      range              apply                                              "
-      "         5.0 us");
+      "       5.0 us");
   EXPECT_EQ(shown[2].queue_depth, 1U);
   EXPECT_EQ(shown[3].queue_depth, 0U);
 }
