@@ -4,10 +4,8 @@
 #include <bit>
 #include <caf/abstract_actor.hpp>
 #include <caf/actor_system.hpp>
-#include <caf/detail/meta_object.hpp>
 
 #include "actors/actor_name.hpp"
-#include "actors/caf_network.hpp"
 #include "actors/traced_system.hpp"
 
 namespace troupe {
@@ -21,14 +19,6 @@ using trace::ticks_now;
 constexpr auto relaxed = std::memory_order_relaxed;
 
 }  // namespace
-
-std::vector<trace::message_type> traced_types() {
-  initialize_types(false);
-  std::vector<trace::message_type> types;
-  for (caf::type_id_t id = caf::id_block::troupe::begin; id < caf::id_block::troupe::end; ++id)
-    types.push_back({id, std::string(message_name(caf::query_type_name(id))), false});
-  return types;
-}
 
 void actor_trace::start(caf::abstract_actor* self, caf::actor_system& system, std::uint64_t run, std::uint32_t number,
                         const std::string& name, std::uint32_t incarnation) {

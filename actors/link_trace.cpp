@@ -14,8 +14,8 @@ void link_trace::note(kind what, const record& with, std::uint32_t actor, std::u
   recorder_->append(made);
 }
 
-void link_trace::passes(kind what, caf::type_id_t type, const header& head, std::uint32_t receiver,
-                        std::uint8_t flags, std::uint64_t bytes) const {
+void link_trace::passes(kind what, caf::type_id_t type, const header& head, std::uint32_t receiver, std::uint8_t flags,
+                        std::uint64_t bytes) const {
   if (recorder_ == nullptr) return;
   if (!recorder_->wants(type, head.step)) return recorder_->note_dropped();
   record made;

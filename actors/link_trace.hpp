@@ -29,7 +29,8 @@ class link_trace {
   void down() const;
 
  private:
-  void note(trace::kind what, const trace::record& with, std::uint32_t actor, std::uint64_t bytes, std::uint8_t flags) const;
+  void note(trace::kind what, const trace::record& with, std::uint32_t actor, std::uint64_t bytes,
+            std::uint8_t flags) const;
   void note_peer(trace::kind what) const;
 
   trace::recorder* recorder_;

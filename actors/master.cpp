@@ -296,21 +296,11 @@ master_actor::behavior_type master(master_state::pointer self, std::uint64_t run
   // Whoever asked for the run is told: nobody else watches the master.
   fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {
-      recorded<join_server>(self),
-      recorded<join_trainer>(self),
-      recorded<run>(self),
-      recorded<status>(self),
-      recorded<stop>(self),
-      recorded<progress>(self),
-      recorded<epoch_report>(self),
-      recorded<evaluation>(self),
-      recorded<save_dense>(self),
-      recorded<join_node>(self),
-      recorded<node_lost>(self),
-      recorded<link_lost>(self),
-      recorded<give_up>(self),
-      recorded<trouble>(self),
-      recorded<collect_evidence>(self),
+      recorded<join_server>(self),   recorded<join_trainer>(self), recorded<run>(self),
+      recorded<status>(self),        recorded<stop>(self),         recorded<progress>(self),
+      recorded<epoch_report>(self),  recorded<evaluation>(self),   recorded<save_dense>(self),
+      recorded<join_node>(self),     recorded<node_lost>(self),    recorded<link_lost>(self),
+      recorded<give_up>(self),       recorded<trouble>(self),      recorded<collect_evidence>(self),
       recorded<verdict_found>(self),
   };
 }

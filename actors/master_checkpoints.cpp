@@ -75,8 +75,8 @@ void master_state::restore_tables() {
     for (const module_ref& shard : shards)
       ask<committed>(
           shard.server,
-          restore_module{trace.next(0, cause_), shard.module,
-                         std::filesystem::absolute(checkpoints_.from->directory), steps_done_},
+          restore_module{trace.next(0, cause_), shard.module, std::filesystem::absolute(checkpoints_.from->directory),
+                         steps_done_},
           [](committed&) {}, &master_state::start_training);
 }
 

@@ -214,11 +214,8 @@ node_actor::behavior_type node(node_state::pointer self, node_state::surrounding
   self->state.start(std::move(all));
   fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {
-      recorded<expect_peers>(self),
-      recorded<connect_peers>(self),
-      recorded<run_over>(self),
-      recorded<actor_query>(self),
-      recorded<evidence_query>(self),
+      recorded<expect_peers>(self), recorded<connect_peers>(self),  recorded<run_over>(self),
+      recorded<actor_query>(self),  recorded<evidence_query>(self),
   };
 }
 

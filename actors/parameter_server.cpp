@@ -280,10 +280,10 @@ parameter_server_actor::behavior_type parameter_server(parameter_server_state::p
   fail_on_exceptions(self);
   drop_unexpected(self);
   return {
-      recorded<instantiate>(self),     recorded<lookup>(self),      recorded<gradient>(self),
-      recorded<gradient_norm>(self),   recorded<optimizer_step>(self), recorded<parameters>(self),
-      recorded<state_dict>(self),      recorded<load_state_dict>(self), recorded<row_digests>(self),
-      recorded<save_module>(self),     recorded<restore_module>(self), recorded<release>(self),
+      recorded<instantiate>(self),   recorded<lookup>(self),          recorded<gradient>(self),
+      recorded<gradient_norm>(self), recorded<optimizer_step>(self),  recorded<parameters>(self),
+      recorded<state_dict>(self),    recorded<load_state_dict>(self), recorded<row_digests>(self),
+      recorded<save_module>(self),   recorded<restore_module>(self),  recorded<release>(self),
       recorded<actor_query>(self),
   };
 }

@@ -88,7 +88,7 @@ struct run_observer {
   std::function<void(const run_progress&)> on_progress;  ///< at most 10 a second
   std::function<void(const epoch_summary&)> on_epoch;
   std::function<void(const checkpoint_summary&)> on_checkpoint;
-  std::function<void(const std::string&)> on_note;  ///< who has come and gone, a line each
+  std::function<void(const std::string&)> on_note;     ///< who has come and gone, a line each
   std::function<void(const std::string&)> on_trouble;  ///< a process tells that something takes too long
 };
 

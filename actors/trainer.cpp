@@ -165,11 +165,12 @@ void trainer_state::look_up(context& wanted, std::uint32_t staleness) {
   for (std::size_t s = 0; s < wanted.answers.size(); ++s) {
     ++wanted.unanswered;
     lookup message{trace.next(wanted.step), wanted.plan.lookups[s], staleness, dtype_of(job_.wire_dtype)};
-    ask<rows>(exchange_.server(s), server_number(exchange_.rank(s)), std::move(message), [this, &wanted, s](rows& answer) {
-      wanted.answers[s] = std::move(answer);
-      --wanted.unanswered;
-      advance();
-    });
+    ask<rows>(exchange_.server(s), server_number(exchange_.rank(s)), std::move(message),
+              [this, &wanted, s](rows& answer) {
+                wanted.answers[s] = std::move(answer);
+                --wanted.unanswered;
+                advance();
+              });
   }
 }
 

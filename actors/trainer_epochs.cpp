@@ -109,8 +109,8 @@ void trainer_state::report_progress() {
   if (progress_samples_ == 0 || now - last_progress_ < interval) return;
   last_progress_ = now;
   const std::chrono::duration<double> seconds = now - epoch_begin_;
-  self_->send(reports_, progress{trace.next(step), epoch_samples_, seconds.count(),
-                                 std::exchange(progress_loss_, 0), std::exchange(progress_samples_, 0)});
+  self_->send(reports_, progress{trace.next(step), epoch_samples_, seconds.count(), std::exchange(progress_loss_, 0),
+                                 std::exchange(progress_samples_, 0)});
 }
 
 void trainer_state::begin_evaluation() {

@@ -192,8 +192,7 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
   if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(rank_, step, bucket)) return;
   ++waiting_;
   buckets_[bucket].is_sent = true;
-  reduce share{
-      trace.next(step), rank_, bucket, batches_, stop_wanted_, std::move(buckets_[bucket].grad).freeze()};
+  reduce share{trace.next(step), rank_, bucket, batches_, stop_wanted_, std::move(buckets_[bucket].grad).freeze()};
   ask<reduced>(group_, group_number_, std::move(share), [this](const reduced& mean) {
     take(mean);
     arrived();
@@ -210,8 +209,7 @@ void trainer_state::send_gradients() {
   }
   const bool rides = ends_update() && !concludes();
   for (std::size_t s = 0; s < grads.size(); ++s)
-    self_->send(exchange_.server(s),
-                gradient{trace.next(step), rank_, has_gradient_, rides, std::move(grads[s])});
+    self_->send(exchange_.server(s), gradient{trace.next(step), rank_, has_gradient_, rides, std::move(grads[s])});
 }
 
 void trainer_state::take(const reduced& mean) {

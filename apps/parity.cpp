@@ -108,7 +108,8 @@ result<comparison> replay(const reference_run& reference, const job& what, std::
   options.return_weights = true;
   options.observer.on_epoch = [&](const epoch_summary& epoch) { append_losses(losses, epoch.losses); };
   role_processes children;
-  if (processes) options.gather = gather_children(children, what, {}, threads, std::vector<std::string>(), "start anew");
+  if (processes)
+    options.gather = gather_children(children, what, {}, threads, std::vector<std::string>(), "start anew");
   auto run = run_job(what, options, &stop_on_signals());
   children.finish(seen_off_after);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));

@@ -67,8 +67,8 @@ std::optional<Number> number_in(const char* variable) {
 
 role_processes::~role_processes() { finish(std::chrono::milliseconds(0)); }
 
-void role_processes::start(const job& what, const endpoint& where, const network_options& network,
-                           std::size_t threads, const std::vector<std::string>& more_variables) {
+void role_processes::start(const job& what, const endpoint& where, const network_options& network, std::size_t threads,
+                           const std::vector<std::string>& more_variables) {
   std::vector<std::string> variables = {
       fmt::format("{}={}", master_variable, to_string(where)),
       fmt::format("{}={}", token_variable, network.mine.token),
@@ -179,10 +179,8 @@ gather_options gather_children(role_processes& children, const job& what, networ
   gather.network = std::move(network);
   if (gather.network.mine.token.empty()) gather.network.mine.token = random_token();
   gather.resume = std::move(resume);
-  gather.on_listening = [&children, &what, threads, network = gather.network,
-                         variables = std::move(variables)](const endpoint& where) {
-    children.start(what, where, network, threads, variables);
-  };
+  gather.on_listening = [&children, &what, threads, network = gather.network, variables = std::move(variables)](
+                            const endpoint& where) { children.start(what, where, network, threads, variables); };
   gather.hopeless = [&children] { return children.missing(); };
   return gather;
 }

@@ -60,8 +60,8 @@ class role_processes {
 };
 
 /// For a run whose servers and trainers are `children`: they are started when the master listens, with the token of
-/// `network`, or one that nobody else has if that is empty, and with `variables`. `children` and `what` stay where they are until the run is
-/// over.
+/// `network`, or one that nobody else has if that is empty, and with `variables`. `children` and `what` stay where they
+/// are until the run is over.
 gather_options gather_children(role_processes& children, const job& what, network_options network, std::size_t threads,
                                std::vector<std::string> variables, std::string resume);
 

@@ -201,8 +201,7 @@ result<int> timeline(const question& asked) {
     written["flows"] = counts.flows;
   }
   to.flush();
-  if (!to)
-    return run_fault(fmt::format("--output {}: cannot be written: {}", printable(*file), std::strerror(errno)));
+  if (!to) return run_fault(fmt::format("--output {}: cannot be written: {}", printable(*file), std::strerror(errno)));
   if (asked.out.json()) {
     show(asked, written);
   } else {
@@ -280,7 +279,12 @@ result<int> serve(const question& asked) {
 
 const std::vector<analysis>& analyses() {
   static const std::vector<analysis> all = {
-      {"serve", "FILE|DIR...", 1, "a page for a browser, of a run that is over or goes on", {"port", "listen", "token"}, serve},
+      {"serve",
+       "FILE|DIR...",
+       1,
+       "a page for a browser, of a run that is over or goes on",
+       {"port", "listen", "token"},
+       serve},
       {"summary",
        "FILE|DIR...",
        1,
@@ -290,7 +294,12 @@ const std::vector<analysis>& analyses() {
       {"critical-path", "FILE|DIR...", 1, "why steps take as long as they do", {"step", "limit"}, critical_path},
       {"blocked", "FILE|DIR...", 1, "who waits on whom at the end, or now, and what keeps them", {}, blocked},
       {"check", "FILE|DIR...", 1, "whether the run kept to what every run must keep to", {}, check},
-      {"timeline", "FILE|DIR...", 1, "the run for ui.perfetto.dev, ShiViz, or a spreadsheet", {"output", "shiviz", "csv"}, timeline},
+      {"timeline",
+       "FILE|DIR...",
+       1,
+       "the run for ui.perfetto.dev, ShiViz, or a spreadsheet",
+       {"output", "shiviz", "csv"},
+       timeline},
       {"why", "ID FILE|DIR...", 2, "the causes of a message, back to where its step begins", {"limit"}, why},
       {"cone", "ID FILE|DIR...", 2, "all that could have influenced a message", {"limit"}, cone},
       {"diff", "A B", 2, "where two runs begin to differ", {"limit", "order", "timing"}, diff},

@@ -40,7 +40,8 @@ std::optional<std::string> find(const std::vector<setting>& given, const std::st
 
 std::filesystem::path temporary_folder() {
   const char* place = std::getenv("TMPDIR");
-  return std::filesystem::path(place != nullptr && *place != '\0' ? place : "/tmp") / fmt::format("troupe-{}", getuid());
+  return std::filesystem::path(place != nullptr && *place != '\0' ? place : "/tmp") /
+         fmt::format("troupe-{}", getuid());
 }
 
 std::filesystem::path own_folder() {
@@ -53,7 +54,8 @@ void remove_old_folders() {
   constexpr std::size_t kept = 16;
   std::vector<std::filesystem::path> folders;
   std::error_code failed;
-  for (std::filesystem::directory_iterator i(temporary_folder(), failed), end; !failed && i != end; i.increment(failed)) {
+  for (std::filesystem::directory_iterator i(temporary_folder(), failed), end; !failed && i != end;
+       i.increment(failed)) {
     // A process that still runs may write there.
     const std::string name = i->path().filename().string();
     const auto pid = parse_number<pid_t>(name.substr(name.rfind('-') + 1));
@@ -83,9 +85,12 @@ const std::vector<setting_info>& trace_settings() {
        "what is recorded: off; ring (the last messages, kept if the run fails); full (all, compressed, with digests of "
        "what they held); payload (that, and what they held)",
        "ring", setting_type::text},
-      {"trace-dir", "DIR", "where; a folder of the run's own among the temporary files unless given", "", setting_type::text},
-      {"trace-filter", "ITEMS", "record only these: actor=PATTERN,type=PATTERN,steps=A-B,count=N", "", setting_type::text},
-      {"trace-payload", "ACTORS", "whose messages --trace payload keeps, as in 'server *,trainer 0'", "all", setting_type::text},
+      {"trace-dir", "DIR", "where; a folder of the run's own among the temporary files unless given", "",
+       setting_type::text},
+      {"trace-filter", "ITEMS", "record only these: actor=PATTERN,type=PATTERN,steps=A-B,count=N", "",
+       setting_type::text},
+      {"trace-payload", "ACTORS", "whose messages --trace payload keeps, as in 'server *,trainer 0'", "all",
+       setting_type::text},
       {"trace-ring-mib", "N", "room for the last messages, 1 to 4096", "16", setting_type::whole},
       {"page", "[PORT]", "show the run in a browser, on a port of this machine (default port: any that is free)", "",
        setting_type::whole},
@@ -110,9 +115,8 @@ result<trace_order> read_trace_options(const std::vector<setting>& given) {
   trace_order order;
   const auto what = find(given, "trace");
   const auto folder = find(given, "trace-dir");
-  order.is_wanted = std::ranges::any_of(given, [](const setting& one) {
-    return one.first == "trace" || one.first == "trace-dir";
-  });
+  order.is_wanted =
+      std::ranges::any_of(given, [](const setting& one) { return one.first == "trace" || one.first == "trace-dir"; });
   if (what) {
     constexpr std::array modes = {trace::mode::off, trace::mode::ring, trace::mode::full, trace::mode::payload};
     const auto found = std::ranges::find(modes, *what, [](trace::mode one) { return trace::name_of(one); });
@@ -156,7 +160,8 @@ result<trace_order> read_trace_options(const std::vector<setting>& given) {
   if (const auto text = find(given, "page")) {
     const auto port = text->empty() ? 0 : parse_number<std::uint16_t>(*text);
     if (!port) return bad_input(fmt::format("--page {}: must be a port, 0 to 65535", printable(*text)));
-    if (order.how.what == trace::mode::off) return bad_input("--page: shows what is recorded, which --trace off turns off");
+    if (order.how.what == trace::mode::off)
+      return bad_input("--page: shows what is recorded, which --trace off turns off");
     order.page = *port;
   }
   order.how.types = traced_types();
@@ -228,7 +233,8 @@ void run_trace::finish(bool clean, console& out) {
   if (!clean)
     out.note(fmt::format("the trace is kept: 'troupe trace blocked {}' says who waited for whom", words(folder)));
   else if (keeps_all && is_wanted_)
-    out.note(fmt::format("the trace is in {}: 'troupe trace summary {}' begins with it", folder.string(), words(folder)));
+    out.note(
+        fmt::format("the trace is in {}: 'troupe trace summary {}' begins with it", folder.string(), words(folder)));
 }
 
 }  // namespace troupe

@@ -19,8 +19,8 @@ namespace troupe {
 /// The names of the options, which a job file may hold too.
 const std::vector<setting_info>& trace_settings();
 
-/// Adds them to a subcommand. What is not given there or in a job file is taken from variables: TROUPE_TRACE for --trace,
-/// TROUPE_TRACE_DIR for --trace-dir, and so on; so the processes of a run can share them.
+/// Adds them to a subcommand. What is not given there or in a job file is taken from variables: TROUPE_TRACE for
+/// --trace, TROUPE_TRACE_DIR for --trace-dir, and so on; so the processes of a run can share them.
 void add_trace_options(CLI::App& app);
 
 struct trace_order {

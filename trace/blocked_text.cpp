@@ -43,7 +43,7 @@ std::string state_of(const recording& run, const wait_edge& one) {
 
 std::string_view name_of(blockage what) {
   constexpr std::array<std::string_view, 11> names = {
-      "none",       "dead",   "stopped",         "never_arrived",   "ranks_missing", "cycle", "credits_exhausted",
+      "none",       "dead",   "stopped",         "never_arrived", "ranks_missing", "cycle", "credits_exhausted",
       "incomplete", "queued", "handler_running", "idle"};
   return names.at(static_cast<std::size_t>(what));
 }

@@ -51,15 +51,14 @@ causality::causality(const recording& of) : run_(&of), slot_(actors_max) {
   for (actor_events& all : by_actor_) {
     std::ranges::sort(all.ranges, {}, [](const event* range) { return std::pair(range->begin, -range->end); });
   }
-  for (std::size_t actor = 0; actor < actors_max; ++actor) {
-    if (slot_[actor] != 0) acting_.push_back(static_cast<std::uint16_t>(actor));
-  }
+  std::ranges::sort(acting_);
 }
 
 /// Events come by time of begin. A range that begins with what it lies in may come before that.
 void causality::add_activity(const event& one) {
   std::uint32_t& slot = slot_[one.actor];
   if (slot == 0) {
+    acting_.push_back(one.actor);
     by_actor_.emplace_back();
     slot = static_cast<std::uint32_t>(by_actor_.size());
   }
@@ -105,9 +104,8 @@ std::uint64_t causality::trigger(const event& message) const {
 
 std::vector<const event*> causality::effects(std::uint64_t id) const {
   std::vector<const event*> all;
-  for (const auto& [because, message] : std::ranges::equal_range(effects_, id, {}, &index::value_type::first)) {
-    all.push_back(message);
-  }
+  auto at = std::ranges::lower_bound(effects_, id, {}, &index::value_type::first);
+  for (; at != effects_.end() && at->first == id; ++at) all.push_back(at->second);
   return all;
 }
 

@@ -63,8 +63,8 @@ std::uint64_t monotonic_now() { return static_cast<std::uint64_t>(read_clock(CLO
 std::uint64_t faulty_now() {
   constexpr double ns_per_second = 1e9;
   const double offset = static_cast<double>(fault.offset_ns) * ticks_per_second() / ns_per_second;
-  return static_cast<std::uint64_t>(with_fault(static_cast<std::int64_t>(true_ticks()),
-                                               static_cast<std::int64_t>(fault_begin.ticks), offset));
+  return static_cast<std::uint64_t>(
+      with_fault(static_cast<std::int64_t>(true_ticks()), static_cast<std::int64_t>(fault_begin.ticks), offset));
 }
 
 }  // namespace detail

@@ -83,9 +83,9 @@ struct board_entry {
   shared<std::uint64_t> message;        ///< being handled; 0: none, unless `message_begin` is set
   shared<std::uint64_t> message_begin;  ///< ticks; 0: nothing is being handled
   shared<std::uint32_t> message_type;
-  shared<std::uint32_t> open_more;    ///< requests for which `open` has no room
-  shared<std::uint64_t> last_sent;    ///< the sequence number of the last message that it has sent
-  shared<std::uint64_t> handled;      ///< messages
+  shared<std::uint32_t> open_more;     ///< requests for which `open` has no room
+  shared<std::uint64_t> last_sent;     ///< the sequence number of the last message that it has sent
+  shared<std::uint64_t> handled;       ///< messages
   shared<std::uint64_t> step_longest;  ///< ticks: the longest step so far
   shared<std::uint64_t> dropped;       ///< records that did not pass the filter, or came after its count was full
   std::array<open_request, open_requests_max> open;

@@ -135,7 +135,7 @@ tl::expected<recording, std::string> follower::take() {
   // A process that runs has all that its log has in its ring, but for what is older.
   for (trace_file& log : std::exchange(logs_, {})) files.push_back(std::move(log));
   if (files.empty()) return recording{};
-  auto made = make_recording(std::move(files), from_.run);
+  auto made = make_recording(std::move(files), from_.run, from_.newest);
   if (made && from_.run == 0) from_.run = made->run;
   return made;
 }

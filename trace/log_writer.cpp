@@ -151,8 +151,8 @@ void log_writer::write_all(const char* bytes, std::size_t size) {
     if (written < 0) {
       const std::lock_guard lock(mutex_);
       if (problem_.empty())
-        problem_ = fmt::format("{}: cannot be written: {}; what came after is not kept", file_.string(),
-                               std::strerror(errno));
+        problem_ =
+            fmt::format("{}: cannot be written: {}; what came after is not kept", file_.string(), std::strerror(errno));
       return;
     }
     bytes += written;

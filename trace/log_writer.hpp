@@ -60,9 +60,9 @@ class log_writer {
   std::string problem_;
 
   // Of the thread.
-  std::uint64_t first_not_seen_ = 0;         ///< chunks before it have been kept, or wait in `open_`
-  std::vector<std::uint64_t> open_;          ///< whose thread is not done with them
-  std::string raw_chunks_;                   ///< kept chunks, not written yet
+  std::uint64_t first_not_seen_ = 0;  ///< chunks before it have been kept, or wait in `open_`
+  std::vector<std::uint64_t> open_;   ///< whose thread is not done with them
+  std::string raw_chunks_;            ///< kept chunks, not written yet
   std::string raw_contents_;
   std::jthread thread_;
 };

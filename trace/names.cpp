@@ -21,10 +21,10 @@ std::string_view name_of(mode what) {
 }
 
 std::string_view name_of(kind what) {
-  return find(what, std::array<std::string_view, 19>{
-                        "none", "handled", "sent", "arrived", "released", "range", "step", "collective", "spawn", "exit",
-                        "drop", "timer", "credit wait", "credit", "link up", "link down", "checkpoint", "metric",
-                        "collective launch"});
+  return find(what,
+              std::array<std::string_view, 19>{"none", "handled", "sent", "arrived", "released", "range", "step",
+                                               "collective", "spawn", "exit", "drop", "timer", "credit wait", "credit",
+                                               "link up", "link down", "checkpoint", "metric", "collective launch"});
 }
 
 std::string_view name_of(range_name what) {

@@ -38,8 +38,8 @@ std::optional<open_collective> open_collectives::of(std::uint64_t launch) const 
   open_collective made{group, sequence, launched.step, launched.bucket, {}, false};
   std::ranges::set_difference(ranks_, launched.ranks, std::inserter(made.missing, made.missing.end()));
   made.skipped = std::ranges::any_of(made.missing, [&](std::uint16_t rank) {
-    const auto last = last_.find({group, rank});
-    return last != last_.end() && last->second > sequence;
+    const auto last = last_.find({made.group, rank});
+    return last != last_.end() && last->second > made.sequence;
   });
   return made;
 }

@@ -32,7 +32,8 @@ std::string text_of(const boost::json::object& from, std::string_view key) {
 }
 
 /// Which run to read: the one that was named, or the only one.
-tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file>& files, std::uint64_t wanted, bool newest) {
+tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file>& files, std::uint64_t wanted,
+                                                    bool newest) {
   std::map<std::uint64_t, std::size_t> runs;
   for (const trace_file& file : files) ++runs[file.run];
   if (wanted != 0) {
@@ -45,9 +46,9 @@ tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file
   if (runs.size() > 1) runs.erase(0);  // a process that had not joined yet
   if (runs.size() == 1) return runs.begin()->first;
   if (newest)
-    return std::ranges::max_element(files, {}, [](const trace_file& file) {
-             return file.run == 0 ? 0 : file.begin.realtime_ns;
-           })->run;
+    return std::ranges::max_element(files, {},
+                                    [](const trace_file& file) { return file.run == 0 ? 0 : file.begin.realtime_ns; })
+        ->run;
   std::string words;
   for (const auto& [run, count] : runs)
     words += fmt::format("{}{} ({} file{})", words.empty() ? "" : ", ", run, count, count == 1 ? "" : "s");

@@ -61,8 +61,8 @@ constexpr std::uint8_t remote = 8;   ///< handled: the sender is in another proc
 constexpr std::uint8_t answer = 16;  ///< handled, sent, arrived: answers the message that is its cause
 }  // namespace flag
 
-/// As it lies in the file: little-endian words. Times are ticks of the writing process's clock, but for `sent`, which is
-/// of the sender's. What does not fit is the largest number that does.
+/// As it lies in the file: little-endian words. Times are ticks of the writing process's clock, but for `sent`, which
+/// is of the sender's. What does not fit is the largest number that does.
 struct record {
   std::uint64_t begin = 0;
   std::uint64_t sent = 0;

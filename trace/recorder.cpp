@@ -42,8 +42,8 @@ tl::expected<std::unique_ptr<recorder>, std::string> recorder::start(options how
   const std::string name = fmt::format("{}-{}", this_host(), ::getpid());
   // A test may record several nodes in one process.
   std::filesystem::path file = how.folder / (name + ".ring");
-  for (int i = 2; std::filesystem::exists(file) || std::filesystem::exists(how.folder / (file.stem().string() + ".log"));
-       ++i)
+  for (int i = 2;
+       std::filesystem::exists(file) || std::filesystem::exists(how.folder / (file.stem().string() + ".log")); ++i)
     file = how.folder / fmt::format("{}.{}.ring", name, i);
   auto opened = ring::create({.file = file, .bytes = how.ring_bytes});
   if (!opened) return tl::unexpected(std::move(opened.error()));
@@ -103,9 +103,8 @@ bool recorder::wants_payload(std::string_view actor) const {
 bool recorder::wants_filtered(std::uint16_t type, std::uint64_t step) noexcept {
   if (!how_.wanted.takes_step(step)) return false;
   if (!(type < type_wanted_.size() ? type_wanted_[type] : how_.wanted.types.empty())) return false;
-  return how_.wanted.count == UINT64_MAX ||
-         (taken_.load(std::memory_order_relaxed) < how_.wanted.count &&
-          taken_.fetch_add(1, std::memory_order_relaxed) < how_.wanted.count);
+  return how_.wanted.count == UINT64_MAX || (taken_.load(std::memory_order_relaxed) < how_.wanted.count &&
+                                             taken_.fetch_add(1, std::memory_order_relaxed) < how_.wanted.count);
 }
 
 }  // namespace troupe::trace

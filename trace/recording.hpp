@@ -82,8 +82,8 @@ struct process_info {
   std::uint64_t torn = 0;         ///< records that were being written when the process ended
   std::uint64_t contents_lost = 0;
   nanoseconds last = 0;  ///< the newest moment that is known of it: of its last record, or later if it was seen alive
-  bool stopped = false;       ///< alive, and stopped by a signal or a debugger when its files were read
-  std::optional<bool> alive;  ///< when its files were read or copied; nothing: that cannot be known
+  bool stopped = false;  ///< alive, and stopped by a signal or a debugger when its files were read
+  std::optional<bool> alive;           ///< when its files were read or copied; nothing: that cannot be known
   std::int64_t realtime_begin_ns = 0;  ///< since 1970, of when it began to record
   /// To be added to its host's clock to have the recording's, and how far that may be wrong. 0 on the master's host.
   double clock_drift_ppm = 0;

@@ -28,8 +28,7 @@ tl::unexpected<std::string> failed(const std::filesystem::path& file, const std:
 
 tl::expected<std::unique_ptr<ring>, std::string> ring::create(const options& how) {
   std::unique_ptr<ring> made(new ring);
-  made->chunks_begin_ =
-      round_up(head_bytes + metadata_bytes + how.board_entries * board_entry_bytes, chunk_bytes);
+  made->chunks_begin_ = round_up(head_bytes + metadata_bytes + how.board_entries * board_entry_bytes, chunk_bytes);
   // A thread gives up its chunk when half of the others have been taken since: that has to take a while.
   constexpr std::uint64_t fewest_chunks = 16;
   made->chunks_ = std::max(fewest_chunks, how.bytes / chunk_bytes);

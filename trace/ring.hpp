@@ -88,7 +88,8 @@ class ring {
 
   ring() = default;
   place& my_place() const {
-    constexpr std::size_t places = 4;  // a thread may write to several rings, where a test has several nodes in a process
+    constexpr std::size_t places =
+        4;  // a thread may write to several rings, where a test has several nodes in a process
     thread_local std::array<place, places> mine;
     return mine[serial_ % places];
   }

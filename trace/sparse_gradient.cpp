@@ -96,8 +96,7 @@ struct gradient_parts {
     const bool has_weights = !weights->bytes.empty();
     const std::uint64_t row_bytes = size_of_real(*grad) * dim;
     return grad->cols == dim && grad->rows == rows && row_bytes != 0 && grad->bytes.size() % row_bytes == 0 &&
-           grad->bytes.size() / row_bytes == rows &&
-           (!has_weights || weights->bytes.size() / sizeof(float) == count());
+           grad->bytes.size() / row_bytes == rows && (!has_weights || weights->bytes.size() / sizeof(float) == count());
   }
 };
 

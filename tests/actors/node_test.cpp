@@ -26,8 +26,10 @@ master_actor::behavior_type admitting_master(master_actor::pointer, std::shared_
           },
           [](const node_lost&) {},
           [](const link_lost&) {},
-          [](const give_up&) {}, [](const trouble&) {},
-          [](const collect_evidence&) { return collected_evidence{}; }, [](const verdict_found&) {}};
+          [](const give_up&) {},
+          [](const trouble&) {},
+          [](const collect_evidence&) { return collected_evidence{}; },
+          [](const verdict_found&) {}};
 }
 
 class node_test : public stage {

@@ -50,9 +50,8 @@ struct stubborn_state {
   std::vector<caf::response_promise> unanswered;
 };
 
-using stubborn_actor =
-    caf::typed_actor<caf::result<committed>(optimizer_step), caf::result<squared_norm>(gradient_norm),
-                     caf::result<void>(stop)>;
+using stubborn_actor = caf::typed_actor<caf::result<committed>(optimizer_step),
+                                        caf::result<squared_norm>(gradient_norm), caf::result<void>(stop)>;
 
 template <class Question, class Answer>
 stubborn_actor::behavior_type stubborn(stubborn_actor::stateful_pointer<stubborn_state> self, std::uint32_t number,
@@ -177,7 +176,10 @@ TEST(MessageContent, NamesItsPartsAndLeavesTheHeaderOut) {
     gradient sent;
     sent.head = {1, 5, 3, 0, sequence, 0, sequence, 0};
     sent.rank = 1;
-    bag_gradient one{4, blob::own(std::vector<std::int64_t>{5, 0}), blob::own(std::vector<std::int64_t>{0, 2}), {},
+    bag_gradient one{4,
+                     blob::own(std::vector<std::int64_t>{5, 0}),
+                     blob::own(std::vector<std::int64_t>{0, 2}),
+                     {},
                      tensor::own(1, 2, std::vector<float>{1, last})};
     sent.tables = {one, one};
     return sent;
@@ -238,7 +240,8 @@ TEST(TraceTiming, ARecordTakesSixtyNanosecondsAndADroppedOneTen) {
   caf::actor_system system(config);
   caf::scoped_actor self(system);
   actor_trace trace;
-  trace.start(caf::actor_cast<caf::abstract_actor*>(caf::actor_cast<caf::strong_actor_ptr>(self)), system, 1, 2, "server 0");
+  trace.start(caf::actor_cast<caf::abstract_actor*>(caf::actor_cast<caf::strong_actor_ptr>(self)), system, 1, 2,
+              "server 0");
   stop wanted;
   wanted.head = {1, 5, 3, 0, 1, 0, trace::ticks_now(), 0};
   stop unwanted = wanted;

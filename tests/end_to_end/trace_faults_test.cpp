@@ -52,9 +52,9 @@ const words small = {"train", "--data", "synthetic", "--rows", "1000", "--batch-
 
 TEST(FaultsTiming, ASlowApplyIsTheCriticalPathOfExactlyItsSteps) {
   const temporary_trace folder;
-  const outcome trained =
-      run(with(small, {"--tables", "2", "--servers", "2", "--steps", "30", "--trace", "full", "--trace-dir", folder.path()}),
-          with_faults("slow-apply server=1 first=10 last=20 ms=50"));
+  const outcome trained = run(with(small, {"--tables", "2", "--servers", "2", "--steps", "30", "--trace", "full",
+                                           "--trace-dir", folder.path()}),
+                              with_faults("slow-apply server=1 first=10 last=20 ms=50"));
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   std::vector<double> slow_ms;
   for (std::uint64_t step = 2; step <= 30; ++step) {
@@ -100,22 +100,20 @@ std::string told_of(const words& arguments, const std::string& faults, const std
 TEST(Faults, ALostGradientIsNamedWithSenderAndNumber) {
   const temporary_trace folder;
   // One server: actor 2; so trainer 1 is actor 4.
-  const std::string line = told_of(with(small, {"--processes", "--steps", "1000000"}),
-                                   "lose type=gradient sender=4 step=5", folder.path());
+  const std::string line =
+      told_of(with(small, {"--processes", "--steps", "1000000"}), "lose type=gradient sender=4 step=5", folder.path());
   EXPECT_NE(line.find("was sent by trainer 1"), std::string::npos) << line;
   EXPECT_NE(line.find("never arrived at server 0"), std::string::npos) << line;
   EXPECT_NE(line.find("gradient, step 5"), std::string::npos) << line;
-  const auto blocked = ask({"blocked", folder.path() + "/" + std::filesystem::path(line.substr(line.find("see ") + 4))
-                                                                 .parent_path()
-                                                                 .filename()
-                                                                 .string()});
+  const auto blocked =
+      ask({"blocked", folder.path() + "/" +
+                          std::filesystem::path(line.substr(line.find("see ") + 4)).parent_path().filename().string()});
   EXPECT_EQ(blocked.at("class").as_string(), "never_arrived");
 }
 
 TEST(Faults, ASkippedAllreduceIsNamedWithItsNumberAndTheMissingRank) {
   const temporary_trace folder;
-  const std::string line =
-      told_of(with(small, {"--steps", "1000000"}), "skip-reduce rank=1 step=4", folder.path());
+  const std::string line = told_of(with(small, {"--steps", "1000000"}), "skip-reduce rank=1 step=4", folder.path());
   EXPECT_NE(line.find("collective 4 (step 4, bucket 0)"), std::string::npos) << line;
   EXPECT_NE(line.find("ranks {1} missing"), std::string::npos) << line;
 }
@@ -170,8 +168,9 @@ TEST(Faults, AClockThatIsWrongIsSetRight) {
   const temporary_trace folder;
   constexpr double offset_ns = 3e9;
   constexpr double ppm = 50;
-  const outcome trained = run(with(small, {"--processes", "--steps", "3000", "--trace", "full", "--trace-dir", folder.path()}),
-                              with_faults("clock trainer=1 offset-ms=3000 ppm=50"));
+  const outcome trained =
+      run(with(small, {"--processes", "--steps", "3000", "--trace", "full", "--trace-dir", folder.path()}),
+          with_faults("clock trainer=1 offset-ms=3000 ppm=50"));
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   const auto recording = trace::read_recording({{folder.path()}, 0});
   ASSERT_TRUE(recording) << recording.error();
@@ -244,9 +243,11 @@ TEST(Faults, WithoutATraceThereIsNoDiagnosisAndItSaysSo) {
 /// From the deadline on, until the verdict is told.
 TEST(FaultsTiming, TheVerdictComesWithinASecondOfTheDeadline) {
   const temporary_trace folder;
-  program running(with(small, {"--processes", "--steps", "1000000", "--step-timeout", "2", "--trace-dir", folder.path()}),
-                  with_faults("lose type=gradient sender=4 step=5"));
-  ASSERT_TRUE(running.wait_for_error("trainer 1 (host")) << running.error();  // has joined: the first step is about to begin
+  program running(
+      with(small, {"--processes", "--steps", "1000000", "--step-timeout", "2", "--trace-dir", folder.path()}),
+      with_faults("lose type=gradient sender=4 step=5"));
+  ASSERT_TRUE(running.wait_for_error("trainer 1 (host"))
+      << running.error();  // has joined: the first step is about to begin
   const auto joined = steady_clock::now();
   ASSERT_TRUE(running.wait_for_error("never arrived")) << running.error();
   const std::chrono::duration<double> taken = steady_clock::now() - joined;

@@ -108,8 +108,8 @@ int main(int argc, char** argv) {
   const std::vector<wanted_fault> wanted = read_faults();
   for (const wanted_fault& one : wanted)
     if (one.name == "clock" && plays(arguments, "trainer", one.number("trainer")))
-      troupe::trace::set_clock_fault({static_cast<std::int64_t>(one.number("offset-ms")) * 1'000'000,
-                                      static_cast<double>(one.number("ppm"))});
+      troupe::trace::set_clock_fault(
+          {static_cast<std::int64_t>(one.number("offset-ms")) * 1'000'000, static_cast<double>(one.number("ppm"))});
   injector faults(wanted);
   troupe::install_faults(&faults);
   troupe::prepare_streams();

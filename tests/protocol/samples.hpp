@@ -44,10 +44,9 @@ std::map<caf::type_id_t, caf::message> samples_of_all_types(Spawn spawn) {
                                           [](actor_query&) { return actor_status{}; }};
   });
   auto one_node = spawn([](node_actor::pointer) {
-    return node_actor::behavior_type{[](expect_peers&) { return committed{}; },
-                                     [](connect_peers&) { return connected{}; }, [](run_over&) {},
-                                     [](actor_query&) { return actor_status{}; },
-                                     [](evidence_query&) { return evidence{}; }};
+    return node_actor::behavior_type{
+        [](expect_peers&) { return committed{}; }, [](connect_peers&) { return connected{}; }, [](run_over&) {},
+        [](actor_query&) { return actor_status{}; }, [](evidence_query&) { return evidence{}; }};
   });
   auto reports = spawn([](report_actor::pointer) {
     return report_actor::behavior_type{[](progress&) {}, [](epoch_report&) {}, [](evaluation&) {},
