@@ -92,8 +92,13 @@ fit fit_lines(const bounds& known) {
     if (polygon lines = lines_within(known, drift, 0); !lines.empty()) return {std::move(lines), 0};
   double too_little = 0;
   double enough = 1;
-  while (lines_within(known, usual_drift, enough).empty()) too_little = std::exchange(enough, enough * 2);
-  while (enough - too_little > 1) {
+  // Times of a damaged file can be such that doubles come to their end.
+  constexpr double far_too_much = 1e18;
+  while (enough < far_too_much && lines_within(known, usual_drift, enough).empty())
+    too_little = std::exchange(enough, enough * 2);
+  if (enough >= far_too_much) return {{{0, 0}}, far_too_much};
+  constexpr int halvings = 64;
+  for (int i = 0; i < halvings && enough - too_little > 1; ++i) {
     const double middle = (enough + too_little) / 2;
     (lines_within(known, usual_drift, middle).empty() ? too_little : enough) = middle;
   }
