@@ -26,6 +26,10 @@ void actor_trace::start(caf::abstract_actor* self, caf::actor_system& system, st
   sender_ = number;
   incarnation_ = incarnation;
   actor_ = static_cast<std::uint16_t>(number);
+  if (replay* const all = replay_of(system)) {
+    replayed_ = all->find(number);
+    if (replayed_ != nullptr) replayed_->start(self->address());
+  }
   trace::recorder* const recorder = recorder_of(system);
   if (recorder == nullptr || !recorder->wants_actor(name)) return;
   const bool is_again = recorder_ != nullptr;  // under its number in the run, which it had to be told first

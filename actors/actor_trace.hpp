@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "actors/replay.hpp"
 #include "protocol/header.hpp"
 #include "protocol/message_content.hpp"
 #include "trace/recorder.hpp"
@@ -32,12 +33,17 @@ class actor_trace {
   /// The last message that was handled, or is being.
   message_id cause() const { return cause_; }
   bool is_on() const { return recorder_ != nullptr; }
+  /// What the actor is held to; null: nothing, the run is no replay.
+  replayed_actor* replayed() const { return replayed_; }
 
   /// While it lives, a message is being handled.
   class handling {
    public:
     template <class Message>
     handling(actor_trace& mine, const Message& message, std::uint8_t flags) : trace_(mine) {
+      if constexpr (is_replayed<Message>)
+        if (mine.replayed_ != nullptr)
+          mine.replayed_->compare(message.head, caf::type_id_v<Message>, aux_of(message), content_of(message, false));
       if (!mine.begin(message.head, caf::type_id_v<Message>)) return;
       record_.step48_aux16 = trace::record::pack(message.head.step, aux_of(message));
       bytes_ = weight_of(message);
@@ -162,6 +168,7 @@ class actor_trace {
                      bytes});
   }
 
+  replayed_actor* replayed_ = nullptr;
   trace::recorder* recorder_ = nullptr;
   trace::board_entry* board_ = nullptr;
   std::uint16_t actor_ = 0;
@@ -177,11 +184,41 @@ class actor_trace {
   std::uint64_t step_begin_ = 0;
 };
 
+/// The result of a handler that somebody else answers for.
+template <class T>
+caf::result<T> answered_elsewhere(std::type_identity<caf::result<T>>) {
+  return caf::delegated<T>{};
+}
+
+/// Whether `self` is to handle `message` now; else it has been put aside until its turn comes.
+template <class Message, class Self>
+bool has_turn(Self* self, const Message& message) {
+  replayed_actor* const order = self->state.trace.replayed();
+  if (order == nullptr || order->may_handle(message.head, caf::type_id_v<Message>)) return true;
+  auto sender = self->current_sender();
+  const auto id = self->take_current_message_id();
+  order->hold(message.head, caf::type_id_v<Message>,
+              caf::make_mailbox_element(std::move(sender), id, self->take_current_forwarding_stack(), message));
+  return false;
+}
+
+/// If one that was put aside has its turn now, it is put back.
+template <class Self>
+void let_next_come(Self* self) {
+  if (replayed_actor* const order = self->state.trace.replayed())
+    if (auto next = order->take_next()) self->enqueue(std::move(next), self->context());
+}
+
 /// A handler of messages of one type for an actor whose state handles them and has an `actor_trace trace`.
 template <class Message, class Self>
 auto recorded(Self* self) {
   return [self](Message& message) {
-    constexpr bool has_answer = !std::is_void_v<decltype(self->state.handle(message))>;
+    using answer_type = decltype(self->state.handle(message));
+    constexpr bool has_answer = !std::is_void_v<answer_type>;
+    if constexpr (is_ordered<Message>) {
+      if (!has_turn(self, message)) return answered_elsewhere(std::type_identity<answer_type>());
+      let_next_come(self);  // behind this one
+    }
     const std::uint8_t flags = has_answer ? trace::flag::request : 0;
     actor_trace::handling scope(self->state.trace, message, flags);
     if constexpr (has_answer) {

@@ -10,6 +10,8 @@
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
 #include "actors/remote_embedding_bag.hpp"
+#include "actors/replay.hpp"
+#include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
 #include "actors/weights.hpp"
 #include "model/placement.hpp"
@@ -128,11 +130,14 @@ void master_state::start_training() {
   setup_seconds_ = since_begin.count();
   trained_.resize(trainers_.size());
   const auto settings = to_settings(job_);
+  // What another run did between processes is done here as it was done there.
+  const replay* again = replay_of(self_->system());
+  const bool is_remote = rules_ || (again != nullptr && again->is_remote());
   for (std::uint32_t rank = 0; rank < trainers_.size(); ++rank)
     ask<trained>(
         trainers_[rank],
         train{trace.next(0, cause_), rank, job_.trainers, settings, tables_for(rank), group_for(rank), self_,
-              positions_[rank], checkpoints_.store != nullptr, checkpoints_.every, data_->digest(), rules_.has_value(),
+              positions_[rank], checkpoints_.store != nullptr, checkpoints_.every, data_->digest(), is_remote,
               rules_ ? static_cast<std::uint64_t>(rules_->request_timeout.count()) : 0, group_number_for(rank)},
         [this, rank](trained& result) { trained_[rank] = std::move(result); }, &master_state::training_done);
 }

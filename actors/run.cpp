@@ -189,11 +189,21 @@ std::optional<fault> check_messages(const job& what, const dataset& data) {
 }
 
 /// What readers of a trace are told of the run.
-void describe_run(trace::recorder& recorder, std::uint64_t run_number, const job& what) {
+void describe_run(const run_options& options, std::uint64_t run_number, const job& what) {
+  trace::recorder& recorder = *options.recorder;
   recorder.set_run(run_number, 0, 0);
   boost::json::object settings;
   for (const auto& [name, text] : to_settings(what)) settings[name] = text;
   recorder.describe("job", std::move(settings));
+  recorder.describe("remote", options.gather.has_value());
+  recorder.describe("from_step", options.checkpoints.from ? options.checkpoints.from->manifest.step : 0);
+}
+
+/// And of its end.
+void describe_result(trace::recorder& recorder, const run_summary& result) {
+  recorder.describe(
+      "result", boost::json::object{
+                    {"steps", result.steps}, {"stopped", result.stopped}, {"weights_digest", result.weights_digest}});
 }
 
 std::size_t worker_threads(const run_options& options) {
@@ -251,16 +261,19 @@ result<run_summary> run_job(const job& what, const run_options& given_options, c
   initialize_types(options.gather.has_value());
   traced_config config;
   config.recorder = options.recorder;
+  config.replayed = options.replayed;
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
   config.set("caf.scheduler.max-threads", worker_threads(options));
   if (options.gather) add_network(config);
   caf::actor_system system(config);
   const std::uint64_t run_number = draw_run_number();
-  if (options.recorder != nullptr) describe_run(*options.recorder, run_number, what);
+  if (options.recorder != nullptr) describe_run(options, run_number, what);
   const run order{header_source(run_number, client_number).next(0, 0), to_settings(what), options.return_weights};
   const auto run_by = [&](const master_actor& boss) {
     const std::chrono::duration<double> before = clock::now() - begin;
-    return await(system, boss, order, before.count(), stop_wish, options, *troubles);
+    auto outcome = await(system, boss, order, before.count(), stop_wish, options, *troubles);
+    if (outcome && options.recorder != nullptr) describe_result(*options.recorder, *outcome);
+    return outcome;
   };
   if (options.gather) return run_with_nodes(system, run_number, options, run_by);
   const run_members actors(system, run_number, what, options);

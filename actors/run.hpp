@@ -22,6 +22,8 @@
 
 namespace troupe {
 
+class replay;
+
 /// Where a run stands, between epochs too.
 struct run_progress {
   std::uint64_t step = 0;  ///< global steps done
@@ -136,6 +138,8 @@ struct run_options {
   /// Null: nothing is recorded. Must outlive the run.
   trace::recorder* recorder = nullptr;
   watch_options watch;
+  /// What the run is held to; null: nothing. Must outlive the run, which is in this process.
+  replay* replayed = nullptr;
   /// Null: all actors are in this process.
   std::optional<gather_options> gather;
 };

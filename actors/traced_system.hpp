@@ -10,15 +10,25 @@
 
 namespace troupe {
 
+class replay;
+
 struct traced_config : caf::actor_system_config {
   /// Must outlive the actor system; null: nothing is recorded.
   trace::recorder* recorder = nullptr;
+  /// Must outlive the actor system; null: the run is no replay.
+  replay* replayed = nullptr;
 };
 
 /// What the actors of `system` record with; null: they do not.
 inline trace::recorder* recorder_of(const caf::actor_system& system) {
   const auto* config = dynamic_cast<const traced_config*>(&system.config());
   return config != nullptr ? config->recorder : nullptr;
+}
+
+/// What the actors of `system` are held to; null: nothing.
+inline replay* replay_of(const caf::actor_system& system) {
+  const auto* config = dynamic_cast<const traced_config*>(&system.config());
+  return config != nullptr ? config->replayed : nullptr;
 }
 
 /// All types of messages, for the recorder to name.

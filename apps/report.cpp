@@ -71,6 +71,28 @@ std::string summary_table(const run_report& report) {
   return text;
 }
 
+void add(json_line& line, const epoch_figures& figures) {
+  line.add("loss", figures.loss).add("auc", figures.auc).add("accuracy", figures.accuracy);
+  line.add("log_loss", figures.log_loss).add("calibration", figures.calibration);
+}
+
+json_line done_event(const run_report& report, const job& what) {
+  const run_summary& run = report.run;
+  json_line line("done");
+  line.add("steps", run.steps).add("samples", run.samples).add("seconds", run.seconds);
+  line.add("setup_seconds", report.setup_seconds);
+  line.add("steps_per_s", report.steps_per_s()).add("samples_per_s", report.samples_per_s());
+  add(line, run.figures);
+  line.add("peak_rss_mib", report.peak_rss_mib);
+  // A run that was stopped before it began has no weights.
+  run.weights_digest.empty() ? line.add_json("weights_digest", "null") : line.add("weights_digest", run.weights_digest);
+  if (what.nan == nan_policy::skip) line.add("skipped_steps", run.skipped_steps);
+  if (what.staleness > 0)
+    line.add("staleness_mean", run.staleness_mean).add("staleness_max", std::uint64_t{run.staleness_max});
+  if (run.stopped) line.add("stopped", true);
+  return line;
+}
+
 double peak_rss_mib() {
   std::ifstream status("/proc/self/status");
   for (std::string text; std::getline(status, text);) {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "actors/run.hpp"
+#include "apps/json_line.hpp"
+#include "model/job.hpp"
 
 namespace troupe {
 
@@ -49,6 +51,12 @@ class epoch_history {
   std::uint64_t stride_ = 1;
   std::optional<row> last_;
 };
+
+/// The figures of an epoch as fields of `line`.
+void add(json_line& line, const epoch_figures& figures);
+
+/// A finished run as one event.
+json_line done_event(const run_report& report, const job& what);
 
 std::string summary_table(const run_report& report);
 

@@ -11,6 +11,7 @@
 
 #include "apps/subcommand.hpp"
 #include "apps/text.hpp"
+#include "apps/trace_replay.hpp"
 #include "apps/trace_serve.hpp"
 #include "apps/trace_tail.hpp"
 #include "model/job.hpp"
@@ -66,6 +67,8 @@ const std::vector<option_of_analyses>& options() {
       {"lines", "N", "tail: how many of what has been recorded before (default: 20)"},
       {"filter", "ITEMS", "tail: only these: actor=PATTERN,type=PATTERN,steps=A-B; ends after count=N"},
       {"no-follow", nullptr, "tail: do not wait for more"},
+      {"actor", "NAME", "replay: only this server, trainer or allreduce group, from what --trace payload has kept"},
+      {"debug", nullptr, "replay --actor: in gdb, which stops before each message"},
       {"timing", "PERCENT", "diff: medians of times that differ by more count (default: none do)"},
   };
   return all;
@@ -266,6 +269,16 @@ result<int> blame(const question& asked) {
   return exit_done;
 }
 
+result<int> replay(const question& asked) {
+  const auto actor = given_text(asked.app, "actor");
+  const bool debug = asked.app.count("--debug") > 0;
+  if (debug && !actor) return bad_input("--debug: goes with --actor, which is run alone then");
+  const auto run = read(asked, asked.words);
+  if (!run) return tl::unexpected(run.error());
+  if (debug) return tl::unexpected<fault>(start_debugger());
+  return actor ? replay_one(*run, *actor, asked.out) : replay_run(*run, asked.out);
+}
+
 result<int> serve(const question& asked) {
   const auto run = number(asked, "run", 1);
   if (!run) return tl::unexpected(run.error());
@@ -304,6 +317,12 @@ const std::vector<analysis>& analyses() {
       {"cone", "ID FILE|DIR...", 2, "all that could have influenced a message", {"limit"}, cone},
       {"diff", "A B", 2, "where two runs begin to differ", {"limit", "order", "timing"}, diff},
       {"blame", "TABLE ROW FILE|DIR...", 3, "every gradient that touched a row of a table", {"limit"}, blame},
+      {"replay",
+       "FILE|DIR...",
+       1,
+       "the run once more, in its recorded order, message by message",
+       {"actor", "debug"},
+       replay},
       {"tail", "FILE|DIR...", 1, "what happens, line by line, while it does", {"lines", "filter", "no-follow"}, tail},
   };
   return all;

@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -131,6 +132,7 @@ result<trace_order> read_trace_options(const std::vector<setting>& given) {
     auto filter = trace::parse_filter(*text);
     if (!filter) return bad_input(fmt::format("--trace-filter {}", printable(filter.error())));
     order.how.wanted = std::move(*filter);
+    order.filter = *text;
   }
   if (const auto text = find(given, "trace-payload")) {
     order.how.payload_actors = split(*text);
@@ -180,6 +182,9 @@ std::vector<std::string> trace_variables(const trace_order& order, bool is_on) {
   std::vector<std::string> all = {fmt::format("TROUPE_TRACE={}", trace::name_of(order.how.what)),
                                   fmt::format("TROUPE_TRACE_DIR={}", order.how.folder.string()),
                                   fmt::format("TROUPE_TRACE_RING_MIB={}", order.how.ring_bytes / mib)};
+  if (!order.filter.empty()) all.push_back("TROUPE_TRACE_FILTER=" + order.filter);
+  if (!order.how.payload_actors.empty())
+    all.push_back(fmt::format("TROUPE_TRACE_PAYLOAD={}", fmt::join(order.how.payload_actors, ",")));
   constexpr double ms_per_s = 1000;
   if (order.step_timeout)
     all.push_back(fmt::format("TROUPE_STEP_TIMEOUT={}", static_cast<double>(order.step_timeout->count()) / ms_per_s));

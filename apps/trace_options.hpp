@@ -25,6 +25,7 @@ void add_trace_options(CLI::App& app);
 
 struct trace_order {
   trace::recorder::options how;
+  std::string filter;  ///< `how.wanted` as it was given
   /// Somebody has asked for it, other than by variables: then it must work, and is told of.
   bool is_wanted = false;
   /// The folder is this run's own, in the system's place for temporary files.

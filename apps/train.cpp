@@ -39,33 +39,11 @@ std::string resume_advice(const train_order& order, const std::string& command) 
 
 namespace {
 
-void add(json_line& line, const epoch_figures& figures) {
-  line.add("loss", figures.loss).add("auc", figures.auc).add("accuracy", figures.accuracy);
-  line.add("log_loss", figures.log_loss).add("calibration", figures.calibration);
-}
-
 std::string epoch_event(const epoch_summary& epoch) {
   json_line line("epoch");
   line.add("epoch", epoch.epoch).add("steps", epoch.steps).add("seconds", epoch.seconds);
   line.add("samples_per_s", samples_per_s(epoch));
   add(line, epoch.figures);
-  return line.take();
-}
-
-std::string done_event(const run_report& report, const job& what) {
-  const run_summary& run = report.run;
-  json_line line("done");
-  line.add("steps", run.steps).add("samples", run.samples).add("seconds", run.seconds);
-  line.add("setup_seconds", report.setup_seconds);
-  line.add("steps_per_s", report.steps_per_s()).add("samples_per_s", report.samples_per_s());
-  add(line, run.figures);
-  line.add("peak_rss_mib", report.peak_rss_mib);
-  // A run that was stopped before it began has no weights.
-  run.weights_digest.empty() ? line.add_json("weights_digest", "null") : line.add("weights_digest", run.weights_digest);
-  if (what.nan == nan_policy::skip) line.add("skipped_steps", run.skipped_steps);
-  if (what.staleness > 0)
-    line.add("staleness_mean", run.staleness_mean).add("staleness_max", std::uint64_t{run.staleness_max});
-  if (run.stopped) line.add("stopped", true);
   return line.take();
 }
 
@@ -195,7 +173,7 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
   run_report report{std::move(*run), 0, std::max(peak_rss_mib(), role_processes::peak_rss_mib())};
   report.setup_seconds = before_run.count() + report.run.setup_seconds;
   if (out.json()) {
-    out.result(done_event(report, order.what));
+    out.result(done_event(report, order.what).take());
   } else {
     const std::string epochs = display.history().table();
     out.result(epochs + (epochs.empty() ? "" : "\n") + summary_table(report));

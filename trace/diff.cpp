@@ -11,6 +11,7 @@
 
 #include "trace/causal_order.hpp"
 #include "trace/causality.hpp"
+#include "trace/content_difference.hpp"
 #include "trace/training_order.hpp"
 #include "trace/units.hpp"
 
@@ -24,40 +25,6 @@ content_index index_contents(const recording& run) {
   content_index made;
   for (const content& one : run.contents) made.emplace(one.id, &one);
   return made;
-}
-
-std::string shape_of(const content_part& part) { return fmt::format("{} {} x {}", part.type, part.rows, part.cols); }
-
-bool same_shape(const content_part& a, const content_part& b) {
-  return a.name == b.name && std::tie(a.type, a.rows, a.cols) == std::tie(b.type, b.rows, b.cols);
-}
-
-/// What the first part that differs is, and how many more do; empty: none. Parts that one lacks differ.
-std::string compare_parts(const content& a, const content& b) {
-  const std::size_t both = std::min(a.parts.size(), b.parts.size());
-  std::string words;
-  std::size_t more = std::max(a.parts.size(), b.parts.size()) - both;
-  for (std::size_t i = 0; i < both; ++i) {
-    const content_part& in_a = a.parts[i];
-    const content_part& in_b = b.parts[i];
-    if (same_shape(in_a, in_b) && in_a.digest == in_b.digest) continue;
-    if (!words.empty()) {
-      ++more;
-    } else if (in_a.name != in_b.name) {
-      words = fmt::format("{} in A is {} in B", in_a.name, in_b.name);
-    } else if (!same_shape(in_a, in_b)) {
-      words = fmt::format("{} differs ({} in A, {} in B)", in_a.name, shape_of(in_a), shape_of(in_b));
-    } else {
-      words = fmt::format("{} differs (digest {:016x} in A, {:016x} in B)", in_a.name, in_a.digest, in_b.digest);
-    }
-  }
-  if (words.empty() && more > 0) {
-    const bool a_has = a.parts.size() > both;
-    words = fmt::format("{} is only in {}", (a_has ? a : b).parts[both].name, a_has ? "A" : "B");
-    --more;
-  }
-  if (more > 0) words += fmt::format(", and so do {} more of its parts", more);
-  return words;
 }
 
 /// Whether a message changes nothing at the server that handles it.
@@ -148,7 +115,7 @@ class comparison {
     std::string words;
     bool fields_differ = false;
     if (in_a != contents_a_.end() && in_b != contents_b_.end()) {
-      words = compare_parts(*in_a->second, *in_b->second);
+      words = compare_parts(*in_a->second, *in_b->second, "in A", "in B");
       fields_differ = in_a->second->fields_digest != in_b->second->fields_digest && !has_incomparable_fields(type);
     } else {
       ++without_contents_;

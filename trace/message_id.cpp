@@ -47,20 +47,40 @@ std::map<std::uint16_t, std::pair<std::uint64_t, std::uint64_t>> senders(const r
   return all;
 }
 
+std::string names_of(const recording& run, const auto& senders) {
+  std::string list;
+  for (const auto& [sender, _] : senders) list += (list.empty() ? "" : ", ") + run.actor_name(sender);
+  return list.empty() ? "the recording holds no message" : "the recording holds messages of " + list;
+}
+
+/// Among those that have sent something and those on the board.
+std::optional<std::uint16_t> find_among(const recording& run, const auto& senders, std::string_view text) {
+  const std::string name = plain(text);
+  std::optional<std::uint16_t> found;
+  const auto consider = [&](std::uint16_t actor) {
+    const std::string known = run.actor_name(actor);
+    if (name == known || (!found && name == short_form(known))) found = actor;
+  };
+  for (const auto& [actor, _] : senders) consider(actor);
+  for (const actor_state& actor : run.actors) consider(actor.actor);
+  return found;
+}
+
 }  // namespace
+
+tl::expected<std::uint16_t, std::string> find_actor(const recording& run, std::string_view text) {
+  const auto all = senders(run);
+  if (const auto found = find_among(run, all, text)) return *found;
+  return tl::unexpected(fmt::format("there is no actor '{}'; {}", text, names_of(run, all)));
+}
 
 tl::expected<std::uint64_t, std::string> find_message(const causality& of, std::string_view text) {
   const recording& run = of.run();
   const auto all = senders(run);
-  const auto names = [&] {
-    std::string list;
-    for (const auto& [sender, _] : all) list += (list.empty() ? "" : ", ") + run.actor_name(sender);
-    return list.empty() ? "the recording holds no message" : "the recording holds messages of " + list;
-  };
   const auto there = [&](std::uint64_t id) -> tl::expected<std::uint64_t, std::string> {
     if (of.handled(id) != nullptr || of.sent(id) != nullptr || of.arrived(id) != nullptr) return id;
     const auto sender = all.find(sender_of(id));
-    if (sender == all.end()) return tl::unexpected(fmt::format("{}: {}", run.message_name(id), names()));
+    if (sender == all.end()) return tl::unexpected(fmt::format("{}: {}", run.message_name(id), names_of(run, all)));
     const auto& [first, last] = sender->second;
     return tl::unexpected(fmt::format("{}: of {} the recording holds messages between #{} and #{}, not this one",
                                       run.message_name(id), run.actor_name(sender->first), first, last));
@@ -73,15 +93,11 @@ tl::expected<std::uint64_t, std::string> find_message(const causality& of, std::
     return tl::unexpected(
         fmt::format("'{}' names no message: write it as in 'trainer 0 #417', trainer-0:417 or t0:417", text));
   }
-  const std::string name = plain(text.substr(0, split));
-  std::optional<std::uint16_t> sender;
-  const auto consider = [&](std::uint16_t actor) {
-    const std::string known = run.actor_name(actor);
-    if (name == known || (!sender && name == short_form(known))) sender = actor;
-  };
-  for (const auto& [actor, _] : all) consider(actor);
-  for (const actor_state& actor : run.actors) consider(actor.actor);
-  if (!sender) return tl::unexpected(fmt::format("'{}': there is no actor '{}'; {}", text, name, names()));
+  const auto sender = find_among(run, all, text.substr(0, split));
+  if (!sender) {
+    return tl::unexpected(
+        fmt::format("'{}': there is no actor '{}'; {}", text, plain(text.substr(0, split)), names_of(run, all)));
+  }
   return there(std::uint64_t{*sender} << 48 | *sequence);
 }
 

@@ -1,4 +1,4 @@
-// Messages as users write them.
+// Messages and actors as users write them.
 
 #pragma once
 
@@ -15,5 +15,8 @@ namespace troupe::trace {
 /// `trainer-0:417`, `t0:417`, `s1:33`, or the id as a number. Errors: not a name of a message, no such actor, no such
 /// message; they say what there is.
 tl::expected<std::uint64_t, std::string> find_message(const causality& of, std::string_view text);
+
+/// The actor that `text` names: `trainer 0` as it is shown, `trainer-0`, `t0`. Errors: there is none; it says who is.
+tl::expected<std::uint16_t, std::string> find_actor(const recording& run, std::string_view text);
 
 }  // namespace troupe::trace

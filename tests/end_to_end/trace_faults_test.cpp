@@ -9,34 +9,13 @@
 
 #include "tests/end_to_end/program.hpp"
 #include "tests/end_to_end/several.hpp"
+#include "tests/end_to_end/traced.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe::end_to_end {
 namespace {
 
 using std::chrono::steady_clock;
-
-class temporary_trace {
- public:
-  temporary_trace() : path_(testing::TempDir() + "troupe-fault-XXXXXX") { EXPECT_NE(mkdtemp(path_.data()), nullptr); }
-  ~temporary_trace() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  temporary_trace(const temporary_trace&) = delete;
-  temporary_trace& operator=(const temporary_trace&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-launch with_faults(const std::string& faults) {
-  launch how;
-  how.program = TROUPE_FAULTY_PROGRAM;
-  how.environment = {{"TROUPE_FAULTS", faults}};
-  return how;
-}
 
 boost::json::object ask(const words& question) {
   words all = {"trace"};
@@ -47,8 +26,6 @@ boost::json::object ask(const words& question) {
   const auto objects = json_lines(answered.out);
   return objects.empty() ? boost::json::object() : objects.back();
 }
-
-const words small = {"train", "--data", "synthetic", "--rows", "1000", "--batch-size", "16"};
 
 TEST(FaultsTiming, ASlowApplyIsTheCriticalPathOfExactlyItsSteps) {
   const temporary_trace folder;

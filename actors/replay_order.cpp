@@ -1,0 +1,112 @@
+#include "actors/replay_order.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <caf/type_id.hpp>
+#include <unordered_map>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/caf_network.hpp"
+#include "protocol/type_ids.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr std::array replayed_types = {caf::type_id_v<lookup>,       caf::type_id_v<rows>,
+                                       caf::type_id_v<gradient>,     caf::type_id_v<gradient_norm>,
+                                       caf::type_id_v<squared_norm>, caf::type_id_v<optimizer_step>,
+                                       caf::type_id_v<reduce>,       caf::type_id_v<reduced>};
+
+/// All parts of the allreduce group count as one actor.
+std::uint16_t in_one_process(std::uint32_t actor, const trace::recording& of) {
+  const bool is_group = of.actor_name(static_cast<std::uint16_t>(actor)).starts_with("allreduce");
+  return static_cast<std::uint16_t>(is_group ? group_number : actor);
+}
+
+const boost::json::value* find_metadata(const trace::recording& of, std::string_view key) {
+  for (const trace::process_info& process : of.processes)
+    if (const auto* found = process.metadata.if_contains(key)) return found;
+  return nullptr;
+}
+
+/// Recorded numbers of the types that are replayed, and what this program calls them.
+std::unordered_map<std::uint16_t, std::uint16_t> numbers_of_types(const trace::recording& of) {
+  std::unordered_map<std::uint16_t, std::uint16_t> numbers;
+  for (const auto& [number, name] : of.types)
+    for (const std::uint16_t type : replayed_types)
+      if (message_name(caf::query_type_name(type)) == name) numbers.emplace(number, type);
+  return numbers;
+}
+
+std::optional<std::string> find_gap(const trace::recording& of) {
+  for (const trace::process_info& process : of.processes) {
+    const std::string who = fmt::format("process {} on {}", process.pid, process.host);
+    if (process.overwritten > 0)
+      return fmt::format(
+          "{} has recorded more than its ring keeps: the first {} records are gone; '--trace full' keeps "
+          "all",
+          who, process.overwritten);
+    if (process.dropped > 0)
+      return fmt::format("{} has left out {} records, as --trace-filter asked for: a replay needs all", who,
+                         process.dropped);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+replay_key replay_key_of(std::uint32_t receiver, const header& head, std::uint16_t type, std::uint16_t aux) {
+  const bool has_bucket = type == caf::type_id_v<reduce> || type == caf::type_id_v<reduced>;
+  return {static_cast<std::uint16_t>(receiver), static_cast<std::uint16_t>(head.sender), type,
+          has_bucket ? aux : std::uint16_t{0}, head.step};
+}
+
+tl::expected<replay_order, std::string> read_replay_order(const trace::recording& from) {
+  if (auto gap = find_gap(from)) return tl::unexpected(std::move(*gap));
+  const auto* job = find_metadata(from, "job");
+  if (job == nullptr || !job->is_object())
+    return tl::unexpected<std::string>(
+        "the recording does not say what job the run had: the file of the process that was started "
+        "by 'troupe train' or 'troupe master' is missing");
+  initialize_types(false);  // names of types are looked for
+  replay_order made;
+  for (const auto& [name, value] : job->get_object())
+    if (value.is_string()) made.job.emplace_back(name, value.get_string());
+  if (const auto* begin = find_metadata(from, "from_step"); begin != nullptr && *begin != 0)
+    return tl::unexpected<std::string>(
+        fmt::format("the run went on from the checkpoint of step {}: only runs from the beginning can "
+                    "be replayed",
+                    begin->to_number<std::uint64_t>()));
+  const auto* remote = find_metadata(from, "remote");
+  made.is_remote = remote != nullptr && remote->is_bool() && remote->get_bool();
+  if (const auto* result = find_metadata(from, "result"); result != nullptr && result->is_object()) {
+    const auto* stopped = result->get_object().if_contains("stopped");
+    made.is_whole = stopped != nullptr && *stopped == false;
+    if (const auto* digest = result->get_object().if_contains("weights_digest");
+        digest != nullptr && digest->is_string())
+      made.weights_digest = digest->get_string();
+  }
+  std::unordered_map<std::uint64_t, const trace::content*> contents;
+  for (const trace::content& one : from.contents) contents.emplace(one.id, &one);
+  const auto types = numbers_of_types(from);
+  for (const trace::event& one : from.events) {
+    const auto type = types.find(one.type);
+    if (one.what != trace::kind::handled || type == types.end()) continue;
+    header head;
+    head.step = one.step;
+    head.sender = in_one_process(static_cast<std::uint32_t>(one.id >> 48), from);
+    const auto held = contents.find(one.id);
+    const std::uint16_t receiver = in_one_process(one.actor, from);
+    made.by_receiver[receiver].push_back({replay_key_of(receiver, head, type->second, one.aux), one.id,
+                                          held == contents.end() ? nullptr : held->second});
+  }
+  if (made.by_receiver.empty())
+    return tl::unexpected(std::string("nothing of training is recorded: the run ended before it"));
+  return made;
+}
+
+}  // namespace troupe

@@ -1,0 +1,152 @@
+#include "apps/trace_replay.hpp"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "actors/actor_replay.hpp"
+#include "actors/replay.hpp"
+#include "actors/run.hpp"
+#include "apps/report.hpp"
+#include "apps/signals.hpp"
+#include "apps/text.hpp"
+#include "trace/message_id.hpp"
+
+/// Where a debugger stops: the actor is about to handle message `id`, which `words` describe.
+extern "C" __attribute__((noinline, used)) void troupe_before_message(std::uint64_t id, const char* words) {
+  asm volatile("" : : "r"(id), "r"(words) : "memory");
+}
+
+namespace troupe {
+
+namespace {
+
+/// While it lives, a replay that comes to no further message is given up.
+class stall_watch {
+ public:
+  explicit stall_watch(replay& of)
+      : thread_([&of, this](const std::stop_token& over) {
+          constexpr std::chrono::seconds patience{60};
+          auto last_handled = of.handled();
+          std::unique_lock lock(mutex_);
+          while (!wake_.wait_for(lock, over, patience, [&over] { return over.stop_requested(); })) {
+            const auto handled = of.handled();
+            if (handled > 0 && handled == last_handled && !of.is_complete()) of.give_up();
+            last_handled = handled;
+          }
+        }) {}
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;
+};
+
+std::string messages(std::uint64_t count) { return fmt::format("{} message{}", grouped(count), count == 1 ? "" : "s"); }
+
+/// How it went, for a reader.
+std::string words_of(const replay& again, const replay_order& order, const std::string& digest) {
+  if (const std::string difference = again.difference(); !difference.empty())
+    return fmt::format("{}\n{} before it came as recorded\n", difference, messages(again.handled()));
+  if (!again.is_complete())
+    return fmt::format("stopped after {} of {} that are recorded\n", messages(again.handled()),
+                       grouped(again.expected()));
+  std::string text = fmt::format("{} of training came as recorded{}\n", messages(again.handled()),
+                                 order.is_whole ? "" : ", and no more are");
+  if (again.compared() == 0)
+    text += "what they held was not recorded (that takes --trace full), so only their order is known to be the same\n";
+  else if (again.compared() < again.handled())
+    text += fmt::format("of {} it is not recorded what they held\n", messages(again.handled() - again.compared()));
+  if (order.is_whole && digest == order.weights_digest)
+    text += fmt::format("weights digest  {}, as recorded\n", digest);
+  else if (order.is_whole)
+    text += fmt::format("weights digest  {}, recorded is {}\n", digest, order.weights_digest);
+  return text;
+}
+
+}  // namespace
+
+result<int> replay_one(const trace::recording& recorded, const std::string& actor, console& out) {
+  const auto number = trace::find_actor(recorded, actor);
+  if (!number) return bad_input(fmt::format("--actor: {}", one_line(number.error())));
+  const auto done = replay_actor(
+      recorded, *number, [](std::uint64_t id, const std::string& words) { troupe_before_message(id, words.c_str()); });
+  if (!done) return bad_input(one_line(done.error()));
+  const std::string name = recorded.actor_name(*number);
+  const bool same = done->difference.empty() && done->handled == done->recorded;
+  if (out.json()) {
+    json_line line("done");
+    line.add("actor", name).add("same", same).add("messages", done->handled).add("recorded", done->recorded);
+    line.add("sent", done->sent).add("compared", done->compared);
+    done->difference.empty() ? line.add_json("difference", "null") : line.add("difference", one_line(done->difference));
+    done->end.empty() ? line.add_json("error", "null") : line.add("error", one_line(done->end));
+    out.result(line.take());
+  } else {
+    std::string text;
+    if (!done->difference.empty()) text += one_line(done->difference) + "\n";
+    if (!done->end.empty()) text += fmt::format("it ended: {}\n", one_line(done->end));
+    text += fmt::format("{} handled {} of {}, and sent {}: {} could be compared{}\n", name, messages(done->handled),
+                        grouped(done->recorded), grouped(done->sent), grouped(done->compared),
+                        same ? " and hold what was recorded" : "");
+    out.result(text);
+  }
+  return same ? exit_done : exit_failed;
+}
+
+fault start_debugger() {
+  std::vector<std::string> words = {
+      "gdb", "-q", "-ex", "set breakpoint pending on", "-ex", "break troupe_before_message", "-ex", "run", "--args"};
+  // What this process was started with is not passed down to commands.
+  std::ifstream given("/proc/self/cmdline", std::ios::binary);
+  for (std::string word; std::getline(given, word, '\0');)
+    if (word != "--debug") words.push_back(word);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execvp("gdb", arguments.data());
+  return {fault_kind::input, fmt::format("--debug: gdb cannot be started: {}", std::strerror(errno))};
+}
+
+result<int> replay_run(const trace::recording& recorded, console& out) {
+  const auto order = read_replay_order(recorded);
+  if (!order) return bad_input(one_line(order.error()));
+  auto what = parse_job(order->job);
+  if (!what) return bad_input(fmt::format("the recorded job: {}", what.error().message));
+  replay again(*order, recorded);
+  run_options options;
+  options.replayed = &again;
+  const stop_request& stop = stop_on_signals();
+  auto run = [&] {
+    const stall_watch watch(again);
+    return run_job(*what, options, &stop);
+  }();
+  // A run that is ended because the recording has shown all that it had ends by an error.
+  const bool ended_here = !again.difference().empty() || (again.is_complete() && !order->is_whole);
+  if (!run && !ended_here) return tl::unexpected<fault>(std::move(run.error()));
+  const std::string digest = run ? run->weights_digest : "";
+  const bool same =
+      again.difference().empty() && again.is_complete() && (!order->is_whole || digest == order->weights_digest);
+  if (out.json()) {
+    json_line line = done_event({run ? std::move(*run) : run_summary{}, 0, peak_rss_mib()}, *what);
+    line.add("same", same).add("messages", again.handled()).add("compared", again.compared());
+    line.add("recorded", again.expected());
+    order->is_whole ? line.add("recorded_digest", order->weights_digest) : line.add_json("recorded_digest", "null");
+    const std::string difference = again.difference();
+    difference.empty() ? line.add_json("difference", "null") : line.add("difference", one_line(difference));
+    out.result(line.take());
+  } else {
+    out.result(words_of(again, *order, digest));
+  }
+  return same ? exit_done : exit_failed;
+}
+
+}  // namespace troupe
