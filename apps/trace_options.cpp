@@ -220,9 +220,13 @@ result<run_trace> run_trace::start(const trace_order& order, console& out) {
 
 void run_trace::finish_quietly(bool clean) {
   if (!recorder_) return;
-  const std::filesystem::path folder = recorder_->folder();
   page_.reset();
   recorder_->finish(clean);
+  remove_recorder();
+}
+
+void run_trace::remove_recorder() {
+  const std::filesystem::path folder = recorder_->folder();
   recorder_.reset();
   std::error_code not_empty;
   if (own_folder_) std::filesystem::remove(folder, not_empty);
@@ -232,8 +236,10 @@ void run_trace::finish(bool clean, console& out) {
   if (!recorder_) return;
   const std::filesystem::path folder = recorder_->folder();
   const bool keeps_all = recorder_->wants_contents();
+  page_.reset();
+  recorder_->finish(clean);
   const std::string problem = recorder_->problem();
-  finish_quietly(clean);
+  remove_recorder();
   if (!problem.empty()) out.warning(fmt::format("not everything was recorded: {}", problem));
   if (!clean)
     out.note(fmt::format("the trace is kept: 'troupe trace blocked {}' says who waited for whom", words(folder)));

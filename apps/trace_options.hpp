@@ -57,6 +57,8 @@ class run_trace {
   void finish_quietly(bool clean);
 
  private:
+  void remove_recorder();
+
   std::unique_ptr<trace::recorder> recorder_;
   std::unique_ptr<page::live_page> page_;
   bool own_folder_ = false;

@@ -35,7 +35,7 @@ log_writer::log_writer(ring& what, std::filesystem::path file) : ring_(what), fi
   thread_ = std::jthread([this](const std::stop_token& stop) { follow(stop); });
 }
 
-log_writer::~log_writer() {
+void log_writer::finish() {
   if (descriptor_ < 0) return;
   thread_.request_stop();
   wake_.notify_all();
@@ -47,7 +47,7 @@ log_writer::~log_writer() {
   const auto before = ring_.before_chunks().subspan(head_bytes + metadata_bytes);
   write_block(block_kind::board, std::string(reinterpret_cast<const char*>(before.data()), before.size()));
   write_head();
-  ::close(descriptor_);
+  ::close(std::exchange(descriptor_, -1));
 }
 
 void log_writer::keep(content_job job) {
@@ -91,6 +91,7 @@ void log_writer::take_contents() {
     jobs_bytes_ = 0;
   }
   for (const content_job& job : jobs) write_content(job.make(), raw_contents_);
+  contents_in_block_ += jobs.size();
 }
 
 /// Copies the chunks that are complete, and of the others those whose threads have given them up, as `ring` says.
@@ -121,13 +122,13 @@ void log_writer::write_block(block_kind what, const std::string& raw) {
   std::string packed(ZSTD_compressBound(raw.size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), raw.data(), raw.size(), compression_level));
   const block_head head{block_magic, what, packed.size(), raw.size(), XXH3_64bits(packed.data(), packed.size())};
-  if (!problem().empty()) {
-    if (what == block_kind::chunks)
-      ring_.head().chunks_lost.fetch_add(raw.size() / chunk_bytes, std::memory_order_relaxed);
+  const std::uint64_t contents = what == block_kind::contents ? std::exchange(contents_in_block_, 0) : 0;
+  if (problem().empty() && write_all(reinterpret_cast<const char*>(&head), sizeof head) &&
+      write_all(packed.data(), packed.size()))
     return;
-  }
-  write_all(reinterpret_cast<const char*>(&head), sizeof head);
-  write_all(packed.data(), packed.size());
+  if (what == block_kind::chunks)
+    ring_.head().chunks_lost.fetch_add(raw.size() / chunk_bytes, std::memory_order_relaxed);
+  ring_.head().contents_lost.fetch_add(contents, std::memory_order_relaxed);
 }
 
 /// The head, as it is now, with the metadata: rewritten in place as they change.
@@ -144,7 +145,7 @@ void log_writer::write_head() {
   if (::lseek(descriptor_, 0, SEEK_CUR) == 0) ::lseek(descriptor_, static_cast<off_t>(copy.size()), SEEK_SET);
 }
 
-void log_writer::write_all(const char* bytes, std::size_t size) {
+bool log_writer::write_all(const char* bytes, std::size_t size) {
   while (size > 0) {
     const ssize_t written = ::write(descriptor_, bytes, size);
     if (written < 0 && errno == EINTR) continue;
@@ -153,11 +154,12 @@ void log_writer::write_all(const char* bytes, std::size_t size) {
       if (problem_.empty())
         problem_ =
             fmt::format("{}: cannot be written: {}; what came after is not kept", file_.string(), std::strerror(errno));
-      return;
+      return false;
     }
     bytes += written;
     size -= static_cast<std::size_t>(written);
   }
+  return true;
 }
 
 }  // namespace troupe::trace

@@ -27,14 +27,16 @@ class log_writer {
  public:
   /// Makes the file; if it cannot, `problem` says so. `what` must outlive it.
   log_writer(ring& what, std::filesystem::path file);
-  /// Keeps what is left, then ends. Nobody may append to the ring meanwhile.
-  ~log_writer();
+  ~log_writer() { finish(); }
 
   log_writer(const log_writer&) = delete;
   log_writer& operator=(const log_writer&) = delete;
 
   /// From any thread. What there is no room for is counted in the ring's `contents_lost`.
   void keep(content_job job);
+
+  /// Keeps what is left. Nobody may append to the ring any more.
+  void finish();
 
   /// Why not everything is kept; empty: it is. From any thread.
   std::string problem() const;
@@ -47,7 +49,7 @@ class log_writer {
   void take_contents();
   void write_block(block_kind what, const std::string& raw);
   void write_head();
-  void write_all(const char* bytes, std::size_t size);
+  bool write_all(const char* bytes, std::size_t size);
 
   ring& ring_;
   const std::filesystem::path file_;
@@ -64,6 +66,7 @@ class log_writer {
   std::vector<std::uint64_t> open_;   ///< whose thread is not done with them
   std::string raw_chunks_;            ///< kept chunks, not written yet
   std::string raw_contents_;
+  std::uint64_t contents_in_block_ = 0;  ///< in `raw_contents_`
   std::jthread thread_;
 };
 

@@ -69,11 +69,8 @@ tl::expected<std::unique_ptr<recorder>, std::string> recorder::start(options how
 
 recorder::~recorder() {
   if (!ring_) return;  // it could not be made
-  ring_->head().end.store(clean_ ? ending::clean : ending::failed, std::memory_order_release);
-  const bool has_log = log_ != nullptr;
-  const bool all_kept = has_log && log_->problem().empty();
-  log_.reset();
-  if (!clean_ || (has_log && !all_kept)) return;
+  if (!is_finished_) finish(false);
+  if (!clean_ || !problem().empty()) return;
   std::error_code ignored;
   std::filesystem::remove(ring_->file(), ignored);
 }
@@ -91,7 +88,12 @@ void recorder::describe(std::string_view key, boost::json::value what) {
   ring_->set_metadata(boost::json::serialize(metadata_));
 }
 
-void recorder::finish(bool clean) { clean_ = clean; }
+void recorder::finish(bool clean) {
+  is_finished_ = true;
+  clean_ = clean;
+  ring_->head().end.store(clean ? ending::clean : ending::failed, std::memory_order_release);
+  if (log_) log_->finish();
+}
 
 bool recorder::wants_payload(std::string_view actor) const {
   return how_.what == mode::payload &&

@@ -44,7 +44,7 @@ class recorder {
 
   /// Errors: one line for the user.
   static tl::expected<std::unique_ptr<recorder>, std::string> start(options how);
-  /// Ends it; `finish` says how. Nobody may record meanwhile.
+  /// Without `finish`, the end was no clean one.
   ~recorder();
 
   recorder(const recorder&) = delete;
@@ -57,7 +57,8 @@ class recorder {
   void set_run(std::uint64_t run, std::uint32_t node, std::uint32_t incarnation);
   /// Adds to what readers are told of the run. From any thread.
   void describe(std::string_view key, boost::json::value what);
-  /// A clean end: `ring` keeps nothing then. Else files stay, and say that it was none.
+  /// The end of what is recorded. A clean one: `ring` keeps nothing then. Else files stay, and say that it was none.
+  /// Nobody may record any more.
   void finish(bool clean);
 
   /// What a process shows of itself at this moment: the bytes of its ring, and its name. From any thread.
@@ -96,6 +97,7 @@ class recorder {
 
   options how_;
   bool takes_all_ = true;
+  bool is_finished_ = false;
   bool clean_ = false;
   std::vector<bool> type_wanted_;
   std::atomic<std::uint64_t> taken_ = 0;

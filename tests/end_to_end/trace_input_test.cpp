@@ -1,0 +1,115 @@
+// Traces that are not what they should be: what `troupe trace` says of them, and what it still gets from them.
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/end_to_end/program.hpp"
+#include "tests/end_to_end/several.hpp"
+#include "tests/end_to_end/traced.hpp"
+#include "trace/recording.hpp"
+
+namespace troupe::end_to_end {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Records a short run in `folder`, and returns the only file that it leaves.
+fs::path record(const std::string& folder) {
+  EXPECT_EQ(run(with(small, {"--steps", "20", "--trace", "full", "--trace-dir", folder})).exit_code, 0);
+  fs::path file;
+  for (const auto& entry : fs::directory_iterator(folder)) file = entry.path();
+  return file;
+}
+
+std::uint64_t messages_of(const outcome& from) {
+  EXPECT_EQ(from.exit_code, 0) << from.err;
+  return last_event(from, "summary").at("messages").to_number<std::uint64_t>();
+}
+
+TEST(TraceInput, WhatIsLeftOfACutOffFileIsReadAndTheRestIsTold) {
+  const temporary_trace folder;
+  const fs::path file = record(folder.path());
+  const std::uint64_t whole = messages_of(run({"trace", "summary", folder.path(), "--json"}));
+  EXPECT_GT(whole, 200U);
+  fs::resize_file(file, fs::file_size(file) - 100);
+  const outcome cut = run({"trace", "summary", folder.path(), "--json"});
+  EXPECT_LE(messages_of(cut), whole);
+  EXPECT_NE(cut.err.find(file.filename().string()), std::string::npos) << cut.err;
+  fs::resize_file(file, 10);
+  EXPECT_NE(expect_error(run({"trace", "summary", file.string()}), 2).find(file.string()), std::string::npos);
+}
+
+TEST(TraceInput, ForeignFilesAndNewerVersionsAreRefusedByName) {
+  const temporary_trace folder;
+  const fs::path file = record(folder.path());
+  const std::string foreign = folder.path() + "/notes.txt";
+  std::ofstream(foreign) << std::string(100'000, 'x');
+  EXPECT_NE(expect_error(run({"trace", "check", foreign}), 2).find(foreign), std::string::npos);
+  constexpr std::streamoff version_at = 8;
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(version_at).put('\x63');
+  const std::string line = expect_error(run({"trace", "check", file.string()}), 2);
+  EXPECT_NE(line.find(file.string()), std::string::npos) << line;
+  EXPECT_NE(line.find("99"), std::string::npos) << line;
+}
+
+TEST(TraceInput, OfTwoRunsOneHasToBeNamed) {
+  const temporary_trace folder;
+  const fs::path first = record(folder.path() + "/a");
+  record(folder.path() + "/b");
+  const std::string line = expect_error(run({"trace", "summary", folder.path()}), 2);
+  EXPECT_NE(line.find("2 runs"), std::string::npos) << line;
+  EXPECT_NE(line.find("--run"), std::string::npos) << line;
+  const auto one = trace::read_recording({{first}, 0});
+  ASSERT_TRUE(one) << one.error();
+  EXPECT_EQ(messages_of(run({"trace", "summary", folder.path(), "--json", "--run", std::to_string(one->run)})),
+            messages_of(run({"trace", "summary", first.string(), "--json"})));
+  EXPECT_NE(expect_error(run({"trace", "summary", folder.path(), "--run", "12"}), 2).find("run 12"), std::string::npos);
+}
+
+TEST(TraceInput, WhatIsNotThereIsNamedWithWhatIs) {
+  const temporary_trace folder;
+  record(folder.path());
+  const auto line = [&](words question) {
+    question.insert(question.begin(), "trace");
+    question.push_back(folder.path());
+    return expect_error(run(question), 2);
+  };
+  EXPECT_NE(line({"why", "trainer 0 #999999"}).find("#999999"), std::string::npos);
+  EXPECT_NE(line({"cone", "trainer 9 #1"}).find("there is no actor 'trainer 9'"), std::string::npos);
+  EXPECT_NE(line({"why", "yesterday"}).find("names no message"), std::string::npos);
+  EXPECT_NE(line({"critical-path", "--step", "21"}).find("21"), std::string::npos);
+  EXPECT_NE(line({"blame", "7", "0"}).find("--trace payload"), std::string::npos);
+}
+
+TEST(TraceInput, ADiskThatFillsEndsTheRecordingAndNotTheRun) {
+  const words job = with(small, {"--steps", "3000", "--json"});
+  const std::string expected = digest_of(run(with(job, {"--trace", "off"})));
+  const temporary_trace folder;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small_files = before;
+  small_files.rlim_cur = std::uint64_t{3} << 19;  // room for the ring, not for the log
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small_files), 0);
+  const outcome full = run(with(job, {"--trace", "full", "--trace-ring-mib", "1", "--trace-dir", folder.path()}));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, ignored);
+  EXPECT_EQ(digest_of(full), expected);
+  EXPECT_NE(full.err.find("not everything was recorded: " + folder.path()), std::string::npos) << full.err;
+  EXPECT_NE(full.err.find("what came after is not kept"), std::string::npos) << full.err;
+  // What was kept can be read, and it is told how much is not there.
+  const auto read = trace::read_recording({{folder.path()}, 0});
+  ASSERT_TRUE(read) << read.error();
+  const trace::process_info& process = read->processes.at(0);
+  EXPECT_GT(process.records, 1000U);
+  EXPECT_GT(process.overwritten, 1000U);
+  EXPECT_GT(process.contents_lost, 1000U);
+  EXPECT_GT(read->contents.size(), 1000U);
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end
