@@ -68,15 +68,6 @@ header actor_trace::next(std::uint64_t step, message_id cause) {
   return made;
 }
 
-/// False: no record is wanted of it.
-bool actor_trace::begin(const header& head, std::uint16_t type) {
-  cause_ = in_hand_ = id_of(head);
-  if (recorder_ == nullptr) return false;
-  if (recorder_->wants(type, head.step)) return true;
-  count_dropped();
-  return false;
-}
-
 /// On the board it takes no atomic addition: nobody else writes there.
 void actor_trace::count_dropped() {
   if (board_ != nullptr)

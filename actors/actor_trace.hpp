@@ -155,7 +155,15 @@ class actor_trace {
 
   void count_dropped();
   void on_board(std::uint64_t step, std::uint64_t begin);
-  bool begin(const header& head, std::uint16_t type);
+  /// False: no record is wanted of it.
+  bool begin(const header& head, std::uint16_t type) {
+    cause_ = in_hand_ = id_of(head);
+    if (recorder_ == nullptr) return false;
+    if (recorder_->wants(type, head.step)) [[likely]]
+      return true;
+    count_dropped();
+    return false;
+  }
   void note_range(trace::range_name name, std::uint64_t step, std::uint64_t begin);
 
   template <class Message>

@@ -187,6 +187,7 @@ void allreduce_group_state::arrived(const key& which, collection& all) {
 
 /// Sums up the slice that is this process's.
 void allreduce_group_state::sum(const key& which, collection& all) {
+  const actor_trace::range working(trace, trace::range_name::sum, which.first);
   const slice mine = slice_of(layout_.me, all.count);
   inputs_.clear();
   std::uint64_t batches = 0;

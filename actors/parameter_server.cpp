@@ -65,6 +65,7 @@ caf::result<rows> parameter_server_state::handle(lookup& wanted) {
 }
 
 caf::expected<rows> parameter_server_state::answer(const lookup& wanted) {
+  const actor_trace::range working(trace, trace::range_name::pool, wanted.head.step);
   rows found;
   found.head = trace.next(wanted.head.step, id_of(wanted.head));
   found.missing = static_cast<std::uint32_t>(missing(wanted));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/replay_order.hpp"
 #include "protocol/errors.hpp"
 #include "trace/content_difference.hpp"
 
@@ -122,6 +123,8 @@ replay::replay(const replay_order& order, const trace::recording& from) : order_
     actors_.emplace(number, std::make_unique<replayed_actor>(*this, number, &expected));
   }
 }
+
+bool replay::is_remote() const { return order_.is_remote; }
 
 replayed_actor* replay::find(std::uint32_t actor) {
   const auto found = actors_.find(static_cast<std::uint16_t>(actor));

@@ -17,12 +17,18 @@
 #include <utility>
 #include <vector>
 
-#include "actors/replay_order.hpp"
+#include "actors/replay_key.hpp"
 #include "protocol/type_ids.hpp"
-#include "trace/content.hpp"
 
 namespace troupe {
 
+namespace trace {
+struct content;
+struct recording;
+}  // namespace trace
+
+struct expected_message;
+struct replay_order;
 class replay;
 
 /// One actor's part in that. Belongs to that actor.
@@ -81,7 +87,8 @@ class replay {
  public:
   replay(const replay_order& order, const trace::recording& from);
 
-  bool is_remote() const { return order_.is_remote; }
+  /// Whether the recorded actors were in several processes.
+  bool is_remote() const;
   /// Null: the actor does nothing that could differ.
   replayed_actor* find(std::uint32_t actor);
 

@@ -45,11 +45,12 @@ std::unordered_map<std::uint16_t, std::uint16_t> numbers_of_types(const trace::r
 std::optional<std::string> find_gap(const trace::recording& of) {
   for (const trace::process_info& process : of.processes) {
     const std::string who = fmt::format("process {} on {}", process.pid, process.host);
+    const auto* mode = process.metadata.if_contains("mode");
+    const bool has_log = mode != nullptr && (*mode == "full" || *mode == "payload");
     if (process.overwritten > 0)
-      return fmt::format(
-          "{} has recorded more than its ring keeps: the first {} records are gone; '--trace full' keeps "
-          "all",
-          who, process.overwritten);
+      return fmt::format("{} lacks {} records: {}", who, process.overwritten,
+                         has_log ? "they came faster than they could be kept; a larger --trace-ring-mib helps"
+                                 : "its ring has room for the last ones only; '--trace full' keeps all");
     if (process.dropped > 0)
       return fmt::format("{} has left out {} records, as --trace-filter asked for: a replay needs all", who,
                          process.dropped);
@@ -58,12 +59,6 @@ std::optional<std::string> find_gap(const trace::recording& of) {
 }
 
 }  // namespace
-
-replay_key replay_key_of(std::uint32_t receiver, const header& head, std::uint16_t type, std::uint16_t aux) {
-  const bool has_bucket = type == caf::type_id_v<reduce> || type == caf::type_id_v<reduced>;
-  return {static_cast<std::uint16_t>(receiver), static_cast<std::uint16_t>(head.sender), type,
-          has_bucket ? aux : std::uint16_t{0}, head.step};
-}
 
 tl::expected<replay_order, std::string> read_replay_order(const trace::recording& from) {
   if (auto gap = find_gap(from)) return tl::unexpected(std::move(*gap));

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,27 +9,11 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "actors/replay_key.hpp"
 #include "model/job.hpp"
-#include "protocol/header.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe {
-
-/// By what a message of one run is found again in another. Two with the same key are told apart by their order, which
-/// is that in which they were sent. Actors as they are numbered in a run in one process, whatever the run was spread
-/// over.
-struct replay_key {
-  std::uint16_t receiver = 0;
-  std::uint16_t sender = 0;
-  std::uint16_t type = 0;    ///< as this program numbers them
-  std::uint16_t bucket = 0;  ///< of `reduce` and `reduced`
-  std::uint64_t step = 0;
-
-  auto operator<=>(const replay_key&) const = default;
-};
-
-/// The key of a message that `receiver` handles.
-replay_key replay_key_of(std::uint32_t receiver, const header& head, std::uint16_t type, std::uint16_t aux);
 
 struct expected_message {
   replay_key key;

@@ -146,8 +146,9 @@ trainer_state::context trainer_state::prepare(std::uint64_t of_step, result<batc
 /// Prepares the batch after those whose rows have been asked for, unless it is.
 void trainer_state::prepare_next() {
   const std::uint64_t prepared = ahead_.empty() ? looked_up_ : ahead_.back().step;
-  if (prepared == looked_up_ && prepared < total_steps_)
-    ahead_.push_back(prepare(prepared + 1, data_->train_batch(prepared, rank_)));
+  if (prepared != looked_up_ || prepared == total_steps_) return;
+  const actor_trace::range working(trace, trace::range_name::prepare_batch, prepared + 1);
+  ahead_.push_back(prepare(prepared + 1, data_->train_batch(prepared, rank_)));
 }
 
 /// Asks for the rows of the coming steps up to `last`, where that has not been done.

@@ -377,8 +377,15 @@ subcommand add_trace(CLI::App& program, const program_context& context) {
   }
   add_text_option(*app, "run", "ID", "which run, if the files hold several", "Input");
   add_switch(*app, "json", "the result as a JSON object on one line", "Output");
-  app->footer("Exit codes: 0 done; 1 check: something is not kept; 2 FILE, DIR, ID or an option is wrong.");
-  app->footer("Exit codes: 0 done; 1 diff: they differ; 2 FILE, DIR, ID or an option is wrong.");
+  app->footer(
+      "Examples:\n"
+      "  troupe train --trace full --trace-dir run\n"
+      "  troupe trace summary run\n"
+      "  troupe trace critical-path run --step 12\n"
+      "  troupe trace why 'trainer 0 #417' run\n"
+      "  troupe trace diff run other\n"
+      "Exit codes: 0 done; 1 check, diff, replay: something is not kept, differs, or\n"
+      "did not come the same; 2 FILE, DIR, ID or an option is wrong.");
 
   subcommand self;
   self.app = app;

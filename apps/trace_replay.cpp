@@ -15,6 +15,7 @@
 
 #include "actors/actor_replay.hpp"
 #include "actors/replay.hpp"
+#include "actors/replay_order.hpp"
 #include "actors/run.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"

@@ -18,7 +18,7 @@ import tempfile
 JOBS = {
     "wide": ["--data", "synthetic", "--rows", "1000000", "--dim", "64", "--bag", "26", "--batch-size", "1024",
              "--hidden", "512,256", "--steps", "150"],
-    "adult": ["--data", "adult", "--epochs", "30"],
+    "adult": ["--data", "adult", "--epochs", "100"],
 }
 MODES = ["off", "ring", "full"]
 

@@ -54,9 +54,8 @@ class checker {
   invariant sender_order() const {
     invariant made{"sender_order", "each receiver handles a sender's messages in the order of their numbers"};
     std::map<std::tuple<std::uint16_t, std::uint16_t, bool>, std::uint64_t> last;
-    constexpr std::uint16_t clients = 0xffff;  // one number for all of them
     each_handled([&](const event& one) {
-      if (sender_of(one.id) == clients) return;
+      if (sender_of(one.id) == client_actor) return;  // one number for all of them
       std::uint64_t& before = last[{one.actor, sender_of(one.id), one.has(flag::answer)}];
       const std::uint64_t now = sequence_of(one.id);
       if (before != 0) {

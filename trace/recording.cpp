@@ -8,7 +8,8 @@ namespace troupe::trace {
 
 std::string recording::actor_name(std::uint16_t actor) const {
   const actor_state* known = find_actor(actor);
-  return known != nullptr ? known->name : fmt::format("actor {}", actor);
+  if (known != nullptr) return known->name;
+  return actor == client_actor ? "client" : fmt::format("actor {}", actor);
 }
 
 std::string recording::type_name(std::uint16_t type) const {

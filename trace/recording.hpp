@@ -20,6 +20,9 @@ namespace troupe::trace {
 /// Nanoseconds of the recording's clock: since its first moment, as the master's host saw it.
 using nanoseconds = std::int64_t;
 
+/// The number of all who ask something of a run from outside, and record nothing.
+constexpr std::uint16_t client_actor = 0xffff;
+
 /// A decoded record.
 struct event {
   kind what = kind::none;

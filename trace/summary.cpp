@@ -110,6 +110,8 @@ std::vector<unanswered_request> find_unanswered(const causality& of) {
   for (const event& one : run.events) {
     const bool parked = one.what == kind::handled && one.has(flag::parked);
     if (!parked || answered.contains(one.id) || run.find_actor(sender_of(one.id)) != nullptr) continue;
+    // Nobody records that a client has its answer.
+    if (sender_of(one.id) == client_actor && run.processes[one.process].end == ending::clean) continue;
     open.push_back({one.id, one.type, one.actor, one.step, one.sent});
   }
   std::ranges::stable_sort(open, {}, &unanswered_request::since);

@@ -103,6 +103,25 @@ TEST(Faults, TheSameBetweenProcesses) {
   EXPECT_NE(line.find("ranks {1} missing"), std::string::npos) << line;
 }
 
+TEST(Faults, TheRingOfAnotherMachineComesByMessage) {
+  const temporary_trace folder;
+  // A clock of its own makes the process look as if it were on another machine.
+  program running(
+      with(small, {"--processes", "--steps", "1000000", "--step-timeout", "2", "--trace-dir", folder.path()}),
+      with_faults("clock trainer=1 offset-ms=3000 ppm=50; skip-reduce rank=1 step=4"));
+  const std::string ring = "-" + std::to_string(process_of(running, "trainer 1")) + ".ring";
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    if (entry.path().string().ends_with(ring)) std::filesystem::remove(entry.path());
+  ASSERT_TRUE(running.wait_for_error("summary.txt")) << running.error();
+  const std::string line = line_with(running.error(), "takes longer than 2 s");
+  EXPECT_NE(line.find("ranks {1} missing"), std::string::npos) << line;
+  std::size_t found = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path()))
+    if (entry.path().string().ends_with(ring)) ++found;
+  EXPECT_EQ(found, 1U) << "in the folder of the diagnosis";
+  running.send(SIGKILL);
+}
+
 TEST(Faults, AKilledServerLeavesItsRingAndIsNamed) {
   const temporary_trace folder;
   program running(with({"train"}, with(endless, {"--processes", "--json", "--trace-dir", folder.path()})));

@@ -3,7 +3,9 @@
 // namespaces these tests are skipped.
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <filesystem>
 #include <memory>
 #include <regex>
 #include <string>
@@ -66,6 +68,32 @@ class ThreeHostsTest : public testing::Test {
 
   std::unique_ptr<three_hosts> net;
 };
+
+// -- what was recorded -----------------------------------------------------------------
+
+TEST_F(ThreeHostsTest, a_diagnosis_has_what_every_host_has_recorded) {
+  std::string folder = testing::TempDir() + "troupe-hosts-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const auto records_in = [&](const std::string& name) { return words{"--trace-dir", folder + "/" + name}; };
+  const auto run = lead(with(endless, records_in("a")), insecure);
+  int member = 0;
+  for (const host* on : {&net->b, &net->b})
+    run->join("server", {.on = on, .options = records_in(std::to_string(++member))});
+  for (const host* on : {&net->c, &net->a})
+    run->join("trainer", {.on = on, .options = records_in(std::to_string(++member))});
+  run->wait_until_it_trains();
+  run->master().send(SIGUSR1);
+  ASSERT_TRUE(run->master().wait_for_error("summary.txt")) << run->master().error();
+  std::size_t rings = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder + "/a"))
+    if (entry.path().extension() == ".ring" && entry.path().parent_path() != folder + "/a") ++rings;
+  EXPECT_EQ(rings, 5U) << "master, two servers, two trainers";
+  const std::string line = line_with(run->master().error(), "a signal asked for it: ");
+  EXPECT_NE(line.find(folder + "/a/diagnosis-"), std::string::npos) << line;
+  run->master().send(SIGINT);
+  run->finish();
+  std::filesystem::remove_all(folder);
+}
 
 // -- runs that complete ---------------------------------------------------------------
 
