@@ -19,12 +19,6 @@ namespace {
 
 constexpr auto relaxed = std::memory_order_relaxed;
 
-bool is_ordered_type(std::uint16_t type) {
-  constexpr std::array types = {caf::type_id_v<lookup>, caf::type_id_v<gradient>, caf::type_id_v<gradient_norm>,
-                                caf::type_id_v<optimizer_step>};
-  return std::ranges::find(types, type) != types.end();
-}
-
 /// Before it handles anything further, the actor ends, and with it the run.
 void end_with(const caf::actor_addr& who, std::string words) {
   if (auto actor = caf::actor_cast<caf::actor>(who))
@@ -49,7 +43,7 @@ replayed_actor::replayed_actor(replay& all, std::uint16_t number, const std::vec
   for (std::size_t place = 0; place < expected->size(); ++place) {
     const replay_key& key = (*expected)[place].key;
     by_key_[key].places.push_back(place);
-    if (!is_ordered_type(key.type)) continue;
+    if (!is_ordered(key.type)) continue;
     ordered_.push_back(place);
     by_sender_[key.sender].push_back(place);
   }
@@ -101,8 +95,7 @@ void replayed_actor::compare(const header& head, std::uint16_t type, std::uint16
   const expected_message& recorded = (*expected_)[found->second.places[found->second.next++]];
   if (recorded.held != nullptr) {
     // Buckets also carry the wish to stop, which nobody has in a replay.
-    const bool tells_wish = type == caf::type_id_v<reduce> || type == caf::type_id_v<reduced>;
-    const std::string words = compare_contents(*recorded.held, now, all_.order_.is_whole || !tells_wish);
+    const std::string words = compare_contents(*recorded.held, now, all_.order_.is_whole || !has_bucket(type));
     if (!words.empty())
       return all_.differs(self_, fmt::format("{}, recorded as {}: {}", all_.words_of(key),
                                              all_.recorded_.message_name(recorded.id), words));
@@ -132,9 +125,7 @@ replayed_actor* replay::find(std::uint32_t actor) {
 }
 
 std::string replay::words_of(const replay_key& key) const {
-  const std::string bucket = key.type == caf::type_id_v<reduce> || key.type == caf::type_id_v<reduced>
-                                 ? fmt::format(", bucket {}", key.bucket)
-                                 : "";
+  const std::string bucket = has_bucket(key.type) ? fmt::format(", bucket {}", key.bucket) : "";
   return fmt::format("step {}{}: {} from {} to {}", key.step, bucket, message_name(caf::query_type_name(key.type)),
                      recorded_.actor_name(key.sender), recorded_.actor_name(key.receiver));
 }

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "actors/replay_key.hpp"
-#include "protocol/type_ids.hpp"
 
 namespace troupe {
 
@@ -122,37 +121,5 @@ class replay {
   mutable std::mutex mutex_;
   std::string difference_;
 };
-
-/// Whether messages of this type are compared, and whether servers must handle them in the recorded order.
-template <class Message>
-constexpr bool is_replayed = false;
-template <class Message>
-constexpr bool is_ordered = false;
-
-template <>
-inline constexpr bool is_replayed<lookup> = true;
-template <>
-inline constexpr bool is_replayed<rows> = true;
-template <>
-inline constexpr bool is_replayed<gradient> = true;
-template <>
-inline constexpr bool is_replayed<gradient_norm> = true;
-template <>
-inline constexpr bool is_replayed<squared_norm> = true;
-template <>
-inline constexpr bool is_replayed<optimizer_step> = true;
-template <>
-inline constexpr bool is_replayed<reduce> = true;
-template <>
-inline constexpr bool is_replayed<reduced> = true;
-
-template <>
-inline constexpr bool is_ordered<lookup> = true;
-template <>
-inline constexpr bool is_ordered<gradient> = true;
-template <>
-inline constexpr bool is_ordered<gradient_norm> = true;
-template <>
-inline constexpr bool is_ordered<optimizer_step> = true;
 
 }  // namespace troupe

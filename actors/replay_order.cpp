@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <caf/type_id.hpp>
 #include <unordered_map>
 #include <utility>
@@ -15,11 +14,6 @@
 namespace troupe {
 
 namespace {
-
-constexpr std::array replayed_types = {caf::type_id_v<lookup>,       caf::type_id_v<rows>,
-                                       caf::type_id_v<gradient>,     caf::type_id_v<gradient_norm>,
-                                       caf::type_id_v<squared_norm>, caf::type_id_v<optimizer_step>,
-                                       caf::type_id_v<reduce>,       caf::type_id_v<reduced>};
 
 /// All parts of the allreduce group count as one actor.
 std::uint16_t in_one_process(std::uint32_t actor, const trace::recording& of) {
@@ -36,9 +30,9 @@ const boost::json::value* find_metadata(const trace::recording& of, std::string_
 /// Recorded numbers of the types that are replayed, and what this program calls them.
 std::unordered_map<std::uint16_t, std::uint16_t> numbers_of_types(const trace::recording& of) {
   std::unordered_map<std::uint16_t, std::uint16_t> numbers;
-  for (const auto& [number, name] : of.types)
-    for (const std::uint16_t type : replayed_types)
-      if (message_name(caf::query_type_name(type)) == name) numbers.emplace(number, type);
+  for (std::uint16_t type = caf::id_block::troupe::begin; type < caf::id_block::troupe::end; ++type)
+    for (const auto& [number, name] : of.types)
+      if (is_replayed(type) && message_name(caf::query_type_name(type)) == name) numbers.emplace(number, type);
   return numbers;
 }
 
