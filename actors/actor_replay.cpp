@@ -85,6 +85,7 @@ class stage {
       turn();
       ++made_.handled;
     }
+    if (made_.handled == made_.recorded && made_.difference.empty()) find_unsent();
     return std::move(made_);
   }
 
@@ -130,7 +131,10 @@ class stage {
   tl::expected<Message, std::string> read(const trace::event& input) {
     const auto found = contents_.find(input.id);
     if (found == contents_.end() || !is_kept(*found->second))
-      return tl::unexpected(fmt::format("what it held is not recorded; '--trace payload' keeps it"));
+      return tl::unexpected<std::string>(
+          "what it held is not recorded: '--trace payload' keeps it, of the actors that --trace-payload names, unless "
+          "the "
+          "run is killed");
     Message made;
     if (!read_content_into(*found->second, made))
       return tl::unexpected<std::string>("what is recorded of it is not what such a message holds");
@@ -198,7 +202,12 @@ class stage {
     return [this, self, number](const Message& message) {
       const auto id = compare(number, message);
       auto promise = self->make_response_promise();
-      if (id && promise.pending()) promises_[*id] = {self->ctrl(), promise};
+      if (promise.pending()) {
+        if (id)
+          promises_[*id] = {self->ctrl(), promise};
+        else
+          unanswered_.push_back(promise);  // nobody answered it then either
+      }
       return promise;
     };
   }
@@ -224,6 +233,22 @@ class stage {
     return id;
   }
 
+  /// Of an actor that came to a good end, everything that it sent must have been sent again.
+  void find_unsent() {
+    const trace::actor_state* const board = recorded_.find_actor(actor_);
+    if (board == nullptr || recorded_.processes[board->process].end != trace::ending::clean) return;
+    for (const auto& [key, ids] : sent_) {
+      // Some depend on the time, and some answer what is left out.
+      if (key.type == "progress" || key.type == "actor_status" || key.type == "saved_module") continue;
+      const auto come = come_.find(key);
+      const std::size_t count = come == come_.end() ? 0 : come->second;
+      if (count >= ids.size()) continue;
+      made_.difference = fmt::format("step {}: {} to {}, recorded as {}: it was not sent", key.step, key.type,
+                                     recorded_.actor_name(key.receiver), recorded_.message_name(ids[count]));
+      return;
+    }
+  }
+
   /// What tells how long something took differs every time.
   template <class Message>
   static constexpr bool has_times = std::is_same_v<Message, progress> || std::is_same_v<Message, epoch_report> ||
@@ -240,6 +265,7 @@ class stage {
   std::vector<const trace::event*> inputs_;
   std::map<sent_key, std::vector<std::uint64_t>> sent_;
   std::map<sent_key, std::size_t> come_;
+  std::vector<caf::response_promise> unanswered_;
   std::map<std::uint64_t, owed_answer> promises_;  ///< by the recorded request
   bool ended_ = false;
   actor_replay_result made_;
@@ -302,8 +328,7 @@ std::optional<std::string> stage::give(const trace::event& input) {
   const std::string type = recorded_.type_name(input.type);
   if (type == "save_module") return std::nullopt;  // it changes nothing but files
   const auto found = all.find(type);
-  if (found == all.end())
-    return "the actor alone cannot handle it again; 'troupe trace replay' without --actor runs all again";
+  if (found == all.end()) return "an actor alone cannot handle such a message again";
   return (this->*found->second)(input);
 }
 

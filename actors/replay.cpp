@@ -49,6 +49,16 @@ replayed_actor::replayed_actor(replay& all, std::uint16_t number, const std::vec
   }
 }
 
+void replayed_actor::start(const caf::actor_addr& self) {
+  const std::lock_guard lock(all_.mutex_);
+  self_ = self;
+}
+
+void replayed_actor::hold(const header& head, std::uint16_t type, caf::mailbox_element_ptr message) {
+  all_.held_back_.store(true, relaxed);
+  held_.push_back({id_of(head), replay_key_of(number_, head, type, 0), std::move(message)});
+}
+
 bool replayed_actor::may_handle(const header& head, std::uint16_t type) {
   const message_id id = id_of(head);
   if (released_ != 0 && id == released_) {
@@ -147,10 +157,17 @@ void replay::count(const caf::actor_addr& self, bool has_content) {
 }
 
 void replay::give_up() {
+  std::string words = "no further message comes";
+  caf::actor_addr anybody;
   for (const auto& [number, one] : actors_) {
-    std::string missing = one->waits_for();
-    if (!missing.empty()) return differs(one->self_, fmt::format("{} does not come", missing));
+    const std::string missing = one->waits_for();
+    const std::lock_guard lock(mutex_);
+    if (one->self_) anybody = one->self_;
+    if (missing.empty()) continue;
+    words = fmt::format("{} does not come", missing);
+    break;
   }
+  differs(anybody, std::move(words));
 }
 
 std::string replay::difference() const {

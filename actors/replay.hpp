@@ -36,13 +36,11 @@ class replayed_actor {
   replayed_actor(replay& all, std::uint16_t number, const std::vector<expected_message>* expected);
 
   /// Whose messages come from now on.
-  void start(const caf::actor_addr& self) { self_ = self; }
+  void start(const caf::actor_addr& self);
 
   /// Whether the order lets the actor handle this message now. If not, it is to `hold` it.
   bool may_handle(const header& head, std::uint16_t type);
-  void hold(const header& head, std::uint16_t type, caf::mailbox_element_ptr message) {
-    held_.push_back({id_of(head), replay_key_of(number_, head, type, 0), std::move(message)});
-  }
+  void hold(const header& head, std::uint16_t type, caf::mailbox_element_ptr message);
   /// A held message whose turn has come; null: none.
   caf::mailbox_element_ptr take_next();
 
@@ -69,7 +67,7 @@ class replayed_actor {
   replay& all_;
   const std::uint16_t number_;
   const std::vector<expected_message>* const expected_;
-  caf::actor_addr self_;
+  caf::actor_addr self_;  ///< guarded by the replay's mutex where another thread asks
   std::map<replay_key, same_key> by_key_;
 
   // The order of what must be handled in order.
@@ -97,6 +95,8 @@ class replay {
   // -- how it went; from any thread ----------------------------------------------------
 
   std::uint64_t expected() const { return expected_; }
+  /// Whether messages of training have come, so that others should follow.
+  bool has_begun() const { return handled() > 0 || held_back_.load(std::memory_order_relaxed); }
   std::uint64_t handled() const { return handled_.load(std::memory_order_relaxed); }
   std::uint64_t compared() const { return compared_.load(std::memory_order_relaxed); }
   /// All that was recorded has been handled again.
@@ -118,6 +118,7 @@ class replay {
   std::map<std::uint16_t, std::unique_ptr<replayed_actor>> actors_;
   std::atomic<std::uint64_t> handled_ = 0;
   std::atomic<std::uint64_t> compared_ = 0;
+  std::atomic<bool> held_back_ = false;
   mutable std::mutex mutex_;
   std::string difference_;
 };

@@ -17,7 +17,9 @@ namespace {
 
 /// All parts of the allreduce group count as one actor.
 std::uint16_t in_one_process(std::uint32_t actor, const trace::recording& of) {
-  const bool is_group = of.actor_name(static_cast<std::uint16_t>(actor)).starts_with("allreduce");
+  constexpr std::uint32_t nodes_begin = 0xc000;  // which are numbered from the end
+  const bool is_group = (actor >= group_sender(0) && actor < nodes_begin) ||
+                        of.actor_name(static_cast<std::uint16_t>(actor)).starts_with("allreduce");
   return static_cast<std::uint16_t>(is_group ? group_number : actor);
 }
 
@@ -43,12 +45,24 @@ std::optional<std::string> find_gap(const trace::recording& of) {
     const bool has_log = mode != nullptr && (*mode == "full" || *mode == "payload");
     if (process.overwritten > 0)
       return fmt::format("{} lacks {} records: {}", who, process.overwritten,
-                         has_log ? "they came faster than they could be kept; a larger --trace-ring-mib helps"
+                         has_log ? "they came faster than they could be kept (a larger --trace-ring-mib helps), or the "
+                                   "file was cut off"
                                  : "its ring has room for the last ones only; '--trace full' keeps all");
-    if (process.dropped > 0)
-      return fmt::format("{} has left out {} records, as --trace-filter asked for: a replay needs all", who,
-                         process.dropped);
+    if (process.filtered)
+      return fmt::format("{} has left records out, as --trace-filter asked for: a replay needs all", who);
   }
+  return std::nullopt;
+}
+
+/// The first server or trainer of the job of which nothing is there.
+std::optional<std::string> find_missing(const trace::recording& of, const job& what) {
+  const auto is_there = [&](const std::string& name) {
+    return std::ranges::find(of.actors, name, &trace::actor_state::name) != of.actors.end();
+  };
+  for (const auto& [role, count] : {std::pair("server", what.servers), std::pair("trainer", what.trainers)})
+    for (std::uint32_t rank = 0; rank < count; ++rank)
+      if (const std::string name = fmt::format("{} {}", role, rank); !is_there(name))
+        return fmt::format("what {} has recorded is not among the files: a replay needs all", name);
   return std::nullopt;
 }
 
@@ -63,8 +77,15 @@ tl::expected<replay_order, std::string> read_replay_order(const trace::recording
         "by 'troupe train' or 'troupe master' is missing");
   initialize_types(false);  // names of types are looked for
   replay_order made;
+  std::vector<setting> settings;
   for (const auto& [name, value] : job->get_object())
-    if (value.is_string()) made.job.emplace_back(name, value.get_string());
+    if (value.is_string()) settings.emplace_back(name, value.get_string());
+  auto parsed = parse_job(settings);
+  if (!parsed) return tl::unexpected(fmt::format("the recorded job: {}", parsed.error().message));
+  made.what = std::move(*parsed);
+  if (auto missing = find_missing(from, made.what)) return tl::unexpected(std::move(*missing));
+  if (const auto* digest = find_metadata(from, "data_digest"); digest != nullptr && digest->is_string())
+    made.data_digest = digest->get_string();
   if (const auto* begin = find_metadata(from, "from_step"); begin != nullptr && *begin != 0)
     return tl::unexpected<std::string>(
         fmt::format("the run went on from the checkpoint of step {}: only runs from the beginning can "

@@ -22,7 +22,8 @@ struct expected_message {
 };
 
 struct replay_order {
-  std::vector<setting> job;
+  job what;
+  std::string data_digest;  ///< of its rows; empty: not recorded
   /// Trainers and servers were in different processes, between which tables travel in other forms.
   bool is_remote = false;
   /// The run came to its job's end, and all of that is recorded.

@@ -189,12 +189,13 @@ std::optional<fault> check_messages(const job& what, const dataset& data) {
 }
 
 /// What readers of a trace are told of the run.
-void describe_run(const run_options& options, std::uint64_t run_number, const job& what) {
+void describe_run(const run_options& options, std::uint64_t run_number, const job& what, const dataset& data) {
   trace::recorder& recorder = *options.recorder;
   recorder.set_run(run_number, 0, 0);
   boost::json::object settings;
   for (const auto& [name, text] : to_settings(what)) settings[name] = text;
   recorder.describe("job", std::move(settings));
+  recorder.describe("data_digest", boost::json::string(data.digest()));
   recorder.describe("remote", options.gather.has_value());
   recorder.describe("from_step", options.checkpoints.from ? options.checkpoints.from->manifest.step : 0);
 }
@@ -267,7 +268,7 @@ result<run_summary> run_job(const job& what, const run_options& given_options, c
   if (options.gather) add_network(config);
   caf::actor_system system(config);
   const std::uint64_t run_number = draw_run_number();
-  if (options.recorder != nullptr) describe_run(options, run_number, what);
+  if (options.recorder != nullptr) describe_run(options, run_number, what, **data);
   const run order{header_source(run_number, client_number).next(0, 0), to_settings(what), options.return_weights};
   const auto run_by = [&](const master_actor& boss) {
     const std::chrono::duration<double> before = clock::now() - begin;

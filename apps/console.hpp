@@ -29,6 +29,8 @@ class console {
   void set_name(const std::string& name) { name_ = "troupe " + name; }
   /// A line about who has come and gone, where progress is shown.
   void note(const std::string& line);
+  /// A line that the user has to see, whether progress is shown or not.
+  void tell(const std::string& line);
 
   bool json() const { return json_; }
   bool quiet() const { return quiet_; }

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <span>
+#include <thread>
 
 #include "apps/subcommand.hpp"
 #include "apps/text.hpp"
@@ -169,11 +171,38 @@ result<int> cone(const question& asked) {
   });
 }
 
+/// How many messages a run that is alive handles while it is looked at again; nothing: nobody is alive.
+std::optional<std::uint64_t> handled_meanwhile(const question& asked, const trace::recording& before) {
+  const auto is_alive = [](const trace::process_info& one) { return one.alive.value_or(false); };
+  if (std::ranges::none_of(before.processes, is_alive)) return std::nullopt;
+  constexpr std::chrono::milliseconds a_while{300};
+  std::this_thread::sleep_for(a_while);
+  const auto after = trace::read_recording({{asked.words.begin(), asked.words.end()}, before.run});
+  if (!after) return std::nullopt;  // it has ended meanwhile
+  const auto handled = [](const trace::recording& of) {
+    std::uint64_t count = 0;
+    for (const trace::actor_state& one : of.actors) count += one.handled;
+    return count;
+  };
+  return handled(*after) - std::min(handled(*after), handled(before));
+}
+
 result<int> blocked(const question& asked) {
   const auto run = read(asked, asked.words);
   if (!run) return tl::unexpected(run.error());
-  const trace::blocked_report found = trace::find_blocked(*run);
-  asked.out.json() ? show(asked, trace::to_json(*run, found)) : show(asked, trace::to_text(*run, found));
+  const auto moves = handled_meanwhile(asked, *run);
+  trace::blocked_report found = trace::find_blocked(*run);
+  if (moves && *moves > 0)
+    found.verdict =
+        fmt::format("the run goes on: {} messages were handled while this was asked; at one moment of it: {}",
+                    grouped(*moves), found.verdict);
+  if (asked.out.json()) {
+    boost::json::object answer = trace::to_json(*run, found);
+    answer["moving"] = moves.value_or(0) > 0;
+    show(asked, answer);
+  } else {
+    show(asked, trace::to_text(*run, found));
+  }
   return exit_done;
 }
 

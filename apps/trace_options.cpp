@@ -36,7 +36,7 @@ std::optional<std::string> find(const std::vector<setting>& given, const std::st
   const auto found = std::ranges::find(given, name, &setting::first);
   if (found != given.end()) return found->second;
   const char* variable = std::getenv(variable_of(name).c_str());
-  return variable != nullptr ? std::optional<std::string>(variable) : std::nullopt;
+  return variable != nullptr && *variable != '\0' ? std::optional<std::string>(variable) : std::nullopt;
 }
 
 std::filesystem::path temporary_folder() {
@@ -178,17 +178,19 @@ result<trace_order> read_trace_options(const CLI::App& app) {
 }
 
 std::vector<std::string> trace_variables(const trace_order& order, bool is_on) {
-  if (!is_on) return {"TROUPE_TRACE=off"};
-  std::vector<std::string> all = {fmt::format("TROUPE_TRACE={}", trace::name_of(order.how.what)),
-                                  fmt::format("TROUPE_TRACE_DIR={}", order.how.folder.string()),
-                                  fmt::format("TROUPE_TRACE_RING_MIB={}", order.how.ring_bytes / mib)};
-  if (!order.filter.empty()) all.push_back("TROUPE_TRACE_FILTER=" + order.filter);
-  if (!order.how.payload_actors.empty())
-    all.push_back(fmt::format("TROUPE_TRACE_PAYLOAD={}", fmt::join(order.how.payload_actors, ",")));
   constexpr double ms_per_s = 1000;
-  if (order.step_timeout)
-    all.push_back(fmt::format("TROUPE_STEP_TIMEOUT={}", static_cast<double>(order.step_timeout->count()) / ms_per_s));
-  return all;
+  std::string timeout;
+  if (is_on && order.step_timeout)
+    timeout = fmt::format("{}", static_cast<double>(order.step_timeout->count()) / ms_per_s);
+  // An empty one counts as none: what this process was given itself is not for others.
+  return {
+      fmt::format("TROUPE_TRACE={}", is_on ? trace::name_of(order.how.what) : "off"),
+      fmt::format("TROUPE_TRACE_DIR={}", order.how.folder.string()),
+      fmt::format("TROUPE_TRACE_RING_MIB={}", order.how.ring_bytes / mib),
+      fmt::format("TROUPE_TRACE_FILTER={}", order.filter),
+      fmt::format("TROUPE_TRACE_PAYLOAD={}", is_on ? fmt::format("{}", fmt::join(order.how.payload_actors, ",")) : ""),
+      "TROUPE_STEP_TIMEOUT=" + timeout,
+      "TROUPE_PAGE="};
 }
 
 result<run_trace> run_trace::start(const trace_order& order, console& out) {
@@ -239,10 +241,17 @@ void run_trace::finish(bool clean, console& out) {
   page_.reset();
   recorder_->finish(clean);
   const std::string problem = recorder_->problem();
+  const auto [records, contents] = recorder_->lost();
   remove_recorder();
-  if (!problem.empty()) out.warning(fmt::format("not everything was recorded: {}", problem));
+  if (!problem.empty())
+    out.warning(fmt::format("not everything was recorded: {}", problem));
+  else if (records > 0 || contents > 0)
+    out.warning(
+        fmt::format("not everything was recorded: {} records and what {} messages held came faster than they "
+                    "could be kept; a larger --trace-ring-mib or a --trace-filter helps",
+                    records, contents));
   if (!clean)
-    out.note(fmt::format("the trace is kept: 'troupe trace blocked {}' says who waited for whom", words(folder)));
+    out.tell(fmt::format("the trace is kept: 'troupe trace blocked {}' says who waited for whom", words(folder)));
   else if (keeps_all && is_wanted_)
     out.note(
         fmt::format("the trace is in {}: 'troupe trace summary {}' begins with it", folder.string(), words(folder)));

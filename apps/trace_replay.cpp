@@ -41,7 +41,7 @@ class stall_watch {
           std::unique_lock lock(mutex_);
           while (!wake_.wait_for(lock, over, patience, [&over] { return over.stop_requested(); })) {
             const auto handled = of.handled();
-            if (handled > 0 && handled == last_handled && !of.is_complete()) of.give_up();
+            if (of.has_begun() && handled == last_handled && !of.is_complete()) of.give_up();
             last_handled = handled;
           }
         }) {}
@@ -120,15 +120,20 @@ fault start_debugger() {
 result<int> replay_run(const trace::recording& recorded, console& out) {
   const auto order = read_replay_order(recorded);
   if (!order) return bad_input(one_line(order.error()));
-  auto what = parse_job(order->job);
-  if (!what) return bad_input(fmt::format("the recorded job: {}", what.error().message));
+  const auto data = open_dataset(order->what);
+  if (!data) return tl::unexpected<fault>(data.error());
+  if (!order->data_digest.empty() && (*data)->digest() != order->data_digest)
+    return bad_input(
+        fmt::format("--data {}: the rows are not those of the recorded run: their digest is {} here and {} "
+                    "there",
+                    order->what.data, (*data)->digest(), order->data_digest));
   replay again(*order, recorded);
   run_options options;
   options.replayed = &again;
   const stop_request& stop = stop_on_signals();
   auto run = [&] {
     const stall_watch watch(again);
-    return run_job(*what, options, &stop);
+    return run_job(order->what, options, &stop);
   }();
   // A run that is ended because the recording has shown all that it had ends by an error.
   const bool ended_here = !again.difference().empty() || (again.is_complete() && !order->is_whole);
@@ -137,7 +142,7 @@ result<int> replay_run(const trace::recording& recorded, console& out) {
   const bool same =
       again.difference().empty() && again.is_complete() && (!order->is_whole || digest == order->weights_digest);
   if (out.json()) {
-    json_line line = done_event({run ? std::move(*run) : run_summary{}, 0, peak_rss_mib()}, *what);
+    json_line line = done_event({run ? std::move(*run) : run_summary{}, 0, peak_rss_mib()}, order->what);
     line.add("same", same).add("messages", again.handled()).add("compared", again.compared());
     line.add("recorded", again.expected());
     order->is_whole ? line.add("recorded_digest", order->weights_digest) : line.add_json("recorded_digest", "null");

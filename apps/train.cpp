@@ -105,6 +105,13 @@ class run_display {
     out_.note(line);
   }
 
+  /// Something that the user has to know, --quiet or not.
+  void tell(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    progress_.clear();
+    out_.tell(line);
+  }
+
   void close() { progress_.clear(); }
 
   const epoch_history& history() const { return history_; }
@@ -148,7 +155,7 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
     display.epoch(now);
   };
 
-  options.watch.on_diagnosis = [&](const std::string& line) { display.note(line); };
+  options.watch.on_diagnosis = [&](const std::string& line) { display.tell(line); };
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
   role_processes children;
   if (order.processes) {

@@ -80,17 +80,12 @@ std::string mode_of(const process_info& process) {
   return mode != nullptr && mode->is_string() ? std::string(mode->as_string()) : "";
 }
 
-bool is_filtered(const process_info& process) {
-  const auto* filtered = process.metadata.if_contains("filtered");
-  return process.dropped > 0 || (filtered != nullptr && filtered->is_bool() && filtered->as_bool());
-}
-
 side look_at(const recording& run, const char* name) {
   side made;
   made.run = &run;
   made.name = name;
   for (const process_info& process : run.processes) {
-    made.has_gaps |= is_filtered(process) || (process.overwritten > 0 && mode_of(process) != "ring");
+    made.has_gaps |= process.filtered || (process.overwritten > 0 && mode_of(process) != "ring");
     made.ended &= process.end == ending::clean;
   }
   actor_names names(run);
@@ -108,16 +103,11 @@ side look_at(const recording& run, const char* name) {
 std::optional<std::uint64_t> first_whole_step(const side& of) {
   if (of.has_gaps) return 0;
   const recording& run = *of.run;
-  std::vector<nanoseconds> first(run.processes.size(), std::numeric_limits<nanoseconds>::max());
-  for (const event& one : run.events)
-    if (one.process < first.size()) first[one.process] = std::min(first[one.process], one.begin);
-  std::optional<nanoseconds> since;
-  for (std::size_t i = 0; i < first.size(); ++i)
-    if (run.processes[i].overwritten > 0) since = std::max(since.value_or(first[i]), first[i]);
-  if (!since) return 0;
+  const nanoseconds since = run.complete_from();
+  if (since == std::numeric_limits<nanoseconds>::min()) return 0;
   std::map<std::uint16_t, std::uint64_t> begun;  // by trainer, the first step that began since
   for (const event& one : run.events)
-    if (one.what == kind::step && one.begin >= *since) begun.try_emplace(one.actor, one.step);
+    if (one.what == kind::step && one.begin >= since) begun.try_emplace(one.actor, one.step);
   if (begun.empty()) return {};
   std::uint64_t last = 0;
   for (const auto& [trainer, step] : begun) last = std::max(last, step);

@@ -285,7 +285,7 @@ class judge {
     const actor_state* state = run_.find_actor(actor);
     const std::string of = state->message == 0 ? "work of its own" : run_.type_name(state->message_type);
     const std::string step = state->step == 0 ? "" : fmt::format(", step {}", state->step);
-    return fmt::format("handler running for {} ({}{})", time_text(now_ - state->message_begin), of, step);
+    return fmt::format("handler running for {} ({}{})", time_text(std::max<nanoseconds>(0, now_ - state->message_begin)), of, step);
   }
 
   void say_nothing() {

@@ -272,7 +272,7 @@ class checker {
     }
     if (overwritten > 0)
       made_.notes.push_back(
-          fmt::format("rings keep only the last records: about {} before them were not looked at", overwritten));
+          fmt::format("about {} records are not there: what they would tell is not judged", overwritten));
     if (dropped > 0) made_.notes.push_back(fmt::format("a filter left {} records out", dropped));
     if (!is_clean_) made_.notes.emplace_back("not all processes ended cleanly: what was under way counts as such");
   }

@@ -20,6 +20,9 @@ namespace {
 constexpr std::size_t block_bytes = std::size_t{1} << 20;
 constexpr std::uint64_t jobs_bytes_max = std::uint64_t{256} << 20;
 constexpr std::size_t jobs_max = std::size_t{1} << 16;
+/// Contents are made for as long as it takes to fill some chunks, which must be kept before they are used again.
+constexpr std::uint64_t bytes_a_turn = std::uint64_t{4} << 20;
+constexpr std::size_t jobs_a_turn = 1024;
 constexpr std::chrono::milliseconds look_interval{5};
 constexpr int compression_level = 1;  // the fastest that shrinks records to a third
 
@@ -40,7 +43,10 @@ void log_writer::finish() {
   thread_.request_stop();
   wake_.notify_all();
   thread_.join();
-  take_contents();
+  while (take_contents(bytes_a_turn)) {
+    take_chunks(false);
+    if (raw_contents_.size() >= block_bytes) write_block(block_kind::contents, std::exchange(raw_contents_, {}));
+  }
   take_chunks(true);
   if (!raw_chunks_.empty()) write_block(block_kind::chunks, raw_chunks_);
   if (!raw_contents_.empty()) write_block(block_kind::contents, raw_contents_);
@@ -67,14 +73,15 @@ std::string log_writer::problem() const {
 
 void log_writer::follow(const std::stop_token& stop) {
   constexpr int looks_per_flush = 20;
+  bool has_more = false;
   for (int look = 1; !stop.stop_requested(); ++look) {
-    {
+    if (!has_more) {
       std::unique_lock lock(mutex_);
       wake_.wait_for(lock, stop, look_interval, [] { return false; });
     }
-    take_contents();
+    has_more = take_contents(bytes_a_turn);
     take_chunks(false);
-    const bool flush = look % looks_per_flush == 0;
+    const bool flush = !has_more && look % looks_per_flush == 0;
     if (raw_chunks_.size() >= block_bytes || (flush && !raw_chunks_.empty()))
       write_block(block_kind::chunks, std::exchange(raw_chunks_, {}));
     if (raw_contents_.size() >= block_bytes || (flush && !raw_contents_.empty()))
@@ -83,15 +90,25 @@ void log_writer::follow(const std::stop_token& stop) {
   }
 }
 
-void log_writer::take_contents() {
-  std::vector<content_job> jobs;
-  {
-    const std::lock_guard lock(mutex_);
-    jobs.swap(jobs_);
-    jobs_bytes_ = 0;
+bool log_writer::take_contents(std::uint64_t bytes_max) {
+  std::uint64_t bytes = 0;
+  for (std::size_t taken = 0; bytes < bytes_max && taken < jobs_a_turn; ++taken) {
+    content_job job;
+    {
+      const std::lock_guard lock(mutex_);
+      if (jobs_.empty()) return false;
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+    }
+    write_content(job.make(), raw_contents_);
+    ++contents_in_block_;
+    bytes += job.bytes;
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_bytes_ -= job.bytes;
+    }
   }
-  for (const content_job& job : jobs) write_content(job.make(), raw_contents_);
-  contents_in_block_ += jobs.size();
+  return true;
 }
 
 /// Copies the chunks that are complete, and of the others those whose threads have given them up, as `ring` says.

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -46,7 +47,8 @@ class log_writer {
  private:
   void follow(const std::stop_token& stop);
   void take_chunks(bool all);
-  void take_contents();
+  /// Makes those of so many bytes at most; false: there are no more.
+  bool take_contents(std::uint64_t bytes_max);
   void write_block(block_kind what, const std::string& raw);
   void write_head();
   bool write_all(const char* bytes, std::size_t size);
@@ -57,7 +59,7 @@ class log_writer {
 
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::vector<content_job> jobs_;
+  std::deque<content_job> jobs_;
   std::uint64_t jobs_bytes_ = 0;
   std::string problem_;
 

@@ -7,15 +7,8 @@ namespace troupe::trace {
 namespace {
 
 std::optional<nanoseconds> find_complete_from(const recording& run) {
-  std::vector<nanoseconds> first(run.processes.size(), -1);
-  for (const event& one : run.events)
-    if (one.process < first.size() && first[one.process] < 0) first[one.process] = one.begin;
-  nanoseconds from = 0;
-  for (std::size_t i = 0; i < run.processes.size(); ++i) {
-    if (run.processes[i].dropped > 0) return {};
-    if (run.processes[i].overwritten > 0) from = std::max(from, first[i]);
-  }
-  return from;
+  if (std::ranges::any_of(run.processes, &process_info::filtered)) return {};
+  return std::max<nanoseconds>(0, run.complete_from());
 }
 
 }  // namespace

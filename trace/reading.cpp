@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "trace/clock_alignment.hpp"
@@ -26,9 +27,16 @@ struct one_process {
   const trace_file* newest = nullptr;  ///< whose head and board count
 };
 
+/// Names come from files: what would end a line, or move a cursor, is left out.
+std::string plain(std::string_view name) {
+  std::string made;
+  for (const char c : name) made += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return made;
+}
+
 std::string text_of(const boost::json::object& from, std::string_view key) {
   const auto* found = from.if_contains(key);
-  return found != nullptr && found->is_string() ? std::string(found->as_string()) : "";
+  return found != nullptr && found->is_string() ? plain(found->as_string()) : "";
 }
 
 /// Which run to read: the one that was named, or the only one.
@@ -55,6 +63,11 @@ tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file
   return tl::unexpected(fmt::format("these files are of {} runs: {}; name one by --run", runs.size(), words));
 }
 
+/// What is greater is newer: a ring is written until the end, a log some time later, a copy never again.
+auto age_of(const trace_file& file) {
+  return std::tuple(file.next_chunk, file.seen.ticks == 0, !file.is_log, file.seen.ticks);
+}
+
 class reader {
  public:
   explicit reader(std::vector<trace_file> files) {
@@ -66,9 +79,12 @@ class reader {
     }
     for (one_process& one : processes_) {
       for (const trace_file& file : one.files) {
-        for (const auto& [number, chunk] : file.chunks) one.chunks.emplace(number, &chunk);
-        // A ring is written until the end, a log some time later.
-        if (one.newest == nullptr || !file.is_log) one.newest = &file;
+        // A copy may have been made while a chunk was being filled.
+        for (const auto& [number, chunk] : file.chunks) {
+          const trace_file::chunk*& kept = one.chunks[number];
+          if (kept == nullptr || kept->records.size() < chunk.records.size()) kept = &chunk;
+        }
+        if (one.newest == nullptr || age_of(*one.newest) < age_of(file)) one.newest = &file;
       }
     }
     std::ranges::sort(processes_, {},
@@ -181,13 +197,36 @@ class reader {
       made_.warnings.insert(made_.warnings.end(), file.warnings.begin(), file.warnings.end());
       made_.contents.insert(made_.contents.end(), file.contents.begin(), file.contents.end());
     }
-    to.overwritten =
-        (std::max<std::uint64_t>(from.next_chunk, one.chunks.size()) - one.chunks.size()) * records_per_chunk;
+    const auto* filtered = from.metadata.if_contains("filtered");
+    to.filtered = from.dropped > 0 || (filtered != nullptr && *filtered == true);
+    find_gaps(one, to, hosts_[place]);
     read_types(from.metadata);
     for (const board_row& row : from.board) {
       to.dropped += row.dropped;
       add_actor(row, place);
     }
+  }
+
+  /// What is missing, and until when something may be: a thread gives a chunk up when half of the ring has been taken
+  /// since, so whatever began later is in another one.
+  void find_gaps(const one_process& one, process_info& to, std::size_t host) const {
+    const std::uint64_t taken = std::max(one.newest->next_chunk, one.chunks.empty() ? 0 : one.chunks.rbegin()->first);
+    std::uint64_t room = 0;
+    for (const trace_file& file : one.files) room = std::max(room, file.chunk_room);
+    const bool has_ring = room > 0;
+    if (const auto* chunks = one.newest->metadata.if_contains("ring_chunks"); chunks != nullptr && chunks->is_int64())
+      room = std::max<std::uint64_t>(room, static_cast<std::uint64_t>(std::max<std::int64_t>(0, chunks->get_int64())));
+    // Of the chunks that a ring has room for, one that is not there has been taken and not begun.
+    const std::uint64_t last = has_ring ? taken - std::min(taken, room) : taken;
+    const auto beyond = one.chunks.upper_bound(last);
+    const auto there = static_cast<std::uint64_t>(std::distance(one.chunks.begin(), beyond));
+    to.overwritten = (last - std::min(last, there)) * records_per_chunk;
+    if (to.overwritten == 0) return;
+    std::uint64_t missing = last;
+    while (one.chunks.contains(missing)) --missing;
+    const auto safe = one.chunks.upper_bound(missing + room / 2);
+    to.complete_from = room == 0 || safe == one.chunks.end() ? std::numeric_limits<nanoseconds>::max()
+                                                             : time(host, safe->second->begin.ticks);
   }
 
   void see_alive(const trace_file& from, process_info& to) {
@@ -204,7 +243,7 @@ class reader {
       if (!item.is_array() || item.as_array().size() < 2) continue;
       const auto& pair = item.as_array();
       if (pair[0].is_int64() && pair[1].is_string())
-        made_.types.emplace(static_cast<std::uint16_t>(pair[0].as_int64()), std::string(pair[1].as_string()));
+        made_.types.emplace(static_cast<std::uint16_t>(pair[0].as_int64()), plain(pair[1].as_string()));
     }
   }
 
@@ -213,7 +252,7 @@ class reader {
     actor_state& to = made_.actors.emplace_back();
     to.actor = row.actor;
     to.incarnation = row.incarnation;
-    to.name = row.name;
+    to.name = plain(row.name);
     to.process = process;
     to.alive = row.state == 1;
     to.step = row.step;
@@ -292,6 +331,8 @@ tl::expected<std::vector<std::filesystem::path>, std::string> find_trace_files(c
     if (!std::filesystem::is_directory(path, failed)) {
       if (!std::filesystem::exists(path, failed))
         return tl::unexpected(fmt::format("{}: there is no such file or folder", path.string()));
+      if (!std::filesystem::is_regular_file(path, failed))
+        return tl::unexpected(fmt::format("{}: is neither a file nor a folder", path.string()));
       found.push_back(path);
       continue;
     }

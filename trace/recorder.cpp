@@ -49,6 +49,7 @@ tl::expected<std::unique_ptr<recorder>, std::string> recorder::start(options how
   if (!opened) return tl::unexpected(std::move(opened.error()));
   made->ring_ = std::move(*opened);
   made->metadata_ = first_metadata(how);
+  made->metadata_["ring_chunks"] = made->ring_->chunks();
   made->ring_->set_metadata(boost::json::serialize(made->metadata_));
   if (how.what == mode::full || how.what == mode::payload) {
     made->log_ = std::make_unique<log_writer>(*made->ring_, std::filesystem::path(file).replace_extension(".log"));
@@ -93,6 +94,13 @@ void recorder::finish(bool clean) {
   clean_ = clean;
   ring_->head().end.store(clean ? ending::clean : ending::failed, std::memory_order_release);
   if (log_) log_->finish();
+}
+
+std::pair<std::uint64_t, std::uint64_t> recorder::lost() const {
+  if (!log_) return {};
+  const file_head& head = std::as_const(*ring_).head();
+  return {head.chunks_lost.load(std::memory_order_relaxed) * records_per_chunk,
+          head.contents_lost.load(std::memory_order_relaxed)};
 }
 
 bool recorder::wants_payload(std::string_view actor) const {

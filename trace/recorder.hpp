@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include "trace/filter.hpp"
@@ -67,6 +68,8 @@ class recorder {
   /// The board of this process's actors. From any thread.
   std::vector<const board_entry*> actors() const { return ring_->actors(); }
 
+  /// Records and contents that came faster than the log could keep them; none where there is no log.
+  std::pair<std::uint64_t, std::uint64_t> lost() const;
   /// Why not everything is kept that should be; empty: it is.
   std::string problem() const { return log_ ? log_->problem() : ""; }
 

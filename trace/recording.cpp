@@ -12,6 +12,12 @@ std::string recording::actor_name(std::uint16_t actor) const {
   return actor == client_actor ? "client" : fmt::format("actor {}", actor);
 }
 
+nanoseconds recording::complete_from() const {
+  nanoseconds from = std::numeric_limits<nanoseconds>::min();
+  for (const process_info& process : processes) from = std::max(from, process.complete_from);
+  return from;
+}
+
 std::string recording::type_name(std::uint16_t type) const {
   const auto known = types.find(type);
   return known == types.end() ? fmt::format("type {}", type) : known->second;

@@ -5,6 +5,7 @@
 #include <boost/json/object.hpp>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -80,9 +81,12 @@ struct process_info {
   boost::json::object metadata;
   std::vector<std::filesystem::path> files;
   std::uint64_t records = 0;
-  std::uint64_t overwritten = 0;  ///< records before the first that is left, about
-  std::uint64_t dropped = 0;      ///< by the filter
-  std::uint64_t torn = 0;         ///< records that were being written when the process ended
+  std::uint64_t overwritten = 0;  ///< records that are not there, about
+  /// Whatever began then or later is recorded, as far as the filter wanted it; the greatest number: nothing is certain.
+  nanoseconds complete_from = std::numeric_limits<nanoseconds>::min();
+  std::uint64_t dropped = 0;  ///< by the filter
+  bool filtered = false;      ///< not everything was wanted: actors that were not are not even counted
+  std::uint64_t torn = 0;     ///< records that were being written when the process ended
   std::uint64_t contents_lost = 0;
   nanoseconds last = 0;  ///< the newest moment that is known of it: of its last record, or later if it was seen alive
   bool stopped = false;  ///< alive, and stopped by a signal or a debugger when its files were read
@@ -113,6 +117,8 @@ struct recording {
   /// The board's entry; null if there is none.
   const actor_state* find_actor(std::uint16_t actor) const;
   nanoseconds end() const;
+  /// From when on nothing is missing of any process; the least number: nothing is missing at all.
+  nanoseconds complete_from() const;
 };
 
 /// Files and folders to read, and of which run if they hold several (0: of the only one).

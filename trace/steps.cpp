@@ -25,19 +25,6 @@ bool commits_together(const recording& run) {
   return true;
 }
 
-/// The moment from which on nothing has been overwritten.
-nanoseconds complete_since(const recording& run) {
-  std::vector<nanoseconds> first(run.processes.size(), std::numeric_limits<nanoseconds>::max());
-  for (const event& one : run.events) {
-    if (one.process < first.size()) first[one.process] = std::min(first[one.process], one.begin);
-  }
-  nanoseconds since = std::numeric_limits<nanoseconds>::min();
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    if (run.processes[i].overwritten > 0 && run.processes[i].records > 0) since = std::max(since, first[i]);
-  }
-  return since;
-}
-
 struct step_parts {
   std::set<std::uint16_t> trainers;
   std::set<std::uint16_t> servers;
@@ -98,7 +85,7 @@ step_windows own_steps(const recording& run, nanoseconds since) {
 }  // namespace
 
 step_windows find_steps(const recording& run) {
-  const nanoseconds since = complete_since(run);
+  const nanoseconds since = run.complete_from();
   step_windows found = commits_together(run) ? common_steps(run, since) : own_steps(run, since);
   std::ranges::stable_sort(found.whole, {}, &step_window::end);
   return found;

@@ -54,30 +54,14 @@ std::vector<edge_summary> summarize_edges(const recording& run) {
   return all;
 }
 
-/// Whether a message that came to `process` at `when` or later would have left a record there.
-class keeper {
- public:
-  explicit keeper(const recording& run)
-      : run_(run), first_(run.processes.size(), std::numeric_limits<nanoseconds>::max()) {
-    for (const event& one : run.events) {
-      if (one.process < first_.size()) first_[one.process] = std::min(first_[one.process], one.begin);
-    }
-  }
-
-  bool kept(const actor_state& receiver, nanoseconds when) const {
-    if (receiver.process >= first_.size()) return false;
-    const process_info& process = run_.processes[receiver.process];
-    return process.dropped == 0 && (process.overwritten == 0 || when >= first_[receiver.process]);
-  }
-
- private:
-  const recording& run_;
-  std::vector<nanoseconds> first_;
-};
+/// Whether a message that came to `receiver` at `when` or later would have left a record there.
+bool leaves_record(const recording& run, const actor_state& receiver, nanoseconds when) {
+  const process_info& process = run.processes[receiver.process];
+  return !process.filtered && when >= process.complete_from;
+}
 
 std::vector<lost_message> find_lost(const causality& of) {
   const recording& run = of.run();
-  const keeper records(run);
   std::set<std::uint64_t> dropped;
   std::vector<lost_message> lost;
   for (const event& one : run.events) {
@@ -88,7 +72,7 @@ std::vector<lost_message> find_lost(const causality& of) {
   for (const event& one : run.events) {
     if (one.what != kind::sent || of.handled(one.id) != nullptr || dropped.contains(one.id)) continue;
     const actor_state* receiver = run.find_actor(one.aux);
-    if (receiver == nullptr || receiver->alive || !records.kept(*receiver, one.begin)) continue;
+    if (receiver == nullptr || receiver->alive || !leaves_record(run, *receiver, one.begin)) continue;
     lost.push_back({one.id, one.type, one.aux, one.begin, receiver->name + " had ended"});
   }
   std::ranges::stable_sort(lost, {}, &lost_message::when);

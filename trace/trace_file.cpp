@@ -206,7 +206,9 @@ tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, c
 bool is_trace_file(const std::filesystem::path& path) {
   if (path.extension() != ".ring" && path.extension() != ".log") return false;
   std::array<char, 8> magic{};
-  std::ifstream(path, std::ios::binary).read(magic.data(), magic.size());
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return true;  // who reads it will say why it cannot be
+  file.read(magic.data(), magic.size());
   return magic == ring_magic || magic == log_magic;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <filesystem>
@@ -56,6 +57,49 @@ TEST(TraceInput, ForeignFilesAndNewerVersionsAreRefusedByName) {
   EXPECT_NE(line.find("99"), std::string::npos) << line;
 }
 
+TEST(TraceInput, WhatIsNeitherFileNorFolderIsRefused) {
+  const temporary_trace folder;
+  const std::string pipe = folder.path() + "/p.ring";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_NE(expect_error(run({"trace", "summary", pipe}), 2).find("is neither a file nor a folder"), std::string::npos);
+}
+
+TEST(TraceInput, WhatAFilterLeavesOutIsNotTakenForMissing) {
+  const temporary_trace folder;
+  ASSERT_EQ(run(with(small, {"--steps", "20", "--trace", "full", "--trace-filter", "actor=server *", "--trace-dir",
+                             folder.path()}))
+                .exit_code,
+            0);
+  EXPECT_EQ(run({"trace", "check", folder.path()}).exit_code, 0);
+  EXPECT_NE(expect_error(run({"trace", "replay", folder.path()}), 2).find("--trace-filter"), std::string::npos);
+}
+
+TEST(TraceInput, ARingThatHasWrappedIsNotTakenForBroken) {
+  const temporary_trace folder;
+  program running(with({"train"}, with(endless, {"--json", "--trainers", "3", "--servers", "2", "--trace", "ring",
+                                                 "--trace-ring-mib", "1", "--trace-dir", folder.path()})));
+  ASSERT_TRUE(running.wait_for_output("\"epoch\":3000,")) << running.error();
+  running.send(SIGKILL);
+  running.finish();
+  const outcome checked = run({"trace", "check", folder.path()});
+  EXPECT_EQ(checked.exit_code, 0) << checked.out;
+  const outcome asked = run({"trace", "blocked", folder.path()});
+  EXPECT_NE(asked.out.find("has been dead since"), std::string::npos) << asked.out;
+}
+
+TEST(TraceInput, VariablesOfOneProcessAreNotForItsChildren) {
+  const temporary_trace folder;
+  launch how;
+  how.environment = {{"TROUPE_PAGE", "0"}, {"TROUPE_STEP_TIMEOUT", "30"}, {"TROUPE_TRACE_DIR", folder.path()}};
+  EXPECT_EQ(run(with(small, {"--steps", "5", "--processes"}), how).exit_code, 0);
+  how.environment[2].second = "/proc/nowhere";
+  how.environment.erase(how.environment.begin());
+  how.environment.emplace_back("TROUPE_TRACE", "ring");
+  const outcome unrecorded = run(with(small, {"--steps", "5", "--processes"}), how);
+  EXPECT_EQ(unrecorded.exit_code, 0) << unrecorded.err;
+  EXPECT_NE(unrecorded.err.find("nothing is recorded"), std::string::npos) << unrecorded.err;
+}
+
 TEST(TraceInput, OfTwoRunsOneHasToBeNamed) {
   const temporary_trace folder;
   const fs::path first = record(folder.path() + "/a");
@@ -86,7 +130,7 @@ TEST(TraceInput, WhatIsNotThereIsNamedWithWhatIs) {
 }
 
 TEST(TraceInput, ADiskThatFillsEndsTheRecordingAndNotTheRun) {
-  const words job = with(small, {"--steps", "3000", "--json"});
+  const words job = with(small, {"--steps", "20000", "--json"});
   const std::string expected = digest_of(run(with(job, {"--trace", "off"})));
   const temporary_trace folder;
   rlimit before{};

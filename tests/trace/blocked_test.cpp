@@ -262,6 +262,7 @@ TEST(Blocked, ADroppedGradientIsFoundByTheGapInItsSendersNumbers) {
 TEST(Blocked, AFilteredRecordingProvesNoLoss) {
   stuck_run r(1, 1);
   r.edit().processes[0].dropped = 10;
+  r.edit().processes[0].filtered = true;
   r.handled({.from = r.trainer(0), .to = r.server(0), .type = "gradient", .step = 11, .sequence = 1});
   r.ask_parked(r.trainer(0), r.server(0), "lookup", 13, ms(202), 5);
   const auto report = r.now(ms(1202));

@@ -278,6 +278,7 @@ recording overwritten_before(const recording& run, nanoseconds since, nanosecond
   recording left = run;
   std::erase_if(left.events, [&](const event& one) { return one.begin < since || one.begin >= until; });
   left.processes[0].overwritten = 1000;
+  left.processes[0].complete_from = since;
   left.processes[0].end = ending::none;
   left.processes[0].metadata["mode"] = "ring";
   return left;
@@ -310,6 +311,7 @@ TEST(Diff, AFilteredRecordingLacksNothing) {
     if (m.type == "lookup") m.to = run_of::nobody;
   });
   part.made.edit().processes[0].dropped = 12;
+  part.made.edit().processes[0].filtered = true;
   const diff found = compare(whole.done(), part.done(), {});
   EXPECT_TRUE(found.same());
   EXPECT_EQ(found.compared, 5U * 4);

@@ -15,6 +15,7 @@
 
 #include "temporary_folder.hpp"
 #include "trace/recorder.hpp"
+#include "trace/recording.hpp"
 #include "trace/trace_file.hpp"
 
 namespace troupe::trace {
@@ -102,6 +103,86 @@ TEST(Ring, SeveralThreadsLoseNothing) {
   const auto ids = ids_in(*read);
   EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), each * threads);
   EXPECT_EQ(ids.size(), each * threads);
+}
+
+/// Chunks belong to threads, so those of a slow one are the first to be overwritten, newer records of it among them.
+TEST(Recording, KnowsFromWhenOnNothingIsMissing) {
+  const temporary_folder folder;
+  const auto made = ring::create({.file = folder.path() / "a.ring", .bytes = 16 * chunk_bytes});
+  ASSERT_TRUE(made) << made.error();
+  (*made)->set_metadata("{}");
+  (*made)->head().run.store(1);
+  std::vector<std::uint64_t> begins = {0};  // by id
+  std::atomic<std::uint64_t> turn = 0;      // of the slow one, if it is odd
+  constexpr std::uint64_t rounds = 60;
+  std::jthread slow([&] {
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+      while (turn.load() != 2 * i + 1) turn.wait(2 * i);
+      begins.push_back(ticks_now());
+      (*made)->append(made_record(begins.size() - 1));
+      turn.store(2 * i + 2);
+      turn.notify_all();
+    }
+  });
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    for (std::uint64_t k = 0; k < records_per_chunk; ++k) {
+      begins.push_back(ticks_now());
+      (*made)->append(made_record(begins.size() - 1));
+    }
+    turn.store(2 * i + 1);
+    turn.notify_all();
+    while (turn.load() != 2 * i + 2) turn.wait(2 * i + 1);
+  }
+  const auto read = read_recording({{folder.path()}, 0});
+  ASSERT_TRUE(read) << read.error();
+  const process_info& process = read->processes.at(0);
+  EXPECT_GT(process.overwritten, 0U);
+  std::set<std::uint64_t> there;
+  std::uint64_t surely = 0;
+  for (const event& one : read->events) {
+    there.insert(one.id);
+    surely += one.begin >= process.complete_from ? 1 : 0;
+  }
+  EXPECT_GT(surely, 5 * records_per_chunk) << "half of the ring is certain";
+  // All that are certain are the last ones, without a gap.
+  const std::uint64_t first = begins.size() - surely;
+  for (std::uint64_t id = first; id < begins.size(); ++id) EXPECT_TRUE(there.contains(id)) << id;
+}
+
+TEST(Recording, OldCopiesTakeNothingFromTheRing) {
+  const temporary_folder folder;
+  const auto made = ring::create({.file = folder.path() / "a.ring"});
+  ASSERT_TRUE(made) << made.error();
+  (*made)->set_metadata("{}");
+  (*made)->head().run.store(1);
+  for (std::uint64_t i = 1; i <= 100; ++i) (*made)->append(made_record(i));
+  board_entry* const actor = (*made)->add_actor(3, 0, "trainer 0");
+  actor->handled.store(100);
+  // By name it comes after the ring.
+  const std::string copy = (*made)->copy();
+  std::ofstream(folder.path() / "copy.ring", std::ios::binary) << copy;
+  for (std::uint64_t i = 101; i <= 110; ++i) (*made)->append(made_record(i));
+  actor->handled.store(110);
+  for (const bool ring_goes : {false, true}) {
+    if (ring_goes) std::filesystem::remove(folder.path() / "a.ring");
+    const auto read = read_recording({{folder.path()}, 0});
+    ASSERT_TRUE(read) << read.error();
+    EXPECT_EQ(read->events.size(), ring_goes ? 100U : 110U);
+    EXPECT_EQ(read->actors.at(0).handled, ring_goes ? 100U : 110U);
+  }
+}
+
+TEST(Recording, NamesFromFilesEndNoLine) {
+  const temporary_folder folder;
+  const auto made = ring::create({.file = folder.path() / "a.ring"});
+  ASSERT_TRUE(made) << made.error();
+  (*made)->set_metadata(R"({"host":"a\nb\u001b[2J"})");
+  (*made)->head().run.store(1);
+  (*made)->add_actor(3, 0, "trainer\n0");
+  const auto read = read_recording({{folder.path()}, 0});
+  ASSERT_TRUE(read) << read.error();
+  EXPECT_EQ(read->processes.at(0).host, "a?b?[2J");
+  EXPECT_EQ(read->actors.at(0).name, "trainer?0");
 }
 
 TEST(Ring, SurvivesSigkill) {

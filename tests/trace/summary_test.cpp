@@ -101,6 +101,7 @@ TEST(Summary, DoesNotCallLostWhatMayHaveBeenOverwritten) {
   one.made.actor(one.server).alive = false;
   one.made.frame(kind::sent, {.from = one.trainer, .to = one.server, .type = "gradient", .sent = ms(15)});
   one.made.edit().processes[0].dropped = 1;
+  one.made.edit().processes[0].filtered = true;
   EXPECT_TRUE(one.sum().lost.empty());
 }
 
