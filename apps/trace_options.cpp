@@ -251,7 +251,7 @@ void run_trace::finish(bool clean, console& out) {
                     "could be kept; a larger --trace-ring-mib or a --trace-filter helps",
                     records, contents));
   if (!clean)
-    out.tell(fmt::format("the trace is kept: 'troupe trace blocked {}' says who waited for whom", words(folder)));
+    out.note(fmt::format("the trace is kept: 'troupe trace blocked {}' says who waited for whom", words(folder)));
   else if (keeps_all && is_wanted_)
     out.note(
         fmt::format("the trace is in {}: 'troupe trace summary {}' begins with it", folder.string(), words(folder)));
