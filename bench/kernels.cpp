@@ -22,7 +22,7 @@
 #include "kernels/loss.hpp"
 #include "kernels/optimizer.hpp"
 #include "model/optimizer.hpp"
-#include "model/row_groups.hpp"
+#include "kernels/cpu/row_groups.hpp"
 
 namespace troupe::bench {
 namespace {
@@ -147,7 +147,7 @@ void gather_rows(State& state) {
 }
 
 /// Two trainers' gradients of a step, by row; as a server groups them.
-kernels::row_gradients grouped(row_groups& groups, lookups& from, const std::vector<float>& grad) {
+kernels::row_gradients grouped(kernels::row_groups& groups, lookups& from, const std::vector<float>& grad) {
   groups.clear(static_cast<std::int64_t>(from.rows));
   for (int trainer = 0; trainer < 2; ++trainer) groups.add(kernels::pooling::sum, from.next(), grad.data(), from.dim);
   return groups.group(0.5F);
@@ -156,7 +156,7 @@ kernels::row_gradients grouped(row_groups& groups, lookups& from, const std::vec
 void group_rows(State& state) {
   lookups what(state);
   const auto grad = random_floats(what.size * what.dim);
-  row_groups groups;
+  kernels::row_groups groups;
   // Indices in; an occurrence and about a row number and a start for each out.
   const double bytes_of_index = sizeof(std::int64_t) + sizeof(kernels::occurrence) + 12;
   run_streamed(state, static_cast<double>(2 * what.size * what.bag) * bytes_of_index,
@@ -168,9 +168,9 @@ void update_rows(State& state, const std::string& optimizer) {
   const auto spec = *parse_optimizer(optimizer, optimizer_use::table);
   const auto constants = constants_at(spec, 10);
   const auto grad = random_floats(what.size * what.dim);
-  std::vector<row_groups> groups(16);
+  std::vector<kernels::row_groups> groups(16);
   std::vector<kernels::row_gradients> steps;
-  for (row_groups& one : groups) steps.push_back(grouped(one, what, grad));
+  for (kernels::row_groups& one : groups) steps.push_back(grouped(one, what, grad));
   const std::size_t columns = state_columns(spec, what.dim);
   std::vector<float> first(what.rows * columns, 0.1F);
   std::vector<float> second(what.rows * columns, 0.1F);

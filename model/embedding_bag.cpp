@@ -6,45 +6,65 @@
 
 namespace troupe {
 
-namespace {
-
-std::span<float> floats_of(const table_memory& memory) {
-  const auto bytes = memory.bytes();
-  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
-}
-
-table_memory filled(std::size_t size, float value) {
-  table_memory memory(size * sizeof(float));
-  std::ranges::fill(floats_of(memory), value);
-  return memory;
-}
-
-}  // namespace
-
-embedding_bag::embedding_bag(const embedding_bag_options& options)
+embedding_bag::embedding_bag(const embedding_bag_options& options, kernels::device& where)
     : options_(options),
       rows_(rows_of_shard(options.rows, options.shard, options.shards)),
-      weights_(size() * kernels::size_of(options.dtype)) {
-  std::vector<float> numbers(dim());
-  const std::size_t row_bytes = dim() * kernels::size_of(options_.dtype);
-  for (std::int64_t row = 0; row < rows_; ++row) {
-    const auto key = random_key(options_.seed, random_stream::table_weights, options_.table,
-                                static_cast<std::uint64_t>(whole_row(row)));
-    standard_normals(key, numbers);
-    std::byte* const stored = weight_bytes().data() + static_cast<std::size_t>(row) * row_bytes;
-    kernels::encode(dim(), numbers.data(), {stored, options_.dtype});
-  }
+      on_(where.make_stream()),
+      gradient_(on_->make_table_gradient()) {
+  weights_.resize(where, size() * kernels::size_of(options.dtype));
+  initialize();
   const int buffers = state_buffers(options_.optimizer);
   const std::size_t state_size = static_cast<std::size_t>(rows_) * state_columns(options_.optimizer, dim());
-  if (buffers >= 1) first_state_ = filled(state_size, initial_state(options_.optimizer));
-  if (buffers >= 2) second_state_ = filled(state_size, 0.0F);
+  const auto fill = [&](kernels::device_array<float>& state, float value) {
+    state.resize(where, state_size);
+    on_->fill(state_size, value, state.data());
+  };
+  if (buffers >= 1) fill(first_state_, initial_state(options_.optimizer));
+  if (buffers >= 2) fill(second_state_, 0.0F);
 }
 
-void embedding_bag::forward(const kernels::bags_view& bags, float* out) const {
-  if (bags.offsets.empty())
-    kernels::gather_rows(stored(), dim(), bags.indices, out);
+/// Makes the rows on the host, a piece at a time, and takes them to where they belong.
+void embedding_bag::initialize() {
+  const bool on_host = on_->where().is_host();
+  const std::size_t row_bytes = dim() * kernels::size_of(options_.dtype);
+  constexpr std::size_t piece_bytes = std::size_t{64} << 20;
+  const std::int64_t piece_rows =
+      on_host ? rows_ : std::clamp<std::int64_t>(static_cast<std::int64_t>(piece_bytes / row_bytes), 1, rows_);
+  std::shared_ptr<std::byte> staging;
+  if (!on_host) staging = on_->where().allocate_staging(static_cast<std::size_t>(piece_rows) * row_bytes);
+  std::vector<float> numbers(dim());
+  for (std::int64_t first = 0; first < rows_; first += piece_rows) {
+    const std::int64_t count = std::min(piece_rows, rows_ - first);
+    std::byte* const there = weights_.data() + static_cast<std::size_t>(first) * row_bytes;
+    std::byte* const here = on_host ? there : staging.get();
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto key = random_key(options_.seed, random_stream::table_weights, options_.table,
+                                  static_cast<std::uint64_t>(whole_row(first + i)));
+      standard_normals(key, numbers);
+      kernels::encode(dim(), numbers.data(), {here + static_cast<std::size_t>(i) * row_bytes, options_.dtype});
+    }
+    if (on_host) continue;
+    on_->upload(here, there, static_cast<std::size_t>(count) * row_bytes);
+    on_->synchronize();
+  }
+}
+
+kernels::bags_view embedding_bag::upload(const kernels::bags_view& bags, uploaded_bags& to) {
+  kernels::device& where = on_->where();
+  if (where.is_host()) return bags;
+  return {{to.indices.put(where, *on_, bags.indices), bags.indices.size()},
+          {to.offsets.put(where, *on_, bags.offsets), bags.offsets.size()},
+          {to.weights.put(where, *on_, bags.weights), bags.weights.size()}};
+}
+
+void embedding_bag::forward(const kernels::bags_view& bags, float* out) {
+  on_->synchronize();  // the bags of the lookup before are not needed any more
+  const kernels::bags_view here = upload(bags, looked_up_);
+  const kernels::const_table_view table(weights_.data(), options_.dtype);
+  if (here.offsets.empty())
+    on_->gather_rows(table, dim(), here.indices, out);
   else
-    kernels::embedding_bag_forward(options_.mode, stored(), dim(), bags, out, dim());
+    on_->embedding_bag_forward(options_.mode, table, dim(), here, out, dim());
 }
 
 std::optional<std::int64_t> embedding_bag::step(std::uint64_t step, std::span<const contribution> contributions,
@@ -54,40 +74,39 @@ std::optional<std::int64_t> embedding_bag::step(std::uint64_t step, std::span<co
 }
 
 void embedding_bag::collect(std::span<const contribution> contributions) {
-  groups_.clear(rows_);
-  for (const contribution& c : contributions) groups_.add(options_.mode, c.bags, c.grad, dim());
-  collected_ = groups_.group(1.0F);
+  on_->synchronize();
+  gradient_->clear(rows_);
+  contributed_.resize(std::max(contributed_.size(), contributions.size()));
+  for (std::size_t i = 0; i < contributions.size(); ++i)
+    gradient_->add(options_.mode, upload(contributions[i].bags, contributed_[i]), contributions[i].grad, dim());
+  gradient_->group();
 }
 
 exact_sum embedding_bag::squared_norm(float scale) {
-  collected_.scale = scale;
-  row_norms_.resize(collected_.rows.size());
-  kernels::row_squared_norms(dim(), collected_, row_norms_.data());
   exact_sum sum;
-  for (const double norm : row_norms_) sum.add(norm);
+  for (const double norm : gradient_->squared_norms(dim(), scale)) sum.add(norm);
   return sum;
 }
 
 std::optional<std::int64_t> embedding_bag::apply(std::uint64_t step, float scale) {
-  collected_.scale = scale;
-  std::int64_t bad_row = 0;
-  const bool finite = kernels::update_rows(constants_at(options_.optimizer, step), rows_, dim(),
-                                           {weight_bytes().data(), options_.dtype},
-                                           {floats_of(first_state_).data(), floats_of(second_state_).data()},
-                                           collected_, visits_every_row(options_.optimizer), &bad_row);
-  if (finite) return std::nullopt;
+  const std::int64_t bad_row =
+      gradient_->apply(constants_at(options_.optimizer, step), dim(), {weights_.data(), options_.dtype},
+                       {first_state_.data(), second_state_.data()}, scale, visits_every_row(options_.optimizer));
+  if (bad_row < 0) return std::nullopt;
   return bad_row;
 }
 
-std::span<float> embedding_bag::weights() { return floats_of(weights_); }
-std::span<const float> embedding_bag::weights() const { return floats_of(weights_); }
+std::span<float> embedding_bag::weights() { return {reinterpret_cast<float*>(weights_.data()), size()}; }
+std::span<const float> embedding_bag::weights() const {
+  return {reinterpret_cast<const float*>(weights_.data()), size()};
+}
 
 std::vector<embedding_bag::state_buffer> embedding_bag::state() {
   const std::size_t columns = state_columns(options_.optimizer, dim());
   const int count = state_buffers(options_.optimizer);
   std::vector<state_buffer> buffers;
-  if (count >= 1) buffers.push_back({floats_of(first_state_), columns});
-  if (count >= 2) buffers.push_back({floats_of(second_state_), columns});
+  if (count >= 1) buffers.push_back({{first_state_.data(), first_state_.size()}, columns});
+  if (count >= 2) buffers.push_back({{second_state_.data(), second_state_.size()}, columns});
   return buffers;
 }
 

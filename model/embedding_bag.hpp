@@ -1,4 +1,4 @@
-// An embedding bag module: (one shard of) a table of rows, pooled lookup, and its optimizer.
+// An embedding bag module: (one shard of) a table of rows in a device's memory, pooled lookup, and its optimizer.
 //
 // Row r of the whole table lies on shard r % shards as local row r / shards; all row numbers here are local. Initial
 // weights are keyed by (seed, table, whole-table row), so they do not depend on the sharding.
@@ -7,16 +7,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "kernels/device_array.hpp"
 #include "kernels/embedding_bag.hpp"
 #include "kernels/optimizer.hpp"
 #include "model/exact_sum.hpp"
 #include "model/optimizer.hpp"
-#include "model/row_groups.hpp"
-#include "model/table_memory.hpp"
 
 namespace troupe {
 
@@ -37,23 +37,27 @@ constexpr std::int64_t rows_of_shard(std::int64_t rows, std::uint32_t shard, std
   return (rows - static_cast<std::int64_t>(shard) + shards - 1) / shards;
 }
 
-/// Owned by one actor; not thread-safe.
+/// Owned by one actor; not thread-safe. What it gives out are addresses in its device's memory.
 class embedding_bag {
  public:
   /// Allocates the shard and fills it with N(0, 1), rounded to what is stored.
-  explicit embedding_bag(const embedding_bag_options& options);
+  explicit embedding_bag(const embedding_bag_options& options, kernels::device& where = kernels::host_device());
+
+  /// All that the table does, in this order.
+  kernels::stream& on() const { return *on_; }
 
   const embedding_bag_options& options() const { return options_; }
   std::int64_t rows() const { return rows_; }
   std::size_t dim() const { return options_.dim; }
 
-  /// out [bags, dim] = the pooled rows; bags without offsets: the rows themselves.
-  void forward(const kernels::bags_view& bags, float* out) const;
+  /// out [bags, dim] = the pooled rows, on the table's device when the stream has passed; bags without offsets: the rows
+  /// themselves. `bags` is in the host's memory.
+  void forward(const kernels::bags_view& bags, float* out);
 
   /// A gradient with respect to what `forward` gave for `bags`.
   struct contribution {
-    kernels::bags_view bags;
-    const float* grad = nullptr;  ///< [bags, dim]
+    kernels::bags_view bags;      ///< in the host's memory
+    const float* grad = nullptr;  ///< [bags, dim], on the table's device
   };
 
   /// One optimizer step (the first is 1) with the sum of the contributions, in the order given, times `scale`.
@@ -73,9 +77,8 @@ class embedding_bag {
   std::optional<std::int64_t> apply(std::uint64_t step, float scale);
 
   /// The rows as they are stored, one after the other.
-  std::span<std::byte> weight_bytes() { return weights_.bytes(); }
-  std::span<const std::byte> weight_bytes() const { return weights_.bytes(); }
-  kernels::const_table_view stored() const { return {weights_.bytes().data(), options_.dtype}; }
+  std::span<std::byte> weight_bytes() { return {weights_.data(), weights_.size()}; }
+  std::span<const std::byte> weight_bytes() const { return {weights_.data(), weights_.size()}; }
 
   /// The rows of a table of f32.
   std::span<float> weights();
@@ -93,15 +96,25 @@ class embedding_bag {
 
  private:
   std::size_t size() const { return static_cast<std::size_t>(rows_) * options_.dim; }
+  void initialize();
+
+  /// A batch of bags on the device.
+  struct uploaded_bags {
+    kernels::uploaded_array<std::int64_t> indices;
+    kernels::uploaded_array<std::int64_t> offsets;
+    kernels::uploaded_array<float> weights;
+  };
+  kernels::bags_view upload(const kernels::bags_view& bags, uploaded_bags& to);
 
   embedding_bag_options options_;
   std::int64_t rows_;
-  table_memory weights_;
-  table_memory first_state_;
-  table_memory second_state_;
-  row_groups groups_;
-  kernels::row_gradients collected_;
-  std::vector<double> row_norms_;
+  std::unique_ptr<kernels::stream> on_;
+  kernels::device_array<std::byte> weights_;
+  kernels::device_array<float> first_state_;
+  kernels::device_array<float> second_state_;
+  std::unique_ptr<kernels::table_gradient> gradient_;
+  uploaded_bags looked_up_;
+  std::vector<uploaded_bags> contributed_;
 };
 
 }  // namespace troupe

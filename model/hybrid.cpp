@@ -3,11 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <utility>
-
-#include "kernels/loss.hpp"
 
 namespace troupe {
 
@@ -44,7 +41,7 @@ hybrid_model::hybrid_model(const data_spec& spec, loss_kind loss, interaction_ki
     column += table.dim;
   }
   if (interaction == interaction_kind::dot && spec.dense_features > 0)
-    bottom_.emplace(spec.dense_features, bottom_hidden, spec.tables.front().dim, last_activation::relu);
+    bottom_.emplace(spec.dense_features, bottom_hidden, spec.tables.front().dim, kernels::activation::relu);
 }
 
 hybrid_model::hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden, loss_kind loss)
@@ -82,34 +79,36 @@ std::vector<named_parameter> hybrid_model::parameters() const {
   return all;
 }
 
-float* hybrid_model::forward(std::size_t size, const float* parameters, const float* input, activations& a) const {
-  if (interaction_ == interaction_kind::cat) return top_.forward(size, parameters, input, a.top);
-  interact(size, parameters, input, a);
-  return top_.forward(size, parameters + bottom_count(), a.joined.data(), a.top);
+float* hybrid_model::forward(kernels::stream& on, std::size_t size, const float* parameters, const float* input,
+                             activations& a) const {
+  if (interaction_ == interaction_kind::cat) return top_.forward(on, size, parameters, input, a.top);
+  interact(on, size, parameters, input, a);
+  return top_.forward(on, size, parameters + bottom_count(), a.joined.data(), a.top);
 }
 
-void hybrid_model::backward_inputs(std::size_t size, const float* parameters, const float* input, activations& a,
-                                   const float* grad_outputs, float* grad_input) const {
+void hybrid_model::backward_inputs(kernels::stream& on, std::size_t size, const float* parameters, const float* input,
+                                   activations& a, const float* grad_outputs, float* grad_input) const {
   if (interaction_ == interaction_kind::cat)
-    return top_.backward_inputs(size, parameters, input, a.top, grad_outputs, grad_input);
-  a.grad_joined.resize(a.joined.size());
-  top_.backward_inputs(size, parameters + bottom_count(), a.joined.data(), a.top, grad_outputs, a.grad_joined.data());
-  interact_backward(size, input, a, grad_input);
-  if (bottom_) bottom_->backward_inputs(size, parameters, a.dense.data(), a.bottom, a.grad_of_bottom.data(), nullptr);
+    return top_.backward_inputs(on, size, parameters, a.top, grad_outputs, grad_input);
+  a.grad_joined.resize(on.where(), a.joined.size());
+  top_.backward_inputs(on, size, parameters + bottom_count(), a.top, grad_outputs, a.grad_joined.data());
+  interact_backward(on, size, input, a, grad_input);
+  if (bottom_) bottom_->backward_inputs(on, size, parameters, a.bottom, a.grad_of_bottom.data(), nullptr);
 }
 
-void hybrid_model::backward_parameters(std::size_t size, const float* input, const activations& a,
+void hybrid_model::backward_parameters(kernels::stream& on, std::size_t size, const float* input, const activations& a,
                                        const float* grad_outputs, const std::function<float*(parameter_range)>& grad_at,
                                        const std::function<void(parameter_range)>& finished) const {
   if (interaction_ == interaction_kind::cat)
-    return top_.backward_parameters(size, input, a.top, grad_outputs, grad_at, finished);
+    return top_.backward_parameters(on, size, input, a.top, grad_outputs, grad_at, finished);
   const auto in_whole = [first = bottom_count()](parameter_range of_top) {
     return parameter_range{first + of_top.first, of_top.count};
   };
   top_.backward_parameters(
-      size, a.joined.data(), a.top, grad_outputs, [&](parameter_range range) { return grad_at(in_whole(range)); },
+      on, size, a.joined.data(), a.top, grad_outputs, [&](parameter_range range) { return grad_at(in_whole(range)); },
       [&](parameter_range range) { finished(in_whole(range)); });
-  if (bottom_) bottom_->backward_parameters(size, a.dense.data(), a.bottom, a.grad_of_bottom.data(), grad_at, finished);
+  if (bottom_)
+    bottom_->backward_parameters(on, size, a.dense.data(), a.bottom, a.grad_of_bottom.data(), grad_at, finished);
 }
 
 /// The vectors of all samples, each as a matrix: the bottom MLP's output if there is one, then the tables' columns.
@@ -122,33 +121,39 @@ std::vector<kernels::row_matrix<T>> hybrid_model::vectors(T* of_bottom, T* input
 }
 
 /// Fills `a.joined`: the bottom MLP's output, then the dots.
-void hybrid_model::interact(std::size_t size, const float* parameters, const float* input, activations& a) const {
+void hybrid_model::interact(kernels::stream& on, std::size_t size, const float* parameters, const float* input,
+                            activations& a) const {
   const std::size_t width = top_.in_features();
   const std::size_t dim = spec_.tables.front().dim;
-  a.joined.resize(size * width);
+  a.joined.resize(on.where(), size * width);
   const float* of_bottom = nullptr;
   if (bottom_) {
     const std::size_t features = spec_.dense_features;
-    a.dense.resize(size * features);
-    for (std::size_t b = 0; b < size; ++b) std::copy_n(input + b * in_features_, features, &a.dense[b * features]);
-    of_bottom = bottom_->forward(size, parameters, a.dense.data(), a.bottom);
-    for (std::size_t b = 0; b < size; ++b) std::copy_n(of_bottom + b * dim, dim, &a.joined[b * width]);
+    a.dense.resize(on.where(), size * features);
+    on.copy_columns(size, features, {input, in_features_}, {a.dense.data(), features});
+    of_bottom = bottom_->forward(on, size, parameters, a.dense.data(), a.bottom);
+    on.copy_columns(size, dim, {of_bottom, dim}, {a.joined.data(), width});
   }
-  kernels::pairwise_dots(size, dim, vectors(of_bottom, input), {a.joined.data() + (bottom_ ? dim : 0), width});
+  on.pairwise_dots(size, dim, vectors(of_bottom, input), {a.joined.data() + (bottom_ ? dim : 0), width});
 }
 
 /// From `a.grad_joined`: the gradients of the bottom MLP's output and of the tables' rows.
-void hybrid_model::interact_backward(std::size_t size, const float* input, activations& a, float* grad_input) const {
+void hybrid_model::interact_backward(kernels::stream& on, std::size_t size, const float* input, activations& a,
+                                     float* grad_input) const {
   const std::size_t width = top_.in_features();
   const std::size_t dim = spec_.tables.front().dim;
-  if (bottom_) a.grad_of_bottom.resize(size * dim);
+  if (bottom_) a.grad_of_bottom.resize(on.where(), size * dim);
   const float* of_bottom = bottom_ ? a.bottom.outputs.back().data() : nullptr;
-  kernels::pairwise_dots_backward(size, dim, vectors(of_bottom, input),
-                                  {a.grad_joined.data() + (bottom_ ? dim : 0), width},
-                                  vectors(a.grad_of_bottom.data(), grad_input));
+  on.pairwise_dots_backward(size, dim, vectors(of_bottom, input), {a.grad_joined.data() + (bottom_ ? dim : 0), width},
+                            vectors(a.grad_of_bottom.data(), grad_input));
   // The output of the bottom MLP went into the top MLP itself, too.
-  for (std::size_t b = 0; bottom_ && b < size; ++b)
-    for (std::size_t d = 0; d < dim; ++d) a.grad_of_bottom[b * dim + d] += a.grad_joined[b * width + d];
+  if (bottom_) on.add_columns(size, dim, {a.grad_joined.data(), width}, {a.grad_of_bottom.data(), dim});
+}
+
+void hybrid_model::activations::append_addresses(std::vector<const void*>& to) const {
+  bottom.append_addresses(to);
+  top.append_addresses(to);
+  for (const auto* one : {&dense, &joined, &grad_joined, &grad_of_bottom}) to.push_back(one->data());
 }
 
 void hybrid_model::place_dense(const batch& samples, float* input) const {
@@ -157,16 +162,16 @@ void hybrid_model::place_dense(const batch& samples, float* input) const {
     std::copy_n(from, spec_.dense_features, input + row * in_features());
 }
 
-double hybrid_model::loss(const batch& samples, float* outputs) const {
+void hybrid_model::loss(kernels::stream& on, std::size_t size, const targets& of_batch, float* outputs,
+                        double* loss) const {
   switch (loss_) {
     case loss_kind::cross_entropy:
-      return kernels::softmax_cross_entropy(samples.size, spec_.outputs, outputs, samples.classes.data(), outputs);
+      return on.softmax_cross_entropy(size, spec_.outputs, outputs, of_batch.classes, outputs, loss);
     case loss_kind::bce_logits:
-      return kernels::bce_with_logits(samples.size, spec_.outputs, outputs, samples.values.data(), outputs);
+      return on.bce_with_logits(size, spec_.outputs, outputs, of_batch.values, outputs, loss);
     case loss_kind::mse:
-      return kernels::mean_squared_error(samples.size, spec_.outputs, outputs, samples.values.data(), outputs);
+      return on.mean_squared_error(size, spec_.outputs, outputs, of_batch.values, outputs, loss);
   }
-  return std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace troupe

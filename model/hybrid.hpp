@@ -61,35 +61,51 @@ class hybrid_model {
   /// Copies the dense features into their columns of `input` [size, in_features].
   void place_dense(const batch& samples, float* input) const;
 
+  // The passes compute on the stream's device, where all that they are given lies.
+
   /// Numbers kept between forward and backward of one batch. Reused from batch to batch.
   struct activations {
     mlp::activations bottom;
     mlp::activations top;
-    std::vector<float> dense;           ///< the bottom MLP's input [size, dense features]
-    std::vector<float> joined;          ///< the top MLP's input [size, its width]; with `cat`, the input itself is
-    std::vector<float> grad_joined;     ///< and its gradient
-    std::vector<float> grad_of_bottom;  ///< gradient of the bottom MLP's output
+    kernels::device_array<float> dense;   ///< the bottom MLP's input [size, dense features]
+    kernels::device_array<float> joined;  ///< the top MLP's input [size, its width]; with `cat`, the input itself is
+    kernels::device_array<float> grad_joined;     ///< and its gradient
+    kernels::device_array<float> grad_of_bottom;  ///< gradient of the bottom MLP's output
+
+    /// The model's outputs, or what the loss has put in their place.
+    float* outputs() const { return top.outputs.back().data(); }
+
+    /// Where all of them are, in one order.
+    void append_addresses(std::vector<const void*>& to) const;
   };
 
   /// The outputs [size, out_features] for `input` [size, in_features]; they lie in `a`.
-  float* forward(std::size_t size, const float* parameters, const float* input, activations& a) const;
+  float* forward(kernels::stream& on, std::size_t size, const float* parameters, const float* input,
+                 activations& a) const;
 
   /// Backward from `grad_outputs` [size, out_features], after `forward` with the same arguments, as far as the tables
   /// wait for it: the gradients of their rows go to their columns of `grad_input` [size, in_features], which may be
   /// null if there are no tables. With `dot` the dense features' columns stay as they are, with `cat` they are
   /// overwritten as well.
-  void backward_inputs(std::size_t size, const float* parameters, const float* input, activations& a,
-                       const float* grad_outputs, float* grad_input) const;
+  void backward_inputs(kernels::stream& on, std::size_t size, const float* parameters, const float* input,
+                       activations& a, const float* grad_outputs, float* grad_input) const;
 
   /// The rest of the backward pass, after `backward_inputs` with the same arguments. Gradients of the parameters go to
   /// `grad_at(range)`, called for each layer, the top MLP's last one first and the bottom MLP's first one last;
-  /// `finished(range)` follows when they are written, while the pass goes on.
-  void backward_parameters(std::size_t size, const float* input, const activations& a, const float* grad_outputs,
-                           const std::function<float*(parameter_range)>& grad_at,
+  /// `finished(range)` follows when they are written, or will be in the stream's order, while the pass goes on.
+  void backward_parameters(kernels::stream& on, std::size_t size, const float* input, const activations& a,
+                           const float* grad_outputs, const std::function<float*(parameter_range)>& grad_at,
                            const std::function<void(parameter_range)>& finished) const;
 
-  /// Mean loss over the batch, and its gradient with respect to `outputs` [size, outputs] in place.
-  double loss(const batch& samples, float* outputs) const;
+  /// The numbers that a batch's loss compares with, on a device.
+  struct targets {
+    const std::int64_t* classes = nullptr;  ///< cross-entropy: [size]
+    const float* values = nullptr;          ///< other losses: [size, outputs]
+  };
+
+  /// Mean loss over the batch, which goes to `loss`, and its gradient with respect to `outputs` [size, outputs] in
+  /// place.
+  void loss(kernels::stream& on, std::size_t size, const targets& of_batch, float* outputs, double* loss) const;
 
  private:
   hybrid_model(const data_spec& spec, loss_kind loss, interaction_kind interaction,
@@ -98,8 +114,10 @@ class hybrid_model {
   std::size_t bottom_count() const { return bottom_ ? bottom_->parameter_count() : 0; }
   template <class T>
   std::vector<kernels::row_matrix<T>> vectors(T* of_bottom, T* input) const;
-  void interact(std::size_t size, const float* parameters, const float* input, activations& a) const;
-  void interact_backward(std::size_t size, const float* input, activations& a, float* grad_input) const;
+  void interact(kernels::stream& on, std::size_t size, const float* parameters, const float* input,
+                activations& a) const;
+  void interact_backward(kernels::stream& on, std::size_t size, const float* input, activations& a,
+                         float* grad_input) const;
 
   data_spec spec_;
   loss_kind loss_;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/device.hpp"
 #include "model/data.hpp"
 #include "model/optimizer.hpp"
 #include "model/result.hpp"
@@ -67,6 +68,8 @@ struct job {
   std::uint32_t staleness = 0;
   /// As what the tables' rows and their gradients travel between servers and trainers.
   kernels::row_dtype wire_dtype = kernels::row_dtype::f32;
+  /// What the factors of matrix products are rounded to.
+  kernels::matmul_precision matmul_precision = kernels::matmul_precision::f32;
   /// Batches of each trainer in one optimizer step.
   std::uint32_t accumulate = 1;
   /// Most that the global norm of a step's gradient may be; 0: no limit.

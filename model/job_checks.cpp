@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
+#include "kernels/device.hpp"
 #include "model/files/csv_columns.hpp"
 #include "model/hybrid.hpp"
 #include "model/job_table.hpp"
 #include "model/memory.hpp"
-#include "model/row_groups.hpp"
 #include "model/text.hpp"
 
 namespace troupe {
@@ -81,11 +81,11 @@ std::optional<std::string> check_synthetic(const job& what) {
                        what.rows, what.tables, what.rows, what.dim, table_weights_max);
   }
   const std::uint64_t indices = std::uint64_t{what.trainers} * what.batch_size * what.bag;
-  if (bounded_product(indices, what.accumulate) > step_indices_max) {
+  if (bounded_product(indices, what.accumulate) > kernels::step_indices_max) {
     return fmt::format(
         "--batch-size {}: {} trainers x {} samples x {} indices x {} batches (--accumulate) must be at most {} an "
         "optimizer step; use smaller batches, or fewer",
-        what.batch_size, what.trainers, what.batch_size, what.bag, what.accumulate, step_indices_max);
+        what.batch_size, what.trainers, what.batch_size, what.bag, what.accumulate, kernels::step_indices_max);
   }
   return std::nullopt;
 }

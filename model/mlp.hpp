@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <vector>
 
-#include "model/module.hpp"
+#include "kernels/device_array.hpp"
+#include "model/linear.hpp"
 
 namespace troupe {
 
@@ -19,45 +19,48 @@ struct parameter_range {
   std::size_t count = 0;
 };
 
-/// What follows the last linear layer.
-enum class last_activation : std::uint8_t { none, relu };
-
 class mlp {
  public:
+  /// `last`: what follows the last linear layer.
   mlp(std::size_t in, std::span<const std::size_t> hidden, std::size_t out,
-      last_activation last = last_activation::none);
+      kernels::activation last = kernels::activation::none);
 
-  std::size_t in_features() const { return layers_.front().what->in_features(); }
-  std::size_t out_features() const { return layers_.back().what->out_features(); }
+  std::size_t in_features() const { return layers_.front().what.in; }
+  std::size_t out_features() const { return layers_.back().what.out; }
   std::size_t parameter_count() const { return parameter_count_; }
 
   /// Initial weights from a seed; layer by layer, so that they do not depend on anything but seed and shape. `number`
   /// tells the networks of one model apart.
   std::vector<float> initial_parameters(std::uint64_t seed, std::uint64_t number = 0) const;
 
-  /// Numbers kept between forward and backward of one batch: the layers' outputs, and the gradients with respect to
-  /// them. A layer that works in place shares the buffers of the one before. Reused from batch to batch.
+  // The passes compute on the stream's device, where all that they are given lies.
+
+  /// Numbers kept between forward and backward of one batch, by layer: its output, and the gradient with respect to
+  /// what was there before its ReLU. Reused from batch to batch.
   struct activations {
-    std::vector<std::vector<float>> outputs;
-    std::vector<std::vector<float>> grads;
+    std::vector<kernels::device_array<float>> outputs;
+    std::vector<kernels::device_array<float>> grads;
+
+    /// Where all of them are, in one order.
+    void append_addresses(std::vector<const void*>& to) const;
   };
 
   /// Runs the layers on x [batch, in]; the result [batch, out] is the last of `a.outputs`.
-  float* forward(std::size_t batch, const float* parameters, const float* x, activations& a) const;
+  float* forward(kernels::stream& on, std::size_t batch, const float* parameters, const float* x, activations& a) const;
 
   /// Backward from `grad_y` [batch, out] to the layers' inputs: fills `a.grads`, and `grad_x` [batch, in] unless it is
   /// null.
-  void backward_inputs(std::size_t batch, const float* parameters, const float* x, activations& a, const float* grad_y,
-                       float* grad_x) const;
+  void backward_inputs(kernels::stream& on, std::size_t batch, const float* parameters, activations& a,
+                       const float* grad_y, float* grad_x) const;
 
   /// The rest of the backward pass, after `backward_inputs` with the same arguments. Gradients of the parameters go to
-  /// `grad_at(range)`, called for each layer that has any, last layer first; `finished(range)` follows when they are
-  /// written, while the pass goes on.
-  void backward_parameters(std::size_t batch, const float* x, const activations& a, const float* grad_y,
-                           const std::function<float*(parameter_range)>& grad_at,
+  /// `grad_at(range)`, called for each layer, last layer first; `finished(range)` follows when they are written, or
+  /// will be in the stream's order, while the pass goes on.
+  void backward_parameters(kernels::stream& on, std::size_t batch, const float* x, const activations& a,
+                           const float* grad_y, const std::function<float*(parameter_range)>& grad_at,
                            const std::function<void(parameter_range)>& finished) const;
 
-  /// The parameters of each layer that has any, in order.
+  /// The parameters of each layer, in order.
   std::vector<parameter_range> ranges() const;
 
   /// All tensors of the parameters in order, named as in a torch.nn.Sequential of the same layers: 0.weight, 0.bias,
@@ -66,12 +69,9 @@ class mlp {
 
  private:
   struct layer {
-    std::unique_ptr<module> what;
+    linear what;
     parameter_range parameters;
-    std::size_t buffer;  // which of the activations' buffers its output is in
   };
-
-  void add(std::unique_ptr<module> what);
 
   std::vector<layer> layers_;
   std::size_t parameter_count_ = 0;

@@ -105,7 +105,7 @@ TEST(embedding_bag, initial_rows_differ_by_seed_and_table_and_from_each_other) {
 
 // 320 000 values: the mean deviates by 0.0018, the square's mean by 0.0025, the product of neighbours' by 0.0018.
 TEST(embedding_bag, initial_weights_have_mean_zero_and_deviation_one) {
-  const embedding_bag table(shape_of(10'000, 32));
+  embedding_bag table(shape_of(10'000, 32));
   double sum = 0;
   double squares = 0;
   double neighbours = 0;
@@ -142,7 +142,7 @@ TEST(embedding_bag, forward_pools_bag_by_bag) {
 TEST(embedding_bag, forward_without_offsets_gives_the_rows_themselves) {
   const std::vector<std::int64_t> indices = {5, 0, 5, 11};
   for (const auto mode : {pooling::sum, pooling::mean, pooling::max}) {
-    const embedding_bag table(shape_of(12, 17, mode));
+    embedding_bag table(shape_of(12, 17, mode));
     std::vector<float> out(4 * 17);
     table.forward({indices, {}, {}}, out.data());
     for (std::size_t i = 0; i < indices.size(); ++i)

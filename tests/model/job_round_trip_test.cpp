@@ -49,6 +49,7 @@ void expect_same(const job& a, const job& b) {
   EXPECT_EQ(a.sparse_reduce, b.sparse_reduce);
   EXPECT_EQ(a.staleness, b.staleness);
   EXPECT_EQ(a.wire_dtype, b.wire_dtype);
+  EXPECT_EQ(a.matmul_precision, b.matmul_precision);
   EXPECT_EQ(a.accumulate, b.accumulate);
   EXPECT_EQ(a.clip_norm, b.clip_norm);
   EXPECT_EQ(a.nan, b.nan);
@@ -96,6 +97,7 @@ std::vector<setting> random_settings(random_sequence& random) {
       {"sparse-reduce", pick({"sum", "mean"})},
       {"bucket-mib", std::to_string(random.unit() + 1e-3)},
       {"wire-dtype", pick({"fp32", "fp16", "bf16"})},
+      {"matmul-precision", pick({"fp32", "tf32", "bf16"})},
       {"accumulate", number(1, 9)},
       {"eval-every", number(0, 9)}};
   if (random.below(2) == 0) {

@@ -30,15 +30,17 @@ std::vector<std::vector<std::size_t>> networks() {
   return {{1, 1}, {3, 2}, {5, 7, 3}, {17, 33, 1}, {9, 16, 8, 4, 2}, {65, 100, 31, 1}, {2, 1, 1, 1}};
 }
 
+std::span<const float> numbers_of(const kernels::device_array<float>& array) { return {array.data(), array.size()}; }
+
 /// Backward into one buffer, as if nobody waited for the parts.
 std::vector<float> gradients_of(const mlp& network, std::size_t batch, const std::vector<float>& parameters,
                                 const std::vector<float>& x, mlp::activations& a, const std::vector<float>& grad_y,
                                 float* grad_x) {
   std::vector<float> grads(parameters.size(), nan_float);
-  network.backward_inputs(batch, parameters.data(), x.data(), a, grad_y.data(), grad_x);
+  network.backward_inputs(kernels::host_stream(), batch, parameters.data(), a, grad_y.data(), grad_x);
   network.backward_parameters(
-      batch, x.data(), a, grad_y.data(), [&](parameter_range range) { return grads.data() + range.first; },
-      [](parameter_range) {});
+      kernels::host_stream(), batch, x.data(), a, grad_y.data(),
+      [&](parameter_range range) { return grads.data() + range.first; }, [](parameter_range) {});
   return grads;
 }
 
@@ -61,10 +63,10 @@ TEST(mlp, forward_and_backward_are_those_of_the_formula) {
       const auto x = random.numbers(batch * widths.front());
       const auto grad_y = random.numbers(batch * widths.back());
       mlp::activations a;
-      const float* y = network.forward(batch, parameters.data(), x.data(), a);
+      const float* y = network.forward(kernels::host_stream(), batch, parameters.data(), x.data(), a);
       ASSERT_EQ(y, a.outputs.back().data());
       const reference_network reference{widths};
-      expect_near(a.outputs.back(), reference.forward(batch, in_double(parameters), in_double(x)), 1e-5);
+      expect_near(numbers_of(a.outputs.back()), reference.forward(batch, in_double(parameters), in_double(x)), 1e-5);
       std::vector<float> grad_x(x.size(), nan_float);
       const auto grads = gradients_of(network, batch, parameters, x, a, grad_y, grad_x.data());
       expect_gradients(reference, batch, parameters, x, grad_y, grads, grad_x, 1e-5);
@@ -80,7 +82,7 @@ TEST(mlp, without_a_gradient_of_its_input_the_parameters_gradients_are_the_same)
     const auto x = random.numbers(3 * widths.front());
     const auto grad_y = random.numbers(3 * widths.back());
     mlp::activations a;
-    network.forward(3, parameters.data(), x.data(), a);
+    network.forward(kernels::host_stream(), 3, parameters.data(), x.data(), a);
     std::vector<float> grad_x(x.size());
     const auto with = gradients_of(network, 3, parameters, x, a, grad_y, grad_x.data());
     EXPECT_TRUE(same_bits(with, gradients_of(network, 3, parameters, x, a, grad_y, nullptr)))
@@ -98,15 +100,15 @@ TEST(mlp, layers_finish_from_the_last_to_the_first_each_one_complete) {
     const auto x = random.numbers(5 * widths.front());
     const auto grad_y = random.numbers(5 * widths.back());
     mlp::activations a;
-    network.forward(5, parameters.data(), x.data(), a);
+    network.forward(kernels::host_stream(), 5, parameters.data(), x.data(), a);
     const auto final_grads = gradients_of(network, 5, parameters, x, a, grad_y, nullptr);
 
     std::vector<float> grads(parameters.size(), nan_float);
     std::vector<parameter_range> asked;
     std::vector<parameter_range> done;
-    network.backward_inputs(5, parameters.data(), x.data(), a, grad_y.data(), nullptr);
+    network.backward_inputs(kernels::host_stream(), 5, parameters.data(), a, grad_y.data(), nullptr);
     network.backward_parameters(
-        5, x.data(), a, grad_y.data(),
+        kernels::host_stream(), 5, x.data(), a, grad_y.data(),
         [&](parameter_range range) {
           asked.push_back(range);
           return grads.data() + range.first;
@@ -139,13 +141,13 @@ TEST(mlp, a_smaller_batch_reuses_the_buffers_of_a_larger_one) {
   const auto x = random.numbers(3 * 9);
   const auto grad_y = random.numbers(20 * 2);
   mlp::activations fresh;
-  network.forward(3, parameters.data(), x.data(), fresh);
+  network.forward(kernels::host_stream(), 3, parameters.data(), x.data(), fresh);
   const auto expected = gradients_of(network, 3, parameters, x, fresh, grad_y, nullptr);
   mlp::activations used;
-  network.forward(20, parameters.data(), large.data(), used);
+  network.forward(kernels::host_stream(), 20, parameters.data(), large.data(), used);
   gradients_of(network, 20, parameters, large, used, grad_y, nullptr);
-  network.forward(3, parameters.data(), x.data(), used);
-  EXPECT_TRUE(same_bits(used.outputs.back(), fresh.outputs.back()));
+  network.forward(kernels::host_stream(), 3, parameters.data(), x.data(), used);
+  EXPECT_TRUE(same_bits(numbers_of(used.outputs.back()), numbers_of(fresh.outputs.back())));
   EXPECT_TRUE(same_bits(gradients_of(network, 3, parameters, x, used, grad_y, nullptr), expected));
 }
 

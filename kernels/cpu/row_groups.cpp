@@ -1,10 +1,10 @@
-#include "model/row_groups.hpp"
+#include "kernels/cpu/row_groups.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <numeric>
 
-namespace troupe {
+namespace troupe::kernels {
 
 void row_groups::clear(std::int64_t row_count) {
   row_count_ = row_count;
@@ -14,7 +14,7 @@ void row_groups::clear(std::int64_t row_count) {
   strides_.clear();
 }
 
-void row_groups::add(kernels::pooling mode, const kernels::bags_view& bags, const float* grad,
+void row_groups::add(pooling mode, const bags_view& bags, const float* grad,
                      std::size_t grad_stride) {
   const auto source = static_cast<std::uint32_t>(sources_.size());
   sources_.push_back(grad);
@@ -29,7 +29,7 @@ void row_groups::add(kernels::pooling mode, const kernels::bags_view& bags, cons
   for (std::size_t bag = 0; bag < bags.size(); ++bag) {
     const std::size_t begin = bags.begin_of(bag);
     const std::size_t end = bags.end_of(bag);
-    const float scale = mode == kernels::pooling::mean ? 1.0F / static_cast<float>(end - begin) : 1.0F;
+    const float scale = mode == pooling::mean ? 1.0F / static_cast<float>(end - begin) : 1.0F;
     for (std::size_t i = begin; i < end; ++i)
       added_.push_back({source, static_cast<std::uint32_t>(bag), bags.weights.empty() ? scale : bags.weights[i]});
   }
@@ -55,7 +55,7 @@ void row_groups::sort_by_row() {
   }
 }
 
-kernels::row_gradients row_groups::group(float scale) {
+row_gradients row_groups::group(float scale) {
   sort_by_row();
   const std::size_t size = order_.size();
   // Room for as many rows as contributions, which from step to step stays about the same.
@@ -77,4 +77,4 @@ kernels::row_gradients row_groups::group(float scale) {
   return {{rows_.data(), rows}, {starts_.data(), rows + 1}, {occurrences_.data(), size}, sources_, strides_, scale};
 }
 
-}  // namespace troupe
+}  // namespace troupe::kernels

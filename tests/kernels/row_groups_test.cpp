@@ -1,6 +1,6 @@
 // Regrouping from bags to rows, against a map from rows to lists.
 
-#include "model/row_groups.hpp"
+#include "kernels/cpu/row_groups.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,13 +12,13 @@
 
 #include "tests/kernels/support.hpp"
 
-namespace troupe {
+namespace troupe::kernels {
 namespace {
 
-using kernels::pooling;
-using kernels::test::bag_batch;
-using kernels::test::make_bags;
-using kernels::test::source_of_numbers;
+
+using test::bag_batch;
+using test::make_bags;
+using test::source_of_numbers;
 
 /// Source, bag or position, scale.
 using contribution = std::tuple<std::uint32_t, std::uint32_t, float>;
@@ -54,7 +54,7 @@ grouping naive_grouping(const std::vector<source>& sources) {
 }
 
 /// What was grouped, with the order within a row as it is; rows must ascend.
-grouping grouping_of(const kernels::row_gradients& gradients) {
+grouping grouping_of(const row_gradients& gradients) {
   grouping rows;
   EXPECT_EQ(gradients.starts.size(), gradients.rows.size() + 1);
   EXPECT_EQ(gradients.starts.front(), 0U);
@@ -143,4 +143,4 @@ TEST(row_groups, nothing_is_left_of_the_step_before) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::kernels

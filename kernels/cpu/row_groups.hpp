@@ -8,12 +8,9 @@
 #include "kernels/embedding_bag.hpp"
 #include "kernels/optimizer.hpp"
 
-namespace troupe {
+namespace troupe::kernels {
 
-/// Most contributions to one table in an optimizer step: they are counted in 32 bits.
-constexpr std::uint64_t step_indices_max = (std::uint64_t{1} << 31) - 1;
-
-/// Takes at most `step_indices_max` contributions a step.
+/// Takes at most `step_indices_max` (device.hpp) contributions a step.
 class row_groups {
  public:
   /// Starts anew; row numbers will be below `row_count`.
@@ -21,10 +18,10 @@ class row_groups {
 
   /// Adds the next source, in rank order: the gradient `grad` [bags, dim] of rows pooled by `mode` (sum or mean).
   /// Bags without offsets stand for one bag for each index.
-  void add(kernels::pooling mode, const kernels::bags_view& bags, const float* grad, std::size_t grad_stride);
+  void add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride);
 
   /// The contributions sorted by row, with `scale` on their sum; valid until the next `clear`.
-  kernels::row_gradients group(float scale);
+  row_gradients group(float scale);
 
  private:
   void sort_by_row();
@@ -32,7 +29,7 @@ class row_groups {
   std::int64_t row_count_ = 0;
   // Of each contribution in the order in which it was added: its row, and the rest of it.
   std::vector<std::int64_t> row_of_;
-  std::vector<kernels::occurrence> added_;
+  std::vector<occurrence> added_;
   std::vector<std::uint32_t> order_;  // the contributions' places in the order of their rows
   std::vector<std::uint32_t> order_before_;
   std::vector<std::uint32_t> digit_counts_;
@@ -40,7 +37,7 @@ class row_groups {
   std::vector<std::size_t> strides_;
   std::vector<std::int64_t> rows_;
   std::vector<std::uint32_t> starts_;
-  std::vector<kernels::occurrence> occurrences_;
+  std::vector<occurrence> occurrences_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::kernels
