@@ -1,21 +1,59 @@
-# CUDA, found or not: both are fine. The GPU backend is a module that the program loads only when a device is asked for,
-# so that the program itself needs neither a driver nor the memory of CUDA's libraries.
+# The CUDA backend: modules that the program loads only when a device is asked for, so that the program itself needs
+# neither a driver nor the memory of CUDA's libraries.
+#
+#   troupe_cuda_probe    what devices there are; the runtime alone
+#   troupe_cuda          computes on them, with cuBLASLt and NCCL
+#   troupe_cuda_headers  what both are compiled with; the tests' emulation too, which needs no compiler of CUDA's
 
-option(TROUPE_CUDA "Build the CUDA backend if a toolkit is found" ON)
+set(TROUPE_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if all that it needs is found), ON or OFF")
+set_property(CACHE TROUPE_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(troupe_cuda_oldest 12.4)
 
-# Sets `result` to why the backend is not built, or to nothing if it can be.
-function(troupe_find_cuda result)
-  set(${result} "" PARENT_SCOPE)
-  if(NOT TROUPE_CUDA)
-    set(${result} "TROUPE_CUDA is off" PARENT_SCOPE)
+# -- the headers ------------------------------------------------------------------------------------------------------
+
+# Makes the target troupe_cuda_headers, or sets `result` to what it lacks.
+function(troupe_find_cuda_headers result)
+  if(NOT CUDAToolkit_FOUND)
+    set(${result} "no CUDA toolkit ${troupe_cuda_oldest} or newer was found" PARENT_SCOPE)
     return()
-  elseif(TROUPE_SANITIZER)
+  endif()
+  find_path(TROUPE_CUBLASLT_INCLUDE_DIR cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_path(TROUPE_NCCL_INCLUDE_DIR nccl.h HINTS "${NCCL_ROOT}" ENV NCCL_ROOT ${CUDAToolkit_INCLUDE_DIRS}
+            PATH_SUFFIXES include)
+  if(NOT TROUPE_CUBLASLT_INCLUDE_DIR)
+    set(${result} "the toolkit has no cublasLt.h" PARENT_SCOPE)
+  elseif(NOT TROUPE_NCCL_INCLUDE_DIR)
+    set(${result} "no nccl.h was found; NCCL_ROOT may name where NCCL is installed" PARENT_SCOPE)
+  else()
+    add_library(troupe_cuda_headers INTERFACE)
+    target_include_directories(troupe_cuda_headers INTERFACE "${PROJECT_SOURCE_DIR}")
+    target_include_directories(troupe_cuda_headers SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS}
+      "${TROUPE_CUBLASLT_INCLUDE_DIR}" "${TROUPE_NCCL_INCLUDE_DIR}")
+    # As for the processor's kernels: contracted only where the code says so.
+    target_compile_options(troupe_cuda_headers INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>"
+      "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-Xcompiler=-Wall,-Wextra,-ffp-contract=off>")
+    if(TROUPE_WERROR)
+      target_compile_options(troupe_cuda_headers INTERFACE
+        "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings -Xcompiler=-Werror>")
+    endif()
+  endif()
+endfunction()
+
+# -- libraries and compiler -------------------------------------------------------------------------------------------
+
+# Sets `result` to what is missing for the modules themselves, if anything is.
+function(troupe_find_cuda result)
+  if(TROUPE_SANITIZER)
     set(${result} "nvcc does not know the sanitizers" PARENT_SCOPE)
     return()
   endif()
-  find_package(CUDAToolkit 11.8 QUIET)
-  if(NOT CUDAToolkit_FOUND OR NOT TARGET CUDA::cudart_static)
-    set(${result} "no CUDA toolkit 11.8 or newer was found" PARENT_SCOPE)
+  find_library(TROUPE_NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS "${NCCL_ROOT}" ENV NCCL_ROOT ${CUDAToolkit_LIBRARY_DIR}
+               PATH_SUFFIXES lib lib64)
+  if(NOT TARGET CUDA::cudart_static OR NOT TARGET CUDA::cublasLt)
+    set(${result} "the toolkit lacks libcudart_static or libcublasLt" PARENT_SCOPE)
+    return()
+  elseif(NOT TROUPE_NCCL_LIBRARY)
+    set(${result} "no libnccl was found; NCCL_ROOT may name where NCCL is installed" PARENT_SCOPE)
     return()
   endif()
   if(NOT DEFINED ENV{CUDACXX})  # nvcc need not be on the PATH
@@ -31,28 +69,82 @@ function(troupe_find_cuda result)
   endif()
 endfunction()
 
-troupe_find_cuda(troupe_no_cuda)
+# Sets `result` to a library's version, put together from the numbers that its header defines under `names`.
+function(troupe_header_version result header)
+  set(parts "")
+  if(EXISTS "${header}")
+    foreach(name IN LISTS ARGN)
+      file(STRINGS "${header}" line REGEX "^#define ${name} +[0-9]+")
+      string(REGEX MATCH "[0-9]+$" part "${line}")
+      list(APPEND parts "${part}")
+    endforeach()
+  endif()
+  list(JOIN parts "." version)
+  set(${result} "${version}" PARENT_SCOPE)
+endfunction()
+
+set(troupe_no_cuda "")
+if(NOT TROUPE_CUDA)
+  set(troupe_no_cuda "TROUPE_CUDA is off")
+else()
+  find_package(CUDAToolkit ${troupe_cuda_oldest} QUIET)
+  troupe_find_cuda_headers(troupe_no_cuda)
+  if(NOT troupe_no_cuda)
+    troupe_find_cuda(troupe_no_cuda)
+  endif()
+endif()
 if(troupe_no_cuda)
+  if(TROUPE_CUDA AND NOT TROUPE_CUDA STREQUAL "AUTO")
+    message(FATAL_ERROR "TROUPE_CUDA is ${TROUPE_CUDA}, but the CUDA backend cannot be built: ${troupe_no_cuda}")
+  endif()
   message(STATUS "CUDA backend: not built, ${troupe_no_cuda}")
   return()
 endif()
 
-# The oldest devices that CUDA 13 compiles for, and the code that newer ones translate.
+# -- the modules ------------------------------------------------------------------------------------------------------
+
+# Ampere and Hopper, and the code that newer devices translate.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES "75-real;80-real;90" CACHE STRING "Compute capabilities to compile for")
+  set(CMAKE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "Compute capabilities to compile for")
 endif()
 enable_language(CUDA)
-message(STATUS "CUDA backend: built with CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
+if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that CUDA 12 has it
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+endif()
+
+troupe_header_version(troupe_nccl_version "${TROUPE_NCCL_INCLUDE_DIR}/nccl.h" NCCL_MAJOR NCCL_MINOR NCCL_PATCH)
+find_path(TROUPE_CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+troupe_header_version(troupe_cudnn_version "${TROUPE_CUDNN_INCLUDE_DIR}/cudnn_version.h"
+                      CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL)
+if(troupe_cudnn_version)  # for convolutions, which no model has yet
+  set(troupe_cudnn "cuDNN ${troupe_cudnn_version} (found, not used)")
+else()
+  set(troupe_cudnn "without cuDNN (not used)")
+endif()
+message(STATUS "CUDA backend: built with CUDA ${CMAKE_CUDA_COMPILER_VERSION}, NCCL ${troupe_nccl_version}, "
+               "${troupe_cudnn}, for ${CMAKE_CUDA_ARCHITECTURES}")
+
+# troupe_cuda_module(NAME SOURCES source... [LINK library...])
+function(troupe_cuda_module name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  add_library(${name} MODULE ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE troupe_cuda_headers ${arg_LINK})
+  target_link_options(${name} PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL)
+  # The runtime is linked into each: neither depends on where the toolkit was.
+  set_target_properties(${name} PROPERTIES
+    CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF CUDA_RUNTIME_LIBRARY Static
+    CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
+endfunction()
 
 file(GLOB troupe_cuda_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cuda/*.cu")
-add_library(troupe_cuda MODULE ${troupe_cuda_sources})
-target_include_directories(troupe_cuda PRIVATE "${PROJECT_SOURCE_DIR}")
-target_compile_options(troupe_cuda PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
-set_target_properties(troupe_cuda PROPERTIES
-  CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static
-  CUDA_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
+troupe_cuda_module(troupe_cuda SOURCES ${troupe_cuda_sources} LINK CUDA::cublasLt "${TROUPE_NCCL_LIBRARY}")
+cmake_path(GET TROUPE_NCCL_LIBRARY PARENT_PATH troupe_nccl_folder)
+# CMake leaves out the folders that nvcc links from by itself, but the dynamic loader does not know them.
+set_target_properties(troupe_cuda PROPERTIES BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR};${troupe_nccl_folder}")
+troupe_cuda_module(troupe_cuda_probe SOURCES "${PROJECT_SOURCE_DIR}/kernels/cuda/probe/devices.cu")
 
-# What asks for the module has it built before, but does not link it.
-add_dependencies(troupe_kernels troupe_cuda)
-set_property(SOURCE "${PROJECT_SOURCE_DIR}/kernels/devices.cpp" DIRECTORY "${PROJECT_SOURCE_DIR}/kernels"
-  APPEND PROPERTY COMPILE_DEFINITIONS TROUPE_CUDA_MODULE="$<TARGET_FILE:troupe_cuda>")
+# Who asks for the program gets the modules that it loads. Its libraries do not wait for them, they compile for long.
+cmake_language(DEFER DIRECTORY "${PROJECT_SOURCE_DIR}" CALL add_dependencies troupe troupe_cuda troupe_cuda_probe)
+
+set_property(SOURCE "${PROJECT_SOURCE_DIR}/kernels/cuda_module.cpp" DIRECTORY "${PROJECT_SOURCE_DIR}/kernels"
+  APPEND PROPERTY COMPILE_DEFINITIONS TROUPE_CUDA_FOLDER="${CMAKE_BINARY_DIR}")

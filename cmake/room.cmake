@@ -1,5 +1,6 @@
 # troupe_room(NAME LINK target...): the library of one folder, from all its sources.
 # troupe_test(NAME [LABEL label] LINK target...): the test program of one folder, from all sources of the current one.
+# troupe_emulated_tests(NAME): those of them that need a GPU once more, on an emulated one, if that could be built.
 
 function(troupe_room name)
   cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
@@ -13,12 +14,26 @@ function(troupe_test name)
   file(GLOB sources CONFIGURE_DEPENDS *.cpp)
   add_executable(${name}_test ${sources})
   target_link_libraries(${name}_test PRIVATE troupe_settings ${arg_LINK} GTest::gtest_main)
+  if(TARGET troupe_cuda)
+    add_dependencies(${name}_test troupe_cuda troupe_cuda_probe)
+  endif()
   # Suites named ...Gpu need a device, and skip themselves where there is none; those named ...Timing promise times.
+  # Tests that are disabled are the children of others: see tests/kernels/child_process.hpp.
   set(discovery TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60)
-  gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "-*Gpu.*:*Timing.*" TEST_LIST ${name}_tests
+  gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "-*Gpu.*:*Timing.*:*.DISABLED_*" TEST_LIST ${name}_tests
                        PROPERTIES TIMEOUT 300 LABELS "${arg_LABEL}")
-  gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "*Gpu.*" TEST_LIST ${name}_gpu_tests
+  gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "*Gpu.*-*.DISABLED_*" TEST_LIST ${name}_gpu_tests
                        PROPERTIES TIMEOUT 300 LABELS gpu)
-  gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "*Timing.*" TEST_LIST ${name}_timing_tests
+  gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "*Timing.*-*.DISABLED_*" TEST_LIST ${name}_timing_tests
                        PROPERTIES TIMEOUT 300 LABELS timing)
+endfunction()
+
+function(troupe_emulated_tests name)
+  if(TARGET troupe_cuda_emulated)
+    add_dependencies(${name}_test troupe_cuda_emulated)
+    gtest_discover_tests(${name}_test TEST_PREFIX ${name}_emulated. DISCOVERY_TIMEOUT 60
+                         TEST_FILTER "*Gpu.*-*.DISABLED_*" TEST_LIST ${name}_emulated_tests
+                         PROPERTIES TIMEOUT 300 LABELS emulated
+                                    ENVIRONMENT "TROUPE_CUDA_MODULE=$<TARGET_FILE:troupe_cuda_emulated>")
+  endif()
 endfunction()

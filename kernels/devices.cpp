@@ -1,63 +1,37 @@
 #include "kernels/devices.hpp"
 
-#include <dlfcn.h>
 #include <hwy/highway.h>
 #include <sched.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <fstream>
-#include <system_error>
 #include <thread>
 
-#include "kernels/cuda/devices.hpp"
+#include "kernels/cuda/probe/devices.hpp"
+#include "kernels/cuda_module.hpp"
 
 namespace troupe::kernels {
 namespace {
 
 // -- CUDA -------------------------------------------------------------------------------------------------------------
 
-#ifdef TROUPE_CUDA_MODULE
-constexpr bool cuda_built = true;
-constexpr const char* built_module = TROUPE_CUDA_MODULE;
-#else
-constexpr bool cuda_built = false;
-constexpr const char* built_module = "";
-#endif
-
-/// The module next to the program, else where it was built; empty if neither is there.
-std::filesystem::path find_cuda_module() {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  for (const auto& path : {program.parent_path() / cuda::module_file, std::filesystem::path(built_module)}) {
-    if (path.is_absolute() && std::filesystem::is_regular_file(path, error)) return path;
-  }
-  return {};
-}
-
-std::string last_loader_error() {
-  const char* text = dlerror();
-  return text ? text : "unknown error of the dynamic loader";
-}
-
-/// Fills in `devices`, or `reason`. The module stays loaded: CUDA's runtime does not survive being unloaded.
-void ask_cuda_module(device_report& report) {
-  const std::filesystem::path path = find_cuda_module();
-  if (path.empty()) {
-    report.reason = std::string("the CUDA backend was built, but ") + cuda::module_file + " is not next to the program";
+/// Fills in the devices, or the reason that there are none.
+void ask_cuda_probe(device_report& report) {
+  if (!cuda_built()) {
+    report.reason = "this program was built without the CUDA backend";
     return;
   }
-  void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  void* symbol = module ? dlsym(module, cuda::find_devices_symbol) : nullptr;
-  if (!symbol) {
-    report.reason = "the CUDA backend could not be loaded: " + last_loader_error();
+  report.cuda_built = true;
+  const cuda_symbol symbol = find_cuda_symbol(cuda::probe_file, cuda::find_devices_symbol);
+  if (symbol.address == nullptr) {
+    report.reason = symbol.error;
     return;
   }
   std::array<cuda::device_facts, 64> facts{};
   std::array<char, 256> error{};
-  const auto find = reinterpret_cast<cuda::find_devices_function*>(symbol);
+  const auto find = reinterpret_cast<cuda::find_devices_function*>(symbol.address);
   const int count = find(facts.data(), static_cast<int>(facts.size()), error.data(), error.size());
   if (count < 0) report.reason = error.data();
   if (count == 0) report.reason = "no CUDA device";
@@ -95,12 +69,7 @@ std::vector<std::string> instruction_sets() {
 
 device_report find_devices() noexcept {
   device_report report;
-  report.cuda_built = cuda_built;
-  if (cuda_built) {
-    ask_cuda_module(report);
-  } else {
-    report.reason = "this program was built without the CUDA backend";
-  }
+  ask_cuda_probe(report);
   report.cuda_usable = !report.devices.empty();
 
   report.cpu_name = find_cpu_name();

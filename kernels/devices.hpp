@@ -10,7 +10,7 @@
 namespace troupe::kernels {
 
 /// One CUDA device; its number is its place in the report.
-struct device {
+struct cuda_device {
   std::string name;
   std::uint64_t memory_bytes = 0;
   int compute_major = 0;  ///< compute capability, as in 9.0
@@ -18,10 +18,10 @@ struct device {
 };
 
 struct device_report {
-  bool cuda_built = false;   ///< this build has the CUDA backend
+  bool cuda_built = false;   ///< this build has the CUDA backend, or a test named one
   bool cuda_usable = false;  ///< and it finds a device: `devices` is not empty
   std::string reason;        ///< why it is not usable; empty if it is
-  std::vector<device> devices;
+  std::vector<cuda_device> devices;
 
   std::string cpu_name;
   std::size_t cpu_cores = 0;                  ///< that this process may run on; 1 or more
@@ -32,8 +32,8 @@ struct device_report {
 /// The instruction sets that this build and this processor share, best first: kernels are dispatched to the first.
 std::vector<std::string> instruction_sets();
 
-/// Looks at the machine, which for CUDA means to load the backend and the driver: call it only where somebody asks.
-/// Allocates no device memory. May be called from any thread.
+/// Looks at the machine, which for CUDA means to load the probe and the driver: call it only where somebody asks.
+/// Allocates no device memory and makes no context. May be called from any thread.
 device_report find_devices() noexcept;
 
 }  // namespace troupe::kernels

@@ -9,6 +9,8 @@
 #include <string>
 #include <thread>
 
+#include "tests/kernels/child_process.hpp"
+
 namespace troupe::kernels {
 namespace {
 
@@ -20,9 +22,15 @@ bool program_maps(const std::string& file) {
   return false;
 }
 
-TEST(Devices, NothingOfCudaIsLoadedBeforeItIsAskedFor) {
+/// For a child, where nobody has asked before.
+TEST(DevicesChild, DISABLED_HasNothingOfCuda) {
   EXPECT_FALSE(program_maps("libtroupe_cuda"));
   EXPECT_FALSE(program_maps("libcuda"));
+}
+
+TEST(Devices, NothingOfCudaIsLoadedBeforeItIsAskedFor) {
+  const std::string output = test::child_process("DevicesChild.DISABLED_HasNothingOfCuda", "").output();
+  EXPECT_NE(output.find("[  PASSED  ] 1 test"), std::string::npos) << output;
 }
 
 TEST(Devices, AReasonIsGivenExactlyIfCudaIsNotUsable) {
@@ -60,7 +68,7 @@ TEST(Devices, AskingTwiceGivesTheSameAnswer) {
 TEST(DevicesGpu, EachDeviceHasANameMemoryAndACapability) {
   const device_report report = find_devices();
   if (!report.cuda_usable) GTEST_SKIP() << "skipped: no CUDA device (" << report.reason << ")";
-  for (const device& found : report.devices) {
+  for (const cuda_device& found : report.devices) {
     EXPECT_FALSE(found.name.empty());
     EXPECT_GE(found.memory_bytes, std::uint64_t{1} << 30) << found.name;
     EXPECT_GE(found.compute_major, 5) << found.name;

@@ -1,5 +1,5 @@
-// What the module `troupe_cuda` tells about the CUDA devices of this machine. A C interface: the module is loaded at
-// run time and shares nothing but this header with the program.
+// What the module `troupe_cuda_probe` tells about the CUDA devices of this machine. A C interface: the module is loaded
+// at run time and shares nothing but this header with the program.
 
 #pragma once
 
@@ -16,12 +16,12 @@ struct device_facts {
 };
 
 /// Fills `devices` with at most `capacity` devices and returns how many the machine has, which may be more; or returns
-/// -1 and leaves the runtime's words in `error`, cut to `error_size` bytes with the closing zero. Creates no context
+/// -1 and leaves the reason in `error`, cut to `error_size` bytes with the closing zero. Creates no context
 /// and allocates nothing on any device. May be called from any thread.
 using find_devices_function = int(device_facts* devices, int capacity, char* error, std::size_t error_size);
 
 /// The name and file under which the program finds the function.
 inline constexpr const char* find_devices_symbol = "troupe_cuda_find_devices";
-inline constexpr const char* module_file = "libtroupe_cuda.so";
+inline constexpr const char* probe_file = "libtroupe_cuda_probe.so";
 
 }  // namespace troupe::kernels::cuda

@@ -1,6 +1,6 @@
 // The CUDA devices of this machine, as the runtime sees them.
 
-#include "kernels/cuda/devices.hpp"
+#include "kernels/cuda/probe/devices.hpp"
 
 #include <cuda_runtime_api.h>
 
@@ -10,9 +10,22 @@ namespace troupe::kernels::cuda {
 namespace {
 
 int failure(cudaError_t code, char* error, std::size_t error_size) {
-  int driver_version = 0;
-  const bool no_driver = cudaDriverGetVersion(&driver_version) == cudaSuccess && driver_version == 0;
-  std::snprintf(error, error_size, "%s", no_driver ? "no NVIDIA driver is installed" : cudaGetErrorString(code));
+  int driver = 0;
+  int runtime = 0;
+  const bool known = cudaDriverGetVersion(&driver) == cudaSuccess && cudaRuntimeGetVersion(&runtime) == cudaSuccess;
+  if (known && driver == 0) {
+    std::snprintf(error, error_size, "no NVIDIA driver is installed");
+  } else if (known && code == cudaErrorInsufficientDriver) {
+    std::snprintf(
+        error, error_size,
+        "the NVIDIA driver is too old: it knows CUDA up to %d.%d, and this program was built with CUDA %d.%d; "
+        "update the driver, or build with an older toolkit",
+        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+  } else if (code == cudaErrorNoDevice) {
+    std::snprintf(error, error_size, "no CUDA device");
+  } else {
+    std::snprintf(error, error_size, "%s", cudaGetErrorString(code));
+  }
   return -1;
 }
 

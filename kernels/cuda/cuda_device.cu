@@ -1,0 +1,180 @@
+// A CUDA device's memory, and the checks before it is used.
+
+#include "kernels/cuda/cuda_device.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <utility>
+
+#include "kernels/cuda/check.hpp"
+#include "kernels/cuda/cuda_stream.hpp"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+/// Sizes that differ little share their memory: an eighth of a small size goes unused at most, 2 MiB of a large one.
+std::size_t rounded(std::size_t bytes) {
+  const std::size_t step = std::clamp(std::bit_floor(bytes) / 8, std::size_t{512}, std::size_t{2} << 20);
+  return (std::max<std::size_t>(bytes, 1) + step - 1) / step * step;
+}
+
+std::string in_mib(std::uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+/// How many devices there are.
+int count_devices() {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaErrorInsufficientDriver) {
+    int driver = 0;
+    int runtime = 0;
+    check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+    check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+    if (driver == 0) throw device_error("no NVIDIA driver is installed; install one, or run on the processor");
+    throw device_error("the NVIDIA driver knows CUDA up to " + version_text(driver) + ", and this build needs " +
+                       version_text(runtime) + "; install a newer driver");
+  }
+  check(code, "cudaGetDeviceCount");
+  return count;
+}
+
+std::string missing_text(int number, int count) {
+  std::string text = "there is no CUDA device " + std::to_string(number) + ": the machine has ";
+  if (count == 0) return text + "none";
+  text += std::to_string(count);
+  return text + (count == 1 ? " (0)" : " (0 to " + std::to_string(count - 1) + ")");
+}
+
+/// As nvidia-smi writes it.
+std::string text_of(const cudaUUID_t& uuid) {
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+void make_current(int device) {
+  static thread_local int current = -1;
+  if (device == current) return;
+  check(cudaSetDevice(device), "cudaSetDevice");
+  current = device;
+}
+
+// -- memory -----------------------------------------------------------------------------------------------------------
+
+std::shared_ptr<std::byte> memory_pool::allocate(std::size_t bytes, cudaError_t& code) {
+  const std::size_t size = rounded(bytes);
+  const std::lock_guard lock(mutex_);
+  void* memory = nullptr;
+  code = cudaSuccess;
+  if (const auto found = idle_.find(size); found != idle_.end() && !found->second.empty()) {
+    memory = found->second.back();
+    found->second.pop_back();
+    idle_bytes_ -= size;
+  } else {
+    code = allocate_(&memory, size);
+    if (code == cudaErrorMemoryAllocation && idle_bytes_ > 0) {
+      cudaGetLastError();  // it has been dealt with
+      free_idle();
+      code = allocate_(&memory, size);
+    }
+    if (code != cudaSuccess) return nullptr;
+  }
+  return {static_cast<std::byte*>(memory), [this, size](std::byte* old) { give_back(old, size); }};
+}
+
+std::size_t memory_pool::idle_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return idle_bytes_;
+}
+
+void memory_pool::give_back(std::byte* memory, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  idle_[bytes].push_back(memory);
+  idle_bytes_ += bytes;
+}
+
+void memory_pool::free_idle() {
+  for (const auto& [size, blocks] : idle_) {
+    for (std::byte* const block : blocks) check(free_(block), "cudaFree");
+  }
+  idle_.clear();
+  idle_bytes_ = 0;
+}
+
+// -- the device -------------------------------------------------------------------------------------------------------
+
+cuda_device::cuda_device(int number, std::string uuid)
+    : number_(number),
+      uuid_(std::move(uuid)),
+      memory_([](void** memory, std::size_t bytes) { return cudaMalloc(memory, bytes); }, cudaFree),
+      staging_([](void** memory, std::size_t bytes) { return cudaMallocHost(memory, bytes); }, cudaFreeHost) {}
+
+memory_use cuda_device::memory() const {
+  make_current();
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return {free + memory_.idle_bytes(), total};
+}
+
+std::shared_ptr<std::byte> cuda_device::allocate(std::size_t bytes) {
+  make_current();
+  cudaError_t code = cudaSuccess;
+  std::shared_ptr<std::byte> given = memory_.allocate(bytes, code);
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // what follows is to find no error of old
+    const memory_use use = memory();
+    throw device_error("the memory of CUDA device " + std::to_string(number_) + " is too small: " + in_mib(bytes) +
+                       " more are needed, " + in_mib(use.free) + " of " + in_mib(use.total) +
+                       " are free; try a smaller --batch-size, more --devices, or --server-device cpu");
+  }
+  check(code, "cudaMalloc");
+  return given;
+}
+
+std::shared_ptr<std::byte> cuda_device::allocate_staging(std::size_t bytes) {
+  make_current();
+  cudaError_t code = cudaSuccess;
+  std::shared_ptr<std::byte> given = staging_.allocate(bytes, code);
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw device_error("the host has too little memory for copies to and from CUDA device " + std::to_string(number_) +
+                       ": " + in_mib(bytes) +
+                       " more are needed that stay in place; try a smaller --batch-size, or see"
+                       " the limit of locked memory (ulimit -l)");
+  }
+  check(code, "cudaMallocHost");
+  return given;
+}
+
+std::unique_ptr<stream> cuda_device::make_stream(matmul_precision precision) {
+  make_current();
+  return std::make_unique<cuda_stream>(*this, precision);
+}
+
+std::unique_ptr<device> open_cuda_device(int number) {
+  const int count = count_devices();
+  if (number < 0 || number >= count) throw device_error(missing_text(number, count));
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");
+  if (properties.major < 8) {
+    throw device_error("CUDA device " + std::to_string(number) + " (" + properties.name + ") has compute capability " +
+                       std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+                       "; 8.0 or above is needed");
+  }
+  make_current(number);
+  return std::make_unique<cuda_device>(number, text_of(properties.uuid));
+}
+
+}  // namespace troupe::kernels::cuda

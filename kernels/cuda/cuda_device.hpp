@@ -1,0 +1,74 @@
+// A CUDA device: its memory, and where its streams come from.
+
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/device.hpp"
+
+namespace troupe::kernels::cuda {
+
+/// Makes `device` the calling thread's. Whoever else changes a thread's device must put it back.
+void make_current(int device);
+
+/// Memory that is kept when it is given back, by its size, for the next who asks for as much. May be used from any
+/// thread.
+class memory_pool {
+ public:
+  using allocate_function = std::function<cudaError_t(void**, std::size_t)>;
+  using free_function = std::function<cudaError_t(void*)>;
+
+  memory_pool(allocate_function allocate, free_function free)
+      : allocate_(std::move(allocate)), free_(std::move(free)) {}
+
+  /// At least `bytes`, or null with the reason in `code`. The pool must outlive what it gives out.
+  std::shared_ptr<std::byte> allocate(std::size_t bytes, cudaError_t& code);
+
+  /// Bytes that have been given back.
+  std::size_t idle_bytes() const;
+
+ private:
+  void give_back(std::byte* memory, std::size_t bytes);
+  void free_idle();
+
+  allocate_function allocate_;
+  free_function free_;
+  mutable std::mutex mutex_;
+  std::map<std::size_t, std::vector<std::byte*>> idle_;
+  std::size_t idle_bytes_ = 0;
+};
+
+class cuda_device : public device {
+ public:
+  cuda_device(int number, std::string uuid);
+
+  int number() const override { return number_; }
+  std::string uuid() const override { return uuid_; }
+  memory_use memory() const override;
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
+  std::shared_ptr<std::byte> allocate_staging(std::size_t bytes) override;
+  std::unique_ptr<stream> make_stream(matmul_precision precision) override;
+
+  void make_current() const { cuda::make_current(number_); }
+
+ private:
+  const int number_;
+  const std::string uuid_;
+  memory_pool memory_;
+  memory_pool staging_;
+};
+
+/// Device `number`. Throws `device_error` if there is none, if its compute capability is below 8.0, or if the driver is
+/// missing or too old. May be called from any thread.
+std::unique_ptr<device> open_cuda_device(int number);
+
+}  // namespace troupe::kernels::cuda

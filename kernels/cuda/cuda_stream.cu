@@ -1,0 +1,141 @@
+// Order, copies and graphs of a stream.
+
+#include "kernels/cuda/cuda_stream.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/cuda/check.hpp"
+#include "kernels/cuda/reduce.hpp"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+class cuda_event : public event {
+ public:
+  explicit cuda_event(const cuda_stream& stream) : device_(stream.where()) {
+    check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    const cudaError_t code = cudaEventRecord(handle_, stream.handle());
+    if (code != cudaSuccess) cudaEventDestroy(handle_);
+    check(code, "cudaEventRecord");
+  }
+  ~cuda_event() override { cudaEventDestroy(handle_); }
+  cuda_event(const cuda_event&) = delete;
+  cuda_event& operator=(const cuda_event&) = delete;
+
+  cudaEvent_t handle() const { return handle_; }
+
+  bool is_over() const override {
+    device_.make_current();
+    const cudaError_t code = cudaEventQuery(handle_);
+    if (code == cudaErrorNotReady) {
+      cudaGetLastError();  // not an error
+      return false;
+    }
+    check(code, "cudaEventQuery");
+    return true;
+  }
+
+ private:
+  const cuda_device& device_;
+  cudaEvent_t handle_ = nullptr;
+};
+
+/// Without a handle: seen once, not learned yet.
+class cuda_graph : public graph {
+ public:
+  cuda_graph() = default;
+  ~cuda_graph() override {
+    if (handle) cudaGraphExecDestroy(handle);
+  }
+  cuda_graph(const cuda_graph&) = delete;
+  cuda_graph& operator=(const cuda_graph&) = delete;
+
+  cudaGraphExec_t handle = nullptr;
+};
+
+/// What `enqueue` asks of the stream, which does not do it.
+cudaGraphExec_t capture(cudaStream_t stream, const std::function<void()>& enqueue) {
+  cudaGraph_t captured = nullptr;
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  try {
+    enqueue();
+  } catch (...) {
+    cudaStreamEndCapture(stream, &captured);
+    if (captured) cudaGraphDestroy(captured);
+    cudaGetLastError();  // the capture's own failure says less than what is thrown
+    throw;
+  }
+  check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
+  cudaGraphExec_t learned = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&learned, captured, 0);
+  cudaGraphDestroy(captured);
+  check(code, "cudaGraphInstantiate");
+  return learned;
+}
+
+}  // namespace
+
+cuda_stream::cuda_stream(cuda_device& device, matmul_precision precision)
+    : device_(device), precision_(precision), parts_(device.allocate(reduce_blocks_max * sizeof(double))) {
+  check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+}
+
+cuda_stream::~cuda_stream() {
+  cudaStreamSynchronize(handle_);  // what it still uses goes to others
+  cudaStreamDestroy(handle_);
+}
+
+void cuda_stream::synchronize() {
+  device_.make_current();
+  check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize");
+}
+
+std::unique_ptr<event> cuda_stream::record() {
+  device_.make_current();
+  return std::make_unique<cuda_event>(*this);
+}
+
+void cuda_stream::wait(const event& before) {
+  device_.make_current();
+  check(cudaStreamWaitEvent(handle_, static_cast<const cuda_event&>(before).handle(), 0), "cudaStreamWaitEvent");
+}
+
+void cuda_stream::repeat(std::unique_ptr<graph>& learned, const std::function<void()>& enqueue) {
+  device_.make_current();
+  if (!learned) {
+    enqueue();
+    learned = std::make_unique<cuda_graph>();
+    return;
+  }
+  auto& known = static_cast<cuda_graph&>(*learned);
+  if (!known.handle) known.handle = capture(handle_, enqueue);
+  check(cudaGraphLaunch(known.handle, handle_), "cudaGraphLaunch");
+}
+
+void cuda_stream::upload(const void* host, void* to, std::size_t bytes) {
+  device_.make_current();
+  if (bytes > 0) check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, handle_), "cudaMemcpyAsync");
+}
+
+void cuda_stream::download(const void* from, void* host, std::size_t bytes) {
+  device_.make_current();
+  if (bytes > 0) check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, handle_), "cudaMemcpyAsync");
+}
+
+void cuda_stream::copy(const void* from, void* to, std::size_t bytes) {
+  device_.make_current();
+  if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, handle_), "cudaMemcpyAsync");
+}
+
+std::byte* cuda_stream::grow(scratch& memory, std::size_t bytes) {
+  if (bytes > memory.bytes) {
+    const std::size_t enough = std::max(bytes, memory.bytes * 2);  // so that what is outgrown is less than what is used
+    std::shared_ptr<std::byte> larger = device_.allocate(enough);
+    outgrown_.push_back(std::exchange(memory.memory, std::move(larger)));
+    memory.bytes = enough;
+  }
+  return memory.memory.get();
+}
+
+}  // namespace troupe::kernels::cuda

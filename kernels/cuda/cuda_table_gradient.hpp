@@ -1,0 +1,131 @@
+// The gradient of a table on a CUDA device: contributions are listed, sorted by row with their order kept, and summed
+// where they are needed. How many distinct rows there are stays on the device until the host asks.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/cuda_stream.hpp"
+#include "kernels/cuda/device_bags.hpp"
+#include "kernels/cuda/row_sums.hpp"
+#include "kernels/device.hpp"
+
+namespace troupe::kernels::cuda {
+
+class cuda_table_gradient : public table_gradient {
+ public:
+  /// The stream must outlive it.
+  explicit cuda_table_gradient(cuda_stream& stream) : stream_(stream) {}
+  ~cuda_table_gradient() override;
+  cuda_table_gradient(const cuda_table_gradient&) = delete;
+  cuda_table_gradient& operator=(const cuda_table_gradient&) = delete;
+
+  void clear(std::int64_t row_count) override;
+  void add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) override;
+  void group() override;
+  std::span<const double> squared_norms(std::size_t dim, float scale) override;
+  std::int64_t apply(const update_constants& c, std::size_t dim, table_view table, optimizer_state_view state,
+                     float scale, bool every_row) override;
+
+ private:
+  /// Device memory that grows and is used again, step by step.
+  template <class T>
+  class array {
+   public:
+    T* data() const { return reinterpret_cast<T*>(memory_.get()); }
+    /// Room for `count` elements; what was in it is lost if it grows.
+    T* make(cuda_stream& stream, std::size_t count);
+
+   private:
+    std::shared_ptr<std::byte> memory_;
+    std::size_t capacity_ = 0;
+  };
+
+  template <class Key>
+  struct key_arrays {
+    array<Key> listed, sorted;
+  };
+
+  struct source {
+    pooling mode;
+    device_bags bags;
+    const float* grad;
+    std::size_t stride;
+  };
+
+  template <class Key>
+  void group_by(key_arrays<Key>& keys);
+  template <class Key>
+  void list_contributions(Key* keys);
+  /// Whether the rows of all sources may be loaded four floats at a time.
+  bool sources_fit_packs(std::size_t dim) const;
+  /// Sums the pieces of long rows, for kernels that take `kWidth` columns `kPacks` times.
+  template <int kWidth, int kPacks>
+  void sum_pieces_of_long_rows(std::size_t dim);
+  grouped_rows grouped() const;
+  /// At most as many distinct rows are grouped.
+  std::size_t rows_bound() const;
+  template <class T>
+  T* staging(std::size_t count);
+
+  cuda_stream& stream_;
+  std::int64_t row_count_ = 0;
+  std::vector<source> sources_;
+  std::size_t contribution_count_ = 0;
+
+  key_arrays<std::uint32_t> short_keys_;
+  key_arrays<std::uint64_t> long_keys_;  // for tables of more than 2^32 rows
+  array<std::uint32_t> listed_order_, order_;
+  array<contribution> listed_, contributions_;
+  array<std::byte> sort_scratch_;
+  array<std::uint32_t> run_numbers_;  // from 1, by place in the order
+  array<std::int64_t> rows_;
+  array<std::uint32_t> starts_;
+  array<std::uint32_t> distinct_;
+  array<float> pieces_;
+  array<double> norms_;
+  array<std::uint64_t> bad_rows_;
+  std::shared_ptr<std::byte> staging_;
+  std::size_t staging_bytes_ = 0;
+};
+
+/// Calls body(width, packs) with how many columns a lane takes at a time, and how often, for rows of `dim` numbers.
+template <class Body>
+void with_shape(bool fit_packs, std::size_t dim, const Body& body) {
+  const auto by_width = [&](auto columns) {
+    if (dim <= std::size_t{32} * columns) return body(columns, width<1>());
+    body(columns, width<4>());
+  };
+  if (fit_packs) return by_width(width<4>());
+  by_width(width<1>());
+}
+
+template <class T>
+T* cuda_table_gradient::array<T>::make(cuda_stream& stream, std::size_t count) {
+  if (count > capacity_) {
+    stream.synchronize();  // the old memory goes to others
+    memory_.reset();
+    capacity_ = 0;
+    const std::size_t enough = count + count / 4;  // steps differ a little
+    memory_ = stream.where().allocate(enough * sizeof(T));
+    capacity_ = enough;
+  }
+  return data();
+}
+
+template <class T>
+T* cuda_table_gradient::staging(std::size_t count) {
+  if (count * sizeof(T) > staging_bytes_) {
+    stream_.synchronize();
+    staging_bytes_ = 0;
+    staging_ = stream_.where().allocate_staging(count * sizeof(T));
+    staging_bytes_ = count * sizeof(T);
+  }
+  return reinterpret_cast<T*>(staging_.get());
+}
+
+}  // namespace troupe::kernels::cuda

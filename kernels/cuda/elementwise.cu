@@ -1,0 +1,171 @@
+// Element by element, columns of matrices, and reductions to one number.
+
+#include <algorithm>
+
+#include "kernels/cuda/cuda_stream.hpp"
+#include "kernels/cuda/packs.hpp"
+#include "kernels/cuda/reduce.hpp"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+template <int kWidth>
+__global__ void fill_kernel(std::size_t count, float value, float* x) {
+  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
+    pack<float, kCount> filled;
+    for (float& number : filled.at) number = value;
+    store_pack(filled, x + at);
+  });
+}
+
+template <int kWidth>
+__global__ void multiply_kernel(std::size_t count, float factor, float* x) {
+  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
+    auto product = load_pack<kCount>(x + at);
+    for (float& number : product.at) number *= factor;
+    store_pack(product, x + at);
+  });
+}
+
+template <int kWidth>
+__global__ void relu_backward_kernel(std::size_t count, const float* y, const float* grad_y, float* grad_x) {
+  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
+    const auto output = load_pack<kCount>(y + at);
+    auto grad = load_pack<kCount>(grad_y + at);
+    unrolled<kCount>([&](int k) { grad.at[k] = output.at[k] > 0 ? grad.at[k] : 0.0F; });
+    store_pack(grad, grad_x + at);
+  });
+}
+
+/// The inputs of one launch; a kernel's parameters hold 4 KiB.
+struct rank_inputs {
+  static constexpr unsigned most = 256;
+  const float* at[most];
+  unsigned count;
+};
+
+template <int kWidth>
+__global__ void rank_sum_kernel(rank_inputs in, std::size_t count, float scale, float* out) {
+  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
+    auto sum = load_pack<kCount>(in.at[0] + at);
+    for (unsigned rank = 1; rank < in.count; ++rank) {
+      const auto next = load_pack<kCount>(in.at[rank] + at);
+      unrolled<kCount>([&](int k) { sum.at[k] += next.at[k]; });
+    }
+    for (float& number : sum.at) number *= scale;
+    store_pack(sum, out + at);
+  });
+}
+
+/// to = from, or to += from.
+template <bool kAdd, int kWidth>
+__global__ void columns_kernel(std::size_t rows, std::size_t cols, row_matrix<const float> from, row_matrix<float> to,
+                               lane_share share) {
+  const std::size_t row = share.item();
+  if (row >= rows) return;
+  for (std::size_t col = share.lane() * kWidth; col < cols; col += share.lanes() * kWidth) {
+    auto x = load_pack<kWidth>(from.data + row * from.stride + col);
+    float* const target = to.data + row * to.stride + col;
+    if constexpr (kAdd) {
+      const auto old = load_pack<kWidth>(target);
+      unrolled<kWidth>([&](int k) { x.at[k] = old.at[k] + x.at[k]; });
+    }
+    store_pack(x, target);
+  }
+}
+
+__global__ void square_parts(std::size_t count, const float* x, double* parts) {
+  double sum = 0;
+  for (std::size_t i = global_thread(); i < count; i += thread_count()) {
+    sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  }
+  sum = combine_block(sum, sum_of());
+  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+}
+
+__global__ void non_finite_parts(std::size_t count, const float* x, std::uint64_t* parts) {
+  std::uint64_t first = least_of::neutral;
+  for (std::size_t i = global_thread(); i < count; i += thread_count()) {
+    if (first == least_of::neutral && !is_finite(x[i])) first = i;
+  }
+  first = combine_block(first, least_of());
+  if (threadIdx.x == 0) parts[blockIdx.x] = first;
+}
+
+template <bool kAdd>
+void launch_columns(cudaStream_t stream, std::size_t rows, std::size_t cols, row_matrix<const float> from,
+                    row_matrix<float> to) {
+  const bool packs = (cols | from.stride | to.stride) % 4 == 0 && fits_packs<4>(from.data) && fits_packs<4>(to.data);
+  const lane_share share = share_for(cols, packs ? 4 : 1);
+  launch(packs ? columns_kernel<kAdd, 4> : columns_kernel<kAdd, 1>, share.blocks(rows), block_threads, stream, rows,
+         cols, from, to, share);
+}
+
+}  // namespace
+
+void cuda_stream::copy_columns(std::size_t rows, std::size_t cols, row_matrix<const float> from, row_matrix<float> to) {
+  device_.make_current();
+  launch_columns<false>(handle_, rows, cols, from, to);
+}
+
+void cuda_stream::add_columns(std::size_t rows, std::size_t cols, row_matrix<const float> from, row_matrix<float> to) {
+  device_.make_current();
+  launch_columns<true>(handle_, rows, cols, from, to);
+}
+
+void cuda_stream::fill(std::size_t count, float value, float* x) {
+  device_.make_current();
+  launch(fits_packs<4>(x) ? fill_kernel<4> : fill_kernel<1>, blocks_for_packs(count), block_threads, handle_, count,
+         value, x);
+}
+
+void cuda_stream::multiply(std::size_t count, float factor, float* x) {
+  device_.make_current();
+  launch(fits_packs<4>(x) ? multiply_kernel<4> : multiply_kernel<1>, blocks_for_packs(count), block_threads, handle_,
+         count, factor, x);
+}
+
+void cuda_stream::relu_backward(std::size_t count, const float* y, const float* grad_y, float* grad_x) {
+  device_.make_current();
+  const bool packs = fits_packs<4>(y) && fits_packs<4>(grad_y) && fits_packs<4>(grad_x);
+  launch(packs ? relu_backward_kernel<4> : relu_backward_kernel<1>, blocks_for_packs(count), block_threads, handle_,
+         count, y, grad_y, grad_x);
+}
+
+void cuda_stream::sum_in_rank_order(std::span<const float* const> in, std::size_t count, float scale, float* out) {
+  device_.make_current();
+  const float* sum_so_far = nullptr;
+  while (true) {
+    rank_inputs some{};
+    if (sum_so_far) some.at[some.count++] = sum_so_far;
+    const std::size_t taken = std::min<std::size_t>(in.size(), rank_inputs::most - some.count);
+    for (const float* const input : in.first(taken)) some.at[some.count++] = input;
+    in = in.subspan(taken);
+    const bool last = in.empty();
+    // Not to `out` before the end: it may be an input that is still to come.
+    float* const to = last ? out : reinterpret_cast<float*>(grow(partial_sums_, count * sizeof(float)));
+    const bool packs = fits_packs<4>(to) && std::all_of(some.at, some.at + some.count,
+                                                        [](const float* input) { return fits_packs<4>(input); });
+    launch(packs ? rank_sum_kernel<4> : rank_sum_kernel<1>, blocks_for_packs(count), block_threads, handle_, some,
+           count, last ? scale : 1.0F, to);
+    if (last) return;
+    sum_so_far = to;
+  }
+}
+
+void cuda_stream::squared_norm(std::size_t count, const float* x, double* result) {
+  device_.make_current();
+  auto* const parts = reinterpret_cast<double*>(parts_.get());
+  launch(square_parts, reduce_blocks(count), block_threads, handle_, count, x, parts);
+  launch(finish_reduction<sum_of>, 1, block_threads, handle_, parts, reduce_blocks(count), 1.0, result);
+}
+
+void cuda_stream::find_non_finite(std::size_t count, const float* x, std::uint64_t* result) {
+  device_.make_current();
+  auto* const parts = reinterpret_cast<std::uint64_t*>(parts_.get());
+  launch(non_finite_parts, reduce_blocks(count), block_threads, handle_, count, x, parts);
+  launch(finish_reduction<least_of>, 1, block_threads, handle_, parts, reduce_blocks(count), std::uint64_t{count},
+         result);
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,56 @@
+// How kernels are launched, and how their threads share the work.
+
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "kernels/cuda/check.hpp"
+
+namespace troupe::kernels::cuda {
+
+/// Threads of a block, of every kernel here.
+inline constexpr unsigned block_threads = 256;
+
+/// Launches `kernel` with `blocks` blocks, or not at all if there are none. The stream's device is the thread's
+/// current.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), std::size_t blocks, unsigned threads_per_block, cudaStream_t stream,
+            const Arguments&... arguments) {
+  if (blocks == 0) return;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3{static_cast<unsigned>(blocks), 1, 1};
+  config.blockDim = dim3{threads_per_block, 1, 1};
+  config.stream = stream;
+#ifdef __CUDACC__
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "cudaLaunchKernelEx");
+#else  // the emulated one
+  check(emulated_cuda::launch_kernel(config, kernel, static_cast<Parameters>(arguments)...), "launch_kernel");
+#endif
+}
+
+/// Blocks for `threads` threads, at most `most`.
+constexpr std::size_t blocks_for(std::size_t threads, std::size_t most = 0x7fffffff) {
+  const std::size_t blocks = (threads + block_threads - 1) / block_threads;
+  return blocks < most ? blocks : most;
+}
+
+/// This thread's number in the grid, and how many there are.
+inline __device__ std::size_t global_thread() { return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+inline __device__ std::size_t thread_count() { return std::size_t{gridDim.x} * blockDim.x; }
+
+template <class Body, int... kIndices>
+__device__ void unroll(const Body& body, std::integer_sequence<int, kIndices...>) {
+  (body(kIndices), ...);
+}
+
+/// Calls body(0) ... body(kCount - 1), written out, so that arrays which they index stay in registers.
+template <int kCount, class Body>
+__device__ void unrolled(const Body& body) {
+  unroll(body, std::make_integer_sequence<int, kCount>());
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,107 @@
+// Fully connected layers. A row-major matrix is the transpose of the column-major one that cuBLASLt sees: products come
+// with their factors exchanged.
+
+#include <string>
+
+#include "kernels/cuda/cuda_stream.hpp"
+#include "kernels/cuda/packs.hpp"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+template <int kWidth>
+__global__ void to_bf16_kernel(std::size_t count, const float* x, __nv_bfloat16* rounded) {
+  for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
+    const auto from = load_pack<kCount>(x + at);
+    pack<__nv_bfloat16, kCount> to;
+    unrolled<kCount>([&](int k) { store_float(from.at[k], to.at[k]); });
+    store_pack(to, rounded + at);
+  });
+}
+
+/// y = then(y + bias).
+__global__ void bias_kernel(std::size_t batch, std::size_t out, const float* bias, activation then, float* y) {
+  for (std::size_t i = global_thread(); i < batch * out; i += thread_count()) {
+    const float sum = y[i] + bias[i % out];
+    y[i] = then == activation::relu && sum < 0 ? 0.0F : sum;  // by comparison, which keeps NaN
+  }
+}
+
+/// sums[p, c] = the sum of column c over the p-th `rows_each` rows, in order. A thread for each, neighbours in a row.
+__global__ void column_sum_kernel(std::size_t rows, std::size_t cols, const float* x, std::size_t rows_each,
+                                  std::size_t parts, float* sums) {
+  const std::size_t i = global_thread();
+  if (i >= parts * cols) return;
+  const std::size_t begin = i / cols * rows_each;
+  const std::size_t end = begin + rows_each < rows ? begin + rows_each : rows;
+  float sum = 0;
+  for (std::size_t row = begin; row < end; ++row) sum += x[row * cols + i % cols];
+  sums[i] = sum;
+}
+
+}  // namespace
+
+matrix_products& cuda_stream::products() {
+  if (!products_) products_ = std::make_unique<matrix_products>(device_, precision_);
+  return *products_;
+}
+
+const void* cuda_stream::as_factor(std::size_t count, const float* x, scratch& rounded) {
+  if (precision_ != matmul_precision::bf16) return x;
+  auto* const to = reinterpret_cast<__nv_bfloat16*>(grow(rounded, count * sizeof(__nv_bfloat16)));
+  launch(fits_packs<4>(x) ? to_bf16_kernel<4> : to_bf16_kernel<1>, blocks_for_packs(count), block_threads, handle_,
+         count, x, to);
+  return to;
+}
+
+void cuda_stream::column_sums(std::size_t rows, std::size_t cols, const float* x, float* sums) {
+  constexpr std::size_t parts = 256;
+  auto* const part_sums = reinterpret_cast<float*>(grow(partial_sums_, parts * cols * sizeof(float)));
+  launch(column_sum_kernel, blocks_for(parts * cols), block_threads, handle_, rows, cols, x, (rows + parts - 1) / parts,
+         parts, part_sums);
+  launch(column_sum_kernel, blocks_for(cols), block_threads, handle_, parts, cols, part_sums, parts, std::size_t{1},
+         sums);
+}
+
+void cuda_stream::multiply_plainly(const product_shape& shape, const product_operands& operands) {
+  if (products().multiply(shape, operands, handle_)) return;
+  if (shape.is_empty()) return fill(shape.m * shape.n, 0, operands.d);
+  throw device_error("cuBLASLt knows no way to multiply [" + std::to_string(shape.m) + ", " + std::to_string(shape.k) +
+                     "] by [" + std::to_string(shape.k) + ", " + std::to_string(shape.n) +
+                     "] on this device; try --matmul-precision f32");
+}
+
+void cuda_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x,
+                                 const float* weight, const float* bias, activation then, float* y) {
+  device_.make_current();
+  const void* const a = as_factor(out * in, weight, first_factor_);
+  const void* const b = as_factor(batch * in, x, second_factor_);
+  product_shape shape{true,  false, out,
+                      batch, in,    then == activation::relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS};
+  if (products().multiply(shape, {a, b, y, const_cast<float*>(bias)}, handle_)) return;  // it only reads the bias
+  shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  multiply_plainly(shape, {a, b, y});
+  launch(bias_kernel, blocks_for_packs(batch * out), block_threads, handle_, batch, out, bias, then, y);
+}
+
+void cuda_stream::linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, const float* x,
+                                             const float* grad_y, float* grad_weight, float* grad_bias) {
+  device_.make_current();
+  const void* const a = as_factor(batch * in, x, first_factor_);
+  const void* const b = as_factor(batch * out, grad_y, second_factor_);
+  product_shape shape{false, true, in, out, batch, CUBLASLT_EPILOGUE_BGRADB};
+  if (products().multiply(shape, {a, b, grad_weight, grad_bias}, handle_)) return;
+  shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  multiply_plainly(shape, {a, b, grad_weight});
+  column_sums(batch, out, grad_y, grad_bias);
+}
+
+void cuda_stream::linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, const float* weight,
+                                        const float* grad_y, float* grad_x) {
+  device_.make_current();
+  const void* const a = as_factor(out * in, weight, first_factor_);
+  const void* const b = as_factor(batch * out, grad_y, second_factor_);
+  multiply_plainly({false, false, in, batch, out}, {a, b, grad_x});
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,120 @@
+// Losses and their gradients. The sum of losses is kept in double, in an order that the batch alone fixes.
+
+#include "kernels/cuda/cuda_stream.hpp"
+#include "kernels/cuda/launch.hpp"
+#include "kernels/cuda/reduce.hpp"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+constexpr unsigned warp_lanes = 32;
+constexpr unsigned all_lanes = 0xffffffff;
+
+__device__ float warp_max(float x) {
+  for (unsigned apart = warp_lanes / 2; apart > 0; apart /= 2) x = fmaxf(x, __shfl_xor_sync(all_lanes, x, apart));
+  return x;
+}
+
+__device__ double warp_sum(double x) {
+  for (unsigned apart = warp_lanes / 2; apart > 0; apart /= 2) x += __shfl_xor_sync(all_lanes, x, apart);
+  return x;
+}
+
+/// The loss of one sample, on the lane that has its target; 0 on the others.
+__device__ double cross_entropy(std::size_t classes, const float* logits, std::size_t target, double batch,
+                                float* grad) {
+  const unsigned lane = threadIdx.x % warp_lanes;
+  float peak = -INFINITY;
+  for (std::size_t c = lane; c < classes; c += warp_lanes) peak = fmaxf(peak, logits[c]);
+  peak = warp_max(peak);  // fmaxf passes over NaN; the sum below does not
+  double sum = 0;
+  float target_logit = 0;
+  for (std::size_t c = lane; c < classes; c += warp_lanes) {
+    if (c == target) target_logit = logits[c];  // grad may overwrite it
+    grad[c] = expf(logits[c] - peak);
+    sum += static_cast<double>(grad[c]);
+  }
+  sum = warp_sum(sum);
+  const auto factor = static_cast<float>(1 / (sum * batch));
+  for (std::size_t c = lane; c < classes; c += warp_lanes) {
+    const float share = grad[c] * factor;
+    grad[c] = c == target ? share - static_cast<float>(1 / batch) : share;
+  }
+  if (target % warp_lanes != lane) return 0;
+  return log(sum) + (static_cast<double>(peak) - static_cast<double>(target_logit));
+}
+
+/// A warp takes a sample at a time.
+__global__ void cross_entropy_parts(std::size_t batch, std::size_t classes, const float* logits,
+                                    const std::int64_t* target, float* grad, double* parts) {
+  double sum = 0;
+  for (std::size_t b = global_thread() / warp_lanes; b < batch; b += thread_count() / warp_lanes) {
+    sum += cross_entropy(classes, logits + b * classes, static_cast<std::size_t>(target[b]), static_cast<double>(batch),
+                         grad + b * classes);
+  }
+  sum = combine_block(sum, sum_of());
+  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+}
+
+__global__ void binary_cross_entropy_parts(std::size_t count, const float* logits, const float* target, float factor,
+                                           float* grad, double* parts) {
+  double sum = 0;
+  for (std::size_t i = global_thread(); i < count; i += thread_count()) {
+    const float z = logits[i];
+    const float t = target[i];
+    const bool negative = z < 0;
+    const float e = expf(-fabsf(z));
+    sum += static_cast<double>(fmaf(-z, t, negative ? 0.0F : z) + log1pf(e));
+    // Both forms of the sigmoid divide by at most 2, whatever the size of z.
+    grad[i] = ((negative ? e : 1.0F) / (1.0F + e) - t) * factor;
+  }
+  sum = combine_block(sum, sum_of());
+  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+}
+
+__global__ void squared_error_parts(std::size_t count, const float* y, const float* target, float factor, float* grad,
+                                    double* parts) {
+  double sum = 0;
+  for (std::size_t i = global_thread(); i < count; i += thread_count()) {
+    const double difference = static_cast<double>(y[i]) - static_cast<double>(target[i]);
+    sum += difference * difference;
+    grad[i] = factor * static_cast<float>(difference);
+  }
+  sum = combine_block(sum, sum_of());
+  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+}
+
+}  // namespace
+
+void cuda_stream::softmax_cross_entropy(std::size_t batch, std::size_t classes, const float* logits,
+                                        const std::int64_t* target, float* grad, double* loss) {
+  device_.make_current();
+  auto* const parts = reinterpret_cast<double*>(parts_.get());
+  const std::size_t blocks = blocks_for(batch * warp_lanes, reduce_blocks_max);
+  launch(cross_entropy_parts, blocks, block_threads, handle_, batch, classes, logits, target, grad, parts);
+  launch(finish_reduction<sum_of>, 1, block_threads, handle_, parts, blocks, static_cast<double>(batch), loss);
+}
+
+void cuda_stream::bce_with_logits(std::size_t batch, std::size_t outputs, const float* logits, const float* target,
+                                  float* grad, double* loss) {
+  device_.make_current();
+  auto* const parts = reinterpret_cast<double*>(parts_.get());
+  const std::size_t count = batch * outputs;
+  const auto n = static_cast<double>(count);
+  launch(binary_cross_entropy_parts, reduce_blocks(count), block_threads, handle_, count, logits, target,
+         static_cast<float>(1 / n), grad, parts);
+  launch(finish_reduction<sum_of>, 1, block_threads, handle_, parts, reduce_blocks(count), n, loss);
+}
+
+void cuda_stream::mean_squared_error(std::size_t batch, std::size_t outputs, const float* y, const float* target,
+                                     float* grad, double* loss) {
+  device_.make_current();
+  auto* const parts = reinterpret_cast<double*>(parts_.get());
+  const std::size_t count = batch * outputs;
+  const auto n = static_cast<double>(count);
+  launch(squared_error_parts, reduce_blocks(count), block_threads, handle_, count, y, target, static_cast<float>(2 / n),
+         grad, parts);
+  launch(finish_reduction<sum_of>, 1, block_threads, handle_, parts, reduce_blocks(count), n, loss);
+}
+
+}  // namespace troupe::kernels::cuda

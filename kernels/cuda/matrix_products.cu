@@ -1,0 +1,124 @@
+// Matrix products by cuBLASLt: descriptors, the choice of algorithms, and calls.
+
+#include "kernels/cuda/matrix_products.hpp"
+
+#include "kernels/cuda/check.hpp"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+constexpr std::uint32_t alignment_max = 256;
+
+std::uint32_t alignment_of(const void* address) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address) | alignment_max;
+  return static_cast<std::uint32_t>(bits & ~(bits - 1));
+}
+
+/// What cuBLASLt makes and takes back: `Handle` is a pointer.
+template <class Handle, cublasStatus_t (*kDestroy)(Handle)>
+class owned {
+ public:
+  owned() = default;
+  ~owned() {
+    if (handle) kDestroy(handle);
+  }
+  owned(const owned&) = delete;
+  owned& operator=(const owned&) = delete;
+
+  Handle handle = nullptr;
+};
+
+using layout = owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+
+template <class Value>
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, const Value& value) {
+  check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
+}
+
+template <class Value>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, const Value& value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
+        "cublasLtMatmulPreferenceSetAttribute");
+}
+
+void make(layout& made, cudaDataType_t type, std::size_t rows, std::size_t cols) {
+  check(cublasLtMatrixLayoutCreate(&made.handle, type, rows, cols, static_cast<std::int64_t>(rows)),
+        "cublasLtMatrixLayoutCreate");
+}
+
+}  // namespace
+
+struct matrix_products::plan {
+  owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> product;
+  layout a, b, d;
+  cublasLtMatmulAlgo_t algorithm{};
+  bool found = false;
+};
+
+matrix_products::matrix_products(cuda_device& device, matmul_precision precision)
+    : precision_(precision), workspace_(device.allocate(matmul_workspace_bytes)) {
+  check(cublasLtCreate(&handle_), "cublasLtCreate");
+}
+
+matrix_products::~matrix_products() {
+  plans_.clear();
+  cublasLtDestroy(handle_);
+}
+
+std::unique_ptr<matrix_products::plan> matrix_products::make_plan(const plan_key& key,
+                                                                  const product_operands& operands) const {
+  const product_shape& shape = key.shape;
+  const auto compute = precision_ == matmul_precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  const cudaDataType_t factor = precision_ == matmul_precision::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+  auto made = std::make_unique<plan>();
+  check(cublasLtMatmulDescCreate(&made->product.handle, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
+  const cublasLtMatmulDesc_t product = made->product.handle;
+  set(product, CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(product, CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, shape.epilogue);
+  set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);  // its alignment matters to the choice
+  make(made->a, factor, shape.transpose_a ? shape.k : shape.m, shape.transpose_a ? shape.m : shape.k);
+  make(made->b, factor, shape.transpose_b ? shape.n : shape.k, shape.transpose_b ? shape.k : shape.n);
+  make(made->d, CUDA_R_32F, shape.m, shape.n);
+
+  owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> wanted;
+  check(cublasLtMatmulPreferenceCreate(&wanted.handle), "cublasLtMatmulPreferenceCreate");
+  set(wanted.handle, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, matmul_workspace_bytes);
+  // Parts of a split sum are kept side by side and added in order.
+  set(wanted.handle, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  set(wanted.handle, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignments[0]);
+  set(wanted.handle, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignments[1]);
+  set(wanted.handle, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignments[2]);
+  set(wanted.handle, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignments[2]);
+  cublasLtMatmulHeuristicResult_t best{};
+  int found = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, product, made->a.handle, made->b.handle, made->d.handle, made->d.handle,
+                                     wanted.handle, 1, &best, &found);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "cublasLtMatmulAlgoGetHeuristic");
+  made->found = status == CUBLAS_STATUS_SUCCESS && found > 0 && best.state == CUBLAS_STATUS_SUCCESS;
+  made->algorithm = best.algo;
+  return made;
+}
+
+bool matrix_products::multiply(const product_shape& shape, const product_operands& operands, cudaStream_t stream) {
+  if (shape.is_empty()) return false;
+  const plan_key key{
+      shape,
+      {alignment_of(operands.a), alignment_of(operands.b), alignment_of(operands.d), alignment_of(operands.bias)}};
+  auto known = plans_.find(key);
+  if (known == plans_.end()) known = plans_.emplace(key, make_plan(key, operands)).first;
+  const plan& chosen = *known->second;
+  if (!chosen.found) return false;
+  if (operands.bias) set(chosen.product.handle, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  const float one = 1;
+  const float zero = 0;
+  check(cublasLtMatmul(handle_, chosen.product.handle, &one, operands.a, chosen.a.handle, operands.b, chosen.b.handle,
+                       &zero, operands.d, chosen.d.handle, operands.d, chosen.d.handle, &chosen.algorithm,
+                       workspace_.get(), matmul_workspace_bytes, stream),
+        "cublasLtMatmul");
+  return true;
+}
+
+}  // namespace troupe::kernels::cuda

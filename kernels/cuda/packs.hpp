@@ -1,0 +1,115 @@
+// Numbers in the device's memory: how they are stored, and several at a time.
+
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/launch.hpp"
+#include "kernels/rows.hpp"
+
+namespace troupe::kernels::cuda {
+
+inline __device__ float to_float(float x) { return x; }
+inline __device__ float to_float(__half x) { return __half2float(x); }
+inline __device__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+/// To the nearest, ties to even.
+inline __device__ void store_float(float x, float& to) { to = x; }
+inline __device__ void store_float(float x, __half& to) { to = __float2half_rn(x); }
+inline __device__ void store_float(float x, __nv_bfloat16& to) { to = __float2bfloat16_rn(x); }
+
+inline __device__ bool is_finite(float x) { return fabsf(x) <= 3.402823466e+38F; }
+
+/// Numbers that are loaded or stored by one instruction: all begin at a multiple of their size.
+template <class Number, int kCount>
+struct alignas(sizeof(Number) * kCount) pack {
+  Number at[kCount];
+};
+
+template <int kCount, class Number>
+__device__ pack<Number, kCount> load_pack(const Number* from) {
+  return *reinterpret_cast<const pack<Number, kCount>*>(from);
+}
+
+template <class Number, int kCount>
+__device__ void store_pack(const pack<Number, kCount>& x, Number* to) {
+  *reinterpret_cast<pack<Number, kCount>*>(to) = x;
+}
+
+/// Whether `kCount` numbers may be taken at a time from `numbers` on.
+template <int kCount, class Number>
+bool fits_packs(const Number* numbers) {
+  return reinterpret_cast<std::uintptr_t>(numbers) % (sizeof(Number) * kCount) == 0;
+}
+
+/// The number of elements that a body is called for, as a type.
+template <int kCount>
+using width = std::integral_constant<int, kCount>;
+
+/// Calls body(width, at) for elements at .. at + width, all of [0, count) among all threads of the grid: `kWidth` at a
+/// time, and the rest one by one. The grid has at least `kWidth` threads.
+template <int kWidth, class Body>
+__device__ void for_each_pack(std::size_t count, const Body& body) {
+  const std::size_t packs = count / kWidth;
+  for (std::size_t p = global_thread(); p < packs; p += thread_count()) body(width<kWidth>(), p * kWidth);
+  if constexpr (kWidth > 1) {
+    const std::size_t at = packs * kWidth + global_thread();
+    if (at < count) body(width<1>(), at);
+  }
+}
+
+/// Calls body(width, i) for i .. i + width, all of [begin, end) in order: `kCount` at a time, then ever fewer. What the
+/// body does for several has no branches between them, so that their loads go out together.
+template <int kCount, class Index, class Body>
+__device__ void for_each_group(Index begin, Index end, const Body& body) {
+  for (; end - begin >= kCount; begin += kCount) body(width<kCount>(), begin);
+  if constexpr (kCount > 1) for_each_group<kCount / 2>(begin, end, body);
+}
+
+/// Blocks for `for_each_pack`, of whatever width.
+constexpr std::size_t blocks_for_packs(std::size_t count) {
+  constexpr std::size_t most = 1 << 14;
+  return blocks_for(count / 4 + (count > 0 ? 1 : 0), most);
+}
+
+/// Threads of a warp, a power of two of them, that share an item: a row, or a bag.
+struct lane_share {
+  unsigned shift = 0;
+
+  __host__ __device__ unsigned lanes() const { return 1U << shift; }
+  std::size_t blocks(std::size_t items, std::size_t most = 0x7fffffff) const {
+    return blocks_for(items * lanes(), most);
+  }
+
+  /// This thread's item, its place among those that share it, and how many items the grid takes at once.
+  __device__ std::size_t item() const { return global_thread() >> shift; }
+  __device__ unsigned lane() const { return threadIdx.x & (lanes() - 1); }
+  __device__ std::size_t items_at_once() const { return thread_count() >> shift; }
+};
+
+/// For items of `count` numbers, of which a thread takes `pack_width` at a time.
+constexpr lane_share share_for(std::size_t count, int pack_width) {
+  lane_share share;
+  while (share.shift < 5 && (std::size_t{1} << share.shift) * static_cast<std::size_t>(pack_width) < count)
+    ++share.shift;
+  return share;
+}
+
+/// Calls `body` with a pointer to the numbers of a `table_view` or `const_table_view`.
+template <class View, class Body>
+void with_numbers(View table, const Body& body) {
+  constexpr bool is_const = std::is_const_v<std::remove_pointer_t<decltype(table.data)>>;
+  const auto as = [&]<class Number>(std::type_identity<Number>) {
+    body(static_cast<std::conditional_t<is_const, const Number*, Number*>>(table.data));
+  };
+  if (table.type == row_dtype::f16) return as(std::type_identity<__half>());
+  if (table.type == row_dtype::bf16) return as(std::type_identity<__nv_bfloat16>());
+  as(std::type_identity<float>());
+}
+
+}  // namespace troupe::kernels::cuda

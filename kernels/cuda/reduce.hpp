@@ -1,0 +1,67 @@
+// Many numbers to one, in an order that the count alone fixes: each block combines what its threads have, and one more
+// block combines the blocks' results. A block is of `block_threads` threads.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/launch.hpp"
+
+namespace troupe::kernels::cuda {
+
+/// Most blocks whose results are combined.
+inline constexpr std::size_t reduce_blocks_max = 1024;
+
+/// Blocks for a reduction of `count` numbers.
+constexpr std::size_t reduce_blocks(std::size_t count) {
+  constexpr std::size_t numbers_per_thread = 16;
+  const std::size_t blocks = blocks_for(count / numbers_per_thread + 1);
+  return blocks < reduce_blocks_max ? blocks : reduce_blocks_max;
+}
+
+/// A sum; divided by `parameter` in the end.
+struct sum_of {
+  using value = double;
+  static constexpr value neutral = 0;
+  static __device__ value finish(value all, value parameter) { return all / parameter; }
+  __device__ value operator()(value a, value b) const { return a + b; }
+};
+
+/// The least; `parameter` in the end if there was none.
+struct least_of {
+  using value = std::uint64_t;
+  static constexpr value neutral = ~value{0};
+  static __device__ value finish(value all, value parameter) { return all < parameter ? all : parameter; }
+  __device__ value operator()(value a, value b) const { return b < a ? b : a; }
+};
+
+/// What all threads of the block have, combined; for thread 0. All threads call it, once in a kernel.
+template <class Combine>
+__device__ typename Combine::value combine_block(typename Combine::value mine, Combine combine) {
+  constexpr unsigned parts = 16;
+  __shared__ typename Combine::value values[block_threads];
+  values[threadIdx.x] = mine;
+  __syncthreads();
+  if (threadIdx.x < parts) {
+    for (unsigned i = threadIdx.x + parts; i < block_threads; i += parts) mine = combine(mine, values[i]);
+    values[threadIdx.x] = mine;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (unsigned i = 1; i < parts; ++i) mine = combine(mine, values[i]);
+  }
+  return mine;
+}
+
+/// One block: *result = finish(the combined `parts`, parameter).
+template <class Combine>
+__global__ void finish_reduction(const typename Combine::value* parts, std::size_t count,
+                                 typename Combine::value parameter, typename Combine::value* result) {
+  typename Combine::value mine = Combine::neutral;
+  for (std::size_t i = threadIdx.x; i < count; i += block_threads) mine = Combine()(mine, parts[i]);
+  const typename Combine::value all = combine_block(mine, Combine());
+  if (threadIdx.x == 0) *result = Combine::finish(all, parameter);
+}
+
+}  // namespace troupe::kernels::cuda

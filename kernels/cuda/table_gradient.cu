@@ -1,0 +1,153 @@
+// Collects the contributions to a table's gradient and groups them by row.
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "kernels/cuda/check.hpp"
+#include "kernels/cuda/cuda_table_gradient.hpp"
+#include "kernels/cuda/sort.hpp"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+/// Writes the contributions of one source, whose first one has number `first`.
+template <class Key>
+__global__ void list_kernel(device_bags bags, bool mean, const float* grad, std::size_t stride, std::uint32_t rank,
+                            std::uint32_t first, lane_share share, Key* keys, std::uint32_t* order,
+                            contribution* contributions) {
+  const std::size_t bag = share.item();
+  if (bag >= bags.bag_count) return;
+  const std::size_t begin = bags.begin_of(bag);
+  const std::size_t end = bags.end_of(bag);
+  const float scale = mean ? 1.0F / static_cast<float>(end - begin) : 1.0F;
+  for (std::size_t i = begin + share.lane(); i < end; i += share.lanes()) {
+    const std::size_t at = first + i;
+    keys[at] = static_cast<Key>(bags.indices[i]);
+    order[at] = static_cast<std::uint32_t>(at);
+    contributions[at] = {grad + bag * stride, bags.weights ? bags.weights[i] : scale, rank};
+  }
+}
+
+/// 1 where a row's first key is.
+template <class Key>
+__global__ void mark_kernel(const Key* keys, std::size_t count, std::uint32_t* marks) {
+  const std::size_t i = global_thread();
+  if (i < count) marks[i] = i == 0 || keys[i] != keys[i - 1] ? 1 : 0;
+}
+
+/// Puts the contributions in order, and finds the distinct rows and where they start. `numbers` are the running sum of
+/// the marks.
+template <class Key>
+__global__ void rows_kernel(const Key* keys, const std::uint32_t* order, const std::uint32_t* numbers,
+                            std::size_t count, const contribution* listed, contribution* contributions,
+                            std::int64_t* rows, std::uint32_t* starts, std::uint32_t* distinct) {
+  const std::size_t i = global_thread();
+  if (i >= count) return;
+  contributions[i] = listed[order[i]];
+  const std::uint32_t number = numbers[i];
+  if (i == 0 || numbers[i - 1] != number) {
+    rows[number - 1] = static_cast<std::int64_t>(keys[i]);
+    starts[number - 1] = static_cast<std::uint32_t>(i);
+  }
+  if (i + 1 == count) {
+    starts[number] = static_cast<std::uint32_t>(count);
+    *distinct = number;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<table_gradient> cuda_stream::make_table_gradient() {
+  return std::make_unique<cuda_table_gradient>(*this);
+}
+
+cuda_table_gradient::~cuda_table_gradient() {
+  cudaStreamSynchronize(stream_.handle());  // what kernels still use goes to others
+}
+
+void cuda_table_gradient::clear(std::int64_t row_count) {
+  row_count_ = row_count;
+  sources_.clear();
+  contribution_count_ = 0;
+}
+
+void cuda_table_gradient::add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) {
+  device_bags seen = with_offsets(bags);
+  if (bags.offsets.empty()) {
+    seen.offsets = nullptr;
+    seen.bag_count = seen.index_count;
+  }
+  contribution_count_ += seen.index_count;
+  if (contribution_count_ > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+    throw device_error("a step of one table has more than 2^31 - 1 indices; try a smaller --batch-size");
+  }
+  sources_.push_back({mode, seen, grad, grad_stride});
+}
+
+template <class Key>
+void cuda_table_gradient::list_contributions(Key* keys) {
+  std::uint32_t first = 0;
+  for (std::size_t rank = 0; rank < sources_.size(); ++rank) {
+    const source& from = sources_[rank];
+    if (from.bags.index_count == 0) continue;
+    const lane_share share = share_for(from.bags.index_count / from.bags.bag_count, 1);
+    launch(list_kernel<Key>, share.blocks(from.bags.bag_count), block_threads, stream_.handle(), from.bags,
+           from.mode == pooling::mean, from.grad, from.stride, static_cast<std::uint32_t>(rank), first, share, keys,
+           listed_order_.data(), listed_.data());
+    first += static_cast<std::uint32_t>(from.bags.index_count);
+  }
+}
+
+template <class Key>
+void cuda_table_gradient::group_by(key_arrays<Key>& keys) {
+  const std::size_t n = contribution_count_;
+  const std::size_t scratch_bytes = sort_scratch_bytes<Key>(n);
+  const Key* const listed = keys.listed.make(stream_, n);
+  const Key* const sorted = keys.sorted.make(stream_, n);
+  listed_order_.make(stream_, n);
+  listed_.make(stream_, n);
+  contributions_.make(stream_, n);
+  order_.make(stream_, n);
+  sort_scratch_.make(stream_, scratch_bytes);
+  std::uint32_t* const numbers = run_numbers_.make(stream_, n);
+  rows_.make(stream_, rows_bound());
+  starts_.make(stream_, rows_bound() + 1);
+
+  list_contributions(keys.listed.data());
+  const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(row_count_ - 1))));
+  sort_pairs(sort_scratch_.data(), scratch_bytes, listed, keys.sorted.data(), listed_order_.data(), order_.data(), n,
+             bits, stream_.handle());
+  launch(mark_kernel<Key>, blocks_for(n), block_threads, stream_.handle(), sorted, n, numbers);
+  running_sum(sort_scratch_.data(), scratch_bytes, numbers, n, stream_.handle());
+  launch(rows_kernel<Key>, blocks_for(n), block_threads, stream_.handle(), sorted, order_.data(), numbers, n,
+         listed_.data(), contributions_.data(), rows_.data(), starts_.data(), distinct_.data());
+}
+
+void cuda_table_gradient::group() {
+  stream_.where().make_current();
+  distinct_.make(stream_, 1);
+  if (contribution_count_ == 0) {
+    check(cudaMemsetAsync(distinct_.data(), 0, sizeof(std::uint32_t), stream_.handle()), "cudaMemsetAsync");
+  } else if (row_count_ <= std::int64_t{1} << 32) {
+    group_by(short_keys_);
+  } else {
+    group_by(long_keys_);
+  }
+}
+
+std::size_t cuda_table_gradient::rows_bound() const {
+  return std::min(contribution_count_, static_cast<std::size_t>(row_count_));
+}
+
+bool cuda_table_gradient::sources_fit_packs(std::size_t dim) const {
+  return dim % 4 == 0 && std::all_of(sources_.begin(), sources_.end(), [](const source& from) {
+           return from.stride % 4 == 0 && fits_packs<4>(from.grad);
+         });
+}
+
+grouped_rows cuda_table_gradient::grouped() const {
+  return {rows_.data(), starts_.data(), distinct_.data(), contributions_.data(), pieces_.data()};
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,254 @@
+// What is done with a table's gradient, row by row: its norms, and the optimizer's step. No gradient of a row is ever
+// stored, but for the pieces of long ones.
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cuda/check.hpp"
+#include "kernels/cuda/cuda_table_gradient.hpp"
+#include "kernels/cuda/optimizer_steps.hpp"
+#include "kernels/cuda/reduce.hpp"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+/// Most blocks that update a table; each takes many rows.
+constexpr std::size_t update_blocks_max = 4096;
+
+/// A piece of a long row that begins among contributions 256 q .. 256 q + 255 has its sum in place q. It reaches as far
+/// as the last of them at least, so the row of that one is the only one that may have it.
+template <int kWidth, int kPacks>
+__global__ void piece_kernel(grouped_rows from, const std::uint32_t* run_numbers, std::uint32_t places, std::size_t dim,
+                             lane_share share, float* sums) {
+  const row_lanes lanes = row_lanes::of(share);
+  const std::size_t q = share.item();
+  if (q >= places) return;
+  const auto first = static_cast<std::uint32_t>(q) * piece_length;
+  const std::uint32_t run = run_numbers[first + piece_length - 1] - 1;
+  const std::uint32_t row_begin = from.starts[run];
+  const std::uint32_t row_end = from.starts[run + 1];
+  const std::uint32_t pieces = pieces_of(row_begin, row_end);
+  if (pieces == 1) return;
+  const std::uint32_t piece = static_cast<std::uint32_t>(q) - first_piece_of(row_begin);
+  if (piece >= pieces) return;
+  const std::uint32_t begin = row_begin + piece * piece_length;
+  const std::uint32_t end = piece + 1 == pieces ? row_end : begin + piece_length;
+  for (std::size_t column = 0; column < dim; column += lanes.chunk<kWidth, kPacks>()) {
+    const auto sum = sum_contributions<kWidth, kPacks>(from, begin, end, lanes, column, dim);
+    for_columns<kWidth, kPacks>(lanes, column, dim,
+                                [&](int p, std::size_t c) { store_pack(sum.at[p], sums + q * dim + c); });
+  }
+}
+
+template <int kWidth, int kPacks>
+__device__ double squares_of(const lane_columns<kWidth, kPacks>& x) {
+  double sum = 0;
+  for (const auto& some : x.at) {
+    for (const float number : some.at) sum += static_cast<double>(number) * static_cast<double>(number);
+  }
+  return sum;
+}
+
+template <int kWidth, int kPacks>
+__global__ void norm_kernel(grouped_rows from, std::size_t dim, float scale, lane_share share, double* norms) {
+  const row_lanes lanes = row_lanes::of(share);
+  const std::size_t run = share.item();
+  if (run >= *from.count) return;
+  double sum = 0;
+  for (std::size_t column = 0; column < dim; column += lanes.chunk<kWidth, kPacks>()) {
+    sum += squares_of(row_gradient<kWidth, kPacks>(from, static_cast<std::uint32_t>(run), scale, lanes, column, dim));
+  }
+  sum = lanes.sum(sum);
+  if (lanes.lane == 0) norms[run] = sum;
+}
+
+constexpr std::uint32_t untouched = ~std::uint32_t{0};
+
+/// The place of `row` among the distinct ones, or `untouched`.
+__device__ std::uint32_t find_row(const grouped_rows& from, std::int64_t row) {
+  std::uint32_t begin = 0;
+  std::uint32_t end = *from.count;
+  while (begin < end) {
+    const std::uint32_t middle = begin + (end - begin) / 2;
+    if (from.rows[middle] < row) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return begin < *from.count && from.rows[begin] == row ? begin : untouched;
+}
+
+/// One row of the table, and the lanes that update it.
+template <int kWidth, int kPacks, class Number>
+class row_update {
+ public:
+  using columns = lane_columns<kWidth, kPacks>;
+
+  __device__ row_update(const update_constants& c, const grouped_rows& from, std::uint32_t run, float scale,
+                        row_lanes lanes, std::size_t dim, Number* weights, optimizer_state_view state, std::size_t base)
+      : c_(c),
+        from_(from),
+        run_(run),
+        scale_(scale),
+        lanes_(lanes),
+        dim_(dim),
+        weights_(weights),
+        state_(state),
+        base_(base) {}
+
+  /// Returns false, the row untouched, if its gradient is not finite.
+  __device__ bool step() const {
+    const std::size_t chunk = lanes_.chunk<kWidth, kPacks>();
+    bool finite = true;
+    double squares = 0;
+    columns grad;
+    // A row of several chunks is summed twice: no chunk may be updated before all are known to be finite.
+    for (std::size_t column = 0; column < dim_; column += chunk) {
+      grad = gradient(column);
+      for (const auto& some : grad.at) {
+        for (const float number : some.at) finite = finite && is_finite(number);
+      }
+      if (c_.kind != optimizer_kind::rowwise_adagrad) continue;
+      decay(column, grad);
+      squares += squares_of(grad);
+    }
+    if (!lanes_.all(finite)) return false;
+    const float rate = c_.kind == optimizer_kind::rowwise_adagrad ? row_rate(lanes_.sum(squares)) : 0.0F;
+    for (std::size_t column = 0; column < dim_; column += chunk) {
+      if (dim_ > chunk) grad = gradient(column);
+      if (c_.kind == optimizer_kind::rowwise_adagrad) {
+        if (dim_ > chunk) decay(column, grad);
+        row_step(column, rate, grad);
+      } else {
+        for_columns<kWidth, kPacks>(lanes_, column, dim_, [&](int p, std::size_t at) {
+          optimizer_step(c_, base_ + at, weights_, state_, grad.at[p]);
+        });
+      }
+    }
+    return true;
+  }
+
+ private:
+  __device__ columns gradient(std::size_t column) const {
+    if (run_ == untouched) return {};
+    return row_gradient<kWidth, kPacks>(from_, run_, scale_, lanes_, column, dim_);
+  }
+
+  // Row-wise Adagrad; `base_` is the row's number times `dim_`.
+  __device__ void decay(std::size_t column, columns& grad) const {
+    for_columns<kWidth, kPacks>(lanes_, column, dim_, [&](int p, std::size_t at) {
+      const auto weight = load_pack<kWidth>(weights_ + base_ + at);
+      unrolled<kWidth>([&](int k) { grad.at[p].at[k] = decayed(c_, grad.at[p].at[k], to_float(weight.at[k])); });
+    });
+  }
+
+  /// The row's learning rate, after `squares` have been added to its accumulator.
+  __device__ float row_rate(double squares) const {
+    float rate = 0;
+    if (lanes_.lane == 0) {
+      float& sum = state_.first[base_ / dim_];
+      sum += static_cast<float>(squares / static_cast<double>(dim_));
+      const double divisor = sqrt(static_cast<double>(sum)) + static_cast<double>(c_.eps);
+      rate = static_cast<float>(static_cast<double>(c_.lr) / divisor);
+    }
+    return __shfl_sync(lanes_.mask, rate, 0, static_cast<int>(lanes_.count));
+  }
+
+  __device__ void row_step(std::size_t column, float rate, const columns& grad) const {
+    for_columns<kWidth, kPacks>(lanes_, column, dim_, [&](int p, std::size_t at) {
+      auto weight = load_pack<kWidth>(weights_ + base_ + at);
+      unrolled<kWidth>(
+          [&](int k) { store_float(fmaf(-rate, grad.at[p].at[k], to_float(weight.at[k])), weight.at[k]); });
+      store_pack(weight, weights_ + base_ + at);
+    });
+  }
+
+  const update_constants& c_;
+  const grouped_rows& from_;
+  const std::uint32_t run_;
+  const float scale_;
+  const row_lanes lanes_;
+  const std::size_t dim_;
+  Number* const weights_;
+  const optimizer_state_view state_;
+  const std::size_t base_;
+};
+
+/// Updates the touched rows or, if `every` is not 0, rows 0 .. every-1. Each block tells its first faulty row.
+template <int kWidth, int kPacks, class Number>
+__global__ void __launch_bounds__(block_threads, kPacks == 1 ? 3 : 2)
+    update_kernel(update_constants c, grouped_rows from, std::size_t every, float scale, lane_share share,
+                  std::size_t dim, Number* weights, optimizer_state_view state, std::uint64_t* bad_rows) {
+  const row_lanes lanes = row_lanes::of(share);
+  const std::size_t count = every > 0 ? every : *from.count;
+  std::uint64_t bad = least_of::neutral;
+  for (std::size_t i = share.item(); i < count; i += share.items_at_once()) {
+    const std::uint32_t run = every > 0 ? find_row(from, static_cast<std::int64_t>(i)) : static_cast<std::uint32_t>(i);
+    const std::size_t row = every > 0 ? i : static_cast<std::size_t>(from.rows[i]);
+    const row_update<kWidth, kPacks, Number> update(c, from, run, scale, lanes, dim, weights, state, row * dim);
+    if (!update.step() && bad == least_of::neutral) bad = row;
+  }
+  bad = combine_block(bad, least_of());
+  if (threadIdx.x == 0) bad_rows[blockIdx.x] = bad;
+}
+
+}  // namespace
+
+template <int kWidth, int kPacks>
+void cuda_table_gradient::sum_pieces_of_long_rows(std::size_t dim) {
+  const std::size_t places = contribution_count_ / piece_length;
+  if (places < 2) return;
+  float* const sums = pieces_.make(stream_, places * dim);
+  const lane_share share = share_for(dim, kWidth);
+  launch(piece_kernel<kWidth, kPacks>, share.blocks(places), block_threads, stream_.handle(), grouped(),
+         run_numbers_.data(), static_cast<std::uint32_t>(places), dim, share, sums);
+}
+
+std::span<const double> cuda_table_gradient::squared_norms(std::size_t dim, float scale) {
+  stream_.where().make_current();
+  double* const norms = norms_.make(stream_, rows_bound());
+  with_shape(sources_fit_packs(dim), dim, [&](auto columns, auto packs) {
+    sum_pieces_of_long_rows<columns, packs>(dim);
+    const lane_share share = share_for(dim, columns);
+    launch(norm_kernel<columns, packs>, share.blocks(rows_bound()), block_threads, stream_.handle(), grouped(), dim,
+           scale, share, norms);
+  });
+  auto* const host_count = staging<std::uint32_t>(1);
+  stream_.download(distinct_.data(), host_count, sizeof *host_count);
+  stream_.synchronize();
+  const std::size_t count = *host_count;
+  auto* const host_norms = staging<double>(count);
+  stream_.download(norms, host_norms, count * sizeof(double));
+  stream_.synchronize();
+  return {host_norms, count};
+}
+
+std::int64_t cuda_table_gradient::apply(const update_constants& c, std::size_t dim, table_view table,
+                                        optimizer_state_view state, float scale, bool every_row) {
+  stream_.where().make_current();
+  const std::size_t every = every_row && c.kind != optimizer_kind::rowwise_adagrad ? row_count_ : 0;
+  const std::size_t bound = every > 0 ? every : rows_bound();
+  if (bound == 0) return -1;
+  std::uint64_t* const bad_rows = bad_rows_.make(stream_, update_blocks_max + 1);
+  std::size_t blocks = 0;
+  with_numbers(table, [&]<class Number>(Number* weights) {
+    const bool fit =
+        sources_fit_packs(dim) && fits_packs<4>(weights) && fits_packs<4>(state.first) && fits_packs<4>(state.second);
+    with_shape(fit, dim, [&](auto columns, auto packs) {
+      sum_pieces_of_long_rows<columns, packs>(dim);
+      const lane_share share = share_for(dim, columns);
+      blocks = share.blocks(bound, update_blocks_max);
+      launch(update_kernel<columns, packs, Number>, blocks, block_threads, stream_.handle(), c, grouped(), every, scale,
+             share, dim, weights, state, bad_rows + 1);
+    });
+  });
+  launch(finish_reduction<least_of>, 1, block_threads, stream_.handle(), bad_rows + 1, blocks, least_of::neutral,
+         bad_rows);
+  auto* const bad_row = staging<std::int64_t>(1);
+  stream_.download(bad_rows, bad_row, sizeof *bad_row);
+  stream_.synchronize();
+  return *bad_row;
+}
+
+}  // namespace troupe::kernels::cuda

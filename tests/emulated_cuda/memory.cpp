@@ -1,0 +1,152 @@
+// Of the CUDA runtime: memory and copies.
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "tests/emulated_cuda/runtime.hpp"
+#include "tests/emulated_cuda/settings.hpp"
+
+namespace troupe::emulated_cuda {
+namespace {
+
+constexpr std::size_t alignment = 256;
+constexpr int host = -1;
+
+/// All memory that was given out, by address.
+class memory_book {
+ public:
+  cudaError_t allocate(int device, std::size_t bytes, void** address) {
+    const std::lock_guard lock(mutex_);
+    if (device != host && used_[device] + bytes > configured().memory_mib << 20) return cudaErrorMemoryAllocation;
+    if (posix_memalign(address, alignment, bytes) != 0) return cudaErrorMemoryAllocation;
+    std::memset(*address, 0xff, bytes);  // NaN, and no sensible index
+    used_[device] += bytes;
+    blocks_[begin_of(*address)] = {device, bytes};
+    return cudaSuccess;
+  }
+
+  cudaError_t release(void* address, bool of_host) {
+    if (address == nullptr) return cudaSuccess;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = blocks_.find(begin_of(address));
+      if (found == blocks_.end() || (found->second.device == host) != of_host) return cudaErrorInvalidValue;
+      used_[found->second.device] -= found->second.bytes;
+      blocks_.erase(found);
+    }
+    std::free(address);
+    return cudaSuccess;
+  }
+
+  std::size_t used(int device) {
+    const std::lock_guard lock(mutex_);
+    return used_[device];
+  }
+
+  place find(const void* address, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    auto found = blocks_.upper_bound(begin_of(address));
+    if (found == blocks_.begin()) return place::pageable;
+    --found;
+    const std::size_t offset = begin_of(address) - found->first;
+    if (offset >= found->second.bytes) return place::pageable;
+    if (bytes > found->second.bytes - offset) return place::astray;
+    return found->second.device == host ? place::pinned : place::device;
+  }
+
+ private:
+  struct block {
+    int device;
+    std::size_t bytes;
+  };
+
+  static std::uintptr_t begin_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+  std::mutex mutex_;
+  std::map<std::uintptr_t, block> blocks_;
+  std::map<int, std::size_t> used_;
+};
+
+/// Never destroyed: streams may outlive everything.
+memory_book& book() {
+  static memory_book& all = *new memory_book;
+  return all;
+}
+
+bool fits(place from, place to, cudaMemcpyKind kind) {
+  const bool from_device = from == place::device;
+  const bool to_device = to == place::device;
+  if (from == place::astray || to == place::astray) return false;
+  switch (kind) {
+    case cudaMemcpyHostToDevice:
+      return !from_device && to_device;
+    case cudaMemcpyDeviceToHost:
+      return from_device && !to_device;
+    case cudaMemcpyDeviceToDevice:
+      return from_device && to_device;
+    case cudaMemcpyDefault:
+      return from_device || to_device;
+    default:
+      return false;
+  }
+}
+
+/// Without pinned memory the host waits, as with CUDA.
+cudaError_t copy(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  const place source = find_place(from, bytes);
+  const place target = find_place(to, bytes);
+  if (!fits(source, target, kind)) return cudaErrorInvalidValue;
+  const cudaError_t code = enqueue_anywhere(stream, [=] { std::memcpy(to, from, bytes); });
+  if (!stream->capturing && (source == place::pageable || target == place::pageable)) stream->wait_until_idle();
+  return code;
+}
+
+}  // namespace
+
+place find_place(const void* address, std::size_t bytes) { return book().find(address, bytes); }
+
+}  // namespace troupe::emulated_cuda
+
+using namespace troupe::emulated_cuda;
+
+// -- memory -----------------------------------------------------------------------------------------------------------
+
+cudaError_t cudaMalloc(void** address, std::size_t bytes) {
+  *address = nullptr;
+  if (const cudaError_t code = usable(); code != cudaSuccess || bytes == 0) return note(code);
+  if (captures() > 0) return note(cudaErrorStreamCaptureUnsupported);
+  return note(book().allocate(current_device(), bytes, address));
+}
+
+cudaError_t cudaFree(void* address) { return note(book().release(address, false)); }
+
+cudaError_t cudaMallocHost(void** address, std::size_t bytes) {
+  *address = nullptr;
+  if (const cudaError_t code = usable(); code != cudaSuccess || bytes == 0) return note(code);
+  if (captures() > 0) return note(cudaErrorStreamCaptureUnsupported);
+  return note(book().allocate(host, bytes, address));
+}
+
+cudaError_t cudaFreeHost(void* address) { return note(book().release(address, true)); }
+
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  if (const cudaError_t code = usable(); code != cudaSuccess) return note(code);
+  *total = configured().memory_mib << 20;
+  *free = *total - book().used(current_device());
+  return cudaSuccess;
+}
+
+// -- copies -----------------------------------------------------------------------------------------------------------
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  return note(copy(from, to, bytes, kind, stream));
+}
+
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  if (find_place(to, bytes) != place::device) return note(cudaErrorInvalidValue);
+  return note(enqueue_anywhere(stream, [=] { std::memset(to, value, bytes); }));
+}

@@ -1,0 +1,184 @@
+// NCCL: communicators that do not block, between threads and processes of one host. A collective goes to its stream
+// only when ncclCommGetAsyncError is asked for the second time, so that a caller who does not ask until all is well
+// shows.
+
+#include <nccl.h>
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "tests/emulated_cuda/meeting.hpp"
+#include "tests/emulated_cuda/runtime.hpp"
+
+using namespace troupe::emulated_cuda;
+
+struct ncclComm {
+  enum class phase { meeting, idle, launching, finalizing, failed };
+
+  phase now = phase::meeting;
+  int device = 0;
+  bool asked = false;  ///< about what is being launched
+  std::shared_ptr<meeting> with;
+  std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<std::atomic<int>> under_way = std::make_shared<std::atomic<int>>(0);
+  std::vector<std::pair<cudaStream_t, work>> to_launch;
+};
+
+namespace {
+
+thread_local int group_depth = 0;
+thread_local std::vector<std::pair<ncclComm*, std::pair<cudaStream_t, work>>> group;
+thread_local bool group_connects = false;
+thread_local std::string last_words;
+
+ncclResult_t refuse(ncclResult_t code, std::string words) {
+  last_words = std::move(words);
+  return code;
+}
+
+/// Two hosts may have cards of the same identity; NCCL tells hosts apart by this variable if it is set.
+std::string card_of(int device) {
+  const char* host = std::getenv("NCCL_HOSTID");
+  return device_identity(device) + (host != nullptr ? host : "");
+}
+
+ncclResult_t end_group() {
+  const bool any = group_connects || !group.empty();
+  for (auto& [comm, launch] : group) {
+    comm->now = ncclComm::phase::launching;
+    comm->asked = false;
+    comm->to_launch.push_back(std::move(launch));
+  }
+  group.clear();
+  group_connects = false;
+  return any ? ncclInProgress : ncclSuccess;
+}
+
+void launch(ncclComm& comm) {
+  for (auto& [stream, task] : comm.to_launch) {
+    ++*comm.under_way;
+    const auto code = enqueue_anywhere(stream, [task = std::move(task), under_way = comm.under_way] {
+      task();
+      --*under_way;
+    });
+    if (code != cudaSuccess) comm.now = ncclComm::phase::failed;
+  }
+  comm.to_launch.clear();
+}
+
+}  // namespace
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  static std::atomic<unsigned> count = 0;
+  *id = {};
+  std::snprintf(id->internal, sizeof id->internal, "/emulated-nccl-%d-%u-%08x", getpid(), ++count,
+                std::random_device{}());
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++group_depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  if (group_depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd: not in a group call.");
+  return --group_depth == 0 ? end_group() : ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  if (rank < 0 || rank >= ranks) return refuse(ncclInvalidArgument, "Invalid rank requested");
+  if (config == nullptr || config->blocking != 0) return refuse(ncclInvalidUsage, "only non-blocking is emulated");
+  const std::string name(id.internal, strnlen(id.internal, sizeof id.internal));
+  auto made = std::make_unique<ncclComm>();
+  made->device = current_device();
+  try {
+    made->with = std::make_shared<meeting>(name, rank, ranks, card_of(made->device));
+  } catch (const std::system_error& error) {
+    return refuse(ncclSystemError, error.what());
+  }
+  *comm = made.release();
+  group_connects = true;
+  return group_depth == 0 ? end_group() : ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+  using phase = ncclComm::phase;
+  if (comm->now == phase::meeting && comm->with->all_are_here()) {
+    last_words = comm->with->find_duplicate();
+    comm->now = last_words.empty() ? phase::idle : phase::failed;
+  } else if (comm->now == phase::launching && std::exchange(comm->asked, true)) {
+    comm->now = phase::idle;
+    launch(*comm);
+  } else if (comm->now == phase::finalizing && *comm->under_way == 0) {
+    comm->now = phase::idle;
+  }
+  *state = comm->now == phase::idle ? ncclSuccess : comm->now == phase::failed ? ncclInvalidUsage : ncclInProgress;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t operation,
+                           ncclComm_t comm, cudaStream_t stream) {
+  if (comm->now != ncclComm::phase::idle) return refuse(ncclInvalidArgument, "the communicator is not ready");
+  if (type != ncclFloat32 || operation != ncclSum || from != to) {
+    return refuse(ncclInvalidArgument, "only sums of floats in place are emulated");
+  }
+  if (stream == nullptr || stream->device() != comm->device) {
+    return refuse(ncclInvalidUsage, "the stream is not of the communicator's device");
+  }
+  if (find_place(to, count * sizeof(float)) != place::device) {
+    return refuse(ncclInvalidArgument, "the buffer is not in a device's memory");
+  }
+  const std::uint64_t first = comm->with->next_sum(count);
+  work task = [with = comm->with, aborted = comm->aborted, first, buffer = static_cast<float*>(to), count] {
+    with->sum(first, buffer, count, *aborted);
+  };
+  group.emplace_back(comm, std::pair(stream, std::move(task)));
+  return group_depth == 0 ? end_group() : ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  if (comm->now != ncclComm::phase::idle) return refuse(ncclInvalidUsage, "the communicator is not ready");
+  comm->now = ncclComm::phase::finalizing;
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  *comm->aborted = true;
+  delete comm;
+  return ncclSuccess;
+}
+
+const char* ncclGetErrorString(ncclResult_t code) {
+  switch (code) {
+    case ncclSuccess:
+      return "no error";
+    case ncclSystemError:
+      return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
+    case ncclInvalidArgument:
+      return "invalid argument (run with NCCL_DEBUG=WARN for details)";
+    case ncclInvalidUsage:
+      return "invalid usage (run with NCCL_DEBUG=WARN for details)";
+    case ncclInProgress:
+      return "NCCL operation in progress";
+    default:
+      return "an error that is not emulated";
+  }
+}
+
+const char* ncclGetLastError(ncclComm_t) { return last_words.c_str(); }

@@ -1,0 +1,97 @@
+// The threads behind streams, and what they wait for.
+
+#include <utility>
+
+#include "tests/emulated_cuda/runtime.hpp"
+
+namespace troupe::emulated_cuda {
+
+void milestone::reach(std::uint64_t count) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (count > reached_) reached_ = count;
+  }
+  changed_.notify_all();
+}
+
+void milestone::wait_for(std::uint64_t count) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return reached_ >= count; });
+}
+
+bool milestone::has_reached(std::uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  return reached_ >= count;
+}
+
+int& captures() {
+  static thread_local int count = 0;
+  return count;
+}
+
+cudaError_t enqueue_anywhere(cudaStream_t stream, work task) {
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;  // the default stream: nobody here should use it
+  if (const cudaError_t code = stream->failure(); code != cudaSuccess) return code;
+  if (stream->capturing) {
+    stream->captured.push_back(std::move(task));
+  } else {
+    stream->push(std::move(task));
+  }
+  return cudaSuccess;
+}
+
+cudaError_t enqueue(cudaStream_t stream, work task) {
+  if (stream != nullptr && stream->device() != current_device()) return cudaErrorInvalidResourceHandle;
+  return enqueue_anywhere(stream, std::move(task));
+}
+
+}  // namespace troupe::emulated_cuda
+
+CUstream_st::CUstream_st(int device) : device_(device), worker_([this] { run(); }) {}
+
+CUstream_st::~CUstream_st() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  worker_.join();
+}
+
+void CUstream_st::push(troupe::emulated_cuda::work task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  changed_.notify_all();
+}
+
+void CUstream_st::wait_until_idle() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return tasks_.empty(); });
+}
+
+cudaError_t CUstream_st::failure() {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void CUstream_st::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    const troupe::emulated_cuda::work& task = tasks_.front();  // stays where it is: only this thread removes
+    lock.unlock();
+    cudaError_t outcome = cudaSuccess;
+    try {
+      task();
+    } catch (...) {
+      outcome = cudaErrorLaunchFailure;
+    }
+    lock.lock();
+    if (outcome != cudaSuccess) failure_ = outcome;  // what follows is still done: others may wait for its events
+    tasks_.pop_front();
+    if (tasks_.empty()) changed_.notify_all();
+  }
+}

@@ -1,0 +1,110 @@
+// Of the CUDA runtime: streams, events and graphs.
+
+#include <utility>
+
+#include "tests/emulated_cuda/runtime.hpp"
+
+using namespace troupe::emulated_cuda;
+
+struct CUgraph_st {
+  std::vector<work> tasks;
+};
+
+struct CUgraphExec_st {
+  std::vector<work> tasks;
+};
+
+// -- streams ----------------------------------------------------------------------------------------------------------
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  if (const cudaError_t code = usable(); code != cudaSuccess) return note(code);
+  if (flags != cudaStreamNonBlocking) return note(cudaErrorInvalidValue);  // there is no default stream to wait for
+  *stream = new CUstream_st(current_device());
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (stream->capturing) return note(cudaErrorStreamCaptureUnsupported);
+  stream->wait_until_idle();
+  return note(stream->failure());
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (event == nullptr || stream == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (stream->capturing) return note(cudaErrorStreamCaptureIsolation);
+  return note(
+      enqueue_anywhere(stream, [over = event->over, count = event->recorded.load()] { over->wait_for(count); }));
+}
+
+// -- events -----------------------------------------------------------------------------------------------------------
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  if (const cudaError_t code = usable(); code != cudaSuccess) return note(code);
+  *event = new CUevent_st;
+  (*event)->device = current_device();
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (event == nullptr || stream == nullptr || event->device != stream->device()) {
+    return note(cudaErrorInvalidResourceHandle);
+  }
+  if (stream->capturing) return note(cudaErrorStreamCaptureUnsupported);
+  const std::uint64_t count = ++event->recorded;
+  return note(enqueue_anywhere(stream, [over = event->over, count] { over->reach(count); }));
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (event == nullptr) return note(cudaErrorInvalidResourceHandle);
+  return event->over->has_reached(event->recorded) ? cudaSuccess : cudaErrorNotReady;
+}
+
+// -- graphs -----------------------------------------------------------------------------------------------------------
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (stream == nullptr || stream->capturing) return note(cudaErrorInvalidResourceHandle);
+  stream->capturing = true;
+  ++captures();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  if (stream == nullptr || !stream->capturing) return note(cudaErrorInvalidResourceHandle);
+  stream->capturing = false;
+  --captures();
+  *graph = new CUgraph_st{std::exchange(stream->captured, {})};
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  *executable = new CUgraphExec_st{graph->tasks};
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  for (const work& task : executable->tasks) {
+    if (const cudaError_t code = enqueue_anywhere(stream, task); code != cudaSuccess) return note(code);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return cudaSuccess;
+}

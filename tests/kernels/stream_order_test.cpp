@@ -1,0 +1,128 @@
+// What a stream does in which order: copies, events between streams, and calls that are repeated.
+
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/kernels/stream_support.hpp"
+
+namespace troupe::kernels::test {
+namespace {
+
+template <class Place>
+class stream_order : public stream_test<Place> {};
+TYPED_TEST_SUITE(stream_order, each_device, device_names);
+
+TYPED_TEST(stream_order, copies_there_and_back) {
+  source_of_numbers random(1);
+  for (const std::size_t count : odd_sizes) {
+    const std::vector<float> numbers = random.numbers(count);
+    const auto first = this->put(numbers);
+    const auto second = this->template room<float>(count);
+    this->on().copy(first.data(), second.data(), count * sizeof(float));
+    EXPECT_EQ(this->get(second), numbers);
+  }
+  this->on().copy(nullptr, nullptr, 0);
+  this->on().upload(nullptr, nullptr, 0);
+  this->on().download(nullptr, nullptr, 0);
+  this->on().synchronize();
+}
+
+TYPED_TEST(stream_order, a_stream_knows_its_device) { EXPECT_EQ(&this->on().where(), &this->where()); }
+
+TYPED_TEST(stream_order, waits_for_another_streams_event) {
+  constexpr std::size_t count = 1 << 20;
+  const auto other = this->where().make_stream();
+  const auto x = this->template room<float>(count);
+  const auto y = this->template room<float>(count);
+  for (int round = 0; round < 5; ++round) {
+    this->on().fill(count, static_cast<float>(round), x.data());
+    this->on().multiply(count, 3.0F, x.data());
+    const auto filled = this->on().record();
+    other->wait(*filled);
+    other->copy(x.data(), y.data(), count * sizeof(float));
+    const auto copied = other->record();
+    this->on().wait(*copied);
+    ASSERT_EQ(this->get(y), std::vector<float>(count, 3.0F * static_cast<float>(round)));
+  }
+}
+
+TYPED_TEST(stream_order, an_event_is_over_when_the_stream_has_come_there) {
+  const auto x = this->template room<float>(1 << 20);
+  this->on().fill(x.size(), 1.0F, x.data());
+  const auto place = this->on().record();
+  while (!place->is_over()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  std::thread([&] { EXPECT_TRUE(place->is_over()); }).join();
+  const auto again = this->on().record();
+  this->on().synchronize();
+  EXPECT_TRUE(again->is_over());
+}
+
+TYPED_TEST(stream_order, repeats_what_it_has_learned) {
+  source_of_numbers random(2);
+  const auto x = this->put(random.numbers(100));
+  const auto sum = this->put(std::vector<float>(100, 0.0F));
+  std::vector<float> expected(100, 0.0F);
+  std::unique_ptr<graph> learned;
+  int calls = 0;
+  for (int step = 0; step < 6; ++step) {
+    const std::vector<float> numbers = random.numbers(100);
+    this->on().upload(numbers.data(), x.data(), 400);
+    this->on().repeat(learned, [&] {
+      ++calls;
+      this->on().multiply(100, 2.0F, x.data());
+      this->on().add_columns(1, 100, {x.data(), 100}, {sum.data(), 100});
+    });
+    for (std::size_t i = 0; i < 100; ++i) expected[i] += 2 * numbers[i];
+    ASSERT_EQ(this->get(sum), expected) << "step " << step;
+  }
+  EXPECT_EQ(calls, this->where().is_host() ? 6 : 2);
+}
+
+TYPED_TEST(stream_order, repeats_nothing) {
+  std::unique_ptr<graph> learned;
+  for (int step = 0; step < 4; ++step) this->on().repeat(learned, [] {});
+  this->on().synchronize();
+}
+
+TYPED_TEST(stream_order, forgets_calls_that_threw) {
+  const auto x = this->put(std::vector<float>(10, 1.0F));
+  std::unique_ptr<graph> learned;
+  const auto doubled = [&](bool fail) {
+    return [this, &x, fail] {
+      this->on().multiply(10, 2.0F, x.data());
+      if (fail) throw std::runtime_error("as told");
+      this->on().multiply(10, 2.0F, x.data());
+    };
+  };
+  this->on().repeat(learned, doubled(false));
+  EXPECT_THROW(this->on().repeat(learned, doubled(true)), std::runtime_error);
+  this->on().fill(10, 1.0F, x.data());
+  for (int step = 0; step < 3; ++step) this->on().repeat(learned, doubled(false));
+  EXPECT_EQ(this->get(x), std::vector<float>(10, 64.0F));
+}
+
+TYPED_TEST(stream_order, keeps_what_graphs_use_when_more_is_needed) {
+  // The scratch memory of products in bf16 grows between two repetitions.
+  if (this->where().is_host()) GTEST_SKIP() << "the processor knows f32 only";
+  const auto on = this->where().make_stream(matmul_precision::bf16);
+  const auto ones = this->put(std::vector<float>(200 * 200, 1.0F));
+  const auto bias = this->put(std::vector<float>(200, 1.0F));
+  const auto small = this->template room<float>(9);
+  const auto large = this->template room<float>(200 * 200);
+  std::unique_ptr<graph> learned;
+  for (int step = 0; step < 4; ++step) {
+    on->repeat(learned, [&] {
+      on->linear_forward(3, 3, 3, ones.data(), ones.data(), bias.data(), activation::none, small.data());
+    });
+    on->synchronize();
+    ASSERT_EQ(this->get(small), std::vector<float>(9, 4.0F));
+    if (step != 1) continue;
+    on->linear_forward(200, 200, 200, ones.data(), ones.data(), bias.data(), activation::none, large.data());
+    on->synchronize();
+    ASSERT_EQ(this->get(large), std::vector<float>(200 * 200, 201.0F));
+  }
+}
+
+}  // namespace
+}  // namespace troupe::kernels::test
