@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/actor_name.hpp"
+#include "actors/traced_system.hpp"
 #include "kernels/elementwise.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
@@ -17,6 +18,7 @@ void allreduce_group_state::start(std::uint64_t run, group_layout layout) {
   const bool is_only = processes() == 1;
   trace.start(self_, self_->system(), run, is_only ? group_number : group_sender(layout_.me),
               is_only ? name : fmt::format("{} {}", name, layout_.me));
+  if (const compute_devices devices = devices_of(self_->system()); devices.trainers) use_devices(devices);
   if (layout_.patience.count() > 0) look_for_late_ranks();
 }
 
@@ -28,6 +30,7 @@ bool allreduce_group_state::goes_whole(std::uint64_t count) const {
 
 /// The slice of a bucket that `process` sums up, in whole cache lines.
 allreduce_group_state::slice allreduce_group_state::slice_of(std::uint32_t process, std::uint64_t count) const {
+  if (reduction_) return {0, 0};
   if (goes_whole(count)) return {0, count};
   constexpr std::uint64_t line = 16;
   const auto begin = [&](std::uint64_t i) {
@@ -50,7 +53,7 @@ allreduce_group_state::collection& allreduce_group_state::open(const key& which,
   all.sequence = ++collectives_;
   all.launched = trace.is_on() ? trace::ticks_now() : 0;
   if (layout_.patience.count() > 0) all.begin = std::chrono::steady_clock::now();
-  all.sums_missing = goes_whole(count) ? 0 : processes() - 1;
+  all.sums_missing = reduction_ || goes_whole(count) ? 0 : processes() - 1;
   all.summed.assign(processes(), false);
   return all;
 }
@@ -117,6 +120,12 @@ caf::result<reduced> allreduce_group_state::handle(reduce& share) {
         name, share.head.step,
         make_failure(errc::shape_mismatch, fmt::format("bucket {} of rank {} is not a float32 tensor of its shape",
                                                        share.bucket, share.rank)));
+  if ((share.grad.bytes.device() != nullptr) != (reduction_ != nullptr))
+    return failure_of(name, share.head.step,
+                      make_failure(errc::wrong_context, fmt::format("bucket {} of rank {} is not where this group adds "
+                                                                    "up",
+                                                                    share.bucket, share.rank)));
+  if (reduction_ && processes() > 1) introduce_devices();
   const std::uint64_t count = share.grad.rows * share.grad.cols;
   const key which(share.head.step, share.bucket);
   collection& all = open(which, count);
@@ -136,7 +145,7 @@ void allreduce_group_state::send_to_others(const reduce& share) {
     if (process == layout_.me) continue;
     const slice part = slice_of(process, count);
     tensor grad;
-    if (share.batches > 0)
+    if (share.batches > 0 && !reduction_)
       grad = {dtype::f32, part.size, 1, share.grad.bytes.part(part.first * sizeof(float), part.size * sizeof(float))};
     self_->send(layout_.groups[process],
                 bucket_share{trace.next(share.head.step, id_of(share.head)), share.rank, share.bucket, share.batches,
@@ -152,6 +161,12 @@ caf::result<void> allreduce_group_state::refuse(std::uint64_t at_step, const caf
 
 caf::result<void> allreduce_group_state::handle(bucket_share& share) {
   if (auto error = check(share.head, share.rank, share.bucket, false)) return refuse(share.head.step, error);
+  if (reduction_ && share.grad.rows > 0)
+    return refuse(
+        share.head.step,
+        make_failure(errc::bad_input, fmt::format("trainer {} computes on the processor, those of this process "
+                                                  "on CUDA devices; give all of them the same --device",
+                                                  share.rank)));
   const key which(share.head.step, share.bucket);
   const slice mine = slice_of(layout_.me, share.count);
   const std::uint64_t expected = share.batches > 0 ? mine.size : 0;
@@ -181,8 +196,12 @@ void allreduce_group_state::note_launch(const header& share, std::uint32_t rank,
 void allreduce_group_state::arrived(const key& which, collection& all) {
   if (++all.arrived < trainers()) return;
   if (trace.is_on()) all.started = trace::ticks_now();
+  if (reduction_) {
+    ready_.push_back(which);
+    return launch_ready();
+  }
   sum(which, all);
-  if (all.sums_missing == 0) finish(which, all);
+  if (all.sums_missing == 0) finish_sum(which, all);
 }
 
 /// Sums up the slice that is this process's.
@@ -220,11 +239,12 @@ caf::result<void> allreduce_group_state::handle(bucket_sum& part) {
   const auto numbers = part.grad.as<float>();
   for (std::uint32_t process = 0; process < processes(); ++process) {
     const slice theirs = slice_of(process, all.count);
-    if (process == layout_.me || goes_whole(all.count) || all.summed[process] || !may_come_from(process)) continue;
+    if (process == layout_.me || reduction_ || goes_whole(all.count) || all.summed[process] || !may_come_from(process))
+      continue;
     if (part.grad.type != dtype::f32 || part.first != theirs.first || numbers.size() != theirs.size) continue;
     all.summed[process] = true;
     std::copy(numbers.begin(), numbers.end(), sum_of(all).data() + part.first);
-    if (--all.sums_missing == 0 && all.arrived == trainers()) finish(which, all);
+    if (--all.sums_missing == 0 && all.arrived == trainers()) finish_sum(which, all);
     return {};
   }
   return refuse(part.head.step,
@@ -233,15 +253,13 @@ caf::result<void> allreduce_group_state::handle(bucket_sum& part) {
                                                                part.bucket, numbers.size(), part.first)));
 }
 
-void allreduce_group_state::finish(const key& which, collection& all) {
-  bool stop = false;
-  for (const share_of_rank& rank : all.ranks) stop = stop || rank.stop;
+void allreduce_group_state::finish_sum(const key& which, collection& all) {
   const tensor mean = std::move(all.sum).freeze();
-  for (std::uint32_t rank = 0; rank < trainers(); ++rank) {
-    if (!is_local(rank)) continue;
-    share_of_rank& mine = all.ranks[rank];
-    mine.promise.deliver(reduced{trace.next(which.first, id_of(mine.head)), which.second, stop, mean});
-  }
+  finish(which, all, [&mean](std::uint32_t) -> const tensor& { return mean; });
+}
+
+/// A collective is over: notes it, and keeps its memory.
+void allreduce_group_state::close(const key& which, collection& all) {
   if (trace.is_on()) {
     trace::record done;
     done.sent = all.launched;
@@ -262,6 +280,7 @@ void allreduce_group_state::finish(const key& which, collection& all) {
 
 /// A timer of its own: one for each bucket would wake another thread each time.
 void allreduce_group_state::look_for_late_ranks() {
+  if (reduction_) look_for_late_devices();
   for (const auto& [which, all] : open_) {
     if (std::chrono::steady_clock::now() - all.begin < layout_.patience) continue;
     std::vector<std::uint32_t> missing;
@@ -298,10 +317,8 @@ allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer se
   fail_on_exceptions(self);
   drop_unexpected(self);
   return {
-      recorded<reduce>(self),
-      recorded<bucket_share>(self),
-      recorded<bucket_sum>(self),
-      recorded<actor_query>(self),
+      recorded<reduce>(self),        recorded<bucket_share>(self), recorded<bucket_sum>(self),
+      recorded<group_devices>(self), recorded<actor_query>(self),
   };
 }
 

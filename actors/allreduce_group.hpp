@@ -5,6 +5,10 @@
 // one message's time. Of a large one, every process gets all ranks' shares of one slice, sums that, and sends the sum
 // to the others (all-to-all, ordered sum, all-gather), so that no byte is summed twice. Both give the same bits as one
 // process does.
+//
+// Trainers on CUDA devices: the shares stay there, and `device_reduction` adds them up (NCCL, between devices). What
+// the groups of several processes send each other are announcements then, shares without numbers: a sum is launched
+// when every rank has announced its share. So nobody waits on a device for a rank that is missing, and it can be named.
 
 #pragma once
 
@@ -12,12 +16,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "actors/actor_trace.hpp"
+#include "actors/device_reduction.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {
@@ -57,6 +64,7 @@ class allreduce_group_state {
   caf::result<reduced> handle(reduce& share);
   caf::result<void> handle(bucket_share& share);
   caf::result<void> handle(bucket_sum& sum);
+  caf::result<void> handle(const group_devices& theirs);
   caf::result<actor_status> handle(const actor_query& query);
 
  private:
@@ -108,8 +116,21 @@ class allreduce_group_state {
   void arrived(const key& which, collection& all);
   void sum(const key& which, collection& all);
   void note_launch(const header& share, std::uint32_t rank, collection& all);
-  void finish(const key& which, collection& all);
+  void finish_sum(const key& which, collection& all);
+  void close(const key& which, collection& all);
+  template <class MeanOf>
+  void finish(const key& which, collection& all, MeanOf mean_of);
   void look_for_late_ranks();
+
+  // On devices.
+  void use_devices(const compute_devices& devices);
+  void introduce_devices();
+  void connect_devices();
+  void launch_ready();
+  std::vector<device_reduction::share> local_shares(const collection& all) const;
+  void answer_from_devices(const key& which, collection& all, const std::vector<device_reduction::share>& shares);
+  void look_for_late_devices();
+  std::string ranks_of_others() const;
   caf::result<void> refuse(std::uint64_t at_step, const caf::error& cause);
 
   pointer self_;
@@ -121,7 +142,33 @@ class allreduce_group_state {
   std::bitset<buckets_max> over_;  ///< and those
   std::vector<collection> spare_;  // memory to be used again
   std::vector<const float*> inputs_;
+
+  // On devices.
+  struct launched {
+    key which;
+    std::chrono::steady_clock::time_point begin;
+    std::vector<tensor> means;
+  };
+  std::unique_ptr<device_reduction> reduction_;  ///< null: the ranks compute on the processor
+  std::vector<group_devices> introduced_;        ///< by process
+  std::deque<key> ready_;                        ///< every rank's share is there
+  std::deque<launched> launched_;                ///< and these are on the devices
+  bool front_is_launched_ = false;               ///< of those that are ready
+  bool will_look_again_ = false;
 };
+
+/// Answers this process's ranks, with the mean for each.
+template <class MeanOf>
+void allreduce_group_state::finish(const key& which, collection& all, MeanOf mean_of) {
+  bool stop = false;
+  for (const share_of_rank& rank : all.ranks) stop = stop || rank.stop;
+  for (std::uint32_t rank = 0; rank < trainers(); ++rank) {
+    if (!is_local(rank)) continue;
+    share_of_rank& mine = all.ranks[rank];
+    mine.promise.deliver(reduced{trace.next(which.first, id_of(mine.head)), which.second, stop, mean_of(rank)});
+  }
+  close(which, all);
+}
 
 /// The behavior of one process's group in run `run`; spawn with this function.
 allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer self, std::uint64_t run,

@@ -118,6 +118,7 @@ result<void> run_node(const node_options& options, const stop_request* stop_wish
 
   traced_config config;
   config.recorder = options.recorder;
+  config.devices = options.devices;
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
   config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
   add_network(config);

@@ -33,6 +33,7 @@ struct node_options {
   /// How long to try to reach the master.
   std::chrono::milliseconds join_timeout{30'000};
   std::size_t threads = 0;
+  compute_devices devices;
   /// Null: nothing is recorded. Must outlive the run.
   trace::recorder* recorder = nullptr;
   watch_options watch;

@@ -12,6 +12,7 @@
 #include "actors/diagnosis.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/run_in.hpp"
+#include "actors/spawn.hpp"
 #include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
 #include "model/checkpoint/names.hpp"
@@ -81,11 +82,11 @@ void node_state::admitted_as(const admitted& place) {
   const bool trains = all_.options.trains;
   for (const std::uint32_t rank : place.ranks) {
     if (trains) {
-      const auto made = self_->spawn(trainer, place.run, rank, place.servers);
+      const auto made = spawn_trainer(*self_, self_->system(), place.run, rank, place.servers);
       actors_.push_back(caf::actor_cast<caf::actor>(made));
       offer(join_trainer{trace.next(0, id_of(place.head)), made, rank});
     } else {
-      const auto made = self_->spawn(parameter_server, place.run, rank);
+      const auto made = spawn_server(*self_, self_->system(), place.run, rank);
       actors_.push_back(caf::actor_cast<caf::actor>(made));
       all_.data->actors().add(server_number(rank), caf::actor_cast<caf::strong_actor_ptr>(made));
       offer(join_server{trace.next(0, id_of(place.head)), made, rank});

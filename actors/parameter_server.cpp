@@ -73,7 +73,7 @@ caf::expected<rows> parameter_server_state::answer(const lookup& wanted) {
   for (const bag_lookup& table : wanted.tables) {
     const auto module = find(wanted.head, table.module);
     if (!module) return module.error();
-    auto pooled = (*module)->lookup(table, *row_dtype_of(wanted.type));
+    auto pooled = (*module)->lookup(table, *row_dtype_of(wanted.type), wanted.device);
     if (!pooled) return refusal(pooled.error());
     found.tables.push_back(std::move(*pooled));
   }

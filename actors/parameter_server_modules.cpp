@@ -7,6 +7,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/parameter_server.hpp"
+#include "actors/traced_system.hpp"
 #include "model/checkpoint/inspect.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
@@ -34,7 +35,7 @@ caf::result<module_ref> parameter_server_state::handle(instantiate& order) {
         fmt::format("a module for {} trainers, {} batches a step, staleness {}; this run has "
                     "{}, {} and {}",
                     order.trainers, order.accumulate, order.staleness, trainers_, accumulate_, staleness_)));
-  auto made = make_remote_module(order);
+  auto made = make_remote_module(order, devices_of(self_->system()).of_server(rank_));
   if (!made) return refusal(made.error());
   if (trainers_ == 0) {
     std::tie(trainers_, accumulate_, staleness_) = rules;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "actors/compute_devices.hpp"
 #include "actors/views.hpp"
 #include "actors/weights.hpp"
 #include "actors/wire.hpp"
@@ -31,15 +32,16 @@ tensor_type tensor_type_of(dtype type) {
 
 class remote_embedding_bag final : public remote_module {
  public:
-  remote_embedding_bag(const embedding_bag_options& options, sparse_reduction reduce)
-      : table_(options), reduce_(reduce) {}
+  remote_embedding_bag(const embedding_bag_options& options, sparse_reduction reduce, kernels::device& where)
+      : table_(options, where), reduce_(reduce) {}
 
-  caf::expected<tensor> lookup(const bag_lookup& wanted, kernels::row_dtype type) const override {
+  caf::expected<tensor> lookup(const bag_lookup& wanted, kernels::row_dtype type, std::int32_t device) override {
     const kernels::bags_view bags = view_of(wanted);
     if (auto error = check_view(bags)) return error;
     if (!bags.offsets.empty() && table_.options().mode == kernels::pooling::max)
       return make_failure(errc::bad_input, "tables of mode max are pooled by the trainer, from their rows");
     const std::size_t count = bags.offsets.empty() ? bags.indices.size() : bags.size();
+    if (!is_on_host()) return lookup_on_device(bags, count, type, device);
     tensor_buffer out(count, table_.dim());
     table_.forward(bags, out.data());
     if (type == kernels::row_dtype::f32) return std::move(out).freeze();
@@ -50,6 +52,9 @@ class remote_embedding_bag final : public remote_module {
     const kernels::bags_view bags = view_of(grad);
     if (auto error = check_view(bags)) return error;
     const std::size_t expected_rows = bags.offsets.empty() ? bags.indices.size() : bags.size();
+    if (grad.grad.bytes.device() != nullptr && &block_of(grad.grad.bytes)->where() != &table_.on().where())
+      return make_failure(errc::wrong_context, fmt::format("table {}: a gradient on a device that the table is not on",
+                                                           table_.options().table));
     if (!row_dtype_of(grad.grad.type) || grad.grad.rows != expected_rows || grad.grad.cols != table_.dim() ||
         !grad.grad.consistent())
       return make_failure(
@@ -64,14 +69,15 @@ class remote_embedding_bag final : public remote_module {
     contributions_.clear();
     decoded_.clear();
     std::uint64_t indices = 0;
+    uploaded_.resize(std::max(uploaded_.size(), grads.size()));
     for (const bag_gradient* grad : grads) {
-      contributions_.push_back({view_of(*grad), floats_of(grad->grad)});
+      contributions_.push_back({view_of(*grad), on_table(grad->grad, uploaded_[contributions_.size()])});
       indices += contributions_.back().bags.indices.size();
     }
-    if (indices > step_indices_max)
+    if (indices > kernels::step_indices_max)
       return make_failure(errc::bad_input, fmt::format("table {}: {} indices in an optimizer step: must be at most {}; "
                                                        "use a smaller --batch-size or --accumulate, or fewer trainers",
-                                                       table_.options().table, indices, step_indices_max));
+                                                       table_.options().table, indices, kernels::step_indices_max));
     table_.collect(contributions_);
     // The mean over a trainer's batches, and over the trainers their mean or sum.
     const auto parts = static_cast<float>(reduce_ == sparse_reduction::mean ? 1 : from.trainers);
@@ -96,7 +102,7 @@ class remote_embedding_bag final : public remote_module {
     std::vector<std::pair<std::string, tensor>> entries;
     for (const buffer& own : buffers())
       entries.emplace_back(own.name, tensor(own.type, static_cast<std::uint64_t>(table_.rows()), own.columns,
-                                            blob::own(std::vector<std::byte>(own.bytes.begin(), own.bytes.end()))));
+                                            blob::own(copy_of(own.bytes))));
     return entries;
   }
 
@@ -109,11 +115,14 @@ class remote_embedding_bag final : public remote_module {
       const bool fits = numbers.consistent() && numbers.rows == static_cast<std::uint64_t>(table_.rows()) &&
                         numbers.cols == to->columns;
       if (fits && numbers.type == to->type) {
-        std::ranges::copy(numbers.bytes.as<std::byte>(), to->bytes.begin());
+        overwrite(to->bytes,
+                  [&](std::span<std::byte> bytes) { std::ranges::copy(numbers.bytes.as<std::byte>(), bytes.begin()); });
       } else if (fits && numbers.type == dtype::f32) {
         // Only rows are of another type than float32.
-        kernels::encode(numbers.rows * numbers.cols, numbers.as<float>().data(),
-                        {to->bytes.data(), table_.options().dtype});
+        overwrite(to->bytes, [&](std::span<std::byte> bytes) {
+          kernels::encode(numbers.rows * numbers.cols, numbers.as<float>().data(),
+                          {bytes.data(), table_.options().dtype});
+        });
       } else {
         return make_failure(errc::shape_mismatch,
                             fmt::format("table {}: entry '{}' is [{}, {}] of {}, expected [{}, {}] of {}",
@@ -126,18 +135,26 @@ class remote_embedding_bag final : public remote_module {
 
   caf::expected<saved_file> save(const std::string& folder) override {
     std::vector<tensor_view> parts;
-    for (const buffer& own : buffers())
-      parts.push_back(
-          {{own.name, tensor_type_of(own.type), {static_cast<std::uint64_t>(table_.rows()), own.columns}}, own.bytes});
+    const std::vector<buffer> all = buffers();
+    std::vector<std::vector<std::byte>> copies(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto& [name, type, columns, bytes] = all[i];
+      parts.push_back({{name, tensor_type_of(type), {static_cast<std::uint64_t>(table_.rows()), columns}},
+                       kernels::on_host<std::byte>(table_.on(), bytes.data(), bytes.size(), copies[i])});
+    }
     auto file = write_table(folder, table_.options().table, shard(), parts);
     if (!file) return make_failure(errc::exception, file.error().message);
     return std::move(*file);
   }
 
   caf::error restore(const checkpoint& from) override {
-    for (const buffer& own : buffers())
-      if (auto read = read_table(from, table_.options().table, own.name, shard(), own.bytes); !read)
-        return make_failure(errc::bad_input, read.error().message);
+    for (const buffer& own : buffers()) {
+      result<void> read;
+      overwrite(own.bytes, [&](std::span<std::byte> bytes) {
+        read = read_table(from, table_.options().table, own.name, shard(), bytes);
+      });
+      if (!read) return make_failure(errc::bad_input, read.error().message);
+    }
     return {};
   }
 
@@ -151,7 +168,9 @@ class remote_embedding_bag final : public remote_module {
     std::vector<std::uint64_t> digests(count);
     const auto type = table_.options().dtype;
     const std::size_t row_bytes = table_.dim() * kernels::size_of(type);
-    const std::byte* row = table_.weight_bytes().data() + first * row_bytes;
+    std::vector<std::byte> copy;
+    const std::byte* row =
+        kernels::on_host(table_.on(), table_.weight_bytes().data() + first * row_bytes, count * row_bytes, copy).data();
     std::vector<float> numbers(table_.dim());
     for (std::size_t i = 0; i < digests.size(); ++i, row += row_bytes) {
       kernels::decode({row, type}, numbers.size(), numbers.data());
@@ -163,6 +182,56 @@ class remote_embedding_bag final : public remote_module {
   }
 
  private:
+  bool is_on_host() const { return table_.on().where().is_host(); }
+
+  /// Rows from the table's device: pooled ones stay there for who has it, too, and all others come to the host.
+  tensor lookup_on_device(const kernels::bags_view& bags, std::size_t count, kernels::row_dtype type,
+                          std::int32_t device) {
+    const std::size_t dim = table_.dim();
+    kernels::stream& on = table_.on();
+    kernels::device_array<float> out;
+    out.resize(on.where(), count * dim);
+    table_.forward(bags, out.data());
+    if (type == kernels::row_dtype::f32 && !bags.offsets.empty() && device == on.where().number())
+      return on_device(on, count, dim, out.owner(), out.data());
+    const auto here = on.where().allocate_staging(count * dim * sizeof(float));
+    const auto* numbers = reinterpret_cast<const float*>(here.get());
+    on.download(out.data(), here.get(), count * dim * sizeof(float));
+    on.synchronize();
+    if (type != kernels::row_dtype::f32) return encode_rows(numbers, count, dim, type);
+    return {dtype::f32, count, dim, blob(std::shared_ptr<const void>(here), numbers, count * dim * sizeof(float))};
+  }
+
+  /// A gradient's numbers on the table's device. A device's own stay as they are; `copy` is for others.
+  const float* on_table(const tensor& grad, kernels::uploaded_array<float>& copy) {
+    kernels::stream& on = table_.on();
+    if (const device_block* where = block_of(grad.bytes)) {
+      on.wait(where->written());
+      return grad.as<float>().data();
+    }
+    const float* numbers = floats_of(grad);
+    if (is_on_host()) return numbers;
+    on.synchronize();
+    return copy.put(on.where(), on, {numbers, grad.rows * grad.cols});
+  }
+
+  std::vector<std::byte> copy_of(std::span<const std::byte> bytes) {
+    std::vector<std::byte> copy;
+    const auto here = kernels::on_host(table_.on(), bytes.data(), bytes.size(), copy);
+    if (copy.empty()) copy.assign(here.begin(), here.end());
+    return copy;
+  }
+
+  /// Has `write` fill what is to be in the table's memory.
+  template <class Write>
+  void overwrite(std::span<std::byte> bytes, const Write& write) {
+    if (is_on_host()) return write(bytes);
+    std::vector<std::byte> copy = copy_of(bytes);
+    write(std::span(copy));
+    table_.on().upload(copy.data(), bytes.data(), bytes.size());
+    table_.on().synchronize();
+  }
+
   /// The numbers of a gradient; those of 16 bits are decoded and kept until the next `collect`.
   const float* floats_of(const tensor& grad) {
     if (grad.type == dtype::f32) return grad.as<float>().data();
@@ -228,6 +297,7 @@ class remote_embedding_bag final : public remote_module {
   float scale_ = 1;
   std::vector<embedding_bag::contribution> contributions_;
   std::vector<tensor_buffer> decoded_;
+  std::vector<kernels::uploaded_array<float>> uploaded_;
 };
 
 /// Reads the arguments of a specification by name.
@@ -281,7 +351,8 @@ class argument_reader {
 
 }  // namespace
 
-caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const instantiate& order) {
+caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const instantiate& order,
+                                                                        kernels::device& where) {
   argument_reader read(order.spec.args);
   embedding_bag_options options;
   options.rows = read.number<std::int64_t>("num_embeddings");
@@ -307,10 +378,18 @@ caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const in
   options.optimizer.schedule = *schedule;
   const auto needed = table_bytes(rows_of_shard(options.rows, options.shard, options.shards), options.dim,
                                   options.dtype, options.optimizer);
-  if (needed > available_memory())
+  if (where.is_host() && needed > available_memory())
     return make_failure(errc::out_of_memory,
                         memory_fault(fmt::format("table {} with its optimizer's state", options.table), needed));
-  return std::make_unique<remote_embedding_bag>(options, reduce);
+  const std::uint64_t free_there = where.is_host() ? needed : where.memory().free;
+  if (needed > free_there)
+    return make_failure(
+        errc::out_of_memory,
+        fmt::format("table {} with its optimizer's state takes {:.0f} MiB, CUDA device {} has {:.0f} MiB "
+                    "free; use --server-device cpu, more --servers on more --devices, or fewer --rows",
+                    options.table, static_cast<double>(needed) / (1024 * 1024), where.number(),
+                    static_cast<double>(free_there) / (1024 * 1024)));
+  return std::make_unique<remote_embedding_bag>(options, reduce, where);
 }
 
 std::vector<table_part> embedding_bag_parts(const job& job, const table_spec& spec) {

@@ -8,7 +8,8 @@
 namespace troupe {
 
 /// See `make_remote_module`.
-caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const instantiate& order);
+caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const instantiate& order,
+                                                                        kernels::device& where);
 
 /// The specification from which `make_remote_embedding_bag` makes table `table` of a job.
 module_spec embedding_bag_spec(const job& job, const table_spec& spec, std::size_t table);

@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-using factory = std::function<caf::expected<std::unique_ptr<remote_module>>(const instantiate&)>;
+using factory = std::function<caf::expected<std::unique_ptr<remote_module>>(const instantiate&, kernels::device&)>;
 
 const std::map<std::string, factory>& registry() {
   static const std::map<std::string, factory> types = {{"EmbeddingBag", make_remote_embedding_bag}};
@@ -22,9 +22,9 @@ const std::map<std::string, factory>& registry() {
 
 }  // namespace
 
-caf::expected<std::unique_ptr<remote_module>> make_remote_module(const instantiate& order) {
+caf::expected<std::unique_ptr<remote_module>> make_remote_module(const instantiate& order, kernels::device& where) {
   auto type = registry().find(order.spec.type);
-  if (type != registry().end()) return type->second(order);
+  if (type != registry().end()) return type->second(order, where);
   std::vector<std::string> names;
   for (const auto& [name, make] : registry()) names.push_back(name);
   return make_failure(errc::unknown_module, fmt::format("module type '{}' is not registered; the nearest is '{}'",

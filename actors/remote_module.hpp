@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/rows.hpp"
+#include "kernels/device.hpp"
 #include "model/checkpoint/tensors.hpp"
 #include "model/exact_sum.hpp"
 #include "protocol/messages.hpp"
@@ -29,8 +29,8 @@ class remote_module {
  public:
   virtual ~remote_module() = default;
 
-  /// The rows wanted, as `type`.
-  virtual caf::expected<tensor> lookup(const bag_lookup& wanted, kernels::row_dtype type) const = 0;
+  /// The rows wanted, as `type`; they may stay on CUDA device number `device` if they are there.
+  virtual caf::expected<tensor> lookup(const bag_lookup& wanted, kernels::row_dtype type, std::int32_t device) = 0;
 
   /// Whether `grad` can be a gradient of this module; called as soon as it arrives.
   virtual caf::error check(const bag_gradient& grad) const = 0;
@@ -60,9 +60,10 @@ class remote_module {
   virtual caf::expected<tensor> row_digests(std::uint64_t first, std::uint64_t count) const = 0;
 };
 
-/// Makes (one shard of) the module that `order` specifies. Types: `EmbeddingBag` with the arguments num_embeddings,
-/// embedding_dim, mode (sum, mean, max), table, seed, optimizer (as in `--sparse-optimizer`), lr, reduce (sum, mean);
-/// they may have dtype (as in `--row-dtype`, f32) and lr_schedule (as in `--lr-schedule`, constant).
-caf::expected<std::unique_ptr<remote_module>> make_remote_module(const instantiate& order);
+/// Makes (one shard of) the module that `order` specifies, in the memory of `where`. Types: `EmbeddingBag` with the
+/// arguments num_embeddings, embedding_dim, mode (sum, mean, max), table, seed, optimizer (as in `--sparse-optimizer`),
+/// lr, reduce (sum, mean); they may have dtype (as in `--row-dtype`, f32) and lr_schedule (as in `--lr-schedule`,
+/// constant).
+caf::expected<std::unique_ptr<remote_module>> make_remote_module(const instantiate& order, kernels::device& where);
 
 }  // namespace troupe

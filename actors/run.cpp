@@ -19,9 +19,8 @@
 #include "actors/diagnosis.hpp"
 #include "actors/gathering.hpp"
 #include "actors/master.hpp"
-#include "actors/parameter_server.hpp"
+#include "actors/spawn.hpp"
 #include "actors/traced_system.hpp"
-#include "actors/trainer.hpp"
 #include "actors/weights.hpp"
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"
@@ -75,12 +74,12 @@ struct run_members {
     header_source headers(run_number, client_number);
     everyone.push_back(caf::actor_cast<caf::actor>(boss));
     for (std::uint32_t rank = 0; rank < what.servers; ++rank) {
-      auto server = system.spawn(parameter_server, run_number, rank);
+      auto server = spawn_server(system, system, run_number, rank);
       everyone.push_back(caf::actor_cast<caf::actor>(server));
       caf::anon_send(boss, join_server{headers.next(0, 0), server});
     }
     for (std::uint32_t rank = 0; rank < what.trainers; ++rank) {
-      auto one = system.spawn(trainer, run_number, rank, what.servers);
+      auto one = spawn_trainer(system, system, run_number, rank, what.servers);
       everyone.push_back(caf::actor_cast<caf::actor>(one));
       caf::anon_send(boss, join_trainer{headers.next(0, 0), one});
     }
@@ -177,6 +176,60 @@ std::optional<fault> check_memory(const job& what, const dataset& data) {
   return std::nullopt;
 }
 
+/// Refuses what cannot fit on the CUDA devices, before anything is allocated.
+std::optional<fault> check_device_memory(const job& what, const dataset& data, const compute_devices& devices) {
+  const hybrid_model model(data.spec(), what);
+  const std::uint64_t weights = bounded_product(model.parameter_count(), sizeof(float));
+  const auto buffers = static_cast<std::uint64_t>(2 + state_buffers(what.dense_optimizer));
+  // A number of the input, with its gradient, and of each layer's output, with its gradient.
+  std::uint64_t widths = 2 * model.in_features() + 2 * model.out_features();
+  for (const std::size_t width : what.hidden) widths += 2 * width;
+  const std::uint64_t activations = bounded_product(widths, what.batch_size * sizeof(float));
+  std::uint64_t tables = 0;
+  for (const table_spec& table : data.spec().tables)
+    tables += std::min(table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer), UINT64_MAX / 1024);
+  for (std::size_t place = 0; place < devices.numbers.size(); ++place) {
+    const auto ranks_here = [&](std::uint64_t ranks) {
+      return (ranks + devices.numbers.size() - 1 - place) / devices.numbers.size();
+    };
+    const std::uint64_t trainers = devices.trainers ? ranks_here(what.trainers) : 0;
+    const std::uint64_t servers = devices.servers ? ranks_here(what.servers) : 0;
+    if (trainers + servers == 0) break;
+    const std::uint64_t of_tables = servers > 0 ? tables / what.servers * servers : 0;
+    const std::uint64_t of_weights = trainers > 0 ? bounded_product(weights, trainers * buffers + 1) : 0;
+    const std::uint64_t of_batches = bounded_product(activations + kernels::matmul_workspace_bytes, trainers);
+    const double needed =
+        static_cast<double>(of_tables) + static_cast<double>(of_weights) + static_cast<double>(of_batches);
+    const kernels::memory_use there = devices.at(place).memory();
+    if (needed <= static_cast<double>(there.free)) continue;
+    const auto mib = [](auto bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); };
+    return fault{
+        fault_kind::input,
+        fmt::format("CUDA device {}: tables with their optimizer's state {:.0f} MiB, dense weights {:.0f} MiB, batches "
+                    "and workspace {:.0f} MiB, together {:.0f} MiB, and {:.0f} of its {:.0f} MiB are free; use "
+                    "--server-device cpu, "
+                    "a smaller --batch-size, fewer --rows, or more --devices",
+                    devices.numbers[place], mib(of_tables), mib(of_weights), mib(of_batches), mib(needed),
+                    mib(there.free), mib(there.total))};
+  }
+  return std::nullopt;
+}
+
+/// Refuses what the CUDA devices cannot do.
+std::optional<fault> check_devices(const job& what, const dataset& data, const compute_devices& devices) {
+  const std::size_t vectors = data.spec().tables.size() + (data.spec().dense_features > 0 ? 1 : 0);
+  if (devices.trainers && what.interaction == interaction_kind::dot && vectors > kernels::interaction_vectors_max)
+    return fault{
+        fault_kind::input,
+        fmt::format("--interaction dot: {} vectors, and CUDA devices take at most {}; use --device cpu, or cat",
+                    vectors, kernels::interaction_vectors_max)};
+  try {
+    return check_device_memory(what, data, devices);
+  } catch (const kernels::device_error& refused) {
+    return fault{fault_kind::input, refused.what()};
+  }
+}
+
 /// Refuses dense weights that no message could take from one process to another.
 std::optional<fault> check_messages(const job& what, const dataset& data) {
   const std::uint64_t bytes = bounded_product(hybrid_model(data.spec(), what).parameter_count(), sizeof(float));
@@ -197,6 +250,7 @@ void describe_run(const run_options& options, std::uint64_t run_number, const jo
   recorder.describe("job", std::move(settings));
   recorder.describe("data_digest", boost::json::string(data.digest()));
   recorder.describe("remote", options.gather.has_value());
+  recorder.describe("cuda", options.devices.trainers || options.devices.servers);
   recorder.describe("from_step", options.checkpoints.from ? options.checkpoints.from->manifest.step : 0);
 }
 
@@ -245,7 +299,12 @@ result<std::shared_ptr<const dataset>> check_run(const job& what, const run_opti
   if (options.gather)
     if (auto problem = check_messages(what, **data)) return tl::unexpected(std::move(*problem));
   const bool all_here = !options.gather || options.gather->on_this_machine;
-  if (auto problem = all_here ? check_memory(what, **data) : std::nullopt) return tl::unexpected(*problem);
+  if (auto problem = all_here && !options.devices.servers ? check_memory(what, **data) : std::nullopt)
+    return tl::unexpected(*problem);
+  if ((options.devices.trainers || options.devices.servers) && !options.gather)
+    if (auto problem = check_devices(what, **data, options.devices)) return tl::unexpected(*problem);
+  if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
+    return bad_input("--matmul-precision: the processor multiplies matrices in fp32 only; use --device cuda");
   if (auto problem = check_threads(worker_threads(options))) return tl::unexpected(*problem);
   return data;
 }
@@ -263,6 +322,7 @@ result<run_summary> run_job(const job& what, const run_options& given_options, c
   traced_config config;
   config.recorder = options.recorder;
   config.replayed = options.replayed;
+  config.devices = options.devices;
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
   config.set("caf.scheduler.max-threads", worker_threads(options));
   if (options.gather) add_network(config);

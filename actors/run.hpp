@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/compute_devices.hpp"
 #include "links/credentials.hpp"
 #include "links/endpoint.hpp"
 #include "model/checkpoint/store.hpp"
@@ -135,6 +136,8 @@ struct run_options {
   bool return_weights = false;
   run_checkpoints checkpoints;
   run_observer observer;
+  /// What the actors of this process compute on.
+  compute_devices devices;
   /// Null: nothing is recorded. Must outlive the run.
   trace::recorder* recorder = nullptr;
   watch_options watch;

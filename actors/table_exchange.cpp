@@ -90,14 +90,16 @@ bool table_exchange::plan_local(const bags& b, std::size_t table, std::size_t di
   return true;
 }
 
-caf::error table_exchange::pool(plan& p, std::span<const rows> answers, float* input) const {
+caf::error table_exchange::pool(plan& p, std::span<const rows> answers, kernels::stream& on,
+                                const kernels::mirrored_array<float>& input) const {
   const std::size_t stride = model_->in_features();
+  std::vector<const tensor*> stays(tables_.size(), nullptr);
   std::vector<std::size_t> next(servers(), 0);  // by server: the answer's next table
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const bags& b = p.samples->tables[t];
     const std::size_t dim = model_->spec().tables[t].dim;
     plan::local& local = p.tables[t];
-    float* column = input + model_->column_of(t);
+    float* column = input.host() + model_->column_of(t);
     if (local.is_pooled_here) local.rows.resize(local.shard_begin.back() * dim);
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
       const std::size_t expected =
@@ -109,7 +111,12 @@ caf::error table_exchange::pool(plan& p, std::span<const rows> answers, float* i
           !answer->consistent())
         return make_failure(errc::shape_mismatch, fmt::format("table {}: server {} did not answer with [{}, {}] of {}",
                                                               t, ranks_[at], expected, dim, name_of(dtype_of(wire_))));
-      if (local.is_pooled_here) {
+      local.is_on_device = answer->bytes.device() != nullptr;
+      if (local.is_on_device) {
+        if (local.is_pooled_here || &block_of(answer->bytes)->where() != &on.where())
+          return make_failure(errc::wrong_context, fmt::format("table {}: rows on a device that did not ask", t));
+        stays[t] = answer;
+      } else if (local.is_pooled_here) {
         decode_rows(*answer, local.rows.data() + local.shard_begin[s] * dim);
       } else {
         const float* from = answer->as<float>().data();
@@ -120,10 +127,20 @@ caf::error table_exchange::pool(plan& p, std::span<const rows> answers, float* i
       kernels::embedding_bag_forward(model_->spec().tables[t].mode, local.rows.data(), dim,
                                      {local.indices, b.offsets, b.weights}, column, stride);
   }
+  if (needs_host(p) || model_->spec().dense_features > 0) input.upload(on);
+  for (std::size_t t = 0; t < tables_.size(); ++t) {
+    if (stays[t] == nullptr) continue;
+    const std::size_t dim = model_->spec().tables[t].dim;
+    const blob& numbers = stays[t]->bytes;
+    on.wait(block_of(numbers)->written());
+    on.copy_columns(p.samples->size, dim, {numbers.as<float>().data(), dim},
+                    {input.data() + model_->column_of(t), stride});
+  }
   return {};
 }
 
-std::vector<std::vector<bag_gradient>> table_exchange::gradients(const plan& p, const float* grad_input) const {
+std::vector<std::vector<bag_gradient>> table_exchange::gradients(
+    const plan& p, kernels::stream& on, const kernels::mirrored_array<float>& grad_input) const {
   const std::size_t stride = model_->in_features();
   std::vector<std::vector<bag_gradient>> result(servers());
   for (auto& grads : result) grads.reserve(tables_.size());
@@ -131,11 +148,19 @@ std::vector<std::vector<bag_gradient>> table_exchange::gradients(const plan& p, 
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const bags& b = p.samples->tables[t];
     const std::size_t dim = model_->spec().tables[t].dim;
-    const float* column = grad_input + model_->column_of(t);
+    const float* column = grad_input.host() + model_->column_of(t);
     const plan::local& local = p.tables[t];
     if (!local.is_pooled_here) {
       const std::size_t at = server_of_[t][0];
       const bag_lookup& asked = p.lookups[at][next[at]++];
+      if (local.is_on_device) {
+        kernels::device_array<float> grad;
+        grad.resize(on.where(), p.samples->size * dim);
+        on.copy_columns(p.samples->size, dim, {grad_input.data() + model_->column_of(t), stride}, {grad.data(), dim});
+        result[at].push_back({asked.module, asked.indices, asked.offsets, asked.weights,
+                              on_device(on, p.samples->size, dim, grad.owner(), grad.data())});
+        continue;
+      }
       tensor_buffer grad(p.samples->size, dim);
       for (std::size_t bag = 0; bag < p.samples->size; ++bag)
         std::copy_n(column + bag * stride, dim, grad.data() + bag * dim);

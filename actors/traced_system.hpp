@@ -1,4 +1,4 @@
-// The settings of an actor system whose actors record what they do.
+// The settings of an actor system: what its actors record with, and what they compute on.
 
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <caf/actor_system_config.hpp>
 #include <vector>
 
+#include "actors/compute_devices.hpp"
 #include "trace/recorder.hpp"
 
 namespace troupe {
@@ -17,6 +18,8 @@ struct traced_config : caf::actor_system_config {
   trace::recorder* recorder = nullptr;
   /// Must outlive the actor system; null: the run is no replay.
   replay* replayed = nullptr;
+  /// What they compute on.
+  compute_devices devices;
 };
 
 /// What the actors of `system` record with; null: they do not.
@@ -29,6 +32,12 @@ inline trace::recorder* recorder_of(const caf::actor_system& system) {
 inline replay* replay_of(const caf::actor_system& system) {
   const auto* config = dynamic_cast<const traced_config*>(&system.config());
   return config != nullptr ? config->replayed : nullptr;
+}
+
+/// What the actors of `system` compute on.
+inline compute_devices devices_of(const caf::actor_system& system) {
+  const auto* config = dynamic_cast<const traced_config*>(&system.config());
+  return config != nullptr ? config->devices : compute_devices();
 }
 
 /// All types of messages, for the recorder to name.

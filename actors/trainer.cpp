@@ -8,6 +8,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/run_in.hpp"
+#include "actors/traced_system.hpp"
 #include "actors/weights.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
@@ -88,14 +89,26 @@ caf::error trainer_state::set_up(train& order) {
   saves_ = order.saves;
   checkpoint_every_ = order.checkpoint_every;
 
+  const compute_devices devices = devices_of(self_->system());
+  kernels::device& device = devices.of_trainer(rank_);
+  compute_ = device.make_stream(job_.matmul_precision);
+  exchange_.stay_on(device);
+  scalars_.resize(device, 1);
+
   auto given = data_->start();
-  weights_ = given ? std::move(given->dense) : model_->initial_parameters(job_.seed);
-  if (weights_.size() != model_->parameter_count())
+  const std::vector<float> weights = given ? std::move(given->dense) : model_->initial_parameters(job_.seed);
+  if (weights.size() != model_->parameter_count())
     return make_failure(errc::shape_mismatch, fmt::format("{} initial dense weights for a network of {}",
-                                                          weights_.size(), model_->parameter_count()));
+                                                          weights.size(), model_->parameter_count()));
+  assign<float>(*compute_, weights, weights_);
+  if (!device.is_host()) grads_.resize(device, weights.size());
   const int buffers = state_buffers(job_.dense_optimizer);
-  if (buffers >= 1) first_state_.assign(weights_.size(), initial_state(job_.dense_optimizer));
-  if (buffers >= 2) second_state_.assign(weights_.size(), 0.0F);
+  const auto fill = [&](kernels::device_array<float>& state, float value) {
+    state.resize(device, weights.size());
+    compute_->fill(weights.size(), value, state.data());
+  };
+  if (buffers >= 1) fill(first_state_, initial_state(job_.dense_optimizer));
+  if (buffers >= 2) fill(second_state_, 0.0F);
 
   constexpr double first_bucket_mib = 1;
   constexpr double mib = 1024 * 1024;
@@ -103,6 +116,7 @@ caf::error trainer_state::set_up(train& order) {
       plan_buckets(model_->ranges(), static_cast<std::size_t>(std::min(job_.bucket_mib, first_bucket_mib) * mib),
                    static_cast<std::size_t>(job_.bucket_mib * mib));
   buckets_.resize(bucket_plan_.size());
+  check_results_.resize(device, bucket_plan_.size() + 2);
   return restore(order.from);
 }
 
@@ -111,14 +125,13 @@ caf::error trainer_state::restore(const trainer_position& from) {
   // That of the last step is gone on with even if it is over.
   epoch_ = (step == total_steps_ ? step - 1 : step) / data_->steps_per_epoch();
   if (from.dense.empty()) return {};
-  std::vector<std::vector<float>*> buffers = {&weights_};
+  std::vector<kernels::device_array<float>*> buffers = {&weights_};
   for (auto* state : {&first_state_, &second_state_})
-    if (!state->empty()) buffers.push_back(state);
+    if (state->size() > 0) buffers.push_back(state);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (from.dense.size() != buffers.size() || from.dense[i].as<float>().size() != buffers[i]->size())
       return make_failure(errc::shape_mismatch, "the saved dense weights are those of another model");
-    const auto numbers = from.dense[i].as<float>();
-    buffers[i]->assign(numbers.begin(), numbers.end());
+    assign(*compute_, from.dense[i].as<float>(), *buffers[i]);
   }
   return {};
 }
@@ -165,7 +178,8 @@ void trainer_state::look_up_through(std::uint64_t last) {
 void trainer_state::look_up(context& wanted, std::uint32_t staleness) {
   for (std::size_t s = 0; s < wanted.answers.size(); ++s) {
     ++wanted.unanswered;
-    lookup message{trace.next(wanted.step), wanted.plan.lookups[s], staleness, dtype_of(job_.wire_dtype)};
+    lookup message{trace.next(wanted.step), wanted.plan.lookups[s], staleness, dtype_of(job_.wire_dtype),
+                   exchange_.device_number()};
     ask<rows>(exchange_.server(s), server_number(exchange_.rank(s)), std::move(message),
               [this, &wanted, s](rows& answer) {
                 wanted.answers[s] = std::move(answer);

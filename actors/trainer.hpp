@@ -7,6 +7,10 @@
 //   next K steps have been sent before;
 //   while the servers work, backward to the parameters; each bucket goes to the allreduce group as soon as it is full;
 //   while the group and the servers work, the batch after those is prepared.
+// On a CUDA device the trainer is a thread of its own. The host waits for the device once a step, for the loss and the
+// gradient of the rows; the rest of the backward pass, the allreduce and the update are in the streams when the next
+// step is prepared. A NaN that only the device sees there is told one step later, under the step that it was in.
+//
 // With accumulation, buckets and the optimizer step leave with the last batch of each optimizer step only.
 // Where all ranks must agree on the gradient first (clipping, NaN policy `skip`), the optimizer step does not ride: the
 // trainer asks the servers for the norm of theirs, and every rank draws the same conclusion from the same numbers.
@@ -18,13 +22,17 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/actor_trace.hpp"
+#include "actors/compute_devices.hpp"
 #include "actors/table_exchange.hpp"
+#include "kernels/device_array.hpp"
 #include "model/exact_sum.hpp"
 #include "model/hybrid.hpp"
 #include "model/job.hpp"
@@ -65,7 +73,7 @@ class trainer_state {
 
   /// One bucket of the optimizer step's dense gradient while the backward pass fills it.
   struct open_bucket {
-    tensor_buffer grad;
+    tensor_buffer grad;       // the processor's; a device's are stretches of `grads_`
     std::size_t written = 0;  // parameters, by the last batch
     bool is_sent = false;     // and its mean has not come yet
   };
@@ -89,6 +97,8 @@ class trainer_state {
   void compute();
   void count_staleness();
   caf::error backward_inputs(const batch& samples);
+  void pass_to_inputs(const batch& samples);
+  bool is_on_host() const { return compute_->where().is_host(); }
   void backward_parameters();
   bool is_long(const batch& samples) const;
   bool blocks_link(const batch& samples) const;
@@ -96,6 +106,7 @@ class trainer_state {
   void open_buckets();
   std::uint32_t bucket_of(parameter_range range) const;
   float* in_bucket(parameter_range range);
+  tensor seal_bucket(std::uint32_t bucket);
   float* gradient_at(parameter_range range);
   void finished(parameter_range range);
   void spoil();
@@ -126,6 +137,7 @@ class trainer_state {
   bool completes_epoch() const { return step % data_->steps_per_epoch() == 0; }
   bool evaluates() const;
   bool saves() const;
+  tensor copy_of(const kernels::device_array<float>& numbers);
   void begin_evaluation();
   void save();
   void begin_epoch();
@@ -135,8 +147,9 @@ class trainer_state {
   void score();
   void finish();
 
-  void check_gradient(std::span<const float> numbers, const char* what);
-  void check_finite(std::span<const float> numbers, const char* what);
+  void look_for_non_finite(const float* numbers, std::size_t count, const char* what);
+  void synchronize();
+  void judge_checks(std::uint64_t last_step);
   void fail(std::uint64_t at_step, const caf::error& cause);
 
   void tell_missing_rows(const context& batch, actor_status& now) const;
@@ -160,22 +173,41 @@ class trainer_state {
   bool saves_ = false;
   std::uint64_t checkpoint_every_ = 0;
 
-  // The dense part.
-  std::vector<float> weights_;
-  std::vector<float> first_state_;
-  std::vector<float> second_state_;
+  // The dense part, on this rank's device.
+  std::unique_ptr<kernels::stream> compute_;
+  kernels::device_array<float> weights_;
+  kernels::device_array<float> first_state_;
+  kernels::device_array<float> second_state_;
+  kernels::device_array<float> grads_;
   std::vector<parameter_range> bucket_plan_;
   std::vector<open_bucket> buckets_;
-  std::uint32_t batches_ = 0;        ///< in the buckets, of the optimizer step under way
-  std::vector<float> further_grad_;  ///< a layer's gradient of a further batch, before it is added to its bucket
-  bool has_gradient_ = false;        ///< the step under way has a gradient for the tables
-  std::vector<float> mean_grad_;     ///< the whole reduced gradient, where ranks conclude before they apply it
-  exact_sum table_norm_;             ///< squared norm of the tables' gradients
-  std::vector<bool> norm_missing_;   ///< by server: its share of that has not come
+  std::uint32_t batches_ = 0;  ///< in the buckets, of the optimizer step under way
+  kernels::device_array<float>
+      further_grad_;                        ///< a layer's gradient of a further batch, before it is added to its bucket
+  bool has_gradient_ = false;               ///< the step under way has a gradient for the tables
+  kernels::device_array<float> mean_grad_;  ///< the whole reduced gradient, where ranks conclude before they apply it
+  exact_sum table_norm_;                    ///< squared norm of the tables' gradients
+  std::vector<bool> norm_missing_;          ///< by server: its share of that has not come
   hybrid_model::activations activations_;
   float* grad_outputs_ = nullptr;  ///< of the step under way, in the activations
-  std::vector<float> input_;
-  std::vector<float> grad_input_;
+  kernels::mirrored_array<float> input_;
+  kernels::mirrored_array<float> grad_input_;
+  kernels::uploaded_array<std::int64_t> classes_;  ///< what the batch's loss compares with
+  kernels::uploaded_array<float> values_;
+  kernels::mirrored_array<double> scalars_;  ///< the loss, or a norm
+
+  /// A search for NaN and Inf whose outcome the host does not know yet.
+  struct open_check {
+    std::uint64_t step;
+    const float* numbers;
+    std::size_t count;
+    const char* what;
+  };
+  std::vector<open_check> open_checks_;
+  kernels::mirrored_array<std::uint64_t> check_results_;
+
+  /// The pass from the input to its gradient, learned for the batch sizes and addresses that come again.
+  std::map<std::pair<std::size_t, std::vector<const void*>>, std::unique_ptr<kernels::graph>> passes_;
 
   phase phase_ = phase::looking_up;
   std::size_t waiting_ = 0;      ///< answers still to come, but those to lookups

@@ -52,6 +52,13 @@ bool trainer_state::saves() const {
   return checkpoint_every_ > 0 && step / checkpoint_every_ > before / checkpoint_every_;
 }
 
+tensor trainer_state::copy_of(const kernels::device_array<float>& numbers) {
+  std::vector<float> copy;
+  const auto here = kernels::on_host<float>(*compute_, numbers.data(), numbers.size(), copy);
+  if (copy.empty()) copy.assign(here.begin(), here.end());
+  return tensor::own(numbers.size(), 1, std::move(copy));
+}
+
 /// Stands still until all actors' states after this step are on disk, or could not be written.
 void trainer_state::save() {
   phase_ = phase::saving;
@@ -64,7 +71,7 @@ void trainer_state::save() {
     std::tie(share.samples, share.loss_sum, share.seconds) = std::tuple(epoch_samples_, epoch_loss_, seconds.count());
   if (rank_ == 0)
     for (const auto* numbers : {&weights_, &first_state_, &second_state_})
-      if (!numbers->empty()) share.dense.push_back(tensor::own(numbers->size(), 1, std::vector<float>(*numbers)));
+      if (numbers->size() > 0) share.dense.push_back(copy_of(*numbers));
   const message_id asked = id_of(share.head);
   trace.asks(share.head, caf::type_id_v<save_dense>, master_number);
   self_->request(reports_, patience_, std::move(share))
@@ -143,27 +150,32 @@ void trainer_state::score() {
   trace.progresses();
   const actor_trace::range working(trace, trace::range_name::evaluate, step);
   const batch& samples = *tested_.plan.samples;
-  input_.resize(samples.size * model_->in_features());
-  model_->place_dense(samples, input_.data());
-  if (auto error = exchange_.pool(tested_.plan, tested_.answers, input_.data())) return fail(step, error);
+  input_.resize(compute_->where(), samples.size * model_->in_features());
+  model_->place_dense(samples, input_.host());
+  if (auto error = exchange_.pool(tested_.plan, tested_.answers, *compute_, input_)) return fail(step, error);
   if (auto error = exchange_.check_rows(tested_.plan, tested_.answers)) return fail(step, error);
-  const float* outputs = model_->forward(samples.size, weights_.data(), input_.data(), activations_);
-  check_finite({outputs, samples.size * model_->out_features()}, "an output for a test row");
+  const float* outputs = model_->forward(*compute_, samples.size, weights_.data(), input_.data(), activations_);
+  const std::size_t count = samples.size * model_->out_features();
+  look_for_non_finite(outputs, count, "an output for a test row");
+  synchronize();
+  judge_checks(step);
   if (failed_) return;
-  predict(model_->spec(), job_.loss, samples, outputs, predictions_);
+  std::vector<float> copy;
+  predict(model_->spec(), job_.loss, samples, kernels::on_host(*compute_, outputs, count, copy).data(), predictions_);
   evaluate_next();
 }
 
 void trainer_state::finish() {
-  check_finite(weights_, "a dense weight");
+  look_for_non_finite(weights_.data(), weights_.size(), "a dense weight");
+  synchronize();
+  judge_checks(step);
   if (failed_) return;
   phase_ = phase::done;
   trace.rests();
   trained result{trace.next(step), step, stopping_, {}, 0};
-  const auto bytes = std::as_bytes(std::span(weights_));
-  result.dense_digest = digest_of(bytes.data(), bytes.size());
-  const std::uint64_t count = weights_.size();
-  if (rank_ == 0) result.dense = tensor::own(count, 1, std::move(weights_));
+  tensor dense = copy_of(weights_);
+  result.dense_digest = digest_of(dense.bytes.data(), dense.bytes.size());
+  if (rank_ == 0) result.dense = std::move(dense);
   promise_.deliver(std::move(result));
 }
 

@@ -66,7 +66,7 @@ void trainer_state::count_staleness() {
 /// Whether a step's backward pass takes so long that others should not wait for its thread.
 bool trainer_state::is_long(const batch& samples) const {
   constexpr std::size_t many_multiplications = std::size_t{1} << 22;  // about as long as a thread takes to wake up
-  return samples.size * model_->parameter_count() >= many_multiplications;
+  return is_on_host() && samples.size * model_->parameter_count() >= many_multiplications;
 }
 
 /// Does `what` when the actors that messages are sent to from now on have had a turn on this thread, or when another
@@ -89,13 +89,24 @@ void trainer_state::after_others(std::function<void()> what) {
 /// Forward, loss, and backward to the rows of the tables.
 caf::error trainer_state::backward_inputs(const batch& samples) {
   const actor_trace::range working(trace, trace::range_name::forward_backward, step);
-  input_.resize(samples.size * model_->in_features());
-  model_->place_dense(samples, input_.data());
-  if (auto error = exchange_.pool(computed_.plan, computed_.answers, input_.data())) return error;
+  kernels::device& device = compute_->where();
+  input_.resize(device, samples.size * model_->in_features());
+  model_->place_dense(samples, input_.host());
+  if (auto error = exchange_.pool(computed_.plan, computed_.answers, *compute_, input_)) return error;
   if (job_.nan == nan_policy::stop)
     if (auto error = exchange_.check_rows(computed_.plan, computed_.answers)) return error;
-  grad_outputs_ = model_->forward(samples.size, weights_.data(), input_.data(), activations_);
-  const double loss = model_->loss(samples, grad_outputs_);
+  const bool has_tables = exchange_.servers() > 0;
+  if (has_tables) grad_input_.resize(device, input_.size());
+  pass_to_inputs(samples);
+  if (has_tables && job_.nan == nan_policy::stop)
+    look_for_non_finite(grad_input_.data(), grad_input_.size(), "the gradient of the tables' pooled rows");
+  scalars_.download(*compute_);
+  if (has_tables && exchange_.needs_host(computed_.plan)) grad_input_.download(*compute_);
+  synchronize();
+  judge_checks(step - 1);
+  if (failed_) return {};
+
+  const double loss = *scalars_.host();
   losses_.push_back(loss);
   if (!std::isfinite(loss)) {
     if (job_.nan == nan_policy::skip) {
@@ -112,12 +123,32 @@ caf::error trainer_state::backward_inputs(const batch& samples) {
   progress_samples_ += samples.size;
 
   has_gradient_ = true;
-  const bool has_tables = exchange_.servers() > 0;
-  if (has_tables) grad_input_.resize(input_.size());
-  model_->backward_inputs(samples.size, weights_.data(), input_.data(), activations_, grad_outputs_,
-                          has_tables ? grad_input_.data() : nullptr);
-  if (has_tables) check_gradient(grad_input_, "the gradient of the tables' pooled rows");
+  judge_checks(step);
   return {};
+}
+
+/// From the input to its gradient, by way of the loss.
+void trainer_state::pass_to_inputs(const batch& samples) {
+  kernels::device& device = compute_->where();
+  const hybrid_model::targets targets{classes_.put(device, *compute_, samples.classes),
+                                      values_.put(device, *compute_, samples.values)};
+  const auto pass = [&] {
+    float* outputs = model_->forward(*compute_, samples.size, weights_.data(), input_.data(), activations_);
+    model_->loss(*compute_, samples.size, targets, outputs, scalars_.data());
+    model_->backward_inputs(*compute_, samples.size, weights_.data(), input_.data(), activations_, outputs,
+                            exchange_.servers() > 0 ? grad_input_.data() : nullptr);
+  };
+  if (is_on_host()) {
+    pass();
+  } else {
+    // What the pass will be given. It settles as soon as no buffer has to grow any more.
+    std::vector<const void*> given = {input_.data(), grad_input_.data(), targets.classes, targets.values};
+    activations_.append_addresses(given);
+    constexpr std::size_t passes_max = 16;  // ragged batches have many sizes
+    if (passes_.size() >= passes_max) passes_.clear();
+    compute_->repeat(passes_[{samples.size, std::move(given)}], pass);
+  }
+  grad_outputs_ = activations_.outputs();
 }
 
 void trainer_state::backward_parameters() {
@@ -128,14 +159,15 @@ void trainer_state::backward_parameters() {
   ++batches_;
   const actor_trace::range working(trace, trace::range_name::backward_parameters, step);
   model_->backward_parameters(
-      computed_.plan.samples->size, input_.data(), activations_, grad_outputs_,
+      *compute_, computed_.plan.samples->size, input_.data(), activations_, grad_outputs_,
       [this](parameter_range range) { return gradient_at(range); }, [this](parameter_range range) { finished(range); });
 }
 
 /// A new optimizer step: empty buckets.
 void trainer_state::open_buckets() {
   batches_ = 0;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i] = {tensor_buffer(bucket_plan_[i].count, 1), 0, false};
+  for (std::size_t i = 0; i < buckets_.size(); ++i)
+    buckets_[i] = {is_on_host() ? tensor_buffer(bucket_plan_[i].count, 1) : tensor_buffer(), 0, false};
 }
 
 /// The bucket of a layer's parameters.
@@ -146,14 +178,22 @@ std::uint32_t trainer_state::bucket_of(parameter_range range) const {
 }
 
 float* trainer_state::in_bucket(parameter_range range) {
+  if (!is_on_host()) return grads_.data() + range.first;
   const std::uint32_t i = bucket_of(range);
   return buckets_[i].grad.data() + (range.first - bucket_plan_[i].first);
+}
+
+/// What a bucket has become, for a message. Nobody writes it before the group has answered.
+tensor trainer_state::seal_bucket(std::uint32_t bucket) {
+  if (is_on_host()) return std::move(buckets_[bucket].grad).freeze();
+  const parameter_range range = bucket_plan_[bucket];
+  return on_device(*compute_, range.count, 1, grads_.owner(), grads_.data() + range.first);
 }
 
 /// Where the backward pass puts a layer's gradient: the first batch straight into the bucket.
 float* trainer_state::gradient_at(parameter_range range) {
   if (batches_ == 1) return in_bucket(range);
-  further_grad_.resize(std::max(further_grad_.size(), range.count));
+  further_grad_.resize(compute_->where(), std::max(further_grad_.size(), range.count));
   return further_grad_.data();
 }
 
@@ -162,28 +202,30 @@ void trainer_state::finished(parameter_range range) {
   if (batches_ > 1) {
     float* sum = in_bucket(range);
     const std::array<const float*, 2> parts = {sum, further_grad_.data()};
-    kernels::sum_in_rank_order(parts, range.count, 1.0F, sum);
+    compute_->sum_in_rank_order(parts, range.count, 1.0F, sum);
   }
   if (!ends_update()) return;
   const std::uint32_t i = bucket_of(range);
   open_bucket& bucket = buckets_[i];
   bucket.written += range.count;
   if (bucket.written < bucket_plan_[i].count) return;
-  check_gradient({bucket.grad.data(), bucket.grad.size()}, "a dense gradient");
+  if (job_.nan == nan_policy::stop)
+    look_for_non_finite(in_bucket(bucket_plan_[i]), bucket_plan_[i].count, "a dense gradient");
+  if (is_on_host()) judge_checks(step);
   if (!failed_) send_bucket(i);
 }
 
 /// A batch without a loss spoils the optimizer step; that shows in what the ranks add up, so all of them learn it.
 void trainer_state::spoil() {
   batches_ = std::max(batches_, 1U);
-  for (open_bucket& bucket : buckets_)
-    std::fill_n(bucket.grad.data(), bucket.grad.size(), std::numeric_limits<float>::quiet_NaN());
+  for (const parameter_range& range : bucket_plan_)
+    compute_->fill(range.count, std::numeric_limits<float>::quiet_NaN(), in_bucket(range));
 }
 
 /// Sends the buckets where no backward pass does.
 void trainer_state::send_buckets() {
   for (std::uint32_t i = 0; i < buckets_.size(); ++i) {
-    if (batches_ == 0) std::fill_n(buckets_[i].grad.data(), buckets_[i].grad.size(), 0.0F);
+    if (batches_ == 0) compute_->fill(bucket_plan_[i].count, 0.0F, in_bucket(bucket_plan_[i]));
     send_bucket(i);
   }
 }
@@ -192,7 +234,7 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
   if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(rank_, step, bucket)) return;
   ++waiting_;
   buckets_[bucket].is_sent = true;
-  reduce share{trace.next(step), rank_, bucket, batches_, stop_wanted_, std::move(buckets_[bucket].grad).freeze()};
+  reduce share{trace.next(step), rank_, bucket, batches_, stop_wanted_, seal_bucket(bucket)};
   ask<reduced>(group_, group_number_, std::move(share), [this](const reduced& mean) {
     take(mean);
     arrived();
@@ -202,8 +244,8 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
 void trainer_state::send_gradients() {
   std::vector<std::vector<bag_gradient>> grads(exchange_.servers());
   if (has_gradient_ && !grads.empty()) {
-    if (auto* wrong = faults()) wrong->gradient(rank_, step, grad_input_);
-    grads = exchange_.gradients(computed_.plan, grad_input_.data());
+    if (auto* wrong = faults()) wrong->gradient(rank_, step, {grad_input_.host(), grad_input_.size()});
+    grads = exchange_.gradients(computed_.plan, *compute_, grad_input_);
     if (job_.nan == nan_policy::stop)
       if (auto error = exchange_.check_gradients(computed_.plan, grads)) return fail(step, error);
   }
@@ -217,17 +259,18 @@ void trainer_state::take(const reduced& mean) {
   stopping_ = stopping_ || mean.stop;
   const parameter_range range = bucket_plan_[mean.bucket];
   const float* grad = mean.grad.as<float>().data();
+  if (const device_block* where = block_of(mean.grad.bytes)) compute_->wait(where->written());
   if (!concludes()) return apply(range, grad);
-  mean_grad_.resize(weights_.size());
-  std::copy_n(grad, range.count, mean_grad_.data() + range.first);
+  mean_grad_.resize(compute_->where(), weights_.size());
+  compute_->copy(grad, mean_grad_.data() + range.first, range.count * sizeof(float));
 }
 
 void trainer_state::apply(parameter_range range, const float* grad) {
-  const auto part = [&range](std::vector<float>& state) {
-    return state.empty() ? nullptr : state.data() + range.first;
+  const auto part = [&range](const kernels::device_array<float>& state) {
+    return state.size() == 0 ? nullptr : state.data() + range.first;
   };
-  kernels::update_dense(constants_at(job_.dense_optimizer, update()), range.count, part(weights_),
-                        {part(first_state_), part(second_state_)}, grad);
+  compute_->update_dense(constants_at(job_.dense_optimizer, update()), range.count, part(weights_),
+                         {part(first_state_), part(second_state_)}, grad);
 }
 
 void trainer_state::ask_for_norms() {
@@ -249,7 +292,10 @@ void trainer_state::ask_for_norms() {
 /// Every rank has the same reduced gradient and the same norms here, so all of them do the same with it: apply it,
 /// clipped by its global norm as PyTorch's clip_grad_norm_ does, or leave this optimizer step out.
 void trainer_state::conclude() {
-  const double norm = std::sqrt(kernels::squared_norm(mean_grad_.size(), mean_grad_.data()) + table_norm_.value());
+  compute_->squared_norm(mean_grad_.size(), mean_grad_.data(), scalars_.data());
+  scalars_.download(*compute_);
+  compute_->synchronize();
+  const double norm = std::sqrt(*scalars_.host() + table_norm_.value());
   if (!std::isfinite(norm) && job_.nan == nan_policy::stop)
     return fail(step, make_failure(errc::not_finite, fmt::format("the gradient's norm is {}; try a smaller --dense-lr "
                                                                  "or --sparse-lr",
@@ -267,8 +313,7 @@ void trainer_state::conclude() {
     ++skipped_;
     return;
   }
-  if (factor != 1)
-    for (float& g : mean_grad_) g *= factor;
+  if (factor != 1) compute_->multiply(mean_grad_.size(), factor, mean_grad_.data());
   apply({0, weights_.size()}, mean_grad_.data());
 }
 
@@ -280,17 +325,37 @@ void trainer_state::step_done() {
   save_or_go_on();
 }
 
-/// Where the policy is skip, ranks find out together when they conclude.
-void trainer_state::check_gradient(std::span<const float> numbers, const char* what) {
-  if (job_.nan == nan_policy::stop) check_finite(numbers, what);
+/// Begins to look for a NaN or Inf, which `judge_checks` tells.
+void trainer_state::look_for_non_finite(const float* numbers, std::size_t count, const char* what) {
+  if (open_checks_.size() == check_results_.size()) {
+    synchronize();
+    judge_checks(step);
+  }
+  compute_->find_non_finite(count, numbers, check_results_.data() + open_checks_.size());
+  open_checks_.push_back({step, numbers, count, what});
 }
 
-void trainer_state::check_finite(std::span<const float> numbers, const char* what) {
-  const std::size_t bad = kernels::find_non_finite(numbers.size(), numbers.data());
-  if (bad < numbers.size())
-    fail(step, make_failure(errc::not_finite, fmt::format("{} is {} (number {} of {}); try a smaller --dense-lr or "
-                                                          "--sparse-lr",
-                                                          what, kind_of(numbers[bad]), bad, numbers.size())));
+/// Waits for the device, and fetches what has been found until then.
+void trainer_state::synchronize() {
+  if (!open_checks_.empty()) check_results_.download(*compute_);
+  compute_->synchronize();
+}
+
+/// Fails with what has been found, as of `synchronize`, in the steps up to `last_step`.
+void trainer_state::judge_checks(std::uint64_t last_step) {
+  std::size_t judged = 0;
+  for (; judged < open_checks_.size() && open_checks_[judged].step <= last_step && !failed_; ++judged) {
+    const open_check& one = open_checks_[judged];
+    const std::uint64_t bad = check_results_.host()[judged];
+    if (bad >= one.count) continue;
+    std::vector<float> copy;
+    const float number = kernels::on_host(*compute_, one.numbers + bad, 1, copy).front();
+    fail(one.step, make_failure(errc::not_finite, fmt::format("{} is {} (number {} of {}); try a smaller --dense-lr or "
+                                                              "--sparse-lr",
+                                                              one.what, kind_of(number), bad, one.count)));
+  }
+  open_checks_.erase(open_checks_.begin(), open_checks_.begin() + static_cast<std::ptrdiff_t>(judged));
+  for (std::size_t i = 0; i < open_checks_.size(); ++i) check_results_.host()[i] = check_results_.host()[i + judged];
 }
 
 }  // namespace troupe

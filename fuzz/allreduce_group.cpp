@@ -36,7 +36,8 @@ class others {
       if (one != layout.me)
         layout.groups[one] = actors_.spawn([](allreduce_actor::pointer) {
           return allreduce_actor::behavior_type{[](reduce&) { return reduced{}; }, [](bucket_share&) {},
-                                                [](bucket_sum&) {}, [](const actor_query&) { return actor_status{}; }};
+                                                [](bucket_sum&) {}, [](group_devices&) {},
+                                                [](const actor_query&) { return actor_status{}; }};
         });
     group_ = actors_.spawn(allreduce_group, run_number, layout);
   }

@@ -3,6 +3,9 @@
 // Within a process a blob shares the memory that it was made from: sending it copies nothing. Between processes it
 // travels as a length and raw bytes. Numbers in it are little-endian, which is also how they lie in memory on every
 // machine that this runs on. (CAF would pack a std::vector<float> number by number, and corrupt subnormals.)
+//
+// The memory may also be a device's, a GPU's say, as long as the blob stays in the process; whoever writes it down or
+// sends it further gets a copy of the host's.
 
 #pragma once
 
@@ -22,6 +25,16 @@ namespace troupe {
 
 static_assert(std::endian::native == std::endian::little, "blobs hold little-endian numbers as they lie in memory");
 
+/// Memory that the processor cannot read.
+class device_memory {
+ public:
+  virtual ~device_memory() = default;
+
+  /// Copies `size` bytes at `from`, when they have been written, to `to` in the host's memory, and waits for that. May
+  /// be called from any thread. May throw.
+  virtual void read(const std::byte* from, std::size_t size, std::byte* to) const = 0;
+};
+
 class blob {
  public:
   /// The most bytes a blob may have on the wire; a longer one is refused before anything is allocated.
@@ -32,6 +45,13 @@ class blob {
   /// Shares `size` bytes at `data`, kept alive by `owner`. Nobody may change them from here on.
   blob(std::shared_ptr<const void> owner, const void* data, std::size_t size)
       : data_(std::move(owner), static_cast<const std::byte*>(data)), size_(size) {}
+
+  /// Shares `size` bytes at `data` in the memory of a device, kept alive by `where`.
+  static blob on_device(const std::shared_ptr<const device_memory>& where, const void* data, std::size_t size) {
+    blob bytes(std::shared_ptr<const void>(where), data, size);
+    bytes.device_ = where.get();
+    return bytes;
+  }
 
   /// Shares a contiguous range of numbers that lives in `owner`.
   template <class Owner, class Range>
@@ -49,12 +69,27 @@ class blob {
 
   const std::byte* data() const { return data_.get(); }
   std::size_t size() const { return size_; }
+  /// Whose memory the bytes are in; null: the host's.
+  const device_memory* device() const { return device_; }
+
+  /// The same bytes in the host's memory, copied if they are not there.
+  blob on_host() const {
+    if (device_ == nullptr) return *this;
+    auto bytes = std::make_shared_for_overwrite<std::byte[]>(size_);
+    device_->read(data(), size_, bytes.get());
+    const std::byte* data = bytes.get();
+    return {std::shared_ptr<const void>(std::move(bytes)), data, size_};
+  }
   /// Whoever keeps this keeps the bytes.
   std::shared_ptr<const void> owner() const { return data_; }
   bool empty() const { return size_ == 0; }
 
   /// `size` of the bytes from `first` on, shared.
-  blob part(std::size_t first, std::size_t size) const { return {data_, data_.get() + first, size}; }
+  blob part(std::size_t first, std::size_t size) const {
+    blob some(std::shared_ptr<const void>(data_), data_.get() + first, size);
+    some.device_ = device_;
+    return some;
+  }
 
   /// The bytes as numbers; a rest shorter than one number is left out.
   template <class T>
@@ -70,6 +105,7 @@ class blob {
  private:
   std::shared_ptr<const std::byte> data_;
   std::size_t size_ = 0;
+  const device_memory* device_ = nullptr;  // kept by data_'s owner
 };
 
 /// The digest that accompanies bulk bytes on the wire: XXH3, 64 bits.
@@ -121,8 +157,9 @@ bool inspect(Inspector& f, blob& x) {
       x = blob(std::move(bytes), data, size);
       return true;
     } else {
-      return f.value(static_cast<std::uint64_t>(x.size())) && f.value(digest_of(x.data(), x.size())) &&
-             f.value(caf::span<const caf::byte>(reinterpret_cast<const caf::byte*>(x.data()), x.size()));
+      const blob here = x.on_host();
+      return f.value(static_cast<std::uint64_t>(here.size())) && f.value(digest_of(here.data(), here.size())) &&
+             f.value(caf::span<const caf::byte>(reinterpret_cast<const caf::byte*>(here.data()), here.size()));
     }
   }
 }

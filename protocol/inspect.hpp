@@ -34,7 +34,7 @@ bool inspect(Inspector& f, bag_lookup& x) {
 template <class Inspector>
 bool inspect(Inspector& f, lookup& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("tables", x.tables), f.field("staleness", x.staleness),
-                            f.field("type", x.type));
+                            f.field("type", x.type), f.field("device", x.device));
 }
 
 template <class Inspector>
@@ -144,6 +144,12 @@ template <class Inspector>
 bool inspect(Inspector& f, reduced& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("bucket", x.bucket), f.field("stop", x.stop),
                             f.field("grad", x.grad));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, group_devices& x) {
+  return f.object(x).fields(f.field("head", x.head), f.field("process", x.process), f.field("host", x.host),
+                            f.field("uuids", x.uuids), f.field("id", x.id));
 }
 
 template <class Inspector>

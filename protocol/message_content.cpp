@@ -66,7 +66,8 @@ std::string content_writer::path() const {
   return text;
 }
 
-void content_writer::add_part(const blob& bytes, std::string type, std::uint64_t rows, std::uint64_t cols) {
+void content_writer::add_part(const blob& numbers, std::string type, std::uint64_t rows, std::uint64_t cols) {
+  const blob bytes = numbers.on_host();
   trace::content_part& part = to_.parts.emplace_back();
   part.name = path();
   part.type = std::move(type);

@@ -19,7 +19,7 @@ template <class Message>
 constexpr bool has_bulk = (std::is_same_v<Message, lookup> || std::is_same_v<Message, rows> ||
                            std::is_same_v<Message, gradient> || std::is_same_v<Message, reduce> ||
                            std::is_same_v<Message, reduced> || std::is_same_v<Message, bucket_share> ||
-                           std::is_same_v<Message, bucket_sum> || std::is_same_v<Message, squared_norm> ||
+                           std::is_same_v<Message, bucket_sum> || std::is_same_v<Message, group_devices> || std::is_same_v<Message, squared_norm> ||
                            std::is_same_v<Message, module_state> || std::is_same_v<Message, load_state_dict> ||
                            std::is_same_v<Message, epoch_report> || std::is_same_v<Message, evaluation> ||
                            std::is_same_v<Message, save_dense> || std::is_same_v<Message, trained>);
@@ -106,7 +106,7 @@ class content_writer : public caf::save_inspector_base<content_writer> {
   bool enter_element();
   bool leave_element();
   std::string path() const;
-  void add_part(const blob& bytes, std::string type, std::uint64_t rows, std::uint64_t cols);
+  void add_part(const blob& numbers, std::string type, std::uint64_t rows, std::uint64_t cols);
   void append(const void* bytes, std::size_t size) { fields.append(static_cast<const char*>(bytes), size); }
 
   trace::content& to_;

@@ -25,7 +25,7 @@ bool for_type(caf::type_id_t id, F use) {
 template <class F>
 bool for_link_type(caf::type_id_t id, F use) {
   return for_type<lookup, rows, gradient, gradient_norm, squared_norm, optimizer_step, committed, bucket_share,
-                  bucket_sum>(id, use);
+                  bucket_sum, group_devices>(id, use);
 }
 
 struct body_head {

@@ -82,7 +82,7 @@ class field_writer : public caf::save_inspector_base<field_writer> {
     return true;
   }
   bool bulk(const blob& x) {
-    blobs.push_back(x);
+    blobs.push_back(x.on_host());
     return true;
   }
 

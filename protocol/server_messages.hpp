@@ -75,6 +75,8 @@ struct lookup {
   std::uint32_t staleness = 0;
   /// As what the rows are to travel: f32, f16 or bf16.
   dtype type = dtype::f32;
+  /// The CUDA device, of this process, on which pooled rows of f32 may stay if the table is there; -1: none.
+  std::int32_t device = -1;
 };
 
 /// For each table looked up, its pooled rows [bags, dim], or its rows [indices, dim], as the lookup's type.

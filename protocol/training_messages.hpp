@@ -58,9 +58,22 @@ struct bucket_sum {
   tensor grad;
 };
 
+/// The cards that the trainers of the sending group's process compute on. All groups tell each other before they add up
+/// anything on devices.
+struct group_devices {
+  header head;
+  std::uint32_t process = 0;
+  /// The host, as NCCL tells hosts apart.
+  std::string host;
+  std::vector<std::string> uuids;
+  /// Of the communicator; process 0 gives it, others nothing.
+  blob id;
+};
+
 /// The group of one process: takes its own ranks' shares, and exchanges with the groups of other processes.
 using allreduce_actor = caf::typed_actor<caf::result<reduced>(reduce), caf::result<void>(bucket_share),
-                                         caf::result<void>(bucket_sum), caf::result<actor_status>(actor_query)>;
+                                         caf::result<void>(bucket_sum), caf::result<void>(group_devices),
+                                         caf::result<actor_status>(actor_query)>;
 
 // -- trainer ------------------------------------------------------------------
 

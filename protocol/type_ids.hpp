@@ -39,6 +39,7 @@ struct release;
 struct reduce;
 struct reduced;
 struct bucket_share;
+struct group_devices;
 struct bucket_sum;
 
 struct trainer_position;
@@ -152,4 +153,5 @@ CAF_ADD_TYPE_ID(troupe, (troupe::evidence))
 CAF_ADD_TYPE_ID(troupe, (troupe::collect_evidence))
 CAF_ADD_TYPE_ID(troupe, (troupe::collected_evidence))
 CAF_ADD_TYPE_ID(troupe, (troupe::verdict_found))
+CAF_ADD_TYPE_ID(troupe, (troupe::group_devices))
 CAF_END_TYPE_ID_BLOCK(troupe)

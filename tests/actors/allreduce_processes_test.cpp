@@ -47,7 +47,7 @@ class allreduce_processes_test : public stage {
           [self, target](bucket_sum& part) {
             if (*target) self->send(*target, std::move(part));
           },
-          [](const actor_query&) { return actor_status{}; }};
+          [](group_devices&) {}, [](const actor_query&) { return actor_status{}; }};
     });
   }
 

@@ -37,13 +37,13 @@ instantiate order(const arguments& more = {}) {
 }
 
 std::unique_ptr<remote_module> made(const arguments& more = {}) {
-  auto module = make_remote_embedding_bag(order(more));
+  auto module = make_remote_embedding_bag(order(more), kernels::host_device());
   EXPECT_TRUE(module) << (module ? "" : describe(module.error()));
   return module ? std::move(*module) : nullptr;
 }
 
 std::string refusal(const arguments& more) {
-  auto module = make_remote_embedding_bag(order(more));
+  auto module = make_remote_embedding_bag(order(more), kernels::host_device());
   EXPECT_FALSE(module);
   return module ? "" : describe(module.error());
 }
@@ -51,8 +51,8 @@ std::string refusal(const arguments& more) {
 tensor matrix(std::vector<float> numbers) { return tensor::own(numbers.size() / dim, dim, std::move(numbers)); }
 
 /// Whole rows, by their numbers.
-std::vector<float> look_up(const remote_module& module, std::vector<std::int64_t> indices) {
-  const auto found = module.lookup({0, blob::own(std::move(indices)), {}, {}}, row_dtype::f32);
+std::vector<float> look_up(remote_module& module, std::vector<std::int64_t> indices) {
+  const auto found = module.lookup({0, blob::own(std::move(indices)), {}, {}}, row_dtype::f32, -1);
   EXPECT_TRUE(found);
   const auto numbers = found->as<float>();
   return {numbers.begin(), numbers.end()};
@@ -92,7 +92,7 @@ TEST(remote_embedding_bag, takes_a_jobs_optimizer_schedule_and_type_of_rows) {
   ASSERT_TRUE(parsed);
   instantiate spec = order();
   spec.spec = embedding_bag_spec(*parsed, {static_cast<std::int64_t>(rows_here), dim, kernels::pooling::sum, false}, 0);
-  auto module = make_remote_embedding_bag(spec);
+  auto module = make_remote_embedding_bag(spec, kernels::host_device());
   ASSERT_TRUE(module) << describe(module.error());
   ASSERT_FALSE(load_weights(**module, 0));
   EXPECT_EQ((*module)->parameters()[0].type, dtype::bf16);
@@ -205,7 +205,7 @@ TEST(remote_embedding_bag, rows_are_sent_as_the_type_asked_for_and_stay_as_they_
     const auto before = table->state_dict()[0].second;
     const auto rows = look_up(*table, {4, 0, 4});
     for (const row_dtype type : {row_dtype::f16, row_dtype::bf16}) {
-      const auto sent = table->lookup({0, blob::own(std::vector<std::int64_t>{4, 0, 4}), {}, {}}, type);
+      const auto sent = table->lookup({0, blob::own(std::vector<std::int64_t>{4, 0, 4}), {}, {}}, type, -1);
       ASSERT_TRUE(sent);
       EXPECT_EQ(sent->type, dtype_of(type));
       EXPECT_EQ(sent->bytes.size(), 3 * dim * 2);

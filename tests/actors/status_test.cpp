@@ -91,7 +91,7 @@ TEST_F(status_test, names_who_waits_for_rows_and_for_gradients) {
 TEST_F(status_test, a_group_names_the_ranks_that_have_not_sent) {
   auto other = spawn([](allreduce_actor::pointer) {
     return allreduce_actor::behavior_type{[](reduce&) { return reduced{}; }, [](bucket_share&) {}, [](bucket_sum&) {},
-                                          [](actor_query&) { return actor_status{}; }};
+                                          [](group_devices&) {}, [](actor_query&) { return actor_status{}; }};
   });
   const group_layout layout{{0, 0, 1}, {allreduce_actor(), other}, 0};
   auto group = spawn(allreduce_group, std::uint64_t{1}, layout);

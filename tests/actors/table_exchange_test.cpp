@@ -77,7 +77,7 @@ class spread_tables {
   }
 
   const table_exchange& exchange() const { return exchange_; }
-  const embedding_bag& table(std::size_t t, std::size_t shard) const { return tables_[t][shard]; }
+  embedding_bag& table(std::size_t t, std::size_t shard) const { return tables_[t][shard]; }
 
   /// The answers, by server.
   std::vector<rows> answer(const table_exchange::plan& plan) const {
@@ -89,7 +89,7 @@ class spread_tables {
       for (std::size_t t = 0; t < plan.lookups[s].size(); ++t) {
         const bag_lookup& wanted = plan.lookups[s][t];
         EXPECT_EQ(wanted.module, module_of(t, s));
-        const embedding_bag& table = tables_[t][s];
+        embedding_bag& table = tables_[t][s];
         const auto view = view_of(wanted);
         for (const std::int64_t row : view.indices) EXPECT_TRUE(row >= 0 && row < table.rows()) << row;
         const std::size_t count = view.offsets.empty() ? view.indices.size() : view.size();
@@ -139,7 +139,7 @@ class spread_tables {
   static std::uint64_t module_of(std::size_t table, std::size_t shard) { return 100 * table + shard; }
 
   row_dtype wire_;
-  std::vector<std::vector<embedding_bag>> tables_;
+  mutable std::vector<std::vector<embedding_bag>> tables_;  // a lookup may use their staging
   table_exchange exchange_;
 };
 
@@ -149,6 +149,25 @@ struct trained_bits {
   /// In how many of the ranks' steps each table was pooled by the trainer.
   std::vector<std::size_t> pooled_here;
 };
+
+/// What the exchange fills of `input` on the processor.
+caf::error pool(const table_exchange& exchange, table_exchange::plan& plan, std::span<const rows> answers,
+                std::vector<float>& input) {
+  kernels::mirrored_array<float> there;
+  there.resize(kernels::host_device(), input.size());
+  std::ranges::copy(input, there.host());
+  auto error = exchange.pool(plan, answers, kernels::host_stream(), there);
+  std::copy_n(there.host(), input.size(), input.begin());
+  return error;
+}
+
+std::vector<std::vector<bag_gradient>> gradients_of(const table_exchange& exchange, const table_exchange::plan& plan,
+                                                    const std::vector<float>& grad_input) {
+  kernels::mirrored_array<float> there;
+  there.resize(kernels::host_device(), grad_input.size());
+  std::ranges::copy(grad_input, there.host());
+  return exchange.gradients(plan, kernels::host_stream(), there);
+}
 
 /// Four steps of two ranks with random gradients of the input; the ranks take turns in using few rows only.
 trained_bits train_some(std::uint32_t shards, const optimizer_spec& optimizer, row_dtype wire = row_dtype::f32,
@@ -166,9 +185,9 @@ trained_bits train_some(std::uint32_t shards, const optimizer_spec& optimizer, r
       auto plan = tables.exchange().prepare(random_batch(random, model.spec(), size, step == 2, rows_used));
       for (std::size_t t = 0; t < plan.tables.size(); ++t) bits.pooled_here[t] += plan.tables[t].is_pooled_here ? 1 : 0;
       std::vector<float> input(size * model.in_features(), untouched);
-      EXPECT_FALSE(tables.exchange().pool(plan, tables.answer(plan), input.data()));
+      EXPECT_FALSE(pool(tables.exchange(), plan, tables.answer(plan), input));
       const auto grad = random.numbers(input.size());
-      gradients.push_back(tables.exchange().gradients(plan, grad.data()));
+      gradients.push_back(gradients_of(tables.exchange(), plan, grad));
       EXPECT_FALSE(tables.exchange().check_gradients(plan, gradients.back()));
       EXPECT_EQ(gradients.back().size(), shards);
       bits.inputs.push_back(std::move(input));
@@ -253,8 +272,8 @@ TEST(table_exchange, a_whole_table_is_pooled_here_where_that_sends_less) {
   EXPECT_EQ(answers[0].tables[1].rows, 3u);
   EXPECT_EQ(answers[0].tables[2].rows, 0u);
   std::vector<float> input(3 * model.in_features());
-  ASSERT_FALSE(remote.exchange().pool(answered, answers, input.data()));
-  const auto gradients = remote.exchange().gradients(answered, input.data());
+  ASSERT_FALSE(pool(remote.exchange(), answered, answers, input));
+  const auto gradients = gradients_of(remote.exchange(), answered, input);
   EXPECT_EQ(gradients[0][0].grad.rows, 2u);
   EXPECT_EQ(gradients[0][1].grad.rows, 3u);
   EXPECT_EQ(gradients[0][2].grad.rows, 0u);
@@ -269,7 +288,7 @@ TEST(table_exchange, input_is_each_table_pooled_in_its_columns) {
     const auto samples = random_batch(random, model.spec(), 12, false);
     auto plan = tables.exchange().prepare(samples);
     std::vector<float> input(12 * model.in_features(), untouched);
-    ASSERT_FALSE(tables.exchange().pool(plan, tables.answer(plan), input.data()));
+    ASSERT_FALSE(pool(tables.exchange(), plan, tables.answer(plan), input));
     auto expected = std::vector<float>(input.size(), untouched);
     for (std::size_t t = 0; t < model.spec().tables.size(); ++t) {
       const std::size_t dim = model.spec().tables[t].dim;
@@ -327,10 +346,10 @@ TEST(table_exchange, sixteen_bits_round_single_rows_and_each_rows_whole_gradient
       const auto weights = tables.weights(0);
       auto plan = tables.exchange().prepare(samples);
       std::vector<float> input(2 * model.in_features(), untouched);
-      ASSERT_FALSE(tables.exchange().pool(plan, tables.answer(plan), input.data()));
+      ASSERT_FALSE(pool(tables.exchange(), plan, tables.answer(plan), input));
       const std::size_t column = model.column_of(0);
       const auto grad = random.numbers(input.size());
-      const auto gradients = tables.exchange().gradients(plan, grad.data());
+      const auto gradients = gradients_of(tables.exchange(), plan, grad);
       for (std::size_t d = 0; d < 4; ++d) {
         const float row_1 = rounded(weights[1 * 4 + d], wire);
         const float row_3 = rounded(weights[3 * 4 + d], wire);
@@ -370,9 +389,9 @@ TEST(table_exchange, what_sixteen_bits_do_not_hold_is_named_with_what_to_try) {
     grad[model.in_features() + model.column_of(1) + 1] = -66000;
     auto plan = narrow.exchange().prepare(samples);
     auto answers = narrow.answer(plan);
-    ASSERT_FALSE(narrow.exchange().pool(plan, answers, input.data()));
+    ASSERT_FALSE(pool(narrow.exchange(), plan, answers, input));
     EXPECT_FALSE(narrow.exchange().check_rows(plan, answers));
-    const auto error = narrow.exchange().check_gradients(plan, narrow.exchange().gradients(plan, grad.data()));
+    const auto error = narrow.exchange().check_gradients(plan, gradients_of(narrow.exchange(), plan, grad));
     EXPECT_EQ(error, errc::not_finite);
     EXPECT_EQ(describe(error),
               "table 1: the gradient of row 6 is NaN or Inf as float16; try --wire-dtype bf16 or fp32 (fp16 ends at "
@@ -386,8 +405,8 @@ TEST(table_exchange, what_sixteen_bits_do_not_hold_is_named_with_what_to_try) {
     EXPECT_EQ(describe(in_rows).rfind("table 0: row ", 0), 0u) << describe(in_rows);
 
     plan = wide.exchange().prepare(samples);
-    ASSERT_FALSE(wide.exchange().pool(plan, wide.answer(plan), input.data()));
-    EXPECT_FALSE(wide.exchange().check_gradients(plan, wide.exchange().gradients(plan, grad.data())));
+    ASSERT_FALSE(pool(wide.exchange(), plan, wide.answer(plan), input));
+    EXPECT_FALSE(wide.exchange().check_gradients(plan, gradients_of(wide.exchange(), plan, grad)));
   }
 }
 
@@ -414,10 +433,10 @@ TEST(table_exchange, gradient_of_a_maximum_goes_to_the_row_that_had_it) {
       answers[s].tables.push_back(tensor::own(numbers.size() / 2, 2, std::move(numbers)));
     }
     std::vector<float> input(9);
-    ASSERT_FALSE(tables.exchange().pool(plan, answers, input.data()));
+    ASSERT_FALSE(pool(tables.exchange(), plan, answers, input));
     EXPECT_EQ(input, (std::vector<float>{0, 5, 9, 0, 0, 0, 0, 5, 1}));
     const std::vector<float> grad = {99, 1, 2, 99, 3, 4, 99, 5, 6};
-    const auto gradients = tables.exchange().gradients(plan, grad.data());
+    const auto gradients = gradients_of(tables.exchange(), plan, grad);
     std::vector<float> dense(12);
     for (std::size_t s = 0; s < shards; ++s) {
       const auto asked = gradients[s][0].indices.as<std::int64_t>();
@@ -446,7 +465,7 @@ TEST(table_exchange, answers_of_another_shape_are_refused) {
       spoil(spoilt[s].tables);
       auto copy = plan;
       std::vector<float> input(9 * model.in_features());
-      const auto error = tables.exchange().pool(copy, spoilt, input.data());
+      const auto error = pool(tables.exchange(), copy, spoilt, input);
       ASSERT_TRUE(error) << "table " << t << ", " << shards << " shards";
       EXPECT_EQ(error, errc::shape_mismatch);
       const auto expected = "table " + std::to_string(t) + ": server " + std::to_string(s) + " did not answer with [" +

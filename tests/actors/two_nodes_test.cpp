@@ -246,7 +246,7 @@ class two_nodes_group : public two_nodes {
       return allreduce_actor::behavior_type{
           [](reduce&) -> caf::result<reduced> { return make_failure(errc::bad_input, "not over a link"); },
           [=, this](bucket_share& share) { self->send(others_[process], std::move(share)); },
-          [=, this](bucket_sum& part) { self->send(others_[process], std::move(part)); },
+          [=, this](bucket_sum& part) { self->send(others_[process], std::move(part)); }, [](group_devices&) {},
           [](const actor_query&) { return actor_status{}; }};
     });
   }

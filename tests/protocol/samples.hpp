@@ -41,7 +41,7 @@ std::map<caf::type_id_t, caf::message> samples_of_all_types(Spawn spawn) {
   });
   auto group = spawn([](allreduce_actor::pointer) {
     return allreduce_actor::behavior_type{[](reduce&) { return reduced{}; }, [](bucket_share&) {}, [](bucket_sum&) {},
-                                          [](actor_query&) { return actor_status{}; }};
+                                          [](group_devices&) {}, [](actor_query&) { return actor_status{}; }};
   });
   auto one_node = spawn([](node_actor::pointer) {
     return node_actor::behavior_type{
@@ -108,6 +108,7 @@ std::map<caf::type_id_t, caf::message> samples_of_all_types(Spawn spawn) {
   add(stop{head});
   add(bucket_share{head, 1, 2, 3, true, 4, 5, some_tensor()});
   add(bucket_sum{head, 1, 2, some_tensor()});
+  add(group_devices{head, 1, "host", {"a", "b"}, some_tensor().bytes});
   const peer_node peer{3, 1, "server 0 (host a, pid 17)", true, {0, 2}, "10.0.0.1:7000"};
   add(peer);
   add(expect_peers{head, {peer}, "/runs/adult/step-000000000000-1a2b3c4d"});

@@ -1,0 +1,76 @@
+#include "actors/compute_devices.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "kernels/backend.hpp"
+#include "kernels/devices.hpp"
+
+namespace troupe {
+
+kernels::device& compute_devices::at(std::size_t place) const { return kernels::cuda_backend().open(numbers[place]); }
+
+std::string describe(const compute_devices& devices, std::uint32_t trainers, std::uint32_t servers) {
+  const auto on = [&](const char* what, std::uint32_t count) {
+    const auto used = std::min<std::size_t>(devices.numbers.size(), count);
+    const std::string numbers = fmt::format(
+        "{}", fmt::join(devices.numbers.begin(), devices.numbers.begin() + static_cast<std::ptrdiff_t>(used), ", "));
+    return fmt::format("{} {}{} on CUDA device{} {}{}", count, what, count == 1 ? "" : "s", used == 1 ? "" : "s",
+                       numbers, count > used ? ", several on one" : "");
+  };
+  std::vector<std::string> parts;
+  if (devices.trainers) parts.push_back(on("trainer", trainers));
+  if (devices.servers && servers > 0) parts.push_back(on("server", servers));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+result<compute_devices> choose_devices(const device_wish& wish) {
+  using kind = device_wish::kind;
+  compute_devices chosen;
+  const bool wants_cuda = wish.trainers == kind::cuda || wish.servers == kind::cuda;
+  if (!wants_cuda && wish.trainers == kind::cpu) {
+    if (wish.numbers.empty()) return chosen;
+    return bad_input("--devices: are CUDA devices, and nothing computes on them; use --device cuda");
+  }
+  const kernels::device_report found = kernels::find_devices();
+  if (!found.cuda_usable) {
+    if (wants_cuda)
+      return bad_input(
+          fmt::format("--{}device cuda: {}; 'troupe devices' tells what there is, --device cpu does without",
+                      wish.trainers == kind::cuda ? "" : "server-", found.reason));
+    if (!wish.numbers.empty()) return bad_input(fmt::format("--devices: {}; leave it out", found.reason));
+    return chosen;
+  }
+  chosen.numbers = wish.numbers;
+  if (chosen.numbers.empty()) {
+    chosen.numbers.resize(found.devices.size());
+    std::iota(chosen.numbers.begin(), chosen.numbers.end(), 0);
+  }
+  for (const int number : chosen.numbers)
+    if (static_cast<std::size_t>(number) >= found.devices.size())
+      return bad_input(fmt::format("--devices {}: there is no such CUDA device; this machine has {} (0 to {})", number,
+                                   found.devices.size(), found.devices.size() - 1));
+  chosen.trainers = wish.trainers != kind::cpu;
+  chosen.servers = wish.servers == kind::automatic ? chosen.trainers : wish.servers == kind::cuda;
+  return chosen;
+}
+
+void device_block::read(const std::byte* from, std::size_t size, std::byte* to) const {
+  const auto staging = where_.allocate_staging(size);
+  const auto on = where_.make_stream();
+  on->wait(*written_);
+  on->download(from, staging.get(), size);
+  on->synchronize();
+  std::memcpy(to, staging.get(), size);
+}
+
+tensor on_device(kernels::stream& on, std::uint64_t rows, std::uint64_t cols, std::shared_ptr<const void> memory,
+                 const float* numbers) {
+  const auto block = std::make_shared<const device_block>(on.where(), std::move(memory), on.record());
+  return {dtype::f32, rows, cols, blob::on_device(block, numbers, rows * cols * sizeof(float))};
+}
+
+}  // namespace troupe
