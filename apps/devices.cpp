@@ -14,7 +14,7 @@ namespace {
 /// A JSON array of values that are JSON already.
 std::string json_array(const std::vector<std::string>& values) { return fmt::format("[{}]", fmt::join(values, ",")); }
 
-std::string compute_capability(const kernels::device& device) {
+std::string compute_capability(const kernels::cuda_device& device) {
   return fmt::format("{}.{}", device.compute_major, device.compute_minor);
 }
 
@@ -23,7 +23,7 @@ std::string devices_event(const kernels::device_report& report) {
   if (report.cuda_usable) backends.push_back(json_string("cuda"));
 
   std::vector<std::string> devices;
-  for (const kernels::device& device : report.devices) {
+  for (const kernels::cuda_device& device : report.devices) {
     devices.push_back(fmt::format(R"({{"number":{},"name":{},"memory_bytes":{},"compute_capability":{}}})",
                                   devices.size(), json_string(device.name), device.memory_bytes,
                                   json_string(compute_capability(device))));
@@ -46,7 +46,7 @@ std::string devices_text(const kernels::device_report& report) {
                                  report.cpu_cores == 1 ? "core" : "cores", report.cpu_target);
   if (!report.cuda_usable) text += fmt::format("cuda    not usable: {}\n", one_line(report.reason));
   for (std::size_t number = 0; number < report.devices.size(); ++number) {
-    const kernels::device& device = report.devices[number];
+    const kernels::cuda_device& device = report.devices[number];
     text += fmt::format("cuda {:<2} {}, {:.1f} GiB, compute capability {}\n", number, one_line(device.name),
                         static_cast<double>(device.memory_bytes) / (1024.0 * 1024 * 1024), compute_capability(device));
   }

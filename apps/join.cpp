@@ -67,9 +67,10 @@ result<node_options> read_options(const CLI::App& app, const program_context& co
   auto timeout = read_seconds(app, "join-timeout", options.join_timeout, 0, 86'400);
   if (!timeout) return tl::unexpected<fault>(std::move(timeout.error()));
   options.join_timeout = *timeout;
-  const auto threads = read_machine_options(given_text(app, "threads"), given_text(app, "device"));
-  if (!threads) return tl::unexpected<fault>(threads.error());
-  options.threads = *threads;
+  auto machine = read_machine_options([&app](const char* name) { return given_text(app, name); });
+  if (!machine) return tl::unexpected<fault>(std::move(machine.error()));
+  options.threads = machine->threads;
+  options.devices = std::move(machine->devices);
   if (!context.out.quiet()) options.on_note = [&out = context.out](const std::string& line) { out.note(line); };
   return options;
 }

@@ -13,7 +13,11 @@ namespace troupe {
 namespace {
 
 result<int> lead(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {
-  const auto order = read_train_order(app, not_yet);
+  for (const char* name : {"device", "devices", "server-device"})
+    if (const auto text = given_text(app, name))
+      return bad_input(
+          fmt::format("--{} {}: the master computes nothing; give it to 'troupe join'", name, printable(*text)));
+  const auto order = read_train_order(app, not_yet, computing::elsewhere);
   if (!order) return tl::unexpected<fault>(order.error());
   const auto given = given_text(app, "listen");
   if (!given) return bad_input("--listen HOST:PORT is missing: where servers and trainers find the master");
@@ -53,7 +57,7 @@ subcommand add_master(CLI::App& program, const program_context& context) {
 
   subcommand self;
   self.app = app;
-  self.not_yet = {"--processes", "--devices"};
+  self.not_yet = {"--processes"};
   self.run = [app, context, not_yet = self.not_yet] { return lead(*app, context, not_yet); };
   return self;
 }

@@ -47,27 +47,73 @@ std::optional<std::string> given_text(const CLI::App& app, const std::string& na
 }
 
 void add_machine_options(CLI::App& app) {
+  const char* group = "This machine";
   add_text_option(app, "threads", "N", "worker threads of the actor system, 1 to 1024 (default: as many as cores)",
-                  "This machine");
-  add_text_option(app, "device", "auto|cpu", "what computes; auto is the CPU in this version (default: auto)",
-                  "This machine");
+                  group);
+  add_text_option(app, "device", "auto|cpu|cuda",
+                  "what trainers compute on; auto is CUDA devices if there are any (default: auto)", group);
+  add_text_option(app, "devices", "N,...",
+                  "numbers of the CUDA devices to use: a rank has the one at its place, counted round (default: all)",
+                  group);
+  add_text_option(app, "server-device", "auto|cpu|cuda",
+                  "where servers keep their tables; auto is where trainers compute (default: auto)", group);
 }
 
-result<std::size_t> read_machine_options(const std::optional<std::string>& threads_text,
-                                         const std::optional<std::string>& device) {
-  if (device && *device != "auto" && *device != "cpu") {
-    if (*device == "cuda") {
-      return bad_input("--device cuda is not supported by this version of troupe; use auto or cpu");
-    }
-    return bad_input(fmt::format("--device {}: must be auto or cpu", printable(*device)));
+namespace {
+
+result<device_wish::kind> read_kind(const char* name, const std::optional<std::string>& text) {
+  if (!text || *text == "auto") return device_wish::kind::automatic;
+  if (*text == "cpu") return device_wish::kind::cpu;
+  if (*text == "cuda") return device_wish::kind::cuda;
+  return bad_input(fmt::format("--{} {}: must be auto, cpu or cuda", name, printable(*text)));
+}
+
+/// Numbers between commas, each once.
+result<std::vector<int>> read_numbers(const std::string& text) {
+  constexpr int numbers_max = 1024;
+  std::vector<int> numbers;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const auto number = parse_number<int>(text.substr(begin, end - begin));
+    if (!number || *number < 0 || *number >= numbers_max)
+      return bad_input(
+          fmt::format("--devices {}: must be numbers of devices with commas between them, as in 0,2", printable(text)));
+    if (std::ranges::find(numbers, *number) != numbers.end())
+      return bad_input(fmt::format("--devices {}: has {} twice", printable(text), *number));
+    numbers.push_back(*number);
+    begin = end + 1;
   }
-  if (!threads_text) return 0;
-  const auto threads = parse_number<std::size_t>(*threads_text);
-  if (!threads || *threads == 0 || *threads > threads_max) {
-    return bad_input(
-        fmt::format("--threads {}: must be a whole number between 1 and {}", printable(*threads_text), threads_max));
+  return numbers;
+}
+
+}  // namespace
+
+result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of) {
+  machine_options options;
+  device_wish wish;
+  const auto trainers = read_kind("device", text_of("device"));
+  if (!trainers) return tl::unexpected<fault>(trainers.error());
+  wish.trainers = *trainers;
+  const auto servers = read_kind("server-device", text_of("server-device"));
+  if (!servers) return tl::unexpected<fault>(servers.error());
+  wish.servers = *servers;
+  if (const auto text = text_of("devices")) {
+    auto numbers = read_numbers(*text);
+    if (!numbers) return tl::unexpected<fault>(std::move(numbers.error()));
+    wish.numbers = std::move(*numbers);
   }
-  return *threads;
+  if (const auto text = text_of("threads")) {
+    const auto threads = parse_number<std::size_t>(*text);
+    if (!threads || *threads == 0 || *threads > threads_max)
+      return bad_input(
+          fmt::format("--threads {}: must be a whole number between 1 and {}", printable(*text), threads_max));
+    options.threads = *threads;
+  }
+  auto devices = choose_devices(wish);
+  if (!devices) return tl::unexpected<fault>(std::move(devices.error()));
+  options.devices = std::move(*devices);
+  return options;
 }
 
 }  // namespace troupe

@@ -101,15 +101,17 @@ result<worst_error> compare_weights(const initial_weights& ours, const reference
 }
 
 /// Runs the job of a reference run and compares it.
-result<comparison> replay(const reference_run& reference, const job& what, std::size_t threads, bool processes) {
+result<comparison> replay(const reference_run& reference, const job& what, const machine_options& machine,
+                          bool processes) {
   loss_table losses;
   run_options options;
-  options.threads = threads;
+  options.threads = machine.threads;
+  options.devices = machine.devices;
   options.return_weights = true;
   options.observer.on_epoch = [&](const epoch_summary& epoch) { append_losses(losses, epoch.losses); };
   role_processes children;
   if (processes)
-    options.gather = gather_children(children, what, {}, threads, std::vector<std::string>(), "start anew");
+    options.gather = gather_children(children, what, {}, machine, std::vector<std::string>(), "start anew");
   auto run = run_job(what, options, &stop_on_signals());
   children.finish(seen_off_after);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
@@ -133,8 +135,8 @@ std::string parity_text(const comparison& found) {
 }
 
 result<int> parity(const CLI::App& app, const program_context& context) {
-  const auto threads = read_machine_options(given_text(app, "threads"), given_text(app, "device"));
-  if (!threads) return tl::unexpected<fault>(threads.error());
+  const auto machine = read_machine_options([&app](const char* name) { return given_text(app, name); });
+  if (!machine) return tl::unexpected<fault>(machine.error());
   const CLI::Option* file = app.get_option("FILE");
   if (file->count() == 0) return bad_input("troupe parity needs the FILE of a reference run");
   const auto reference = open_reference_run(file->results().front());
@@ -144,7 +146,7 @@ result<int> parity(const CLI::App& app, const program_context& context) {
   const auto what = parse_job(settings);
   if (!what) return tl::unexpected<fault>(what.error());
 
-  const auto found = replay(*reference, *what, *threads, app.get_option("--processes")->count() > 0);
+  const auto found = replay(*reference, *what, *machine, app.get_option("--processes")->count() > 0);
   if (!found) return tl::unexpected<fault>(found.error());
   if (context.out.json()) {
     json_line line("parity");

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <thread>
 
@@ -30,6 +31,9 @@ constexpr const char* token_variable = "TROUPE_TOKEN";
 constexpr const char* dead_after_variable = "TROUPE_DEAD_AFTER_MS";
 constexpr const char* request_timeout_variable = "TROUPE_REQUEST_TIMEOUT_MS";
 constexpr const char* threads_variable = "TROUPE_THREADS";
+constexpr const char* device_variable = "TROUPE_DEVICE";
+constexpr const char* server_device_variable = "TROUPE_SERVER_DEVICE";
+constexpr const char* devices_variable = "TROUPE_DEVICES";
 
 /// This process's environment with `more` instead of what it has of these names.
 std::vector<std::string> environment_with(const std::vector<std::string>& more) {
@@ -67,14 +71,17 @@ std::optional<Number> number_in(const char* variable) {
 
 role_processes::~role_processes() { finish(std::chrono::milliseconds(0)); }
 
-void role_processes::start(const job& what, const endpoint& where, const network_options& network, std::size_t threads,
-                           const std::vector<std::string>& more_variables) {
+void role_processes::start(const job& what, const endpoint& where, const network_options& network,
+                           const machine_options& machine, const std::vector<std::string>& more_variables) {
   std::vector<std::string> variables = {
       fmt::format("{}={}", master_variable, to_string(where)),
       fmt::format("{}={}", token_variable, network.mine.token),
       fmt::format("{}={}", dead_after_variable, network.dead_after.count()),
       fmt::format("{}={}", request_timeout_variable, network.request_timeout.count()),
-      fmt::format("{}={}", threads_variable, threads),
+      fmt::format("{}={}", threads_variable, machine.threads),
+      fmt::format("{}={}", device_variable, machine.devices.trainers ? "cuda" : "cpu"),
+      fmt::format("{}={}", server_device_variable, machine.devices.servers ? "cuda" : "cpu"),
+      fmt::format("{}={}", devices_variable, fmt::join(machine.devices.numbers, ",")),
   };
   variables.insert(variables.end(), more_variables.begin(), more_variables.end());
   const auto environment = environment_with(variables);
@@ -171,16 +178,18 @@ double role_processes::peak_rss_mib() {
   return static_cast<double>(ended.ru_maxrss) / kib_per_mib;
 }
 
-gather_options gather_children(role_processes& children, const job& what, network_options network, std::size_t threads,
-                               std::vector<std::string> variables, std::string resume) {
+gather_options gather_children(role_processes& children, const job& what, network_options network,
+                               machine_options machine, std::vector<std::string> variables, std::string resume) {
   gather_options gather;
   gather.listen = {"127.0.0.1", 0};
   gather.on_this_machine = true;
   gather.network = std::move(network);
   if (gather.network.mine.token.empty()) gather.network.mine.token = random_token();
   gather.resume = std::move(resume);
-  gather.on_listening = [&children, &what, threads, network = gather.network, variables = std::move(variables)](
-                            const endpoint& where) { children.start(what, where, network, threads, variables); };
+  gather.on_listening = [&children, &what, machine = std::move(machine), network = gather.network,
+                         variables = std::move(variables)](const endpoint& where) {
+    children.start(what, where, network, machine, variables);
+  };
   gather.hopeless = [&children] { return children.missing(); };
   return gather;
 }
@@ -190,16 +199,26 @@ result<role_order> read_role_order() {
   const auto where = master == nullptr ? std::nullopt : parse_endpoint(master);
   const auto dead_after = number_in<std::uint32_t>(dead_after_variable);
   const auto request_timeout = number_in<std::uint32_t>(request_timeout_variable);
-  const auto threads = number_in<std::size_t>(threads_variable);
   auto token = read_token(std::nullopt);
-  if (!where || !dead_after || !request_timeout || !threads || !token)
+  if (!where || !dead_after || !request_timeout || !token)
     return bad_input("--role is for the processes that 'troupe train --processes' starts; use 'troupe join'");
   role_order order;
   order.master = *where;
   order.network.mine.token = std::move(*token);
   order.network.dead_after = std::chrono::milliseconds(*dead_after);
   order.network.request_timeout = std::chrono::milliseconds(*request_timeout);
-  order.threads = *threads;
+  // No threads, no devices: as if the option were not given.
+  auto machine = read_machine_options([](const std::string& name) -> std::optional<std::string> {
+    const std::map<std::string, const char*> variables = {{"threads", threads_variable},
+                                                          {"device", device_variable},
+                                                          {"server-device", server_device_variable},
+                                                          {"devices", devices_variable}};
+    const char* text = std::getenv(variables.at(name));
+    const bool is_none = text == nullptr || *text == 0 || (name == "threads" && std::string_view(text) == "0");
+    return is_none ? std::nullopt : std::optional<std::string>(text);
+  });
+  if (!machine) return tl::unexpected<fault>(std::move(machine.error()));
+  order.machine = std::move(*machine);
   return order;
 }
 

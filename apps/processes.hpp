@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/run.hpp"
+#include "apps/subcommand.hpp"
 
 namespace troupe {
 
@@ -30,7 +31,7 @@ class role_processes {
 
   /// Starts servers and trainers, which join the master at `where`. Its command line shows role and rank of each; what
   /// else it needs is in its environment, `variables` among it. If the system cannot start them, `missing` says so.
-  void start(const job& what, const endpoint& where, const network_options& network, std::size_t threads,
+  void start(const job& what, const endpoint& where, const network_options& network, const machine_options& machine,
              const std::vector<std::string>& variables);
 
   /// Why there are not all of them, as in `server 0 (pid 17) ended with exit code 1`; null while all are there.
@@ -62,14 +63,14 @@ class role_processes {
 /// For a run whose servers and trainers are `children`: they are started when the master listens, with the token of
 /// `network`, or one that nobody else has if that is empty, and with `variables`. `children` and `what` stay where they
 /// are until the run is over.
-gather_options gather_children(role_processes& children, const job& what, network_options network, std::size_t threads,
-                               std::vector<std::string> variables, std::string resume);
+gather_options gather_children(role_processes& children, const job& what, network_options network,
+                               machine_options machine, std::vector<std::string> variables, std::string resume);
 
 /// What a process that `role_processes` has started finds in its environment; null if it was started otherwise.
 struct role_order {
   endpoint master;
   network_options network;
-  std::size_t threads = 0;
+  machine_options machine;
 };
 result<role_order> read_role_order();
 

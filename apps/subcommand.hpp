@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/compute_devices.hpp"
 #include "apps/console.hpp"
 #include "model/result.hpp"
 
@@ -54,12 +55,17 @@ CLI::Option* add_switch(CLI::App& app, const std::string& name, const std::strin
 /// The text given for an option, if there is such an option and it was given.
 std::optional<std::string> given_text(const CLI::App& app, const std::string& name);
 
-/// Adds --threads and --device, which train and parity share.
+/// What a process computes with.
+struct machine_options {
+  std::size_t threads = 0;  ///< 0: as many as cores
+  compute_devices devices;
+};
+
+/// Adds --threads, --device, --devices and --server-device.
 void add_machine_options(CLI::App& app);
 
-/// --threads as a number; 0 if it was not given. Refuses a --device that this version cannot train on.
-result<std::size_t> read_machine_options(const std::optional<std::string>& threads,
-                                         const std::optional<std::string>& device);
+/// Reads them by their names, and looks at the machine for the devices wanted.
+result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of);
 
 /// Reads the whole command line, runs what it names and returns the program's exit code.
 int run_command_line(const std::vector<std::string>& arguments, std::chrono::steady_clock::time_point started);

@@ -157,9 +157,11 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
 
   options.watch.on_diagnosis = [&](const std::string& line) { display.tell(line); };
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
+  if (const auto& devices = options.devices; devices.trainers || devices.servers)
+    display.note(describe(devices, order.what.trainers, order.what.servers));
   role_processes children;
   if (order.processes) {
-    options.gather = gather_children(children, order.what, order.network, order.threads,
+    options.gather = gather_children(children, order.what, order.network, order.machine,
                                      trace_variables(order.traced, traced->recorder() != nullptr),
                                      resume_advice(order, "troupe train --processes"));
     // Whoever knows the token may want to know where to ask.
@@ -223,7 +225,8 @@ result<int> run_train_order(const train_order& order, std::optional<gather_optio
                             const program_context& context) {
   run_options options;
   options.gather = std::move(gather);
-  options.threads = order.threads;
+  options.threads = order.machine.threads;
+  options.devices = order.machine.devices;
   options.checkpoints.every = order.checkpoint_every;
   if (order.resume) options.checkpoints.from = std::make_shared<const checkpoint>(order.resume->what);
   stop_on_signals();  // reading through large files takes a while
@@ -265,7 +268,8 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   node_options options;
   options.master = order->master;
   options.network = order->network;
-  options.threads = order->threads;
+  options.threads = order->machine.threads;
+  options.devices = order->machine.devices;
   options.trains = role == "trainer";
   options.rank = *rank;
   options.join_timeout = order->network.dead_after / 2;  // it listened before this process was started
@@ -300,6 +304,12 @@ result<int> train(const CLI::App& app, const program_context& context, const std
     if (!order->processes && given_text(app, name))
       return bad_input(fmt::format("--{}: is for runs with --processes", name));
   if (auto wrong = read_patience(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));
+  const auto& devices = order->machine.devices;
+  if (order->processes && devices.trainers && order->what.trainers > devices.numbers.size())
+    return bad_input(fmt::format(
+        "--processes: {} trainers on {} CUDA device{}: two processes cannot add up on one "
+        "device; use --trainers {}, or leave out --processes",
+        order->what.trainers, devices.numbers.size(), devices.numbers.size() == 1 ? "" : "s", devices.numbers.size()));
   if (order->processes)
     if (auto wrong = read_own_token(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));
   auto code = run_train_order(*order, std::nullopt, context);
@@ -332,7 +342,6 @@ subcommand add_train(CLI::App& program, const program_context& context) {
 
   subcommand self;
   self.app = app;
-  self.not_yet = {"--devices"};
   self.run = [app, context, not_yet = self.not_yet] { return train(*app, context, not_yet); };
   return self;
 }

@@ -20,7 +20,7 @@ const char* group_of(std::string_view name) {
   };
   if (is_one_of({"tables", "rows", "dim", "bag", "classes", "id-skew", "row-dtype"})) return "Tables";
   if (is_one_of({"columns", "header", "separator", "test-file", "test-fraction", "shuffle-rows"})) return "Data files";
-  if (is_one_of({"hidden", "interaction", "bottom-hidden", "loss"})) return "Model";
+  if (is_one_of({"hidden", "interaction", "bottom-hidden", "loss", "matmul-precision"})) return "Model";
   if (name.find("optimizer") != name.npos || is_one_of({"dense-lr", "sparse-lr", "lr-schedule", "clip-norm"}))
     return "Optimizers";
   if (is_one_of({"sparse-reduce", "consistency", "wire-dtype", "accumulate", "bucket-mib", "nan"}))
@@ -35,6 +35,7 @@ std::vector<setting_info> run_settings() {
   add("threads", setting_type::whole);
   add("device", setting_type::text);
   add("devices", setting_type::text);
+  add("server-device", setting_type::text);
   add("processes", setting_type::truth);
   add("save", setting_type::text);
   add("checkpoint-every", setting_type::whole);
@@ -140,7 +141,8 @@ std::optional<fault> fill_job(train_order& order, std::vector<setting> given) {
 }
 
 /// Fills in what file and command line say.
-std::optional<fault> fill(train_order& order, const CLI::App& app, const std::vector<std::string>& not_yet) {
+std::optional<fault> fill(train_order& order, const CLI::App& app, const std::vector<std::string>& not_yet,
+                          computing where) {
   for (const auto& [name, text] : order.run_settings) {
     if (std::ranges::find(not_yet, "--" + name) == not_yet.end()) continue;
     return fault{fault_kind::input,
@@ -148,10 +150,12 @@ std::optional<fault> fill(train_order& order, const CLI::App& app, const std::ve
   }
   if (auto wrong = fill_checkpoints(order)) return wrong;
   if (auto wrong = fill_job(order, given_settings(app, order.file, job_settings()))) return wrong;
-  const auto threads =
-      read_machine_options(text_in(order.run_settings, "threads"), text_in(order.run_settings, "device"));
-  if (!threads) return threads.error();
-  order.threads = *threads;
+  auto machine = read_machine_options([&](const char* name) -> std::optional<std::string> {
+    if (where == computing::here || std::string_view(name) == "threads") return text_in(order.run_settings, name);
+    return std::string_view(name) == "device" ? std::optional<std::string>("cpu") : std::nullopt;
+  });
+  if (!machine) return std::move(machine.error());
+  order.machine = std::move(*machine);
   order.metrics_csv = text_in(order.run_settings, "metrics-csv");
   order.processes = text_in(order.run_settings, "processes") == "true";
   order.tensorboard = text_in(order.run_settings, "tensorboard");
@@ -184,14 +188,15 @@ void add_train_options(CLI::App& app) {
   add_switch(app, "print-job", "print the whole job as a job file, and do not run it", "Output");
 }
 
-result<train_order> read_train_order(const CLI::App& app, const std::vector<std::string>& not_yet) {
+result<train_order> read_train_order(const CLI::App& app, const std::vector<std::string>& not_yet, computing where) {
   auto file = read_file(app);
   if (!file) return tl::unexpected<fault>(std::move(file.error()));
   train_order order;
   order.file = std::move(*file);
   order.run_settings = given_settings(app, order.file, run_settings());
   order.network_words = given_network_options(app);
-  if (auto wrong = fill(order, app, not_yet)) return tl::unexpected<fault>(located(std::move(*wrong), order.file));
+  if (auto wrong = fill(order, app, not_yet, where))
+    return tl::unexpected<fault>(located(std::move(*wrong), order.file));
   return order;
 }
 

@@ -19,8 +19,7 @@ namespace troupe {
 
 struct train_order {
   job what;
-  /// 0: as many as cores.
-  std::size_t threads = 0;
+  machine_options machine;
   /// One process for each role, and what they need to know.
   bool processes = false;
   network_options network;
@@ -44,9 +43,13 @@ struct train_order {
 /// Adds everything that `read_train_order` reads, a switch for --print-job among it.
 void add_train_options(CLI::App& app);
 
+/// Whether the process that reads an order is one of those that compute. Else the job file's devices are for others.
+enum class computing : std::uint8_t { here, elsewhere };
+
 /// Reads job file and command line. Options of `not_yet` are refused in the file too. Faults are told as the job file's
 /// where they come from it.
-result<train_order> read_train_order(const CLI::App& app, const std::vector<std::string>& not_yet);
+result<train_order> read_train_order(const CLI::App& app, const std::vector<std::string>& not_yet,
+                                     computing where = computing::here);
 
 /// The settings of the job file that was given beside the master's address, as far as it is a job; null: none.
 result<std::optional<std::vector<setting>>> read_expected_job(const CLI::App& app);

@@ -118,7 +118,17 @@ std::vector<wrong_line> values() {
       {{"train", "--threads", "0"}, {"--threads", "1024"}},
       {{"train", "--threads", "1025"}, {"--threads", "1024"}},
       {{"train", "--threads", "two"}, {"--threads", "two"}},
-      {{"train", "--device", "gpu"}, {"--device", "gpu", "cpu"}},
+      {{"train", "--device", "gpu"}, {"--device", "gpu", "auto, cpu or cuda"}},
+      {{"train", "--server-device", "disk"}, {"--server-device disk", "auto, cpu or cuda"}},
+      {{"train", "--devices"}, {"--devices"}},
+      {{"train", "--devices", "x"}, {"--devices x", "0,2"}},
+      {{"train", "--devices", "1,1"}, {"--devices 1,1", "twice"}},
+      {{"train", "--devices", "-1"}, {"--devices -1"}},
+      {{"train", "--devices", "0,"}, {"--devices 0,"}},
+      {{"train", "--devices", "0", "--device", "cpu"}, {"--devices", "--device cuda"}},
+      {{"train", "--device", "cpu", "--matmul-precision", "bf16"}, {"--matmul-precision", "fp32"}},
+      {{"train", "--matmul-precision", "fp8"}, {"--matmul-precision fp8", "tf32"}},
+      {{"master", "--listen", "127.0.0.1:0", "--devices", "0"}, {"--devices 0", "troupe join"}},
       {{"train", "--data", "replay:/nowhere/at\x1b[2J\nall"}, {"/nowhere/at"}},
       {{"train", "--data", "synthetic", "--rows", "1000000000000", "--dim", "64"}, {"1000000000000"}},
       {{"train", "--metrics-csv", "/nowhere/m.csv"}, {"--metrics-csv /nowhere/m.csv", "No such file"}},
@@ -135,21 +145,8 @@ std::vector<wrong_line> values() {
   };
 }
 
-/// What the contract has and this version has not: refused as that, not as unknown.
-std::vector<wrong_line> not_yet() {
-  std::vector<wrong_line> lines;
-  for (const char* option : {"--devices"}) {
-    lines.push_back({{"train", option}, {std::string(option) + " is not supported by this version"}});
-    lines.push_back({{"train", option, "5"}, {std::string(option) + " is not supported by this version"}});
-  }
-  lines.push_back({{"train", "--device", "cuda"}, {"--device cuda is not supported by this version"}});
-  lines.push_back({{"parity", "file", "--device", "cuda"}, {"--device cuda is not supported by this version"}});
-  return lines;
-}
-
 INSTANTIATE_TEST_SUITE_P(Syntax, WrongCommandLine, testing::ValuesIn(syntax()));
 INSTANTIATE_TEST_SUITE_P(Values, WrongCommandLine, testing::ValuesIn(values()));
-INSTANTIATE_TEST_SUITE_P(NotYet, WrongCommandLine, testing::ValuesIn(not_yet()));
 
 TEST(EmptyCommandLine, SaysWhatToTry) {
   const std::string line = expect_error(run({}), 2);
@@ -201,12 +198,15 @@ TEST(Help, OfTrainNamesEveryOptionAndTheDefaultsByData) {
                            "sparse-reduce",
                            "consistency",
                            "wire-dtype",
+                           "matmul-precision",
                            "accumulate",
                            "clip-norm",
                            "bucket-mib",
                            "nan",
                            "threads",
                            "device",
+                           "devices",
+                           "server-device",
                            "eval-every",
                            "metrics-csv",
                            "tensorboard",

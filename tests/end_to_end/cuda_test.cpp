@@ -1,0 +1,264 @@
+// Goal: a run on CUDA devices means what it means on the processor, comes out the same twice and however it is spread,
+// and refuses what cannot work. Method: the real program on a device; where there is none, on the emulated ones (two
+// cards, unless a test sets them otherwise), on which what needs two devices in one machine runs as well.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+
+#include "kernels/devices.hpp"
+#include "tests/end_to_end/several.hpp"
+#include "tests/model/made_checkpoint.hpp"
+
+namespace troupe::end_to_end {
+namespace {
+
+bool is_emulated() { return std::getenv("TROUPE_CUDA_MODULE") != nullptr; }
+
+launch with_cards(const std::string& settings) {
+  launch how;
+  how.environment = {{"TROUPE_EMULATED_CUDA", settings}};
+  return how;
+}
+
+/// Tests that any device will do for.
+class CudaGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    const kernels::device_report found = kernels::find_devices();
+    ASSERT_TRUE(found.cuda_usable || !is_emulated()) << found.reason;
+    if (!found.cuda_usable) GTEST_SKIP() << "skipped: no CUDA device (" << found.reason << ")";
+  }
+};
+
+/// Tests of what a machine with a card cannot show.
+class EmulatedCudaGpu : public CudaGpu {
+ protected:
+  void SetUp() override {
+    if (!is_emulated()) GTEST_SKIP() << "skipped: needs the emulated CUDA devices";
+  }
+};
+
+struct figures {
+  double loss = 0;
+  std::string digest;
+};
+
+figures train(const words& options, const launch& how = {}) {
+  const outcome result = run(with({"train", "--json", "--quiet"}, options), how);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  if (result.exit_code != 0) return {};
+  const auto done = last_event(result, "done");
+  return {done.at("loss").to_number<double>(), std::string(done.at("weights_digest").as_string())};
+}
+
+const words adult = {"--data", "adult", "--epochs", "1"};
+
+// -- the same meaning ------------------------------------------------------------------------
+
+TEST_F(CudaGpu, ReferenceRunsAreWithinTheirBound) {
+  for (const char* file : {"tutorial_sum", "tutorial_mean", "mlp_mse", "ctr_adagrad"}) {
+    for (const char* tables : {"cuda", "cpu"}) {
+      SCOPED_TRACE(fmt::format("{}, tables: {}", file, tables));
+      const outcome result = run({"parity", reference_run(fmt::format("{}.safetensors", file)), "--device", "cuda",
+                                  "--server-device", tables, "--servers", "2", "--json"});
+      EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
+    }
+  }
+}
+
+struct meaning {
+  const char* name;
+  words options;
+};
+
+void PrintTo(const meaning& one, std::ostream* out) { *out << one.name; }
+
+class MeaningGpu : public CudaGpu, public testing::WithParamInterface<meaning> {};
+
+TEST_P(MeaningGpu, IsTheProcessors) {
+  const words& options = GetParam().options;
+  const figures expected = train(with(options, {"--device", "cpu"}));
+  for (const words& placed : {words{"--device", "cuda"}, words{"--device", "cuda", "--server-device", "cpu"},
+                              words{"--device", "cpu", "--server-device", "cuda"}}) {
+    SCOPED_TRACE(testing::PrintToString(placed));
+    const figures once = train(with(options, placed));
+    EXPECT_NEAR(once.loss, expected.loss, 1e-4 * std::max(1.0, std::abs(expected.loss)));
+    EXPECT_EQ(train(with(options, placed)).digest, once.digest);
+  }
+}
+
+const std::vector<meaning> meanings = {
+    {"adult", adult},
+    {"clipped", with(adult, {"--clip-norm", "0.05", "--trainers", "3"})},
+    {"accumulated", with(adult, {"--accumulate", "3", "--nan", "skip"})},
+    {"stale", with(adult, {"--consistency", "ssp:2", "--servers", "2"})},
+    {"rows_of_bf16", with(adult, {"--row-dtype", "bf16", "--sparse-optimizer", "rowwise-adagrad"})},
+    {"small_buckets", with(adult, {"--bucket-mib", "0.001", "--dense-optimizer", "sgd:momentum=0.9"})},
+    {"tutorial", {"--data", "tutorial", "--epochs", "5", "--sparse-optimizer", "adam"}},
+    {"dlrm",
+     {"--data", "synthetic", "--steps", "20", "--rows", "1000", "--tables", "3", "--dim", "8", "--interaction", "dot"}},
+};
+INSTANTIATE_TEST_SUITE_P(Jobs, MeaningGpu, testing::ValuesIn(meanings),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+/// Where the tables are makes no difference to the bits, as long as no row has hundreds of contributions in a step.
+TEST_F(CudaGpu, TablesOnADeviceHaveTheProcessorsBits) {
+  for (const char* optimizer : {"sgd", "adagrad", "adam", "lazy-adam"}) {
+    SCOPED_TRACE(optimizer);
+    const words options = {"--data", "tutorial", "--epochs", "3", "--device", "cpu", "--sparse-optimizer", optimizer};
+    EXPECT_EQ(train(with(options, {"--server-device", "cuda"})).digest, train(options).digest);
+  }
+}
+
+TEST_F(CudaGpu, ACheckpointGoesOnWhereverItIsResumed) {
+  const temporary_folder folder;
+  const std::string half = folder.path() + "/half";
+  const words all = {"--data", "adult", "--epochs", "2"};
+  const figures whole = train(with(all, {"--device", "cuda"}));
+  train({"--data", "adult", "--epochs", "1", "--device", "cuda", "--save", half});
+  EXPECT_EQ(train({"--resume", half, "--epochs", "2", "--device", "cuda"}).digest, whole.digest);
+  EXPECT_NEAR(train({"--resume", half, "--epochs", "2", "--device", "cpu"}).loss, whole.loss, 1e-4);
+}
+
+TEST_F(CudaGpu, LowerPrecisionLearnsAsWell) {
+  const double exact = train(with(adult, {"--device", "cuda"})).loss;
+  for (const char* precision : {"tf32", "bf16"})
+    EXPECT_NEAR(train(with(adult, {"--device", "cuda", "--matmul-precision", precision})).loss, exact, 5e-3)
+        << precision;
+}
+
+TEST_F(CudaGpu, MoreTrainersThanDevicesIsSaid) {
+  const outcome result = run(with({"train", "--device", "cuda", "--devices", "0", "--trainers", "3"}, adult));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("3 trainers on CUDA device 0, several on one"), std::string::npos) << result.err;
+}
+
+TEST_F(CudaGpu, ATraceOfItHolds) {
+  const temporary_folder folder;
+  const std::string kept = folder.path() + "/trace";
+  train({"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--trace", "payload", "--trace-dir", kept});
+  const outcome checked = run({"trace", "check", kept});
+  EXPECT_EQ(checked.exit_code, 0) << checked.err << checked.out;
+}
+
+// -- several devices -------------------------------------------------------------------------
+
+TEST_F(EmulatedCudaGpu, TwoDevicesAndOneGiveTheSame) {
+  const words options = with(adult, {"--device", "cuda"});
+  const figures one = train(options, with_cards("devices=1"));
+  EXPECT_EQ(train(options, with_cards("devices=2")).digest, one.digest);
+  EXPECT_EQ(train(with(options, {"--devices", "1,0"}), with_cards("devices=2")).digest, one.digest);
+  EXPECT_EQ(train(with(options, {"--processes"}), with_cards("devices=2")).digest, one.digest);
+}
+
+TEST_F(EmulatedCudaGpu, FourTrainersOnThreeDevicesAreSummedUpOnEachFirst) {
+  const words options = with(adult, {"--device", "cuda", "--trainers", "4"});
+  const figures one = train(options, with_cards("devices=1"));
+  const figures three = train(options, with_cards("devices=3"));
+  EXPECT_NEAR(three.loss, one.loss, 1e-5);
+  EXPECT_EQ(train(options, with_cards("devices=3")).digest, three.digest);
+}
+
+/// A run of one server and two trainers that join, each of these with what is given for it.
+std::vector<outcome> joined_trainers(gathered_run& all, const std::vector<words>& options, int code) {
+  all.join({"--as", "server", "--device", "cpu"});
+  for (const words& one : options) all.join(with({"--as", "trainer"}, one));
+  return all.finish_members(code);
+}
+
+TEST_F(EmulatedCudaGpu, ProcessesThatShareADeviceAreRefused) {
+  launch how = with_token();
+  how.environment.emplace_back("TROUPE_EMULATED_CUDA", "devices=1");
+  gathered_run all(adult, {}, how);
+  joined_trainers(all, {{"--device", "cuda"}, {"--device", "cuda"}}, 1);
+  const outcome master = all.master().finish();
+  EXPECT_EQ(master.exit_code, 2);
+  EXPECT_NE(master.err.find("compute on the same CUDA device"), std::string::npos) << master.err;
+}
+
+TEST_F(EmulatedCudaGpu, TrainersOnDevicesAndOnProcessorsDoNotMix) {
+  gathered_run all(adult);
+  joined_trainers(all, {{"--device", "cuda"}, {"--device", "cpu"}}, 1);
+  const outcome master = all.master().finish();
+  EXPECT_EQ(master.exit_code, 2);
+  EXPECT_NE(master.err.find("give all of them the same --device"), std::string::npos) << master.err;
+}
+
+TEST_F(EmulatedCudaGpu, NobodyHangsInTheCollectiveOfAKilledTrainer) {
+  gathered_run all({"--data", "adult", "--epochs", "1000000"});
+  all.join({"--as", "server", "--device", "cpu"});
+  all.join({"--as", "trainer", "--device", "cuda", "--devices", "0"});
+  all.join({"--as", "trainer", "--device", "cuda", "--devices", "1"});
+  ASSERT_TRUE(all.master().wait_for_output(trains)) << all.master().error();
+  const pid_t victim = process_of(all.master(), "trainer 1");
+  all.set_aside(victim);
+  ::kill(victim, SIGKILL);
+  for (const outcome& left : all.finish_members(1))
+    EXPECT_NE(left.err.find("trainer 1"), std::string::npos) << left.err;
+  EXPECT_EQ(all.master().finish().exit_code, 1);
+}
+
+// -- what cannot work ------------------------------------------------------------------------
+
+struct refused_case {
+  const char* name;
+  const char* cards;
+  words options;
+  std::string says;
+};
+
+void PrintTo(const refused_case& one, std::ostream* out) { *out << one.name; }
+
+class RefusedCudaGpu : public EmulatedCudaGpu, public testing::WithParamInterface<refused_case> {};
+
+TEST_P(RefusedCudaGpu, InOneLine) {
+  const outcome result = run(with({"train", "--device", "cuda"}, GetParam().options), with_cards(GetParam().cards));
+  const std::string line = expect_error(result, 2);
+  EXPECT_NE(line.find(GetParam().says), std::string::npos) << line;
+}
+
+const words large = {"--data", "synthetic", "--rows", "1000000", "--dim", "64", "--steps", "3"};
+const std::vector<refused_case> refused = {
+    {"no_device", "devices=0", {}, "--device cuda: no CUDA device"},
+    {"old_driver", "driver=12020", {}, "driver is too old"},
+    {"old_card", "capability=7.5", {}, "7.5"},
+    {"no_such_number",
+     "devices=2",
+     {"--devices", "0,2"},
+     "--devices 2: there is no such CUDA device; this machine has 2"},
+    {"table_larger_than_the_card", "devices=1,memory_mib=100", large, "tables with their optimizer's state 244 MiB"},
+    {"full_card", "devices=1,memory_mib=20", with(large, {"--server-device", "cpu"}), "of its 20 MiB are free"},
+    {"processes_on_one_card", "devices=1", {"--processes"}, "--processes: 2 trainers on 1 CUDA device"},
+};
+INSTANTIATE_TEST_SUITE_P(Settings, RefusedCudaGpu, testing::ValuesIn(refused),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST_F(CudaGpu, ANanInABf16RunStopsIt) {
+  const outcome result = run(with({"train", "--device", "cuda", "--matmul-precision", "bf16", "--quiet",
+                                   "--dense-optimizer", "sgd", "--dense-lr", "1000000"},
+                                  adult));
+  const std::string line = expect_error(result, 1);
+  EXPECT_TRUE(line.find("is NaN") != line.npos || line.find("is Inf") != line.npos) << line;
+  EXPECT_NE(line.find("step "), std::string::npos) << line;
+}
+
+// -- without a device, always ------------------------------------------------------------------
+
+TEST(WithoutCuda, TheProgramSaysWhatIsMissing) {
+  if (kernels::find_devices().cuda_usable) GTEST_SKIP() << "skipped: there is a CUDA device";
+  const std::string line = expect_error(run({"train", "--device", "cuda"}), 2);
+  EXPECT_NE(line.find("--device cuda: " + kernels::find_devices().reason), std::string::npos) << line;
+  const outcome told = run({"devices", "--json"});
+  EXPECT_EQ(told.exit_code, 0);
+  const auto cuda = last_event(told, "devices").at("cuda").as_object();
+  EXPECT_FALSE(cuda.at("usable").as_bool());
+  EXPECT_EQ(std::string(cuda.at("reason").as_string()), kernels::find_devices().reason);
+}
+
+}  // namespace
+}  // namespace troupe::end_to_end
