@@ -17,6 +17,7 @@
 #include "actors/allreduce_group.hpp"
 #include "actors/caf_network.hpp"
 #include "actors/parameter_server.hpp"
+#include "actors/replay_order.hpp"
 #include "actors/run_in.hpp"
 #include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
@@ -337,6 +338,10 @@ std::optional<std::string> stage::give(const trace::event& input) {
 tl::expected<actor_replay_result, std::string> replay_actor(
     const trace::recording& from, std::uint16_t actor,
     const std::function<void(std::uint64_t, const std::string&)>& before) {
+  const device_wish wish = devices_in(from);
+  if (wish.trainers == device_wish::kind::cuda || wish.servers == device_wish::kind::cuda)
+    return tl::unexpected<std::string>(
+        "the run was on CUDA devices: only the whole of it can be replayed, without --actor");
   return stage(from, actor).play(before);
 }
 

@@ -168,6 +168,12 @@ class actor_trace {
 
   template <class Message>
   void keep(const Message& message, std::uint64_t bytes) {
+    if (is_on_device(message)) {
+      trace::content made = content_of(message, keeps_payload_);
+      made.actor = actor_;
+      recorder_->keep({[made = std::move(made)] { return made; }, bytes});
+      return;
+    }
     recorder_->keep({[message, actor = actor_, with_bytes = keeps_payload_] {
                        trace::content made = content_of(message, with_bytes);
                        made.actor = actor;

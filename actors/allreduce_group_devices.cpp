@@ -57,13 +57,15 @@ void allreduce_group_state::introduce_devices() {
 caf::result<void> allreduce_group_state::handle(const group_devices& theirs) {
   if (theirs.head.run != run_ || theirs.process >= processes() || theirs.process == layout_.me ||
       !may_come_from(theirs.process) || theirs.id.size() != sizeof(kernels::communicator_id))
-    return refuse(step, make_failure(errc::wrong_context,
-                                     fmt::format("devices of process {}, which does not take part", theirs.process)));
+    return refuse(theirs.head.step,
+                  make_failure(errc::wrong_context,
+                               fmt::format("devices of process {}, which does not take part", theirs.process)));
   if (!reduction_)
-    return refuse(step, make_failure(errc::bad_input,
-                                     fmt::format("the trainers of process {} compute on CUDA devices, those of this "
-                                                 "process on the processor; give all of them the same --device",
-                                                 theirs.process)));
+    return refuse(
+        theirs.head.step,
+        make_failure(errc::bad_input, fmt::format("the trainers of process {} compute on CUDA devices, those of this "
+                                                  "process on the processor; give all of them the same --device",
+                                                  theirs.process)));
   introduced_[theirs.process] = theirs;
   connect_devices();
   return {};

@@ -115,11 +115,12 @@ class remote_embedding_bag final : public remote_module {
       const bool fits = numbers.consistent() && numbers.rows == static_cast<std::uint64_t>(table_.rows()) &&
                         numbers.cols == to->columns;
       if (fits && numbers.type == to->type) {
-        overwrite(to->bytes,
-                  [&](std::span<std::byte> bytes) { std::ranges::copy(numbers.bytes.as<std::byte>(), bytes.begin()); });
+        overwrite(to->bytes, [&, &numbers = numbers](std::span<std::byte> bytes) {
+          std::ranges::copy(numbers.bytes.as<std::byte>(), bytes.begin());
+        });
       } else if (fits && numbers.type == dtype::f32) {
         // Only rows are of another type than float32.
-        overwrite(to->bytes, [&](std::span<std::byte> bytes) {
+        overwrite(to->bytes, [&, &numbers = numbers](std::span<std::byte> bytes) {
           kernels::encode(numbers.rows * numbers.cols, numbers.as<float>().data(),
                           {bytes.data(), table_.options().dtype});
         });

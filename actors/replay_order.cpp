@@ -68,6 +68,25 @@ std::optional<std::string> find_missing(const trace::recording& of, const job& w
 
 }  // namespace
 
+device_wish devices_in(const trace::recording& of) {
+  using kind = device_wish::kind;
+  device_wish wish{kind::cpu, kind::cpu, {}};
+  const auto* told = find_metadata(of, "devices");
+  if (told == nullptr || !told->is_object()) return wish;
+  const auto is_true = [&](const char* name) {
+    const auto* value = told->get_object().if_contains(name);
+    return value != nullptr && *value == true;
+  };
+  if (is_true("trainers")) wish.trainers = kind::cuda;
+  if (is_true("servers")) wish.servers = kind::cuda;
+  const auto* numbers = told->get_object().if_contains("numbers");
+  if (numbers != nullptr && numbers->is_array())
+    for (const auto& one : numbers->get_array())
+      if (one.is_int64() && one.get_int64() >= 0 && one.get_int64() < 1024)
+        wish.numbers.push_back(static_cast<int>(one.get_int64()));
+  return wish;
+}
+
 tl::expected<replay_order, std::string> read_replay_order(const trace::recording& from) {
   if (auto gap = find_gap(from)) return tl::unexpected(std::move(*gap));
   const auto* job = find_metadata(from, "job");
@@ -93,6 +112,7 @@ tl::expected<replay_order, std::string> read_replay_order(const trace::recording
                     begin->to_number<std::uint64_t>()));
   const auto* remote = find_metadata(from, "remote");
   made.is_remote = remote != nullptr && remote->is_bool() && remote->get_bool();
+  made.devices = devices_in(from);
   if (const auto* result = find_metadata(from, "result"); result != nullptr && result->is_object()) {
     const auto* stopped = result->get_object().if_contains("stopped");
     made.is_whole = stopped != nullptr && *stopped == false;

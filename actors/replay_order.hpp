@@ -9,6 +9,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "actors/compute_devices.hpp"
 #include "actors/replay_key.hpp"
 #include "model/job.hpp"
 #include "trace/recording.hpp"
@@ -26,6 +27,8 @@ struct replay_order {
   std::string data_digest;  ///< of its rows; empty: not recorded
   /// Trainers and servers were in different processes, between which tables travel in other forms.
   bool is_remote = false;
+  /// What the run computed on.
+  device_wish devices;
   /// The run came to its job's end, and all of that is recorded.
   bool is_whole = false;
   std::string weights_digest;  ///< empty: the run did not come to its end
@@ -33,6 +36,9 @@ struct replay_order {
   /// optimizer steps and buckets. Contents are those of the recording, which must outlive this.
   std::map<std::uint16_t, std::vector<expected_message>> by_receiver;
 };
+
+/// What the recorded run computed on; what is not told, on the processor.
+device_wish devices_in(const trace::recording& of);
 
 /// Errors, a line for the user: the recording lacks the job, or messages; the run went on from a checkpoint; it had not
 /// begun to train.

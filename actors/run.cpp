@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <caf/all.hpp>
 #include <chrono>
@@ -250,7 +251,11 @@ void describe_run(const run_options& options, std::uint64_t run_number, const jo
   recorder.describe("job", std::move(settings));
   recorder.describe("data_digest", boost::json::string(data.digest()));
   recorder.describe("remote", options.gather.has_value());
-  recorder.describe("cuda", options.devices.trainers || options.devices.servers);
+  const auto& devices = options.devices;
+  recorder.describe(
+      "devices", boost::json::object{{"trainers", devices.trainers},
+                                     {"servers", devices.servers},
+                                     {"numbers", boost::json::array(devices.numbers.begin(), devices.numbers.end())}});
   recorder.describe("from_step", options.checkpoints.from ? options.checkpoints.from->manifest.step : 0);
 }
 

@@ -128,7 +128,12 @@ result<int> replay_run(const trace::recording& recorded, console& out) {
                     "there",
                     order->what.data, (*data)->digest(), order->data_digest));
   replay again(*order, recorded);
+  auto devices = choose_devices(order->devices);
+  if (!devices)
+    return bad_input(
+        fmt::format("the run was on CUDA devices, whose bits come again only there: {}", devices.error().message));
   run_options options;
+  options.devices = std::move(*devices);
   options.replayed = &again;
   const stop_request& stop = stop_on_signals();
   auto run = [&] {

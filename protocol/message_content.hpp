@@ -24,7 +24,7 @@ constexpr bool has_bulk = (std::is_same_v<Message, lookup> || std::is_same_v<Mes
                            std::is_same_v<Message, epoch_report> || std::is_same_v<Message, evaluation> ||
                            std::is_same_v<Message, save_dense> || std::is_same_v<Message, trained>);
 
-/// Adds up the sizes of blobs.
+/// Adds up the sizes of blobs, and notes whether any is in a device's memory.
 class bulk_counter : public caf::save_inspector_base<bulk_counter> {
  public:
   static constexpr bool has_human_readable_format() { return false; }
@@ -45,11 +45,21 @@ class bulk_counter : public caf::save_inspector_base<bulk_counter> {
   bool skip(const header&) { return true; }
   bool bulk(const blob& x) {
     bytes += x.size();
+    on_device = on_device || x.device() != nullptr;
     return true;
   }
 
   std::uint64_t bytes = 0;
+  bool on_device = false;
 };
+
+/// Whether any of a message's numbers are in a device's memory, where others may soon take their place.
+template <class Message>
+bool is_on_device(const Message& message) {
+  bulk_counter counter;
+  if constexpr (has_bulk<Message>) (void)counter.apply(message);
+  return counter.on_device;
+}
 
 /// What a message weighs: its bulk bytes, and the structure itself.
 template <class Message>

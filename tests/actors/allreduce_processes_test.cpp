@@ -231,6 +231,17 @@ TEST_F(allreduce_processes_test, shares_that_do_not_fit_end_the_group_with_the_r
   expect_end(lonely_group(), errc::wrong_context, "a bucket of run 2, this is run 1", elsewhere);
 }
 
+TEST_F(allreduce_processes_test, devices_of_others_end_a_group_on_the_processor) {
+  const auto devices_of = [](std::uint32_t process, std::size_t id_bytes) {
+    return group_devices{head(1), process, "host", {"GPU-1"}, blob::own(std::vector<std::byte>(id_bytes))};
+  };
+  expect_end(lonely_group(), errc::bad_input, "on the processor; give all of them the same --device",
+             devices_of(1, 128));
+  expect_end(lonely_group(), errc::wrong_context, "devices of process 0, which does not take part", devices_of(0, 128));
+  expect_end(lonely_group(), errc::wrong_context, "devices of process 2", devices_of(2, 128));
+  expect_end(lonely_group(), errc::wrong_context, "devices of process 1", devices_of(1, 127));
+}
+
 TEST_F(allreduce_processes_test, shares_that_cannot_be_under_way_end_the_group_with_the_reason) {
   expect_end(lonely_group(), errc::wrong_context,
              "bucket 0 while those of steps 2 and 3 are under way, at most two steps can be", share_of(1, 0, 4, 4, 2),

@@ -146,6 +146,17 @@ TEST_F(CudaGpu, ATraceOfItHolds) {
   EXPECT_EQ(checked.exit_code, 0) << checked.err << checked.out;
 }
 
+TEST_F(CudaGpu, ARecordingOfItIsReplayed) {
+  const temporary_folder folder;
+  const std::string kept = folder.path() + "/trace";
+  train({"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--trace", "full", "--trace-dir", kept});
+  const outcome again = run({"trace", "replay", kept, "--json"});
+  EXPECT_EQ(again.exit_code, 0) << again.err << again.out;
+  EXPECT_GT(last_event(again, "done").at("compared").to_number<int>(), 100);
+  const std::string line = expect_error(run({"trace", "replay", kept, "--actor", "trainer 0"}), 2);
+  EXPECT_NE(line.find("the run was on CUDA devices"), std::string::npos) << line;
+}
+
 // -- several devices -------------------------------------------------------------------------
 
 TEST_F(EmulatedCudaGpu, TwoDevicesAndOneGiveTheSame) {

@@ -1,0 +1,99 @@
+// Goal: numbers in a device's memory pass within a process as they are, and reach everybody else as the same bytes.
+// Method: a memory that only `read` shows, as a device's is.
+
+#include <gtest/gtest.h>
+
+#include <caf/binary_deserializer.hpp>
+#include <caf/binary_serializer.hpp>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "protocol/inspect.hpp"
+#include "protocol/message_content.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+namespace {
+
+/// Its addresses are numbers that no memory is at.
+class hidden_memory final : public device_memory {
+ public:
+  static constexpr std::uintptr_t begin = 4096;
+
+  explicit hidden_memory(std::vector<float> numbers) : numbers_(std::move(numbers)) {}
+
+  void read(const std::byte* from, std::size_t size, std::byte* to) const override {
+    ++reads;
+    const auto first = reinterpret_cast<std::uintptr_t>(from) - begin;
+    ASSERT_LE(first + size, numbers_.size() * sizeof(float));
+    std::memcpy(to, reinterpret_cast<const std::byte*>(numbers_.data()) + first, size);
+  }
+
+  mutable int reads = 0;
+
+ private:
+  std::vector<float> numbers_;
+};
+
+const std::vector<float> numbers = {1, -2, 3.5F, 1e-40F};
+
+struct hidden {
+  std::shared_ptr<const hidden_memory> memory = std::make_shared<const hidden_memory>(numbers);
+  blob bytes =
+      blob::on_device(memory, reinterpret_cast<const void*>(hidden_memory::begin), numbers.size() * sizeof(float));
+};
+
+std::vector<float> floats_of(const blob& bytes) {
+  const auto all = bytes.as<float>();
+  return {all.begin(), all.end()};
+}
+
+TEST(device_blob, a_copy_on_the_host_has_the_same_bytes) {
+  const hidden there;
+  EXPECT_EQ(there.bytes.device(), there.memory.get());
+  EXPECT_EQ(floats_of(there.bytes.on_host()), numbers);
+  EXPECT_EQ(there.bytes.on_host().device(), nullptr);
+  EXPECT_EQ(floats_of(there.bytes.part(4, 8).on_host()), (std::vector<float>{-2, 3.5F}));
+}
+
+TEST(device_blob, what_is_on_the_host_is_not_copied) {
+  const blob here = blob::own(numbers);
+  EXPECT_EQ(here.on_host().data(), here.data());
+}
+
+TEST(device_blob, nobody_reads_it_to_pass_it_on) {
+  const hidden there;
+  const reduce share{{}, 0, 0, 1, false, {dtype::f32, 4, 1, there.bytes}};
+  const reduce same = share;
+  EXPECT_EQ(same.grad.bytes.data(), there.bytes.data());
+  EXPECT_TRUE(is_on_device(share));
+  EXPECT_FALSE(is_on_device(reduce{{}, 0, 0, 1, false, tensor::own(4, 1, std::vector<float>(numbers))}));
+  EXPECT_EQ(weight_of(share), sizeof share + 16);
+  EXPECT_EQ(there.memory->reads, 0);
+}
+
+TEST(device_blob, comes_out_of_a_message_as_the_hosts) {
+  const hidden there;
+  caf::byte_buffer bytes;
+  caf::binary_serializer sink(nullptr, bytes);
+  ASSERT_TRUE(sink.apply(there.bytes));
+  blob back;
+  caf::binary_deserializer source(nullptr, bytes);
+  ASSERT_TRUE(source.apply(back));
+  EXPECT_EQ(floats_of(back), numbers);
+}
+
+TEST(device_blob, has_the_digest_of_its_numbers_in_a_trace) {
+  const hidden there;
+  const reduce share{{}, 0, 0, 1, false, {dtype::f32, 4, 1, there.bytes}};
+  const reduce on_host{{}, 0, 0, 1, false, tensor::own(4, 1, std::vector<float>(numbers))};
+  const auto found = content_of(share, true);
+  const auto expected = content_of(on_host, true);
+  ASSERT_EQ(found.parts.size(), 1U);
+  EXPECT_EQ(found.parts[0].digest, expected.parts[0].digest);
+  EXPECT_EQ(found.parts[0].bytes, expected.parts[0].bytes);
+}
+
+}  // namespace
+}  // namespace troupe
