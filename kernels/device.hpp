@@ -143,9 +143,7 @@ inline constexpr std::size_t interaction_vectors_max = 256;
 inline constexpr std::uint64_t step_indices_max = (std::uint64_t{1} << 31) - 1;
 
 /// The gradient of one table in one optimizer step: collected from bags, regrouped by row, applied to touched rows.
-/// Without atomics: the order of a row's sum is that of `update_rows` (optimizer.hpp). But a CUDA device cuts the
-/// contributions to a row that has 512 or more, over all sources, into pieces of 256, the last one of up to 511, sums
-/// each as if it were all of the row, and adds these sums in order. Not thread-safe.
+/// Without atomics: the order of a row's sum is that of `update_rows` (optimizer.hpp). Not thread-safe.
 class table_gradient {
  public:
   virtual ~table_gradient() = default;

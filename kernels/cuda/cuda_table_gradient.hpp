@@ -63,9 +63,6 @@ class cuda_table_gradient : public table_gradient {
   void list_contributions(Key* keys);
   /// Whether the rows of all sources may be loaded four floats at a time.
   bool sources_fit_packs(std::size_t dim) const;
-  /// Sums the pieces of long rows, for kernels that take `kWidth` columns `kPacks` times.
-  template <int kWidth, int kPacks>
-  void sum_pieces_of_long_rows(std::size_t dim);
   grouped_rows grouped() const;
   /// At most as many distinct rows are grouped.
   std::size_t rows_bound() const;
@@ -86,7 +83,6 @@ class cuda_table_gradient : public table_gradient {
   array<std::int64_t> rows_;
   array<std::uint32_t> starts_;
   array<std::uint32_t> distinct_;
-  array<float> pieces_;
   array<double> norms_;
   array<std::uint64_t> bad_rows_;
   std::shared_ptr<std::byte> staging_;

@@ -3,10 +3,8 @@
 // Some lanes of a warp, a power of two, share a row; each takes `kWidth` columns at a time, `kPacks` times. A chunk of
 // columns is what they take together.
 //
-// A row of 512 contributions or more, over all ranks, would keep its lanes busy for long. Its contributions are cut
-// into pieces of 256, of which the last one has up to 511, and each piece is summed by lanes of its own, as if it were
-// all of the row; the row's sum is that of its pieces, in order. The sums of other rows have the order of
-// `update_rows`.
+// The sum of a row has the order of `update_rows`, however many contributions it has: a row that very skewed ids ask
+// for again and again keeps its lanes busy for long.
 
 #pragma once
 
@@ -31,19 +29,7 @@ struct grouped_rows {
   const std::uint32_t* starts = nullptr;
   const std::uint32_t* count = nullptr;  // of distinct rows
   const contribution* contributions = nullptr;
-  const float* pieces = nullptr;  // sums of pieces, [pieces, dim]
 };
-
-inline constexpr std::uint32_t piece_length = 256;
-
-/// Into how many pieces a row is cut; 1: it is not.
-inline __device__ std::uint32_t pieces_of(std::uint32_t begin, std::uint32_t end) {
-  const std::uint32_t whole = (end - begin) / piece_length;
-  return whole < 1 ? 1 : whole;
-}
-
-/// Where the sum of a row's first piece is; the others follow. Pieces that are this far apart do not share a place.
-inline __device__ std::uint32_t first_piece_of(std::uint32_t begin) { return begin / piece_length; }
 
 /// This thread's place among those that share a row.
 struct row_lanes {
@@ -124,30 +110,11 @@ __device__ lane_columns<kWidth, kPacks> sum_contributions(const grouped_rows& fr
   return total;
 }
 
-/// The sum of a row's pieces, in order.
-template <int kWidth, int kPacks>
-__device__ lane_columns<kWidth, kPacks> sum_pieces(const float* pieces, std::uint32_t count, row_lanes lanes,
-                                                   std::size_t column, std::size_t dim) {
-  lane_columns<kWidth, kPacks> total{};
-  for (std::uint32_t piece = 0; piece < count; ++piece) {
-    for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t c) {
-      const auto part = load_pack<kWidth>(pieces + piece * dim + c);
-      unrolled<kWidth>([&](int k) { total.at[p].at[k] += part.at[k]; });
-    });
-  }
-  return total;
-}
-
 /// `scale` times the gradient of row number `run` of those that are grouped, in a chunk that begins at `column`.
 template <int kWidth, int kPacks>
 __device__ lane_columns<kWidth, kPacks> row_gradient(const grouped_rows& from, std::uint32_t run, float scale,
                                                      row_lanes lanes, std::size_t column, std::size_t dim) {
-  const std::uint32_t begin = from.starts[run];
-  const std::uint32_t end = from.starts[run + 1];
-  const std::uint32_t pieces = pieces_of(begin, end);
-  auto grad = pieces > 1
-                  ? sum_pieces<kWidth, kPacks>(from.pieces + first_piece_of(begin) * dim, pieces, lanes, column, dim)
-                  : sum_contributions<kWidth, kPacks>(from, begin, end, lanes, column, dim);
+  auto grad = sum_contributions<kWidth, kPacks>(from, from.starts[run], from.starts[run + 1], lanes, column, dim);
   unrolled<kPacks>([&](int p) { unrolled<kWidth>([&](int k) { grad.at[p].at[k] *= scale; }); });
   return grad;
 }

@@ -63,6 +63,7 @@ std::unique_ptr<table_gradient> cuda_stream::make_table_gradient() {
 }
 
 cuda_table_gradient::~cuda_table_gradient() {
+  make_current_if_possible(stream_.where());
   cudaStreamSynchronize(stream_.handle());  // what kernels still use goes to others
 }
 
@@ -147,7 +148,7 @@ bool cuda_table_gradient::sources_fit_packs(std::size_t dim) const {
 }
 
 grouped_rows cuda_table_gradient::grouped() const {
-  return {rows_.data(), starts_.data(), distinct_.data(), contributions_.data(), pieces_.data()};
+  return {rows_.data(), starts_.data(), distinct_.data(), contributions_.data()};
 }
 
 }  // namespace troupe::kernels::cuda

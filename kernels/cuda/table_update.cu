@@ -1,5 +1,5 @@
 // What is done with a table's gradient, row by row: its norms, and the optimizer's step. No gradient of a row is ever
-// stored, but for the pieces of long ones.
+// stored.
 
 #include <algorithm>
 #include <limits>
@@ -14,31 +14,6 @@ namespace {
 
 /// Most blocks that update a table; each takes many rows.
 constexpr std::size_t update_blocks_max = 4096;
-
-/// A piece of a long row that begins among contributions 256 q .. 256 q + 255 has its sum in place q. It reaches as far
-/// as the last of them at least, so the row of that one is the only one that may have it.
-template <int kWidth, int kPacks>
-__global__ void piece_kernel(grouped_rows from, const std::uint32_t* run_numbers, std::uint32_t places, std::size_t dim,
-                             lane_share share, float* sums) {
-  const row_lanes lanes = row_lanes::of(share);
-  const std::size_t q = share.item();
-  if (q >= places) return;
-  const auto first = static_cast<std::uint32_t>(q) * piece_length;
-  const std::uint32_t run = run_numbers[first + piece_length - 1] - 1;
-  const std::uint32_t row_begin = from.starts[run];
-  const std::uint32_t row_end = from.starts[run + 1];
-  const std::uint32_t pieces = pieces_of(row_begin, row_end);
-  if (pieces == 1) return;
-  const std::uint32_t piece = static_cast<std::uint32_t>(q) - first_piece_of(row_begin);
-  if (piece >= pieces) return;
-  const std::uint32_t begin = row_begin + piece * piece_length;
-  const std::uint32_t end = piece + 1 == pieces ? row_end : begin + piece_length;
-  for (std::size_t column = 0; column < dim; column += lanes.chunk<kWidth, kPacks>()) {
-    const auto sum = sum_contributions<kWidth, kPacks>(from, begin, end, lanes, column, dim);
-    for_columns<kWidth, kPacks>(lanes, column, dim,
-                                [&](int p, std::size_t c) { store_pack(sum.at[p], sums + q * dim + c); });
-  }
-}
 
 template <int kWidth, int kPacks>
 __device__ double squares_of(const lane_columns<kWidth, kPacks>& x) {
@@ -195,21 +170,10 @@ __global__ void __launch_bounds__(block_threads, kPacks == 1 ? 3 : 2)
 
 }  // namespace
 
-template <int kWidth, int kPacks>
-void cuda_table_gradient::sum_pieces_of_long_rows(std::size_t dim) {
-  const std::size_t places = contribution_count_ / piece_length;
-  if (places < 2) return;
-  float* const sums = pieces_.make(stream_, places * dim);
-  const lane_share share = share_for(dim, kWidth);
-  launch(piece_kernel<kWidth, kPacks>, share.blocks(places), block_threads, stream_.handle(), grouped(),
-         run_numbers_.data(), static_cast<std::uint32_t>(places), dim, share, sums);
-}
-
 std::span<const double> cuda_table_gradient::squared_norms(std::size_t dim, float scale) {
   stream_.where().make_current();
   double* const norms = norms_.make(stream_, rows_bound());
   with_shape(sources_fit_packs(dim), dim, [&](auto columns, auto packs) {
-    sum_pieces_of_long_rows<columns, packs>(dim);
     const lane_share share = share_for(dim, columns);
     launch(norm_kernel<columns, packs>, share.blocks(rows_bound()), block_threads, stream_.handle(), grouped(), dim,
            scale, share, norms);
@@ -229,14 +193,16 @@ std::int64_t cuda_table_gradient::apply(const update_constants& c, std::size_t d
   stream_.where().make_current();
   const std::size_t every = every_row && c.kind != optimizer_kind::rowwise_adagrad ? row_count_ : 0;
   const std::size_t bound = every > 0 ? every : rows_bound();
-  if (bound == 0) return -1;
+  if (bound == 0) {
+    stream_.synchronize();
+    return -1;
+  }
   std::uint64_t* const bad_rows = bad_rows_.make(stream_, update_blocks_max + 1);
   std::size_t blocks = 0;
   with_numbers(table, [&]<class Number>(Number* weights) {
     const bool fit =
         sources_fit_packs(dim) && fits_packs<4>(weights) && fits_packs<4>(state.first) && fits_packs<4>(state.second);
     with_shape(fit, dim, [&](auto columns, auto packs) {
-      sum_pieces_of_long_rows<columns, packs>(dim);
       const lane_share share = share_for(dim, columns);
       blocks = share.blocks(bound, update_blocks_max);
       launch(update_kernel<columns, packs, Number>, blocks, block_threads, stream_.handle(), c, grouped(), every, scale,
