@@ -162,11 +162,11 @@ caf::result<void> allreduce_group_state::refuse(std::uint64_t at_step, const caf
 caf::result<void> allreduce_group_state::handle(bucket_share& share) {
   if (auto error = check(share.head, share.rank, share.bucket, false)) return refuse(share.head.step, error);
   if (reduction_ && share.grad.rows > 0)
-    return refuse(
-        share.head.step,
-        make_failure(errc::bad_input, fmt::format("trainer {} computes on the processor, those of this process "
-                                                  "on CUDA devices; give all of them the same --device",
-                                                  share.rank)));
+    return refuse(share.head.step,
+                  make_failure(errc::bad_input,
+                               fmt::format("trainer {} computes on the processor, others on CUDA devices; give all of "
+                                           "them the same --device",
+                                           share.rank)));
   const key which(share.head.step, share.bucket);
   const slice mine = slice_of(layout_.me, share.count);
   const std::uint64_t expected = share.batches > 0 ? mine.size : 0;
@@ -286,12 +286,13 @@ void allreduce_group_state::look_for_late_ranks() {
     std::vector<std::uint32_t> missing;
     for (std::uint32_t rank = 0; rank < trainers(); ++rank)
       if (!all.ranks[rank].arrived) missing.push_back(rank);
-    refuse(which.first,
-           make_failure(errc::timeout,
-                        fmt::format("bucket {} lacks the {} for {} s; --request-timeout allows more", which.second,
-                                    missing.empty() ? "sums of other processes"
-                                                    : fmt::format("share of trainer {}", fmt::join(missing, ", ")),
-                                    static_cast<double>(layout_.patience.count()) / 1000)));
+    refuse(
+        which.first,
+        make_failure(errc::timeout,
+                     fmt::format("bucket {} lacks the {} for {} s; --request-timeout allows more", which.second,
+                                 missing.empty() ? reduction_ ? "connection of the devices" : "sums of other processes"
+                                                 : fmt::format("share of trainer {}", fmt::join(missing, ", ")),
+                                 static_cast<double>(layout_.patience.count()) / 1000)));
     return;
   }
   constexpr int looks_per_patience = 10;

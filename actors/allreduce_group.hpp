@@ -54,6 +54,9 @@ class allreduce_group_state {
   static constexpr std::size_t buckets_max = 1024;
 
   explicit allreduce_group_state(pointer self) : self_(self) {}
+  ~allreduce_group_state();
+  allreduce_group_state(const allreduce_group_state&) = delete;
+  allreduce_group_state& operator=(const allreduce_group_state&) = delete;
 
   std::string name = "allreduce";
   /// The newest step that a bucket has come of.
@@ -129,6 +132,7 @@ class allreduce_group_state {
   void launch_ready();
   std::vector<device_reduction::share> local_shares(const collection& all) const;
   void answer_from_devices(const key& which, collection& all, const std::vector<device_reduction::share>& shares);
+  void forget_what_is_over();
   void look_for_late_devices();
   std::string ranks_of_others() const;
   caf::result<void> refuse(std::uint64_t at_step, const caf::error& cause);
@@ -154,6 +158,7 @@ class allreduce_group_state {
   std::deque<key> ready_;                        ///< every rank's share is there
   std::deque<launched> launched_;                ///< and these are on the devices
   bool front_is_launched_ = false;               ///< of those that are ready
+  std::chrono::steady_clock::time_point last_launch_;
   bool will_look_again_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "actors/allreduce_group.hpp"
@@ -19,6 +20,9 @@ namespace {
 /// For an allreduce on devices where nothing else is said.
 constexpr std::chrono::seconds device_patience{300};
 
+/// How long to look again and again for a launch to be taken in, before others have a turn.
+constexpr std::chrono::microseconds moment{200};
+
 /// This host as NCCL tells hosts apart, which a user may override.
 std::string host_name() {
   if (const char* given = std::getenv("NCCL_HOSTID")) return given;
@@ -28,6 +32,18 @@ std::string host_name() {
 }
 
 }  // namespace
+
+/// Whoever still waits on a device for the others would wait for ever.
+allreduce_group_state::~allreduce_group_state() {
+  if (!reduction_) return;
+  try {
+    forget_what_is_over();
+    if (front_is_launched_ || !launched_.empty() || reduction_->poll() == kernels::communicator::state::failed)
+      reduction_->abandon();
+  } catch (const kernels::device_error&) {
+    reduction_->abandon();
+  }
+}
 
 void allreduce_group_state::use_devices(const compute_devices& devices) {
   std::vector<std::uint32_t> ranks;
@@ -66,6 +82,9 @@ caf::result<void> allreduce_group_state::handle(const group_devices& theirs) {
         make_failure(errc::bad_input, fmt::format("the trainers of process {} compute on CUDA devices, those of this "
                                                   "process on the processor; give all of them the same --device",
                                                   theirs.process)));
+  if (!introduced_[theirs.process].id.empty())
+    return refuse(theirs.head.step,
+                  make_failure(errc::wrong_context, fmt::format("devices of process {} twice", theirs.process)));
   introduced_[theirs.process] = theirs;
   connect_devices();
   return {};
@@ -87,7 +106,7 @@ void allreduce_group_state::connect_devices() {
       refuse(step, make_failure(errc::bad_input,
                                 fmt::format("trainers of the processes {} and {} compute on the same CUDA device, {}, "
                                             "which NCCL does not take; give each process devices of its own "
-                                            "(--devices), or put the trainers into one process",
+                                            "(--devices), put the trainers into one process, or use --device cpu",
                                             known->second, process, uuid)));
       return;
     }
@@ -113,6 +132,11 @@ void allreduce_group_state::launch_ready() {
       return;
     }
     if (now == state::busy) {
+      // What is launched has mostly been taken in a moment; connections take longer.
+      if (front_is_launched_ && std::chrono::steady_clock::now() - last_launch_ < moment) {
+        std::this_thread::yield();
+        continue;
+      }
       constexpr std::chrono::milliseconds again{1};
       if (std::exchange(will_look_again_, true)) return;
       self_->run_delayed(again, [this] {
@@ -125,6 +149,7 @@ void allreduce_group_state::launch_ready() {
     if (!std::exchange(front_is_launched_, true)) {
       const actor_trace::range working(trace, trace::range_name::sum, which.first);
       reduction_->launch(which.second, shares, open_.at(which).count);
+      last_launch_ = std::chrono::steady_clock::now();
       continue;
     }
     front_is_launched_ = false;
@@ -153,7 +178,7 @@ void allreduce_group_state::answer_from_devices(const key& which, collection& al
   });
   // Nothing but the deadline asks for those that are over.
   constexpr std::size_t many = 256;
-  if (launched_.size() > many) look_for_late_devices();
+  if (launched_.size() > many) forget_what_is_over();
 }
 
 /// The ranks of other processes, for people.
@@ -164,21 +189,25 @@ std::string allreduce_group_state::ranks_of_others() const {
   return fmt::format("{}", fmt::join(ranks, ", "));
 }
 
-/// Ends the run for an allreduce that everybody has launched and that does not end, or for a communicator that has
-/// failed meanwhile.
-void allreduce_group_state::look_for_late_devices() {
+void allreduce_group_state::forget_what_is_over() {
   const auto is_over = [](const launched& one) {
     return std::ranges::all_of(one.means, [](const tensor& mean) { return block_of(mean.bytes)->written().is_over(); });
   };
   while (!launched_.empty() && is_over(launched_.front())) launched_.pop_front();
+}
+
+/// Ends the run for an allreduce that everybody has launched and that does not end, or for a communicator that has
+/// failed meanwhile.
+void allreduce_group_state::look_for_late_devices() {
+  forget_what_is_over();
   const bool failed = reduction_->poll() == kernels::communicator::state::failed;
   const auto now = std::chrono::steady_clock::now();
   if (!failed && (launched_.empty() || now - launched_.front().begin < layout_.patience)) return;
   const key which = launched_.empty() ? key(step, 0) : launched_.front().which;
-  const std::string what =
-      failed ? reduction_->error()
-             : fmt::format("bucket {} has been on the devices for {} s; --request-timeout allows more", which.second,
-                           static_cast<double>(layout_.patience.count()) / 1000);
+  const std::string what = failed ? reduction_->error()
+                                  : fmt::format("bucket {} has been on the devices for {} s{}", which.second,
+                                                static_cast<double>(layout_.patience.count()) / 1000,
+                                                processes() > 1 ? "; --request-timeout allows more" : "");
   const std::string others = ranks_of_others();
   refuse(which.first,
          make_failure(errc::timeout,

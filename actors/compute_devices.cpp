@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "kernels/backend.hpp"
 #include "kernels/devices.hpp"
@@ -33,7 +32,8 @@ result<compute_devices> choose_devices(const device_wish& wish) {
   const bool wants_cuda = wish.trainers == kind::cuda || wish.servers == kind::cuda;
   if (!wants_cuda && wish.trainers == kind::cpu) {
     if (wish.numbers.empty()) return chosen;
-    return bad_input("--devices: are CUDA devices, and nothing computes on them; use --device cuda");
+    return bad_input(
+        fmt::format("--devices {}: nothing computes on CUDA devices; use --device cuda", fmt::join(wish.numbers, ",")));
   }
   const kernels::device_report found = kernels::find_devices();
   if (!found.cuda_usable) {
@@ -45,14 +45,20 @@ result<compute_devices> choose_devices(const device_wish& wish) {
     return chosen;
   }
   chosen.numbers = wish.numbers;
-  if (chosen.numbers.empty()) {
-    chosen.numbers.resize(found.devices.size());
-    std::iota(chosen.numbers.begin(), chosen.numbers.end(), 0);
-  }
-  for (const int number : chosen.numbers)
+  if (chosen.numbers.empty())
+    for (std::size_t number = 0; number < found.devices.size(); ++number)
+      if (found.devices[number].compute_major >= kernels::compute_major_min)
+        chosen.numbers.push_back(static_cast<int>(number));
+  for (const int number : chosen.numbers) {
     if (static_cast<std::size_t>(number) >= found.devices.size())
       return bad_input(fmt::format("--devices {}: there is no such CUDA device; this machine has {} (0 to {})", number,
                                    found.devices.size(), found.devices.size() - 1));
+    const kernels::cuda_device& one = found.devices[static_cast<std::size_t>(number)];
+    if (one.compute_major < kernels::compute_major_min)
+      return bad_input(fmt::format("--devices {}: {} has compute capability {}.{}, {}.0 or more is needed", number,
+                                   one.name, one.compute_major, one.compute_minor, kernels::compute_major_min));
+  }
+  chosen.by_default = !wants_cuda && wish.numbers.empty();
   chosen.trainers = wish.trainers != kind::cpu;
   chosen.servers = wish.servers == kind::automatic ? chosen.trainers : wish.servers == kind::cuda;
   return chosen;
@@ -68,8 +74,8 @@ void device_block::read(const std::byte* from, std::size_t size, std::byte* to) 
 }
 
 tensor on_device(kernels::stream& on, std::uint64_t rows, std::uint64_t cols, std::shared_ptr<const void> memory,
-                 const float* numbers) {
-  const auto block = std::make_shared<const device_block>(on.where(), std::move(memory), on.record());
+                 const float* numbers, std::shared_ptr<const std::atomic<bool>> lost) {
+  const auto block = std::make_shared<const device_block>(on.where(), std::move(memory), on.record(), std::move(lost));
   return {dtype::f32, rows, cols, blob::on_device(block, numbers, rows * cols * sizeof(float))};
 }
 

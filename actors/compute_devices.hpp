@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,8 +19,10 @@ namespace troupe {
 struct compute_devices {
   /// The devices' numbers: a rank has the one at its place, counted round.
   std::vector<int> numbers;
-  bool trainers = false;  ///< trainers compute on them
-  bool servers = false;   ///< servers keep their tables on them
+  bool trainers = false;    ///< trainers compute on them
+  bool servers = false;     ///< servers keep their tables on them
+  bool elsewhere = false;   ///< in other processes, so that this one does not open them
+  bool by_default = false;  ///< nobody has asked for CUDA
 
   /// A rank's device, opened when it is first asked for. Throw `kernels::device_error`.
   kernels::device& of_trainer(std::uint32_t rank) const { return pick(trainers, rank); }
@@ -52,24 +55,29 @@ result<compute_devices> choose_devices(const device_wish& wish);
 class device_block final : public device_memory {
  public:
   /// `written`: the place in a stream from which on it is.
-  device_block(kernels::device& where, std::shared_ptr<const void> memory, std::unique_ptr<kernels::event> written)
-      : where_(where), memory_(std::move(memory)), written_(std::move(written)) {}
+  /// `lost`: true from when on what is written may be anything; may be null.
+  device_block(kernels::device& where, std::shared_ptr<const void> memory, std::unique_ptr<kernels::event> written,
+               std::shared_ptr<const std::atomic<bool>> lost)
+      : where_(where), memory_(std::move(memory)), written_(std::move(written)), lost_(std::move(lost)) {}
 
   kernels::device& where() const { return where_; }
   /// What reads the memory on a stream waits for this.
   const kernels::event& written() const { return *written_; }
+  /// To be asked when a stream that has waited for it has passed. May be called from any thread.
+  bool is_lost() const { return lost_ && *lost_; }
   void read(const std::byte* from, std::size_t size, std::byte* to) const override;
 
  private:
   kernels::device& where_;
   std::shared_ptr<const void> memory_;
   std::unique_ptr<kernels::event> written_;
+  std::shared_ptr<const std::atomic<bool>> lost_;
 };
 
 /// The numbers [rows, cols] at `numbers` on the device of `on`, kept alive by `memory`, which `on` has been asked to
 /// write. They stay as they are as long as anybody has the tensor and his stream has not passed.
 tensor on_device(kernels::stream& on, std::uint64_t rows, std::uint64_t cols, std::shared_ptr<const void> memory,
-                 const float* numbers);
+                 const float* numbers, std::shared_ptr<const std::atomic<bool>> lost = nullptr);
 
 /// The device's memory that a blob is in; null: the host's.
 inline const device_block* block_of(const blob& bytes) { return static_cast<const device_block*>(bytes.device()); }

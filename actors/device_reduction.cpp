@@ -1,6 +1,8 @@
 #include "actors/device_reduction.hpp"
 
 #include <algorithm>
+#include <exception>
+#include <thread>
 
 #include "kernels/backend.hpp"
 
@@ -11,12 +13,21 @@ device_reduction::device_reduction(const compute_devices& devices, std::span<con
   for (const std::uint32_t rank : ranks) {
     kernels::device& where = devices_.of_trainer(rank);
     if (std::ranges::find(lanes_, &where, &lane::where) == lanes_.end())
-      lanes_.push_back({&where, where.make_stream(), {}});
+      lanes_.push_back({&where, {}, where.make_stream()});
   }
 }
 
-device_reduction::~device_reduction() {
-  if (communicator_) communicator_->abort();
+void device_reduction::abandon() {
+  *abandoned_ = true;
+  if (!communicator_) return;
+  std::thread([communicator = std::move(communicator_), lanes = std::move(lanes_)]() mutable {
+    try {
+      communicator->abort();
+    } catch (const std::exception&) {
+      // The run has failed already, and this is not why.
+    }
+  }).detach();
+  lanes_.clear();
 }
 
 std::vector<std::string> device_reduction::uuids() const {
@@ -57,7 +68,7 @@ void device_reduction::launch(std::uint32_t bucket, std::span<const share> share
   std::vector<kernels::stream*> streams;
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     kernels::device_array<float>& sum = lanes_[i].sums[bucket];
-    sum.resize(*lanes_[i].where, count);
+    sum.resize(*lanes_[i].on, count);
     sums.push_back(sum.data());
     streams.push_back(lanes_[i].on.get());
     if (inputs[i].empty())
@@ -74,7 +85,7 @@ std::vector<tensor> device_reduction::means(std::uint32_t bucket, std::span<cons
   for (const share& one : shares) {
     const lane& its = lanes_[lane_of(one.rank)];
     const kernels::device_array<float>& mean = its.sums.at(bucket);
-    all.push_back(on_device(*its.on, mean.size(), 1, mean.owner(), mean.data()));
+    all.push_back(on_device(*its.on, mean.size(), 1, mean.owner(), mean.data(), abandoned_));
   }
   return all;
 }

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,16 +22,11 @@
 
 namespace troupe {
 
-/// Belongs to one actor. Throws `kernels::device_error`. When it goes, what is still under way is aborted.
+/// Belongs to one actor. Throws `kernels::device_error`.
 class device_reduction {
  public:
   /// For the ranks of this process.
   device_reduction(const compute_devices& devices, std::span<const std::uint32_t> ranks);
-  ~device_reduction();
-
-  device_reduction(const device_reduction&) = delete;
-  device_reduction& operator=(const device_reduction&) = delete;
-
   /// The cards that this process's ranks are on, each once.
   std::vector<std::string> uuids() const;
 
@@ -43,6 +39,10 @@ class device_reduction {
   /// Whether `launch` or `means` may be called: `busy` also before `connect`.
   kernels::communicator::state poll();
   std::string error() const;
+
+  /// Aborts what is still under way, so that the streams that wait for it pass, and marks all means that are in use:
+  /// they may be anything. Does not wait, as the abort itself may take long. The reduction is of no use afterwards.
+  void abandon();
 
   /// One local rank's part of a bucket.
   struct share {
@@ -61,8 +61,8 @@ class device_reduction {
  private:
   struct lane {
     kernels::device* where;
-    std::unique_ptr<kernels::stream> on;
     std::map<std::uint32_t, kernels::device_array<float>> sums;  // by bucket
+    std::unique_ptr<kernels::stream> on;                         // goes first, when it has passed
   };
 
   std::size_t lane_of(std::uint32_t rank) const;
@@ -70,6 +70,7 @@ class device_reduction {
   compute_devices devices_;
   std::vector<lane> lanes_;
   std::unique_ptr<kernels::communicator> communicator_;
+  std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   bool connected_ = false;
 };
 

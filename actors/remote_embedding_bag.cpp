@@ -191,7 +191,7 @@ class remote_embedding_bag final : public remote_module {
     const std::size_t dim = table_.dim();
     kernels::stream& on = table_.on();
     kernels::device_array<float> out;
-    out.resize(on.where(), count * dim);
+    out.resize(on, count * dim);
     table_.forward(bags, out.data());
     if (type == kernels::row_dtype::f32 && !bags.offsets.empty() && device == on.where().number())
       return on_device(on, count, dim, out.owner(), out.data());
@@ -213,7 +213,7 @@ class remote_embedding_bag final : public remote_module {
     const float* numbers = floats_of(grad);
     if (is_on_host()) return numbers;
     on.synchronize();
-    return copy.put(on.where(), on, {numbers, grad.rows * grad.cols});
+    return copy.put(on, {numbers, grad.rows * grad.cols});
   }
 
   std::vector<std::byte> copy_of(std::span<const std::byte> bytes) {

@@ -158,17 +158,19 @@ result<run_summary> await(caf::actor_system& system, const master_actor& boss, r
 }
 
 /// Refuses a model that cannot fit, before anything is allocated.
-std::optional<fault> check_memory(const job& what, const dataset& data) {
+std::optional<fault> check_memory(const job& what, const dataset& data, const compute_devices& devices) {
   const auto add = [](std::uint64_t a, std::uint64_t b) {
     return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
   };
   std::uint64_t tables = weights_digest::bytes_max;
   for (const table_spec& table : data.spec().tables)
-    tables = add(tables, table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
+    if (!devices.servers)
+      tables = add(tables, table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
   // Each trainer has weights, optimizer state and a gradient; the group has a sum.
   const std::size_t weights = hybrid_model(data.spec(), what).parameter_count();
   const auto buffers = static_cast<std::uint64_t>(2 + state_buffers(what.dense_optimizer));
-  const std::uint64_t dense = bounded_product(weights, (what.trainers + 1) * buffers * sizeof(float));
+  const std::uint64_t dense =
+      devices.trainers ? 0 : bounded_product(weights, (what.trainers + 1) * buffers * sizeof(float));
   const std::uint64_t available = available_memory();
   if (tables > available)
     return fault{fault_kind::input, memory_fault("--rows, --tables: the tables with their optimizer's state", tables)};
@@ -211,7 +213,7 @@ std::optional<fault> check_device_memory(const job& what, const dataset& data, c
                     "--server-device cpu, "
                     "a smaller --batch-size, fewer --rows, or more --devices",
                     devices.numbers[place], mib(of_tables), mib(of_weights), mib(of_batches), mib(needed),
-                    mib(there.free), mib(there.total))};
+                    mib(there.free), mib(there.total), of_tables > 0 ? "--server-device cpu, " : "")};
   }
   return std::nullopt;
 }
@@ -304,9 +306,9 @@ result<std::shared_ptr<const dataset>> check_run(const job& what, const run_opti
   if (options.gather)
     if (auto problem = check_messages(what, **data)) return tl::unexpected(std::move(*problem));
   const bool all_here = !options.gather || options.gather->on_this_machine;
-  if (auto problem = all_here && !options.devices.servers ? check_memory(what, **data) : std::nullopt)
+  if (auto problem = all_here ? check_memory(what, **data, options.devices) : std::nullopt)
     return tl::unexpected(*problem);
-  if ((options.devices.trainers || options.devices.servers) && !options.gather)
+  if ((options.devices.trainers || options.devices.servers) && !options.devices.elsewhere)
     if (auto problem = check_devices(what, **data, options.devices)) return tl::unexpected(*problem);
   if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
     return bad_input("--matmul-precision: the processor multiplies matrices in fp32 only; use --device cuda");

@@ -155,7 +155,7 @@ std::vector<std::vector<bag_gradient>> table_exchange::gradients(
       const bag_lookup& asked = p.lookups[at][next[at]++];
       if (local.is_on_device) {
         kernels::device_array<float> grad;
-        grad.resize(on.where(), p.samples->size * dim);
+        grad.resize(on, p.samples->size * dim);
         on.copy_columns(p.samples->size, dim, {grad_input.data() + model_->column_of(t), stride}, {grad.data(), dim});
         result[at].push_back({asked.module, asked.indices, asked.offsets, asked.weights,
                               on_device(on, p.samples->size, dim, grad.owner(), grad.data())});

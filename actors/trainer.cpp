@@ -91,9 +91,12 @@ caf::error trainer_state::set_up(train& order) {
 
   const compute_devices devices = devices_of(self_->system());
   kernels::device& device = devices.of_trainer(rank_);
+  if (device.is_host() && job_.matmul_precision != kernels::matmul_precision::f32)
+    return make_failure(errc::bad_input,
+                        "--matmul-precision: the processor multiplies matrices in fp32 only; use --device cuda");
   compute_ = device.make_stream(job_.matmul_precision);
   exchange_.stay_on(device);
-  scalars_.resize(device, 1);
+  scalars_.resize(*compute_, 1);
 
   auto given = data_->start();
   const std::vector<float> weights = given ? std::move(given->dense) : model_->initial_parameters(job_.seed);
@@ -101,10 +104,10 @@ caf::error trainer_state::set_up(train& order) {
     return make_failure(errc::shape_mismatch, fmt::format("{} initial dense weights for a network of {}",
                                                           weights.size(), model_->parameter_count()));
   assign<float>(*compute_, weights, weights_);
-  if (!device.is_host()) grads_.resize(device, weights.size());
+  if (!device.is_host()) grads_.resize(*compute_, weights.size());
   const int buffers = state_buffers(job_.dense_optimizer);
   const auto fill = [&](kernels::device_array<float>& state, float value) {
-    state.resize(device, weights.size());
+    state.resize(*compute_, weights.size());
     compute_->fill(weights.size(), value, state.data());
   };
   if (buffers >= 1) fill(first_state_, initial_state(job_.dense_optimizer));
@@ -116,7 +119,7 @@ caf::error trainer_state::set_up(train& order) {
       plan_buckets(model_->ranges(), static_cast<std::size_t>(std::min(job_.bucket_mib, first_bucket_mib) * mib),
                    static_cast<std::size_t>(job_.bucket_mib * mib));
   buckets_.resize(bucket_plan_.size());
-  check_results_.resize(device, bucket_plan_.size() + 2);
+  check_results_.resize(*compute_, bucket_plan_.size() + 2);
   return restore(order.from);
 }
 

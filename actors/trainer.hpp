@@ -97,6 +97,7 @@ class trainer_state {
   void compute();
   void count_staleness();
   caf::error backward_inputs(const batch& samples);
+  void resize_grad_input();
   void pass_to_inputs(const batch& samples);
   bool is_on_host() const { return compute_->where().is_host(); }
   void backward_parameters();
@@ -174,7 +175,6 @@ class trainer_state {
   std::uint64_t checkpoint_every_ = 0;
 
   // The dense part, on this rank's device.
-  std::unique_ptr<kernels::stream> compute_;
   kernels::device_array<float> weights_;
   kernels::device_array<float> first_state_;
   kernels::device_array<float> second_state_;
@@ -208,6 +208,8 @@ class trainer_state {
 
   /// The pass from the input to its gradient, learned for the batch sizes and addresses that come again.
   std::map<std::pair<std::size_t, std::vector<const void*>>, std::unique_ptr<kernels::graph>> passes_;
+  std::vector<blob> means_;                   ///< that the stream has been asked to use since it was last waited for
+  std::unique_ptr<kernels::stream> compute_;  ///< goes first, when it has passed
 
   phase phase_ = phase::looking_up;
   std::size_t waiting_ = 0;      ///< answers still to come, but those to lookups

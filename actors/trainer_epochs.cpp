@@ -53,6 +53,7 @@ bool trainer_state::saves() const {
 }
 
 tensor trainer_state::copy_of(const kernels::device_array<float>& numbers) {
+  synchronize();
   std::vector<float> copy;
   const auto here = kernels::on_host<float>(*compute_, numbers.data(), numbers.size(), copy);
   if (copy.empty()) copy.assign(here.begin(), here.end());
@@ -150,7 +151,7 @@ void trainer_state::score() {
   trace.progresses();
   const actor_trace::range working(trace, trace::range_name::evaluate, step);
   const batch& samples = *tested_.plan.samples;
-  input_.resize(compute_->where(), samples.size * model_->in_features());
+  input_.resize(*compute_, samples.size * model_->in_features());
   model_->place_dense(samples, input_.host());
   if (auto error = exchange_.pool(tested_.plan, tested_.answers, *compute_, input_)) return fail(step, error);
   if (auto error = exchange_.check_rows(tested_.plan, tested_.answers)) return fail(step, error);

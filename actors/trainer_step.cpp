@@ -89,14 +89,13 @@ void trainer_state::after_others(std::function<void()> what) {
 /// Forward, loss, and backward to the rows of the tables.
 caf::error trainer_state::backward_inputs(const batch& samples) {
   const actor_trace::range working(trace, trace::range_name::forward_backward, step);
-  kernels::device& device = compute_->where();
-  input_.resize(device, samples.size * model_->in_features());
+  input_.resize(*compute_, samples.size * model_->in_features());
   model_->place_dense(samples, input_.host());
   if (auto error = exchange_.pool(computed_.plan, computed_.answers, *compute_, input_)) return error;
   if (job_.nan == nan_policy::stop)
     if (auto error = exchange_.check_rows(computed_.plan, computed_.answers)) return error;
   const bool has_tables = exchange_.servers() > 0;
-  if (has_tables) grad_input_.resize(device, input_.size());
+  if (has_tables) resize_grad_input();
   pass_to_inputs(samples);
   if (has_tables && job_.nan == nan_policy::stop)
     look_for_non_finite(grad_input_.data(), grad_input_.size(), "the gradient of the tables' pooled rows");
@@ -127,11 +126,16 @@ caf::error trainer_state::backward_inputs(const batch& samples) {
   return {};
 }
 
+/// The dense features' columns of the gradient may never be written.
+void trainer_state::resize_grad_input() {
+  const float* const before = grad_input_.data();
+  grad_input_.resize(*compute_, input_.size());
+  if (grad_input_.data() != before) compute_->fill(grad_input_.size(), 0.0F, grad_input_.data());
+}
+
 /// From the input to its gradient, by way of the loss.
 void trainer_state::pass_to_inputs(const batch& samples) {
-  kernels::device& device = compute_->where();
-  const hybrid_model::targets targets{classes_.put(device, *compute_, samples.classes),
-                                      values_.put(device, *compute_, samples.values)};
+  const hybrid_model::targets targets{classes_.put(*compute_, samples.classes), values_.put(*compute_, samples.values)};
   const auto pass = [&] {
     float* outputs = model_->forward(*compute_, samples.size, weights_.data(), input_.data(), activations_);
     model_->loss(*compute_, samples.size, targets, outputs, scalars_.data());
@@ -193,7 +197,7 @@ tensor trainer_state::seal_bucket(std::uint32_t bucket) {
 /// Where the backward pass puts a layer's gradient: the first batch straight into the bucket.
 float* trainer_state::gradient_at(parameter_range range) {
   if (batches_ == 1) return in_bucket(range);
-  further_grad_.resize(compute_->where(), std::max(further_grad_.size(), range.count));
+  further_grad_.resize(*compute_, std::max(further_grad_.size(), range.count));
   return further_grad_.data();
 }
 
@@ -259,9 +263,12 @@ void trainer_state::take(const reduced& mean) {
   stopping_ = stopping_ || mean.stop;
   const parameter_range range = bucket_plan_[mean.bucket];
   const float* grad = mean.grad.as<float>().data();
-  if (const device_block* where = block_of(mean.grad.bytes)) compute_->wait(where->written());
+  if (const device_block* where = block_of(mean.grad.bytes)) {
+    compute_->wait(where->written());
+    means_.push_back(mean.grad.bytes);
+  }
   if (!concludes()) return apply(range, grad);
-  mean_grad_.resize(compute_->where(), weights_.size());
+  mean_grad_.resize(*compute_, weights_.size());
   compute_->copy(grad, mean_grad_.data() + range.first, range.count * sizeof(float));
 }
 
@@ -294,7 +301,7 @@ void trainer_state::ask_for_norms() {
 void trainer_state::conclude() {
   compute_->squared_norm(mean_grad_.size(), mean_grad_.data(), scalars_.data());
   scalars_.download(*compute_);
-  compute_->synchronize();
+  synchronize();
   const double norm = std::sqrt(*scalars_.host() + table_norm_.value());
   if (!std::isfinite(norm) && job_.nan == nan_policy::stop)
     return fail(step, make_failure(errc::not_finite, fmt::format("the gradient's norm is {}; try a smaller --dense-lr "
@@ -335,10 +342,14 @@ void trainer_state::look_for_non_finite(const float* numbers, std::size_t count,
   open_checks_.push_back({step, numbers, count, what});
 }
 
-/// Waits for the device, and fetches what has been found until then.
+/// Waits for the device, and fetches what has been found until then. Throws if numbers that it used are not what they
+/// should be.
 void trainer_state::synchronize() {
   if (!open_checks_.empty()) check_results_.download(*compute_);
   compute_->synchronize();
+  for (const blob& mean : means_)
+    if (block_of(mean)->is_lost()) throw kernels::device_error("an allreduce on CUDA devices was given up");
+  means_.clear();
 }
 
 /// Fails with what has been found, as of `synchronize`, in the steps up to `last_step`.

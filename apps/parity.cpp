@@ -135,7 +135,7 @@ std::string parity_text(const comparison& found) {
 }
 
 result<int> parity(const CLI::App& app, const program_context& context) {
-  const auto machine = read_machine_options([&app](const char* name) { return given_text(app, name); });
+  auto machine = read_machine_options([&app](const char* name) { return given_text(app, name); });
   if (!machine) return tl::unexpected<fault>(machine.error());
   const CLI::Option* file = app.get_option("FILE");
   if (file->count() == 0) return bad_input("troupe parity needs the FILE of a reference run");
@@ -146,6 +146,8 @@ result<int> parity(const CLI::App& app, const program_context& context) {
   const auto what = parse_job(settings);
   if (!what) return tl::unexpected<fault>(what.error());
 
+  if (app.get_option("--processes")->count() > 0)
+    if (auto wrong = give_to_processes(*machine, *what, context.out)) return tl::unexpected<fault>(std::move(*wrong));
   const auto found = replay(*reference, *what, *machine, app.get_option("--processes")->count() > 0);
   if (!found) return tl::unexpected<fault>(found.error());
   if (context.out.json()) {

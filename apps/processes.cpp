@@ -178,6 +178,21 @@ double role_processes::peak_rss_mib() {
   return static_cast<double>(ended.ru_maxrss) / kib_per_mib;
 }
 
+std::optional<fault> give_to_processes(machine_options& machine, const job& what, console& out) {
+  compute_devices& devices = machine.devices;
+  devices.elsewhere = true;
+  if (!devices.trainers || what.trainers <= devices.numbers.size()) return std::nullopt;
+  const std::string why = fmt::format("{} trainers on {} CUDA device{}: two processes cannot add up on one device",
+                                      what.trainers, devices.numbers.size(), devices.numbers.size() == 1 ? "" : "s");
+  if (!devices.by_default)
+    return fault{fault_kind::input, fmt::format("--processes: {}; use --trainers {}, --device cpu, or leave out "
+                                                "--processes",
+                                                why, devices.numbers.size())};
+  out.note(why + ", so all compute on the processor");
+  devices = {};
+  return std::nullopt;
+}
+
 gather_options gather_children(role_processes& children, const job& what, network_options network,
                                machine_options machine, std::vector<std::string> variables, std::string resume) {
   gather_options gather;

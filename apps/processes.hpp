@@ -60,6 +60,10 @@ class role_processes {
   std::optional<std::string> not_started_;
 };
 
+/// Leaves the devices of `machine` to the processes of a run with --processes. Two of them cannot share a device: where
+/// nobody has asked for CUDA, trainers go to the processor then, which `out` tells; else it is a fault.
+std::optional<fault> give_to_processes(machine_options& machine, const job& what, console& out);
+
 /// For a run whose servers and trainers are `children`: they are started when the master listens, with the token of
 /// `network`, or one that nobody else has if that is empty, and with `variables`. `children` and `what` stay where they
 /// are until the run is over.

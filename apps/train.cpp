@@ -157,8 +157,8 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
 
   options.watch.on_diagnosis = [&](const std::string& line) { display.tell(line); };
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
-  if (const auto& devices = options.devices; devices.trainers || devices.servers)
-    display.note(describe(devices, order.what.trainers, order.what.servers));
+  if (const std::string on = describe(options.devices, order.what.trainers, order.what.servers); !on.empty())
+    display.note(on);
   role_processes children;
   if (order.processes) {
     options.gather = gather_children(children, order.what, order.network, order.machine,
@@ -304,12 +304,9 @@ result<int> train(const CLI::App& app, const program_context& context, const std
     if (!order->processes && given_text(app, name))
       return bad_input(fmt::format("--{}: is for runs with --processes", name));
   if (auto wrong = read_patience(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));
-  const auto& devices = order->machine.devices;
-  if (order->processes && devices.trainers && order->what.trainers > devices.numbers.size())
-    return bad_input(fmt::format(
-        "--processes: {} trainers on {} CUDA device{}: two processes cannot add up on one "
-        "device; use --trainers {}, or leave out --processes",
-        order->what.trainers, devices.numbers.size(), devices.numbers.size() == 1 ? "" : "s", devices.numbers.size()));
+  if (order->processes)
+    if (auto wrong = give_to_processes(order->machine, order->what, context.out))
+      return tl::unexpected<fault>(std::move(*wrong));
   if (order->processes)
     if (auto wrong = read_own_token(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));
   auto code = run_train_order(*order, std::nullopt, context);

@@ -154,7 +154,7 @@ float number_at(std::size_t i) { return pattern()[i % pattern().size()]; }
 template <class T>
 device_array<T> repeated(kernels::stream& on, std::span<const T> numbers, std::size_t count) {
   device_array<T> all;
-  all.resize(on.where(), count);
+  all.resize(on, count);
   std::size_t filled = std::min(count, numbers.size());
   on.upload(numbers.data(), all.data(), filled * sizeof(T));
   while (filled < count) {
@@ -239,7 +239,7 @@ constexpr std::size_t dim = 128;
 double measure_copy(kernels::stream& on, const sizes& s, const report& to) {
   const auto from = numbers(on, s.copied);
   device_array<float> copy;
-  copy.resize(on.where(), s.copied);
+  copy.resize(on, s.copied);
   const std::size_t bytes = s.copied * sizeof(float);
   on.copy(from.data(), copy.data(), bytes);
   expect("copy", number_on(on, copy.data() + s.copied - 1), number_at(s.copied - 1), 1, 0);
@@ -256,7 +256,7 @@ void measure_lookup(kernels::stream& on, const sizes& s, const report& to, const
   kernels::encode(pattern().size(), pattern().data(), {stored.data(), type});
   const auto table = repeated<std::byte>(on, stored, s.rows * dim * width);
   device_array<float> out;
-  out.resize(on.where(), turns * s.batch * dim);
+  out.resize(on, turns * s.batch * dim);
   const auto call = [&](std::size_t turn) {
     on.embedding_bag_forward(kernels::pooling::sum, {table.data(), type}, dim, from.bags(turn),
                              out.data() + turn * s.batch * dim, dim);
@@ -303,8 +303,8 @@ float updated_on_host(const lookups& from, std::int64_t row, const kernels::upda
   }
   const std::vector<std::int64_t> the_row(grad.size() / dim, 0);
   table_update one{host, constants, {}, {}};
-  one.table.resize(host.where(), dim);
-  one.state.resize(host.where(), dim);
+  one.table.resize(host, dim);
+  one.state.resize(host, dim);
   for (std::size_t d = 0; d < dim; ++d) one.table.data()[d] = number_at(static_cast<std::size_t>(row) * dim + d);
   host.fill(dim, 0, one.state.data());
   one.run(1, {the_row, {}, {}}, grad.data());
@@ -318,7 +318,7 @@ void measure_update(kernels::stream& on, const sizes& s, const report& to, const
   const auto grad = numbers(on, turns * s.batch * dim);
   table_update update{on, constants_at(spec, 1), numbers(on, s.rows * dim), {}};
   if (columns > 0) {
-    update.state.resize(on.where(), s.rows * columns);
+    update.state.resize(on, s.rows * columns);
     on.fill(update.state.size(), 0, update.state.data());
   }
   const auto call = [&](std::size_t turn) { update.run(s.rows, from.bags(turn), grad.data() + turn * s.batch * dim); };
@@ -439,15 +439,14 @@ class hybrid_step {
         model_({{{static_cast<std::int64_t>(s.rows), hybrid_dim, kernels::pooling::sum, false, bag}}, 0, 2},
                std::vector<std::size_t>{512, 256}, loss_kind::cross_entropy),
         table_(numbers(on, s.rows * hybrid_dim)) {
-    kernels::device& device = on.where();
     kernels::assign<float>(on, model_.initial_parameters(1), weights_);
     std::vector<std::int64_t> classes(turns * s.batch);
     for (std::size_t i = 0; i < classes.size(); ++i) classes[i] = number_at(i) < 0 ? 0 : 1;
     kernels::assign<std::int64_t>(on, classes, classes_);
-    grads_.resize(device, weights_.size());
-    input_.resize(device, s.batch * model_.in_features());
-    grad_input_.resize(device, input_.size());
-    loss_.resize(device, 1);
+    grads_.resize(on, weights_.size());
+    input_.resize(on, s.batch * model_.in_features());
+    grad_input_.resize(on, input_.size());
+    loss_.resize(on, 1);
   }
 
   /// All but the update of the table.

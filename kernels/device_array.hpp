@@ -1,5 +1,6 @@
 // Numbers in a device's memory, alone or mirrored in the host's. Both grow as needed and never shrink, so that a loop's
-// addresses settle. They may go, or grow, when the streams that used them have passed. Not thread-safe.
+// addresses settle. An array is used by one stream, which is waited for when it grows; it may go when that stream has
+// passed, and whoever else uses the numbers keeps them (`owner`). Not thread-safe.
 
 #pragma once
 
@@ -21,10 +22,11 @@ class device_array {
   static_assert(std::is_trivially_copyable_v<T>);
 
   /// Room for `count` numbers; uninitialized if it had less room before.
-  void resize(device& where, std::size_t count) {
+  void resize(stream& on, std::size_t count) {
     if (count > capacity_) {
+      if (memory_) on.synchronize();
       memory_.reset();
-      memory_ = where.allocate(count * sizeof(T));
+      memory_ = on.where().allocate(count * sizeof(T));
       capacity_ = count;
     }
     size_ = count;
@@ -45,11 +47,11 @@ class device_array {
 template <class T>
 class mirrored_array {
  public:
-  void resize(device& where, std::size_t count) {
-    numbers_.resize(where, count);
-    if (where.is_host() || count <= capacity_) return;
+  void resize(stream& on, std::size_t count) {
+    numbers_.resize(on, count);
+    if (on.where().is_host() || count <= capacity_) return;
     staging_.reset();
-    staging_ = where.allocate_staging(count * sizeof(T));
+    staging_ = on.where().allocate_staging(count * sizeof(T));
     capacity_ = count;
   }
 
@@ -85,7 +87,7 @@ std::span<const T> on_host(stream& on, const T* from, std::size_t count, std::ve
 /// Fills `to` with the host's `numbers`. Waits for the stream.
 template <class T>
 void assign(stream& on, std::span<const T> numbers, device_array<T>& to) {
-  to.resize(on.where(), numbers.size());
+  to.resize(on, numbers.size());
   on.upload(numbers.data(), to.data(), numbers.size_bytes());
   on.synchronize();
 }
@@ -96,9 +98,9 @@ class uploaded_array {
  public:
   /// `numbers` on the device, when the stream has passed; until then, and on the processor as long as they are used,
   /// they must stay.
-  const T* put(device& where, stream& on, std::span<const T> numbers) {
-    if (where.is_host()) return numbers.data();
-    copy_.resize(where, numbers.size());
+  const T* put(stream& on, std::span<const T> numbers) {
+    if (on.where().is_host()) return numbers.data();
+    copy_.resize(on, numbers.size());
     std::copy(numbers.begin(), numbers.end(), copy_.host());
     copy_.upload(on);
     return copy_.data();

@@ -70,7 +70,13 @@ std::vector<std::string> instruction_sets() {
 device_report find_devices() noexcept {
   device_report report;
   ask_cuda_probe(report);
-  report.cuda_usable = !report.devices.empty();
+  const auto new_enough = [](const cuda_device& one) { return one.compute_major >= compute_major_min; };
+  report.cuda_usable = std::any_of(report.devices.begin(), report.devices.end(), new_enough);
+  if (!report.cuda_usable && !report.devices.empty())
+    report.reason = "no CUDA device has the compute capability " + std::to_string(compute_major_min) +
+                    ".0 or more: " + report.devices.front().name + " has " +
+                    std::to_string(report.devices.front().compute_major) + "." +
+                    std::to_string(report.devices.front().compute_minor);
 
   report.cpu_name = find_cpu_name();
   report.cpu_cores = count_cores();

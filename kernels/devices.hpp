@@ -17,9 +17,12 @@ struct cuda_device {
   int compute_minor = 0;
 };
 
+/// The least compute capability that the CUDA backend is built for.
+inline constexpr int compute_major_min = 8;
+
 struct device_report {
   bool cuda_built = false;   ///< this build has the CUDA backend, or a test named one
-  bool cuda_usable = false;  ///< and it finds a device: `devices` is not empty
+  bool cuda_usable = false;  ///< and it finds a device that is new enough
   std::string reason;        ///< why it is not usable; empty if it is
   std::vector<cuda_device> devices;
 

@@ -11,12 +11,12 @@ embedding_bag::embedding_bag(const embedding_bag_options& options, kernels::devi
       rows_(rows_of_shard(options.rows, options.shard, options.shards)),
       on_(where.make_stream()),
       gradient_(on_->make_table_gradient()) {
-  weights_.resize(where, size() * kernels::size_of(options.dtype));
+  weights_.resize(*on_, size() * kernels::size_of(options.dtype));
   initialize();
   const int buffers = state_buffers(options_.optimizer);
   const std::size_t state_size = static_cast<std::size_t>(rows_) * state_columns(options_.optimizer, dim());
   const auto fill = [&](kernels::device_array<float>& state, float value) {
-    state.resize(where, state_size);
+    state.resize(*on_, state_size);
     on_->fill(state_size, value, state.data());
   };
   if (buffers >= 1) fill(first_state_, initial_state(options_.optimizer));
@@ -50,11 +50,10 @@ void embedding_bag::initialize() {
 }
 
 kernels::bags_view embedding_bag::upload(const kernels::bags_view& bags, uploaded_bags& to) {
-  kernels::device& where = on_->where();
-  if (where.is_host()) return bags;
-  return {{to.indices.put(where, *on_, bags.indices), bags.indices.size()},
-          {to.offsets.put(where, *on_, bags.offsets), bags.offsets.size()},
-          {to.weights.put(where, *on_, bags.weights), bags.weights.size()}};
+  if (on_->where().is_host()) return bags;
+  return {{to.indices.put(*on_, bags.indices), bags.indices.size()},
+          {to.offsets.put(*on_, bags.offsets), bags.offsets.size()},
+          {to.weights.put(*on_, bags.weights), bags.weights.size()}};
 }
 
 void embedding_bag::forward(const kernels::bags_view& bags, float* out) {

@@ -50,8 +50,8 @@ class embedding_bag {
   std::int64_t rows() const { return rows_; }
   std::size_t dim() const { return options_.dim; }
 
-  /// out [bags, dim] = the pooled rows, on the table's device when the stream has passed; bags without offsets: the rows
-  /// themselves. `bags` is in the host's memory.
+  /// out [bags, dim] = the pooled rows, on the table's device when the stream has passed; bags without offsets: the
+  /// rows themselves. `bags` is in the host's memory.
   void forward(const kernels::bags_view& bags, float* out);
 
   /// A gradient with respect to what `forward` gave for `bags`.
@@ -108,13 +108,13 @@ class embedding_bag {
 
   embedding_bag_options options_;
   std::int64_t rows_;
-  std::unique_ptr<kernels::stream> on_;
   kernels::device_array<std::byte> weights_;
   kernels::device_array<float> first_state_;
   kernels::device_array<float> second_state_;
-  std::unique_ptr<kernels::table_gradient> gradient_;
   uploaded_bags looked_up_;
   std::vector<uploaded_bags> contributed_;
+  std::unique_ptr<kernels::stream> on_;  // goes before the memory, when it has passed
+  std::unique_ptr<kernels::table_gradient> gradient_;
 };
 
 }  // namespace troupe

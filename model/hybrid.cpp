@@ -90,7 +90,7 @@ void hybrid_model::backward_inputs(kernels::stream& on, std::size_t size, const 
                                    activations& a, const float* grad_outputs, float* grad_input) const {
   if (interaction_ == interaction_kind::cat)
     return top_.backward_inputs(on, size, parameters, a.top, grad_outputs, grad_input);
-  a.grad_joined.resize(on.where(), a.joined.size());
+  a.grad_joined.resize(on, a.joined.size());
   top_.backward_inputs(on, size, parameters + bottom_count(), a.top, grad_outputs, a.grad_joined.data());
   interact_backward(on, size, input, a, grad_input);
   if (bottom_) bottom_->backward_inputs(on, size, parameters, a.bottom, a.grad_of_bottom.data(), nullptr);
@@ -125,11 +125,11 @@ void hybrid_model::interact(kernels::stream& on, std::size_t size, const float* 
                             activations& a) const {
   const std::size_t width = top_.in_features();
   const std::size_t dim = spec_.tables.front().dim;
-  a.joined.resize(on.where(), size * width);
+  a.joined.resize(on, size * width);
   const float* of_bottom = nullptr;
   if (bottom_) {
     const std::size_t features = spec_.dense_features;
-    a.dense.resize(on.where(), size * features);
+    a.dense.resize(on, size * features);
     on.copy_columns(size, features, {input, in_features_}, {a.dense.data(), features});
     of_bottom = bottom_->forward(on, size, parameters, a.dense.data(), a.bottom);
     on.copy_columns(size, dim, {of_bottom, dim}, {a.joined.data(), width});
@@ -142,7 +142,7 @@ void hybrid_model::interact_backward(kernels::stream& on, std::size_t size, cons
                                      float* grad_input) const {
   const std::size_t width = top_.in_features();
   const std::size_t dim = spec_.tables.front().dim;
-  if (bottom_) a.grad_of_bottom.resize(on.where(), size * dim);
+  if (bottom_) a.grad_of_bottom.resize(on, size * dim);
   const float* of_bottom = bottom_ ? a.bottom.outputs.back().data() : nullptr;
   on.pairwise_dots_backward(size, dim, vectors(of_bottom, input), {a.grad_joined.data() + (bottom_ ? dim : 0), width},
                             vectors(a.grad_of_bottom.data(), grad_input));

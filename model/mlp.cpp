@@ -38,7 +38,7 @@ float* mlp::forward(kernels::stream& on, std::size_t batch, const float* paramet
   a.outputs.resize(layers_.size());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const auto& [what, range] = layers_[i];
-    a.outputs[i].resize(on.where(), batch * what.out);
+    a.outputs[i].resize(on, batch * what.out);
     what.forward(on, batch, parameters + range.first, x, a.outputs[i].data());
     x = a.outputs[i].data();
   }
@@ -51,11 +51,11 @@ void mlp::backward_inputs(kernels::stream& on, std::size_t batch, const float* p
   for (std::size_t i = layers_.size(); i-- > 0;) {
     const auto& [what, range] = layers_[i];
     if (what.then != kernels::activation::none) {
-      a.grads[i].resize(on.where(), batch * what.out);
+      a.grads[i].resize(on, batch * what.out);
       what.backward_activation(on, batch, a.outputs[i].data(), grad_y, a.grads[i].data());
       grad_y = a.grads[i].data();
     }
-    if (i > 0) a.grads[i - 1].resize(on.where(), batch * what.in);
+    if (i > 0) a.grads[i - 1].resize(on, batch * what.in);
     float* const grad_in = i > 0 ? a.grads[i - 1].data() : grad_x;
     if (grad_in == nullptr) return;
     what.backward_input(on, batch, parameters + range.first, grad_y, grad_in);

@@ -18,12 +18,13 @@ namespace troupe::trace {
 
 namespace {
 
-constexpr std::array<std::string_view, 25> uncounted = {
+constexpr std::array<std::string_view, 26> uncounted = {
     "progress",         "status",        "run_status",    "actor_query",    "actor_status",
     "join_server",      "join_trainer",  "joined",        "stop",           "trouble",
     "join_node",        "admitted",      "node_lost",     "link_lost",      "give_up",
     "expect_peers",     "connected",     "run_over",      "evidence_query", "evidence",
-    "collect_evidence", "verdict_found", "connect_peers", "node_status",    "collected_evidence"};
+    "collect_evidence", "verdict_found", "connect_peers", "node_status",    "collected_evidence",
+    "group_devices"};
 constexpr std::array<std::string_view, 2> between_groups = {"bucket_share", "bucket_sum"};
 constexpr std::array<std::string_view, 4> by_bucket = {"reduce", "reduced", "bucket_share", "bucket_sum"};
 

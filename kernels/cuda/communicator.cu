@@ -104,9 +104,12 @@ class nccl_communicator final : public communicator {
   }
 
   void abort() override {
+    // All parts together: one alone may wait for a kernel of another.
+    ncclGroupStart();
     for (ncclComm_t& part : parts_) {
       if (part != nullptr) ncclCommAbort(part);
     }
+    ncclGroupEnd();
     parts_.clear();
     if (error_.empty()) error_ = "the communicator was aborted";
   }

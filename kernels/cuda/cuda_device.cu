@@ -63,34 +63,47 @@ std::string text_of(const cudaUUID_t& uuid) {
 
 }  // namespace
 
+namespace {
+
+thread_local int current = -1;
+
+}  // namespace
+
 void make_current(int device) {
-  static thread_local int current = -1;
   if (device == current) return;
   check(cudaSetDevice(device), "cudaSetDevice");
   current = device;
 }
 
+void make_current_if_possible(const device& where) noexcept {
+  if (where.number() != current && cudaSetDevice(where.number()) == cudaSuccess) current = where.number();
+}
+
 // -- memory -----------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<std::byte> memory_pool::allocate(std::size_t bytes, cudaError_t& code) {
-  const std::size_t size = rounded(bytes);
-  const std::lock_guard lock(mutex_);
-  void* memory = nullptr;
+  std::size_t size = rounded(bytes);
+  void* memory = take_idle(size);
   code = cudaSuccess;
-  if (const auto found = idle_.find(size); found != idle_.end() && !found->second.empty()) {
-    memory = found->second.back();
-    found->second.pop_back();
-    idle_bytes_ -= size;
-  } else {
+  if (memory == nullptr) {
     code = allocate_(&memory, size);
-    if (code == cudaErrorMemoryAllocation && idle_bytes_ > 0) {
-      cudaGetLastError();  // it has been dealt with
-      free_idle();
-      code = allocate_(&memory, size);
-    }
+    if (code == cudaErrorMemoryAllocation && free_idle()) code = allocate_(&memory, size);
     if (code != cudaSuccess) return nullptr;
   }
   return {static_cast<std::byte*>(memory), [this, size](std::byte* old) { give_back(old, size); }};
+}
+
+/// A block of at least `size` bytes, which becomes its size, and of not much more; null if there is none.
+std::byte* memory_pool::take_idle(std::size_t& size) {
+  const std::lock_guard lock(mutex_);
+  const auto found = idle_.lower_bound(size);
+  if (found == idle_.end() || found->first > size + size / 4) return nullptr;
+  size = found->first;
+  std::byte* const memory = found->second.back();
+  found->second.pop_back();
+  if (found->second.empty()) idle_.erase(found);
+  idle_bytes_ -= size;
+  return memory;
 }
 
 std::size_t memory_pool::idle_bytes() const {
@@ -104,12 +117,20 @@ void memory_pool::give_back(std::byte* memory, std::size_t bytes) {
   idle_bytes_ += bytes;
 }
 
-void memory_pool::free_idle() {
-  for (const auto& [size, blocks] : idle_) {
-    for (std::byte* const block : blocks) check(free_(block), "cudaFree");
+/// False if there was nothing. Without the lock: freeing waits for the device, which may wait for somebody else who
+/// needs memory.
+bool memory_pool::free_idle() {
+  std::map<std::size_t, std::vector<std::byte*>> old;
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(old, idle_);
+    idle_bytes_ = 0;
   }
-  idle_.clear();
-  idle_bytes_ = 0;
+  if (old.empty()) return false;
+  cudaGetLastError();  // that there was too little has been dealt with
+  for (const auto& [size, blocks] : old)
+    for (std::byte* const block : blocks) check(free_(block), "cudaFree");
+  return true;
 }
 
 // -- the device -------------------------------------------------------------------------------------------------------

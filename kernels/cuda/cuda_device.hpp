@@ -20,7 +20,11 @@ namespace troupe::kernels::cuda {
 /// Makes `device` the calling thread's. Whoever else changes a thread's device must put it back.
 void make_current(int device);
 
-/// Memory that is kept when it is given back, by its size, for the next who asks for as much. May be used from any
+/// The same for destructors, which run on whatever thread lets go: on a thread that has no device yet, a call would
+/// make a context on device 0. Leaves a failure to the call that follows.
+void make_current_if_possible(const device& where) noexcept;
+
+/// Memory that is kept when it is given back, for the next who asks for as much or a little less. May be used from any
 /// thread.
 class memory_pool {
  public:
@@ -37,8 +41,9 @@ class memory_pool {
   std::size_t idle_bytes() const;
 
  private:
+  std::byte* take_idle(std::size_t& size);
   void give_back(std::byte* memory, std::size_t bytes);
-  void free_idle();
+  bool free_idle();
 
   allocate_function allocate_;
   free_function free_;

@@ -19,7 +19,10 @@ class cuda_event : public event {
     if (code != cudaSuccess) cudaEventDestroy(handle_);
     check(code, "cudaEventRecord");
   }
-  ~cuda_event() override { cudaEventDestroy(handle_); }
+  ~cuda_event() override {
+    make_current_if_possible(device_);
+    cudaEventDestroy(handle_);
+  }
   cuda_event(const cuda_event&) = delete;
   cuda_event& operator=(const cuda_event&) = delete;
 
@@ -44,14 +47,18 @@ class cuda_event : public event {
 /// Without a handle: seen once, not learned yet.
 class cuda_graph : public graph {
  public:
-  cuda_graph() = default;
+  explicit cuda_graph(const cuda_device& where) : where_(where) {}
   ~cuda_graph() override {
+    make_current_if_possible(where_);
     if (handle) cudaGraphExecDestroy(handle);
   }
   cuda_graph(const cuda_graph&) = delete;
   cuda_graph& operator=(const cuda_graph&) = delete;
 
   cudaGraphExec_t handle = nullptr;
+
+ private:
+  const cuda_device& where_;
 };
 
 /// What `enqueue` asks of the stream, which does not do it.
@@ -82,6 +89,7 @@ cuda_stream::cuda_stream(cuda_device& device, matmul_precision precision)
 }
 
 cuda_stream::~cuda_stream() {
+  make_current_if_possible(device_);
   cudaStreamSynchronize(handle_);  // what it still uses goes to others
   cudaStreamDestroy(handle_);
 }
@@ -105,7 +113,7 @@ void cuda_stream::repeat(std::unique_ptr<graph>& learned, const std::function<vo
   device_.make_current();
   if (!learned) {
     enqueue();
-    learned = std::make_unique<cuda_graph>();
+    learned = std::make_unique<cuda_graph>(device_);
     return;
   }
   auto& known = static_cast<cuda_graph&>(*learned);

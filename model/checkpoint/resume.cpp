@@ -22,8 +22,8 @@ std::string shown(const std::string& name, const std::string* value) {
 
 }  // namespace
 
-const std::vector<std::string_view> settings_free_on_resume = {"servers", "epochs", "steps", "eval-every",
-                                                               "bucket-mib"};
+const std::vector<std::string_view> settings_free_on_resume = {"servers",    "epochs",     "steps",
+                                                               "eval-every", "bucket-mib", "matmul-precision"};
 
 result<resume_point> newest_whole_checkpoint(const std::string& directory) {
   const auto steps = checkpoint_steps(directory);

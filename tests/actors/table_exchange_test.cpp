@@ -154,7 +154,7 @@ struct trained_bits {
 caf::error pool(const table_exchange& exchange, table_exchange::plan& plan, std::span<const rows> answers,
                 std::vector<float>& input) {
   kernels::mirrored_array<float> there;
-  there.resize(kernels::host_device(), input.size());
+  there.resize(kernels::host_stream(), input.size());
   std::ranges::copy(input, there.host());
   auto error = exchange.pool(plan, answers, kernels::host_stream(), there);
   std::copy_n(there.host(), input.size(), input.begin());
@@ -164,7 +164,7 @@ caf::error pool(const table_exchange& exchange, table_exchange::plan& plan, std:
 std::vector<std::vector<bag_gradient>> gradients_of(const table_exchange& exchange, const table_exchange::plan& plan,
                                                     const std::vector<float>& grad_input) {
   kernels::mirrored_array<float> there;
-  there.resize(kernels::host_device(), grad_input.size());
+  there.resize(kernels::host_stream(), grad_input.size());
   std::ranges::copy(grad_input, there.host());
   return exchange.gradients(plan, kernels::host_stream(), there);
 }

@@ -96,22 +96,34 @@ const std::vector<meaning> meanings = {
     {"adult", adult},
     {"clipped", with(adult, {"--clip-norm", "0.05", "--trainers", "3"})},
     {"accumulated", with(adult, {"--accumulate", "3", "--nan", "skip"})},
+    {"accumulated_by_four", with(adult, {"--accumulate", "2", "--trainers", "4", "--hidden", "9,40,5"})},
+    {"large_batches", {"--data", "synthetic", "--steps", "10", "--batch-size", "512", "--rows", "2", "--bag", "5"}},
     {"stale", with(adult, {"--consistency", "ssp:2", "--servers", "2"})},
     {"rows_of_bf16", with(adult, {"--row-dtype", "bf16", "--sparse-optimizer", "rowwise-adagrad"})},
     {"small_buckets", with(adult, {"--bucket-mib", "0.001", "--dense-optimizer", "sgd:momentum=0.9"})},
     {"tutorial", {"--data", "tutorial", "--epochs", "5", "--sparse-optimizer", "adam"}},
+    {"dlrm_with_dense_features", with(adult, {"--interaction", "dot", "--bottom-hidden", "8"})},
     {"dlrm",
      {"--data", "synthetic", "--steps", "20", "--rows", "1000", "--tables", "3", "--dim", "8", "--interaction", "dot"}},
 };
 INSTANTIATE_TEST_SUITE_P(Jobs, MeaningGpu, testing::ValuesIn(meanings),
                          [](const auto& one) { return std::string(one.param.name); });
 
-/// Where the tables are makes no difference to the bits, as long as no row has hundreds of contributions in a step.
 TEST_F(CudaGpu, TablesOnADeviceHaveTheProcessorsBits) {
   for (const char* optimizer : {"sgd", "adagrad", "adam", "lazy-adam"}) {
     SCOPED_TRACE(optimizer);
     const words options = {"--data", "tutorial", "--epochs", "3", "--device", "cpu", "--sparse-optimizer", optimizer};
     EXPECT_EQ(train(with(options, {"--server-device", "cuda"})).digest, train(options).digest);
+  }
+}
+
+TEST_F(CudaGpu, TheNumberOfServersMakesNoDifference) {
+  for (const words& options : {words{"--data", "adult", "--batch-size", "1024", "--steps", "5"},
+                               words{"--data", "synthetic", "--batch-size", "256", "--rows", "2", "--steps", "3"}}) {
+    SCOPED_TRACE(testing::PrintToString(options));
+    const std::string one = train(with(options, {"--device", "cuda"})).digest;
+    EXPECT_EQ(train(with(options, {"--device", "cuda", "--servers", "3"})).digest, one);
+    EXPECT_EQ(train(with(options, {"--device", "cuda", "--server-device", "cpu"})).digest, one);
   }
 }
 
@@ -130,6 +142,14 @@ TEST_F(CudaGpu, LowerPrecisionLearnsAsWell) {
   for (const char* precision : {"tf32", "bf16"})
     EXPECT_NEAR(train(with(adult, {"--device", "cuda", "--matmul-precision", precision})).loss, exact, 5e-3)
         << precision;
+}
+
+TEST_F(CudaGpu, ACheckpointOfLowerPrecisionGoesOnOnTheProcessor) {
+  const temporary_folder folder;
+  const std::string half = folder.path() + "/half";
+  train({"--data", "adult", "--epochs", "1", "--device", "cuda", "--matmul-precision", "tf32", "--save", half});
+  const words on = {"--resume", half, "--epochs", "2", "--device", "cpu", "--matmul-precision", "fp32"};
+  EXPECT_NEAR(train(on).loss, train({"--data", "adult", "--epochs", "2", "--device", "cpu"}).loss, 5e-3);
 }
 
 TEST_F(CudaGpu, MoreTrainersThanDevicesIsSaid) {
@@ -165,6 +185,23 @@ TEST_F(EmulatedCudaGpu, TwoDevicesAndOneGiveTheSame) {
   EXPECT_EQ(train(options, with_cards("devices=2")).digest, one.digest);
   EXPECT_EQ(train(with(options, {"--devices", "1,0"}), with_cards("devices=2")).digest, one.digest);
   EXPECT_EQ(train(with(options, {"--processes"}), with_cards("devices=2")).digest, one.digest);
+}
+
+TEST_F(EmulatedCudaGpu, ProcessesGoToTheProcessorWhereDevicesAreTooFewAndNobodyAskedForThem) {
+  launch one_card = with_cards("devices=1");
+  const outcome result = run(with({"train", "--processes", "--json"}, adult), one_card);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("so all compute on the processor"), std::string::npos) << result.err;
+  EXPECT_EQ(digest_of(result), train(with(adult, {"--device", "cpu"})).digest);
+  EXPECT_EQ(train(adult, with_cards("devices=1,capability=7.5")).digest, digest_of(result));
+}
+
+TEST_F(EmulatedCudaGpu, TwoRecordedRunsOfSeveralProcessesDoNotDiffer) {
+  const temporary_folder folder;
+  const words options = {"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--processes", "--trace", "full"};
+  for (const char* name : {"/one", "/other"}) train(with(options, {"--trace-dir", folder.path() + name}));
+  const outcome compared = run({"trace", "diff", folder.path() + "/one", folder.path() + "/other"});
+  EXPECT_EQ(compared.exit_code, 0) << compared.out << compared.err;
 }
 
 TEST_F(EmulatedCudaGpu, FourTrainersOnThreeDevicesAreSummedUpOnEachFirst) {
@@ -237,7 +274,7 @@ const words large = {"--data", "synthetic", "--rows", "1000000", "--dim", "64", 
 const std::vector<refused_case> refused = {
     {"no_device", "devices=0", {}, "--device cuda: no CUDA device"},
     {"old_driver", "driver=12020", {}, "driver is too old"},
-    {"old_card", "capability=7.5", {}, "7.5"},
+    {"old_card", "capability=7.5", {}, "has 7.5"},
     {"no_such_number",
      "devices=2",
      {"--devices", "0,2"},

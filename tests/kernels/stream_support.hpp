@@ -65,7 +65,7 @@ class stream_test : public testing::Test {
   template <class T>
   device_array<T> room(std::size_t count) {
     device_array<T> array;
-    array.resize(where(), count);
+    array.resize(on(), count);
     return array;
   }
 
