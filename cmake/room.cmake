@@ -25,7 +25,7 @@ function(troupe_test name)
   gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "*Gpu.*-*.DISABLED_*" TEST_LIST ${name}_gpu_tests
                        PROPERTIES TIMEOUT 300 LABELS gpu)
   gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "*Timing.*-*.DISABLED_*" TEST_LIST ${name}_timing_tests
-                       PROPERTIES TIMEOUT 300 LABELS timing)
+                       PROPERTIES TIMEOUT 300 LABELS timing RUN_SERIAL TRUE)
 endfunction()
 
 function(troupe_emulated_tests name)

@@ -43,6 +43,9 @@ caf::behavior sink(caf::stateful_actor<sink_state>* self, std::uint64_t expected
 double flood_ns(trace::recorder* recorder, std::uint64_t messages) {
   traced_config config;
   config.config_file_path.clear();
+  // One thread that handles: of a chunk that a thread leaves open and half full, all counts as lost when it is
+  // overwritten.
+  config.set("caf.scheduler.max-threads", std::size_t{1});
   config.recorder = recorder;
   caf::actor_system system(config);
   caf::scoped_actor self(system);
