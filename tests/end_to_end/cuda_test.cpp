@@ -177,6 +177,16 @@ TEST_F(CudaGpu, ARecordingOfItIsReplayed) {
   EXPECT_NE(line.find("the run was on CUDA devices"), std::string::npos) << line;
 }
 
+/// NCCL takes processes with different NCCL_HOSTID for different hosts, which may share a card.
+TEST_F(CudaGpu, TwoProcessesAddUpOnOneDeviceAsTwoHostsWould) {
+  gathered_run all(adult);
+  all.join({"--as", "server", "--device", "cpu"});
+  for (const char* host : {"one", "other"})
+    all.join({"--as", "trainer", "--device", "cuda", "--devices", "0"}, {{"NCCL_HOSTID", host}});
+  const std::string digest = all.finish();
+  EXPECT_EQ(digest, train(with(adult, {"--device", "cuda", "--devices", "0"})).digest);
+}
+
 // -- several devices -------------------------------------------------------------------------
 
 TEST_F(EmulatedCudaGpu, TwoDevicesAndOneGiveTheSame) {

@@ -83,8 +83,10 @@ gathered_run::gathered_run(const words& options, words network, launch how)
   where_ = line.substr(begin.size(), line.find(' ', begin.size()) - begin.size());
 }
 
-program& gathered_run::join(const words& options) {
-  members_.push_back(std::make_unique<program>(with(with({"join", where_}, network_), options), how_));
+program& gathered_run::join(const words& options, const std::vector<std::pair<std::string, std::string>>& variables) {
+  launch how = how_;
+  how.environment.insert(how.environment.end(), variables.begin(), variables.end());
+  members_.push_back(std::make_unique<program>(with(with({"join", where_}, network_), options), how));
   return *members_.back();
 }
 

@@ -51,8 +51,8 @@ class gathered_run {
   const std::string& where() const { return where_; }
   endpoint address() const { return *parse_endpoint(where_); }
 
-  /// Starts somebody who joins.
-  program& join(const words& options);
+  /// Starts somebody who joins, perhaps with variables of his own.
+  program& join(const words& options, const std::vector<std::pair<std::string, std::string>>& variables = {});
   program& join_as(const std::string& role) { return join({"--as", role}); }
   /// Starts all servers, then all trainers, one process each.
   void join_all(int servers, int trainers);
