@@ -17,6 +17,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/caf_network.hpp"
+#include "actors/device_checks.hpp"
 #include "actors/diagnosis.hpp"
 #include "actors/gathering.hpp"
 #include "actors/master.hpp"
@@ -179,60 +180,6 @@ std::optional<fault> check_memory(const job& what, const dataset& data, const co
   return std::nullopt;
 }
 
-/// Refuses what cannot fit on the CUDA devices, before anything is allocated.
-std::optional<fault> check_device_memory(const job& what, const dataset& data, const compute_devices& devices) {
-  const hybrid_model model(data.spec(), what);
-  const std::uint64_t weights = bounded_product(model.parameter_count(), sizeof(float));
-  const auto buffers = static_cast<std::uint64_t>(2 + state_buffers(what.dense_optimizer));
-  // A number of the input, with its gradient, and of each layer's output, with its gradient.
-  std::uint64_t widths = 2 * model.in_features() + 2 * model.out_features();
-  for (const std::size_t width : what.hidden) widths += 2 * width;
-  const std::uint64_t activations = bounded_product(widths, what.batch_size * sizeof(float));
-  std::uint64_t tables = 0;
-  for (const table_spec& table : data.spec().tables)
-    tables += std::min(table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer), UINT64_MAX / 1024);
-  for (std::size_t place = 0; place < devices.numbers.size(); ++place) {
-    const auto ranks_here = [&](std::uint64_t ranks) {
-      return (ranks + devices.numbers.size() - 1 - place) / devices.numbers.size();
-    };
-    const std::uint64_t trainers = devices.trainers ? ranks_here(what.trainers) : 0;
-    const std::uint64_t servers = devices.servers ? ranks_here(what.servers) : 0;
-    if (trainers + servers == 0) break;
-    const std::uint64_t of_tables = servers > 0 ? tables / what.servers * servers : 0;
-    const std::uint64_t of_weights = trainers > 0 ? bounded_product(weights, trainers * buffers + 1) : 0;
-    const std::uint64_t of_batches = bounded_product(activations + kernels::matmul_workspace_bytes, trainers);
-    const double needed =
-        static_cast<double>(of_tables) + static_cast<double>(of_weights) + static_cast<double>(of_batches);
-    const kernels::memory_use there = devices.at(place).memory();
-    if (needed <= static_cast<double>(there.free)) continue;
-    const auto mib = [](auto bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); };
-    return fault{
-        fault_kind::input,
-        fmt::format("CUDA device {}: tables with their optimizer's state {:.0f} MiB, dense weights {:.0f} MiB, batches "
-                    "and workspace {:.0f} MiB, together {:.0f} MiB, and {:.0f} of its {:.0f} MiB are free; use "
-                    "--server-device cpu, "
-                    "a smaller --batch-size, fewer --rows, or more --devices",
-                    devices.numbers[place], mib(of_tables), mib(of_weights), mib(of_batches), mib(needed),
-                    mib(there.free), mib(there.total), of_tables > 0 ? "--server-device cpu, " : "")};
-  }
-  return std::nullopt;
-}
-
-/// Refuses what the CUDA devices cannot do.
-std::optional<fault> check_devices(const job& what, const dataset& data, const compute_devices& devices) {
-  const std::size_t vectors = data.spec().tables.size() + (data.spec().dense_features > 0 ? 1 : 0);
-  if (devices.trainers && what.interaction == interaction_kind::dot && vectors > kernels::interaction_vectors_max)
-    return fault{
-        fault_kind::input,
-        fmt::format("--interaction dot: {} vectors, and CUDA devices take at most {}; use --device cpu, or cat",
-                    vectors, kernels::interaction_vectors_max)};
-  try {
-    return check_device_memory(what, data, devices);
-  } catch (const kernels::device_error& refused) {
-    return fault{fault_kind::input, refused.what()};
-  }
-}
-
 /// Refuses dense weights that no message could take from one process to another.
 std::optional<fault> check_messages(const job& what, const dataset& data) {
   const std::uint64_t bytes = bounded_product(hybrid_model(data.spec(), what).parameter_count(), sizeof(float));
@@ -308,7 +255,7 @@ result<std::shared_ptr<const dataset>> check_run(const job& what, const run_opti
   const bool all_here = !options.gather || options.gather->on_this_machine;
   if (auto problem = all_here ? check_memory(what, **data, options.devices) : std::nullopt)
     return tl::unexpected(*problem);
-  if ((options.devices.trainers || options.devices.servers) && !options.devices.elsewhere)
+  if (!options.devices.elsewhere)
     if (auto problem = check_devices(what, **data, options.devices)) return tl::unexpected(*problem);
   if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
     return bad_input("--matmul-precision: the processor multiplies matrices in fp32 only; use --device cuda");

@@ -53,6 +53,13 @@ hybrid_model::hybrid_model(const data_spec& spec, const job& what)
 
 std::size_t hybrid_model::parameter_count() const { return bottom_count() + top_.parameter_count(); }
 
+std::size_t hybrid_model::numbers_per_sample() const {
+  std::size_t numbers = in_features_ + top_.numbers_per_sample();
+  if (interaction_ == interaction_kind::dot) numbers += top_.in_features();
+  if (bottom_) numbers += bottom_->in_features() + bottom_->out_features() + bottom_->numbers_per_sample();
+  return 2 * numbers;
+}
+
 std::vector<float> hybrid_model::initial_parameters(std::uint64_t seed) const {
   std::vector<float> all;
   if (bottom_) all = bottom_->initial_parameters(seed, bottom_number);

@@ -46,6 +46,9 @@ class hybrid_model {
 
   std::size_t parameter_count() const;
 
+  /// Numbers of a sample that a step keeps: the input, what is between the layers, and their gradients.
+  std::size_t numbers_per_sample() const;
+
   /// Initial parameters, a function of the seed and the model's shape.
   std::vector<float> initial_parameters(std::uint64_t seed) const;
 

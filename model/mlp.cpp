@@ -25,6 +25,12 @@ mlp::mlp(std::size_t in, std::span<const std::size_t> hidden, std::size_t out, k
   add({width, out, last});
 }
 
+std::size_t mlp::numbers_per_sample() const {
+  std::size_t numbers = 0;
+  for (const layer& l : layers_) numbers += l.what.out;
+  return numbers;
+}
+
 std::vector<float> mlp::initial_parameters(std::uint64_t seed, std::uint64_t number) const {
   std::vector<float> parameters(parameter_count_);
   for (std::size_t i = 0; i < layers_.size(); ++i)

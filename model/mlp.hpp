@@ -28,6 +28,8 @@ class mlp {
   std::size_t in_features() const { return layers_.front().what.in; }
   std::size_t out_features() const { return layers_.back().what.out; }
   std::size_t parameter_count() const { return parameter_count_; }
+  /// The widths of all layers' outputs.
+  std::size_t numbers_per_sample() const;
 
   /// Initial weights from a seed; layer by layer, so that they do not depend on anything but seed and shape. `number`
   /// tells the networks of one model apart.

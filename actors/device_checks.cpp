@@ -1,0 +1,90 @@
+#include "actors/device_checks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/hybrid.hpp"
+#include "model/memory.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr double mib = 1024.0 * 1024.0;
+constexpr double float_bytes = sizeof(float);
+
+/// Bytes that ranks take on a device.
+struct device_need {
+  double tables = 0;   ///< of one server, with the optimizer's state
+  double step = 0;     ///< of one server's step: indices, how they are sorted by row, pooled rows and their gradients
+  double weights = 0;  ///< of one trainer: dense weights, the optimizer's state, gradient; and the group's sum
+  double batch = 0;    ///< of one trainer: activations, their gradients, and the workspace of matrix products
+};
+
+device_need need_of(const job& what, const dataset& data) {
+  device_need need;
+  const hybrid_model model(data.spec(), what);
+  const auto samples = static_cast<double>(what.batch_size);
+  const double servers = std::max(1.0, static_cast<double>(what.servers));
+  for (const table_spec& table : data.spec().tables) {
+    need.tables +=
+        static_cast<double>(table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer)) / servers;
+    constexpr double bytes_of_index = 76;  // itself, its place among the row's, and room to sort them
+    const double indices = samples * static_cast<double>(std::max<std::size_t>(1, what.bag));
+    const double pooled = 2 * samples * static_cast<double>(table.dim) * float_bytes;
+    need.step += what.trainers * (indices * bytes_of_index + pooled) / servers;
+  }
+  const double buffers = 3 + state_buffers(what.dense_optimizer);
+  need.weights = static_cast<double>(model.parameter_count()) * buffers * float_bytes;
+  need.batch = samples * static_cast<double>(model.numbers_per_sample()) * float_bytes +
+               static_cast<double>(kernels::matmul_workspace_bytes);
+  return need;
+}
+
+std::optional<fault> check_memory(const job& what, const dataset& data, const compute_devices& devices) {
+  const device_need need = need_of(what, data);
+  for (std::size_t place = 0; place < devices.numbers.size(); ++place) {
+    const auto ranks_here = [&](bool any, std::size_t ranks) {
+      return any ? static_cast<double>((ranks + devices.numbers.size() - 1 - place) / devices.numbers.size()) : 0.0;
+    };
+    const double trainers = ranks_here(devices.trainers, what.trainers);
+    const double servers = ranks_here(devices.servers, what.servers);
+    if (trainers + servers == 0) continue;
+    const double tables = servers * need.tables;
+    const double weights = trainers * need.weights;
+    const double batches = trainers * need.batch + servers * need.step;
+    const kernels::memory_use there = devices.at(place).memory();
+    const double free = static_cast<double>(there.free);
+    if (tables + weights + batches <= free) continue;
+    return fault{
+        fault_kind::input,
+        fmt::format("CUDA device {}: tables with their optimizer's state {:.1f} MiB, dense weights {:.1f} MiB, "
+                    "batches and workspace {:.1f} MiB, together {:.1f} MiB, and {:.1f} of its {:.1f} MiB are "
+                    "free; use {}a smaller --batch-size, fewer --rows or --trainers, more --devices, or "
+                    "--device cpu",
+                    devices.numbers[place], tables / mib, weights / mib, batches / mib,
+                    (tables + weights + batches) / mib, free / mib, static_cast<double>(there.total) / mib,
+                    devices.trainers && tables > 0 ? "--server-device cpu, " : "")};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<fault> check_devices(const job& what, const dataset& data, const compute_devices& devices) {
+  if (!devices.trainers && !devices.servers) return std::nullopt;
+  const std::size_t vectors = data.spec().tables.size() + (data.spec().dense_features > 0 ? 1 : 0);
+  if (devices.trainers && what.interaction == interaction_kind::dot && vectors > kernels::interaction_vectors_max)
+    return fault{
+        fault_kind::input,
+        fmt::format("--interaction dot: {} vectors, and CUDA devices take at most {}; use --device cpu, or cat",
+                    vectors, kernels::interaction_vectors_max)};
+  try {
+    return check_memory(what, data, devices);
+  } catch (const kernels::device_error& refused) {
+    return fault{fault_kind::input, refused.what()};
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,18 @@
+// What speaks against a job on CUDA devices, before anything is allocated on them.
+
+#pragma once
+
+#include <optional>
+
+#include "actors/compute_devices.hpp"
+#include "model/data.hpp"
+#include "model/job.hpp"
+#include "model/result.hpp"
+
+namespace troupe {
+
+/// Opens the devices. Faults, of kind input: one of them is none that the backend can use, the job has more vectors
+/// than their kernels take, or what the job needs on one of them is more than is free there.
+std::optional<fault> check_devices(const job& what, const dataset& data, const compute_devices& devices);
+
+}  // namespace troupe
