@@ -7,6 +7,8 @@
 #include <ctime>
 #include <map>
 #include <queue>
+#include <tuple>
+#include <utility>
 
 #include "trace/deaths.hpp"
 #include "trace/units.hpp"
@@ -172,9 +174,14 @@ class judge {
       say_nothing();
   }
 
-  /// Of collectives the first one is the reason for the others.
-  static std::uint64_t order_of(const end_of_chain& end) {
-    return end.what == blockage::ranks_missing || end.what == blockage::incomplete ? end.last->collective->sequence : 0;
+  /// Of collectives the first one is the reason for the others. Groups number theirs as the first share comes, so that
+  /// a rank which has left one out makes them differ: the step tells.
+  static std::pair<std::uint64_t, std::uint64_t> order_of(const wait_edge& one) {
+    return {one.collective->step, one.collective->sequence};
+  }
+  static std::pair<std::uint64_t, std::uint64_t> order_of(const end_of_chain& end) {
+    if (end.what != blockage::ranks_missing && end.what != blockage::incomplete) return {};
+    return order_of(*end.last);
   }
 
   /// Whom a process is there for.
@@ -202,11 +209,13 @@ class judge {
   }
 
   void say_cycle(const std::vector<const wait_edge*>& cycle) {
-    const auto collective =
-        std::ranges::find_if(cycle, [](const wait_edge* one) { return one->collective && !one->is_answer; });
+    const wait_edge* collective = nullptr;
+    for (const wait_edge* one : cycle)
+      if (one->collective && !one->is_answer && (collective == nullptr || order_of(*one) < order_of(*collective)))
+        collective = one;
     for (const wait_edge* one : cycle) made_.cycle.push_back(one->who);
-    if (collective != cycle.end()) {  // no trainer waits for another but in a collective that one has left out
-      say({blockage::ranks_missing, *collective, {}});
+    if (collective != nullptr) {  // no trainer waits for another but in a collective that one has left out
+      say({blockage::ranks_missing, collective, {}});
       return;
     }
     made_.what = blockage::cycle;
@@ -285,7 +294,8 @@ class judge {
     const actor_state* state = run_.find_actor(actor);
     const std::string of = state->message == 0 ? "work of its own" : run_.type_name(state->message_type);
     const std::string step = state->step == 0 ? "" : fmt::format(", step {}", state->step);
-    return fmt::format("handler running for {} ({}{})", time_text(std::max<nanoseconds>(0, now_ - state->message_begin)), of, step);
+    return fmt::format("handler running for {} ({}{})",
+                       time_text(std::max<nanoseconds>(0, now_ - state->message_begin)), of, step);
   }
 
   void say_nothing() {

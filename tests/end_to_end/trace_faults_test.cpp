@@ -95,7 +95,8 @@ TEST(Faults, ASkippedAllreduceIsNamedWithItsNumberAndTheMissingRank) {
   EXPECT_NE(line.find("ranks {1} missing"), std::string::npos) << line;
 }
 
-TEST(Faults, TheSameBetweenProcesses) {
+// With other work on the machine, the verdict may name the step after, which trainer 1 has begun, and rank 0.
+TEST(FaultsTiming, TheSameBetweenProcesses) {
   const temporary_trace folder;
   const std::string line =
       told_of(with(small, {"--processes", "--steps", "1000000"}), "skip-reduce rank=1 step=4", folder.path());
