@@ -10,9 +10,7 @@
 namespace troupe::kernels {
 namespace {
 
-std::uint64_t address_of_new(std::size_t size) {
-  return reinterpret_cast<std::uint64_t>(allocate_on_host(size).get());
-}
+std::uint64_t address_of_new(std::size_t size) { return reinterpret_cast<std::uint64_t>(allocate_on_host(size).get()); }
 
 TEST(host_memory, every_byte_can_be_written) {
   for (const std::size_t size : {1UL, 63UL, 64UL, 1000UL, (4UL << 20) - 1, 4UL << 20, (6UL << 20) + 12}) {
