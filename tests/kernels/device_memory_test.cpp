@@ -32,7 +32,7 @@ TYPED_TEST(device_memory, staging_memory_is_the_hosts) {
 }
 
 TYPED_TEST(device_memory, what_is_kept_counts_as_free_and_is_used_again) {
-  if (this->where().is_host()) GTEST_SKIP() << "the processor's allocator decides";
+  if (this->where().is_host()) GTEST_SKIP() << "skipped: the processor's allocator decides";
   const std::size_t bytes = 50 << 20;
   std::shared_ptr<std::byte> block = this->where().allocate(bytes);
   const std::uint64_t free = this->where().memory().free;
@@ -54,14 +54,14 @@ TYPED_TEST(device_memory, DISABLED_lets_go) {
 }
 
 TYPED_TEST(device_memory, lets_go_of_what_is_kept_before_it_refuses) {
-  if (this->where().is_host()) GTEST_SKIP() << "the host would start to swap";
+  if (this->where().is_host()) GTEST_SKIP() << "skipped: the host would start to swap";
   const std::string output =
       child_process("device_memory/Gpu.DISABLED_lets_go", "TROUPE_EMULATED_CUDA=memory_mib=64").output();
   EXPECT_NE(output.find("[  PASSED  ] 1 test"), std::string::npos) << output;
 }
 
 TYPED_TEST(device_memory, says_how_much_is_free_and_what_to_try) {
-  if (this->where().is_host()) GTEST_SKIP() << "the host would start to swap";
+  if (this->where().is_host()) GTEST_SKIP() << "skipped: the host would start to swap";
   try {
     this->where().allocate(std::size_t{1} << 50);
     FAIL() << "a device with a petabyte";

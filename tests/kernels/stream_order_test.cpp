@@ -104,7 +104,7 @@ TYPED_TEST(stream_order, forgets_calls_that_threw) {
 
 TYPED_TEST(stream_order, keeps_what_graphs_use_when_more_is_needed) {
   // The scratch memory of products in bf16 grows between two repetitions.
-  if (this->where().is_host()) GTEST_SKIP() << "the processor knows f32 only";
+  if (this->where().is_host()) GTEST_SKIP() << "skipped: the processor knows f32 only";
   const auto on = this->where().make_stream(matmul_precision::bf16);
   const auto ones = this->put(std::vector<float>(200 * 200, 1.0F));
   const auto bias = this->put(std::vector<float>(200, 1.0F));

@@ -221,7 +221,7 @@ TEST(checkpoint_store, refuses_a_folder_that_cannot_be_written) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
   ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == no_such_user) GTEST_SKIP() << "root here cannot become another user";
+  if (WEXITSTATUS(status) == no_such_user) GTEST_SKIP() << "skipped: root here cannot become another user";
   EXPECT_EQ(WEXITSTATUS(status), as_expected);
 }
 
