@@ -136,6 +136,7 @@ export function createTraffic(root) {
 
   const draw = () => {
     for (const one of choices) one.setAttribute('aria-pressed', String(one.dataset.measure === measure));
+    if (traffic === null) return; // chosen while the figures are on their way
     place.replaceChildren(matrix(traffic, type.value, measures[measure]));
     list.replaceChildren(flows(traffic, type.value));
   };

@@ -156,6 +156,23 @@ test('a cell of the traffic leads to its messages', async (t) => {
   assert.match(page.url(), /#\/messages\?from=trainer\+0&to=server\+1/);
 });
 
+test('what the cells show is chosen before there are any', async (t) => {
+  const {page, goto} = await open(t, await slowRun());
+  let answer;
+  const chosen = new Promise((resolve) => {
+    answer = resolve;
+  });
+  await page.route('**/api/traffic', async (route) => {
+    await chosen;
+    await route.continue();
+  });
+  await goto('#/traffic');
+  await page.getByRole('button', {name: 'Messages'}).click();
+  await page.getByRole('button', {name: 'Messages', pressed: true}).waitFor();
+  answer();
+  assert.equal(await page.getByRole('link', {name: 'trainer 0 to server 1'}).textContent(), '80');
+});
+
 test('traffic of one type', async (t) => {
   const {page, goto} = await open(t, await slowRun());
   await goto('#/traffic');
