@@ -50,8 +50,7 @@ void log_writer::finish() {
   take_chunks(true);
   if (!raw_chunks_.empty()) write_block(block_kind::chunks, raw_chunks_);
   if (!raw_contents_.empty()) write_block(block_kind::contents, raw_contents_);
-  const auto before = ring_.before_chunks().subspan(head_bytes + metadata_bytes);
-  write_block(block_kind::board, std::string(reinterpret_cast<const char*>(before.data()), before.size()));
+  write_block(block_kind::board, ring_.copy_board());
   write_head();
   ::close(std::exchange(descriptor_, -1));
 }
@@ -126,7 +125,8 @@ void log_writer::take_chunks(bool all) {
     }
     if (!all && from.closed.load(std::memory_order_acquire) == 0 && age < ring_.chunks() * 3 / 4) return false;
     const std::size_t begin = raw_chunks_.size();
-    raw_chunks_.append(reinterpret_cast<const char*>(&from), chunk_bytes);
+    raw_chunks_ += ring_.copy_chunk(index);
+    std::atomic_thread_fence(std::memory_order_acquire);             // the copy is of before this
     if (from.number.load(std::memory_order_acquire) != index + 1) {  // taken again while it was copied
       raw_chunks_.resize(begin);
       ring_.head().chunks_lost.fetch_add(1, std::memory_order_relaxed);
@@ -150,8 +150,7 @@ void log_writer::write_block(block_kind what, const std::string& raw) {
 
 /// The head, as it is now, with the metadata: rewritten in place as they change.
 void log_writer::write_head() {
-  std::string copy(head_bytes + metadata_bytes, '\0');
-  std::memcpy(copy.data(), ring_.before_chunks().data(), copy.size());
+  std::string copy = ring_.copy_head();
   std::copy(log_magic.begin(), log_magic.end(), copy.begin());
   auto* const head = reinterpret_cast<file_head*>(copy.data());
   head->chunks = 0;

@@ -24,6 +24,19 @@ tl::unexpected<std::string> failed(const std::filesystem::path& file, const std:
   return tl::unexpected(fmt::format("{}: {}: {}", file.string(), what, std::strerror(code)));
 }
 
+std::atomic_ref<std::uint64_t> word_at(std::byte* where) {
+  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(where));
+}
+
+/// Word by word, the last one filled up with zeros, because others may be reading: memcpy would be a race.
+void write(const void* bytes, std::size_t size, std::byte* to) {
+  for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, static_cast<const std::byte*>(bytes) + at, std::min(sizeof word, size - at));
+    word_at(to + at).store(word, std::memory_order_relaxed);
+  }
+}
+
 }  // namespace
 
 tl::expected<std::unique_ptr<ring>, std::string> ring::create(const options& how) {
@@ -84,7 +97,8 @@ void ring::take_chunk(place& mine) noexcept {
   thread_local const auto thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));
   taken.thread.store(thread, std::memory_order_relaxed);
   taken.closed.store(0, std::memory_order_relaxed);
-  taken.begin = sample_clocks();
+  const clock_sample now = sample_clocks();
+  write(&now, sizeof now, reinterpret_cast<std::byte*>(&taken.begin));
   taken.number.store(before + 1, std::memory_order_release);
   mine.owner = serial_;
   mine.number = before + 1;
@@ -103,9 +117,17 @@ std::vector<const board_entry*> ring::actors() const {
   return all;
 }
 
+std::string ring::copy(std::uint64_t first, std::uint64_t size) const {
+  std::string bytes(size, '\0');
+  for (std::uint64_t at = 0; at < size; at += sizeof(std::uint64_t)) {
+    const std::uint64_t word = word_at(memory_ + first + at).load(std::memory_order_relaxed);
+    std::memcpy(bytes.data() + at, &word, sizeof word);
+  }
+  return bytes;
+}
+
 std::string ring::copy() const {
-  std::string bytes(size_, '\0');
-  std::memcpy(bytes.data(), memory_, size_);
+  std::string bytes = copy(0, size_);
   mark_as_copy(bytes);
   return bytes;
 }
@@ -118,7 +140,7 @@ void mark_as_copy(std::string& bytes) {
 void ring::set_metadata(const std::string& json) {
   const std::size_t length = std::min<std::size_t>(json.size(), metadata_bytes);
   head().metadata_length.store(0, std::memory_order_release);
-  std::memcpy(memory_ + head_bytes, json.data(), length);
+  write(json.data(), length, memory_ + head_bytes);
   head().metadata_length.store(static_cast<std::uint32_t>(length), std::memory_order_release);
 }
 

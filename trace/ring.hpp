@@ -41,13 +41,16 @@ class ring {
       take_chunk(mine);
     record* const to = mine.next++;
     __builtin_prefetch(to + 4, 1);  // its line is on its way before it is needed
-    to->begin = what.begin;
-    to->sent = what.sent;
-    to->id = what.id;
-    to->cause = what.cause;
-    to->busy48_type16 = what.busy48_type16;
-    to->queued48_actor16 = what.queued48_actor16;
-    to->step48_aux16 = what.step48_aux16;
+    const auto write = [](auto& there, auto number) {
+      std::atomic_ref(there).store(number, std::memory_order_relaxed);
+    };
+    write(to->begin, what.begin);
+    write(to->sent, what.sent);
+    write(to->id, what.id);
+    write(to->cause, what.cause);
+    write(to->busy48_type16, what.busy48_type16);
+    write(to->queued48_actor16, what.queued48_actor16);
+    write(to->step48_aux16, what.step48_aux16);
     std::atomic_ref(to->bytes32_kind8_flags8_stamp16)
         .store(what.bytes32_kind8_flags8_stamp16 | mine.stamp, std::memory_order_release);
   }
@@ -68,10 +71,16 @@ class ring {
   chunk_head& chunk(std::uint64_t number) const {
     return *reinterpret_cast<chunk_head*>(memory_ + chunks_begin_ + number % chunks_ * chunk_bytes);
   }
-  /// All but the chunks, for a copy.
-  std::span<const std::byte> before_chunks() const { return {memory_, chunks_begin_}; }
-
-  /// The whole file as it is now, marked as a copy. From any thread, while others append.
+  // Copies, from any thread, while others write.
+  /// Head and metadata.
+  std::string copy_head() const { return copy(0, head_bytes + metadata_bytes); }
+  std::string copy_board() const {
+    return copy(head_bytes + metadata_bytes, chunks_begin_ - head_bytes - metadata_bytes);
+  }
+  std::string copy_chunk(std::uint64_t number) const {
+    return copy(chunks_begin_ + number % chunks_ * chunk_bytes, chunk_bytes);
+  }
+  /// The whole file, marked as a copy.
   std::string copy() const;
 
   const std::filesystem::path& file() const { return file_; }
@@ -94,6 +103,7 @@ class ring {
     return mine[serial_ % places];
   }
   void take_chunk(place& mine) noexcept;
+  std::string copy(std::uint64_t first, std::uint64_t size) const;
 
   std::filesystem::path file_;
   std::byte* memory_ = nullptr;
