@@ -23,8 +23,8 @@ open_collectives::open_collectives(const causality& index) {
       if (const event* share = index.handled(one.id)) launched.bucket = share->aux;
       by_launch_[one.id] = which;
       ranks_.insert(one.aux);
-      std::uint64_t& last = last_[{one.actor, one.aux}];
-      last = std::max(last, one.cause);
+      place& last = last_[{one.actor, one.aux}];
+      last = std::max(last, {one.step, one.cause});
     }
   }
 }
@@ -39,7 +39,7 @@ std::optional<open_collective> open_collectives::of(std::uint64_t launch) const 
   std::ranges::set_difference(ranks_, launched.ranks, std::inserter(made.missing, made.missing.end()));
   made.skipped = std::ranges::any_of(made.missing, [&](std::uint16_t rank) {
     const auto last = last_.find({made.group, rank});
-    return last != last_.end() && last->second > made.sequence;
+    return last != last_.end() && last->second > place{made.step, made.sequence};
   });
   return made;
 }

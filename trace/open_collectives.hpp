@@ -35,7 +35,10 @@ class open_collectives {
 
   std::map<key, state> all_;
   std::map<std::uint64_t, key> by_launch_;
-  std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t> last_;  ///< (group, rank): the last it launched
+  /// Step and sequence number. A group counts collectives as it meets them: that of a rank which has gone on may come
+  /// before that of one which is still in the step before.
+  using place = std::pair<std::uint64_t, std::uint64_t>;
+  std::map<std::pair<std::uint16_t, std::uint16_t>, place> last_;  ///< (group, rank): the last it launched
   std::set<std::uint16_t> ranks_;
 };
 
