@@ -36,18 +36,19 @@ std::string setting_text(const boost::json::value& value) {
   return value.is_string() ? std::string(value.get_string()) : boost::json::serialize(value);
 }
 
-const boost::json::object* job_of(const recording& run) {
+/// What the first process that tells says of `key`; null: none does.
+const boost::json::object* told_of(const recording& run, std::string_view key) {
   for (const process_info& process : run.processes) {
-    const auto* job = process.metadata.if_contains("job");
-    if (job != nullptr && job->is_object()) return &job->get_object();
+    const auto* told = process.metadata.if_contains(key);
+    if (told != nullptr && told->is_object()) return &told->get_object();
   }
   return nullptr;
 }
 
 /// The first setting that differs, and how many do; empty: none, or one recording does not tell its job.
 std::string compare_jobs(const recording& a, const recording& b) {
-  const boost::json::object* in_a = job_of(a);
-  const boost::json::object* in_b = job_of(b);
+  const boost::json::object* in_a = told_of(a, "job");
+  const boost::json::object* in_b = told_of(b, "job");
   if (in_a == nullptr || in_b == nullptr) return "";
   std::string words;
   std::size_t more = 0;
@@ -68,6 +69,17 @@ std::string compare_jobs(const recording& a, const recording& b) {
   return words;
 }
 
+/// What differs of the devices that the runs computed on; empty: nothing.
+std::string compare_devices(const recording& a, const recording& b) {
+  const auto text = [](const recording& run) {
+    const boost::json::object* told = told_of(run, "devices");
+    return told == nullptr ? "the processor" : boost::json::serialize(*told);
+  };
+  if (text(a) == text(b)) return "";
+  return fmt::format("the devices differ: {} in A and {} in B; the device that a lookup names is not compared", text(a),
+                     text(b));
+}
+
 class comparison {
  public:
   comparison(const recording& a, const recording& b, const diff_options& how)
@@ -75,6 +87,10 @@ class comparison {
 
   diff take() {
     if (std::string jobs = compare_jobs(a_, b_); !jobs.empty()) made_.notes.push_back(std::move(jobs));
+    if (std::string devices = compare_devices(a_, b_); !devices.empty()) {
+      other_devices_ = true;
+      made_.notes.push_back(std::move(devices));
+    }
     alignment aligned = align(a_, b_);
     pairs_ = std::move(aligned.pairs);
     other_forms_ = aligned.other_forms;
@@ -116,7 +132,8 @@ class comparison {
     bool fields_differ = false;
     if (in_a != contents_a_.end() && in_b != contents_b_.end()) {
       words = compare_parts(*in_a->second, *in_b->second, "in A", "in B");
-      fields_differ = in_a->second->fields_digest != in_b->second->fields_digest && !has_incomparable_fields(type);
+      fields_differ = in_a->second->fields_digest != in_b->second->fields_digest && !has_incomparable_fields(type) &&
+                      !(other_devices_ && type == "lookup");
     } else {
       ++without_contents_;
     }
@@ -269,6 +286,7 @@ class comparison {
   name_cache type_names_b_;
   std::vector<message_pair> pairs_;
   bool other_forms_ = false;
+  bool other_devices_ = false;
   std::unordered_map<std::uint32_t, finding> at_sending_;   ///< by pair
   std::unordered_map<std::uint32_t, finding> at_handling_;  ///< likewise
   std::uint64_t without_contents_ = 0;
