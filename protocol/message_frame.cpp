@@ -168,9 +168,13 @@ std::optional<std::pair<caf::type_id_t, header>> head_of(const caf::message& con
 }
 
 std::vector<blob> to_failure_frame(const envelope& head, const caf::error& failure) {
-  const bool ours = failure.category() == caf::type_id_v<errc>;
+  errc code = errc::exception;
+  if (failure.category() == caf::type_id_v<errc>)
+    code = static_cast<errc>(failure.code());
+  else if (is_secondary(failure))
+    code = errc::peer_failed;
   field_writer writer;
-  writer.value(static_cast<std::uint8_t>(ours ? failure.code() : static_cast<std::uint8_t>(errc::exception)));
+  writer.value(static_cast<std::uint8_t>(code));
   writer.value(caf::string_view(describe(failure)));
   return assemble(head, caf::type_id_v<errc>, std::move(writer));
 }

@@ -182,6 +182,14 @@ TEST(message_frame, failures_survive_it_too) {
   ASSERT_TRUE(foreign);
   EXPECT_EQ(foreign->second, errc::exception);
   EXPECT_NE(describe(foreign->second).find("words"), std::string::npos);
+
+  // Who was asked may have gone before the question came: that is not why a run ends.
+  for (const caf::sec gone : {caf::sec::request_receiver_down, caf::sec::broken_promise}) {
+    const auto told = from_failure_frame(received(to_failure_frame(somewhere, caf::make_error(gone))));
+    ASSERT_TRUE(told);
+    EXPECT_TRUE(is_secondary(told->second));
+    EXPECT_EQ(describe(told->second), caf::to_string(caf::make_error(gone)));
+  }
 }
 
 TEST(message_frame, failures_that_are_none_are_refused) {
