@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "kernels/backend.hpp"
 #include "kernels/devices.hpp"
@@ -12,17 +13,27 @@ namespace troupe {
 
 kernels::device& compute_devices::at(std::size_t place) const { return kernels::cuda_backend().open(numbers[place]); }
 
+std::string places_of(const compute_devices& devices, std::span<const std::uint32_t> ranks) {
+  std::vector<int> used;
+  for (const std::uint32_t rank : ranks) {
+    const int number = devices.numbers[rank % devices.numbers.size()];
+    if (std::ranges::find(used, number) == used.end()) used.push_back(number);
+  }
+  return fmt::format(" on CUDA device{} {}{}", used.size() == 1 ? "" : "s", fmt::join(used, ", "),
+                     ranks.size() > used.size() ? ", several on one" : "");
+}
+
 std::string describe(const compute_devices& devices, std::uint32_t trainers, std::uint32_t servers) {
   const auto on = [&](const char* what, std::uint32_t count) {
-    const auto used = std::min<std::size_t>(devices.numbers.size(), count);
-    const std::string numbers = fmt::format(
-        "{}", fmt::join(devices.numbers.begin(), devices.numbers.begin() + static_cast<std::ptrdiff_t>(used), ", "));
-    return fmt::format("{} {}{} on CUDA device{} {}{}", count, what, count == 1 ? "" : "s", used == 1 ? "" : "s",
-                       numbers, count > used ? ", several on one" : "");
+    std::vector<std::uint32_t> ranks(count);
+    std::iota(ranks.begin(), ranks.end(), 0U);
+    return fmt::format("{} {}{}{}", count, what, count == 1 ? "" : "s", places_of(devices, ranks));
   };
   std::vector<std::string> parts;
   if (devices.trainers) parts.push_back(on("trainer", trainers));
   if (devices.servers && servers > 0) parts.push_back(on("server", servers));
+  if (!devices.unusable.empty())
+    parts.push_back(fmt::format("computing on the processor, as of --device auto: {}", devices.unusable));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
@@ -39,9 +50,10 @@ result<compute_devices> choose_devices(const device_wish& wish) {
   if (!found.cuda_usable) {
     if (wants_cuda)
       return bad_input(
-          fmt::format("--{}device cuda: {}; 'troupe devices' tells what there is, --device cpu does without",
+          fmt::format("--{0}device cuda: {1}; 'troupe devices' tells what there is, --{0}device cpu does without",
                       wish.trainers == kind::cuda ? "" : "server-", found.reason));
     if (!wish.numbers.empty()) return bad_input(fmt::format("--devices: {}; leave it out", found.reason));
+    if (found.cuda_refused) chosen.unusable = found.reason;
     return chosen;
   }
   chosen.numbers = wish.numbers;

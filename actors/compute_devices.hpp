@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@ struct compute_devices {
   bool servers = false;     ///< servers keep their tables on them
   bool elsewhere = false;   ///< in other processes, so that this one does not open them
   bool by_default = false;  ///< nobody has asked for CUDA
+  std::string unusable;     ///< nobody has asked for CUDA, and there may be devices, but this stands against them
 
   /// A rank's device, opened when it is first asked for. Throw `kernels::device_error`.
   kernels::device& of_trainer(std::uint32_t rank) const { return pick(trainers, rank); }
@@ -37,7 +39,10 @@ struct compute_devices {
   }
 };
 
-/// Who computes on what, for people: a line.
+/// Where ranks are that compute on CUDA devices, for people: " on CUDA devices 0, 2".
+std::string places_of(const compute_devices& devices, std::span<const std::uint32_t> ranks);
+
+/// Who computes on what, for people: a line; empty if all do on the processor.
 std::string describe(const compute_devices& devices, std::uint32_t trainers, std::uint32_t servers);
 
 /// What a user says of devices.

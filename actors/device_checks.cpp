@@ -30,10 +30,10 @@ device_need need_of(const job& what, const dataset& data) {
   for (const table_spec& table : data.spec().tables) {
     need.tables +=
         static_cast<double>(table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer)) / servers;
-    constexpr double bytes_of_index = 76;  // itself, its place among the row's, and room to sort them
+    constexpr double bytes_of_index = 116;  // itself, its place among the row's, and room to sort them and to grow
     const double indices = samples * static_cast<double>(std::max<std::size_t>(1, what.bag));
     const double pooled = 2 * samples * static_cast<double>(table.dim) * float_bytes;
-    need.step += what.trainers * (indices * bytes_of_index + pooled) / servers;
+    need.step += what.trainers * what.accumulate * (indices * bytes_of_index + pooled) / servers;
   }
   const double buffers = 3 + state_buffers(what.dense_optimizer);
   need.weights = static_cast<double>(model.parameter_count()) * buffers * float_bytes;
@@ -61,11 +61,10 @@ std::optional<fault> check_memory(const job& what, const dataset& data, const co
         fault_kind::input,
         fmt::format("CUDA device {}: tables with their optimizer's state {:.1f} MiB, dense weights {:.1f} MiB, "
                     "batches and workspace {:.1f} MiB, together {:.1f} MiB, and {:.1f} of its {:.1f} MiB are "
-                    "free; use {}a smaller --batch-size, fewer --rows or --trainers, more --devices, or "
-                    "--device cpu",
+                    "free; use {}a smaller --batch-size, fewer --rows or --trainers, or more --devices{}",
                     devices.numbers[place], tables / mib, weights / mib, batches / mib,
                     (tables + weights + batches) / mib, free / mib, static_cast<double>(there.total) / mib,
-                    devices.trainers && tables > 0 ? "--server-device cpu, " : "")};
+                    tables > 0 ? "--server-device cpu, " : "", devices.trainers ? ", or --device cpu" : "")};
   }
   return std::nullopt;
 }

@@ -67,11 +67,12 @@ result<node_options> read_options(const CLI::App& app, const program_context& co
   auto timeout = read_seconds(app, "join-timeout", options.join_timeout, 0, 86'400);
   if (!timeout) return tl::unexpected<fault>(std::move(timeout.error()));
   options.join_timeout = *timeout;
-  auto machine = read_machine_options([&app](const char* name) { return given_text(app, name); });
+  auto machine = read_own_machine(app);
   if (!machine) return tl::unexpected<fault>(std::move(machine.error()));
   options.threads = machine->threads;
   options.devices = std::move(machine->devices);
   if (!context.out.quiet()) options.on_note = [&out = context.out](const std::string& line) { out.note(line); };
+  if (options.on_note && !options.devices.unusable.empty()) options.on_note(describe(options.devices, 0, 0));
   return options;
 }
 

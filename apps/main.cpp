@@ -1,6 +1,7 @@
 // The program `troupe`.
 
 #include <chrono>
+#include <cstdlib>
 
 #include "apps/console.hpp"
 #include "apps/subcommand.hpp"
@@ -8,5 +9,7 @@
 int main(int argc, char** argv) {
   const auto started = std::chrono::steady_clock::now();
   troupe::prepare_streams();
+  // Each table has a stream of its own on a CUDA device; streams that share a queue wait for each other.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   return troupe::run_command_line({argv + (argc > 0 ? 1 : 0), argv + argc}, started);
 }

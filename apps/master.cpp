@@ -44,6 +44,7 @@ result<int> lead(const CLI::App& app, const program_context& context, const std:
 subcommand add_master(CLI::App& program, const program_context& context) {
   CLI::App* app = program.add_subcommand("master", "lead a run whose servers and trainers join from elsewhere");
   add_train_options(*app);
+  for (const char* name : {"--device", "--devices", "--server-device"}) app->get_option(name)->group("");  // join's
   add_text_option(*app, "listen", "HOST:PORT", "where servers and trainers find this process", "Network");
   add_network_options(*app);
   add_switch(*app, "json", "results as one JSON object a line", "Output");

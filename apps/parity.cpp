@@ -148,6 +148,8 @@ result<int> parity(const CLI::App& app, const program_context& context) {
 
   if (app.get_option("--processes")->count() > 0)
     if (auto wrong = give_to_processes(*machine, *what, context.out)) return tl::unexpected<fault>(std::move(*wrong));
+  if (const std::string on = describe(machine->devices, what->trainers, what->servers); !on.empty())
+    context.out.note(on);
   const auto found = replay(*reference, *what, *machine, app.get_option("--processes")->count() > 0);
   if (!found) return tl::unexpected<fault>(found.error());
   if (context.out.json()) {

@@ -33,8 +33,8 @@ std::string resume_advice(const train_order& order, const std::string& command) 
   const std::string folder = shell_word(*order.save);
   const std::string every =
       order.checkpoint_every > 0 ? fmt::format(" --checkpoint-every {}", order.checkpoint_every) : "";
-  return fmt::format("go on from the last checkpoint: {}{} --resume {} --save {}{}", command, order.network_words,
-                     folder, folder, every);
+  return fmt::format("go on from the last checkpoint: {}{}{} --resume {} --save {}{}", command, order.network_words,
+                     order.device_words, folder, folder, every);
 }
 
 namespace {

@@ -78,8 +78,13 @@ result<job_file> read_file(const CLI::App& app) {
   const CLI::Option* path = app.get_option("JOB.toml");
   if (path->count() == 0) return job_file();
   auto file = read_job_file(path->results().front(), known_settings());
-  if (file)
-    std::erase_if(file->entries, [&](const auto& entry) { return given_text(app, entry.given.first).has_value(); });
+  // What the file says of devices goes together: it was meant for its own `device`.
+  const bool has_device = given_text(app, "device").has_value();
+  const auto is_void = [&](const auto& entry) {
+    const std::string& name = entry.given.first;
+    return given_text(app, name) || (has_device && (name == "devices" || name == "server-device"));
+  };
+  if (file) std::erase_if(file->entries, is_void);
   return file;
 }
 
@@ -156,6 +161,10 @@ std::optional<fault> fill(train_order& order, const CLI::App& app, const std::ve
   });
   if (!machine) return std::move(machine.error());
   order.machine = std::move(*machine);
+  if (where == computing::here)
+    for (const char* name : {"device", "devices", "server-device"})
+      if (const auto text = text_in(order.run_settings, name))
+        order.device_words += fmt::format(" --{} {}", name, *text);
   order.metrics_csv = text_in(order.run_settings, "metrics-csv");
   order.processes = text_in(order.run_settings, "processes") == "true";
   order.tensorboard = text_in(order.run_settings, "tensorboard");
@@ -198,6 +207,15 @@ result<train_order> read_train_order(const CLI::App& app, const std::vector<std:
   if (auto wrong = fill(order, app, not_yet, where))
     return tl::unexpected<fault>(located(std::move(*wrong), order.file));
   return order;
+}
+
+result<machine_options> read_own_machine(const CLI::App& app) {
+  auto file = read_file(app);
+  if (!file) return tl::unexpected<fault>(std::move(file.error()));
+  const std::vector<setting> given = given_settings(app, *file, run_settings());
+  auto machine = read_machine_options([&](const char* name) { return text_in(given, name); });
+  if (!machine) return tl::unexpected<fault>(located(std::move(machine.error()), *file));
+  return machine;
 }
 
 result<std::optional<std::vector<setting>>> read_expected_job(const CLI::App& app) {

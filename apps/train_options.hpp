@@ -23,8 +23,9 @@ struct train_order {
   /// One process for each role, and what they need to know.
   bool processes = false;
   network_options network;
-  /// The network options as they were given, for a command that goes on with the run.
+  /// The options of network and devices as they were given, for a command that goes on with the run.
   std::string network_words;
+  std::string device_words;
   std::optional<std::string> metrics_csv;
   std::optional<std::string> tensorboard;
   trace_order traced;
@@ -50,6 +51,9 @@ enum class computing : std::uint8_t { here, elsewhere };
 /// where they come from it.
 result<train_order> read_train_order(const CLI::App& app, const std::vector<std::string>& not_yet,
                                      computing where = computing::here);
+
+/// How a process that joins a run uses its machine, by the command line and the job file.
+result<machine_options> read_own_machine(const CLI::App& app);
 
 /// The settings of the job file that was given beside the master's address, as far as it is a job; null: none.
 result<std::optional<std::vector<setting>>> read_expected_job(const CLI::App& app);

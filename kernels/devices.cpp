@@ -27,14 +27,15 @@ void ask_cuda_probe(device_report& report) {
   const cuda_symbol symbol = find_cuda_symbol(cuda::probe_file, cuda::find_devices_symbol);
   if (symbol.address == nullptr) {
     report.reason = symbol.error;
+    report.cuda_refused = true;
     return;
   }
   std::array<cuda::device_facts, 64> facts{};
   std::array<char, 256> error{};
   const auto find = reinterpret_cast<cuda::find_devices_function*>(symbol.address);
   const int count = find(facts.data(), static_cast<int>(facts.size()), error.data(), error.size());
-  if (count < 0) report.reason = error.data();
-  if (count == 0) report.reason = "no CUDA device";
+  report.cuda_refused = count < 0;
+  if (count <= 0) report.reason = error.data();
   for (int i = 0; i < count && i < static_cast<int>(facts.size()); ++i) {
     const cuda::device_facts& found = facts[static_cast<std::size_t>(i)];
     report.devices.push_back({found.name, found.memory_bytes, found.compute_major, found.compute_minor});
@@ -72,11 +73,13 @@ device_report find_devices() noexcept {
   ask_cuda_probe(report);
   const auto new_enough = [](const cuda_device& one) { return one.compute_major >= compute_major_min; };
   report.cuda_usable = std::any_of(report.devices.begin(), report.devices.end(), new_enough);
-  if (!report.cuda_usable && !report.devices.empty())
+  if (!report.cuda_usable && !report.devices.empty()) {
+    report.cuda_refused = true;
     report.reason = "no CUDA device has the compute capability " + std::to_string(compute_major_min) +
                     ".0 or more: " + report.devices.front().name + " has " +
                     std::to_string(report.devices.front().compute_major) + "." +
                     std::to_string(report.devices.front().compute_minor);
+  }
 
   report.cpu_name = find_cpu_name();
   report.cpu_cores = count_cores();

@@ -23,7 +23,9 @@ inline constexpr int compute_major_min = 8;
 struct device_report {
   bool cuda_built = false;   ///< this build has the CUDA backend, or a test named one
   bool cuda_usable = false;  ///< and it finds a device that is new enough
-  std::string reason;        ///< why it is not usable; empty if it is
+  /// Not usable although there may be devices: the driver, the device or the backend's file is not as it should be.
+  bool cuda_refused = false;
+  std::string reason;  ///< why it is not usable; empty if it is
   std::vector<cuda_device> devices;
 
   std::string cpu_name;

@@ -51,6 +51,25 @@ TEST(Processes, AccumulateClipAndSendInHalfTheBitsAsOneProcessDoes) {
   EXPECT_EQ(digest_of(run(train_in_processes(options))), digest_of(run(train(options))));
 }
 
+// Of five rows, every other step has none for two of three trainers, which wait for no rows then.
+TEST(Processes, MayBeAheadOfTheOthersWithoutABatch) {
+  temporary_folder folder;
+  std::string rows = "c,y\n";
+  for (int i = 0; i < 5; ++i) rows += std::to_string(i % 2) + "," + std::to_string(i % 2) + "\n";
+  set_content(folder / "rows.csv", rows);
+  const words few = {"--data",       "csv:" + (folder / "rows.csv"),
+                     "--columns",    R"([{"name":"c","kind":"categorical","rows":2},{"name":"y","kind":"label"}])",
+                     "--trainers",   "3",
+                     "--batch-size", "1",
+                     "--dim",        "4",
+                     "--epochs",     "20"};
+  for (const words& agreed : {words{"--clip-norm", "1"}, words{"--nan", "skip"}}) {
+    const outcome whole = run(train(with(few, agreed)));
+    EXPECT_EQ(whole.exit_code, 0) << whole.err;
+    EXPECT_EQ(digest_of(run(train_in_processes(with(few, agreed)))), digest_of(whole));
+  }
+}
+
 TEST(Processes, RunStaleModesToTheEnd) {
   for (const std::string mode : {"ssp:2", "async"}) {
     const outcome done = run(train_in_processes(with(with(jobs.back().options, two_each), {"--consistency", mode})));

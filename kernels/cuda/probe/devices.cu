@@ -9,13 +9,16 @@
 namespace troupe::kernels::cuda {
 namespace {
 
+/// Says why there is no count; returns what stands for it.
 int failure(cudaError_t code, char* error, std::size_t error_size) {
   int driver = 0;
   int runtime = 0;
   const bool known = cudaDriverGetVersion(&driver) == cudaSuccess && cudaRuntimeGetVersion(&runtime) == cudaSuccess;
   if (known && driver == 0) {
     std::snprintf(error, error_size, "no NVIDIA driver is installed");
-  } else if (known && code == cudaErrorInsufficientDriver) {
+    return 0;
+  }
+  if (known && code == cudaErrorInsufficientDriver) {
     std::snprintf(
         error, error_size,
         "the NVIDIA driver is too old: it knows CUDA up to %d.%d, and this program was built with CUDA %d.%d; "
@@ -23,6 +26,7 @@ int failure(cudaError_t code, char* error, std::size_t error_size) {
         driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
   } else if (code == cudaErrorNoDevice) {
     std::snprintf(error, error_size, "no CUDA device");
+    return 0;
   } else {
     std::snprintf(error, error_size, "%s", cudaGetErrorString(code));
   }
@@ -35,6 +39,7 @@ extern "C" __attribute__((visibility("default"))) int troupe_cuda_find_devices(d
                                                                                char* error, std::size_t error_size) {
   int count = 0;
   if (const cudaError_t code = cudaGetDeviceCount(&count); code != cudaSuccess) return failure(code, error, error_size);
+  if (count == 0) return failure(cudaErrorNoDevice, error, error_size);
   for (int i = 0; i < count && i < capacity; ++i) {
     cudaDeviceProp properties;
     const cudaError_t code = cudaGetDeviceProperties(&properties, i);

@@ -15,9 +15,9 @@ struct device_facts {
   int compute_minor;
 };
 
-/// Fills `devices` with at most `capacity` devices and returns how many the machine has, which may be more; or returns
-/// -1 and leaves the reason in `error`, cut to `error_size` bytes with the closing zero. Creates no context
-/// and allocates nothing on any device. May be called from any thread.
+/// Fills `devices` with at most `capacity` devices and returns how many the machine has, which may be more. If it has
+/// none, or -1 is returned because they cannot be told, the reason is left in `error`, cut to `error_size` bytes with
+/// the closing zero. Creates no context and allocates nothing on any device. May be called from any thread.
 using find_devices_function = int(device_facts* devices, int capacity, char* error, std::size_t error_size);
 
 /// The name and file under which the program finds the function.
