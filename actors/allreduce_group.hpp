@@ -127,6 +127,7 @@ class allreduce_group_state {
 
   // On devices.
   void use_devices(const compute_devices& devices);
+  std::string trainers_of(std::uint32_t process) const;
   void introduce_devices();
   void connect_devices();
   void launch_ready();

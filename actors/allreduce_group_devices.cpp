@@ -56,6 +56,14 @@ void allreduce_group_state::use_devices(const compute_devices& devices) {
   if (processes() == 1) connect_devices();
 }
 
+/// The trainers of a process, for people.
+std::string allreduce_group_state::trainers_of(std::uint32_t process) const {
+  std::vector<std::size_t> ranks;
+  for (std::size_t rank = 0; rank < layout_.process_of_rank.size(); ++rank)
+    if (layout_.process_of_rank[rank] == process) ranks.push_back(rank);
+  return fmt::format("trainer{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
 /// Tells the other groups what this one's ranks are on: once, and when all processes are surely connected.
 void allreduce_group_state::introduce_devices() {
   if (!introduced_[layout_.me].id.empty()) return;
@@ -79,9 +87,9 @@ caf::result<void> allreduce_group_state::handle(const group_devices& theirs) {
   if (!reduction_)
     return refuse(
         theirs.head.step,
-        make_failure(errc::bad_input, fmt::format("the trainers of process {} compute on CUDA devices, those of this "
-                                                  "process on the processor; give all of them the same --device",
-                                                  theirs.process)));
+        make_failure(errc::bad_input, fmt::format("{} on CUDA devices and {} on the processor do not mix; give all of "
+                                                  "them the same --device",
+                                                  trainers_of(theirs.process), trainers_of(layout_.me))));
   if (!introduced_[theirs.process].id.empty())
     return refuse(theirs.head.step,
                   make_failure(errc::wrong_context, fmt::format("devices of process {} twice", theirs.process)));
@@ -90,24 +98,28 @@ caf::result<void> allreduce_group_state::handle(const group_devices& theirs) {
   return {};
 }
 
-/// Connects the devices of all processes as soon as all of them, this one too, have been introduced.
+/// Connects the devices of all processes as soon as all of them, this one too, have been introduced. They add up in the
+/// order of their trainers' ranks, not of the processes, which is that in which they happened to join.
 void allreduce_group_state::connect_devices() {
+  const auto first_rank = [this](std::uint32_t process) {
+    return std::ranges::find(layout_.process_of_rank, process) - layout_.process_of_rank.begin();
+  };
   std::size_t first = 0;
   std::size_t all = 0;
   std::map<std::pair<std::string, std::string>, std::uint32_t> process_of;
   for (std::uint32_t process = 0; process < processes(); ++process) {
     const group_devices& its = introduced_[process];
     if (processes() > 1 && its.id.empty()) return;
-    if (process < layout_.me) first += its.uuids.size();
+    if (first_rank(process) < first_rank(layout_.me)) first += its.uuids.size();
     all += its.uuids.size();
     for (const std::string& uuid : its.uuids) {
       const auto [known, is_new] = process_of.try_emplace({its.host, uuid}, process);
       if (is_new) continue;
       refuse(step, make_failure(errc::bad_input,
-                                fmt::format("trainers of the processes {} and {} compute on the same CUDA device, {}, "
+                                fmt::format("{} and {}, of two processes on {}, compute on the same CUDA device, {}, "
                                             "which NCCL does not take; give each process devices of its own "
                                             "(--devices), put the trainers into one process, or use --device cpu",
-                                            known->second, process, uuid)));
+                                            trainers_of(known->second), trainers_of(process), its.host, uuid)));
       return;
     }
   }

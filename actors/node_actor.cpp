@@ -92,9 +92,11 @@ void node_state::admitted_as(const admitted& place) {
       offer(join_server{trace.next(0, id_of(place.head)), made, rank});
     }
   }
+  const compute_devices& devices = all_.options.devices;
+  const bool on_devices = trains ? devices.trainers : devices.servers;
   if (all_.options.on_note)
-    all_.options.on_note(fmt::format("joined as {} {}; waiting for the others", trains ? "trainer" : "server",
-                                     fmt::join(place.ranks, ", ")));
+    all_.options.on_note(fmt::format("joined as {} {}{}; waiting for the others", trains ? "trainer" : "server",
+                                     fmt::join(place.ranks, ", "), on_devices ? places_of(devices, place.ranks) : ""));
 }
 
 caf::result<committed> node_state::handle(const expect_peers& order) {
@@ -122,17 +124,17 @@ caf::error node_state::try_to_save(const std::string& folder) const {
 }
 
 caf::result<connected> node_state::handle(const connect_peers& order) {
-  auto promise = self_->make_response_promise<connected>();
-  all_.data->connect([this, me = caf::actor_cast<caf::strong_actor_ptr>(self_), promise,
-                      head = order.head](const std::string& problem) {
-    run_in(me, [this, promise, head, problem]() mutable {
-      if (problem.empty())
-        promise.deliver(links_to_peers(head));
-      else
-        promise.deliver(make_failure(errc::peer_failed, problem));
-    });
-  });
-  return promise;
+  connected_ = self_->make_response_promise<connected>();  // stays here: its copies are for one thread
+  all_.data->connect(
+      [this, me = caf::actor_cast<caf::strong_actor_ptr>(self_), head = order.head](const std::string& problem) {
+        run_in(me, [this, head, problem] {
+          if (problem.empty())
+            connected_.deliver(links_to_peers(head));
+          else
+            connected_.deliver(make_failure(errc::peer_failed, problem));
+        });
+      });
+  return connected_;
 }
 
 /// What trainers of this process take for the servers and for the group.

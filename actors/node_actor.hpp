@@ -65,6 +65,7 @@ class node_state {
   surroundings all_;
   admitted place_;
   std::vector<peer_node> peers_;
+  caf::typed_response_promise<connected> connected_;
   std::vector<caf::actor> actors_;
   bool ended_ = false;
 };

@@ -235,7 +235,8 @@ TEST_F(allreduce_processes_test, devices_of_others_end_a_group_on_the_processor)
   const auto devices_of = [](std::uint32_t process, std::size_t id_bytes) {
     return group_devices{head(1), process, "host", {"GPU-1"}, blob::own(std::vector<std::byte>(id_bytes))};
   };
-  expect_end(lonely_group(), errc::bad_input, "on the processor; give all of them the same --device",
+  expect_end(lonely_group(), errc::bad_input,
+             "trainers 1, 2 on CUDA devices and trainer 0 on the processor do not mix; give all of them",
              devices_of(1, 128));
   expect_end(lonely_group(), errc::wrong_context, "devices of process 0, which does not take part", devices_of(0, 128));
   expect_end(lonely_group(), errc::wrong_context, "devices of process 2", devices_of(2, 128));
