@@ -55,6 +55,11 @@ caf::result<rows> parameter_server_state::handle(lookup& wanted) {
                                                              "bfloat16",
                                                              name_of(wanted.type))));
   if (missing(wanted) > wanted.staleness) {
+    for (const bag_lookup& table : wanted.tables) {
+      const auto module = find(wanted.head, table.module);
+      if (!module) return module.error();
+      if (auto error = (*module)->expect(table)) return refusal(error);
+    }
     auto promise = self_->make_response_promise<rows>();
     parked_.push_back({std::move(wanted), promise});
     return promise;
@@ -70,13 +75,16 @@ caf::expected<rows> parameter_server_state::answer(const lookup& wanted) {
   found.head = trace.next(wanted.head.step, id_of(wanted.head));
   found.missing = static_cast<std::uint32_t>(missing(wanted));
   found.tables.reserve(wanted.tables.size());
+  std::vector<remote_module::pending_rows> begun;
+  begun.reserve(wanted.tables.size());
   for (const bag_lookup& table : wanted.tables) {
     const auto module = find(wanted.head, table.module);
     if (!module) return module.error();
-    auto pooled = (*module)->lookup(table, *row_dtype_of(wanted.type), wanted.device);
-    if (!pooled) return refusal(pooled.error());
-    found.tables.push_back(std::move(*pooled));
+    auto one = (*module)->lookup(table, *row_dtype_of(wanted.type), wanted.device);
+    if (!one) return refusal(one.error());
+    begun.push_back(std::move(*one));
   }
+  for (const auto& wait_for : begun) found.tables.push_back(wait_for());
   return found;
 }
 
@@ -208,9 +216,11 @@ caf::error parameter_server_state::collect(std::span<const contribution> ranks, 
 
 caf::error parameter_server_state::apply(std::uint64_t update, verdict order) {
   if (!order.apply) return {};
+  for (auto& [number, module] : modules_) module->apply(update, order.factor);
+  caf::error fault;
   for (auto& [number, module] : modules_)
-    if (auto error = module->apply(update, order.factor)) return refusal(error);
-  return {};
+    if (auto error = module->finish(); error && !fault) fault = refusal(error);
+  return fault;
 }
 
 void parameter_server_state::deliver_committed(context& done) {

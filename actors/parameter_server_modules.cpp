@@ -44,7 +44,8 @@ caf::result<module_ref> parameter_server_state::handle(instantiate& order) {
     last_sequence_.resize(trainers_);
     last_update_.assign(trainers_, committed_);
     // A trainer can be ahead of the others by the staleness and the step under way, and its lookups by as much again.
-    contexts_.resize(is_async() ? 1 : 2 * (std::size_t{staleness_} + 1));
+    // One without a batch waits for no rows, and is ahead by one more.
+    contexts_.resize(is_async() ? 1 : 2 * (std::size_t{staleness_} + 1) + 1);
     for (context& c : contexts_) c.ranks.resize(trainers_);
   }
   const std::uint64_t module = next_module_++;

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "actors/compute_devices.hpp"
+#include "actors/recent_lookups.hpp"
 #include "actors/views.hpp"
 #include "actors/weights.hpp"
 #include "actors/wire.hpp"
@@ -32,25 +33,33 @@ tensor_type tensor_type_of(dtype type) {
 
 class remote_embedding_bag final : public remote_module {
  public:
-  remote_embedding_bag(const embedding_bag_options& options, sparse_reduction reduce, kernels::device& where)
-      : table_(options, where), reduce_(reduce) {}
+  /// `lookups_max`: lookups whose gradients may come yet.
+  remote_embedding_bag(const embedding_bag_options& options, sparse_reduction reduce, kernels::device& where,
+                       std::uint64_t lookups_max)
+      : looked_up_(lookups_max), reduce_(reduce), table_(options, where) {}
 
-  caf::expected<tensor> lookup(const bag_lookup& wanted, kernels::row_dtype type, std::int32_t device) override {
+  caf::error expect(const bag_lookup& wanted) override {
+    if (is_on_host()) return {};
+    if (auto error = check_lookup(wanted)) return error;
+    looked_up_.put(table_.on(), wanted);
+    return {};
+  }
+
+  caf::expected<pending_rows> lookup(const bag_lookup& wanted, kernels::row_dtype type, std::int32_t device) override {
+    if (auto error = check_lookup(wanted)) return error;
     const kernels::bags_view bags = view_of(wanted);
-    if (auto error = check_view(bags)) return error;
-    if (!bags.offsets.empty() && table_.options().mode == kernels::pooling::max)
-      return make_failure(errc::bad_input, "tables of mode max are pooled by the trainer, from their rows");
     const std::size_t count = bags.offsets.empty() ? bags.indices.size() : bags.size();
-    if (!is_on_host()) return lookup_on_device(bags, count, type, device);
+    if (!is_on_host()) return lookup_on_device(wanted, count, type, device);
     tensor_buffer out(count, table_.dim());
     table_.forward(bags, out.data());
-    if (type == kernels::row_dtype::f32) return std::move(out).freeze();
-    return encode_rows(out.data(), count, table_.dim(), type);
+    tensor found =
+        type == kernels::row_dtype::f32 ? std::move(out).freeze() : encode_rows(out.data(), count, table_.dim(), type);
+    return pending_rows([found] { return found; });
   }
 
   caf::error check(const bag_gradient& grad) const override {
     const kernels::bags_view bags = view_of(grad);
-    if (auto error = check_view(bags)) return error;
+    if (auto error = looked_up_.has(grad) ? caf::error() : check_view(bags)) return error;
     const std::size_t expected_rows = bags.offsets.empty() ? bags.indices.size() : bags.size();
     if (grad.grad.bytes.device() != nullptr && &block_of(grad.grad.bytes)->where() != &table_.on().where())
       return make_failure(errc::wrong_context, fmt::format("table {}: a gradient on a device that the table is not on",
@@ -69,9 +78,10 @@ class remote_embedding_bag final : public remote_module {
     contributions_.clear();
     decoded_.clear();
     std::uint64_t indices = 0;
-    uploaded_.resize(std::max(uploaded_.size(), grads.size()));
+    uploads_.resize(std::max(uploads_.size(), grads.size()));
     for (const bag_gradient* grad : grads) {
-      contributions_.push_back({view_of(*grad), on_table(grad->grad, uploaded_[contributions_.size()])});
+      upload& room = uploads_[contributions_.size()];
+      contributions_.push_back({bags_on_table(*grad, room.bags), on_table(grad->grad, room.grad)});
       indices += contributions_.back().bags.indices.size();
     }
     if (indices > kernels::step_indices_max)
@@ -87,8 +97,10 @@ class remote_embedding_bag final : public remote_module {
 
   exact_sum squared_norm() override { return table_.squared_norm(scale_); }
 
-  caf::error apply(std::uint64_t update, float factor) override {
-    if (auto bad = table_.apply(update, scale_ * factor))
+  void apply(std::uint64_t update, float factor) override { table_.apply(update, scale_ * factor); }
+
+  caf::error finish() override {
+    if (auto bad = table_.bad_row())
       return make_failure(errc::not_finite, fmt::format("table {}: the gradient of row {} is NaN or Inf",
                                                         table_.options().table, table_.whole_row(*bad)));
     return {};
@@ -136,12 +148,13 @@ class remote_embedding_bag final : public remote_module {
 
   caf::expected<saved_file> save(const std::string& folder) override {
     std::vector<tensor_view> parts;
-    const std::vector<buffer> all = buffers();
-    std::vector<std::vector<std::byte>> copies(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const auto& [name, type, columns, bytes] = all[i];
-      parts.push_back({{name, tensor_type_of(type), {static_cast<std::uint64_t>(table_.rows()), columns}},
-                       kernels::on_host<std::byte>(table_.on(), bytes.data(), bytes.size(), copies[i])});
+    std::vector<std::byte> copy;
+    for (const auto& [name, type, columns, bytes] : buffers()) {
+      parts.push_back({{name, tensor_type_of(type), {static_cast<std::uint64_t>(table_.rows()), columns}}, bytes});
+      if (is_on_host()) continue;
+      parts.back().fetch = [&](std::span<const std::byte> some) {
+        return kernels::on_host(table_.on(), some.data(), some.size(), copy);
+      };
     }
     auto file = write_table(folder, table_.options().table, shard(), parts);
     if (!file) return make_failure(errc::exception, file.error().message);
@@ -186,34 +199,73 @@ class remote_embedding_bag final : public remote_module {
   bool is_on_host() const { return table_.on().where().is_host(); }
 
   /// Rows from the table's device: pooled ones stay there for who has it, too, and all others come to the host.
-  tensor lookup_on_device(const kernels::bags_view& bags, std::size_t count, kernels::row_dtype type,
-                          std::int32_t device) {
+  pending_rows lookup_on_device(const bag_lookup& wanted, std::size_t count, kernels::row_dtype type,
+                                std::int32_t device) {
     const std::size_t dim = table_.dim();
     kernels::stream& on = table_.on();
+    const kernels::bags_view bags = looked_up_.put(on, wanted);
     kernels::device_array<float> out;
     out.resize(on, count * dim);
     table_.forward(bags, out.data());
-    if (type == kernels::row_dtype::f32 && !bags.offsets.empty() && device == on.where().number())
-      return on_device(on, count, dim, out.owner(), out.data());
-    const auto here = on.where().allocate_staging(count * dim * sizeof(float));
-    const auto* numbers = reinterpret_cast<const float*>(here.get());
-    on.download(out.data(), here.get(), count * dim * sizeof(float));
-    on.synchronize();
-    if (type != kernels::row_dtype::f32) return encode_rows(numbers, count, dim, type);
-    return {dtype::f32, count, dim, blob(std::shared_ptr<const void>(here), numbers, count * dim * sizeof(float))};
+    if (type == kernels::row_dtype::f32 && !bags.offsets.empty() && device == on.where().number()) {
+      const tensor found = on_device(on, count, dim, out.owner(), out.data());
+      return [found] { return found; };
+    }
+    const std::size_t bytes = count * dim * sizeof(float);
+    const auto rows = std::make_shared<arriving_rows>();
+    rows->there = out;
+    rows->here = on.where().allocate_staging(bytes);
+    on.download(out.data(), rows->here.get(), bytes);
+    rows->here_after = on.record();
+    return [rows, count, dim, type, bytes]() -> tensor {
+      rows->here_after->wait();
+      const auto* numbers = reinterpret_cast<const float*>(rows->here.get());
+      if (type != kernels::row_dtype::f32) return encode_rows(numbers, count, dim, type);
+      return {dtype::f32, count, dim, blob(std::shared_ptr<const void>(rows->here), numbers, bytes)};
+    };
   }
 
-  /// A gradient's numbers on the table's device. A device's own stay as they are; `copy` is for others.
-  const float* on_table(const tensor& grad, kernels::uploaded_array<float>& copy) {
-    kernels::stream& on = table_.on();
+  /// On their way to the host. Both places are in use until they have come.
+  struct arriving_rows {
+    arriving_rows() = default;
+    arriving_rows(const arriving_rows&) = delete;
+    arriving_rows& operator=(const arriving_rows&) = delete;
+    ~arriving_rows() {
+      try {
+        if (here_after) here_after->wait();
+      } catch (const kernels::device_error&) {
+        // Whoever uses the device next is told.
+      }
+    }
+
+    kernels::device_array<float> there;
+    std::shared_ptr<std::byte> here;
+    std::unique_ptr<const kernels::event> here_after;
+  };
+
+  caf::error check_lookup(const bag_lookup& wanted) const {
+    if (looked_up_.has(wanted)) return {};
+    const kernels::bags_view bags = view_of(wanted);
+    if (auto error = check_view(bags)) return error;
+    if (!bags.offsets.empty() && table_.options().mode == kernels::pooling::max)
+      return make_failure(errc::bad_input, "tables of mode max are pooled by the trainer, from their rows");
+    return {};
+  }
+
+  /// A gradient's bags on the table's device, where they are since their lookup if that came from this process.
+  kernels::bags_view bags_on_table(const bag_gradient& grad, kernels::uploaded_bags& room) {
+    if (is_on_host()) return view_of(grad);
+    if (const auto known = looked_up_.take(grad)) return *known;
+    return room.put(table_.on(), view_of(grad));
+  }
+
+  /// A gradient's numbers on the table's device. A device's own stay as they are; `room` is for others.
+  const float* on_table(const tensor& grad, kernels::uploaded_array<float>& room) {
     if (const device_block* where = block_of(grad.bytes)) {
-      on.wait(where->written());
+      table_.on().wait(where->written());
       return grad.as<float>().data();
     }
-    const float* numbers = floats_of(grad);
-    if (is_on_host()) return numbers;
-    on.synchronize();
-    return copy.put(on, {numbers, grad.rows * grad.cols});
+    return room.put(table_.on(), {floats_of(grad), grad.rows * grad.cols});
   }
 
   std::vector<std::byte> copy_of(std::span<const std::byte> bytes) {
@@ -227,7 +279,7 @@ class remote_embedding_bag final : public remote_module {
   template <class Write>
   void overwrite(std::span<std::byte> bytes, const Write& write) {
     if (is_on_host()) return write(bytes);
-    std::vector<std::byte> copy = copy_of(bytes);
+    std::vector<std::byte> copy(bytes.size());
     write(std::span(copy));
     table_.on().upload(copy.data(), bytes.data(), bytes.size());
     table_.on().synchronize();
@@ -293,12 +345,18 @@ class remote_embedding_bag final : public remote_module {
     return result;
   }
 
-  embedding_bag table_;
+  /// What a gradient needs on a device beside what its lookup has left there.
+  struct upload {
+    kernels::uploaded_bags bags;
+    kernels::uploaded_array<float> grad;
+  };
+  recent_lookups looked_up_;
+  std::vector<upload> uploads_;
   sparse_reduction reduce_;
   float scale_ = 1;
   std::vector<embedding_bag::contribution> contributions_;
   std::vector<tensor_buffer> decoded_;
-  std::vector<kernels::uploaded_array<float>> uploaded_;
+  embedding_bag table_;  // goes first, when its stream has passed
 };
 
 /// Reads the arguments of a specification by name.
@@ -390,7 +448,9 @@ caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const in
                     "free; use --server-device cpu, more --servers on more --devices, or fewer --rows",
                     options.table, static_cast<double>(needed) / (1024 * 1024), where.number(),
                     static_cast<double>(free_there) / (1024 * 1024)));
-  return std::make_unique<remote_embedding_bag>(options, reduce, where);
+  const std::uint64_t steps_ahead = std::min<std::uint64_t>(order.staleness, lookups_ahead_max);
+  return std::make_unique<remote_embedding_bag>(options, reduce, where,
+                                                std::uint64_t{order.trainers} * (order.accumulate + steps_ahead + 1));
 }
 
 std::vector<table_part> embedding_bag_parts(const job& job, const table_spec& spec) {

@@ -4,6 +4,7 @@
 
 #include <caf/expected.hpp>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,21 +30,33 @@ class remote_module {
  public:
   virtual ~remote_module() = default;
 
-  /// The rows wanted, as `type`; they may stay on CUDA device number `device` if they are there.
-  virtual caf::expected<tensor> lookup(const bag_lookup& wanted, kernels::row_dtype type, std::int32_t device) = 0;
+  /// A lookup will come, when its step's turn has come: what can be done for it is done now. An error if it is wrong.
+  virtual caf::error expect(const bag_lookup& wanted) = 0;
+
+  /// A lookup that has begun: waits for it, and gives its rows. To be called once at most.
+  using pending_rows = std::function<tensor()>;
+
+  /// Begins to look up the rows wanted, as `type`; they may stay on CUDA device number `device` if they are there.
+  /// Several may have begun before the first is waited for, so that rows of one table come from a device while the next
+  /// one's are gathered.
+  virtual caf::expected<pending_rows> lookup(const bag_lookup& wanted, kernels::row_dtype type,
+                                             std::int32_t device) = 0;
 
   /// Whether `grad` can be a gradient of this module; called as soon as it arrives.
   virtual caf::error check(const bag_gradient& grad) const = 0;
 
-  /// Takes in the gradients of a context, in rank order. They stay where they are until `apply` or the next `collect`.
+  /// Takes in the gradients of a context, in rank order. They stay where they are until `finish` or the next `collect`.
   /// An error if they are more than an optimizer step can have.
   virtual caf::error collect(std::span<const bag_gradient* const> grads, contributors from) = 0;
 
   /// The squared norm of the gradient that has been collected, as `apply` would see it.
   virtual exact_sum squared_norm() = 0;
 
-  /// Optimizer step number `update` (1 for the first) with what has been collected, times `factor`.
-  virtual caf::error apply(std::uint64_t update, float factor) = 0;
+  /// Begins optimizer step number `update` (1 for the first) with what has been collected, times `factor`.
+  virtual void apply(std::uint64_t update, float factor) = 0;
+
+  /// Waits for it. An error if a gradient was NaN or Inf.
+  virtual caf::error finish() = 0;
 
   virtual std::vector<parameter_info> parameters() const = 0;
   virtual std::vector<std::pair<std::string, tensor>> state_dict() = 0;

@@ -95,6 +95,7 @@ caf::error trainer_state::set_up(train& order) {
     return make_failure(errc::bad_input,
                         "--matmul-precision: the processor multiplies matrices in fp32 only; use --device cuda");
   compute_ = device.make_stream(job_.matmul_precision);
+  copies_ = device.make_stream();
   exchange_.stay_on(device);
   scalars_.resize(*compute_, 1);
 
@@ -119,7 +120,7 @@ caf::error trainer_state::set_up(train& order) {
       plan_buckets(model_->ranges(), static_cast<std::size_t>(std::min(job_.bucket_mib, first_bucket_mib) * mib),
                    static_cast<std::size_t>(job_.bucket_mib * mib));
   buckets_.resize(bucket_plan_.size());
-  check_results_.resize(*compute_, bucket_plan_.size() + 2);
+  check_results_.resize(*compute_, 2 * (bucket_plan_.size() + 1));  // of a step, and of the one before
   return restore(order.from);
 }
 

@@ -5,11 +5,14 @@
 //   the table gradients go to the servers, with the optimizer step riding on them, and the lookup of the next step
 //   follows at once (servers park it until this step is committed); where rows may lack K steps, the lookups of the
 //   next K steps have been sent before;
-//   while the servers work, backward to the parameters; each bucket goes to the allreduce group as soon as it is full;
-//   while the group and the servers work, the batch after those is prepared.
-// On a CUDA device the trainer is a thread of its own. The host waits for the device once a step, for the loss and the
-// gradient of the rows; the rest of the backward pass, the allreduce and the update are in the streams when the next
-// step is prepared. A NaN that only the device sees there is told one step later, under the step that it was in.
+//   while the servers work, backward to the parameters; each bucket goes to the allreduce group as soon as it is full
+//   (on a device, it is computed before, and goes there with the event after which it is full); while the group and the
+//   servers work, the batch after those is prepared.
+// On a CUDA device the trainer is a thread of its own with two streams: one computes, the other copies the rows there
+// and their gradients back. The host waits once a step, for the loss and the rows' gradient; by then the rest of the
+// backward pass is in the stream, and when the next step's rows come they are copied while it, the allreduce and the
+// update are still under way. A NaN that only the device sees there is told one step later, under the step that it was
+// in.
 //
 // With accumulation, buckets and the optimizer step leave with the last batch of each optimizer step only.
 // Where all ranks must agree on the gradient first (clipping, NaN policy `skip`), the optimizer step does not ride: the
@@ -18,6 +21,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -74,6 +78,7 @@ class trainer_state {
   /// One bucket of the optimizer step's dense gradient while the backward pass fills it.
   struct open_bucket {
     tensor_buffer grad;       // the processor's; a device's are stretches of `grads_`
+    tensor sealed;            // a device's, when its last kernel is in the stream
     std::size_t written = 0;  // parameters, by the last batch
     bool is_sent = false;     // and its mean has not come yet
   };
@@ -97,9 +102,13 @@ class trainer_state {
   void compute();
   void count_staleness();
   caf::error backward_inputs(const batch& samples);
+  caf::error begin_pass(const batch& samples);
+  caf::error end_pass(const batch& samples);
+  kernels::mirrored_array<float>& input() { return inputs_[is_on_host() ? 0 : pass_ % inputs_.size()]; }
   void resize_grad_input();
-  void pass_to_inputs(const batch& samples);
+  void pass_to_inputs(std::size_t size, const hybrid_model::targets& targets);
   bool is_on_host() const { return compute_->where().is_host(); }
+  void reduce_gradient();
   void backward_parameters();
   bool is_long(const batch& samples) const;
   bool blocks_link(const batch& samples) const;
@@ -130,7 +139,7 @@ class trainer_state {
   bool concludes() const { return job_.clip_norm > 0 || job_.nan == nan_policy::skip; }
 
   /// Steps beyond the one under way whose rows are asked for before it. More of them would only cost memory.
-  std::uint64_t lookups_ahead() const { return std::min(job_.staleness, is_async() ? 1U : 8U); }
+  std::uint64_t lookups_ahead() const { return std::min(job_.staleness, is_async() ? 1U : lookups_ahead_max); }
   bool is_async() const { return job_.staleness == any_staleness; }
 
   // Epochs.
@@ -149,7 +158,9 @@ class trainer_state {
   void finish();
 
   void look_for_non_finite(const float* numbers, std::size_t count, const char* what);
+  void fetch_checks(kernels::stream& on);
   void synchronize();
+  void forget_means();
   void judge_checks(std::uint64_t last_step);
   void fail(std::uint64_t at_step, const caf::error& cause);
 
@@ -190,7 +201,9 @@ class trainer_state {
   std::vector<bool> norm_missing_;          ///< by server: its share of that has not come
   hybrid_model::activations activations_;
   float* grad_outputs_ = nullptr;  ///< of the step under way, in the activations
-  kernels::mirrored_array<float> input_;
+  /// Of a device's passes by turns: the parameters' gradient of the last one is still computed from the other.
+  std::array<kernels::mirrored_array<float>, 2> inputs_;
+  std::uint64_t pass_ = 0;
   kernels::mirrored_array<float> grad_input_;
   kernels::uploaded_array<std::int64_t> classes_;  ///< what the batch's loss compares with
   kernels::uploaded_array<float> values_;
@@ -199,17 +212,17 @@ class trainer_state {
   /// A search for NaN and Inf whose outcome the host does not know yet.
   struct open_check {
     std::uint64_t step;
-    const float* numbers;
     std::size_t count;
     const char* what;
   };
-  std::vector<open_check> open_checks_;
-  kernels::mirrored_array<std::uint64_t> check_results_;
+  std::deque<open_check> open_checks_;
+  std::size_t fetched_checks_ = 0;  ///< of the open ones: their outcome is here as soon as the host has waited for it
+  std::uint64_t next_check_ = 0;
+  kernels::mirrored_array<kernels::non_finite> check_results_;  ///< by number, counted round
 
   /// The pass from the input to its gradient, learned for the batch sizes and addresses that come again.
   std::map<std::pair<std::size_t, std::vector<const void*>>, std::unique_ptr<kernels::graph>> passes_;
-  std::vector<blob> means_;                   ///< that the stream has been asked to use since it was last waited for
-  std::unique_ptr<kernels::stream> compute_;  ///< goes first, when it has passed
+  std::vector<blob> means_;  ///< that the stream has been asked to use since it was last waited for
 
   phase phase_ = phase::looking_up;
   std::size_t waiting_ = 0;      ///< answers still to come, but those to lookups
@@ -238,6 +251,11 @@ class trainer_state {
   std::uint32_t staleness_max_ = 0;
   double progress_loss_ = 0;
   std::uint64_t progress_samples_ = 0;
+
+  // They go first, when they have passed, before all that they use. Where both use an array, the host has waited for
+  // the one before it asks the other for anything, or the other waits.
+  std::unique_ptr<kernels::stream> copies_;  ///< to the device and back
+  std::unique_ptr<kernels::stream> compute_;
 };
 
 template <class Answer, class Handle, class Message, class F>

@@ -62,6 +62,10 @@ tensor trainer_state::copy_of(const kernels::device_array<float>& numbers) {
 
 /// Stands still until all actors' states after this step are on disk, or could not be written.
 void trainer_state::save() {
+  // Any rank that has met a NaN without knowing yet keeps it from being committed.
+  synchronize();
+  judge_checks(step);
+  if (failed_) return;
   phase_ = phase::saving;
   ++waiting_;
   trace.progresses();
@@ -151,11 +155,12 @@ void trainer_state::score() {
   trace.progresses();
   const actor_trace::range working(trace, trace::range_name::evaluate, step);
   const batch& samples = *tested_.plan.samples;
-  input_.resize(*compute_, samples.size * model_->in_features());
-  model_->place_dense(samples, input_.host());
-  if (auto error = exchange_.pool(tested_.plan, tested_.answers, *compute_, input_)) return fail(step, error);
+  kernels::mirrored_array<float>& rows = input();
+  rows.resize(*compute_, samples.size * model_->in_features());
+  model_->place_dense(samples, rows.host());
+  if (auto error = exchange_.pool(tested_.plan, tested_.answers, *compute_, rows)) return fail(step, error);
   if (auto error = exchange_.check_rows(tested_.plan, tested_.answers)) return fail(step, error);
-  const float* outputs = model_->forward(*compute_, samples.size, weights_.data(), input_.data(), activations_);
+  const float* outputs = model_->forward(*compute_, samples.size, weights_.data(), rows.data(), activations_);
   const std::size_t count = samples.size * model_->out_features();
   look_for_non_finite(outputs, count, "an output for a test row");
   synchronize();

@@ -43,7 +43,7 @@ void trainer_state::compute() {
   }
   if (failed_) return;
   const auto rest = [this] {
-    backward_parameters();
+    reduce_gradient();
     prepare_next();
   };
   const bool long_rest = has_gradient_ && is_long(*computed_.plan.samples);
@@ -86,22 +86,45 @@ void trainer_state::after_others(std::function<void()> what) {
       });
 }
 
-/// Forward, loss, and backward to the rows of the tables.
+/// Forward, loss, and backward to the rows of the tables. On a device the backward pass goes on while the host waits
+/// for the loss.
 caf::error trainer_state::backward_inputs(const batch& samples) {
+  if (auto error = begin_pass(samples)) return error;
+  if (is_on_host()) return end_pass(samples);
+  const auto fetched = copies_->record();
+  backward_parameters();
   const actor_trace::range working(trace, trace::range_name::forward_backward, step);
-  input_.resize(*compute_, samples.size * model_->in_features());
-  model_->place_dense(samples, input_.host());
-  if (auto error = exchange_.pool(computed_.plan, computed_.answers, *compute_, input_)) return error;
+  fetched->wait();
+  return end_pass(samples);
+}
+
+/// Has all that is needed on the host copied there behind the pass.
+caf::error trainer_state::begin_pass(const batch& samples) {
+  const actor_trace::range working(trace, trace::range_name::forward_backward, step);
+  ++pass_;
+  compute_->wait(*copies_->record());  // the last step's gradient of the rows has been copied
+  input().resize(*compute_, samples.size * model_->in_features());
+  model_->place_dense(samples, input().host());
+  if (auto error = exchange_.pool(computed_.plan, computed_.answers, *copies_, input())) return error;
   if (job_.nan == nan_policy::stop)
     if (auto error = exchange_.check_rows(computed_.plan, computed_.answers)) return error;
   const bool has_tables = exchange_.servers() > 0;
   if (has_tables) resize_grad_input();
-  pass_to_inputs(samples);
+  const hybrid_model::targets targets{classes_.put(*copies_, samples.classes), values_.put(*copies_, samples.values)};
+  compute_->wait(*copies_->record());
+  pass_to_inputs(samples.size, targets);
   if (has_tables && job_.nan == nan_policy::stop)
     look_for_non_finite(grad_input_.data(), grad_input_.size(), "the gradient of the tables' pooled rows");
-  scalars_.download(*compute_);
-  if (has_tables && exchange_.needs_host(computed_.plan)) grad_input_.download(*compute_);
-  synchronize();
+  copies_->wait(*compute_->record());
+  scalars_.download(*copies_);
+  fetch_checks(*copies_);
+  if (has_tables && exchange_.needs_host(computed_.plan)) grad_input_.download(*copies_);
+  return {};
+}
+
+/// Judges the loss.
+caf::error trainer_state::end_pass(const batch& samples) {
+  forget_means();
   judge_checks(step - 1);
   if (failed_) return {};
 
@@ -109,6 +132,7 @@ caf::error trainer_state::backward_inputs(const batch& samples) {
   losses_.push_back(loss);
   if (!std::isfinite(loss)) {
     if (job_.nan == nan_policy::skip) {
+      if (!is_on_host()) --batches_;
       spoil();
       return {};
     }
@@ -129,41 +153,43 @@ caf::error trainer_state::backward_inputs(const batch& samples) {
 /// The dense features' columns of the gradient may never be written.
 void trainer_state::resize_grad_input() {
   const float* const before = grad_input_.data();
-  grad_input_.resize(*compute_, input_.size());
+  grad_input_.resize(*compute_, input().size());
   if (grad_input_.data() != before) compute_->fill(grad_input_.size(), 0.0F, grad_input_.data());
 }
 
 /// From the input to its gradient, by way of the loss.
-void trainer_state::pass_to_inputs(const batch& samples) {
-  const hybrid_model::targets targets{classes_.put(*compute_, samples.classes), values_.put(*compute_, samples.values)};
+void trainer_state::pass_to_inputs(std::size_t size, const hybrid_model::targets& targets) {
   const auto pass = [&] {
-    float* outputs = model_->forward(*compute_, samples.size, weights_.data(), input_.data(), activations_);
-    model_->loss(*compute_, samples.size, targets, outputs, scalars_.data());
-    model_->backward_inputs(*compute_, samples.size, weights_.data(), input_.data(), activations_, outputs,
+    float* outputs = model_->forward(*compute_, size, weights_.data(), input().data(), activations_);
+    model_->loss(*compute_, size, targets, outputs, scalars_.data());
+    model_->backward_inputs(*compute_, size, weights_.data(), input().data(), activations_, outputs,
                             exchange_.servers() > 0 ? grad_input_.data() : nullptr);
   };
   if (is_on_host()) {
     pass();
   } else {
     // What the pass will be given. It settles as soon as no buffer has to grow any more.
-    std::vector<const void*> given = {input_.data(), grad_input_.data(), targets.classes, targets.values};
+    std::vector<const void*> given = {input().data(), grad_input_.data(), targets.classes, targets.values};
     activations_.append_addresses(given);
-    constexpr std::size_t passes_max = 16;  // ragged batches have many sizes
-    if (passes_.size() >= passes_max) passes_.clear();
-    compute_->repeat(passes_[{samples.size, std::move(given)}], pass);
+    constexpr std::size_t passes_max = 32;  // ragged batches have many sizes
+    std::pair which{size, std::move(given)};
+    if (passes_.size() >= passes_max && !passes_.contains(which)) passes_.clear();
+    compute_->repeat(passes_[std::move(which)], pass);
   }
   grad_outputs_ = activations_.outputs();
 }
 
+/// Gives the group the gradient, which the processor still has to compute.
+void trainer_state::reduce_gradient() {
+  if (has_gradient_ && is_on_host()) return backward_parameters();
+  if (ends_update()) send_buckets();
+}
+
 void trainer_state::backward_parameters() {
-  if (!has_gradient_) {
-    if (ends_update()) send_buckets();
-    return;
-  }
   ++batches_;
   const actor_trace::range working(trace, trace::range_name::backward_parameters, step);
   model_->backward_parameters(
-      *compute_, computed_.plan.samples->size, input_.data(), activations_, grad_outputs_,
+      *compute_, computed_.plan.samples->size, input().data(), activations_, grad_outputs_,
       [this](parameter_range range) { return gradient_at(range); }, [this](parameter_range range) { finished(range); });
 }
 
@@ -171,7 +197,7 @@ void trainer_state::backward_parameters() {
 void trainer_state::open_buckets() {
   batches_ = 0;
   for (std::size_t i = 0; i < buckets_.size(); ++i)
-    buckets_[i] = {is_on_host() ? tensor_buffer(bucket_plan_[i].count, 1) : tensor_buffer(), 0, false};
+    buckets_[i] = {is_on_host() ? tensor_buffer(bucket_plan_[i].count, 1) : tensor_buffer(), {}, 0, false};
 }
 
 /// The bucket of a layer's parameters.
@@ -190,6 +216,7 @@ float* trainer_state::in_bucket(parameter_range range) {
 /// What a bucket has become, for a message. Nobody writes it before the group has answered.
 tensor trainer_state::seal_bucket(std::uint32_t bucket) {
   if (is_on_host()) return std::move(buckets_[bucket].grad).freeze();
+  if (buckets_[bucket].sealed.rows > 0) return std::exchange(buckets_[bucket].sealed, {});
   const parameter_range range = bucket_plan_[bucket];
   return on_device(*compute_, range.count, 1, grads_.owner(), grads_.data() + range.first);
 }
@@ -201,7 +228,8 @@ float* trainer_state::gradient_at(parameter_range range) {
   return further_grad_.data();
 }
 
-/// A layer's gradients are written: if they were the last of their bucket, it goes to the group.
+/// A layer's gradients are written: if they were the last of their bucket, it goes to the group; from a device, where
+/// they are about to be written, it will go there when the loss is known.
 void trainer_state::finished(parameter_range range) {
   if (batches_ > 1) {
     float* sum = in_bucket(range);
@@ -215,15 +243,22 @@ void trainer_state::finished(parameter_range range) {
   if (bucket.written < bucket_plan_[i].count) return;
   if (job_.nan == nan_policy::stop)
     look_for_non_finite(in_bucket(bucket_plan_[i]), bucket_plan_[i].count, "a dense gradient");
-  if (is_on_host()) judge_checks(step);
+  if (!is_on_host()) {
+    bucket.sealed = seal_bucket(i);
+    return;
+  }
+  fetch_checks(*compute_);
+  judge_checks(step);
   if (!failed_) send_bucket(i);
 }
 
 /// A batch without a loss spoils the optimizer step; that shows in what the ranks add up, so all of them learn it.
 void trainer_state::spoil() {
   batches_ = std::max(batches_, 1U);
-  for (const parameter_range& range : bucket_plan_)
-    compute_->fill(range.count, std::numeric_limits<float>::quiet_NaN(), in_bucket(range));
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    compute_->fill(bucket_plan_[i].count, std::numeric_limits<float>::quiet_NaN(), in_bucket(bucket_plan_[i]));
+    buckets_[i].sealed = {};
+  }
 }
 
 /// Sends the buckets where no backward pass does.
@@ -249,7 +284,7 @@ void trainer_state::send_gradients() {
   std::vector<std::vector<bag_gradient>> grads(exchange_.servers());
   if (has_gradient_ && !grads.empty()) {
     if (auto* wrong = faults()) wrong->gradient(rank_, step, {grad_input_.host(), grad_input_.size()});
-    grads = exchange_.gradients(computed_.plan, *compute_, grad_input_);
+    grads = exchange_.gradients(computed_.plan, *copies_, grad_input_);
     if (job_.nan == nan_policy::stop)
       if (auto error = exchange_.check_gradients(computed_.plan, grads)) return fail(step, error);
   }
@@ -302,6 +337,8 @@ void trainer_state::conclude() {
   compute_->squared_norm(mean_grad_.size(), mean_grad_.data(), scalars_.data());
   scalars_.download(*compute_);
   synchronize();
+  judge_checks(step);
+  if (failed_) return;
   const double norm = std::sqrt(*scalars_.host() + table_norm_.value());
   if (!std::isfinite(norm) && job_.nan == nan_policy::stop)
     return fail(step, make_failure(errc::not_finite, fmt::format("the gradient's norm is {}; try a smaller --dense-lr "
@@ -338,35 +375,48 @@ void trainer_state::look_for_non_finite(const float* numbers, std::size_t count,
     synchronize();
     judge_checks(step);
   }
-  compute_->find_non_finite(count, numbers, check_results_.data() + open_checks_.size());
-  open_checks_.push_back({step, numbers, count, what});
+  compute_->find_non_finite(count, numbers, check_results_.data() + next_check_++ % check_results_.size());
+  open_checks_.push_back({step, count, what});
 }
 
-/// Waits for the device, and fetches what has been found until then. Throws if numbers that it used are not what they
-/// should be.
+/// Has the outcome of what has been looked for until now copied to the host, and nothing beside it: what is looked for
+/// next may be written meanwhile.
+void trainer_state::fetch_checks(kernels::stream& on) {
+  fetched_checks_ = open_checks_.size();
+  const std::size_t first = (next_check_ - fetched_checks_) % check_results_.size();
+  const std::size_t until_end = std::min(fetched_checks_, check_results_.size() - first);
+  check_results_.download(on, first, until_end);
+  check_results_.download(on, 0, fetched_checks_ - until_end);
+}
+
+/// Waits for the device, and fetches what has been found until then.
 void trainer_state::synchronize() {
-  if (!open_checks_.empty()) check_results_.download(*compute_);
+  fetch_checks(*compute_);
   compute_->synchronize();
+  forget_means();
+}
+
+/// The host has waited for the device to use them. Throws if they are not what they should be.
+void trainer_state::forget_means() {
   for (const blob& mean : means_)
     if (block_of(mean)->is_lost()) throw kernels::device_error("an allreduce on CUDA devices was given up");
   means_.clear();
 }
 
-/// Fails with what has been found, as of `synchronize`, in the steps up to `last_step`.
+/// Fails with what has been found, of what has been fetched, in the steps up to `last_step`.
 void trainer_state::judge_checks(std::uint64_t last_step) {
-  std::size_t judged = 0;
-  for (; judged < open_checks_.size() && open_checks_[judged].step <= last_step && !failed_; ++judged) {
-    const open_check& one = open_checks_[judged];
-    const std::uint64_t bad = check_results_.host()[judged];
-    if (bad >= one.count) continue;
-    std::vector<float> copy;
-    const float number = kernels::on_host(*compute_, one.numbers + bad, 1, copy).front();
-    fail(one.step, make_failure(errc::not_finite, fmt::format("{} is {} (number {} of {}); try a smaller --dense-lr or "
-                                                              "--sparse-lr",
-                                                              one.what, kind_of(number), bad, one.count)));
+  while (fetched_checks_ > 0 && open_checks_.front().step <= last_step && !failed_) {
+    const open_check one = open_checks_.front();
+    const std::uint64_t number = next_check_ - open_checks_.size();
+    const kernels::non_finite found = check_results_.host()[number % check_results_.size()];
+    open_checks_.pop_front();
+    --fetched_checks_;
+    if (found.place >= one.count) continue;
+    fail(one.step,
+         make_failure(errc::not_finite, fmt::format("{} is {} (number {} of {}); try a smaller --dense-lr or "
+                                                    "--sparse-lr",
+                                                    one.what, kind_of(found.number), found.place, one.count)));
   }
-  open_checks_.erase(open_checks_.begin(), open_checks_.begin() + static_cast<std::ptrdiff_t>(judged));
-  for (std::size_t i = 0; i < open_checks_.size(); ++i) check_results_.host()[i] = check_results_.host()[i + judged];
 }
 
 }  // namespace troupe

@@ -47,6 +47,15 @@ class event {
 
   /// Whether the stream has come there. May be called from any thread.
   virtual bool is_over() const = 0;
+
+  /// Waits until it has. May be called from any thread.
+  virtual void wait() const = 0;
+};
+
+/// The first number that is NaN or Inf, as `stream::find_non_finite` finds it.
+struct non_finite {
+  std::uint64_t place = 0;  ///< the count of all numbers if there is none
+  float number = 0;
 };
 
 /// Calls that are made again and again with the same arguments: a CUDA graph. See `stream::repeat`.
@@ -95,7 +104,7 @@ class stream {
   virtual void relu_backward(std::size_t count, const float* y, const float* grad_y, float* grad_x) = 0;
   virtual void sum_in_rank_order(std::span<const float* const> in, std::size_t count, float scale, float* out) = 0;
   virtual void squared_norm(std::size_t count, const float* x, double* result) = 0;
-  virtual void find_non_finite(std::size_t count, const float* x, std::uint64_t* result) = 0;
+  virtual void find_non_finite(std::size_t count, const float* x, non_finite* result) = 0;
 
   // linear.hpp; the forward pass takes the activation along.
   virtual void linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x, const float* weight,
@@ -152,8 +161,9 @@ class table_gradient {
   virtual void clear(std::int64_t row_count) = 0;
 
   /// Adds the next source, in rank order: the gradient `grad` [bags, dim] of rows pooled by `mode` (sum or mean). Bags
-  /// without offsets stand for one bag for each index. All of it must stay until it has been applied. In one step there
-  /// are at most `step_indices_max` indices.
+  /// without offsets stand for one bag for each index. The bags must stay until the stream has passed `group`, the
+  /// gradient until it has passed `apply`; on the processor, both until then. In one step there are at most
+  /// `step_indices_max` indices.
   virtual void add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) = 0;
 
   /// Regroups what has been added.
@@ -163,10 +173,13 @@ class table_gradient {
   /// host's memory until the next call; waits for the stream.
   virtual std::span<const double> squared_norms(std::size_t dim, float scale) = 0;
 
-  /// `update_rows` with what has been grouped. Returns the first row whose gradient is NaN or Inf, or -1; waits for the
-  /// stream, so that everything that was added may go.
-  virtual std::int64_t apply(const update_constants& c, std::size_t dim, table_view table, optimizer_state_view state,
-                             float scale, bool every_row) = 0;
+  /// `update_rows` with what has been grouped.
+  virtual void apply(const update_constants& c, std::size_t dim, table_view table, optimizer_state_view state,
+                     float scale, bool every_row) = 0;
+
+  /// The first row whose gradient was NaN or Inf when it was last applied, or -1; waits for the stream, so that
+  /// everything that was added may go. To be called once after each `apply`.
+  virtual std::int64_t bad_row() = 0;
 };
 
 /// Bytes of a device's memory.

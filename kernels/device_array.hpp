@@ -1,6 +1,6 @@
 // Numbers in a device's memory, alone or mirrored in the host's. Both grow as needed and never shrink, so that a loop's
-// addresses settle. An array is used by one stream, which is waited for when it grows; it may go when that stream has
-// passed, and whoever else uses the numbers keeps them (`owner`). Not thread-safe.
+// addresses settle. An array grows when the stream that is named has passed, and may go when all that use it have;
+// whoever else uses the numbers keeps them (`owner`). Not thread-safe.
 
 #pragma once
 
@@ -21,7 +21,8 @@ class device_array {
  public:
   static_assert(std::is_trivially_copyable_v<T>);
 
-  /// Room for `count` numbers; uninitialized if it had less room before.
+  /// Room for `count` numbers; uninitialized if it had less room before: then it waits for `on`, behind which no other
+  /// stream may be using them.
   void resize(stream& on, std::size_t count) {
     if (count > capacity_) {
       if (memory_) on.synchronize();
@@ -63,8 +64,10 @@ class mirrored_array {
   void upload(stream& on) const {
     if (staging_) on.upload(host(), data(), size() * sizeof(T));
   }
-  void download(stream& on) const {
-    if (staging_) on.download(data(), host(), size() * sizeof(T));
+  void download(stream& on) const { download(on, 0, size()); }
+  /// `count` of them from `first` on.
+  void download(stream& on, std::size_t first, std::size_t count) const {
+    if (staging_) on.download(data() + first, host() + first, count * sizeof(T));
   }
 
  private:
@@ -96,18 +99,34 @@ void assign(stream& on, std::span<const T> numbers, device_array<T>& to) {
 template <class T>
 class uploaded_array {
  public:
-  /// `numbers` on the device, when the stream has passed; until then, and on the processor as long as they are used,
-  /// they must stay.
+  /// `numbers` on the device, when the stream has passed; on the processor they must stay as long as they are used.
+  /// What was put before is overwritten in the stream's order.
   const T* put(stream& on, std::span<const T> numbers) {
-    if (on.where().is_host()) return numbers.data();
+    if (on.where().is_host() || numbers.empty()) return numbers.data();
+    if (uploaded_) uploaded_->wait();
     copy_.resize(on, numbers.size());
     std::copy(numbers.begin(), numbers.end(), copy_.host());
     copy_.upload(on);
+    uploaded_ = on.record();
     return copy_.data();
   }
 
  private:
   mirrored_array<T> copy_;
+  std::unique_ptr<event> uploaded_;  // the staging memory is in use until then
+};
+
+/// A batch's bags on a device; as `uploaded_array`.
+struct uploaded_bags {
+  uploaded_array<std::int64_t> indices;
+  uploaded_array<std::int64_t> offsets;
+  uploaded_array<float> weights;
+
+  bags_view put(stream& on, const bags_view& bags) {
+    return {{indices.put(on, bags.indices), bags.indices.size()},
+            {offsets.put(on, bags.offsets), bags.offsets.size()},
+            {weights.put(on, bags.weights), bags.weights.size()}};
+  }
 };
 
 }  // namespace troupe::kernels

@@ -49,35 +49,24 @@ void embedding_bag::initialize() {
   }
 }
 
-kernels::bags_view embedding_bag::upload(const kernels::bags_view& bags, uploaded_bags& to) {
-  if (on_->where().is_host()) return bags;
-  return {{to.indices.put(*on_, bags.indices), bags.indices.size()},
-          {to.offsets.put(*on_, bags.offsets), bags.offsets.size()},
-          {to.weights.put(*on_, bags.weights), bags.weights.size()}};
-}
-
 void embedding_bag::forward(const kernels::bags_view& bags, float* out) {
-  on_->synchronize();  // the bags of the lookup before are not needed any more
-  const kernels::bags_view here = upload(bags, looked_up_);
   const kernels::const_table_view table(weights_.data(), options_.dtype);
-  if (here.offsets.empty())
-    on_->gather_rows(table, dim(), here.indices, out);
+  if (bags.offsets.empty())
+    on_->gather_rows(table, dim(), bags.indices, out);
   else
-    on_->embedding_bag_forward(options_.mode, table, dim(), here, out, dim());
+    on_->embedding_bag_forward(options_.mode, table, dim(), bags, out, dim());
 }
 
 std::optional<std::int64_t> embedding_bag::step(std::uint64_t step, std::span<const contribution> contributions,
                                                 float scale) {
   collect(contributions);
-  return apply(step, scale);
+  apply(step, scale);
+  return bad_row();
 }
 
 void embedding_bag::collect(std::span<const contribution> contributions) {
-  on_->synchronize();
   gradient_->clear(rows_);
-  contributed_.resize(std::max(contributed_.size(), contributions.size()));
-  for (std::size_t i = 0; i < contributions.size(); ++i)
-    gradient_->add(options_.mode, upload(contributions[i].bags, contributed_[i]), contributions[i].grad, dim());
+  for (const contribution& one : contributions) gradient_->add(options_.mode, one.bags, one.grad, dim());
   gradient_->group();
 }
 
@@ -87,12 +76,15 @@ exact_sum embedding_bag::squared_norm(float scale) {
   return sum;
 }
 
-std::optional<std::int64_t> embedding_bag::apply(std::uint64_t step, float scale) {
-  const std::int64_t bad_row =
-      gradient_->apply(constants_at(options_.optimizer, step), dim(), {weights_.data(), options_.dtype},
-                       {first_state_.data(), second_state_.data()}, scale, visits_every_row(options_.optimizer));
-  if (bad_row < 0) return std::nullopt;
-  return bad_row;
+void embedding_bag::apply(std::uint64_t step, float scale) {
+  gradient_->apply(constants_at(options_.optimizer, step), dim(), {weights_.data(), options_.dtype},
+                   {first_state_.data(), second_state_.data()}, scale, visits_every_row(options_.optimizer));
+}
+
+std::optional<std::int64_t> embedding_bag::bad_row() {
+  const std::int64_t row = gradient_->bad_row();
+  if (row < 0) return std::nullopt;
+  return row;
 }
 
 std::span<float> embedding_bag::weights() { return {reinterpret_cast<float*>(weights_.data()), size()}; }

@@ -37,7 +37,7 @@ constexpr std::int64_t rows_of_shard(std::int64_t rows, std::uint32_t shard, std
   return (rows - static_cast<std::int64_t>(shard) + shards - 1) / shards;
 }
 
-/// Owned by one actor; not thread-safe. What it gives out are addresses in its device's memory.
+/// Owned by one actor; not thread-safe. What it takes and gives out are addresses in its device's memory.
 class embedding_bag {
  public:
   /// Allocates the shard and fills it with N(0, 1), rounded to what is stored.
@@ -51,21 +51,22 @@ class embedding_bag {
   std::size_t dim() const { return options_.dim; }
 
   /// out [bags, dim] = the pooled rows, on the table's device when the stream has passed; bags without offsets: the
-  /// rows themselves. `bags` is in the host's memory.
+  /// rows themselves.
   void forward(const kernels::bags_view& bags, float* out);
 
   /// A gradient with respect to what `forward` gave for `bags`.
   struct contribution {
-    kernels::bags_view bags;      ///< in the host's memory
-    const float* grad = nullptr;  ///< [bags, dim], on the table's device
+    kernels::bags_view bags;
+    const float* grad = nullptr;  ///< [bags, dim]
   };
 
   /// One optimizer step (the first is 1) with the sum of the contributions, in the order given, times `scale`.
   /// Returns the first row whose gradient is NaN or Inf, if any: then the table is no longer of use.
   std::optional<std::int64_t> step(std::uint64_t step, std::span<const contribution> contributions, float scale);
 
-  /// The same in parts, for who must know the gradient's norm before it is applied. `collect` begins a step; what the
-  /// contributions point to must stay until `apply`.
+  /// The same in parts, for who must know the gradient's norm before it is applied, or has other tables that can do
+  /// theirs meanwhile. `collect` begins a step; the contributions must stay until `bad_row`, but their bags on a device
+  /// only until the stream has passed.
   void collect(std::span<const contribution> contributions);
 
   /// The squared norm of the collected gradient times `scale`: each row's as `kernels::squared_norm` has it, and the
@@ -74,7 +75,10 @@ class embedding_bag {
   exact_sum squared_norm(float scale);
 
   /// Applies what was collected; see `step`.
-  std::optional<std::int64_t> apply(std::uint64_t step, float scale);
+  void apply(std::uint64_t step, float scale);
+
+  /// Waits for `apply`, and tells what `step` returns.
+  std::optional<std::int64_t> bad_row();
 
   /// The rows as they are stored, one after the other.
   std::span<std::byte> weight_bytes() { return {weights_.data(), weights_.size()}; }
@@ -98,21 +102,11 @@ class embedding_bag {
   std::size_t size() const { return static_cast<std::size_t>(rows_) * options_.dim; }
   void initialize();
 
-  /// A batch of bags on the device.
-  struct uploaded_bags {
-    kernels::uploaded_array<std::int64_t> indices;
-    kernels::uploaded_array<std::int64_t> offsets;
-    kernels::uploaded_array<float> weights;
-  };
-  kernels::bags_view upload(const kernels::bags_view& bags, uploaded_bags& to);
-
   embedding_bag_options options_;
   std::int64_t rows_;
   kernels::device_array<std::byte> weights_;
   kernels::device_array<float> first_state_;
   kernels::device_array<float> second_state_;
-  uploaded_bags looked_up_;
-  std::vector<uploaded_bags> contributed_;
   std::unique_ptr<kernels::stream> on_;  // goes before the memory, when it has passed
   std::unique_ptr<kernels::table_gradient> gradient_;
 };

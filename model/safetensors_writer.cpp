@@ -106,7 +106,13 @@ result<written_file> write_safetensors(const std::string& path, std::span<const 
   if (!writer) return tl::unexpected(std::move(writer.error()));
   for (const tensor_declaration& next : writer->tensors()) {
     const auto found = std::ranges::find(tensors, next.name, [](const tensor_view& one) { return one.what.name; });
-    if (auto done = writer->append(found->bytes); !done) return tl::unexpected(std::move(done.error()));
+    const std::size_t piece_bytes = found->fetch ? std::size_t{64} << 20 : found->bytes.size();
+    for (std::span<const std::byte> left = found->bytes; !left.empty();) {
+      const auto piece = left.first(std::min(piece_bytes, left.size()));
+      left = left.subspan(piece.size());
+      auto done = writer->append(found->fetch ? found->fetch(piece) : piece);
+      if (!done) return tl::unexpected(std::move(done.error()));
+    }
   }
   return writer->finish();
 }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -34,6 +35,8 @@ std::optional<std::uint64_t> tensor_bytes(tensor_type type, const std::vector<st
 struct tensor_view {
   tensor_declaration what;
   std::span<const std::byte> bytes;
+  /// Copies some of `bytes` to where the processor can read them, until the next call. Empty: it can read them all.
+  std::function<std::span<const std::byte>(std::span<const std::byte> some)> fetch = nullptr;
 };
 
 /// Text by name.
@@ -65,7 +68,7 @@ class safetensors_writer {
   std::vector<tensor_declaration> tensors_;
 };
 
-/// Writes a whole file of tensors that are in memory, without a copy of them.
+/// Writes a whole file of tensors that are in memory, without a copy of them; what is fetched, is so by 64 MiB at most.
 result<written_file> write_safetensors(const std::string& path, std::span<const tensor_view> tensors,
                                        const tensor_metadata& metadata);
 

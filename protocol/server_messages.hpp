@@ -79,6 +79,9 @@ struct lookup {
   std::int32_t device = -1;
 };
 
+/// Steps beyond the one under way whose rows a trainer asks for, at most.
+inline constexpr std::uint32_t lookups_ahead_max = 8;
+
 /// For each table looked up, its pooled rows [bags, dim], or its rows [indices, dim], as the lookup's type.
 struct rows {
   header head;

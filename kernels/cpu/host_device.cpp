@@ -20,6 +20,7 @@ namespace {
 class host_event final : public event {
  public:
   bool is_over() const override { return true; }
+  void wait() const override {}
 };
 
 class host_table_gradient final : public table_gradient {
@@ -42,19 +43,20 @@ class host_table_gradient final : public table_gradient {
     return norms_;
   }
 
-  std::int64_t apply(const update_constants& c, std::size_t dim, table_view table, optimizer_state_view state,
-                     float scale, bool every_row) override {
+  void apply(const update_constants& c, std::size_t dim, table_view table, optimizer_state_view state, float scale,
+             bool every_row) override {
     grouped_.scale = scale;
-    std::int64_t bad_row = -1;
-    const bool finite = update_rows(c, row_count_, dim, table, state, grouped_, every_row, &bad_row);
-    return finite ? -1 : bad_row;
+    if (update_rows(c, row_count_, dim, table, state, grouped_, every_row, &bad_row_)) bad_row_ = -1;
   }
+
+  std::int64_t bad_row() override { return bad_row_; }
 
  private:
   std::int64_t row_count_ = 0;
   row_groups groups_;
   row_gradients grouped_;
   std::vector<double> norms_;
+  std::int64_t bad_row_ = -1;
 };
 
 class host_stream_type final : public stream {
@@ -97,8 +99,9 @@ class host_stream_type final : public stream {
     *result = kernels::squared_norm(count, x);
   }
 
-  void find_non_finite(std::size_t count, const float* x, std::uint64_t* result) override {
-    *result = kernels::find_non_finite(count, x);
+  void find_non_finite(std::size_t count, const float* x, non_finite* result) override {
+    const std::size_t place = kernels::find_non_finite(count, x);
+    *result = {place, place < count ? x[place] : 0};
   }
 
   void linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x, const float* weight,

@@ -39,6 +39,11 @@ class cuda_event : public event {
     return true;
   }
 
+  void wait() const override {
+    device_.make_current();
+    check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
+  }
+
  private:
   const cuda_device& device_;
   cudaEvent_t handle_ = nullptr;

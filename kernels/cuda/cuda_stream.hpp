@@ -50,7 +50,7 @@ class cuda_stream : public stream {
   void relu_backward(std::size_t count, const float* y, const float* grad_y, float* grad_x) override;
   void sum_in_rank_order(std::span<const float* const> in, std::size_t count, float scale, float* out) override;
   void squared_norm(std::size_t count, const float* x, double* result) override;
-  void find_non_finite(std::size_t count, const float* x, std::uint64_t* result) override;
+  void find_non_finite(std::size_t count, const float* x, non_finite* result) override;
 
   void linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x, const float* weight,
                       const float* bias, activation then, float* y) override;

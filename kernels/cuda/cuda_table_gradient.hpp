@@ -28,8 +28,9 @@ class cuda_table_gradient : public table_gradient {
   void add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) override;
   void group() override;
   std::span<const double> squared_norms(std::size_t dim, float scale) override;
-  std::int64_t apply(const update_constants& c, std::size_t dim, table_view table, optimizer_state_view state,
-                     float scale, bool every_row) override;
+  void apply(const update_constants& c, std::size_t dim, table_view table, optimizer_state_view state, float scale,
+             bool every_row) override;
+  std::int64_t bad_row() override;
 
  private:
   /// Device memory that grows and is used again, step by step.
@@ -66,6 +67,9 @@ class cuda_table_gradient : public table_gradient {
   grouped_rows grouped() const;
   /// At most as many distinct rows are grouped.
   std::size_t rows_bound() const;
+  /// At most as many rows have very many contributions.
+  std::size_t long_rows_bound() const;
+  void sum_long_rows(std::size_t dim);
   template <class T>
   T* staging(std::size_t count);
 
@@ -81,10 +85,14 @@ class cuda_table_gradient : public table_gradient {
   array<std::byte> sort_scratch_;
   array<std::uint32_t> run_numbers_;  // from 1, by place in the order
   array<std::int64_t> rows_;
-  array<std::uint32_t> starts_;
+  array<std::uint32_t> starts_;  // of the rows, and the end of the last
+  array<std::uint32_t> begins_, ends_;
   array<std::uint32_t> distinct_;
+  array<float> long_sums_;
+  bool long_rows_summed_ = false;
   array<double> norms_;
   array<std::uint64_t> bad_rows_;
+  bool has_bad_row_ = false;  // of the last `apply`: it comes to the staging memory
   std::shared_ptr<std::byte> staging_;
   std::size_t staging_bytes_ = 0;
 };
@@ -118,8 +126,9 @@ T* cuda_table_gradient::staging(std::size_t count) {
   if (count * sizeof(T) > staging_bytes_) {
     stream_.synchronize();
     staging_bytes_ = 0;
-    staging_ = stream_.where().allocate_staging(count * sizeof(T));
-    staging_bytes_ = count * sizeof(T);
+    const std::size_t enough = (count + count / 4) * sizeof(T);  // steps differ a little
+    staging_ = stream_.where().allocate_staging(enough);
+    staging_bytes_ = enough;
   }
   return reinterpret_cast<T*>(staging_.get());
 }

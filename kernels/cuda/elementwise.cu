@@ -92,6 +92,14 @@ __global__ void non_finite_parts(std::size_t count, const float* x, std::uint64_
   if (threadIdx.x == 0) parts[blockIdx.x] = first;
 }
 
+__global__ void finish_non_finite(const std::uint64_t* parts, std::size_t part_count, std::size_t count, const float* x,
+                                  non_finite* result) {
+  std::uint64_t first = least_of::neutral;
+  for (std::size_t i = threadIdx.x; i < part_count; i += block_threads) first = least_of()(first, parts[i]);
+  first = combine_block(first, least_of());
+  if (threadIdx.x == 0) *result = first < count ? non_finite{first, x[first]} : non_finite{count, 0};
+}
+
 template <bool kAdd>
 void launch_columns(cudaStream_t stream, std::size_t rows, std::size_t cols, row_matrix<const float> from,
                     row_matrix<float> to) {
@@ -160,12 +168,11 @@ void cuda_stream::squared_norm(std::size_t count, const float* x, double* result
   launch(finish_reduction<sum_of>, 1, block_threads, handle_, parts, reduce_blocks(count), 1.0, result);
 }
 
-void cuda_stream::find_non_finite(std::size_t count, const float* x, std::uint64_t* result) {
+void cuda_stream::find_non_finite(std::size_t count, const float* x, non_finite* result) {
   device_.make_current();
   auto* const parts = reinterpret_cast<std::uint64_t*>(parts_.get());
   launch(non_finite_parts, reduce_blocks(count), block_threads, handle_, count, x, parts);
-  launch(finish_reduction<least_of>, 1, block_threads, handle_, parts, reduce_blocks(count), std::uint64_t{count},
-         result);
+  launch(finish_non_finite, 1, block_threads, handle_, parts, reduce_blocks(count), count, x, result);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -1,6 +1,7 @@
 // Fully connected layers. A row-major matrix is the transpose of the column-major one that cuBLASLt sees: products come
 // with their factors exchanged.
 
+#include <algorithm>
 #include <string>
 
 #include "kernels/cuda/cuda_stream.hpp"
@@ -27,16 +28,35 @@ __global__ void bias_kernel(std::size_t batch, std::size_t out, const float* bia
   }
 }
 
-/// sums[p, c] = the sum of column c over the p-th `rows_each` rows, in order. A thread for each, neighbours in a row.
+constexpr std::size_t sum_columns = 32;  // of a block
+constexpr std::size_t sum_warps = block_threads / 32;
+
+/// sums[p, c] = the sum of column c over the p-th `rows_each` rows. Each warp of a block adds every `sum_warps`-th of
+/// them, and the first one adds up what they have.
 __global__ void column_sum_kernel(std::size_t rows, std::size_t cols, const float* x, std::size_t rows_each,
-                                  std::size_t parts, float* sums) {
-  const std::size_t i = global_thread();
-  if (i >= parts * cols) return;
-  const std::size_t begin = i / cols * rows_each;
-  const std::size_t end = begin + rows_each < rows ? begin + rows_each : rows;
+                                  float* sums) {
+  constexpr int ahead = 8;  // rows that a warp has on their way at once
+  const std::size_t chunks = (cols + sum_columns - 1) / sum_columns;
+  const std::size_t part = blockIdx.x / chunks;
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned warp = threadIdx.x / 32;
+  const std::size_t column = blockIdx.x % chunks * sum_columns + lane;
+  const std::size_t begin = part * rows_each + warp;
+  const std::size_t end = (part + 1) * rows_each < rows ? (part + 1) * rows_each : rows;
+  const std::size_t mine = begin < end && column < cols ? (end - begin + sum_warps - 1) / sum_warps : 0;
   float sum = 0;
-  for (std::size_t row = begin; row < end; ++row) sum += x[row * cols + i % cols];
-  sums[i] = sum;
+  for_each_group<ahead>(std::size_t{0}, mine, [&]<int kCount>(width<kCount>, std::size_t first) {
+    float numbers[kCount];
+    const float* const from = x + (begin + first * sum_warps) * cols + column;
+    unrolled<kCount>([&](int a) { numbers[a] = from[static_cast<std::size_t>(a) * sum_warps * cols]; });
+    unrolled<kCount>([&](int a) { sum += numbers[a]; });
+  });
+  __shared__ float of_warps[sum_warps][sum_columns];
+  of_warps[warp][lane] = sum;
+  __syncthreads();
+  if (warp > 0 || column >= cols) return;
+  for (std::size_t other = 1; other < sum_warps; ++other) sum += of_warps[other][lane];
+  sums[part * cols + column] = sum;
 }
 
 }  // namespace
@@ -55,12 +75,14 @@ const void* cuda_stream::as_factor(std::size_t count, const float* x, scratch& r
 }
 
 void cuda_stream::column_sums(std::size_t rows, std::size_t cols, const float* x, float* sums) {
-  constexpr std::size_t parts = 256;
-  auto* const part_sums = reinterpret_cast<float*>(grow(partial_sums_, parts * cols * sizeof(float)));
-  launch(column_sum_kernel, blocks_for(parts * cols), block_threads, handle_, rows, cols, x, (rows + parts - 1) / parts,
-         parts, part_sums);
-  launch(column_sum_kernel, blocks_for(cols), block_threads, handle_, parts, cols, part_sums, parts, std::size_t{1},
-         sums);
+  constexpr std::size_t parts_max = 128;
+  const std::size_t parts = std::clamp<std::size_t>(rows / (8 * sum_warps), 1, parts_max);
+  const std::size_t chunks = (cols + sum_columns - 1) / sum_columns;
+  float* const part_sums =
+      parts == 1 ? sums : reinterpret_cast<float*>(grow(partial_sums_, parts * cols * sizeof(float)));
+  launch(column_sum_kernel, parts * chunks, block_threads, handle_, rows, cols, x, (rows + parts - 1) / parts,
+         part_sums);
+  if (parts > 1) launch(column_sum_kernel, chunks, block_threads, handle_, parts, cols, part_sums, parts, sums);
 }
 
 void cuda_stream::multiply_plainly(const product_shape& shape, const product_operands& operands) {

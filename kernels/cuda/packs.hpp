@@ -67,6 +67,9 @@ __device__ void for_each_pack(std::size_t count, const Body& body) {
 /// body does for several has no branches between them, so that their loads go out together.
 template <int kCount, class Index, class Body>
 __device__ void for_each_group(Index begin, Index end, const Body& body) {
+#ifdef __CUDACC__
+#pragma unroll 1  // the body has enough on its way; more would only cost registers
+#endif
   for (; end - begin >= kCount; begin += kCount) body(width<kCount>(), begin);
   if constexpr (kCount > 1) for_each_group<kCount / 2>(begin, end, body);
 }

@@ -3,8 +3,8 @@
 // Some lanes of a warp, a power of two, share a row; each takes `kWidth` columns at a time, `kPacks` times. A chunk of
 // columns is what they take together.
 //
-// The sum of a row has the order of `update_rows`, however many contributions it has: a row that very skewed ids ask
-// for again and again keeps its lanes busy for long.
+// The sum of a row has the order of `update_rows`, however many contributions it has. Those with very many have been
+// summed before (long_rows.cu).
 
 #pragma once
 
@@ -23,10 +23,11 @@ struct alignas(16) contribution {
 };
 
 /// The distinct rows, ascending, and the contributions to each in order: those of rows[i] are
-/// contributions[starts[i] .. starts[i+1]).
+/// contributions[begins[i] .. ends[i]).
 struct grouped_rows {
   const std::int64_t* rows = nullptr;
-  const std::uint32_t* starts = nullptr;
+  const std::uint32_t* begins = nullptr;
+  const std::uint32_t* ends = nullptr;
   const std::uint32_t* count = nullptr;  // of distinct rows
   const contribution* contributions = nullptr;
 };
@@ -80,7 +81,7 @@ template <int kWidth, int kPacks>
 __device__ lane_columns<kWidth, kPacks> sum_contributions(const grouped_rows& from, std::uint32_t begin,
                                                           std::uint32_t end, row_lanes lanes, std::size_t column,
                                                           std::size_t dim) {
-  constexpr int ahead = 4 / kPacks;  // contributions that are on their way at once
+  constexpr int ahead = kPacks == 1 ? 2 : 1;  // contributions that are on their way at once
   lane_columns<kWidth, kPacks> total{};
   lane_columns<kWidth, kPacks> of_rank{};
   std::uint32_t rank = 0;
@@ -114,7 +115,7 @@ __device__ lane_columns<kWidth, kPacks> sum_contributions(const grouped_rows& fr
 template <int kWidth, int kPacks>
 __device__ lane_columns<kWidth, kPacks> row_gradient(const grouped_rows& from, std::uint32_t run, float scale,
                                                      row_lanes lanes, std::size_t column, std::size_t dim) {
-  auto grad = sum_contributions<kWidth, kPacks>(from, from.starts[run], from.starts[run + 1], lanes, column, dim);
+  auto grad = sum_contributions<kWidth, kPacks>(from, from.begins[run], from.ends[run], lanes, column, dim);
   unrolled<kPacks>([&](int p) { unrolled<kWidth>([&](int k) { grad.at[p].at[k] *= scale; }); });
   return grad;
 }

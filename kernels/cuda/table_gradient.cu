@@ -41,17 +41,19 @@ __global__ void mark_kernel(const Key* keys, std::size_t count, std::uint32_t* m
 template <class Key>
 __global__ void rows_kernel(const Key* keys, const std::uint32_t* order, const std::uint32_t* numbers,
                             std::size_t count, const contribution* listed, contribution* contributions,
-                            std::int64_t* rows, std::uint32_t* starts, std::uint32_t* distinct) {
+                            std::int64_t* rows, std::uint32_t* starts, std::uint32_t* begins, std::uint32_t* ends,
+                            std::uint32_t* distinct) {
   const std::size_t i = global_thread();
   if (i >= count) return;
   contributions[i] = listed[order[i]];
   const std::uint32_t number = numbers[i];
   if (i == 0 || numbers[i - 1] != number) {
     rows[number - 1] = static_cast<std::int64_t>(keys[i]);
-    starts[number - 1] = static_cast<std::uint32_t>(i);
+    starts[number - 1] = begins[number - 1] = static_cast<std::uint32_t>(i);
+    if (i > 0) ends[number - 2] = static_cast<std::uint32_t>(i);
   }
   if (i + 1 == count) {
-    starts[number] = static_cast<std::uint32_t>(count);
+    starts[number] = ends[number - 1] = static_cast<std::uint32_t>(count);
     *distinct = number;
   }
 }
@@ -108,12 +110,14 @@ void cuda_table_gradient::group_by(key_arrays<Key>& keys) {
   const Key* const sorted = keys.sorted.make(stream_, n);
   listed_order_.make(stream_, n);
   listed_.make(stream_, n);
-  contributions_.make(stream_, n);
+  contributions_.make(stream_, n + long_rows_bound());
   order_.make(stream_, n);
   sort_scratch_.make(stream_, scratch_bytes);
   std::uint32_t* const numbers = run_numbers_.make(stream_, n);
   rows_.make(stream_, rows_bound());
   starts_.make(stream_, rows_bound() + 1);
+  begins_.make(stream_, rows_bound());
+  ends_.make(stream_, rows_bound());
 
   list_contributions(keys.listed.data());
   const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(row_count_ - 1))));
@@ -122,12 +126,14 @@ void cuda_table_gradient::group_by(key_arrays<Key>& keys) {
   launch(mark_kernel<Key>, blocks_for(n), block_threads, stream_.handle(), sorted, n, numbers);
   running_sum(sort_scratch_.data(), scratch_bytes, numbers, n, stream_.handle());
   launch(rows_kernel<Key>, blocks_for(n), block_threads, stream_.handle(), sorted, order_.data(), numbers, n,
-         listed_.data(), contributions_.data(), rows_.data(), starts_.data(), distinct_.data());
+         listed_.data(), contributions_.data(), rows_.data(), starts_.data(), begins_.data(), ends_.data(),
+         distinct_.data());
 }
 
 void cuda_table_gradient::group() {
   stream_.where().make_current();
   distinct_.make(stream_, 1);
+  long_rows_summed_ = false;
   if (contribution_count_ == 0) {
     check(cudaMemsetAsync(distinct_.data(), 0, sizeof(std::uint32_t), stream_.handle()), "cudaMemsetAsync");
   } else if (row_count_ <= std::int64_t{1} << 32) {
@@ -148,7 +154,7 @@ bool cuda_table_gradient::sources_fit_packs(std::size_t dim) const {
 }
 
 grouped_rows cuda_table_gradient::grouped() const {
-  return {rows_.data(), starts_.data(), distinct_.data(), contributions_.data()};
+  return {rows_.data(), begins_.data(), ends_.data(), distinct_.data(), contributions_.data()};
 }
 
 }  // namespace troupe::kernels::cuda

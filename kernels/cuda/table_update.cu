@@ -172,6 +172,7 @@ __global__ void __launch_bounds__(block_threads, kPacks == 1 ? 3 : 2)
 
 std::span<const double> cuda_table_gradient::squared_norms(std::size_t dim, float scale) {
   stream_.where().make_current();
+  sum_long_rows(dim);
   double* const norms = norms_.make(stream_, rows_bound());
   with_shape(sources_fit_packs(dim), dim, [&](auto columns, auto packs) {
     const lane_share share = share_for(dim, columns);
@@ -188,15 +189,14 @@ std::span<const double> cuda_table_gradient::squared_norms(std::size_t dim, floa
   return {host_norms, count};
 }
 
-std::int64_t cuda_table_gradient::apply(const update_constants& c, std::size_t dim, table_view table,
-                                        optimizer_state_view state, float scale, bool every_row) {
+void cuda_table_gradient::apply(const update_constants& c, std::size_t dim, table_view table,
+                                optimizer_state_view state, float scale, bool every_row) {
   stream_.where().make_current();
   const std::size_t every = every_row && c.kind != optimizer_kind::rowwise_adagrad ? row_count_ : 0;
   const std::size_t bound = every > 0 ? every : rows_bound();
-  if (bound == 0) {
-    stream_.synchronize();
-    return -1;
-  }
+  has_bad_row_ = bound > 0;
+  if (!has_bad_row_) return;
+  sum_long_rows(dim);
   std::uint64_t* const bad_rows = bad_rows_.make(stream_, update_blocks_max + 1);
   std::size_t blocks = 0;
   with_numbers(table, [&]<class Number>(Number* weights) {
@@ -211,10 +211,12 @@ std::int64_t cuda_table_gradient::apply(const update_constants& c, std::size_t d
   });
   launch(finish_reduction<least_of>, 1, block_threads, stream_.handle(), bad_rows + 1, blocks, least_of::neutral,
          bad_rows);
-  auto* const bad_row = staging<std::int64_t>(1);
-  stream_.download(bad_rows, bad_row, sizeof *bad_row);
+  stream_.download(bad_rows, staging<std::int64_t>(1), sizeof(std::int64_t));
+}
+
+std::int64_t cuda_table_gradient::bad_row() {
   stream_.synchronize();
-  return *bad_row;
+  return has_bad_row_ ? *staging<std::int64_t>(1) : -1;
 }
 
 }  // namespace troupe::kernels::cuda

@@ -52,9 +52,10 @@ tensor matrix(std::vector<float> numbers) { return tensor::own(numbers.size() / 
 
 /// Whole rows, by their numbers.
 std::vector<float> look_up(remote_module& module, std::vector<std::int64_t> indices) {
-  const auto found = module.lookup({0, blob::own(std::move(indices)), {}, {}}, row_dtype::f32, -1);
-  EXPECT_TRUE(found);
-  const auto numbers = found->as<float>();
+  const auto begun = module.lookup({0, blob::own(std::move(indices)), {}, {}}, row_dtype::f32, -1);
+  EXPECT_TRUE(begun);
+  const tensor found = (*begun)();
+  const auto numbers = found.as<float>();
   return {numbers.begin(), numbers.end()};
 }
 
@@ -64,7 +65,8 @@ caf::error step(remote_module& module, std::uint64_t number, std::int64_t row, f
   EXPECT_FALSE(module.check(grad));
   const bag_gradient* const grads[] = {&grad};
   if (auto error = module.collect(grads, {1, 1})) return error;
-  return module.apply(number, 1);
+  module.apply(number, 1);
+  return module.finish();
 }
 
 caf::error load_weights(remote_module& module, float value) {
@@ -205,12 +207,13 @@ TEST(remote_embedding_bag, rows_are_sent_as_the_type_asked_for_and_stay_as_they_
     const auto before = table->state_dict()[0].second;
     const auto rows = look_up(*table, {4, 0, 4});
     for (const row_dtype type : {row_dtype::f16, row_dtype::bf16}) {
-      const auto sent = table->lookup({0, blob::own(std::vector<std::int64_t>{4, 0, 4}), {}, {}}, type, -1);
-      ASSERT_TRUE(sent);
-      EXPECT_EQ(sent->type, dtype_of(type));
-      EXPECT_EQ(sent->bytes.size(), 3 * dim * 2);
+      const auto begun = table->lookup({0, blob::own(std::vector<std::int64_t>{4, 0, 4}), {}, {}}, type, -1);
+      ASSERT_TRUE(begun);
+      const tensor sent = (*begun)();
+      EXPECT_EQ(sent.type, dtype_of(type));
+      EXPECT_EQ(sent.bytes.size(), 3 * dim * 2);
       std::vector<float> numbers(3 * dim);
-      decode_rows(*sent, numbers.data());
+      decode_rows(sent, numbers.data());
       EXPECT_TRUE(same_bits(numbers, rounded(rows, type)));
       if (type == stored) {
         EXPECT_TRUE(same_bits(numbers, rows)) << "they travel exactly";
@@ -233,7 +236,8 @@ TEST(remote_embedding_bag, gradients_of_16_bits_are_what_they_stand_for) {
       const bag_gradient* const grads[] = {&grad, &grad};
       EXPECT_FALSE(module.collect(grads, {1, 1}));
       const double norm = module.squared_norm().value();
-      EXPECT_FALSE(module.apply(1, 1));
+      module.apply(1, 1);
+      EXPECT_FALSE(module.finish());
       return norm;
     };
     const double norm = apply(*narrow, encode_rows(numbers.data(), 2, dim, type));

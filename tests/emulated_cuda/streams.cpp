@@ -70,6 +70,12 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return event->over->has_reached(event->recorded) ? cudaSuccess : cudaErrorNotReady;
 }
 
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event == nullptr) return note(cudaErrorInvalidResourceHandle);
+  event->over->wait_for(event->recorded);
+  return cudaSuccess;
+}
+
 // -- graphs -----------------------------------------------------------------------------------------------------------
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {

@@ -197,6 +197,15 @@ TEST_F(EmulatedCudaGpu, TwoDevicesAndOneGiveTheSame) {
   EXPECT_EQ(train(with(options, {"--processes"}), with_cards("devices=2")).digest, one.digest);
 }
 
+// Three addends show their order. In one process the devices add up in that of the ranks.
+TEST_F(EmulatedCudaGpu, TheOrderInWhichProcessesJoinMakesNoDifference) {
+  const launch three_cards = with_cards("devices=3");
+  const words options = {"--data", "synthetic", "--trainers", "3",        "--batch-size",
+                         "8",      "--steps",   "5",          "--device", "cuda"};
+  const std::string expected = train(options, three_cards).digest;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(train(with(options, {"--processes"}), three_cards).digest, expected);
+}
+
 TEST_F(EmulatedCudaGpu, ProcessesGoToTheProcessorWhereDevicesAreTooFewAndNobodyAskedForThem) {
   launch one_card = with_cards("devices=1");
   const outcome result = run(with({"train", "--processes", "--json"}, adult), one_card);
@@ -247,6 +256,44 @@ TEST_F(EmulatedCudaGpu, TrainersOnDevicesAndOnProcessorsDoNotMix) {
   const outcome master = all.master().finish();
   EXPECT_EQ(master.exit_code, 2);
   EXPECT_NE(master.err.find("give all of them the same --device"), std::string::npos) << master.err;
+}
+
+TEST_F(EmulatedCudaGpu, WhoJoinsComputesOnWhatTheJobFileSaysAndSaysSo) {
+  temporary_folder folder;
+  const std::string file = folder / "job.toml";
+  set_content(file, "data = 'adult'\nepochs = 1\ndevice = 'cuda'\ndevices = '1,0'\n");
+  gathered_run all(adult);
+  all.join({"--as", "server", "--device", "cpu"});
+  all.join({file, "--as", "trainer", "--count", "2"});
+  std::string said;
+  for (const outcome& one : all.finish_members(0)) said += one.err;
+  EXPECT_EQ(all.master().finish().exit_code, 0);
+  EXPECT_NE(said.find("joined as trainer 0, 1 on CUDA devices 1, 0; waiting"), std::string::npos) << said;
+  EXPECT_NE(said.find("joined as server 0; waiting"), std::string::npos) << said;
+}
+
+TEST_F(EmulatedCudaGpu, TheCommandLinesDeviceTakesThePlaceOfAllThatTheFileSaysOfDevices) {
+  temporary_folder folder;
+  const std::string file = folder / "job.toml";
+  set_content(file, "data = 'adult'\nsteps = 2\ndevice = 'cuda'\ndevices = '1'\nserver-device = 'cuda'\n");
+  const outcome result = run({"train", file, "--device", "cpu"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err.find("CUDA"), std::string::npos) << result.err;
+}
+
+TEST_F(EmulatedCudaGpu, WhatStandsAgainstDevicesIsSaidWhereNobodyAskedForThem) {
+  const words brief = {"train", "--data", "adult", "--steps", "2"};
+  const std::string begin = "computing on the processor, as of --device auto: ";
+  for (const auto& [cards, why] : {std::pair{"driver=12020", "the NVIDIA driver is too old"},
+                                   {"capability=7.5", "no CUDA device has the compute capability 8.0"}}) {
+    const outcome told = run(brief, with_cards(cards));
+    EXPECT_EQ(told.exit_code, 0);
+    EXPECT_NE(told.err.find(begin + why), std::string::npos) << told.err;
+    EXPECT_EQ(run(with(brief, {"--device", "cpu"}), with_cards(cards)).err.find("processor"), std::string::npos);
+  }
+  EXPECT_EQ(run(brief, with_cards("devices=0")).err.find("processor"), std::string::npos);
+  const outcome compared = run({"parity", reference_run("tutorial_sum.safetensors")}, with_cards("driver=12020"));
+  EXPECT_NE(compared.err.find(begin), std::string::npos) << compared.err;
 }
 
 TEST_F(EmulatedCudaGpu, NobodyHangsInTheCollectiveOfAKilledTrainer) {
@@ -308,6 +355,45 @@ TEST_F(CudaGpu, ANanInABf16RunStopsIt) {
   const std::string line = expect_error(result, 1);
   EXPECT_TRUE(line.find("is NaN") != line.npos || line.find("is Inf") != line.npos) << line;
   EXPECT_NE(line.find("step "), std::string::npos) << line;
+}
+
+/// Data of which row 175 makes a dense gradient overflow where the loss does not, and what trains on it: in step 44.
+words with_an_overflow(const temporary_folder& folder) {
+  std::string rows = "n0,c0,y\n";
+  for (int i = 0; i < 400; ++i)
+    rows += fmt::format("{},{},{}\n", i == 350 ? "3e38" : fmt::format("0.{}", i % 9), i % 7, i % 2);
+  set_content(folder / "rows.csv", rows);
+  return {
+      "--data",
+      "csv:" + (folder / "rows.csv"),
+      "--columns",
+      R"([{"name":"n0","kind":"numeric"},{"name":"c0","kind":"categorical","rows":10},{"name":"y","kind":"label"}])",
+      "--batch-size",
+      "4",
+      "--dim",
+      "6",
+      "--loss",
+      "mse",
+      "--epochs",
+      "2",
+      "--shuffle-rows",
+      "1"};
+}
+
+TEST_F(CudaGpu, NoCheckpointIsTakenOfAStepWithANan) {
+  temporary_folder folder;
+  const words options = with_an_overflow(folder);
+  std::vector<std::string> kept;
+  for (const char* device : {"cpu", "cuda"}) {
+    const std::string saved = folder / device;
+    const outcome result =
+        run(with({"train", "--save", saved, "--checkpoint-every", "1", "--quiet", "--device", device}, options));
+    EXPECT_EQ(result.exit_code, 1) << result.err;
+    kept.push_back(run({"checkpoint", "list", saved}).out);
+    EXPECT_EQ(run({"checkpoint", "verify", saved}).exit_code, 0);
+  }
+  const auto last_step = [](const std::string& list) { return list.substr(list.rfind('\n', list.size() - 2) + 1, 12); };
+  EXPECT_EQ(last_step(kept[1]), last_step(kept[0])) << kept[0] << kept[1];
 }
 
 // -- without a device, always ------------------------------------------------------------------

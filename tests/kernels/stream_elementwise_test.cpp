@@ -133,16 +133,18 @@ TYPED_TEST(stream_elementwise, sums_squares_in_double) {
 }
 
 TYPED_TEST(stream_elementwise, finds_the_first_number_that_is_not_finite) {
-  const auto result = this->template room<std::uint64_t>(1);
+  const auto result = this->template room<non_finite>(1);
   for (const std::size_t count : {0, 1, 100, 5000, 300000}) {
     std::vector<float> numbers(count, 3e38F);
     this->on().find_non_finite(count, this->put(numbers).data(), result.data());
-    ASSERT_EQ(this->get(result)[0], count);
+    ASSERT_EQ(this->get(result)[0].place, count);
     for (const std::size_t at : {count - 1, count / 2, count / 3}) {  // descending: the others stay
       if (at >= count) continue;
       numbers[at] = at % 2 == 0 ? nan : -inf;
       this->on().find_non_finite(count, this->put(numbers).data(), result.data());
-      ASSERT_EQ(this->get(result)[0], at);
+      const non_finite found = this->get(result)[0];
+      ASSERT_EQ(found.place, at);
+      ASSERT_TRUE(same_bits({&found.number, 1}, {&numbers[at], 1}));
     }
   }
 }

@@ -19,7 +19,7 @@ struct layer_shape {
 
 constexpr layer_shape layer_shapes[] = {{1, 1, 1},     {2, 3, 1},     {7, 5, 9},   {16, 16, 16},
                                         {33, 13, 64},  {64, 100, 33}, {129, 8, 1}, {300, 4, 2},
-                                        {513, 17, 12}, {0, 5, 3},     {3, 0, 4}};
+                                        {513, 17, 12}, {9000, 1, 33}, {0, 5, 3},   {3, 0, 4}};
 
 /// The relative error of a factor.
 double factor_error(matmul_precision precision) {

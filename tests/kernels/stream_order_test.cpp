@@ -58,6 +58,40 @@ TYPED_TEST(stream_order, an_event_is_over_when_the_stream_has_come_there) {
   EXPECT_TRUE(again->is_over());
 }
 
+TYPED_TEST(stream_order, the_host_waits_for_an_event_of_one_stream_only) {
+  constexpr std::size_t count = 1 << 20;
+  const auto x = this->template room<float>(count);
+  const auto other = this->where().make_stream();
+  for (int round = 1; round <= 5; ++round) {
+    mirrored_array<float> here;
+    here.resize(*other, count);
+    other->fill(count, static_cast<float>(round), here.data());
+    here.download(*other, 0, count / 2);
+    const auto copied = other->record();
+    for (int more = 0; more < 20; ++more) this->on().fill(count, 1.0F, x.data());
+    copied->wait();
+    EXPECT_TRUE(copied->is_over());
+    ASSERT_EQ(std::vector<float>(here.host(), here.host() + count / 2),
+              std::vector<float>(count / 2, static_cast<float>(round)));
+    other->synchronize();
+  }
+}
+
+TYPED_TEST(stream_order, uploads_follow_each_other_before_the_stream_has_passed) {
+  constexpr std::size_t count = 100'000;
+  constexpr std::size_t rounds = 10;
+  uploaded_array<float> numbers;
+  const auto all = this->template room<float>(rounds * count);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<float> given(count, static_cast<float>(round));
+    const float* const there = numbers.put(this->on(), given);
+    this->on().copy(there, all.data() + round * count, count * sizeof(float));
+    given.assign(count, -1.0F);  // nobody needs it any more
+  }
+  const std::vector<float> got = this->get(all);
+  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], static_cast<float>(i / count)) << i;
+}
+
 TYPED_TEST(stream_order, repeats_what_it_has_learned) {
   source_of_numbers random(2);
   const auto x = this->put(random.numbers(100));

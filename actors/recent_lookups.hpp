@@ -1,0 +1,99 @@
+// The bags of lookups, kept on a table's device for the gradients that come back for them: within a process a gradient
+// has the very bags that were looked up, so they go to the device once a step.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/views.hpp"
+#include "kernels/device_array.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+/// Of one table. Not thread-safe.
+class recent_lookups {
+ public:
+  /// Keeps the bags of the last `count` lookups whose gradients have not come.
+  explicit recent_lookups(std::uint64_t count) : kept_max_(count) {}
+
+  /// The bags on the device of `on`, to be used on that stream before the next call; taken there unless they are.
+  kernels::bags_view put(kernels::stream& on, const bag_lookup& wanted) {
+    if (const kept_lookup* known = find(wanted)) return known->view;
+    // Nobody comes back for bags that are gone.
+    const auto is_free = [](const kept_lookup& one) { return one.number == 0 || one.indices.are_gone(); };
+    auto place = std::ranges::find_if(kept_, is_free);
+    if (place == kept_.end() && kept_.size() >= kept_max_)
+      place = std::ranges::min_element(kept_, {}, &kept_lookup::number);
+    if (place == kept_.end()) place = kept_.emplace(place);
+    kept_lookup& next = *place;
+    next.number = ++count_;
+    next.indices = same_bytes(wanted.indices);
+    next.offsets = same_bytes(wanted.offsets);
+    next.weights = same_bytes(wanted.weights);
+    next.view = next.room.put(on, view_of(wanted));
+    return next.view;
+  }
+
+  /// Whether the bags of a lookup or a gradient are here.
+  template <class Message>
+  bool has(const Message& message) const {
+    return find(message) != nullptr;
+  }
+
+  /// The bags of a gradient, if they are here still; their place is free then for the next lookup.
+  std::optional<kernels::bags_view> take(const bag_gradient& grad) {
+    const kept_lookup* known = find(grad);
+    if (known == nullptr) return std::nullopt;
+    kept_[static_cast<std::size_t>(known - kept_.data())].number = 0;
+    return known->view;
+  }
+
+ private:
+  /// Tells bytes in memory from all others, without keeping them.
+  class same_bytes {
+   public:
+    same_bytes() = default;
+    explicit same_bytes(const blob& bytes) : owner_(bytes.owner()), data_(bytes.data()), size_(bytes.size()) {}
+
+    bool are(const blob& others) const {
+      const auto owner = others.owner();
+      return data_ == others.data() && size_ == others.size() && !owner_.owner_before(owner) &&
+             !owner.owner_before(owner_);
+    }
+
+    bool are_gone() const { return owner_.expired(); }
+
+   private:
+    std::weak_ptr<const void> owner_;
+    const std::byte* data_ = nullptr;
+    std::size_t size_ = 0;
+  };
+
+  struct kept_lookup {
+    std::uint64_t number = 0;  // 0: free
+    same_bytes indices, offsets, weights;
+    kernels::uploaded_bags room;
+    kernels::bags_view view;
+  };
+
+  template <class Message>
+  const kept_lookup* find(const Message& message) const {
+    const auto known = std::ranges::find_if(kept_, [&](const kept_lookup& one) {
+      return one.number > 0 && one.indices.are(message.indices) && one.offsets.are(message.offsets) &&
+             one.weights.are(message.weights);
+    });
+    return known == kept_.end() ? nullptr : &*known;
+  }
+
+  std::uint64_t kept_max_;
+  std::vector<kept_lookup> kept_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace troupe

@@ -1,0 +1,91 @@
+// Goal: a gradient finds the bags of its own lookup and no others', once, and only so many lookups are kept. Method:
+// lookups and gradients made from blobs that share memory or hold the same numbers apart from each other.
+
+#include "actors/recent_lookups.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe {
+namespace {
+
+using numbers = std::vector<std::int64_t>;
+
+bag_lookup lookup_of(numbers indices, numbers offsets) {
+  return {1, blob::own(std::move(indices)), blob::own(std::move(offsets)), {}};
+}
+
+bag_gradient gradient_of(const bag_lookup& asked) {
+  return {asked.module, asked.indices, asked.offsets, asked.weights, {}};
+}
+
+numbers taken(recent_lookups& from, const bag_lookup& asked) {
+  const auto bags = from.take(gradient_of(asked));
+  return bags ? numbers(bags->indices.begin(), bags->indices.end()) : numbers();
+}
+
+TEST(recent_lookups, a_gradient_takes_the_bags_of_its_lookup_once) {
+  recent_lookups kept(3);
+  const bag_lookup first = lookup_of({5, 6}, {0, 1});
+  const bag_lookup second = lookup_of({7, 8, 9}, {0});
+  EXPECT_EQ(kept.put(kernels::host_stream(), first).indices.size(), 2U);
+  EXPECT_EQ(kept.put(kernels::host_stream(), second).offsets.size(), 1U);
+  EXPECT_EQ(taken(kept, second), (numbers{7, 8, 9}));
+  EXPECT_EQ(taken(kept, first), (numbers{5, 6}));
+  EXPECT_EQ(taken(kept, first), numbers());
+}
+
+TEST(recent_lookups, the_same_numbers_elsewhere_are_other_bags) {
+  recent_lookups kept(3);
+  const bag_lookup asked = lookup_of({5, 6}, {0, 1});
+  kept.put(kernels::host_stream(), asked);
+  EXPECT_EQ(taken(kept, lookup_of({5, 6}, {0, 1})), numbers());
+  bag_lookup other_bags = asked;
+  other_bags.offsets = blob::own(numbers{0, 2});
+  EXPECT_EQ(taken(kept, other_bags), numbers());
+  bag_lookup shorter = asked;
+  shorter.indices = asked.indices.part(0, sizeof(std::int64_t));
+  EXPECT_EQ(taken(kept, shorter), numbers());
+  EXPECT_EQ(taken(kept, asked), (numbers{5, 6}));
+}
+
+TEST(recent_lookups, what_was_looked_up_is_not_kept_alive) {
+  recent_lookups kept(3);
+  const auto indices = std::make_shared<const numbers>(numbers{5, 6});
+  kept.put(kernels::host_stream(), {1, blob::view(indices, *indices), {}, {}});
+  EXPECT_EQ(indices.use_count(), 1);
+  EXPECT_EQ(taken(kept, {1, blob::view(indices, *indices), {}, {}}), (numbers{5, 6}));
+}
+
+TEST(recent_lookups, what_is_gone_makes_room) {
+  recent_lookups kept(2);
+  const bag_lookup first = lookup_of({1}, {0});
+  kept.put(kernels::host_stream(), lookup_of({2}, {0}));  // gone at once
+  kept.put(kernels::host_stream(), first);
+  kept.put(kernels::host_stream(), lookup_of({3}, {0}));
+  EXPECT_EQ(taken(kept, first), numbers{1});
+}
+
+TEST(recent_lookups, bags_that_are_here_are_not_taken_anew) {
+  recent_lookups kept(2);
+  const std::vector<bag_lookup> asked = {lookup_of({1}, {0}), lookup_of({2}, {0})};
+  for (int again = 0; again < 3; ++again)
+    for (const bag_lookup& one : asked) EXPECT_EQ(kept.put(kernels::host_stream(), one).indices.size(), 1U);
+  EXPECT_TRUE(kept.has(asked[0]));
+  EXPECT_EQ(taken(kept, asked[0]), numbers{1});
+  EXPECT_FALSE(kept.has(asked[0]));
+  EXPECT_TRUE(kept.has(gradient_of(asked[1])));
+}
+
+TEST(recent_lookups, the_oldest_goes_when_there_are_too_many) {
+  recent_lookups kept(2);
+  const std::vector<bag_lookup> asked = {lookup_of({1}, {0}), lookup_of({2}, {0}), lookup_of({3}, {0})};
+  for (const bag_lookup& one : asked) kept.put(kernels::host_stream(), one);
+  EXPECT_EQ(taken(kept, asked[0]), numbers());
+  EXPECT_EQ(taken(kept, asked[1]), numbers{2});
+  kept.put(kernels::host_stream(), asked[0]);  // in the place that has become free
+  EXPECT_EQ(taken(kept, asked[2]), numbers{3});
+  EXPECT_EQ(taken(kept, asked[0]), numbers{1});
+}
+
+}  // namespace
+}  // namespace troupe
