@@ -57,6 +57,7 @@ std::string devices_text(const kernels::device_report& report) {
 
 subcommand add_devices(CLI::App& program, const program_context& context) {
   CLI::App* app = program.add_subcommand("devices", "show what this machine computes with");
+  app->footer("The exit code is 0 where a CUDA device is usable, and 2 where none is.");
   add_switch(*app, "json", "the result as a JSON object on one line", "Output");
   subcommand self;
   self.app = app;
@@ -64,7 +65,7 @@ subcommand add_devices(CLI::App& program, const program_context& context) {
   self.run = [context]() -> result<int> {
     const kernels::device_report report = kernels::find_devices();
     context.out.result(context.out.json() ? devices_event(report) : devices_text(report));
-    return exit_done;
+    return report.cuda_usable ? exit_done : exit_wrong_input;
   };
   return self;
 }

@@ -403,7 +403,7 @@ TEST(WithoutCuda, TheProgramSaysWhatIsMissing) {
   const std::string line = expect_error(run({"train", "--device", "cuda"}), 2);
   EXPECT_NE(line.find("--device cuda: " + kernels::find_devices().reason), std::string::npos) << line;
   const outcome told = run({"devices", "--json"});
-  EXPECT_EQ(told.exit_code, 0);
+  EXPECT_EQ(told.exit_code, 2);
   const auto cuda = last_event(told, "devices").at("cuda").as_object();
   EXPECT_FALSE(cuda.at("usable").as_bool());
   EXPECT_EQ(std::string(cuda.at("reason").as_string()), kernels::find_devices().reason);

@@ -1,4 +1,4 @@
-// Goal: `troupe devices` describes this machine, with a CUDA device or without.
+// Goal: `troupe devices` describes this machine, and its exit code tells whether a CUDA device is usable.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@ namespace {
 
 TEST(Devices, AreReportedAsJson) {
   const outcome result = run({"devices", "--json"});
-  EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(lines_of(result.out).size(), 1u);
   const auto devices = last_event(result, "devices");
@@ -20,15 +19,17 @@ TEST(Devices, AreReportedAsJson) {
   // Either there is a device, or a reason why not.
   EXPECT_EQ(cuda.at("usable").as_bool(), cuda.at("reason").as_string().empty());
   EXPECT_EQ(cuda.at("usable").as_bool(), !cuda.at("devices").as_array().empty());
+  EXPECT_EQ(result.exit_code, cuda.at("usable").as_bool() ? 0 : 2);
   EXPECT_GE(devices.at("cpu").at("cores").to_number<int>(), 1);
   EXPECT_FALSE(devices.at("cpu").at("name").as_string().empty());
 }
 
 TEST(Devices, AreReportedAsText) {
   const outcome result = run({"devices"});
-  EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(result.out.rfind("cpu ", 0), 0u) << result.out;
+  const bool is_usable = result.out.find("cuda    not usable: ") == std::string::npos;
+  EXPECT_EQ(result.exit_code, is_usable ? 0 : 2) << result.out;
 }
 
 }  // namespace
