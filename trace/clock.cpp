@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <ctime>
+#include <limits>
 #include <thread>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -43,12 +44,34 @@ std::uint64_t true_ticks() {
   return detail::monotonic_now();
 }
 
-clock_sample true_sample() { return {true_ticks(), read_clock(CLOCK_MONOTONIC), read_clock(CLOCK_REALTIME)}; }
+/// A thread may lose its core between two clocks: of some attempts the quickest counts.
+clock_sample true_sample() {
+  clock_sample best;
+  std::uint64_t quickest = std::numeric_limits<std::uint64_t>::max();
+  constexpr int attempts = 4;
+  for (int i = 0; i < attempts; ++i) {
+    const std::uint64_t begin = true_ticks();
+    const std::int64_t monotonic = read_clock(CLOCK_MONOTONIC);
+    const std::int64_t realtime = read_clock(CLOCK_REALTIME);
+    const std::uint64_t took = true_ticks() - begin;
+    if (took >= quickest) continue;
+    quickest = took;
+    best = {begin + took / 2, monotonic, realtime};
+  }
+  return best;
+}
 
 /// What a clock shows that should show `now`, and showed `begin` when the fault began.
 std::int64_t with_fault(std::int64_t now, std::int64_t begin, double offset) {
   constexpr double million = 1e6;
   return now + static_cast<std::int64_t>(offset + static_cast<double>(now - begin) * fault.drift_ppm / million);
+}
+
+std::uint64_t faulty(std::uint64_t ticks) {
+  constexpr double ns_per_second = 1e9;
+  const double offset = static_cast<double>(fault.offset_ns) * ticks_per_second() / ns_per_second;
+  return static_cast<std::uint64_t>(
+      with_fault(static_cast<std::int64_t>(ticks), static_cast<std::int64_t>(fault_begin.ticks), offset));
 }
 
 }  // namespace
@@ -60,12 +83,7 @@ bool is_faulty = false;
 
 std::uint64_t monotonic_now() { return static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC)); }
 
-std::uint64_t faulty_now() {
-  constexpr double ns_per_second = 1e9;
-  const double offset = static_cast<double>(fault.offset_ns) * ticks_per_second() / ns_per_second;
-  return static_cast<std::uint64_t>(
-      with_fault(static_cast<std::int64_t>(true_ticks()), static_cast<std::int64_t>(fault_begin.ticks), offset));
-}
+std::uint64_t faulty_now() { return faulty(true_ticks()); }
 
 }  // namespace detail
 
@@ -73,7 +91,7 @@ clock_sample sample_clocks() {
   if (!detail::is_faulty) return true_sample();
   const auto offset = static_cast<double>(fault.offset_ns);
   clock_sample now = true_sample();
-  now.ticks = detail::faulty_now();
+  now.ticks = faulty(now.ticks);
   now.monotonic_ns = with_fault(now.monotonic_ns, fault_begin.monotonic_ns, offset);
   now.realtime_ns = with_fault(now.realtime_ns, fault_begin.realtime_ns, offset);
   return now;
