@@ -67,6 +67,8 @@ result<node_options> read_options(const CLI::App& app, const program_context& co
   auto timeout = read_seconds(app, "join-timeout", options.join_timeout, 0, 86'400);
   if (!timeout) return tl::unexpected<fault>(std::move(timeout.error()));
   options.join_timeout = *timeout;
+  if (options.trains && given_text(app, "server-device"))
+    return bad_input("--server-device is for servers, and this process joins as a trainer; leave it out");
   auto machine = read_own_machine(app);
   if (!machine) return tl::unexpected<fault>(std::move(machine.error()));
   options.threads = machine->threads;

@@ -132,6 +132,8 @@ TEST(Hosts, ThatBelieveInAnotherJobAreToldTheFirstDifference) {
 TEST(Hosts, HaveOneOfTwoRoles) {
   const std::string line = expect_error(run({"join", "127.0.0.1:1", "--as", "worker"}, with_token()), 2);
   EXPECT_NE(line.find("--as worker: must be server or trainer"), std::string::npos) << line;
+  const std::string other = expect_error(run(join_to("127.0.0.1:1", {"--server-device", "cpu"}), with_token()), 2);
+  EXPECT_NE(other.find("--server-device is for servers"), std::string::npos) << other;
 }
 
 TEST(Hosts, CannotTakeWhatNoMessageCouldCarry) {
