@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "actors/allreduce_group.hpp"
+#include "actors/device_tensor.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "kernels/backend.hpp"
@@ -74,21 +73,6 @@ result<compute_devices> choose_devices(const device_wish& wish) {
   chosen.trainers = wish.trainers != kind::cpu;
   chosen.servers = wish.servers == kind::automatic ? chosen.trainers : wish.servers == kind::cuda;
   return chosen;
-}
-
-void device_block::read(const std::byte* from, std::size_t size, std::byte* to) const {
-  const auto staging = where_.allocate_staging(size);
-  const auto on = where_.make_stream();
-  on->wait(*written_);
-  on->download(from, staging.get(), size);
-  on->synchronize();
-  std::memcpy(to, staging.get(), size);
-}
-
-tensor on_device(kernels::stream& on, std::uint64_t rows, std::uint64_t cols, std::shared_ptr<const void> memory,
-                 const float* numbers, std::shared_ptr<const std::atomic<bool>> lost) {
-  const auto block = std::make_shared<const device_block>(on.where(), std::move(memory), on.record(), std::move(lost));
-  return {dtype::f32, rows, cols, blob::on_device(block, numbers, rows * cols * sizeof(float))};
 }
 
 }  // namespace troupe

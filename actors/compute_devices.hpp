@@ -1,18 +1,14 @@
-// The devices that the actors of a run compute on, and numbers on such a device as messages carry them.
+// The devices that the actors of a run compute on.
 
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "kernels/device.hpp"
 #include "model/result.hpp"
-#include "protocol/tensor.hpp"
 
 namespace troupe {
 
@@ -55,36 +51,5 @@ struct device_wish {
 
 /// Looks at the machine, and opens no device. Faults, of kind input: what is missing.
 result<compute_devices> choose_devices(const device_wish& wish);
-
-/// Memory of a device that a stream writes.
-class device_block final : public device_memory {
- public:
-  /// `written`: the place in a stream from which on it is.
-  /// `lost`: true from when on what is written may be anything; may be null.
-  device_block(kernels::device& where, std::shared_ptr<const void> memory, std::unique_ptr<kernels::event> written,
-               std::shared_ptr<const std::atomic<bool>> lost)
-      : where_(where), memory_(std::move(memory)), written_(std::move(written)), lost_(std::move(lost)) {}
-
-  kernels::device& where() const { return where_; }
-  /// What reads the memory on a stream waits for this.
-  const kernels::event& written() const { return *written_; }
-  /// To be asked when a stream that has waited for it has passed. May be called from any thread.
-  bool is_lost() const { return lost_ && *lost_; }
-  void read(const std::byte* from, std::size_t size, std::byte* to) const override;
-
- private:
-  kernels::device& where_;
-  std::shared_ptr<const void> memory_;
-  std::unique_ptr<kernels::event> written_;
-  std::shared_ptr<const std::atomic<bool>> lost_;
-};
-
-/// The numbers [rows, cols] at `numbers` on the device of `on`, kept alive by `memory`, which `on` has been asked to
-/// write. They stay as they are as long as anybody has the tensor and his stream has not passed.
-tensor on_device(kernels::stream& on, std::uint64_t rows, std::uint64_t cols, std::shared_ptr<const void> memory,
-                 const float* numbers, std::shared_ptr<const std::atomic<bool>> lost = nullptr);
-
-/// The device's memory that a blob is in; null: the host's.
-inline const device_block* block_of(const blob& bytes) { return static_cast<const device_block*>(bytes.device()); }
 
 }  // namespace troupe

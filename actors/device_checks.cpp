@@ -6,6 +6,7 @@
 
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"
+#include "protocol/server_messages.hpp"
 
 namespace troupe {
 
@@ -14,7 +15,7 @@ namespace {
 constexpr double mib = 1024.0 * 1024.0;
 constexpr double float_bytes = sizeof(float);
 
-/// Bytes that ranks take on a device.
+/// Bytes that a rank takes on a device.
 struct device_need {
   double tables = 0;   ///< of one server, with the optimizer's state
   double step = 0;     ///< of one server's step: indices, how they are sorted by row, pooled rows and their gradients
@@ -22,12 +23,12 @@ struct device_need {
   double batch = 0;    ///< of one trainer: activations, their gradients, and the workspace of matrix products
 };
 
-device_need need_of(const job& what, const dataset& data) {
+device_need need_of(const job& what, const data_spec& spec) {
   device_need need;
-  const hybrid_model model(data.spec(), what);
+  const hybrid_model model(spec, what);
   const auto samples = static_cast<double>(what.batch_size);
   const double servers = std::max(1.0, static_cast<double>(what.servers));
-  for (const table_spec& table : data.spec().tables) {
+  for (const table_spec& table : spec.tables) {
     need.tables +=
         static_cast<double>(table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer)) / servers;
     constexpr double bytes_of_index = 116;  // itself, its place among the row's, and room to sort them and to grow
@@ -37,13 +38,39 @@ device_need need_of(const job& what, const dataset& data) {
   }
   const double buffers = 3 + state_buffers(what.dense_optimizer);
   need.weights = static_cast<double>(model.parameter_count()) * buffers * float_bytes;
-  need.batch = samples * static_cast<double>(model.numbers_per_sample()) * float_bytes +
-               static_cast<double>(kernels::matmul_workspace_bytes);
+  // Beside those of the step under way, inputs of the steps around it, and gradients that servers have not applied.
+  const auto further =
+      static_cast<double>(std::min<std::uint64_t>(what.staleness, lookups_ahead_max) + 1 + what.accumulate);
+  const auto numbers =
+      static_cast<double>(model.numbers_per_sample()) + further * static_cast<double>(model.in_features());
+  need.batch = samples * numbers * float_bytes + static_cast<double>(kernels::matmul_workspace_bytes);
   return need;
 }
 
+/// Bytes that are needed on one device.
+struct needed_there {
+  double tables = 0;
+  double weights = 0;
+  double batches = 0;
+
+  double all() const { return tables + weights + batches; }
+};
+
+/// A fault if a device has less free. `advice`: what else can be tried.
+std::optional<fault> compare(const kernels::device& where, const needed_there& need, const std::string& advice) {
+  const kernels::memory_use there = where.memory();
+  const auto free = static_cast<double>(there.free);
+  if (need.all() <= free) return std::nullopt;
+  return fault{fault_kind::input,
+               fmt::format("CUDA device {}: tables with their optimizer's state {:.1f} MiB, dense weights {:.1f} MiB, "
+                           "batches and workspace {:.1f} MiB, together {:.1f} MiB, and {:.1f} of its {:.1f} MiB are "
+                           "free; use {}",
+                           where.number(), need.tables / mib, need.weights / mib, need.batches / mib, need.all() / mib,
+                           free / mib, static_cast<double>(there.total) / mib, advice)};
+}
+
 std::optional<fault> check_memory(const job& what, const dataset& data, const compute_devices& devices) {
-  const device_need need = need_of(what, data);
+  const device_need need = need_of(what, data.spec());
   for (std::size_t place = 0; place < devices.numbers.size(); ++place) {
     const auto ranks_here = [&](bool any, std::size_t ranks) {
       return any ? static_cast<double>((ranks + devices.numbers.size() - 1 - place) / devices.numbers.size()) : 0.0;
@@ -51,20 +78,12 @@ std::optional<fault> check_memory(const job& what, const dataset& data, const co
     const double trainers = ranks_here(devices.trainers, what.trainers);
     const double servers = ranks_here(devices.servers, what.servers);
     if (trainers + servers == 0) continue;
-    const double tables = servers * need.tables;
-    const double weights = trainers * need.weights;
-    const double batches = trainers * need.batch + servers * need.step;
-    const kernels::memory_use there = devices.at(place).memory();
-    const double free = static_cast<double>(there.free);
-    if (tables + weights + batches <= free) continue;
-    return fault{
-        fault_kind::input,
-        fmt::format("CUDA device {}: tables with their optimizer's state {:.1f} MiB, dense weights {:.1f} MiB, "
-                    "batches and workspace {:.1f} MiB, together {:.1f} MiB, and {:.1f} of its {:.1f} MiB are "
-                    "free; use {}a smaller --batch-size, fewer --rows or --trainers, or more --devices{}",
-                    devices.numbers[place], tables / mib, weights / mib, batches / mib,
-                    (tables + weights + batches) / mib, free / mib, static_cast<double>(there.total) / mib,
-                    tables > 0 ? "--server-device cpu, " : "", devices.trainers ? ", or --device cpu" : "")};
+    const needed_there there{servers * need.tables, trainers * need.weights,
+                             trainers * need.batch + servers * need.step};
+    const std::string advice =
+        fmt::format("{}a smaller --batch-size, fewer --rows or --trainers, or more --devices{}",
+                    there.tables > 0 ? "--server-device cpu, " : "", devices.trainers ? ", or --device cpu" : "");
+    if (auto full = compare(devices.at(place), there, advice)) return full;
   }
   return std::nullopt;
 }
@@ -84,6 +103,12 @@ std::optional<fault> check_devices(const job& what, const dataset& data, const c
   } catch (const kernels::device_error& refused) {
     return fault{fault_kind::input, refused.what()};
   }
+}
+
+std::optional<fault> check_trainer_memory(const job& what, const data_spec& spec, const kernels::device& where) {
+  if (where.is_host()) return std::nullopt;
+  const device_need need = need_of(what, spec);
+  return compare(where, {0, need.weights, need.batch}, "a smaller --batch-size, other --devices, or --device cpu");
 }
 
 }  // namespace troupe

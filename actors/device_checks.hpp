@@ -15,4 +15,8 @@ namespace troupe {
 /// than their kernels take, or what the job needs on one of them is more than is free there.
 std::optional<fault> check_devices(const job& what, const dataset& data, const compute_devices& devices);
 
+/// Whether a trainer that is about to start fits on its device, beside what is there by now. A fault, of kind input,
+/// with what it needs and what is free.
+std::optional<fault> check_trainer_memory(const job& what, const data_spec& spec, const kernels::device& where);
+
 }  // namespace troupe

@@ -4,6 +4,7 @@
 #include <exception>
 #include <thread>
 
+#include "actors/device_tensor.hpp"
 #include "kernels/backend.hpp"
 
 namespace troupe {
@@ -85,7 +86,8 @@ std::vector<tensor> device_reduction::means(std::uint32_t bucket, std::span<cons
   for (const share& one : shares) {
     const lane& its = lanes_[lane_of(one.rank)];
     const kernels::device_array<float>& mean = its.sums.at(bucket);
-    all.push_back(on_device(*its.on, mean.size(), 1, mean.owner(), mean.data(), abandoned_));
+    all.push_back(
+        on_device({&its.on->where(), mean.size(), 1, {mean.data(), 1}, mean.owner()}, its.on->record(), abandoned_));
   }
   return all;
 }

@@ -9,7 +9,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
-#include "actors/remote_embedding_bag.hpp"
+#include "actors/embedding_bag_arguments.hpp"
 #include "actors/replay.hpp"
 #include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"

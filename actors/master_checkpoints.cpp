@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/embedding_bag_arguments.hpp"
 #include "actors/master.hpp"
-#include "actors/remote_embedding_bag.hpp"
 #include "model/hybrid.hpp"
 #include "model/placement.hpp"
 #include "protocol/errors.hpp"

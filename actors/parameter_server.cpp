@@ -80,7 +80,7 @@ caf::expected<rows> parameter_server_state::answer(const lookup& wanted) {
   for (const bag_lookup& table : wanted.tables) {
     const auto module = find(wanted.head, table.module);
     if (!module) return module.error();
-    auto one = (*module)->lookup(table, *row_dtype_of(wanted.type), wanted.device);
+    auto one = (*module)->lookup(table, *row_dtype_of(wanted.type));
     if (!one) return refusal(one.error());
     begun.push_back(std::move(*one));
   }

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
-#include "actors/compute_devices.hpp"
+#include "actors/device_tensor.hpp"
+#include "actors/embedding_bag_arguments.hpp"
 #include "actors/recent_lookups.hpp"
 #include "actors/views.hpp"
 #include "actors/weights.hpp"
@@ -18,18 +18,6 @@
 namespace troupe {
 
 namespace {
-
-/// How safetensors files call the types that a table has.
-tensor_type tensor_type_of(dtype type) {
-  switch (type) {
-    case dtype::f16:
-      return tensor_type::f16;
-    case dtype::bf16:
-      return tensor_type::bf16;
-    default:
-      return tensor_type::f32;
-  }
-}
 
 class remote_embedding_bag final : public remote_module {
  public:
@@ -45,11 +33,11 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
-  caf::expected<pending_rows> lookup(const bag_lookup& wanted, kernels::row_dtype type, std::int32_t device) override {
+  caf::expected<pending_rows> lookup(const bag_lookup& wanted, kernels::row_dtype type) override {
     if (auto error = check_lookup(wanted)) return error;
     const kernels::bags_view bags = view_of(wanted);
     const std::size_t count = bags.offsets.empty() ? bags.indices.size() : bags.size();
-    if (!is_on_host()) return lookup_on_device(wanted, count, type, device);
+    if (!is_on_host()) return lookup_on_device(wanted, count, type);
     tensor_buffer out(count, table_.dim());
     table_.forward(bags, out.data());
     tensor found =
@@ -198,19 +186,20 @@ class remote_embedding_bag final : public remote_module {
  private:
   bool is_on_host() const { return table_.on().where().is_host(); }
 
-  /// Rows from the table's device: pooled ones stay there for who has it, too, and all others come to the host.
-  pending_rows lookup_on_device(const bag_lookup& wanted, std::size_t count, kernels::row_dtype type,
-                                std::int32_t device) {
+  /// Rows from the table's device: pooled ones go where there is room for them on it, and all others to the host.
+  pending_rows lookup_on_device(const bag_lookup& wanted, std::size_t count, kernels::row_dtype type) {
     const std::size_t dim = table_.dim();
     kernels::stream& on = table_.on();
     const kernels::bags_view bags = looked_up_.put(on, wanted);
+    const device_columns* const room = columns_of(wanted.room);
+    if (room != nullptr && room->what().where == &on.where() && type == kernels::row_dtype::f32) {
+      table_.pool(bags, room->what().numbers);
+      const tensor found = on_device(room->what(), on.record());
+      return [found] { return found; };
+    }
     kernels::device_array<float> out;
     out.resize(on, count * dim);
     table_.forward(bags, out.data());
-    if (type == kernels::row_dtype::f32 && !bags.offsets.empty() && device == on.where().number()) {
-      const tensor found = on_device(on, count, dim, out.owner(), out.data());
-      return [found] { return found; };
-    }
     const std::size_t bytes = count * dim * sizeof(float);
     const auto rows = std::make_shared<arriving_rows>();
     rows->there = out;
@@ -244,12 +233,22 @@ class remote_embedding_bag final : public remote_module {
   };
 
   caf::error check_lookup(const bag_lookup& wanted) const {
+    if (auto error = check_room(wanted)) return error;
     if (looked_up_.has(wanted)) return {};
     const kernels::bags_view bags = view_of(wanted);
     if (auto error = check_view(bags)) return error;
     if (!bags.offsets.empty() && table_.options().mode == kernels::pooling::max)
       return make_failure(errc::bad_input, "tables of mode max are pooled by the trainer, from their rows");
     return {};
+  }
+
+  caf::error check_room(const bag_lookup& wanted) const {
+    const device_columns* const room = columns_of(wanted.room);
+    const std::size_t bags = view_of(wanted).size();
+    if (room == nullptr || (bags > 0 && room->what().rows == bags && room->what().cols == table_.dim())) return {};
+    return make_failure(errc::shape_mismatch,
+                        fmt::format("table {}: room for [{}, {}] pooled rows, expected [{}, {}]",
+                                    table_.options().table, room->what().rows, room->what().cols, bags, table_.dim()));
   }
 
   /// A gradient's bags on the table's device, where they are since their lookup if that came from this process.
@@ -260,12 +259,12 @@ class remote_embedding_bag final : public remote_module {
   }
 
   /// A gradient's numbers on the table's device. A device's own stay as they are; `room` is for others.
-  const float* on_table(const tensor& grad, kernels::uploaded_array<float>& room) {
+  kernels::row_matrix<const float> on_table(const tensor& grad, kernels::uploaded_array<float>& room) {
     if (const device_block* where = block_of(grad.bytes)) {
       table_.on().wait(where->written());
-      return grad.as<float>().data();
+      return where->numbers();
     }
-    return room.put(table_.on(), {floats_of(grad), grad.rows * grad.cols});
+    return {room.put(table_.on(), {floats_of(grad), grad.rows * grad.cols}), grad.cols};
   }
 
   std::vector<std::byte> copy_of(std::span<const std::byte> bytes) {
@@ -359,82 +358,13 @@ class remote_embedding_bag final : public remote_module {
   embedding_bag table_;  // goes first, when its stream has passed
 };
 
-/// Reads the arguments of a specification by name.
-class argument_reader {
- public:
-  explicit argument_reader(const arguments& args) : args_(args) {}
-
-  /// An argument that may be left out has a `fallback`.
-  std::string text(const std::string& name, const char* fallback = nullptr) {
-    known_.push_back(name);
-    for (const auto& [key, value] : args_)
-      if (key == name) return value;
-    if (fallback != nullptr) return fallback;
-    if (error_.empty()) error_ = fmt::format("EmbeddingBag: argument '{}' is missing", name);
-    return {};
-  }
-
-  template <class T>
-  T number(const std::string& name) {
-    const std::string value = text(name);
-    T result{};
-    auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), result);
-    if (error_.empty() && (status != std::errc{} || end != value.data() + value.size()))
-      error_ = fmt::format("EmbeddingBag: argument {}={} is not a number", name, value);
-    return result;
-  }
-
-  std::size_t choice(const std::string& name, const std::vector<std::string>& values, const char* fallback = nullptr) {
-    const std::string value = text(name, fallback);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (values[i] == value) return i;
-    if (error_.empty())
-      error_ = fmt::format("EmbeddingBag: argument {}={} must be one of {}", name, value, fmt::join(values, ", "));
-    return 0;
-  }
-
-  /// What is wrong, if anything; to be asked when all has been read.
-  std::string error() const {
-    if (!error_.empty()) return error_;
-    for (const auto& [key, value] : args_)
-      if (std::ranges::find(known_, key) == known_.end())
-        return fmt::format("EmbeddingBag: there is no argument '{}'; the nearest is '{}'", key, nearest(key, known_));
-    return {};
-  }
-
- private:
-  const arguments& args_;
-  std::vector<std::string> known_;
-  std::string error_;
-};
-
 }  // namespace
 
 caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const instantiate& order,
                                                                         kernels::device& where) {
-  argument_reader read(order.spec.args);
-  embedding_bag_options options;
-  options.rows = read.number<std::int64_t>("num_embeddings");
-  options.dim = read.number<std::size_t>("embedding_dim");
-  options.mode = static_cast<kernels::pooling>(read.choice("mode", {"sum", "mean", "max"}));
-  options.seed = read.number<std::uint64_t>("seed");
-  options.table = read.number<std::uint64_t>("table");
-  options.shard = order.shard;
-  options.shards = order.shards;
-  options.dtype = static_cast<kernels::row_dtype>(read.choice("dtype", {"f32", "f16", "bf16"}, "f32"));
-  const auto optimizer = parse_optimizer(read.text("optimizer"), optimizer_use::table);
-  const auto schedule = parse_lr_schedule(read.text("lr_schedule", "constant"));
-  const auto lr = read.number<double>("lr");
-  const auto reduce = static_cast<sparse_reduction>(read.choice("reduce", {"sum", "mean"}));
-  if (!read.error().empty()) return make_failure(errc::bad_input, read.error());
-  if (!optimizer) return make_failure(errc::bad_input, optimizer.error().message);
-  if (!schedule) return make_failure(errc::bad_input, schedule.error().message);
-  if (options.rows < 1 || options.dim < 1 || order.shards < 1 || order.shard >= order.shards)
-    return make_failure(errc::bad_input, fmt::format("EmbeddingBag [{}, {}], shard {} of {}: sizes must be at least 1",
-                                                     options.rows, options.dim, order.shard, order.shards));
-  options.optimizer = *optimizer;
-  options.optimizer.lr = lr;
-  options.optimizer.schedule = *schedule;
+  const auto read = read_embedding_bag(order);
+  if (!read) return read.error();
+  const auto& [options, reduce] = *read;
   const auto needed = table_bytes(rows_of_shard(options.rows, options.shard, options.shards), options.dim,
                                   options.dtype, options.optimizer);
   if (where.is_host() && needed > available_memory())
@@ -451,29 +381,6 @@ caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const in
   const std::uint64_t steps_ahead = std::min<std::uint64_t>(order.staleness, lookups_ahead_max);
   return std::make_unique<remote_embedding_bag>(options, reduce, where,
                                                 std::uint64_t{order.trainers} * (order.accumulate + steps_ahead + 1));
-}
-
-std::vector<table_part> embedding_bag_parts(const job& job, const table_spec& spec) {
-  std::vector<table_part> parts = {{"weight", tensor_type_of(dtype_of(job.row_dtype)), spec.dim}};
-  for (int buffer = 0; buffer < state_buffers(job.sparse_optimizer); ++buffer)
-    parts.push_back({fmt::format("state.{}", buffer), tensor_type::f32, state_columns(job.sparse_optimizer, spec.dim)});
-  return parts;
-}
-
-module_spec embedding_bag_spec(const job& job, const table_spec& spec, std::size_t table) {
-  constexpr const char* modes[] = {"sum", "mean", "max"};
-  constexpr const char* dtypes[] = {"f32", "f16", "bf16"};
-  return {"EmbeddingBag",
-          {{"num_embeddings", std::to_string(spec.rows)},
-           {"embedding_dim", std::to_string(spec.dim)},
-           {"mode", modes[static_cast<std::size_t>(spec.mode)]},
-           {"seed", std::to_string(job.seed)},
-           {"table", std::to_string(table)},
-           {"dtype", dtypes[static_cast<std::size_t>(job.row_dtype)]},
-           {"optimizer", to_string(job.sparse_optimizer)},
-           {"lr", fmt::format("{}", job.sparse_optimizer.lr)},
-           {"lr_schedule", to_string(job.sparse_optimizer.schedule)},
-           {"reduce", job.sparse_reduce == sparse_reduction::sum ? "sum" : "mean"}}};
 }
 
 }  // namespace troupe

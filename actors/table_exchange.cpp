@@ -6,6 +6,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <limits>
 
+#include "actors/device_tensor.hpp"
 #include "actors/weights.hpp"
 #include "actors/wire.hpp"
 #include "kernels/embedding_bag.hpp"
@@ -90,20 +91,33 @@ bool table_exchange::plan_local(const bags& b, std::size_t table, std::size_t di
   return true;
 }
 
-caf::error table_exchange::pool(plan& p, std::span<const rows> answers, kernels::stream& on,
-                                const kernels::mirrored_array<float>& input) const {
-  const std::size_t stride = model_->in_features();
-  std::vector<const tensor*> stays(tables_.size(), nullptr);
+void table_exchange::offer_columns(plan& p, const network_input& input) const {
+  if (device_->is_host() || remote_) return;
+  std::vector<std::size_t> next(servers(), 0);
+  for (std::size_t t = 0; t < tables_.size(); ++t) {
+    for (const std::size_t at : server_of_[t]) {
+      bag_lookup& wanted = p.lookups[at][next[at]++];
+      if (p.tables[t].is_pooled_here) continue;
+      wanted.room =
+          std::make_shared<const device_columns>(device_matrix{device_,
+                                                               input.size(),
+                                                               model_->spec().tables[t].dim,
+                                                               {input.data() + model_->column_of(t), input.features()},
+                                                               input.owner()});
+    }
+  }
+}
+
+/// The answers by table and shard, if they are what has been asked for. Sets which of them are in the input.
+caf::error table_exchange::find_answers(plan& p, std::span<const rows> answers, const network_input& input,
+                                        std::vector<const tensor*>& found) const {
   std::vector<std::size_t> next(servers(), 0);  // by server: the answer's next table
   for (std::size_t t = 0; t < tables_.size(); ++t) {
-    const bags& b = p.samples->tables[t];
     const std::size_t dim = model_->spec().tables[t].dim;
     plan::local& local = p.tables[t];
-    float* column = input.host() + model_->column_of(t);
-    if (local.is_pooled_here) local.rows.resize(local.shard_begin.back() * dim);
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
       const std::size_t expected =
-          local.is_pooled_here ? local.shard_begin[s + 1] - local.shard_begin[s] : b.offsets.size();
+          local.is_pooled_here ? local.shard_begin[s + 1] - local.shard_begin[s] : p.samples->tables[t].offsets.size();
       const std::size_t at = server_of_[t][s];
       const std::size_t i = next[at]++;
       const tensor* answer = at < answers.size() && i < answers[at].tables.size() ? &answers[at].tables[i] : nullptr;
@@ -111,36 +125,65 @@ caf::error table_exchange::pool(plan& p, std::span<const rows> answers, kernels:
           !answer->consistent())
         return make_failure(errc::shape_mismatch, fmt::format("table {}: server {} did not answer with [{}, {}] of {}",
                                                               t, ranks_[at], expected, dim, name_of(dtype_of(wire_))));
-      local.is_on_device = answer->bytes.device() != nullptr;
-      if (local.is_on_device) {
-        if (local.is_pooled_here || &block_of(answer->bytes)->where() != &on.where())
-          return make_failure(errc::wrong_context, fmt::format("table {}: rows on a device that did not ask", t));
-        stays[t] = answer;
-      } else if (local.is_pooled_here) {
-        decode_rows(*answer, local.rows.data() + local.shard_begin[s] * dim);
-      } else {
-        const float* from = answer->as<float>().data();
-        for (std::size_t bag = 0; bag < expected; ++bag) std::copy_n(from + bag * dim, dim, column + bag * stride);
-      }
+      const device_block* const block = block_of(answer->bytes);
+      local.is_on_device = block != nullptr;
+      if (block != nullptr && (local.is_pooled_here || block->numbers().data != input.data() + model_->column_of(t)))
+        return make_failure(errc::wrong_context, fmt::format("table {}: rows on a device that did not ask", t));
+      found.push_back(answer);
     }
-    if (local.is_pooled_here)
-      kernels::embedding_bag_forward(model_->spec().tables[t].mode, local.rows.data(), dim,
-                                     {local.indices, b.offsets, b.weights}, column, stride);
-  }
-  if (needs_host(p) || model_->spec().dense_features > 0) input.upload(on);
-  for (std::size_t t = 0; t < tables_.size(); ++t) {
-    if (stays[t] == nullptr) continue;
-    const std::size_t dim = model_->spec().tables[t].dim;
-    const blob& numbers = stays[t]->bytes;
-    on.wait(block_of(numbers)->written());
-    on.copy_columns(p.samples->size, dim, {numbers.as<float>().data(), dim},
-                    {input.data() + model_->column_of(t), stride});
   }
   return {};
 }
 
+caf::error table_exchange::pool(plan& p, std::span<const rows> answers, kernels::stream& on,
+                                network_input& input) const {
+  std::vector<const tensor*> found;
+  if (auto error = find_answers(p, answers, input, found)) return error;
+
+  std::vector<network_input::column_range> from_host;
+  std::size_t columns = 0;
+  const auto take = [&](std::size_t first, std::size_t count) {
+    columns += count;
+    if (!from_host.empty() && from_host.back().first + from_host.back().count == first)
+      from_host.back().count += count;
+    else if (count > 0)
+      from_host.push_back({first, count});
+  };
+  take(0, model_->spec().dense_features);
+  for (std::size_t t = 0; t < tables_.size(); ++t)
+    if (!p.tables[t].is_on_device) take(model_->column_of(t), model_->spec().tables[t].dim);
+  const kernels::row_matrix<float> here = input.on_host(on, columns);
+  model_->place_dense(*p.samples, here);
+  float* column = here.data + model_->spec().dense_features;
+  const tensor* const* answer = found.data();
+  for (std::size_t t = 0; t < tables_.size(); ++t) {
+    const bags& b = p.samples->tables[t];
+    const std::size_t dim = model_->spec().tables[t].dim;
+    plan::local& local = p.tables[t];
+    if (local.is_on_device) {
+      on.wait(block_of((*answer++)->bytes)->written());
+      continue;
+    }
+    if (local.is_pooled_here) {
+      local.rows.resize(local.shard_begin.back() * dim);
+      for (std::size_t s = 0; s < tables_[t].size(); ++s)
+        decode_rows(**answer++, local.rows.data() + local.shard_begin[s] * dim);
+      kernels::embedding_bag_forward(model_->spec().tables[t].mode, local.rows.data(), dim,
+                                     {local.indices, b.offsets, b.weights}, column, here.stride);
+    } else {
+      const float* from = (*answer++)->as<float>().data();
+      for (std::size_t bag = 0; bag < b.offsets.size(); ++bag)
+        std::copy_n(from + bag * dim, dim, column + bag * here.stride);
+    }
+    column += dim;
+  }
+  input.upload(on, from_host);
+  return {};
+}
+
 std::vector<std::vector<bag_gradient>> table_exchange::gradients(
-    const plan& p, kernels::stream& on, const kernels::mirrored_array<float>& grad_input) const {
+    const plan& p, const kernels::mirrored_array<float>& grad_input,
+    const std::shared_ptr<const kernels::event>& written) const {
   const std::size_t stride = model_->in_features();
   std::vector<std::vector<bag_gradient>> result(servers());
   for (auto& grads : result) grads.reserve(tables_.size());
@@ -153,18 +196,18 @@ std::vector<std::vector<bag_gradient>> table_exchange::gradients(
     if (!local.is_pooled_here) {
       const std::size_t at = server_of_[t][0];
       const bag_lookup& asked = p.lookups[at][next[at]++];
+      bag_gradient& given = result[at].emplace_back();
+      given = {asked.module, asked.indices, asked.offsets, asked.weights, {}};
       if (local.is_on_device) {
-        kernels::device_array<float> grad;
-        grad.resize(on, p.samples->size * dim);
-        on.copy_columns(p.samples->size, dim, {grad_input.data() + model_->column_of(t), stride}, {grad.data(), dim});
-        result[at].push_back({asked.module, asked.indices, asked.offsets, asked.weights,
-                              on_device(on, p.samples->size, dim, grad.owner(), grad.data())});
+        given.grad = on_device(
+            {device_, p.samples->size, dim, {grad_input.data() + model_->column_of(t), stride}, grad_input.owner()},
+            written);
         continue;
       }
       tensor_buffer grad(p.samples->size, dim);
       for (std::size_t bag = 0; bag < p.samples->size; ++bag)
         std::copy_n(column + bag * stride, dim, grad.data() + bag * dim);
-      result[at].push_back({asked.module, asked.indices, asked.offsets, asked.weights, std::move(grad).freeze()});
+      given.grad = std::move(grad).freeze();
       continue;
     }
     auto row_grads = std::make_shared<std::vector<float>>(local.rows.size());

@@ -8,8 +8,9 @@
 // Where messages cross to another process, a whole table too is pooled here for a batch that has fewer distinct rows of
 // it than bags: that sends less, in both directions.
 //
-// Rows of a table that is whole on one server of this process, in the memory of the trainer's own device, stay there:
-// the answer is pooled rows on the device, and so is their gradient.
+// A table that is whole on one server of this process, in the memory of the trainer's own CUDA device, is pooled
+// straight into its columns of the network's input, and its gradient is read from those of the input's: nothing is
+// copied.
 //
 // Where numbers travel in 16 bits, every table is pooled here. Else rounding would befall pooled rows or single ones,
 // depending on how the tables are spread.
@@ -22,7 +23,7 @@
 #include <span>
 #include <vector>
 
-#include "actors/compute_devices.hpp"
+#include "actors/network_input.hpp"
 #include "kernels/device_array.hpp"
 #include "model/hybrid.hpp"
 #include "protocol/messages.hpp"
@@ -39,7 +40,7 @@ class table_exchange {
     /// By table, for tables that are pooled here.
     struct local {
       bool is_pooled_here = false;
-      bool is_on_device = false;             ///< of the last answer: the pooled rows are on the trainer's device
+      bool is_on_device = false;             ///< of the last answer: it is in its columns of the input
       std::vector<std::int64_t> indices;     ///< the batch's indices, as rows of `rows`
       std::vector<std::size_t> shard_begin;  ///< where each shard's rows begin in `rows`; one more than shards
       std::vector<float> rows;               ///< [distinct rows, dim], shard by shard
@@ -53,10 +54,8 @@ class table_exchange {
   table_exchange(const hybrid_model& model, std::vector<std::vector<module_ref>> tables,
                  kernels::row_dtype wire = kernels::row_dtype::f32, bool remote = false);
 
-  /// Rows that are on `device` may stay there, if the servers are in this process.
-  void stay_on(const kernels::device& device) { device_ = remote_ ? -1 : device.number(); }
-  /// For lookups.
-  std::int32_t device_number() const { return device_; }
+  /// The trainer computes on `device`.
+  void compute_on(kernels::device& device) { device_ = &device; }
 
   /// The servers that keep any of the tables.
   std::size_t servers() const { return servers_.size(); }
@@ -66,18 +65,22 @@ class table_exchange {
   /// Plans the lookups of a batch that `check_batch` has found valid.
   plan prepare(std::shared_ptr<const batch> samples) const;
 
-  /// Pools the answers, by server, into their columns of `input` [size, in_features], in which the host's copy has the
-  /// dense features, on the device of `on`. The answers must stay until the stream has passed. Returns an error if an
-  /// answer does not have the shape asked for.
-  caf::error pool(plan& p, std::span<const rows> answers, kernels::stream& on,
-                  const kernels::mirrored_array<float>& input) const;
+  /// Before the lookups of `p` are sent: offers servers of this process their columns of `input` [size, in_features],
+  /// if that is on a CUDA device. Nobody else may use it until `pool`.
+  void offer_columns(plan& p, const network_input& input) const;
+
+  /// Fills `input` [size, in_features] on the device of `on`: the dense features, and the answers, by server, pooled.
+  /// The answers must stay until the stream has passed. Returns an error if an answer does not have the shape asked
+  /// for.
+  caf::error pool(plan& p, std::span<const rows> answers, kernels::stream& on, network_input& input) const;
 
   /// Whether a gradient is needed on the host, too.
   bool needs_host(const plan& p) const { return !std::ranges::all_of(p.tables, &plan::local::is_on_device); }
 
-  /// The gradients for each server from that of the input [size, in_features]; the host's copy is read if it is needed.
-  std::vector<std::vector<bag_gradient>> gradients(const plan& p, kernels::stream& on,
-                                                   const kernels::mirrored_array<float>& grad_input) const;
+  /// The gradients for each server from that of the input [size, in_features], which on a CUDA device is `written` from
+  /// then on, and is read until the last of them is gone; the host's copy is read here, if it is needed.
+  std::vector<std::vector<bag_gradient>> gradients(const plan& p, const kernels::mirrored_array<float>& grad_input,
+                                                   const std::shared_ptr<const kernels::event>& written) const;
 
   /// Whether a number of the answers, which `pool` has found to be of the right shape, or of the gradients for the
   /// servers is NaN or Inf in the 16 bits in which it travels. float32 is not looked at.
@@ -86,6 +89,8 @@ class table_exchange {
 
  private:
   bool must_be_pooled_here(std::size_t table) const;
+  caf::error find_answers(plan& p, std::span<const rows> answers, const network_input& input,
+                          std::vector<const tensor*>& found) const;
   bool plan_local(const bags& b, std::size_t table, std::size_t distinct_max, plan& p) const;
   template <class NumbersAt>
   caf::error check_numbers(const plan& p, const char* what, NumbersAt numbers_at) const;
@@ -93,7 +98,7 @@ class table_exchange {
   const hybrid_model* model_ = nullptr;
   kernels::row_dtype wire_ = kernels::row_dtype::f32;
   bool remote_ = false;
-  std::int32_t device_ = -1;
+  kernels::device* device_ = &kernels::host_device();
   std::vector<std::vector<module_ref>> tables_;
   std::vector<parameter_server_actor> servers_;
   std::vector<std::uint32_t> ranks_;                 // of the servers

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/device_checks.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/run_in.hpp"
 #include "actors/traced_system.hpp"
@@ -94,9 +95,12 @@ caf::error trainer_state::set_up(train& order) {
   if (device.is_host() && job_.matmul_precision != kernels::matmul_precision::f32)
     return make_failure(errc::bad_input,
                         "--matmul-precision: the processor multiplies matrices in fp32 only; use --device cuda");
+  if (const auto full = check_trainer_memory(job_, data_->spec(), device))
+    return make_failure(errc::bad_input, fmt::format("{}: {}", name, full->message));
   compute_ = device.make_stream(job_.matmul_precision);
   copies_ = device.make_stream();
-  exchange_.stay_on(device);
+  exchange_.compute_on(device);
+  inputs_.resize(device.is_host() ? 1 : lookups_ahead() + 2);
   scalars_.resize(*compute_, 1);
 
   auto given = data_->start();
@@ -174,16 +178,19 @@ void trainer_state::look_up_through(std::uint64_t last) {
   while (looked_up_ < last && !failed_) {
     prepare_next();
     ++looked_up_;
-    look_up(ahead_.back(), job_.staleness);
+    look_up(ahead_.back(), job_.staleness, input_of(looked_up_));
   }
 }
 
-/// `wanted` stays where it is until the answers are here.
-void trainer_state::look_up(context& wanted, std::uint32_t staleness) {
+/// `wanted` stays where it is until the answers are here, and on a device `into` is for nothing else.
+void trainer_state::look_up(context& wanted, std::uint32_t staleness, network_input& into) {
+  if (!is_on_host() && !wanted.answers.empty()) {
+    into.resize(*compute_, wanted.plan.samples->size, model_->in_features());
+    exchange_.offer_columns(wanted.plan, into);
+  }
   for (std::size_t s = 0; s < wanted.answers.size(); ++s) {
     ++wanted.unanswered;
-    lookup message{trace.next(wanted.step), wanted.plan.lookups[s], staleness, dtype_of(job_.wire_dtype),
-                   exchange_.device_number()};
+    lookup message{trace.next(wanted.step), wanted.plan.lookups[s], staleness, dtype_of(job_.wire_dtype)};
     ask<rows>(exchange_.server(s), server_number(exchange_.rank(s)), std::move(message),
               [this, &wanted, s](rows& answer) {
                 wanted.answers[s] = std::move(answer);

@@ -94,7 +94,7 @@ class trainer_state {
   template <class Answer, class Handle, class Message, class F>
   void ask(const Handle& whom, std::uint32_t number, Message message, F on_answer);
   void look_up_through(std::uint64_t last);
-  void look_up(context& wanted, std::uint32_t staleness);
+  void look_up(context& wanted, std::uint32_t staleness, network_input& into);
   void arrived();
   void advance();
 
@@ -104,8 +104,8 @@ class trainer_state {
   caf::error backward_inputs(const batch& samples);
   caf::error begin_pass(const batch& samples);
   caf::error end_pass(const batch& samples);
-  kernels::mirrored_array<float>& input() { return inputs_[is_on_host() ? 0 : pass_ % inputs_.size()]; }
-  void resize_grad_input();
+  network_input& input_of(std::uint64_t of_step) { return inputs_[of_step % inputs_.size()]; }
+  network_input& input() { return input_of(step); }
   void pass_to_inputs(std::size_t size, const hybrid_model::targets& targets);
   bool is_on_host() const { return compute_->where().is_host(); }
   void reduce_gradient();
@@ -201,10 +201,12 @@ class trainer_state {
   std::vector<bool> norm_missing_;          ///< by server: its share of that has not come
   hybrid_model::activations activations_;
   float* grad_outputs_ = nullptr;  ///< of the step under way, in the activations
-  /// Of a device's passes by turns: the parameters' gradient of the last one is still computed from the other.
-  std::array<kernels::mirrored_array<float>, 2> inputs_;
-  std::uint64_t pass_ = 0;
+  /// Of a device's steps by turns: those whose rows have been asked for, which servers fill; that of the step under
+  /// way; and the one before, free again when the host has waited for the step under way.
+  std::vector<network_input> inputs_;
+  network_input test_input_;
   kernels::mirrored_array<float> grad_input_;
+  std::shared_ptr<const kernels::event> passed_;   ///< the gradient of the step's input is written
   kernels::uploaded_array<std::int64_t> classes_;  ///< what the batch's loss compares with
   kernels::uploaded_array<float> values_;
   kernels::mirrored_array<double> scalars_;  ///< the loss, or a norm

@@ -141,7 +141,7 @@ void trainer_state::evaluate_next() {
     const std::uint64_t next_step = ends_update() ? update() * job_.accumulate + 1 : step + 1;
     tested_ = prepare(next_step, data_->test_batch(test_next_, count));
     test_next_ += test_rows_at_once * job_.trainers;
-    return look_up(tested_, 0);
+    return look_up(tested_, 0, test_input_);
   }
   const std::uint64_t scored = predictions_.scores.size();
   self_->send(reports_, evaluation{trace.next(step), rank_, epoch_, predictions_.rows, predictions_.correct,
@@ -155,12 +155,10 @@ void trainer_state::score() {
   trace.progresses();
   const actor_trace::range working(trace, trace::range_name::evaluate, step);
   const batch& samples = *tested_.plan.samples;
-  kernels::mirrored_array<float>& rows = input();
-  rows.resize(*compute_, samples.size * model_->in_features());
-  model_->place_dense(samples, rows.host());
-  if (auto error = exchange_.pool(tested_.plan, tested_.answers, *compute_, rows)) return fail(step, error);
+  test_input_.resize(*compute_, samples.size, model_->in_features());
+  if (auto error = exchange_.pool(tested_.plan, tested_.answers, *compute_, test_input_)) return fail(step, error);
   if (auto error = exchange_.check_rows(tested_.plan, tested_.answers)) return fail(step, error);
-  const float* outputs = model_->forward(*compute_, samples.size, weights_.data(), rows.data(), activations_);
+  const float* outputs = model_->forward(*compute_, samples.size, weights_.data(), test_input_.data(), activations_);
   const std::size_t count = samples.size * model_->out_features();
   look_for_non_finite(outputs, count, "an output for a test row");
   synchronize();

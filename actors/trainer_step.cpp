@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/device_tensor.hpp"
 #include "actors/faults.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/run_in.hpp"
@@ -39,6 +40,7 @@ void trainer_state::compute() {
   if (computed_.plan.samples->size > 0) {
     if (auto error = backward_inputs(*computed_.plan.samples)) return fail(step, error);
   } else {
+    compute_->synchronize();  // instead of waiting for a loss: see `inputs_`
     losses_.push_back(std::numeric_limits<double>::quiet_NaN());
   }
   if (failed_) return;
@@ -101,21 +103,22 @@ caf::error trainer_state::backward_inputs(const batch& samples) {
 /// Has all that is needed on the host copied there behind the pass.
 caf::error trainer_state::begin_pass(const batch& samples) {
   const actor_trace::range working(trace, trace::range_name::forward_backward, step);
-  ++pass_;
-  compute_->wait(*copies_->record());  // the last step's gradient of the rows has been copied
-  input().resize(*compute_, samples.size * model_->in_features());
-  model_->place_dense(samples, input().host());
+  input().resize(*compute_, samples.size, model_->in_features());
   if (auto error = exchange_.pool(computed_.plan, computed_.answers, *copies_, input())) return error;
   if (job_.nan == nan_policy::stop)
     if (auto error = exchange_.check_rows(computed_.plan, computed_.answers)) return error;
   const bool has_tables = exchange_.servers() > 0;
-  if (has_tables) resize_grad_input();
+  if (has_tables) {
+    grad_input_.let_go();  // servers may be reading the last one
+    grad_input_.resize(*compute_, samples.size * model_->in_features());
+  }
   const hybrid_model::targets targets{classes_.put(*copies_, samples.classes), values_.put(*copies_, samples.values)};
   compute_->wait(*copies_->record());
   pass_to_inputs(samples.size, targets);
   if (has_tables && job_.nan == nan_policy::stop)
     look_for_non_finite(grad_input_.data(), grad_input_.size(), "the gradient of the tables' pooled rows");
-  copies_->wait(*compute_->record());
+  passed_ = compute_->record();
+  copies_->wait(*passed_);
   scalars_.download(*copies_);
   fetch_checks(*copies_);
   if (has_tables && exchange_.needs_host(computed_.plan)) grad_input_.download(*copies_);
@@ -148,13 +151,6 @@ caf::error trainer_state::end_pass(const batch& samples) {
   has_gradient_ = true;
   judge_checks(step);
   return {};
-}
-
-/// The dense features' columns of the gradient may never be written.
-void trainer_state::resize_grad_input() {
-  const float* const before = grad_input_.data();
-  grad_input_.resize(*compute_, input().size());
-  if (grad_input_.data() != before) compute_->fill(grad_input_.size(), 0.0F, grad_input_.data());
 }
 
 /// From the input to its gradient, by way of the loss.
@@ -218,7 +214,8 @@ tensor trainer_state::seal_bucket(std::uint32_t bucket) {
   if (is_on_host()) return std::move(buckets_[bucket].grad).freeze();
   if (buckets_[bucket].sealed.rows > 0) return std::exchange(buckets_[bucket].sealed, {});
   const parameter_range range = bucket_plan_[bucket];
-  return on_device(*compute_, range.count, 1, grads_.owner(), grads_.data() + range.first);
+  return on_device({&compute_->where(), range.count, 1, {grads_.data() + range.first, 1}, grads_.owner()},
+                   compute_->record());
 }
 
 /// Where the backward pass puts a layer's gradient: the first batch straight into the bucket.
@@ -284,7 +281,7 @@ void trainer_state::send_gradients() {
   std::vector<std::vector<bag_gradient>> grads(exchange_.servers());
   if (has_gradient_ && !grads.empty()) {
     if (auto* wrong = faults()) wrong->gradient(rank_, step, {grad_input_.host(), grad_input_.size()});
-    grads = exchange_.gradients(computed_.plan, *copies_, grad_input_);
+    grads = exchange_.gradients(computed_.plan, grad_input_, passed_);
     if (job_.nan == nan_policy::stop)
       if (auto error = exchange_.check_gradients(computed_.plan, grads)) return fail(step, error);
   }

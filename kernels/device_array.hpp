@@ -56,8 +56,13 @@ class mirrored_array {
     capacity_ = count;
   }
 
+  /// Leaves the device's numbers to who keeps them; `resize` makes room for others.
+  void let_go() { numbers_ = {}; }
+
   std::size_t size() const { return numbers_.size(); }
   T* data() const { return numbers_.data(); }
+  /// Whoever keeps this keeps the device's numbers.
+  const std::shared_ptr<std::byte>& owner() const { return numbers_.owner(); }
   T* host() const { return staging_ ? reinterpret_cast<T*>(staging_.get()) : numbers_.data(); }
 
   /// Makes the device's numbers the host's, and the other way round when the stream has passed.

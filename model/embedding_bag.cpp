@@ -50,11 +50,14 @@ void embedding_bag::initialize() {
 }
 
 void embedding_bag::forward(const kernels::bags_view& bags, float* out) {
-  const kernels::const_table_view table(weights_.data(), options_.dtype);
   if (bags.offsets.empty())
-    on_->gather_rows(table, dim(), bags.indices, out);
+    on_->gather_rows({weights_.data(), options_.dtype}, dim(), bags.indices, out);
   else
-    on_->embedding_bag_forward(options_.mode, table, dim(), bags, out, dim());
+    pool(bags, {out, dim()});
+}
+
+void embedding_bag::pool(const kernels::bags_view& bags, kernels::row_matrix<float> out) {
+  on_->embedding_bag_forward(options_.mode, {weights_.data(), options_.dtype}, dim(), bags, out.data, out.stride);
 }
 
 std::optional<std::int64_t> embedding_bag::step(std::uint64_t step, std::span<const contribution> contributions,
@@ -66,7 +69,7 @@ std::optional<std::int64_t> embedding_bag::step(std::uint64_t step, std::span<co
 
 void embedding_bag::collect(std::span<const contribution> contributions) {
   gradient_->clear(rows_);
-  for (const contribution& one : contributions) gradient_->add(options_.mode, one.bags, one.grad, dim());
+  for (const contribution& one : contributions) gradient_->add(options_.mode, one.bags, one.grad.data, one.grad.stride);
   gradient_->group();
 }
 

@@ -54,10 +54,13 @@ class embedding_bag {
   /// rows themselves.
   void forward(const kernels::bags_view& bags, float* out);
 
-  /// A gradient with respect to what `forward` gave for `bags`.
+  /// The same for bags with offsets, into columns of a wider matrix.
+  void pool(const kernels::bags_view& bags, kernels::row_matrix<float> out);
+
+  /// A gradient with respect to what `forward` or `pool` gave for `bags`.
   struct contribution {
     kernels::bags_view bags;
-    const float* grad = nullptr;  ///< [bags, dim]
+    kernels::row_matrix<const float> grad;  ///< [bags, dim]
   };
 
   /// One optimizer step (the first is 1) with the sum of the contributions, in the order given, times `scale`.

@@ -153,8 +153,15 @@ void hybrid_model::interact_backward(kernels::stream& on, std::size_t size, cons
   const float* of_bottom = bottom_ ? a.bottom.outputs.back().data() : nullptr;
   on.pairwise_dots_backward(size, dim, vectors(of_bottom, input), {a.grad_joined.data() + (bottom_ ? dim : 0), width},
                             vectors(a.grad_of_bottom.data(), grad_input));
+  if (!bottom_) return;
   // The output of the bottom MLP went into the top MLP itself, too.
-  if (bottom_) on.add_columns(size, dim, {a.grad_joined.data(), width}, {a.grad_of_bottom.data(), dim});
+  on.add_columns(size, dim, {a.grad_joined.data(), width}, {a.grad_of_bottom.data(), dim});
+  const std::size_t features = spec_.dense_features;
+  if (a.zeros.size() < features) {
+    a.zeros.resize(on, features);
+    on.fill(features, 0.0F, a.zeros.data());
+  }
+  on.copy_columns(size, features, {a.zeros.data(), 0}, {grad_input, in_features_});
 }
 
 void hybrid_model::activations::append_addresses(std::vector<const void*>& to) const {
@@ -163,10 +170,10 @@ void hybrid_model::activations::append_addresses(std::vector<const void*>& to) c
   for (const auto* one : {&dense, &joined, &grad_joined, &grad_of_bottom}) to.push_back(one->data());
 }
 
-void hybrid_model::place_dense(const batch& samples, float* input) const {
+void hybrid_model::place_dense(const batch& samples, kernels::row_matrix<float> input) const {
   const float* from = samples.dense.data();
   for (std::size_t row = 0; row < samples.size && spec_.dense_features > 0; ++row, from += spec_.dense_features)
-    std::copy_n(from, spec_.dense_features, input + row * in_features());
+    std::copy_n(from, spec_.dense_features, input.data + row * input.stride);
 }
 
 void hybrid_model::loss(kernels::stream& on, std::size_t size, const targets& of_batch, float* outputs,

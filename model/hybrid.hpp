@@ -61,8 +61,8 @@ class hybrid_model {
   /// Where table `table`'s pooled row begins in a row of the input.
   std::size_t column_of(std::size_t table) const { return columns_[table]; }
 
-  /// Copies the dense features into their columns of `input` [size, in_features].
-  void place_dense(const batch& samples, float* input) const;
+  /// Copies the dense features into the first columns of `input`.
+  void place_dense(const batch& samples, kernels::row_matrix<float> input) const;
 
   // The passes compute on the stream's device, where all that they are given lies.
 
@@ -74,6 +74,7 @@ class hybrid_model {
     kernels::device_array<float> joined;  ///< the top MLP's input [size, its width]; with `cat`, the input itself is
     kernels::device_array<float> grad_joined;     ///< and its gradient
     kernels::device_array<float> grad_of_bottom;  ///< gradient of the bottom MLP's output
+    kernels::device_array<float> zeros;           ///< a zero for each dense feature
 
     /// The model's outputs, or what the loss has put in their place.
     float* outputs() const { return top.outputs.back().data(); }
@@ -88,8 +89,8 @@ class hybrid_model {
 
   /// Backward from `grad_outputs` [size, out_features], after `forward` with the same arguments, as far as the tables
   /// wait for it: the gradients of their rows go to their columns of `grad_input` [size, in_features], which may be
-  /// null if there are no tables. With `dot` the dense features' columns stay as they are, with `cat` they are
-  /// overwritten as well.
+  /// null if there are no tables. The dense features' columns get theirs with `cat`, and zeros with `dot`: nobody needs
+  /// theirs there.
   void backward_inputs(kernels::stream& on, std::size_t size, const float* parameters, const float* input,
                        activations& a, const float* grad_outputs, float* grad_input) const;
 

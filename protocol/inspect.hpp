@@ -34,7 +34,7 @@ bool inspect(Inspector& f, bag_lookup& x) {
 template <class Inspector>
 bool inspect(Inspector& f, lookup& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("tables", x.tables), f.field("staleness", x.staleness),
-                            f.field("type", x.type), f.field("device", x.device));
+                            f.field("type", x.type));
 }
 
 template <class Inspector>

@@ -4,11 +4,13 @@
 
 #include <caf/typed_actor.hpp>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "protocol/blob.hpp"
+#include "protocol/device_room.hpp"
 #include "protocol/header.hpp"
 #include "protocol/tensor.hpp"
 #include "protocol/type_ids.hpp"
@@ -65,6 +67,8 @@ struct bag_lookup {
   blob indices;  ///< i64
   blob offsets;  ///< i64, one for each bag; empty: the rows themselves are wanted, one for each index
   blob weights;  ///< f32, one for each index, or empty
+  /// Where pooled rows of f32 may go, if the table is on that device of this process; null: to the host.
+  std::shared_ptr<const device_room> room = nullptr;
 };
 
 /// Asks for rows as the optimizer steps before step head.step have left them, all but the last `staleness` of these;
@@ -75,8 +79,6 @@ struct lookup {
   std::uint32_t staleness = 0;
   /// As what the rows are to travel: f32, f16 or bf16.
   dtype type = dtype::f32;
-  /// The CUDA device, of this process, on which pooled rows of f32 may stay if the table is there; -1: none.
-  std::int32_t device = -1;
 };
 
 /// Steps beyond the one under way whose rows a trainer asks for, at most.

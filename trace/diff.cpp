@@ -76,8 +76,7 @@ std::string compare_devices(const recording& a, const recording& b) {
     return told == nullptr ? "the processor" : boost::json::serialize(*told);
   };
   if (text(a) == text(b)) return "";
-  return fmt::format("the devices differ: {} in A and {} in B; the device that a lookup names is not compared", text(a),
-                     text(b));
+  return fmt::format("the devices differ: {} in A and {} in B", text(a), text(b));
 }
 
 class comparison {
@@ -87,10 +86,7 @@ class comparison {
 
   diff take() {
     if (std::string jobs = compare_jobs(a_, b_); !jobs.empty()) made_.notes.push_back(std::move(jobs));
-    if (std::string devices = compare_devices(a_, b_); !devices.empty()) {
-      other_devices_ = true;
-      made_.notes.push_back(std::move(devices));
-    }
+    if (std::string devices = compare_devices(a_, b_); !devices.empty()) made_.notes.push_back(std::move(devices));
     alignment aligned = align(a_, b_);
     pairs_ = std::move(aligned.pairs);
     other_forms_ = aligned.other_forms;
@@ -132,8 +128,7 @@ class comparison {
     bool fields_differ = false;
     if (in_a != contents_a_.end() && in_b != contents_b_.end()) {
       words = compare_parts(*in_a->second, *in_b->second, "in A", "in B");
-      fields_differ = in_a->second->fields_digest != in_b->second->fields_digest && !has_incomparable_fields(type) &&
-                      !(other_devices_ && type == "lookup");
+      fields_differ = in_a->second->fields_digest != in_b->second->fields_digest && !has_incomparable_fields(type);
     } else {
       ++without_contents_;
     }
@@ -286,7 +281,6 @@ class comparison {
   name_cache type_names_b_;
   std::vector<message_pair> pairs_;
   bool other_forms_ = false;
-  bool other_devices_ = false;
   std::unordered_map<std::uint32_t, finding> at_sending_;   ///< by pair
   std::unordered_map<std::uint32_t, finding> at_handling_;  ///< likewise
   std::uint64_t without_contents_ = 0;

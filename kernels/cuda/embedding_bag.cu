@@ -1,5 +1,6 @@
 // Embedding bag, forward. Some lanes of a warp share a bag, each with its columns: up to 16 bytes of a row at a time,
-// the rows of several indices on their way at once, and added in index order.
+// the rows of several indices on their way at once, and added in index order. Bags may be
+// columns of a matrix in which nothing is aligned: then only their sums are stored number by number.
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/device_bags.hpp"
@@ -42,11 +43,10 @@ __device__ pack<float, kWidth> pool_columns(const Number* table, std::size_t dim
   return sum;
 }
 
-template <pool kPool, int kWidth, class Number>
+/// Loads `kWidth` numbers at a time, and stores `kStored` floats.
+template <pool kPool, int kWidth, int kStored, class Number>
 __global__ void __launch_bounds__(block_threads, 4) pool_kernel(const Number* table, std::size_t dim, device_bags bags,
                                                                 float* out, std::size_t out_stride, lane_share share) {
-  // Floats are stored 16 bytes at a time at most.
-  constexpr int stored = kWidth < 4 ? kWidth : 4;
   const std::size_t bag = share.item();
   if (bag >= bags.bag_count) return;
   const std::size_t begin = bags.begin_of(bag);
@@ -54,10 +54,10 @@ __global__ void __launch_bounds__(block_threads, 4) pool_kernel(const Number* ta
   for (std::size_t column = share.lane() * kWidth; column < dim; column += share.lanes() * kWidth) {
     const auto sum = pool_columns<kPool, kWidth>(table, dim, bags, begin, end, column);
     float* const to = out + bag * out_stride + column;
-    unrolled<kWidth / stored>([&](int part) {
-      pack<float, stored> some;
-      unrolled<stored>([&](int k) { some.at[k] = sum.at[part * stored + k]; });
-      store_pack(some, to + part * stored);
+    unrolled<kWidth / kStored>([&](int part) {
+      pack<float, kStored> some;
+      unrolled<kStored>([&](int k) { some.at[k] = sum.at[part * kStored + k]; });
+      store_pack(some, to + part * kStored);
     });
   }
 }
@@ -67,10 +67,13 @@ void launch_pool(cudaStream_t stream, const_table_view table, std::size_t dim, c
                  std::size_t out_stride) {
   with_numbers(table, [&]<class Number>(const Number* numbers) {
     constexpr int full = 16 / sizeof(Number);
-    const bool packs = dim % full == 0 && fits_packs<full>(numbers) && out_stride % 4 == 0 && fits_packs<4>(out);
-    const lane_share share = share_for(dim, packs ? full : 1);
-    launch(packs ? pool_kernel<kPool, full, Number> : pool_kernel<kPool, 1, Number>, share.blocks(bags.bag_count),
-           block_threads, stream, numbers, dim, bags, out, out_stride, share);
+    const bool loads_packs = dim % full == 0 && fits_packs<full>(numbers);
+    const bool stores_packs = loads_packs && out_stride % 4 == 0 && fits_packs<4>(out);
+    const auto kernel = stores_packs  ? pool_kernel<kPool, full, 4, Number>
+                        : loads_packs ? pool_kernel<kPool, full, 1, Number>
+                                      : pool_kernel<kPool, 1, 1, Number>;
+    const lane_share share = share_for(dim, loads_packs ? full : 1);
+    launch(kernel, share.blocks(bags.bag_count), block_threads, stream, numbers, dim, bags, out, out_stride, share);
   });
 }
 

@@ -6,9 +6,12 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "actors/device_tensor.hpp"
+#include "actors/embedding_bag_arguments.hpp"
 #include "actors/weights.hpp"
 #include "actors/wire.hpp"
 #include "model/embedding_bag.hpp"
@@ -52,7 +55,7 @@ tensor matrix(std::vector<float> numbers) { return tensor::own(numbers.size() / 
 
 /// Whole rows, by their numbers.
 std::vector<float> look_up(remote_module& module, std::vector<std::int64_t> indices) {
-  const auto begun = module.lookup({0, blob::own(std::move(indices)), {}, {}}, row_dtype::f32, -1);
+  const auto begun = module.lookup({0, blob::own(std::move(indices)), {}, {}}, row_dtype::f32);
   EXPECT_TRUE(begun);
   const tensor found = (*begun)();
   const auto numbers = found.as<float>();
@@ -207,7 +210,7 @@ TEST(remote_embedding_bag, rows_are_sent_as_the_type_asked_for_and_stay_as_they_
     const auto before = table->state_dict()[0].second;
     const auto rows = look_up(*table, {4, 0, 4});
     for (const row_dtype type : {row_dtype::f16, row_dtype::bf16}) {
-      const auto begun = table->lookup({0, blob::own(std::vector<std::int64_t>{4, 0, 4}), {}, {}}, type, -1);
+      const auto begun = table->lookup({0, blob::own(std::vector<std::int64_t>{4, 0, 4}), {}, {}}, type);
       ASSERT_TRUE(begun);
       const tensor sent = (*begun)();
       EXPECT_EQ(sent.type, dtype_of(type));
@@ -264,6 +267,23 @@ TEST(remote_embedding_bag, more_indices_than_can_be_counted_are_refused) {
   EXPECT_EQ(describe(table->collect(grads, {1, 2})),
             "table 2: 2147483648 indices in an optimizer step: must be at most 2147483647; use a smaller --batch-size "
             "or --accumulate, or fewer trainers");
+}
+
+TEST(remote_embedding_bag, room_for_other_rows_than_are_looked_up_is_refused) {
+  auto table = made();
+  const auto refused = [&](bag_lookup wanted, std::uint64_t rows, std::uint64_t cols) {
+    wanted.room = std::make_shared<const device_columns>(device_matrix{nullptr, rows, cols, {}, nullptr});
+    const auto begun = table->lookup(wanted, row_dtype::f32);
+    return begun ? "" : describe(begun.error());
+  };
+  const bag_lookup two_bags{
+      0, blob::own(std::vector<std::int64_t>{4, 0, 4}), blob::own(std::vector<std::int64_t>{0, 2}), {}};
+  EXPECT_EQ(refused(two_bags, 2, dim), "");
+  EXPECT_NE(refused(two_bags, 3, dim).find("table 2: room for [3, 3] pooled rows, expected [2, 3]"), std::string::npos);
+  EXPECT_NE(refused(two_bags, 2, 4).find("table 2: room for [2, 4] pooled rows, expected [2, 3]"), std::string::npos);
+  bag_lookup rows = two_bags;
+  rows.offsets = {};
+  EXPECT_NE(refused(rows, 3, dim).find("room for [3, 3] pooled rows, expected [0, 3]"), std::string::npos);
 }
 
 TEST(remote_embedding_bag, arguments_that_are_wrong_or_unknown_are_refused) {

@@ -48,6 +48,7 @@ std::shared_ptr<const batch> random_batch(source_of_numbers& random, const data_
                                           bool last_is_empty, std::int64_t rows_used = 1000) {
   auto samples = std::make_shared<batch>();
   samples->size = size;
+  samples->dense.assign(size * spec.dense_features, untouched);
   for (const auto& table : spec.tables) {
     auto made = make_bags(random, size, static_cast<std::size_t>(std::min(table.rows, rows_used)), table.weighted);
     samples->tables.push_back({std::move(made.indices), std::move(made.offsets), std::move(made.weights)});
@@ -116,7 +117,7 @@ class spread_tables {
           EXPECT_EQ(given.grad.cols, tables_[t][s].dim());
           EXPECT_EQ(given.grad.type, dtype_of(wire_));
           decode_rows(given.grad, decoded.emplace_back(given.grad.rows * given.grad.cols).data());
-          contributions.push_back({view, decoded.back().data()});
+          contributions.push_back({view, {decoded.back().data(), given.grad.cols}});
         }
         EXPECT_EQ(tables_[t][s].step(step, contributions, 1.0F / ranks), std::nullopt);
       }
@@ -153,11 +154,11 @@ struct trained_bits {
 /// What the exchange fills of `input` on the processor.
 caf::error pool(const table_exchange& exchange, table_exchange::plan& plan, std::span<const rows> answers,
                 std::vector<float>& input) {
-  kernels::mirrored_array<float> there;
-  there.resize(kernels::host_stream(), input.size());
-  std::ranges::copy(input, there.host());
+  network_input there;
+  there.resize(kernels::host_stream(), plan.samples->size, input.size() / plan.samples->size);
+  std::ranges::copy(input, there.data());
   auto error = exchange.pool(plan, answers, kernels::host_stream(), there);
-  std::copy_n(there.host(), input.size(), input.begin());
+  std::copy_n(there.data(), input.size(), input.begin());
   return error;
 }
 
@@ -166,7 +167,7 @@ std::vector<std::vector<bag_gradient>> gradients_of(const table_exchange& exchan
   kernels::mirrored_array<float> there;
   there.resize(kernels::host_stream(), grad_input.size());
   std::ranges::copy(grad_input, there.host());
-  return exchange.gradients(plan, kernels::host_stream(), there);
+  return exchange.gradients(plan, there, nullptr);
 }
 
 /// Four steps of two ranks with random gradients of the input; the ranks take turns in using few rows only.
@@ -338,6 +339,7 @@ TEST(table_exchange, sixteen_bits_round_single_rows_and_each_rows_whole_gradient
   const hybrid_model model(spec, {}, loss_kind::mse);
   auto samples = std::make_shared<batch>();
   samples->size = 2;
+  samples->dense = {untouched, untouched};
   samples->tables = {{{1, 3, 3, 1}, {0, 3}, {}}};
   source_of_numbers random(5);
   for (const row_dtype wire : {row_dtype::f16, row_dtype::bf16}) {
@@ -418,6 +420,7 @@ TEST(table_exchange, gradient_of_a_maximum_goes_to_the_row_that_had_it) {
   const hybrid_model model(spec, {}, loss_kind::mse);
   auto samples = std::make_shared<batch>();
   samples->size = 3;
+  samples->dense.assign(3, 0);
   samples->tables = {{{4, 2, 3, 2}, {0, 3, 3}, {}}};
   for (const std::uint32_t shards : {1U, 2U, 3U}) {
     const spread_tables tables(model, shards, {});

@@ -119,7 +119,9 @@ TEST_F(CudaGpu, TablesOnADeviceHaveTheProcessorsBits) {
 
 TEST_F(CudaGpu, TheNumberOfServersMakesNoDifference) {
   for (const words& options : {words{"--data", "adult", "--batch-size", "1024", "--steps", "5"},
-                               words{"--data", "synthetic", "--batch-size", "256", "--rows", "2", "--steps", "3"}}) {
+                               words{"--data", "synthetic", "--batch-size", "256", "--rows", "2", "--steps", "3"},
+                               words{"--data", "adult", "--interaction", "dot", "--bottom-hidden", "8", "--trainers",
+                                     "2", "--accumulate", "3", "--steps", "12"}}) {
     SCOPED_TRACE(testing::PrintToString(options));
     const std::string one = train(with(options, {"--device", "cuda"})).digest;
     EXPECT_EQ(train(with(options, {"--device", "cuda", "--servers", "3"})).digest, one);
@@ -347,6 +349,14 @@ const std::vector<refused_case> refused = {
 };
 INSTANTIATE_TEST_SUITE_P(Settings, RefusedCudaGpu, testing::ValuesIn(refused),
                          [](const auto& one) { return std::string(one.param.name); });
+
+TEST_F(EmulatedCudaGpu, AProcessFindsItsCardFullBeforeItAllocates) {
+  const outcome result = run(with({"train", "--device", "cuda", "--server-device", "cpu", "--processes"}, large),
+                             with_cards("devices=2,memory_mib=20"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(line_with(result.err, "troupe: error: trainer ").find("of its 20.0 MiB are free"), std::string::npos)
+      << result.err;
+}
 
 TEST_F(CudaGpu, ANanInABf16RunStopsIt) {
   const outcome result = run(with({"train", "--device", "cuda", "--matmul-precision", "bf16", "--quiet",

@@ -158,7 +158,7 @@ TEST(dlrm, forward_and_backward_are_those_of_the_paper) {
         ASSERT_NEAR(grads.parameters[i], derivative(p[i]), 1e-4) << "parameter " << i;
       for (std::size_t i = 0; i < x.size(); i += x.size() / 100 + 1) {
         if (i % model.in_features() < s.dense)
-          ASSERT_TRUE(std::isnan(grads.input[i])) << "the dense features' columns stay as they are";
+          ASSERT_EQ(grads.input[i], 0) << "nobody needs that of the dense features";
         else
           ASSERT_NEAR(grads.input[i], derivative(x[i]), 1e-4) << "input " << i;
       }

@@ -185,7 +185,7 @@ void expect_dense_steps(const optimizer_case& c, pooling mode, std::size_t dim, 
     for (const auto& b : bags)
       grads.push_back(random.numbers((b.offsets.empty() ? b.indices.size() : b.offsets.size()) * dim));
     for (std::size_t i = 0; i < bags.size(); ++i) {
-      contributions.push_back({bags[i].view(), grads[i].data()});
+      contributions.push_back({bags[i].view(), {grads[i].data(), dim}});
       add_dense(bags[i].offsets.empty() ? pooling::sum : mode, bags[i], grads[i], dim, 0.25, dense);
     }
     ASSERT_EQ(table.step(static_cast<std::uint64_t>(step), contributions, 0.25F), std::nullopt);
@@ -217,8 +217,8 @@ TEST(embedding_bag, untouched_rows_keep_their_bits_unless_the_optimizer_moves_th
     options.optimizer = spec_of(c);
     embedding_bag table(options);
     const embedding_bag before(options);
-    const embedding_bag::contribution first[] = {{one_row.view(), grad.data()}};
-    const embedding_bag::contribution second[] = {{other_row.view(), grad.data()}};
+    const embedding_bag::contribution first[] = {{one_row.view(), {grad.data(), 3}}};
+    const embedding_bag::contribution second[] = {{other_row.view(), {grad.data(), 3}}};
     table.step(1, first, 1);
     const std::vector<float> once(row_of(table, 1).begin(), row_of(table, 1).end());
     table.step(2, second, 1);
@@ -238,7 +238,7 @@ TEST(embedding_bag, a_gradient_that_is_not_finite_returns_the_first_row_that_has
       options.optimizer = spec_of(c);
       embedding_bag table(options);
       std::vector<float> grad(8, 1.0F);
-      const embedding_bag::contribution contributions[] = {{bags.view(), grad.data()}};
+      const embedding_bag::contribution contributions[] = {{bags.view(), {grad.data(), 2}}};
       EXPECT_EQ(table.step(1, contributions, 1), std::nullopt) << c.name;
       grad[5] = bad;  // bag 2, row 6
       grad[7] = bad;  // bag 3, row 9

@@ -37,18 +37,19 @@ embedding_bag_options options_with(const std::string& optimizer, std::size_t dim
 /// One step's contributions of one rank: bags of the rows below 15, and their gradients.
 struct rank_step {
   bag_batch bags;
+  std::size_t dim;
   std::vector<float> grad;
 
-  rank_step(source_of_numbers& random, std::size_t dim) : bags(make_bags(random, 5, 15, false)) {
+  rank_step(source_of_numbers& random, std::size_t columns) : bags(make_bags(random, 5, 15, false)), dim(columns) {
     grad = random.numbers(bags.offsets.size() * dim);
   }
 
-  embedding_bag::contribution contribution() const { return {bags.view(), grad.data()}; }
+  embedding_bag::contribution contribution() const { return {bags.view(), {grad.data(), dim}}; }
 
   bool touches(std::int64_t row) const { return std::ranges::find(bags.indices, row) != bags.indices.end(); }
 
   /// The gradient of row `row`, column `d`, in double.
-  double of(std::int64_t row, std::size_t d, std::size_t dim) const {
+  double of(std::int64_t row, std::size_t d) const {
     double sum = 0;
     const auto view = bags.view();
     for (std::size_t bag = 0; bag < view.size(); ++bag)
@@ -105,7 +106,7 @@ TEST(lazy_optimizers, step_the_touched_rows_and_leave_the_others_alone) {
               ASSERT_TRUE(same_bits({&state_before[s][i], 1}, table.state()[s].numbers.subspan(i, 1)));
             continue;
           }
-          const double grad = one.of(row, i % dim, dim);
+          const double grad = one.of(row, i % dim);
           const optimizer_spec& spec = options.optimizer;
           if (spec.kind == kernels::optimizer_kind::adam)
             expected[i].adam(grad, 0.1, spec.weight_decay, t);
@@ -134,7 +135,7 @@ TEST(rowwise_adagrad, steps_the_touched_rows_with_one_sum_each) {
         std::vector<double> grad(dim);
         double squares = 0;
         for (std::size_t d = 0; d < dim; ++d) {
-          grad[d] = 0.5 * one.of(row, d, dim) + 0.02 * weights[r * dim + d];
+          grad[d] = 0.5 * one.of(row, d) + 0.02 * weights[r * dim + d];
           squares += grad[d] * grad[d];
         }
         sums[r] += squares / static_cast<double>(dim);
@@ -154,7 +155,7 @@ TEST(tables, follow_the_schedule) {
   table.weights()[3] = 0;
   const bag_batch bags{{3}, {0}, {}};
   const float grad = 1;
-  const embedding_bag::contribution contributions[] = {{bags.view(), &grad}};
+  const embedding_bag::contribution contributions[] = {{bags.view(), {&grad, 1}}};
   std::vector<float> seen;
   for (std::uint64_t t = 1; t <= 3; ++t) {
     table.step(t, contributions, 1);
@@ -204,7 +205,7 @@ TEST(rows_of_16_bits, round_once_to_the_nearest_after_a_step) {
     kernels::encode(ones.size(), ones.data(), {table.weight_bytes().data(), dtype});
     const bag_batch bags{{4}, {0}, {}};
     const std::vector<float> grad(3, step);
-    const embedding_bag::contribution contributions[] = {{bags.view(), grad.data()}};
+    const embedding_bag::contribution contributions[] = {{bags.view(), {grad.data(), 3}}};
     ASSERT_EQ(table.step(1, contributions, 1), std::nullopt);
     const auto rows = all_rows(table);
     for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], i / 3 == 4 ? result : 1.0F) << i;
@@ -238,7 +239,7 @@ TEST(gradient_norm, does_not_depend_on_how_rows_are_spread) {
         const auto at = static_cast<std::size_t>(table.whole_row(row)) * dim;
         part.insert(part.end(), &grad[at], &grad[at] + dim);
       }
-      const embedding_bag::contribution contributions[] = {{{indices, {}, {}}, part.data()}};
+      const embedding_bag::contribution contributions[] = {{{indices, {}, {}}, {part.data(), dim}}};
       table.collect(contributions);
       total.merge(table.squared_norm(0.5F));
     }
@@ -260,7 +261,7 @@ TEST(gradient_norm, is_that_of_the_merged_gradient) {
   const bag_batch first{{5}, {0}, {}};
   const bag_batch second{{7, 5}, {0, 1}, {}};
   const std::vector<float> grads = {1, 4, 2};
-  const embedding_bag::contribution contributions[] = {{first.view(), &grads[0]}, {second.view(), &grads[1]}};
+  const embedding_bag::contribution contributions[] = {{first.view(), {&grads[0], 1}}, {second.view(), {&grads[1], 1}}};
   table.collect(contributions);
   EXPECT_EQ(table.squared_norm(0.5F).value(), 1.5 * 1.5 + 2 * 2);
   table.collect({});
@@ -272,7 +273,7 @@ TEST(gradient_norm, of_what_is_not_finite_is_nan) {
     embedding_bag table(options_with("sgd", 1));
     const bag_batch bags{{5, 6}, {0, 1}, {}};
     const std::vector<float> grads = {1, bad};
-    const embedding_bag::contribution contributions[] = {{bags.view(), grads.data()}};
+    const embedding_bag::contribution contributions[] = {{bags.view(), {grads.data(), 1}}};
     table.collect(contributions);
     EXPECT_TRUE(std::isnan(table.squared_norm(1).value()));
   }

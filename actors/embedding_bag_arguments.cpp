@@ -1,0 +1,129 @@
+#include "actors/embedding_bag_arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+#include "actors/weights.hpp"
+#include "model/text.hpp"
+#include "protocol/errors.hpp"
+
+namespace troupe {
+
+namespace {
+
+/// Reads the arguments of a specification by name.
+class argument_reader {
+ public:
+  explicit argument_reader(const arguments& args) : args_(args) {}
+
+  /// An argument that may be left out has a `fallback`.
+  std::string text(const std::string& name, const char* fallback = nullptr) {
+    known_.push_back(name);
+    for (const auto& [key, value] : args_)
+      if (key == name) return value;
+    if (fallback != nullptr) return fallback;
+    if (error_.empty()) error_ = fmt::format("EmbeddingBag: argument '{}' is missing", name);
+    return {};
+  }
+
+  template <class T>
+  T number(const std::string& name) {
+    const std::string value = text(name);
+    T result{};
+    auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), result);
+    if (error_.empty() && (status != std::errc{} || end != value.data() + value.size()))
+      error_ = fmt::format("EmbeddingBag: argument {}={} is not a number", name, value);
+    return result;
+  }
+
+  std::size_t choice(const std::string& name, const std::vector<std::string>& values, const char* fallback = nullptr) {
+    const std::string value = text(name, fallback);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (values[i] == value) return i;
+    if (error_.empty())
+      error_ = fmt::format("EmbeddingBag: argument {}={} must be one of {}", name, value, fmt::join(values, ", "));
+    return 0;
+  }
+
+  /// What is wrong, if anything; to be asked when all has been read.
+  std::string error() const {
+    if (!error_.empty()) return error_;
+    for (const auto& [key, value] : args_)
+      if (std::ranges::find(known_, key) == known_.end())
+        return fmt::format("EmbeddingBag: there is no argument '{}'; the nearest is '{}'", key, nearest(key, known_));
+    return {};
+  }
+
+ private:
+  const arguments& args_;
+  std::vector<std::string> known_;
+  std::string error_;
+};
+
+}  // namespace
+
+caf::expected<embedding_bag_arguments> read_embedding_bag(const instantiate& order) {
+  argument_reader read(order.spec.args);
+  embedding_bag_options options;
+  options.rows = read.number<std::int64_t>("num_embeddings");
+  options.dim = read.number<std::size_t>("embedding_dim");
+  options.mode = static_cast<kernels::pooling>(read.choice("mode", {"sum", "mean", "max"}));
+  options.seed = read.number<std::uint64_t>("seed");
+  options.table = read.number<std::uint64_t>("table");
+  options.shard = order.shard;
+  options.shards = order.shards;
+  options.dtype = static_cast<kernels::row_dtype>(read.choice("dtype", {"f32", "f16", "bf16"}, "f32"));
+  const auto optimizer = parse_optimizer(read.text("optimizer"), optimizer_use::table);
+  const auto schedule = parse_lr_schedule(read.text("lr_schedule", "constant"));
+  const auto lr = read.number<double>("lr");
+  const auto reduce = static_cast<sparse_reduction>(read.choice("reduce", {"sum", "mean"}));
+  if (!read.error().empty()) return make_failure(errc::bad_input, read.error());
+  if (!optimizer) return make_failure(errc::bad_input, optimizer.error().message);
+  if (!schedule) return make_failure(errc::bad_input, schedule.error().message);
+  if (options.rows < 1 || options.dim < 1 || order.shards < 1 || order.shard >= order.shards)
+    return make_failure(errc::bad_input, fmt::format("EmbeddingBag [{}, {}], shard {} of {}: sizes must be at least 1",
+                                                     options.rows, options.dim, order.shard, order.shards));
+  options.optimizer = *optimizer;
+  options.optimizer.lr = lr;
+  options.optimizer.schedule = *schedule;
+  return embedding_bag_arguments{options, reduce};
+}
+
+tensor_type tensor_type_of(dtype type) {
+  switch (type) {
+    case dtype::f16:
+      return tensor_type::f16;
+    case dtype::bf16:
+      return tensor_type::bf16;
+    default:
+      return tensor_type::f32;
+  }
+}
+
+std::vector<table_part> embedding_bag_parts(const job& job, const table_spec& spec) {
+  std::vector<table_part> parts = {{"weight", tensor_type_of(dtype_of(job.row_dtype)), spec.dim}};
+  for (int buffer = 0; buffer < state_buffers(job.sparse_optimizer); ++buffer)
+    parts.push_back({fmt::format("state.{}", buffer), tensor_type::f32, state_columns(job.sparse_optimizer, spec.dim)});
+  return parts;
+}
+
+module_spec embedding_bag_spec(const job& job, const table_spec& spec, std::size_t table) {
+  constexpr const char* modes[] = {"sum", "mean", "max"};
+  constexpr const char* dtypes[] = {"f32", "f16", "bf16"};
+  return {"EmbeddingBag",
+          {{"num_embeddings", std::to_string(spec.rows)},
+           {"embedding_dim", std::to_string(spec.dim)},
+           {"mode", modes[static_cast<std::size_t>(spec.mode)]},
+           {"seed", std::to_string(job.seed)},
+           {"table", std::to_string(table)},
+           {"dtype", dtypes[static_cast<std::size_t>(job.row_dtype)]},
+           {"optimizer", to_string(job.sparse_optimizer)},
+           {"lr", fmt::format("{}", job.sparse_optimizer.lr)},
+           {"lr_schedule", to_string(job.sparse_optimizer.schedule)},
+           {"reduce", job.sparse_reduce == sparse_reduction::sum ? "sum" : "mean"}}};
+}
+
+}  // namespace troupe

@@ -1,0 +1,33 @@
+// How tables are specified: as arguments of the module type `EmbeddingBag`, from a job and back.
+
+#pragma once
+
+#include <caf/expected.hpp>
+#include <cstddef>
+#include <vector>
+
+#include "model/checkpoint/manifest.hpp"
+#include "model/embedding_bag.hpp"
+#include "model/job.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+struct embedding_bag_arguments {
+  embedding_bag_options options;
+  sparse_reduction reduce = sparse_reduction::mean;
+};
+
+/// See `make_remote_module`. An error names the argument that is wrong.
+caf::expected<embedding_bag_arguments> read_embedding_bag(const instantiate& order);
+
+/// The specification of table `table` of a job.
+module_spec embedding_bag_spec(const job& job, const table_spec& spec, std::size_t table);
+
+/// How a checkpoint calls the types that a table has.
+tensor_type tensor_type_of(dtype type);
+
+/// What a checkpoint holds of each row of such a table.
+std::vector<table_part> embedding_bag_parts(const job& job, const table_spec& spec);
+
+}  // namespace troupe
