@@ -62,8 +62,6 @@ class cuda_table_gradient : public table_gradient {
   void group_by(key_arrays<Key>& keys);
   template <class Key>
   void list_contributions(Key* keys);
-  /// Whether the rows of all sources may be loaded four floats at a time.
-  bool sources_fit_packs(std::size_t dim) const;
   grouped_rows grouped() const;
   /// At most as many distinct rows are grouped.
   std::size_t rows_bound() const;
@@ -97,14 +95,15 @@ class cuda_table_gradient : public table_gradient {
   std::size_t staging_bytes_ = 0;
 };
 
-/// Calls body(width, packs) with how many columns a lane takes at a time, and how often, for rows of `dim` numbers.
+/// Calls body(width, packs) with how many columns a lane takes at a time, and how often, for rows of `dim` numbers,
+/// which lie where several may be taken at a time if `fit_packs`.
 template <class Body>
 void with_shape(bool fit_packs, std::size_t dim, const Body& body) {
   const auto by_width = [&](auto columns) {
     if (dim <= std::size_t{32} * columns) return body(columns, width<1>());
     body(columns, width<4>());
   };
-  if (fit_packs) return by_width(width<4>());
+  if (fit_packs && dim % 4 == 0) return by_width(width<4>());
   by_width(width<1>());
 }
 

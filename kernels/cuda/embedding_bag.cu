@@ -1,6 +1,6 @@
 // Embedding bag, forward. Some lanes of a warp share a bag, each with its columns: up to 16 bytes of a row at a time,
-// the rows of several indices on their way at once, and added in index order. Bags may be
-// columns of a matrix in which nothing is aligned: then only their sums are stored number by number.
+// the rows of several indices on their way at once, and added in index order. What is written may be columns of a
+// matrix in which nothing is aligned: then only the sums are stored number by number.
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/device_bags.hpp"

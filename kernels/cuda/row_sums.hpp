@@ -30,6 +30,9 @@ struct grouped_rows {
   const std::uint32_t* ends = nullptr;
   const std::uint32_t* count = nullptr;  // of distinct rows
   const contribution* contributions = nullptr;
+  /// Whether four columns of every contribution may be loaded at a time. Lanes have the same columns in any case: sums
+  /// over a row do not depend on where gradients lie.
+  bool fit_packs = false;
 };
 
 /// This thread's place among those that share a row.
@@ -95,9 +98,17 @@ __device__ lane_columns<kWidth, kPacks> sum_contributions(const grouped_rows& fr
     contribution some[kCount];
     lane_columns<kWidth, kPacks> rows[kCount];
     unrolled<kCount>([&](int a) { some[a] = from.contributions[i + a]; });
-    for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t c) {
-      unrolled<kCount>([&](int a) { rows[a].at[p] = load_pack<kWidth>(some[a].row + c); });
-    });
+    if (from.fit_packs) {
+      for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t c) {
+        unrolled<kCount>([&](int a) { rows[a].at[p] = load_pack<kWidth>(some[a].row + c); });
+      });
+    } else {
+      for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t c) {
+        unrolled<kCount>([&](int a) {
+          unrolled<kWidth>([&](int k) { rows[a].at[p].at[k] = some[a].row[c + static_cast<std::size_t>(k)]; });
+        });
+      });
+    }
     unrolled<kCount>([&](int a) {
       if (some[a].rank != rank) close_rank();
       rank = some[a].rank;

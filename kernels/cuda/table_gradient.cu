@@ -147,14 +147,11 @@ std::size_t cuda_table_gradient::rows_bound() const {
   return std::min(contribution_count_, static_cast<std::size_t>(row_count_));
 }
 
-bool cuda_table_gradient::sources_fit_packs(std::size_t dim) const {
-  return dim % 4 == 0 && std::all_of(sources_.begin(), sources_.end(), [](const source& from) {
-           return from.stride % 4 == 0 && fits_packs<4>(from.grad);
-         });
-}
-
 grouped_rows cuda_table_gradient::grouped() const {
-  return {rows_.data(), begins_.data(), ends_.data(), distinct_.data(), contributions_.data()};
+  const bool fit_packs = std::all_of(sources_.begin(), sources_.end(), [](const source& from) {
+    return from.stride % 4 == 0 && fits_packs<4>(from.grad);
+  });
+  return {rows_.data(), begins_.data(), ends_.data(), distinct_.data(), contributions_.data(), fit_packs};
 }
 
 }  // namespace troupe::kernels::cuda

@@ -174,7 +174,7 @@ std::span<const double> cuda_table_gradient::squared_norms(std::size_t dim, floa
   stream_.where().make_current();
   sum_long_rows(dim);
   double* const norms = norms_.make(stream_, rows_bound());
-  with_shape(sources_fit_packs(dim), dim, [&](auto columns, auto packs) {
+  with_shape(true, dim, [&](auto columns, auto packs) {
     const lane_share share = share_for(dim, columns);
     launch(norm_kernel<columns, packs>, share.blocks(rows_bound()), block_threads, stream_.handle(), grouped(), dim,
            scale, share, norms);
@@ -200,8 +200,7 @@ void cuda_table_gradient::apply(const update_constants& c, std::size_t dim, tabl
   std::uint64_t* const bad_rows = bad_rows_.make(stream_, update_blocks_max + 1);
   std::size_t blocks = 0;
   with_numbers(table, [&]<class Number>(Number* weights) {
-    const bool fit =
-        sources_fit_packs(dim) && fits_packs<4>(weights) && fits_packs<4>(state.first) && fits_packs<4>(state.second);
+    const bool fit = fits_packs<4>(weights) && fits_packs<4>(state.first) && fits_packs<4>(state.second);
     with_shape(fit, dim, [&](auto columns, auto packs) {
       const lane_share share = share_for(dim, columns);
       blocks = share.blocks(bound, update_blocks_max);
