@@ -14,7 +14,7 @@ device_reduction::device_reduction(const compute_devices& devices, std::span<con
   for (const std::uint32_t rank : ranks) {
     kernels::device& where = devices_.of_trainer(rank);
     if (std::ranges::find(lanes_, &where, &lane::where) == lanes_.end())
-      lanes_.push_back({&where, {}, where.make_stream()});
+      lanes_.push_back({&where, {}, where.make_stream(kernels::matmul_precision::f32, kernels::stream_priority::high)});
   }
 }
 

@@ -37,6 +37,9 @@ class device_error : public std::runtime_error {
 /// What the factors of a matrix product are rounded to. Sums are always kept in float32.
 enum class matmul_precision : std::uint8_t { f32, tf32, bf16 };
 
+/// Which of a device's streams goes first where several have work. The processor has no use for it.
+enum class stream_priority : std::uint8_t { usual, high };
+
 /// What follows a linear layer in the same pass.
 enum class activation : std::uint8_t { none, relu };
 
@@ -212,7 +215,8 @@ class device {
   virtual std::shared_ptr<std::byte> allocate_staging(std::size_t bytes) = 0;
 
   /// Matrix products on it round as `precision` says; the processor knows f32 only.
-  virtual std::unique_ptr<stream> make_stream(matmul_precision precision = matmul_precision::f32) = 0;
+  virtual std::unique_ptr<stream> make_stream(matmul_precision precision = matmul_precision::f32,
+                                              stream_priority priority = stream_priority::usual) = 0;
 };
 
 /// The processor as a device.

@@ -175,7 +175,7 @@ class host_device_type final : public device {
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override { return allocate_on_host(bytes); }
   std::shared_ptr<std::byte> allocate_staging(std::size_t bytes) override { return allocate_on_host(bytes); }
 
-  std::unique_ptr<stream> make_stream(matmul_precision precision) override {
+  std::unique_ptr<stream> make_stream(matmul_precision precision, stream_priority) override {
     if (precision != matmul_precision::f32) throw device_error("the processor multiplies matrices in float32 only");
     return std::make_unique<host_stream_type>();
   }

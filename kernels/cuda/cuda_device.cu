@@ -179,9 +179,9 @@ std::shared_ptr<std::byte> cuda_device::allocate_staging(std::size_t bytes) {
   return given;
 }
 
-std::unique_ptr<stream> cuda_device::make_stream(matmul_precision precision) {
+std::unique_ptr<stream> cuda_device::make_stream(matmul_precision precision, stream_priority priority) {
   make_current();
-  return std::make_unique<cuda_stream>(*this, precision);
+  return std::make_unique<cuda_stream>(*this, precision, priority);
 }
 
 std::unique_ptr<device> open_cuda_device(int number) {

@@ -61,7 +61,7 @@ class cuda_device : public device {
   memory_use memory() const override;
   std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
   std::shared_ptr<std::byte> allocate_staging(std::size_t bytes) override;
-  std::unique_ptr<stream> make_stream(matmul_precision precision) override;
+  std::unique_ptr<stream> make_stream(matmul_precision precision, stream_priority priority) override;
 
   void make_current() const { cuda::make_current(number_); }
 

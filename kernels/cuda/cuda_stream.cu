@@ -88,9 +88,13 @@ cudaGraphExec_t capture(cudaStream_t stream, const std::function<void()>& enqueu
 
 }  // namespace
 
-cuda_stream::cuda_stream(cuda_device& device, matmul_precision precision)
+cuda_stream::cuda_stream(cuda_device& device, matmul_precision precision, stream_priority priority)
     : device_(device), precision_(precision), parts_(device.allocate(reduce_blocks_max * sizeof(double))) {
-  check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  int usual = 0;
+  int high = 0;
+  check(cudaDeviceGetStreamPriorityRange(&usual, &high), "cudaDeviceGetStreamPriorityRange");
+  check(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking, priority == stream_priority::high ? high : usual),
+        "cudaStreamCreateWithPriority");
 }
 
 cuda_stream::~cuda_stream() {

@@ -25,7 +25,7 @@ struct scratch {
 class cuda_stream : public stream {
  public:
   /// The device, current in this thread, must outlive it.
-  cuda_stream(cuda_device& device, matmul_precision precision);
+  cuda_stream(cuda_device& device, matmul_precision precision, stream_priority priority);
   ~cuda_stream() override;
   cuda_stream(const cuda_stream&) = delete;
   cuda_stream& operator=(const cuda_stream&) = delete;

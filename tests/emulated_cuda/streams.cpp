@@ -16,7 +16,18 @@ struct CUgraphExec_st {
 
 // -- streams ----------------------------------------------------------------------------------------------------------
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+constexpr int lowest_priority = 0;
+constexpr int highest_priority = -5;
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  if (const cudaError_t code = usable(); code != cudaSuccess) return note(code);
+  *lowest = lowest_priority;
+  *highest = highest_priority;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  if (priority > lowest_priority || priority < highest_priority) return note(cudaErrorInvalidValue);
   if (const cudaError_t code = usable(); code != cudaSuccess) return note(code);
   if (flags != cudaStreamNonBlocking) return note(cudaErrorInvalidValue);  // there is no default stream to wait for
   *stream = new CUstream_st(current_device());
