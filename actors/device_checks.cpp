@@ -6,7 +6,6 @@
 
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"
-#include "protocol/server_messages.hpp"
 
 namespace troupe {
 
@@ -39,8 +38,8 @@ device_need need_of(const job& what, const data_spec& spec) {
   const double buffers = 3 + state_buffers(what.dense_optimizer);
   need.weights = static_cast<double>(model.parameter_count()) * buffers * float_bytes;
   // Beside those of the step under way, inputs of the steps around it, and gradients that servers have not applied.
-  const auto further =
-      static_cast<double>(std::min<std::uint64_t>(what.staleness, lookups_ahead_max) + 1 + what.accumulate);
+  const std::uint64_t ahead = lookups_ahead(what.staleness);
+  const auto further = static_cast<double>(ahead + 1 + what.accumulate + ahead);
   const auto numbers =
       static_cast<double>(model.numbers_per_sample()) + further * static_cast<double>(model.in_features());
   need.batch = samples * numbers * float_bytes + static_cast<double>(kernels::matmul_workspace_bytes);
@@ -61,12 +60,13 @@ std::optional<fault> compare(const kernels::device& where, const needed_there& n
   const kernels::memory_use there = where.memory();
   const auto free = static_cast<double>(there.free);
   if (need.all() <= free) return std::nullopt;
+  const std::string tables =
+      need.tables > 0 ? fmt::format("tables with their optimizer's state {:.1f} MiB, ", need.tables / mib) : "";
   return fault{fault_kind::input,
-               fmt::format("CUDA device {}: tables with their optimizer's state {:.1f} MiB, dense weights {:.1f} MiB, "
-                           "batches and workspace {:.1f} MiB, together {:.1f} MiB, and {:.1f} of its {:.1f} MiB are "
-                           "free; use {}",
-                           where.number(), need.tables / mib, need.weights / mib, need.batches / mib, need.all() / mib,
-                           free / mib, static_cast<double>(there.total) / mib, advice)};
+               fmt::format("CUDA device {}: {}dense weights {:.1f} MiB, batches and workspace {:.1f} MiB, together "
+                           "{:.1f} MiB, and {:.1f} of its {:.1f} MiB are free; use {}",
+                           where.number(), tables, need.weights / mib, need.batches / mib, need.all() / mib, free / mib,
+                           static_cast<double>(there.total) / mib, advice)};
 }
 
 std::optional<fault> check_memory(const job& what, const dataset& data, const compute_devices& devices) {

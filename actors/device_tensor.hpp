@@ -46,8 +46,9 @@ class device_block final : public device_memory {
   std::shared_ptr<const std::atomic<bool>> lost_;
 };
 
-/// The matrix as a tensor. It stays as it is as long as anybody has the tensor and his stream has not passed. Its bytes
-/// are those of a matrix without gaps, so that only its first number is where they begin: `block_of` knows the others.
+/// The matrix as a tensor. It stays as it is as long as anybody has the tensor and his stream has not passed; rows in
+/// `device_columns`, as long as who offered them leaves them. Its bytes are those of a matrix without gaps, so that
+/// only its first number is where they begin: `block_of` knows the others.
 tensor on_device(device_matrix what, std::shared_ptr<const kernels::event> written,
                  std::shared_ptr<const std::atomic<bool>> lost = nullptr);
 

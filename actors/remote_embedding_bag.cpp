@@ -378,7 +378,7 @@ caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const in
                     "free; use --server-device cpu, more --servers on more --devices, or fewer --rows",
                     options.table, static_cast<double>(needed) / (1024 * 1024), where.number(),
                     static_cast<double>(free_there) / (1024 * 1024)));
-  const std::uint64_t steps_ahead = std::min<std::uint64_t>(order.staleness, lookups_ahead_max);
+  const std::uint64_t steps_ahead = lookups_ahead(order.staleness);
   return std::make_unique<remote_embedding_bag>(options, reduce, where,
                                                 std::uint64_t{order.trainers} * (order.accumulate + steps_ahead + 1));
 }

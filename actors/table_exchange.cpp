@@ -23,14 +23,17 @@ constexpr std::size_t any_number = std::numeric_limits<std::size_t>::max();
 table_exchange::table_exchange(const hybrid_model& model, std::vector<std::vector<module_ref>> tables,
                                kernels::row_dtype wire, bool remote)
     : model_(&model), wire_(wire), remote_(remote), tables_(std::move(tables)) {
+  std::vector<std::size_t> counts;  // by server, of shards there
   for (const auto& shards : tables_) {
-    auto& where = server_of_.emplace_back();
+    auto& places = places_.emplace_back();
     for (const module_ref& shard : shards) {
-      const auto known = std::ranges::find(ranks_, shard.rank);
-      where.push_back(static_cast<std::size_t>(known - ranks_.begin()));
-      if (known != ranks_.end()) continue;
-      ranks_.push_back(shard.rank);
-      servers_.push_back(shard.server);
+      const auto at = static_cast<std::size_t>(std::ranges::find(ranks_, shard.rank) - ranks_.begin());
+      if (at == ranks_.size()) {
+        ranks_.push_back(shard.rank);
+        servers_.push_back(shard.server);
+        counts.push_back(0);
+      }
+      places.push_back({at, counts[at]++});
     }
   }
 }
@@ -51,8 +54,8 @@ table_exchange::plan table_exchange::prepare(std::shared_ptr<const batch> sample
     const std::size_t distinct_end = must ? any_number : b.offsets.size();
     p.tables[t].is_pooled_here = (must || remote_) && plan_local(b, t, distinct_end, p);
     if (!p.tables[t].is_pooled_here)
-      p.lookups[server_of_[t][0]].push_back({tables_[t][0].module, blob::view(samples, b.indices),
-                                             blob::view(samples, b.offsets), blob::view(samples, b.weights)});
+      p.lookups[places_[t][0].server].push_back({tables_[t][0].module, blob::view(samples, b.indices),
+                                                 blob::view(samples, b.offsets), blob::view(samples, b.weights)});
   }
   p.samples = std::move(samples);
   return p;
@@ -87,39 +90,34 @@ bool table_exchange::plan_local(const bags& b, std::size_t table, std::size_t di
     for (std::size_t i = 0; i < b.indices.size(); ++i)
       local.indices[i] += static_cast<std::int64_t>(local.shard_begin[shard_of(b.indices[i])]);
   for (std::size_t s = 0; s < wanted.size(); ++s)
-    p.lookups[server_of_[table][s]].push_back({tables_[table][s].module, blob::own(std::move(wanted[s])), {}, {}});
+    p.lookups[places_[table][s].server].push_back({tables_[table][s].module, blob::own(std::move(wanted[s])), {}, {}});
   return true;
 }
 
 void table_exchange::offer_columns(plan& p, const network_input& input) const {
   if (device_->is_host() || remote_) return;
-  std::vector<std::size_t> next(servers(), 0);
   for (std::size_t t = 0; t < tables_.size(); ++t) {
-    for (const std::size_t at : server_of_[t]) {
-      bag_lookup& wanted = p.lookups[at][next[at]++];
-      if (p.tables[t].is_pooled_here) continue;
-      wanted.room =
-          std::make_shared<const device_columns>(device_matrix{device_,
-                                                               input.size(),
-                                                               model_->spec().tables[t].dim,
-                                                               {input.data() + model_->column_of(t), input.features()},
-                                                               input.owner()});
-    }
+    if (p.tables[t].is_pooled_here) continue;
+    const auto [at, i] = places_[t][0];
+    p.lookups[at][i].room =
+        std::make_shared<const device_columns>(device_matrix{device_,
+                                                             input.size(),
+                                                             model_->spec().tables[t].dim,
+                                                             {input.data() + model_->column_of(t), input.features()},
+                                                             input.owner()});
   }
 }
 
 /// The answers by table and shard, if they are what has been asked for. Sets which of them are in the input.
 caf::error table_exchange::find_answers(plan& p, std::span<const rows> answers, const network_input& input,
                                         std::vector<const tensor*>& found) const {
-  std::vector<std::size_t> next(servers(), 0);  // by server: the answer's next table
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const std::size_t dim = model_->spec().tables[t].dim;
     plan::local& local = p.tables[t];
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
       const std::size_t expected =
           local.is_pooled_here ? local.shard_begin[s + 1] - local.shard_begin[s] : p.samples->tables[t].offsets.size();
-      const std::size_t at = server_of_[t][s];
-      const std::size_t i = next[at]++;
+      const auto [at, i] = places_[t][s];
       const tensor* answer = at < answers.size() && i < answers[at].tables.size() ? &answers[at].tables[i] : nullptr;
       if (answer == nullptr || answer->type != dtype_of(wire_) || answer->rows != expected || answer->cols != dim ||
           !answer->consistent())
@@ -128,7 +126,8 @@ caf::error table_exchange::find_answers(plan& p, std::span<const rows> answers, 
       const device_block* const block = block_of(answer->bytes);
       local.is_on_device = block != nullptr;
       if (block != nullptr && (local.is_pooled_here || block->numbers().data != input.data() + model_->column_of(t)))
-        return make_failure(errc::wrong_context, fmt::format("table {}: rows on a device that did not ask", t));
+        return make_failure(errc::wrong_context,
+                            fmt::format("table {}: rows on a device, and not in the room that was offered", t));
       found.push_back(answer);
     }
   }
@@ -187,15 +186,14 @@ std::vector<std::vector<bag_gradient>> table_exchange::gradients(
   const std::size_t stride = model_->in_features();
   std::vector<std::vector<bag_gradient>> result(servers());
   for (auto& grads : result) grads.reserve(tables_.size());
-  std::vector<std::size_t> next(servers(), 0);
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const bags& b = p.samples->tables[t];
     const std::size_t dim = model_->spec().tables[t].dim;
     const float* column = grad_input.host() + model_->column_of(t);
     const plan::local& local = p.tables[t];
     if (!local.is_pooled_here) {
-      const std::size_t at = server_of_[t][0];
-      const bag_lookup& asked = p.lookups[at][next[at]++];
+      const auto [at, i] = places_[t][0];
+      const bag_lookup& asked = p.lookups[at][i];
       bag_gradient& given = result[at].emplace_back();
       given = {asked.module, asked.indices, asked.offsets, asked.weights, {}};
       if (local.is_on_device) {
@@ -214,8 +212,8 @@ std::vector<std::vector<bag_gradient>> table_exchange::gradients(
     kernels::embedding_bag_backward(model_->spec().tables[t].mode, local.rows.data(), dim,
                                     {local.indices, b.offsets, b.weights}, column, stride, row_grads->data());
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
-      const std::size_t at = server_of_[t][s];
-      const bag_lookup& asked = p.lookups[at][next[at]++];
+      const auto [at, i] = places_[t][s];
+      const bag_lookup& asked = p.lookups[at][i];
       const std::size_t count = local.shard_begin[s + 1] - local.shard_begin[s];
       const std::span<const float> part(row_grads->data() + local.shard_begin[s] * dim, count * dim);
       tensor grad = wire_ == kernels::row_dtype::f32 ? tensor(dtype::f32, count, dim, blob::view(row_grads, part))
@@ -230,11 +228,9 @@ std::vector<std::vector<bag_gradient>> table_exchange::gradients(
 template <class NumbersAt>
 caf::error table_exchange::check_numbers(const plan& p, const char* what, NumbersAt numbers_at) const {
   if (wire_ == kernels::row_dtype::f32) return {};
-  std::vector<std::size_t> next(servers(), 0);
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
-      const std::size_t at = server_of_[t][s];
-      const std::size_t i = next[at]++;
+      const auto [at, i] = places_[t][s];
       const tensor& numbers = numbers_at(at, i);
       const std::size_t bad = find_non_finite(numbers);
       if (bad == numbers.rows * numbers.cols) continue;

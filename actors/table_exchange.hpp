@@ -37,7 +37,7 @@ class table_exchange {
     std::shared_ptr<const batch> samples;
     /// By server: the tables to look up there.
     std::vector<std::vector<bag_lookup>> lookups;
-    /// By table, for tables that are pooled here.
+    /// By table. All but `is_on_device` is for tables that are pooled here.
     struct local {
       bool is_pooled_here = false;
       bool is_on_device = false;             ///< of the last answer: it is in its columns of the input
@@ -101,8 +101,14 @@ class table_exchange {
   kernels::device* device_ = &kernels::host_device();
   std::vector<std::vector<module_ref>> tables_;
   std::vector<parameter_server_actor> servers_;
-  std::vector<std::uint32_t> ranks_;                 // of the servers
-  std::vector<std::vector<std::size_t>> server_of_;  // by table, then shard
+  std::vector<std::uint32_t> ranks_;  // of the servers
+
+  /// Where a shard is looked up: the server, and the place among what is asked of it and in its answer.
+  struct place {
+    std::size_t server = 0;
+    std::size_t number = 0;
+  };
+  std::vector<std::vector<place>> places_;  // by table, then shard
 };
 
 }  // namespace troupe

@@ -100,7 +100,7 @@ caf::error trainer_state::set_up(train& order) {
   compute_ = device.make_stream(job_.matmul_precision);
   copies_ = device.make_stream();
   exchange_.compute_on(device);
-  inputs_.resize(device.is_host() ? 1 : lookups_ahead() + 2);
+  inputs_.resize(device.is_host() ? 1 : lookups_ahead(job_.staleness) + 2);
   scalars_.resize(*compute_, 1);
 
   auto given = data_->start();

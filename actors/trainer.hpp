@@ -8,11 +8,11 @@
 //   while the servers work, backward to the parameters; each bucket goes to the allreduce group as soon as it is full
 //   (on a device, it is computed before, and goes there with the event after which it is full); while the group and the
 //   servers work, the batch after those is prepared.
-// On a CUDA device the trainer is a thread of its own with two streams: one computes, the other copies the rows there
-// and their gradients back. The host waits once a step, for the loss and the rows' gradient; by then the rest of the
-// backward pass is in the stream, and when the next step's rows come they are copied while it, the allreduce and the
-// update are still under way. A NaN that only the device sees there is told one step later, under the step that it was
-// in.
+// On a CUDA device the trainer is a thread of its own with two streams: one computes, the other copies rows there that
+// come from the host, and their gradients back. The host waits once a step, for the loss and the rows' gradient; by
+// then the rest of the backward pass is in the stream, and when the next step's rows come they are copied while it, the
+// allreduce and the update are still under way. A NaN that only the device sees there is told one step later, under the
+// step that it was in.
 //
 // With accumulation, buckets and the optimizer step leave with the last batch of each optimizer step only.
 // Where all ranks must agree on the gradient first (clipping, NaN policy `skip`), the optimizer step does not ride: the
@@ -21,7 +21,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -137,10 +136,6 @@ class trainer_state {
   bool ends_update() const { return step % job_.accumulate == 0 || step == total_steps_; }
   /// Whether ranks agree on the gradient before it is applied.
   bool concludes() const { return job_.clip_norm > 0 || job_.nan == nan_policy::skip; }
-
-  /// Steps beyond the one under way whose rows are asked for before it. More of them would only cost memory.
-  std::uint64_t lookups_ahead() const { return std::min(job_.staleness, is_async() ? 1U : lookups_ahead_max); }
-  bool is_async() const { return job_.staleness == any_staleness; }
 
   // Epochs.
   bool ends_epoch() const;

@@ -33,14 +33,15 @@ void trainer_state::compute() {
   step = computed_.step;
   trace.step_begins(step);
   count_staleness();
-  look_up_through(step + lookups_ahead());
+  look_up_through(step + lookups_ahead(job_.staleness));
 
   if (begins_update()) open_buckets();
   has_gradient_ = false;
   if (computed_.plan.samples->size > 0) {
     if (auto error = backward_inputs(*computed_.plan.samples)) return fail(step, error);
   } else {
-    compute_->synchronize();  // instead of waiting for a loss: see `inputs_`
+    synchronize();  // instead of waiting for a loss: see `inputs_`
+    judge_checks(step - 1);
     losses_.push_back(std::numeric_limits<double>::quiet_NaN());
   }
   if (failed_) return;
@@ -109,7 +110,7 @@ caf::error trainer_state::begin_pass(const batch& samples) {
     if (auto error = exchange_.check_rows(computed_.plan, computed_.answers)) return error;
   const bool has_tables = exchange_.servers() > 0;
   if (has_tables) {
-    grad_input_.let_go();  // servers may be reading the last one
+    if (!is_on_host()) grad_input_.let_go();  // servers may be reading the last one
     grad_input_.resize(*compute_, samples.size * model_->in_features());
   }
   const hybrid_model::targets targets{classes_.put(*copies_, samples.classes), values_.put(*copies_, samples.values)};
@@ -164,10 +165,10 @@ void trainer_state::pass_to_inputs(std::size_t size, const hybrid_model::targets
   if (is_on_host()) {
     pass();
   } else {
-    // What the pass will be given. It settles as soon as no buffer has to grow any more.
+    // What the pass will be given: soon always one of a few, when no buffer has to grow any more.
     std::vector<const void*> given = {input().data(), grad_input_.data(), targets.classes, targets.values};
     activations_.append_addresses(given);
-    constexpr std::size_t passes_max = 32;  // ragged batches have many sizes
+    const std::size_t passes_max = 16 * inputs_.size();  // ragged batches have many sizes
     std::pair which{size, std::move(given)};
     if (passes_.size() >= passes_max && !passes_.contains(which)) passes_.clear();
     compute_->repeat(passes_[std::move(which)], pass);

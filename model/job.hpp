@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,13 @@ enum class nan_policy : std::uint8_t { stop, skip };
 
 /// A staleness without bound: consistency `async`.
 constexpr std::uint32_t any_staleness = 0xffff'ffff;
+
+/// Steps beyond the one under way whose rows a trainer asks for before it, where they may lack `staleness`. More of
+/// them would only cost memory.
+constexpr std::uint32_t lookups_ahead(std::uint32_t staleness) {
+  constexpr std::uint32_t most = 8;
+  return staleness == any_staleness ? 1 : std::min(staleness, most);
+}
 
 /// Widths of the hidden layers of DLRM's bottom MLP.
 inline std::vector<std::size_t> default_bottom_hidden() { return {64}; }

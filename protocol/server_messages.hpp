@@ -81,9 +81,6 @@ struct lookup {
   dtype type = dtype::f32;
 };
 
-/// Steps beyond the one under way whose rows a trainer asks for, at most.
-inline constexpr std::uint32_t lookups_ahead_max = 8;
-
 /// For each table looked up, its pooled rows [bags, dim], or its rows [indices, dim], as the lookup's type.
 struct rows {
   header head;

@@ -120,6 +120,8 @@ TEST_F(CudaGpu, TablesOnADeviceHaveTheProcessorsBits) {
 TEST_F(CudaGpu, TheNumberOfServersMakesNoDifference) {
   for (const words& options : {words{"--data", "adult", "--batch-size", "1024", "--steps", "5"},
                                words{"--data", "synthetic", "--batch-size", "256", "--rows", "2", "--steps", "3"},
+                               words{"--data", "adult", "--clip-norm", "0.05", "--sparse-optimizer", "rowwise-adagrad",
+                                     "--dim", "8", "--steps", "20"},
                                words{"--data", "adult", "--interaction", "dot", "--bottom-hidden", "8", "--trainers",
                                      "2", "--accumulate", "3", "--steps", "12"}}) {
     SCOPED_TRACE(testing::PrintToString(options));
