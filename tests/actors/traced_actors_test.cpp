@@ -206,13 +206,15 @@ TEST(MessageContent, NamesItsPartsAndLeavesTheHeaderOut) {
 
 using std::chrono::steady_clock;
 
-/// Nanoseconds of one call of `what`, in the quickest of several rounds.
+/// Nanoseconds of one call of `what`, in the quickest of several rounds. As long as none took `bound` or less, there
+/// are more of them: a machine that others use as well is slow for seconds.
 template <class F>
-double quickest_ns(F what) {
+double quickest_ns(double bound, F what) {
   constexpr int rounds = 20;
+  constexpr int rounds_max = 5000;
   constexpr int calls = 100'000;
   double best = 1e9;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < rounds || (best > bound && round < rounds_max); ++round) {
     const auto begin = steady_clock::now();
     for (int i = 0; i < calls; ++i) what();
     const std::chrono::duration<double, std::nano> taken = steady_clock::now() - begin;
@@ -232,9 +234,8 @@ TEST(TraceTiming, ARecordTakesSixtyNanosecondsAndADroppedOneTen) {
   trace::recorder::options how;
   how.folder = folder.path();
   how.wanted.first_step = 1;
-  how.types = {{300, "reduced", false}};
+  how.types = {{caf::type_id_v<stop>, "stop", false}};
   const auto recorder = std::move(*trace::recorder::start(how));
-  caf::actor_system_config plain;
   traced_config config;
   config.recorder = recorder.get();
   caf::actor_system system(config);
@@ -246,12 +247,15 @@ TEST(TraceTiming, ARecordTakesSixtyNanosecondsAndADroppedOneTen) {
   wanted.head = {1, 5, 3, 0, 1, 0, trace::ticks_now(), 0};
   stop unwanted = wanted;
   unwanted.head.step = 0;
-  const double recorded_ns = quickest_ns([&] { const actor_trace::handling scope(trace, wanted, 0); });
-  const double dropped_ns = quickest_ns([&] { const actor_trace::handling scope(trace, unwanted, 0); });
+  constexpr double recorded_most = 60 * slower;
+  constexpr double dropped_most = 10 * slower;
+  const double recorded_ns = quickest_ns(recorded_most, [&] { const actor_trace::handling scope(trace, wanted, 0); });
+  const double dropped_ns = quickest_ns(dropped_most, [&] { const actor_trace::handling scope(trace, unwanted, 0); });
   RecordProperty("recorded_ns", std::to_string(recorded_ns));
   RecordProperty("dropped_ns", std::to_string(dropped_ns));
-  EXPECT_LE(recorded_ns, 60 * slower);
-  EXPECT_LE(dropped_ns, 10 * slower);
+  EXPECT_LE(recorded_ns, recorded_most);
+  EXPECT_LE(dropped_ns, dropped_most);
+  EXPECT_GT(recorded_ns, dropped_ns);
 }
 
 }  // namespace
