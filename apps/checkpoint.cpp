@@ -8,6 +8,7 @@
 #include "apps/json_line.hpp"
 #include "apps/subcommand.hpp"
 #include "apps/text.hpp"
+#include "base/text.hpp"
 #include "model/checkpoint/export.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "model/text.hpp"

@@ -10,7 +10,7 @@
 
 #include "apps/descriptor.hpp"
 #include "apps/json_line.hpp"
-#include "apps/text.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "apps/json_line.hpp"
 #include "apps/subcommand.hpp"
-#include "apps/text.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 namespace {

@@ -6,8 +6,8 @@
 #include "apps/network_options.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
-#include "apps/text.hpp"
 #include "apps/train_options.hpp"
+#include "base/text.hpp"
 #include "model/text.hpp"
 
 namespace troupe {

@@ -10,6 +10,7 @@
 
 #include "apps/console.hpp"
 #include "apps/text.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 namespace {

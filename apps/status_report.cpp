@@ -8,6 +8,7 @@
 
 #include "apps/json_line.hpp"
 #include "apps/text.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 namespace {

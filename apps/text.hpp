@@ -31,9 +31,6 @@ std::string significant(double value);
 /// `text` broken at blanks into lines of at most `width` characters; existing line ends stay.
 std::string wrapped(std::string_view text, std::size_t width);
 
-/// `text` on one line and harmless to a terminal: control characters become blanks or \xHH.
-std::string one_line(std::string_view text);
-
 /// `text` as a shell takes it for one word; control characters are shown escaped.
 std::string shell_word(const std::string& text);
 

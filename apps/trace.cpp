@@ -16,6 +16,7 @@
 #include "apps/trace_replay.hpp"
 #include "apps/trace_serve.hpp"
 #include "apps/trace_tail.hpp"
+#include "base/text.hpp"
 #include "model/job.hpp"
 #include "model/text.hpp"
 #include "trace/blame.hpp"

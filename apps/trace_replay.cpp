@@ -20,6 +20,7 @@
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
 #include "apps/text.hpp"
+#include "base/text.hpp"
 #include "trace/message_id.hpp"
 
 /// Where a debugger stops: the actor is about to handle message `id`, which `words` describe.

@@ -7,7 +7,7 @@
 
 #include "apps/json_line.hpp"
 #include "apps/signals.hpp"
-#include "apps/text.hpp"
+#include "base/text.hpp"
 #include "model/text.hpp"
 #include "page/access.hpp"
 #include "page/live_page.hpp"

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "apps/signals.hpp"
-#include "apps/text.hpp"
+#include "base/text.hpp"
 #include "trace/follower.hpp"
 #include "trace/tail.hpp"
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.hpp"
 #include "links/bytes.hpp"
 
 namespace troupe {
@@ -240,18 +241,7 @@ std::optional<link_fault> judge_prologue(std::span<const std::byte> first) {
 
 std::string shown(std::span<const std::byte> text) {
   constexpr std::size_t length_max = 1000;
-  constexpr unsigned char delete_code = 0x7f;
-  constexpr unsigned char c1_page = 0xc2;  // begins the UTF-8 code of the control characters 0x80 to 0x9f
-  constexpr unsigned char c1_end = 0xa0;
-  std::string all;
-  unsigned char before = 0;
-  for (std::byte one : text.first(std::min(text.size(), length_max))) {
-    const auto c = static_cast<unsigned char>(one);
-    const bool control = c < ' ' || c == delete_code || (before == c1_page && c < c1_end);
-    all += !control ? static_cast<char>(c) : c == '\n' || c == '\t' || c == '\r' ? ' ' : '?';
-    before = c;
-  }
-  return text.size() > length_max ? all + " ..." : all;
+  return one_line({reinterpret_cast<const char*>(text.data()), text.size()}, length_max);
 }
 
 }  // namespace troupe

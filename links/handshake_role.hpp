@@ -51,7 +51,7 @@ std::unique_ptr<handshake_role> acceptor_role(const std::string& token, std::fun
 /// What is wrong with `first`, the first bytes of a peer: null if they may begin a handshake of ours.
 std::optional<link_fault> judge_prologue(std::span<const std::byte> first);
 
-/// `text` fit to be shown: what could steer a terminal is replaced, and its length bounded.
+/// `text` on one line, harmless to a terminal, and of bounded length.
 std::string shown(std::span<const std::byte> text);
 
 }  // namespace troupe

@@ -13,6 +13,7 @@
 #include <toml.hpp>
 #include <utility>
 
+#include "base/text.hpp"
 #include "model/input_file.hpp"
 #include "model/text.hpp"
 

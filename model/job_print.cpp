@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/text.hpp"
 #include "model/job_file.hpp"
 #include "model/text.hpp"
 

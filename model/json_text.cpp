@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "model/text.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 

@@ -1,9 +1,8 @@
 #include "model/text.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "model/job.hpp"
 
 namespace troupe {
@@ -38,20 +37,7 @@ std::string nearest(const std::string& name, const std::vector<std::string>& can
   return best == candidates.end() ? std::string() : *best;
 }
 
-std::string printable(std::string_view text, std::size_t limit) {
-  if (text.empty()) return "''";
-  std::string shown;
-  for (const char c : text.substr(0, limit)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      shown += fmt::format("\\x{:02x}", byte);
-    } else {
-      shown += c;
-    }
-  }
-  if (text.size() > limit) shown += "...";
-  return shown;
-}
+std::string printable(std::string_view text, std::size_t limit) { return text.empty() ? "''" : harmless(text, limit); }
 
 std::string printable_path(std::string_view path) { return printable(path, 4096); }
 
@@ -72,34 +58,6 @@ std::string alternatives(const std::vector<std::string>& names) {
     text += names[i];
   }
   return text;
-}
-
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-  const auto first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xc2 && first < 0xe0   ? 2
-                             : first >= 0xe0 && first < 0xf0 ? 3
-                             : first >= 0xf0 && first < 0xf5 ? 4
-                                                             : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t at = 1; at < length; ++at) {
-    if ((byte(at) & 0xc0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates, and what lies beyond U+10FFFF.
-  const auto second = byte(1);
-  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0)) return 0;
-  if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90)) return 0;
-  return length;
-}
-
-std::size_t find_non_utf8(std::string_view text) {
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = utf8_length(text.substr(at));
-    if (length == 0) return at;
-    at += length;
-  }
-  return std::string_view::npos;
 }
 
 }  // namespace troupe

@@ -22,7 +22,7 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
-/// `text` fit for a one-line message: control bytes escaped, at most about `limit` bytes, '' if it is empty.
+/// `text` fit for a one-line message: harmless, as base/text.hpp says, at most about `limit` bytes, '' if it is empty.
 std::string printable(std::string_view text, std::size_t limit = 80);
 
 /// A path fit for a one-line message: whole, since its end is what tells files apart.
@@ -33,11 +33,5 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// "a, b or c".
 std::string alternatives(const std::vector<std::string>& names);
-
-/// Bytes of the UTF-8 sequence at the start of `text`, which must not be empty; 0 if there is no valid one (RFC 3629).
-std::size_t utf8_length(std::string_view text);
-
-/// Where the first byte of `text` stands that is not UTF-8; npos if all of it is.
-std::size_t find_non_utf8(std::string_view text);
 
 }  // namespace troupe

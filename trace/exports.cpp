@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/text.hpp"
 #include "trace/causality.hpp"
 #include "trace/names.hpp"
 #include "trace/trace_events.hpp"
@@ -22,12 +23,6 @@ std::string one_word(const std::string& name) {
   std::string text = json_text(name);
   std::ranges::replace(text, ' ', '_');
   return text.substr(1, text.size() - 2);
-}
-
-std::string one_line(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  return text;
 }
 
 std::string what_of(const recording& run, const event& one) {

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text.hpp"
 #include "trace/clock_alignment.hpp"
 #include "trace/recording.hpp"
 #include "trace/tick_clock.hpp"
@@ -27,16 +28,9 @@ struct one_process {
   const trace_file* newest = nullptr;  ///< whose head and board count
 };
 
-/// Names come from files: what would end a line, or move a cursor, is left out.
-std::string plain(std::string_view name) {
-  std::string made;
-  for (const char c : name) made += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return made;
-}
-
 std::string text_of(const boost::json::object& from, std::string_view key) {
   const auto* found = from.if_contains(key);
-  return found != nullptr && found->is_string() ? plain(found->as_string()) : "";
+  return found != nullptr && found->is_string() ? harmless(found->as_string()) : "";
 }
 
 /// Which run to read: the one that was named, or the only one.
@@ -243,7 +237,7 @@ class reader {
       if (!item.is_array() || item.as_array().size() < 2) continue;
       const auto& pair = item.as_array();
       if (pair[0].is_int64() && pair[1].is_string())
-        made_.types.emplace(static_cast<std::uint16_t>(pair[0].as_int64()), plain(pair[1].as_string()));
+        made_.types.emplace(static_cast<std::uint16_t>(pair[0].as_int64()), harmless(pair[1].as_string()));
     }
   }
 
@@ -252,7 +246,7 @@ class reader {
     actor_state& to = made_.actors.emplace_back();
     to.actor = row.actor;
     to.incarnation = row.incarnation;
-    to.name = plain(row.name);
+    to.name = harmless(row.name);
     to.process = process;
     to.alive = row.state == 1;
     to.step = row.step;

@@ -116,6 +116,8 @@ std::vector<wrong_line> values() {
       {{"train", "--dense-lr", "nan"}, {"--dense-lr", "nan"}},
       {{"train", "--epochs", "1e3"}, {"--epochs", "1e3"}},
       {{"train", "--threads", "0"}, {"--threads", "1024"}},
+      {{"train", "--seed", "1\u009b\u202e2\x1b"}, {"--seed 1\\u009b\\u202e2\\x1b"}},
+      {{"train", "--seed", "\x9b"}, {"--seed \\x9b"}},
       {{"train", "--threads", "1025"}, {"--threads", "1024"}},
       {{"train", "--threads", "two"}, {"--threads", "two"}},
       {{"train", "--device", "gpu"}, {"--device", "gpu", "auto, cpu or cuda"}},

@@ -73,7 +73,8 @@ TEST(Hosts, GoOnWithWhatProcessesSaved) {
 // -- who may not take part --------------------------------------------------------
 
 TEST(Hosts, HaveNamesOfOneShortLine) {
-  for (const std::string& name : {std::string(65, 'x'), std::string("a\nb"), std::string("a\x1b[31m")}) {
+  for (const std::string& name : {std::string(65, 'x'), std::string("a\nb"), std::string("a\x1b[31m"),
+                                  std::string("a\u009bm"), std::string("a\u202eb")}) {
     const std::string line =
         expect_error(run({"join", "127.0.0.1:1", "--as", "server", "--name", name}, with_token()), 2);
     EXPECT_NE(line.find("must be one line of at most 64 bytes"), std::string::npos) << line;

@@ -172,17 +172,17 @@ TEST(Recording, OldCopiesTakeNothingFromTheRing) {
   }
 }
 
-TEST(Recording, NamesFromFilesEndNoLine) {
+TEST(Recording, NamesFromFilesSteerNoTerminal) {
   const temporary_folder folder;
   const auto made = ring::create({.file = folder.path() / "a.ring"});
   ASSERT_TRUE(made) << made.error();
-  (*made)->set_metadata(R"({"host":"a\nb\u001b[2J"})");
+  (*made)->set_metadata(R"({"host":"a\nb\u001b[2J\u009b\u202e"})");
   (*made)->head().run.store(1);
   (*made)->add_actor(3, 0, "trainer\n0");
   const auto read = read_recording({{folder.path()}, 0});
   ASSERT_TRUE(read) << read.error();
-  EXPECT_EQ(read->processes.at(0).host, "a?b?[2J");
-  EXPECT_EQ(read->actors.at(0).name, "trainer?0");
+  EXPECT_EQ(read->processes.at(0).host, "a\\x0ab\\x1b[2J\\u009b\\u202e");
+  EXPECT_EQ(read->actors.at(0).name, "trainer\\x0a0");
 }
 
 TEST(Ring, SurvivesSigkill) {
