@@ -12,6 +12,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/thread_stacks.hpp"
+#include "base/private_folder.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 #include "trace/blocked.hpp"
@@ -25,10 +26,10 @@ namespace {
 
 using std::filesystem::path;
 
-/// A file name from elsewhere must not lead out of the folder.
-std::string own_name(const std::string& name) {
-  const std::string file = path(name).filename().string();
-  return file.empty() || file == "." || file == ".." ? "unnamed.ring" : file;
+/// A ring's name from elsewhere must not lead out of the folder, nor be that of another file of the diagnosis.
+std::string ring_name(const std::string& name) {
+  const path file = path(name).filename();
+  return file.extension() == ".ring" ? file.string() : file.string() + ".ring";
 }
 
 std::string read_bytes(const path& file) {
@@ -36,21 +37,18 @@ std::string read_bytes(const path& file) {
   return {std::istreambuf_iterator<char>(from), {}};
 }
 
-void write_bytes(const path& file, std::string_view bytes) {
-  std::ofstream(file, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
 /// Copies of the rings of this run that lie in a folder of this machine, those of dead processes too.
-void copy_rings(const path& from, std::uint64_t run, const path& to) {
+void copy_rings(const path& from, std::uint64_t run, const private_folder& to) {
   std::error_code failed;
   for (std::filesystem::directory_iterator i(from, failed), end; !failed && i != end; i.increment(failed)) {
-    if (!i->is_regular_file(failed) || i->path().extension() != ".ring" || exists(to / i->path().filename())) continue;
+    const std::string name = i->path().filename().string();
+    if (!i->is_regular_file(failed) || i->path().extension() != ".ring" || to.has(name)) continue;
     std::string bytes = read_bytes(i->path());
     const auto file = trace::parse_trace_file(bytes, i->path());
     if (!file || (file->run != run && file->run != 0)) continue;
     // Who has died is not to look alive.
     if (trace::is_alive(*file).value_or(false)) trace::mark_as_copy(bytes);
-    write_bytes(to / i->path().filename(), bytes);
+    (void)to.write(name, bytes);  // the others tell more than none
   }
 }
 
@@ -63,12 +61,9 @@ std::vector<evidence> ask_nodes(caf::actor_system& system, const master_actor& b
   return parts;
 }
 
-path make_folder(const path& within) {
+tl::expected<private_folder, std::string> make_folder(const path& within) {
   const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  const std::string name = fmt::format("diagnosis-{:%H%M%S}", fmt::localtime(now));
-  path made = within / name;
-  for (int i = 2; exists(made); ++i) made = within / fmt::format("{}-{}", name, i);
-  return made;
+  return private_folder::create(within / fmt::format("diagnosis-{:%H%M%S}", fmt::localtime(now)));
 }
 
 }  // namespace
@@ -110,26 +105,26 @@ evidence evidence_of(const trace::recorder* recorder, const std::string& boot) {
 
 result<diagnosis> diagnose(caf::actor_system& system, const master_actor& boss, const trace::recorder& recorder,
                            const std::string& why) {
+  const auto folder = make_folder(recorder.folder());
+  if (!folder) return run_fault(folder.error());
   diagnosis made;
-  made.folder = make_folder(recorder.folder());
-  std::error_code failed;
-  std::filesystem::create_directories(made.folder, failed);
-  if (failed) return run_fault(fmt::format("{}: cannot be made: {}", made.folder.string(), failed.message()));
+  made.folder = folder->path();
   const std::string own = recorder.copy();
-  write_bytes(made.folder / recorder.ring_file().filename(), own);
+  if (const auto done = folder->write(recorder.ring_file().filename().string(), own); !done)
+    return run_fault(done.error());
   std::string stacks = fmt::format("== {}\n{}\n", recorder.ring_file().filename().string(), stacks_of_all_threads());
   const auto own_file = trace::parse_trace_file(own, recorder.ring_file());
   const std::uint64_t run = own_file ? own_file->run : 0;
   for (const evidence& part : ask_nodes(system, boss)) {
-    const std::string name = own_name(part.file);
+    const std::string name = ring_name(part.file);
     stacks += fmt::format("== {}\n{}\n", name, part.stacks);
     if (part.ring.empty())
-      copy_rings(part.folder, run, made.folder);
+      copy_rings(part.folder, run, *folder);
     else
-      write_bytes(made.folder / name, {reinterpret_cast<const char*>(part.ring.data()), part.ring.size()});
+      (void)folder->write(name, {reinterpret_cast<const char*>(part.ring.data()), part.ring.size()});
   }
-  copy_rings(recorder.folder(), run, made.folder);
-  write_bytes(made.folder / "stacks.txt", stacks);
+  copy_rings(recorder.folder(), run, *folder);
+  if (const auto done = folder->write("stacks.txt", stacks); !done) return run_fault(done.error());
 
   const auto recording = trace::read_recording({{made.folder}, run});
   if (!recording) return run_fault(recording.error());
@@ -137,10 +132,13 @@ result<diagnosis> diagnose(caf::actor_system& system, const master_actor& boss, 
   const trace::causality events(*recording);
   constexpr std::size_t rows_of_each_list = 20;
   made.verdict = found.verdict;
-  write_bytes(made.folder / "blocked.json", boost::json::serialize(to_json(*recording, found)) + "\n");
-  write_bytes(made.folder / "summary.txt",
-              fmt::format("{}\nwhy this was written: {}\n\n{}\n{}", found.verdict, why, to_text(*recording, found),
-                          summary_text(events, trace::summarize(events), rows_of_each_list)));
+  const auto written = folder->write("blocked.json", boost::json::serialize(to_json(*recording, found)) + "\n");
+  if (!written) return run_fault(written.error());
+  const auto summed_up =
+      folder->write("summary.txt", fmt::format("{}\nwhy this was written: {}\n\n{}\n{}", found.verdict, why,
+                                               to_text(*recording, found),
+                                               summary_text(events, trace::summarize(events), rows_of_each_list)));
+  if (!summed_up) return run_fault(summed_up.error());
   caf::anon_send(boss, verdict_found{header_source(0, client_number).next(0, 0),
                                      fmt::format("{} ({})", found.verdict, made.folder.string())});
   return made;

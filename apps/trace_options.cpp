@@ -1,15 +1,11 @@
 #include "apps/trace_options.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <chrono>
 #include <cstdlib>
 #include <system_error>
 
@@ -17,6 +13,7 @@
 #include "apps/text.hpp"
 #include "model/text.hpp"
 #include "trace/names.hpp"
+#include "trace/run_folders.hpp"
 
 namespace troupe {
 
@@ -39,31 +36,10 @@ std::optional<std::string> find(const std::vector<setting>& given, const std::st
   return variable != nullptr && *variable != '\0' ? std::optional<std::string>(variable) : std::nullopt;
 }
 
-std::filesystem::path temporary_folder() {
+/// The system's place for temporary files.
+std::filesystem::path temporary_place() {
   const char* place = std::getenv("TMPDIR");
-  return std::filesystem::path(place != nullptr && *place != '\0' ? place : "/tmp") /
-         fmt::format("troupe-{}", getuid());
-}
-
-std::filesystem::path own_folder() {
-  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  return temporary_folder() / fmt::format("{:%Y%m%d-%H%M%S}-{}", fmt::localtime(now), ::getpid());
-}
-
-/// Of what failed runs have left, the newest stay.
-void remove_old_folders() {
-  constexpr std::size_t kept = 16;
-  std::vector<std::filesystem::path> folders;
-  std::error_code failed;
-  for (std::filesystem::directory_iterator i(temporary_folder(), failed), end; !failed && i != end;
-       i.increment(failed)) {
-    // A process that still runs may write there.
-    const std::string name = i->path().filename().string();
-    const auto pid = parse_number<pid_t>(name.substr(name.rfind('-') + 1));
-    if (pid && *pid > 0 && ::kill(*pid, 0) != 0) folders.push_back(i->path());
-  }
-  std::ranges::sort(folders);
-  for (std::size_t i = 0; i + kept < folders.size(); ++i) std::filesystem::remove_all(folders[i], failed);
+  return place != nullptr && *place != '\0' ? place : "/tmp";
 }
 
 std::vector<std::string> split(const std::string& text) {
@@ -126,7 +102,7 @@ result<trace_order> read_trace_options(const std::vector<setting>& given) {
     order.how.what = *found;
   }
   order.own_folder = !folder;
-  order.how.folder = folder ? std::filesystem::path(*folder) : own_folder();
+  if (folder) order.how.folder = *folder;
   if (folder && folder->empty()) return bad_input("--trace-dir: needs the name of a folder");
   if (const auto text = find(given, "trace-filter")) {
     auto filter = trace::parse_filter(*text);
@@ -193,19 +169,27 @@ std::vector<std::string> trace_variables(const trace_order& order, bool is_on) {
       "TROUPE_PAGE="};
 }
 
-result<run_trace> run_trace::start(const trace_order& order, console& out) {
+result<run_trace> run_trace::start(trace_order& order, console& out) {
   run_trace made;
   if (order.how.what == trace::mode::off) return made;
   made.own_folder_ = order.own_folder;
   made.is_wanted_ = order.is_wanted;
-  if (order.own_folder) remove_old_folders();
+  const auto refused = [&](const std::string& why) -> result<run_trace> {
+    if (order.is_wanted) return bad_input(fmt::format("--trace-dir {}", why));
+    out.warning(fmt::format("nothing is recorded: {}; --trace-dir names another folder", why));
+    return run_trace();
+  };
+  if (order.own_folder) {
+    auto folder = trace::make_run_folder(temporary_place());
+    if (!folder) return refused(folder.error());
+    if (!folder->warning.empty()) out.warning(folder->warning);
+    order.how.folder = std::move(folder->path);
+  }
   auto started = trace::recorder::start(order.how);
   if (!started) {
     std::error_code not_empty;
     if (order.own_folder) std::filesystem::remove(order.how.folder, not_empty);
-    if (order.is_wanted) return bad_input(fmt::format("--trace-dir {}", started.error()));
-    out.warning(fmt::format("nothing is recorded: {}; --trace-dir names another folder", started.error()));
-    return made;
+    return refused(started.error());
   }
   made.recorder_ = std::move(*started);
   if (order.page) {

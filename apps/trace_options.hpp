@@ -28,7 +28,7 @@ struct trace_order {
   std::string filter;  ///< `how.wanted` as it was given
   /// Somebody has asked for it, other than by variables: then it must work, and is told of.
   bool is_wanted = false;
-  /// The folder is this run's own, in the system's place for temporary files.
+  /// The folder is this run's own, in the system's place for temporary files: `run_trace::start` makes and names it.
   bool own_folder = false;
   /// Show the run in a browser, on this port (0: any); null: do not.
   std::optional<std::uint16_t> page;
@@ -46,8 +46,9 @@ std::vector<std::string> trace_variables(const trace_order& order, bool is_on);
 /// The recorder of a run's process, from its start to its end.
 class run_trace {
  public:
-  /// Begins as `order` says. A fault if that cannot be and was asked for; else a warning, and nothing is recorded.
-  static result<run_trace> start(const trace_order& order, console& out);
+  /// Begins as `order` says; gives it its folder, if that is the run's own. A fault if that cannot be and was asked
+  /// for; else a warning, and nothing is recorded.
+  static result<run_trace> start(trace_order& order, console& out);
 
   trace::recorder* recorder() const { return recorder_.get(); }
 

@@ -135,10 +135,11 @@ class run_display {
 /// Runs the job and reports it; the exit code says whether all of its logs and checkpoints were written.
 result<int> run_order(const train_order& order, run_options options, epoch_logs& logs, const program_context& context) {
   console& out = context.out;
-  auto traced = run_trace::start(order.traced, out);
+  trace_order tracing = order.traced;
+  auto traced = run_trace::start(tracing, out);
   if (!traced) return tl::unexpected<fault>(std::move(traced.error()));
   options.recorder = traced->recorder();
-  options.watch.step_timeout = order.traced.step_timeout;
+  options.watch.step_timeout = tracing.step_timeout;
   options.watch.wanted = diagnosis_wanted;
   const stop_request& stop = stop_on_signals();
   run_display display(out, order.what, stop);
@@ -162,7 +163,7 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
   role_processes children;
   if (order.processes) {
     options.gather = gather_children(children, order.what, order.network, order.machine,
-                                     trace_variables(order.traced, traced->recorder() != nullptr),
+                                     trace_variables(tracing, traced->recorder() != nullptr),
                                      resume_advice(order, "troupe train --processes"));
     // Whoever knows the token may want to know where to ask.
     if (!order.network.mine.token.empty())

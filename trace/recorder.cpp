@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
+#include "base/private_folder.hpp"
 #include "trace/machine.hpp"
 #include "trace/names.hpp"
 
@@ -35,10 +37,8 @@ boost::json::object first_metadata(const recorder::options& how) {
 
 tl::expected<std::unique_ptr<recorder>, std::string> recorder::start(options how) {
   std::unique_ptr<recorder> made(new recorder);
-  std::error_code failed;
-  std::filesystem::create_directories(how.folder, failed);
-  if (failed)
-    return tl::unexpected(fmt::format("{}: the folder cannot be made: {}", how.folder.string(), failed.message()));
+  if (const int code = make_own_folder(how.folder); code != 0)
+    return tl::unexpected(fmt::format("{}: the folder cannot be made: {}", how.folder.string(), std::strerror(code)));
   const std::string name = fmt::format("{}-{}", this_host(), ::getpid());
   // A test may record several nodes in one process.
   std::filesystem::path file = how.folder / (name + ".ring");
@@ -54,7 +54,8 @@ tl::expected<std::unique_ptr<recorder>, std::string> recorder::start(options how
   if (how.what == mode::full || how.what == mode::payload) {
     made->log_ = std::make_unique<log_writer>(*made->ring_, std::filesystem::path(file).replace_extension(".log"));
     if (const std::string problem = made->log_->problem(); !problem.empty()) {
-      std::filesystem::remove(file, failed);
+      std::error_code ignored;
+      std::filesystem::remove(file, ignored);
       return tl::unexpected(problem);
     }
   }

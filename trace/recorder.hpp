@@ -35,7 +35,7 @@ class recorder {
  public:
   struct options {
     mode what = mode::ring;
-    std::filesystem::path folder;  ///< made if it is not there
+    std::filesystem::path folder;  ///< made if it is not there, for this user alone
     std::uint64_t ring_bytes = std::uint64_t{16} << 20;
     filter wanted;
     std::vector<std::string> payload_actors;  ///< patterns; mode payload, none: all

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <set>
 
 #include "tests/end_to_end/program.hpp"
 #include "tests/end_to_end/several.hpp"
@@ -93,6 +94,15 @@ TEST(Faults, ASkippedAllreduceIsNamedWithItsNumberAndTheMissingRank) {
   const std::string line = told_of(with(small, {"--steps", "1000000"}), "skip-reduce rank=1 step=4", folder.path());
   EXPECT_NE(line.find("collective 4 (step 4, bucket 0)"), std::string::npos) << line;
   EXPECT_NE(line.find("ranks {1} missing"), std::string::npos) << line;
+  std::set<std::string> kinds;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+    const bool is_folder = entry.is_directory();
+    kinds.insert(is_folder ? "folder" : entry.path().extension().string());
+    EXPECT_EQ(entry.status().permissions(),
+              is_folder ? std::filesystem::perms::owner_all : std::filesystem::perms(0600))
+        << entry.path() << " is for the user alone";
+  }
+  EXPECT_EQ(kinds, (std::set<std::string>{".json", ".ring", ".txt", "folder"}));
 }
 
 // With other work on the machine, the verdict may name the step after, which trainer 1 has begun, and rank 0.

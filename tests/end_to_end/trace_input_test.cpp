@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "tests/end_to_end/program.hpp"
 #include "tests/end_to_end/several.hpp"
@@ -55,6 +57,43 @@ TEST(TraceInput, ForeignFilesAndNewerVersionsAreRefusedByName) {
   const std::string line = expect_error(run({"trace", "check", file.string()}), 2);
   EXPECT_NE(line.find(file.string()), std::string::npos) << line;
   EXPECT_NE(line.find("99"), std::string::npos) << line;
+}
+
+TEST(TraceInput, IsNotPutWhereSomebodyElseHasPreparedAPlace) {
+  const temporary_trace place;
+  const std::string users = place.path() + "/troupe-" + std::to_string(geteuid());
+  const std::string victim = place.path() + "/victim";
+  fs::create_directories(victim + "/4711");
+  fs::create_directory_symlink(victim, users);
+  launch how;
+  how.environment = {{"TMPDIR", place.path()}};
+  const outcome done = run(with(small, {"--steps", "20", "--trace", "full"}), how);
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_NE(done.err.find("troupe: warning: " + users + ": is a link; the trace goes to " + users + "-"),
+            std::string::npos)
+      << done.err;
+  EXPECT_TRUE(fs::exists(victim + "/4711"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(victim), {}), 1);
+  std::size_t folders = 0;
+  for (const auto& entry : fs::directory_iterator(place.path())) {
+    if (!entry.path().string().starts_with(users + "-")) continue;
+    ++folders;
+    EXPECT_EQ(entry.status().permissions(), fs::perms::owner_all);
+    EXPECT_GT(messages_of(run({"trace", "summary", entry.path().string(), "--json"})), 0U);
+  }
+  EXPECT_EQ(folders, 1U);
+}
+
+TEST(TraceInput, OfTheDefaultPlaceIsForTheUserAloneAndGoesWithACleanEnd) {
+  const temporary_trace place;
+  const fs::path users = place.path() + "/troupe-" + std::to_string(geteuid());
+  launch how;
+  how.environment = {{"TMPDIR", place.path()}};
+  const outcome done = run(with(small, {"--steps", "20"}), how);
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_EQ(done.err.find("warning"), std::string::npos) << done.err;
+  EXPECT_EQ(fs::status(users).permissions(), fs::perms::owner_all);
+  EXPECT_TRUE(fs::is_empty(users));
 }
 
 TEST(TraceInput, WhatIsNeitherFileNorFolderIsRefused) {

@@ -1,0 +1,98 @@
+#include "base/private_folder.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+constexpr mode_t owner_only = 0700;
+
+tl::unexpected<std::string> cannot(const std::filesystem::path& path, const char* what, int code) {
+  return tl::unexpected(fmt::format("{}: cannot be {}: {}", path.string(), what, std::strerror(code)));
+}
+
+}  // namespace
+
+int make_own_folder(const std::filesystem::path& path) {
+  const std::filesystem::path bare = path.has_filename() ? path : path.parent_path();
+  std::error_code failed;
+  if (bare.has_parent_path()) std::filesystem::create_directories(bare.parent_path(), failed);
+  if (::mkdir(bare.c_str(), owner_only) == 0) return 0;
+  const int code = errno;
+  return std::filesystem::is_directory(bare, failed) ? 0 : code;
+}
+
+tl::expected<private_folder, std::string> private_folder::open(const std::filesystem::path& path) {
+  if (const int code = make_own_folder(path); code != 0) return cannot(path, "made", code);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) {
+    if (errno == ENOTDIR || errno == ELOOP) return tl::unexpected(fmt::format("{}: is a link", path.string()));
+    return cannot(path, "opened", errno);
+  }
+  private_folder opened(path, descriptor);
+  struct stat found {};
+  if (::fstat(descriptor, &found) != 0) return cannot(path, "looked at", errno);
+  if (found.st_uid != ::geteuid())
+    return tl::unexpected(fmt::format("{}: belongs to another user ({})", path.string(), found.st_uid));
+  if ((found.st_mode & 0777) != owner_only && ::fchmod(descriptor, owner_only) != 0)
+    return cannot(path, "kept from other users", errno);
+  return opened;
+}
+
+tl::expected<private_folder, std::string> private_folder::create(const std::filesystem::path& path) {
+  constexpr int names_max = 1000;
+  std::filesystem::path name = path;
+  int made = ::mkdir(name.c_str(), owner_only);
+  for (int i = 2; made != 0 && errno == EEXIST && i <= names_max; ++i) {
+    name = fmt::format("{}-{}", path.string(), i);
+    made = ::mkdir(name.c_str(), owner_only);
+  }
+  if (made != 0) return cannot(name, "made", errno);
+  return open(name);
+}
+
+private_folder::private_folder(private_folder&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+private_folder& private_folder::operator=(private_folder&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+private_folder::~private_folder() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+bool private_folder::has(const std::string& name) const {
+  struct stat found {};
+  return ::fstatat(descriptor_, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+tl::expected<void, std::string> private_folder::write(const std::string& name, std::string_view bytes) const {
+  const int file = ::openat(descriptor_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file < 0) return cannot(path_ / name, "made", errno);
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      const int code = errno;
+      ::close(file);
+      return cannot(path_ / name, "written", code);
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  if (::close(file) != 0) return cannot(path_ / name, "written", errno);
+  return {};
+}
+
+}  // namespace troupe

@@ -1,0 +1,27 @@
+// Where the traces of runs go for which the user has named no folder: among the temporary files, which all users share.
+
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <tl/expected.hpp>
+
+namespace troupe::trace {
+
+struct run_folder {
+  std::filesystem::path path;
+  std::string warning;  ///< why it is not among the user's others; empty: it is
+};
+
+/// Makes the folder of a run that begins now, for this user alone: `place`/troupe-UID/YYYYMMDD-HHMMSS-PID, where
+/// `place` is the system's folder for temporary files. Somebody else may have made troupe-UID; if it is a link, no
+/// folder or not the user's, the folder is a new one beside it instead, troupe-UID-XXXXXX, whose name nobody can know
+/// before.
+///
+/// Of what earlier runs have left in troupe-UID, removes all but the newest 16: only folders of this user that are
+/// named as above, hold rings, and whose rings are all of processes of this host, since it was started, that are gone.
+///
+/// Errors, one line for the user: no folder can be made.
+tl::expected<run_folder, std::string> make_run_folder(const std::filesystem::path& place);
+
+}  // namespace troupe::trace
