@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,10 +24,24 @@ tl::unexpected<fault> failed(const std::string& path, const char* doing, int err
   return run_fault(fmt::format("{}: {}: {}", printable_path(path), doing, std::strerror(error)));
 }
 
+/// Opens a file that was not there. What an earlier run has left under its name goes, as long as it is a file or a
+/// link.
+int create_new(const char* path) {
+  constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const int descriptor = ::open(path, flags, 0666);
+  if (descriptor >= 0 || errno != EEXIST) return descriptor;
+  struct stat there {};
+  if (::lstat(path, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode)) {
+    errno = EEXIST;
+    return -1;
+  }
+  return ::unlink(path) == 0 ? ::open(path, flags, 0666) : -1;
+}
+
 }  // namespace
 
 result<output_file> output_file::create(const std::string& path, std::uint64_t length) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int descriptor = create_new(path.c_str());
   if (descriptor < 0) return failed(path, "creating it", errno);
   return output_file(path, descriptor, length);
 }

@@ -24,7 +24,8 @@ struct written_file {
 /// run and name the file, what the system said, and how many bytes were wanted; a file that had one is of no use.
 class output_file {
  public:
-  /// Creates `path`, or empties it, to be filled with exactly `length` bytes.
+  /// Creates `path`, to be filled with exactly `length` bytes. A file of that name, or a link, is removed first:
+  /// nothing is written through a link that somebody else has put there.
   static result<output_file> create(const std::string& path, std::uint64_t length);
 
   output_file(output_file&& other) noexcept;

@@ -112,11 +112,23 @@ checkpoint_store::~checkpoint_store() {
 }
 
 result<void> checkpoint_store::lock() {
-  lock_ = ::open(path(checkpoint_lock_name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  constexpr mode_t owner_only = 0600;  // whoever can open the file can hold the lock
+  const std::string name = path(checkpoint_lock_name);
+  lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, owner_only);
   if (lock_ < 0) {
+    const int error = errno;
+    struct stat there {};
+    const bool is_foreign =
+        ::lstat(name.c_str(), &there) == 0 && (S_ISLNK(there.st_mode) || there.st_uid != ::geteuid());
+    if (is_foreign) {
+      return tl::unexpected<fault>(refusal(name,
+                                           "is a link or another user's: remove it if no run saves its checkpoints "
+                                           "there, or name another folder"));
+    }
     return tl::unexpected<fault>(
-        refusal(directory_, fmt::format("checkpoints cannot be written there: {}", std::strerror(errno))));
+        refusal(directory_, fmt::format("checkpoints cannot be written there: {}", std::strerror(error))));
   }
+  (void)::fchmod(lock_, owner_only);  // of a file that is there; another user's stays as it is
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) {
     write_owner(lock_);
     return {};

@@ -56,6 +56,41 @@ TEST(checkpoint_store, keeps_the_newest_two) {
                    "table-1.shard-0-of-1.safetensors"}));
 }
 
+/// What `ls` would show of a file: permissions in octal.
+std::string permissions_of(const std::string& path) {
+  struct stat found {};
+  EXPECT_EQ(::lstat(path.c_str(), &found), 0) << path;
+  return fmt::format("{:o}", found.st_mode & 07777U);
+}
+
+TEST(checkpoint_store, writes_through_no_link_that_lies_in_its_folder) {
+  const temporary_folder folder;
+  set_content(folder / "mine", "private");
+  std::filesystem::create_symlink(folder / "mine", folder / uncommitted_manifest_name(20));
+  {
+    auto store = checkpoint_store::open(folder.path(), nullptr);
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    ASSERT_TRUE(save_made(*store, 20).has_value());
+  }
+  EXPECT_EQ(content_of(folder / "mine"), "private");
+  EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(folder / manifest_name(20))));
+
+  std::filesystem::remove(folder / ".lock");
+  std::filesystem::create_symlink(folder / "mine", folder / ".lock");
+  const std::string line = refusal(folder.path());
+  EXPECT_EQ(line.find(folder / ".lock" + ": is a link or another user's"), 0U) << line;
+  EXPECT_EQ(content_of(folder / "mine"), "private");
+}
+
+TEST(checkpoint_store, is_locked_by_a_file_that_only_its_owner_can_open) {
+  const temporary_folder folder;
+  ASSERT_TRUE(checkpoint_store::open(folder.path(), nullptr).has_value());
+  EXPECT_EQ(permissions_of(folder / ".lock"), "600");
+  ASSERT_EQ(::chmod((folder / ".lock").c_str(), 0666), 0);  // as earlier versions left it
+  ASSERT_TRUE(checkpoint_store::open(folder.path(), nullptr).has_value());
+  EXPECT_EQ(permissions_of(folder / ".lock"), "600");
+}
+
 TEST(checkpoint_store, removes_what_was_never_committed_and_nothing_of_others) {
   const temporary_folder folder;
   make_checkpoints(folder.path(), {20, 40});

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include "model/safetensors.hpp"
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/model/strict_safetensors.hpp"
+#include "tests/model/watched_system.hpp"
 
 namespace troupe {
 namespace {
@@ -58,11 +60,31 @@ TEST(output_file, says_what_the_system_says) {
   EXPECT_EQ(none.error().kind, fault_kind::run);
   EXPECT_EQ(none.error().message, path + ": creating it: No such file or directory");
 
-  auto full = output_file::create("/dev/full", 4);
+  auto full = output_file::create(folder / "full", 4);
   ASSERT_TRUE(full.has_value());
   ASSERT_TRUE(full->append(bytes_of("four")).has_value());
+  const system_watch disk_is_full(at_call::fail);
   EXPECT_EQ(full->close().error().message,
-            "/dev/full: No space left on device after 0 of 4 bytes; make room on that disk");
+            folder / "full" + ": No space left on device after 0 of 4 bytes; make room on that disk");
+}
+
+TEST(output_file, takes_the_place_of_a_file_or_a_link_and_of_nothing_else) {
+  const temporary_folder folder;
+  set_content(folder / "mine", "private");
+  std::filesystem::create_symlink(folder / "mine", folder / "link");
+  std::filesystem::create_symlink(folder / "nowhere", folder / "dangling");
+  std::filesystem::create_hard_link(folder / "mine", folder / "second name");
+  set_content(folder / "old", "longer than four");
+  for (const char* name : {"link", "dangling", "second name", "old"}) {
+    ASSERT_TRUE(write_whole_file(folder / name, bytes_of("four")).has_value()) << name;
+    EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(folder / name))) << name;
+    EXPECT_EQ(content_of(folder / name), "four");
+  }
+  EXPECT_EQ(content_of(folder / "mine"), "private");
+  EXPECT_FALSE(std::filesystem::exists(folder / "nowhere"));
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(output_file::create(folder / "pipe", 4).error().message, folder / "pipe" + ": creating it: File exists");
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
 }
 
 TEST(output_file, of_another_length_than_declared_is_a_fault) {
