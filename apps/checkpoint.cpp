@@ -175,7 +175,7 @@ subcommand add_checkpoint(CLI::App& program, const program_context& context) {
       "export: write one as a plain safetensors file");
   app->add_option("DIR")->description("the folder that --save was given");
   const std::string group = "Export";
-  app->add_option("-o,--output")->description("the file to write")->option_text("FILE")->group(group);
+  add_text_option(*app, "output", "FILE", "the file to write", group);
   add_text_option(*app, "step", "N", "the checkpoint of this step (default: the newest whole one)", group);
   add_switch(*app, "weights-only", "leave the optimizer's numbers out", group);
   add_switch(*app, "force", "replace FILE if it is there", group);

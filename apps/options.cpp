@@ -25,7 +25,7 @@ std::size_t help_columns() {
 
 CLI::Option* add_text_option(CLI::App& app, const std::string& name, const std::string& value_name,
                              const std::string& meaning, const std::string& group) {
-  CLI::Option* option = app.add_option("--" + name);
+  CLI::Option* option = app.add_option(name == "output" ? "-o,--output" : "--" + name);
   option->description(wrapped(meaning, help_columns()));
   option->option_text(value_name);
   option->group(group);

@@ -45,7 +45,7 @@ subcommand add_stop(CLI::App& program, const program_context& context);
 subcommand add_checkpoint(CLI::App& program, const program_context& context);
 subcommand add_trace(CLI::App& program, const program_context& context);
 
-/// An option with a value, kept as text. `name` without dashes.
+/// An option with a value, kept as text. `name` without dashes. `output` has the short name -o in every subcommand.
 CLI::Option* add_text_option(CLI::App& app, const std::string& name, const std::string& value_name,
                              const std::string& meaning, const std::string& group);
 

@@ -217,7 +217,7 @@ result<int> check(const question& asked) {
 
 result<int> timeline(const question& asked) {
   const auto file = given_text(asked.app, "output");
-  if (!file) return bad_input("troupe trace timeline needs --output FILE, the file to write");
+  if (!file) return bad_input("troupe trace timeline needs -o FILE, the file to write");
   const bool shiviz = asked.app.count("--shiviz") > 0;
   const bool csv = asked.app.count("--csv") > 0;
   if (shiviz && csv) return bad_input("--shiviz and --csv: one at a time");

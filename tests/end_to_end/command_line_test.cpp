@@ -82,6 +82,10 @@ std::vector<wrong_line> syntax() {
       {{"train", "--trace-dir", "/proc/nowhere"}, {"--trace-dir /proc/nowhere"}},
       {{"trace", "sumary", "x"}, {"sumary", "nearest is summary"}},
       {{"trace", "summary"}, {"FILE|DIR"}},
+      {{"trace", "timeline", "x"}, {"-o FILE"}},
+      {{"trace", "timeline", "x", "-o"}, {"-o", "value"}},
+      {{"trace", "timeline", "x", "-o", "a", "--output", "b"}, {"--output", "2 times"}},
+      {{"trace", "summary", "x", "-o", "a"}, {"--output", "troupe trace summary"}},
       {{"trace", "why", "t0:1"}, {"ID FILE|DIR"}},
       {{"trace", "summary", "x", "--step", "5"}, {"--step", "troupe trace summary"}},
       {{"trace", "critical-path", "x", "--step", "last"}, {"--step last"}},
@@ -112,12 +116,12 @@ std::vector<wrong_line> values() {
       {{"train", "--data", "tutorial", "--interaction", "dot"}, {"--interaction dot", "two vectors", "cat"}},
       {{"train", "--seed", "abc"}, {"--seed", "abc"}},
       {{"train", "--seed", ""}, {"--seed"}},
+      {{"train", "--seed", "1\u009b\u202e2\x1b"}, {"--seed 1\\u009b\\u202e2\\x1b"}},
+      {{"train", "--seed", "\x9b"}, {"--seed \\x9b"}},
       {{"train", "--seed", "18446744073709551616"}, {"--seed", "18446744073709551616"}},
       {{"train", "--dense-lr", "nan"}, {"--dense-lr", "nan"}},
       {{"train", "--epochs", "1e3"}, {"--epochs", "1e3"}},
       {{"train", "--threads", "0"}, {"--threads", "1024"}},
-      {{"train", "--seed", "1\u009b\u202e2\x1b"}, {"--seed 1\\u009b\\u202e2\\x1b"}},
-      {{"train", "--seed", "\x9b"}, {"--seed \\x9b"}},
       {{"train", "--threads", "1025"}, {"--threads", "1024"}},
       {{"train", "--threads", "two"}, {"--threads", "two"}},
       {{"train", "--device", "gpu"}, {"--device", "gpu", "auto, cpu or cuda"}},
@@ -236,6 +240,31 @@ TEST(Help, OfTheOthers) {
     EXPECT_EQ(result.err, "");
     EXPECT_NE(result.out.find("--json"), std::string::npos);
   }
+}
+
+/// The subcommands that the program's help lists: a line each behind `Subcommands:`.
+std::vector<std::string> subcommands() {
+  std::vector<std::string> names;
+  bool listed = false;
+  for (const std::string& line : lines_of(run({"--help"}).out)) {
+    if (line.starts_with("Subcommands")) listed = true;
+    if (listed && line.starts_with("  ") && line[2] != ' ') names.push_back(line.substr(2, line.find(' ', 2) - 2));
+  }
+  return names;
+}
+
+TEST(Help, HasAShortNameForEveryOutputOption) {
+  std::size_t outputs = 0;
+  for (const std::string& name : subcommands()) {
+    const outcome result = run({name, "--help"});
+    EXPECT_EQ(result.exit_code, 0) << name;
+    for (const std::string& line : lines_of(result.out)) {
+      if (line.find(" --output") == std::string::npos && line.find(",--output") == std::string::npos) continue;
+      EXPECT_NE(line.find("-o,--output FILE "), std::string::npos) << name << ": " << line;
+      ++outputs;
+    }
+  }
+  EXPECT_GE(outputs, 2U) << "checkpoint export and trace timeline have one";
 }
 
 TEST(Version, IsOneLine) {
