@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <map>
+#include <vector>
 
 #include "page/message_list.hpp"
 #include "trace/names.hpp"
+#include "trace/percentile.hpp"
 
 namespace troupe::page {
 
@@ -16,10 +18,11 @@ using trace::kind;
 using trace::nanoseconds;
 using trace::step_window;
 
-nanoseconds quantile(std::vector<nanoseconds>& times, double q) {
-  const auto place = static_cast<std::ptrdiff_t>(q * static_cast<double>(times.size() - 1));
-  std::nth_element(times.begin(), times.begin() + place, times.end());
-  return times[static_cast<std::size_t>(place)];
+/// How long each whole step took.
+std::vector<nanoseconds> durations(const trace::step_windows& all) {
+  std::vector<nanoseconds> times;
+  for (const step_window& step : all.whole) times.push_back(step.duration());
+  return times;
 }
 
 bool is_bar(const event& e) {
@@ -45,9 +48,8 @@ boost::json::object bar_of(const trace::recording& of, const event& e) {
 }  // namespace
 
 nanoseconds slow_step(const trace::step_windows& all) {
-  std::vector<nanoseconds> times;
-  for (const step_window& step : all.whole) times.push_back(step.duration());
-  return times.empty() ? 0 : quantile(times, 0.95);
+  std::vector<nanoseconds> times = durations(all);
+  return trace::percentile(times, 95);
 }
 
 boost::json::object steps_json(const trace::recording& of, const trace::step_windows& all, std::size_t last) {
@@ -60,10 +62,9 @@ boost::json::object steps_json(const trace::recording& of, const trace::step_win
   }
   boost::json::object summary{{"recorded", all.whole.size()}, {"common", all.common}, {"steps", std::move(steps)}};
   if (all.whole.empty()) return summary;
-  std::vector<nanoseconds> times;
-  for (const step_window& step : all.whole) times.push_back(step.duration());
-  summary["p50_ns"] = quantile(times, 0.5);
-  summary["p95_ns"] = slow_step(all);
+  std::vector<nanoseconds> times = durations(all);
+  summary["p50_ns"] = trace::percentile(times, 50);
+  summary["p95_ns"] = trace::percentile(times, 95);
   const auto [first, newest] = std::ranges::minmax(all.whole, {}, &step_window::step);
   summary["first_step"] = first.step;
   summary["last_step"] = newest.step;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "trace/percentile.hpp"
+
 namespace troupe::trace {
 
 namespace {
@@ -27,17 +29,6 @@ step_path path_of(const step_graph& graph, const step_window& window) {
   step_path path{window, graph.critical_path(), {}};
   path.parts = sum_up(path.chain);
   return path;
-}
-
-/// The nearest rank's; `times` lacks `zeros` values that are 0.
-nanoseconds percentile(std::vector<nanoseconds>& times, std::size_t zeros, std::size_t percent) {
-  const std::size_t count = times.size() + zeros;
-  if (count == 0) return 0;
-  const std::size_t rank = (count * percent + 99) / 100;  // from 1
-  if (rank <= zeros) return 0;
-  const auto at = times.begin() + static_cast<std::ptrdiff_t>(rank - zeros - 1);
-  std::ranges::nth_element(times, at);
-  return *at;
 }
 
 }  // namespace
@@ -77,16 +68,16 @@ path_statistics gather(const std::vector<step_path>& paths) {
     for (const contribution& part : path.parts) parts[part.what].times.push_back(part.time);
     if (const contribution* largest = path.largest()) ++parts[largest->what].largest;
   }
-  all.p50 = percentile(steps, 0, 50);
-  all.p95 = percentile(steps, 0, 95);
+  all.p50 = percentile(steps, 50);
+  all.p95 = percentile(steps, 95);
   for (auto& [what, of] : parts) {
     path_statistics::part part;
     part.what = what;
     part.steps = of.times.size();
     part.largest = of.largest;
     for (const nanoseconds time : of.times) part.sum += time;
-    part.p50 = percentile(of.times, paths.size() - of.times.size(), 50);
-    part.p95 = percentile(of.times, paths.size() - of.times.size(), 95);
+    part.p50 = percentile(of.times, 50, paths.size() - of.times.size());
+    part.p95 = percentile(of.times, 95, paths.size() - of.times.size());
     all.parts.push_back(part);
   }
   std::ranges::stable_sort(all.parts, std::ranges::greater{}, &path_statistics::part::sum);

@@ -12,6 +12,7 @@
 #include "trace/causal_order.hpp"
 #include "trace/causality.hpp"
 #include "trace/content_difference.hpp"
+#include "trace/percentile.hpp"
 #include "trace/training_order.hpp"
 #include "trace/units.hpp"
 
@@ -235,18 +236,13 @@ class comparison {
     for (const message_pair& one : pairs_)
       if (one.a != nullptr && one.b != nullptr) groups[{one.a->actor, one.a->type}].push_back(one);
     const auto worked = [](const event* one) { return one->end - one->begin; };
-    const auto median = [](std::vector<nanoseconds> all) {
-      const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-      std::ranges::nth_element(all, middle);
-      return *middle;
-    };
     for (const auto& [where, all] : groups) {
       std::vector<nanoseconds> in_a, in_b;
       for (const auto& [a, b] : all) {
         in_a.push_back(worked(a));
         in_b.push_back(worked(b));
       }
-      time_difference made{where.first, where.second, all.size(), median(in_a), median(in_b), {}};
+      time_difference made{where.first, where.second, all.size(), percentile(in_a, 50), percentile(in_b, 50), {}};
       const nanoseconds change = made.median_b - made.median_a;
       if (std::abs(static_cast<double>(change)) <= percent / 100 * static_cast<double>(made.median_a)) continue;
       const auto by = [&](const message_pair& one) {
