@@ -12,6 +12,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/thread_stacks.hpp"
+#include "actors/trace_sources.hpp"
 #include "base/private_folder.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
@@ -44,7 +45,8 @@ void copy_rings(const path& from, std::uint64_t run, const private_folder& to) {
     const std::string name = i->path().filename().string();
     if (!i->is_regular_file(failed) || i->path().extension() != ".ring" || to.has(name)) continue;
     std::string bytes = read_bytes(i->path());
-    const auto file = trace::parse_trace_file(bytes, i->path());
+    trace::memory_budget budget(trace_sources({}, run).memory_bytes_max);
+    const auto file = trace::parse_trace_file(bytes, i->path(), budget);
     if (!file || (file->run != run && file->run != 0)) continue;
     // Who has died is not to look alive.
     if (trace::is_alive(*file).value_or(false)) trace::mark_as_copy(bytes);
@@ -126,7 +128,7 @@ result<diagnosis> diagnose(caf::actor_system& system, const master_actor& boss, 
   copy_rings(recorder.folder(), run, *folder);
   if (const auto done = folder->write("stacks.txt", stacks); !done) return run_fault(done.error());
 
-  const auto recording = trace::read_recording({{made.folder}, run});
+  const auto recording = trace::read_recording(trace_sources({made.folder}, run));
   if (!recording) return run_fault(recording.error());
   const trace::blocked_report found = trace::find_blocked(*recording);
   const trace::causality events(*recording);

@@ -258,7 +258,7 @@ result<std::shared_ptr<const dataset>> check_run(const job& what, const run_opti
   if (!options.devices.elsewhere)
     if (auto problem = check_devices(what, **data, options.devices)) return tl::unexpected(*problem);
   if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
-    return bad_input("--matmul-precision: the processor multiplies matrices in fp32 only; use --device cuda");
+    return bad_input("--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
   if (auto problem = check_threads(worker_threads(options))) return tl::unexpected(*problem);
   return data;
 }

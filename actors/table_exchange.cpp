@@ -240,7 +240,7 @@ caf::error table_exchange::check_numbers(const plan& p, const char* what, Number
           errc::not_finite,
           fmt::format("table {}: {} {} is NaN or Inf as {}; try {}a smaller --dense-lr or --sparse-lr", t, what,
                       local_row * tables_[t].size() + s, name_of(numbers.type),
-                      is_narrow ? "--wire-dtype bf16 or fp32 (fp16 ends at 65504), or " : "--wire-dtype fp32, or "));
+                      is_narrow ? "--wire-dtype bf16 or f32 (f16 ends at 65504), or " : "--wire-dtype f32, or "));
     }
   }
   return {};

@@ -94,7 +94,7 @@ caf::error trainer_state::set_up(train& order) {
   kernels::device& device = devices.of_trainer(rank_);
   if (device.is_host() && job_.matmul_precision != kernels::matmul_precision::f32)
     return make_failure(errc::bad_input,
-                        "--matmul-precision: the processor multiplies matrices in fp32 only; use --device cuda");
+                        "--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
   if (const auto full = check_trainer_memory(job_, data_->spec(), device))
     return make_failure(errc::bad_input, fmt::format("{}: {}", name, full->message));
   compute_ = device.make_stream(job_.matmul_precision);

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,12 +121,17 @@ bool role_processes::start_one(const char* role, std::uint32_t rank, const std::
 
 void role_processes::look(process& one) {
   int status = 0;
-  if (!one.status && ::waitpid(one.pid, &status, WNOHANG | WUNTRACED) == one.pid) {
+  rusage used{};
+  if (!one.status && ::wait4(one.pid, &status, WNOHANG | WUNTRACED, &used) == one.pid) {
     one.stopped = WIFSTOPPED(status);
-    if (one.stopped) return;
-    one.status = status;
-    forget_child(one.pid);
+    if (!one.stopped) note_end(one, status, used);
   }
+}
+
+void role_processes::note_end(process& one, int status, const rusage& used) {
+  one.status = status;
+  peak_rss_kib_ = std::max(peak_rss_kib_, used.ru_maxrss);
+  forget_child(one.pid);
 }
 
 std::optional<std::string> role_processes::missing() {
@@ -162,20 +166,18 @@ std::vector<std::string> role_processes::finish(std::chrono::milliseconds patien
     }
     ::kill(one.pid, SIGKILL);  // one that is stopped hears nothing else
     int status = 0;
-    while (::waitpid(one.pid, &status, 0) < 0 && errno == EINTR) {
+    rusage used{};
+    while (::wait4(one.pid, &status, 0, &used) < 0 && errno == EINTR) {
     }
-    one.status = status;
-    forget_child(one.pid);
+    note_end(one, status, used);
   }
   all_.clear();
   return killed;
 }
 
-double role_processes::peak_rss_mib() {
-  rusage ended{};
-  ::getrusage(RUSAGE_CHILDREN, &ended);
+double role_processes::peak_rss_mib() const {
   constexpr double kib_per_mib = 1024;
-  return static_cast<double>(ended.ru_maxrss) / kib_per_mib;
+  return static_cast<double>(peak_rss_kib_) / kib_per_mib;
 }
 
 std::optional<fault> give_to_processes(machine_options& machine, const job& what, console& out) {

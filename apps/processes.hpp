@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -37,8 +38,9 @@ class role_processes {
   /// Why there are not all of them, as in `server 0 (pid 17) ended with exit code 1`; null while all are there.
   std::optional<std::string> missing();
 
-  /// The most memory that any of those that `finish` has waited for ever had.
-  static double peak_rss_mib();
+  /// The most memory that any of those that have ended ever had. Others of this process do not count: whoever became it
+  /// by exec, as shells do, may have waited for any program before.
+  double peak_rss_mib() const;
 
   /// Waits for those that are there, but not longer than `patience`, then ends them. Returns a line for each that a
   /// signal had ended before, as in `trainer 1 (pid 17) was ended by signal 9`: to others its connection was closed.
@@ -54,9 +56,11 @@ class role_processes {
 
   bool start_one(const char* role, std::uint32_t rank, const std::vector<std::string>& environment);
   void look(process& one);
+  void note_end(process& one, int status, const rusage& used);
   static std::string ending_of(const process& one);
 
   std::vector<process> all_;
+  long peak_rss_kib_ = 0;
   std::optional<std::string> not_started_;
 };
 

@@ -18,7 +18,7 @@ struct run_report {
   run_summary run;
   /// From the program's start to the first step.
   double setup_seconds = 0;
-  /// VmHWM of this process.
+  /// VmHWM of the largest process of the run.
   double peak_rss_mib = 0;
 
   double steps_per_s() const;

@@ -8,7 +8,9 @@
 #include <cctype>
 #include <cstdlib>
 #include <system_error>
+#include <utility>
 
+#include "actors/trace_sources.hpp"
 #include "actors/traced_system.hpp"
 #include "apps/text.hpp"
 #include "model/text.hpp"
@@ -193,10 +195,10 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
   }
   made.recorder_ = std::move(*started);
   if (order.page) {
-    auto shown = page::live_page::start({.from = {.paths = {order.how.folder}, .run = 0, .newest = true},
-                                         .host = "127.0.0.1",
-                                         .port = *order.page,
-                                         .token = {}});
+    trace::sources from = trace_sources({order.how.folder}, 0, share_of_two_readings);
+    from.newest = true;
+    auto shown =
+        page::live_page::start({.from = std::move(from), .host = "127.0.0.1", .port = *order.page, .token = {}});
     if (!shown) return bad_input(fmt::format("--page: {}", shown.error()));
     made.page_ = std::move(*shown);
     out.note(fmt::format("the run can be watched at {}", made.page_->url()));

@@ -180,7 +180,7 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
   traced->finish(run.has_value() || run.error().kind == fault_kind::input, out);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
 
-  run_report report{std::move(*run), 0, std::max(peak_rss_mib(), role_processes::peak_rss_mib())};
+  run_report report{std::move(*run), 0, std::max(peak_rss_mib(), children.peak_rss_mib())};
   report.setup_seconds = before_run.count() + report.run.setup_seconds;
   if (out.json()) {
     out.result(done_event(report, order.what).take());

@@ -365,9 +365,11 @@ std::vector<std::pair<std::string, bytes>> seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace troupe;
   fuzz::input from(fuzz::as_bytes(data, size));
+  constexpr std::uint64_t memory_max = std::uint64_t{64} << 20;
+  trace::memory_budget budget(memory_max);
   std::vector<trace::trace_file> files;
   for (std::size_t i = 0; i < fuzz::files_max && !from.empty(); ++i) {
-    auto read = trace::parse_trace_file(fuzz::file_maker(i).make(from), fmt::format("file {}", i));
+    auto read = trace::parse_trace_file(fuzz::file_maker(i).make(from), fmt::format("file {}", i), budget);
     if (read) files.push_back(std::move(*read));
   }
   if (files.empty()) return 0;

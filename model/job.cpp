@@ -73,6 +73,13 @@ const std::string* last_given(const std::vector<setting>& given, const std::stri
 
 }  // namespace
 
+std::string current_spelling(const std::string& name, const std::string& text) {
+  const bool is_number_type = name == "row-dtype" || name == "wire-dtype" || name == "matmul-precision";
+  if (is_number_type && text == "fp32") return "f32";
+  if (is_number_type && text == "fp16") return "f16";
+  return text;
+}
+
 const std::array<std::string, data_kinds>& data_names() {
   static const std::array<std::string, data_kinds> names{"adult", "tutorial", "synthetic", "criteo", "csv", "replay"};
   return names;
@@ -114,7 +121,7 @@ result<job> parse_job(const std::vector<setting>& given) {
       continue;
     }
     if (text == nullptr && by_default == std::string_view(no_default)) continue;
-    const std::string value = text != nullptr ? *text : by_default;
+    const std::string value = text != nullptr ? current_spelling(one.name, *text) : by_default;
     if (auto wrong = one.read(made, value)) {
       return bad_input(fmt::format("{}: {}", with_value(one.name, value), *wrong));
     }

@@ -85,7 +85,8 @@ codec total_steps() {
 // -- names -----------------------------------------------------------------------------------------------------------
 
 wrong unknown_name(std::string_view text, const std::vector<std::string>& names) {
-  return fmt::format("unknown; the nearest is {}, and there are {}", nearest(std::string(text), names), alternatives(names));
+  return fmt::format("unknown; the nearest is {}, and there are {}", nearest(std::string(text), names),
+                     alternatives(names));
 }
 
 template <class Enum>
@@ -342,14 +343,14 @@ std::vector<job_setting> make_table() {
                                                           {"mean", sparse_reduction::mean}})),
       line("consistency", "MODE", "how old the rows of a lookup may be: sync, ssp:K (at most K steps), or async",
            everywhere("sync"), consistency_mode()),
-      line("wire-dtype", "TYPE", "how the numbers of rows and of their gradients travel between servers and trainers: fp32, fp16 or bf16",
-           everywhere("fp32"), choice<kernels::row_dtype>(&job::wire_dtype, {{"fp32", kernels::row_dtype::f32},
-                                                                             {"fp16", kernels::row_dtype::f16},
-                                                                             {"bf16", kernels::row_dtype::bf16}})),
-      line("matmul-precision", "TYPE", "what the factors of matrix products are rounded to: fp32; on CUDA devices also tf32 or bf16",
-           everywhere("fp32"), choice<kernels::matmul_precision>(&job::matmul_precision, {{"fp32", kernels::matmul_precision::f32},
-                                                                                         {"tf32", kernels::matmul_precision::tf32},
-                                                                                         {"bf16", kernels::matmul_precision::bf16}})),
+      line("wire-dtype", "TYPE", "how the numbers of rows and of their gradients travel between servers and trainers: f32, f16 or bf16",
+           everywhere("f32"), choice<kernels::row_dtype>(&job::wire_dtype, {{"f32", kernels::row_dtype::f32},
+                                                                            {"f16", kernels::row_dtype::f16},
+                                                                            {"bf16", kernels::row_dtype::bf16}})),
+      line("matmul-precision", "TYPE", "what the factors of matrix products are rounded to: f32; on CUDA devices also tf32 or bf16",
+           everywhere("f32"), choice<kernels::matmul_precision>(&job::matmul_precision, {{"f32", kernels::matmul_precision::f32},
+                                                                                        {"tf32", kernels::matmul_precision::tf32},
+                                                                                        {"bf16", kernels::matmul_precision::bf16}})),
       line("accumulate", "N", "batches of each trainer that make one optimizer step",
            everywhere("1"), whole(&job::accumulate, 1, 1'000'000)),
       line("clip-norm", "NORM", "most that the global norm of a step's gradient may be, dense and tables; 0 no limit",

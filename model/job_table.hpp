@@ -1,4 +1,5 @@
-// The table of a job's settings, for job.cpp and the checks; everybody else goes through model/job.hpp.
+// The table of a job's settings, for job.cpp, the checks and the manifests of checkpoints; everybody else goes through
+// model/job.hpp.
 
 #pragma once
 
@@ -45,6 +46,10 @@ const std::vector<job_setting>& job_table();
 
 /// The data sets' names in the order of `data_kind`.
 const std::array<std::string, data_kinds>& data_names();
+
+/// The text of setting `name` as it is spelled now: f32 and f16 for number types that were called fp32 and fp16. Other
+/// texts stay as they are.
+std::string current_spelling(const std::string& name, const std::string& text);
 
 /// Layer widths as a setting's text: `none`, or with commas between them.
 std::string widths_text(const std::vector<std::size_t>& widths);

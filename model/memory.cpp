@@ -73,11 +73,11 @@ std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, kernels::row_dtype
   return bounded_product(static_cast<std::uint64_t>(rows), row);
 }
 
-std::string memory_fault(const std::string& what, std::uint64_t bytes) {
+std::string memory_fault(const std::string& what, std::uint64_t bytes, std::uint64_t available,
+                         const std::string& advice) {
   constexpr double gib = 1024.0 * 1024.0 * 1024.0;
-  return fmt::format(
-      "{} would take {:.1f} GiB, and {:.1f} GiB of memory are available; use less, or an optimizer with less state",
-      what, static_cast<double>(bytes) / gib, static_cast<double>(available_memory()) / gib);
+  return fmt::format("{} would take {:.1f} GiB, and {:.1f} GiB of memory are available; {}", what,
+                     static_cast<double>(bytes) / gib, static_cast<double>(available) / gib, advice);
 }
 
 }  // namespace troupe

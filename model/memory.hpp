@@ -23,7 +23,8 @@ std::uint64_t bounded_product(std::uint64_t a, std::uint64_t b);
 std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, kernels::row_dtype dtype,
                           const optimizer_spec& optimizer);
 
-/// The line that says that `what` would take `bytes` and there are not as many.
-std::string memory_fault(const std::string& what, std::uint64_t bytes);
+/// The line that says that `what` would take `bytes`, that only `available` are there, and what to try.
+std::string memory_fault(const std::string& what, std::uint64_t bytes, std::uint64_t available = available_memory(),
+                         const std::string& advice = "use less, or an optimizer with less state");
 
 }  // namespace troupe

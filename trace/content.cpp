@@ -25,9 +25,9 @@ bool get(std::string_view& from, T& number) {
   return true;
 }
 
-bool get(std::string_view& from, std::string& text) {
+bool get(std::string_view& from, std::string& text, memory_budget& budget) {
   std::uint64_t size = 0;
-  if (!get(from, size) || from.size() < size) return false;
+  if (!get(from, size) || from.size() < size || !budget.take(size)) return false;
   text = from.substr(0, size);
   from.remove_prefix(size);
   return true;
@@ -52,16 +52,22 @@ void write_content(const content& what, std::string& to) {
   }
 }
 
-bool read_content(std::string_view& from, content& to) {
+bool read_content(std::string_view& from, content& to, memory_budget& budget) {
   std::uint32_t parts = 0;
   if (!get(from, to.id) || !get(from, to.actor) || !get(from, to.type) || !get(from, parts) ||
-      !get(from, to.fields_digest) || !get(from, to.fields))
+      !get(from, to.fields_digest) || !get(from, to.fields, budget))
     return false;
+  // Each has at least its three lengths and three numbers.
+  constexpr std::size_t part_bytes_min = 6 * sizeof(std::uint64_t);
+  if (parts > from.size() / part_bytes_min) return false;
+  // Three times: a list that grows has room for as many more, and a recording has a list of its own.
+  if (!budget.take(3 * sizeof(content) + parts * sizeof(content_part))) return false;
   to.parts.clear();
+  to.parts.reserve(parts);
   for (std::uint32_t i = 0; i < parts; ++i) {
     content_part& part = to.parts.emplace_back();
-    if (!get(from, part.name) || !get(from, part.type) || !get(from, part.rows) || !get(from, part.cols) ||
-        !get(from, part.digest) || !get(from, part.bytes))
+    if (!get(from, part.name, budget) || !get(from, part.type, budget) || !get(from, part.rows) ||
+        !get(from, part.cols) || !get(from, part.digest) || !get(from, part.bytes, budget))
       return false;
   }
   return true;

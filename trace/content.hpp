@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "trace/memory_budget.hpp"
+
 namespace troupe::trace {
 
 /// One tensor or list of a message.
@@ -30,7 +32,7 @@ struct content {
 /// Appends `what` to `to`, in the form of docs/formats.md.
 void write_content(const content& what, std::string& to);
 
-/// Takes a content off the front of `from`; false if there is no whole one.
-bool read_content(std::string_view& from, content& to);
+/// Takes a content off the front of `from`; false if there is no whole one, or the budget is exceeded.
+bool read_content(std::string_view& from, content& to, memory_budget& budget);
 
 }  // namespace troupe::trace

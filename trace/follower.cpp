@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,18 +17,26 @@ namespace {
 /// A damaged head may claim any room.
 constexpr std::uint64_t before_chunks_max = head_bytes + metadata_bytes + (std::uint64_t{1} << 16) * board_entry_bytes;
 
+tl::unexpected<std::string> exceeded(const std::filesystem::path& file, const memory_budget& budget) {
+  return tl::unexpected(fmt::format("{}: {}", file.string(), budget.problem()));
+}
+
 }  // namespace
 
-tl::expected<ring_follower, std::string> ring_follower::open(const std::filesystem::path& file) {
+tl::expected<ring_follower, std::string> ring_follower::open(const std::filesystem::path& file, memory_budget& budget) {
   ring_follower made;
   made.path_ = file;
   made.descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (made.descriptor_ < 0)
     return tl::unexpected(fmt::format("{}: cannot be read: {}", file.string(), std::strerror(errno)));
-  const auto head = parse_trace_file(made.read(0, head_bytes + metadata_bytes), file);
+  const auto head = parse_trace_file(made.read(0, head_bytes + metadata_bytes), file, budget);
   if (!head) return tl::unexpected(head.error());
   made.chunks_begin_ = std::min(head->chunks_begin, before_chunks_max);
-  made.chunks_ = std::max<std::uint64_t>(head->chunk_room, 1);
+  // As many as there are, whatever the head claims.
+  struct stat about {};
+  const std::uint64_t size = ::fstat(made.descriptor_, &about) == 0 ? static_cast<std::uint64_t>(about.st_size) : 0;
+  const std::uint64_t there = size > made.chunks_begin_ ? (size - made.chunks_begin_) / chunk_bytes : 0;
+  made.chunks_ = std::max<std::uint64_t>(std::min(head->chunk_room, there), 1);
   return made;
 }
 
@@ -61,7 +70,7 @@ std::string ring_follower::read(std::uint64_t at, std::uint64_t size) const {
 }
 
 /// False: there will be no more of it.
-bool ring_follower::take_chunk(open_chunk& one, trace_file& to) {
+bool ring_follower::take_chunk(open_chunk& one, trace_file& to, memory_budget& budget) {
   const std::string bytes = read(chunks_begin_ + one.index % chunks_ * chunk_bytes, chunk_bytes);
   if (bytes.size() < chunk_bytes) return false;
   std::uint64_t number = 0;
@@ -73,7 +82,8 @@ bool ring_follower::take_chunk(open_chunk& one, trace_file& to) {
     return false;
   }
   if (number != one.index + 1) return true;  // its place is being taken
-  read_chunk(bytes.data(), to);
+  read_chunk(bytes.data(), to, budget);
+  if (budget.exceeded()) return true;
   std::vector<record>& records = to.chunks.at(number).records;
   const std::size_t there = records.size();
   records.erase(records.begin(), records.begin() + static_cast<std::ptrdiff_t>(std::min(one.taken, there)));
@@ -81,8 +91,8 @@ bool ring_follower::take_chunk(open_chunk& one, trace_file& to) {
   return closed == 0 && one.taken < records_per_chunk;
 }
 
-tl::expected<trace_file, std::string> ring_follower::take() {
-  auto made = parse_trace_file(read(0, chunks_begin_), path_);
+tl::expected<trace_file, std::string> ring_follower::take(memory_budget& budget) {
+  auto made = parse_trace_file(read(0, chunks_begin_), path_, budget);
   if (!made) return made;
   made->warnings.clear();  // its chunks are not there
   const std::uint64_t oldest = made->next_chunk - std::min(made->next_chunk, chunks_);
@@ -91,16 +101,17 @@ tl::expected<trace_file, std::string> ring_follower::take() {
     next_ = oldest;
   }
   has_begun_ = true;
+  if (!budget.take((std::max(made->next_chunk, next_) - next_) * sizeof(open_chunk))) return exceeded(path_, budget);
   for (; next_ < made->next_chunk; ++next_) open_.push_back({next_, 0});
-  std::erase_if(open_, [&](open_chunk& one) { return !take_chunk(one, *made); });
+  std::erase_if(open_, [&](open_chunk& one) { return !budget.exceeded() && !take_chunk(one, *made, budget); });
+  if (budget.exceeded()) return exceeded(path_, budget);
   const bool is_copy = made->seen.ticks != 0;
   is_live_ = !is_copy && is_alive(*made).value_or(false);
   return made;
 }
 
 tl::expected<follower, std::string> follower::open(sources from) {
-  follower made;
-  made.from_ = std::move(from);
+  follower made(std::move(from));
   if (auto found = made.find_new(); !found) return tl::unexpected(found.error());
   return made;
 }
@@ -111,11 +122,11 @@ tl::expected<void, std::string> follower::find_new() {
   for (const std::filesystem::path& path : *paths) {
     if (!known_.insert(path).second) continue;
     if (path.extension() == ".log") {
-      auto log = read_trace_file(path);
+      auto log = read_trace_file(path, budget_);
       if (!log) return tl::unexpected(log.error());
       logs_.push_back(std::move(*log));
     } else {
-      auto ring = ring_follower::open(path);
+      auto ring = ring_follower::open(path, budget_);
       if (!ring) return tl::unexpected(ring.error());
       rings_.push_back(std::move(*ring));
     }
@@ -126,9 +137,10 @@ tl::expected<void, std::string> follower::find_new() {
 tl::expected<recording, std::string> follower::take() {
   // Files may have gone, and others come while they were looked for.
   if (const auto found = find_new(); !found && rings_.empty() && logs_.empty()) return tl::unexpected(found.error());
+  memory_budget budget = std::exchange(budget_, memory_budget(from_.memory_bytes_max));
   std::vector<trace_file> files;
   for (ring_follower& ring : rings_) {
-    auto taken = ring.take();
+    auto taken = ring.take(budget);
     if (!taken) return tl::unexpected(taken.error());
     files.push_back(std::move(*taken));
   }

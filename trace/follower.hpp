@@ -18,14 +18,14 @@ namespace troupe::trace {
 class ring_follower {
  public:
   /// Errors: as those of read_trace_file.
-  static tl::expected<ring_follower, std::string> open(const std::filesystem::path& file);
+  static tl::expected<ring_follower, std::string> open(const std::filesystem::path& file, memory_budget& budget);
   ring_follower(ring_follower&&) noexcept;
   ring_follower& operator=(ring_follower&&) = delete;
   ~ring_follower();
 
   /// Head, metadata and board as they are now; of the chunks all that had new records, or still may have, with those
   /// records alone. Errors: it cannot be read any more.
-  tl::expected<trace_file, std::string> take();
+  tl::expected<trace_file, std::string> take(memory_budget& budget);
 
   /// Records that were overwritten after the first `take`, before they could be taken; about.
   std::uint64_t lost() const { return lost_; }
@@ -40,7 +40,7 @@ class ring_follower {
 
   ring_follower() = default;
   std::string read(std::uint64_t at, std::uint64_t size) const;
-  bool take_chunk(open_chunk& one, trace_file& to);
+  bool take_chunk(open_chunk& one, trace_file& to, memory_budget& budget);
 
   std::filesystem::path path_;
   int descriptor_ = -1;
@@ -56,7 +56,7 @@ class ring_follower {
 /// The files of one run, those that appear later among them.
 class follower {
  public:
-  /// Errors: as those of read_recording.
+  /// `from.memory_bytes_max` is for what one `take` gives. Errors: as those of read_recording.
   static tl::expected<follower, std::string> open(sources from);
 
   /// What has been recorded since the last call; the first time everything there is, logs of processes that have ended
@@ -69,10 +69,11 @@ class follower {
   bool is_live() const;
 
  private:
-  follower() = default;
+  explicit follower(sources from) : from_(std::move(from)), budget_(from_.memory_bytes_max) {}
   tl::expected<void, std::string> find_new();
 
   sources from_;
+  memory_budget budget_;  ///< of the next `take`
   std::set<std::filesystem::path> known_;
   std::vector<trace_file> logs_;  ///< not given yet
   std::vector<ring_follower> rings_;

@@ -125,10 +125,12 @@ struct recording {
 struct sources {
   std::vector<std::filesystem::path> paths;
   std::uint64_t run = 0;
-  bool newest = false;  ///< of several runs the one that began last
+  bool newest = false;                                      ///< of several runs the one that began last
+  std::uint64_t memory_bytes_max = std::uint64_t{1} << 30;  ///< that all of them may take, and what they are made into
 };
 
-/// Reads them. Errors, one line for the user: nothing there, a foreign or damaged file, a newer version, several runs.
+/// Reads them. Errors, one line for the user: nothing there, a foreign or damaged file, a newer version, several runs,
+/// more memory than `memory_bytes_max`.
 tl::expected<recording, std::string> read_recording(const sources& from);
 
 /// The files that `from` names, and those in its folders, by name. Errors: nothing there.

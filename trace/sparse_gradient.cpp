@@ -90,13 +90,18 @@ struct gradient_parts {
 
   std::size_t count() const { return indices->bytes.size() / sizeof(std::int64_t); }
   std::size_t bags() const { return offsets->bytes.size() / sizeof(std::int64_t); }
+  /// Also: `dim` numbers are there for each row. Without rows `dim` may be any number.
   bool fit(std::uint64_t dim) const {
     if (indices == nullptr || offsets == nullptr || weights == nullptr || grad == nullptr) return false;
     const std::uint64_t rows = bags() > 0 ? bags() : count();
     const bool has_weights = !weights->bytes.empty();
-    const std::uint64_t row_bytes = size_of_real(*grad) * dim;
-    return grad->cols == dim && grad->rows == rows && row_bytes != 0 && grad->bytes.size() % row_bytes == 0 &&
-           grad->bytes.size() / row_bytes == rows && (!has_weights || weights->bytes.size() / sizeof(float) == count());
+    const std::size_t number_bytes = size_of_real(*grad);
+    if (dim == 0 || grad->cols != dim || grad->rows != rows || number_bytes == 0) return false;
+    // By division: the product of what a file claims may not fit in 64 bits.
+    const std::uint64_t row_bytes = rows > 0 ? grad->bytes.size() / rows : 0;
+    return row_bytes * rows == grad->bytes.size() && row_bytes % number_bytes == 0 &&
+           (rows == 0 || row_bytes / number_bytes == dim) &&
+           (!has_weights || weights->bytes.size() / sizeof(float) == count());
   }
 };
 
@@ -152,7 +157,6 @@ std::optional<summed_row> gradient_of_row(const content& gradient, std::size_t i
   const gradient_parts parts = parts_of(gradient, i);
   if (!parts.fit(of.dim)) return {};
   summed_row made;
-  made.sum.resize(of.dim);
   const std::size_t count = parts.count();
   const std::size_t bags = parts.bags();
   const auto begin_of = [&](std::size_t bag) {
@@ -163,6 +167,7 @@ std::optional<summed_row> gradient_of_row(const content& gradient, std::size_t i
     while (bag + 1 < bags && begin_of(bag + 1) <= k) ++bag;
     if (at<std::uint64_t>(parts.indices->bytes, k) != place) continue;
     ++made.occurrences;
+    made.sum.resize(of.dim);  // the gradient has at least one row of `dim` numbers
     double factor = parts.weights->bytes.empty() ? 1 : at<float>(parts.weights->bytes, k);
     if (bags > 0 && of.is_mean) {
       const std::size_t length = begin_of(bag + 1) - begin_of(bag);

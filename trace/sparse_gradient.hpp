@@ -38,7 +38,7 @@ std::optional<gradient_fields> fields_of(const content& gradient);
 
 struct summed_row {
   std::uint64_t occurrences = 0;
-  std::vector<double> sum;  ///< of what each occurrence adds to the row's gradient
+  std::vector<double> sum;  ///< of what each occurrence adds to the row's gradient; empty if there is none
 };
 
 /// The gradient of row `place` of a shard in `tables[i]` of a gradient message. With offsets, `grad` has a row for each

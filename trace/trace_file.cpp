@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "trace/machine.hpp"
+#include "trace/recording.hpp"
 
 namespace troupe::trace {
 
@@ -70,8 +71,10 @@ board_row board_row_at(const char* from) {
   return row;
 }
 
-void read_board(std::string_view bytes, trace_file& to) {
+void read_board(std::string_view bytes, trace_file& to, memory_budget& budget) {
   to.board.clear();
+  // Entries as they lie in the file, as numbers and as a recording's actors.
+  if (!budget.take(3 * bytes.size())) return;
   for (std::size_t at = 0; at + board_entry_bytes <= bytes.size(); at += board_entry_bytes) {
     board_row row = board_row_at(bytes.data() + at);
     const bool is_actor = row.state == 1 || row.state == 2;
@@ -79,14 +82,15 @@ void read_board(std::string_view bytes, trace_file& to) {
   }
 }
 
-void read_chunks(std::string_view bytes, trace_file& to) {
-  for (std::size_t at = 0; at + chunk_bytes <= bytes.size(); at += chunk_bytes) read_chunk(bytes.data() + at, to);
+void read_chunks(std::string_view bytes, trace_file& to, memory_budget& budget) {
+  for (std::size_t at = 0; at + chunk_bytes <= bytes.size() && !budget.exceeded(); at += chunk_bytes)
+    read_chunk(bytes.data() + at, to, budget);
 }
 
-void read_contents(std::string_view bytes, trace_file& to) {
+void read_contents(std::string_view bytes, trace_file& to, memory_budget& budget) {
   while (!bytes.empty()) {
     content one;
-    if (!read_content(bytes, one)) {
+    if (!read_content(bytes, one, budget)) {
       to.warnings.push_back(fmt::format("{}: contents of messages are damaged", to.path.string()));
       return;
     }
@@ -94,14 +98,14 @@ void read_contents(std::string_view bytes, trace_file& to) {
   }
 }
 
-/// Blocks up to the first that is not whole.
-void read_blocks(std::string_view bytes, trace_file& to) {
+/// Blocks up to the first that is not whole, or exceeds the budget.
+void read_blocks(std::string_view bytes, trace_file& to, memory_budget& budget) {
   std::uint64_t at = head_bytes + metadata_bytes;
   const auto stop = [&](const char* why) {
     to.warnings.push_back(fmt::format("{}: {} at byte {}; {} bytes from there on are not read", to.path.string(), why,
                                       at, bytes.size() - at));
   };
-  while (at < bytes.size()) {
+  while (at < bytes.size() && !budget.exceeded()) {
     block_head head;
     if (bytes.size() - at < sizeof head) return stop("cut off");
     std::memcpy(&head, bytes.data() + at, sizeof head);
@@ -112,17 +116,34 @@ void read_blocks(std::string_view bytes, trace_file& to) {
     if (XXH3_64bits(packed, head.stored) != head.digest || head.size > block_bytes_max ||
         ZSTD_getFrameContentSize(packed, head.stored) != head.size)
       return stop("damaged");
+    if (!budget.fits(bytes.size() + head.size)) return;
     std::string raw(head.size, '\0');
     if (ZSTD_decompress(raw.data(), raw.size(), packed, head.stored) != raw.size()) return stop("damaged");
-    if (head.what == block_kind::chunks) read_chunks(raw, to);
-    if (head.what == block_kind::contents) read_contents(raw, to);
-    if (head.what == block_kind::board) read_board(raw, to);
+    if (head.what == block_kind::chunks) read_chunks(raw, to, budget);
+    if (head.what == block_kind::contents) read_contents(raw, to, budget);
+    if (head.what == block_kind::board) read_board(raw, to, budget);
     at += sizeof head + head.stored;
   }
 }
 
-void read_metadata(std::string_view text, trace_file& to) {
+void read_ring(std::string_view bytes, std::uint32_t entries, std::uint64_t chunks, trace_file& to,
+               memory_budget& budget) {
+  std::uint64_t at = head_bytes + metadata_bytes;
+  read_board(bytes.substr(at, entries * board_entry_bytes), to, budget);
+  at = (at + entries * board_entry_bytes + chunk_bytes - 1) / chunk_bytes * chunk_bytes;
+  to.chunks_begin = at;
+  to.chunk_room = chunks;
+  const std::uint64_t there = at < bytes.size() ? (bytes.size() - at) / chunk_bytes : 0;
+  if (there < chunks)
+    to.warnings.push_back(fmt::format("{}: is cut off: {} of its {} chunks of records are missing", to.path.string(),
+                                      chunks - there, chunks));
+  if (at < bytes.size()) read_chunks(bytes.substr(at, std::min(there, chunks) * chunk_bytes), to, budget);
+}
+
+void read_metadata(std::string_view text, trace_file& to, memory_budget& budget) {
   if (text.empty()) return;  // the process ended before it could write any
+  // A number of one digit and its comma become a value.
+  if (!budget.take(text.size() * sizeof(boost::json::value) / 2)) return;
   boost::system::error_code failed;
   boost::json::value parsed = boost::json::parse({text.data(), text.size()}, failed);
   if (!failed && parsed.is_object())
@@ -133,7 +154,7 @@ void read_metadata(std::string_view text, trace_file& to) {
 
 }  // namespace
 
-void read_chunk(const char* from, trace_file& to) {
+void read_chunk(const char* from, trace_file& to, memory_budget& budget) {
   const auto number = TROUPE_FIELD(from, chunk_head, std::uint64_t, number);
   if (number == 0) return;
   trace_file::chunk made;
@@ -143,10 +164,15 @@ void read_chunk(const char* from, trace_file& to) {
     std::memcpy(&one, from + i * sizeof one, sizeof one);
     if (one.stamp() == stamp_of(number) && one.what() != kind::none) made.records.push_back(one);
   }
+  // Its places in maps and lists; then each record becomes an event, and only then goes.
+  constexpr std::uint64_t chunk_overhead = 256;
+  if (!budget.take(chunk_overhead + made.records.capacity() * sizeof(record) + made.records.size() * sizeof(event)))
+    return;
   to.chunks.insert_or_assign(number, std::move(made));
 }
 
-tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name) {
+tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name,
+                                                       memory_budget& budget) {
   trace_file made;
   made.path = name;
   const char* const base = bytes.data();
@@ -182,26 +208,18 @@ tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, c
   made.seen = sample_at(base + offsetof(file_head, seen));
   const std::uint64_t length =
       std::min<std::uint64_t>(TROUPE_FIELD(base, file_head, std::uint32_t, metadata_length), metadata_bytes);
-  read_metadata(bytes.substr(head_bytes, length), made);
-
-  if (made.is_log) {
-    read_blocks(bytes, made);
-    return made;
-  }
-  std::uint64_t at = head_bytes + metadata_bytes;
-  read_board(bytes.substr(at, entries * board_entry_bytes), made);
-  at = (at + entries * board_entry_bytes + chunk_bytes - 1) / chunk_bytes * chunk_bytes;
-  made.chunks_begin = at;
-  made.chunk_room = chunks;
-  const std::uint64_t there = at < bytes.size() ? (bytes.size() - at) / chunk_bytes : 0;
-  if (there < chunks)
-    made.warnings.push_back(fmt::format("{}: is cut off: {} of its {} chunks of records are missing", name.string(),
-                                        chunks - there, chunks));
-  if (at < bytes.size()) read_chunks(bytes.substr(at, std::min(there, chunks) * chunk_bytes), made);
+  read_metadata(bytes.substr(head_bytes, length), made, budget);
+  made.is_log ? read_blocks(bytes, made, budget) : read_ring(bytes, entries, chunks, made, budget);
+  if (budget.exceeded()) return wrong(name, budget.problem());
   return made;
 }
 
 #undef TROUPE_FIELD
+
+tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name) {
+  memory_budget budget;
+  return parse_trace_file(bytes, name, budget);
+}
 
 bool is_trace_file(const std::filesystem::path& path) {
   if (path.extension() != ".ring" && path.extension() != ".log") return false;
@@ -213,13 +231,20 @@ bool is_trace_file(const std::filesystem::path& path) {
 }
 
 tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path) {
+  memory_budget budget;
+  return read_trace_file(path, budget);
+}
+
+tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path, memory_budget& budget) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return wrong(path, fmt::format("cannot be read: {}", std::strerror(errno)));
-  std::string bytes(static_cast<std::size_t>(std::max<std::streamoff>(0, file.tellg())), '\0');
+  const auto size = static_cast<std::uint64_t>(std::max<std::streamoff>(0, file.tellg()));
+  if (!budget.fits(size)) return wrong(path, budget.problem());
+  std::string bytes(size, '\0');
   file.seekg(0);
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
-  return parse_trace_file(bytes, path);
+  return parse_trace_file(bytes, path, budget);
 }
 
 std::optional<bool> is_alive(const trace_file& file) {

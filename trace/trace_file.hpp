@@ -13,6 +13,7 @@
 
 #include "trace/content.hpp"
 #include "trace/file_format.hpp"
+#include "trace/memory_budget.hpp"
 
 namespace troupe::trace {
 
@@ -72,12 +73,13 @@ struct trace_file {
 /// Whether a file is named and begins like one.
 bool is_trace_file(const std::filesystem::path& path);
 
-/// Reads a file. Errors: it cannot be read, is no trace, is of a newer version, or ends within its head. What of the
-/// rest is cut off or damaged becomes a warning.
-tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path);
+/// Reads a file, which takes what it becomes in a recording from `budget`. Errors: it cannot be read, is no trace, is
+/// of a newer version, ends within its head, or exceeds the budget. What of the rest is cut off or damaged becomes a
+/// warning.
+tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path, memory_budget& budget);
 
-/// Takes what records of a chunk, of `chunk_bytes`, are whole.
-void read_chunk(const char* from, trace_file& to);
+/// Takes what records of a chunk, of `chunk_bytes`, are whole; nothing once the budget is exceeded.
+void read_chunk(const char* from, trace_file& to, memory_budget& budget);
 
 /// Whether its process still runs, as far as this machine can tell; null: it is of another, or has said that it ended.
 std::optional<bool> is_alive(const trace_file& file);
@@ -86,6 +88,11 @@ std::optional<bool> is_alive(const trace_file& file);
 bool is_stopped(const trace_file& file);
 
 /// The same from bytes in memory, `name` for errors.
+tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name,
+                                                       memory_budget& budget);
+
+/// Without a limit: for files of which one knows who wrote them.
+tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path);
 tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name);
 
 }  // namespace troupe::trace

@@ -46,7 +46,7 @@ const char* hint_of(cublasStatus_t code) {
       return "cuBLASLt could not start: the driver may be too old, or the device's memory full";
     case CUBLAS_STATUS_ARCH_MISMATCH:
     case CUBLAS_STATUS_NOT_SUPPORTED:
-      return "the device does not support the product; try --matmul-precision fp32";
+      return "the device does not support the product; try --matmul-precision f32";
     case CUBLAS_STATUS_EXECUTION_FAILED:
     case CUBLAS_STATUS_INTERNAL_ERROR:
       return "a kernel failed and the device is of no more use to this process; start again, and report it";

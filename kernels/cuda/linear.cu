@@ -90,7 +90,7 @@ void cuda_stream::multiply_plainly(const product_shape& shape, const product_ope
   if (shape.is_empty()) return fill(shape.m * shape.n, 0, operands.d);
   throw device_error("cuBLASLt knows no way to multiply [" + std::to_string(shape.m) + ", " + std::to_string(shape.k) +
                      "] by [" + std::to_string(shape.k) + ", " + std::to_string(shape.n) +
-                     "] on this device; try --matmul-precision fp32");
+                     "] on this device; try --matmul-precision f32");
 }
 
 void cuda_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x,

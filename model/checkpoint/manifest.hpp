@@ -71,7 +71,7 @@ struct checkpoint_manifest {
   std::uint64_t step = 0;
   /// The folder with the files, beside the manifest. Set by `checkpoint_store::commit`.
   std::string folder;
-  /// As `to_settings` gives them; the seed is among them.
+  /// As `to_settings` gives them, those that were saved under older spellings too; the seed is among them.
   std::vector<setting> settings;
   /// `dataset::digest` of the data.
   std::string data_digest;

@@ -8,6 +8,7 @@
 
 #include "model/checkpoint/manifest.hpp"
 #include "model/digest.hpp"
+#include "model/job_table.hpp"
 #include "model/text.hpp"
 
 namespace troupe {
@@ -226,6 +227,7 @@ tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_vie
     checkpoint_manifest manifest = manifest_of(object);
     if (auto wrong = find_contradiction(manifest)) return torn(std::move(*wrong));
     if (to_text(manifest) != text) return torn("troupe would write it in another way: unknown or repeated keys?");
+    for (auto& [name, value] : manifest.settings) value = current_spelling(name, value);
     return manifest;
   } catch (const std::exception& failure) {
     return torn(fmt::format("a value is missing or of another type: {}", printable(failure.what())));

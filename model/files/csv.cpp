@@ -108,6 +108,19 @@ class csv final : public row_format {
     return std::nullopt;
   }
 
+  std::uint64_t bag_values(std::string_view line) const override {
+    if (layout_.bags == 0) return 0;
+    csv_fields fields(line, separator_);
+    std::string_view field;
+    std::uint64_t values = 0;
+    for (std::size_t i = 0; i < columns_.size() && fields.next(field); ++i) {
+      const csv_column& what = columns_[i].what;
+      if (what.kind != csv_kind::multi || field.empty()) continue;
+      values += 1 + static_cast<std::uint64_t>(std::ranges::count(field, what.separator));
+    }
+    return values;
+  }
+
  private:
   std::size_t bags_before(std::size_t column) const {
     const auto end = columns_.begin() + static_cast<std::ptrdiff_t>(column);

@@ -27,7 +27,7 @@ result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_
                             row_cut cut) {
   const auto how = compression_of(*file);
   if (!how) return tl::unexpected(how.error());
-  file_rows made{std::move(file), std::move(format), cut, *how, 0, {}, {}};
+  file_rows made{std::move(file), std::move(format), cut, *how, 0, {}, {}, {}};
   byte_digest digest;
   line_reader lines(open_source(made.file, *how, 0), made.file->name());
   for (;;) {
@@ -38,7 +38,18 @@ result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_
     digest.add(std::as_bytes(std::span(**line)));
     digest.add(std::as_bytes(std::span("\n", 1)));
     if (lines.line() <= made.format->header_lines()) continue;
-    if (*how == compression::none && made.rows % cut.block_rows() == 0) made.block_offsets.push_back(offset);
+    if (made.rows % cut.block_rows() == 0) {
+      made.block_values.push_back(0);
+      if (*how == compression::none) made.block_offsets.push_back(offset);
+    }
+    const std::uint64_t values = made.format->bag_values(**line);
+    if (values > bag_values_max) {
+      return bad_input(
+          fmt::format("{} line {}: {} values in its bags: must be at most {}; shorten them, or ignore a "
+                      "column of kind multi",
+                      made.file->name(), lines.line(), values, bag_values_max));
+    }
+    made.block_values.back() += values;
     ++made.rows;
   }
   if (made.rows == 0) {

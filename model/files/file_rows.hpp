@@ -33,6 +33,9 @@ class row_selection {
 /// How a file is cut: into windows, within which rows are shuffled, and into blocks of whole windows, which are read at
 /// once. Both count all rows of the file.
 struct row_cut {
+  /// A block has at least so many rows, however small windows and steps are.
+  static constexpr std::uint64_t block_rows_min = 16384;
+
   std::uint64_t window_rows = 1;
   std::uint64_t windows_in_block = 1;
 
@@ -49,6 +52,8 @@ struct file_rows {
   std::uint64_t rows = 0;
   /// Of all lines, the header among them.
   std::string digest;
+  /// By block: the values in the bags of all its rows.
+  std::vector<std::uint64_t> block_values;
   /// Plain files: the byte at which each block begins.
   std::vector<std::uint64_t> block_offsets;
 
@@ -58,8 +63,8 @@ struct file_rows {
   line_reader lines_from(std::uint64_t block) const;
 };
 
-/// Reads the whole file once. Faults: no rows, and what `line_reader` and `byte_source` find; not what is wrong within
-/// a line.
+/// Reads the whole file once. Faults: no rows, a row with more than `bag_values_max` values in its bags, and what
+/// `line_reader` and `byte_source` find; not what else is wrong within a line.
 result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_ptr<const row_format> format,
                             row_cut cut);
 

@@ -24,6 +24,9 @@ class row_format {
   /// written is then meaningless.
   virtual std::optional<std::string> parse(std::string_view line, std::uint32_t* record, row_bags& to) const = 0;
 
+  /// How many values `parse` would append to the bags for this line; of a line that is wrong, any number.
+  virtual std::uint64_t bag_values(std::string_view) const { return 0; }
+
   /// Lines before the first row.
   virtual std::uint64_t header_lines() const { return 0; }
 

@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <new>
+#include <numeric>
 #include <utility>
+
+#include "model/memory.hpp"
+#include "model/text.hpp"
 
 namespace troupe {
 
@@ -22,7 +27,50 @@ std::vector<std::uint64_t> first_rows(const file_rows& from, row_selection which
   return first;
 }
 
+// What makes the blocks of a file smaller.
+std::string smaller_blocks(const file_rows& of) {
+  std::vector<std::string> ways;
+  if (of.cut.block_rows() - of.cut.window_rows >= row_cut::block_rows_min) {
+    ways.emplace_back("a smaller --batch-size");  // a block has a few steps' rows
+  } else if (of.cut.window_rows > row_cut::block_rows_min) {
+    ways.emplace_back("a smaller --shuffle-rows");
+  }
+  if (of.format->layout().bags > 0) ways.emplace_back("shorter bags");
+  if (ways.empty()) ways.emplace_back("fewer columns");
+  return "use " + alternatives(ways);
+}
+
+// Rows and values in bags of the largest blocks that are in memory at once, with the one being read.
+struct held_blocks {
+  std::uint64_t rows = 0;
+  std::uint64_t values = 0;
+};
+
+held_blocks largest_blocks(const file_rows& of) {
+  const auto count = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(of.blocks(), row_stream::blocks_kept + 1));
+  std::vector<std::uint64_t> largest(static_cast<std::size_t>(count));
+  std::ranges::partial_sort_copy(of.block_values, largest, std::greater<>());
+  return {std::min(of.rows, static_cast<std::uint64_t>(count) * of.cut.block_rows()),
+          std::accumulate(largest.begin(), largest.end(), std::uint64_t{0})};
+}
+
 }  // namespace
+
+std::uint64_t bytes_of_blocks(const file_rows& of) {
+  const row_layout& layout = of.format->layout();
+  const auto [rows, values] = largest_blocks(of);
+  return rows * (layout.width() * sizeof(std::uint32_t) + layout.bags * sizeof(std::uint64_t)) +
+         values * sizeof(std::uint32_t);
+}
+
+std::optional<std::string> check_blocks(const file_rows& of, std::uint64_t available) {
+  const std::uint64_t bytes = bytes_of_blocks(of);
+  if (bytes <= available) return std::nullopt;
+  const auto [rows, values] = largest_blocks(of);
+  const std::string bags = of.format->layout().bags > 0 ? fmt::format(" with {} values in their bags", values) : "";
+  return memory_fault(fmt::format("{}: {} rows in memory at once{}", of.file->name(), rows, bags), bytes, available,
+                      smaller_blocks(of));
+}
 
 row_stream::row_stream(std::shared_ptr<const file_rows> from, row_selection which)
     : from_(std::move(from)),
@@ -112,8 +160,9 @@ result<std::shared_ptr<const row_block>> row_stream::read(block_reader& reader, 
     if (!rows) return tl::unexpected(std::move(rows.error()));
     return std::make_shared<const row_block>(std::move(*rows));
   } catch (const std::bad_alloc&) {
-    return bad_input(fmt::format("--shuffle-rows {}: {}: no memory for {} rows at once; use fewer",
-                                 from_->cut.window_rows, from_->file->name(), from_->cut.block_rows()));
+    return bad_input(fmt::format("{}: no memory for {} rows at once with {} values in their bags; {}",
+                                 from_->file->name(), std::min(from_->cut.block_rows(), from_->rows),
+                                 from_->block_values[number], smaller_blocks(*from_)));
   }
 }
 

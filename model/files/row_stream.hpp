@@ -8,12 +8,20 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "model/files/block_reader.hpp"
 
 namespace troupe {
+
+/// Bytes of the largest blocks of a file that a stream has in memory at once, with the one being read.
+std::uint64_t bytes_of_blocks(const file_rows& of);
+
+/// What is wrong if these take more than `available` bytes: file, rows, values in bags, both sizes, and what to try.
+std::optional<std::string> check_blocks(const file_rows& of, std::uint64_t available);
 
 /// May be used from any thread. Holds at most `blocks_kept` blocks, or one for each caller that waits if these are
 /// more, besides the one being read and those that callers hold. The block after one that is asked for the first time

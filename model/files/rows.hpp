@@ -29,6 +29,9 @@ struct row_layout {
   std::size_t width() const { return 1 + dense + singles; }
 };
 
+/// Most values in all bags of a row: as many as `--bag` allows for a table of synthetic data.
+constexpr std::uint64_t bag_values_max = 65536;
+
 /// The bags of several rows, one after the other, row by row.
 struct row_bags {
   /// Where each bag begins in `rows`, and where the last one ends.

@@ -21,14 +21,13 @@ namespace troupe {
 
 namespace {
 
-// Windows are read in blocks of at least so many rows, and of a few steps of all ranks: ranks that are a step or two
-// apart then ask for two neighbouring blocks at most.
-constexpr std::uint64_t block_rows_min = 16384;
+// Windows are read in blocks of a few steps of all ranks: ranks that are a step or two apart then ask for two
+// neighbouring blocks at most.
 constexpr std::uint64_t steps_in_block = 4;
 
 row_cut cut_for(const job& job) {
   const std::uint64_t wanted =
-      std::max(block_rows_min, steps_in_block * job.trainers * static_cast<std::uint64_t>(job.batch_size));
+      std::max(row_cut::block_rows_min, steps_in_block * job.trainers * static_cast<std::uint64_t>(job.batch_size));
   return {job.shuffle_rows, (wanted + job.shuffle_rows - 1) / job.shuffle_rows};
 }
 
@@ -149,16 +148,13 @@ result<std::shared_ptr<const file_rows>> open_rows(const job& job, const std::st
   return std::make_shared<const file_rows>(std::move(*rows));
 }
 
-// Refuses windows that do not fit, before they are read. Bags come on top: only reading tells their lengths.
-std::optional<fault> check_memory(const job& job, const file_rows& of) {
-  const std::uint64_t blocks = std::min<std::uint64_t>(of.blocks(), row_stream::blocks_kept + 1);
-  const std::uint64_t rows = std::min(of.rows, blocks * of.cut.block_rows());
-  const std::uint64_t bytes =
-      rows * (of.format->layout().width() * sizeof(std::uint32_t) + of.format->layout().bags * sizeof(std::uint64_t));
-  if (bytes <= available_memory()) return std::nullopt;
-  return fault{
-      fault_kind::input,
-      memory_fault(fmt::format("--shuffle-rows {}: {} rows in memory at once", job.shuffle_rows, rows), bytes)};
+// Refuses blocks that do not fit, before they are read. `test` may be null, or `train` itself: the two streams then
+// have different rows of the same blocks.
+std::optional<std::string> check_memory(const file_rows& train, const file_rows* test) {
+  const std::uint64_t available = available_memory();
+  if (auto wrong = check_blocks(train, available)) return wrong;
+  if (test == nullptr || test == &train) return std::nullopt;
+  return check_blocks(*test, available - bytes_of_blocks(train));
 }
 
 std::optional<std::string> check_sizes(const job& job, const std::string& file, const streamed& data) {
@@ -179,10 +175,7 @@ result<std::unique_ptr<const streamed>> open_streamed(const job& job) {
     if (!opened) return tl::unexpected(std::move(opened.error()));
     test = std::move(*opened);
   }
-  for (const auto& file : {*train, test}) {
-    if (file == nullptr) continue;
-    if (auto wrong = check_memory(job, *file)) return tl::unexpected(std::move(*wrong));
-  }
+  if (auto wrong = check_memory(**train, test.get())) return bad_input(std::move(*wrong));
   const std::string name = (*train)->file->name();
   try {
     auto made = std::make_unique<const streamed>(job, std::move(*train), std::move(test));

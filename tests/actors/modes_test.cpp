@@ -70,9 +70,9 @@ TEST_F(modes, bits_depend_neither_on_servers_nor_on_the_order_of_messages) {
                                        {{"clip-norm", "0.05"}, {"accumulate", "3"}, {"sparse-reduce", "sum"}},
                                        {{"nan", "skip"}, {"clip-norm", "0.2"}, {"sparse-optimizer", "lazy-adam"}},
                                        {{"row-dtype", "bf16"}, {"sparse-optimizer", "rowwise-adagrad"}},
-                                       {{"wire-dtype", "fp16"}},
+                                       {{"wire-dtype", "f16"}},
                                        {{"wire-dtype", "bf16"}, {"clip-norm", "0.05"}, {"accumulate", "3"}},
-                                       {{"wire-dtype", "fp16"}, {"row-dtype", "bf16"}, {"nan", "skip"}},
+                                       {{"wire-dtype", "f16"}, {"row-dtype", "bf16"}, {"nan", "skip"}},
                                        {{"interaction", "dot"}, {"lr-schedule", "warmup:5+cosine:19"}},
                                        // Steps so long that a part of them is left for later.
                                        {{"batch-size", "128"}, {"hidden", "256,64"}},

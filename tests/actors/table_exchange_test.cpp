@@ -396,7 +396,7 @@ TEST(table_exchange, what_sixteen_bits_do_not_hold_is_named_with_what_to_try) {
     const auto error = narrow.exchange().check_gradients(plan, gradients_of(narrow.exchange(), plan, grad));
     EXPECT_EQ(error, errc::not_finite);
     EXPECT_EQ(describe(error),
-              "table 1: the gradient of row 6 is NaN or Inf as float16; try --wire-dtype bf16 or fp32 (fp16 ends at "
+              "table 1: the gradient of row 6 is NaN or Inf as float16; try --wire-dtype bf16 or f32 (f16 ends at "
               "65504), or a smaller --dense-lr or --sparse-lr");
     // As if the rows of the server that has row 3 had grown.
     const std::vector<float> beyond(answers[3 % shards].tables[0].rows * 4, 70000.0F);

@@ -36,9 +36,9 @@ TEST(table_options, no_bit_depends_on_the_number_of_servers) {
            {{"sparse-optimizer", "lazy-adam"}, {"row-dtype", "bf16"}, {"lr-schedule", "warmup:4+cosine:8"}},
            {{"sparse-optimizer", "lazy-sgd:momentum=0.9"}, {"lr-schedule", "step:3,0.5"}},
            {{"sparse-optimizer", "adagrad"}, {"row-dtype", "f16"}},
-           {{"sparse-optimizer", "adagrad"}, {"wire-dtype", "fp16"}},
+           {{"sparse-optimizer", "adagrad"}, {"wire-dtype", "f16"}},
            {{"sparse-optimizer", "adagrad"}, {"wire-dtype", "bf16"}},
-           {{"row-dtype", "f16"}, {"wire-dtype", "fp16"}, {"id-skew", "zipf:1.2"}}}) {
+           {{"row-dtype", "f16"}, {"wire-dtype", "f16"}, {"id-skew", "zipf:1.2"}}}) {
     std::string digest;
     for (const char* servers : {"1", "2", "5"}) {
       auto settings = how;
@@ -58,7 +58,7 @@ TEST(table_options, each_of_them_changes_what_is_trained) {
                                                  {"lr-schedule", "warmup:4"},
                                                  {"row-dtype", "f16"},
                                                  {"row-dtype", "bf16"},
-                                                 {"wire-dtype", "fp16"},
+                                                 {"wire-dtype", "f16"},
                                                  {"wire-dtype", "bf16"}})
     EXPECT_NE(run_of({one}).weights_digest, plain) << one.first << " " << one.second;
 }
@@ -95,14 +95,14 @@ TEST(table_options, adult_is_learnt_as_well_with_16_bits_on_the_wire) {
     EXPECT_TRUE(summary && summary->figures.auc);
     return summary && summary->figures.auc ? *summary->figures.auc : 0;
   };
-  const double exact = auc_of("fp32");
+  const double exact = auc_of("f32");
   EXPECT_GT(exact, 0.9);
-  EXPECT_NEAR(auc_of("fp16"), exact, 0.002);
+  EXPECT_NEAR(auc_of("f16"), exact, 0.002);
   EXPECT_NEAR(auc_of("bf16"), exact, 0.002);
 }
 
 // Labels of 1e9 make gradients that only 16 bits with a float32's range hold.
-TEST(table_options, a_gradient_beyond_fp16_ends_the_run_or_is_left_out) {
+TEST(table_options, a_gradient_beyond_f16_ends_the_run_or_is_left_out) {
   const temporary_file file("y,city\n1000000000,a\n1000000000,b\n");
   const auto run_with = [&](const char* wire, const char* nan) {
     const auto what = parse_job({{"data", "csv:" + file.path()},
@@ -119,13 +119,13 @@ TEST(table_options, a_gradient_beyond_fp16_ends_the_run_or_is_left_out) {
     EXPECT_TRUE(what) << (what ? "" : what.error().message);
     return run_job(*what, {}, nullptr);
   };
-  const auto refused = run_with("fp16", "stop");
+  const auto refused = run_with("f16", "stop");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, fault_kind::run);
   const std::string& line = refused.error().message;
   EXPECT_NE(line.find(", step 1: table 0: the gradient of row "), std::string::npos) << line;
   EXPECT_NE(line.find(" is NaN or Inf as float16; try --wire-dtype bf16"), std::string::npos) << line;
-  const auto skipped = run_with("fp16", "skip");
+  const auto skipped = run_with("f16", "skip");
   ASSERT_TRUE(skipped) << skipped.error().message;
   EXPECT_EQ(skipped->skipped_steps, 2u);
   for (const char* nan : {"stop", "skip"}) {

@@ -132,7 +132,7 @@ std::vector<wrong_line> values() {
       {{"train", "--devices", "-1"}, {"--devices -1"}},
       {{"train", "--devices", "0,"}, {"--devices 0,"}},
       {{"train", "--devices", "0", "--device", "cpu"}, {"--devices", "--device cuda"}},
-      {{"train", "--device", "cpu", "--matmul-precision", "bf16"}, {"--matmul-precision", "fp32"}},
+      {{"train", "--device", "cpu", "--matmul-precision", "bf16"}, {"--matmul-precision", "f32"}},
       {{"train", "--matmul-precision", "fp8"}, {"--matmul-precision fp8", "tf32"}},
       {{"master", "--listen", "127.0.0.1:0", "--devices", "0"}, {"--devices 0", "troupe join"}},
       {{"train", "--data", "replay:/nowhere/at\x1b[2J\nall"}, {"/nowhere/at"}},

@@ -152,7 +152,7 @@ TEST_F(CudaGpu, ACheckpointOfLowerPrecisionGoesOnOnTheProcessor) {
   const temporary_folder folder;
   const std::string half = folder.path() + "/half";
   train({"--data", "adult", "--epochs", "1", "--device", "cuda", "--matmul-precision", "tf32", "--save", half});
-  const words on = {"--resume", half, "--epochs", "2", "--device", "cpu", "--matmul-precision", "fp32"};
+  const words on = {"--resume", half, "--epochs", "2", "--device", "cpu", "--matmul-precision", "f32"};
   EXPECT_NEAR(train(on).loss, train({"--data", "adult", "--epochs", "2", "--device", "cpu"}).loss, 5e-3);
 }
 

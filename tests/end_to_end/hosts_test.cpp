@@ -116,7 +116,9 @@ TEST(Hosts, ThatComeWhenTheRunHasBegunAreRefused) {
 }
 
 TEST(Hosts, ThatBelieveInAnotherJobAreToldTheFirstDifference) {
-  const std::string same = write_file("same.toml", "data = \"tutorial\"\nsteps = 25\nseed = 7\ntrainers = 2\n");
+  // The last line has an older spelling of the master's f32.
+  const std::string same =
+      write_file("same.toml", "data = \"tutorial\"\nsteps = 25\nseed = 7\ntrainers = 2\nwire-dtype = \"fp32\"\n");
   const std::string other = write_file("other.toml", "data = \"tutorial\"\nsteps = 25\nseed = 8\ntrainers = 2\n");
   gathered_run several(job_of(short_job));
   const outcome refused = run(join_to(several.where(), {other}), with_token());

@@ -97,6 +97,24 @@ TEST(Processes, SaveWhatOneProcessGoesOnFromAndTheOtherWayRound) {
   EXPECT_EQ(digest_of(run(train_in_processes(adult("60", with(resumed, {"--servers", "3"}))))), whole);
 }
 
+TEST(Processes, ReportTheirOwnMemoryAndNotThatOfWhatAShellRanBefore) {
+  for (const words& options :
+       {train({"--data", "tutorial", "--steps", "10"}), train_in_processes({"--data", "tutorial", "--steps", "10"})}) {
+    const auto peak_of = [](const outcome& from) {
+      const auto done = last_event(from, "done");
+      return done.empty() ? 0.0 : done.at("peak_rss_mib").to_number<double>();
+    };
+    const double alone = peak_of(run(options));
+    EXPECT_GT(alone, 1);
+    // The shell has waited for a program that took 512 MiB, and becomes `troupe`.
+    const words line = {"-c", "dd if=/dev/zero of=/dev/null bs=512M count=1 2>/dev/null && exec \"$@\"", "sh",
+                        TROUPE_PROGRAM};
+    launch shell;
+    shell.program = "/bin/sh";
+    EXPECT_LT(peak_of(run(with(line, options), shell)), alone + 256);
+  }
+}
+
 TEST(Processes, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
   const words options = with(jobs.front().options, two_each);
   const std::string whole = digest_of(run(train(options)));

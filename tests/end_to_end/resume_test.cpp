@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "model/checkpoint/manifest.hpp"
+#include "model/checkpoint/names.hpp"
 #include "model/random.hpp"
 #include "tests/end_to_end/program.hpp"
 #include "tests/model/made_checkpoint.hpp"
@@ -65,6 +67,26 @@ TEST(Resume, EndsWithTheDigestOfAnUnbrokenRunAlsoWithMoreServers) {
       << "the job comes from the checkpoint";
   const auto again = run(adult("130", {"--resume", folder.path()}));
   EXPECT_EQ(last_event(again, "done").at("steps").to_number<int>(), 130) << "nothing is left to do";
+}
+
+TEST(Resume, GoesOnFromACheckpointWithOlderSpellingsOfNumberTypes) {
+  const temporary_folder folder;
+  const arguments f16 = {"--wire-dtype", "f16"};
+  const std::string whole = digest_of_run(run(adult("60", f16)));
+  run(adult("40", {"--wire-dtype", "fp16", "--save", folder.path()}));
+  const std::string file = folder / manifest_name(40);
+  auto manifest = parse_manifest(read_file(file));
+  ASSERT_TRUE(manifest.has_value()) << manifest.error().message;
+  for (auto& [name, value] : manifest->settings) {
+    if (name == "wire-dtype") value = "fp16";
+    if (name == "row-dtype" || name == "matmul-precision") value = "fp32";
+  }
+  std::ofstream(file) << to_text(*manifest);
+  EXPECT_EQ(digest_of_run(run(adult("60", {"--resume", folder.path()}))), whole);
+  EXPECT_EQ(digest_of_run(run(adult("60", {"--resume", folder.path(), "--wire-dtype", "f16"}))), whole);
+  EXPECT_EQ(digest_of_run(run(adult("60", {"--resume", folder.path(), "--wire-dtype", "fp16"}))), whole);
+  const std::string other = expect_error(run({"train", "--resume", folder.path(), "--wire-dtype", "bf16"}), 2);
+  EXPECT_NE(other.find("the run of the checkpoint has --wire-dtype f16"), std::string::npos) << other;
 }
 
 // Ten runs, each killed five times and gone on with, each time with another number of servers.

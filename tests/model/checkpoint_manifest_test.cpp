@@ -151,6 +151,16 @@ TEST(checkpoint_manifest, keeps_every_byte_of_a_setting) {
   EXPECT_EQ(parsed->settings, manifest.settings);
 }
 
+TEST(checkpoint_manifest, of_an_older_spelling_has_the_present_one) {
+  checkpoint_manifest manifest = whole_manifest();
+  manifest.settings = {{"row-dtype", "f16"}, {"wire-dtype", "fp16"}, {"matmul-precision", "fp32"}, {"data", "fp32"}};
+  const auto read = parse_manifest(to_text(manifest));
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(read->settings,
+            (std::vector<setting>{
+                {"row-dtype", "f16"}, {"wire-dtype", "f16"}, {"matmul-precision", "f32"}, {"data", "fp32"}}));
+}
+
 TEST(checkpoint_manifest, is_the_one_in_the_documentation) {
   checkpoint_manifest manifest = made_manifest(40);
   manifest.folder = "step-000000000040-1a2b3c4d";

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "model/files/category_hash.hpp"
+#include "model/files/data_file.hpp"
+#include "model/files/file_rows.hpp"
 #include "tests/model/data_file.hpp"
 
 namespace troupe {
@@ -155,6 +157,35 @@ TEST(csv, malformed_values_are_refused_with_their_place) {
   EXPECT_EQ(fault_of("y,x,z\n1,\"2\"3,\n", columns),
             " line 2: column 2 (x): text behind the closing quote: must be the separator, or a quote within quotes "
             "doubled");
+}
+
+const std::string two_bags = R"([{"name": "y", "kind": "label"}, {"name": "a", "kind": "multi", "rows": 9},
+                                 {"name": "b", "kind": "multi", "rows": 9}])";
+
+TEST(csv, a_row_may_have_so_many_values_in_its_bags_and_no_more) {
+  const std::string half(bag_values_max / 2 - 1, '|');
+  const auto made = rows_of("y,a,b\n1," + half + "," + half + "\n", two_bags);
+  EXPECT_EQ(made.tables[0].indices.size() + made.tables[1].indices.size(), bag_values_max);
+  // In a row that is never trained on, too: it is found when the file is opened.
+  const std::string text = "y,a,b\n1,a,b\n0," + half + "|," + half + "\n";
+  for (const std::string& bytes : {text, zstd(text)}) {
+    const temporary_file file(bytes);
+    EXPECT_EQ(refusal(open_with(settings_for(file, two_bags))),
+              file.path() +
+                  " line 3: 65537 values in its bags: must be at most 65536; shorten them, or ignore a column "
+                  "of kind multi");
+  }
+}
+
+TEST(csv, the_values_that_are_counted_are_those_that_are_read) {
+  const std::string text = "y,a,note,b\n1,x|y,p|q,\n0,\"x|\"\"y|z\",,|\n1,,\"a,b|c\",\"\"\n";
+  const auto made = rows_of(text, two_bags);
+  const temporary_file file(text);
+  const auto job = parse_job(settings_for(file, two_bags)).value();
+  const auto opened_file = open_data_file(file.path()).value();
+  const auto found = find_rows(opened_file, csv_format(job, opened_file).value(), {1, 1}).value();
+  EXPECT_EQ(found.block_values, (std::vector<std::uint64_t>{2, 5, 0}));
+  EXPECT_EQ(made.tables[0].indices.size() + made.tables[1].indices.size(), 7U);
 }
 
 TEST(csv, headers_that_do_not_fit_are_refused) {

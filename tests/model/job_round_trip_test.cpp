@@ -96,8 +96,8 @@ std::vector<setting> random_settings(random_sequence& random) {
       {"lr-schedule", pick({"constant", "warmup:7", "step:3,0.1", "warmup:9+cosine:80+constant"})},
       {"sparse-reduce", pick({"sum", "mean"})},
       {"bucket-mib", std::to_string(random.unit() + 1e-3)},
-      {"wire-dtype", pick({"fp32", "fp16", "bf16"})},
-      {"matmul-precision", pick({"fp32", "tf32", "bf16"})},
+      {"wire-dtype", pick({"f32", "f16", "bf16"})},
+      {"matmul-precision", pick({"f32", "tf32", "bf16"})},
       {"accumulate", number(1, 9)},
       {"eval-every", number(0, 9)}};
   if (random.below(2) == 0) {

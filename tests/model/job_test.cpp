@@ -48,8 +48,8 @@ TEST(job, defaults_of_adult) {
                                                     {"lr-schedule", "constant"},
                                                     {"sparse-reduce", "mean"},
                                                     {"consistency", "sync"},
-                                                    {"wire-dtype", "fp32"},
-                                                    {"matmul-precision", "fp32"},
+                                                    {"wire-dtype", "f32"},
+                                                    {"matmul-precision", "f32"},
                                                     {"accumulate", "1"},
                                                     {"clip-norm", "0"},
                                                     {"bucket-mib", "25"},
@@ -75,8 +75,8 @@ TEST(job, defaults_of_tutorial) {
                                                     {"lr-schedule", "constant"},
                                                     {"sparse-reduce", "sum"},
                                                     {"consistency", "sync"},
-                                                    {"wire-dtype", "fp32"},
-                                                    {"matmul-precision", "fp32"},
+                                                    {"wire-dtype", "f32"},
+                                                    {"matmul-precision", "f32"},
                                                     {"accumulate", "1"},
                                                     {"clip-norm", "0"},
                                                     {"bucket-mib", "25"},
@@ -109,14 +109,29 @@ TEST(job, defaults_of_synthetic) {
                                                     {"lr-schedule", "constant"},
                                                     {"sparse-reduce", "mean"},
                                                     {"consistency", "sync"},
-                                                    {"wire-dtype", "fp32"},
-                                                    {"matmul-precision", "fp32"},
+                                                    {"wire-dtype", "f32"},
+                                                    {"matmul-precision", "f32"},
                                                     {"accumulate", "1"},
                                                     {"clip-norm", "0"},
                                                     {"bucket-mib", "25"},
                                                     {"eval-every", "1"},
                                                     {"nan", "stop"}};
   EXPECT_EQ(settings_of({{"data", "synthetic"}}), expected);
+}
+
+TEST(job, older_spellings_of_number_types_are_read_and_the_present_ones_written) {
+  const auto written = [](const char* name, const char* text) {
+    const auto settings = to_settings(parsed({{name, text}}));
+    return std::ranges::find(settings, name, &setting::first)->second;
+  };
+  for (const char* name : {"row-dtype", "wire-dtype", "matmul-precision"}) {
+    EXPECT_EQ(written(name, "fp32"), "f32") << name;
+    EXPECT_EQ(written(name, "f32"), "f32") << name;
+  }
+  EXPECT_EQ(parsed({{"wire-dtype", "fp16"}}).wire_dtype, kernels::row_dtype::f16);
+  EXPECT_EQ(written("wire-dtype", "fp16"), "f16");
+  EXPECT_EQ(written("row-dtype", "fp16"), "f16");
+  EXPECT_EQ(written("matmul-precision", "tf32"), "tf32");
 }
 
 TEST(job, defaults_of_files) {
@@ -141,8 +156,8 @@ TEST(job, defaults_of_files) {
                                               {"lr-schedule", "constant"},
                                               {"sparse-reduce", "mean"},
                                               {"consistency", "sync"},
-                                              {"wire-dtype", "fp32"},
-                                              {"matmul-precision", "fp32"},
+                                              {"wire-dtype", "f32"},
+                                              {"matmul-precision", "f32"},
                                               {"accumulate", "1"},
                                               {"clip-norm", "0"},
                                               {"bucket-mib", "25"},
@@ -208,7 +223,7 @@ TEST(job, settings_of_the_run_reach_their_fields) {
   EXPECT_EQ(made.clip_norm, 1.5);
   EXPECT_EQ(made.nan, nan_policy::skip);
   EXPECT_EQ(made.wire_dtype, kernels::row_dtype::f32);
-  EXPECT_EQ(parsed({{"wire-dtype", "fp16"}}).wire_dtype, kernels::row_dtype::f16);
+  EXPECT_EQ(parsed({{"wire-dtype", "f16"}}).wire_dtype, kernels::row_dtype::f16);
   EXPECT_EQ(parsed({{"wire-dtype", "bf16"}}).wire_dtype, kernels::row_dtype::bf16);
   EXPECT_EQ(parsed({{"row-dtype", "f16"}}).row_dtype, kernels::row_dtype::f16);
   EXPECT_EQ(parsed({{"consistency", "async"}}).staleness, any_staleness);
@@ -325,8 +340,10 @@ TEST(job, malformed_values_are_refused) {
   EXPECT_EQ(refusal({{"interaction", "dots"}}),
             "--interaction dots: unknown; the nearest is dot, and there are cat or dot");
   EXPECT_EQ(refusal({{"nan", "go"}}), "--nan go: unknown; the nearest is stop, and there are stop or skip");
-  EXPECT_EQ(refusal({{"wire-dtype", "f16"}}),
-            "--wire-dtype f16: unknown; the nearest is fp16, and there are fp32, fp16 or bf16");
+  EXPECT_EQ(refusal({{"wire-dtype", "tf32"}}),
+            "--wire-dtype tf32: unknown; the nearest is f32, and there are f32, f16 or bf16");
+  EXPECT_EQ(refusal({{"matmul-precision", "fp16"}}),
+            "--matmul-precision f16: unknown; the nearest is bf16, and there are f32, tf32 or bf16");
   EXPECT_EQ(refusal({{"row-dtype", "f64"}}),
             "--row-dtype f64: unknown; the nearest is f32, and there are f32, f16 or bf16");
   EXPECT_EQ(refusal({{"data", "csv:x"}, {"header", "yes"}}).substr(0, 14), "--header yes: ");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <map>
 
@@ -265,6 +266,18 @@ TEST(replay, missing_tensors_are_refused_by_name) {
     file.remove(name);
     EXPECT_EQ(refusal(file), fmt::format("tensor {} is missing", name));
   }
+}
+
+TEST(replay, a_file_that_does_not_fit_in_memory_is_refused_before_it_is_read) {
+  constexpr std::uint64_t size = std::uint64_t{1} << 42;
+  const std::string header = fmt::format(R"({{"x":{{"dtype":"U8","shape":[{}],"data_offsets":[0,{}]}}}})", size, size);
+  const std::uint64_t length = header.size();
+  const temporary_file file(std::string(reinterpret_cast<const char*>(&length), sizeof length) + header);
+  std::filesystem::resize_file(file.path(), sizeof length + length + size);  // a hole: it takes no room
+  const auto refused = open_reference_run(file.path());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find(": its tensors would take 4096.0 GiB, and "), std::string::npos)
+      << refused.error().message;
 }
 
 TEST(replay, a_file_without_configuration_is_refused) {

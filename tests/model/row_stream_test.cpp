@@ -33,6 +33,8 @@ class numbers final : public row_format {
     return std::nullopt;
   }
 
+  std::uint64_t bag_values(std::string_view line) const override { return line.empty() ? 0 : line.back() - '0'; }
+
  private:
   row_layout layout_;
   data_spec spec_;
@@ -190,6 +192,31 @@ TEST(row_stream, a_file_replaced_by_another_stays_as_it_was) {
   ::unlink(file.path().c_str());
   file.write("something else\n");
   for (std::uint64_t number = 0; number < 20; ++number) expect_block(stream, number, row_selection::all());
+}
+
+TEST(row_stream, the_largest_blocks_with_their_bags_must_fit_in_memory) {
+  // Each row has a label and a bag, 12 bytes. Blocks 0 to 8 have 45 values; block 9 has 90 and is one of the five.
+  std::string text = text_of(90);
+  for (int row = 0; row < 10; ++row) text += "9\n";
+  const temporary_file file(text);
+  const auto rows = rows_of(file, {10, 1});
+  constexpr std::uint64_t bytes = 50 * 12 + (90 + 4 * 45) * 4;
+  EXPECT_EQ(bytes_of_blocks(*rows), bytes);
+  EXPECT_EQ(check_blocks(*rows, bytes), std::nullopt);
+  EXPECT_EQ(check_blocks(*rows, bytes - 1).value_or(""),
+            file.path() +
+                ": 50 rows in memory at once with 270 values in their bags would take 0.0 GiB, and 0.0 GiB of "
+                "memory are available; use shorter bags");
+}
+
+TEST(row_stream, who_has_too_large_blocks_is_told_what_makes_them_smaller) {
+  const temporary_file file(text_of(100));
+  const auto ends_with = [&](row_cut cut, const std::string& advice) {
+    return check_blocks(*rows_of(file, cut), 0).value_or("").ends_with("; use " + advice);
+  };
+  EXPECT_TRUE(ends_with({65536, 1}, "a smaller --shuffle-rows or shorter bags"));
+  EXPECT_TRUE(ends_with({65536, 8}, "a smaller --batch-size or shorter bags"));
+  EXPECT_TRUE(ends_with({10'000, 2}, "shorter bags"));
 }
 
 TEST(row_stream, can_end_while_it_reads) {

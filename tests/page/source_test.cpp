@@ -13,6 +13,7 @@
 #include "tests/page/raw_client.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/recorder.hpp"
+#include "trace/trace_file.hpp"
 
 namespace troupe::page {
 namespace {
@@ -130,6 +131,24 @@ TEST(Recorded, KnowsThatAProcessWasKilled) {
   EXPECT_FALSE(after.live);
   EXPECT_EQ(after.what->processes.front().end, trace::ending::none);
   EXPECT_EQ(after.what->events.size(), 1u);
+}
+
+TEST(Recorded, TakesNoMoreMemoryThanItMayHoweverOftenItReads) {
+  const temporary_folder folder;
+  writer run(folder.path());
+  run.handle(1);
+  trace::sources from{{folder.path()}};
+  trace::memory_budget all;
+  for (const auto& file : *trace::find_trace_files(from)) ASSERT_TRUE(trace::read_trace_file(file, all));
+  from.memory_bytes_max = std::filesystem::file_size(trace::find_trace_files(from)->front()) + all.taken();
+  recorded source(from, eager);
+  for (std::uint64_t i = 2; i < 10; ++i) {
+    EXPECT_EQ(source.latest().problem, "");
+    run.handle(i);
+  }
+  from.memory_bytes_max = 1 << 20;
+  recorded too_little(from, eager);
+  EXPECT_NE(too_little.latest().problem.find("the limit is 1.0 MiB"), std::string::npos) << too_little.latest().problem;
 }
 
 TEST(Recorded, SaysWhatItCannotRead) {

@@ -229,6 +229,19 @@ TEST(Blame, DamagedContentsAreCounted) {
   EXPECT_EQ(found->notes, std::vector<std::string>{"3 gradients are not recorded whole"});
 }
 
+TEST(Blame, AClaimedWidthTakesNoMemoryUnlessItsNumbersAreThere) {
+  constexpr std::uint64_t wide = std::uint64_t{1} << 60;
+  const table_shard shard{.rows = 10, .dim = wide};
+  const auto none = gradient_of_row(gradient_of(0, {{1, {}, {}, {}, part("", "float32", 0, wide, "")}}), 0, shard, 3);
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->occurrences, 0U);
+  EXPECT_TRUE(none->sum.empty());
+  // Four bytes times this width are 4, as 64 bits count.
+  const table_shard wrapped{.rows = 10, .dim = (std::uint64_t{1} << 62) + 1};
+  const auto one = gradient_of(0, {{1, {3}, {}, {}, part("", "float32", 1, wrapped.dim, std::string(4, '\0'))}});
+  EXPECT_FALSE(gradient_of_row(one, 0, wrapped, 3));
+}
+
 TEST(Blame, TextHasTheLargestAndTheTotal) {
   blamed_run run;
   run.gradient(0, 0, 1, {{1, {3}, {}, {}, floats(2, {3, 4})}});
