@@ -33,6 +33,11 @@ struct service {
   std::size_t connections = 0;
 };
 
+/// Whether a browser takes `target` for an address of this server: `//host` leads elsewhere, and `\\` counts as `/`.
+bool is_here(std::string_view target) {
+  return target.starts_with('/') && !target.starts_with("//") && target.find('\\') == std::string_view::npos;
+}
+
 /// Goes to whoever opened the page without the token.
 constexpr std::string_view no_token_page =
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Troupe</title>{}"
@@ -103,8 +108,7 @@ class session : public std::enable_shared_from_this<session> {
       if (!one.starts_with("token=")) (without += std::exchange(separator, '&')) += one;
       rest.remove_prefix(one.size());
     }
-    // `//host` would lead elsewhere.
-    if (!request.path.starts_with('/') || request.path.starts_with("//")) without = "/";
+    if (!is_here(without) || !is_here(request.path)) without = "/";
     http_response moved = http_response::of(303, "text/plain; charset=utf-8", "");
     moved.fields.emplace_back("Location", without);
     moved.fields.emplace_back("Set-Cookie", service_.who.cookie(service_.port));

@@ -82,8 +82,12 @@ TEST_F(HttpServer, TakesTheTokenOutOfTheAddress) {
 
 TEST_F(HttpServer, SendsNobodyElsewhere) {
   start();
-  const std::string moved = ask(request("//evil.example/?token=0123456789abcdef", "GET", ""));
-  EXPECT_NE(moved.find("Location: /\r\n"), std::string::npos) << moved;
+  for (const char* target : {"//evil.example/", R"(/\evil.example/)", R"(\\evil.example/)", R"(/a\..\\evil.example/)",
+                             "/%5Cevil.example/", "http://evil.example/", "evil.example/"}) {
+    const std::string moved = ask(request(fmt::format("{}?token={}", target, token), "GET", ""));
+    EXPECT_EQ(status(moved), "HTTP/1.1 303 See Other") << target;
+    EXPECT_NE(moved.find("Location: /\r\n"), std::string::npos) << target << '\n' << moved;
+  }
 }
 
 TEST_F(HttpServer, RefusesNamesThatAreNotItsOwn) {
