@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "actors/traced_system.hpp"
+#include "apps/page_token.hpp"
 #include "apps/text.hpp"
 #include "model/text.hpp"
 #include "trace/names.hpp"
@@ -209,13 +210,15 @@ result<run_trace> run_trace::start(const trace_order& order, console& out) {
   }
   made.recorder_ = std::move(*started);
   if (order.page) {
+    auto token = read_page_token(std::nullopt);
+    if (!token) return tl::unexpected(std::move(token.error()));
     auto shown = page::live_page::start({.from = {.paths = {order.how.folder}, .run = 0, .newest = true},
                                          .host = "127.0.0.1",
                                          .port = *order.page,
-                                         .token = {}});
+                                         .token = std::move(*token)});
     if (!shown) return bad_input(fmt::format("--page: {}", shown.error()));
     made.page_ = std::move(*shown);
-    out.note(fmt::format("the run can be watched at {}", made.page_->url()));
+    out.tell(fmt::format("the run can be watched at {}", made.page_->url()));
   }
   return made;
 }
