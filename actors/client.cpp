@@ -71,7 +71,7 @@ result<Answer> ask_master(const client_options& options, Message message) {
                                 {options.master, options.network.mine, options.network.dead_after, options.timeout},
                                 "client", random_token(), nobody_there, nullptr);
   if (!link) return tl::unexpected(link.error());
-  const auto tunnel = std::make_shared<control_tunnel>(control.io(), *link);
+  const auto tunnel = std::make_shared<control_tunnel>(control.io(), *link, client_message_bytes_max);
   auto outcome = ask_through<Answer>(*tunnel, options, give_up, std::move(message));
   tunnel->close();
   return outcome;

@@ -1,6 +1,7 @@
 #include "actors/control_tunnel.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <boost/asio/buffer.hpp>
@@ -16,10 +17,18 @@ namespace {
 
 constexpr std::uint8_t bytes_kind = link::first_user_kind;
 
+/// In either direction: more than that waits where it is.
+constexpr std::uint64_t queued_bytes_max = std::uint64_t{4} << 20;
+
 }  // namespace
 
-control_tunnel::control_tunnel(boost::asio::io_context& io, link_ptr wire)
-    : io_(io), wire_(std::move(wire)), socket_(io), pause_(io) {}
+control_tunnel::control_tunnel(boost::asio::io_context& io, link_ptr wire, std::uint64_t message_bytes_max)
+    : io_(io),
+      wire_(std::move(wire)),
+      socket_(io),
+      pause_(io),
+      from_caf_(message_bytes_max),
+      to_caf_(message_bytes_max) {}
 
 int control_tunnel::open() {
   std::array<int, 2> ends{};
@@ -30,11 +39,7 @@ int control_tunnel::open() {
 
 void control_tunnel::start(std::function<void(const link_fault*)> on_end) {
   on_end_ = std::move(on_end);
-  wire_->start({.on_frame =
-                    [me = shared_from_this()](received_frame&& frame) {
-                      me->for_caf_.push_back(std::move(frame));
-                      me->write_to_caf();
-                    },
+  wire_->start({.on_frame = [me = shared_from_this()](received_frame&& frame) { me->received(std::move(frame)); },
                 .on_end = [me = shared_from_this()](const link_fault* why) { me->ended(why); }});
   boost::asio::post(io_, [me = shared_from_this()] { me->read_from_caf(); });
 }
@@ -49,9 +54,7 @@ void control_tunnel::close() {
 }
 
 void control_tunnel::read_from_caf() {
-  // CAF's buffers have no limit, so let what waits, wait there.
-  constexpr std::uint64_t enough = std::uint64_t{4} << 20;
-  if (wire_->queued_bytes() > enough) {
+  if (wire_->queued_bytes() > queued_bytes_max) {
     pause_.expires_after(std::chrono::milliseconds(5));
     pause_.async_wait([me = shared_from_this()](const boost::system::error_code& cancelled) {
       if (!cancelled) me->read_from_caf();
@@ -65,6 +68,11 @@ void control_tunnel::read_from_caf() {
       [me = shared_from_this(), bytes = std::move(bytes)](const boost::system::error_code& error, std::size_t size) {
         if (error) return me->closed_by_caf(error);
         const std::byte* from = bytes.get();
+        if (const auto length = me->from_caf_.excess({from, size}))
+          return me->break_off(
+              fmt::format("a message of {} bytes was to be sent to it, the limit is {}; fewer or smaller --hidden "
+                          "layers, or fewer rows to evaluate, make it shorter",
+                          *length, me->from_caf_.payload_bytes_max()));
         me->wire_->send(bytes_kind, {{std::shared_ptr<const void>(bytes, from), from, size}});
         me->read_from_caf();
       });
@@ -78,6 +86,22 @@ void control_tunnel::closed_by_caf(const boost::system::error_code& error) {
   if (const auto tell = std::exchange(on_end_, nullptr)) tell(&why);
 }
 
+void control_tunnel::received(received_frame&& frame) {
+  if (const auto length = to_caf_.excess({frame.memory.get(), frame.size}))
+    return break_off(
+        fmt::format("it announced a message of {} bytes, the limit is {}", *length, to_caf_.payload_bytes_max()));
+  bytes_for_caf_ += frame.size;
+  for_caf_.push_back(std::move(frame));
+  write_to_caf();
+  if (bytes_for_caf_ > queued_bytes_max) wire_->pause_reading(true);
+}
+
+void control_tunnel::break_off(const std::string& why) {
+  wire_->close();
+  const link_fault fault{link_errc::lost, why};
+  ended(&fault);
+}
+
 void control_tunnel::write_to_caf() {
   if (writing_ || for_caf_.empty()) return;
   writing_ = true;
@@ -85,7 +109,9 @@ void control_tunnel::write_to_caf() {
   boost::asio::async_write(socket_, boost::asio::buffer(next.memory.get(), next.size),
                            [me = shared_from_this()](const boost::system::error_code& error, std::size_t) {
                              me->writing_ = false;
+                             me->bytes_for_caf_ -= me->for_caf_.front().size;
                              me->for_caf_.pop_front();
+                             if (me->bytes_for_caf_ <= queued_bytes_max) me->wire_->pause_reading(false);
                              if (!error) me->write_to_caf();
                            });
 }

@@ -101,6 +101,11 @@ evidence evidence_of(const trace::recorder* recorder, const std::string& boot) {
   mine.stacks = stacks_of_all_threads();
   if (boot == trace::this_boot()) return mine;
   const std::string bytes = recorder->copy();
+  if (bytes.size() > blob::max_bytes) {
+    mine.stacks += fmt::format("(its ring of {} bytes is too long to be sent, the limit is {}; it is in {})\n",
+                               bytes.size(), blob::max_bytes, mine.folder);
+    return mine;
+  }
   mine.ring = blob::own(std::vector<std::uint8_t>(bytes.begin(), bytes.end()));
   return mine;
 }

@@ -24,6 +24,8 @@ class fault_injector {
   virtual bool skips_reduce(std::uint32_t /*rank*/, std::uint64_t /*step*/, std::uint32_t /*bucket*/) { return false; }
   /// Trainer `rank` is about to cut its table gradients of `step` from these numbers.
   virtual void gradient(std::uint32_t /*rank*/, std::uint64_t /*step*/, std::span<float> /*grad*/) {}
+  /// Trainer `rank` is about to send this gradient of `step`.
+  virtual void signs(std::uint32_t /*rank*/, std::uint64_t /*step*/, troupe::gradient& /*message*/) {}
 };
 
 namespace detail {

@@ -79,8 +79,8 @@ link_result<endpoint> control_plane::listen() {
   const network_options& network = options_.gather->network;
   std::promise<link_result<endpoint>> opened;
   boost::asio::post(thread_.io(), [&] {
-    auto made = listener::open(thread_.io(), options_.gather->listen, network.mine, {.dead_after = network.dead_after},
-                               {.time = network.dead_after},
+    auto made = listener::open(thread_.io(), options_.gather->listen, network.mine,
+                               control_tunnel::limits(network.dead_after), {.time = network.dead_after},
                                {.on_hello = [this](const hello& theirs, const endpoint&) { return judge(theirs); },
                                 .on_link = [this](link_ptr wire) { take(std::move(wire)); },
                                 .on_rejected = [this](const endpoint&, const link_fault& why) { turn_away(why); }});
@@ -122,7 +122,9 @@ void control_plane::turn_away(const link_fault& why) {
 /// Gives a connection to CAF, so that whoever is there finds the master.
 void control_plane::take(link_ptr wire) {
   const std::string session = session_of(wire->peer());
-  const auto tunnel = std::make_shared<control_tunnel>(thread_.io(), std::move(wire));
+  const bool is_client = find_item(wire->peer(), "purpose") == "client";
+  const auto tunnel = std::make_shared<control_tunnel>(thread_.io(), std::move(wire),
+                                                       is_client ? client_message_bytes_max : member_message_bytes_max);
   {
     const std::lock_guard lock(mutex_);
     // Two may have been judged before either was here.

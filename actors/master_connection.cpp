@@ -19,7 +19,7 @@ result<link_ptr> connect_to_master(boost::asio::io_context& io, const master_add
   const hello about_me = introduction(purpose, session);
   const auto made = std::make_shared<std::promise<link_result<link_ptr>>>();
   auto outcome = made->get_future();
-  connect(io, master.where, master.mine, about_me, {.dead_after = master.dead_after}, {.time = master.time},
+  connect(io, master.where, master.mine, about_me, control_tunnel::limits(master.dead_after), {.time = master.time},
           [made](link_result<link_ptr> link) { made->set_value(std::move(link)); });
   constexpr std::chrono::milliseconds look_interval{50};
   while (outcome.wait_for(look_interval) != std::future_status::ready)

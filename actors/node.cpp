@@ -123,7 +123,7 @@ result<void> run_node(const node_options& options, const stop_request* stop_wish
   config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
   add_network(config);
   caf::actor_system system(config);
-  const auto tunnel = std::make_shared<control_tunnel>(control.io(), *link);
+  const auto tunnel = std::make_shared<control_tunnel>(control.io(), *link, member_message_bytes_max);
   auto outcome = take_part(system, options, *link, tunnel, session, stop_wish);
   tunnel->close();
   return outcome;

@@ -87,6 +87,7 @@ void node_state::admitted_as(const admitted& place) {
       offer(join_trainer{trace.next(0, id_of(place.head)), made, rank});
     } else {
       const auto made = spawn_server(*self_, self_->system(), place.run, rank);
+      servers_.push_back(made);
       actors_.push_back(caf::actor_cast<caf::actor>(made));
       all_.data->actors().add(server_number(rank), caf::actor_cast<caf::strong_actor_ptr>(made));
       offer(join_server{trace.next(0, id_of(place.head)), made, rank});
@@ -140,7 +141,10 @@ caf::result<connected> node_state::handle(const connect_peers& order) {
 /// What trainers of this process take for the servers and for the group.
 connected node_state::links_to_peers(const header& asked) {
   connected made{trace.next(0, id_of(asked)), {}, {}};
-  if (!all_.options.trains) return made;
+  if (!all_.options.trains) {
+    tell_servers_their_trainers();
+    return made;
+  }
   group_layout layout;
   layout.patience = all_.options.network.request_timeout;
   for (const peer_node& peer : peers_) {
@@ -167,6 +171,19 @@ connected node_state::links_to_peers(const header& asked) {
   actors_.push_back(caf::actor_cast<caf::actor>(made.group));
   all_.data->actors().add(made.group_number, caf::actor_cast<caf::strong_actor_ptr>(made.group));
   return made;
+}
+
+/// Each of this process's servers takes a trainer's messages from the link to that trainer's process only.
+void node_state::tell_servers_their_trainers() {
+  trainer_origins origins{place_.servers, {}};
+  for (const peer_node& peer : peers_) {
+    if (!peer.trains) continue;
+    for (const std::uint32_t rank : peer.ranks) {
+      origins.of_rank.resize(std::max<std::size_t>(origins.of_rank.size(), std::size_t{rank} + 1));
+      origins.of_rank[rank] = all_.data->link_to(peer.node)->sender();
+    }
+  }
+  for (const parameter_server_actor& one : servers_) tell_origins(one, origins);
 }
 
 void node_state::peer_lost(std::uint32_t node, const std::string& why) {

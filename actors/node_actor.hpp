@@ -56,6 +56,7 @@ class node_state {
   std::string reason(const caf::error& error, caf::string_view question) const;
   void admitted_as(const admitted& place);
   connected links_to_peers(const header& asked);
+  void tell_servers_their_trainers();
   caf::error try_to_save(const std::string& folder) const;
   void master_lost(const std::string& why);
   void peer_lost(std::uint32_t node, const std::string& why);
@@ -67,6 +68,7 @@ class node_state {
   std::vector<peer_node> peers_;
   caf::typed_response_promise<connected> connected_;
   std::vector<caf::actor> actors_;
+  std::vector<parameter_server_actor> servers_;  // of actors_
   bool ended_ = false;
 };
 

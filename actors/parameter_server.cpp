@@ -7,6 +7,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/faults.hpp"
+#include "actors/run_in.hpp"
 #include "actors/wire.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
@@ -37,6 +38,28 @@ caf::error parameter_server_state::check_context(const header& head) const {
                               fmt::format("a message for step {}, expected {} to {}", head.step, first, last)));
 }
 
+/// Whether the message at hand comes from the process that has the trainer which it names as its sender.
+caf::error parameter_server_state::check_origin(const header& head, const char* what) const {
+  if (auto error = check_run(head)) return error;
+  if (origins_.of_rank.empty()) return {};
+  const std::uint32_t first = trainer_number(0, origins_.servers);
+  if (head.sender < first || head.sender - first >= origins_.of_rank.size())
+    return refusal(
+        make_failure(errc::bad_input, fmt::format("{} of actor {}, which is no trainer", what, head.sender)));
+  const std::uint32_t rank = head.sender - first;
+  if (origins_.of_rank[rank] == self_->current_sender()) return {};
+  return refusal(make_failure(
+      errc::bad_input, fmt::format("{} of trainer {} from a process that does not have that trainer", what, rank)));
+}
+
+/// The same, and whether that trainer speaks for itself.
+caf::error parameter_server_state::check_speaker(const header& head, std::uint32_t rank, const char* what) const {
+  if (auto error = check_origin(head, what)) return error;
+  if (origins_.of_rank.empty() || head.sender == trainer_number(rank, origins_.servers)) return {};
+  return refusal(make_failure(errc::bad_input, fmt::format("{} of rank {} from trainer {}", what, rank,
+                                                           head.sender - trainer_number(0, origins_.servers))));
+}
+
 /// Optimizer steps of which every trainer's gradients have been applied.
 std::uint64_t parameter_server_state::updates_of_all() const {
   return is_async() ? *std::ranges::min_element(last_update_) : committed_;
@@ -49,6 +72,7 @@ std::uint64_t parameter_server_state::missing(const lookup& wanted) const {
 }
 
 caf::result<rows> parameter_server_state::handle(lookup& wanted) {
+  if (auto error = check_origin(wanted.head, "a lookup")) return error;
   if (auto error = check_context(wanted.head)) return error;
   if (!row_dtype_of(wanted.type))
     return refusal(make_failure(errc::bad_input, fmt::format("a lookup of rows as {}: must be float32, float16 or "
@@ -90,8 +114,10 @@ caf::expected<rows> parameter_server_state::answer(const lookup& wanted) {
 
 /// A gradient has no answer, so what is wrong with it ends this server, and by that the run.
 caf::result<void> parameter_server_state::handle(gradient& grads) {
-  if (grads.rank < last_sequence_.size() && grads.head.sequence <= last_sequence_[grads.rank]) return {};
-  if (auto error = accept(grads)) {
+  auto error = check_speaker(grads.head, grads.rank, "a gradient");
+  if (!error && is_repeated(grads)) return {};
+  if (!error) error = accept(grads);
+  if (error) {
     self_->quit(error);
     return {};
   }
@@ -100,8 +126,14 @@ caf::result<void> parameter_server_state::handle(gradient& grads) {
   const auto [rank, ends_step] = std::pair(grads.rank, grads.step);
   context_of(update_of(head.step)).ranks[rank].parts.push_back(std::move(grads));
   if (!ends_step) return {};
-  if (auto error = complete(head, rank, {})) self_->quit(error);
+  if (error = complete(head, rank, {}); error) self_->quit(error);
   return {};
+}
+
+/// Whether it is the rank's last gradient once more, which may be in the tables already.
+bool parameter_server_state::is_repeated(const gradient& grads) const {
+  return grads.rank < last_sequence_.size() && last_sequence_[grads.rank] != 0 &&
+         grads.head.sequence == last_sequence_[grads.rank];
 }
 
 caf::error parameter_server_state::check_rank(const header& head, std::uint32_t rank, const char* what) {
@@ -125,6 +157,11 @@ caf::error parameter_server_state::check_open(const header& head, std::uint32_t 
 
 caf::error parameter_server_state::accept(const gradient& grads) {
   if (auto error = check_open(grads.head, grads.rank, "a gradient")) return error;
+  if (const std::uint64_t last = last_sequence_[grads.rank]; grads.head.sequence <= last)
+    return refusal(make_failure(
+        errc::wrong_context, fmt::format("a gradient of rank {} is its message {} and comes after its message {}: it "
+                                         "was overtaken on its way",
+                                         grads.rank, grads.head.sequence, last)));
   for (const bag_gradient& grad : grads.tables) {
     const auto module = find(grads.head, grad.module);
     if (!module) return module.error();
@@ -134,7 +171,9 @@ caf::error parameter_server_state::accept(const gradient& grads) {
 }
 
 caf::result<squared_norm> parameter_server_state::handle(const gradient_norm& query) {
-  if (auto error = check_open(query.head, query.rank, "a question for the norm")) return error;
+  constexpr const char* what = "a question for the norm";
+  if (auto error = check_speaker(query.head, query.rank, what)) return error;
+  if (auto error = check_open(query.head, query.rank, what)) return error;
   if (is_async())
     return refusal(make_failure(errc::wrong_context, "trainers have no step in common: there is no norm of it"));
   auto promise = self_->make_response_promise<squared_norm>();
@@ -161,6 +200,7 @@ caf::error parameter_server_state::answer_norms() {
 }
 
 caf::result<committed> parameter_server_state::handle(const optimizer_step& order) {
+  if (auto error = check_speaker(order.head, order.rank, "an optimizer step")) return error;
   if (auto error = check_rank(order.head, order.rank, "a second optimizer step")) return error;
   auto promise = self_->make_response_promise<committed>();
   context_of(update_of(order.head.step)).waiting.emplace_back(order.head, promise);
@@ -283,6 +323,12 @@ void parameter_server_state::release_parked() {
                             [this](const parked_query& q) { return q.updates > updates_of_all(); });
   for (auto q = ready_queries; q != parked_queries_.end(); ++q) q->answer();
   parked_queries_.erase(ready_queries, parked_queries_.end());
+}
+
+void tell_origins(const parameter_server_actor& server, trainer_origins origins) {
+  auto* const self = caf::actor_cast<parameter_server_state::pointer>(server);
+  run_in(caf::actor_cast<caf::strong_actor_ptr>(server),
+         [self, origins = std::move(origins)] { self->state.trainers_come_from(origins); });
 }
 
 parameter_server_actor::behavior_type parameter_server(parameter_server_state::pointer self, std::uint64_t run,

@@ -6,6 +6,8 @@
 // lookup is parked until no more optimizer steps before it are missing than it allows, so no acknowledgement is needed.
 // That also bounds how far apart trainers can be, and with it the number of open contexts; messages beyond are refused.
 //
+// In a run over several processes, a trainer's messages are taken from its own process only (`trainer_origins`).
+//
 // Consistency async: each trainer's gradients are applied as they come, every trainer's as a step of its own.
 
 #pragma once
@@ -25,6 +27,12 @@
 
 namespace troupe {
 
+/// The processes of a run's trainers, as a server of another process sees them.
+struct trainer_origins {
+  std::uint32_t servers = 0;               ///< of the run; trainers' numbers follow from it
+  std::vector<caf::actor_addr> of_rank{};  ///< the sender of what comes from that trainer's process; empty: not checked
+};
+
 class parameter_server_state {
  public:
   using pointer = parameter_server_actor::stateful_pointer<parameter_server_state>;
@@ -37,6 +45,7 @@ class parameter_server_state {
   actor_trace trace;
 
   void start(std::uint64_t run, std::uint32_t rank);
+  void trainers_come_from(trainer_origins origins) { origins_ = std::move(origins); }
 
   caf::result<module_ref> handle(instantiate& order);
   caf::result<rows> handle(lookup& wanted);
@@ -97,6 +106,9 @@ class parameter_server_state {
 
   caf::error check_run(const header& head) const;
   caf::error check_context(const header& head) const;
+  caf::error check_origin(const header& head, const char* what) const;
+  caf::error check_speaker(const header& head, std::uint32_t rank, const char* what) const;
+  bool is_repeated(const gradient& grads) const;
   caf::error check_rank(const header& head, std::uint32_t rank, const char* what);
   caf::error check_open(const header& head, std::uint32_t rank, const char* what);
   caf::expected<remote_module*> find(const header& head, std::uint64_t module) const;
@@ -129,11 +141,16 @@ class parameter_server_state {
   bool collected_ = false;       // the gradients of the next one are with the modules
   std::vector<context> contexts_{2};
   std::vector<std::uint64_t> last_update_;    // by rank, async: of which it has completed all
-  std::vector<std::uint64_t> last_sequence_;  // by rank: what was sent twice is applied once
+  std::vector<std::uint64_t> last_sequence_;  // by rank: of its last gradient, which is applied once if it comes twice
   std::vector<parked_lookup> parked_;
   std::vector<parked_query> parked_queries_;
   std::vector<const bag_gradient*> ordered_;
+  trainer_origins origins_;
 };
+
+/// Tells a server of this process from where its trainers' messages come. Until then it takes them from anywhere, as a
+/// run in one process needs. From any thread.
+void tell_origins(const parameter_server_actor& server, trainer_origins origins);
 
 /// The behavior of server `rank` in run `run`; spawn with this function.
 parameter_server_actor::behavior_type parameter_server(parameter_server_state::pointer self, std::uint64_t run,

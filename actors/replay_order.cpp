@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/json/serialize.hpp>
 #include <caf/type_id.hpp>
 #include <unordered_map>
 #include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/caf_network.hpp"
+#include "model/text.hpp"
 #include "protocol/type_ids.hpp"
 
 namespace troupe {
@@ -106,10 +108,9 @@ tl::expected<replay_order, std::string> read_replay_order(const trace::recording
   if (const auto* digest = find_metadata(from, "data_digest"); digest != nullptr && digest->is_string())
     made.data_digest = digest->get_string();
   if (const auto* begin = find_metadata(from, "from_step"); begin != nullptr && *begin != 0)
-    return tl::unexpected<std::string>(
-        fmt::format("the run went on from the checkpoint of step {}: only runs from the beginning can "
-                    "be replayed",
-                    begin->to_number<std::uint64_t>()));
+    return tl::unexpected(
+        fmt::format("the run went on from the checkpoint of step {}: only runs from the beginning can be replayed",
+                    printable(boost::json::serialize(*begin))));
   const auto* remote = find_metadata(from, "remote");
   made.is_remote = remote != nullptr && remote->is_bool() && remote->get_bool();
   made.devices = devices_in(from);

@@ -180,15 +180,19 @@ std::optional<fault> check_memory(const job& what, const dataset& data, const co
   return std::nullopt;
 }
 
-/// Refuses dense weights that no message could take from one process to another.
-std::optional<fault> check_messages(const job& what, const dataset& data) {
-  const std::uint64_t bytes = bounded_product(hybrid_model(data.spec(), what).parameter_count(), sizeof(float));
+/// Refuses dense weights that no message could take from one process to another; for a checkpoint, together with the
+/// optimizer's state.
+std::optional<fault> check_messages(const job& what, const dataset& data, bool saves) {
+  const int buffers = saves ? state_buffers(what.dense_optimizer) : 0;
+  const std::uint64_t bytes = bounded_product(hybrid_model(data.spec(), what).parameter_count(),
+                                              static_cast<std::uint64_t>(1 + buffers) * sizeof(float));
   if (bytes <= blob::max_bytes) return std::nullopt;
   return fault{
       fault_kind::input,
-      fmt::format("--hidden: the dense weights have {} bytes, between processes the limit is {}; use smaller or "
+      fmt::format("--hidden: the dense weights {}have {} bytes, between processes the limit is {}; use smaller or "
                   "fewer layers, or 'troupe train' without --processes",
-                  bytes, blob::max_bytes)};
+                  buffers > 0 ? "and their optimizer's state, which go into a checkpoint together, " : "", bytes,
+                  blob::max_bytes)};
 }
 
 /// What readers of a trace are told of the run.
@@ -251,7 +255,8 @@ result<std::shared_ptr<const dataset>> check_run(const job& what, const run_opti
       return bad_input(std::move(*wrong));
   }
   if (options.gather)
-    if (auto problem = check_messages(what, **data)) return tl::unexpected(std::move(*problem));
+    if (auto problem = check_messages(what, **data, options.checkpoints.store != nullptr))
+      return tl::unexpected(std::move(*problem));
   const bool all_here = !options.gather || options.gather->on_this_machine;
   if (auto problem = all_here ? check_memory(what, **data, options.devices) : std::nullopt)
     return tl::unexpected(*problem);

@@ -287,8 +287,11 @@ void trainer_state::send_gradients() {
       if (auto error = exchange_.check_gradients(computed_.plan, grads)) return fail(step, error);
   }
   const bool rides = ends_update() && !concludes();
-  for (std::size_t s = 0; s < grads.size(); ++s)
-    self_->send(exchange_.server(s), gradient{trace.next(step), rank_, has_gradient_, rides, std::move(grads[s])});
+  for (std::size_t s = 0; s < grads.size(); ++s) {
+    gradient message{trace.next(step), rank_, has_gradient_, rides, std::move(grads[s])};
+    if (auto* wrong = faults()) wrong->signs(rank_, step, message);
+    self_->send(exchange_.server(s), std::move(message));
+  }
 }
 
 void trainer_state::take(const reduced& mean) {

@@ -52,7 +52,7 @@ class console {
   /// The same for what does not end the program: a line on stderr, and an event of that name.
   void warning(const std::string& message);
 
-  /// Text on stderr as it is; see `progress` for what goes there.
+  /// Text on stderr as it is; see `progress_display` for what goes there.
   static void log(std::string_view text);
 
   /// True once stdout has refused what was written to it.

@@ -96,25 +96,25 @@ std::string progress_line(const progress_state& state, std::size_t width, bool c
   return bar(done, std::min(room - bar_frame_columns, bar_columns_max), color) + " " + text;
 }
 
-progress::style progress::fitting_style() {
+progress_display::style progress_display::fitting_style() {
   const char* term = std::getenv("TERM");
   const bool redraws = term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
   return redraws && isatty(STDERR_FILENO) == 1 ? style::live : style::plain;
 }
 
-progress::progress(style how, std::uint64_t epochs) : style_(how) {
+progress_display::progress_display(style how, std::uint64_t epochs) : style_(how) {
   const char* no_color = std::getenv("NO_COLOR");
   color_ = no_color == nullptr || *no_color == '\0';
   state_.epochs = epochs;
 }
 
-void progress::step(const run_progress& now) {
+void progress_display::step(const run_progress& now) {
   if (style_ != style::live) return;
   state_.run = now;
   draw();
 }
 
-void progress::epoch(const epoch_summary& now) {
+void progress_display::epoch(const epoch_summary& now) {
   state_.epochs_done = now.epoch;
   if (now.figures.auc) state_.auc = now.figures.auc;
   if (style_ != style::plain) return;
@@ -126,7 +126,7 @@ void progress::epoch(const epoch_summary& now) {
   }
 }
 
-void progress::draw() {
+void progress_display::draw() {
   // The last column stays free: a terminal may wrap when it is written to.
   const std::size_t columns = terminal_columns(STDERR_FILENO, 80);
   const std::string line = progress_line(state_, columns > 0 ? columns - 1 : 0, color_);
@@ -134,7 +134,7 @@ void progress::draw() {
   drawn_ = true;
 }
 
-void progress::note(const std::string& text) {
+void progress_display::note(const std::string& text) {
   if (style_ == style::none) return;
   const bool redraw = drawn_;
   clear();
@@ -142,7 +142,7 @@ void progress::note(const std::string& text) {
   if (redraw) draw();
 }
 
-void progress::clear() {
+void progress_display::clear() {
   if (drawn_) console::log("\r\x1b[K");
   drawn_ = false;
   if (!held_.empty()) console::log(held_);

@@ -26,17 +26,17 @@ struct progress_state {
 std::string progress_line(const progress_state& state, std::size_t width, bool color);
 
 /// Shows progress. Not for two threads at a time.
-class progress {
+class progress_display {
  public:
   enum class style { none, plain, live };
 
   /// What suits stderr: live on a terminal that can redraw a line.
   static style fitting_style();
 
-  progress(style how, std::uint64_t epochs);
-  ~progress() { clear(); }
-  progress(const progress&) = delete;
-  progress& operator=(const progress&) = delete;
+  progress_display(style how, std::uint64_t epochs);
+  ~progress_display() { clear(); }
+  progress_display(const progress_display&) = delete;
+  progress_display& operator=(const progress_display&) = delete;
 
   void step(const run_progress& now);
   void epoch(const epoch_summary& now);

@@ -61,7 +61,8 @@ const std::vector<option_of_analyses>& options() {
   static const std::vector<option_of_analyses> all = {
       {"port", "N", "serve: where the page listens (default: any port that is free)"},
       {"listen", "HOST", "serve: the address it listens on (default: 127.0.0.1)"},
-      {"token", "T", "serve: what lets a browser in (default: a new one)"},
+      {"token-file", "FILE", "serve: what lets a browser in (default: the variable TROUPE_PAGE_TOKEN, else a new one)"},
+      {"token", "T", "serve: the same, where all users of this machine can read it"},
       {"step", "K", "critical-path: of this step (default: of the slowest, and of all together)"},
       {"limit", "N", "rows of each list that are shown (default: 20)"},
       {"output", "FILE", "timeline: the file to write"},
@@ -318,6 +319,7 @@ result<int> serve(const question& asked) {
   order.port = given_text(asked.app, "port");
   order.listen = given_text(asked.app, "listen");
   order.token = given_text(asked.app, "token");
+  order.token_file = given_text(asked.app, "token-file");
   return serve_trace(order, asked.out);
 }
 
@@ -327,7 +329,7 @@ const std::vector<analysis>& analyses() {
        "FILE|DIR...",
        1,
        "a page for a browser, of a run that is over or goes on",
-       {"port", "listen", "token"},
+       {"port", "listen", "token-file", "token"},
        serve},
       {"summary",
        "FILE|DIR...",

@@ -12,6 +12,7 @@
 
 #include "actors/trace_sources.hpp"
 #include "actors/traced_system.hpp"
+#include "apps/page_token.hpp"
 #include "apps/text.hpp"
 #include "model/text.hpp"
 #include "trace/names.hpp"
@@ -197,11 +198,13 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
   if (order.page) {
     trace::sources from = trace_sources({order.how.folder}, 0, share_of_two_readings);
     from.newest = true;
-    auto shown =
-        page::live_page::start({.from = std::move(from), .host = "127.0.0.1", .port = *order.page, .token = {}});
+    auto token = read_page_token(std::nullopt);
+    if (!token) return tl::unexpected(std::move(token.error()));
+    auto shown = page::live_page::start(
+        {.from = std::move(from), .host = "127.0.0.1", .port = *order.page, .token = std::move(*token)});
     if (!shown) return bad_input(fmt::format("--page: {}", shown.error()));
     made.page_ = std::move(*shown);
-    out.note(fmt::format("the run can be watched at {}", made.page_->url()));
+    out.tell(fmt::format("the run can be watched at {}", made.page_->url()));
   }
   return made;
 }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "apps/json_line.hpp"
+#include "apps/page_token.hpp"
 #include "apps/signals.hpp"
 #include "base/text.hpp"
 #include "model/text.hpp"
@@ -25,10 +26,18 @@ result<int> serve_trace(const serve_order& order, console& out) {
           fmt::format("--port {}: must be a port, 0 to 65535 (0: any that is free)", one_line(*order.port)));
     how.port = *port;
   }
+  if (order.token && order.token_file) return bad_input("--token: goes without --token-file, which is the better one");
   if (order.token) {
     if (!page::is_token(*order.token))
       return bad_input("--token: must be 8 to 128 letters, digits, '-' and '_'");  // it is not shown again
     how.token = *order.token;
+    out.warning(
+        "--token: all users of this machine can read it in the list of processes; --token-file FILE and the "
+        "variable TROUPE_PAGE_TOKEN are for the owner alone");
+  } else {
+    auto token = read_page_token(order.token_file);
+    if (!token) return tl::unexpected(std::move(token.error()));
+    how.token = std::move(*token);
   }
   // Whoever names the wrong folder should learn it here, not from a page without anything on it.
   if (const auto read = trace::read_recording(order.from); !read) return bad_input(one_line(read.error()));

@@ -14,9 +14,10 @@ namespace troupe {
 
 struct serve_order {
   trace::sources from;
-  std::optional<std::string> port;    ///< as given; none: any that is free
-  std::optional<std::string> listen;  ///< host; none: this machine's loopback
-  std::optional<std::string> token;   ///< none: one that nobody else has
+  std::optional<std::string> port;        ///< as given; none: any that is free
+  std::optional<std::string> listen;      ///< host; none: this machine's loopback
+  std::optional<std::string> token;       ///< on the command line, where all users of the machine can read it
+  std::optional<std::string> token_file;  ///< neither: what TROUPE_PAGE_TOKEN says, else one that nobody else has
 };
 
 /// Prints the page's address and serves it until SIGINT or SIGTERM. Faults of kind input: an option is wrong, or there

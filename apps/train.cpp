@@ -51,11 +51,12 @@ std::string checkpoint_event(const checkpoint_summary& taken) {
   return json_line("checkpoint").add("step", taken.step).add("seconds", taken.seconds).take();
 }
 
-progress::style progress_style(const console& out) {
-  if (out.quiet()) return progress::style::none;
-  const progress::style fitting = progress::fitting_style();
+progress_display::style progress_style(const console& out) {
+  if (out.quiet()) return progress_display::style::none;
+  const progress_display::style fitting = progress_display::fitting_style();
   // Who reads JSON has each epoch already, and a live line would be drawn across it on the same terminal.
-  if (out.json() && (fitting == progress::style::plain || out.to_terminal())) return progress::style::none;
+  if (out.json() && (fitting == progress_display::style::plain || out.to_terminal()))
+    return progress_display::style::none;
   return fitting;
 }
 
@@ -126,7 +127,7 @@ class run_display {
 
   console& out_;
   const stop_request& stop_;
-  progress progress_;
+  progress_display progress_;
   epoch_history history_;
   std::mutex mutex_;
   bool noted_ = false;

@@ -147,4 +147,24 @@ troupe_cuda_module(troupe_cuda_probe SOURCES "${PROJECT_SOURCE_DIR}/kernels/cuda
 cmake_language(DEFER DIRECTORY "${PROJECT_SOURCE_DIR}" CALL add_dependencies troupe troupe_cuda troupe_cuda_probe)
 
 set_property(SOURCE "${PROJECT_SOURCE_DIR}/kernels/cuda_module.cpp" DIRECTORY "${PROJECT_SOURCE_DIR}/kernels"
-  APPEND PROPERTY COMPILE_DEFINITIONS TROUPE_CUDA_FOLDER="${CMAKE_BINARY_DIR}")
+  APPEND PROPERTY COMPILE_DEFINITIONS TROUPE_CUDA_BUILT)
+
+# Programs look for the modules in their own folder only: tests and benchmarks get links there.
+function(troupe_link_cuda_modules folder)
+  get_property(targets DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
+  get_property(binaries DIRECTORY "${folder}" PROPERTY BINARY_DIR)
+  foreach(target IN LISTS targets)
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL EXECUTABLE AND NOT binaries STREQUAL CMAKE_BINARY_DIR)
+      foreach(module troupe_cuda troupe_cuda_probe)
+        file(CREATE_LINK "${CMAKE_BINARY_DIR}/lib${module}.so" "${binaries}/lib${module}.so" SYMBOLIC)
+      endforeach()
+      break()
+    endif()
+  endforeach()
+  get_property(subfolders DIRECTORY "${folder}" PROPERTY SUBDIRECTORIES)
+  foreach(subfolder IN LISTS subfolders)
+    troupe_link_cuda_modules("${subfolder}")
+  endforeach()
+endfunction()
+cmake_language(DEFER DIRECTORY "${PROJECT_SOURCE_DIR}" CALL troupe_link_cuda_modules "${PROJECT_SOURCE_DIR}")

@@ -43,6 +43,13 @@ foreach(variable TROUPE_BOOST_INCLUDE_DIR TROUPE_EXPECTED_INCLUDE_DIR TROUPE_XXH
   endif()
 endforeach()
 
+file(STRINGS "${TROUPE_BOOST_INCLUDE_DIR}/boost/version.hpp" troupe_boost_version REGEX "^#define BOOST_VERSION ")
+string(REGEX MATCH "[0-9]+$" troupe_boost_version "${troupe_boost_version}")
+if(troupe_boost_version LESS 108100)  # 1.81, the first with boost/unordered/unordered_flat_map.hpp
+  message(FATAL_ERROR "Boost in ${TROUPE_BOOST_INCLUDE_DIR} has BOOST_VERSION ${troupe_boost_version}, older than 1.81 "
+                      "(108100). Run tools/setup.sh, or set BOOST_ROOT or TROUPE_BOOST_INCLUDE_DIR to a newer one.")
+endif()
+
 function(troupe_package name)
   cmake_parse_arguments(arg "" "" "INCLUDE;LINK" ${ARGN})
   add_library(troupe_${name} INTERFACE)

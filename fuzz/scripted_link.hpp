@@ -28,6 +28,7 @@ class scripted_link final : public link {
     for (const piece& one : body) frame_digest(std::span(one.data, one.size));  // reads all of it
   }
   void flush() override {}
+  void pause_reading(bool) override {}
   void close() override { closed_ = true; }
   std::uint64_t queued_bytes() const override { return 0; }
   const hello& peer() const override { return peer_; }

@@ -9,23 +9,17 @@
 namespace troupe::kernels {
 namespace {
 
-#ifdef TROUPE_CUDA_FOLDER
-constexpr const char* built_folder = TROUPE_CUDA_FOLDER;
+#ifdef TROUPE_CUDA_BUILT
+constexpr bool is_built = true;
 #else
-constexpr const char* built_folder = "";
+constexpr bool is_built = false;
 #endif
 
 constexpr const char* variable = "TROUPE_CUDA_MODULE";
 
-/// Empty if the file is nowhere.
-std::filesystem::path find_module(const char* file) {
-  if (const char* named = std::getenv(variable)) return named;
+std::filesystem::path folder_of_program() {
   std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  for (const auto& folder : {program.parent_path(), std::filesystem::path(built_folder)}) {
-    if (folder.is_absolute() && std::filesystem::is_regular_file(folder / file, error)) return folder / file;
-  }
-  return {};
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
 }
 
 std::string last_loader_error() {
@@ -35,14 +29,15 @@ std::string last_loader_error() {
 
 }  // namespace
 
-bool cuda_built() { return *built_folder != '\0' || std::getenv(variable) != nullptr; }
+bool cuda_built() { return is_built || std::getenv(variable) != nullptr; }
 
 cuda_symbol find_cuda_symbol(const char* file, const char* symbol) {
-  const std::filesystem::path path = find_module(file);
-  if (path.empty()) {
-    return {nullptr, std::string("the CUDA backend was built, but ") + file +
-                         " is neither next to the program nor in " + built_folder + "; copy it next to the program"};
-  }
+  const char* named = std::getenv(variable);
+  const std::filesystem::path path = named != nullptr ? named : folder_of_program() / file;
+  std::error_code error;
+  if (named == nullptr && (!path.is_absolute() || !std::filesystem::is_regular_file(path, error)))
+    return {nullptr, std::string("the CUDA backend was built, but ") + file + " is not next to the program, in " +
+                         folder_of_program().string() + "; copy it there from where it was built"};
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   void* address = module != nullptr ? dlsym(module, symbol) : nullptr;
   if (address != nullptr) return {address, ""};

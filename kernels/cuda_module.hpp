@@ -1,4 +1,5 @@
-// The modules of the CUDA backend, loaded at run time: next to the program, else where they were built. For tests, the
+// The modules of the CUDA backend, loaded at run time from the program's own folder and from nowhere else: who can
+// write there can write the program. The build links them to where its tests and benchmarks lie. For tests, the
 // environment variable TROUPE_CUDA_MODULE names one file that is taken for all of them, even if none was built.
 
 #pragma once

@@ -10,9 +10,9 @@
 //   16  u64  digest of the body (XXH3, 64 bits); 0 where the sender saw no need for one
 // A length beyond the limit ends the link before anything is allocated.
 //
-// Every side sends a ping when it has sent nothing for a fifth of `dead_after`, or for 80 ms if that is less, so that the
-// two may differ in their patience. It takes the other for dead when no byte has come for four fifths of `dead_after`: so
-// a large frame that arrives slowly is a sign of life, and the death is known within `dead_after`.
+// Every side sends a ping when it has sent nothing for a fifth of `dead_after`, or for 80 ms if that is less, so that
+// the two may differ in their patience. It takes the other for dead when no byte has come for four fifths of
+// `dead_after`: so a large frame that arrives slowly is a sign of life, and the death is known within `dead_after`.
 
 #pragma once
 
@@ -83,6 +83,11 @@ class link {
 
   /// Sends what waits.
   virtual void flush() = 0;
+
+  /// Stops to read, and goes on when it is called with false: for whoever cannot use frames as fast as they come. Those
+  /// that have come already may still be handed over. The other side is not taken for dead meanwhile. On the link's
+  /// thread only, also within `on_frame`.
+  virtual void pause_reading(bool pause) = 0;
 
   /// Says goodbye when all that was sent is on its way, and ends the link, at the latest after `dead_after`. From any
   /// thread; for what is queued the io_context must run on.

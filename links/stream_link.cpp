@@ -255,13 +255,22 @@ io_outcome stream_link::read_wire(std::span<std::byte> into) {
   return outcome;
 }
 
+void stream_link::pause_reading(bool pause) {
+  if (std::exchange(is_paused_, pause) == pause || pause) return;
+  last_heard_ = clock::now();
+  // Else the call that is due finds that it may read.
+  if (phase_ != phase::running || read_is_due_ || read_wants_write_) return;
+  read_is_due_ = true;
+  post([](stream_link& self) { self.on_readable(); });
+}
+
 void stream_link::read_some() {
   std::size_t budget = read_budget;
   for (;;) {
     io_outcome got = read_wire(reader_.space());
     switch (got.state) {
       case io_state::done:
-        if (!take(got.bytes)) return;
+        if (!take(got.bytes) || is_paused_) return;
         if (got.drained) return wait_readable();
         if (got.bytes >= budget) {
           read_is_due_ = true;
@@ -316,7 +325,7 @@ void stream_link::wait_readable() {
 void stream_link::on_readable() {
   read_is_due_ = false;
   if (phase_ == phase::closing) discard_some();
-  if (phase_ == phase::running) read_some();
+  if (phase_ == phase::running && !is_paused_) read_some();
   const std::scoped_lock lock(mutex_);
   if (write_wants_read_ && phase_ != phase::ended && !cannot_write_) write_queue();
 }
@@ -347,6 +356,7 @@ void stream_link::tick() {
   const auto now = clock::now();
   if (phase_ == phase::ended || now < planned_tick_) return;  // of an earlier plan
   if (phase_ == phase::closing) return end(nullptr);
+  if (is_paused_) last_heard_ = now;
   const auto fifth = std::chrono::duration_cast<clock::duration>(limits_.dead_after) / 5;
   if (now - last_heard_ >= 4 * fifth) {
     // Who wakes late was stopped, as the other side may have been by the same cause: patience begins anew. And what

@@ -44,6 +44,7 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   void start(callbacks what) override;
   void send(std::uint8_t kind, std::vector<piece> body, bool more_follows) override;
   void flush() override;
+  void pause_reading(bool pause) override;
   void close() override;
   std::uint64_t queued_bytes() const override { return queued_bytes_.load(std::memory_order_relaxed); }
   const hello& peer() const override { return peer_; }
@@ -126,6 +127,7 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   std::uint64_t bytes_heard_ = 0;
   bool read_is_due_ = false;  // on_readable will be called
   bool read_wants_write_ = false;
+  bool is_paused_ = false;
 };
 
 }  // namespace troupe

@@ -8,6 +8,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <cctype>
 #include <random>
+#include <utility>
 
 namespace troupe::page {
 
@@ -42,6 +43,14 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+/// Whether they are the same, in a time that depends on the lengths alone; `secret` is not empty.
+bool is_same(std::string_view shown, std::string_view secret) {
+  unsigned different = shown.size() == secret.size() ? 0 : 1;
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    different |= static_cast<unsigned char>(shown[i]) ^ static_cast<unsigned char>(secret[i % secret.size()]);
+  return different == 0;
+}
+
 }  // namespace
 
 std::string make_token() {
@@ -56,6 +65,9 @@ bool is_token(std::string_view text) {
   return text.size() >= 8 && text.size() <= 128 && std::ranges::all_of(text, fits);
 }
 
+access::access(std::string token, std::string host)
+    : token_(std::move(token)), session_(make_token()), host_(std::move(host)) {}
+
 bool access::is_for_us(std::string_view field) const {
   const std::string_view host = host_of(field);
   if (equal_names(host, "localhost") || equal_names(host, host_)) return true;
@@ -69,12 +81,7 @@ bool access::is_for_us(std::string_view field) const {
   return everywhere && (is_address || equal_names(host, own_name()));
 }
 
-bool access::is_right(std::string_view token) const {
-  unsigned different = token.size() == token_.size() ? 0 : 1;
-  for (std::size_t i = 0; i < token.size(); ++i)
-    different |= static_cast<unsigned char>(token[i]) ^ static_cast<unsigned char>(token_[i % token_.size()]);
-  return different == 0;
-}
+bool access::is_right(std::string_view token) const { return is_same(token, token_); }
 
 bool access::is_authorized(std::string_view authorization, std::string_view cookie, std::uint16_t port) const {
   constexpr std::string_view bearer = "bearer ";
@@ -84,14 +91,14 @@ bool access::is_authorized(std::string_view authorization, std::string_view cook
   while (!cookie.empty()) {
     const auto end = std::min(cookie.find(';'), cookie.size());
     const std::string_view one = trimmed(cookie.substr(0, end));
-    if (one.starts_with(name) && is_right(one.substr(name.size()))) return true;
+    if (one.starts_with(name) && is_same(one.substr(name.size()), session_)) return true;
     cookie.remove_prefix(std::min(end + 1, cookie.size()));
   }
   return false;
 }
 
 std::string access::cookie(std::uint16_t port) const {
-  return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_name(port), token_);
+  return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_name(port), session_);
 }
 
 }  // namespace troupe::page

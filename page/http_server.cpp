@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <list>
 #include <optional>
 #include <thread>
 
@@ -24,6 +25,8 @@ namespace http = beast::http;
 using tcp = asio::ip::tcp;
 using boost::system::error_code;
 
+class session;
+
 /// What connections share.
 struct service {
   http_server::options how;
@@ -31,7 +34,14 @@ struct service {
   http_handler handler;
   std::uint16_t port = 0;
   std::size_t connections = 0;
+  std::list<session*> strangers{};  ///< of these, who has not shown the token or a cookie yet; the oldest first
 };
+
+/// Whether a browser takes `target` for an address of this server: `//host` leads elsewhere, and a backslash counts as
+/// a slash.
+bool is_here(std::string_view target) {
+  return target.starts_with('/') && !target.starts_with("//") && target.find('\\') == std::string_view::npos;
+}
 
 /// Goes to whoever opened the page without the token.
 constexpr std::string_view no_token_page =
@@ -42,21 +52,48 @@ constexpr std::string_view no_token_page =
 class session : public std::enable_shared_from_this<session> {
  public:
   session(tcp::socket socket, service& of)
-      : stream_(std::move(socket)), service_(of), buffer_(of.how.header_bytes + 4096) {
+      : stream_(std::move(socket)),
+        service_(of),
+        buffer_(of.how.header_bytes + 4096),
+        place_(of.strangers.insert(of.strangers.end(), this)) {
     ++service_.connections;
   }
-  ~session() { --service_.connections; }
+  ~session() { leave(); }
 
   void read() {
     parser_.emplace();
     parser_->header_limit(static_cast<std::uint32_t>(service_.how.header_bytes));
-    stream_.expires_after(service_.how.patience);
+    stream_.expires_after(patience());
     http::async_read_header(stream_, buffer_, *parser_,
                             [self = shared_from_this()](error_code error, std::size_t) { self->have_header(error); });
   }
 
+  /// Ends it for somebody else, who has its place from now on.
+  void make_room() {
+    leave();
+    stream_.close();
+  }
+
  private:
   using head_fields = http::request<http::empty_body>;
+
+  bool is_stranger() const { return place_ != service_.strangers.end(); }
+
+  std::chrono::milliseconds patience() const {
+    return is_stranger() ? std::min(service_.how.stranger_patience, service_.how.patience) : service_.how.patience;
+  }
+
+  void trust() {
+    if (is_stranger()) service_.strangers.erase(place_);
+    place_ = service_.strangers.end();
+  }
+
+  /// Counts no more.
+  void leave() {
+    if (std::exchange(has_left_, true)) return;
+    trust();
+    --service_.connections;
+  }
 
   void have_header(error_code error) {
     if (error == http::error::header_limit || error == http::error::buffer_overflow)
@@ -85,6 +122,7 @@ class session : public std::enable_shared_from_this<session> {
       return service_.who.is_right(token->second) ? let_in(head.target(), request) : turn_away(head);
     if (!service_.who.is_authorized(head[http::field::authorization], head[http::field::cookie], service_.port))
       return turn_away(head);
+    trust();
     try {
       return service_.handler(request);
     } catch (const std::exception& e) {
@@ -93,7 +131,8 @@ class session : public std::enable_shared_from_this<session> {
   }
 
   /// Takes the token out of the address, so that it is in no history, no screenshot and no Referer.
-  http_response let_in(std::string_view target, const http_request& request) const {
+  http_response let_in(std::string_view target, const http_request& request) {
+    trust();
     std::string without(target.substr(0, target.find('?')));
     std::string_view rest = target.substr(without.size());
     char separator = '?';
@@ -103,8 +142,7 @@ class session : public std::enable_shared_from_this<session> {
       if (!one.starts_with("token=")) (without += std::exchange(separator, '&')) += one;
       rest.remove_prefix(one.size());
     }
-    // `//host` would lead elsewhere.
-    if (!request.path.starts_with('/') || request.path.starts_with("//")) without = "/";
+    if (!is_here(without) || !is_here(request.path)) without = "/";
     http_response moved = http_response::of(303, "text/plain; charset=utf-8", "");
     moved.fields.emplace_back("Location", without);
     moved.fields.emplace_back("Set-Cookie", service_.who.cookie(service_.port));
@@ -144,7 +182,7 @@ class session : public std::enable_shared_from_this<session> {
     out_->keep_alive(keep);
     // A slow line may take long for an export, but not forever.
     constexpr std::size_t slowest_bytes_per_s = 64 << 10;
-    stream_.expires_after(service_.how.patience + std::chrono::seconds(body_->size() / slowest_bytes_per_s));
+    stream_.expires_after(patience() + std::chrono::seconds(body_->size() / slowest_bytes_per_s));
     auto next = [self = shared_from_this(), keep](error_code error, std::size_t) { self->sent(error, keep); };
     if (head_only) {
       head_.emplace(*out_);
@@ -162,7 +200,7 @@ class session : public std::enable_shared_from_this<session> {
     body_sender_.reset();
     if (keep) return read();
     stream_.socket().shutdown(tcp::socket::shutdown_send, error);
-    stream_.expires_after(std::min<std::chrono::milliseconds>(service_.how.patience, std::chrono::seconds(1)));
+    stream_.expires_after(std::min<std::chrono::milliseconds>(patience(), std::chrono::seconds(1)));
     drain();
   }
 
@@ -180,6 +218,8 @@ class session : public std::enable_shared_from_this<session> {
   beast::tcp_stream stream_;
   service& service_;
   beast::flat_buffer buffer_;
+  std::list<session*>::iterator place_;  ///< among the strangers; their end: it is none
+  bool has_left_ = false;
   std::optional<http::request_parser<http::empty_body>> parser_;
   std::shared_ptr<const std::string> body_;
   std::optional<response_type> out_;
@@ -196,6 +236,10 @@ struct http_server::state {
     acceptor.async_accept([this](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (error) return rest();  // out of descriptors, most likely
+      const bool is_full = shared.connections >= shared.how.connections;
+      // Who says nothing, or knocks for ever, must not keep out who has the token.
+      if (!shared.strangers.empty() && (is_full || shared.strangers.size() >= shared.how.strangers))
+        shared.strangers.front()->make_room();
       if (shared.connections < shared.how.connections) std::make_shared<session>(std::move(socket), shared)->read();
       accept();
     });
@@ -216,7 +260,7 @@ struct http_server::state {
 };
 
 tl::expected<std::unique_ptr<http_server>, std::string> http_server::start(const options& how, http_handler handler) {
-  auto made = std::make_unique<state>(service{how, access(how.token, how.host), std::move(handler), 0, 0});
+  auto made = std::make_unique<state>(service{how, access(how.token, how.host), std::move(handler)});
   const auto fail = [&](const error_code& error) {
     return tl::unexpected(fmt::format("cannot listen on {}:{}: {}", how.host, how.port, error.message()));
   };

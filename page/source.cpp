@@ -2,12 +2,10 @@
 #include "page/source.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <fstream>
 #include <system_error>
 
 namespace troupe::page {
@@ -31,25 +29,12 @@ std::uint64_t fingerprint_of(const fs::path& file) {
   return XXH3_64bits_withSeed(begin.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)), length);
 }
 
-std::string boot_of_this_machine() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string text;
-  std::getline(file, text);
-  return text;
-}
-
-bool is_alive(const trace::process_info& process) {
-  static const std::string boot = boot_of_this_machine();
-  if (process.end != trace::ending::none || process.boot != boot || process.pid == 0) return false;
-  return kill(static_cast<pid_t>(process.pid), 0) == 0 || errno == EPERM;
-}
-
 /// Moves the end of what is still recorded to when it was looked at: that nothing happens is also something to see.
 bool bring_to(std::chrono::system_clock::time_point looked, trace::recording& what) {
   const trace::nanoseconds now = std::chrono::nanoseconds(looked.time_since_epoch()).count() - what.realtime_begin_ns;
   bool live = false;
   for (trace::process_info& one : what.processes) {
-    if (!is_alive(one)) continue;
+    if (!trace::is_recording(one)) continue;
     live = true;
     one.last = std::max(one.last, now);
   }

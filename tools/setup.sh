@@ -31,12 +31,12 @@ has_tool() {
   [[ $text =~ [0-9]+(\.[0-9]+)+ ]] && printf '%s\n' "$2" "${BASH_REMATCH[0]}" | sort -VC
 }
 
-# boost_in FOLDER: whether its headers are there and new enough for Boost.JSON.
+# boost_in FOLDER: whether its headers are there and new enough: Boost.Unordered has flat maps since 1.81.
 boost_in() {
   local version
   [[ -f $1/boost/version.hpp && -f $1/boost/json/src.hpp ]] || return 1
   version=$(sed -n 's/^#define BOOST_VERSION \([0-9]*\).*/\1/p' "$1/boost/version.hpp")
-  ((${version:-0} >= 107500))
+  ((${version:-0} >= 108100))
 }
 
 has_boost() {
@@ -110,7 +110,7 @@ unpack_boost() {
   if ! quietly download_boost; then
     if can_be_root; then update_lists || true; fi
     quietly download_boost || fail_with_log "APT could not download $boost_package (its words are above); have Boost" \
-      "1.75 or newer elsewhere and point BOOST_ROOT at it"
+      "1.81 or newer elsewhere and point BOOST_ROOT at it"
   fi
   dpkg -x "$scratch/$boost_package"_*.deb "$building"
   replace "$building" "$cache/boost"
@@ -262,7 +262,7 @@ set_up_browser() {
 check_system() {
   command -v apt-get >/dev/null && command -v dpkg-query >/dev/null && return
   fail "this script knows APT only. Troupe needs g++ 12, CMake 3.25, Ninja, CAF $caf_version (core, io, openssl)," \
-    "Boost 1.75, CLI11, fmt, GoogleTest, Highway, OpenBLAS, OpenSSL, tl-expected, xxHash and zlib, each this or" \
+    "Boost 1.81, CLI11, fmt, GoogleTest, Highway, OpenBLAS, OpenSSL, tl-expected, xxHash and zlib, each this or" \
     "newer; have them installed and use CMake: cmake --preset release && cmake --build --preset release"
 }
 

@@ -1,9 +1,11 @@
 #include "trace/machine.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <fstream>
 
 #include "trace/clock.hpp"
@@ -21,6 +23,11 @@ std::string this_boot() {
   // A clock that has been made wrong is nobody else's.
   if (detail::is_faulty) id += fmt::format("-{}", ::getpid());
   return id;
+}
+
+bool is_there(std::string_view boot, std::uint32_t pid) {
+  if (pid == 0 || boot != this_boot()) return false;
+  return ::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
 }
 
 }  // namespace troupe::trace

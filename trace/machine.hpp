@@ -1,8 +1,10 @@
-// This machine, as traces name it.
+// This machine, as traces name it, and its processes.
 
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace troupe::trace {
 
@@ -10,5 +12,8 @@ std::string this_host();
 
 /// Tells one start of one machine from all others: clocks of its processes are the same clock.
 std::string this_boot();
+
+/// Whether process `pid` of that boot is there. False if the boot is none of this machine's now.
+bool is_there(std::string_view boot, std::uint32_t pid);
 
 }  // namespace troupe::trace

@@ -240,6 +240,7 @@ class reader {
 
   void see_alive(const trace_file& from, process_info& to) {
     const std::size_t host = hosts_[made_.processes.size() - 1];
+    to.is_copy = from.seen.ticks != 0;
     to.alive = is_alive(from);
     to.stopped = to.alive.value_or(false) && is_stopped(from);
     if (to.alive.value_or(false)) to.last = time(host, from.seen.ticks != 0 ? from.seen.ticks : ticks_now());

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "trace/machine.hpp"
+
 namespace troupe::trace {
 
 std::string recording::actor_name(std::uint16_t actor) const {
@@ -30,6 +32,10 @@ std::string recording::message_name(std::uint64_t id) const {
 const actor_state* recording::find_actor(std::uint16_t actor) const {
   const auto known = std::ranges::find(actors, actor, &actor_state::actor);
   return known == actors.end() ? nullptr : &*known;
+}
+
+bool is_recording(const process_info& one) {
+  return one.end == ending::none && !one.is_copy && is_there(one.boot, one.pid);
 }
 
 nanoseconds recording::end() const {

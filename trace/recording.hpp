@@ -90,6 +90,7 @@ struct process_info {
   std::uint64_t contents_lost = 0;
   nanoseconds last = 0;  ///< the newest moment that is known of it: of its last record, or later if it was seen alive
   bool stopped = false;  ///< alive, and stopped by a signal or a debugger when its files were read
+  bool is_copy = false;  ///< its files are as they were when they were copied: nothing more will come
   std::optional<bool> alive;           ///< when its files were read or copied; nothing: that cannot be known
   std::int64_t realtime_begin_ns = 0;  ///< since 1970, of when it began to record
   /// To be added to its host's clock to have the recording's, and how far that may be wrong. 0 on the master's host.
@@ -98,6 +99,9 @@ struct process_info {
   nanoseconds clock_error = 0;
   bool clock_aligned = true;  ///< false: nothing says how its clock relates to the others
 };
+
+/// Whether that process still records into its files, now: it is one of this machine, alive, and has not ended.
+bool is_recording(const process_info& one);
 
 struct recording {
   std::uint64_t run = 0;

@@ -1,7 +1,6 @@
 #include "trace/trace_file.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include <zstd.h>
@@ -251,8 +250,7 @@ std::optional<bool> is_alive(const trace_file& file) {
   if (file.seen.ticks != 0) return true;
   const auto* boot = file.metadata.if_contains("boot");
   if (file.end != ending::none || boot == nullptr || *boot != boost::json::string(this_boot())) return std::nullopt;
-  const auto pid = static_cast<pid_t>(file.pid);
-  return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM);
+  return is_there(this_boot(), file.pid);
 }
 
 bool is_stopped(const trace_file& file) {

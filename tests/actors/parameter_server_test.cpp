@@ -1,7 +1,11 @@
 // The parameter server under the deterministic scheduler: parking, commits, rank order, exactly once, refusals.
 
+#include <fmt/format.h>
+
+#include <array>
 #include <limits>
 
+#include "actors/actor_name.hpp"
 #include "model/exact_sum.hpp"
 #include "tests/actors/server_stage.hpp"
 
@@ -49,6 +53,92 @@ TEST_F(parameter_server_test, a_gradient_that_comes_twice_is_applied_once) {
   send(once);
   send(once);
   EXPECT_EQ(value_at(2, 4), -1.0F);
+}
+
+TEST_F(parameter_server_test, a_gradient_that_was_overtaken_ends_the_server_instead_of_being_left_out) {
+  make(1, "mean", "sum", 4);
+  const gradient early = grad(1, 0, 4, 1.0F, false);
+  const gradient late = grad(1, 0, 5, 1.0F, false);
+  auto ended = watch(server_);
+  run();
+  send(late);
+  EXPECT_FALSE(*ended);
+  send(early);
+  ASSERT_TRUE(*ended);
+  EXPECT_EQ(**ended, errc::wrong_context);
+  EXPECT_EQ(describe(**ended), fmt::format("server 0, step 1: a gradient of rank 0 is its message {} and comes after "
+                                           "its message {}: it was overtaken on its way",
+                                           early.head.sequence, late.head.sequence));
+}
+
+/// Two trainers, each in a process of its own.
+class trainers_elsewhere : public server_stage {
+ protected:
+  trainers_elsewhere() {
+    make(2);
+    tell_origins(server_, {1, {link_to_[0]->address(), link_to_[1]->address()}});
+    run();
+  }
+
+  header head_of(std::uint32_t rank) { return head(1, trainer_number(rank, 1)); }
+
+  lookup look_up_as(std::uint32_t rank) {
+    lookup made = look_up(1, {4});
+    made.head = head_of(rank);
+    return made;
+  }
+
+  gradient grad_as(std::uint32_t rank) {
+    gradient made = grad(1, rank, 4, 1.0F);
+    made.head = head_of(rank);
+    return made;
+  }
+
+  /// What a message is answered that comes from the process of trainer `from`; empty if it is not refused.
+  template <class Answer, class Message>
+  std::string refusal_of(std::uint32_t from, Message message) {
+    auto request = link_to_[from]->request(server_, caf::infinite, std::move(message));
+    run();
+    std::string refusal;
+    request.receive([](const Answer&) {}, [&](const caf::error& error) { refusal = describe(error); });
+    return refusal;
+  }
+
+  std::array<caf::scoped_actor, 2> link_to_{{{system()}, {system()}}};
+};
+
+TEST_F(trainers_elsewhere, are_believed_from_their_own_process_only) {
+  const std::string not_theirs = "of trainer 0 from a process that does not have that trainer";
+  EXPECT_EQ(refusal_of<rows>(0, look_up_as(0)), "");
+  EXPECT_EQ(refusal_of<rows>(1, look_up_as(0)), "server 0, step 1: a lookup " + not_theirs);
+  EXPECT_EQ(refusal_of<squared_norm>(1, gradient_norm{head_of(0), 0}),
+            "server 0, step 1: a question for the norm " + not_theirs);
+  EXPECT_EQ(refusal_of<committed>(1, optimizer_step{head_of(0), 0}),
+            "server 0, step 1: an optimizer step " + not_theirs);
+  EXPECT_EQ(refusal_of<committed>(1, optimizer_step{head_of(1), 0}),
+            "server 0, step 1: an optimizer step of rank 0 from trainer 1");
+  EXPECT_EQ(refusal_of<committed>(1, optimizer_step{head(1, server_number(0)), 1}),
+            "server 0, step 1: an optimizer step of actor 2, which is no trainer");
+
+  // None of that has counted.
+  for (std::uint32_t rank : {0U, 1U}) link_to_[rank]->send(server_, grad_as(rank));
+  run();
+  lookup after = look_up(2, {4});
+  after.head.sender = trainer_number(0, 1);
+  EXPECT_EQ(refusal_of<rows>(0, std::move(after)), "");
+}
+
+TEST_F(trainers_elsewhere, a_gradient_in_anothers_name_ends_the_server_and_silences_nobody) {
+  auto ended = watch(server_);
+  run();
+  gradient forged = grad_as(0);
+  forged.head.sequence = UINT64_MAX;
+  link_to_[1]->send(server_, forged);
+  run();
+  ASSERT_TRUE(*ended) << "the trainer's own gradients would be taken for older ones from now on";
+  EXPECT_EQ(**ended, errc::bad_input);
+  EXPECT_EQ(describe(**ended),
+            "server 0, step 1: a gradient of trainer 0 from a process that does not have that trainer");
 }
 
 TEST_F(parameter_server_test, the_optimizer_step_on_its_own_does_what_the_riding_one_does) {

@@ -136,5 +136,30 @@ TEST_F(Replay, TellsForWhatItWaits) {
   EXPECT_NE(all.difference().find("does not come"), std::string::npos) << all.difference();
 }
 
+/// What is wrong with a recording of a run that began at `from_step`.
+std::string problem_of(boost::json::value from_step) {
+  trace::recording recorded;
+  recorded.processes.resize(1);
+  recorded.processes[0].metadata = {{"job", {{"servers", "1"}, {"trainers", "1"}}},
+                                    {"from_step", std::move(from_step)}};
+  for (const char* name : {"server 0", "trainer 0"}) recorded.actors.emplace_back().name = name;
+  const auto order = read_replay_order(recorded);
+  return order ? "" : order.error();
+}
+
+TEST(ReplayOrder, SaysFromWhichStepARunWentOn) {
+  const std::string rest = ": only runs from the beginning can be replayed";
+  EXPECT_EQ(problem_of(12), "the run went on from the checkpoint of step 12" + rest);
+  EXPECT_EQ(problem_of(0), "nothing of training is recorded: the run ended before it");
+}
+
+TEST(ReplayOrder, ShowsWhatIsNoStepAsItStands) {
+  const std::string rest = ": only runs from the beginning can be replayed";
+  EXPECT_EQ(problem_of("x"), "the run went on from the checkpoint of step \"x\"" + rest);
+  EXPECT_EQ(problem_of(-3), "the run went on from the checkpoint of step -3" + rest);
+  EXPECT_EQ(problem_of(boost::json::object()), "the run went on from the checkpoint of step {}" + rest);
+  EXPECT_LT(problem_of(boost::json::string(100'000, 'x')).size(), 300U);
+}
+
 }  // namespace
 }  // namespace troupe

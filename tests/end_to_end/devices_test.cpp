@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/end_to_end/program.hpp"
+#include "tests/model/made_checkpoint.hpp"
 
 namespace troupe::end_to_end {
 namespace {
@@ -30,6 +33,22 @@ TEST(Devices, AreReportedAsText) {
   EXPECT_EQ(result.out.rfind("cpu ", 0), 0u) << result.out;
   const bool is_usable = result.out.find("cuda    not usable: ") == std::string::npos;
   EXPECT_EQ(result.exit_code, is_usable ? 0 : 2) << result.out;
+}
+
+TEST(Devices, AreLookedForWithModulesNextToTheProgramAndNowhereElse) {
+  if (!last_event(run({"devices", "--json"}), "devices").at("cuda").at("built").as_bool())
+    GTEST_SKIP() << "skipped: built without the CUDA backend";
+  const temporary_folder elsewhere;
+  launch how;
+  how.program = elsewhere.path() + "/troupe";
+  std::filesystem::copy_file(TROUPE_PROGRAM, how.program);
+  const outcome result = run({"devices", "--json"}, how);
+  EXPECT_EQ(result.exit_code, 2);
+  const auto devices = last_event(result, "devices");
+  const std::string reason(devices.at("cuda").at("reason").as_string());
+  EXPECT_NE(reason.find("libtroupe_cuda_probe.so is not next to the program, in " + elsewhere.path()),
+            std::string::npos)
+      << reason;
 }
 
 }  // namespace

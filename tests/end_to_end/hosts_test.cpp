@@ -146,6 +146,14 @@ TEST(Hosts, CannotTakeWhatNoMessageCouldCarry) {
   EXPECT_NE(line.find(" the limit is 1073741824; use smaller or fewer layers"), std::string::npos) << line;
 }
 
+TEST(Hosts, CannotSaveWhatNoMessageCouldCarry) {
+  const temporary_folder folder;
+  const words wide = {"master", "--listen",    "127.0.0.1:0",       "--data", "synthetic", "--hidden", "12288,12288",
+                      "--save", folder.path(), "--dense-optimizer", "adam"};
+  const std::string line = expect_error(run(wide, with_token()), 2);
+  EXPECT_NE(line.find("--hidden: the dense weights and their optimizer's state"), std::string::npos) << line;
+}
+
 TEST(Hosts, GiveUpOnAMasterThatDoesNotCome) {
   const std::string where = free_address();
   const outcome alone = run(join_to(where, {"--join-timeout", "0.3"}), with_token());

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 
 #include "actors/introduction.hpp"
 #include "links/frame.hpp"
@@ -206,6 +207,28 @@ TEST_F(IntrudersWithTheToken, CannotMakeTheMasterWaitForAFrameOfFourGibibytes) {
   socket_.say(std::span<const std::byte>(image));
   EXPECT_TRUE(ends(socket_));
   EXPECT_TRUE(several_.master().wait_for_error("announced a frame of 4294967296 bytes, the limit is "))
+      << several_.master().error();
+  expect_completes(several_);
+}
+
+TEST_F(IntrudersWithTheToken, CannotMakeTheMasterWaitForAFrameThatNoTunnelSends) {
+  const frame_header_image image = image_of({link::first_user_kind, (std::uint64_t{64} << 10) + 1, 0});
+  socket_.say(std::span<const std::byte>(image));
+  EXPECT_TRUE(ends(socket_));
+  EXPECT_TRUE(several_.master().wait_for_error("announced a frame of 65537 bytes, the limit is 65536"))
+      << several_.master().error();
+  expect_completes(several_);
+}
+
+TEST_F(IntrudersWithTheToken, CannotMakeTheMasterTakeAMessageOfTwoGibibytes) {
+  // The actor system's header: 32 bytes, of which the second four are the length, big-endian.
+  std::array<std::byte, 32> header{};
+  header[4] = std::byte{0x80};
+  const frame_header_image image = image_of({link::first_user_kind, header.size(), frame_digest(header)});
+  socket_.say(std::span<const std::byte>(image));
+  socket_.say(std::span<const std::byte>(header));
+  EXPECT_TRUE(ends(socket_));
+  EXPECT_TRUE(several_.master().wait_for_error("announced a message of 2147483648 bytes, the limit is "))
       << several_.master().error();
   expect_completes(several_);
 }

@@ -133,6 +133,15 @@ TEST(Faults, TheRingOfAnotherMachineComesByMessage) {
   running.send(SIGKILL);
 }
 
+TEST(Faults, AGradientInTheNameOfAnothersTrainerEndsTheRun) {
+  const outcome ended = run(with(small, {"--processes", "--steps", "1000000", "--trace", "off"}),
+                            with_faults("impersonate rank=1 step=4 as=0"));
+  EXPECT_EQ(ended.exit_code, 1);
+  const std::string line = line_with(ended.err, "error: ");
+  EXPECT_NE(line.find("a gradient of trainer 0 from a process that does not have that trainer"), std::string::npos)
+      << ended.err;
+}
+
 TEST(Faults, AKilledServerLeavesItsRingAndIsNamed) {
   const temporary_trace folder;
   program running(with({"train"}, with(endless, {"--processes", "--json", "--trace-dir", folder.path()})));

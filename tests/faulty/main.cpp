@@ -5,6 +5,7 @@
 //   lose type=gradient sender=3 step=5          (the first such message that leaves for another process)
 //   skip-reduce rank=1 step=4
 //   flip rank=1 step=7                          (the lowest bit of the first number of the table gradients)
+//   impersonate rank=1 step=4 as=0              (sends its table gradients in that trainer's name)
 //   clock trainer=1 offset-ms=3000 ppm=50       (in the process of that rank of --processes)
 
 #include <caf/type_id.hpp>
@@ -85,6 +86,14 @@ class injector : public troupe::fault_injector {
       std::memcpy(&bits, grad.data(), sizeof bits);
       bits ^= 1U;
       std::memcpy(grad.data(), &bits, sizeof bits);
+    }
+  }
+
+  void signs(std::uint32_t rank, std::uint64_t step, troupe::gradient& message) override {
+    for (const wanted_fault& one : all_) {
+      if (one.name != "impersonate" || one.number("rank") != rank || one.number("step") != step) continue;
+      message.rank = static_cast<std::uint32_t>(one.number("as"));
+      message.head.sender += message.rank - rank;
     }
   }
 

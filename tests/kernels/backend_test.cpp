@@ -47,6 +47,12 @@ TEST(Backend, WithoutTheBackendTheErrorSaysSo) {
   expect_in_both("", "built without the CUDA backend");
 }
 
+TEST(Backend, IsNextToEveryProgramOfTheBuild) {
+  if (!find_devices().cuda_built) GTEST_SKIP() << "skipped: built without the CUDA backend";
+  const std::string output = ask("");
+  EXPECT_EQ(output.find("next to the program"), std::string::npos) << output;
+}
+
 TEST(Backend, AModuleThatIsMissingIsNamed) {
   expect_in_both("TROUPE_CUDA_MODULE=/nowhere/module.so", "/nowhere/module.so");
 }

@@ -165,6 +165,49 @@ TEST_F(LivenessTest, a_stop_of_this_process_is_not_taken_for_the_death_of_the_ot
   EXPECT_EQ(end->end_count, 0);
 }
 
+TEST_F(LivenessTest, a_link_that_has_been_told_to_pause_leaves_what_comes_where_it_is) {
+  limits.dead_after = 100ms;
+  greet_raw_peer();
+  start(*end);
+  peer.say(frame_of(2, "one"));
+  ASSERT_TRUE(wait([&] { return end->frame_count == 1; }));
+  end->wire->pause_reading(true);
+  peer.say(frame_of(2, "two"));
+  // The link looks for signs of life many times, and the silence is its own doing.
+  bool late = false;
+  boost::asio::steady_timer timer(io, 500ms);
+  timer.async_wait([&late](const boost::system::error_code&) { late = true; });
+  ASSERT_TRUE(wait([&] { return late; }));
+  EXPECT_EQ(end->frame_count, 1U);
+  EXPECT_EQ(end->end_count, 0);
+  end->wire->pause_reading(false);
+  ASSERT_TRUE(wait([&] { return end->frame_count == 2 || end->end_count > 0; }));
+  EXPECT_EQ(to_text(end->frames.back()), "two");
+  peer.close();
+  EXPECT_TRUE(wait([&] { return end->end_count == 1; }));
+}
+
+TEST_F(LivenessTest, a_link_may_pause_while_it_hands_over_a_frame_and_be_closed_then) {
+  greet_raw_peer();
+  std::size_t frames = 0;
+  end->wire->start({.on_frame =
+                        [&](received_frame&&) {
+                          ++frames;
+                          end->wire->pause_reading(true);
+                        },
+                    .on_end = [](const link_fault*) {}});
+  peer.say(frame_of(2, "one"));
+  ASSERT_TRUE(wait([&] { return frames == 1; }));
+  peer.say(frame_of(2, "two"));
+  end->wire->close();
+  const std::weak_ptr<link> watched = end->wire;
+  end->wire.reset();
+  accepted.clear();
+  peer.close();
+  EXPECT_TRUE(wait([&] { return watched.expired(); }));
+  EXPECT_EQ(frames, 1U);
+}
+
 TEST_F(LivenessTest, close_gives_up_on_a_peer_that_does_not_read) {
   limits.dead_after = 200ms;
   greet_raw_peer();

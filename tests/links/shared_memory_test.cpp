@@ -122,6 +122,7 @@ class counting_link final : public link {
     below_->send(kind, std::move(body), more_follows);
   }
   void flush() override { below_->flush(); }
+  void pause_reading(bool pause) override { below_->pause_reading(pause); }
   void close() override { below_->close(); }
   std::uint64_t queued_bytes() const override { return below_->queued_bytes(); }
   const hello& peer() const override { return below_->peer(); }

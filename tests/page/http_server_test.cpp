@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -44,6 +45,13 @@ class HttpServer : public testing::Test {
   static std::string status(const std::string& answer) { return answer.substr(0, answer.find("\r\n")); }
   static std::string body(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
 
+  /// Name and value of the cookie that an answer sets.
+  static std::string cookie_in(const std::string& answer) {
+    constexpr std::string_view field = "Set-Cookie: ";
+    const auto begin = answer.find(field) + field.size();
+    return answer.substr(begin, answer.find(';', begin) - begin);
+  }
+
   std::unique_ptr<http_server> server_;
 };
 
@@ -74,16 +82,38 @@ TEST_F(HttpServer, TakesTheTokenOutOfTheAddress) {
   const std::string moved = ask(request("/view?a=1&token=0123456789abcdef&b=2", "GET", ""));
   EXPECT_EQ(status(moved), "HTTP/1.1 303 See Other");
   EXPECT_NE(moved.find("Location: /view?a=1&b=2\r\n"), std::string::npos) << moved;
-  const std::string cookie = fmt::format("troupe_page_{}={}", server_->port(), token);
-  EXPECT_NE(moved.find("Set-Cookie: " + cookie + "; Path=/; HttpOnly; SameSite=Strict\r\n"), std::string::npos)
-      << moved;
+  const std::string cookie = cookie_in(moved);
+  EXPECT_TRUE(cookie.starts_with(fmt::format("troupe_page_{}=", server_->port()))) << moved;
+  EXPECT_NE(moved.find(cookie + "; Path=/; HttpOnly; SameSite=Strict\r\n"), std::string::npos) << moved;
   EXPECT_EQ(status(ask(request("/view", "GET", "Cookie: other=1; " + cookie + "\r\n"))), "HTTP/1.1 200 OK");
+}
+
+// Browsers send it to every server of this machine.
+TEST_F(HttpServer, GivesOutACookieThatIsNotTheToken) {
+  const std::string first_visit = request(fmt::format("/?token={}", token), "GET", "");
+  start();
+  const std::uint16_t port = server_->port();
+  const std::string cookie = cookie_in(ask(first_visit));
+  EXPECT_EQ(cookie.find(token), std::string::npos) << cookie;
+  EXPECT_EQ(status(ask(request("/", "GET", fmt::format("Cookie: troupe_page_{}={}\r\n", port, token)))),
+            "HTTP/1.1 401 Unauthorized");
+  const std::string value = cookie.substr(cookie.find('=') + 1);
+  EXPECT_EQ(status(ask(request("/", "GET", fmt::format("Authorization: Bearer {}\r\n", value)))),
+            "HTTP/1.1 401 Unauthorized");
+  EXPECT_EQ(status(ask(request("/?token=" + value, "GET", ""))), "HTTP/1.1 401 Unauthorized");
+  start();
+  const std::string later = cookie_in(ask(first_visit));
+  EXPECT_NE(later.substr(later.find('=') + 1), value) << "that of one server is of no use for the next";
 }
 
 TEST_F(HttpServer, SendsNobodyElsewhere) {
   start();
-  const std::string moved = ask(request("//evil.example/?token=0123456789abcdef", "GET", ""));
-  EXPECT_NE(moved.find("Location: /\r\n"), std::string::npos) << moved;
+  for (const char* target : {"//evil.example/", R"(/\evil.example/)", R"(\\evil.example/)", R"(/a\..\\evil.example/)",
+                             "/%5Cevil.example/", "http://evil.example/", "evil.example/"}) {
+    const std::string moved = ask(request(fmt::format("{}?token={}", target, token), "GET", ""));
+    EXPECT_EQ(status(moved), "HTTP/1.1 303 See Other") << target;
+    EXPECT_NE(moved.find("Location: /\r\n"), std::string::npos) << target << '\n' << moved;
+  }
 }
 
 TEST_F(HttpServer, RefusesNamesThatAreNotItsOwn) {
@@ -168,6 +198,56 @@ TEST_F(HttpServer, TakesNoMoreConnectionsThanItSays) {
   EXPECT_EQ(third.read_all(), "");
   first.send(request("/still"));
   EXPECT_EQ(body(first.read_answer()), "/still|");
+}
+
+TEST_F(HttpServer, StrangersKeepNobodyOutWhoHasTheToken) {
+  start();
+  raw_client owner(server_->port());
+  owner.send(request("/first"));
+  EXPECT_EQ(body(owner.read_answer()), "/first|");
+  std::deque<raw_client> silent;
+  for (int i = 0; i < 200; ++i) {
+    raw_client& one = silent.emplace_back(server_->port());
+    one.send("GET / HT");
+  }
+  EXPECT_EQ(body(ask(request("/second"))), "/second|") << "by a new connection";
+  owner.send(request("/third"));
+  EXPECT_EQ(body(owner.read_answer()), "/third|") << "by one that is trusted";
+  EXPECT_EQ(silent.front().read_all(), "");
+  EXPECT_TRUE(silent.front().closed()) << "the oldest has made room";
+}
+
+TEST_F(HttpServer, WhoWasTurnedAwayStaysAStranger) {
+  http_server::options how;
+  how.strangers = 2;
+  start(how);
+  raw_client guessing(server_->port());
+  guessing.send(request("/", "GET", "Authorization: Bearer of-another\r\n"));
+  EXPECT_EQ(status(guessing.read_answer()), "HTTP/1.1 401 Unauthorized");
+  raw_client second(server_->port());
+  raw_client third(server_->port());
+  EXPECT_EQ(guessing.read_all(), "");
+  EXPECT_TRUE(guessing.closed());
+}
+
+TEST_F(HttpServer, IsLessPatientWithStrangers) {
+  http_server::options how;
+  how.patience = std::chrono::hours(1);
+  how.stranger_patience = std::chrono::milliseconds(50);
+  start(how);
+  std::deque<raw_client> attempts;  // of a test that a busy machine may keep from speaking in time
+  std::string answer;
+  while (answer.empty()) {
+    attempts.emplace_back(server_->port()).send(request("/before"));
+    answer = attempts.back().read_answer();
+  }
+  raw_client& owner = attempts.back();
+  EXPECT_EQ(body(answer), "/before|");
+  raw_client silent(server_->port());
+  EXPECT_EQ(silent.read_all(), "");
+  EXPECT_TRUE(silent.closed());
+  owner.send(request("/after"));
+  EXPECT_EQ(body(owner.read_answer()), "/after|");
 }
 
 TEST_F(HttpServer, ProtectsThePage) {

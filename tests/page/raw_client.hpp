@@ -30,6 +30,8 @@ class raw_client {
   raw_client& operator=(const raw_client&) = delete;
 
   bool connected() const { return connected_; }
+  /// Whether the server has closed the connection, as `read_all` and `read_answer` have seen.
+  bool closed() const { return closed_; }
 
   void send(std::string_view text) {
     while (!text.empty()) {
@@ -73,11 +75,13 @@ class raw_client {
     std::array<char, 4096> bytes;
     const ssize_t got = ::recv(socket_, bytes.data(), bytes.size(), 0);
     if (got > 0) to.append(bytes.data(), static_cast<std::size_t>(got));
+    closed_ = got == 0 || (got < 0 && errno == ECONNRESET);
     return got > 0;
   }
 
   int socket_;
   bool connected_ = false;
+  bool closed_ = false;
   std::string held_;
 };
 

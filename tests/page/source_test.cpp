@@ -47,6 +47,8 @@ class writer {
     board_->handled.fetch_add(1);
   }
 
+  std::string copy() const { return recorder_->copy(); }
+
   void finish(bool clean) {
     recorder_->finish(clean);
     recorder_.reset();
@@ -149,6 +151,23 @@ TEST(Recorded, TakesNoMoreMemoryThanItMayHoweverOftenItReads) {
   from.memory_bytes_max = 1 << 20;
   recorded too_little(from, eager);
   EXPECT_NE(too_little.latest().problem.find("the limit is 1.0 MiB"), std::string::npos) << too_little.latest().problem;
+}
+
+// As a diagnosis makes it, of a process that goes on.
+TEST(Recorded, KnowsThatACopyDoesNotGoOn) {
+  const temporary_folder folder;
+  writer run(folder.path() / "run");
+  run.handle(1);
+  std::filesystem::create_directory(folder.path() / "copy");
+  std::ofstream(folder.path() / "copy" / "a.ring", std::ios::binary) << run.copy();
+  recorded source({{folder.path() / "copy"}, 0}, eager);
+  const reading first = source.latest();
+  ASSERT_TRUE(first.what) << first.problem;
+  EXPECT_EQ(first.what->events.size(), 1u);
+  EXPECT_EQ(first.what->processes.front().alive, true) << "it was, then";
+  EXPECT_FALSE(first.live);
+  EXPECT_EQ(source.latest().now, first.now) << "no time goes by in it";
+  EXPECT_TRUE(recorded({{folder.path() / "run"}, 0}, eager).latest().live);
 }
 
 TEST(Recorded, SaysWhatItCannotRead) {
