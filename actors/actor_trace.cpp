@@ -12,7 +12,6 @@ namespace troupe {
 
 namespace {
 
-using trace::kind;
 using trace::record;
 using trace::ticks_now;
 
@@ -37,7 +36,7 @@ void actor_trace::start(caf::abstract_actor* self, caf::actor_system& system, st
   keeps_contents_ = recorder->wants_contents();
   keeps_payload_ = recorder->wants_payload(name);
   board_ = recorder->add_actor(actor_, static_cast<std::uint16_t>(incarnation), name);
-  note(kind::spawn, {});
+  note(trace::kind::spawn, {});
   if (is_again) return;
   self->attach_functor([recorder, board = board_, actor = actor_](const caf::error& reason) {
     record last;
@@ -45,7 +44,7 @@ void actor_trace::start(caf::abstract_actor* self, caf::actor_system& system, st
     last.busy48_type16 = record::pack(0, reason ? reason.category() : 0);
     last.queued48_actor16 = record::pack(0, actor);
     last.step48_aux16 = record::pack(0, reason ? reason.code() : 0);
-    last.bytes32_kind8_flags8_stamp16 = trace::pack_kind(0, kind::exit, 0);
+    last.bytes32_kind8_flags8_stamp16 = trace::pack_kind(0, trace::kind::exit, 0);
     recorder->append(last);
     constexpr std::uint32_t ended = 2;
     if (board != nullptr) board->state.store(ended, relaxed);
@@ -63,7 +62,7 @@ header actor_trace::next(std::uint64_t step, message_id cause) {
     released.id = id_of(made);
     released.cause = in_hand_;
     released.step48_aux16 = record::pack(step, 0);
-    note(kind::released, released);
+    note(trace::kind::released, released);
   }
   return made;
 }
@@ -95,7 +94,7 @@ void actor_trace::handling::open(const header& head, std::uint16_t type) {
 
 void actor_trace::handling::close() {
   record_.busy48_type16 |= std::min(ticks_now() - record_.begin, record::max48);
-  record_.bytes32_kind8_flags8_stamp16 = trace::pack_kind(bytes_, kind::handled, flags_);
+  record_.bytes32_kind8_flags8_stamp16 = trace::pack_kind(bytes_, trace::kind::handled, flags_);
   trace_.recorder_->append(record_);
   trace_.in_hand_ = 0;
   if (trace::board_entry* const board = trace_.board_) {
@@ -120,7 +119,7 @@ actor_trace::turn::~turn() {
   done.cause = trace_.cause_;
   done.busy48_type16 = record::pack(ticks_now() - begin_, 0);
   done.step48_aux16 = record::pack(step_, 0);
-  trace_.note(kind::timer, done);
+  trace_.note(trace::kind::timer, done);
   if (trace_.board_ != nullptr) trace_.board_->message_begin.store(0, relaxed);
 }
 
@@ -131,7 +130,7 @@ void actor_trace::note_range(trace::range_name name, std::uint64_t step, std::ui
   done.busy48_type16 = record::pack(ticks_now() - begin, static_cast<std::uint16_t>(name));
   done.step48_aux16 = record::pack(step, 0);
   const bool is_of_checkpoint = name >= trace::range_name::save && name <= trace::range_name::commit;
-  note(is_of_checkpoint ? kind::checkpoint : kind::range, done);
+  note(is_of_checkpoint ? trace::kind::checkpoint : trace::kind::range, done);
 }
 
 void actor_trace::step_begins(std::uint64_t step) {
@@ -162,7 +161,7 @@ void actor_trace::step_ends(std::uint64_t next) {
   const std::uint64_t busy = now - done.begin;
   done.busy48_type16 = record::pack(busy, 0);
   done.step48_aux16 = record::pack(step_, 0);
-  note(kind::step, done);
+  note(trace::kind::step, done);
   if (board_ == nullptr) return;
   const std::uint64_t taken = now - board_->step_begin.load(relaxed);
   if (taken > board_->step_longest.load(relaxed)) board_->step_longest.store(taken, relaxed);
@@ -206,7 +205,7 @@ void actor_trace::note_drop(const caf::message& unexpected) {
   const std::uint16_t type = unexpected.empty() ? 0 : unexpected.type_at(0);
   dropped.busy48_type16 = record::pack(0, type);
   dropped.step48_aux16 = record::pack(0, static_cast<std::uint16_t>(trace::drop_reason::unexpected));
-  note(kind::drop, dropped);
+  note(trace::kind::drop, dropped);
 }
 
 void actor_trace::metric(trace::metric_name which, std::uint64_t step, double value) {
@@ -214,7 +213,7 @@ void actor_trace::metric(trace::metric_name which, std::uint64_t step, double va
   figure.sent = std::bit_cast<std::uint64_t>(value);
   figure.busy48_type16 = record::pack(0, static_cast<std::uint16_t>(which));
   figure.step48_aux16 = record::pack(step, 0);
-  note(kind::metric, figure);
+  note(trace::kind::metric, figure);
 }
 
 }  // namespace troupe

@@ -25,7 +25,7 @@ constexpr std::chrono::seconds device_patience{300};
 constexpr std::chrono::microseconds moment{200};
 
 /// This host as NCCL tells hosts apart, which a user may override.
-std::string host_name() {
+std::string own_host() {
   if (const char* given = std::getenv("NCCL_HOSTID")) return given;
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
@@ -52,7 +52,7 @@ void allreduce_group_state::use_devices(const compute_devices& devices) {
     if (is_local(rank)) ranks.push_back(rank);
   reduction_ = std::make_unique<device_reduction>(devices, ranks);
   introduced_.resize(processes());
-  introduced_[layout_.me] = {{}, layout_.me, host_name(), reduction_->uuids(), {}};
+  introduced_[layout_.me] = {{}, layout_.me, own_host(), reduction_->uuids(), {}};
   if (layout_.patience.count() == 0) layout_.patience = device_patience;
   if (processes() == 1) connect_devices();
 }

@@ -69,7 +69,7 @@ std::optional<fault> compare(const kernels::device& where, const needed_there& n
                            static_cast<double>(there.total) / mib, advice)};
 }
 
-std::optional<fault> check_memory(const job& what, const dataset& data, const compute_devices& devices) {
+std::optional<fault> check_device_memory(const job& what, const dataset& data, const compute_devices& devices) {
   const device_need need = need_of(what, data.spec());
   for (std::size_t place = 0; place < devices.numbers.size(); ++place) {
     const auto ranks_here = [&](bool any, std::size_t ranks) {
@@ -99,7 +99,7 @@ std::optional<fault> check_devices(const job& what, const dataset& data, const c
         fmt::format("--interaction dot: {} vectors, and CUDA devices take at most {}; use --device cpu, or cat",
                     vectors, kernels::interaction_vectors_max)};
   try {
-    return check_memory(what, data, devices);
+    return check_device_memory(what, data, devices);
   } catch (const kernels::device_error& refused) {
     return fault{fault_kind::input, refused.what()};
   }

@@ -2,10 +2,9 @@
 
 namespace troupe {
 
-using trace::kind;
 using trace::record;
 
-void link_trace::note(kind what, const record& with, std::uint32_t actor, std::uint64_t bytes,
+void link_trace::note(trace::kind what, const record& with, std::uint32_t actor, std::uint64_t bytes,
                       std::uint8_t flags) const {
   record made = with;
   made.begin = trace::ticks_now();
@@ -14,8 +13,8 @@ void link_trace::note(kind what, const record& with, std::uint32_t actor, std::u
   recorder_->append(made);
 }
 
-void link_trace::passes(kind what, caf::type_id_t type, const header& head, std::uint32_t receiver, std::uint8_t flags,
-                        std::uint64_t bytes) const {
+void link_trace::passes(trace::kind what, caf::type_id_t type, const header& head, std::uint32_t receiver,
+                        std::uint8_t flags, std::uint64_t bytes) const {
   if (recorder_ == nullptr) return;
   if (!recorder_->wants(type, head.step)) return recorder_->note_dropped();
   record made;
@@ -24,7 +23,7 @@ void link_trace::passes(kind what, caf::type_id_t type, const header& head, std:
   made.cause = head.cause;
   made.busy48_type16 = record::pack(0, type);
   made.step48_aux16 = record::pack(head.step, static_cast<std::uint16_t>(receiver));
-  note(what, made, what == kind::sent ? head.sender : receiver, bytes, flags);
+  note(what, made, what == trace::kind::sent ? head.sender : receiver, bytes, flags);
 }
 
 void link_trace::dropped(trace::drop_reason why, caf::type_id_t type, const header& head) const {
@@ -34,7 +33,7 @@ void link_trace::dropped(trace::drop_reason why, caf::type_id_t type, const head
   made.cause = head.cause;
   made.busy48_type16 = record::pack(0, type);
   made.step48_aux16 = record::pack(head.step, static_cast<std::uint16_t>(why));
-  note(kind::drop, made, head.sender, 0, 0);
+  note(trace::kind::drop, made, head.sender, 0, 0);
 }
 
 void link_trace::waits_for_credit(const header& head, std::uint64_t under_way) const {
@@ -43,7 +42,7 @@ void link_trace::waits_for_credit(const header& head, std::uint64_t under_way) c
   made.sent = under_way;
   made.id = id_of(head);
   made.step48_aux16 = record::pack(head.step, static_cast<std::uint16_t>(peer_));
-  note(kind::credit_wait, made, head.sender, 0, 0);
+  note(trace::kind::credit_wait, made, head.sender, 0, 0);
 }
 
 void link_trace::credited(std::uint64_t bytes, std::uint64_t under_way) const {
@@ -51,17 +50,17 @@ void link_trace::credited(std::uint64_t bytes, std::uint64_t under_way) const {
   record made;
   made.sent = under_way;
   made.step48_aux16 = record::pack(0, static_cast<std::uint16_t>(peer_));
-  note(kind::credit, made, 0, bytes, 0);
+  note(trace::kind::credit, made, 0, bytes, 0);
 }
 
-void link_trace::note_peer(kind what) const {
+void link_trace::note_peer(trace::kind what) const {
   if (recorder_ == nullptr) return;
   record made;
   made.step48_aux16 = record::pack(0, static_cast<std::uint16_t>(peer_));
   note(what, made, 0, 0, 0);
 }
 
-void link_trace::up() const { note_peer(kind::link_up); }
-void link_trace::down() const { note_peer(kind::link_down); }
+void link_trace::up() const { note_peer(trace::kind::link_up); }
+void link_trace::down() const { note_peer(trace::kind::link_down); }
 
 }  // namespace troupe

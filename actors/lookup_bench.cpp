@@ -30,7 +30,7 @@ using clock = std::chrono::steady_clock;
 using boost::asio::ip::tcp;
 
 constexpr std::uint64_t table_rows = 100'000;
-constexpr std::uint64_t run_number = 1;
+constexpr std::uint64_t bench_run = 1;
 constexpr std::uint32_t server_node = 0;
 constexpr std::uint32_t client_node = 1;
 constexpr std::uint64_t repeats_before = 20;
@@ -93,7 +93,7 @@ caf::error make_tables(caf::actor_system& system, const parameter_server_actor& 
                             {"optimizer", "sgd"},
                             {"lr", "0.05"},
                             {"reduce", "sum"}}};
-    self->request(server, std::chrono::seconds(60), instantiate{{run_number}, spec, 0, 1, 1, 1, 0, 0})
+    self->request(server, std::chrono::seconds(60), instantiate{{bench_run}, spec, 0, 1, 1, 1, 0, 0})
         .receive([](const module_ref&) {}, [&problem](caf::error& error) { problem = std::move(error); });
   }
   return problem;
@@ -151,7 +151,7 @@ result<double> measure_lookup(caf::actor_system& system, const parameter_server_
   auto done = std::make_shared<std::promise<caf::error>>();
   auto outcome = done->get_future();
   lookup question;
-  question.head = {run_number, 1, trainer_number(0, 1)};
+  question.head = {bench_run, 1, trainer_number(0, 1)};
   question.tables.push_back({module, blob::own(random_rows(size)), {}, {}});
   system.spawn([=, repeats = size.repeats + repeats_before](caf::event_based_actor* self) {
     ask(self, server, question, repeats, times, done);
@@ -179,7 +179,7 @@ double measure_tcp(int wire, const lookup_size& size) {
 
 /// A link to the serving process.
 result<data_link_ptr> link_to_service(data_plane& data, const lookup_service& service) {
-  data.expect({run_number, client_node, 0}, both(to_string(service.data)), {});
+  data.expect({bench_run, client_node, 0}, both(to_string(service.data)), {});
   std::promise<std::string> settled;
   data.connect([&settled](const std::string& problem) { settled.set_value(problem); });
   const std::string problem = settled.get_future().get();
@@ -199,9 +199,9 @@ result<void> serve_lookups(const std::string& token, const std::vector<std::uint
   data_plane data(system, {.mine = {token, nullptr}, .links = {}, .handshakes = {}});
   const auto where = data.listen({"127.0.0.1", 0});
   if (!where) return run_fault(where.error().message);
-  const auto server = system.spawn(parameter_server, run_number, 0U);
+  const auto server = system.spawn(parameter_server, bench_run, 0U);
   data.actors().add(server_number(0), caf::actor_cast<caf::strong_actor_ptr>(server));
-  data.expect({run_number, server_node, 0}, both(to_string(*where)), {});
+  data.expect({bench_run, server_node, 0}, both(to_string(*where)), {});
   const caf::error problem = make_tables(system, server, dims);
 
   boost::asio::io_context io;

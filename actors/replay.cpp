@@ -17,8 +17,6 @@ namespace troupe {
 
 namespace {
 
-constexpr auto relaxed = std::memory_order_relaxed;
-
 /// Before it handles anything further, the actor ends, and with it the run.
 void end_with(const caf::actor_addr& who, std::string words) {
   if (auto actor = caf::actor_cast<caf::actor>(who))
@@ -55,7 +53,7 @@ void replayed_actor::start(const caf::actor_addr& self) {
 }
 
 void replayed_actor::hold(const header& head, std::uint16_t type, caf::mailbox_element_ptr message) {
-  all_.held_back_.store(true, relaxed);
+  all_.held_back_.store(true, std::memory_order_relaxed);
   held_.push_back({id_of(head), replay_key_of(number_, head, type, 0), std::move(message)});
 }
 
@@ -150,8 +148,8 @@ void replay::differs(const caf::actor_addr& noticed, std::string words) {
 }
 
 void replay::count(const caf::actor_addr& self, bool has_content) {
-  if (has_content) compared_.fetch_add(1, relaxed);
-  const bool is_last = handled_.fetch_add(1, relaxed) + 1 == expected_;
+  if (has_content) compared_.fetch_add(1, std::memory_order_relaxed);
+  const bool is_last = handled_.fetch_add(1, std::memory_order_relaxed) + 1 == expected_;
   if (!is_last || order_.is_whole) return;
   end_with(self, "the recording ends here");
 }

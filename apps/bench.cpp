@@ -21,7 +21,7 @@ extern char** environ;
 namespace troupe {
 namespace {
 
-constexpr const char* token_variable = "TROUPE_TOKEN";
+constexpr const char* bench_token_variable = "TROUPE_TOKEN";
 
 const std::vector<lookup_size>& sizes() {
   static const std::vector<lookup_size> all = {{16, 16, 4000}, {1024, 64, 2000}, {26'624, 64, 200}};
@@ -59,7 +59,7 @@ class service_process {
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
-    ::setenv(token_variable, token.c_str(), 1);
+    ::setenv(bench_token_variable, token.c_str(), 1);
     std::array<std::string, 4> arguments = {"troupe", "bench", "lookup", "--serve"};
     std::array<char*, 5> pointers = {arguments[0].data(), arguments[1].data(), arguments[2].data(), arguments[3].data(),
                                      nullptr};
@@ -82,7 +82,7 @@ class service_process {
 };
 
 result<int> serve(console& out) {
-  const char* token = std::getenv(token_variable);
+  const char* token = std::getenv(bench_token_variable);
   if (token == nullptr) return bad_input("--serve is for the process that 'troupe bench lookup' starts");
   const auto served = serve_lookups(
       token, {16, 64},

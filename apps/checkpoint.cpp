@@ -25,7 +25,7 @@ std::uint64_t bytes_of(const inspection& seen) {
 
 std::uint64_t files_of(const inspection& seen) { return seen.what ? seen.what->manifest.files.size() : 0; }
 
-std::string json_array(const std::vector<std::string>& texts) {
+std::string json_texts(const std::vector<std::string>& texts) {
   std::vector<std::string> strings;
   for (const std::string& text : texts) strings.push_back(json_string(text));
   return fmt::format("[{}]", fmt::join(strings, ","));
@@ -65,7 +65,7 @@ result<int> list(const program_context& context, const std::string& directory) {
     json_line line("checkpoint");
     line.add("step", seen.step).add("bytes", bytes_of(seen)).add("files", files_of(seen));
     line.add("whole", seen.found.state == checkpoint_state::whole);
-    line.add_json("faults", json_array(seen.found.faults));
+    line.add_json("faults", json_texts(seen.found.faults));
     context.out.result(line.take());
   }
   return exit_done;
@@ -81,7 +81,7 @@ result<int> verify(const program_context& context, const std::string& directory)
     if (context.out.json()) {
       json_line line("verify");
       line.add("step", seen.step).add("ok", state == checkpoint_state::whole);
-      line.add_json("faults", json_array(seen.found.faults));
+      line.add_json("faults", json_texts(seen.found.faults));
       context.out.result(line.take());
     }
     if (state == checkpoint_state::torn) code = exit_failed;

@@ -12,7 +12,7 @@ namespace troupe {
 namespace {
 
 /// A JSON array of values that are JSON already.
-std::string json_array(const std::vector<std::string>& values) { return fmt::format("[{}]", fmt::join(values, ",")); }
+std::string joined_json(const std::vector<std::string>& values) { return fmt::format("[{}]", fmt::join(values, ",")); }
 
 std::string compute_capability(const kernels::cuda_device& device) {
   return fmt::format("{}.{}", device.compute_major, device.compute_minor);
@@ -32,12 +32,12 @@ std::string devices_event(const kernels::device_report& report) {
   for (const std::string& set : report.instruction_sets) sets.push_back(json_string(set));
 
   json_line line("devices");
-  line.add_json("backends", json_array(backends));
+  line.add_json("backends", joined_json(backends));
   line.add_json("cuda", fmt::format(R"({{"built":{},"usable":{},"reason":{},"devices":{}}})", report.cuda_built,
-                                    report.cuda_usable, json_string(report.reason), json_array(devices)));
+                                    report.cuda_usable, json_string(report.reason), joined_json(devices)));
   line.add_json(
       "cpu", fmt::format(R"({{"name":{},"cores":{},"target":{},"instruction_sets":{}}})", json_string(report.cpu_name),
-                         report.cpu_cores, json_string(report.cpu_target), json_array(sets)));
+                         report.cpu_cores, json_string(report.cpu_target), joined_json(sets)));
   return line.take();
 }
 

@@ -18,7 +18,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::string_view header =
+constexpr std::string_view header_line =
     "epoch,step,steps,samples,seconds,samples_per_s,loss,auc,accuracy,log_loss,calibration\n";
 
 /// Every digit of a number, or nothing where there is none.
@@ -56,10 +56,10 @@ result<std::string> content_of(const descriptor& file) {
 
 /// How many bytes of an earlier run's file stay: whole lines of steps up to `kept_to`.
 result<std::size_t> kept_bytes(std::string_view content, std::uint64_t kept_to) {
-  if (!content.starts_with(header)) {
+  if (!content.starts_with(header_line)) {
     return bad_input("is no file of metrics that a resumed run could go on with; use another name");
   }
-  std::size_t kept = header.size();
+  std::size_t kept = header_line.size();
   for (std::size_t end = 0; (end = content.find('\n', kept)) != content.npos; kept = end + 1) {
     const auto cells = split(content.substr(kept, end - kept), ',');
     const auto step = cells.size() == 11 ? parse_number<std::uint64_t>(cells[1]) : std::nullopt;
@@ -78,7 +78,7 @@ result<std::size_t> kept_bytes(std::string_view content, std::uint64_t kept_to) 
 result<std::string> continue_file(const descriptor& file, std::uint64_t kept_to) {
   const auto content = content_of(file);
   if (!content) return content;
-  if (content->empty()) return std::string(header);
+  if (content->empty()) return std::string(header_line);
   const auto kept = kept_bytes(*content, kept_to);
   if (!kept) return tl::unexpected<fault>(kept.error());
   const auto end = static_cast<off_t>(*kept);
@@ -95,7 +95,7 @@ result<std::unique_ptr<epoch_log>> open_metrics_csv(const std::string& path, std
   const auto refuse = [&](const fault& why) { return bad_input(fmt::format("{}: {}", option, why.message)); };
   auto file = descriptor::open(path, kept_to ? O_RDWR | O_CREAT : O_WRONLY | O_CREAT | O_TRUNC);
   if (!file) return refuse(file.error());
-  auto beginning = kept_to ? continue_file(*file, *kept_to) : std::string(header);
+  auto beginning = kept_to ? continue_file(*file, *kept_to) : std::string(header_line);
   if (!beginning) return refuse(beginning.error());
   return std::make_unique<metrics_csv>(option, std::move(*file), std::move(*beginning));
 }

@@ -101,8 +101,8 @@ result<worst_error> compare_weights(const initial_weights& ours, const reference
 }
 
 /// Runs the job of a reference run and compares it.
-result<comparison> replay(const reference_run& reference, const job& what, const machine_options& machine,
-                          bool processes) {
+result<comparison> replay_run(const reference_run& reference, const job& what, const machine_options& machine,
+                              bool processes) {
   loss_table losses;
   run_options options;
   options.threads = machine.threads;
@@ -150,7 +150,7 @@ result<int> parity(const CLI::App& app, const program_context& context) {
     if (auto wrong = give_to_processes(*machine, *what, context.out)) return tl::unexpected<fault>(std::move(*wrong));
   if (const std::string on = describe(machine->devices, what->trainers, what->servers); !on.empty())
     context.out.note(on);
-  const auto found = replay(*reference, *what, *machine, app.get_option("--processes")->count() > 0);
+  const auto found = replay_run(*reference, *what, *machine, app.get_option("--processes")->count() > 0);
   if (!found) return tl::unexpected<fault>(found.error());
   if (context.out.json()) {
     json_line line("parity");

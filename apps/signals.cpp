@@ -16,7 +16,7 @@ std::atomic<int> signals_seen = 0;
 std::atomic<bool> diagnosis_asked = false;
 std::atomic<bool> on_terminal = false;
 constexpr std::size_t children_max = 4096;
-std::array<std::atomic<pid_t>, children_max> children = {};
+std::array<std::atomic<pid_t>, children_max> child_pids = {};
 static_assert(std::atomic<pid_t>::is_always_lock_free);
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
               "a signal handler may use lock-free atomics only");
@@ -26,7 +26,7 @@ void on_signal(int) {
   if (signals_seen.fetch_add(1) > 0) {
     // The shell's prompt should not continue the progress line.
     if (on_terminal.load()) (void)!::write(STDERR_FILENO, "\n", 1);
-    for (const auto& child : children)
+    for (const auto& child : child_pids)
       if (const pid_t pid = child.load()) ::kill(pid, SIGKILL);
     _exit(exit_interrupted);
   }
@@ -62,14 +62,14 @@ const stop_request& stop_on_signals() {
 void stop_now() { request.request(); }
 
 void kill_when_interrupted(pid_t child) {
-  for (auto& place : children) {
+  for (auto& place : child_pids) {
     pid_t free = 0;
     if (place.compare_exchange_strong(free, child)) return;
   }
 }
 
 void forget_child(pid_t child) {
-  for (auto& place : children) {
+  for (auto& place : child_pids) {
     pid_t found = child;
     if (place.compare_exchange_strong(found, 0)) return;
   }

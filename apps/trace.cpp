@@ -301,7 +301,7 @@ result<int> blame(const question& asked) {
   return exit_done;
 }
 
-result<int> replay(const question& asked) {
+result<int> replay_recording(const question& asked) {
   const auto actor = given_text(asked.app, "actor");
   const bool debug = asked.app.count("--debug") > 0;
   if (debug && !actor) return bad_input("--debug: goes with --actor, which is run alone then");
@@ -355,7 +355,7 @@ const std::vector<analysis>& analyses() {
        1,
        "the run once more, in its recorded order, message by message",
        {"actor", "debug"},
-       replay},
+       replay_recording},
       {"tail", "FILE|DIR...", 1, "what happens, line by line, while it does", {"lines", "filter", "no-follow"}, tail},
   };
   return all;

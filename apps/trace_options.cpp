@@ -22,7 +22,7 @@ namespace troupe {
 
 namespace {
 
-constexpr const char* group = "Trace";
+constexpr const char* trace_group = "Trace";
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 
 /// `--trace-dir` is TROUPE_TRACE_DIR.
@@ -86,7 +86,7 @@ void add_trace_options(CLI::App& app) {
   for (const setting_info& info : trace_settings()) {
     std::string meaning = info.meaning;
     if (!info.default_text.empty()) meaning += " (default: " + info.default_text + ")";
-    CLI::Option* option = add_text_option(app, info.name, info.value_name, meaning, group);
+    CLI::Option* option = add_text_option(app, info.name, info.value_name, meaning, trace_group);
     if (std::string_view(info.name) == "page") option->expected(0, 1);
   }
 }

@@ -288,7 +288,7 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   return exit_done;
 }
 
-result<int> train(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {
+result<int> run_train(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {
   if (given_text(app, "role")) return play_role(app, context);
   if (const auto rank = given_text(app, "rank"))
     return bad_input(
@@ -341,7 +341,7 @@ subcommand add_train(CLI::App& program, const program_context& context) {
 
   subcommand self;
   self.app = app;
-  self.run = [app, context, not_yet = self.not_yet] { return train(*app, context, not_yet); };
+  self.run = [app, context, not_yet = self.not_yet] { return run_train(*app, context, not_yet); };
   return self;
 }
 

@@ -9,19 +9,19 @@ namespace troupe {
 
 namespace {
 
-using text_length = std::uint16_t;
+using length_field = std::uint16_t;
 
 void append_text(std::vector<std::byte>& bytes, std::string_view text) {
-  text = text.substr(0, std::numeric_limits<text_length>::max());
-  append_number(bytes, static_cast<text_length>(text.size()));
+  text = text.substr(0, std::numeric_limits<length_field>::max());
+  append_number(bytes, static_cast<length_field>(text.size()));
   append(bytes, std::as_bytes(std::span(text)));
 }
 
 /// Takes a text from the front of `bytes`; null if there is no whole one.
 std::optional<std::string> take_text(std::span<const std::byte>& bytes) {
-  if (bytes.size() < sizeof(text_length)) return std::nullopt;
-  const std::size_t length = number_at<text_length>(bytes, 0);
-  bytes = bytes.subspan(sizeof(text_length));
+  if (bytes.size() < sizeof(length_field)) return std::nullopt;
+  const std::size_t length = number_at<length_field>(bytes, 0);
+  bytes = bytes.subspan(sizeof(length_field));
   if (bytes.size() < length) return std::nullopt;
   std::string text(reinterpret_cast<const char*>(bytes.data()), length);
   bytes = bytes.subspan(length);

@@ -37,14 +37,14 @@ std::byte* map(int file, std::size_t size) {
 
 std::uint64_t room_for(std::uint64_t size) { return (size + alignment - 1) / alignment * alignment; }
 
-class open_file {
+class owned_descriptor {
  public:
-  explicit open_file(int file) : file_(file) {}
-  ~open_file() {
+  explicit owned_descriptor(int file) : file_(file) {}
+  ~owned_descriptor() {
     if (file_ >= 0) close(file_);
   }
-  open_file(const open_file&) = delete;
-  open_file& operator=(const open_file&) = delete;
+  owned_descriptor(const owned_descriptor&) = delete;
+  owned_descriptor& operator=(const owned_descriptor&) = delete;
   int get() const { return file_; }
 
  private:
@@ -112,7 +112,7 @@ std::shared_ptr<shared_memory_reader> shared_memory_reader::open(const shared_me
   const std::string expected = fmt::format("/memfd:{}", memory_name);
   if (length <= 0 || !std::string_view(target.data(), static_cast<std::size_t>(length)).starts_with(expected))
     return nullptr;
-  const open_file file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  const owned_descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   struct stat about {};
   if (file.get() < 0 || fstat(file.get(), &about) != 0) return nullptr;
   const auto size = static_cast<std::size_t>(about.st_size);

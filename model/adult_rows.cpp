@@ -18,7 +18,7 @@ namespace troupe {
 
 namespace {
 
-constexpr std::size_t columns = 15;
+constexpr std::size_t adult_columns = 15;
 
 enum class column_kind : std::uint8_t { category, number, label };
 
@@ -29,7 +29,7 @@ struct column {
   std::size_t place;
 };
 
-constexpr std::array<column, columns> layout{{
+constexpr std::array<column, adult_columns> layout{{
     {"age", column_kind::number, 0},
     {"workclass", column_kind::category, 0},
     {"fnlwgt", column_kind::number, 1},
@@ -74,12 +74,12 @@ class file_reader {
  private:
   std::optional<std::string> read_line(std::string_view line) {
     const auto fields = split(line, ',');
-    if (fields.size() != columns) {
+    if (fields.size() != adult_columns) {
       return fmt::format("{} line {}: {} columns in '{}': must be {}, with commas between them", file_, line_,
-                         fields.size(), printable(line), columns);
+                         fields.size(), printable(line), adult_columns);
     }
     adult_row& row = rows_.emplace_back();
-    for (std::size_t i = 0; i < columns; ++i) {
+    for (std::size_t i = 0; i < adult_columns; ++i) {
       auto field = fields[i];
       while (field.starts_with(' ')) field.remove_prefix(1);
       while (field.ends_with(' ')) field.remove_suffix(1);

@@ -29,7 +29,7 @@ constexpr std::size_t file_bytes_max = std::size_t{1} << 20;
 constexpr int nesting_max = 32;
 constexpr std::size_t line_bytes_max = 16384;
 
-/// What is wrong with a line of the file; line 0: with the file.
+/// What is wrong_line with a line of the file; line 0: with the file.
 struct mistake {
   std::size_t line = 0;
   std::string what;
@@ -38,13 +38,13 @@ struct mistake {
 template <class T>
 using or_mistake = tl::expected<T, mistake>;
 
-tl::unexpected<mistake> wrong(std::size_t line, std::string what) {
+tl::unexpected<mistake> wrong_line(std::size_t line, std::string what) {
   return tl::unexpected<mistake>(mistake{line, std::move(what)});
 }
 
 // -- the text --------------------------------------------------------------------------------------------------------
 
-result<std::string> read_text(const std::string& path) {
+result<std::string> read_job_text(const std::string& path) {
   const auto file = input_file::open(path, "a job file");
   if (!file) return tl::unexpected(file.error());
   if (file->length() > file_bytes_max)
@@ -135,9 +135,9 @@ or_mistake<toml_value> parse_text(const std::string& text) {
   try {
     return toml::parse<toml::discard_comments, std::map>(stream);
   } catch (const toml::exception& failure) {
-    return wrong(failure.location().line(), "not valid TOML: " + complaint(failure.what()));
+    return wrong_line(failure.location().line(), "not valid TOML: " + complaint(failure.what()));
   } catch (const std::exception& failure) {
-    return wrong(0, "not valid TOML: " + complaint(failure.what()));
+    return wrong_line(0, "not valid TOML: " + complaint(failure.what()));
   }
 }
 
@@ -162,8 +162,8 @@ std::string number_text(const toml_value& value) {
 }
 
 tl::unexpected<mistake> wrong_type(const std::string& name, const toml_value& value, const std::string& wanted) {
-  return wrong(value.location().line(),
-               fmt::format("{} = {}: must be {}", name, printable(source_text(value)), wanted));
+  return wrong_line(value.location().line(),
+                    fmt::format("{} = {}: must be {}", name, printable(source_text(value)), wanted));
 }
 
 /// A text goes on to functions of the system that end it at its first NUL.
@@ -215,8 +215,8 @@ or_mistake<std::string> columns_of(const std::string& name, const toml_value& va
     if (!entry.is_table()) return wrong_type(name, entry, "[[columns]] entries");
     for (const auto& [key, ignored] : entry.as_table()) {
       if (std::ranges::find(column_keys(), key) != column_keys().end()) continue;
-      return wrong(ignored.location().line(), fmt::format("{}: a column has no such key; the nearest is {}",
-                                                          printable(key), nearest(key, column_keys())));
+      return wrong_line(ignored.location().line(), fmt::format("{}: a column has no such key; the nearest is {}",
+                                                               printable(key), nearest(key, column_keys())));
     }
     boost::json::object column;
     for (const std::string& key : column_keys()) {
@@ -253,7 +253,7 @@ or_mistake<std::string> text_of(const setting_info& info, const toml_value& valu
       if (value.is_array()) return columns_of(info.name, value);
       return wrong_type(info.name, value, "[[columns]] entries");
   }
-  return wrong(0, "a setting of no type");
+  return wrong_line(0, "a setting of no type");
 }
 
 or_mistake<std::vector<job_file::entry>> read_entries(const std::string& text, const std::vector<setting_info>& known) {
@@ -266,11 +266,12 @@ or_mistake<std::vector<job_file::entry>> read_entries(const std::string& text, c
     if (std::ranges::find(names, name) != names.end()) continue;
     const std::size_t line = value.location().line();
     if (value.is_table()) {
-      return wrong(line, fmt::format("{}: a job file has no such section; its settings stand by themselves, and "
-                                     "columns as [[columns]]",
-                                     printable(name)));
+      return wrong_line(line, fmt::format("{}: a job file has no such section; its settings stand by themselves, and "
+                                          "columns as [[columns]]",
+                                          printable(name)));
     }
-    return wrong(line, fmt::format("{}: unknown setting; the nearest is {}", printable(name), nearest(name, names)));
+    return wrong_line(line,
+                      fmt::format("{}: unknown setting; the nearest is {}", printable(name), nearest(name, names)));
   }
   std::vector<job_file::entry> entries;
   for (const setting_info& info : known) {
@@ -295,7 +296,7 @@ const std::vector<std::string>& column_keys() {
 }
 
 result<job_file> read_job_file(const std::string& path, const std::vector<setting_info>& known) {
-  const auto text = read_text(path);
+  const auto text = read_job_text(path);
   if (!text) return tl::unexpected(text.error());
   auto entries = read_entries(*text, known);
   if (entries) return job_file{path, std::move(*entries)};

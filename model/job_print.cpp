@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t line_columns = 100;
 
 /// A basic string of TOML.
-std::string quoted(std::string_view text) {
+std::string toml_quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -79,14 +79,14 @@ std::string value_text(const setting_info& info, const std::string& text) {
     case setting_type::columns:
       break;
   }
-  return quoted(text);
+  return toml_quoted(text);
 }
 
 /// What job files and JSON both have; nullopt for other JSON.
 std::optional<std::string> toml_of(const boost::json::value& json) {
   if (json.is_string()) {
     const std::string_view text(json.get_string().data(), json.get_string().size());
-    return text.find('\0') == text.npos ? std::optional(quoted(text)) : std::nullopt;
+    return text.find('\0') == text.npos ? std::optional(toml_quoted(text)) : std::nullopt;
   }
   if (json.is_int64()) return std::to_string(json.get_int64());
   if (json.is_bool()) return json.get_bool() ? "true" : "false";
@@ -118,7 +118,7 @@ std::optional<std::string> entry_of(const boost::json::value& column) {
 
 /// Columns as entries, or as the text itself where it is no list of columns.
 std::string columns_text(const std::string& text) {
-  const std::string as_text = fmt::format("columns = {}\n", quoted(text));
+  const std::string as_text = fmt::format("columns = {}\n", toml_quoted(text));
   boost::system::error_code failure;
   const auto json = boost::json::parse(text, failure);
   if (failure || !json.is_array() || json.get_array().empty()) return as_text;

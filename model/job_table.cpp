@@ -19,7 +19,7 @@ struct codec {
   setting_type type = setting_type::text;
 };
 
-using wrong = std::optional<std::string>;
+using setting_fault = std::optional<std::string>;
 using defaults = std::array<const char*, data_kinds>;
 
 constexpr defaults everywhere(const char* text) { return {text, text, text, text, text, text}; }
@@ -30,7 +30,7 @@ constexpr defaults csv_only(const char* text) { return {nullptr, nullptr, nullpt
 // -- numbers ---------------------------------------------------------------------------------------------------------
 
 template <class T>
-wrong read_whole(T& to, std::string_view text, std::uint64_t low, std::uint64_t high) {
+setting_fault read_whole(T& to, std::string_view text, std::uint64_t low, std::uint64_t high) {
   const auto number = parse_number<std::uint64_t>(text);
   if (number && *number >= low && *number <= high) {
     to = static_cast<T>(*number);
@@ -48,7 +48,7 @@ codec whole(T job::*field, std::uint64_t low, std::uint64_t high) {
           [=](const job& from) { return fmt::format("{}", from.*field); }, setting_type::whole};
 }
 
-wrong read_real(double& to, std::string_view text, double high, bool zero_allowed) {
+setting_fault read_real(double& to, std::string_view text, double high, bool zero_allowed) {
   const auto number = parse_number<double>(text);
   if (number && *number <= high && (zero_allowed ? *number >= 0 : *number > 0)) {
     to = *number;
@@ -84,14 +84,14 @@ codec total_steps() {
 
 // -- names -----------------------------------------------------------------------------------------------------------
 
-wrong unknown_name(std::string_view text, const std::vector<std::string>& names) {
+setting_fault unknown_name(std::string_view text, const std::vector<std::string>& names) {
   return fmt::format("unknown; the nearest is {}, and there are {}", nearest(std::string(text), names),
                      alternatives(names));
 }
 
 template <class Enum>
 codec choice(Enum job::*field, const std::vector<std::pair<std::string, Enum>>& names) {
-  return {[=](job& to, std::string_view text) -> wrong {
+  return {[=](job& to, std::string_view text) -> setting_fault {
             std::vector<std::string> known;
             for (const auto& [name, value] : names) {
               if (name == text) {
@@ -109,7 +109,7 @@ codec choice(Enum job::*field, const std::vector<std::pair<std::string, Enum>>& 
 }
 
 codec consistency_mode() {
-  return {[](job& to, std::string_view text) -> wrong {
+  return {[](job& to, std::string_view text) -> setting_fault {
             constexpr std::string_view ssp = "ssp:";
             constexpr std::uint32_t steps_max = 1000;
             if (text == "sync") {
@@ -118,7 +118,7 @@ codec consistency_mode() {
               to.staleness = any_staleness;
             } else if (text.starts_with(ssp)) {
               auto refused = read_whole(to.staleness, text.substr(ssp.size()), 0, steps_max);
-              return refused ? wrong("the number of steps " + *refused) : std::nullopt;
+              return refused ? setting_fault("the number of steps " + *refused) : std::nullopt;
             } else {
               return "must be sync, ssp:K (such as ssp:2) or async";
             }
@@ -138,7 +138,7 @@ codec clip_norm() {
 }
 
 codec test_fraction() {
-  return {[](job& to, std::string_view text) -> wrong {
+  return {[](job& to, std::string_view text) -> setting_fault {
             const auto share = parse_number<double>(text);
             if (!share || !(*share >= 0 && *share < 1)) return "must be a number of at least 0 and below 1";
             to.test_fraction = *share;
@@ -149,7 +149,7 @@ codec test_fraction() {
 
 // A text that may be left out.
 codec text_of(std::string job::*field, setting_type type = setting_type::text) {
-  return {[=](job& to, std::string_view text) -> wrong {
+  return {[=](job& to, std::string_view text) -> setting_fault {
             if (text.empty()) return "must not be empty";
             to.*field = text;
             return std::nullopt;
@@ -158,7 +158,7 @@ codec text_of(std::string job::*field, setting_type type = setting_type::text) {
 }
 
 codec separator() {
-  return {[](job& to, std::string_view text) -> wrong {
+  return {[](job& to, std::string_view text) -> setting_fault {
             if (text == "tab") text = "\t";
             if (text.size() != 1 || text == "\n" || text == "\r" || text == "\"") {
               return "must be a single character other than a quote or a line's end, or tab";
@@ -169,7 +169,7 @@ codec separator() {
           [](const job& from) { return from.separator == '\t' ? "tab" : std::string(1, from.separator); }};
 }
 
-wrong read_data(job& to, std::string_view text) {
+setting_fault read_data(job& to, std::string_view text) {
   if (data_kind_of(text)) {
     to.data = text;
     return std::nullopt;
@@ -191,19 +191,19 @@ constexpr std::string_view zipf_prefix = "zipf:";
 
 codec id_skew() {
   return {
-      [](job& to, std::string_view text) -> wrong {
+      [](job& to, std::string_view text) -> setting_fault {
         if (text == "uniform") {
           to.id_skew = 0;
           return std::nullopt;
         }
         if (!text.starts_with(zipf_prefix)) return "must be uniform or zipf:S, such as zipf:1.1";
         auto refused = read_real(to.id_skew, text.substr(zipf_prefix.size()), id_skew_max, false);
-        return refused ? wrong("the exponent " + *refused) : std::nullopt;
+        return refused ? setting_fault("the exponent " + *refused) : std::nullopt;
       },
       [](const job& from) { return from.id_skew == 0 ? "uniform" : fmt::format("{}{}", zipf_prefix, from.id_skew); }};
 }
 
-wrong read_widths(std::vector<std::size_t>& to, std::string_view text) {
+setting_fault read_widths(std::vector<std::size_t>& to, std::string_view text) {
   constexpr std::size_t layers_max = 64;
   constexpr std::uint64_t width_max = 65536;
   std::vector<std::size_t> widths;
@@ -237,7 +237,7 @@ codec bottom_widths() {
 
 // The learning rate and its schedule are settings of their own and stay as they are.
 codec optimizer(optimizer_spec job::*field, optimizer_use use) {
-  return {[=](job& to, std::string_view text) -> wrong {
+  return {[=](job& to, std::string_view text) -> setting_fault {
             auto spec = parse_optimizer(text, use);
             if (!spec) return std::move(spec.error().message);
             spec->lr = (to.*field).lr;
@@ -250,7 +250,7 @@ codec optimizer(optimizer_spec job::*field, optimizer_use use) {
 
 // One schedule for both learning rates.
 codec schedule() {
-  return {[](job& to, std::string_view text) -> wrong {
+  return {[](job& to, std::string_view text) -> setting_fault {
             auto parsed = parse_lr_schedule(text);
             if (!parsed) return std::move(parsed.error().message);
             to.dense_optimizer.schedule = *parsed;

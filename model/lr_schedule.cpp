@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-using shape = lr_schedule::shape;
+using curve = lr_schedule::shape;
 using piece = lr_schedule::piece;
 
 constexpr std::uint64_t steps_max = 1'000'000'000'000;
@@ -31,7 +31,7 @@ constexpr std::array forms{form{"constant", "", 0}, form{"warmup", ":STEPS", 1},
 
 const form& form_of(const piece& one) { return forms[static_cast<std::size_t>(one.form)]; }
 
-bool ends(const piece& one) { return one.form == shape::warmup || one.form == shape::cosine; }
+bool ends(const piece& one) { return one.form == curve::warmup || one.form == curve::cosine; }
 
 result<piece> parse_piece(std::string_view text) {
   const auto colon = text.find(':');
@@ -43,7 +43,7 @@ result<piece> parse_piece(std::string_view text) {
     return bad_input(fmt::format("unknown schedule {}; the nearest is {}, and there are {}", printable(name),
                                  nearest(std::string(name), names), alternatives(names)));
   }
-  piece made{static_cast<shape>(known - forms.begin())};
+  piece made{static_cast<curve>(known - forms.begin())};
   std::vector<std::string_view> numbers;
   if (colon != std::string_view::npos) numbers = split(text.substr(colon + 1), ',');
   if (numbers.size() != known->numbers) {
@@ -70,13 +70,13 @@ result<piece> parse_piece(std::string_view text) {
 
 double factor_of(const piece& one, std::uint64_t step) {
   switch (one.form) {
-    case shape::constant:
+    case curve::constant:
       break;
-    case shape::warmup:
+    case curve::warmup:
       return static_cast<double>(std::min(step, one.steps)) / static_cast<double>(one.steps);
-    case shape::step:
+    case curve::step:
       return std::pow(one.gamma, static_cast<double>((step - 1) / one.steps));
-    case shape::cosine:
+    case curve::cosine:
       if (step > one.steps) return 0;
       return (1 + std::cos(std::numbers::pi * (static_cast<double>(step - 1) / static_cast<double>(one.steps)))) / 2;
   }

@@ -18,7 +18,7 @@ namespace {
 
 /// Bytes of one write: large enough that its cost does not matter, small enough to stay in the cache between the digest
 /// and the write.
-constexpr std::size_t piece = std::size_t{1} << 20;
+constexpr std::size_t write_bytes = std::size_t{1} << 20;
 
 tl::unexpected<fault> failed(const std::string& path, const char* doing, int error) {
   return run_fault(fmt::format("{}: {}: {}", printable_path(path), doing, std::strerror(error)));
@@ -69,14 +69,14 @@ output_file::~output_file() {
 }
 
 result<void> output_file::append(std::span<const std::byte> bytes) {
-  if (gathered_.size() + bytes.size() < piece) {
+  if (gathered_.size() + bytes.size() < write_bytes) {
     gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
     return {};
   }
   if (auto done = flush(); !done) return done;
-  while (bytes.size() >= piece) {
-    if (auto done = write(bytes.first(piece)); !done) return done;
-    bytes = bytes.subspan(piece);
+  while (bytes.size() >= write_bytes) {
+    if (auto done = write(bytes.first(write_bytes)); !done) return done;
+    bytes = bytes.subspan(write_bytes);
   }
   gathered_.assign(bytes.begin(), bytes.end());
   return {};

@@ -124,7 +124,7 @@ std::optional<fault> read_rank(const replay_file& from, std::uint32_t rank, rank
   return wrong;
 }
 
-result<replay_data> load(const std::string& path) {
+result<replay_data> load_replay(const std::string& path) {
   const auto from = replay_file::open(path);
   if (!from) return tl::unexpected(from.error());
   replay_data data;
@@ -184,7 +184,7 @@ std::optional<std::string> check_fit(const job& job, const std::string& path, co
 result<std::shared_ptr<const dataset>> open_replay(const job& job) {
   static shared_while_held<file_identity, replay_data> shared;
   const std::string path = job.data.substr(replay_prefix.size());
-  auto data = shared.get(identity_of(path), [&path] { return load(path); });
+  auto data = shared.get(identity_of(path), [&path] { return load_replay(path); });
   if (!data) return tl::unexpected(std::move(data.error()));
   if (auto wrong = check_fit(job, path, (*data)->config)) return bad_input(std::move(*wrong));
   return std::make_shared<const replay>(std::move(*data));

@@ -18,7 +18,7 @@ namespace json = boost::json;
 constexpr std::uint64_t width_max = 65536;
 constexpr std::uint64_t count_max = 1'000'000'000'000;
 
-std::string shown(const json::value& value) { return printable(json::serialize(value)); }
+std::string shown_value(const json::value& value) { return printable(json::serialize(value)); }
 
 // Reads the keys of one object. The first thing wrong is kept, and what is read after it is meaningless, so that a
 // caller asks for all that it needs and then looks once whether it was there.
@@ -26,7 +26,7 @@ class object_reader {
  public:
   /// `where` stands before the keys in messages: "" or "tables[0].".
   object_reader(const json::value& value, std::string where) : where_(std::move(where)), object_(value.if_object()) {
-    if (object_ == nullptr) refuse(fmt::format("{}{}: must be an object", where_, shown(value)));
+    if (object_ == nullptr) refuse(fmt::format("{}{}: must be an object", where_, shown_value(value)));
   }
 
   const std::optional<std::string>& wrong() const { return wrong_; }
@@ -52,7 +52,8 @@ class object_reader {
     json::error_code ec;
     const auto number = value.to_number<std::uint64_t>(ec);
     if (!ec && number >= low && number <= high) return number;
-    refuse(fmt::format("{}{} {}: must be a whole number between {} and {}", where_, key, shown(value), low, high));
+    refuse(
+        fmt::format("{}{} {}: must be a whole number between {} and {}", where_, key, shown_value(value), low, high));
     return low;
   }
 
@@ -64,17 +65,17 @@ class object_reader {
   bool flag(const char* key) {
     const auto* value = find(key);
     if (value == nullptr) return false;
-    if (!value->is_bool()) refuse(fmt::format("{}{} {}: must be true or false", where_, key, shown(*value)));
+    if (!value->is_bool()) refuse(fmt::format("{}{} {}: must be true or false", where_, key, shown_value(*value)));
     return value->is_bool() && value->as_bool();
   }
 
   /// The elements of an array; none if it is left out.
   const json::array& array(const char* key) {
-    static const json::array none;
+    static const json::array no_elements;
     const auto* value = find(key);
-    if (value == nullptr) return none;
-    if (!value->is_array()) refuse(fmt::format("{}{} {}: must be an array", where_, key, shown(*value)));
-    return value->is_array() ? value->as_array() : none;
+    if (value == nullptr) return no_elements;
+    if (!value->is_array()) refuse(fmt::format("{}{} {}: must be an array", where_, key, shown_value(*value)));
+    return value->is_array() ? value->as_array() : no_elements;
   }
 
   /// What the text of `key` stands for among `names`; `otherwise` if it is left out.
@@ -87,7 +88,7 @@ class object_reader {
       if (value->is_string() && value->as_string() == text) return meaning;
       known.push_back(text);
     }
-    refuse(fmt::format("{}{} {}: must be {}", where_, key, shown(*value), alternatives(known)));
+    refuse(fmt::format("{}{} {}: must be {}", where_, key, shown_value(*value), alternatives(known)));
     return otherwise;
   }
 
@@ -100,7 +101,7 @@ class object_reader {
 double number_of(object_reader& reader, const std::string& key, const json::value& value) {
   json::error_code ec;
   const auto number = value.to_number<double>(ec);
-  if (ec) reader.refuse(fmt::format("{}{} {}: must be a number", reader.where(), key, shown(value)));
+  if (ec) reader.refuse(fmt::format("{}{} {}: must be a number", reader.where(), key, shown_value(value)));
   return ec ? 0 : number;
 }
 
@@ -122,7 +123,7 @@ std::string optimizer_text(object_reader& reader, const json::object& object) {
     if (name == "betas") {
       const auto* both = value.if_array();
       if (both == nullptr || both->size() != 2) {
-        reader.refuse(fmt::format("{}betas {}: must be two numbers", reader.where(), shown(value)));
+        reader.refuse(fmt::format("{}betas {}: must be two numbers", reader.where(), shown_value(value)));
         continue;
       }
       append("beta1", fmt::format("{}", number_of(reader, "betas", (*both)[0])));
@@ -139,7 +140,8 @@ optimizer_spec read_optimizer(object_reader& parent, const char* key, optimizer_
   if (value == nullptr) return {};
   object_reader reader(*value, fmt::format("{}.", key));
   const auto* kind = reader.need("kind");
-  if (kind != nullptr && !kind->is_string()) reader.refuse(fmt::format("{}.kind {}: must be text", key, shown(*kind)));
+  if (kind != nullptr && !kind->is_string())
+    reader.refuse(fmt::format("{}.kind {}: must be text", key, shown_value(*kind)));
   if (reader.wrong()) return parent.refuse(*reader.wrong()), optimizer_spec{};
   const std::string text = optimizer_text(reader, value->as_object());
   if (reader.wrong()) return parent.refuse(*reader.wrong()), optimizer_spec{};

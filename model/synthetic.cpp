@@ -16,7 +16,7 @@ namespace troupe {
 
 namespace {
 
-constexpr std::uint64_t steps_in_epoch = 100;
+constexpr std::uint64_t synthetic_epoch_steps = 100;
 constexpr std::uint64_t held_out_rows = 4096;
 // The share of a sample's indices that follow its class; the others do so by chance.
 constexpr double pull = 0.8;
@@ -38,7 +38,7 @@ class synthetic final : public dataset {
 
   const data_spec& spec() const override { return spec_; }
 
-  std::uint64_t steps_per_epoch() const override { return steps_in_epoch; }
+  std::uint64_t steps_per_epoch() const override { return synthetic_epoch_steps; }
 
   result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
     random_sequence random(random_key(seed_, random_stream::synthetic, step, rank));

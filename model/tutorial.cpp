@@ -11,7 +11,7 @@ namespace troupe {
 namespace {
 
 constexpr std::uint64_t rows = 100;
-constexpr std::uint64_t steps_in_epoch = 10;
+constexpr std::uint64_t tutorial_epoch_steps = 10;
 constexpr std::size_t indices_min = 20;
 constexpr std::size_t indices_max = 50;
 constexpr std::size_t bag_max = 10;
@@ -29,7 +29,7 @@ class tutorial final : public dataset {
 
   const data_spec& spec() const override { return spec_; }
 
-  std::uint64_t steps_per_epoch() const override { return steps_in_epoch; }
+  std::uint64_t steps_per_epoch() const override { return tutorial_epoch_steps; }
 
   // Step and rank key the stream, so a later epoch draws other batches. The step costs about as much as this
   // function: hence no growing vectors, and two numbers from each draw.

@@ -7,7 +7,7 @@ namespace troupe::trace {
 
 namespace {
 
-std::optional<std::uint64_t> number_in(std::string_view text) {
+std::optional<std::uint64_t> whole_number(std::string_view text) {
   std::uint64_t number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (code != std::errc() || end != text.data() + text.size()) return {};
@@ -19,17 +19,17 @@ std::string_view text_of(const boost::json::value& value) {
   return value.is_string() ? std::string_view(value.get_string()) : std::string_view();
 }
 
-std::optional<std::uint64_t> number_of(const boost::json::value& value) {
+std::optional<std::uint64_t> whole_number(const boost::json::value& value) {
   if (value.is_int64() && value.get_int64() >= 0) return static_cast<std::uint64_t>(value.get_int64());
   if (value.is_uint64()) return value.get_uint64();
-  return number_in(text_of(value));
+  return whole_number(text_of(value));
 }
 
 }  // namespace
 
 std::optional<std::uint16_t> rank_in(std::string_view name, std::string_view role) {
   if (!name.starts_with(role) || !name.substr(role.size()).starts_with(' ')) return {};
-  const auto rank = number_in(name.substr(role.size() + 1));
+  const auto rank = whole_number(name.substr(role.size() + 1));
   return rank && *rank <= UINT16_MAX ? std::optional(static_cast<std::uint16_t>(*rank)) : std::nullopt;
 }
 
@@ -39,7 +39,8 @@ training_order::training_order(const recording& run) {
     if (const auto rank = rank_in(actor.name, "trainer")) by_rank_[*rank] = actor.actor;
   for (const auto& [rank, actor] : by_rank_) trainers_.push_back(actor);
   // A run in one process says what its job is, unless a test has made it up.
-  const bool is_master_there = std::ranges::any_of(run.processes, [](const process_info& one) { return one.node == 0; });
+  const bool is_master_there =
+      std::ranges::any_of(run.processes, [](const process_info& one) { return one.node == 0; });
   if (!is_master_there) staleness_.reset();
   for (const process_info& process : run.processes) {
     const boost::json::value* job = process.metadata.if_contains("job");
@@ -49,10 +50,10 @@ training_order::training_order(const recording& run) {
       if (text == "async")
         staleness_.reset();
       else if (text.starts_with("ssp:"))
-        staleness_ = number_in(text.substr(4)).value_or(0);
+        staleness_ = whole_number(text.substr(4)).value_or(0);
     }
     if (const boost::json::value* accumulate = job->get_object().if_contains("accumulate"))
-      accumulate_ = std::max<std::uint64_t>(1, number_of(*accumulate).value_or(1));
+      accumulate_ = std::max<std::uint64_t>(1, whole_number(*accumulate).value_or(1));
   }
 }
 

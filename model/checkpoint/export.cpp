@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t buffer_bytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t copy_bytes = std::uint64_t{8} << 20;
 
 /// Where a whole tensor's bytes lie: in one file, or by rows in several.
 struct source {
@@ -64,7 +64,7 @@ result<void> read_piece(const std::string& path, const std::string& name, std::u
 
 /// Appends a tensor that lies in one file.
 result<void> append_whole(safetensors_writer& to, const source& from, std::uint64_t length) {
-  std::vector<std::byte> buffer(std::min(buffer_bytes, length));
+  std::vector<std::byte> buffer(std::min(copy_bytes, length));
   for (std::uint64_t begin = 0; begin < length; begin += buffer.size()) {
     const auto bytes = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), length - begin));
     if (auto read = read_piece(from.files.front(), from.name, begin, bytes); !read) return read;
@@ -83,7 +83,7 @@ result<void> append_rows(safetensors_writer& to, const source& from) {
   const std::uint64_t rows = from.what.shape.front();
   const std::uint64_t row_bytes = length / rows;
   // Rows of each file at a time.
-  const std::uint64_t block = std::clamp<std::uint64_t>(buffer_bytes / shards / row_bytes, 1, rows);
+  const std::uint64_t block = std::clamp<std::uint64_t>(copy_bytes / shards / row_bytes, 1, rows);
   std::vector<std::byte> piece(block * row_bytes);
   std::vector<std::byte> whole(std::min(block * shards, rows) * row_bytes);
   for (std::uint64_t first = 0; first * shards < rows; first += block) {

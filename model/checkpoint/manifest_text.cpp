@@ -25,7 +25,7 @@ constexpr std::string_view ending = "\"\n}\n";
 // -- writing ------------------------------------------------------------------
 
 /// Bytes that are not UTF-8, as a path may have, stay as they are: what is read back must be the same setting.
-std::string quoted(std::string_view text) { return json::serialize(json::string(text)); }
+std::string json_quoted(std::string_view text) { return json::serialize(json::string(text)); }
 
 /// As text, because JSON's numbers have no NaN and few readers of them are exact.
 std::string real(double value) { return fmt::format("\"{}\"", value); }
@@ -68,7 +68,7 @@ std::string position_text(const run_position& position) {
 std::string table_text(const saved_table& table) {
   std::vector<std::string> parts;
   for (const table_part& part : table.parts) {
-    parts.push_back(fmt::format(R"({{"name": {}, "type": "{}", "columns": {}}})", quoted(part.name),
+    parts.push_back(fmt::format(R"({{"name": {}, "type": "{}", "columns": {}}})", json_quoted(part.name),
                                 type_name(part.type), part.columns));
   }
   return fmt::format(R"({{"rows": {}, "shards": {}, "parts": [{}]}})", table.rows, table.shards,
@@ -76,13 +76,13 @@ std::string table_text(const saved_table& table) {
 }
 
 std::string dense_text(const tensor_declaration& tensor) {
-  return fmt::format(R"({{"name": {}, "type": "{}", "shape": [{}]}})", quoted(tensor.name), type_name(tensor.type),
+  return fmt::format(R"({{"name": {}, "type": "{}", "shape": [{}]}})", json_quoted(tensor.name), type_name(tensor.type),
                      fmt::join(tensor.shape, ", "));
 }
 
 std::string file_text(const saved_file& file) {
-  return fmt::format(R"({{"name": {}, "length": {}, "digest": {}}})", quoted(file.name), file.length,
-                     quoted(file.digest));
+  return fmt::format(R"({{"name": {}, "length": {}, "digest": {}}})", json_quoted(file.name), file.length,
+                     json_quoted(file.digest));
 }
 
 std::string digest_of_text(std::string_view text) {
@@ -186,14 +186,14 @@ json::value parse_json(std::string_view text) {
 std::string to_text(const checkpoint_manifest& manifest) {
   std::vector<std::string> settings;
   for (const auto& [name, value] : manifest.settings) {
-    settings.push_back(fmt::format("{}: {}", quoted(name), quoted(value)));
+    settings.push_back(fmt::format("{}: {}", json_quoted(name), json_quoted(value)));
   }
   std::string text = fmt::format(
       "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"step\": {},\n  \"folder\": {},\n  \"settings\": {},\n"
       "  \"data_digest\": {},\n  \"position\": {},\n  \"tables\": {},\n  \"dense\": {},\n  \"files\": {},\n  "
       "\"digest\": \"",
-      format_name, manifest_version, manifest.step, quoted(manifest.folder), lines(settings, "{}", 2),
-      quoted(manifest.data_digest), position_text(manifest.position), list(manifest.tables, 2, table_text),
+      format_name, manifest_version, manifest.step, json_quoted(manifest.folder), lines(settings, "{}", 2),
+      json_quoted(manifest.data_digest), position_text(manifest.position), list(manifest.tables, 2, table_text),
       list(manifest.dense, 2, dense_text), list(manifest.files, 2, file_text));
   text += digest_of_text(text);
   text += ending;

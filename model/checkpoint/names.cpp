@@ -9,7 +9,7 @@ namespace troupe {
 namespace {
 
 constexpr std::string_view folder_prefix = "step-";
-constexpr std::string_view table_prefix = "table-";
+constexpr std::string_view table_file_prefix = "table-";
 
 /// Takes the number at the start of `text` away from it; leading zeros are the caller's to find.
 template <class T>
@@ -45,7 +45,7 @@ std::string files_folder_name(std::uint64_t step, std::uint32_t token) {
 }
 
 std::string table_file_name(std::size_t table, std::uint32_t shard, std::uint32_t shards) {
-  return fmt::format("{}{}.shard-{}-of-{}.safetensors", table_prefix, table, shard, shards);
+  return fmt::format("{}{}.shard-{}-of-{}.safetensors", table_file_prefix, table, shard, shards);
 }
 
 std::optional<std::uint64_t> step_of_manifest(std::string_view name) { return step_of(name, manifest_name); }
@@ -67,7 +67,7 @@ std::optional<std::uint64_t> step_of_files_folder(std::string_view name) {
 bool is_checkpoint_file(std::string_view name) {
   if (name == dense_file_name) return true;
   std::string_view rest = name;
-  if (!take(rest, table_prefix)) return false;
+  if (!take(rest, table_file_prefix)) return false;
   const auto table = take_number<std::size_t>(rest);
   if (!table || !take(rest, ".shard-")) return false;
   const auto shard = take_number<std::uint32_t>(rest);

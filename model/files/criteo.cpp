@@ -17,7 +17,7 @@ namespace troupe {
 
 namespace {
 
-constexpr std::size_t columns = 1 + criteo_dense_features + criteo_tables;
+constexpr std::size_t columns_in_line = 1 + criteo_dense_features + criteo_tables;
 
 float log1p_of(std::int64_t x) { return static_cast<float>(std::log1p(static_cast<double>(x))); }
 
@@ -48,11 +48,11 @@ class criteo final : public row_format {
   std::optional<std::string> parse(std::string_view line, std::uint32_t* record, row_bags&) const override {
     const char* next = line.data();
     const char* const end = next + line.size();
-    for (std::size_t column = 0; column < columns; ++column) {
+    for (std::size_t column = 0; column < columns_in_line; ++column) {
       const char* const stop = field_end(next, end, '\t');
       const std::string_view field(next, static_cast<std::size_t>(stop - next));
       // Only the last field ends with the line.
-      if ((stop == end) != (column + 1 == columns)) return wrong_count(line);
+      if ((stop == end) != (column + 1 == columns_in_line)) return wrong_count(line);
       if (column > criteo_dense_features) {
         record[column] = hash_.row_of(field);
       } else if (const char* limit = read_number(field, column, record[column])) {
@@ -66,7 +66,7 @@ class criteo final : public row_format {
  private:
   static std::string wrong_count(std::string_view line) {
     return fmt::format("{} columns in {}: must be {}, with tabs between them", split(line, '\t').size(),
-                       printable(line), columns);
+                       printable(line), columns_in_line);
   }
 
   // The label, or an integer's feature. Returns what the field must be if it is not, else null.

@@ -18,21 +18,21 @@ namespace {
 
 namespace json = boost::json;
 
-// What is wrong with a value, to stand behind "column 2 (age): "; nullopt if nothing is.
-using wrong = std::optional<std::string>;
+// What is column_fault with a value, to stand behind "column 2 (age): "; nullopt if nothing is.
+using column_fault = std::optional<std::string>;
 
 std::string shown(const json::value& value) {
   const auto* text = value.if_string();
   return printable(text != nullptr ? std::string_view(*text) : std::string_view(json::serialize(value)));
 }
 
-wrong refuse(const char* key, const json::value& value, const std::string& limit) {
+column_fault refuse(const char* key, const json::value& value, const std::string& limit) {
   return fmt::format("{} {}: must be {}", key, shown(value), limit);
 }
 
 // One of a few names.
 template <class Enum>
-wrong read_name(const char* key, const json::value& value, const std::map<std::string, Enum>& names, Enum& to) {
+column_fault read_name(const char* key, const json::value& value, const std::map<std::string, Enum>& names, Enum& to) {
   std::vector<std::string> known;
   for (const auto& [name, one] : names) known.push_back(name);
   const auto* text = value.if_string();
@@ -52,7 +52,7 @@ const std::map<std::string, csv_kind> kinds{{"label", csv_kind::label},
                                             {"multi", csv_kind::multi},
                                             {"ignore", csv_kind::ignore}};
 
-wrong read_rows(const json::value& value, std::int64_t& to) {
+column_fault read_rows(const json::value& value, std::int64_t& to) {
   json::error_code ec;
   const auto rows = value.to_number<std::int64_t>(ec);
   if (ec || rows < static_cast<std::int64_t>(file_rows_min) || rows > static_cast<std::int64_t>(file_rows_max)) {
@@ -62,7 +62,7 @@ wrong read_rows(const json::value& value, std::int64_t& to) {
   return std::nullopt;
 }
 
-wrong read_vocabulary(const json::value& value, std::vector<std::string>& to) {
+column_fault read_vocabulary(const json::value& value, std::vector<std::string>& to) {
   const auto* values = value.if_array();
   if (values == nullptr || values->empty()) return refuse("vocabulary", value, "an array of at least one text");
   std::set<std::string_view> seen;
@@ -77,7 +77,7 @@ wrong read_vocabulary(const json::value& value, std::vector<std::string>& to) {
   return std::nullopt;
 }
 
-wrong read_separator(const json::value& value, char& to) {
+column_fault read_separator(const json::value& value, char& to) {
   const auto* text = value.if_string();
   if (text == nullptr || text->size() != 1) return refuse("separator", value, "a text of one character");
   to = text->front();
@@ -88,13 +88,13 @@ wrong read_separator(const json::value& value, char& to) {
 struct column_key {
   const char* name;
   std::vector<csv_kind> kinds;  // the kinds that have it
-  wrong (*read)(const json::value&, csv_column&);
+  column_fault (*read)(const json::value&, csv_column&);
 };
 
-const std::vector<column_key> keys{
+const std::vector<column_key> known_keys{
     {"name",
      {csv_kind::label, csv_kind::numeric, csv_kind::categorical, csv_kind::multi, csv_kind::ignore},
-     [](const json::value& value, csv_column& to) -> wrong {
+     [](const json::value& value, csv_column& to) -> column_fault {
        const auto* text = value.if_string();
        if (text == nullptr || text->empty()) return refuse("name", value, "a text that is not empty");
        to.name = std::string(*text);
@@ -128,10 +128,10 @@ const std::vector<column_key> keys{
 
 bool has(csv_kind kind, const column_key& key) { return std::ranges::find(key.kinds, kind) != key.kinds.end(); }
 
-wrong no_such_key(const std::string& name, csv_kind kind) {
+column_fault no_such_key(const std::string& name, csv_kind kind) {
   std::vector<std::string> of_kind;
   std::vector<std::string> all;
-  for (const auto& key : keys) {
+  for (const auto& key : known_keys) {
     all.emplace_back(key.name);
     if (has(kind, key)) of_kind.emplace_back(key.name);
   }
@@ -143,8 +143,8 @@ wrong no_such_key(const std::string& name, csv_kind kind) {
 }
 
 // `to` has a name already, if the description has one.
-wrong read_column(const json::object& from, const job& job, csv_column& to) {
-  // The kind says which keys there may be.
+column_fault read_column(const json::object& from, const job& job, csv_column& to) {
+  // The kind says which known_keys there may be.
   if (const auto* kind = from.if_contains("kind")) {
     if (auto refused = read_name("kind", *kind, kinds, to.kind)) return refused;
   } else {
@@ -152,8 +152,8 @@ wrong read_column(const json::object& from, const job& job, csv_column& to) {
   }
   for (const auto& member : from) {
     const std::string name(member.key());
-    const auto key = std::ranges::find(keys, name, &column_key::name);
-    if (key == keys.end() || !has(to.kind, *key)) return no_such_key(name, to.kind);
+    const auto key = std::ranges::find(known_keys, name, &column_key::name);
+    if (key == known_keys.end() || !has(to.kind, *key)) return no_such_key(name, to.kind);
     if (auto refused = key->read(member.value(), to)) return refused;
   }
   if (to.name.empty() && job.header) return "name is missing: must be one of the header's names";
@@ -167,7 +167,7 @@ wrong read_column(const json::object& from, const job& job, csv_column& to) {
   return std::nullopt;
 }
 
-wrong check_all(const std::vector<csv_column>& columns) {
+column_fault check_all(const std::vector<csv_column>& columns) {
   std::map<std::string_view, std::size_t> numbers;
   std::size_t label = 0;
   bool has_features = false;
