@@ -4,7 +4,7 @@
 
 #include "tests/actors/stage.hpp"
 
-namespace troupe {
+namespace troupe::allreduce_group_test {
 namespace {
 
 class allreduce_group_test : public stage {
@@ -90,4 +90,4 @@ TEST_F(allreduce_group_test, shares_that_do_not_fit_are_refused_with_the_reason)
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::allreduce_group_test

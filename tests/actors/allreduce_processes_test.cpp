@@ -7,7 +7,7 @@
 #include "actors/allreduce_group.hpp"
 #include "tests/actors/stage.hpp"
 
-namespace troupe {
+namespace troupe::allreduce_processes_test {
 namespace {
 
 class allreduce_processes_test : public stage {
@@ -299,4 +299,4 @@ TEST_F(allreduce_processes_test, sums_that_nobody_owes_end_the_group_with_the_re
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::allreduce_processes_test

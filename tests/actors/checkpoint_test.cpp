@@ -10,7 +10,7 @@
 #include "model/checkpoint/resume.hpp"
 #include "tests/actors/run_stage.hpp"
 
-namespace troupe {
+namespace troupe::checkpoint_test {
 namespace {
 
 class checkpoint_run : public run_stage {
@@ -231,4 +231,4 @@ TEST_F(checkpoint_run, a_job_that_ends_before_the_checkpoint_is_refused) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::checkpoint_test

@@ -16,7 +16,7 @@
 
 #include "links/frame.hpp"
 
-namespace troupe {
+namespace troupe::control_tunnel_test {
 namespace {
 
 using bytes = std::vector<std::byte>;
@@ -187,4 +187,4 @@ TEST_F(ControlTunnel, ReadsNoFurtherThanCafCanFollow) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::control_tunnel_test

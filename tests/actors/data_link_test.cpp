@@ -15,7 +15,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
-namespace troupe {
+namespace troupe::data_link_test {
 namespace {
 
 constexpr std::uint32_t number = 5;
@@ -374,4 +374,4 @@ TEST_F(data_link_test, an_answer_to_nothing_is_ignored) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::data_link_test

@@ -8,7 +8,7 @@
 #include "tests/actors/stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe {
+namespace troupe::members_test {
 namespace {
 
 class members_test : public stage {
@@ -227,7 +227,7 @@ TEST_F(members_test, the_loss_of_somebody_before_the_run_is_told_with_what_to_do
 }
 
 TEST_F(members_test, a_run_that_saves_shows_its_processes_a_folder_to_try) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   auto store = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(store) << store.error().message;
   lead({.store = std::make_shared<checkpoint_store>(std::move(*store)), .every = 0, .from = nullptr});
@@ -248,4 +248,4 @@ TEST_F(members_test, a_run_that_saves_nothing_has_nothing_tried) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::members_test

@@ -9,7 +9,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace troupe {
+namespace troupe::metrics_test {
 namespace {
 
 epoch_report report_of(std::uint32_t rank, std::uint64_t samples, double seconds, double loss_sum,
@@ -161,4 +161,4 @@ TEST(metrics, are_absent_where_the_loss_or_the_targets_have_none) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::metrics_test

@@ -5,7 +5,7 @@
 #include "tests/actors/run_stage.hpp"
 #include "tests/actors/slow_road.hpp"
 
-namespace troupe {
+namespace troupe::modes_test {
 namespace {
 
 using settings = std::vector<setting>;
@@ -175,4 +175,4 @@ TEST_F(modes, test_rows_see_a_short_last_optimizer_step) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::modes_test

@@ -6,7 +6,7 @@
 #include "tests/actors/stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe {
+namespace troupe::node_test {
 namespace {
 
 /// Admits whoever comes as number 3, with rank 1 of two servers.
@@ -63,7 +63,7 @@ TEST_F(node_test, servers_that_cannot_write_where_the_run_saves_refuse_it) {
 }
 
 TEST_F(node_test, servers_leave_nothing_where_they_have_tried_to_write) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   EXPECT_TRUE(answer_about(folder.path(), false)->value);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
@@ -73,4 +73,4 @@ TEST_F(node_test, trainers_need_no_folder) { EXPECT_TRUE(answer_about("/nowhere/
 TEST_F(node_test, a_run_that_saves_nothing_needs_no_folder) { EXPECT_TRUE(answer_about("", false)->value); }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::node_test

@@ -3,7 +3,7 @@
 #include "tests/actors/server_stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe {
+namespace troupe::parameter_server_modules_test {
 namespace {
 
 using parameter_server_modules = server_stage;
@@ -86,7 +86,7 @@ TEST_F(parameter_server_modules, row_digests_come_in_the_pieces_asked_for) {
 
 TEST_F(parameter_server_modules, a_checkpoint_that_cannot_be_restored_is_refused_with_the_reason) {
   make(1);
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const auto refusal = [&] {
     auto answer = ask<committed>(server_, restore_module{head(0), module_, folder.path(), 40});
     run();
@@ -123,4 +123,4 @@ TEST_F(parameter_server_modules, specifications_that_cannot_be_made_are_refused)
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::parameter_server_modules_test

@@ -9,7 +9,7 @@
 #include "model/exact_sum.hpp"
 #include "tests/actors/server_stage.hpp"
 
-namespace troupe {
+namespace troupe::parameter_server_test {
 namespace {
 
 using parameter_server_test = server_stage;
@@ -385,4 +385,4 @@ TEST_F(parameter_server_test, a_gradient_that_cannot_be_applied_ends_the_server_
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::parameter_server_test

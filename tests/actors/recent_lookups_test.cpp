@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace troupe {
+namespace troupe::recent_lookups_test {
 namespace {
 
 using numbers = std::vector<std::int64_t>;
@@ -88,4 +88,4 @@ TEST(recent_lookups, the_oldest_goes_when_there_are_too_many) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::recent_lookups_test

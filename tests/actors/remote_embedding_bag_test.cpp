@@ -19,7 +19,7 @@
 #include "tests/actors/rounding.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe {
+namespace troupe::remote_embedding_bag_test {
 namespace {
 
 using kernels::row_dtype;
@@ -296,4 +296,4 @@ TEST(remote_embedding_bag, arguments_that_are_wrong_or_unknown_are_refused) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::remote_embedding_bag_test

@@ -8,7 +8,7 @@
 #include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::replay_test {
 namespace {
 
 constexpr std::uint16_t server = 2;
@@ -162,4 +162,4 @@ TEST(ReplayOrder, ShowsWhatIsNoStepAsItStands) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::replay_test

@@ -7,7 +7,7 @@
 
 #include "tests/actors/run_stage.hpp"
 
-namespace troupe {
+namespace troupe::run_test {
 namespace {
 
 using run_test = run_stage;
@@ -225,4 +225,4 @@ TEST_F(run_test, status_tells_phase_and_members) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::run_test

@@ -10,7 +10,7 @@
 #include "tests/actors/server_stage.hpp"
 #include "tests/actors/slow_road.hpp"
 
-namespace troupe {
+namespace troupe::status_test {
 namespace {
 
 using lines = std::vector<std::string>;
@@ -354,4 +354,4 @@ TEST_F(status_of_gathering, a_wish_to_stop_before_the_order_is_kept) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::status_test

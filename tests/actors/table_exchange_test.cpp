@@ -17,7 +17,7 @@
 #include "tests/actors/rounding.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe {
+namespace troupe::table_exchange_test {
 namespace {
 
 using kernels::optimizer_kind;
@@ -496,4 +496,4 @@ TEST(table_exchange, answers_of_another_shape_are_refused) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::table_exchange_test

@@ -11,7 +11,7 @@
 #include "model/job.hpp"
 #include "tests/model/temporary_file.hpp"
 
-namespace troupe {
+namespace troupe::table_options_test {
 namespace {
 
 /// A short run of `more` settings; the later of two equal ones counts.
@@ -136,4 +136,4 @@ TEST(table_options, a_gradient_beyond_f16_ends_the_run_or_is_left_out) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::table_options_test

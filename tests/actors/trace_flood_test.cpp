@@ -16,7 +16,7 @@
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/recording.hpp"
 
-namespace troupe {
+namespace troupe::trace_flood_test {
 namespace {
 
 /// Takes `expected` messages, then says that it is done.
@@ -116,4 +116,4 @@ TEST(TraceTiming, AFloodIsHardlySlowerWithARing) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::trace_flood_test

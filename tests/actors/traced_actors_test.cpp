@@ -16,7 +16,7 @@
 #include "trace/blocked.hpp"
 #include "trace/recording.hpp"
 
-namespace troupe {
+namespace troupe::traced_actors_test {
 namespace {
 
 /// An actor system that records in a folder of its own.
@@ -259,4 +259,4 @@ TEST(TraceTiming, ARecordTakesSixtyNanosecondsAndADroppedOneTen) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::traced_actors_test

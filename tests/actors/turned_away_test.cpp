@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace troupe {
+namespace troupe::turned_away_test {
 namespace {
 
 constexpr turned_away::clock::time_point begin{std::chrono::hours(1)};
@@ -45,4 +45,4 @@ TEST(turned_away_test, nobody_is_told_of_before_those_who_were_only_counted) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::turned_away_test

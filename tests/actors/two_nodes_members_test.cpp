@@ -12,7 +12,7 @@
 #include "actors/trainer.hpp"
 #include "tests/actors/two_nodes.hpp"
 
-namespace troupe {
+namespace troupe::two_nodes_members_test {
 namespace {
 
 constexpr std::chrono::seconds patience(60);
@@ -313,4 +313,4 @@ TEST_F(two_nodes_members, nobody_waits_for_ever_for_an_answer_from_a_node_that_i
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::two_nodes_members_test

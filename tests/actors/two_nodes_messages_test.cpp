@@ -6,7 +6,7 @@
 #include "tests/actors/two_nodes.hpp"
 #include "tests/protocol/samples.hpp"
 
-namespace troupe {
+namespace troupe::two_nodes_messages_test {
 namespace {
 
 class two_nodes_messages : public two_nodes {
@@ -176,4 +176,4 @@ TEST_F(two_nodes_messages, a_request_that_cannot_be_read_fails_at_its_deadline_a
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::two_nodes_messages_test

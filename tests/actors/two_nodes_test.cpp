@@ -11,7 +11,7 @@
 #include "model/exact_sum.hpp"
 #include "tests/actors/two_nodes.hpp"
 
-namespace troupe {
+namespace troupe::two_nodes_test {
 namespace {
 
 // -- a server there, asked from here ----------------------------------------------
@@ -372,4 +372,4 @@ TEST_F(two_nodes_run, a_run_that_loses_a_server_ends_naming_it_wherever_it_is) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::two_nodes_test

@@ -16,7 +16,7 @@
 #include "protocol/messages.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe {
+namespace troupe::weights_test {
 namespace {
 
 using kernels::test::same_bits;
@@ -250,4 +250,4 @@ TEST(weights, digest_changes_with_the_order_of_rows_and_tables) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::weights_test

@@ -13,7 +13,7 @@
 #include "tests/actors/rounding.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe {
+namespace troupe::wire_test {
 namespace {
 
 using kernels::row_dtype;
@@ -83,4 +83,4 @@ TEST(wire, what_a_type_does_not_hold_becomes_inf) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::wire_test

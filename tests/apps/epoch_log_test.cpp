@@ -12,7 +12,7 @@
 
 #include "tests/apps/event_file.hpp"
 
-namespace troupe {
+namespace troupe::epoch_log_test {
 namespace {
 
 constexpr const char* header =
@@ -204,4 +204,4 @@ TEST_F(epoch_log_test, only_what_is_asked_for_is_opened) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::epoch_log_test

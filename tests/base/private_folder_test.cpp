@@ -12,7 +12,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace troupe {
+namespace troupe::private_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -126,4 +126,4 @@ TEST_F(PrivateFolder, IsANewOneWhereSomethingIsThere) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::private_folder_test

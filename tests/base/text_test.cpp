@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace troupe {
+namespace troupe::text_test {
 namespace {
 
 /// The UTF-8 bytes of a character.
@@ -76,4 +76,4 @@ TEST(Utf8, LengthIsThatOfOneCharacter) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::text_test

@@ -8,7 +8,7 @@
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/model/strict_safetensors.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::checkpoint_test {
 namespace {
 
 /// Two checkpoints, steps 20 and 40.
@@ -26,7 +26,7 @@ class CheckpointCommand : public testing::Test {
     set_content(path, content.substr(0, content.size() - 1));
   }
 
-  temporary_folder folder_;
+  checkpoint_folder folder_;
 };
 
 TEST_F(CheckpointCommand, ListTellsWhatThereIs) {
@@ -170,4 +170,4 @@ TEST_F(CheckpointCommand, ExportNeedsAPlaceToWriteTo) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::checkpoint_test

@@ -6,7 +6,7 @@
 #include "model/text.hpp"
 #include "tests/end_to_end/program.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::command_line_test {
 namespace {
 
 struct wrong_line {
@@ -277,4 +277,4 @@ TEST(Version, IsOneLine) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::command_line_test

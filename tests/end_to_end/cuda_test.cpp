@@ -14,7 +14,7 @@
 #include "tests/end_to_end/several.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::cuda_test {
 namespace {
 
 bool is_emulated() { return std::getenv("TROUPE_CUDA_MODULE") != nullptr; }
@@ -132,7 +132,7 @@ TEST_F(CudaGpu, TheNumberOfServersMakesNoDifference) {
 }
 
 TEST_F(CudaGpu, ACheckpointGoesOnWhereverItIsResumed) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const std::string half = folder.path() + "/half";
   const words all = {"--data", "adult", "--epochs", "2"};
   const figures whole = train(with(all, {"--device", "cuda"}));
@@ -149,7 +149,7 @@ TEST_F(CudaGpu, LowerPrecisionLearnsAsWell) {
 }
 
 TEST_F(CudaGpu, ACheckpointOfLowerPrecisionGoesOnOnTheProcessor) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const std::string half = folder.path() + "/half";
   train({"--data", "adult", "--epochs", "1", "--device", "cuda", "--matmul-precision", "tf32", "--save", half});
   const words on = {"--resume", half, "--epochs", "2", "--device", "cpu", "--matmul-precision", "f32"};
@@ -163,7 +163,7 @@ TEST_F(CudaGpu, MoreTrainersThanDevicesIsSaid) {
 }
 
 TEST_F(CudaGpu, ATraceOfItHolds) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const std::string kept = folder.path() + "/trace";
   train({"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--trace", "payload", "--trace-dir", kept});
   const outcome checked = run({"trace", "check", kept});
@@ -171,7 +171,7 @@ TEST_F(CudaGpu, ATraceOfItHolds) {
 }
 
 TEST_F(CudaGpu, ARecordingOfItIsReplayed) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const std::string kept = folder.path() + "/trace";
   train({"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--trace", "full", "--trace-dir", kept});
   const outcome again = run({"trace", "replay", kept, "--json"});
@@ -221,7 +221,7 @@ TEST_F(EmulatedCudaGpu, ProcessesGoToTheProcessorWhereDevicesAreTooFewAndNobodyA
 
 /// Which process has which number is up to who joins first; how they tell each other their devices is no difference.
 TEST_F(EmulatedCudaGpu, HowDevicesAreIntroducedIsNoDifferenceOfTwoRuns) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const words options = {"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--processes", "--trace", "full"};
   for (const char* name : {"/one", "/other"}) train(with(options, {"--trace-dir", folder.path() + name}));
   const outcome compared = run({"trace", "diff", folder.path() + "/one", folder.path() + "/other"});
@@ -263,7 +263,7 @@ TEST_F(EmulatedCudaGpu, TrainersOnDevicesAndOnProcessorsDoNotMix) {
 }
 
 TEST_F(EmulatedCudaGpu, WhoJoinsComputesOnWhatTheJobFileSaysAndSaysSo) {
-  temporary_folder folder;
+  checkpoint_folder folder;
   const std::string file = folder / "job.toml";
   set_content(file, "data = 'adult'\nepochs = 1\ndevice = 'cuda'\ndevices = '1,0'\n");
   gathered_run all(adult);
@@ -277,7 +277,7 @@ TEST_F(EmulatedCudaGpu, WhoJoinsComputesOnWhatTheJobFileSaysAndSaysSo) {
 }
 
 TEST_F(EmulatedCudaGpu, TheCommandLinesDeviceTakesThePlaceOfAllThatTheFileSaysOfDevices) {
-  temporary_folder folder;
+  checkpoint_folder folder;
   const std::string file = folder / "job.toml";
   set_content(file, "data = 'adult'\nsteps = 2\ndevice = 'cuda'\ndevices = '1'\nserver-device = 'cuda'\n");
   const outcome result = run({"train", file, "--device", "cpu"});
@@ -370,7 +370,7 @@ TEST_F(CudaGpu, ANanInABf16RunStopsIt) {
 }
 
 /// Data of which row 175 makes a dense gradient overflow where the loss does not, and what trains on it: in step 44.
-words with_an_overflow(const temporary_folder& folder) {
+words with_an_overflow(const checkpoint_folder& folder) {
   std::string rows = "n0,c0,y\n";
   for (int i = 0; i < 400; ++i)
     rows += fmt::format("{},{},{}\n", i == 350 ? "3e38" : fmt::format("0.{}", i % 9), i % 7, i % 2);
@@ -393,7 +393,7 @@ words with_an_overflow(const temporary_folder& folder) {
 }
 
 TEST_F(CudaGpu, NoCheckpointIsTakenOfAStepWithANan) {
-  temporary_folder folder;
+  checkpoint_folder folder;
   const words options = with_an_overflow(folder);
   std::vector<std::string> kept;
   for (const char* device : {"cpu", "cuda"}) {
@@ -422,4 +422,4 @@ TEST(WithoutCuda, TheProgramSaysWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::cuda_test

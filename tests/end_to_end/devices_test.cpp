@@ -7,7 +7,7 @@
 #include "tests/end_to_end/program.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::devices_test {
 namespace {
 
 TEST(Devices, AreReportedAsJson) {
@@ -38,7 +38,7 @@ TEST(Devices, AreReportedAsText) {
 TEST(Devices, AreLookedForWithModulesNextToTheProgramAndNowhereElse) {
   if (!last_event(run({"devices", "--json"}), "devices").at("cuda").at("built").as_bool())
     GTEST_SKIP() << "skipped: built without the CUDA backend";
-  const temporary_folder elsewhere;
+  const checkpoint_folder elsewhere;
   launch how;
   how.program = elsewhere.path() + "/troupe";
   std::filesystem::copy_file(TROUPE_PROGRAM, how.program);
@@ -52,4 +52,4 @@ TEST(Devices, AreLookedForWithModulesNextToTheProgramAndNowhereElse) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::devices_test

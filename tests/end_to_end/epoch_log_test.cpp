@@ -15,7 +15,7 @@
 #include "tests/end_to_end/program.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::epoch_log_test {
 namespace {
 
 using arguments = std::vector<std::string>;
@@ -28,7 +28,7 @@ arguments adult(const std::string& steps, const arguments& more) {
 }
 
 /// Options of a run that goes on from `from`, if that holds a checkpoint, and saves there.
-arguments saving(const temporary_folder& from, const arguments& more) {
+arguments saving(const checkpoint_folder& from, const arguments& more) {
   arguments all = {"--save", from.path()};
   if (!entries_of(from.path()).empty()) all.insert(all.end(), {"--resume", from.path()});
   all.insert(all.end(), more.begin(), more.end());
@@ -112,8 +112,8 @@ TEST(TensorBoard, HasTheNumbersOfTheEvents) {
 }
 
 TEST(MetricsCsv, OfARunBrokenWithinEpochsIsThatOfAnUnbrokenOne) {
-  const temporary_folder checkpoints;
-  const temporary_folder logs;
+  const checkpoint_folder checkpoints;
+  const checkpoint_folder logs;
   const std::string whole = logs / "whole.csv";
   const std::string broken = logs / "broken.csv";
   ASSERT_EQ(run(adult("23", {"--metrics-csv", whole})).exit_code, 0);
@@ -128,8 +128,8 @@ TEST(MetricsCsv, OfARunBrokenWithinEpochsIsThatOfAnUnbrokenOne) {
 }
 
 TEST(TensorBoard, OfARunBrokenWithinEpochsShowsTheStepsOfAnUnbrokenOne) {
-  const temporary_folder checkpoints;
-  const temporary_folder logs;
+  const checkpoint_folder checkpoints;
+  const checkpoint_folder logs;
   std::vector<std::string> folders;
   for (const char* steps : {"4", "13", "23"}) {
     folders.push_back(logs / steps);
@@ -139,7 +139,7 @@ TEST(TensorBoard, OfARunBrokenWithinEpochsShowsTheStepsOfAnUnbrokenOne) {
 }
 
 TEST(RefusedRun, LeavesFilesAsTheyWere) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const std::string kept = folder / "kept.csv";
   const std::string saved = folder / "saved";
   ASSERT_EQ(run(adult("4", {"--save", saved})).exit_code, 0);
@@ -166,7 +166,7 @@ TEST(RefusedRun, LeavesFilesAsTheyWere) {
 }
 
 TEST(MetricsCsv, IsNotWrittenOverTheRows) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const std::string rows = folder / "rows.csv";
   std::ofstream(rows) << "y,x\n1,2\n0,3\n1,4\n";
   const auto job = [](const std::string& data, arguments more) {
@@ -213,4 +213,4 @@ TEST(MetricsCsv, ThatIsFullIsAnEventToo) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::epoch_log_test

@@ -9,7 +9,7 @@
 
 #include "tests/end_to_end/program.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::files_test {
 namespace {
 
 std::string criteo_line(int row) {
@@ -121,4 +121,4 @@ TEST(BadFiles, EndARunThatHasBegunWithTheirPlace) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::files_test

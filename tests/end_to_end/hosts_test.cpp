@@ -9,7 +9,7 @@
 #include "tests/links/raw_socket.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::hosts_test {
 namespace {
 
 const words short_job = {"--data", "tutorial", "--steps", "25", "--seed", "7"};
@@ -61,7 +61,7 @@ TEST(Hosts, MayComeBeforeTheMaster) {
 }
 
 TEST(Hosts, GoOnWithWhatProcessesSaved) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const auto steps = [](const std::string& count) { return words{"--data", "tutorial", "--steps", count}; };
   const std::string whole = digest_of(run(with({"train", "--json"}, job_of(steps("40")))));
   digest_of(run(with({"train", "--json", "--processes", "--save", folder.path()}, job_of(steps("15")))));
@@ -147,7 +147,7 @@ TEST(Hosts, CannotTakeWhatNoMessageCouldCarry) {
 }
 
 TEST(Hosts, CannotSaveWhatNoMessageCouldCarry) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const words wide = {"master", "--listen",    "127.0.0.1:0",       "--data", "synthetic", "--hidden", "12288,12288",
                       "--save", folder.path(), "--dense-optimizer", "adam"};
   const std::string line = expect_error(run(wide, with_token()), 2);
@@ -255,7 +255,7 @@ TEST(WaitingHosts, ThatAreStoppedWhileTheyConnectDoNotWaitForTheOtherSide) {
 }
 
 TEST(StoppedHosts, EndTheStepSaveItAndGoAll) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   gathered_run several(with(job_of(endless), {"--save", folder.path()}));
   several.join_as("server");
   program& one = several.join({"--as", "trainer", "--count", "2"});
@@ -271,4 +271,4 @@ TEST(StoppedHosts, EndTheStepSaveItAndGoAll) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::hosts_test

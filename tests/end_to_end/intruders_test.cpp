@@ -16,7 +16,7 @@
 #include "tests/links/certificates.hpp"
 #include "tests/links/raw_socket.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::intruders_test {
 namespace {
 
 const words short_job = {"--data", "tutorial", "--steps", "10", "--servers", "1", "--trainers", "1"};
@@ -260,4 +260,4 @@ TEST_F(IntrudersWithTheToken, MayLeaveWithoutAWord) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::intruders_test

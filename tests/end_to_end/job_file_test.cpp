@@ -5,7 +5,7 @@
 
 #include "tests/end_to_end/program.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::job_file_test {
 namespace {
 
 std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
@@ -178,4 +178,4 @@ TEST(JobFile, ThatIsADirectoryIsRefused) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::job_file_test

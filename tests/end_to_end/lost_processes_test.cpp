@@ -12,7 +12,7 @@
 #include "tests/links/certificates.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::lost_processes_test {
 namespace {
 
 using clock = std::chrono::steady_clock;
@@ -77,7 +77,7 @@ const std::vector<loss_case> losses = {
 
 class LostProcessTiming : public testing::TestWithParam<loss_case> {
  protected:
-  const temporary_folder folder_;
+  const checkpoint_folder folder_;
 };
 
 TEST_P(LostProcessTiming, EndsTheRunInTimeAndSaysHowToGoOn) {
@@ -119,7 +119,7 @@ TEST(LostMasterTiming, EndsItsProcessesInTime) {
 }
 
 TEST(LostProcess, LeavesACheckpointFromWhichTheAdviceGoesOn) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const words job = with({"--data", "tutorial", "--servers", "1", "--trainers", "2", "--seed", "7"}, {"--json"});
   const words saving = {"--save", folder.path(), "--checkpoint-every", "20"};
   program running(with(with({"train", "--processes", "--epochs", "1000000000"}, job), saving));
@@ -136,7 +136,7 @@ TEST(LostProcess, LeavesACheckpointFromWhichTheAdviceGoesOn) {
 
 class LostHostTiming : public testing::TestWithParam<loss_case> {
  protected:
-  const temporary_folder folder_;
+  const checkpoint_folder folder_;
 };
 
 TEST_P(LostHostTiming, EndsTheRunInTimeForAllOthers) {
@@ -163,7 +163,7 @@ TEST_P(LostHostTiming, EndsTheRunInTimeForAllOthers) {
 INSTANTIATE_TEST_SUITE_P(Of, LostHostTiming, testing::Values(losses[0], losses[2], losses[4], losses[5]), name_of);
 
 TEST(LostHost, LeavesACommandWithTheNetworkOptionsThatWereGiven) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const private_folder secrets;
   const authority ours("ours");
   const tls_files tls = ours.issue("node");
@@ -202,4 +202,4 @@ TEST(LostMasterTiming, EndsItsHostsInTime) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::lost_processes_test

@@ -8,7 +8,7 @@
 #include "tests/end_to_end/program.hpp"
 #include "tests/end_to_end/traced.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::page_test {
 namespace {
 
 constexpr const char* secret = "a-token-of-the-owners-own";
@@ -80,4 +80,4 @@ TEST(RunPage, TellsItsAddressToWhoWantsNoProgress) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::page_test

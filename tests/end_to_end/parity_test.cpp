@@ -8,7 +8,7 @@
 
 #include "tests/end_to_end/program.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::parity_test {
 namespace {
 
 constexpr std::size_t length_bytes = 8;
@@ -198,4 +198,4 @@ TEST_F(Refused, IndexOutsideTheTable) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::parity_test

@@ -9,7 +9,7 @@
 #include "tests/end_to_end/several.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::processes_test {
 namespace {
 
 words train(const words& options) { return with({"train", "--json", "--seed", "7"}, options); }
@@ -53,7 +53,7 @@ TEST(Processes, AccumulateClipAndSendInHalfTheBitsAsOneProcessDoes) {
 
 // Of five rows, every other step has none for two of three trainers, which wait for no rows then.
 TEST(Processes, MayBeAheadOfTheOthersWithoutABatch) {
-  temporary_folder folder;
+  checkpoint_folder folder;
   std::string rows = "c,y\n";
   for (int i = 0; i < 5; ++i) rows += std::to_string(i % 2) + "," + std::to_string(i % 2) + "\n";
   set_content(folder / "rows.csv", rows);
@@ -90,7 +90,7 @@ TEST(Processes, SaveWhatOneProcessGoesOnFromAndTheOtherWayRound) {
     return with({"--batch-size", "64", "--eval-every", "0", "--trainers", "2", "--steps", steps}, more);
   };
   const std::string whole = digest_of(run(train(adult("60", {}))));
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   digest_of(run(train_in_processes(adult("20", {"--servers", "2", "--save", folder.path()}))));
   const words resumed = {"--save", folder.path(), "--resume", folder.path()};
   digest_of(run(train(adult("40", with(resumed, {"--servers", "1"})))));
@@ -118,7 +118,7 @@ TEST(Processes, ReportTheirOwnMemoryAndNotThatOfWhatAShellRanBefore) {
 TEST(Processes, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
   const words options = with(jobs.front().options, two_each);
   const std::string whole = digest_of(run(train(options)));
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit small = before;
@@ -134,7 +134,7 @@ TEST(Processes, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
 }
 
 TEST(Processes, ASecondRunThatSavesInTheSameFolderNamesTheFirst) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const words options = with(with(endless, two_each), {"--save", folder.path()});
   program first(train_in_processes(options));
   ASSERT_TRUE(first.wait_for_output(trains));
@@ -188,7 +188,7 @@ TEST(Processes, ShareNoMemoryWhereFilesMayNotBeThatLargeAndTrainAllTheSame) {
 }
 
 TEST(Processes, SayWhichFileIsLargerThanFilesMayBe) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const file_size_limit small(100'000);
   const words job = {"--data", "synthetic", "--rows", "20000", "--steps", "12", "--save", folder.path()};
   const outcome ended = run(train_in_processes(job));
@@ -218,7 +218,7 @@ TEST(Processes, TakeNoOptionsButTheirRoleAndRank) {
 class FirstSignalToProcesses : public testing::TestWithParam<int> {};
 
 TEST_P(FirstSignalToProcesses, EndsTheStepSavesItAndLeavesNobody) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   program running(train_in_processes(with(with(endless, two_each), {"--save", folder.path()})));
   ASSERT_TRUE(running.wait_for_output(trains));
   running.send(GetParam());
@@ -258,4 +258,4 @@ TEST(SignalsToAProcess, OfThoseThatProcessesStartsStopTheWholeRun) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::processes_test

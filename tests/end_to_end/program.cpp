@@ -117,8 +117,8 @@ program::program(const std::vector<std::string>& arguments, const launch& how)
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
 
   const std::string path = how.program.empty() ? TROUPE_PROGRAM : how.program;
-  std::vector<std::string> words = {path};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<std::string> command = {path};
+  command.insert(command.end(), arguments.begin(), arguments.end());
   auto changes = recording_variables();
   std::erase_if(changes, [&](const auto& one) {
     return std::ranges::find(how.environment, one.first, &std::pair<std::string, std::string>::first) !=
@@ -126,7 +126,7 @@ program::program(const std::vector<std::string>& arguments, const launch& how)
   });
   changes.insert(changes.end(), how.environment.begin(), how.environment.end());
   std::vector<std::string> variables = environment_with(changes);
-  const int failure = posix_spawn(&process_, path.c_str(), &files, &attributes, pointers_to(words).data(),
+  const int failure = posix_spawn(&process_, path.c_str(), &files, &attributes, pointers_to(command).data(),
                                   pointers_to(variables).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);

@@ -10,7 +10,7 @@
 #include "tests/end_to_end/traced.hpp"
 #include "trace/recording.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::replay_test {
 namespace {
 
 /// Records a run into `folder`, and returns its digest.
@@ -190,4 +190,4 @@ TEST(ReplayActor, WithoutADebuggerItSaysSo) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::replay_test

@@ -7,7 +7,7 @@
 
 #include "tests/end_to_end/program.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::signals_test {
 namespace {
 
 const std::vector<std::string> endless = {"train", "--data", "tutorial", "--epochs", "1000000000"};
@@ -62,4 +62,4 @@ TEST(SecondSignal, EndsTheProgram) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::signals_test

@@ -8,7 +8,7 @@
 #include "tests/end_to_end/program.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::status_test {
 namespace {
 
 constexpr const char* right_token = "a token of the run of this test";
@@ -120,7 +120,7 @@ TEST(Status, OfARunTellsItsProcessesAndRates) {
 }
 
 TEST(Stop, EndsARunWithACheckpoint) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   program leader(endless_processes({"--save", folder.path()}), with_token());
   const std::string where = where_it_listens(leader);
   ASSERT_TRUE(leader.wait_for_output("\"event\":\"epoch\""));
@@ -171,4 +171,4 @@ TEST(Processes, WithoutATokenOfTheirOwnAreNotToldOf) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::status_test

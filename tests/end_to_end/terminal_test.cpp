@@ -8,7 +8,7 @@
 
 #include "tests/end_to_end/program.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::terminal_test {
 namespace {
 
 const std::vector<std::string> adult = {"train", "--epochs", "1000"};
@@ -108,4 +108,4 @@ TEST(Terminal, ShowsProgressBesideJsonLinesInAPipe) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::terminal_test

@@ -13,7 +13,7 @@
 #include "tests/end_to_end/traced.hpp"
 #include "trace/recording.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::trace_faults_test {
 namespace {
 
 using std::chrono::steady_clock;
@@ -272,4 +272,4 @@ TEST(FaultsTiming, TheVerdictComesWithinASecondOfTheDeadline) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::trace_faults_test

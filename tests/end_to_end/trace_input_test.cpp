@@ -15,7 +15,7 @@
 #include "tests/end_to_end/traced.hpp"
 #include "trace/recording.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::trace_input_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -195,4 +195,4 @@ TEST(TraceInput, ADiskThatFillsEndsTheRecordingAndNotTheRun) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::trace_input_test

@@ -9,7 +9,7 @@
 
 #include "tests/end_to_end/program.hpp"
 
-namespace troupe::end_to_end {
+namespace troupe::end_to_end::train_test {
 namespace {
 
 const std::vector<std::string> short_tutorial = {"train", "--data", "tutorial", "--epochs", "30"};
@@ -224,4 +224,4 @@ TEST(TrainOutput, ThatCannotBeWrittenIsAnError) {
 }
 
 }  // namespace
-}  // namespace troupe::end_to_end
+}  // namespace troupe::end_to_end::train_test

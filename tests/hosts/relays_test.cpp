@@ -11,7 +11,7 @@
 #include "tests/hosts/relay.hpp"
 #include "tests/hosts/spread_run.hpp"
 
-namespace troupe::hosts {
+namespace troupe::hosts::relays_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -178,4 +178,4 @@ TEST(PlainConnectionTest, beyond_this_machine_needs_to_be_asked_for) {
 }
 
 }  // namespace
-}  // namespace troupe::hosts
+}  // namespace troupe::hosts::relays_test

@@ -15,7 +15,7 @@
 #include "tests/hosts/spread_run.hpp"
 #include "tests/links/certificates.hpp"
 
-namespace troupe::hosts {
+namespace troupe::hosts::three_hosts_test {
 namespace {
 
 const words insecure = {"--insecure"};
@@ -178,4 +178,4 @@ TEST_F(ThreeHostsTest, all_notice_that_a_host_of_servers_is_cut_off) {
 }
 
 }  // namespace
-}  // namespace troupe::hosts
+}  // namespace troupe::hosts::three_hosts_test

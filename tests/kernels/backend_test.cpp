@@ -11,7 +11,7 @@
 #include "kernels/devices.hpp"
 #include "tests/kernels/child_process.hpp"
 
-namespace troupe::kernels {
+namespace troupe::kernels::backend_test {
 namespace {
 
 using test::child_process;
@@ -122,4 +122,4 @@ TEST(BackendGpu, ADeviceThatIsNotThereIsRefused) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels
+}  // namespace troupe::kernels::backend_test

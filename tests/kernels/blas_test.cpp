@@ -12,7 +12,7 @@
 
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::blas_test {
 namespace {
 
 constexpr auto plain = factor_form::plain;
@@ -63,4 +63,4 @@ TEST(blas, kernels_are_those_of_the_instruction_set) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::blas_test

@@ -8,7 +8,7 @@
 #include "kernels/embedding_bag.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::check_bags_test {
 namespace {
 
 using kind = bags_fault::kind;
@@ -74,4 +74,4 @@ TEST(check_bags, looks_at_weights_then_offsets_then_indices) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::check_bags_test

@@ -16,7 +16,7 @@
 #include "kernels/devices.hpp"
 #include "tests/kernels/child_process.hpp"
 
-namespace troupe::kernels {
+namespace troupe::kernels::communicator_test {
 namespace {
 
 using state = communicator::state;
@@ -206,4 +206,4 @@ TEST(CommunicatorGpu, TwoRanksOnOneDeviceAreRefused) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels
+}  // namespace troupe::kernels::communicator_test

@@ -6,7 +6,7 @@
 #include "tests/kernels/child_process.hpp"
 #include "tests/kernels/stream_support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::device_memory_test {
 namespace {
 
 template <class Place>
@@ -100,4 +100,4 @@ TYPED_TEST(device_memory, a_cuda_device_has_an_identity) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::device_memory_test

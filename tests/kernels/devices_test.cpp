@@ -11,7 +11,7 @@
 
 #include "tests/kernels/child_process.hpp"
 
-namespace troupe::kernels {
+namespace troupe::kernels::devices_test {
 namespace {
 
 bool program_maps(const std::string& file) {
@@ -77,4 +77,4 @@ TEST(DevicesGpu, EachDeviceHasANameMemoryAndACapability) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels
+}  // namespace troupe::kernels::devices_test

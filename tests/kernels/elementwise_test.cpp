@@ -10,7 +10,7 @@
 
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::elementwise_test {
 namespace {
 
 constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
@@ -134,4 +134,4 @@ TEST(find_non_finite, looks_beyond_the_first_chunks) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::elementwise_test

@@ -12,7 +12,7 @@
 
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::embedding_bag_test {
 namespace {
 
 constexpr std::size_t table_rows = 7;
@@ -241,4 +241,4 @@ TEST(gather_rows, copies_rows) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::embedding_bag_test

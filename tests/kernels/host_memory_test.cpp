@@ -7,7 +7,7 @@
 #include <limits>
 #include <new>
 
-namespace troupe::kernels {
+namespace troupe::kernels::host_memory_test {
 namespace {
 
 std::uint64_t address_of_new(std::size_t size) { return reinterpret_cast<std::uint64_t>(allocate_on_host(size).get()); }
@@ -34,4 +34,4 @@ TEST(host_memory, too_much_throws) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels
+}  // namespace troupe::kernels::host_memory_test

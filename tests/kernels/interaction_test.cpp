@@ -11,7 +11,7 @@
 
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::interaction_test {
 namespace {
 
 struct shape {
@@ -178,4 +178,4 @@ TEST(interaction, bits_do_not_depend_on_the_width_of_vectors) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::interaction_test

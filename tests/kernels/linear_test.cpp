@@ -10,7 +10,7 @@
 
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::linear_test {
 namespace {
 
 struct shape {
@@ -141,4 +141,4 @@ TEST(linear, repeats_bit_for_bit) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::linear_test

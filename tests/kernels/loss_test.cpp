@@ -12,7 +12,7 @@
 
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::loss_test {
 namespace {
 
 constexpr std::size_t batches[] = {1, 2, 7, 33};
@@ -201,4 +201,4 @@ TEST(losses, do_not_depend_on_a_chunk_boundary) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::loss_test

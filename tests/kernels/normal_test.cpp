@@ -10,7 +10,7 @@
 
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::normal_test {
 namespace {
 
 /// Uniform numbers of 53 bits, and the ends of their range.
@@ -55,4 +55,4 @@ TEST(box_muller, has_the_same_bits_on_every_target_and_in_any_number) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::normal_test

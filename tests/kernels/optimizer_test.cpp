@@ -11,7 +11,7 @@
 #include "tests/kernels/optimizer_support.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::optimizer_test {
 namespace {
 
 class update_dense_by : public testing::TestWithParam<optimizer_case> {};
@@ -80,4 +80,4 @@ TEST(update_dense, without_decay_takes_an_infinite_weight_for_what_it_is) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::optimizer_test

@@ -12,9 +12,8 @@
 
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels {
+namespace troupe::kernels::row_groups_test {
 namespace {
-
 
 using test::bag_batch;
 using test::make_bags;
@@ -143,4 +142,4 @@ TEST(row_groups, nothing_is_left_of_the_step_before) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels
+}  // namespace troupe::kernels::row_groups_test

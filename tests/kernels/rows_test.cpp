@@ -16,7 +16,7 @@
 #include "kernels/embedding_bag.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::rows_test {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -227,4 +227,4 @@ TEST(rows, are_pooled_and_gathered_as_the_floats_that_they_stand_for) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::rows_test

@@ -13,7 +13,7 @@
 #include "tests/kernels/row_gradients.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::rowwise_test {
 namespace {
 
 constexpr std::size_t table_rows = 9;
@@ -243,4 +243,4 @@ TEST(row_squared_norms, sum_up_several_ranks_and_pass_on_what_is_not_finite) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::rowwise_test

@@ -5,7 +5,7 @@
 
 #include "tests/kernels/stream_support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::stream_elementwise_test {
 namespace {
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
@@ -150,4 +150,4 @@ TYPED_TEST(stream_elementwise, finds_the_first_number_that_is_not_finite) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::stream_elementwise_test

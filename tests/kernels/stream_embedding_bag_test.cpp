@@ -6,7 +6,7 @@
 #include "kernels/rows.hpp"
 #include "tests/kernels/stream_support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::stream_embedding_bag_test {
 namespace {
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
@@ -151,4 +151,4 @@ TYPED_TEST(stream_embedding_bag, gathers_rows_bit_by_bit) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::stream_embedding_bag_test

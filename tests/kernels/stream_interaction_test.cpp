@@ -5,7 +5,7 @@
 #include "kernels/interaction.hpp"
 #include "tests/kernels/stream_support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::stream_interaction_test {
 namespace {
 
 template <class Place>
@@ -91,4 +91,4 @@ TYPED_TEST(stream_interaction, a_cuda_device_refuses_too_many_vectors) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::stream_interaction_test

@@ -8,7 +8,7 @@
 #include "tests/kernels/child_process.hpp"
 #include "tests/kernels/stream_support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::stream_linear_test {
 namespace {
 
 struct layer_shape {
@@ -176,4 +176,4 @@ TEST_F(stream_without_epilogues_Gpu, bias_and_its_gradient_are_kernels_of_our_ow
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::stream_linear_test

@@ -6,7 +6,7 @@
 
 #include "tests/kernels/stream_support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::stream_loss_test {
 namespace {
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
@@ -159,4 +159,4 @@ TYPED_TEST(stream_loss, shows_a_nan_wherever_it_is) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::stream_loss_test

@@ -6,7 +6,7 @@
 
 #include "tests/kernels/stream_support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::stream_order_test {
 namespace {
 
 template <class Place>
@@ -159,4 +159,4 @@ TYPED_TEST(stream_order, keeps_what_graphs_use_when_more_is_needed) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::stream_order_test

@@ -11,7 +11,7 @@
 #include "tests/kernels/row_gradients.hpp"
 #include "tests/kernels/stream_support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::stream_table_gradient_test {
 namespace {
 
 /// One source: bags, their gradients, and how they were pooled.
@@ -379,4 +379,4 @@ TYPED_TEST(stream_table_gradient, takes_nothing) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::stream_table_gradient_test

@@ -3,7 +3,7 @@
 #include "tests/kernels/optimizer_support.hpp"
 #include "tests/kernels/stream_support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::stream_update_test {
 namespace {
 
 template <class Place>
@@ -45,4 +45,4 @@ TYPED_TEST(stream_update, keeps_infinite_weights_without_decay) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::stream_update_test

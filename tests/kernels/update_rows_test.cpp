@@ -17,7 +17,7 @@
 #include "tests/kernels/row_gradients.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels::test {
+namespace troupe::kernels::test::update_rows_test {
 namespace {
 
 constexpr std::size_t table_rows = 11;
@@ -304,4 +304,4 @@ TEST(update_rows, does_nothing_without_touched_rows) {
 }
 
 }  // namespace
-}  // namespace troupe::kernels::test
+}  // namespace troupe::kernels::test::update_rows_test

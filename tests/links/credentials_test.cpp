@@ -9,7 +9,7 @@
 
 #include "tests/links/certificates.hpp"
 
-namespace troupe {
+namespace troupe::credentials_test {
 namespace {
 
 /// Sets the variable of the token for as long as it lives.
@@ -149,4 +149,4 @@ TEST_F(TlsFilesTest, an_expired_certificate_is_told_at_once) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::credentials_test

@@ -12,7 +12,7 @@
 #include "links/frame_reader.hpp"
 #include "tests/links/stage.hpp"
 
-namespace troupe {
+namespace troupe::frame_test {
 namespace {
 
 const link_limits limits{
@@ -135,4 +135,4 @@ TEST(FrameTest, the_digest_of_pieces_is_that_of_the_whole) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::frame_test

@@ -15,7 +15,7 @@
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"
 
-namespace troupe {
+namespace troupe::liveness_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -238,4 +238,4 @@ TEST_F(LivenessTest, frames_that_came_before_the_connection_broke_are_still_deli
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::liveness_test

@@ -11,7 +11,7 @@
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"
 
-namespace troupe {
+namespace troupe::tls_test {
 namespace {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -126,4 +126,4 @@ TEST_F(TlsTest, garbage_in_tls_records_is_refused) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::tls_test

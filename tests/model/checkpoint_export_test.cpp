@@ -13,7 +13,7 @@
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/model/strict_safetensors.hpp"
 
-namespace troupe {
+namespace troupe::checkpoint_export_test {
 namespace {
 
 constexpr std::uint64_t step = 20;
@@ -31,7 +31,7 @@ void expect_bytes(const plain_tensor& found, const std::vector<std::byte>& expec
 }
 
 TEST(checkpoint_export, is_a_plain_file_of_whole_tables_and_named_layers) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const checkpoint saved = made(folder / "a");
   const auto written = export_checkpoint(saved, folder / "model.safetensors", {});
   ASSERT_TRUE(written.has_value()) << written.error().message;
@@ -68,7 +68,7 @@ TEST(checkpoint_export, is_a_plain_file_of_whole_tables_and_named_layers) {
 TEST(checkpoint_export, does_not_depend_on_the_sharding) {
   std::string first;
   for (std::uint32_t shards = 1; shards <= 5; ++shards) {
-    const temporary_folder folder;
+    const checkpoint_folder folder;
     made_content content;
     content.tables = {{3, shards, {{"weight", tensor_type::f32, 2}}},
                       {61, shards, {{"weight", tensor_type::f16, 3}, {"state.0", tensor_type::f32, 1}}},
@@ -83,7 +83,7 @@ TEST(checkpoint_export, does_not_depend_on_the_sharding) {
 // Tables of 30 MiB, so that each is written in several pieces; rows that do not divide them.
 TEST(checkpoint_export, is_written_in_pieces) {
   for (const std::uint32_t shards : {1U, 3U}) {
-    const temporary_folder folder;
+    const checkpoint_folder folder;
     made_content content;
     content.tables = {{600'011, shards, {{"weight", tensor_type::f32, 13}}}};
     const checkpoint saved = made(folder / "a", content);
@@ -94,7 +94,7 @@ TEST(checkpoint_export, is_written_in_pieces) {
 }
 
 TEST(checkpoint_export, of_the_weights_alone_has_no_optimizer_state) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   export_options options;
   options.weights_only = true;
   ASSERT_TRUE(export_checkpoint(made(folder / "a"), folder / "file", options).has_value());
@@ -135,7 +135,7 @@ bool works_within(std::uint64_t bytes, Work work) {
 
 TEST(checkpoint_export, neither_saving_nor_exporting_takes_memory_for_a_table) {
   constexpr std::uint64_t most = std::uint64_t{40} << 20;
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   made_content content;
   content.tables = {{2'000'000, 2, {{"weight", tensor_type::f32, 16}}}};
   auto store = checkpoint_store::open(folder / "a", nullptr);
@@ -167,7 +167,7 @@ TEST(checkpoint_export, neither_saving_nor_exporting_takes_memory_for_a_table) {
 // -- where to -----------------------------------------------------------------
 
 TEST(checkpoint_export, replaces_a_file_only_if_told_to) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const checkpoint saved = made(folder / "a");
   set_content(folder / "file", "mine");
   std::filesystem::create_symlink("file", folder / "link");
@@ -187,7 +187,7 @@ TEST(checkpoint_export, replaces_a_file_only_if_told_to) {
 }
 
 TEST(checkpoint_export, refuses_what_cannot_be_a_file) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const checkpoint saved = made(folder / "a");
   const auto message = [&](const std::string& path) {
     export_options options;
@@ -215,7 +215,7 @@ TEST(checkpoint_export, refuses_what_cannot_be_a_file) {
 }
 
 TEST(checkpoint_export, of_a_run_that_begins_is_refused) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   auto store = checkpoint_store::open(folder / "a", nullptr);
   ASSERT_TRUE(store.has_value());
   ASSERT_TRUE(store->begin(0).has_value());
@@ -227,7 +227,7 @@ TEST(checkpoint_export, of_a_run_that_begins_is_refused) {
 }
 
 TEST(checkpoint_export, on_a_full_disk_leaves_what_was_there) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   made_content content;
   content.tables.front().rows = 200'000;
   const checkpoint saved = made(folder / "a", content);
@@ -251,4 +251,4 @@ TEST(checkpoint_export, on_a_full_disk_leaves_what_was_there) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::checkpoint_export_test

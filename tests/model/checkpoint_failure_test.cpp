@@ -12,7 +12,7 @@
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/model/watched_system.hpp"
 
-namespace troupe {
+namespace troupe::checkpoint_failure_test {
 namespace {
 
 /// The step that a run would go on from; its tensors must be those of that step.
@@ -49,7 +49,7 @@ TEST(FailingSave, leaves_the_one_before_at_every_call) {
   std::uint64_t failures = 0;
   for (std::uint64_t number = 0; !saved; ++number) {
     ASSERT_LT(number, 1000U);
-    const temporary_folder folder;
+    const checkpoint_folder folder;
     auto store = checkpoint_store::open(folder.path(), nullptr);
     ASSERT_TRUE(store.has_value());
     ASSERT_TRUE(save_made(*store, 20).has_value());
@@ -82,7 +82,7 @@ TEST(FailingSave, leaves_one_to_go_on_from_when_the_process_dies_at_any_call) {
   std::uint64_t deaths = 0;
   for (std::uint64_t number = 0; status != 0; ++number) {
     ASSERT_LT(number, 1000U);
-    const temporary_folder folder;
+    const checkpoint_folder folder;
     make_checkpoints(folder.path(), {20, 40});
     const auto resumed = newest_whole_checkpoint(folder.path());
     ASSERT_TRUE(resumed.has_value());
@@ -110,7 +110,7 @@ TEST(FailingSave, leaves_one_to_go_on_from_when_the_process_dies_at_any_call) {
 
 // What a power cut leaves cannot be tried here; but the order of the calls can be looked at.
 TEST(FailingSave, commits_nothing_that_is_not_on_the_disk) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   auto store = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(store.has_value());
   ASSERT_TRUE(save_made(*store, 20).has_value());
@@ -155,7 +155,7 @@ TEST(FailingSave, commits_nothing_that_is_not_on_the_disk) {
 }
 
 TEST(FailingSave, on_a_full_disk_names_the_file_and_the_bytes_wanted) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20});
   const auto resumed = newest_whole_checkpoint(folder.path());
   ASSERT_TRUE(resumed.has_value());
@@ -188,7 +188,7 @@ TEST(FailingSave, on_a_full_disk_names_the_file_and_the_bytes_wanted) {
 
 // Falling back would in the end remove what may be sound.
 TEST(FailingRead, is_never_taken_for_a_torn_checkpoint) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20, 40});
   std::uint64_t failures = 0;
   for (;; ++failures) {
@@ -210,4 +210,4 @@ TEST(FailingRead, is_never_taken_for_a_torn_checkpoint) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::checkpoint_failure_test

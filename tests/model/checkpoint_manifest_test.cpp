@@ -10,7 +10,7 @@
 #include "model/digest.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe {
+namespace troupe::checkpoint_manifest_test {
 namespace {
 
 /// A sound manifest with something of everything.
@@ -168,7 +168,7 @@ TEST(checkpoint_manifest, is_the_one_in_the_documentation) {
   manifest.position = {20480, 4, 0.25, 0, {{1.0 / 3, 256}}, epoch_figures{0.36, 0.9, {}, {}, {}}};
   manifest.tables.resize(1);
   manifest.dense.resize(2);
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   manifest.files.push_back(*write_made_dense(folder.path(), manifest.dense, 40));
   for (const std::uint32_t shard : {0U, 1U}) {
     manifest.files.push_back(*write_made_shard(folder.path(), manifest.tables[0], 0, {shard, 2}, 40));
@@ -280,4 +280,4 @@ TEST(checkpoint_manifest, that_contradicts_itself_is_refused) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::checkpoint_manifest_test

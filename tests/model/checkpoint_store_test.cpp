@@ -11,7 +11,7 @@
 #include "model/checkpoint/names.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe {
+namespace troupe::checkpoint_store_test {
 namespace {
 
 /// Names in a folder, the digits that make a save's folder its own left out.
@@ -34,7 +34,7 @@ std::string refusal(const std::string& directory, const resume_point* resumed = 
 }
 
 TEST(checkpoint_store, keeps_the_newest_two) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   auto store = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(store.has_value()) << store.error().message;
   EXPECT_EQ(entries_of(folder.path()), names{".lock"});
@@ -64,7 +64,7 @@ std::string permissions_of(const std::string& path) {
 }
 
 TEST(checkpoint_store, writes_through_no_link_that_lies_in_its_folder) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   set_content(folder / "mine", "private");
   std::filesystem::create_symlink(folder / "mine", folder / uncommitted_manifest_name(20));
   {
@@ -83,7 +83,7 @@ TEST(checkpoint_store, writes_through_no_link_that_lies_in_its_folder) {
 }
 
 TEST(checkpoint_store, is_locked_by_a_file_that_only_its_owner_can_open) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   ASSERT_TRUE(checkpoint_store::open(folder.path(), nullptr).has_value());
   EXPECT_EQ(permissions_of(folder / ".lock"), "600");
   ASSERT_EQ(::chmod((folder / ".lock").c_str(), 0666), 0);  // as earlier versions left it
@@ -92,7 +92,7 @@ TEST(checkpoint_store, is_locked_by_a_file_that_only_its_owner_can_open) {
 }
 
 TEST(checkpoint_store, removes_what_was_never_committed_and_nothing_of_others) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20, 40});
   const auto resumed = newest_whole_checkpoint(folder.path());
   ASSERT_TRUE(resumed.has_value());
@@ -119,7 +119,7 @@ TEST(checkpoint_store, removes_what_was_never_committed_and_nothing_of_others) {
 }
 
 TEST(checkpoint_store, a_step_saved_again_replaces_the_first) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20, 40});
   const auto resumed = newest_whole_checkpoint(folder.path());
   ASSERT_TRUE(resumed.has_value());
@@ -134,7 +134,7 @@ TEST(checkpoint_store, a_step_saved_again_replaces_the_first) {
 }
 
 TEST(checkpoint_store, the_beginning_of_a_run_needs_no_files) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   auto store = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(store.has_value());
   ASSERT_TRUE(store->begin(0).has_value());
@@ -149,7 +149,7 @@ TEST(checkpoint_store, the_beginning_of_a_run_needs_no_files) {
 }
 
 TEST(checkpoint_store, what_was_begun_and_not_committed_is_removed) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   {
     auto store = checkpoint_store::open(folder.path(), nullptr);
     ASSERT_TRUE(store.has_value());
@@ -169,7 +169,7 @@ TEST(checkpoint_store, what_was_begun_and_not_committed_is_removed) {
 }
 
 TEST(checkpoint_store, commits_only_what_is_there) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   auto store = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(store.has_value());
   const std::string where = "checkpoint step 20 in " + folder.path() + ": ";
@@ -210,7 +210,7 @@ TEST(checkpoint_store, commits_only_what_is_there) {
 // -- which folder -------------------------------------------------------------
 
 TEST(checkpoint_store, makes_the_folder_and_those_above) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   for (const char* name : {"one", "two/", "a/b/c", "a/b/../d//", "a/./e"}) {
     const auto store = checkpoint_store::open(folder / name, nullptr);
     ASSERT_TRUE(store.has_value()) << store.error().message;
@@ -225,7 +225,7 @@ TEST(checkpoint_store, makes_the_folder_and_those_above) {
 }
 
 TEST(checkpoint_store, refuses_what_cannot_be_a_folder) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   set_content(folder / "file", "");
   EXPECT_EQ(refusal(folder / "file"), folder / "file" + ": is not a folder: checkpoints need one");
   EXPECT_EQ(refusal(folder / "file/below"), folder / "file/below" + ": making the folder: Not a directory");
@@ -237,7 +237,7 @@ TEST(checkpoint_store, refuses_what_cannot_be_a_folder) {
 
 // In a process of its own without root's privileges, if the tests have them.
 TEST(checkpoint_store, refuses_a_folder_that_cannot_be_written) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   ASSERT_EQ(::chmod(folder.path().c_str(), 0555), 0);
   constexpr int as_expected = 0;
   constexpr int other = 1;
@@ -261,7 +261,7 @@ TEST(checkpoint_store, refuses_a_folder_that_cannot_be_written) {
 }
 
 TEST(checkpoint_store, two_runs_do_not_save_in_one_folder) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   auto first = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(first.has_value());
   std::array<char, 256> host{};
@@ -278,7 +278,7 @@ TEST(checkpoint_store, two_runs_do_not_save_in_one_folder) {
 }
 
 TEST(checkpoint_store, a_new_run_does_not_touch_those_of_another) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   make_checkpoints(folder / "a", {20, 40});
   make_checkpoints(folder / "b", {20});
   const std::string line = folder / "a" + ": holds checkpoints of a run already (newest step 40): go on with it by " +
@@ -291,7 +291,7 @@ TEST(checkpoint_store, a_new_run_does_not_touch_those_of_another) {
 }
 
 TEST(checkpoint_store, the_folder_of_the_run_is_known_by_any_name) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   make_checkpoints(folder / "a", {20, 40});
   std::filesystem::create_directory_symlink("a", folder / "link");
   const auto resumed = newest_whole_checkpoint(folder / "a");
@@ -303,7 +303,7 @@ TEST(checkpoint_store, the_folder_of_the_run_is_known_by_any_name) {
 }
 
 TEST(checkpoint_store, another_run_that_was_quicker_is_noticed) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20, 40});
   const auto resumed = newest_whole_checkpoint(folder.path());
   ASSERT_TRUE(resumed.has_value());
@@ -317,4 +317,4 @@ TEST(checkpoint_store, another_run_that_was_quicker_is_noticed) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::checkpoint_store_test

@@ -7,7 +7,7 @@
 #include "model/checkpoint/names.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe {
+namespace troupe::checkpoint_tensors_test {
 namespace {
 
 constexpr std::uint64_t step = 3;
@@ -56,7 +56,7 @@ TEST(checkpoint_tensors, rows_are_divided_among_shards) {
 TEST(checkpoint_tensors, come_back_in_any_sharding) {
   for (const std::uint64_t rows : {0, 1, 2, 3, 7, 60, 61}) {
     for (std::uint32_t shards = 1; shards <= 5; ++shards) {
-      const temporary_folder folder;
+      const checkpoint_folder folder;
       const made_content content = one_table({rows,
                                               shards,
                                               {{"weight", tensor_type::bf16, 3},
@@ -73,7 +73,7 @@ TEST(checkpoint_tensors, come_back_in_any_sharding) {
 
 // 12 MiB and more of each part, so that every file is read in several pieces; rows that do not divide them.
 TEST(checkpoint_tensors, larger_than_the_buffer_come_back_whole) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const made_content content =
       one_table({250'001, 2, {{"weight", tensor_type::f32, 13}, {"state.0", tensor_type::u8, 57}}});
   make_checkpoints(folder.path(), {step}, content);
@@ -81,14 +81,14 @@ TEST(checkpoint_tensors, larger_than_the_buffer_come_back_whole) {
 }
 
 TEST(checkpoint_tensors, a_row_larger_than_the_buffer_comes_back_whole) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const made_content content = one_table({3, 2, {{"weight", tensor_type::f32, 1'500'000}}});
   make_checkpoints(folder.path(), {step}, content);
   expect_resharding(only_checkpoint(folder.path()), 4);
 }
 
 TEST(checkpoint_tensors, several_threads_write_into_one_folder) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const made_content content = one_table({1000, 8, {{"weight", tensor_type::f32, 16}}});
   auto store = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(store.has_value());
@@ -114,7 +114,7 @@ TEST(checkpoint_tensors, several_threads_write_into_one_folder) {
 }
 
 TEST(checkpoint_tensors, what_is_not_there_is_refused) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   make_checkpoints(folder.path(), {step});
   const checkpoint saved = only_checkpoint(folder.path());
   std::vector<std::byte> out(10 * 3 * 4);
@@ -134,7 +134,7 @@ TEST(checkpoint_tensors, what_is_not_there_is_refused) {
 
 // A manifest that is sound but belongs to other files: nothing is read beyond what the files have.
 TEST(checkpoint_tensors, files_that_are_not_as_the_manifest_says_are_refused) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   make_checkpoints(folder.path(), {step});
   checkpoint saved = only_checkpoint(folder.path());
   saved.manifest.tables[0].parts[0].columns = 4;
@@ -148,4 +148,4 @@ TEST(checkpoint_tensors, files_that_are_not_as_the_manifest_says_are_refused) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::checkpoint_tensors_test

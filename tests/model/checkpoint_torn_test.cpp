@@ -9,7 +9,7 @@
 #include "model/checkpoint/resume.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe {
+namespace troupe::checkpoint_torn_test {
 namespace {
 
 /// Two checkpoints, of which the newer one is damaged.
@@ -43,7 +43,7 @@ class TornCheckpoint : public testing::Test {
     return fault;
   }
 
-  temporary_folder folder_;
+  checkpoint_folder folder_;
   checkpoint newest_;
   std::vector<std::string> paths_;
 };
@@ -198,7 +198,7 @@ TEST_F(TornCheckpoint, none_whole_is_a_fault_that_tells_why) {
 }
 
 TEST(ResumeFrom, nowhere_is_a_fault_that_says_what_to_try) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const auto message = [](const std::string& path) { return newest_whole_checkpoint(path).error().message; };
   EXPECT_EQ(message(folder.path()),
             folder.path() + ": holds no checkpoint (no file step-*.json); is it the folder that --save was given?");
@@ -212,7 +212,7 @@ TEST(ResumeFrom, nowhere_is_a_fault_that_says_what_to_try) {
 
 // What another version wrote may be sound: going on from an older one would have it removed.
 TEST(ResumeFrom, a_checkpoint_of_another_version_is_refused) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20, 40});
   const std::string path = folder / manifest_name(40);
   std::string text = content_of(path);
@@ -231,7 +231,7 @@ TEST(ResumeFrom, a_checkpoint_of_another_version_is_refused) {
 }
 
 TEST(ResumeFrom, a_checkpoint_that_was_removed_meanwhile_is_none) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   EXPECT_FALSE(inspect_checkpoint(folder.path(), 40, inspection_depth::bytes).has_value());
 }
 
@@ -291,4 +291,4 @@ TEST(ResumeFrom, another_job_is_told_by_its_first_difference) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::checkpoint_torn_test

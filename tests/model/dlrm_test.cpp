@@ -10,7 +10,7 @@
 #include "tests/kernels/support.hpp"
 #include "tests/model/reference_network.hpp"
 
-namespace troupe {
+namespace troupe::dlrm_test {
 namespace {
 
 using kernels::test::same_bits;
@@ -268,4 +268,4 @@ TEST(dlrm, vectors_that_cannot_meet_are_refused) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::dlrm_test

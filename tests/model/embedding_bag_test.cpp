@@ -13,7 +13,7 @@
 #include "tests/kernels/optimizer_support.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe {
+namespace troupe::embedding_bag_test {
 namespace {
 
 using kernels::pooling;
@@ -272,4 +272,4 @@ TEST(embedding_bag, state_is_as_big_as_the_weights_and_starts_as_the_optimizer_s
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::embedding_bag_test

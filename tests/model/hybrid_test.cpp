@@ -11,7 +11,7 @@
 #include "kernels/loss.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe {
+namespace troupe::hybrid_test {
 namespace {
 
 using kernels::test::same_bits;
@@ -105,4 +105,4 @@ TEST(hybrid, losses_are_means_over_samples_and_outputs) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::hybrid_test

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-namespace troupe {
+namespace troupe::job_test {
 namespace {
 
 job parsed(const std::vector<setting>& given) {
@@ -506,4 +506,4 @@ TEST(nearest, goes_by_edits_and_swaps) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::job_test

@@ -14,7 +14,7 @@
 #include "tests/kernels/support.hpp"
 #include "tests/model/reference_network.hpp"
 
-namespace troupe {
+namespace troupe::linear_test {
 namespace {
 
 using kernels::test::same_bits;
@@ -119,4 +119,4 @@ TEST(linear, relu_passes_what_is_positive) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::linear_test

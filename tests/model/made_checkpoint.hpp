@@ -19,14 +19,14 @@
 namespace troupe {
 
 /// A folder in the tests' temporary folder that is gone when the object is.
-class temporary_folder {
+class checkpoint_folder {
  public:
-  temporary_folder() : path_(testing::TempDir() + "troupe-checkpoint-XXXXXX") {
+  checkpoint_folder() : path_(testing::TempDir() + "troupe-checkpoint-XXXXXX") {
     if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error(path_ + ": cannot be made");
   }
-  temporary_folder(const temporary_folder&) = delete;
-  temporary_folder& operator=(const temporary_folder&) = delete;
-  ~temporary_folder() {
+  checkpoint_folder(const checkpoint_folder&) = delete;
+  checkpoint_folder& operator=(const checkpoint_folder&) = delete;
+  ~checkpoint_folder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }

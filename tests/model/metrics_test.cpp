@@ -11,7 +11,7 @@
 
 #include "tests/kernels/support.hpp"
 
-namespace troupe {
+namespace troupe::metrics_test {
 namespace {
 
 using kernels::test::source_of_numbers;
@@ -220,4 +220,4 @@ TEST(metrics, area_under_curve_of_one_class_or_with_nan_is_nan) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::metrics_test

@@ -14,7 +14,7 @@
 #include "tests/kernels/support.hpp"
 #include "tests/model/reference_network.hpp"
 
-namespace troupe {
+namespace troupe::mlp_test {
 namespace {
 
 using kernels::test::same_bits;
@@ -224,4 +224,4 @@ TEST(mlp, buckets_cover_every_parameter_once_from_the_last_to_the_first) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::mlp_test

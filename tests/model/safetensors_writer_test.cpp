@@ -12,7 +12,7 @@
 #include "tests/model/strict_safetensors.hpp"
 #include "tests/model/watched_system.hpp"
 
-namespace troupe {
+namespace troupe::safetensors_writer_test {
 namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
@@ -30,7 +30,7 @@ TEST(byte_digest, is_the_one_that_xxh128sum_prints) {
 }
 
 TEST(output_file, holds_what_came_in_pieces_of_any_size) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const auto content = made_bytes("content", 0, (std::size_t{5} << 19) + 7);
   for (const std::size_t piece :
        {std::size_t{1000}, std::size_t{1} << 20, (std::size_t{1} << 20) + 1, content.size()}) {
@@ -53,7 +53,7 @@ TEST(output_file, holds_what_came_in_pieces_of_any_size) {
 }
 
 TEST(output_file, says_what_the_system_says) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const std::string path = folder / "none/file";
   const auto none = output_file::create(path, 1);
   ASSERT_FALSE(none.has_value());
@@ -69,7 +69,7 @@ TEST(output_file, says_what_the_system_says) {
 }
 
 TEST(output_file, takes_the_place_of_a_file_or_a_link_and_of_nothing_else) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   set_content(folder / "mine", "private");
   std::filesystem::create_symlink(folder / "mine", folder / "link");
   std::filesystem::create_symlink(folder / "nowhere", folder / "dangling");
@@ -88,7 +88,7 @@ TEST(output_file, takes_the_place_of_a_file_or_a_link_and_of_nothing_else) {
 }
 
 TEST(output_file, of_another_length_than_declared_is_a_fault) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   auto file = output_file::create(folder / "file", 5);
   ASSERT_TRUE(file.has_value());
   ASSERT_TRUE(file->append(bytes_of("four")).has_value());
@@ -98,7 +98,7 @@ TEST(output_file, of_another_length_than_declared_is_a_fault) {
 // -- safetensors --------------------------------------------------------------
 
 TEST(safetensors_writer, writes_these_bytes) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const std::vector<float> values = {1.5F, -2};
   const std::string small = "xyz";
   const std::vector<tensor_view> tensors = {
@@ -118,7 +118,7 @@ TEST(safetensors_writer, writes_these_bytes) {
 }
 
 TEST(safetensors_writer, every_tensor_is_aligned_and_none_is_followed_by_a_hole) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   std::vector<std::pair<tensor_declaration, std::vector<std::byte>>> tensors;
   for (const auto& [type, count] : {std::pair(tensor_type::u8, 3),
                                     {tensor_type::f16, 5},
@@ -153,7 +153,7 @@ TEST(safetensors_writer, every_tensor_is_aligned_and_none_is_followed_by_a_hole)
 }
 
 TEST(safetensors_writer, no_tensors_make_a_sound_file) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   ASSERT_TRUE(write_safetensors(folder / "file", {}, {}).has_value());
   EXPECT_TRUE(read_strictly(content_of(folder / "file")).tensors.empty());
   ASSERT_TRUE(write_safetensors(folder / "file", {}, {{"a", "1"}, {"b", ""}}).has_value());
@@ -162,7 +162,7 @@ TEST(safetensors_writer, no_tensors_make_a_sound_file) {
 }
 
 TEST(safetensors_writer, metadata_are_text_whatever_their_bytes) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   ASSERT_TRUE(
       write_safetensors(folder / "file", {}, {{"data", "csv:caf\xe9\n\x01.csv"}, {"name", "caf\xc3\xa9"}}).has_value());
   const auto metadata = read_strictly(content_of(folder / "file")).metadata;
@@ -171,7 +171,7 @@ TEST(safetensors_writer, metadata_are_text_whatever_their_bytes) {
 }
 
 TEST(safetensors_writer, refuses_what_is_no_file) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const std::string path = folder / "file";
   const auto message = [&path](std::vector<tensor_declaration> tensors) {
     const auto made = safetensors_writer::create(path, std::move(tensors), {});
@@ -190,7 +190,7 @@ TEST(safetensors_writer, refuses_what_is_no_file) {
 }
 
 TEST(safetensors_writer, bytes_may_be_cut_anywhere) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   const std::vector<tensor_declaration> tensors = {{"a", tensor_type::f32, {3}}, {"b", tensor_type::f32, {2}}};
   const auto bytes = made_bytes("both", 2, 20);
   auto writer = safetensors_writer::create(folder / "file", tensors, {});
@@ -204,7 +204,7 @@ TEST(safetensors_writer, bytes_may_be_cut_anywhere) {
 }
 
 TEST(safetensors_writer, missing_bytes_are_a_fault) {
-  const temporary_folder folder;
+  const checkpoint_folder folder;
   auto writer = safetensors_writer::create(folder / "file", {{"a", tensor_type::u8, {3}}}, {});
   ASSERT_TRUE(writer.has_value());
   ASSERT_TRUE(writer->append(bytes_of("xy")).has_value());
@@ -214,4 +214,4 @@ TEST(safetensors_writer, missing_bytes_are_a_fault) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::safetensors_writer_test

@@ -14,7 +14,7 @@
 #include "model/embedding_bag.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe {
+namespace troupe::table_rows_test {
 namespace {
 
 using kernels::row_dtype;
@@ -300,4 +300,4 @@ TEST(gradient_norm, asked_for_in_between_changes_nothing_in_a_step) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::table_rows_test

@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace troupe::page {
+namespace troupe::page::access_test {
 namespace {
 
 TEST(Access, MakesTokensThatDiffer) {
@@ -68,4 +68,4 @@ TEST(Access, TakesAnyAddressWhereItListensOnAll) {
 }
 
 }  // namespace
-}  // namespace troupe::page
+}  // namespace troupe::page::access_test

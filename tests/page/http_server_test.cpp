@@ -12,7 +12,7 @@
 
 #include "tests/page/raw_client.hpp"
 
-namespace troupe::page {
+namespace troupe::page::http_server_test {
 namespace {
 
 constexpr const char* token = "0123456789abcdef";
@@ -296,4 +296,4 @@ TEST_F(HttpServer, TellsItsAddress) {
 }
 
 }  // namespace
-}  // namespace troupe::page
+}  // namespace troupe::page::http_server_test

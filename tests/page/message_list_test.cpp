@@ -7,7 +7,7 @@
 
 #include "tests/trace/made_recording.hpp"
 
-namespace troupe::page {
+namespace troupe::page::message_list_test {
 namespace {
 
 using trace::made_id;
@@ -125,4 +125,4 @@ TEST(MessageId, GoesThereAndBack) {
 }
 
 }  // namespace
-}  // namespace troupe::page
+}  // namespace troupe::page::message_list_test

@@ -7,7 +7,7 @@
 #include "page/run_page.hpp"
 #include "tests/page/made_source.hpp"
 
-namespace troupe::page {
+namespace troupe::page::message_list_timing_test {
 namespace {
 
 trace::recording million_messages() {
@@ -52,4 +52,4 @@ TEST(MessageListTiming, AnswersWithinATenthOfASecondOfAMillion) {
 }
 
 }  // namespace
-}  // namespace troupe::page
+}  // namespace troupe::page::message_list_timing_test

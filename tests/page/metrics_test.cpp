@@ -11,7 +11,7 @@
 #include "tests/page/made_source.hpp"
 #include "tests/trace/made_recording.hpp"
 
-namespace troupe::page {
+namespace troupe::page::metrics_test {
 namespace {
 
 using trace::ms;
@@ -151,4 +151,4 @@ TEST(Metrics, SayThatNothingCanBeRead) {
 }
 
 }  // namespace
-}  // namespace troupe::page
+}  // namespace troupe::page::metrics_test

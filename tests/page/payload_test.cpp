@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace troupe::page {
+namespace troupe::page::payload_test {
 namespace {
 
 template <class T>
@@ -69,4 +69,4 @@ TEST(Payload, ShowsDigestsWhereThereAreNoBytes) {
 }
 
 }  // namespace
-}  // namespace troupe::page
+}  // namespace troupe::page::payload_test

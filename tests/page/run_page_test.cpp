@@ -11,7 +11,7 @@
 #include "tests/page/made_run.hpp"
 #include "tests/page/made_source.hpp"
 
-namespace troupe::page {
+namespace troupe::page::run_page_test {
 namespace {
 
 namespace json = boost::json;
@@ -259,4 +259,4 @@ TEST_F(RunPage, RefusesAWrongFilter) {
 }
 
 }  // namespace
-}  // namespace troupe::page
+}  // namespace troupe::page::run_page_test

@@ -15,7 +15,7 @@
 #include "trace/recorder.hpp"
 #include "trace/trace_file.hpp"
 
-namespace troupe::page {
+namespace troupe::page::source_test {
 namespace {
 
 /// Looks whenever it is asked.
@@ -209,4 +209,4 @@ TEST(LivePage, KnowsLoopback) {
 }
 
 }  // namespace
-}  // namespace troupe::page
+}  // namespace troupe::page::source_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace troupe::page {
+namespace troupe::page::steps_test {
 namespace {
 
 /// Steps that take 1, 2, ... `count` ns.
@@ -22,4 +22,4 @@ TEST(Steps, HaveTheirPercentilesByTheNearestRank) {
 }
 
 }  // namespace
-}  // namespace troupe::page
+}  // namespace troupe::page::steps_test

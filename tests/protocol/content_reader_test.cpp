@@ -5,7 +5,7 @@
 #include "protocol/message_content.hpp"
 #include "tests/protocol/samples.hpp"
 
-namespace troupe {
+namespace troupe::content_reader_test {
 namespace {
 
 class ContentReader : public testing::Test {
@@ -91,4 +91,4 @@ TEST_F(ContentReader, RefusesATensorThatIsNone) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::content_reader_test

@@ -13,7 +13,7 @@
 #include "protocol/message_content.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::device_blob_test {
 namespace {
 
 /// Its addresses are numbers that no memory is at.
@@ -96,4 +96,4 @@ TEST(device_blob, has_the_digest_of_its_numbers_in_a_trace) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::device_blob_test

@@ -10,7 +10,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
-namespace troupe {
+namespace troupe::message_frame_test {
 namespace {
 
 constexpr std::size_t alignment = 64;
@@ -204,4 +204,4 @@ TEST(message_frame, failures_that_are_none_are_refused) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::message_frame_test

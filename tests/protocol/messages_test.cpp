@@ -10,7 +10,7 @@
 #include "protocol/inspect.hpp"
 #include "tests/protocol/samples.hpp"
 
-namespace troupe {
+namespace troupe::messages_test {
 namespace {
 
 using bytes = caf::binary_serializer::container_type;
@@ -170,4 +170,4 @@ TEST_F(messages, every_error_code_has_a_name_of_its_own) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::messages_test

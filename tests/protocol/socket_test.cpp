@@ -10,7 +10,7 @@
 
 #include "protocol/inspect.hpp"
 
-namespace troupe {
+namespace troupe::socket_test {
 namespace {
 
 /// Every exponent with several mantissas and both signs: subnormals, zeros, infinities and NaN payloads among them.
@@ -92,4 +92,4 @@ TEST_F(two_nodes, a_tensor_of_several_mebibytes_arrives_whole) {
 }
 
 }  // namespace
-}  // namespace troupe
+}  // namespace troupe::socket_test

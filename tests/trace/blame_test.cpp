@@ -10,7 +10,7 @@
 #include "tests/trace/made_recording.hpp"
 #include "trace/sparse_gradient.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::blame_test {
 namespace {
 
 template <class T>
@@ -261,4 +261,4 @@ TEST(Blame, TextHasTheLargestAndTheTotal) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::blame_test

@@ -6,7 +6,7 @@
 
 #include "tests/trace/made_recording.hpp"
 
-using namespace troupe::trace;
+namespace troupe::trace::blocked_test {
 
 namespace {
 
@@ -505,3 +505,5 @@ TEST(Blocked, JsonHasStableNames) {
   EXPECT_EQ(edge.at("message"), "trainer 0 #1");
   EXPECT_EQ(edge.at("waiting_ns"), ms(10));
 }
+
+}  // namespace troupe::trace::blocked_test

@@ -4,7 +4,7 @@
 
 #include "tests/trace/made_recording.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::causality_test {
 namespace {
 
 /// One step's messages: the trainer's lookup is parked until its gradient of the step before has been applied.
@@ -157,4 +157,4 @@ TEST(Causality, FindsTheTurnThatSentAMessageOfARememberedCause) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::causality_test

@@ -6,7 +6,7 @@
 
 #include "tests/trace/synchronous_run.hpp"
 
-using namespace troupe::trace;
+namespace troupe::trace::check_test {
 
 namespace {
 
@@ -266,3 +266,5 @@ TEST(Check, JsonHasStableNames) {
   EXPECT_EQ(one.at("first").at(0), "server 0 applied step 2 twice");
   EXPECT_NE(to_text(r.judged()).find("2 of 8 invariants are broken\n"), std::string::npos);
 }
+
+}  // namespace troupe::trace::check_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-using namespace troupe::trace;
+namespace troupe::trace::clock_alignment_test {
 
 namespace {
 
@@ -177,3 +177,5 @@ TEST(ClockAlignment, NoMessagesAndOneHostAreNoTrouble) {
   const std::vector<host_clock> one(1);
   EXPECT_EQ(align_clocks(one, {}, 0).at(0).at(5), 0);
 }
+
+}  // namespace troupe::trace::clock_alignment_test

@@ -6,7 +6,7 @@
 
 #include "tests/trace/synchronous_run.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::critical_path_test {
 namespace {
 
 TEST(CriticalPath, IsOneLine) {
@@ -147,4 +147,4 @@ TEST(CriticalPath, IsShownAsTextAndAsJson) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::critical_path_test

@@ -9,7 +9,7 @@
 
 #include "tests/trace/made_recording.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::diff_test {
 namespace {
 
 /// A run of one server and two trainers: in each step both trainers handle `rows`, because of which they send a
@@ -365,4 +365,4 @@ TEST(Diff, JsonHasTheSame) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::diff_test

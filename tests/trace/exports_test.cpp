@@ -10,7 +10,7 @@
 
 #include "tests/trace/synchronous_run.hpp"
 
-using namespace troupe::trace;
+namespace troupe::trace::exports_test {
 
 namespace {
 
@@ -114,3 +114,5 @@ TEST(Csv, EveryLineHasEveryField) {
   EXPECT_EQ(lines.size(), count + 1);
   for (const std::string& line : lines) EXPECT_EQ(std::ranges::count(line, ','), 14) << line;
 }
+
+}  // namespace troupe::trace::exports_test

@@ -15,7 +15,7 @@
 #include "trace/ring.hpp"
 #include "trace/tail.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::follower_test {
 namespace {
 
 record numbered(std::uint64_t id) {
@@ -185,4 +185,4 @@ TEST(Tail, JsonNamesWhatColumnsShow) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::follower_test

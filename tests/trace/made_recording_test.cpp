@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace troupe::trace {
+namespace troupe::trace::made_recording_test {
 namespace {
 
 TEST(MadeRecording, NumbersMessagesBySenderAndSortsByBegin) {
@@ -23,4 +23,4 @@ TEST(MadeRecording, NumbersMessagesBySenderAndSortsByBegin) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::made_recording_test

@@ -15,7 +15,7 @@
 #include "trace/ring.hpp"
 #include "trace/trace_file.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::memory_budget_test {
 namespace {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
@@ -201,4 +201,4 @@ TEST(MemoryBudget, ARingThatClaimsMoreChunksThanItHasIsFollowedAllTheSame) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::memory_budget_test

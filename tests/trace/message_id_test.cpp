@@ -4,7 +4,7 @@
 
 #include "tests/trace/made_recording.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::message_id_test {
 namespace {
 
 class MessageId : public testing::Test {
@@ -59,4 +59,4 @@ TEST_F(MessageId, ThatIsNoneIsRefused) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::message_id_test

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-namespace troupe::trace {
+namespace troupe::trace::percentile_test {
 namespace {
 
 /// 1 to `count`, the largest first.
@@ -45,4 +45,4 @@ TEST(Percentile, CountsZerosThatAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::percentile_test

@@ -18,7 +18,7 @@
 #include "trace/recording.hpp"
 #include "trace/trace_file.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::ring_test {
 namespace {
 
 record made_record(std::uint64_t id) {
@@ -371,4 +371,4 @@ TEST_F(DamagedTrace, NewerVersionsAndForeignFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::ring_test

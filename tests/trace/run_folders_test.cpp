@@ -18,7 +18,7 @@
 #include "trace/machine.hpp"
 #include "trace/recorder.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::run_folders_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -209,4 +209,4 @@ TEST_F(RunFoldersThatStay, AreThoseOfProcessesThatMayNotBeSignalled) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::run_folders_test

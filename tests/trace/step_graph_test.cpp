@@ -6,7 +6,7 @@
 
 #include "tests/trace/synchronous_run.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::step_graph_test {
 namespace {
 
 std::string text(const recording& run, const path_segment& one) {
@@ -232,4 +232,4 @@ TEST(StepGraph, HasPathsWithoutGapsThatAddUp) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::step_graph_test

@@ -4,7 +4,7 @@
 
 #include "tests/trace/made_recording.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::steps_test {
 namespace {
 
 /// Steps 1 to 4 of two trainers and two servers, 10 ms each; the last to commit is server 1.
@@ -98,4 +98,4 @@ TEST(Steps, AreFoundByNumberOrTheErrorNamesWhichThereAre) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::steps_test

@@ -4,7 +4,7 @@
 
 #include "tests/trace/made_recording.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::summary_test {
 namespace {
 
 struct small_run {
@@ -167,4 +167,4 @@ TEST(Summary, OfNothingIsEmpty) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::summary_test

@@ -9,7 +9,7 @@
 #include "tests/trace/synchronous_run.hpp"
 #include "tests/trace/trace_event_rules.hpp"
 
-using namespace troupe::trace;
+namespace troupe::trace::timeline_test {
 
 namespace {
 
@@ -235,3 +235,5 @@ TEST(Timeline, NothingRecordedIsAnEmptyTimeline) {
   const trace_event_rules shown(timeline_of(recording{}));
   EXPECT_EQ(shown.slice_count(), 0U);
 }
+
+}  // namespace troupe::trace::timeline_test

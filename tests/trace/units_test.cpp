@@ -4,7 +4,7 @@
 
 #include "trace/table.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::units_test {
 namespace {
 
 TEST(Units, SuitTheSizeOfATime) {
@@ -42,4 +42,4 @@ TEST(Table, AlignsColumnsAndTellsHowManyRowsAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::units_test

@@ -6,7 +6,7 @@
 
 #include "tests/trace/synchronous_run.hpp"
 
-namespace troupe::trace {
+namespace troupe::trace::why_test {
 namespace {
 
 std::vector<std::uint64_t> ids(const cause_chain& chain) {
@@ -174,4 +174,4 @@ TEST(Cone, IsShownWithinALimit) {
 }
 
 }  // namespace
-}  // namespace troupe::trace
+}  // namespace troupe::trace::why_test
