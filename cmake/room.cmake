@@ -14,6 +14,7 @@ function(troupe_test name)
   file(GLOB sources CONFIGURE_DEPENDS *.cpp)
   add_executable(${name}_test ${sources})
   target_link_libraries(${name}_test PRIVATE troupe_settings ${arg_LINK} GTest::gtest_main)
+  target_compile_options(${name}_test PRIVATE -O1)  # tests compile longer than they run
   if(TARGET troupe_cuda)
     add_dependencies(${name}_test troupe_cuda troupe_cuda_probe)
   endif()

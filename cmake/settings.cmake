@@ -15,6 +15,15 @@ set_property(CACHE TROUPE_SANITIZER PROPERTY STRINGS "" asan-ubsan tsan)
 
 option(TROUPE_FUZZ "Build the fuzz targets with libFuzzer, and nothing else; needs clang" OFF)
 
+# A compiler cache is used where one is installed.
+find_program(TROUPE_CCACHE ccache)
+mark_as_advanced(TROUPE_CCACHE)
+foreach(language CXX CUDA)
+  if(TROUPE_CCACHE AND NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+    set(CMAKE_${language}_COMPILER_LAUNCHER "${TROUPE_CCACHE}")
+  endif()
+endforeach()
+
 add_library(troupe_settings INTERFACE)
 target_include_directories(troupe_settings INTERFACE "${PROJECT_SOURCE_DIR}")
 # a*b+c is contracted only where the code says so, so that results do not depend on the optimizer's mood.

@@ -127,7 +127,7 @@ replace() {
 # has_caf PREFIX: whether it holds all of CAF that is needed; CAF installs its version file last.
 has_caf() {
   local file
-  for file in libcaf_core.a libcaf_io.a libcaf_openssl.a cmake/CAF/CAFConfig.cmake cmake/CAF/CAFConfigVersion.cmake; do
+  for file in libcaf_core.a libcaf_io.a cmake/CAF/CAFConfig.cmake cmake/CAF/CAFConfigVersion.cmake; do
     [[ -f $1/lib/$file ]] || return 1
   done
 }
@@ -202,8 +202,9 @@ compile_caf() {
   esac
   cmake -S "$1" -B "$2" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
     -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_CXX_FLAGS="$flags" \
-    -DCAF_SANITIZERS="$sanitizers" -DCAF_LOG_LEVEL=INFO -DCAF_ENABLE_IO_MODULE=ON -DCAF_ENABLE_OPENSSL_MODULE=ON \
-    -DCAF_ENABLE_TESTING=OFF -DCAF_ENABLE_EXAMPLES=OFF -DCAF_ENABLE_TOOLS=OFF &&
+    -DCAF_SANITIZERS="$sanitizers" -DCAF_LOG_LEVEL=INFO -DCAF_ENABLE_IO_MODULE=ON -DCAF_ENABLE_OPENSSL_MODULE=OFF \
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16 \
+    -DCMAKE_PROJECT_CAF_INCLUDE="$root/cmake/caf_unity.cmake" -DCAF_ENABLE_TESTING=OFF -DCAF_ENABLE_EXAMPLES=OFF -DCAF_ENABLE_TOOLS=OFF &&
     cmake --build "$2" --parallel "$jobs" && cmake --install "$2" --prefix "$4"
 }
 
@@ -212,10 +213,10 @@ build_caf() {
   local tarball jobs
   jobs=$(job_count)
   find_caf_source
-  say "building CAF $caf_version for the preset $1 into $2 (once, some minutes)"
+  say "building CAF $caf_version for the preset $1 into $2 (once)"
   mkdir -p "$building/source"
   tar -xf "$tarball" -C "$building/source" --strip-components=1
-  quietly compile_caf "$building/source" "$building/build" "$1" "$building/prefix" ||
+  showing_progress "CAF $caf_version" compile_caf "$building/source" "$building/build" "$1" "$building/prefix" ||
     fail_with_log "CAF $caf_version could not be built (the compiler's words are above)"
   replace "$building/prefix" "$2"
   rm -rf "$building"
@@ -261,7 +262,7 @@ set_up_browser() {
 
 check_system() {
   command -v apt-get >/dev/null && command -v dpkg-query >/dev/null && return
-  fail "this script knows APT only. Troupe needs g++ 12, CMake 3.25, Ninja, CAF $caf_version (core, io, openssl)," \
+  fail "this script knows APT only. Troupe needs g++ 12, CMake 3.25, Ninja, CAF $caf_version (core, io)," \
     "Boost 1.81, CLI11, fmt, GoogleTest, Highway, OpenBLAS, OpenSSL, tl-expected, xxHash and zlib, each this or" \
     "newer; have them installed and use CMake: cmake --preset release && cmake --build --preset release"
 }

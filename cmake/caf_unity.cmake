@@ -1,0 +1,8 @@
+# CAF's own build reads this when tools/setup.sh compiles it, many sources in one unit. These two define names that
+# their neighbours define too, so each stays a unit of its own.
+cmake_language(DEFER CALL set_property
+  SOURCE "${CMAKE_CURRENT_SOURCE_DIR}/libcaf_core/src/binary_serializer.cpp" DIRECTORY libcaf_core
+  PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+cmake_language(DEFER CALL set_property
+  SOURCE "${CMAKE_CURRENT_SOURCE_DIR}/libcaf_io/src/io/network/native_socket.cpp" DIRECTORY libcaf_io
+  PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
