@@ -143,8 +143,13 @@ cmake_path(GET TROUPE_NCCL_LIBRARY PARENT_PATH troupe_nccl_folder)
 set_target_properties(troupe_cuda PROPERTIES BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR};${troupe_nccl_folder}")
 troupe_cuda_module(troupe_cuda_probe SOURCES "${PROJECT_SOURCE_DIR}/kernels/cuda/probe/devices.cu")
 
-# Who asks for the program gets the modules that it loads. Its libraries do not wait for them, they compile for long.
-cmake_language(DEFER DIRECTORY "${PROJECT_SOURCE_DIR}" CALL add_dependencies troupe troupe_cuda troupe_cuda_probe)
+# The target `troupe` brings the modules that the program can use: the probe says why there are no devices, and only with
+# a driver can there be any. The target `all`, which tests need, has both.
+set(troupe_cuda_used troupe_cuda_probe)
+if(EXISTS /proc/driver/nvidia/version OR EXISTS /dev/dxg)
+  list(APPEND troupe_cuda_used troupe_cuda)
+endif()
+cmake_language(DEFER DIRECTORY "${PROJECT_SOURCE_DIR}" CALL add_dependencies troupe ${troupe_cuda_used})
 
 set_property(SOURCE "${PROJECT_SOURCE_DIR}/kernels/cuda_module.cpp" DIRECTORY "${PROJECT_SOURCE_DIR}/kernels"
   APPEND PROPERTY COMPILE_DEFINITIONS TROUPE_CUDA_BUILT)

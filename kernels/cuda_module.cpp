@@ -37,7 +37,8 @@ cuda_symbol find_cuda_symbol(const char* file, const char* symbol) {
   std::error_code error;
   if (named == nullptr && (!path.is_absolute() || !std::filesystem::is_regular_file(path, error)))
     return {nullptr, std::string("the CUDA backend was built, but ") + file + " is not next to the program, in " +
-                         folder_of_program().string() + "; copy it there from where it was built"};
+                         folder_of_program().string() +
+                         "; build the target troupe_cuda, or copy it there from where it was built"};
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   void* address = module != nullptr ? dlsym(module, symbol) : nullptr;
   if (address != nullptr) return {address, ""};
