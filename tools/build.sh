@@ -11,7 +11,7 @@ main() {
   "$root/tools/setup.sh" "$preset"
   say "building $target in build/$preset ($jobs at a time)"
   quietly cmake -S "$root" --preset "$preset" || fail_with_log "CMake could not configure build/$preset"
-  quietly cmake --build "$root/build/$preset" --target "$target" --parallel "$jobs" ||
+  showing_progress "build/$preset" cmake --build "$root/build/$preset" --target "$target" --parallel "$jobs" ||
     fail_with_log "build/$preset could not be built"
 }
 

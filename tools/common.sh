@@ -25,6 +25,28 @@ fail() {
 # quietly COMMAND...: runs it with its output kept in a log.
 quietly() { "$@" >"$scratch/log" 2>&1 </dev/null; }
 
+# showing_progress WHAT COMMAND...: like `quietly`, for a build by Ninja: says how many of its steps are done and for how
+# long it has been at it, in one line of a terminal, else in a line every ten seconds.
+showing_progress() {
+  local what=$1 begin=$SECONDS told=$SECONDS line done_of
+  shift
+  NINJA_STATUS='[%f/%t] ' "$@" 2>&1 </dev/null | while IFS= read -r line; do
+    printf '%s\n' "$line"
+    [[ $line =~ ^\[([0-9]+/[0-9]+)\]\  ]] || continue
+    done_of="${BASH_REMATCH[1]/\// of } files, $((SECONDS - begin)) s"
+    if [[ -t 2 ]]; then
+      printf '\r\033[Ktroupe: %s: %s' "$what" "$done_of" >&2
+    elif ((SECONDS - told >= 10)); then
+      told=$SECONDS
+      say "$what: $done_of"
+    fi
+  done >"$scratch/log"
+  local status=${PIPESTATUS[0]}
+  [[ ! -t 2 ]] || printf '\r\033[K' >&2
+  ((status != 0)) || say "$what: done in $((SECONDS - begin)) s"
+  return "$status"
+}
+
 # fail_with_log TEXT: shows the log of the last `quietly` without ninja's progress, then fails.
 fail_with_log() {
   sed '/^\[[0-9]*\/[0-9]*\] /d' "$scratch/log" >&2
