@@ -30,7 +30,7 @@ namespace troupe {
 struct handshake_limits {
   /// For the whole handshake, from the accepted or connected socket to the last byte.
   std::chrono::milliseconds time{5000};
-  /// Connections that are in the handshake at once; one more ends the oldest of them.
+  /// Connections that are in the handshake at once; one more ends the oldest of the address that has most of them.
   std::size_t pending_max = 64;
 };
 

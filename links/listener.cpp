@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <deque>
+#include <map>
 #include <utility>
 
 #include "links/connect.hpp"
@@ -47,10 +49,16 @@ class accepting : public std::enable_shared_from_this<accepting> {
     boost::system::error_code ignored;
     acceptor_.close(ignored);
     for (const auto& one : pending_)
-      if (const auto shaking = one.lock()) shaking->cancel();
+      if (const auto shaking = one.what.lock()) shaking->cancel();
   }
 
  private:
+  /// Somebody in the handshake.
+  struct pending {
+    std::weak_ptr<handshake> what;
+    std::string host;
+  };
+
   void receive(tcp_socket socket) {
     boost::system::error_code error;
     const auto address = socket.remote_endpoint(error);
@@ -72,18 +80,24 @@ class accepting : public std::enable_shared_from_this<accepting> {
     const auto shaking = std::make_shared<handshake>(std::move(socket), mine_.tls.get(), std::move(what));
     make_room();
     if (ended_) return;
-    pending_.push_back(shaking);
+    pending_.push_back({shaking, from.host});
     shaking->start();
   }
 
+  /// Somebody who keeps connections coming from one address pushes out none but his own.
   void make_room() {
-    std::erase_if(pending_, [](const auto& one) { return one.expired(); });
+    std::erase_if(pending_, [](const auto& one) { return one.what.expired(); });
     while (!pending_.empty() && pending_.size() >= handshakes_.pending_max) {
-      const auto oldest = pending_.front().lock();
-      pending_.pop_front();
-      if (oldest)
-        oldest->give_up(fmt::format("is the oldest of more than {} connections that have not shaken hands",
-                                    handshakes_.pending_max));
+      std::map<std::string, std::size_t> counts;
+      for (const auto& one : pending_) ++counts[one.host];
+      const auto oldest = std::ranges::max_element(pending_, {}, [&](const auto& one) { return counts[one.host]; });
+      const auto ended = oldest->what.lock();
+      pending_.erase(oldest);
+      if (ended)
+        ended->give_up(
+            fmt::format("is the oldest of its address, which has most of more than {} connections that have "
+                        "not shaken hands",
+                        handshakes_.pending_max));
     }
   }
 
@@ -122,7 +136,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
   const link_limits links_;
   const handshake_limits handshakes_;
   listener::callbacks callbacks_;
-  std::deque<std::weak_ptr<handshake>> pending_;
+  std::deque<pending> pending_;
   bool ended_ = false;
   bool short_of_something_ = false;
 };

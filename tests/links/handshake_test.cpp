@@ -203,9 +203,21 @@ TEST_F(HandshakeTest, connections_that_never_speak_keep_nobody_out) {
   const auto result = connected(where, ours);
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_EQ(rejected.size(), 200U + 1 - 64);
-  EXPECT_TRUE(has(rejected[0].message, "the oldest of more than 64 connections")) << rejected[0].message;
+  EXPECT_TRUE(has(rejected[0].message, "the oldest of its address, which has most of more than 64 connections")) << rejected[0].message;
   EXPECT_FALSE(silent[0].hear());
   EXPECT_TRUE(silent[199].hear());
+}
+
+TEST_F(HandshakeTest, connections_that_one_address_keeps_coming_push_out_none_of_another) {
+  const endpoint where = listen(ours, {.time = std::chrono::minutes(1), .pending_max = 8});
+  raw_socket slow = raw_socket::to(where);  // the oldest, and the only one of its address
+  std::vector<raw_socket> flood;
+  for (int i = 0; i < 50; ++i) flood.push_back(raw_socket::to(where, "127.0.0.2"));
+  ASSERT_TRUE(wait([&] { return rejected.size() == 50U + 1 - 8; }));
+  for (const link_fault& one : rejected) EXPECT_TRUE(has(one.message, "127.0.0.2:")) << one.message;
+  EXPECT_TRUE(slow.hear());
+  EXPECT_FALSE(flood.front().hear());
+  EXPECT_TRUE(flood.back().hear());
 }
 
 TEST_F(HandshakeTest, who_speaks_a_byte_at_a_time_is_ended_in_time) {

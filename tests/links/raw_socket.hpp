@@ -32,9 +32,12 @@ class raw_socket {
     return *this;
   }
 
-  /// Connected to `where`, an address of this machine.
-  static raw_socket to(const endpoint& where) {
+  /// Connected to the port of `where` on this machine, from any port of `source`.
+  static raw_socket to(const endpoint& where, const char* source = "127.0.0.1") {
     raw_socket made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in mine = loopback(0);
+    EXPECT_EQ(::inet_pton(AF_INET, source, &mine.sin_addr), 1);
+    EXPECT_EQ(::bind(made.descriptor_, reinterpret_cast<const sockaddr*>(&mine), sizeof(mine)), 0);
     const sockaddr_in address = loopback(where.port);
     EXPECT_EQ(::connect(made.descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     return made;
