@@ -51,14 +51,15 @@ class listener {
     std::function<void(const endpoint& from, const link_fault&)> on_rejected;
   };
 
-  /// Listens at `where` (port 0: any free one). Faults: address_in_use, bad_setting.
+  /// Listens at `where` (port 0: any free one); where that is a name, at the first of its addresses that this machine
+  /// has. Faults: address_in_use, bad_setting.
   static link_result<std::unique_ptr<listener>> open(boost::asio::io_context& io, const endpoint& where,
                                                      const credentials& mine, const link_limits& links,
                                                      const handshake_limits& handshakes, callbacks what);
 
   virtual ~listener() = default;
 
-  /// With the port that was found.
+  /// The address and the port that were found.
   virtual endpoint address() const = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "links/connect.hpp"
 #include "links/handshake.hpp"
@@ -177,25 +178,35 @@ link_fault cannot_listen(const endpoint& where, const boost::system::error_code&
 
 }  // namespace
 
+link_result<tcp_acceptor> listen_at_first(asio::io_context& io, const std::vector<asio::ip::tcp::endpoint>& addresses) {
+  link_fault why{link_errc::bad_setting, "nowhere to listen"};
+  for (const auto& address : addresses) {
+    tcp_acceptor acceptor(io);
+    const auto error = bind_to(acceptor, address);
+    if (!error) return acceptor;
+    why = cannot_listen(to_endpoint(address), error);
+    if (why.code == link_errc::address_in_use) break;
+  }
+  return tl::unexpected(std::move(why));
+}
+
 link_result<std::unique_ptr<listener>> listener::open(boost::asio::io_context& io, const endpoint& where,
                                                       const credentials& mine, const link_limits& links,
                                                       const handshake_limits& handshakes, callbacks what) {
   boost::system::error_code error;
   tcp_resolver resolver(io);
-  const auto addresses =
+  const auto found =
       resolver.resolve(where.host, std::to_string(where.port),
                        asio::ip::resolver_base::passive | asio::ip::resolver_base::numeric_service, error);
   if (error) return tl::unexpected(cannot_listen(where, error));
-  for (const auto& address : addresses) {
-    tcp_acceptor acceptor(io);
-    error = bind_to(acceptor, address.endpoint());
-    if (error) continue;
-    const endpoint found{where.host, acceptor.local_endpoint().port()};
-    auto state = std::make_shared<accepting>(io, std::move(acceptor), found, mine, links, handshakes, std::move(what));
-    asio::post(io, [state] { state->accept(); });
-    return std::make_unique<tcp_listener>(std::move(state));
-  }
-  return tl::unexpected(cannot_listen(where, error));
+  std::vector<asio::ip::tcp::endpoint> addresses;
+  for (const auto& one : found) addresses.push_back(one.endpoint());
+  auto acceptor = listen_at_first(io, addresses);
+  if (!acceptor) return tl::unexpected(std::move(acceptor.error()));
+  const endpoint bound = to_endpoint(acceptor->local_endpoint());
+  auto state = std::make_shared<accepting>(io, std::move(*acceptor), bound, mine, links, handshakes, std::move(what));
+  asio::post(io, [state] { state->accept(); });
+  return std::make_unique<tcp_listener>(std::move(state));
 }
 
 }  // namespace troupe

@@ -10,6 +10,7 @@
 
 #include "links/bytes.hpp"
 #include "links/handshake_role.hpp"
+#include "links/tcp.hpp"
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"
 
@@ -251,6 +252,29 @@ TEST_F(HandshakeTest, an_address_in_use_is_named_with_what_to_try) {
   const auto nowhere = listener::open(io, {"192.0.2.1", 0}, ours, limits, {}, {});
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().code, link_errc::bad_setting);
+}
+
+TEST_F(HandshakeTest, a_taken_address_of_a_name_is_not_passed_over_for_the_next) {
+  const raw_server squatter;
+  const auto at = [&](const char* address) {
+    return asio::ip::tcp::endpoint(asio::ip::make_address(address), squatter.address().port);
+  };
+  const auto taken = listen_at_first(io, {at("127.0.0.1"), at("127.0.0.2")});
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().code, link_errc::address_in_use);
+  EXPECT_TRUE(has(taken.error().message, to_string(squatter.address()) + ": somebody else listens there"))
+      << taken.error().message;
+  // One that this machine does not have is nobody's.
+  const auto next = listen_at_first(io, {at("192.0.2.1"), at("127.0.0.2")});
+  ASSERT_TRUE(next) << next.error().message;
+  EXPECT_EQ(to_endpoint(next->local_endpoint()), to_endpoint(at("127.0.0.2")));
+}
+
+TEST_F(HandshakeTest, a_listener_tells_the_address_that_it_has_instead_of_the_name) {
+  const auto named = listener::open(io, {"localhost", 0}, ours, limits, {}, {});
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_TRUE((*named)->address().host == "127.0.0.1" || (*named)->address().host == "::1") << (*named)->address().host;
+  EXPECT_NE((*named)->address().port, 0);
 }
 
 TEST_F(HandshakeTest, a_port_can_be_listened_at_again_right_after_its_links) {
