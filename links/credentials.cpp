@@ -1,20 +1,18 @@
 #include "links/credentials.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <vector>
+
+#include "links/private_file.hpp"
 
 namespace troupe {
 
@@ -47,46 +45,11 @@ link_result<std::string> judged_token(std::string_view text, const std::string& 
                                  source, token.size(), token_length_min, token_length_max));
 }
 
-class open_file {
- public:
-  // Without O_NONBLOCK a named pipe would wait for a writer.
-  explicit open_file(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~open_file() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  open_file(const open_file&) = delete;
-  open_file& operator=(const open_file&) = delete;
-
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 link_result<std::string> token_in_file(const std::string& path) {
-  const auto wrong = [&path](const std::string& what) {
-    return link_failed(link_errc::bad_setting, fmt::format("token file {}: {}", path, what));
-  };
-  const open_file file(path);
-  struct stat status {};
-  if (file.descriptor() < 0 || ::fstat(file.descriptor(), &status) != 0) return wrong(std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) return wrong("must be a regular file");
-  constexpr mode_t others = S_IRGRP | S_IROTH | S_IWGRP | S_IWOTH;
-  if ((status.st_mode & others) != 0)
-    return wrong(fmt::format("others than its owner may read or write it (mode {:03o}): `chmod 600 {}`",
-                             status.st_mode & 0777U, path));
-  // More than the longest token, so that a longer one shows, with room for white space.
-  std::string text(2 * token_length_max, '\0');
-  std::size_t length = 0;
-  while (length < text.size()) {
-    const ssize_t got = ::read(file.descriptor(), text.data() + length, text.size() - length);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return wrong(std::strerror(errno));
-    if (got == 0) break;
-    length += static_cast<std::size_t>(got);
-  }
-  text.resize(length);
-  return judged_token(text, "token file " + path);
+  // With room for white space around the longest token.
+  const auto text = read_private_file("token file", path, 2 * token_length_max);
+  if (!text) return tl::unexpected(text.error());
+  return judged_token(*text, "token file " + path);
 }
 
 }  // namespace

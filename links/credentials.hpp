@@ -36,7 +36,7 @@ link_result<std::string> read_token(const std::optional<std::string>& file);
 std::string random_token();
 
 /// A context of TLS 1.3, mutual, that needs a certificate of `files.ca` from every peer. Faults name the file and what
-/// is wrong with it (missing, unreadable, key and certificate differ, expired).
+/// is wrong with it (missing, unreadable, a key that others may read, key and certificate differ, expired).
 link_result<std::shared_ptr<boost::asio::ssl::context>> make_tls(const tls_files& files);
 
 using nonce = std::array<std::byte, 32>;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "links/credentials.hpp"
+#include "links/private_file.hpp"
 
 namespace troupe {
 
@@ -67,11 +68,16 @@ std::optional<link_fault> load_certificate(SSL_CTX* tls, const std::string& path
 
 std::optional<link_fault> load_key(SSL_CTX* tls, const std::string& path, const std::string& certificate) {
   constexpr const char* option = "--tls-key";
-  if (auto why = unreadable(path)) return wrong(option, path, *why);
+  constexpr std::size_t key_bytes_max = 64 * 1024;
+  const auto text = read_private_file(option, path, key_bytes_max);
+  if (!text) return text.error();
+  const bio_ptr memory(BIO_new_mem_buf(text->data(), static_cast<int>(text->size())), BIO_free);
   // OpenSSL would ask for a passphrase at the terminal.
-  SSL_CTX_set_default_passwd_cb(tls, [](char*, int, int, void*) { return -1; });
-  const bool loaded = SSL_CTX_use_PrivateKey_file(tls, path.c_str(), SSL_FILETYPE_PEM) == 1;
-  const bool differs = !loaded && ERR_GET_LIB(ERR_peek_last_error()) == ERR_LIB_X509 &&
+  const auto no_passphrase = [](char*, int, int, void*) { return -1; };
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+      PEM_read_bio_PrivateKey(memory.get(), nullptr, no_passphrase, nullptr), EVP_PKEY_free);
+  const bool loaded = key && SSL_CTX_use_PrivateKey(tls, key.get()) == 1;
+  const bool differs = key && !loaded && ERR_GET_LIB(ERR_peek_last_error()) == ERR_LIB_X509 &&
                        ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH;
   if (!loaded && !differs)
     return wrong(option, path, "holds no private key in PEM format without a passphrase: " + last_words());

@@ -140,6 +140,17 @@ TEST_F(TlsFilesTest, the_key_of_another_certificate_is_told) {
   EXPECT_EQ(fault(files), "--tls-key " + files.key + ": is not the key of the certificate in " + files.certificate);
 }
 
+TEST_F(TlsFilesTest, a_key_that_others_may_read_is_refused_with_the_remedy) {
+  const tls_files files = ours.issue("a");
+  for (mode_t mode : {0640, 0604, 0644, 0620}) {
+    ASSERT_EQ(::chmod(files.key.c_str(), mode), 0);
+    EXPECT_TRUE(has(fault(files), "--tls-key " + files.key + ": others than its owner")) << fault(files);
+    EXPECT_TRUE(has(fault(files), "chmod 600 " + files.key)) << fault(files);
+  }
+  ASSERT_EQ(::chmod(files.key.c_str(), 0400), 0);
+  EXPECT_EQ(fault(files), "");
+}
+
 TEST_F(TlsFilesTest, an_expired_certificate_is_told_at_once) {
   EXPECT_TRUE(has(fault(ours.issue("a", -60)), "a.crt: the certificate expired on ")) << fault(ours.issue("a", -60));
   const authority late("late", -60);
