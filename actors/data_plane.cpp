@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "links/shared_memory_link.hpp"
+#include "links/tls_context.hpp"
 
 namespace troupe {
 
@@ -61,14 +62,16 @@ data_plane::~data_plane() {
 link_result<endpoint> data_plane::listen(const endpoint& where) {
   std::promise<link_result<endpoint>> opened;
   boost::asio::post(thread_.io(), [&] {
-    auto made = listener::open(thread_.io(), where, how_.mine, how_.links, how_.handshakes,
-                               {.on_hello = [this](const hello& theirs, const endpoint&) { return judge(theirs); },
-                                .on_link =
-                                    [this](link_ptr wire) {
-                                      const auto node = static_cast<std::uint32_t>(number_in(wire->peer(), "node"));
-                                      add(node, std::move(wire));
-                                    },
-                                .on_rejected = [](const endpoint&, const link_fault&) {}});
+    auto made =
+        listener::open(thread_.io(), where, how_.mine, how_.links, how_.handshakes,
+                       {.on_hello = [this](const hello& theirs, const endpoint&,
+                                           const std::string& certificate) { return judge(theirs, certificate); },
+                        .on_link =
+                            [this](link_ptr wire) {
+                              const auto node = static_cast<std::uint32_t>(number_in(wire->peer(), "node"));
+                              add(node, std::move(wire));
+                            },
+                        .on_rejected = [](const endpoint&, const link_fault&) {}});
     if (!made) return opened.set_value(tl::unexpected(made.error()));
     listener_ = std::move(*made);
     expire_later();
@@ -90,7 +93,7 @@ hello data_plane::about_me() const {
 }
 
 /// Whether a link from or to who says so of itself is one that is needed.
-greeting data_plane::judge(const hello& theirs) const {
+greeting data_plane::judge(const hello& theirs, const std::string& certificate) const {
   if (find_item(theirs, "purpose") != "data") return tl::unexpected<std::string>("this port takes data links only");
   if (number_in(theirs, "run") != me_.run)
     return tl::unexpected(fmt::format("a data link of run {}, this is run {}", number_in(theirs, "run"), me_.run));
@@ -100,6 +103,8 @@ greeting data_plane::judge(const hello& theirs) const {
   if (number_in(theirs, "incarnation") != peer->incarnation)
     return tl::unexpected(fmt::format("{} is in its incarnation {}; this is incarnation {}", peer->name,
                                       peer->incarnation, number_in(theirs, "incarnation")));
+  if (certificate != peer->certificate)
+    return tl::unexpected(fmt::format("{} had another certificate when it joined", peer->name));
   if (!missing_.contains(peer->node))
     return tl::unexpected(fmt::format("{} has its data link, or needs none", peer->name));
   return about_me();
@@ -135,7 +140,11 @@ void data_plane::dial(std::uint32_t node, std::chrono::steady_clock::time_point 
   const peer_node* peer = find(node);
   const auto where = parse_endpoint(peer->address);
   if (!where) return settle(fmt::format("{} has no address for data links: {}", peer->name, peer->address));
-  troupe::connect(thread_.io(), *where, how_.mine, about_me(), how_.links, how_.handshakes,
+  credentials mine = how_.mine;
+  mine.peer_certificate = peer->certificate;
+  if (mine.tls && mine.tls->by_certificates && peer->certificate.empty())
+    return settle(fmt::format("{} has joined without a certificate", peer->name));
+  troupe::connect(thread_.io(), *where, mine, about_me(), how_.links, how_.handshakes,
                   [this, node, give_up](link_result<link_ptr> made) { dialled(node, give_up, std::move(made)); });
 }
 

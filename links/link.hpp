@@ -10,9 +10,9 @@
 //   16  u64  digest of the body (XXH3, 64 bits); 0 where the sender saw no need for one
 // A length beyond the limit ends the link before anything is allocated.
 //
-// Every side sends a ping when it has sent nothing for a fifth of `dead_after`, or for 80 ms if that is less, so that the
-// two may differ in their patience. It takes the other for dead when no byte has come for four fifths of `dead_after`: so
-// a large frame that arrives slowly is a sign of life, and the death is known within `dead_after`.
+// Every side sends a ping when it has sent nothing for a fifth of `dead_after`, or for 80 ms if that is less, so that
+// the two may differ in their patience. It takes the other for dead when no byte has come for four fifths of
+// `dead_after`: so a large frame that arrives slowly is a sign of life, and the death is known within `dead_after`.
 
 #pragma once
 
@@ -93,6 +93,9 @@ class link {
 
   /// Who is at the other end, as it said of itself.
   virtual const hello& peer() const = 0;
+
+  /// The fingerprint of the certificate that it has shown: SHA-256 in hexadecimal. Empty: it has shown none.
+  virtual const std::string& peer_certificate() const = 0;
 
   /// The addresses of the two ends of the connection.
   virtual endpoint local_address() const = 0;

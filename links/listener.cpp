@@ -71,14 +71,16 @@ class accepting : public std::enable_shared_from_this<accepting> {
                          .time = handshakes_.time,
                          .deadline = std::chrono::steady_clock::now() + handshakes_.time,
                          .done = nullptr};
-    what.role = acceptor_role(mine_.token, [self = shared_from_this(), from](const hello& theirs) -> greeting {
-      if (!self->callbacks_.on_hello) return tl::unexpected(std::string("nobody listens any more"));
-      return self->callbacks_.on_hello(theirs, from);
-    });
+    what.role = acceptor_role(
+        mine_.token,
+        [self = shared_from_this(), from](const hello& theirs, const std::string& certificate) -> greeting {
+          if (!self->callbacks_.on_hello) return tl::unexpected(std::string("nobody listens any more"));
+          return self->callbacks_.on_hello(theirs, from, certificate);
+        });
     what.done = [self = shared_from_this(), from](link_result<greeted_connection> result) {
       self->on_result(from, std::move(result));
     };
-    const auto shaking = std::make_shared<handshake>(std::move(socket), mine_.tls.get(), std::move(what));
+    const auto shaking = std::make_shared<handshake>(std::move(socket), mine_, std::move(what));
     make_room();
     if (ended_) return;
     pending_.push_back({shaking, from.host});

@@ -51,6 +51,11 @@ TEST(Processes, AccumulateClipAndSendInHalfTheBitsAsOneProcessDoes) {
   EXPECT_EQ(digest_of(run(train_in_processes(options))), digest_of(run(train(options))));
 }
 
+TEST(Processes, WithEncryptedLinksEndWithTheDigestOfOneProcess) {
+  const words options = with({"--data", "tutorial", "--steps", "25"}, two_each);
+  EXPECT_EQ(digest_of(run(train_in_processes(with(options, {"--tls"})))), digest_of(run(train(options))));
+}
+
 // Of five rows, every other step has none for two of three trainers, which wait for no rows then.
 TEST(Processes, MayBeAheadOfTheOthersWithoutABatch) {
   temporary_folder folder;

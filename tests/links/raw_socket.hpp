@@ -43,6 +43,8 @@ class raw_socket {
     return made;
   }
 
+  int descriptor() const { return descriptor_; }
+
   void close() {
     if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
   }
@@ -110,7 +112,7 @@ class raw_server {
   const endpoint& address() const { return where_; }
 
   /// Accepts who waits; false if nobody does.
-  bool accept(raw_socket& into) {
+  bool accept(raw_socket& into) const {
     const int found = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
     if (found >= 0) into = raw_socket(found);
     return found >= 0;
