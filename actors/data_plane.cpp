@@ -192,7 +192,9 @@ void data_plane::add(std::uint32_t node, link_ptr wire) {
 }
 
 void data_plane::settle_if_complete() {
-  if (missing_.empty()) settle({});
+  if (!missing_.empty()) return;
+  listener_.reset();  // nobody else is to come
+  settle({});
 }
 
 void data_plane::settle(const std::string& problem) {

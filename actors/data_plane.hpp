@@ -44,7 +44,7 @@ class data_plane {
   data_plane(const data_plane&) = delete;
   data_plane& operator=(const data_plane&) = delete;
 
-  /// Accepts links at `where` from now on; call once. From any thread.
+  /// Accepts links at `where` from now on, until all that are needed are there; call once. From any thread.
   link_result<endpoint> listen(const endpoint& where);
 
   /// The actors that others may send to.

@@ -23,6 +23,15 @@ namespace {
 constexpr std::uint64_t run_number = 5;
 constexpr auto patience = std::chrono::seconds(60);  // for a broken build, not to be reached
 
+bool is_refused(const endpoint& where) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in address = raw_socket::loopback(where.port);
+  const bool refused =
+      ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 && errno == ECONNREFUSED;
+  ::close(socket);
+  return refused;
+}
+
 class DataPlaneTest : public testing::Test {
  protected:
   /// A server's process and a trainer's, by `credentials`, each of which the master has seen with a certificate.
@@ -106,6 +115,16 @@ TEST_F(DataPlaneTest, whom_the_master_saw_without_a_certificate_is_not_believed_
   start(server, certified("b"));
   const std::string problem = problem_of_trainer();
   EXPECT_NE(problem.find("server 0 has joined without a certificate"), std::string::npos) << problem;
+}
+
+TEST_F(DataPlaneTest, the_ports_are_closed_when_all_links_are_there) {
+  start(by_token(), by_token());
+  for (const endpoint& where : where_) EXPECT_FALSE(is_refused(where));
+  auto server = connect(0);
+  auto trainer = connect(1);
+  EXPECT_EQ(outcome_of(server), "");
+  EXPECT_EQ(outcome_of(trainer), "");
+  for (const endpoint& where : where_) EXPECT_TRUE(is_refused(where)) << to_string(where);
 }
 
 }  // namespace
