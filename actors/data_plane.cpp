@@ -171,9 +171,8 @@ void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_poi
 
 void data_plane::add(std::uint32_t node, link_ptr wire) {
   const peer_node* peer = find(node);
-  // With TLS on, everything stays under its protection.
   const bool same_host = wire->local_address().host == wire->remote_address().host;
-  wire = with_shared_memory(std::move(wire), how_.links, same_host && !how_.mine.tls);
+  wire = with_shared_memory(std::move(wire), how_.links, same_host);
   auto made = std::make_shared<data_link>(system_, std::move(wire), unit_, actors_,
                                           data_link::options{.peer = peer->name,
                                                              .node = node,

@@ -32,6 +32,14 @@ bool is_refused(const endpoint& where) {
   return refused;
 }
 
+/// How often memory that has a name in no file system is mapped here.
+int count_shared_memory() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("/memfd:") != std::string::npos ? 1 : 0;
+  return count;
+}
+
 class DataPlaneTest : public testing::Test {
  protected:
   /// A server's process and a trainer's, by `credentials`, each of which the master has seen with a certificate.
@@ -125,6 +133,20 @@ TEST_F(DataPlaneTest, the_ports_are_closed_when_all_links_are_there) {
   EXPECT_EQ(outcome_of(server), "");
   EXPECT_EQ(outcome_of(trainer), "");
   for (const endpoint& where : where_) EXPECT_TRUE(is_refused(where)) << to_string(where);
+}
+
+TEST_F(DataPlaneTest, processes_of_one_host_share_memory_under_tls_too) {
+  const int before = count_shared_memory();
+  start(by_token(), by_token());
+  auto server = connect(0);
+  auto trainer = connect(1);
+  EXPECT_EQ(outcome_of(server), "");
+  EXPECT_EQ(outcome_of(trainer), "");
+  // Each maps its own, and that of the other, which it has been offered over the link.
+  const auto give_up = std::chrono::steady_clock::now() + patience;
+  while (count_shared_memory() < before + 4 && std::chrono::steady_clock::now() < give_up)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(count_shared_memory(), before + 4);
 }
 
 }  // namespace
