@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "links/shared_memory_link.hpp"
+#include "links/tls_context.hpp"
 
 namespace troupe {
 
@@ -61,14 +62,16 @@ data_plane::~data_plane() {
 link_result<endpoint> data_plane::listen(const endpoint& where) {
   std::promise<link_result<endpoint>> opened;
   boost::asio::post(thread_.io(), [&] {
-    auto made = listener::open(thread_.io(), where, how_.mine, how_.links, how_.handshakes,
-                               {.on_hello = [this](const hello& theirs, const endpoint&) { return judge(theirs); },
-                                .on_link =
-                                    [this](link_ptr wire) {
-                                      const auto node = static_cast<std::uint32_t>(number_in(wire->peer(), "node"));
-                                      add(node, std::move(wire));
-                                    },
-                                .on_rejected = [](const endpoint&, const link_fault&) {}});
+    auto made =
+        listener::open(thread_.io(), where, how_.mine, how_.links, how_.handshakes,
+                       {.on_hello = [this](const hello& theirs, const endpoint&,
+                                           const std::string& certificate) { return judge(theirs, certificate); },
+                        .on_link =
+                            [this](link_ptr wire) {
+                              const auto node = static_cast<std::uint32_t>(number_in(wire->peer(), "node"));
+                              add(node, std::move(wire));
+                            },
+                        .on_rejected = [](const endpoint&, const link_fault&) {}});
     if (!made) return opened.set_value(tl::unexpected(made.error()));
     listener_ = std::move(*made);
     expire_later();
@@ -90,7 +93,7 @@ hello data_plane::about_me() const {
 }
 
 /// Whether a link from or to who says so of itself is one that is needed.
-greeting data_plane::judge(const hello& theirs) const {
+greeting data_plane::judge(const hello& theirs, const std::string& certificate) const {
   if (find_item(theirs, "purpose") != "data") return tl::unexpected<std::string>("this port takes data links only");
   if (number_in(theirs, "run") != me_.run)
     return tl::unexpected(fmt::format("a data link of run {}, this is run {}", number_in(theirs, "run"), me_.run));
@@ -100,6 +103,8 @@ greeting data_plane::judge(const hello& theirs) const {
   if (number_in(theirs, "incarnation") != peer->incarnation)
     return tl::unexpected(fmt::format("{} is in its incarnation {}; this is incarnation {}", peer->name,
                                       peer->incarnation, number_in(theirs, "incarnation")));
+  if (certificate != peer->certificate)
+    return tl::unexpected(fmt::format("{} had another certificate when it joined", peer->name));
   if (!missing_.contains(peer->node))
     return tl::unexpected(fmt::format("{} has its data link, or needs none", peer->name));
   return about_me();
@@ -135,7 +140,11 @@ void data_plane::dial(std::uint32_t node, std::chrono::steady_clock::time_point 
   const peer_node* peer = find(node);
   const auto where = parse_endpoint(peer->address);
   if (!where) return settle(fmt::format("{} has no address for data links: {}", peer->name, peer->address));
-  troupe::connect(thread_.io(), *where, how_.mine, about_me(), how_.links, how_.handshakes,
+  credentials mine = how_.mine;
+  mine.peer_certificate = peer->certificate;
+  if (mine.tls && mine.tls->by_certificates && peer->certificate.empty())
+    return settle(fmt::format("{} has joined without a certificate", peer->name));
+  troupe::connect(thread_.io(), *where, mine, about_me(), how_.links, how_.handshakes,
                   [this, node, give_up](link_result<link_ptr> made) { dialled(node, give_up, std::move(made)); });
 }
 
@@ -162,9 +171,8 @@ void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_poi
 
 void data_plane::add(std::uint32_t node, link_ptr wire) {
   const peer_node* peer = find(node);
-  // With TLS on, everything stays under its protection.
   const bool same_host = wire->local_address().host == wire->remote_address().host;
-  wire = with_shared_memory(std::move(wire), how_.links, same_host && !how_.mine.tls);
+  wire = with_shared_memory(std::move(wire), how_.links, same_host);
   auto made = std::make_shared<data_link>(system_, std::move(wire), unit_, actors_,
                                           data_link::options{.peer = peer->name,
                                                              .node = node,
@@ -183,7 +191,9 @@ void data_plane::add(std::uint32_t node, link_ptr wire) {
 }
 
 void data_plane::settle_if_complete() {
-  if (missing_.empty()) settle({});
+  if (!missing_.empty()) return;
+  listener_.reset();  // nobody else is to come
+  settle({});
 }
 
 void data_plane::settle(const std::string& problem) {

@@ -44,14 +44,14 @@ class data_plane {
   data_plane(const data_plane&) = delete;
   data_plane& operator=(const data_plane&) = delete;
 
-  /// Accepts links at `where` from now on; call once. From any thread.
+  /// Accepts links at `where` from now on, until all that are needed are there; call once. From any thread.
   link_result<endpoint> listen(const endpoint& where);
 
   /// The actors that others may send to.
   actor_directory& actors() { return *actors_; }
 
-  /// Links from `peers`, and from nobody else, are welcome now. `on_lost` is called on the links' thread when one ends
-  /// that was needed.
+  /// Links from `peers`, each with the certificate that it has among them, and from nobody else, are welcome now.
+  /// `on_lost` is called on the links' thread when one ends that was needed.
   void expect(const identity& me, std::vector<peer_node> peers,
               std::function<void(std::uint32_t node, const std::string& why)> on_lost);
 
@@ -66,7 +66,7 @@ class data_plane {
   data_link_ptr link_to(std::uint32_t node) const;
 
  private:
-  greeting judge(const hello& theirs) const;
+  greeting judge(const hello& theirs, const std::string& certificate) const;
   hello about_me() const;
   const peer_node* find(std::uint32_t node) const;
   const peer_node* myself() const { return find(me_.node); }

@@ -32,11 +32,40 @@ namespace {
 /// What a connection calls itself.
 std::string session_of(const hello& theirs) { return std::string(find_item(theirs, "session").value_or("")); }
 
+/// The certificates of control connections, by session. From any thread.
+class shown_certificates {
+ public:
+  void set(const std::string& session, const std::string& certificate) {
+    const std::lock_guard lock(mutex_);
+    all_[session] = certificate;
+  }
+
+  void forget(const std::string& session) {
+    const std::lock_guard lock(mutex_);
+    all_.erase(session);
+  }
+
+  std::string of(const std::string& session) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = all_.find(session);
+    return known == all_.end() ? std::string() : known->second;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> all_;
+};
+
 /// The control connections of a run, as the master's process has them.
 class control_plane {
  public:
-  control_plane(caf::actor_system& system, master_actor boss, const run_options& options)
-      : system_(system), boss_(std::move(boss)), options_(options), summary_(thread_.io()) {}
+  control_plane(caf::actor_system& system, master_actor boss, const run_options& options,
+                std::shared_ptr<shown_certificates> certificates)
+      : system_(system),
+        boss_(std::move(boss)),
+        options_(options),
+        certificates_(std::move(certificates)),
+        summary_(thread_.io()) {}
 
   ~control_plane() {
     thread_.stop();
@@ -63,6 +92,7 @@ class control_plane {
   caf::actor_system& system_;
   master_actor boss_;
   const run_options& options_;
+  const std::shared_ptr<shown_certificates> certificates_;
   io_thread thread_;
   std::unique_ptr<listener> listener_;
 
@@ -81,7 +111,7 @@ link_result<endpoint> control_plane::listen() {
   boost::asio::post(thread_.io(), [&] {
     auto made = listener::open(thread_.io(), options_.gather->listen, network.mine,
                                control_tunnel::limits(network.dead_after), {.time = network.dead_after},
-                               {.on_hello = [this](const hello& theirs, const endpoint&) { return judge(theirs); },
+                               {.on_hello = [this](const hello& theirs, auto&&...) { return judge(theirs); },
                                 .on_link = [this](link_ptr wire) { take(std::move(wire)); },
                                 .on_rejected = [this](const endpoint&, const link_fault& why) { turn_away(why); }});
     if (!made) return opened.set_value(tl::unexpected(made.error()));
@@ -123,6 +153,7 @@ void control_plane::turn_away(const link_fault& why) {
 void control_plane::take(link_ptr wire) {
   const std::string session = session_of(wire->peer());
   const bool is_client = find_item(wire->peer(), "purpose") == "client";
+  const std::string certificate = wire->peer_certificate();
   const auto tunnel = std::make_shared<control_tunnel>(thread_.io(), std::move(wire),
                                                        is_client ? client_message_bytes_max : member_message_bytes_max);
   {
@@ -130,6 +161,7 @@ void control_plane::take(link_ptr wire) {
     // Two may have been judged before either was here.
     if (!tunnels_.try_emplace(session, tunnel).second) return tunnel->close();
   }
+  certificates_->set(session, certificate);
   const int socket = tunnel->open();
   if (socket < 0) {
     left(session, nullptr);
@@ -141,6 +173,7 @@ void control_plane::take(link_ptr wire) {
 
 void control_plane::left(const std::string& session, const link_fault* why) {
   caf::anon_send(boss_, node_lost{{}, session, why != nullptr ? why->message : std::string()});
+  certificates_->forget(session);
   const std::lock_guard lock(mutex_);
   tunnels_.erase(session);
   changed_.notify_all();
@@ -160,10 +193,12 @@ void control_plane::see_off() {
 result<run_summary> run_with_nodes(caf::actor_system& system, std::uint64_t run, const run_options& options,
                                    const std::function<result<run_summary>(const master_actor&)>& run_by) {
   const gather_options& gather = *options.gather;
+  const auto certificates = std::make_shared<shown_certificates>();
   const master_actor boss =
       system.spawn(master, run, options.observer, options.checkpoints,
-                   node_rules{gather.network.request_timeout, gather.resume, gather.on_this_machine});
-  control_plane control(system, boss, options);
+                   node_rules{gather.network.request_timeout, gather.resume, gather.on_this_machine,
+                              [certificates](const std::string& session) { return certificates->of(session); }});
+  control_plane control(system, boss, options, certificates);
   auto where = control.listen();
   if (!where) {
     caf::anon_send_exit(boss, caf::exit_reason::user_shutdown);

@@ -189,14 +189,14 @@ result<data_link_ptr> link_to_service(data_plane& data, const lookup_service& se
 
 }  // namespace
 
-result<void> serve_lookups(const std::string& token, const std::vector<std::uint64_t>& dims,
+result<void> serve_lookups(const credentials& mine, const std::vector<std::uint64_t>& dims,
                            const std::function<void(const lookup_service&)>& on_ready,
                            const std::function<void()>& wait) {
   stay_on_core(1);
   initialize_types(true);
   quiet_config config;
   caf::actor_system system(config);
-  data_plane data(system, {.mine = {token, nullptr}, .links = {}, .handshakes = {}});
+  data_plane data(system, {.mine = mine, .links = {}, .handshakes = {}});
   const auto where = data.listen({"127.0.0.1", 0});
   if (!where) return run_fault(where.error().message);
   const auto server = system.spawn(parameter_server, bench_run, 0U);
@@ -225,13 +225,13 @@ result<void> serve_lookups(const std::string& token, const std::vector<std::uint
   return {};
 }
 
-result<std::vector<lookup_figures>> measure_lookups(const std::string& token, const lookup_service& service,
+result<std::vector<lookup_figures>> measure_lookups(const credentials& mine, const lookup_service& service,
                                                     const std::vector<lookup_size>& sizes) {
   stay_on_core(0);
   initialize_types(true);
   quiet_config config;
   caf::actor_system system(config);
-  data_plane data(system, {.mine = {token, nullptr}, .links = {}, .handshakes = {}});
+  data_plane data(system, {.mine = mine, .links = {}, .handshakes = {}});
   auto link = link_to_service(data, service);
   if (!link) return tl::unexpected(link.error());
   const auto server = (*link)->proxy<parameter_server_actor>(server_number(0));

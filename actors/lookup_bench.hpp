@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "links/credentials.hpp"
 #include "links/endpoint.hpp"
 #include "model/result.hpp"
 
@@ -37,12 +38,12 @@ struct lookup_service {
 
 /// Serves a table for each width in `dims`, and plain bytes over TCP. `on_ready` tells where; `wait` blocks until it is
 /// to end.
-result<void> serve_lookups(const std::string& token, const std::vector<std::uint64_t>& dims,
+result<void> serve_lookups(const credentials& mine, const std::vector<std::uint64_t>& dims,
                            const std::function<void(const lookup_service&)>& on_ready,
                            const std::function<void()>& wait);
 
 /// Measures each of `sizes` against that process. Their widths are those it serves, in that order without repetition.
-result<std::vector<lookup_figures>> measure_lookups(const std::string& token, const lookup_service& service,
+result<std::vector<lookup_figures>> measure_lookups(const credentials& mine, const lookup_service& service,
                                                     const std::vector<lookup_size>& sizes);
 
 }  // namespace troupe

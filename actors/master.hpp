@@ -33,6 +33,9 @@ struct node_rules {
   std::string resume;
   /// The run has started its members itself, each with a rank: nobody else may take a place.
   bool own_members = false;
+  /// The fingerprint of the certificate that a control connection has shown, by its session; empty: none. May be null:
+  /// no connection has one.
+  std::function<std::string(const std::string& session)> certificate_of = {};
 };
 
 class master_state {

@@ -169,6 +169,7 @@ caf::expected<admitted> master_state::admit(const join_node& offer) {
   for (const std::uint32_t rank : *ranks) incarnation = std::max(incarnation, incarnations_[{offer.trains, rank}]++);
   node& made = nodes_[number];
   made.what = {number, incarnation, name_of(offer, *ranks), offer.trains, *ranks, offer.address};
+  if (rules_->certificate_of) made.what.certificate = rules_->certificate_of(offer.session);
   made.user_name = offer.name;
   made.host = offer.host;
   made.pid = offer.pid;

@@ -15,6 +15,7 @@
 #include "apps/json_line.hpp"
 #include "apps/subcommand.hpp"
 #include "links/credentials.hpp"
+#include "links/tls_context.hpp"
 
 extern char** environ;
 
@@ -48,7 +49,7 @@ class service_process {
   service_process(const service_process&) = delete;
   service_process& operator=(const service_process&) = delete;
 
-  result<lookup_service> start(const std::string& token) {
+  result<lookup_service> start(const std::string& token, bool tls) {
     std::array<int, 2> in{};
     std::array<int, 2> out{};
     if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0)
@@ -60,8 +61,12 @@ class service_process {
     posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
     ::setenv(bench_token_variable, token.c_str(), 1);
-    std::array<std::string, 4> arguments = {"troupe", "bench", "lookup", "--serve"};
-    std::array<char*, 5> pointers = {arguments[0].data(), arguments[1].data(), arguments[2].data(), arguments[3].data(),
+    std::array<std::string, 5> arguments = {"troupe", "bench", "lookup", "--serve", "--tls"};
+    std::array<char*, 6> pointers = {arguments[0].data(),
+                                     arguments[1].data(),
+                                     arguments[2].data(),
+                                     arguments[3].data(),
+                                     tls ? arguments[4].data() : nullptr,
                                      nullptr};
     const int problem = ::posix_spawn(&pid_, "/proc/self/exe", &files, nullptr, pointers.data(), environ);
     posix_spawn_file_actions_destroy(&files);
@@ -81,11 +86,21 @@ class service_process {
   int output_ = -1;
 };
 
-result<int> serve(console& out) {
+/// Of links that are encrypted by that token, or not at all.
+result<credentials> credentials_of(const std::string& token, bool tls) {
+  if (!tls) return credentials{token};
+  auto made = make_tls(expanded_key(token));
+  if (!made) return run_fault(std::move(made.error().message));
+  return credentials{token, std::move(*made)};
+}
+
+result<int> serve(bool tls, console& out) {
   const char* token = std::getenv(bench_token_variable);
   if (token == nullptr) return bad_input("--serve is for the process that 'troupe bench lookup' starts");
+  const auto mine = credentials_of(token, tls);
+  if (!mine) return tl::unexpected<fault>(mine.error());
   const auto served = serve_lookups(
-      token, {16, 64},
+      *mine, {16, 64},
       [&out](const lookup_service& where) {
         out.result(fmt::format("{} {}\n", to_string(where.data), to_string(where.tcp)));
       },
@@ -112,12 +127,15 @@ result<int> bench(const CLI::App& app, const program_context& context) {
   const CLI::Option* what = app.get_option("WHAT");
   if (what->count() == 0 || what->results().front() != "lookup")
     return bad_input("troupe bench takes what to measure: lookup");
-  if (app.get_option("--serve")->count() > 0) return serve(context.out);
+  const bool tls = app.get_option("--tls")->count() > 0;
+  if (app.get_option("--serve")->count() > 0) return serve(tls, context.out);
   const std::string token = random_token();
+  const auto mine = credentials_of(token, tls);
+  if (!mine) return tl::unexpected<fault>(mine.error());
   service_process service;
-  const auto where = service.start(token);
+  const auto where = service.start(token, tls);
   if (!where) return tl::unexpected<fault>(where.error());
-  const auto all = measure_lookups(token, *where, sizes());
+  const auto all = measure_lookups(*mine, *where, sizes());
   if (!all) return tl::unexpected<fault>(all.error());
   if (context.out.json()) {
     for (const lookup_figures& one : *all) context.out.result(lookup_event(one));
@@ -133,6 +151,7 @@ subcommand add_bench(CLI::App& program, const program_context& context) {
   CLI::App* app = program.add_subcommand("bench", "measure lookups between processes beside a bare TCP socket");
   app->add_option("WHAT")->description("lookup: rows of a table in another process of this machine");
   app->add_flag("--serve")->group("");
+  add_switch(*app, "tls", "lookups over an encrypted link; the bare socket stays what it is", "Network");
   add_switch(*app, "json", "the results as one JSON object a line", "Output");
   app->footer("Medians of many round trips. GB/s counts the bytes of the rows.");
   subcommand self;

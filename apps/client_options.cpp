@@ -9,17 +9,17 @@ namespace troupe {
 void add_client_options(CLI::App& app) {
   app.add_option("HOST:PORT")->description("where the master listens");
   add_text_option(app, "timeout", "SECONDS", "how long the master may take to answer (default: 5)", "Network");
-  add_network_options(app);
+  add_network_options(app, true);
 }
 
-result<client_options> read_client_options(const CLI::App& app) {
+result<client_options> read_client_options(const CLI::App& app, console& out) {
   const CLI::Option* master = app.get_option("HOST:PORT");
   if (master->count() == 0) return bad_input("HOST:PORT is missing: where the master listens");
   client_options options;
   const auto where = read_endpoint("HOST:PORT", master->results().front());
   if (!where) return tl::unexpected<fault>(where.error());
   options.master = *where;
-  auto network = read_network_options(app, where->host);
+  auto network = read_network_options(app, out);
   if (!network) return tl::unexpected<fault>(std::move(network.error()));
   options.network = std::move(*network);
   // Members of the run have a second to say how they are.

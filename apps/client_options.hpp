@@ -9,6 +9,6 @@ namespace troupe {
 
 /// HOST:PORT, --timeout, and the options of every process of a run.
 void add_client_options(CLI::App& app);
-result<client_options> read_client_options(const CLI::App& app);
+result<client_options> read_client_options(const CLI::App& app, console& out);
 
 }  // namespace troupe

@@ -59,9 +59,7 @@ result<node_options> read_options(const CLI::App& app, const program_context& co
   auto advertise = read_advertise(app);
   if (!advertise) return tl::unexpected<fault>(std::move(advertise.error()));
   options.advertise = *advertise;
-  // Data links leave this machine where others are to reach it, even if the master is reached by a tunnel from here.
-  const bool tunnelled = options.advertise && is_loopback(options.master.host);
-  auto network = read_network_options(app, tunnelled ? options.advertise->host : options.master.host);
+  auto network = read_network_options(app, context.out);
   if (!network) return tl::unexpected<fault>(std::move(network.error()));
   options.network = std::move(*network);
   auto timeout = read_seconds(app, "join-timeout", options.join_timeout, 0, 86'400);
@@ -108,7 +106,7 @@ subcommand add_join(CLI::App& program, const program_context& context) {
                   "where others reach this process (default: the address that its connection to the master has)",
                   "Network");
   add_text_option(*app, "join-timeout", "SECONDS", "how long to try to reach the master (default: 30)", "Network");
-  add_network_options(*app);
+  add_network_options(*app, true);
   add_trace_options(*app);
   add_switch(*app, "json", "errors as JSON objects on stdout too", "Output");
   add_switch(*app, "quiet", "no notes", "Output");

@@ -23,7 +23,7 @@ result<int> lead(const CLI::App& app, const program_context& context, const std:
   if (!given) return bad_input("--listen HOST:PORT is missing: where servers and trainers find the master");
   const auto where = read_endpoint("--listen", *given);
   if (!where) return tl::unexpected<fault>(where.error());
-  auto network = read_network_options(app, where->host);
+  auto network = read_network_options(app, context.out);
   if (!network) return tl::unexpected<fault>(std::move(network.error()));
   gather_options gather;
   gather.listen = *where;
@@ -46,7 +46,7 @@ subcommand add_master(CLI::App& program, const program_context& context) {
   add_train_options(*app);
   for (const char* name : {"--device", "--devices", "--server-device"}) app->get_option(name)->group("");  // join's
   add_text_option(*app, "listen", "HOST:PORT", "where servers and trainers find this process", "Network");
-  add_network_options(*app);
+  add_network_options(*app, false);
   add_switch(*app, "json", "results as one JSON object a line", "Output");
   add_switch(*app, "quiet", "no progress", "Output");
   app->footer(

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "apps/text.hpp"
+#include "links/tls_context.hpp"
 #include "model/text.hpp"
 
 namespace troupe {
@@ -14,19 +15,40 @@ namespace {
 
 constexpr const char* group = "Network";
 
-result<std::shared_ptr<boost::asio::ssl::context>> read_tls(const CLI::App& app) {
+constexpr const char* files_together = "TLS by certificates takes --tls-cert, --tls-key and --tls-ca together";
+
+/// By certificates, where they are given; else by the token.
+result<tls_ptr> read_tls(const CLI::App& app, const std::string& token) {
   const auto certificate = given_text(app, "tls-cert");
   const auto key = given_text(app, "tls-key");
   const auto ca = given_text(app, "tls-ca");
-  if (!certificate && !key && !ca) return nullptr;
-  if (!certificate || !key || !ca)
-    return bad_input(
-        fmt::format("{} is missing: TLS takes --tls-cert, --tls-key and --tls-ca together", !certificate ? "--tls-cert"
-                                                                                            : !key       ? "--tls-key"
-                                                                                                         : "--tls-ca"));
-  auto made = make_tls({*certificate, *key, *ca});
+  const bool any = certificate || key || ca;
+  if (any && (!certificate || !key || !ca))
+    return bad_input(fmt::format("{} is missing: {}",
+                                 !certificate ? "--tls-cert"
+                                 : !key       ? "--tls-key"
+                                              : "--tls-ca",
+                                 files_together));
+  auto made = any ? make_tls(tls_files{*certificate, *key, *ca}) : make_tls(stretched_key(token));
   if (!made) return bad_input(std::move(made.error().message));
   return std::move(*made);
+}
+
+/// An option that makes no sense beside --insecure, or without certificates; null: none was given.
+std::optional<fault> check_combination(const CLI::App& app, bool insecure) {
+  const auto wrong = [](std::string text) { return fault{fault_kind::input, std::move(text)}; };
+  for (const char* name : {"tls-cert", "tls-key", "tls-ca", "tls-name"})
+    if (insecure && given_text(app, name))
+      return wrong(fmt::format("--insecure: does without TLS, for which --{} is; leave out one of them", name));
+  if (given_text(app, "tls-name") && !given_text(app, "tls-cert"))
+    return wrong(fmt::format("--tls-name: is the name in a certificate, and there is none; {}", files_together));
+  return std::nullopt;
+}
+
+/// Takes the token, and tells if it can be guessed.
+void take_token(network_options& options, std::string token, console& out) {
+  if (const auto weak = weakness_of(token)) out.tell("warning: " + *weak);
+  options.mine.token = std::move(token);
 }
 
 }  // namespace
@@ -54,22 +76,25 @@ void add_token_option(CLI::App& app, const std::string& otherwise) {
                   fmt::format("the run's token, which every process has to know (default: {})", otherwise), group);
 }
 
-std::optional<fault> read_own_token(const CLI::App& app, network_options& options) {
+std::optional<fault> read_own_token(const CLI::App& app, network_options& options, console& out) {
   const auto file = given_text(app, "token-file");
   const char* variable = std::getenv("TROUPE_TOKEN");
   if (!file && (variable == nullptr || *variable == '\0')) return std::nullopt;
   auto token = read_token(file);
   if (!token) return fault{fault_kind::input, std::move(token.error().message)};
-  options.mine.token = std::move(*token);
+  take_token(options, std::move(*token), out);
   return std::nullopt;
 }
 
-void add_network_options(CLI::App& app) {
+void add_network_options(CLI::App& app, bool connects) {
   add_token_option(app, "the variable TROUPE_TOKEN");
-  add_text_option(app, "tls-cert", "FILE", "this process's certificate, in PEM format", group);
-  add_text_option(app, "tls-key", "FILE", "its key", group);
+  add_text_option(app, "tls-cert", "FILE", "go by certificates: this process's, in PEM format (default: by the token)",
+                  group);
+  add_text_option(app, "tls-key", "FILE", "its key, which only its owner may read", group);
   add_text_option(app, "tls-ca", "FILE", "the authority that everybody's certificate must be of", group);
-  add_switch(app, "insecure", "do without TLS beyond this machine", group);
+  if (connects)
+    add_text_option(app, "tls-name", "NAME", "the name or address in the master's certificate (default: HOST)", group);
+  add_switch(app, "insecure", "do without TLS: everybody on the way can read and change everything", group);
   add_patience_options(app);
 }
 
@@ -77,8 +102,10 @@ std::string given_network_options(const CLI::App& app) {
   std::string words;
   for (const char* name : {"token-file", "tls-cert", "tls-key", "tls-ca", "dead-after", "request-timeout"})
     if (const auto text = given_text(app, name)) words += fmt::format(" --{} {}", name, shell_word(*text));
-  const CLI::Option* insecure = app.get_option_no_throw("--insecure");
-  if (insecure != nullptr && insecure->count() > 0) words += " --insecure";
+  for (const char* name : {"--insecure", "--tls"}) {
+    const CLI::Option* given = app.get_option_no_throw(name);
+    if (given != nullptr && given->count() > 0) words += fmt::format(" {}", name);
+  }
   return words;
 }
 
@@ -98,20 +125,19 @@ result<endpoint> read_endpoint(const std::string& what, const std::string& text)
   return bad_input(fmt::format("{} {}: must be HOST:PORT, as in 10.0.0.1:7000", what, printable(text)));
 }
 
-result<network_options> read_network_options(const CLI::App& app, const std::string& host) {
+result<network_options> read_network_options(const CLI::App& app, console& out) {
   network_options options;
   auto token = read_token(given_text(app, "token-file"));
   if (!token) return bad_input(std::move(token.error().message));
-  options.mine.token = std::move(*token);
-  auto tls = read_tls(app);
-  if (!tls) return tl::unexpected(std::move(tls.error()));
-  options.mine.tls = std::move(*tls);
+  take_token(options, std::move(*token), out);
   const bool insecure = app.get_option("--insecure")->count() > 0;
-  if (!options.mine.tls && !insecure && !is_loopback(host))
-    return bad_input(
-        fmt::format("{}: is beyond this machine: give --tls-cert, --tls-key and --tls-ca, or --insecure to "
-                    "do without",
-                    printable(host)));
+  if (auto wrong = check_combination(app, insecure)) return tl::unexpected<fault>(std::move(*wrong));
+  if (!insecure) {
+    auto tls = read_tls(app, options.mine.token);
+    if (!tls) return tl::unexpected<fault>(std::move(tls.error()));
+    options.mine.tls = std::move(*tls);
+  }
+  options.mine.peer_name = given_text(app, "tls-name").value_or("");
   if (auto wrong = read_patience(app, options)) return tl::unexpected<fault>(std::move(*wrong));
   return options;
 }

@@ -15,18 +15,21 @@ std::optional<fault> read_patience(const CLI::App& app, network_options& options
 
 /// --token-file, where a token need not be given.
 void add_token_option(CLI::App& app, const std::string& otherwise);
-/// Reads it, or the variable TROUPE_TOKEN; leaves the token alone if neither is there.
-std::optional<fault> read_own_token(const CLI::App& app, network_options& options);
+/// Reads it, or the variable TROUPE_TOKEN; leaves the token alone if neither is there. Warns of one that can be
+/// guessed.
+std::optional<fault> read_own_token(const CLI::App& app, network_options& options, console& out);
 
-/// Those, --token-file, --tls-cert, --tls-key, --tls-ca and --insecure.
-void add_network_options(CLI::App& app);
+/// Those, --token-file, --tls-cert, --tls-key, --tls-ca and --insecure; and --tls-name for who `connects` to the
+/// master.
+void add_network_options(CLI::App& app, bool connects);
 
 /// Those that were given, as they stand on a command line: ` --insecure --dead-after 2`. Where the token is among them,
 /// but not the token.
 std::string given_network_options(const CLI::App& app);
 
-/// Reads them. `host` is where this process listens, or connects to: beyond loopback it takes TLS, or --insecure.
-result<network_options> read_network_options(const CLI::App& app, const std::string& host);
+/// Reads them. Links have TLS by certificates, by the token where none are given, and none with --insecure. Warns of a
+/// token that can be guessed.
+result<network_options> read_network_options(const CLI::App& app, console& out);
 
 /// A duration in seconds, with a fraction if need be, between `least` and `most` seconds.
 result<std::chrono::milliseconds> read_seconds(const CLI::App& app, const std::string& name,

@@ -110,8 +110,12 @@ result<comparison> replay_run(const reference_run& reference, const job& what, c
   options.return_weights = true;
   options.observer.on_epoch = [&](const epoch_summary& epoch) { append_losses(losses, epoch.losses); };
   role_processes children;
-  if (processes)
-    options.gather = gather_children(children, what, {}, machine, std::vector<std::string>(), "start anew");
+  if (processes) {
+    auto gather =
+        gather_children(children, what, {.network = {}, .machine = machine, .variables = {}, .resume = "start anew"});
+    if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
+    options.gather = std::move(*gather);
+  }
   auto run = run_job(what, options, &stop_on_signals());
   children.finish(seen_off_after);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "apps/signals.hpp"
+#include "links/tls_context.hpp"
 #include "model/text.hpp"
 
 extern char** environ;
@@ -27,6 +28,7 @@ namespace {
 
 constexpr const char* master_variable = "TROUPE_MASTER";
 constexpr const char* token_variable = "TROUPE_TOKEN";
+constexpr const char* tls_key_variable = "TROUPE_TLS_KEY";  ///< in hexadecimal; empty: no TLS
 constexpr const char* dead_after_variable = "TROUPE_DEAD_AFTER_MS";
 constexpr const char* request_timeout_variable = "TROUPE_REQUEST_TIMEOUT_MS";
 constexpr const char* threads_variable = "TROUPE_THREADS";
@@ -75,6 +77,7 @@ void role_processes::start(const job& what, const endpoint& where, const network
   std::vector<std::string> variables = {
       fmt::format("{}={}", master_variable, to_string(where)),
       fmt::format("{}={}", token_variable, network.mine.token),
+      fmt::format("{}={}", tls_key_variable, network.mine.tls ? to_text(network.mine.tls->key) : ""),
       fmt::format("{}={}", dead_after_variable, network.dead_after.count()),
       fmt::format("{}={}", request_timeout_variable, network.request_timeout.count()),
       fmt::format("{}={}", threads_variable, machine.threads),
@@ -195,20 +198,45 @@ std::optional<fault> give_to_processes(machine_options& machine, const job& what
   return std::nullopt;
 }
 
-gather_options gather_children(role_processes& children, const job& what, network_options network,
-                               machine_options machine, std::vector<std::string> variables, std::string resume) {
+result<gather_options> gather_children(role_processes& children, const job& what, children_options options) {
   gather_options gather;
   gather.listen = {"127.0.0.1", 0};
   gather.on_this_machine = true;
-  gather.network = std::move(network);
-  if (gather.network.mine.token.empty()) gather.network.mine.token = random_token();
-  gather.resume = std::move(resume);
-  gather.on_listening = [&children, &what, machine = std::move(machine), network = gather.network,
-                         variables = std::move(variables)](const endpoint& where) {
+  gather.network = std::move(options.network);
+  credentials& mine = gather.network.mine;
+  const bool is_random = mine.token.empty();
+  if (is_random) mine.token = random_token();
+  // A token of the user's is for others too, who come with TLS; the children come with it if they are told to.
+  if (options.tls || !is_random) {
+    auto made = make_tls(is_random ? expanded_key(mine.token) : stretched_key(mine.token));
+    if (!made) return run_fault(std::move(made.error().message));
+    mine.tls = std::move(*made);
+    mine.plain_too = !options.tls;
+  }
+  gather.resume = std::move(options.resume);
+  network_options network = gather.network;
+  if (!options.tls) network.mine.tls = nullptr;
+  gather.on_listening = [&children, &what, network, machine = std::move(options.machine),
+                         variables = std::move(options.variables)](const endpoint& where) {
     children.start(what, where, network, machine, variables);
   };
   gather.hopeless = [&children] { return children.missing(); };
   return gather;
+}
+
+/// The links of a process that --processes has started: as its parent's, of which it has the key.
+result<credentials> read_role_credentials() {
+  const char* key_text = std::getenv(tls_key_variable);
+  auto token = read_token(std::nullopt);
+  if (!token || key_text == nullptr) return bad_input("no token");
+  credentials mine{std::move(*token)};
+  if (*key_text == '\0') return mine;
+  const auto key = to_token_key(key_text);
+  if (!key) return bad_input("no key");
+  auto made = make_tls(*key);
+  if (!made) return run_fault(std::move(made.error().message));
+  mine.tls = std::move(*made);
+  return mine;
 }
 
 result<role_order> read_role_order() {
@@ -216,12 +244,12 @@ result<role_order> read_role_order() {
   const auto where = master == nullptr ? std::nullopt : parse_endpoint(master);
   const auto dead_after = number_in<std::uint32_t>(dead_after_variable);
   const auto request_timeout = number_in<std::uint32_t>(request_timeout_variable);
-  auto token = read_token(std::nullopt);
-  if (!where || !dead_after || !request_timeout || !token)
+  auto mine = read_role_credentials();
+  if (!where || !dead_after || !request_timeout || !mine)
     return bad_input("--role is for the processes that 'troupe train --processes' starts; use 'troupe join'");
   role_order order;
   order.master = *where;
-  order.network.mine.token = std::move(*token);
+  order.network.mine = std::move(*mine);
   order.network.dead_after = std::chrono::milliseconds(*dead_after);
   order.network.request_timeout = std::chrono::milliseconds(*request_timeout);
   // No threads, no devices: as if the option were not given.

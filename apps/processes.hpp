@@ -68,11 +68,22 @@ class role_processes {
 /// nobody has asked for CUDA, trainers go to the processor then, which `out` tells; else it is a fault.
 std::optional<fault> give_to_processes(machine_options& machine, const job& what, console& out);
 
-/// For a run whose servers and trainers are `children`: they are started when the master listens, with the token of
-/// `network`, or one that nobody else has if that is empty, and with `variables`. `children` and `what` stay where they
-/// are until the run is over.
-gather_options gather_children(role_processes& children, const job& what, network_options network,
-                               machine_options machine, std::vector<std::string> variables, std::string resume);
+/// How a run goes whose servers and trainers are processes that it starts.
+struct children_options {
+  /// With the user's token, or none: then they get one that nobody else has.
+  network_options network;
+  /// Their links have TLS by the token; else they are plain, and never leave the machine.
+  bool tls = false;
+  machine_options machine;
+  /// Of their environment, beside what they need.
+  std::vector<std::string> variables;
+  /// What to run to go on from the last checkpoint, in words.
+  std::string resume;
+};
+
+/// For a run whose servers and trainers are `children`: they are started when the master listens. `children` and `what`
+/// stay where they are until the run is over. Fault: there is no TLS here.
+result<gather_options> gather_children(role_processes& children, const job& what, children_options options);
 
 /// What a process that `role_processes` has started finds in its environment; null if it was started otherwise.
 struct role_order {

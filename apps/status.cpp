@@ -17,7 +17,7 @@ subcommand add_status(CLI::App& program, const program_context& context) {
   self.app = app;
   self.no_positional = "HOST:PORT is all it takes";
   self.run = [app, context]() -> result<int> {
-    const auto options = read_client_options(*app);
+    const auto options = read_client_options(*app, context.out);
     if (!options) return tl::unexpected<fault>(options.error());
     const auto now = ask_status(*options);
     if (!now) return tl::unexpected<fault>(now.error());

@@ -19,7 +19,7 @@ subcommand add_stop(CLI::App& program, const program_context& context) {
   self.app = app;
   self.no_positional = "HOST:PORT is all it takes";
   self.run = [app, context]() -> result<int> {
-    const auto options = read_client_options(*app);
+    const auto options = read_client_options(*app, context.out);
     if (!options) return tl::unexpected<fault>(options.error());
     if (auto taken = ask_stop(*options); !taken) return tl::unexpected<fault>(taken.error());
     const std::string master = to_string(options->master);

@@ -163,9 +163,14 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
     display.note(on);
   role_processes children;
   if (order.processes) {
-    options.gather = gather_children(children, order.what, order.network, order.machine,
-                                     trace_variables(tracing, traced->recorder() != nullptr),
-                                     resume_advice(order, "troupe train --processes"));
+    auto gather = gather_children(children, order.what,
+                                  {.network = order.network,
+                                   .tls = order.tls,
+                                   .machine = order.machine,
+                                   .variables = trace_variables(tracing, traced->recorder() != nullptr),
+                                   .resume = resume_advice(order, "troupe train --processes")});
+    if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
+    options.gather = std::move(*gather);
     // Whoever knows the token may want to know where to ask.
     if (!order.network.mine.token.empty())
       options.gather->on_listening = [&display, start = options.gather->on_listening](const endpoint& where) {
@@ -305,12 +310,14 @@ result<int> run_train(const CLI::App& app, const program_context& context, const
   for (const char* name : {"dead-after", "request-timeout", "token-file"})
     if (!order->processes && given_text(app, name))
       return bad_input(fmt::format("--{}: is for runs with --processes", name));
+  order->tls = app.get_option("--tls")->count() > 0;
+  if (order->tls && !order->processes) return bad_input("--tls: is for runs with --processes, which have links");
   if (auto wrong = read_patience(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));
   if (order->processes)
     if (auto wrong = give_to_processes(order->machine, order->what, context.out))
       return tl::unexpected<fault>(std::move(*wrong));
   if (order->processes)
-    if (auto wrong = read_own_token(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));
+    if (auto wrong = read_own_token(app, order->network, context.out)) return tl::unexpected<fault>(std::move(*wrong));
   auto code = run_train_order(*order, std::nullopt, context);
   if (!code) return tl::unexpected<fault>(located(std::move(code.error()), order->file));
   return code;
@@ -323,6 +330,7 @@ subcommand add_train(CLI::App& program, const program_context& context) {
   add_train_options(*app);
   add_switch(*app, "processes", "one process for each role on this machine", "This machine");
   add_patience_options(*app);
+  add_switch(*app, "tls", "with --processes: encrypt their links, which stay on this machine anyway", "Network");
   add_token_option(*app, "with --processes, the variable TROUPE_TOKEN, or a random one");
   // Of the processes that --processes starts.
   app->add_option("--role")->group("");

@@ -22,6 +22,7 @@ struct train_order {
   machine_options machine;
   /// One process for each role, and what they need to know.
   bool processes = false;
+  bool tls = false;  ///< their links are encrypted
   network_options network;
   /// The options of network and devices as they were given, for a command that goes on with the run.
   std::string network_words;

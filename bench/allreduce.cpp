@@ -84,7 +84,7 @@ std::vector<double> measure_links(std::uint32_t rank, int to_other, int from_oth
   initialize_types(true);
   config settings;
   caf::actor_system system(settings);
-  data_plane data(system, {.mine = {"a token for this measurement", nullptr}, .links = {}, .handshakes = {}});
+  data_plane data(system, {.mine = {"a token for this measurement"}, .links = {}, .handshakes = {}});
   const auto where = data.listen({"127.0.0.1", 0});
   std::array<std::uint16_t, 2> ports{};
   ports[rank] = where->port;

@@ -95,7 +95,7 @@ std::vector<std::pair<std::string, bytes>> seeds() {
       seed("run", run{head, {{"epochs", "2"}}, true}),
       seed("run_result", result),
       seed("run_status", told),
-      seed("expect_peers", expect_peers{head, {{1, 2, "server 0", true, {0, 1}, "[::1]:7000"}}, "/runs"}),
+      seed("expect_peers", expect_peers{head, {{1, 2, "server 0", true, {0, 1}, "[::1]:7000", "a0b1"}}, "/runs"}),
       seed("connected", connected{head, {parameter_server_actor{}}, {}}),
       seed("join_node", join_node{head, true, 2, any_rank, "a", "host", 17, "host:1", "s", {{"epochs", "2"}}, {}}),
       seed("admitted", admitted{head, 1, 2, 3, {4, 5}, 6, "troupe train"}),

@@ -24,7 +24,7 @@ class peer {
  public:
   explicit peer(input from) : flags_(from.byte()), from_(from) {
     if (is(as_acceptor))
-      role_ = acceptor_role(token, [this](const hello&) -> greeting {
+      role_ = acceptor_role(token, [this](const hello&, const std::string&) -> greeting {
         if (is(welcome)) return about_me;
         return tl::unexpected<std::string>("not today");
       });
@@ -33,7 +33,7 @@ class peer {
   }
 
   void talk() {
-    handshake_step step = role_->begin();
+    handshake_step step = role_->begin({});
     must(!step.outcome && step.want == prologue_bytes && step.send.size() == prologue_bytes, "no prologue");
     std::copy_n(step.send.end() - static_cast<std::ptrdiff_t>(mine_.size()), mine_.size(), mine_.begin());
     for (int turn = 0; !step.outcome; ++turn) {
@@ -60,11 +60,11 @@ class peer {
   bytes next_words(int turn, std::size_t want) {
     bytes said;
     if (turn == 0 && is(greets)) {
-      append(said, std::as_bytes(std::span("TROUPE\1", 8)));
+      append(said, std::as_bytes(std::span("TROUPE\2", 8)));
       append(said, theirs_);
     } else if (turn == 1 && is(proves)) {
       if (!is(as_acceptor)) said.push_back(std::byte{1});
-      append(said, prove(token, is(as_acceptor) ? "connector" : "acceptor", theirs_, mine_));
+      append(said, prove(token, is(as_acceptor) ? "connector" : "acceptor", theirs_, mine_, {}));
     } else {
       append(said, from_.take(want));
     }
@@ -107,7 +107,7 @@ std::vector<std::pair<std::string, bytes>> seeds() {
   append(turned_down, std::as_bytes(std::span("not \x1b[2J now", 9)));
   bytes too_long{std::byte{as_acceptor | proves | greets}};
   append_number(too_long, static_cast<std::uint32_t>(hello_bytes_max + 1));
-  bytes wrong_token = from_text(as_acceptor, std::string("TROUPE\1\0", 8) + std::string(64, 'n'));
+  bytes wrong_token = from_text(as_acceptor, std::string("TROUPE\2\0", 8) + std::string(64, 'n'));
   return {{"let_in", let_in},
           {"refused", refused},
           {"greeted", greeted},
@@ -115,7 +115,7 @@ std::vector<std::pair<std::string, bytes>> seeds() {
           {"turned_down", turned_down},
           {"too_long", too_long},
           {"wrong_token", wrong_token},
-          {"version_2", from_text(0, std::string("TROUPE\2\0", 8) + std::string(32, 'n'))},
+          {"version_1", from_text(0, std::string("TROUPE\1\0", 8) + std::string(32, 'n'))},
           {"http", from_text(as_acceptor, "GET / HTTP/1.1\r\nHost: example\r\n\r\nand more that nobody reads")},
           {"tls", from_text(0, std::string("\x16\3\1\2\0\1\0\1\xfc\3\3", 11) + std::string(32, 'r'))}};
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,7 @@ class scripted_link final : public link {
   void close() override { closed_ = true; }
   std::uint64_t queued_bytes() const override { return 0; }
   const hello& peer() const override { return peer_; }
+  const std::string& peer_certificate() const override { return certificate_; }
   endpoint local_address() const override { return {}; }
   endpoint remote_address() const override { return {}; }
 
@@ -47,6 +49,7 @@ class scripted_link final : public link {
  private:
   callbacks callbacks_;
   hello peer_;
+  std::string certificate_;
   bool closed_ = false;
 };
 

@@ -30,7 +30,9 @@ class connecting : public std::enable_shared_from_this<connecting> {
         done_(std::move(done)),
         resolver_(io),
         socket_(io),
-        timer_(io) {}
+        timer_(io) {
+    if (mine_.peer_name.empty()) mine_.peer_name = where_.host;
+  }
 
   void start() {
     deadline_ = std::chrono::steady_clock::now() + handshakes_.time;
@@ -80,7 +82,7 @@ class connecting : public std::enable_shared_from_this<connecting> {
       if (!result) return done(tl::unexpected(std::move(result.error())));
       done(std::make_shared<stream_link>(self->io_, std::move(*result), self->links_));
     };
-    std::make_shared<handshake>(std::move(socket_), mine_.tls.get(), std::move(what))->start();
+    std::make_shared<handshake>(std::move(socket_), mine_, std::move(what))->start();
   }
 
   void fail(const std::string& why) {
@@ -95,7 +97,7 @@ class connecting : public std::enable_shared_from_this<connecting> {
 
   asio::io_context& io_;
   const endpoint where_;
-  const credentials mine_;
+  credentials mine_;
   const hello about_me_;
   const link_limits links_;
   const handshake_limits handshakes_;

@@ -1,20 +1,28 @@
 #include "links/credentials.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
 #include <openssl/rand.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "links/private_file.hpp"
 
 namespace troupe {
 
@@ -24,10 +32,9 @@ constexpr std::size_t token_length_min = 16;
 constexpr std::size_t token_length_max = 4096;
 constexpr const char* token_variable = "TROUPE_TOKEN";
 
-void fill_with_random(std::span<unsigned char> bytes) {
-  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1) return;
-  // There is no way to go on: whatever was made of other bytes could be guessed.
-  std::fputs("the system gives no random bytes\n", stderr);
+/// There is no way to go on: whatever was made without it could be guessed, or would be good for anybody.
+[[noreturn]] void give_up(const char* what) {
+  std::fprintf(stderr, "OpenSSL cannot compute %s\n", what);
   std::abort();
 }
 
@@ -47,46 +54,11 @@ link_result<std::string> judged_token(std::string_view text, const std::string& 
                                  source, token.size(), token_length_min, token_length_max));
 }
 
-class open_file {
- public:
-  // Without O_NONBLOCK a named pipe would wait for a writer.
-  explicit open_file(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~open_file() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  open_file(const open_file&) = delete;
-  open_file& operator=(const open_file&) = delete;
-
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 link_result<std::string> token_in_file(const std::string& path) {
-  const auto wrong = [&path](const std::string& what) {
-    return link_failed(link_errc::bad_setting, fmt::format("token file {}: {}", path, what));
-  };
-  const open_file file(path);
-  struct stat status {};
-  if (file.descriptor() < 0 || ::fstat(file.descriptor(), &status) != 0) return wrong(std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) return wrong("must be a regular file");
-  constexpr mode_t others = S_IRGRP | S_IROTH | S_IWGRP | S_IWOTH;
-  if ((status.st_mode & others) != 0)
-    return wrong(fmt::format("others than its owner may read or write it (mode {:03o}): `chmod 600 {}`",
-                             status.st_mode & 0777U, path));
-  // More than the longest token, so that a longer one shows, with room for white space.
-  std::string text(2 * token_length_max, '\0');
-  std::size_t length = 0;
-  while (length < text.size()) {
-    const ssize_t got = ::read(file.descriptor(), text.data() + length, text.size() - length);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return wrong(std::strerror(errno));
-    if (got == 0) break;
-    length += static_cast<std::size_t>(got);
-  }
-  text.resize(length);
-  return judged_token(text, "token file " + path);
+  // With room for white space around the longest token.
+  const auto text = read_private_file("token file", path, 2 * token_length_max);
+  if (!text) return tl::unexpected(text.error());
+  return judged_token(*text, "token file " + path);
 }
 
 }  // namespace
@@ -99,31 +71,91 @@ link_result<std::string> read_token(const std::optional<std::string>& file) {
       fmt::format("no token: the processes of a run must share one; give --token-file FILE or set {}", token_variable));
 }
 
+std::optional<std::string> weakness_of(const std::string& token) {
+  constexpr std::size_t length_min = 22;  // 128 random bits in base64
+  constexpr std::size_t kinds_min = 12;
+  const std::size_t kinds = std::set<char>(token.begin(), token.end()).size();
+  if (token.size() >= length_min && kinds >= kinds_min) return std::nullopt;
+  return fmt::format(
+      "the token has {} characters, {} different ones, and may be guessed: it should have at least {}, {} "
+      "different ones, as from `openssl rand -hex 32`",
+      token.size(), kinds, length_min, kinds_min);
+}
+
 std::string random_token() {
-  const nonce bytes = random_nonce();
-  std::string text;
-  for (std::byte one : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(one));
-  return text;
+  token_key bytes;
+  const nonce random = random_nonce();
+  std::memcpy(bytes.data(), random.data(), bytes.size());
+  return to_text(bytes);
+}
+
+token_key stretched_key(const std::string& token) {
+  constexpr std::string_view salt = "troupe: TLS by the run's token";
+  constexpr std::uint64_t cost = std::uint64_t{1} << 15;
+  constexpr std::uint64_t block = 8;
+  constexpr std::uint64_t memory_max = std::uint64_t{64} << 20;  // 32 MiB and a little are used
+  static std::mutex mutex;
+  static std::string last_token;
+  static token_key last_key;
+  const std::scoped_lock lock(mutex);
+  if (last_token == token && !token.empty()) return last_key;
+  token_key key;
+  if (EVP_PBE_scrypt(token.data(), token.size(), reinterpret_cast<const unsigned char*>(salt.data()), salt.size(), cost,
+                     block, 1, memory_max, key.data(), key.size()) != 1)
+    give_up("scrypt");
+  last_token = token;
+  last_key = key;
+  return key;
+}
+
+token_key expanded_key(const std::string& token) {
+  std::string digest = "SHA256";
+  std::string secret = token;
+  std::string purpose = "troupe: TLS by a random token";
+  const std::array<OSSL_PARAM, 4> settings = {
+      OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), digest.size()),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, secret.data(), secret.size()),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, purpose.data(), purpose.size()),
+      OSSL_PARAM_construct_end()};
+  const std::unique_ptr<EVP_KDF, decltype(&EVP_KDF_free)> method(EVP_KDF_fetch(nullptr, "HKDF", nullptr), EVP_KDF_free);
+  const std::unique_ptr<EVP_KDF_CTX, decltype(&EVP_KDF_CTX_free)> context(EVP_KDF_CTX_new(method.get()),
+                                                                          EVP_KDF_CTX_free);
+  token_key key;
+  if (!context || EVP_KDF_derive(context.get(), key.data(), key.size(), settings.data()) != 1) give_up("HKDF");
+  return key;
+}
+
+std::string to_text(const token_key& key) { return fmt::format("{:02x}", fmt::join(key, "")); }
+
+std::optional<token_key> to_token_key(const std::string& text) {
+  constexpr int base = 16;
+  token_key key;
+  if (text.size() != 2 * key.size()) return std::nullopt;
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    const char* begin = text.data() + 2 * i;
+    if (std::from_chars(begin, begin + 2, key[i], base).ptr != begin + 2) return std::nullopt;
+  }
+  return key;
 }
 
 nonce random_nonce() {
   nonce bytes;
-  fill_with_random({reinterpret_cast<unsigned char*>(bytes.data()), bytes.size()});
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(bytes.size())) != 1)
+    give_up("random bytes");
   return bytes;
 }
 
-token_proof prove(const std::string& token, const char* role, const nonce& mine, const nonce& theirs) {
-  std::vector<unsigned char> said(role, role + std::strlen(role));
-  for (const nonce* part : {&mine, &theirs})
-    for (std::byte one : *part) said.push_back(static_cast<unsigned char>(one));
+token_proof prove(const std::string& token, const char* role, const nonce& mine, const nonce& theirs,
+                  const channel_binding& channel) {
+  const auto said_of_role = std::as_bytes(std::span(role, std::strlen(role)));
+  std::vector<std::byte> said(said_of_role.begin(), said_of_role.end());
+  for (const auto* part : {&mine, &theirs, &channel}) said.insert(said.end(), part->begin(), part->end());
   token_proof proof;
   unsigned length = 0;
-  const auto* made = HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()), said.data(), said.size(),
+  const auto* made = HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
+                          reinterpret_cast<const unsigned char*>(said.data()), said.size(),
                           reinterpret_cast<unsigned char*>(proof.data()), &length);
-  if (made == nullptr || length != proof.size()) {
-    std::fputs("OpenSSL cannot compute HMAC-SHA256\n", stderr);  // a proof of zeros would be one that anybody can give
-    std::abort();
-  }
+  if (made == nullptr || length != proof.size()) give_up("HMAC-SHA256");
   return proof;
 }
 

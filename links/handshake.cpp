@@ -21,11 +21,14 @@ endpoint address_or_none(const asio::ip::tcp::endpoint& address, const boost::sy
 
 }  // namespace
 
-handshake::handshake(tcp_socket socket, boost::asio::ssl::context* tls, task what)
-    : socket_(std::move(socket)), deadline_(socket_.get_executor()), task_(std::move(what)) {
+handshake::handshake(tcp_socket socket, const credentials& mine, task what)
+    : socket_(std::move(socket)), mine_(mine), deadline_(socket_.get_executor()), task_(std::move(what)) {
   prepare(socket_);
   const int descriptor = socket_.native_handle();
-  wire_ = tls != nullptr ? tls_transport(descriptor, *tls, task_.side) : plain_transport(descriptor);
+  if (!mine_.tls)
+    wire_ = plain_transport(descriptor);
+  else if (!mine_.plain_too || task_.side == link_side::connector)
+    wire_ = tls_transport(descriptor, mine_, task_.side);
   boost::system::error_code error;
   const auto local = socket_.local_endpoint(error);
   local_ = address_or_none(local, error);
@@ -46,9 +49,25 @@ void handshake::start() {
   advance();
 }
 
+/// False when nothing has come yet that would tell.
+bool handshake::choose_wire() {
+  constexpr std::byte tls_handshake{0x16};
+  std::byte first{};
+  const int descriptor = socket_.native_handle();
+  const ssize_t got = ::recv(descriptor, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+    wait(tcp_socket::wait_read);
+    return false;
+  }
+  const bool by_tls = got == 1 && first == tls_handshake;
+  wire_ = by_tls ? tls_transport(descriptor, mine_, task_.side) : plain_transport(descriptor);
+  return true;
+}
+
 void handshake::advance() {
   while (!over_) {
     if (lingers_) return linger();
+    if (!wire_ && !choose_wire()) return;
     if (!open_) {
       io_outcome outcome = wire_->open();
       if (outcome.state != io_state::done) {
@@ -56,7 +75,7 @@ void handshake::advance() {
         return;
       }
       open_ = true;
-      take(task_.role->begin());
+      take(task_.role->begin(wire_->over()));
     }
     if (!write_out()) return;
     if (step_.outcome) return finish();

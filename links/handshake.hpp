@@ -30,7 +30,7 @@ class handshake : public std::enable_shared_from_this<handshake> {
     std::function<void(link_result<greeted_connection>)> done;
   };
 
-  handshake(tcp_socket socket, boost::asio::ssl::context* tls, task what);
+  handshake(tcp_socket socket, const credentials& mine, task what);
 
   void start();
 
@@ -41,6 +41,7 @@ class handshake : public std::enable_shared_from_this<handshake> {
   void give_up(std::string why);
 
  private:
+  bool choose_wire();
   void advance();
   bool write_out();
   bool read_in();
@@ -54,7 +55,8 @@ class handshake : public std::enable_shared_from_this<handshake> {
   void release();
 
   tcp_socket socket_;
-  std::unique_ptr<transport> wire_;
+  const credentials mine_;
+  std::unique_ptr<transport> wire_;  ///< null until the first byte says which, where both are welcome
   io_timer deadline_;
   task task_;
   endpoint local_;

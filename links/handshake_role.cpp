@@ -15,7 +15,7 @@ namespace troupe {
 namespace {
 
 constexpr std::string_view greeting_word = "TROUPE";
-constexpr std::uint16_t version = 1;
+constexpr std::uint16_t version = 2;
 constexpr std::size_t nonce_at = greeting_word.size() + sizeof(version);
 constexpr std::size_t length_bytes = sizeof(std::uint32_t);
 
@@ -67,9 +67,9 @@ handshake_step too_long(std::span<const std::byte> bytes) {
                                  number_at<std::uint32_t>(bytes, bytes.size() - length_bytes), hello_bytes_max));
 }
 
-handshake_step other_token() {
-  return failed(link_errc::not_trusted,
-                "has another token: give both sides the same one, with --token-file or TROUPE_TOKEN");
+handshake_step other_token(const channel& over) {
+  link_fault why = other_token_fault(over);
+  return failed(why.code, std::move(why.message));
 }
 
 // In both roles `state` is what the next bytes are.
@@ -78,7 +78,8 @@ class connector final : public handshake_role {
  public:
   connector(const std::string& token, const hello& about_me) : token_(token), hello_(encode(about_me)) {}
 
-  handshake_step begin() override {
+  handshake_step begin(const channel& over) override {
+    over_ = over;
     if (hello_.size() > hello_bytes_max)
       return failed(link_errc::bad_setting, fmt::format("cannot be greeted: this side's hello has {} bytes, the limit "
                                                         "is {}",
@@ -88,8 +89,7 @@ class connector final : public handshake_role {
 
   std::optional<link_fault> glance(std::span<const std::byte> first) const override {
     if (state_ == state::prologue) return judge_prologue(first);
-    if (state_ == state::verdict && !first.empty() && first.front() == std::byte{no})
-      return other_token().outcome->error();
+    if (state_ == state::verdict && !first.empty() && first.front() == std::byte{no}) return other_token_fault(over_);
     return std::nullopt;
   }
 
@@ -99,13 +99,13 @@ class connector final : public handshake_role {
       case state::prologue: {
         theirs_ = array_at<nonce>(bytes, nonce_at);
         std::vector<std::byte> proof;
-        append(proof, prove(token_, "connector", mine_, theirs_));
+        append(proof, prove(token_, "connector", mine_, theirs_, over_.binding));
         return goes_on(1 + std::tuple_size_v<token_proof>, std::move(proof));
       }
       case state::verdict: {
         if (bytes.front() != std::byte{yes} ||
-            !same_proof(array_at<token_proof>(bytes, 1), prove(token_, "acceptor", theirs_, mine_)))
-          return other_token();
+            !same_proof(array_at<token_proof>(bytes, 1), prove(token_, "acceptor", theirs_, mine_, over_.binding)))
+          return other_token(over_);
         std::vector<std::byte> words;
         append_text(words, hello_);
         return goes_on(1 + length_bytes, std::move(words));
@@ -132,16 +132,19 @@ class connector final : public handshake_role {
   const std::vector<std::byte> hello_;
   const nonce mine_ = random_nonce();
   nonce theirs_{};
+  channel over_;
   state state_ = state::prologue;
   bool welcome_ = false;
 };
 
 class acceptor final : public handshake_role {
  public:
-  acceptor(const std::string& token, std::function<greeting(const hello&)> judge)
-      : token_(token), judge_(std::move(judge)) {}
+  acceptor(const std::string& token, hello_judge judge) : token_(token), judge_(std::move(judge)) {}
 
-  handshake_step begin() override { return goes_on(prologue_bytes, prologue(mine_)); }
+  handshake_step begin(const channel& over) override {
+    over_ = over;
+    return goes_on(prologue_bytes, prologue(mine_));
+  }
 
   std::optional<link_fault> glance(std::span<const std::byte> first) const override {
     return state_ == state::prologue ? judge_prologue(first) : std::nullopt;
@@ -154,13 +157,13 @@ class acceptor final : public handshake_role {
         theirs_ = array_at<nonce>(bytes, nonce_at);
         return goes_on(std::tuple_size_v<token_proof>);
       case state::proof: {
-        if (!same_proof(array_at<token_proof>(bytes, 0), prove(token_, "connector", theirs_, mine_))) {
-          handshake_step step = other_token();
+        if (!same_proof(array_at<token_proof>(bytes, 0), prove(token_, "connector", theirs_, mine_, over_.binding))) {
+          handshake_step step = other_token(over_);
           step.send.push_back(std::byte{no});
           return step;
         }
         std::vector<std::byte> verdict{std::byte{yes}};
-        append(verdict, prove(token_, "acceptor", mine_, theirs_));
+        append(verdict, prove(token_, "acceptor", mine_, theirs_, over_.binding));
         return goes_on(length_bytes, std::move(verdict));
       }
       case state::length: {
@@ -180,7 +183,7 @@ class acceptor final : public handshake_role {
   static state next(state now) { return now == state::text ? now : static_cast<state>(static_cast<int>(now) + 1); }
 
   handshake_step answer_to(hello&& theirs) {
-    const greeting mine = judge_(theirs);
+    const greeting mine = judge_(theirs, over_.peer_certificate);
     std::vector<std::byte> words = mine ? encode(*mine) : std::vector<std::byte>{};
     std::string refusal = mine ? std::string{} : mine.error();
     if (words.size() > hello_bytes_max)
@@ -197,9 +200,10 @@ class acceptor final : public handshake_role {
   }
 
   const std::string token_;
-  const std::function<greeting(const hello&)> judge_;
+  const hello_judge judge_;
   const nonce mine_ = random_nonce();
   nonce theirs_{};
+  channel over_;
   state state_ = state::prologue;
 };
 
@@ -217,8 +221,14 @@ std::unique_ptr<handshake_role> connector_role(const std::string& token, const h
   return std::make_unique<connector>(token, mine);
 }
 
-std::unique_ptr<handshake_role> acceptor_role(const std::string& token, std::function<greeting(const hello&)> judge) {
+std::unique_ptr<handshake_role> acceptor_role(const std::string& token, hello_judge judge) {
   return std::make_unique<acceptor>(token, std::move(judge));
+}
+
+link_fault other_token_fault(const channel& over) {
+  const char* or_else = over.binding == channel_binding{} ? "" : ", or somebody between the two ends TLS";
+  return {link_errc::not_trusted,
+          fmt::format("has another token{}: give both sides the same one, with --token-file or TROUPE_TOKEN", or_else)};
 }
 
 std::optional<link_fault> judge_prologue(std::span<const std::byte> first) {
@@ -227,8 +237,7 @@ std::optional<link_fault> judge_prologue(std::span<const std::byte> first) {
   const std::size_t common = std::min(first.size(), word.size());
   if (!std::equal(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(common), word.begin())) {
     if (is_tls(first))
-      return link_fault{link_errc::no_peer,
-                        "uses TLS, this side does not: give --tls-cert, --tls-key and --tls-ca to both or to none"};
+      return link_fault{link_errc::no_peer, "uses TLS, this side does not: give --insecure to both or to none"};
     return link_fault{link_errc::no_peer, fmt::format("speaks no Troupe; it said \"{}\"", shown(first))};
   }
   if (first.size() < nonce_at) return std::nullopt;

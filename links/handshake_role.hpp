@@ -33,7 +33,8 @@ class handshake_role {
  public:
   virtual ~handshake_role() = default;
 
-  virtual handshake_step begin() = 0;
+  /// `over` is what the words go through.
+  virtual handshake_step begin(const channel& over) = 0;
 
   /// Judges the bytes that were wanted.
   virtual handshake_step feed(std::span<const std::byte> bytes) = 0;
@@ -45,8 +46,13 @@ class handshake_role {
 
 std::unique_ptr<handshake_role> connector_role(const std::string& token, const hello& mine);
 
-/// `judge` is asked once the other side has proved the token.
-std::unique_ptr<handshake_role> acceptor_role(const std::string& token, std::function<greeting(const hello&)> judge);
+/// `judge` is asked once the other side has proved the token: about what it says of itself, and its certificate's
+/// fingerprint, if it has shown one.
+using hello_judge = std::function<greeting(const hello& theirs, const std::string& certificate)>;
+std::unique_ptr<handshake_role> acceptor_role(const std::string& token, hello_judge judge);
+
+/// The other side does not prove that it knows the token.
+link_fault other_token_fault(const channel& over);
 
 /// What is wrong with `first`, the first bytes of a peer: null if they may begin a handshake of ours.
 std::optional<link_fault> judge_prologue(std::span<const std::byte> first);

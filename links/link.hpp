@@ -99,6 +99,9 @@ class link {
   /// Who is at the other end, as it said of itself.
   virtual const hello& peer() const = 0;
 
+  /// The fingerprint of the certificate that it has shown: SHA-256 in hexadecimal. Empty: it has shown none.
+  virtual const std::string& peer_certificate() const = 0;
+
   /// The addresses of the two ends of the connection.
   virtual endpoint local_address() const = 0;
   virtual endpoint remote_address() const = 0;

@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <deque>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "links/connect.hpp"
 #include "links/handshake.hpp"
@@ -47,10 +50,16 @@ class accepting : public std::enable_shared_from_this<accepting> {
     boost::system::error_code ignored;
     acceptor_.close(ignored);
     for (const auto& one : pending_)
-      if (const auto shaking = one.lock()) shaking->cancel();
+      if (const auto shaking = one.what.lock()) shaking->cancel();
   }
 
  private:
+  /// Somebody in the handshake.
+  struct pending {
+    std::weak_ptr<handshake> what;
+    std::string host;
+  };
+
   void receive(tcp_socket socket) {
     boost::system::error_code error;
     const auto address = socket.remote_endpoint(error);
@@ -62,28 +71,36 @@ class accepting : public std::enable_shared_from_this<accepting> {
                          .time = handshakes_.time,
                          .deadline = std::chrono::steady_clock::now() + handshakes_.time,
                          .done = nullptr};
-    what.role = acceptor_role(mine_.token, [self = shared_from_this(), from](const hello& theirs) -> greeting {
-      if (!self->callbacks_.on_hello) return tl::unexpected(std::string("nobody listens any more"));
-      return self->callbacks_.on_hello(theirs, from);
-    });
+    what.role = acceptor_role(
+        mine_.token,
+        [self = shared_from_this(), from](const hello& theirs, const std::string& certificate) -> greeting {
+          if (!self->callbacks_.on_hello) return tl::unexpected(std::string("nobody listens any more"));
+          return self->callbacks_.on_hello(theirs, from, certificate);
+        });
     what.done = [self = shared_from_this(), from](link_result<greeted_connection> result) {
       self->on_result(from, std::move(result));
     };
-    const auto shaking = std::make_shared<handshake>(std::move(socket), mine_.tls.get(), std::move(what));
+    const auto shaking = std::make_shared<handshake>(std::move(socket), mine_, std::move(what));
     make_room();
     if (ended_) return;
-    pending_.push_back(shaking);
+    pending_.push_back({shaking, from.host});
     shaking->start();
   }
 
+  /// Somebody who keeps connections coming from one address pushes out none but his own.
   void make_room() {
-    std::erase_if(pending_, [](const auto& one) { return one.expired(); });
+    std::erase_if(pending_, [](const auto& one) { return one.what.expired(); });
     while (!pending_.empty() && pending_.size() >= handshakes_.pending_max) {
-      const auto oldest = pending_.front().lock();
-      pending_.pop_front();
-      if (oldest)
-        oldest->give_up(fmt::format("is the oldest of more than {} connections that have not shaken hands",
-                                    handshakes_.pending_max));
+      std::map<std::string, std::size_t> counts;
+      for (const auto& one : pending_) ++counts[one.host];
+      const auto oldest = std::ranges::max_element(pending_, {}, [&](const auto& one) { return counts[one.host]; });
+      const auto ended = oldest->what.lock();
+      pending_.erase(oldest);
+      if (ended)
+        ended->give_up(
+            fmt::format("is the oldest of its address, which has most of more than {} connections that have "
+                        "not shaken hands",
+                        handshakes_.pending_max));
     }
   }
 
@@ -122,7 +139,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
   const link_limits links_;
   const handshake_limits handshakes_;
   listener::callbacks callbacks_;
-  std::deque<std::weak_ptr<handshake>> pending_;
+  std::deque<pending> pending_;
   bool ended_ = false;
   bool short_of_something_ = false;
 };
@@ -163,25 +180,35 @@ link_fault cannot_listen(const endpoint& where, const boost::system::error_code&
 
 }  // namespace
 
+link_result<tcp_acceptor> listen_at_first(asio::io_context& io, const std::vector<asio::ip::tcp::endpoint>& addresses) {
+  link_fault why{link_errc::bad_setting, "nowhere to listen"};
+  for (const auto& address : addresses) {
+    tcp_acceptor acceptor(io);
+    const auto error = bind_to(acceptor, address);
+    if (!error) return acceptor;
+    why = cannot_listen(to_endpoint(address), error);
+    if (why.code == link_errc::address_in_use) break;
+  }
+  return tl::unexpected(std::move(why));
+}
+
 link_result<std::unique_ptr<listener>> listener::open(boost::asio::io_context& io, const endpoint& where,
                                                       const credentials& mine, const link_limits& links,
                                                       const handshake_limits& handshakes, callbacks what) {
   boost::system::error_code error;
   tcp_resolver resolver(io);
-  const auto addresses =
+  const auto found =
       resolver.resolve(where.host, std::to_string(where.port),
                        asio::ip::resolver_base::passive | asio::ip::resolver_base::numeric_service, error);
   if (error) return tl::unexpected(cannot_listen(where, error));
-  for (const auto& address : addresses) {
-    tcp_acceptor acceptor(io);
-    error = bind_to(acceptor, address.endpoint());
-    if (error) continue;
-    const endpoint found{where.host, acceptor.local_endpoint().port()};
-    auto state = std::make_shared<accepting>(io, std::move(acceptor), found, mine, links, handshakes, std::move(what));
-    asio::post(io, [state] { state->accept(); });
-    return std::make_unique<tcp_listener>(std::move(state));
-  }
-  return tl::unexpected(cannot_listen(where, error));
+  std::vector<asio::ip::tcp::endpoint> addresses;
+  for (const auto& one : found) addresses.push_back(one.endpoint());
+  auto acceptor = listen_at_first(io, addresses);
+  if (!acceptor) return tl::unexpected(std::move(acceptor.error()));
+  const endpoint bound = to_endpoint(acceptor->local_endpoint());
+  auto state = std::make_shared<accepting>(io, std::move(*acceptor), bound, mine, links, handshakes, std::move(what));
+  asio::post(io, [state] { state->accept(); });
+  return std::make_unique<tcp_listener>(std::move(state));
 }
 
 }  // namespace troupe

@@ -48,6 +48,7 @@ class plain final : public transport {
     }
   }
 
+  const channel& over() const override { return channel_; }
   std::uint64_t bytes_in() const override { return bytes_in_; }
   bool one_at_a_time() const override { return false; }
   bool protects_bytes() const override { return false; }
@@ -57,6 +58,7 @@ class plain final : public transport {
 
  private:
   int socket_;
+  const channel channel_;
   std::uint64_t bytes_in_ = 0;
 };
 

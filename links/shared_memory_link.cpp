@@ -80,6 +80,7 @@ class shared_memory_link final : public link, public std::enable_shared_from_thi
   void close() override { below_->close(); }
   std::uint64_t queued_bytes() const override { return below_->queued_bytes(); }
   const hello& peer() const override { return below_->peer(); }
+  const std::string& peer_certificate() const override { return below_->peer_certificate(); }
   endpoint local_address() const override { return below_->local_address(); }
   endpoint remote_address() const override { return below_->remote_address(); }
 

@@ -48,6 +48,7 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   void close() override;
   std::uint64_t queued_bytes() const override { return queued_bytes_.load(std::memory_order_relaxed); }
   const hello& peer() const override { return peer_; }
+  const std::string& peer_certificate() const override { return peer_certificate_; }
   endpoint local_address() const override { return local_; }
   endpoint remote_address() const override { return remote_; }
 
@@ -101,6 +102,7 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   asio::io_context& io_;
   const link_limits limits_;
   const hello peer_;
+  const std::string peer_certificate_;
   const endpoint local_;
   const endpoint remote_;
   const std::shared_ptr<live_links> siblings_;

@@ -1,3 +1,5 @@
+#include "links/tls_context.hpp"
+
 #include <fmt/format.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -6,14 +8,15 @@
 #include <openssl/x509.h>
 #include <openssl/x509err.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
-#include "links/credentials.hpp"
+#include "links/private_file.hpp"
 
 namespace troupe {
 
@@ -67,11 +70,16 @@ std::optional<link_fault> load_certificate(SSL_CTX* tls, const std::string& path
 
 std::optional<link_fault> load_key(SSL_CTX* tls, const std::string& path, const std::string& certificate) {
   constexpr const char* option = "--tls-key";
-  if (auto why = unreadable(path)) return wrong(option, path, *why);
+  constexpr std::size_t key_bytes_max = 64 * 1024;
+  const auto text = read_private_file(option, path, key_bytes_max);
+  if (!text) return text.error();
+  const bio_ptr memory(BIO_new_mem_buf(text->data(), static_cast<int>(text->size())), BIO_free);
   // OpenSSL would ask for a passphrase at the terminal.
-  SSL_CTX_set_default_passwd_cb(tls, [](char*, int, int, void*) { return -1; });
-  const bool loaded = SSL_CTX_use_PrivateKey_file(tls, path.c_str(), SSL_FILETYPE_PEM) == 1;
-  const bool differs = !loaded && ERR_GET_LIB(ERR_peek_last_error()) == ERR_LIB_X509 &&
+  const auto no_passphrase = [](char*, int, int, void*) { return -1; };
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+      PEM_read_bio_PrivateKey(memory.get(), nullptr, no_passphrase, nullptr), EVP_PKEY_free);
+  const bool loaded = key && SSL_CTX_use_PrivateKey(tls, key.get()) == 1;
+  const bool differs = key && !loaded && ERR_GET_LIB(ERR_peek_last_error()) == ERR_LIB_X509 &&
                        ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH;
   if (!loaded && !differs)
     return wrong(option, path, "holds no private key in PEM format without a passphrase: " + last_words());
@@ -100,38 +108,106 @@ std::optional<link_fault> load_authority(SSL_CTX* tls, const std::string& path) 
   return std::nullopt;
 }
 
-/// What every connection needs, whatever the files: the latest protocol, both sides certified, and nothing that a
-/// peer who shows no certificate could make large.
-void restrict(SSL_CTX* tls) {
+/// What every connection needs: the latest protocol, nothing that outlives the connection, and nothing that a stranger
+/// could make large. Without a certificate that is good for an authority, or the token, nobody is let in: a context
+/// that knows no authority takes no certificate at all.
+std::shared_ptr<SSL_CTX> make_settings() {
   constexpr long certificates_bytes_max = 16 * 1024;
   constexpr int chain_length_max = 8;
-  SSL_CTX_set_min_proto_version(tls, TLS1_3_VERSION);
+  std::shared_ptr<SSL_CTX> made(SSL_CTX_new(TLS_method()), SSL_CTX_free);
+  SSL_CTX* tls = made.get();
+  if (tls == nullptr || SSL_CTX_set_min_proto_version(tls, TLS1_3_VERSION) != 1) return nullptr;
   SSL_CTX_set_verify(tls, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   SSL_CTX_set_verify_depth(tls, chain_length_max);
   SSL_CTX_set_max_cert_list(tls, certificates_bytes_max);
   SSL_CTX_set_options(tls, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
   SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(tls, 0);
+  return made;
+}
+
+link_fault no_tls() { return {link_errc::bad_setting, "TLS 1.3 cannot be used here: " + last_words()}; }
+
+const tls_context& context_of(const SSL* ssl) {
+  return *static_cast<const tls_context*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+}
+
+/// A connector offers a pre-shared key where it goes by the token, and else none. The alert is by what it recognises
+/// that this side goes the other way (`tls_transport`): one that OpenSSL does not send by itself.
+int judge_client_hello(SSL* ssl, int* alert, void*) {
+  const unsigned char* bytes = nullptr;
+  std::size_t size = 0;
+  const bool offers_key = SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_psk, &bytes, &size) == 1;
+  const bool by_certificates = context_of(ssl).by_certificates;
+  if (offers_key != by_certificates) return SSL_CLIENT_HELLO_SUCCESS;
+  *alert = SSL_AD_UNKNOWN_PSK_IDENTITY;
+  return SSL_CLIENT_HELLO_ERROR;
+}
+
+constexpr std::string_view key_name = "troupe";
+const auto* const key_name_bytes = reinterpret_cast<const unsigned char*>(key_name.data());
+constexpr const char* key_suite = "TLS_AES_128_GCM_SHA256";
+
+/// The token's key in the form of a session to go on with. Null, for OpenSSL: there is none.
+SSL_SESSION* session_by_token(SSL* ssl) {
+  constexpr std::array<unsigned char, 2> suite = {0x13, 0x01};  // key_suite
+  const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, suite.data());
+  const token_key& key = context_of(ssl).key;
+  SSL_SESSION* made = SSL_SESSION_new();
+  if (made != nullptr && cipher != nullptr && SSL_SESSION_set1_master_key(made, key.data(), key.size()) == 1 &&
+      SSL_SESSION_set_cipher(made, cipher) == 1 && SSL_SESSION_set_protocol_version(made, TLS1_3_VERSION) == 1 &&
+      SSL_SESSION_set1_id_context(made, key_name_bytes, static_cast<unsigned>(key_name.size())) == 1)
+    return made;
+  SSL_SESSION_free(made);
+  return nullptr;
+}
+
+int offer_key(SSL* ssl, const EVP_MD*, const unsigned char** name, std::size_t* size, SSL_SESSION** session) {
+  *name = key_name_bytes;
+  *size = key_name.size();
+  *session = session_by_token(ssl);
+  return *session != nullptr ? 1 : 0;
+}
+
+int find_key(SSL* ssl, const unsigned char* name, std::size_t size, SSL_SESSION** session) {
+  const bool known = std::string_view(reinterpret_cast<const char*>(name), size) == key_name;
+  *session = known ? session_by_token(ssl) : nullptr;
+  return 1;
+}
+
+link_result<tls_ptr> finished(std::shared_ptr<SSL_CTX> settings, bool by_certificates, const token_key& key) {
+  const auto made = std::make_shared<tls_context>(tls_context{std::move(settings), by_certificates, key});
+  SSL_CTX* tls = made->settings.get();
+  SSL_CTX_set_app_data(tls, made.get());
+  SSL_CTX_set_client_hello_cb(tls, judge_client_hello, nullptr);
+  ERR_clear_error();
+  return made;
 }
 
 }  // namespace
 
-link_result<std::shared_ptr<boost::asio::ssl::context>> make_tls(const tls_files& files) {
-  std::shared_ptr<boost::asio::ssl::context> made;
-  try {
-    made = std::make_shared<boost::asio::ssl::context>(boost::asio::ssl::context::tlsv13);
-  } catch (const std::exception& problem) {
-    return link_failed(link_errc::bad_setting, std::string("TLS cannot be used here: ") + problem.what());
-  }
-  SSL_CTX* tls = made->native_handle();
+link_result<tls_ptr> make_tls(const token_key& key) {
   ERR_clear_error();
-  restrict(tls);
-  auto problem = load_certificate(tls, files.certificate);
-  if (!problem) problem = load_key(tls, files.key, files.certificate);
-  if (!problem) problem = load_authority(tls, files.ca);
+  auto settings = make_settings();
+  // Other suites have another hash than the key, and would only be refused later.
+  if (!settings || SSL_CTX_set_ciphersuites(settings.get(), key_suite) != 1 ||
+      SSL_CTX_set_session_id_context(settings.get(), key_name_bytes, static_cast<unsigned>(key_name.size())) != 1)
+    return tl::unexpected(no_tls());
+  SSL_CTX_set_psk_use_session_callback(settings.get(), offer_key);
+  SSL_CTX_set_psk_find_session_callback(settings.get(), find_key);
+  return finished(std::move(settings), false, key);
+}
+
+link_result<tls_ptr> make_tls(const tls_files& files) {
+  ERR_clear_error();
+  auto settings = make_settings();
+  if (!settings) return tl::unexpected(no_tls());
+  auto problem = load_certificate(settings.get(), files.certificate);
+  if (!problem) problem = load_key(settings.get(), files.key, files.certificate);
+  if (!problem) problem = load_authority(settings.get(), files.ca);
   ERR_clear_error();
   if (problem) return tl::unexpected(std::move(*problem));
-  return made;
+  return finished(std::move(settings), true, {});
 }
 
 }  // namespace troupe

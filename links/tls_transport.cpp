@@ -2,10 +2,13 @@
 // thread that holds the link's mutex.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -13,9 +16,11 @@
 #include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "links/handshake_role.hpp"
+#include "links/tls_context.hpp"
 #include "links/tls_opening.hpp"
 #include "links/transport.hpp"
 
@@ -25,8 +30,11 @@ namespace {
 
 constexpr std::size_t record_bytes_max = SSL3_RT_MAX_PLAIN_LENGTH;
 
-constexpr const char* no_tls_text =
-    "does not use TLS, this side does: give it --tls-cert, --tls-key and --tls-ca, or leave them out here";
+constexpr const char* no_tls_text = "does not use TLS, this side does: give --insecure to both or to none";
+constexpr const char* only_there_text =
+    "uses certificates, this side the token alone: give --tls-cert, --tls-key and --tls-ca to both or to none";
+constexpr const char* only_here_text =
+    "uses the token alone, this side certificates too: give --tls-cert, --tls-key and --tls-ca to both or to none";
 
 /// The socket as OpenSSL's BIO sees it. Its own BIO for sockets would raise SIGPIPE.
 struct socket_end {
@@ -94,9 +102,30 @@ const BIO_METHOD* socket_method() {
   return method;
 }
 
+std::string fingerprint_of(const X509* certificate) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned size = 0;
+  if (certificate == nullptr || X509_digest(certificate, EVP_sha256(), digest.data(), &size) != 1) return {};
+  return fmt::format("{:02x}", fmt::join(std::span(digest).first(size), ""));
+}
+
+/// `host` is a name, or an address, perhaps with a scope that no certificate has. False: nothing was made of it, and so
+/// nothing would be checked.
+bool expect_name(SSL* ssl, const std::string& host) {
+  X509_VERIFY_PARAM* wanted = SSL_get0_param(ssl);
+  X509_VERIFY_PARAM_set_hostflags(wanted, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+  const bool is_address = X509_VERIFY_PARAM_set1_ip_asc(wanted, host.substr(0, host.find('%')).c_str()) == 1;
+  return is_address || (!host.empty() && X509_VERIFY_PARAM_set1_host(wanted, host.c_str(), host.size()) == 1);
+}
+
 class tls final : public transport {
  public:
-  tls(int socket, SSL_CTX* context, link_side side) : side_(side), ssl_(SSL_new(context), SSL_free) {
+  tls(int socket, const credentials& mine, link_side side)
+      : side_(side),
+        context_(mine.tls),
+        peer_name_(mine.peer_name),
+        peer_certificate_(mine.peer_certificate),
+        ssl_(SSL_new(context_->settings.get()), SSL_free) {
     end_.socket = socket;
     BIO* bio = BIO_new(socket_method());
     BIO_set_data(bio, &end_);
@@ -105,17 +134,25 @@ class tls final : public transport {
     SSL_set_mode(ssl_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_set_options(ssl_.get(), SSL_OP_IGNORE_UNEXPECTED_EOF);  // who ends on purpose says goodbye in a frame
     SSL_set_read_ahead(ssl_.get(), 1);                          // one system call a record instead of two
+    SSL_set_app_data(ssl_.get(), this);
     side == link_side::acceptor ? SSL_set_accept_state(ssl_.get()) : SSL_set_connect_state(ssl_.get());
+    if (side == link_side::acceptor || !context_->by_certificates) return;
+    if (peer_certificate_.empty())
+      knows_whom_to_expect_ = expect_name(ssl_.get(), peer_name_);
+    else
+      SSL_set_verify(ssl_.get(), SSL_get_verify_mode(ssl_.get()), take_that_certificate_only);
   }
 
   io_outcome open() override {
+    if (!knows_whom_to_expect_)
+      return refused(link_errc::bad_setting,
+                     fmt::format("no certificate can be for \"{}\"", shown(std::as_bytes(std::span(peer_name_)))));
     if (!recognised_) {
       if (auto strange = recognise()) return std::move(*strange);
     }
     ERR_clear_error();
     const int result = SSL_do_handshake(ssl_.get());
-    if (result == 1) return {};
-    return outcome_of(result);
+    return result == 1 ? look_at_peer() : outcome_of(result);
   }
 
   io_outcome read(std::span<std::byte> into) override {
@@ -160,6 +197,7 @@ class tls final : public transport {
     return {.bytes = total, .why = {}};
   }
 
+  const channel& over() const override { return channel_; }
   std::uint64_t bytes_in() const override { return end_.bytes_in; }
   bool one_at_a_time() const override { return true; }
   bool protects_bytes() const override { return true; }
@@ -189,7 +227,7 @@ class tls final : public transport {
 
   /// Looks at the first bytes before OpenSSL does, which could not tell one stranger from another. Null: go on.
   std::optional<io_outcome> recognise() {
-    std::array<std::byte, 6> first;
+    std::array<std::byte, prologue_bytes> first;
     const ssize_t got = ::recv(end_.socket, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
     if (got == 0) return io_outcome{.state = io_state::ended, .why = {}};
     if (got < 0) {
@@ -202,7 +240,8 @@ class tls final : public transport {
     constexpr std::byte alert_record{0x15};
     constexpr std::byte handshake_record{0x16};
     if (seen.front() == alert_record || seen.front() == handshake_record) return std::nullopt;
-    if (judge_prologue(seen))  // not of ours either
+    constexpr std::size_t word_bytes = 6;                               // what is said in any version
+    if (judge_prologue(seen.first(std::min(seen.size(), word_bytes))))  // not of ours either
       return refused(link_errc::no_peer, fmt::format("speaks no TLS; it said \"{}\"", shown(seen)));
     if (side_ == link_side::acceptor) {
       // In its plain words we cannot answer. An alert, protocol_version, is what it will recognise as TLS.
@@ -211,6 +250,31 @@ class tls final : public transport {
           ::send(end_.socket, alert.data(), alert.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     return refused(link_errc::no_peer, no_tls_text);
+  }
+
+  /// The handshake of TLS is over: what it has shown of the other side.
+  io_outcome look_at_peer() {
+    // RFC 9266, tls-exporter.
+    constexpr std::string_view label = "EXPORTER-Channel-Binding";
+    auto* binding = reinterpret_cast<unsigned char*>(channel_.binding.data());
+    if (SSL_export_keying_material(ssl_.get(), binding, channel_.binding.size(), label.data(), label.size(), nullptr, 0,
+                                   0) != 1)
+      return refused(link_errc::no_peer, "the TLS handshake failed: nothing can be exported from it");
+    if (!context_->by_certificates)
+      return SSL_session_reused(ssl_.get()) == 1 ? io_outcome{} : refused(link_errc::not_trusted, only_there_text);
+    const std::unique_ptr<X509, decltype(&X509_free)> shown_one(SSL_get1_peer_certificate(ssl_.get()), X509_free);
+    channel_.peer_certificate = fingerprint_of(shown_one.get());
+    return {};
+  }
+
+  /// Where the other side must have one certificate and no other.
+  static int take_that_certificate_only(int good, X509_STORE_CTX* store) {
+    const auto* ssl = static_cast<const SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+    const auto& self = *static_cast<const tls*>(SSL_get_app_data(ssl));
+    if (good != 1 || X509_STORE_CTX_get_error_depth(store) > 0) return good;
+    if (fingerprint_of(X509_STORE_CTX_get_current_cert(store)) == self.peer_certificate_) return 1;
+    X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED);
+    return 0;
   }
 
   static io_outcome refused(link_errc code, std::string text) {
@@ -238,11 +302,8 @@ class tls final : public transport {
   io_outcome failed_tls(unsigned long error) {
     const int reason = ERR_GET_REASON(error);
     if (reason == SSL_R_UNEXPECTED_EOF_WHILE_READING) return {.state = io_state::ended, .why = {}};
-    if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-      const char* why = X509_verify_cert_error_string(SSL_get_verify_result(ssl_.get()));
-      return refused(link_errc::not_trusted,
-                     fmt::format("its certificate is not trusted: {}; it must be good for --tls-ca", why));
-    }
+    if (auto other_way = recognise_other_way(reason)) return std::move(*other_way);
+    if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) return refused(link_errc::not_trusted, why_not_trusted());
     if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
       return refused(link_errc::not_trusted, "shows no certificate: give it --tls-cert, --tls-key and --tls-ca");
     if (reason == SSL_R_WRONG_VERSION_NUMBER && end_.bytes_in > 0 && !SSL_is_init_finished(ssl_.get()))
@@ -252,13 +313,49 @@ class tls final : public transport {
     if (is_about_certificate(reason)) {
       constexpr std::string_view mark = " alert ";
       const std::size_t at = said.find(mark);
-      return refused(link_errc::not_trusted,
-                     fmt::format("does not trust this side's certificate: {}; --tls-cert must be good for its --tls-ca",
-                                 at == std::string_view::npos ? said : said.substr(at + mark.size())));
+      return refused(
+          link_errc::not_trusted,
+          fmt::format("does not trust this side's certificate: {}; --tls-cert must be good for its --tls-ca, "
+                      "and have the name or address that it is reached by",
+                      at == std::string_view::npos ? said : said.substr(at + mark.size())));
     }
     if (SSL_is_init_finished(ssl_.get()))
       return refused(link_errc::lost, fmt::format("its TLS connection failed: {}", said));
     return refused(link_errc::no_peer, fmt::format("the TLS handshake failed: {}", said));
+  }
+
+  /// Whether the other side goes by the token where this one goes by certificates, or the reverse, or has another
+  /// token. The alert that is looked for is that of `judge_client_hello`.
+  std::optional<io_outcome> recognise_other_way(int reason) const {
+    if (SSL_is_init_finished(ssl_.get())) return std::nullopt;
+    const bool connects = side_ == link_side::connector;
+    const bool by_certificates = context_->by_certificates;
+    if (reason == (connects ? SSL_R_TLSV1_ALERT_UNKNOWN_PSK_IDENTITY : SSL_R_CALLBACK_FAILED))
+      return refused(link_errc::not_trusted, by_certificates ? only_here_text : only_there_text);
+    if (by_certificates) return std::nullopt;
+    if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) return refused(link_errc::not_trusted, only_there_text);
+    if (reason == (connects ? SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER : SSL_R_BINDER_DOES_NOT_VERIFY) ||
+        (connects && reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR)) {
+      auto why = other_token_fault({});
+      return io_outcome{.state = io_state::failed, .why = std::move(why)};
+    }
+    return std::nullopt;
+  }
+
+  std::string why_not_trusted() const {
+    switch (const long why = SSL_get_verify_result(ssl_.get())) {
+      case X509_V_ERR_HOSTNAME_MISMATCH:
+      case X509_V_ERR_IP_ADDRESS_MISMATCH:
+        return fmt::format(
+            "its certificate is not for {}: that must stand in its subjectAltName, or --tls-name say "
+            "what does",
+            shown(std::as_bytes(std::span(peer_name_))));
+      case X509_V_ERR_CERT_REJECTED:
+        return "its certificate is not the one that it had when it joined";
+      default:
+        return fmt::format("its certificate is not trusted: {}; it must be good for --tls-ca",
+                           X509_verify_cert_error_string(why));
+    }
   }
 
   /// Whether an alert that came means that the other side did not like our certificate.
@@ -271,7 +368,12 @@ class tls final : public transport {
   }
 
   const link_side side_;
+  const tls_ptr context_;
+  const std::string peer_name_;
+  const std::string peer_certificate_;
+  bool knows_whom_to_expect_ = true;
   socket_end end_;
+  channel channel_;
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl_;
   std::vector<std::byte> staged_;
   std::size_t unfinished_ = 0;
@@ -280,8 +382,8 @@ class tls final : public transport {
 
 }  // namespace
 
-std::unique_ptr<transport> tls_transport(int socket, boost::asio::ssl::context& context, link_side side) {
-  return std::make_unique<tls>(socket, context.native_handle(), side);
+std::unique_ptr<transport> tls_transport(int socket, const credentials& mine, link_side side) {
+  return std::make_unique<tls>(socket, mine, side);
 }
 
 }  // namespace troupe

@@ -5,13 +5,13 @@
 
 #include <sys/uio.h>
 
-#include <boost/asio/ssl/context.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 
+#include "links/credentials.hpp"
 #include "links/fault.hpp"
 
 namespace troupe {
@@ -56,6 +56,9 @@ class transport {
   /// Reads and writes share state: only one of them at a time.
   virtual bool one_at_a_time() const = 0;
 
+  /// What `open` has found.
+  virtual const channel& over() const = 0;
+
   /// Whether bytes that come are those that were sent, or none.
   virtual bool protects_bytes() const = 0;
 
@@ -65,7 +68,8 @@ class transport {
 
 /// On a connected, non-blocking socket, which stays the caller's and must live longer.
 std::unique_ptr<transport> plain_transport(int socket);
-std::unique_ptr<transport> tls_transport(int socket, boost::asio::ssl::context& tls, link_side side);
+/// `mine.tls` says how, and the rest of `mine` whom a connector takes.
+std::unique_ptr<transport> tls_transport(int socket, const credentials& mine, link_side side);
 
 /// What the number of a failed call on a socket means for a link.
 io_outcome failed_io(int error_number);

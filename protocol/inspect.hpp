@@ -259,7 +259,8 @@ bool inspect(Inspector& f, stop& x) {
 template <class Inspector>
 bool inspect(Inspector& f, peer_node& x) {
   return f.object(x).fields(f.field("node", x.node), f.field("incarnation", x.incarnation), f.field("name", x.name),
-                            f.field("trains", x.trains), f.field("ranks", x.ranks), f.field("address", x.address));
+                            f.field("trains", x.trains), f.field("ranks", x.ranks), f.field("address", x.address),
+                            f.field("certificate", x.certificate));
 }
 
 template <class Inspector>

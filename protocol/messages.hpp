@@ -85,6 +85,8 @@ struct peer_node {
   bool trains = false;  ///< has trainers, else servers
   std::vector<std::uint32_t> ranks;
   std::string address;  ///< where it accepts data links
+  /// The fingerprint of the certificate that it has shown to the master; empty: none.
+  std::string certificate = {};
 };
 
 /// Whom to expect, oneself among them. Answered when links from them would be accepted, and servers could write where

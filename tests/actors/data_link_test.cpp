@@ -89,7 +89,7 @@ class data_link_test : public testing::Test {
     const credentials mine{"a token that tests share", nullptr};
     on_thread([&] {
       auto opened = listener::open(thread_.io(), {"127.0.0.1", 0}, mine, {}, {},
-                                   {.on_hello = [](const hello&, const endpoint&) { return hello(); },
+                                   {.on_hello = [](const hello&, auto&&...) { return hello(); },
                                     .on_link = [&](link_ptr wire) { accepted.set_value(std::move(wire)); },
                                     .on_rejected = [](const endpoint&, const link_fault&) {}});
       ASSERT_TRUE(opened) << opened.error().message;

@@ -41,8 +41,10 @@ class two_nodes_members : public two_nodes {
   two_nodes_members() {
     run_observer observer;
     observer.on_note = [this](const std::string& line) { notes_.push_back(line); };
-    master_ = here_.spawn(master, std::uint64_t{7}, std::move(observer), run_checkpoints{},
-                          std::optional<node_rules>(node_rules{patience, "start anew"}));
+    master_ = here_.spawn(
+        master, std::uint64_t{7}, std::move(observer), run_checkpoints{},
+        std::optional<node_rules>(node_rules{patience, "start anew", false,
+                                             [](const std::string& session) { return "certificate of " + session; }}));
     master_there_ = across(master_);
   }
 
@@ -153,6 +155,8 @@ TEST_F(two_nodes_members, a_node_joins_and_all_are_told_whom_to_expect) {
   EXPECT_EQ(one->peers[1].name, "trainer 0 (host b, pid 18)");
   EXPECT_TRUE(one->peers[1].trains);
   EXPECT_EQ(one->peers[1].address, "b:7002");
+  EXPECT_EQ(one->peers[0].certificate, "certificate of session");
+  EXPECT_EQ(one->peers[1].certificate, "certificate of other session");
   EXPECT_TRUE(one->waits.pending()) << "it has been told to make its links";
   EXPECT_TRUE(answer_->pending());
 }

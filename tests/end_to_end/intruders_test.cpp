@@ -119,24 +119,93 @@ TEST_F(Intruders, WithoutACertificateAreNotLetIn) {
 }
 
 TEST_F(Intruders, InPlainTextAreToldThatTlsIsSpoken) {
-  gathered_run several(short_job, tls_options(ours_.issue("master")));
-  expect_refusal(several, {}, with_token(), 1, "TLS", "TLS");
-  expect_completes(several);
+  for (const words& how : {words{}, tls_options(ours_.issue("master"))}) {
+    gathered_run several(short_job, how);
+    expect_refusal(several, {"--insecure"}, with_token(), 1, "uses TLS, this side does not", "does not use TLS");
+    expect_completes(several);
+  }
 }
 
 TEST_F(Intruders, WithTlsAreToldThatPlainTextIsSpoken) {
-  gathered_run several(short_job);
-  expect_refusal(several, tls_options(ours_.issue("node")), with_token(), 1, "TLS", "TLS");
+  gathered_run several(short_job, {"--insecure"});
+  expect_refusal(several, {}, with_token(), 1, "does not use TLS", "uses TLS, this side does not");
   expect_completes(several);
 }
 
-TEST_F(Intruders, AreKeptOutByDefaultBeyondThisMachine) {
-  for (const words& command :
-       {words{"master", "--listen", "0.0.0.0:0"}, words{"join", "192.0.2.1:7", "--as", "server"}}) {
-    const std::string line = expect_error(run(command, with_token()), 2);
-    EXPECT_NE(line.find("--tls-cert"), std::string::npos) << line;
-    EXPECT_NE(line.find("--insecure"), std::string::npos) << line;
+TEST_F(Intruders, WithTheTokenAloneAreToldThatCertificatesAreWanted) {
+  gathered_run several(short_job, tls_options(ours_.issue("master")));
+  expect_refusal(several, {}, with_token(), 1, "uses certificates, this side the token alone",
+                 "uses the token alone, this side certificates too");
+  expect_completes(several);
+}
+
+TEST_F(Intruders, WithACertificateAreToldThatTheTokenAloneIsWanted) {
+  gathered_run several(short_job);
+  expect_refusal(several, tls_options(ours_.issue("node")), with_token(), 1,
+                 "uses the token alone, this side certificates too", "uses certificates, this side the token alone");
+  expect_completes(several);
+}
+
+TEST_F(Intruders, WithACertificateAndAnotherTokenAreToldSo) {
+  gathered_run several(short_job, tls_options(ours_.issue("master")));
+  expect_refusal(several, tls_options(ours_.issue("node")), with_token("a token of quite another run"), 1,
+                 "has another token", "has another token");
+  expect_completes(several);
+}
+
+TEST_F(Intruders, InTheMastersPlaceNeedItsNameInTheirCertificate) {
+  gathered_run several(short_job, tls_options(ours_.issue("master", 3600, 0, "DNS:master.example")));
+  const words mine = tls_options(ours_.issue("node", 3600, 0, ""));
+  expect_refusal(several, mine, with_token(), 1, "its certificate is not for 127.0.0.1", "does not trust this side's");
+  for (const char* role : {"server", "trainer"})
+    several.join(with({"--as", role, "--tls-name", "master.example"}, mine));
+  EXPECT_EQ(several.finish(), digest_of(run(with({"train", "--json"}, short_job))));
+}
+
+TEST_F(Intruders, DoNotGetBetweenProcessesThatEachHaveACertificate) {
+  // Each has another one, which the others are told of by the master.
+  gathered_run several(with(short_job, tls_options(ours_.issue("master"))), {});
+  for (const char* role : {"server", "trainer"})
+    several.join(with({"--as", role}, tls_options(ours_.issue(role, 3600, 0, ""))));
+  EXPECT_EQ(several.finish(), digest_of(run(with({"train", "--json"}, short_job))));
+}
+
+TEST_F(Intruders, AreNotLetInByOptionsThatContradictEachOther) {
+  const tls_files files = ours_.issue("node");
+  const auto error_of = [](const words& more) {
+    return expect_error(run(with({"join", "127.0.0.1:1", "--as", "server"}, more), with_token()), 2);
+  };
+  EXPECT_NE(
+      error_of(with(tls_options(files), {"--insecure"})).find("--insecure: does without TLS, for which --tls-cert"),
+      std::string::npos);
+  EXPECT_NE(error_of({"--tls-name", "a"}).find("--tls-name: is the name in a certificate, and there is none"),
+            std::string::npos);
+  EXPECT_NE(error_of({"--tls-cert", files.certificate, "--tls-ca", files.ca}).find("--tls-key is missing"),
+            std::string::npos);
+  EXPECT_NE(expect_error(run({"train", "--tls"}), 2).find("--tls: is for runs with --processes"), std::string::npos);
+}
+
+TEST_F(Intruders, CannotReadTheKeyFromAFileThatIsNotTheOwnersAlone) {
+  const tls_files files = ours_.issue("node");
+  ::chmod(files.key.c_str(), S_IRUSR | S_IWUSR | S_IRGRP);
+  const std::string line =
+      expect_error(run(with({"join", "127.0.0.1:1", "--as", "server"}, tls_options(files)), with_token()), 2);
+  EXPECT_NE(line.find("--tls-key " + files.key), std::string::npos) << line;
+  EXPECT_NE(line.find("chmod 600"), std::string::npos) << line;
+}
+
+TEST_F(Intruders, ThatCouldGuessTheTokenAreWarnedOf) {
+  const std::string weak = "0123456789abcdef";
+  const std::string warning = "troupe: warning: the token has 16 characters, 16 different ones, and may be guessed";
+  for (const words& command : {words{"status", "127.0.0.1:1"}, words{"stop", "127.0.0.1:1"},
+                               words{"join", "127.0.0.1:1", "--as", "server", "--join-timeout", "0"},
+                               words{"master", "--listen", "192.0.2.1:0", "--data", "tutorial"},
+                               words{"train", "--processes", "--data", "tutorial", "--steps", "5"}}) {
+    const outcome warned = run(command, with_token(weak));
+    EXPECT_NE(warned.err.find(warning), std::string::npos) << command[0] << ": " << warned.err;
+    EXPECT_EQ(warned.err.find(weak), std::string::npos) << warned.err;
   }
+  EXPECT_EQ(run({"status", "127.0.0.1:1"}, with_token()).err.find("warning"), std::string::npos);
 }
 
 // -- bytes of any kind -------------------------------------------------------------------
@@ -179,7 +248,7 @@ TEST_F(Intruders, ThatNeverSpeakKeepNobodyElseOut) {
 /// Speaks as a node does until the handshake is over.
 link_result<hello> shake_hands(raw_socket& socket) {
   const auto me = connector_role(run_token, introduction("node", "a-session-of-nobody"));
-  for (handshake_step step = me->begin();;) {
+  for (handshake_step step = me->begin({});;) {
     socket.say(step.send);
     if (step.outcome) return *step.outcome;
     comes_true([&] { return !socket.hear() || socket.received().size() >= step.want; });
@@ -198,7 +267,8 @@ class IntrudersWithTheToken : public Intruders {
     EXPECT_TRUE(done) << done.error().message;
   }
 
-  gathered_run several_{short_job};
+  // What comes after the handshake is read in the same way, whatever it is wrapped in.
+  gathered_run several_{short_job, {"--insecure"}};
   raw_socket socket_ = raw_socket::to(several_.address());
 };
 

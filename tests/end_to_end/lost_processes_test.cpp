@@ -171,8 +171,7 @@ TEST(LostHost, LeavesACommandWithTheNetworkOptionsThatWereGiven) {
                          "--tls-cert",   tls.certificate,
                          "--tls-key",    tls.key,
                          "--tls-ca",     tls.ca,
-                         "--dead-after", "3",
-                         "--insecure"};
+                         "--dead-after", "3"};
   gathered_run several(with(endless, {"--servers", "1", "--trainers", "1", "--save", folder.path()}), network, {});
   several.join_all(1, 1);
   ASSERT_TRUE(several.master().wait_for_output(trains)) << several.master().error();

@@ -51,6 +51,21 @@ TEST(Processes, AccumulateClipAndSendInHalfTheBitsAsOneProcessDoes) {
   EXPECT_EQ(digest_of(run(train_in_processes(options))), digest_of(run(train(options))));
 }
 
+TEST(Processes, WithEncryptedLinksEndWithTheDigestOfOneProcess) {
+  const words options = with({"--data", "tutorial", "--steps", "25"}, two_each);
+  EXPECT_EQ(digest_of(run(train_in_processes(with(options, {"--tls"})))), digest_of(run(train(options))));
+}
+
+TEST(Bench, MeasuresLookupsOverPlainAndEncryptedLinks) {
+  for (const words& how : {words{}, words{"--tls"}}) {
+    const outcome measured = run(with({"bench", "lookup", "--json"}, how));
+    EXPECT_EQ(measured.exit_code, 0) << measured.err;
+    const auto lines = json_lines(measured.out);
+    ASSERT_EQ(lines.size(), 3U) << measured.out;
+    for (const auto& line : lines) EXPECT_GT(line.at("us").to_number<double>(), 0);
+  }
+}
+
 // Of five rows, every other step has none for two of three trainers, which wait for no rows then.
 TEST(Processes, MayBeAheadOfTheOthersWithoutABatch) {
   checkpoint_folder folder;

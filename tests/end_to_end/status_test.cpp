@@ -151,7 +151,6 @@ TEST(Status, RefusalsAreOneLine) {
     expect_error(run({command, "7000"}, with_token()), 2);
     expect_error(run({command, where, "--timeout", "0"}, with_token()), 2);
     expect_error(run({command, where}, with_token("short")), 2);
-    expect_error(run({command, "10.0.0.1:7000"}, with_token()), 2);
   }
   EXPECT_EQ(last_event(run({"status", where, "--json"}, with_token()), "status").at("phase"), "waiting for members");
 }
@@ -168,6 +167,28 @@ TEST(Processes, WithoutATokenOfTheirOwnAreNotToldOf) {
   EXPECT_EQ(told.exit_code, 0) << told.err;
   EXPECT_NE(told.err.find("listening on 127.0.0.1:"), std::string::npos) << told.err;
   expect_error(run({"train", "--processes", "--data", "tutorial"}, with_token("short")), 2);
+}
+
+TEST(Processes, HavePlainLinksWhereTheTokenEncryptsThoseOfOthers) {
+  program leader(endless_processes(), with_token());
+  const std::string where = where_it_listens(leader);
+  for (const auto& how : {std::vector<std::string>{}, {"--insecure"}}) {
+    std::vector<std::string> asked = {"status", where, "--json"};
+    asked.insert(asked.end(), how.begin(), how.end());
+    EXPECT_EQ(last_event(run(asked, with_token()), "status").at("trainers").is_number(), true);
+  }
+  EXPECT_EQ(run({"stop", where}, with_token()).exit_code, 0);
+  EXPECT_EQ(leader.finish().exit_code, 0);
+}
+
+TEST(Processes, HaveEncryptedLinksWhereTheyAreAskedFor) {
+  program leader(endless_processes({"--tls"}), with_token());
+  const std::string where = where_it_listens(leader);
+  const std::string plain = expect_error(run({"status", where, "--insecure"}, with_token()), 1);
+  EXPECT_NE(plain.find("uses TLS, this side does not"), std::string::npos) << plain;
+  ASSERT_TRUE(leader.wait_for_output("\"event\":\"epoch\"")) << leader.error();
+  EXPECT_EQ(run({"stop", where}, with_token()).exit_code, 0);
+  EXPECT_EQ(leader.finish().exit_code, 0);
 }
 
 }  // namespace

@@ -166,16 +166,5 @@ TEST(SlowConnectionTest, frames_that_take_longer_than_silence_may_last_are_no_de
   EXPECT_EQ(digest_of_slow_run(job, {.bytes_per_s = 400'000}), digest_of_one_process(job));
 }
 
-// -- what is said beyond this machine ---------------------------------------------------
-
-TEST(PlainConnectionTest, beyond_this_machine_needs_to_be_asked_for) {
-  for (const words& command : {words{"master", "--listen", "10.77.0.1:0"}, words{"master", "--listen", "0.0.0.0:0"},
-                               words{"join", "10.77.0.1:7000", "--as", "server"},
-                               words{"join", "127.0.0.1:7000", "--as", "server", "--advertise", "10.77.0.1"}}) {
-    const std::string line = end_to_end::expect_error(start_on(nullptr, command)->finish(), 2);
-    expect_match(line, "is beyond this machine: give --tls-cert, --tls-key and --tls-ca, or --insecure");
-  }
-}
-
 }  // namespace
 }  // namespace troupe::hosts::relays_test

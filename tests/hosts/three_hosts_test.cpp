@@ -18,8 +18,8 @@
 namespace troupe::hosts::three_hosts_test {
 namespace {
 
-const words insecure = {"--insecure"};
-const words soon = {"--insecure", "--dead-after", "1"};
+const words by_token = {};
+const words soon = {"--dead-after", "1"};
 const words tutorial = {"--data", "tutorial", "--epochs", "5", "--servers", "2", "--trainers", "2"};
 
 constexpr const char* silent = R"(no byte came for (0\.[89]|1\.0) s)";
@@ -75,7 +75,7 @@ TEST_F(ThreeHostsTest, a_diagnosis_has_what_every_host_has_recorded) {
   std::string folder = testing::TempDir() + "troupe-hosts-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const auto records_in = [&](const std::string& name) { return words{"--trace-dir", folder + "/" + name}; };
-  const auto run = lead(with(endless, records_in("a")), insecure);
+  const auto run = lead(with(endless, records_in("a")), by_token);
   int member = 0;
   for (const host* on : {&net->b, &net->b})
     run->join("server", {.on = on, .options = records_in(std::to_string(++member))});
@@ -98,17 +98,21 @@ TEST_F(ThreeHostsTest, a_diagnosis_has_what_every_host_has_recorded) {
 // -- runs that complete ---------------------------------------------------------------
 
 TEST_F(ThreeHostsTest, a_run_has_the_weights_of_one_process) {
-  EXPECT_EQ(digest_of_three_hosts(tutorial, insecure), digest_of_one_process(tutorial));
+  EXPECT_EQ(digest_of_three_hosts(tutorial, by_token), digest_of_one_process(tutorial));
 }
 
 TEST_F(ThreeHostsTest, the_adult_job_has_the_weights_of_one_process) {
   const words adult = {"--data", "adult", "--seed", "7", "--servers", "2", "--trainers", "2"};
-  EXPECT_EQ(digest_of_three_hosts(adult, insecure), digest_of_one_process(adult));
+  EXPECT_EQ(digest_of_three_hosts(adult, by_token), digest_of_one_process(adult));
 }
 
-TEST_F(ThreeHostsTest, a_run_over_tls_has_the_weights_of_one_process) {
+TEST_F(ThreeHostsTest, a_run_without_tls_has_the_weights_of_one_process) {
+  EXPECT_EQ(digest_of_three_hosts(tutorial, {"--insecure"}), digest_of_one_process(tutorial));
+}
+
+TEST_F(ThreeHostsTest, a_run_by_certificates_has_the_weights_of_one_process) {
   const authority ours("ours");
-  const tls_files files = ours.issue("everybody");
+  const tls_files files = ours.issue("everybody", 3600, 0, std::string("IP:") + three_hosts::a_address);
   const words tls = {"--tls-cert", files.certificate, "--tls-key", files.key, "--tls-ca", files.ca};
   EXPECT_EQ(digest_of_three_hosts(tutorial, tls), digest_of_one_process(tutorial));
 }
@@ -117,7 +121,7 @@ TEST_F(ThreeHostsTest, a_run_over_tls_has_the_weights_of_one_process) {
 
 TEST_F(ThreeHostsTest, a_host_in_two_networks_is_reached_in_the_one_that_others_are_in) {
   // Whatever it does: it leads the run from all its addresses, serves, and trains.
-  spread_run run(tutorial, insecure, &net->b, "0.0.0.0");
+  spread_run run(tutorial, by_token, &net->b, "0.0.0.0");
   const endpoint master{three_hosts::b_address, run.where().port};
   for (const host* on : {&net->b, &net->c}) run.join("server", {.on = on, .master = master});
   for (const host* on : {&net->b, &net->a}) run.join("trainer", {.on = on, .master = master});
@@ -138,7 +142,7 @@ TEST_F(ThreeHostsTest, an_address_that_others_cannot_reach_is_told_with_both_sid
 
 TEST_F(ThreeHostsTest, a_relay_that_is_advertised_is_where_others_reach_a_host) {
   const auto before_b = relay_on(net->outside, three_hosts::outside_address, {three_hosts::b_address, 0});
-  const auto run = lead(tutorial, insecure);
+  const auto run = lead(tutorial, by_token);
   run->join("server", {.on = &net->b, .options = {"--advertise", to_string(before_b->address())}});
   run->join("server", {.on = &net->a});
   run->join("trainer", {.on = &net->c, .options = {"--count", "2"}});
@@ -147,7 +151,7 @@ TEST_F(ThreeHostsTest, a_relay_that_is_advertised_is_where_others_reach_a_host) 
 }
 
 TEST_F(ThreeHostsTest, a_tunnel_to_the_master_takes_an_address_for_the_data_links) {
-  const auto run = lead(tutorial, insecure);
+  const auto run = lead(tutorial, by_token);
   const auto tunnel = relay_on(net->c, "127.0.0.1", run->where());
   for (const host* on : {&net->b, &net->b}) run->join("server", {.on = on});
   run->join("trainer",

@@ -34,7 +34,7 @@ std::shared_ptr<EVP_PKEY> make_key() { return {EVP_EC_gen("P-256"), EVP_PKEY_fre
 
 /// `issuer` null: signs itself.
 std::shared_ptr<X509> make_certificate(const std::string& name, EVP_PKEY* key, X509* issuer, EVP_PKEY* issuer_key,
-                                       long seconds_left, std::size_t padding = 0) {
+                                       long seconds_left, std::size_t padding = 0, const std::string& names = {}) {
   static long serial = 0;
   const std::shared_ptr<X509> made(X509_new(), X509_free);
   X509_set_version(made.get(), X509_VERSION_3);
@@ -50,17 +50,28 @@ std::shared_ptr<X509> make_certificate(const std::string& name, EVP_PKEY* key, X
         X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints, "critical,CA:TRUE"), X509_EXTENSION_free);
     check(X509_add_ext(made.get(), is_authority.get(), -1) == 1);
   }
-  if (padding > 0) {
-    const std::string comment(padding, 'x');
-    const std::unique_ptr<X509_EXTENSION, decltype(&X509_EXTENSION_free)> long_one(
-        X509V3_EXT_conf_nid(nullptr, nullptr, NID_netscape_comment, comment.c_str()), X509_EXTENSION_free);
-    check(X509_add_ext(made.get(), long_one.get(), -1) == 1);
-  }
+  const auto extend = [&made](int what, const std::string& value) {
+    if (value.empty()) return;
+    const std::unique_ptr<X509_EXTENSION, decltype(&X509_EXTENSION_free)> one(
+        X509V3_EXT_conf_nid(nullptr, nullptr, what, value.c_str()), X509_EXTENSION_free);
+    check(X509_add_ext(made.get(), one.get(), -1) == 1);
+  };
+  extend(NID_netscape_comment, std::string(padding, 'x'));
+  extend(NID_subject_alt_name, names);
   check(X509_sign(made.get(), issuer_key != nullptr ? issuer_key : key, EVP_sha256()) != 0);
   return made;
 }
 
 }  // namespace
+
+std::string fingerprint_of(const tls_files& files) {
+  const std::unique_ptr<BIO, decltype(&BIO_free)> file(BIO_new_file(files.certificate.c_str(), "r"), BIO_free);
+  const std::unique_ptr<X509, decltype(&X509_free)> one(PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr),
+                                                        X509_free);
+  token_key digest;  // as many bytes as SHA-256 has
+  check(one && X509_digest(one.get(), EVP_sha256(), digest.data(), nullptr) == 1);
+  return to_text(digest);
+}
 
 private_folder::private_folder() {
   path_ = (std::filesystem::temp_directory_path() / "troupe-links-XXXXXX").string();
@@ -83,9 +94,10 @@ authority::authority(const std::string& name, long seconds_left)
   folder_.write(name_ + ".ca", pem([this](BIO* to) { return PEM_write_bio_X509(to, certificate_.get()); }));
 }
 
-tls_files authority::issue(const std::string& name, long seconds_left, std::size_t padding) const {
+tls_files authority::issue(const std::string& name, long seconds_left, std::size_t padding,
+                           const std::string& names) const {
   const auto key = make_key();
-  const auto made = make_certificate(name, key.get(), certificate_.get(), key_.get(), seconds_left, padding);
+  const auto made = make_certificate(name, key.get(), certificate_.get(), key_.get(), seconds_left, padding, names);
   return {folder_.write(name + ".crt", pem([&](BIO* to) { return PEM_write_bio_X509(to, made.get()); })),
           folder_.write(name + ".key", pem([&](BIO* to) {
                           return PEM_write_bio_PrivateKey(to, key.get(), nullptr, nullptr, 0, nullptr, nullptr);

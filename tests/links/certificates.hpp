@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "links/credentials.hpp"
+#include "links/tls_context.hpp"
 
 struct evp_pkey_st;
 struct x509_st;
@@ -27,13 +27,18 @@ class private_folder {
   std::string path_;
 };
 
+/// That of the certificate in these files, as links tell it.
+std::string fingerprint_of(const tls_files& files);
+
 /// Signs certificates. `seconds_left` until they expire: negative for those that have.
 class authority {
  public:
   explicit authority(const std::string& name, long seconds_left = 3600);
 
   /// Files of a certificate, its key, and this authority's certificate. `padding` makes the certificate longer.
-  tls_files issue(const std::string& name, long seconds_left = 3600, std::size_t padding = 0) const;
+  /// `names` is its subjectAltName, as OpenSSL's configuration files have it; empty: it has none.
+  tls_files issue(const std::string& name, long seconds_left = 3600, std::size_t padding = 0,
+                  const std::string& names = "IP:127.0.0.1,DNS:localhost") const;
 
   const private_folder& folder() const { return folder_; }
 

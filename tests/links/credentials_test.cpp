@@ -83,28 +83,66 @@ TEST(TokenTest, random_ones_differ_and_are_good) {
   EXPECT_EQ(read_token(folder.write("token", one)), one);
 }
 
-TEST(ProofTest, it_depends_on_the_token_the_role_and_both_nonces) {
+TEST(ProofTest, it_depends_on_the_token_the_role_both_nonces_and_the_channel) {
   const nonce a = random_nonce();
   const nonce b = random_nonce();
   EXPECT_NE(a, b);
-  const token_proof proof = prove(token16, "connector", a, b);
-  EXPECT_TRUE(same_proof(proof, prove(token16, "connector", a, b)));
-  EXPECT_FALSE(same_proof(proof, prove(token16 + "x", "connector", a, b)));
-  EXPECT_FALSE(same_proof(proof, prove(token16, "acceptor", a, b)));
-  EXPECT_FALSE(same_proof(proof, prove(token16, "connector", b, a)));
+  channel_binding other_channel{};
+  other_channel.back() = std::byte{1};
+  const token_proof proof = prove(token16, "connector", a, b, {});
+  EXPECT_TRUE(same_proof(proof, prove(token16, "connector", a, b, {})));
+  EXPECT_FALSE(same_proof(proof, prove(token16 + "x", "connector", a, b, {})));
+  EXPECT_FALSE(same_proof(proof, prove(token16, "acceptor", a, b, {})));
+  EXPECT_FALSE(same_proof(proof, prove(token16, "connector", b, a, {})));
+  EXPECT_FALSE(same_proof(proof, prove(token16, "connector", a, b, other_channel)));
   token_proof other = proof;
   other.back() ^= std::byte{1};
   EXPECT_FALSE(same_proof(proof, other));
 }
 
-TEST(ProofTest, it_is_hmac_sha256_of_the_role_and_the_nonces) {
+TEST(ProofTest, it_is_hmac_sha256_of_the_role_the_nonces_and_the_channel) {
   nonce zeros{};
   nonce ones;
   ones.fill(std::byte{1});
-  const token_proof proof = prove("key", "role", zeros, ones);
-  // printf 'role' plus 32 bytes 0 and 32 bytes 1, through `openssl dgst -sha256 -hmac key`.
-  EXPECT_EQ(std::to_integer<int>(proof[0]), 0x17);
-  EXPECT_EQ(std::to_integer<int>(proof[31]), 0xc6);
+  channel_binding twos;
+  twos.fill(std::byte{2});
+  const token_proof proof = prove("key", "role", zeros, ones, twos);
+  // printf 'role' plus 32 bytes each of 0, 1 and 2, through `openssl dgst -sha256 -hmac key`.
+  EXPECT_EQ(std::to_integer<int>(proof[0]), 0x32);
+  EXPECT_EQ(std::to_integer<int>(proof[31]), 0xb7);
+}
+
+// The expected bytes are of Python's hashlib and hmac.
+
+TEST(TokenKeyTest, it_is_scrypt_of_the_token) {
+  EXPECT_EQ(to_text(stretched_key("a token that tests share")),
+            "ef2f793ed3659f0eeb38dd90a3074366a7b11c4c9479b3d4b3bcd12a2301180f");
+  EXPECT_NE(stretched_key("another token of tests"), stretched_key("a token that tests share"));
+}
+
+TEST(TokenKeyTest, that_of_a_random_token_is_hkdf_of_it) {
+  EXPECT_EQ(to_text(expanded_key("a token that tests share")),
+            "85e2595f389bba68abe22f354a7c5b9259565fc2760dc64b6672cac5492dce4d");
+}
+
+TEST(TokenKeyTest, its_text_can_be_read_back_and_no_other_text) {
+  const token_key key = expanded_key(random_token());
+  EXPECT_EQ(to_token_key(to_text(key)), key);
+  EXPECT_EQ(to_token_key(""), std::nullopt);
+  EXPECT_EQ(to_token_key(to_text(key).substr(2)), std::nullopt);
+  EXPECT_EQ(to_token_key(std::string(64, 'x')), std::nullopt);
+}
+
+TEST(TokenTest, one_that_is_short_or_of_few_kinds_of_characters_is_weak) {
+  EXPECT_EQ(weakness_of(random_token()), std::nullopt);
+  EXPECT_EQ(weakness_of("0123456789ab0123456789"), std::nullopt) << "22 characters, 12 different ones";
+  const auto brief = weakness_of("0123456789ab012345678");
+  ASSERT_TRUE(brief);
+  EXPECT_TRUE(has(*brief, "has 21 characters, 12 different ones")) << *brief;
+  EXPECT_FALSE(has(*brief, "0123")) << "a token was shown: " << *brief;
+  const auto few = weakness_of("0123456789a0123456789a0123456789a");
+  ASSERT_TRUE(few);
+  EXPECT_TRUE(has(*few, "has 33 characters, 11 different ones")) << *few;
 }
 
 class TlsFilesTest : public testing::Test {
@@ -138,6 +176,17 @@ TEST_F(TlsFilesTest, the_key_of_another_certificate_is_told) {
   tls_files files = ours.issue("a");
   files.key = ours.issue("b").key;
   EXPECT_EQ(fault(files), "--tls-key " + files.key + ": is not the key of the certificate in " + files.certificate);
+}
+
+TEST_F(TlsFilesTest, a_key_that_others_may_read_is_refused_with_the_remedy) {
+  const tls_files files = ours.issue("a");
+  for (mode_t mode : {0640, 0604, 0644, 0620}) {
+    ASSERT_EQ(::chmod(files.key.c_str(), mode), 0);
+    EXPECT_TRUE(has(fault(files), "--tls-key " + files.key + ": others than its owner")) << fault(files);
+    EXPECT_TRUE(has(fault(files), "chmod 600 " + files.key)) << fault(files);
+  }
+  ASSERT_EQ(::chmod(files.key.c_str(), 0400), 0);
+  EXPECT_EQ(fault(files), "");
 }
 
 TEST_F(TlsFilesTest, an_expired_certificate_is_told_at_once) {

@@ -10,6 +10,7 @@
 
 #include "links/bytes.hpp"
 #include "links/handshake_role.hpp"
+#include "links/tcp.hpp"
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"
 
@@ -85,7 +86,7 @@ TEST_F(HandshakeTest, a_wrong_token_is_told_on_both_sides_and_shown_on_none) {
 }
 
 TEST_F(HandshakeTest, an_acceptor_that_does_not_know_the_token_is_not_believed) {
-  auto words = prologue_of_version(1);
+  auto words = prologue_of_version(2);
   words.push_back(std::byte{1});
   words.resize(words.size() + 32);  // a proof of zeros
   const auto fault = fault_of_server_saying(words);
@@ -131,9 +132,9 @@ TEST_F(HandshakeTest, a_refusal_reaches_the_connector_in_the_acceptor_s_words) {
 
 TEST_F(HandshakeTest, another_version_is_told_with_both_numbers) {
   for (const auto& fault :
-       {fault_of_server_saying(prologue_of_version(2)), fault_of_client_saying(prologue_of_version(2))}) {
+       {fault_of_server_saying(prologue_of_version(1)), fault_of_client_saying(prologue_of_version(1))}) {
     EXPECT_EQ(fault.code, link_errc::no_peer);
-    EXPECT_TRUE(has(fault.message, "speaks version 2 of the handshake, this side version 1")) << fault.message;
+    EXPECT_TRUE(has(fault.message, "speaks version 1 of the handshake, this side version 2")) << fault.message;
   }
 }
 
@@ -174,11 +175,11 @@ TEST_F(HandshakeTest, a_server_that_never_speaks_is_given_up) {
 }
 
 TEST_F(HandshakeTest, a_hello_that_is_announced_too_long_is_refused_unread) {
-  const auto role = acceptor_role(good_token, [](const hello&) -> greeting { return hello{}; });
+  const auto role = acceptor_role(good_token, [](const hello&, const std::string&) -> greeting { return hello{}; });
   const auto connector = connector_role(good_token, {});
-  const auto opening = role->begin();
+  const auto opening = role->begin({});
   const auto proof = connector->feed(opening.send);
-  role->feed(connector->begin().send);
+  role->feed(connector->begin({}).send);
   EXPECT_EQ(role->feed(proof.send).want, 4U);
   std::vector<std::byte> length;
   append_number(length, std::uint32_t{hello_bytes_max + 1});
@@ -204,14 +205,27 @@ TEST_F(HandshakeTest, connections_that_never_speak_keep_nobody_out) {
   const auto result = connected(where, ours);
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_EQ(rejected.size(), 200U + 1 - 64);
-  EXPECT_TRUE(has(rejected[0].message, "the oldest of more than 64 connections")) << rejected[0].message;
+  EXPECT_TRUE(has(rejected[0].message, "the oldest of its address, which has most of more than 64 connections"))
+      << rejected[0].message;
   EXPECT_FALSE(silent[0].hear());
   EXPECT_TRUE(silent[199].hear());
 }
 
+TEST_F(HandshakeTest, connections_that_one_address_keeps_coming_push_out_none_of_another) {
+  const endpoint where = listen(ours, {.time = std::chrono::minutes(1), .pending_max = 8});
+  raw_socket slow = raw_socket::to(where);  // the oldest, and the only one of its address
+  std::vector<raw_socket> flood;
+  for (int i = 0; i < 50; ++i) flood.push_back(raw_socket::to(where, "127.0.0.2"));
+  ASSERT_TRUE(wait([&] { return rejected.size() == 50U + 1 - 8; }));
+  for (const link_fault& one : rejected) EXPECT_TRUE(has(one.message, "127.0.0.2:")) << one.message;
+  EXPECT_TRUE(slow.hear());
+  EXPECT_FALSE(flood.front().hear());
+  EXPECT_TRUE(flood.back().hear());
+}
+
 TEST_F(HandshakeTest, who_speaks_a_byte_at_a_time_is_ended_in_time) {
   raw_socket slow = raw_socket::to(listen(ours, {.time = std::chrono::milliseconds(200)}));
-  const auto words = prologue_of_version(1);
+  const auto words = prologue_of_version(2);
   std::size_t said = 0;
   boost::asio::steady_timer pace(io);
   const std::function<void()> say_next = [&] {
@@ -242,6 +256,29 @@ TEST_F(HandshakeTest, an_address_in_use_is_named_with_what_to_try) {
   EXPECT_EQ(nowhere.error().code, link_errc::bad_setting);
 }
 
+TEST_F(HandshakeTest, a_taken_address_of_a_name_is_not_passed_over_for_the_next) {
+  const raw_server squatter;
+  const auto at = [&](const char* address) {
+    return asio::ip::tcp::endpoint(asio::ip::make_address(address), squatter.address().port);
+  };
+  const auto taken = listen_at_first(io, {at("127.0.0.1"), at("127.0.0.2")});
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().code, link_errc::address_in_use);
+  EXPECT_TRUE(has(taken.error().message, to_string(squatter.address()) + ": somebody else listens there"))
+      << taken.error().message;
+  // One that this machine does not have is nobody's.
+  const auto next = listen_at_first(io, {at("192.0.2.1"), at("127.0.0.2")});
+  ASSERT_TRUE(next) << next.error().message;
+  EXPECT_EQ(to_endpoint(next->local_endpoint()), to_endpoint(at("127.0.0.2")));
+}
+
+TEST_F(HandshakeTest, a_listener_tells_the_address_that_it_has_instead_of_the_name) {
+  const auto named = listener::open(io, {"localhost", 0}, ours, limits, {}, {});
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_TRUE((*named)->address().host == "127.0.0.1" || (*named)->address().host == "::1") << (*named)->address().host;
+  EXPECT_NE((*named)->address().port, 0);
+}
+
 TEST_F(HandshakeTest, a_port_can_be_listened_at_again_right_after_its_links) {
   const endpoint where = listen(ours);
   { const auto result = connected(where, ours); }
@@ -262,7 +299,7 @@ TEST_F(HandshakeTest, a_listener_that_has_gone_ends_who_is_in_the_handshake_and_
 
 TEST_F(HandshakeTest, a_listener_may_be_ended_by_its_own_callback) {
   listener::callbacks what;
-  what.on_hello = [this](const hello&, const endpoint&) -> greeting {
+  what.on_hello = [this](const hello&, auto&&...) -> greeting {
     listening.reset();
     return hello{};
   };

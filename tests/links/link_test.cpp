@@ -21,10 +21,11 @@ class LinkTest : public LinkStage, public testing::WithParamInterface<const char
  protected:
   void SetUp() override {
     credentials mine{good_token, nullptr};
-    if (std::string(GetParam()) == "tls") {
+    if (std::string(GetParam()) == "certificates") {
       const authority signer("signer");
       mine.tls = *make_tls(signer.issue("both"));
     }
+    if (std::string(GetParam()) == "token") mine.tls = *make_tls(expanded_key(good_token));
     std::tie(here, there) = make_ends(mine);
   }
 
@@ -37,7 +38,8 @@ class LinkTest : public LinkStage, public testing::WithParamInterface<const char
   std::unique_ptr<link_end> there;
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, LinkTest, testing::Values("tcp", "tls"), [](const auto& one) { return one.param; });
+INSTANTIATE_TEST_SUITE_P(Over, LinkTest, testing::Values("tcp", "token", "certificates"),
+                         [](const auto& one) { return one.param; });
 
 /// Bytes that tell frames, and places in them, apart.
 std::string body(std::size_t thread, std::size_t number, std::size_t size) {

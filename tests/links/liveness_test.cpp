@@ -28,7 +28,7 @@ class LivenessTest : public LinkStage {
   void greet_raw_peer() {
     peer = raw_socket::to(listen(mine));
     const auto role = connector_role(mine.token, {});
-    handshake_step step = role->begin();
+    handshake_step step = role->begin({});
     while (!step.outcome) {
       peer.say(step.send);
       ASSERT_TRUE(wait([&] { return peer.hear() && peer.received().size() >= step.want; }));

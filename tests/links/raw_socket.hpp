@@ -32,13 +32,18 @@ class raw_socket {
     return *this;
   }
 
-  /// Connected to `where`, an address of this machine.
-  static raw_socket to(const endpoint& where) {
+  /// Connected to the port of `where` on this machine, from any port of `source`.
+  static raw_socket to(const endpoint& where, const char* source = "127.0.0.1") {
     raw_socket made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in mine = loopback(0);
+    EXPECT_EQ(::inet_pton(AF_INET, source, &mine.sin_addr), 1);
+    EXPECT_EQ(::bind(made.descriptor_, reinterpret_cast<const sockaddr*>(&mine), sizeof(mine)), 0);
     const sockaddr_in address = loopback(where.port);
     EXPECT_EQ(::connect(made.descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     return made;
   }
+
+  int descriptor() const { return descriptor_; }
 
   void close() {
     if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
@@ -107,7 +112,7 @@ class raw_server {
   const endpoint& address() const { return where_; }
 
   /// Accepts who waits; false if nobody does.
-  bool accept(raw_socket& into) {
+  bool accept(raw_socket& into) const {
     const int found = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
     if (found >= 0) into = raw_socket(found);
     return found >= 0;

@@ -72,8 +72,9 @@ class LinkStage : public testing::Test {
   /// Listens on a free port of this machine and lets everybody in who proves the token.
   endpoint listen(const credentials& mine, const handshake_limits& handshakes = {}) {
     listener::callbacks what;
-    what.on_hello = [this](const hello& theirs, const endpoint&) -> greeting {
+    what.on_hello = [this](const hello& theirs, const endpoint&, const std::string& certificate) -> greeting {
       hellos.push_back(theirs);
+      certificates.push_back(certificate);
       if (refusal) return tl::unexpected(*refusal);
       return hello{{"role", "acceptor"}};
     };
@@ -121,6 +122,7 @@ class LinkStage : public testing::Test {
   std::unique_ptr<listener> listening;
   std::optional<std::string> refusal;
   std::vector<hello> hellos;
+  std::vector<std::string> certificates;  // shown by those who said hello
   std::vector<link_ptr> accepted;
   std::vector<link_fault> rejected;
 };

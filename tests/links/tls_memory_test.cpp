@@ -104,10 +104,10 @@ class TlsMemoryTest : public LinkStage {
     const authority strangers("strangers");
     tls_files files = strangers.issue("stranger");
     files.ca = ours.issue("b").ca;
-    const auto tls = *make_tls(files);
+    const tls_ptr tls = *make_tls(files);
     const tls_files fat = strangers.issue("fat", 3600, size);
-    EXPECT_EQ(SSL_CTX_use_certificate_file(tls->native_handle(), fat.certificate.c_str(), SSL_FILETYPE_PEM), 1);
-    EXPECT_EQ(SSL_CTX_use_PrivateKey_file(tls->native_handle(), fat.key.c_str(), SSL_FILETYPE_PEM), 1);
+    EXPECT_EQ(SSL_CTX_use_certificate_file(tls->settings.get(), fat.certificate.c_str(), SSL_FILETYPE_PEM), 1);
+    EXPECT_EQ(SSL_CTX_use_PrivateKey_file(tls->settings.get(), fat.key.c_str(), SSL_FILETYPE_PEM), 1);
     // In a thread of its own, so that its memory is not counted.
     std::thread stranger([&] {
       boost::asio::io_context other;

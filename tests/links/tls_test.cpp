@@ -10,6 +10,7 @@
 #include "tests/links/certificates.hpp"
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"
+#include "tests/links/tls_relay.hpp"
 
 namespace troupe::tls_test {
 namespace {
@@ -23,6 +24,8 @@ class TlsTest : public LinkStage {
     EXPECT_TRUE(made) << made.error().message;
     return {good_token, *made};
   }
+
+  static credentials by_token(const std::string& token = good_token) { return {token, *make_tls(expanded_key(token))}; }
 
   /// Connects where `theirs` listen, and gives back what both sides have to say about it.
   void expect_faults(const credentials& theirs, const credentials& mine, const std::string& acceptor_says,
@@ -59,7 +62,9 @@ TEST_F(TlsTest, the_token_is_needed_as_well) {
 }
 
 TEST_F(TlsTest, who_shows_no_certificate_is_not_let_in) {
-  const credentials bare{good_token, std::make_shared<boost::asio::ssl::context>(boost::asio::ssl::context::tlsv13)};
+  const credentials bare{
+      good_token, std::make_shared<tls_context>(
+                      tls_context{std::shared_ptr<SSL_CTX>(SSL_CTX_new(TLS_client_method()), SSL_CTX_free), true, {}})};
   expect_faults(with(ours.issue("a")), bare, "shows no certificate", link_errc::not_trusted, "certificate required",
                 link_errc::not_trusted);
 }
@@ -80,7 +85,7 @@ TEST_F(TlsTest, an_expired_certificate_is_refused_in_so_many_words) {
   // Its owner would be told when it makes its context: so it gets hold of a context first.
   const credentials late = with(ours.issue("b"));
   const tls_files expired = ours.issue("expired", -60);
-  SSL_CTX* context = late.tls->native_handle();
+  SSL_CTX* context = late.tls->settings.get();
   ASSERT_EQ(SSL_CTX_use_certificate_file(context, expired.certificate.c_str(), SSL_FILETYPE_PEM), 1);
   ASSERT_EQ(SSL_CTX_use_PrivateKey_file(context, expired.key.c_str(), SSL_FILETYPE_PEM), 1);
   expect_faults(with(ours.issue("a")), late, "certificate has expired", link_errc::not_trusted, "certificate expired",
@@ -100,7 +105,7 @@ TEST_F(TlsTest, another_program_at_a_tls_port_is_shown_by_its_first_words) {
   stranger.say("GET / HTTP/1.1\r\n\r\n");
   ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
   EXPECT_EQ(rejected[0].code, link_errc::no_peer);
-  EXPECT_TRUE(has(rejected[0].message, "speaks no TLS; it said \"GET / \"")) << rejected[0].message;
+  EXPECT_TRUE(has(rejected[0].message, "speaks no TLS; it said \"GET / HTTP/1.1")) << rejected[0].message;
 }
 
 TEST_F(TlsTest, a_tls_port_says_nothing_to_who_has_shown_no_certificate) {
@@ -123,6 +128,185 @@ TEST_F(TlsTest, garbage_in_tls_records_is_refused) {
   stranger.say(record);
   ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
   EXPECT_TRUE(has(rejected[0].message, "the TLS handshake failed")) << rejected[0].message;
+}
+
+// -- by the token ----------------------------------------------------------------------
+
+TEST_F(TlsTest, the_token_alone_makes_an_encrypted_link) {
+  const endpoint where = listen(by_token());
+  tls_relay wire(where);  // without credentials it passes on what it sees
+  const auto result = connected(wire.address(), by_token());
+  ASSERT_TRUE(result) << result.error().message;
+  ASSERT_TRUE(wait([&] { return accepted.size() == 1; }));
+  EXPECT_EQ(find_item(accepted[0]->peer(), "role"), "connector");
+  EXPECT_EQ((*result)->peer_certificate(), "");
+  EXPECT_EQ(accepted[0]->peer_certificate(), "");
+  EXPECT_TRUE(has(wire.seen(), std::string("\x16\x03", 2)));
+  EXPECT_FALSE(has(wire.seen(), "TROUPE"));
+  EXPECT_FALSE(has(wire.seen(), "connector"));
+  EXPECT_EQ(SSL_CTX_get_options(by_token().tls->settings.get()) & SSL_OP_ALLOW_NO_DHE_KEX, 0U) << "psk_dhe_ke only";
+}
+
+TEST_F(TlsTest, another_token_is_told_on_both_sides_and_shown_on_none) {
+  const std::string other_token = "another token of that length";
+  expect_faults(by_token(), by_token(other_token), "has another token", link_errc::not_trusted, "has another token",
+                link_errc::not_trusted);
+  EXPECT_FALSE(has(rejected[0].message, good_token) || has(rejected[0].message, other_token)) << rejected[0].message;
+}
+
+TEST_F(TlsTest, who_has_the_token_only_is_told_where_certificates_are_wanted) {
+  expect_faults(with(ours.issue("a")), by_token(), "uses the token alone, this side certificates",
+                link_errc::not_trusted, "uses certificates, this side the token alone", link_errc::not_trusted);
+}
+
+TEST_F(TlsTest, who_goes_by_certificates_is_told_where_the_token_alone_is_wanted) {
+  expect_faults(by_token(), with(ours.issue("b")), "uses certificates, this side the token alone",
+                link_errc::not_trusted, "uses the token alone, this side certificates", link_errc::not_trusted);
+}
+
+TEST_F(TlsTest, a_plain_connector_at_a_port_of_the_token_is_told_on_both_sides) {
+  expect_faults(by_token(), plain, "does not use TLS", link_errc::no_peer, "uses TLS", link_errc::no_peer);
+}
+
+TEST_F(TlsTest, a_connector_by_the_token_at_a_plain_port_is_told_on_both_sides) {
+  expect_faults(plain, by_token(), "uses TLS", link_errc::no_peer, "does not use TLS", link_errc::no_peer);
+}
+
+TEST_F(TlsTest, a_certificate_is_no_substitute_for_the_token) {
+  // Whoever answers in the place of the run's master, with a certificate and without looking at what is offered.
+  const std::shared_ptr<SSL_CTX> settings(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
+  const tls_files files = ours.issue("a");
+  ASSERT_EQ(SSL_CTX_use_certificate_file(settings.get(), files.certificate.c_str(), SSL_FILETYPE_PEM), 1);
+  ASSERT_EQ(SSL_CTX_use_PrivateKey_file(settings.get(), files.key.c_str(), SSL_FILETYPE_PEM), 1);
+  const credentials impostor{good_token, std::make_shared<tls_context>(tls_context{settings, true, {}})};
+  const auto result = connected(listen(impostor), by_token());
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, link_errc::not_trusted);
+  EXPECT_TRUE(has(result.error().message, "uses certificates, this side the token alone")) << result.error().message;
+  EXPECT_TRUE(hellos.empty());
+}
+
+TEST_F(TlsTest, a_port_that_takes_both_takes_plain_peers_and_those_by_the_token_and_no_others) {
+  credentials both = by_token();
+  both.plain_too = true;
+  const endpoint where = listen(both);
+  for (const credentials& good : {plain, by_token()}) {
+    const auto result = connected(where, good);
+    EXPECT_TRUE(result) << result.error().message;
+  }
+  ASSERT_TRUE(wait([&] { return accepted.size() == 2; }));
+  const std::string other_token = "another token of that length";
+  for (const credentials& bad : {credentials{other_token}, by_token(other_token), with(ours.issue("b"))})
+    EXPECT_FALSE(connected(where, bad));
+  ASSERT_TRUE(wait([&] { return rejected.size() == 3; }));
+  EXPECT_EQ(accepted.size(), 2U);
+}
+
+// -- names and fingerprints --------------------------------------------------------------
+
+TEST_F(TlsTest, the_address_that_is_dialled_must_stand_in_the_certificate) {
+  expect_faults(with(ours.issue("a", 3600, 0, "IP:127.0.0.2,DNS:localhost")), with(ours.issue("b")), "bad certificate",
+                link_errc::not_trusted, "its certificate is not for 127.0.0.1", link_errc::not_trusted);
+}
+
+TEST_F(TlsTest, the_name_that_is_dialled_must_stand_in_the_certificate) {
+  const endpoint where = listen(with(ours.issue("a", 3600, 0, "IP:127.0.0.1,DNS:a.example")));
+  const auto result = connected({"localhost", where.port}, with(ours.issue("b")));
+  ASSERT_FALSE(result);
+  EXPECT_TRUE(has(result.error().message, "its certificate is not for localhost")) << result.error().message;
+}
+
+TEST_F(TlsTest, a_common_name_is_no_name) {
+  const auto result = connected(listen(with(ours.issue("127.0.0.1", 3600, 0, ""))), with(ours.issue("b")));
+  ASSERT_FALSE(result);
+  EXPECT_TRUE(has(result.error().message, "its certificate is not for 127.0.0.1")) << result.error().message;
+}
+
+TEST_F(TlsTest, another_name_may_be_wanted_than_the_one_that_is_dialled) {
+  const endpoint where = listen(with(ours.issue("a", 3600, 0, "IP:10.0.0.1,DNS:a.example")));
+  for (const char* name : {"a.example", "10.0.0.1"}) {
+    credentials mine = with(ours.issue("b"));
+    mine.peer_name = name;
+    const auto result = connected(where, mine);
+    EXPECT_TRUE(result) << result.error().message;
+    for (const char* wrong : {"b.example", ""}) {
+      mine.peer_name = wrong;
+      EXPECT_FALSE(connected(where, mine)) << wrong;
+    }
+  }
+}
+
+TEST_F(TlsTest, both_sides_learn_each_other_s_fingerprint) {
+  const endpoint where = listen(with(ours.issue("a")));
+  const auto first = connected(where, with(ours.issue("b")));
+  const auto second = connected(where, with(ours.issue("c")));
+  ASSERT_TRUE(first && second);
+  ASSERT_TRUE(wait([&] { return accepted.size() == 2; }));
+  EXPECT_EQ((*first)->peer_certificate().size(), 64U);
+  EXPECT_EQ((*first)->peer_certificate(), (*second)->peer_certificate());
+  EXPECT_NE(accepted[0]->peer_certificate(), accepted[1]->peer_certificate());
+  EXPECT_EQ(certificates, (std::vector<std::string>{accepted[0]->peer_certificate(), accepted[1]->peer_certificate()}));
+}
+
+TEST_F(TlsTest, one_certificate_may_be_wanted_and_no_other) {
+  const endpoint where = listen(with(ours.issue("a")));
+  credentials mine = with(ours.issue("b"));
+  const auto before = connected(where, mine);
+  ASSERT_TRUE(before) << before.error().message;
+  mine.peer_name = "b.example";  // with the right certificate names do not matter
+  mine.peer_certificate = (*before)->peer_certificate();
+  const auto right = connected(where, mine);
+  EXPECT_TRUE(right) << right.error().message;
+  mine.peer_name = "127.0.0.1";
+  mine.peer_certificate.back() = mine.peer_certificate.back() == '0' ? '1' : '0';
+  const auto wrong = connected(where, mine);
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code, link_errc::not_trusted);
+  EXPECT_TRUE(has(wrong.error().message, "its certificate is not the one that it had when it joined"))
+      << wrong.error().message;
+  ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
+  EXPECT_TRUE(has(rejected[0].message, "does not trust this side's certificate")) << rejected[0].message;
+}
+
+// -- somebody in between -------------------------------------------------------------------
+
+TEST_F(TlsTest, a_relay_with_a_certificate_of_the_same_authority_and_no_token_is_refused_on_both_sides) {
+  const endpoint where = listen(with(ours.issue("a")));
+  const credentials relays = with(ours.issue("relay"));
+  const tls_relay between(where, relays, relays);
+  const auto result = connected(between.address(), with(ours.issue("b")));
+  ASSERT_FALSE(result);
+  ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
+  for (const link_fault& why : {result.error(), rejected[0]}) {
+    EXPECT_EQ(why.code, link_errc::not_trusted);
+    EXPECT_TRUE(has(why.message, "has another token, or somebody between the two ends TLS")) << why.message;
+  }
+  EXPECT_TRUE(accepted.empty());
+  EXPECT_TRUE(hellos.empty());
+}
+
+TEST_F(TlsTest, a_relay_without_the_token_gets_nothing_from_those_who_go_by_it) {
+  const endpoint where = listen(by_token());
+  for (const credentials& relays : {by_token("a token that a relay made up"), with(ours.issue("relay"))}) {
+    rejected.clear();
+    const tls_relay between(where, relays, relays);
+    const auto result = connected(between.address(), by_token());
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, link_errc::not_trusted);
+    ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
+    EXPECT_EQ(rejected[0].code, link_errc::not_trusted) << rejected[0].message;
+    EXPECT_TRUE(hellos.empty());
+  }
+}
+
+TEST_F(TlsTest, proofs_are_bound_to_the_connection_where_the_token_encrypts_too) {
+  const endpoint where = listen(by_token());
+  const tls_relay between(where, by_token(), by_token());
+  const auto result = connected(between.address(), by_token());
+  ASSERT_FALSE(result);
+  EXPECT_TRUE(has(result.error().message, "somebody between the two ends TLS")) << result.error().message;
+  ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
+  EXPECT_TRUE(has(rejected[0].message, "somebody between the two ends TLS")) << rejected[0].message;
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ std::map<caf::type_id_t, caf::message> samples_of_all_types(Spawn spawn) {
   add(bucket_share{head, 1, 2, 3, true, 4, 5, some_tensor()});
   add(bucket_sum{head, 1, 2, some_tensor()});
   add(group_devices{head, 1, "host", {"a", "b"}, some_tensor().bytes});
-  const peer_node peer{3, 1, "server 0 (host a, pid 17)", true, {0, 2}, "10.0.0.1:7000"};
+  const peer_node peer{3, 1, "server 0 (host a, pid 17)", true, {0, 2}, "10.0.0.1:7000", "a0b1"};
   add(peer);
   add(expect_peers{head, {peer}, "/runs/adult/step-000000000000-1a2b3c4d"});
   add(connect_peers{head});
