@@ -39,7 +39,8 @@ training_order::training_order(const recording& run) {
     if (const auto rank = rank_in(actor.name, "trainer")) by_rank_[*rank] = actor.actor;
   for (const auto& [rank, actor] : by_rank_) trainers_.push_back(actor);
   // A run in one process says what its job is, unless a test has made it up.
-  const bool is_master_there = std::ranges::any_of(run.processes, [](const process_info& one) { return one.node == 0; });
+  const bool is_master_there =
+      std::ranges::any_of(run.processes, [](const process_info& one) { return one.node == 0; });
   if (!is_master_there) staleness_.reset();
   for (const process_info& process : run.processes) {
     const boost::json::value* job = process.metadata.if_contains("job");

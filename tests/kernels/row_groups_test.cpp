@@ -15,7 +15,6 @@
 namespace troupe::kernels {
 namespace {
 
-
 using test::bag_batch;
 using test::make_bags;
 using test::source_of_numbers;
