@@ -55,7 +55,7 @@ void copy_rings(const path& from, std::uint64_t run, const private_folder& to) {
 }
 
 std::vector<evidence> ask_nodes(caf::actor_system& system, const master_actor& boss) {
-  constexpr std::chrono::seconds patience{5};
+  constexpr std::chrono::seconds patience{15};  // the master's with its nodes is less
   std::vector<evidence> parts;
   const caf::scoped_actor self(system);
   self->request(boss, patience, collect_evidence{header_source(0, client_number).next(0, 0), trace::this_boot()})

@@ -202,6 +202,8 @@ void master_state::deliver() {
   result.accuracy = summary_.figures.accuracy;
   result.log_loss = summary_.figures.log_loss;
   result.calibration = summary_.figures.calibration;
+  result.test_loss = summary_.figures.test_loss;
+  result.rmse = summary_.figures.rmse;
   result.stopped = trained_[0].stopped;
   result.skipped_steps = summary_.skipped_steps;
   result.staleness_max = summary_.staleness_max;
@@ -259,13 +261,13 @@ void master_state::handle(const progress& report) {
 void master_state::handle(epoch_report& report) {
   step = std::max(step, report.head.step);
   const std::uint64_t epoch = report.epoch;
-  gathering_.try_emplace(epoch, job_.trainers).first->second.add(std::move(report));
+  gathering_.try_emplace(epoch, job_.trainers, job_.loss).first->second.add(std::move(report));
   gathered();
 }
 
 void master_state::handle(evaluation& share) {
   const std::uint64_t epoch = share.epoch;
-  gathering_.try_emplace(epoch, job_.trainers).first->second.add(std::move(share));
+  gathering_.try_emplace(epoch, job_.trainers, job_.loss).first->second.add(std::move(share));
   gathered();
 }
 
@@ -273,6 +275,8 @@ void master_state::note_metrics(const epoch_summary& epoch) {
   trace.metric(trace::metric_name::loss, epoch.step, epoch.figures.loss);
   if (epoch.figures.auc) trace.metric(trace::metric_name::auc, epoch.step, *epoch.figures.auc);
   if (epoch.figures.accuracy) trace.metric(trace::metric_name::accuracy, epoch.step, *epoch.figures.accuracy);
+  if (epoch.figures.test_loss) trace.metric(trace::metric_name::test_loss, epoch.step, *epoch.figures.test_loss);
+  if (epoch.figures.rmse) trace.metric(trace::metric_name::rmse, epoch.step, *epoch.figures.rmse);
   trace.metric(trace::metric_name::staleness, epoch.step, epoch.staleness_max);
 }
 

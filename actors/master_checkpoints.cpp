@@ -42,7 +42,7 @@ caf::error master_state::restore_position() {
   summary_.skipped_steps = position.skipped_steps;
   summary_.figures = position.last_epoch.value_or(epoch_figures{});
   const epoch_figures& last = summary_.figures;
-  const bool evaluated = last.auc || last.accuracy || last.log_loss || last.calibration;
+  const bool evaluated = last.auc || last.accuracy || last.log_loss || last.calibration || last.test_loss;
   auto dense = restore_dense();
   if (!dense) return dense.error();
   for (std::uint32_t rank = 0; rank < job_.trainers; ++rank) {

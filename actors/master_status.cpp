@@ -19,6 +19,9 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::seconds status_patience{1};
+/// A process that is looked at asks each of its threads for its stack and may send its whole ring, on a machine that is
+/// busy or slow. One that does not answer at all is no reason to withhold what the others know.
+constexpr std::chrono::seconds evidence_patience{10};
 
 std::string plural(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
@@ -208,7 +211,7 @@ caf::result<collected_evidence> master_state::handle(const collect_evidence& que
   };
   for (const auto& [number, one] : nodes_) {
     ++mine->missing;
-    self_->request(one.handle, status_patience, evidence_query{trace.next(step, id_of(query.head)), query.boot})
+    self_->request(one.handle, evidence_patience, evidence_query{trace.next(step, id_of(query.head)), query.boot})
         .then(
             [mine, one_less](evidence& part) {
               mine->all.parts.push_back(std::move(part));

@@ -51,6 +51,8 @@ epoch_summary epoch_gathering::summary() const {
 
   std::uint64_t rows = 0;
   std::uint64_t correct = 0;
+  std::uint64_t tested = 0;
+  double test_loss_sum = 0;
   double log_loss_sum = 0;
   double probability_sum = 0;
   std::vector<float> scores;
@@ -58,6 +60,8 @@ epoch_summary epoch_gathering::summary() const {
   for (const auto& share : evaluations_) {
     rows += share->rows;
     correct += share->correct;
+    tested += share->tested;
+    test_loss_sum += share->loss_sum;
     log_loss_sum += share->log_loss_sum;
     probability_sum += share->probability_sum;
     const auto more_scores = share->scores.as<float>();
@@ -69,6 +73,8 @@ epoch_summary epoch_gathering::summary() const {
     result.figures.accuracy = static_cast<double>(correct) / static_cast<double>(rows);
     result.figures.log_loss = present(log_loss_sum / static_cast<double>(rows));
   }
+  if (tested > 0) result.figures.test_loss = present(test_loss_sum / static_cast<double>(tested));
+  if (loss_ == loss_kind::mse && result.figures.test_loss) result.figures.rmse = std::sqrt(*result.figures.test_loss);
   result.figures.auc = present(area_under_curve(scores, labels));
   result.figures.calibration = present(calibration(probability_sum, labels));
   return result;

@@ -13,7 +13,7 @@ namespace troupe {
 
 class epoch_gathering {
  public:
-  explicit epoch_gathering(std::uint32_t trainers) : reports_(trainers), evaluations_(trainers) {}
+  epoch_gathering(std::uint32_t trainers, loss_kind loss) : loss_(loss), reports_(trainers), evaluations_(trainers) {}
 
   void add(epoch_report&& report);
   void add(evaluation&& share);
@@ -25,6 +25,7 @@ class epoch_gathering {
   epoch_summary summary() const;
 
  private:
+  loss_kind loss_;
   std::vector<std::optional<epoch_report>> reports_;
   std::vector<std::optional<evaluation>> evaluations_;
 };

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
@@ -23,6 +24,9 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t depth_max = 64;
+/// Of several threads that do not answer, as some keep signals to themselves, not each may take its second.
+constexpr std::chrono::seconds thread_patience{1};
+constexpr std::chrono::seconds all_patience{3};
 
 /// Filled by the thread that is asked, in its signal handler.
 struct answer {
@@ -71,13 +75,13 @@ std::string name_of(pid_t thread) {
   return name;
 }
 
-std::string stack_of(pid_t thread, int signal_number) {
+std::string stack_of(pid_t thread, int signal_number, std::chrono::steady_clock::time_point give_up) {
   asked_for.ready.store(false);
   asked_thread.store(thread);
   if (::syscall(SYS_tgkill, ::getpid(), thread, signal_number) != 0) return "  it has just ended\n";
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  while (!asked_for.ready.load() && std::chrono::steady_clock::now() < give_up)
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  // Each is asked, however late it is.
+  do std::this_thread::sleep_for(std::chrono::microseconds(200));
+  while (!asked_for.ready.load() && std::chrono::steady_clock::now() < give_up);
   asked_thread.store(0);
   if (!asked_for.ready.load()) return "  it does not answer\n";
   return words(asked_for.frames.data(), asked_for.depth);
@@ -98,13 +102,15 @@ std::string stacks_of_all_threads() {
   ::sigaction(signal_number, &action, nullptr);
   const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
   std::string text;
+  const auto end = std::chrono::steady_clock::now() + all_patience;
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", failed)) {
     const std::string number = entry.path().filename().string();
     pid_t thread = 0;
     std::from_chars(number.data(), number.data() + number.size(), thread);
     if (thread == self) continue;
-    text += fmt::format("thread {} ({})\n{}\n", thread, name_of(thread), stack_of(thread, signal_number));
+    const auto give_up = std::min(end, std::chrono::steady_clock::now() + thread_patience);
+    text += fmt::format("thread {} ({})\n{}\n", thread, name_of(thread), stack_of(thread, signal_number, give_up));
   }
   return text + fmt::format("thread {} ({}), which wrote this\n{}", self, name_of(self), words(mine.data(), depth));
 }

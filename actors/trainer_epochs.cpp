@@ -144,10 +144,11 @@ void trainer_state::evaluate_next() {
     return look_up(tested_, 0, test_input_);
   }
   const std::uint64_t scored = predictions_.scores.size();
-  self_->send(reports_, evaluation{trace.next(step), rank_, epoch_, predictions_.rows, predictions_.correct,
-                                   tensor::own(scored, 1, std::exchange(predictions_.scores, {})),
-                                   tensor::own(scored, 1, std::exchange(predictions_.labels, {})),
-                                   predictions_.log_loss_sum, predictions_.probability_sum});
+  self_->send(reports_,
+              evaluation{trace.next(step), rank_, epoch_, predictions_.rows, predictions_.correct,
+                         tensor::own(scored, 1, std::exchange(predictions_.scores, {})),
+                         tensor::own(scored, 1, std::exchange(predictions_.labels, {})), predictions_.log_loss_sum,
+                         predictions_.probability_sum, predictions_.tested, predictions_.loss_sum});
   save_or_go_on();
 }
 

@@ -19,7 +19,8 @@ namespace troupe {
 namespace {
 
 constexpr std::string_view header_line =
-    "epoch,step,steps,samples,seconds,samples_per_s,loss,auc,accuracy,log_loss,calibration\n";
+    "epoch,step,steps,samples,seconds,samples_per_s,loss,auc,accuracy,log_loss,calibration,test_loss,rmse\n";
+constexpr std::size_t cells_of_line = 13;
 
 /// Every digit of a number, or nothing where there is none.
 std::string cell(std::optional<double> value) {
@@ -32,10 +33,10 @@ class metrics_csv : public epoch_log {
 
  private:
   std::string record(const epoch_summary& epoch) const override {
-    return fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", epoch.epoch, epoch.step, epoch.steps, epoch.samples,
+    return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{}\n", epoch.epoch, epoch.step, epoch.steps, epoch.samples,
                        cell(epoch.seconds), cell(samples_per_s(epoch)), cell(epoch.figures.loss),
                        cell(epoch.figures.auc), cell(epoch.figures.accuracy), cell(epoch.figures.log_loss),
-                       cell(epoch.figures.calibration));
+                       cell(epoch.figures.calibration), cell(epoch.figures.test_loss), cell(epoch.figures.rmse));
   }
 };
 
@@ -62,7 +63,7 @@ result<std::size_t> kept_bytes(std::string_view content, std::uint64_t kept_to) 
   std::size_t kept = header_line.size();
   for (std::size_t end = 0; (end = content.find('\n', kept)) != content.npos; kept = end + 1) {
     const auto cells = split(content.substr(kept, end - kept), ',');
-    const auto step = cells.size() == 11 ? parse_number<std::uint64_t>(cells[1]) : std::nullopt;
+    const auto step = cells.size() == cells_of_line ? parse_number<std::uint64_t>(cells[1]) : std::nullopt;
     if (!step) {
       return bad_input(
           fmt::format("the line at byte {} is no line of metrics that a resumed run could go on from; use "

@@ -54,7 +54,9 @@ std::vector<piece> pieces_of(const progress_state& state, double done) {
       {3, epoch},
       {step_rank, fmt::format("step {}/{}", grouped(state.run.step), grouped(state.run.total_steps))},
       {1, fmt::format("loss {}", fixed(state.run.loss, 4))},
-      {2, state.auc ? "AUC " + fixed(state.auc, 4) : std::string()},
+      {2, state.auc    ? "AUC " + fixed(state.auc, 4)
+          : state.rmse ? "RMSE " + significant(state.rmse)
+                       : std::string()},
       {5, fmt::format("{} samples/s", compact(state.run.samples_per_s))},
       {4, fmt::format("{} left", clock_time(state.run.seconds_left))},
   };
@@ -75,6 +77,7 @@ std::string plain_line(const epoch_summary& now) {
                                  significant(now.figures.loss));
   if (now.figures.auc) line += ", AUC " + fixed(now.figures.auc, 4);
   if (now.figures.accuracy) line += ", accuracy " + fixed(now.figures.accuracy, 4);
+  if (now.figures.rmse) line += ", RMSE " + significant(now.figures.rmse);
   const double rate = now.seconds > 0 ? static_cast<double>(now.samples) / now.seconds : 0;
   return line + fmt::format(", {} samples/s, {}\n", compact(rate), duration(now.seconds));
 }
@@ -117,6 +120,7 @@ void progress_display::step(const run_progress& now) {
 void progress_display::epoch(const epoch_summary& now) {
   state_.epochs_done = now.epoch;
   if (now.figures.auc) state_.auc = now.figures.auc;
+  if (now.figures.rmse) state_.rmse = now.figures.rmse;
   if (style_ != style::plain) return;
   held_ = plain_line(now);
   if (const auto time = std::chrono::steady_clock::now(); time - last_plain_ >= plain_interval) {

@@ -19,6 +19,7 @@ struct progress_state {
   run_progress run;
   /// Of the last epoch that was evaluated.
   std::optional<double> auc;
+  std::optional<double> rmse;
 };
 
 /// The live line, at most `width` columns wide: a bar as long as there is room, and what matters less left out first

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -15,6 +16,28 @@ namespace {
 /// Not a number where no time was measured: "-" in a table, null in JSON.
 double rate(std::uint64_t count, double seconds) {
   return seconds > 0 ? static_cast<double>(count) / seconds : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// A column of the epoch table for what the test rows gave.
+struct test_column {
+  const char* title;
+  int width;
+  std::string (*text)(const epoch_figures&);
+};
+
+/// Those that tell something of this run, in a table of at most 80 columns: with mse there is no log loss, and of
+/// targets that are no classes there are errors alone.
+std::vector<test_column> test_columns(bool has_rmse, bool has_classes) {
+  const test_column auc{"AUC", 6, [](const epoch_figures& of) { return fixed(of.auc, 4); }};
+  const test_column accuracy{"accuracy", 8, [](const epoch_figures& of) { return fixed(of.accuracy, 4); }};
+  const test_column log_loss{"logloss", 7, [](const epoch_figures& of) { return fixed(of.log_loss, 4); }};
+  const test_column calibration{"calibr.", 7, [](const epoch_figures& of) { return fixed(of.calibration, 4); }};
+  const test_column class_rmse{"RMSE", 7, [](const epoch_figures& of) { return fixed(of.rmse, 4); }};
+  const test_column test_loss{"test loss", 9, [](const epoch_figures& of) { return significant(of.test_loss); }};
+  const test_column rmse{"RMSE", 8, [](const epoch_figures& of) { return significant(of.rmse); }};
+  if (!has_rmse) return {auc, accuracy, log_loss, calibration};
+  if (has_classes) return {auc, accuracy, class_rmse, calibration};
+  return {test_loss, rmse};
 }
 
 }  // namespace
@@ -33,17 +56,20 @@ void epoch_history::add(const epoch_summary& epoch) {
 
 std::string epoch_history::table() const {
   if (!last_) return std::string();
-  constexpr auto columns = "{:>6}  {:>6}  {:>8}  {:>6}  {:>8}  {:>7}  {:>7}  {:>9}  {:>7}\n";
-  std::string text =
-      fmt::format(columns, "epoch", "steps", "loss", "AUC", "accuracy", "logloss", "calibr.", "samples/s", "seconds");
-  const auto append = [&](const row& line) {
-    const epoch_figures& of = line.figures;
-    text += fmt::format(columns, grouped(line.epoch), grouped(line.steps), significant(of.loss), fixed(of.auc, 4),
-                        fixed(of.accuracy, 4), fixed(of.log_loss, 4), fixed(of.calibration, 4),
-                        compact(line.samples_per_s), fmt::format("{:.4g}", line.seconds));
-  };
-  for (const row& line : rows_) append(line);
-  if (rows_.empty() || rows_.back().epoch != last_->epoch) append(*last_);
+  std::vector<row> lines = rows_;
+  if (lines.empty() || lines.back().epoch != last_->epoch) lines.push_back(*last_);
+  const auto columns =
+      test_columns(std::ranges::any_of(lines, [](const row& line) { return bool(line.figures.rmse); }),
+                   std::ranges::any_of(lines, [](const row& line) { return bool(line.figures.accuracy); }));
+  std::string text = fmt::format("{:>6}  {:>6}  {:>8}", "epoch", "steps", "loss");
+  for (const test_column& one : columns) text += fmt::format("  {:>{}}", one.title, one.width);
+  text += fmt::format("  {:>9}  {:>7}\n", "samples/s", "seconds");
+  for (const row& line : lines) {
+    text +=
+        fmt::format("{:>6}  {:>6}  {:>8}", grouped(line.epoch), grouped(line.steps), significant(line.figures.loss));
+    for (const test_column& one : columns) text += fmt::format("  {:>{}}", one.text(line.figures), one.width);
+    text += fmt::format("  {:>9}  {:>7}\n", compact(line.samples_per_s), fmt::format("{:.4g}", line.seconds));
+  }
   if (last_->epoch > rows_max) text += fmt::format("({} epochs; some are left out)\n", grouped(last_->epoch));
   return text;
 }
@@ -62,6 +88,8 @@ std::string summary_table(const run_report& report) {
   line("steps/s", compact(report.steps_per_s()));
   line("samples/s", compact(report.samples_per_s()));
   line("loss", significant(run.figures.loss));
+  line("test loss", significant(run.figures.test_loss));
+  if (run.figures.rmse) line("RMSE", significant(run.figures.rmse));
   line("AUC", fixed(run.figures.auc, 4));
   line("accuracy", fixed(run.figures.accuracy, 4));
   line("log loss", fixed(run.figures.log_loss, 4));
@@ -74,6 +102,7 @@ std::string summary_table(const run_report& report) {
 void add(json_line& line, const epoch_figures& figures) {
   line.add("loss", figures.loss).add("auc", figures.auc).add("accuracy", figures.accuracy);
   line.add("log_loss", figures.log_loss).add("calibration", figures.calibration);
+  line.add("test_loss", figures.test_loss).add("rmse", figures.rmse);
 }
 
 json_line done_event(const run_report& report, const job& what) {

@@ -97,6 +97,8 @@ class tensorboard : public epoch_log {
     add("test/accuracy", epoch.figures.accuracy);
     add("test/log_loss", epoch.figures.log_loss);
     add("test/calibration", epoch.figures.calibration);
+    add("test/loss", epoch.figures.test_loss);
+    add("test/rmse", epoch.figures.rmse);
     return record_of(wall_time() + field(2, epoch.step) + field(5, summary));
   }
 };

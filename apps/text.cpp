@@ -61,9 +61,9 @@ std::string fixed(std::optional<double> value, int digits) {
   return fmt::format("{:.{}f}", *value, digits);
 }
 
-std::string significant(double value) {
-  if (!std::isfinite(value)) return "-";
-  return fmt::format("{:#.6g}", value);
+std::string significant(std::optional<double> value) {
+  if (!value || !std::isfinite(*value)) return "-";
+  return fmt::format("{:#.6g}", *value);
 }
 
 std::string wrapped(std::string_view text, std::size_t width) {

@@ -25,8 +25,8 @@ std::string clock_time(double seconds);
 /// `value` with `digits` decimals; "-" where there is none.
 std::string fixed(std::optional<double> value, int digits);
 
-/// A loss or an error: six significant digits; "-" if it is not a number.
-std::string significant(double value);
+/// A loss or an error: six significant digits; "-" where there is none.
+std::string significant(std::optional<double> value);
 
 /// `text` broken at blanks into lines of at most `width` characters; existing line ends stay.
 std::string wrapped(std::string_view text, std::size_t width);

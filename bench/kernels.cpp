@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "bench/machine.hpp"
+#include "kernels/cpu/row_groups.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding_bag.hpp"
 #include "kernels/interaction.hpp"
@@ -22,7 +23,6 @@
 #include "kernels/loss.hpp"
 #include "kernels/optimizer.hpp"
 #include "model/optimizer.hpp"
-#include "kernels/cpu/row_groups.hpp"
 
 namespace troupe::bench {
 namespace {

@@ -18,7 +18,7 @@ function(troupe_test name)
   if(TARGET troupe_cuda)
     add_dependencies(${name}_test troupe_cuda troupe_cuda_probe)
   endif()
-  # Suites named ...Gpu need a device, and skip themselves where there is none; those named ...Timing promise times.
+  # Suites named ...Gpu need a device, and skip themselves where there is none; those named ...Timing compare times.
   # Tests that are disabled are the children of others: see tests/kernels/child_process.hpp.
   set(discovery TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60)
   gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "-*Gpu.*:*Timing.*:*.DISABLED_*" TEST_LIST ${name}_tests

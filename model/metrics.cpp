@@ -13,9 +13,9 @@ constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
 double sigmoid(double logit) { return 1 / (1 + std::exp(-logit)); }
 
-/// -log(sigmoid(logit)) or -log(1 - sigmoid(logit)), without overflow for logits of any size.
-double binary_loss(double logit, bool positive) {
-  return std::max(positive ? -logit : logit, 0.0) + std::log1p(std::exp(-std::fabs(logit)));
+/// -target log(sigmoid(logit)) - (1 - target) log(1 - sigmoid(logit)), without overflow for logits of any size.
+double binary_loss(double logit, double target) {
+  return std::max(logit, 0.0) - logit * target + std::log1p(std::exp(-std::fabs(logit)));
 }
 
 /// -log(softmax(logits)[target]).
@@ -24,6 +24,16 @@ double softmax_loss(std::span<const float> logits, std::size_t target) {
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - peak);
   return std::log(sum) + (peak - logits[target]);
+}
+
+/// The mean over a row's outputs of the loss of each, which is not cross-entropy.
+double value_loss(loss_kind loss, std::span<const float> out, const float* targets) {
+  double sum = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const double error = double{out[i]} - double{targets[i]};
+    sum += loss == loss_kind::mse ? error * error : binary_loss(out[i], targets[i]);
+  }
+  return sum / static_cast<double>(out.size());
 }
 
 void add_binary(float score, bool positive, double probability, predictions& p) {
@@ -35,22 +45,28 @@ void add_binary(float score, bool positive, double probability, predictions& p) 
 }  // namespace
 
 void predict(const data_spec& spec, loss_kind loss, const batch& samples, const float* outputs, predictions& p) {
-  if (loss != loss_kind::cross_entropy && !spec.binary_targets) return;
-  p.rows += samples.size;
+  const bool predicts_classes = loss == loss_kind::cross_entropy || spec.binary_targets;
+  p.tested += samples.size;
+  if (predicts_classes) p.rows += samples.size;
   for (std::size_t row = 0; row < samples.size; ++row) {
     const std::span<const float> out(outputs + row * spec.outputs, spec.outputs);
     if (loss == loss_kind::cross_entropy) {
       const auto target = static_cast<std::size_t>(samples.classes[row]);
       const auto best = static_cast<std::size_t>(std::ranges::max_element(out) - out.begin());
+      const double row_loss = softmax_loss(out, target);
       p.correct += best == target ? 1 : 0;
-      p.log_loss_sum += softmax_loss(out, target);
+      p.loss_sum += row_loss;
+      p.log_loss_sum += row_loss;
       if (spec.binary_targets) add_binary(out[1] - out[0], target == 1, sigmoid(double{out[1]} - double{out[0]}), p);
       continue;
     }
+    const double row_loss = value_loss(loss, out, samples.values.data() + row * spec.outputs);
+    p.loss_sum += row_loss;
+    if (!predicts_classes) continue;
     const bool has_logits = loss == loss_kind::bce_logits;
     const bool positive = samples.values[row] > 0.5F;
     p.correct += (out[0] > (has_logits ? 0.0F : 0.5F)) == positive ? 1 : 0;
-    p.log_loss_sum += has_logits ? binary_loss(out[0], positive) : none;
+    p.log_loss_sum += has_logits ? row_loss : none;
     add_binary(out[0], positive, has_logits ? sigmoid(out[0]) : out[0], p);
   }
 }

@@ -20,12 +20,19 @@ struct epoch_figures {
   std::optional<double> accuracy;
   std::optional<double> log_loss;
   std::optional<double> calibration;
+  /// The mean of the job's loss over the test rows.
+  std::optional<double> test_loss;
+  /// With mse the square root of that.
+  std::optional<double> rmse;
 
   bool operator==(const epoch_figures&) const = default;
 };
 
 /// Predictions of some test rows, counted.
 struct predictions {
+  /// All rows, and the sum of the job's loss over them; of a row with several outputs the mean over these.
+  std::uint64_t tested = 0;
+  double loss_sum = 0;
   /// Rows whose class was predicted; 0 where targets are no classes.
   std::uint64_t rows = 0;
   /// Rows whose most likely class is the true one.

@@ -113,6 +113,8 @@ void add_metrics(const trace::recording& what, exposition& to) {
       {trace::metric_name::loss, {"troupe_loss", "The last loss of the run."}},
       {trace::metric_name::auc, {"troupe_auc", "The last area under the curve."}},
       {trace::metric_name::accuracy, {"troupe_accuracy", "The last accuracy."}},
+      {trace::metric_name::test_loss, {"troupe_test_loss", "The last mean loss of the test rows."}},
+      {trace::metric_name::rmse, {"troupe_rmse", "The last root mean square error of the test rows."}},
       {trace::metric_name::samples_per_s, {"troupe_samples_per_second", "Samples of all trainers a second."}},
       {trace::metric_name::staleness, {"troupe_staleness_steps", "Optimizer steps that rows lacked, as last told."}}};
   for (const auto& [metric, text] : known)

@@ -60,7 +60,9 @@ boost::json::object figures_json(const trace::recording& of) {
   for (const event& e : of.events)
     if (e.what == kind::metric) {
       const std::string_view name = trace::name_of(static_cast<trace::metric_name>(e.type));
-      figures[name == "samples/s" ? "samples_per_s" : name] = std::bit_cast<double>(e.raw);
+      figures[name == "samples/s"   ? "samples_per_s"
+              : name == "test loss" ? "test_loss"
+                                    : name] = std::bit_cast<double>(e.raw);
     }
   constexpr nanoseconds recent = 5'000'000'000;
   const nanoseconds first = of.events.empty() ? 0 : of.events.front().begin;

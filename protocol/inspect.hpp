@@ -216,7 +216,8 @@ bool inspect(Inspector& f, evaluation& x) {
   return f.object(x).fields(f.field("head", x.head), f.field("rank", x.rank), f.field("epoch", x.epoch),
                             f.field("rows", x.rows), f.field("correct", x.correct), f.field("scores", x.scores),
                             f.field("labels", x.labels), f.field("log_loss_sum", x.log_loss_sum),
-                            f.field("probability_sum", x.probability_sum));
+                            f.field("probability_sum", x.probability_sum), f.field("tested", x.tested),
+                            f.field("loss_sum", x.loss_sum));
 }
 
 template <class Inspector>
@@ -248,7 +249,8 @@ bool inspect(Inspector& f, run_result& x) {
                             f.field("stopped", x.stopped), f.field("weights_digest", x.weights_digest),
                             f.field("tables", x.tables), f.field("dense", x.dense), f.field("log_loss", x.log_loss),
                             f.field("calibration", x.calibration), f.field("skipped_steps", x.skipped_steps),
-                            f.field("staleness_max", x.staleness_max), f.field("staleness_mean", x.staleness_mean));
+                            f.field("staleness_max", x.staleness_max), f.field("staleness_mean", x.staleness_mean),
+                            f.field("test_loss", x.test_loss), f.field("rmse", x.rmse));
 }
 
 template <class Inspector>

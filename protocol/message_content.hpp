@@ -19,10 +19,11 @@ template <class Message>
 constexpr bool has_bulk = (std::is_same_v<Message, lookup> || std::is_same_v<Message, rows> ||
                            std::is_same_v<Message, gradient> || std::is_same_v<Message, reduce> ||
                            std::is_same_v<Message, reduced> || std::is_same_v<Message, bucket_share> ||
-                           std::is_same_v<Message, bucket_sum> || std::is_same_v<Message, group_devices> || std::is_same_v<Message, squared_norm> ||
-                           std::is_same_v<Message, module_state> || std::is_same_v<Message, load_state_dict> ||
-                           std::is_same_v<Message, epoch_report> || std::is_same_v<Message, evaluation> ||
-                           std::is_same_v<Message, save_dense> || std::is_same_v<Message, trained>);
+                           std::is_same_v<Message, bucket_sum> || std::is_same_v<Message, group_devices> ||
+                           std::is_same_v<Message, squared_norm> || std::is_same_v<Message, module_state> ||
+                           std::is_same_v<Message, load_state_dict> || std::is_same_v<Message, epoch_report> ||
+                           std::is_same_v<Message, evaluation> || std::is_same_v<Message, save_dense> ||
+                           std::is_same_v<Message, trained>);
 
 /// Adds up the sizes of blobs, and notes whether any is in a device's memory.
 class bulk_counter : public caf::save_inspector_base<bulk_counter> {

@@ -66,6 +66,8 @@ struct run_result {
   std::uint64_t skipped_steps = 0;
   std::uint32_t staleness_max = 0;
   double staleness_mean = 0;
+  std::optional<double> test_loss;
+  std::optional<double> rmse;
 };
 
 /// Finish the step under way, then end the run.

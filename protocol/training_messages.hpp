@@ -71,9 +71,9 @@ struct group_devices {
 };
 
 /// The group of one process: takes its own ranks' shares, and exchanges with the groups of other processes.
-using allreduce_actor = caf::typed_actor<caf::result<reduced>(reduce), caf::result<void>(bucket_share),
-                                         caf::result<void>(bucket_sum), caf::result<void>(group_devices),
-                                         caf::result<actor_status>(actor_query)>;
+using allreduce_actor =
+    caf::typed_actor<caf::result<reduced>(reduce), caf::result<void>(bucket_share), caf::result<void>(bucket_sum),
+                     caf::result<void>(group_devices), caf::result<actor_status>(actor_query)>;
 
 // -- trainer ------------------------------------------------------------------
 
@@ -161,6 +161,8 @@ struct evaluation {
   tensor labels;               ///< f32 [rows], 0 or 1
   double log_loss_sum = 0;     ///< sum over the rows; NaN: none
   double probability_sum = 0;  ///< binary targets only: of the positive class, sum over the rows
+  std::uint64_t tested = 0;    ///< all of the rank's test rows
+  double loss_sum = 0;         ///< sum of the job's loss over them
 };
 
 /// A trainer has come to a step after which a checkpoint is taken. Answered when that is over, so that it can go on.

@@ -1,19 +1,28 @@
 #!/usr/bin/env bash
-# tools/gpu_check.sh [LIBRARIES]: checks the CUDA backend on a machine with a GPU, which may have no network: builds,
-# runs the tests that need a GPU, compares with the reference runs, looks for memory errors and races, measures. Ends
-# with a table. LIBRARIES is what `pack` made; without it the libraries must be installed (tools/setup.sh).
+# tools/gpu_check.sh [1|2] [LIBRARIES]: checks the CUDA backend on a machine with a GPU, which may have no network. Ends
+# with a table. There are two parts, each of which builds what it needs, unless that has been built before, and is over
+# within 9 minutes; without a number both are done, in at most 17.
+#
+#   1  the tests that need a GPU, and the reference runs
+#   2  compute-sanitizer over the kernels' tests, and the benchmark
+#
+# LIBRARIES is what `pack` made; without it the libraries must be installed (tools/setup.sh).
 #
 # tools/gpu_check.sh pack FOLDER: makes FOLDER/libraries.tar.xz there, of what is installed here: what Troupe is built
 # with, but for the compiler, CMake, Ninja and CUDA.
 #
-# Exit status: 0: everything passed; 1: something failed; 3: nothing failed, but something could not be checked.
-# Environment: TROUPE_CHECK_SECONDS: how long all of it may take (470). Logs stay in build/gpu_check.
+# Exit status: 0: everything passed; 1: something failed; 3: nothing failed, but something could not be checked, as when
+# no time was left for it.
+# Environment: TROUPE_CHECK_SECONDS: how long all of it may take (520 for one part, 1020 for both). Logs stay in
+# build/gpu_check.
+#
+# Limits are about twice what one H100 with 16 cores took: build 300 s, end-to-end tests 156 s, racecheck 250 s.
 
 # shellcheck source=tools/common.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 build=$root/build/gpu_check
-seconds_in_all=${TROUPE_CHECK_SECONDS:-470}
+usage="usage: tools/gpu_check.sh [1|2] [LIBRARIES], or tools/gpu_check.sh pack FOLDER"
 
 # -- carrying libraries -----------------------------------------------------------------------------------------------
 
@@ -53,7 +62,7 @@ pack() {
 
 # -- steps ------------------------------------------------------------------------------------------------------------
 
-rows=()
+rows=() started=()
 failed=0 skipped=0
 
 # note STEP RESULT SECONDS
@@ -66,26 +75,50 @@ note() {
   esac
 }
 
-# step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds, or what is left of all; shows the end of its log if it
-# fails. Returns whether it passed.
-step() {
-  local name=$1 limit=$2 left=$((seconds_in_all - SECONDS)) begin=$SECONDS log status=0
+# start NAME LIMIT COMMAND...: begins a step, which may take LIMIT seconds, or what is left of all.
+start() {
+  local name=$1 limit=$2 left=$((seconds_in_all - SECONDS)) file
   shift 2
-  log=$build/${name//[^a-z0-9]/_}.log
+  file=$build/${name//[^a-z0-9]/_}
+  started+=("$name")
+  rm -f "$file.end"
   if ((left < 5)); then
-    note "$name" "skipped: no time left" 0
-    return 1
+    echo "none 0" >"$file.end"
+    return
   fi
   say "$name"
-  timeout --kill-after=5 $((limit < left ? limit : left)) "$@" >"$log" 2>&1 </dev/null || status=$?
-  case $status in
-    0) note "$name" "passed$(summary "$log")" $((SECONDS - begin)) && return ;;
-    124 | 137) note "$name" "FAILED: took longer than $((SECONDS - begin)) s" $((SECONDS - begin)) ;;
-    *) note "$name" "FAILED: status $status, ${log#"$root/"}" $((SECONDS - begin)) ;;
-  esac
-  tail -n 30 "$log" >&2
-  return 1
+  (
+    begin=$SECONDS status=0
+    timeout --kill-after=5 $((limit < left ? limit : left)) "$@" >"$file.log" 2>&1 </dev/null || status=$?
+    ((limit <= left || (status != 124 && status != 137))) || status=unfinished
+    echo "$status $((SECONDS - begin))" >"$file.end"
+  ) &
 }
+
+# finish: waits for the steps that were begun, and notes how each ended, with the end of its log if it failed. Returns
+# whether all passed.
+finish() {
+  local name file status seconds passed=0
+  wait
+  for name in "${started[@]}"; do
+    file=$build/${name//[^a-z0-9]/_}
+    read -r status seconds <"$file.end"
+    case $status in
+      0) note "$name" "passed$(summary "$file.log")" "$seconds" && continue ;;
+      none) note "$name" "skipped: no time left" 0 ;;
+      unfinished) note "$name" "skipped: not over when the time was" "$seconds" ;;
+      124 | 137) note "$name" "FAILED: took longer than $seconds s" "$seconds" ;;
+      *) note "$name" "FAILED: status $status, ${file#"$root/"}.log" "$seconds" ;;
+    esac
+    passed=1
+    [[ $status == none ]] || tail -n 30 "$file.log" >&2
+  done
+  started=()
+  return $passed
+}
+
+# step NAME LIMIT COMMAND...: a step alone. Returns whether it passed.
+step() { start "$@" && finish; }
 
 # summary LOG: how many tests GoogleTest or CTest counted, if it was one of them.
 summary() {
@@ -93,8 +126,11 @@ summary() {
     tail -n 1
 }
 
-# Whether the program finds a device.
-has_device() { grep -q '"usable":true' "$build/devices.json"; }
+# Whether the tests find a device: they skip themselves where there is none, and say why.
+has_device() {
+  "$build/tests/kernels/kernels_test" --gtest_filter='stream_order/Gpu.copies_there_and_back' >"$build/device.log" 2>&1
+  ! grep -q 'no CUDA device' "$build/device.log"
+}
 
 find_libraries() {
   local given=$1
@@ -120,19 +156,12 @@ find_nccl() {
   if [[ ! -e /usr/local/cuda/include/nccl.h && ! -e /usr/include/nccl.h ]]; then export NCCL_ROOT=$found; fi
 }
 
-# Test programs of which some suite needs a GPU.
-gpu_test_programs() {
-  grep -l 'Gpu' "$root"/tests/*/*_test.cpp | xargs -n1 dirname | sort -u |
-    sed 's|.*/\(.*\)|\1_test|'
-}
-
 build_all() {
-  local targets
-  mapfile -t targets < <(gpu_test_programs)
-  targets+=(troupe troupe_cuda)
-  if grep -q 'add_executable(bench_gpu' "$root/bench/CMakeLists.txt"; then targets+=(bench_gpu); fi
+  local targets=(kernels_test troupe_cuda)
+  if [[ $parts == *1* ]]; then targets+=(end_to_end_test troupe); fi
+  if [[ $parts == *2* ]]; then targets+=(bench_gpu); fi
   step configure 60 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTROUPE_CUDA=ON "${options[@]}" &&
-    step build 300 cmake --build "$build" --parallel "$(job_count)" --target "${targets[@]}"
+    step build 420 cmake --build "$build" --parallel "$(job_count)" --target "${targets[@]}"
 }
 
 # skip_all REASON NAME...
@@ -142,48 +171,73 @@ skip_all() {
   for name in "$@"; do note "$name" "skipped: $reason" 0; done
 }
 
-# run_sanitizer TOOL: over our own kernels and their calls; NCCL's are left to NCCL.
-run_sanitizer() {
-  local tool=$1 program=${CUDACXX:-/usr/local/cuda/bin/nvcc}
-  program=$(command -v compute-sanitizer || echo "$(dirname "$program")/compute-sanitizer")
-  if [[ ! -x $program ]]; then
-    note "$tool" "skipped: compute-sanitizer is not installed" 0
-  else
-    step "$tool" 120 "$program" --tool "$tool" --error-exitcode 9 "$build/tests/kernels/kernels_test" \
-      --gtest_filter='*Gpu.*-CommunicatorGpu.*' || true
-  fi
+# All of a program's tests in one process: to begin to use a device takes longer than most of them.
+gpu_tests() {
+  echo "$build/tests/$1/$1_test" "--gtest_filter=*Gpu.*"
 }
 
-check_device() {
+check_results() {
   local run
-  step "tests that need a GPU" 120 ctest --test-dir "$build" -L '^gpu$' --output-on-failure --no-tests=error \
-    --timeout 60 || true
+  # shellcheck disable=SC2046  # two words
+  step "kernels' tests" 120 $(gpu_tests kernels) || true
+  # shellcheck disable=SC2046
+  step "end-to-end tests" 320 $(gpu_tests end_to_end) || true
   for run in "$root"/tests/reference_runs/*.safetensors; do
     step "parity $(basename "$run" .safetensors)" 30 "$build/troupe" parity "$run" --device cuda || true
   done
-  run_sanitizer memcheck
-  run_sanitizer racecheck
-  if [[ -x $build/bench/bench_gpu ]]; then
-    ! step benchmark 90 "$build/bench/bench_gpu" || cat "$build/benchmark.log"
-  else
-    note benchmark "skipped: bench_gpu was not built" 0
+}
+
+# sanitized TOOL LIMIT TESTS: begins compute-sanitizer's tool over our own kernels and their calls. An error that CUDA
+# answers is none of memcheck's: a test provokes one, and every other is found by the test itself.
+sanitized() {
+  local tool=$1 limit=$2 tests=$3 more=()
+  if [[ $tool == memcheck* ]]; then more=(--report-api-errors no); fi
+  start "$tool" "$limit" "$sanitizer" --tool "${tool%% *}" "${more[@]}" --error-exitcode 9 \
+    "$build/tests/kernels/kernels_test" "--gtest_filter=$tests"
+}
+
+# NCCL's kernels are left to NCCL. The tests of the device's memory look at how much of it is free: they are alone on it.
+# Hazards are those of memory that a block's threads share, which these suites' kernels have.
+run_sanitizers() {
+  local others='*Gpu.*-CommunicatorGpu.*:device_memory/Gpu.*' shares suite
+  for suite in interaction linear loss elementwise table_gradient update; do
+    shares="${shares:+$shares:}stream_$suite/Gpu.*"
+  done
+  sanitizer=$(command -v compute-sanitizer || echo "$(dirname "${CUDACXX:-/usr/local/cuda/bin/nvcc}")/compute-sanitizer")
+  if [[ ! -x $sanitizer ]]; then
+    skip_all "compute-sanitizer is not installed" "${sanitizer_steps[@]}"
+    return
   fi
+  sanitized "memcheck of device memory" 60 'device_memory/Gpu.*'
+  finish || true
+  sanitized racecheck 400 "$shares"
+  sanitized memcheck 300 "$others"
+  sanitized initcheck 300 "$others"
+  sanitized synccheck 300 "$others"
+  finish || true
+}
+
+check_kernels() {
+  run_sanitizers
+  ! step benchmark 120 "$build/bench/bench_gpu" || cat "$build/benchmark.log"
 }
 
 check() {
-  local options=() libraries='' later=("tests that need a GPU" "parity" memcheck racecheck benchmark)
+  local options=() libraries='' later=()
+  local sanitizer_steps=("memcheck of device memory" racecheck memcheck initcheck synccheck)
+  if [[ $parts == *1* ]]; then later+=("kernels' tests" "end-to-end tests" parity); fi
+  if [[ $parts == *2* ]]; then later+=("${sanitizer_steps[@]}" benchmark); fi
   mkdir -p "$build"
-  find_libraries "${1-}"
+  find_libraries "$1"
   find_nccl
   if ! build_all; then
     skip_all "not built" "${later[@]}"
   else
     [[ -z $libraries ]] || export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    "$build/troupe" devices --json >"$build/devices.json" 2>/dev/null || true
-    "$build/troupe" devices >&2 || true
     if has_device; then
       note device passed 0
-      check_device
+      if [[ $parts == *1* ]]; then check_results; fi
+      if [[ $parts == *2* ]]; then check_kernels; fi
     else
       skip_all "no CUDA device" device "${later[@]}"
     fi
@@ -196,12 +250,18 @@ check() {
 
 main() {
   if [[ ${1-} == pack ]]; then
-    [[ $# == 2 ]] || fail "usage: tools/gpu_check.sh pack FOLDER"
+    [[ $# == 2 ]] || fail "$usage"
     pack "$2"
-  else
-    (($# <= 1)) || fail "usage: tools/gpu_check.sh [LIBRARIES]"
-    check "$@"
+    return
   fi
+  parts=12
+  if [[ ${1-} == [12] ]]; then
+    parts=$1
+    shift
+  fi
+  (($# <= 1)) || fail "$usage"
+  seconds_in_all=${TROUPE_CHECK_SECONDS:-$((${#parts} * 500 + 20))}
+  check "${1-}"
 }
 
 main "$@"

@@ -30,7 +30,8 @@ bool is_dead(const recording& run, std::uint32_t i) {
   };
   if (process.end == ending::clean || process.alive.value_or(false)) return false;
   if (process.end == ending::none && process.alive)  // not any more; if nobody has outlived it, all were killed
-    return run.processes.size() == 1 || others([](const process_info& other) { return other.alive.value_or(false) || other.end != ending::none; });
+    return run.processes.size() == 1 ||
+           others([](const process_info& other) { return other.alive.value_or(false) || other.end != ending::none; });
   if (process.end == ending::failed) return others([](const process_info& other) { return other.end == ending::none; });
   return others([&](const process_info& other) { return other.end != ending::none && other.last > process.last; }) ||
          is_cut_off(run, i);

@@ -33,7 +33,8 @@ std::string_view name_of(range_name what) {
 }
 
 std::string_view name_of(metric_name what) {
-  return find(what, std::array<std::string_view, 6>{"none", "loss", "auc", "accuracy", "samples/s", "staleness"});
+  return find(what, std::array<std::string_view, 8>{"none", "loss", "auc", "accuracy", "samples/s", "staleness",
+                                                    "test loss", "rmse"});
 }
 
 std::string_view name_of(drop_reason what) {

@@ -51,7 +51,17 @@ enum class range_name : std::uint16_t {
   count
 };
 
-enum class metric_name : std::uint16_t { none = 0, loss, auc, accuracy, samples_per_s, staleness, count };
+enum class metric_name : std::uint16_t {
+  none = 0,
+  loss,
+  auc,
+  accuracy,
+  samples_per_s,
+  staleness,
+  test_loss,
+  rmse,
+  count
+};
 
 namespace flag {
 constexpr std::uint8_t parked = 1;   ///< handled: the answer comes later

@@ -41,18 +41,19 @@ struct layer {
 
   /// Compares the first number of each result; the last comparison first, for the others overwrite its factors.
   void check(double rounding) {
-    double sum = 0;
-    for (std::size_t b = 0; b < batch; ++b) sum += double{number_at(b * out)} * number_at(b * in);
+    host_sum weights;
+    for (std::size_t b = 0; b < batch; ++b) weights.add(double{number_at(b * out)} * number_at(b * in));
     backward_parameters(0);
-    expect("weights' gradient", number_on(on, grad_weight.data()), sum, batch, rounding);
-    sum = number_at(0);
-    for (std::size_t i = 0; i < in; ++i) sum += double{number_at(i)} * number_at(i);
+    expect("weights' gradient", number_on(on, grad_weight.data()), weights.value, weights.tolerance(rounding));
+    host_sum output;
+    output.add(number_at(0));
+    for (std::size_t i = 0; i < in; ++i) output.add(double{number_at(i)} * number_at(i));
     forward(0);
-    expect("layer's output", number_on(on, y.data()), std::max(sum, 0.0), in, rounding);
-    sum = 0;
-    for (std::size_t o = 0; o < out; ++o) sum += double{number_at(batch * out + o)} * number_at(o * in);
+    expect("layer's output", number_on(on, y.data()), std::max(output.value, 0.0), output.tolerance(rounding));
+    host_sum inputs;
+    for (std::size_t o = 0; o < out; ++o) inputs.add(double{number_at(batch * out + o)} * number_at(o * in));
     backward_input(1);
-    expect("inputs' gradient", number_on(on, x.data() + batch * in), sum, out, rounding);
+    expect("inputs' gradient", number_on(on, x.data() + batch * in), inputs.value, inputs.tolerance(rounding));
   }
 
   kernels::stream& on;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -94,10 +95,32 @@ T number_on(kernels::stream& on, const T* from) {
   return kernels::on_host(on, from, 1, copy)[0];
 }
 
-/// Unit in the last place of what numbers near 1 are rounded to, with room for sums of another order.
+/// What a number near 1 may be off by once it has been rounded.
 double rounding_of(matmul_precision precision);
 
-/// Throws unless `got` is `want`, a sum of `terms` numbers in [-1, 1) that were rounded.
-void expect(const char* what, double got, double want, std::size_t terms, double rounding);
+/// A sum in double, and what its float32 counterpart may be off by.
+struct host_sum {
+  void add(double term) {
+    value += term;
+    magnitude += std::abs(term);
+    ++terms;
+  }
+
+  /// Of a sum of terms in [-1, 1) that were made of numbers rounded to `rounding`, added up in float32 in whatever
+  /// order. Each of n terms is off by its rounding; each of n additions is off by at most 2^-24 of the sum of the
+  /// terms' magnitudes, which no partial sum exceeds. Errors are as often up as down, so that n of them add up to
+  /// sqrt(n) times one of them, and this is three standard deviations of the additions' where the partial sums only
+  /// ever grow.
+  double tolerance(double rounding) const {
+    return std::sqrt(static_cast<double>(terms)) * (rounding + 0x1p-24 * magnitude);
+  }
+
+  double value = 0;
+  double magnitude = 0;
+  std::size_t terms = 0;
+};
+
+/// Throws unless `got` is `want` within `tolerance`.
+void expect(const char* what, double got, double want, double tolerance);
 
 }  // namespace troupe::bench

@@ -122,8 +122,8 @@ void measure_steps(kernels::device& device, const sizes& s, const report& to, co
   const outcome repeated = measure_step(*on, s, to, from, name_of(precision), true);
   if (!(called.loss > 0) || called.moved == 0)
     throw std::runtime_error(fmt::format("step: loss {}, table moved by {}", called.loss, called.moved));
-  expect("loss with graphs", repeated.loss, called.loss, 1, 1e-4);
-  expect("table's change with graphs", repeated.moved, called.moved, 1, 1e-2 * std::abs(called.moved));
+  expect("loss with graphs", repeated.loss, called.loss, 1e-4);
+  expect("table's change with graphs", repeated.moved, called.moved, 1e-2 * std::abs(called.moved));
 }
 
 }  // namespace troupe::bench

@@ -14,8 +14,7 @@ void row_groups::clear(std::int64_t row_count) {
   strides_.clear();
 }
 
-void row_groups::add(pooling mode, const bags_view& bags, const float* grad,
-                     std::size_t grad_stride) {
+void row_groups::add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) {
   const auto source = static_cast<std::uint32_t>(sources_.size());
   sources_.push_back(grad);
   strides_.push_back(grad_stride);

@@ -16,7 +16,9 @@
 
 namespace troupe {
 
-constexpr std::uint64_t manifest_version = 1;
+constexpr std::uint64_t manifest_version = 2;
+/// What can be read. Version 1 has no `test_loss` and no `rmse`.
+constexpr std::uint64_t manifest_version_min = 1;
 /// Most bytes of a manifest: files of 10,000 shards take about a quarter.
 constexpr std::size_t manifest_bytes_max = std::size_t{8} << 20;
 

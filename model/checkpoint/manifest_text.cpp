@@ -46,14 +46,16 @@ std::string list(const Values& values, std::size_t indent, ToText to_text) {
   return lines(texts, "[]", indent);
 }
 
-std::string figures_text(const std::optional<epoch_figures>& epoch) {
+std::string figures_text(const std::optional<epoch_figures>& epoch, std::uint64_t version) {
   if (!epoch) return "null";
-  return fmt::format(R"({{"loss": {}, "auc": {}, "accuracy": {}, "log_loss": {}, "calibration": {}}})",
+  const std::string added =
+      version == 1 ? "" : fmt::format(R"(, "test_loss": {}, "rmse": {})", real(epoch->test_loss), real(epoch->rmse));
+  return fmt::format(R"({{"loss": {}, "auc": {}, "accuracy": {}, "log_loss": {}, "calibration": {}{}}})",
                      real(epoch->loss), real(epoch->auc), real(epoch->accuracy), real(epoch->log_loss),
-                     real(epoch->calibration));
+                     real(epoch->calibration), added);
 }
 
-std::string position_text(const run_position& position) {
+std::string position_text(const run_position& position, std::uint64_t version) {
   const std::string ranks = list(position.ranks, 4, [](const rank_position& rank) {
     return fmt::format(R"({{"loss_sum": {}, "samples": {}}})", real(rank.loss_sum), rank.samples);
   });
@@ -61,7 +63,7 @@ std::string position_text(const run_position& position) {
       {fmt::format(R"("samples": {})", position.samples), fmt::format(R"("seconds": {})", real(position.seconds)),
        fmt::format(R"("epoch_seconds": {})", real(position.epoch_seconds)),
        fmt::format(R"("skipped_steps": {})", position.skipped_steps), fmt::format(R"("ranks": {})", ranks),
-       fmt::format(R"("last_epoch": {})", figures_text(position.last_epoch))},
+       fmt::format(R"("last_epoch": {})", figures_text(position.last_epoch, version))},
       "{}", 2);
 }
 
@@ -120,7 +122,7 @@ tensor_type type_of(const json::value& value) {
   return *type;
 }
 
-run_position position_of(const json::object& from) {
+run_position position_of(const json::object& from, std::uint64_t version) {
   run_position position;
   position.samples = whole_of<std::uint64_t>(from.at("samples"));
   position.seconds = real_of(from.at("seconds"));
@@ -130,9 +132,16 @@ run_position position_of(const json::object& from) {
     position.ranks.push_back({real_of(rank.at("loss_sum")), whole_of<std::uint64_t>(rank.at("samples"))});
   }
   if (const json::value& epoch = from.at("last_epoch"); !epoch.is_null()) {
-    position.last_epoch =
-        epoch_figures{real_of(epoch.at("loss")), maybe_real_of(epoch.at("auc")), maybe_real_of(epoch.at("accuracy")),
-                      maybe_real_of(epoch.at("log_loss")), maybe_real_of(epoch.at("calibration"))};
+    const auto since_version_2 = [&](const char* name) {
+      return version > 1 ? maybe_real_of(epoch.at(name)) : std::nullopt;
+    };
+    position.last_epoch = epoch_figures{real_of(epoch.at("loss")),
+                                        maybe_real_of(epoch.at("auc")),
+                                        maybe_real_of(epoch.at("accuracy")),
+                                        maybe_real_of(epoch.at("log_loss")),
+                                        maybe_real_of(epoch.at("calibration")),
+                                        since_version_2("test_loss"),
+                                        since_version_2("rmse")};
   }
   return position;
 }
@@ -152,7 +161,7 @@ tensor_declaration dense_of(const json::value& from) {
   return tensor;
 }
 
-checkpoint_manifest manifest_of(const json::object& from) {
+checkpoint_manifest manifest_of(const json::object& from, std::uint64_t version) {
   checkpoint_manifest manifest;
   manifest.step = whole_of<std::uint64_t>(from.at("step"));
   manifest.folder = text_of(from.at("folder"));
@@ -160,7 +169,7 @@ checkpoint_manifest manifest_of(const json::object& from) {
     manifest.settings.emplace_back(std::string(name), text_of(value));
   }
   manifest.data_digest = text_of(from.at("data_digest"));
-  manifest.position = position_of(from.at("position").as_object());
+  manifest.position = position_of(from.at("position").as_object(), version);
   for (const json::value& table : from.at("tables").as_array()) manifest.tables.push_back(table_of(table));
   for (const json::value& tensor : from.at("dense").as_array()) manifest.dense.push_back(dense_of(tensor));
   for (const json::value& file : from.at("files").as_array()) {
@@ -181,9 +190,8 @@ json::value parse_json(std::string_view text) {
   return json::parse(text, {}, options);
 }
 
-}  // namespace
-
-std::string to_text(const checkpoint_manifest& manifest) {
+/// As a program that writes `version` writes it.
+std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest) {
   std::vector<std::string> settings;
   for (const auto& [name, value] : manifest.settings) {
     settings.push_back(fmt::format("{}: {}", json_quoted(name), json_quoted(value)));
@@ -192,13 +200,17 @@ std::string to_text(const checkpoint_manifest& manifest) {
       "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"step\": {},\n  \"folder\": {},\n  \"settings\": {},\n"
       "  \"data_digest\": {},\n  \"position\": {},\n  \"tables\": {},\n  \"dense\": {},\n  \"files\": {},\n  "
       "\"digest\": \"",
-      format_name, manifest_version, manifest.step, json_quoted(manifest.folder), lines(settings, "{}", 2),
-      json_quoted(manifest.data_digest), position_text(manifest.position), list(manifest.tables, 2, table_text),
+      format_name, version, manifest.step, json_quoted(manifest.folder), lines(settings, "{}", 2),
+      json_quoted(manifest.data_digest), position_text(manifest.position, version), list(manifest.tables, 2, table_text),
       list(manifest.dense, 2, dense_text), list(manifest.files, 2, file_text));
   text += digest_of_text(text);
   text += ending;
   return text;
 }
+
+}  // namespace
+
+std::string to_text(const checkpoint_manifest& manifest) { return text_in(manifest_version, manifest); }
 
 tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_view text) {
   // Nothing of the text is believed before its digest has been checked. Every version ends like this.
@@ -219,14 +231,17 @@ tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_vie
     if (object.at("format").as_string() != format_name) {
       return torn(fmt::format("format {}: must be {}", printable(object.at("format").as_string()), format_name));
     }
-    if (const auto version = whole_of<std::uint64_t>(object.at("version")); version != manifest_version) {
+    const auto version = whole_of<std::uint64_t>(object.at("version"));
+    if (version < manifest_version_min || version > manifest_version) {
       const char* advice = version > manifest_version ? "; a newer troupe wrote it, use that one" : "";
-      return tl::unexpected<manifest_fault>(manifest_fault{
-          false, fmt::format("version {}: this version of troupe reads {}{}", version, manifest_version, advice)});
+      return tl::unexpected<manifest_fault>(
+          manifest_fault{false, fmt::format("version {}: this version of troupe reads {} to {}{}", version,
+                                            manifest_version_min, manifest_version, advice)});
     }
-    checkpoint_manifest manifest = manifest_of(object);
+    checkpoint_manifest manifest = manifest_of(object, version);
     if (auto wrong = find_contradiction(manifest)) return torn(std::move(*wrong));
-    if (to_text(manifest) != text) return torn("troupe would write it in another way: unknown or repeated keys?");
+    if (text_in(version, manifest) != text)
+      return torn("troupe would write it in another way: unknown or repeated keys?");
     for (auto& [name, value] : manifest.settings) value = current_spelling(name, value);
     return manifest;
   } catch (const std::exception& failure) {

@@ -33,8 +33,8 @@ result<resume_point> newest_whole_checkpoint(const std::string& directory);
 std::optional<std::string> check_resumed(const checkpoint_manifest& from, const job& what, const dataset& data,
                                          std::uint64_t total_steps);
 
-/// Settings that a run may change when it goes on from a checkpoint: they do not change what a step computes, but perhaps how it is
-/// rounded.
+/// Settings that a run may change when it goes on from a checkpoint: they do not change what a step computes, but
+/// perhaps how it is rounded.
 extern const std::vector<std::string_view> settings_free_on_resume;
 
 /// How the job `now` differs from the saved one, if it does: "--seed 2: the checkpoint's run has --seed 1; …". Looks at

@@ -25,6 +25,13 @@ const split = (text) => {
   return [value, unit.join(' ')];
 };
 
+/** What the test rows gave, in the word that says most of this job. */
+function tested(figures) {
+  if (figures.auc !== undefined) return `AUC ${figure(figures.auc)}`;
+  if (figures.rmse !== undefined) return `RMSE ${figure(figures.rmse)}`;
+  return figures.test_loss !== undefined ? `test loss ${figure(figures.test_loss)}` : '';
+}
+
 function tiles(run, steps, curves) {
   const curve = (name) => curves.find((one) => one.name === name)?.points;
   const figures = run.figures ?? {};
@@ -38,15 +45,7 @@ function tiles(run, steps, curves) {
   if (figures.samples_per_s !== undefined)
     all.push(tile('Samples', ...split(short(figures.samples_per_s)), 'a second', curve('samples/s')));
   if (figures.loss !== undefined)
-    all.push(
-      tile(
-        'Loss',
-        figure(figures.loss),
-        '',
-        figures.auc !== undefined ? `AUC ${figure(figures.auc)}` : '',
-        curve('loss'),
-      ),
-    );
+    all.push(tile('Loss', figure(figures.loss), '', tested(figures), curve('loss')));
   if (figures.messages_per_s !== undefined) {
     all.push(tile('Messages', ...split(short(figures.messages_per_s)), 'handled a second'));
     all.push(tile('Traffic', ...split(bytes(figures.bytes_per_s)), 'a second'));

@@ -274,7 +274,11 @@ class status_of_gathering : public status_test {
           [](const actor_query&) {
             return actor_status{{}, "node", "", 0, {}, {{"server 0", 2, 4096, 0}}};
           },
-          [](const evidence_query&) { return evidence{}; }};
+          [self, after = evidence_after_](const evidence_query&) {
+            auto promise = self->make_response_promise<evidence>();
+            self->run_delayed(after, [promise]() mutable { promise.deliver(evidence{{}, "late.ring", {}, {}, {}}); });
+            return promise;
+          }};
     });
     auto place =
         ask<admitted>(master_, join_node{{}, trains, 1, any_rank, name, "a", 17, "127.0.0.1:1", name, {}, node_});
@@ -293,6 +297,7 @@ class status_of_gathering : public status_test {
 
   node_actor node_;
   std::vector<caf::typed_response_promise<committed>> unanswered_;
+  std::chrono::seconds evidence_after_{0};  ///< of the process that comes next, until it answers
 };
 
 TEST_F(status_of_gathering, tells_who_is_missing) {
@@ -323,6 +328,25 @@ TEST_F(status_of_gathering, tells_who_is_missing) {
   EXPECT_EQ(now.trainers, 1u);
   EXPECT_EQ(phases_of(now), (lines{"trainer 1: idle"}));
   EXPECT_EQ(waits_of(now), (lines{" < 1 server and 1 trainer to join 0 < "}));
+}
+
+// A process on a slow machine takes seconds to look at its threads and to send its ring.
+TEST_F(status_of_gathering, evidence_that_takes_seconds_is_waited_for_and_of_a_silent_process_is_left_out) {
+  wait_for_members();
+  evidence_after_ = std::chrono::seconds(6);
+  ASSERT_TRUE(come(true, "slow")->value);
+  evidence_after_ = std::chrono::hours(1);
+  ASSERT_TRUE(come(true, "silent")->value);
+  const auto answer = ask<collected_evidence>(master_, collect_evidence{{}, "this machine"});
+  run();
+  for (const int seconds : {6, 5}) {
+    ASSERT_TRUE(answer->pending()) << seconds;
+    scheduler().advance_time(std::chrono::seconds(seconds));
+    run();
+  }
+  ASSERT_TRUE(answer->value) << describe(answer->error);
+  ASSERT_EQ(answer->value->parts.size(), 1u);
+  EXPECT_EQ(answer->value->parts[0].file, "late.ring");
 }
 
 TEST_F(status_of_gathering, tells_whose_links_are_missing) {

@@ -97,22 +97,23 @@ TEST(TraceFlood, WhatIsLostIsCounted) {
 }
 
 TEST(TraceTiming, AFloodIsHardlySlowerWithARing) {
-  constexpr int pairs = 9;
+  constexpr int pairs = 15;
   constexpr std::uint64_t messages = 100'000;
   const temporary_folder folder;
   constexpr std::uint64_t usual = std::uint64_t{16} << 20;
   const auto recorder = start_recorder(folder, trace::mode::ring, usual);
-  double off = 1e9;
-  double ring = 1e9;
+  std::vector<double> ratios;
   for (int i = 0; i < pairs; ++i) {
-    off = std::min(off, flood_ns(nullptr, messages));
-    ring = std::min(ring, flood_ns(recorder.get(), messages));
+    const double off = flood_ns(nullptr, messages);
+    ratios.push_back(flood_ns(recorder.get(), messages) / off);
   }
-  RecordProperty("off_ns", std::to_string(off));
-  RecordProperty("ring_ns", std::to_string(ring));
-  // 15 % on a quiet machine, as bench/tracing.cpp measures it; other work on this one may add much to either.
-  constexpr double generous = 2;
-  EXPECT_LE(ring, 1.15 * generous * off);
+  const auto median = ratios.begin() + pairs / 2;
+  std::ranges::nth_element(ratios, median);
+  RecordProperty("ratio", std::to_string(*median));
+  // 1.15 on a quiet machine, as bench/tracing.cpp measures it; other work on this one may be in the way of either. A
+  // handler that waited for a file, or for a lock that all share, would take many times as long.
+  constexpr double generous = 3;
+  EXPECT_LE(*median, generous);
 }
 
 }  // namespace

@@ -204,32 +204,24 @@ TEST(MessageContent, NamesItsPartsAndLeavesTheHeaderOut) {
 
 // -- speed -----------------------------------------------------------------------------
 
-using std::chrono::steady_clock;
-
-/// Nanoseconds of one call of `what`, in the quickest of several rounds. As long as none took `bound` or less, there
-/// are more of them: a machine that others use as well is slow for seconds.
+/// Nanoseconds of one call of `what`.
 template <class F>
-double quickest_ns(double bound, F what) {
-  constexpr int rounds = 20;
-  constexpr int rounds_max = 5000;
+double call_ns(F what) {
   constexpr int calls = 100'000;
-  double best = 1e9;
-  for (int round = 0; round < rounds || (best > bound && round < rounds_max); ++round) {
-    const auto begin = steady_clock::now();
-    for (int i = 0; i < calls; ++i) what();
-    const std::chrono::duration<double, std::nano> taken = steady_clock::now() - begin;
-    best = std::min(best, taken.count() / calls);
-  }
-  return best;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < calls; ++i) what();
+  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
+  return taken.count() / calls;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr double slower = 50;  // a sanitizer's own work
-#else
-constexpr double slower = 1;
-#endif
+double median_of(std::vector<double> of) {
+  const auto middle = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
+  std::ranges::nth_element(of, middle);
+  return *middle;
+}
 
-TEST(TraceTiming, ARecordTakesSixtyNanosecondsAndADroppedOneTen) {
+// How much either takes, bench/tracing.cpp measures: it depends on the machine and on what else that does.
+TEST(TraceTiming, ADroppedRecordTakesLessThanOneThatIsKept) {
   const temporary_folder folder;
   trace::recorder::options how;
   how.folder = folder.path();
@@ -247,15 +239,15 @@ TEST(TraceTiming, ARecordTakesSixtyNanosecondsAndADroppedOneTen) {
   wanted.head = {1, 5, 3, 0, 1, 0, trace::ticks_now(), 0};
   stop unwanted = wanted;
   unwanted.head.step = 0;
-  constexpr double recorded_most = 60 * slower;
-  constexpr double dropped_most = 10 * slower;
-  const double recorded_ns = quickest_ns(recorded_most, [&] { const actor_trace::handling scope(trace, wanted, 0); });
-  const double dropped_ns = quickest_ns(dropped_most, [&] { const actor_trace::handling scope(trace, unwanted, 0); });
-  RecordProperty("recorded_ns", std::to_string(recorded_ns));
-  RecordProperty("dropped_ns", std::to_string(dropped_ns));
-  EXPECT_LE(recorded_ns, recorded_most);
-  EXPECT_LE(dropped_ns, dropped_most);
-  EXPECT_GT(recorded_ns, dropped_ns);
+  std::vector<double> kept_ns;
+  std::vector<double> dropped_ns;
+  for (int pair = 0; pair < 31; ++pair) {
+    kept_ns.push_back(call_ns([&] { const actor_trace::handling scope(trace, wanted, 0); }));
+    dropped_ns.push_back(call_ns([&] { const actor_trace::handling scope(trace, unwanted, 0); }));
+  }
+  RecordProperty("kept_ns", std::to_string(median_of(kept_ns)));
+  RecordProperty("dropped_ns", std::to_string(median_of(dropped_ns)));
+  EXPECT_LT(median_of(dropped_ns), median_of(kept_ns));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace troupe::epoch_log_test {
 namespace {
 
 constexpr const char* header =
-    "epoch,step,steps,samples,seconds,samples_per_s,loss,auc,accuracy,log_loss,calibration\n";
+    "epoch,step,steps,samples,seconds,samples_per_s,loss,auc,accuracy,log_loss,calibration,test_loss,rmse\n";
 
 class epoch_log_test : public testing::Test {
  protected:
@@ -62,17 +62,19 @@ epoch_summary some_epoch(std::uint64_t number) {
   epoch.figures.accuracy = 0.75;
   epoch.figures.log_loss = 0.1;
   epoch.figures.calibration = 1.5;
+  epoch.figures.test_loss = 0.0625;
+  epoch.figures.rmse = 0.25;
   return epoch;
 }
 
 epoch_summary without_evaluation(std::uint64_t number) {
   epoch_summary epoch = some_epoch(number);
-  epoch.figures.auc = epoch.figures.accuracy = epoch.figures.log_loss = epoch.figures.calibration = std::nullopt;
+  epoch.figures = epoch_figures{epoch.figures.loss, {}, {}, {}, {}, {}, {}};
   return epoch;
 }
 
-constexpr const char* first_line = "1,100,100,51200,0.25,204800,0.3333333333333333,0.9,0.75,0.1,1.5\n";
-constexpr const char* second_line = "2,200,100,51200,0.25,204800,0.3333333333333333,,,,\n";
+constexpr const char* first_line = "1,100,100,51200,0.25,204800,0.3333333333333333,0.9,0.75,0.1,1.5,0.0625,0.25\n";
+constexpr const char* second_line = "2,200,100,51200,0.25,204800,0.3333333333333333,,,,,,\n";
 
 TEST_F(epoch_log_test, csv_has_a_line_for_each_epoch_as_soon_as_it_is_over) {
   write("m.csv", "what was there before");
@@ -91,7 +93,7 @@ TEST_F(epoch_log_test, csv_leaves_out_what_is_not_finite) {
   epoch.figures.loss = std::numeric_limits<double>::quiet_NaN();
   epoch.figures.calibration = std::numeric_limits<double>::infinity();
   ASSERT_TRUE((*log)->add(epoch));
-  EXPECT_EQ(content(path("m.csv")), std::string(header) + "1,100,100,51200,0,,,0.9,0.75,0.1,\n");
+  EXPECT_EQ(content(path("m.csv")), std::string(header) + "1,100,100,51200,0,,,0.9,0.75,0.1,,0.0625,0.25\n");
 }
 
 TEST_F(epoch_log_test, a_resumed_csv_goes_on_behind_the_checkpoint_s_step) {
@@ -99,7 +101,7 @@ TEST_F(epoch_log_test, a_resumed_csv_goes_on_behind_the_checkpoint_s_step) {
   for (const auto& [before, kept] :
        {std::pair(std::string(), std::string(header)), std::pair(std::string(header), std::string(header)),
         std::pair(first, first),
-        std::pair(first + "2,150,50,1,1,1,1,,,,\n3,300,1,1,1,1,1,,,,\n", first + "2,150,50,1,1,1,1,,,,\n"),
+        std::pair(first + "2,150,50,1,1,1,1,,,,,,\n3,300,1,1,1,1,1,,,,,,\n", first + "2,150,50,1,1,1,1,,,,,,\n"),
         std::pair(first + "2,200,1", first)}) {
     write("m.csv", before);
     auto log = open_metrics_csv(path("m.csv"), 199);
@@ -176,7 +178,9 @@ TEST_F(epoch_log_test, event_files_hold_the_scalars_of_each_epoch_at_its_step) {
                                                              {"test/auc", 0.9F},
                                                              {"test/accuracy", 0.75F},
                                                              {"test/log_loss", 0.1F},
-                                                             {"test/calibration", 1.5F}}));
+                                                             {"test/calibration", 1.5F},
+                                                             {"test/loss", 0.0625F},
+                                                             {"test/rmse", 0.25F}}));
   EXPECT_EQ(events[3].step, 4'000'000'000'000u);
   EXPECT_EQ(events[3].scalars,
             (std::map<std::string, float>{{"train/loss", 1.0F / 3}, {"train/samples_per_s", 204800}}));

@@ -74,7 +74,8 @@ TEST(MetricsCsv, HasTheNumbersOfTheEvents) {
   const auto lines = lines_of(read_file(csv));
   ASSERT_EQ(events.size(), 4u);
   ASSERT_EQ(lines.size(), 4u);
-  EXPECT_EQ(lines[0], "epoch,step,steps,samples,seconds,samples_per_s,loss,auc,accuracy,log_loss,calibration");
+  EXPECT_EQ(lines[0],
+            "epoch,step,steps,samples,seconds,samples_per_s,loss,auc,accuracy,log_loss,calibration,test_loss,rmse");
   for (std::size_t epoch = 1; epoch <= 3; ++epoch) {
     const auto number = [&](const char* field) {
       const std::string text = number_text(events[epoch - 1], field);
@@ -83,7 +84,9 @@ TEST(MetricsCsv, HasTheNumbersOfTheEvents) {
     EXPECT_EQ(lines[epoch], number("epoch") + "," + std::to_string(128 * epoch) + "," + number("steps") + ",32561," +
                                 number("seconds") + "," + number("samples_per_s") + "," + number("loss") + "," +
                                 number("auc") + "," + number("accuracy") + "," + number("log_loss") + "," +
-                                number("calibration"));
+                                number("calibration") + "," + number("test_loss") + "," + number("rmse"));
+    EXPECT_EQ(number("test_loss"), number("log_loss"));
+    EXPECT_EQ(number("rmse"), "");
     EXPECT_EQ(number("auc").empty(), epoch == 1) << "evaluated after every second epoch, and the last one";
   }
 }
@@ -107,7 +110,8 @@ TEST(TensorBoard, HasTheNumbersOfTheEvents) {
                                                                        {"test/auc", number("auc")},
                                                                        {"test/accuracy", number("accuracy")},
                                                                        {"test/log_loss", number("log_loss")},
-                                                                       {"test/calibration", number("calibration")}}));
+                                                                       {"test/calibration", number("calibration")},
+                                                                       {"test/loss", number("test_loss")}}));
   }
 }
 

@@ -6,7 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <regex>
 
+#include "model/safetensors.hpp"
 #include "tests/end_to_end/program.hpp"
 
 namespace troupe::end_to_end::files_test {
@@ -86,6 +92,85 @@ TEST(CsvFiles, TeachAModel) {
   ASSERT_FALSE(done.empty());
   EXPECT_GT(done.at("auc").to_number<double>(), 0.99);
   EXPECT_EQ(done.at("samples"), 15000);
+}
+
+/// Rows `y,a,b` with y about 1 + 2 a - b, and their numbers.
+std::string linear_text(std::size_t rows, std::vector<std::array<float, 3>>& numbers) {
+  std::string text = "y,a,b\n";
+  std::uint32_t state = 1;
+  const auto next = [&state] {
+    state = state * 1664525 + 1013904223;
+    return static_cast<float>(state >> 24) / 64;  // in two decimals at most, exact as text
+  };
+  for (std::size_t row = 0; row < rows; ++row) {
+    const float a = next();
+    const float b = next();
+    numbers.push_back({1 + 2 * a - b + next(), a, b});
+    text += fmt::format("{},{},{}\n", numbers.back()[0], a, b);
+  }
+  return text;
+}
+
+// The network is one linear layer, whose weights a checkpoint has: so its errors can be had without it.
+TEST(CsvFiles, TellTheErrorsOfPredictedNumbers) {
+  std::vector<std::array<float, 3>> rows;
+  const std::string train = write_file("linear.csv", linear_text(1000, rows));
+  rows.clear();
+  // More than three trainers' first chunks, and not the same number for each.
+  const std::string test = write_file("linear-test.csv", linear_text(4000, rows));
+  const std::string folder = write_file("linear-run", "");
+  const std::string exported = write_file("linear.safetensors", "");
+  std::filesystem::remove(folder);
+  const std::vector<std::string> job = {"train",
+                                        "--data",
+                                        "csv:" + train,
+                                        "--test-file",
+                                        test,
+                                        "--columns",
+                                        R"([{"name": "y", "kind": "label"}, {"name": "a", "kind": "numeric"},)"
+                                        R"( {"name": "b", "kind": "numeric"}])",
+                                        "--loss",
+                                        "mse",
+                                        "--hidden",
+                                        "none",
+                                        "--servers",
+                                        "0",
+                                        "--trainers",
+                                        "3",
+                                        "--dense-lr",
+                                        "0.01",
+                                        "--batch-size",
+                                        "32"};
+  const outcome result = run(with(job, {"--save", folder, "--json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  ASSERT_EQ(run({"checkpoint", "export", folder, "-o", exported, "--force", "--weights-only"}).exit_code, 0);
+  const auto file = safetensors_file::open(exported);
+  ASSERT_TRUE(file) << file.error().message;
+  const auto weight = file->read_doubles("top.0.weight");
+  const auto bias = file->read_doubles("top.0.bias");
+  ASSERT_TRUE(weight && bias && weight->size() == 2 && bias->size() == 1);
+  double sum = 0;
+  for (const auto& [y, a, b] : rows) {
+    const double error = weight->at(0) * a + weight->at(1) * b + bias->at(0) - y;
+    sum += error * error;
+  }
+  const double expected = sum / static_cast<double>(rows.size());
+  const auto events = json_lines(result.out);
+  for (const char* name : {"epoch", "done"}) {
+    const auto& event = events.at(name == std::string("done") ? events.size() - 1 : 0);
+    ASSERT_EQ(event.at("event"), name);
+    EXPECT_NEAR(event.at("test_loss").to_number<double>() / expected, 1, 1e-5) << name;
+    EXPECT_EQ(event.at("rmse").to_number<double>(), std::sqrt(event.at("test_loss").to_number<double>())) << name;
+    EXPECT_TRUE(event.at("auc").is_null());
+  }
+  // The sums are taken in the order of the ranks, whoever comes first.
+  EXPECT_EQ(last_event(run(with(job, {"--threads", "1", "--json"})), "done").at("test_loss"),
+            events.back().at("test_loss"));
+  EXPECT_TRUE(last_event(run(with(job, {"--eval-every", "0", "--json"})), "done").at("test_loss").is_null());
+  const outcome text = run(job);
+  EXPECT_TRUE(std::regex_search(text.out, std::regex("loss  test loss      RMSE  samples/s"))) << text.out;
+  EXPECT_TRUE(std::regex_search(text.out, std::regex("\nRMSE +[0-9.]+\n"))) << text.out;
+  for (const std::string& line : lines_of(text.out)) EXPECT_LE(line.size(), 80u) << line;
 }
 
 /// What the error line says behind the file's name.

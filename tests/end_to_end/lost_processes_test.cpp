@@ -17,12 +17,15 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// From the death of a process to the end of the last of the others.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::chrono::seconds patience{30};
-#else
-constexpr std::chrono::seconds patience{5};
-#endif
+/// From the death of a process, at `begin`, to the end of the last of the others: what `--dead-after` says until
+/// silence is noticed (by default 5 s), and then some tenths of a second. What a machine that is busy or slow may take
+/// is no fault; a run that waits for the dead for longer than that would wait for ever.
+void expect_end_in_time(clock::time_point begin, const words& patience_options = {}) {
+  const std::chrono::duration<double> taken = clock::now() - begin;
+  testing::Test::RecordProperty("seconds", std::to_string(taken.count()));
+  const double dead_after = patience_options.empty() ? 5 : std::stod(patience_options.at(1));
+  EXPECT_LT(taken.count(), dead_after + 30);
+}
 
 const words two_each = {"--servers", "2", "--trainers", "2"};
 
@@ -89,7 +92,7 @@ TEST_P(LostProcessTiming, EndsTheRunInTimeAndSaysHowToGoOn) {
   const auto begin = clock::now();
   ASSERT_EQ(kill(lost, GetParam().signal), 0);
   const outcome ended = running.finish();  // of the last process
-  EXPECT_LT(clock::now() - begin, patience);
+  expect_end_in_time(begin, GetParam().patience_options);
   ASSERT_TRUE(ended.in_time);
   EXPECT_EQ(ended.exit_code, 1);
   const std::string command = "troupe train --processes" + as_text(GetParam().patience_options) + " --resume " +
@@ -110,7 +113,7 @@ TEST(LostMasterTiming, EndsItsProcessesInTime) {
   const auto begin = clock::now();
   running.send(SIGKILL);
   const outcome ended = running.finish();  // of the last process
-  EXPECT_LT(clock::now() - begin, patience);
+  expect_end_in_time(begin);
   ASSERT_TRUE(ended.in_time);
   EXPECT_EQ(ended.signal, SIGKILL);
   for (const std::string who : {"server 0", "server 1", "trainer 0", "trainer 1"})
@@ -150,7 +153,7 @@ TEST_P(LostHostTiming, EndsTheRunInTimeForAllOthers) {
   several.set_aside(lost);
   const outcome ended = several.master().finish();
   const std::vector<outcome> others = several.finish_members(1);
-  EXPECT_LT(clock::now() - begin, patience);
+  expect_end_in_time(begin, GetParam().patience_options);
   EXPECT_EQ(ended.exit_code, 1);
   const std::string command = "troupe master --listen 127.0.0.1:0" + as_text(GetParam().patience_options) +
                               " --resume " + folder_.path() + " --save " + folder_.path() + " --checkpoint-every 50";
@@ -196,7 +199,7 @@ TEST(LostMasterTiming, EndsItsHostsInTime) {
   several.master().finish();
   for (const outcome& one : several.finish_members(1))
     line_with(one.err, "troupe: error: the master (" + several.where() + ") is gone");
-  EXPECT_LT(clock::now() - begin, patience);
+  expect_end_in_time(begin);
   EXPECT_FALSE(somebody_listens(several.address()));
 }
 

@@ -41,7 +41,7 @@ TEST(TrainJson, HasAnEventForEachEpochAndOneForTheEnd) {
     EXPECT_EQ(events[i].at("steps"), 10);
     EXPECT_TRUE(events[i].at("auc").is_null());
     expect_fields(events[i], {"event", "epoch", "steps", "seconds", "samples_per_s", "loss", "auc", "accuracy",
-                              "log_loss", "calibration"});
+                              "log_loss", "calibration", "test_loss", "rmse"});
   }
   const auto& done = events.back();
   EXPECT_EQ(done.at("event"), "done");
@@ -50,8 +50,9 @@ TEST(TrainJson, HasAnEventForEachEpochAndOneForTheEnd) {
   EXPECT_GT(done.at("setup_seconds").to_number<double>(), 0);
   EXPECT_GT(done.at("peak_rss_mib").to_number<double>(), 1);
   EXPECT_LT(done.at("loss").to_number<double>(), events.front().at("loss").to_number<double>());
-  expect_fields(done, {"event", "steps", "samples", "seconds", "setup_seconds", "steps_per_s", "samples_per_s", "loss",
-                       "auc", "accuracy", "log_loss", "calibration", "peak_rss_mib", "weights_digest"});
+  expect_fields(done,
+                {"event", "steps", "samples", "seconds", "setup_seconds", "steps_per_s", "samples_per_s", "loss", "auc",
+                 "accuracy", "log_loss", "calibration", "test_loss", "rmse", "peak_rss_mib", "weights_digest"});
 }
 
 TEST(TrainJson, NumbersReadBackAsTheyWere) {

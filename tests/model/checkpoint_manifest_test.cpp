@@ -20,7 +20,7 @@ checkpoint_manifest whole_manifest() {
   for (const std::string& name : file_names(manifest)) {
     manifest.files.push_back({name, 1000 + manifest.files.size(), std::string(32, 'a')});
   }
-  manifest.position.last_epoch = epoch_figures{0.1, 0.9, std::nullopt, 0.5, 1.01};
+  manifest.position.last_epoch = epoch_figures{0.1, 0.9, std::nullopt, 0.5, 1.01, 0.5, 0.25};
   return manifest;
 }
 
@@ -165,7 +165,7 @@ TEST(checkpoint_manifest, is_the_one_in_the_documentation) {
   checkpoint_manifest manifest = made_manifest(40);
   manifest.folder = "step-000000000040-1a2b3c4d";
   manifest.settings = {{"data", "synthetic"}, {"seed", "7"}};
-  manifest.position = {20480, 4, 0.25, 0, {{1.0 / 3, 256}}, epoch_figures{0.36, 0.9, {}, {}, {}}};
+  manifest.position = {20480, 4, 0.25, 0, {{1.0 / 3, 256}}, epoch_figures{0.36, 0.9, {}, {}, {}, 0.5, {}}};
   manifest.tables.resize(1);
   manifest.dense.resize(2);
   const checkpoint_folder folder;
@@ -175,6 +175,20 @@ TEST(checkpoint_manifest, is_the_one_in_the_documentation) {
   }
   EXPECT_NE(content_of(TROUPE_DOCS "/formats.md").find("```json\n" + to_text(manifest) + "```\n"), std::string::npos)
       << to_text(manifest);
+}
+
+TEST(checkpoint_manifest, of_version_1_is_read_without_the_figures_that_came_later) {
+  checkpoint_manifest manifest = whole_manifest();
+  manifest.position.last_epoch->test_loss = manifest.position.last_epoch->rmse = std::nullopt;
+  std::string text = to_text(manifest);
+  text.replace(text.find("\"version\": 2"), 12, "\"version\": 1");
+  const std::string added = ", \"test_loss\": null, \"rmse\": null";
+  // With the later ones it is none of version 1.
+  EXPECT_FALSE(parse_manifest(signed_again(text)).has_value());
+  text.erase(text.find(added), added.size());
+  const auto parsed = parse_manifest(signed_again(text));
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(*parsed, manifest);
 }
 
 // -- damage -------------------------------------------------------------------
@@ -212,11 +226,12 @@ TEST(checkpoint_manifest, any_missing_or_added_byte_is_found) {
 
 TEST(checkpoint_manifest, another_version_is_refused_with_both_numbers) {
   std::string text = to_text(whole_manifest());
-  text.replace(text.find("\"version\": 1"), 12, "\"version\": 2");
+  text.replace(text.find("\"version\": 2"), 12, "\"version\": 3");
   const auto newer = parse_manifest(signed_again(text));
   ASSERT_FALSE(newer.has_value());
   EXPECT_FALSE(newer.error().torn);
-  EXPECT_EQ(newer.error().message, "version 2: this version of troupe reads 1; a newer troupe wrote it, use that one");
+  EXPECT_EQ(newer.error().message,
+            "version 3: this version of troupe reads 1 to 2; a newer troupe wrote it, use that one");
   // Whatever else another version may say.
   EXPECT_FALSE(parse_manifest(signed_again("{\"format\": \"troupe-checkpoint\", \"version\": 7, \"new\": [1], "
                                            "\"digest\": \"" +

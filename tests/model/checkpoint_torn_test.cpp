@@ -216,7 +216,7 @@ TEST(ResumeFrom, a_checkpoint_of_another_version_is_refused) {
   make_checkpoints(folder.path(), {20, 40});
   const std::string path = folder / manifest_name(40);
   std::string text = content_of(path);
-  text.replace(text.find("\"version\": 1"), 12, "\"version\": 2");
+  text.replace(text.find("\"version\": 2"), 12, "\"version\": 3");
   byte_digest digest;
   digest.add(std::as_bytes(std::span(text).first(text.size() - 36)));
   set_content(path, text.substr(0, text.size() - 36) + digest.hex() + "\"\n}\n");
@@ -224,8 +224,8 @@ TEST(ResumeFrom, a_checkpoint_of_another_version_is_refused) {
   ASSERT_FALSE(resumed.has_value());
   EXPECT_EQ(resumed.error().message,
             "checkpoint step 40 in " + folder.path() +
-                " cannot be read: step-000000000040.json: version 2: this version of troupe reads 1; a newer troupe "
-                "wrote it, use that one");
+                " cannot be read: step-000000000040.json: version 3: this version of troupe reads 1 to 2; a newer "
+                "troupe wrote it, use that one");
   EXPECT_EQ(inspect_checkpoint(folder.path(), 40, inspection_depth::lengths)->found.state,
             checkpoint_state::unreadable);
 }

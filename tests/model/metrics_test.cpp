@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -37,6 +38,12 @@ batch of_values(std::vector<float> values) {
   batch samples;
   samples.size = values.size();
   samples.values = std::move(values);
+  return samples;
+}
+
+batch of_values_of_two(std::vector<float> values) {
+  batch samples = of_values(std::move(values));
+  samples.size /= 2;
   return samples;
 }
 
@@ -146,6 +153,44 @@ TEST(metrics, log_loss_is_the_sum_over_rows_of_minus_log_probability) {
     EXPECT_NEAR(p.log_loss_sum, static_cast<double>(log_loss), 1e-11) << classes;
     EXPECT_NEAR(p.probability_sum, static_cast<double>(probability_sum), 1e-11) << classes;
   }
+}
+
+TEST(metrics, the_loss_of_values_is_the_mean_squared_error_whatever_they_mean) {
+  // Errors 0.5, 0 and -1.
+  for (const bool binary : {false, true}) {
+    const auto p = predicted(spec_of(1, binary), loss_kind::mse, of_values({1, 0, 1}), {0.5F, 0, 2});
+    EXPECT_EQ(p.tested, 3U);
+    EXPECT_EQ(p.loss_sum, 0.25 + 1);
+  }
+  // Two outputs a row: the mean of 0.25 and 1, then of 4 and 0.
+  const auto two = predicted(spec_of(2, false), loss_kind::mse, of_values_of_two({1, 2, 3, 4}), {0.5F, 3, 5, 4});
+  EXPECT_EQ(two.tested, 2U);
+  EXPECT_EQ(two.loss_sum, 0.625 + 2);
+  // In double: in float32 the square would be infinite.
+  const auto large = predicted(spec_of(1, false), loss_kind::mse, of_values({0}), {1e30F});
+  EXPECT_EQ(large.loss_sum, double{1e30F} * double{1e30F});
+}
+
+TEST(metrics, the_loss_of_classes_is_their_log_loss) {
+  source_of_numbers random(5);
+  for (const std::size_t classes : {1, 2, 5}) {
+    const auto outputs = random.numbers(100 * classes);
+    batch samples;
+    samples.size = 100;
+    for (std::size_t row = 0; row < samples.size; ++row) {
+      samples.classes.push_back(static_cast<std::int64_t>(row % std::max<std::size_t>(classes, 2)));
+      samples.values.push_back(static_cast<float>(row % 2));
+    }
+    const auto p = predicted(spec_of(classes, classes <= 2),
+                             classes == 1 ? loss_kind::bce_logits : loss_kind::cross_entropy, samples, outputs);
+    EXPECT_EQ(p.tested, 100U);
+    EXPECT_GT(p.loss_sum, 0);
+    EXPECT_EQ(p.loss_sum, p.log_loss_sum) << classes;
+  }
+  // Targets between the classes have a loss too: half of each class's.
+  const auto odds = static_cast<float>(std::log(3.0));
+  const auto between = predicted(spec_of(1, false), loss_kind::bce_logits, of_values({0.5F}), {odds});
+  EXPECT_NEAR(between.loss_sum, -0.5 * std::log(0.75) - 0.5 * std::log(0.25), 1e-7);
 }
 
 TEST(metrics, an_output_that_is_nan_reaches_the_log_loss) {

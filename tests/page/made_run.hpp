@@ -23,6 +23,8 @@ struct made_run_options {
   bool has_odd_names = false;
   /// Servers and trainers are in processes of their own.
   bool has_processes = false;
+  /// Its test rows have errors instead of an area under the curve.
+  bool predicts_numbers = false;
 };
 
 trace::recording make_run(const made_run_options& how);

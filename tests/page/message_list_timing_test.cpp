@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
 
 #include "page/run_page.hpp"
 #include "tests/page/made_source.hpp"
@@ -34,20 +38,37 @@ trace::recording million_messages() {
   return run;
 }
 
-TEST(MessageListTiming, AnswersWithinATenthOfASecondOfAMillion) {
-  run_page page(std::make_unique<made_source>(made_source::over(million_messages())));
+/// The time that the quicker of several calls took: what else the machine does makes none quicker.
+template <class F>
+double quickest_ms(F what) {
+  double best = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    what(i);
+    best = std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return best;
+}
+
+// The measure is a pass over the messages that looks at each once, in the same sitting.
+TEST(MessageListTiming, AnswersOfAMillionMessagesTakeNoMoreThanSomePassesOverThem) {
+  const trace::recording run = million_messages();
+  std::uint64_t slow = 0;
+  const double pass_ms = quickest_ms([&](int i) {
+    for (const trace::event& e : run.events)
+      slow += e.what == trace::kind::handled && e.end - e.sent > i && e.type == 200 && e.step < 5000 ? 1U : 0U;
+  });
+  EXPECT_GT(slow, 0U);
+  run_page page(std::make_unique<made_source>(made_source::over(trace::recording(run))));
   for (const char* query : {"", "?cursor=700000", "?text=lookup&actor=server%203", "?order=slowest&cursor=400000",
                             "?min_latency_ns=90000&order=largest", "?kind=all&first_step=5000"}) {
-    // What a slow or busy machine does to the first try is not what is measured.
-    auto best = std::chrono::steady_clock::duration::max();
-    for (int i = 0; i < 5; ++i) {
+    const double answer_ms = quickest_ms([&](int i) {
       http_request request = read_target(std::string("/api/messages") + query);
       request.query["limit"] = std::to_string(100 + i);  // another answer than the one that is kept
-      const auto begin = std::chrono::steady_clock::now();
       EXPECT_EQ(page.answer(request).status, 200u);
-      best = std::min(best, std::chrono::steady_clock::now() - begin);
-    }
-    EXPECT_LT(best, std::chrono::milliseconds(100)) << query;
+    });
+    RecordProperty(std::string("passes of ") + query, std::to_string(answer_ms / pass_ms));
+    EXPECT_LT(answer_ms, 100 * pass_ms) << query;
   }
 }
 

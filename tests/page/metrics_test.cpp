@@ -49,6 +49,15 @@ TEST(Metrics, AreWellFormed) {
   EXPECT_GT(names.size(), 20u);
 }
 
+TEST(Metrics, TellTheErrorsOfPredictedNumbers) {
+  const reading of = *made_source::over(make_run({.steps = 20, .predicts_numbers = true}));
+  totals sums;
+  sums.add(*of.what);
+  const std::string text = metrics_text(of, sums);
+  EXPECT_TRUE(has_line(text, "troupe_test_loss 0.25")) << text;
+  EXPECT_TRUE(has_line(text, "troupe_rmse 0.5")) << text;
+}
+
 TEST(Metrics, SumUpWhatWasHandled) {
   trace::made_recording made(1, 1);
   made.handled({.from = 3,

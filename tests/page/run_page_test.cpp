@@ -100,6 +100,16 @@ TEST_F(RunPage, HasCurvesOfFiguresAndOfStepTimes) {
   EXPECT_EQ(find(curves.at("curves"), "name", "step time").at("unit"), "ms");
 }
 
+TEST_F(RunPage, TellsTheErrorsOfPredictedNumbers) {
+  show({.steps = 60, .predicts_numbers = true});
+  const json::object curves = get("/api/curves");
+  EXPECT_EQ(find(curves.at("curves"), "name", "test loss").at("points").as_array().size(), 3u);
+  EXPECT_EQ(find(curves.at("curves"), "name", "rmse").at("points").as_array().size(), 3u);
+  const json::object run = get("/api/run");
+  EXPECT_EQ(run.at("figures").at("test_loss"), 0.25);
+  EXPECT_EQ(run.at("figures").at("rmse"), 0.5);
+}
+
 TEST_F(RunPage, NamesTheSlowServerOfSlowSteps) {
   show({.steps = 30, .slow_from = 10, .slow_to = 20});
   const json::object slow = get("/api/step?step=15");

@@ -97,13 +97,30 @@ std::map<caf::type_id_t, caf::message> samples_of_all_types(Spawn spawn) {
   add(trained{head, 40, true, some_tensor(), 77});
   add(progress{head, 5, 0.25, 1.5, 6});
   add(epoch_report{head, 1, 2, 3, 4, 0.5, 0.75, tensor::own(1, 1, std::vector<double>{0.125}), true, 5, 6, 7, 8});
-  add(evaluation{head, 1, 2, 3, 4, some_tensor(), some_tensor(), 0.75, 1.5});
+  add(evaluation{head, 1, 2, 3, 4, some_tensor(), some_tensor(), 0.75, 1.5, 6, 2.5});
   add(join_server{head, server, 1});
   add(join_trainer{head, one_trainer, 2});
   add(joined{head, 3});
   add(run{head, {{"seed", "7"}}, true});
-  add(run_result{
-      head, 1, 2, 0.5, 0.25, 0.125, 0.9, 0.8, true, "abc", {some_tensor()}, some_tensor(), 0.5, 1.25, 3, 2, 0.75});
+  add(run_result{head,
+                 1,
+                 2,
+                 0.5,
+                 0.25,
+                 0.125,
+                 0.9,
+                 0.8,
+                 true,
+                 "abc",
+                 {some_tensor()},
+                 some_tensor(),
+                 0.5,
+                 1.25,
+                 3,
+                 2,
+                 0.75,
+                 0.625,
+                 0.25});
   add(status{head});
   add(stop{head});
   add(bucket_share{head, 1, 2, 3, true, 4, 5, some_tensor()});

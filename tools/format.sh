@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# tools/format.sh [fix]: checks that all C++ and CUDA sources are laid out as .clang-format says, and names the places
+# that are not; with `fix` lays them out. Installs clang-format if it is missing. Versions lay out differently: 14 counts,
+# which is Debian 12's.
+
+# shellcheck source=tools/common.sh
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
+
+version=14
+
+# Prints the program's name; nothing if there is none of that version.
+find_formatter() {
+  local program
+  for program in "clang-format-$version" clang-format; do
+    if [[ $("$program" --version 2>/dev/null) =~ version\ $version\. ]]; then
+      echo "$program"
+      return
+    fi
+  done
+}
+
+main() {
+  local formatter=() sources how=(--dry-run -Werror) root_user=()
+  case ${1-} in
+    '') ;;
+    fix) how=(-i) ;;
+    *) fail "usage: tools/format.sh [fix]" ;;
+  esac
+  mapfile -t formatter < <(find_formatter)
+  if ((${#formatter[@]} == 0)); then
+    say "installing clang-format-$version"
+    ((EUID == 0)) || root_user=(sudo)
+    quietly "${root_user[@]}" apt-get install -y --no-install-recommends --no-remove "clang-format-$version" ||
+      fail_with_log "clang-format $version is missing and cannot be installed"
+    formatter=("clang-format-$version")
+  fi
+  cd "$root"
+  mapfile -t sources < <(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.hpp' '*.cu')
+  printf '%s\0' "${sources[@]}" | xargs -0 -n 32 -P "$(job_count)" "${formatter[0]}" "${how[@]}" ||
+    fail "these sources are not laid out as .clang-format says; tools/format.sh fix does it"
+}
+
+main "$@"
