@@ -201,8 +201,8 @@ std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest) 
       "  \"data_digest\": {},\n  \"position\": {},\n  \"tables\": {},\n  \"dense\": {},\n  \"files\": {},\n  "
       "\"digest\": \"",
       format_name, version, manifest.step, json_quoted(manifest.folder), lines(settings, "{}", 2),
-      json_quoted(manifest.data_digest), position_text(manifest.position, version), list(manifest.tables, 2, table_text),
-      list(manifest.dense, 2, dense_text), list(manifest.files, 2, file_text));
+      json_quoted(manifest.data_digest), position_text(manifest.position, version),
+      list(manifest.tables, 2, table_text), list(manifest.dense, 2, dense_text), list(manifest.files, 2, file_text));
   text += digest_of_text(text);
   text += ending;
   return text;
