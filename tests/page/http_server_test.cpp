@@ -220,6 +220,7 @@ TEST_F(HttpServer, StrangersKeepNobodyOutWhoHasTheToken) {
 TEST_F(HttpServer, WhoWasTurnedAwayStaysAStranger) {
   http_server::options how;
   how.strangers = 2;
+  how.patience = how.stranger_patience = std::chrono::hours(1);
   start(how);
   raw_client guessing(server_->port());
   guessing.send(request("/", "GET", "Authorization: Bearer of-another\r\n"));
