@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <csignal>
 #include <cstring>
@@ -82,9 +81,10 @@ TEST(output_file, takes_the_place_of_a_file_or_a_link_and_of_nothing_else) {
   }
   EXPECT_EQ(content_of(folder / "mine"), "private");
   EXPECT_FALSE(std::filesystem::exists(folder / "nowhere"));
-  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_EQ(output_file::create(folder / "pipe", 4).error().message, folder / "pipe" + ": creating it: File exists");
-  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
+  ASSERT_TRUE(std::filesystem::create_directory(folder / "folder"));
+  EXPECT_EQ(output_file::create(folder / "folder", 4).error().message,
+            folder / "folder" + ": creating it: File exists");
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "folder"));
 }
 
 TEST(output_file, of_another_length_than_declared_is_a_fault) {
