@@ -160,7 +160,8 @@ TEST(CsvFiles, TellTheErrorsOfPredictedNumbers) {
     const auto& event = events.at(name == std::string("done") ? events.size() - 1 : 0);
     ASSERT_EQ(event.at("event"), name);
     EXPECT_NEAR(event.at("test_loss").to_number<double>() / expected, 1, 1e-5) << name;
-    EXPECT_EQ(event.at("rmse").to_number<double>(), std::sqrt(event.at("test_loss").to_number<double>())) << name;
+    EXPECT_DOUBLE_EQ(event.at("rmse").to_number<double>(), std::sqrt(event.at("test_loss").to_number<double>()))
+        << name;
     EXPECT_TRUE(event.at("auc").is_null());
   }
   // The sums are taken in the order of the ranks, whoever comes first.
