@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Of, LostHostTiming, testing::Values(losses[0], losses[2
 
 TEST(LostHost, LeavesACommandWithTheNetworkOptionsThatWereGiven) {
   const checkpoint_folder folder;
-  const private_folder secrets;
+  const secrets_folder secrets;
   const authority ours("ours");
   const tls_files tls = ours.issue("node");
   const words network = {"--token-file", secrets.write("the token", std::string(run_token) + "\n"),

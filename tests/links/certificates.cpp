@@ -73,17 +73,17 @@ std::string fingerprint_of(const tls_files& files) {
   return to_text(digest);
 }
 
-private_folder::private_folder() {
+secrets_folder::secrets_folder() {
   path_ = (std::filesystem::temp_directory_path() / "troupe-links-XXXXXX").string();
   if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("no temporary folder");
 }
 
-private_folder::~private_folder() {
+secrets_folder::~secrets_folder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::string private_folder::write(const std::string& name, const std::string& text) const {
+std::string secrets_folder::write(const std::string& name, const std::string& text) const {
   std::ofstream(path(name), std::ios::binary) << text;
   ::chmod(path(name).c_str(), S_IRUSR | S_IWUSR);
   return path(name);

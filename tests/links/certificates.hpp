@@ -12,12 +12,12 @@ struct x509_st;
 
 namespace troupe {
 
-class private_folder {
+class secrets_folder {
  public:
-  private_folder();
-  ~private_folder();
-  private_folder(const private_folder&) = delete;
-  private_folder& operator=(const private_folder&) = delete;
+  secrets_folder();
+  ~secrets_folder();
+  secrets_folder(const secrets_folder&) = delete;
+  secrets_folder& operator=(const secrets_folder&) = delete;
 
   /// Writes a file that only its owner may read.
   std::string write(const std::string& name, const std::string& text) const;
@@ -40,10 +40,10 @@ class authority {
   tls_files issue(const std::string& name, long seconds_left = 3600, std::size_t padding = 0,
                   const std::string& names = "IP:127.0.0.1,DNS:localhost") const;
 
-  const private_folder& folder() const { return folder_; }
+  const secrets_folder& folder() const { return folder_; }
 
  private:
-  private_folder folder_;
+  secrets_folder folder_;
   std::string name_;
   std::shared_ptr<evp_pkey_st> key_;
   std::shared_ptr<x509_st> certificate_;

@@ -28,7 +28,7 @@ const std::string token16 = "0123456789abcdef";
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(TokenTest, a_file_goes_before_the_environment_and_white_space_around_is_left_out) {
-  const private_folder folder;
+  const secrets_folder folder;
   const token_in_environment other("from the environment");
   EXPECT_EQ(read_token(folder.write("token", " \t" + token16 + "\r\n\n")), token16);
   EXPECT_EQ(read_token(std::nullopt), "from the environment");
@@ -44,7 +44,7 @@ TEST(TokenTest, without_a_token_both_ways_to_give_one_are_named) {
 }
 
 TEST(TokenTest, its_length_has_limits) {
-  const private_folder folder;
+  const secrets_folder folder;
   EXPECT_FALSE(read_token(folder.write("token", token16.substr(1))));
   EXPECT_FALSE(read_token(folder.write("token", "")));
   EXPECT_FALSE(read_token(folder.write("token", std::string(4097, 'x'))));
@@ -57,7 +57,7 @@ TEST(TokenTest, its_length_has_limits) {
 }
 
 TEST(TokenTest, a_file_that_others_may_read_is_refused_with_the_remedy) {
-  const private_folder folder;
+  const secrets_folder folder;
   const std::string path = folder.write("token", token16);
   for (mode_t mode : {0640, 0604, 0644, 0620}) {
     ASSERT_EQ(::chmod(path.c_str(), mode), 0);
@@ -70,7 +70,7 @@ TEST(TokenTest, a_file_that_others_may_read_is_refused_with_the_remedy) {
 }
 
 TEST(TokenTest, what_is_no_file_is_refused) {
-  const private_folder folder;
+  const secrets_folder folder;
   EXPECT_TRUE(has(read_token(folder.path("none")).error().message, "No such file"));
   EXPECT_TRUE(has(read_token(folder.path("")).error().message, "regular file"));
 }
@@ -79,7 +79,7 @@ TEST(TokenTest, random_ones_differ_and_are_good) {
   const std::string one = random_token();
   EXPECT_EQ(one.size(), 64U);
   EXPECT_NE(one, random_token());
-  const private_folder folder;
+  const secrets_folder folder;
   EXPECT_EQ(read_token(folder.write("token", one)), one);
 }
 
@@ -155,7 +155,7 @@ class TlsFilesTest : public testing::Test {
   }
 
   const authority ours{"ours"};
-  const private_folder folder;
+  const secrets_folder folder;
 };
 
 TEST_F(TlsFilesTest, good_ones_make_a_context) { EXPECT_EQ(fault(ours.issue("a")), ""); }
