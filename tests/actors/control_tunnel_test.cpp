@@ -48,6 +48,7 @@ class told_link final : public link {
   void close() override { closed = true; }
   std::uint64_t queued_bytes() const override { return 0; }
   const hello& peer() const override { return peer_; }
+  const std::string& peer_certificate() const override { return certificate_; }
   endpoint local_address() const override { return {}; }
   endpoint remote_address() const override { return {}; }
 
@@ -64,6 +65,7 @@ class told_link final : public link {
  private:
   callbacks callbacks_;
   hello peer_;
+  std::string certificate_;
 };
 
 class ControlTunnel : public testing::Test {
