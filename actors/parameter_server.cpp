@@ -45,19 +45,19 @@ caf::error parameter_server_state::check_origin(const header& head, const char* 
   const std::uint32_t first = trainer_number(0, origins_.servers);
   if (head.sender < first || head.sender - first >= origins_.of_rank.size())
     return refusal(
-        make_failure(errc::bad_input, fmt::format("{} of actor {}, which is no trainer", what, head.sender)));
+        make_failure(errc::wrong_context, fmt::format("{} of actor {}, which is no trainer", what, head.sender)));
   const std::uint32_t rank = head.sender - first;
   if (origins_.of_rank[rank] == self_->current_sender()) return {};
   return refusal(make_failure(
-      errc::bad_input, fmt::format("{} of trainer {} from a process that does not have that trainer", what, rank)));
+      errc::wrong_context, fmt::format("{} of trainer {} from a process that does not have that trainer", what, rank)));
 }
 
 /// The same, and whether that trainer speaks for itself.
 caf::error parameter_server_state::check_speaker(const header& head, std::uint32_t rank, const char* what) const {
   if (auto error = check_origin(head, what)) return error;
   if (origins_.of_rank.empty() || head.sender == trainer_number(rank, origins_.servers)) return {};
-  return refusal(make_failure(errc::bad_input, fmt::format("{} of rank {} from trainer {}", what, rank,
-                                                           head.sender - trainer_number(0, origins_.servers))));
+  return refusal(make_failure(errc::wrong_context, fmt::format("{} of rank {} from trainer {}", what, rank,
+                                                               head.sender - trainer_number(0, origins_.servers))));
 }
 
 /// Optimizer steps of which every trainer's gradients have been applied.

@@ -17,7 +17,7 @@ enum class errc : std::uint8_t {
   unknown_module,  ///< a reference to a module that this server does not hold, or an unregistered type
   bad_index,       ///< an index, offset or per-sample weight out of range
   shape_mismatch,  ///< a tensor of another dtype or shape than the receiver expects
-  wrong_context,   ///< a message of another run, or of a step that is over
+  wrong_context,   ///< a message of another run, of a step that is over, or in another actor's name
   not_finite,      ///< NaN or Inf in a loss, gradient or weight
   out_of_memory,   ///< a table that does not fit
   exception,       ///< a handler threw

@@ -66,7 +66,7 @@ TEST(TraceInput, IsNotPutWhereSomebodyElseHasPreparedAPlace) {
   fs::create_directories(victim + "/4711");
   fs::create_directory_symlink(victim, users);
   launch how;
-  how.environment = {{"TMPDIR", place.path()}};
+  how.environment = {{"TMPDIR", place.path()}, {"TROUPE_TRACE", ""}, {"TROUPE_TRACE_DIR", ""}};
   const outcome done = run(with(small, {"--steps", "20", "--trace", "full"}), how);
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_NE(done.err.find("troupe: warning: " + users + ": is a link; the trace goes to " + users + "-"),
@@ -88,7 +88,7 @@ TEST(TraceInput, OfTheDefaultPlaceIsForTheUserAloneAndGoesWithACleanEnd) {
   const temporary_trace place;
   const fs::path users = place.path() + "/troupe-" + std::to_string(geteuid());
   launch how;
-  how.environment = {{"TMPDIR", place.path()}};
+  how.environment = {{"TMPDIR", place.path()}, {"TROUPE_TRACE", ""}, {"TROUPE_TRACE_DIR", ""}};
   const outcome done = run(with(small, {"--steps", "20"}), how);
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_EQ(done.err.find("warning"), std::string::npos) << done.err;
