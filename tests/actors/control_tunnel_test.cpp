@@ -70,7 +70,7 @@ class told_link final : public link {
 
 class ControlTunnel : public testing::Test {
  protected:
-  static constexpr std::uint64_t limit = 100'000'000;
+  static constexpr std::uint64_t limit = 20'000'000;
 
   ControlTunnel() {
     socket_ = tunnel_->open();
@@ -158,12 +158,12 @@ TEST_F(ControlTunnel, SendsNoMessageOverTheLimit) {
   EXPECT_EQ(wire_->sent, header_bytes + 100);
   EXPECT_TRUE(wire_->closed);
   ASSERT_TRUE(fault_);
-  EXPECT_EQ(fault_->find("a message of 3221225472 bytes was to be sent to it, the limit is 100000000; "), 0U)
+  EXPECT_EQ(fault_->find("a message of 3221225472 bytes was to be sent to it, the limit is 20000000; "), 0U)
       << *fault_;
 }
 
 TEST_F(ControlTunnel, ReadsNoFurtherThanCafCanFollow) {
-  constexpr std::uint64_t length = 64'000'000;
+  constexpr std::uint64_t length = 16'000'000;
   constexpr std::uint64_t portion = control_tunnel::portion;
   wire_->receive(header_of(length));
   const bytes some(portion);
