@@ -154,7 +154,7 @@ TEST_F(Intruders, WithACertificateAndAnotherTokenAreToldSo) {
 }
 
 TEST_F(Intruders, InTheMastersPlaceNeedItsNameInTheirCertificate) {
-  gathered_run several(short_job, tls_options(ours_.issue("master", 3600, 0, "DNS:master.example")));
+  gathered_run several(with(short_job, tls_options(ours_.issue("master", 3600, 0, "DNS:master.example"))), {});
   const words mine = tls_options(ours_.issue("node", 3600, 0, ""));
   expect_refusal(several, mine, with_token(), 1, "its certificate is not for 127.0.0.1", "does not trust this side's");
   for (const char* role : {"server", "trainer"})
