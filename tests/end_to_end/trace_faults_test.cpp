@@ -102,7 +102,7 @@ TEST(Faults, ASkippedAllreduceIsNamedWithItsNumberAndTheMissingRank) {
               is_folder ? std::filesystem::perms::owner_all : std::filesystem::perms(0600))
         << entry.path() << " is for the user alone";
   }
-  EXPECT_EQ(kinds, (std::set<std::string>{".json", ".ring", ".txt", "folder"}));
+  for (const char* kind : {"folder", ".ring", ".txt", ".json"}) EXPECT_TRUE(kinds.contains(kind)) << kind;
 }
 
 // With other work on the machine, the verdict may name the step after, which trainer 1 has begun, and rank 0.
