@@ -66,8 +66,8 @@ TEST(TraceInput, IsNotPutWhereSomebodyElseHasPreparedAPlace) {
   fs::create_directories(victim + "/4711");
   fs::create_directory_symlink(victim, users);
   launch how;
-  how.environment = {{"TMPDIR", place.path()}, {"TROUPE_TRACE", ""}, {"TROUPE_TRACE_DIR", ""}};
-  const outcome done = run(with(small, {"--steps", "20", "--trace", "full"}), how);
+  how.environment = {{"TMPDIR", place.path()}, {"TROUPE_TRACE_DIR", ""}};
+  const outcome done = run(with(small, {"--steps", "20", "--trace", "full", "--processes"}), how);
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_NE(done.err.find("troupe: warning: " + users + ": is a link; the trace goes to " + users + "-"),
             std::string::npos)
@@ -79,6 +79,7 @@ TEST(TraceInput, IsNotPutWhereSomebodyElseHasPreparedAPlace) {
     if (!entry.path().string().starts_with(users + "-")) continue;
     ++folders;
     EXPECT_EQ(entry.status().permissions(), fs::perms::owner_all);
+    EXPECT_EQ(std::distance(fs::directory_iterator(entry), {}), 4) << "master, server and trainers";
     EXPECT_GT(messages_of(run({"trace", "summary", entry.path().string(), "--json"})), 0U);
   }
   EXPECT_EQ(folders, 1U);
@@ -88,10 +89,11 @@ TEST(TraceInput, OfTheDefaultPlaceIsForTheUserAloneAndGoesWithACleanEnd) {
   const temporary_trace place;
   const fs::path users = place.path() + "/troupe-" + std::to_string(geteuid());
   launch how;
-  how.environment = {{"TMPDIR", place.path()}, {"TROUPE_TRACE", ""}, {"TROUPE_TRACE_DIR", ""}};
+  how.environment = {{"TMPDIR", place.path()}, {"TROUPE_TRACE_DIR", ""}, {"TROUPE_TRACE", "ring"}};
   const outcome done = run(with(small, {"--steps", "20"}), how);
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_EQ(done.err.find("warning"), std::string::npos) << done.err;
+  ASSERT_TRUE(fs::is_directory(users));
   EXPECT_EQ(fs::status(users).permissions(), fs::perms::owner_all);
   EXPECT_TRUE(fs::is_empty(users));
 }
