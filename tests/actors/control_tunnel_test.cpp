@@ -158,8 +158,7 @@ TEST_F(ControlTunnel, SendsNoMessageOverTheLimit) {
   EXPECT_EQ(wire_->sent, header_bytes + 100);
   EXPECT_TRUE(wire_->closed);
   ASSERT_TRUE(fault_);
-  EXPECT_EQ(fault_->find("a message of 3221225472 bytes was to be sent to it, the limit is 20000000; "), 0U)
-      << *fault_;
+  EXPECT_EQ(fault_->find("a message of 3221225472 bytes was to be sent to it, the limit is 20000000; "), 0U) << *fault_;
 }
 
 TEST_F(ControlTunnel, ReadsNoFurtherThanCafCanFollow) {
