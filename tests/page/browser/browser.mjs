@@ -59,7 +59,7 @@ export async function open(test, {url, stop}, {theme = 'light', width = 1400, he
   page.on('request', (request) => {
     if (new URL(request.url()).origin !== origin) complain(`request to ${request.url()}`);
   });
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(120_000); // a busy machine takes its time to read a run anew
   test.after(async () => {
     await context.close();
     await stop();
