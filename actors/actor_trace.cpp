@@ -51,10 +51,10 @@ void actor_trace::start(caf::abstract_actor* self, caf::actor_system& system, st
   });
 }
 
-header actor_trace::next(std::uint64_t step, message_id cause) {
+header actor_trace::next(std::uint64_t step, message_id cause, std::uint64_t sent) {
   header made{run_, step, sender_, incarnation_, ++sequence_, cause};
   if (recorder_ == nullptr) return made;
-  made.sent = ticks_now();
+  made.sent = sent;
   if (board_ != nullptr) board_->last_sent.store(sequence_, relaxed);
   if (in_hand_ != 0 && cause != in_hand_ && cause != 0) {
     record released;
@@ -76,7 +76,7 @@ void actor_trace::count_dropped() {
 }
 
 void actor_trace::handling::open(const header& head, std::uint16_t type) {
-  record_.begin = ticks_now();
+  record_.begin = trace_.latest_ = ticks_now();
   record_.sent = head.sent;
   record_.id = trace_.in_hand_;
   record_.cause = head.cause;
@@ -96,7 +96,7 @@ void actor_trace::handling::close() {
   record_.busy48_type16 |= std::min(ticks_now() - record_.begin, record::max48);
   record_.bytes32_kind8_flags8_stamp16 = trace::pack_kind(bytes_, trace::kind::handled, flags_);
   trace_.recorder_->append(record_);
-  trace_.in_hand_ = 0;
+  trace_.latest_ = 0;
   if (trace::board_entry* const board = trace_.board_) {
     board->message.store(0, relaxed);
     board->message_begin.store(0, relaxed);
@@ -106,7 +106,7 @@ void actor_trace::handling::close() {
 
 actor_trace::turn::turn(actor_trace& mine, std::uint64_t step) : trace_(mine), step_(step) {
   if (!mine.is_on()) return;
-  begin_ = ticks_now();
+  begin_ = mine.latest_ = ticks_now();
   mine.in_hand_ = mine.cause_;
   if (mine.board_ != nullptr) mine.board_->message_begin.store(begin_, relaxed);
 }
@@ -114,6 +114,7 @@ actor_trace::turn::turn(actor_trace& mine, std::uint64_t step) : trace_(mine), s
 actor_trace::turn::~turn() {
   if (begin_ == 0) return;
   trace_.in_hand_ = 0;
+  trace_.latest_ = 0;
   record done;
   done.begin = begin_;
   done.cause = trace_.cause_;
@@ -127,7 +128,7 @@ void actor_trace::note_range(trace::range_name name, std::uint64_t step, std::ui
   record done;
   done.begin = begin;
   done.id = in_hand_ != 0 ? in_hand_ : cause_;
-  done.busy48_type16 = record::pack(ticks_now() - begin, static_cast<std::uint16_t>(name));
+  done.busy48_type16 = record::pack(now() - begin, static_cast<std::uint16_t>(name));
   done.step48_aux16 = record::pack(step, 0);
   const bool is_of_checkpoint = name >= trace::range_name::save && name <= trace::range_name::commit;
   note(is_of_checkpoint ? trace::kind::checkpoint : trace::kind::range, done);
@@ -136,7 +137,7 @@ void actor_trace::note_range(trace::range_name name, std::uint64_t step, std::ui
 void actor_trace::step_begins(std::uint64_t step) {
   if (recorder_ == nullptr) return;
   step_ = step;
-  step_begin_ = ticks_now();
+  step_begin_ = latest();
   if (board_ != nullptr && board_->step_begin.load(relaxed) == 0) on_board(step, step_begin_);
 }
 
@@ -157,15 +158,14 @@ void actor_trace::step_ends(std::uint64_t next) {
   record done;
   done.begin = std::exchange(step_begin_, 0);
   done.id = cause_;
-  const std::uint64_t now = ticks_now();
-  const std::uint64_t busy = now - done.begin;
-  done.busy48_type16 = record::pack(busy, 0);
+  const std::uint64_t end = now();
+  done.busy48_type16 = record::pack(end - done.begin, 0);
   done.step48_aux16 = record::pack(step_, 0);
   note(trace::kind::step, done);
   if (board_ == nullptr) return;
-  const std::uint64_t taken = now - board_->step_begin.load(relaxed);
+  const std::uint64_t taken = end - board_->step_begin.load(relaxed);
   if (taken > board_->step_longest.load(relaxed)) board_->step_longest.store(taken, relaxed);
-  on_board(next, now);
+  on_board(next, end);
 }
 
 void actor_trace::asks(const header& asked, std::uint16_t type, std::uint32_t peer) {

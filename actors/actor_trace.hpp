@@ -26,13 +26,18 @@ class actor_trace {
              const std::string& name, std::uint32_t incarnation = 0);
 
   /// The header of the next message, which is sent because of `cause`: the message at hand, or the one that it answers.
-  header next(std::uint64_t step, message_id cause);
+  header next(std::uint64_t step, message_id cause) { return next(step, cause, now_if_on()); }
   /// The same, because of the last message that was handled.
-  header next(std::uint64_t step) { return next(step, cause_); }
+  header next(std::uint64_t step) { return next(step, cause_, now_if_on()); }
+  /// The same, sent at `sent`: 0, or what `latest` gave.
+  header next(std::uint64_t step, message_id cause, std::uint64_t sent);
 
   /// The last message that was handled, or is being.
   message_id cause() const { return cause_; }
   bool is_on() const { return recorder_ != nullptr; }
+  /// When the actor last read the clock for what it is at, in ticks: as good as now right behind that, and cheaper. It
+  /// is no earlier than the message at hand was begun, nor than what has been recorded since. 0: nothing is recorded.
+  std::uint64_t latest() const { return latest_ != 0 ? latest_ : is_on() ? trace::ticks_now() : 0; }
   /// What the actor is held to; null: nothing, the run is no replay.
   replayed_actor* replayed() const { return replayed_; }
 
@@ -53,10 +58,8 @@ class actor_trace {
       open(message.head, caf::type_id_v<Message>);
     }
     ~handling() {
-      if (is_recorded_)
-        close();
-      else
-        trace_.in_hand_ = 0;
+      if (is_recorded_) close();
+      trace_.in_hand_ = 0;
     }
     handling(const handling&) = delete;
     handling& operator=(const handling&) = delete;
@@ -100,7 +103,10 @@ class actor_trace {
   class range {
    public:
     range(actor_trace& mine, trace::range_name name, std::uint64_t step)
-        : trace_(mine), name_(name), step_(step), begin_(mine.is_on() ? trace::ticks_now() : 0) {}
+        : range(mine, name, step, mine.is_on() ? mine.now() : 0) {}
+    /// It has begun when the actor last read the clock (see `latest`).
+    range(actor_trace& mine, trace::range_name name, std::uint64_t step, std::uint64_t begin)
+        : trace_(mine), name_(name), step_(step), begin_(begin) {}
     ~range() {
       if (begin_ != 0) trace_.note_range(name_, step_, begin_);
     }
@@ -153,6 +159,13 @@ class actor_trace {
       return 0;
   }
 
+  /// Reads the clock.
+  std::uint64_t now() {
+    const std::uint64_t ticks = trace::ticks_now();
+    if (latest_ != 0) latest_ = ticks;
+    return ticks;
+  }
+  std::uint64_t now_if_on() { return is_on() ? now() : 0; }
   void count_dropped();
   void on_board(std::uint64_t step, std::uint64_t begin);
   /// False: no record is wanted of it.
@@ -196,6 +209,7 @@ class actor_trace {
   message_id in_hand_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t step_begin_ = 0;
+  std::uint64_t latest_ = 0;  ///< 0: the actor is at nothing, or at what is not recorded
 };
 
 /// The result of a handler that somebody else answers for.

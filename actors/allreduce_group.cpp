@@ -51,7 +51,7 @@ allreduce_group_state::collection& allreduce_group_state::open(const key& which,
   all.ranks.resize(trainers());
   all.count = count;
   all.sequence = ++collectives_;
-  all.launched = trace.is_on() ? trace::ticks_now() : 0;
+  all.launched = trace.latest();
   if (layout_.patience.count() > 0) all.begin = std::chrono::steady_clock::now();
   all.sums_missing = reduction_ || goes_whole(count) ? 0 : processes() - 1;
   all.summed.assign(processes(), false);
@@ -187,6 +187,7 @@ caf::result<void> allreduce_group_state::handle(bucket_share& share) {
 
 void allreduce_group_state::note_launch(const header& share, std::uint32_t rank, collection& all) {
   trace::record launch;
+  launch.begin = trace.latest();
   launch.id = id_of(share);
   launch.cause = all.sequence;
   launch.step48_aux16 = trace::record::pack(share.step, rank);
@@ -195,7 +196,7 @@ void allreduce_group_state::note_launch(const header& share, std::uint32_t rank,
 
 void allreduce_group_state::arrived(const key& which, collection& all) {
   if (++all.arrived < trainers()) return;
-  if (trace.is_on()) all.started = trace::ticks_now();
+  all.started = trace.latest();
   if (reduction_) {
     ready_.push_back(which);
     return launch_ready();
@@ -206,7 +207,7 @@ void allreduce_group_state::arrived(const key& which, collection& all) {
 
 /// Sums up the slice that is this process's.
 void allreduce_group_state::sum(const key& which, collection& all) {
-  const actor_trace::range working(trace, trace::range_name::sum, which.first);
+  const actor_trace::range working(trace, trace::range_name::sum, which.first, all.started);
   const slice mine = slice_of(layout_.me, all.count);
   inputs_.clear();
   std::uint64_t batches = 0;
@@ -265,7 +266,7 @@ void allreduce_group_state::close(const key& which, collection& all) {
     done.sent = all.launched;
     done.begin = all.started;
     done.id = all.sequence;
-    done.busy48_type16 = trace::record::pack(trace::ticks_now() - all.started, 0);
+    done.busy48_type16 = trace::record::pack(trace.latest() - all.started, 0);
     done.step48_aux16 = trace::record::pack(which.first, which.second);
     trace.note(trace::kind::collective, done, all.count * sizeof(float));
   }

@@ -94,9 +94,15 @@ caf::result<rows> parameter_server_state::handle(lookup& wanted) {
 }
 
 caf::expected<rows> parameter_server_state::answer(const lookup& wanted) {
-  const actor_trace::range working(trace, trace::range_name::pool, wanted.head.step);
+  auto found = pool(wanted);
+  if (found) found->head = trace.next(wanted.head.step, id_of(wanted.head), trace.latest());
+  return found;
+}
+
+/// The rows, without a header yet.
+caf::expected<rows> parameter_server_state::pool(const lookup& wanted) {
+  const actor_trace::range working(trace, trace::range_name::pool, wanted.head.step, trace.latest());
   rows found;
-  found.head = trace.next(wanted.head.step, id_of(wanted.head));
   found.missing = static_cast<std::uint32_t>(missing(wanted));
   found.tables.reserve(wanted.tables.size());
   std::vector<remote_module::pending_rows> begun;
@@ -271,7 +277,7 @@ void parameter_server_state::deliver_committed(context& done) {
 /// Applies an optimizer step of which all gradients are here.
 caf::error parameter_server_state::commit(std::uint64_t update) {
   context& ready = context_of(update);
-  const actor_trace::range working(trace, trace::range_name::apply, ready.last_step);
+  const actor_trace::range working(trace, trace::range_name::apply, ready.last_step, trace.latest());
   if (auto* wrong = faults()) wrong->applying(rank_, ready.last_step);
   if (!std::exchange(collected_, false))
     if (auto error = collect(ready.ranks, contributors_to(ready.ranks))) return error;
@@ -291,7 +297,7 @@ caf::error parameter_server_state::commit(std::uint64_t update) {
 /// Consistency async: one trainer's gradients alone, weighted as if all trainers had as many.
 caf::error parameter_server_state::apply_rank(std::uint64_t update, std::uint32_t rank) {
   context& open = context_of(update);
-  const actor_trace::range working(trace, trace::range_name::apply, open.last_step);
+  const actor_trace::range working(trace, trace::range_name::apply, open.last_step, trace.latest());
   if (auto* wrong = faults()) wrong->applying(rank_, open.last_step);
   const std::span mine(&open.ranks[rank], 1);
   const std::uint64_t batches = contributors_to(mine).batches;

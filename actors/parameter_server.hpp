@@ -113,6 +113,7 @@ class parameter_server_state {
   caf::error check_open(const header& head, std::uint32_t rank, const char* what);
   caf::expected<remote_module*> find(const header& head, std::uint64_t module) const;
   caf::expected<rows> answer(const lookup& wanted);
+  caf::expected<rows> pool(const lookup& wanted);
   caf::error accept(const gradient& grads);
   caf::error complete(const header& head, std::uint32_t rank, verdict order);
   caf::error commit(std::uint64_t update);

@@ -168,7 +168,7 @@ trainer_state::context trainer_state::prepare(std::uint64_t of_step, result<batc
 void trainer_state::prepare_next() {
   const std::uint64_t prepared = ahead_.empty() ? looked_up_ : ahead_.back().step;
   if (prepared != looked_up_ || prepared == total_steps_) return;
-  const actor_trace::range working(trace, trace::range_name::prepare_batch, prepared + 1);
+  const actor_trace::range working(trace, trace::range_name::prepare_batch, prepared + 1, trace.latest());
   ahead_.push_back(prepare(prepared + 1, data_->train_batch(prepared, rank_)));
 }
 

@@ -103,7 +103,7 @@ caf::error trainer_state::backward_inputs(const batch& samples) {
 
 /// Has all that is needed on the host copied there behind the pass.
 caf::error trainer_state::begin_pass(const batch& samples) {
-  const actor_trace::range working(trace, trace::range_name::forward_backward, step);
+  const actor_trace::range working(trace, trace::range_name::forward_backward, step, trace.latest());
   input().resize(*compute_, samples.size, model_->in_features());
   if (auto error = exchange_.pool(computed_.plan, computed_.answers, *copies_, input())) return error;
   if (job_.nan == nan_policy::stop)

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,6 +38,25 @@ void write(const void* bytes, std::size_t size, std::byte* to) {
   }
 }
 
+/// A page that is touched for the first time costs as much as a hundred records, and a ring goes on to new pages for
+/// long. So they are filled before, by one call, for which file systems may take large pages, and mapped. Of a large
+/// ring only so many; what fails here costs time later, no more.
+constexpr std::uint64_t early_bytes_max = std::uint64_t{32} << 20;
+
+void fill_pages(int file, std::uint64_t size) {
+  static std::array<std::byte, std::size_t{1} << 16> zeros{};
+  std::vector<iovec> parts;
+  for (std::uint64_t at = 0; at < std::min(size, early_bytes_max); at += zeros.size())
+    parts.push_back({zeros.data(), std::min<std::uint64_t>(zeros.size(), size - at)});
+  [[maybe_unused]] const ssize_t written = ::pwritev(file, parts.data(), static_cast<int>(parts.size()), 0);
+}
+
+void map_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::uint64_t size) {
+#ifdef MADV_POPULATE_WRITE  // Linux 5.14
+  ::madvise(memory, std::min(size, early_bytes_max), MADV_POPULATE_WRITE);
+#endif
+}
+
 }  // namespace
 
 tl::expected<std::unique_ptr<ring>, std::string> ring::create(const options& how) {
@@ -55,6 +75,7 @@ tl::expected<std::unique_ptr<ring>, std::string> ring::create(const options& how
     ::unlink(how.file.c_str());
     return failed(how.file, fmt::format("there is no room for a trace of {} bytes", made->size_), code);
   }
+  fill_pages(file, made->size_);
   void* const memory = ::mmap(nullptr, made->size_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   const int code = errno;
   ::close(file);
@@ -62,6 +83,7 @@ tl::expected<std::unique_ptr<ring>, std::string> ring::create(const options& how
     ::unlink(how.file.c_str());
     return failed(how.file, "cannot be mapped", code);
   }
+  map_pages(memory, made->size_);
   made->memory_ = static_cast<std::byte*>(memory);
   made->serial_ = next_serial.fetch_add(1);
 
@@ -92,6 +114,8 @@ void ring::take_chunk(place& mine) noexcept {
   }
   const std::uint64_t before = head().next_chunk.fetch_add(1, std::memory_order_relaxed);
   chunk_head& taken = chunk(before);
+  constexpr std::size_t lines = 5;  // its first ones; `append` fetches those behind them
+  for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(&taken + i, 1);
   taken.number.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);  // readers see that it changes before it does
   thread_local const auto thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));

@@ -15,6 +15,7 @@
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/blocked.hpp"
 #include "trace/recording.hpp"
+#include "trace/trace_file.hpp"
 
 namespace troupe::traced_actors_test {
 namespace {
@@ -218,6 +219,37 @@ double median_of(std::vector<double> of) {
   const auto middle = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
   std::ranges::nth_element(of, middle);
   return *middle;
+}
+
+TEST_F(traced_actors_test, work_begins_with_its_message_and_its_answer_is_sent_when_it_ends) {
+  actor_trace trace;
+  header answer;
+  {
+    const caf::scoped_actor self(*system_);
+    trace.start(caf::actor_cast<caf::abstract_actor*>(caf::actor_cast<caf::strong_actor_ptr>(self)), *system_, 1,
+                server_number(0), "server 0");
+    stop order;
+    order.head = {1, 5, trainer_number(0, 1), 0, 1, 0, trace::ticks_now(), 0};
+    {
+      const actor_trace::handling scope(trace, order, 0);
+      { const actor_trace::range working(trace, trace::range_name::pool, 5, trace.latest()); }
+      answer = trace.next(5, id_of(order.head), trace.latest());
+      EXPECT_LE(trace.latest(), trace::ticks_now());
+    }
+    const std::uint64_t after = trace::ticks_now();
+    EXPECT_GE(trace.latest(), after) << "of a message that is no longer at hand";
+  }
+  const trace::recording found = read();
+  const auto handled = std::ranges::find(found.events, trace::kind::handled, &trace::event::what);
+  const auto work = std::ranges::find(found.events, trace::kind::range, &trace::event::what);
+  ASSERT_TRUE(handled != found.events.end() && work != found.events.end());
+  EXPECT_EQ(work->begin, handled->begin);
+  EXPECT_LE(work->end, handled->end);
+  const auto file = trace::read_trace_file(recorder_->ring_file());
+  ASSERT_TRUE(file) << file.error();
+  for (const auto& [number, chunk] : file->chunks)
+    for (const trace::record& one : chunk.records)
+      if (one.what() == trace::kind::range) EXPECT_EQ(one.begin + one.busy(), answer.sent);
 }
 
 // How much either takes, bench/tracing.cpp measures: it depends on the machine and on what else that does.

@@ -3,6 +3,8 @@
 #include "trace/ring.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,6 +86,26 @@ TEST(Ring, KeepsTheLastRecordsAndSaysHowManyItHad) {
   EXPECT_EQ(ids.front(), 84 * records_per_chunk + 1);
   EXPECT_EQ(ids.back(), total);
 }
+
+#ifdef MADV_POPULATE_WRITE
+/// Pages that were not there when this thread used them.
+long missed_pages() {
+  rusage used{};
+  ::getrusage(RUSAGE_THREAD, &used);
+  return used.ru_minflt + used.ru_majflt;
+}
+
+TEST(Ring, ItsPagesAreThereBeforeTheFirstRecord) {
+  if (::madvise(nullptr, 0, MADV_POPULATE_WRITE) != 0) GTEST_SKIP() << "needs Linux 5.14";
+  const temporary_folder folder;
+  constexpr long pages = 1024;
+  auto made = ring::create({.file = folder.path() / "a.ring", .bytes = pages * chunk_bytes});
+  ASSERT_TRUE(made) << made.error();
+  const long before = missed_pages();
+  for (std::uint64_t i = 1; i <= pages * records_per_chunk; ++i) (*made)->append(made_record(i));
+  EXPECT_LT(missed_pages() - before, pages / 4);  // a few, if the system takes some back meanwhile
+}
+#endif
 
 TEST(Ring, SeveralThreadsLoseNothing) {
   const temporary_folder folder;
