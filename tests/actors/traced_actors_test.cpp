@@ -249,7 +249,9 @@ TEST_F(traced_actors_test, work_begins_with_its_message_and_its_answer_is_sent_w
   ASSERT_TRUE(file) << file.error();
   for (const auto& [number, chunk] : file->chunks)
     for (const trace::record& one : chunk.records)
-      if (one.what() == trace::kind::range) EXPECT_EQ(one.begin + one.busy(), answer.sent);
+      if (one.what() == trace::kind::range) {
+        EXPECT_EQ(one.begin + one.busy(), answer.sent);
+      }
 }
 
 // How much either takes, bench/tracing.cpp measures: it depends on the machine and on what else that does.
