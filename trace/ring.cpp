@@ -114,8 +114,7 @@ void ring::take_chunk(place& mine) noexcept {
   }
   const std::uint64_t before = head().next_chunk.fetch_add(1, std::memory_order_relaxed);
   chunk_head& taken = chunk(before);
-  constexpr std::size_t lines = 5;  // its first ones; `append` fetches those behind them
-  for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(&taken + i, 1);
+  for (std::size_t i = 0; i <= lines_ahead; ++i) __builtin_prefetch(&taken + i, 1);  // `append` goes on with it
   taken.number.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);  // readers see that it changes before it does
   thread_local const auto thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));

@@ -40,7 +40,8 @@ class ring {
         head().next_chunk.load(std::memory_order_relaxed) - mine.number > chunks_ / 2) [[unlikely]]
       take_chunk(mine);
     record* const to = mine.next++;
-    __builtin_prefetch(to + 4, 1);  // its line is on its way before it is needed
+    if (record* const later = to + lines_ahead; later < mine.end)
+      __builtin_prefetch(later, 1);  // its line is on its way before it is needed
     const auto write = [](auto& there, auto number) {
       std::atomic_ref(there).store(number, std::memory_order_relaxed);
     };
@@ -86,6 +87,9 @@ class ring {
   const std::filesystem::path& file() const { return file_; }
 
  private:
+  /// Lines that are fetched before they are needed: some actors write several records at once, and memory may be busy.
+  static constexpr std::size_t lines_ahead = 12;
+
   /// Where a thread writes next.
   struct place {
     std::uint64_t owner = 0;
