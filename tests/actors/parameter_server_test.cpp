@@ -136,7 +136,7 @@ TEST_F(trainers_elsewhere, a_gradient_in_anothers_name_ends_the_server_and_silen
   link_to_[1]->send(server_, forged);
   run();
   ASSERT_TRUE(*ended) << "the trainer's own gradients would be taken for older ones from now on";
-  EXPECT_EQ(**ended, errc::bad_input);
+  EXPECT_EQ(**ended, errc::wrong_context);
   EXPECT_EQ(describe(**ended),
             "server 0, step 1: a gradient of trainer 0 from a process that does not have that trainer");
 }
