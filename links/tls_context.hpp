@@ -18,7 +18,7 @@ namespace troupe {
 struct tls_context {
   std::shared_ptr<ssl_ctx_st> settings;
   bool by_certificates = false;
-  /// Of the token, where it is by the token.
+  /// The token's key; unused with certificates.
   token_key key{};
 };
 

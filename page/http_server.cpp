@@ -68,7 +68,7 @@ class session : public std::enable_shared_from_this<session> {
                             [self = shared_from_this()](error_code error, std::size_t) { self->have_header(error); });
   }
 
-  /// Ends it for somebody else, who has its place from now on.
+  /// Ends this connection and gives its place to another one.
   void make_room() {
     leave();
     stream_.close();
@@ -237,7 +237,7 @@ struct http_server::state {
       if (error == asio::error::operation_aborted) return;
       if (error) return rest();  // out of descriptors, most likely
       const bool is_full = shared.connections >= shared.how.connections;
-      // Who says nothing, or knocks for ever, must not keep out who has the token.
+      // Silent or insistent strangers must not keep out the holder of the token.
       if (!shared.strangers.empty() && (is_full || shared.strangers.size() >= shared.how.strangers))
         shared.strangers.front()->make_room();
       if (shared.connections < shared.how.connections) std::make_shared<session>(std::move(socket), shared)->read();

@@ -37,7 +37,7 @@ std::vector<std::string> master(const std::vector<std::string>& more = {}) {
   return all;
 }
 
-/// Its epochs take long enough that nobody has to read what it says of them.
+/// A run whose epochs are so long that its unread output fits in a pipe.
 std::vector<std::string> endless_processes(const std::vector<std::string>& more = {}) {
   std::vector<std::string> all = {"train",  "--processes",  "--data",    "synthetic",  "--rows",
                                   "1000",   "--batch-size", "2048",      "--trainers", "2",

@@ -27,7 +27,7 @@ class secrets_folder {
   std::string path_;
 };
 
-/// That of the certificate in these files, as links tell it.
+/// The fingerprint of the certificate in these files, in the form that links use.
 std::string fingerprint_of(const tls_files& files);
 
 /// Signs certificates. `seconds_left` until they expire: negative for those that have.
