@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/job_table.hpp"
+#include "model/setting_spelling.hpp"
 #include "model/text.hpp"
 
 namespace troupe {
@@ -72,13 +73,6 @@ const std::string* last_given(const std::vector<setting>& given, const std::stri
 }
 
 }  // namespace
-
-std::string current_spelling(const std::string& name, const std::string& text) {
-  const bool is_number_type = name == "row-dtype" || name == "wire-dtype" || name == "matmul-precision";
-  if (is_number_type && text == "fp32") return "f32";
-  if (is_number_type && text == "fp16") return "f16";
-  return text;
-}
 
 const std::array<std::string, data_kinds>& data_names() {
   static const std::array<std::string, data_kinds> names{"adult", "tutorial", "synthetic", "criteo", "csv", "replay"};

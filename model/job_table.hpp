@@ -47,10 +47,6 @@ const std::vector<job_setting>& job_table();
 /// The data sets' names in the order of `data_kind`.
 const std::array<std::string, data_kinds>& data_names();
 
-/// The text of setting `name` as it is spelled now: f32 and f16 for number types that were called fp32 and fp16. Other
-/// texts stay as they are.
-std::string current_spelling(const std::string& name, const std::string& text);
-
 /// Layer widths as a setting's text: `none`, or with commas between them.
 std::string widths_text(const std::vector<std::size_t>& widths);
 

@@ -8,7 +8,7 @@
 
 #include "model/checkpoint/manifest.hpp"
 #include "model/digest.hpp"
-#include "model/job_table.hpp"
+#include "model/setting_spelling.hpp"
 #include "model/text.hpp"
 
 namespace troupe {
