@@ -64,16 +64,16 @@ check_preset() {
   esac
 }
 
-# job_count: how many compilers at a time: TROUPE_JOBS, else one a core as long as each has a GiB of free memory.
+# job_count: how many compilers at a time: TROUPE_JOBS, else one a core as long as each has two GiB of free memory.
 job_count() {
-  local cores free_gib
+  local cores room
   if [[ -n ${TROUPE_JOBS-} ]]; then
     [[ $TROUPE_JOBS =~ ^[1-9][0-9]*$ ]] || fail "TROUPE_JOBS is '$TROUPE_JOBS'; it must be a number of jobs, 1 or more"
     echo "$TROUPE_JOBS"
     return
   fi
   cores=$(nproc)
-  free_gib=$(awk '/^MemAvailable:/ {print int($2 / 1048576)}' /proc/meminfo)
-  free_gib=$((free_gib > 1 ? free_gib : 1))
-  echo $((cores < free_gib ? cores : free_gib))
+  room=$(awk '/^MemAvailable:/ {print int($2 / 2097152)}' /proc/meminfo)
+  room=$((room > 1 ? room : 1))
+  echo $((cores < room ? cores : room))
 }
