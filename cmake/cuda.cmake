@@ -128,6 +128,25 @@ endif()
 message(STATUS "CUDA backend: built with CUDA ${CMAKE_CUDA_COMPILER_VERSION}, NCCL ${troupe_nccl_version}, "
                "${troupe_cudnn}, for ${CMAKE_CUDA_ARCHITECTURES}")
 
+# Replaces the sources in `list` by units of six each, which CMake 3.25 does not make of CUDA's by itself. The one that
+# includes CUB stays alone.
+function(troupe_unite list)
+  set(units ${${list}})
+  list(FILTER units INCLUDE REGEX "/sort\\.cu$")
+  list(REMOVE_ITEM ${list} ${units})
+  list(LENGTH ${list} count)
+  math(EXPR last "${count} - 1")
+  foreach(first RANGE 0 ${last} 6)
+    list(SUBLIST ${list} ${first} 6 sources)
+    list(TRANSFORM sources REPLACE "(.+)" "#include \"\\1\"")
+    list(JOIN sources "\n" text)
+    set(unit "${PROJECT_BINARY_DIR}/cuda_units/from_${first}.cu")
+    file(CONFIGURE OUTPUT "${unit}" CONTENT "${text}\n" @ONLY)
+    list(APPEND units "${unit}")
+  endforeach()
+  set(${list} ${units} PARENT_SCOPE)
+endfunction()
+
 # troupe_cuda_module(NAME SOURCES source... [LINK library...])
 function(troupe_cuda_module name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
@@ -137,11 +156,16 @@ function(troupe_cuda_module name)
   # The runtime is linked into each: neither depends on where the toolkit was.
   set_target_properties(${name} PROPERTIES
     CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF CUDA_RUNTIME_LIBRARY Static
-    CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
+    CUDA_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
 endfunction()
 
-file(GLOB troupe_cuda_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cuda/*.cu")
-troupe_cuda_module(troupe_cuda SOURCES ${troupe_cuda_sources} LINK CUDA::cublasLt "${TROUPE_NCCL_LIBRARY}")
+file(GLOB troupe_cuda_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cuda/*.cpp")
+file(GLOB troupe_cuda_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cuda/*.cu")
+if(CMAKE_UNITY_BUILD)
+  troupe_unite(troupe_cuda_kernels)
+endif()
+troupe_cuda_module(troupe_cuda SOURCES ${troupe_cuda_sources} ${troupe_cuda_kernels}
+                   LINK CUDA::cublasLt "${TROUPE_NCCL_LIBRARY}")
 cmake_path(GET TROUPE_NCCL_LIBRARY PARENT_PATH troupe_nccl_folder)
 # CMake leaves out the folders that nvcc links from by itself, but the dynamic loader does not know them.
 set_target_properties(troupe_cuda PROPERTIES BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR};${troupe_nccl_folder}")

@@ -1,10 +1,13 @@
-# troupe_room(NAME LINK target...): the library of one folder, from all its sources.
+# troupe_room(NAME [WITHOUT folder] LINK target...): the library of one folder, from all its sources but those of `folder`.
 # troupe_test(NAME [LABEL label] LINK target...): the test program of one folder, from all sources of the current one.
 # troupe_emulated_tests(NAME): those of them that need a GPU once more, on an emulated one, if that could be built.
 
 function(troupe_room name)
-  cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "WITHOUT" "LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cpp)
+  if(arg_WITHOUT)
+    list(FILTER sources EXCLUDE REGEX "/${arg_WITHOUT}/")
+  endif()
   add_library(troupe_${name} STATIC ${sources})
   target_link_libraries(troupe_${name} PUBLIC troupe_settings ${arg_LINK})
 endfunction()

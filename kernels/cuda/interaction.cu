@@ -31,7 +31,7 @@ __device__ unsigned pair_of(unsigned i, unsigned j) { return i * (i - 1) / 2 + j
 /// Floats of a sample's vectors that are in shared memory at once.
 constexpr unsigned shared_floats = 1536;
 /// Vectors on each side of a tile of pairs whose dots a lane keeps.
-constexpr int tile = 4;
+constexpr int pair_tile = 4;
 
 /// Columns first .. first + columns of the sample's vectors, those of one vector `pitch` apart from the next one's.
 __device__ void load_columns(const vectors<const float>& x, unsigned n, std::size_t sample, std::size_t first,
@@ -44,15 +44,16 @@ __device__ void load_columns(const vectors<const float>& x, unsigned n, std::siz
 
 /// Adds the products of the loaded columns to the dots of a tile.
 __device__ void add_products(const float* loaded, unsigned n, unsigned columns, unsigned pitch, unsigned row,
-                             unsigned col, float (&dots)[tile][tile]) {
+                             unsigned col, float (&dots)[pair_tile][pair_tile]) {
   for (unsigned c = 0; c < columns; ++c) {
-    float left[tile];
-    float right[tile];
-    unrolled<tile>([&](int k) {
+    float left[pair_tile];
+    float right[pair_tile];
+    unrolled<pair_tile>([&](int k) {
       left[k] = loaded[(row + k < n ? row + k : 0) * pitch + c];  // what is past the end is not stored
       right[k] = loaded[(col + k < n ? col + k : 0) * pitch + c];
     });
-    unrolled<tile>([&](int i) { unrolled<tile>([&](int j) { dots[i][j] = fmaf(left[i], right[j], dots[i][j]); }); });
+    unrolled<pair_tile>(
+        [&](int i) { unrolled<pair_tile>([&](int j) { dots[i][j] = fmaf(left[i], right[j], dots[i][j]); }); });
   }
 }
 
@@ -64,15 +65,15 @@ __global__ void __launch_bounds__(block_threads)
   float* const loaded = shared[threadIdx.x / warp_lanes];
   const std::size_t sample = global_thread() / warp_lanes;
   const unsigned pitch = (shared_floats / n - 1) | 1;  // odd: lanes read from different banks
-  const unsigned tile_rows = (n + tile - 1) / tile;
+  const unsigned tile_rows = (n + pair_tile - 1) / pair_tile;
   const unsigned tiles = tile_rows * (tile_rows + 1) / 2;
   for (unsigned first_tile = 0; first_tile < tiles; first_tile += warp_lanes) {
     const unsigned mine = first_tile + threadIdx.x % warp_lanes;
     unsigned tile_row = 0;
     while (pair_of(tile_row + 2, 0) <= mine) ++tile_row;
-    const unsigned row = tile_row * tile;
-    const unsigned col = (mine - pair_of(tile_row + 1, 0)) * tile;
-    float sums[tile][tile] = {};
+    const unsigned row = tile_row * pair_tile;
+    const unsigned col = (mine - pair_of(tile_row + 1, 0)) * pair_tile;
+    float sums[pair_tile][pair_tile] = {};
     for (std::size_t first = 0; first < dim; first += pitch) {
       const unsigned columns = dim - first < pitch ? static_cast<unsigned>(dim - first) : pitch;
       __syncthreads();
@@ -81,9 +82,9 @@ __global__ void __launch_bounds__(block_threads)
       if (sample < batch && mine < tiles) add_products(loaded, n, columns, pitch, row, col, sums);
     }
     if (sample >= batch || mine >= tiles) continue;
-    unrolled<tile>([&](int k) {
+    unrolled<pair_tile>([&](int k) {
       const unsigned i = row + k;
-      unrolled<tile>([&](int l) {
+      unrolled<pair_tile>([&](int l) {
         const unsigned j = col + l;
         if (i < n && j < i) dots.data[sample * dots.stride + pair_of(i, j)] = sums[k][l];
       });

@@ -8,8 +8,8 @@ namespace troupe::kernels::cuda {
 namespace {
 
 template <int kWidth>
-__global__ void update_kernel(update_constants c, std::size_t count, float* weights, optimizer_state_view state,
-                              const float* grad) {
+__global__ void step_kernel(update_constants c, std::size_t count, float* weights, optimizer_state_view state,
+                            const float* grad) {
   for_each_pack<kWidth>(count, [&]<int kCount>(width<kCount>, std::size_t at) {
     optimizer_step(c, at, weights, state, load_pack<kCount>(grad + at));
   });
@@ -22,8 +22,8 @@ void cuda_stream::update_dense(const update_constants& c, std::size_t count, flo
   device_.make_current();
   const bool packs =
       fits_packs<4>(weights) && fits_packs<4>(state.first) && fits_packs<4>(state.second) && fits_packs<4>(grad);
-  launch(packs ? update_kernel<4> : update_kernel<1>, blocks_for_packs(count), block_threads, handle_, c, count,
-         weights, state, grad);
+  launch(packs ? step_kernel<4> : step_kernel<1>, blocks_for_packs(count), block_threads, handle_, c, count, weights,
+         state, grad);
 }
 
 }  // namespace troupe::kernels::cuda
