@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "kernels/device.hpp"
 #include "tests/emulated_cuda/runtime.hpp"
 #include "tests/emulated_cuda/settings.hpp"
 
@@ -20,7 +21,8 @@ class memory_book {
     const std::lock_guard lock(mutex_);
     if (device != host && used_[device] + bytes > configured().memory_mib << 20) return cudaErrorMemoryAllocation;
     if (posix_memalign(address, alignment, bytes) != 0) return cudaErrorMemoryAllocation;
-    std::memset(*address, 0xff, bytes);  // NaN, and no sensible index
+    // NaN, and no sensible index; not in cuBLASLt's workspace, of which the emulation needs no page.
+    if (bytes != kernels::matmul_workspace_bytes) std::memset(*address, 0xff, bytes);
     used_[device] += bytes;
     blocks_[begin_of(*address)] = {device, bytes};
     return cudaSuccess;
