@@ -71,7 +71,8 @@ const std::vector<setting_info>& trace_settings() {
        setting_type::text},
       {"trace-payload", "ACTORS", "whose messages --trace payload keeps, as in 'server *,trainer 0'", "all",
        setting_type::text},
-      {"trace-ring-mib", "N", "room for the last messages, 1 to 4096", "16", setting_type::whole},
+      {"trace-ring-mib", "N", "room for the last messages, 1 to 4096", "2; 16 with a page, full or payload",
+       setting_type::whole},
       {"page", "[PORT]", "show the run in a browser, on a port of this machine (default port: any that is free)", "",
        setting_type::whole},
       {"step-timeout", "SECONDS",
@@ -144,6 +145,12 @@ result<trace_order> read_trace_options(const std::vector<setting>& given) {
     if (order.how.what == trace::mode::off)
       return bad_input("--page: shows what is recorded, which --trace off turns off");
     order.page = *port;
+  }
+  if (!find(given, "trace-ring-mib")) {
+    // As little as stays in a core's cache: writing to more costs the shortest steps twice as much. A page shows what
+    // there is of it, and a log takes records from it while others come.
+    const bool is_read = order.page || order.how.what == trace::mode::full || order.how.what == trace::mode::payload;
+    order.how.ring_bytes = (is_read ? 16 : 2) * mib;
   }
   order.how.types = traced_types();
   return order;
