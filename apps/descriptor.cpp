@@ -19,8 +19,11 @@ int write_all(int descriptor, std::string_view text) {
 }
 
 result<descriptor> descriptor::open(const std::string& path, int flags) {
-  const int number = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  if (number < 0) return bad_input(std::strerror(errno));
+  // A FIFO that nobody reads would be waited for without an end, deaf to every signal.
+  const int unblocked = (flags & O_ACCMODE) == O_WRONLY ? O_NONBLOCK : 0;
+  const int number = ::open(path.c_str(), flags | unblocked | O_CLOEXEC, 0666);
+  if (number < 0) return bad_input(errno == ENXIO ? "is a FIFO that nobody reads" : std::strerror(errno));
+  if (unblocked != 0) ::fcntl(number, F_SETFL, ::fcntl(number, F_GETFL) & ~O_NONBLOCK);
   return descriptor(number);
 }
 

@@ -4,9 +4,9 @@
 
 function(troupe_room name)
   cmake_parse_arguments(arg "" "WITHOUT" "LINK" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" *.cpp)
   if(arg_WITHOUT)
-    list(FILTER sources EXCLUDE REGEX "/${arg_WITHOUT}/")
+    list(FILTER sources EXCLUDE REGEX "^${arg_WITHOUT}/")
   endif()
   add_library(troupe_${name} STATIC ${sources})
   target_link_libraries(troupe_${name} PUBLIC troupe_settings ${arg_LINK})

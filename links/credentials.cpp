@@ -77,8 +77,9 @@ std::optional<std::string> weakness_of(const std::string& token) {
   const std::size_t kinds = std::set<char>(token.begin(), token.end()).size();
   if (token.size() >= length_min && kinds >= kinds_min) return std::nullopt;
   return fmt::format(
-      "the token has {} characters, {} different ones, and may be guessed: it should have at least {}, {} "
-      "different ones, as from `openssl rand -hex 32`",
+      "the token may be guessed: it has {} characters and {} different ones, and should have at least {} and {}, as "
+      "from "
+      "`openssl rand -hex 32`",
       token.size(), kinds, length_min, kinds_min);
 }
 

@@ -10,9 +10,10 @@ check_preset "$preset"
 log=$root/build/$preset/.ninja_log
 [[ -f $log ]] || fail "$log is not there; tools/build.sh $preset makes it"
 awk -F '\t' '
-  NR > 1 { last[$4] = $2 - $1 }
+  NR > 1 { last[$4] = $2 - $1; made_by[$4] = $1 FS $2 FS $5 }
   END {
     for (file in last) {
+      if (counted[made_by[file]]++) continue  # what makes several files took its time once
       folder = file
       if (folder !~ /\.o$/) folder = "(libraries, programs, lists of tests)"
       else if (folder ~ /^CMakeFiles\/troupe_cuda/) folder = "kernels/cuda"

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -64,6 +65,14 @@ std::vector<std::uint64_t> steps_shown(const std::vector<std::string>& folders) 
     }
   }
   return steps;
+}
+
+TEST(MetricsCsv, IntoAFifoThatNobodyReadsAreRefused) {
+  const checkpoint_folder folder;
+  const std::string fifo = folder / "metrics";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), S_IRUSR | S_IWUSR), 0);
+  const std::string line = expect_error(run(adult("1", {"--metrics-csv", fifo})), 2);
+  EXPECT_NE(line.find("is a FIFO that nobody reads"), std::string::npos) << line;
 }
 
 TEST(MetricsCsv, HasTheNumbersOfTheEvents) {

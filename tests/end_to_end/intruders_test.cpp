@@ -196,7 +196,7 @@ TEST_F(Intruders, CannotReadTheKeyFromAFileThatIsNotTheOwnersAlone) {
 
 TEST_F(Intruders, ThatCouldGuessTheTokenAreWarnedOf) {
   const std::string weak = "0123456789abcdef";
-  const std::string warning = "troupe: warning: the token has 16 characters, 16 different ones, and may be guessed";
+  const std::string warning = "troupe: warning: the token may be guessed: it has 16 characters and 16 different ones";
   for (const words& command : {words{"status", "127.0.0.1:1"}, words{"stop", "127.0.0.1:1"},
                                words{"join", "127.0.0.1:1", "--as", "server", "--join-timeout", "0"},
                                words{"master", "--listen", "192.0.2.1:0", "--data", "tutorial"},

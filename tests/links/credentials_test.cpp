@@ -138,11 +138,11 @@ TEST(TokenTest, one_that_is_short_or_of_few_kinds_of_characters_is_weak) {
   EXPECT_EQ(weakness_of("0123456789ab0123456789"), std::nullopt) << "22 characters, 12 different ones";
   const auto brief = weakness_of("0123456789ab012345678");
   ASSERT_TRUE(brief);
-  EXPECT_TRUE(has(*brief, "has 21 characters, 12 different ones")) << *brief;
+  EXPECT_TRUE(has(*brief, "has 21 characters and 12 different ones")) << *brief;
   EXPECT_FALSE(has(*brief, "0123")) << "a token was shown: " << *brief;
   const auto few = weakness_of("0123456789a0123456789a0123456789a");
   ASSERT_TRUE(few);
-  EXPECT_TRUE(has(*few, "has 33 characters, 11 different ones")) << *few;
+  EXPECT_TRUE(has(*few, "has 33 characters and 11 different ones")) << *few;
 }
 
 class TlsFilesTest : public testing::Test {
