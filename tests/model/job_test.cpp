@@ -343,7 +343,7 @@ TEST(job, malformed_values_are_refused) {
   EXPECT_EQ(refusal({{"wire-dtype", "tf32"}}),
             "--wire-dtype tf32: unknown; the nearest is f32, and there are f32, f16 or bf16");
   EXPECT_EQ(refusal({{"matmul-precision", "fp16"}}),
-            "--matmul-precision f16: unknown; the nearest is bf16, and there are f32, tf32 or bf16");
+            "--matmul-precision fp16: unknown; the nearest is bf16, and there are f32, tf32 or bf16");
   EXPECT_EQ(refusal({{"row-dtype", "f64"}}),
             "--row-dtype f64: unknown; the nearest is f32, and there are f32, f16 or bf16");
   EXPECT_EQ(refusal({{"data", "csv:x"}, {"header", "yes"}}).substr(0, 14), "--header yes: ");
