@@ -232,6 +232,7 @@ void run_trace::remove_recorder() {
 
 void run_trace::finish(bool clean, console& out) {
   if (!recorder_) return;
+  if (recorder_->is_empty()) clean = true;  // who was never let in has nothing to show
   const std::filesystem::path folder = recorder_->folder();
   const bool keeps_all = recorder_->wants_contents();
   page_.reset();

@@ -62,6 +62,9 @@ class recorder {
   /// Nobody may record any more.
   void finish(bool clean);
 
+  /// Nothing has been recorded yet.
+  bool is_empty() const { return std::as_const(*ring_).head().next_chunk.load(std::memory_order_relaxed) == 0; }
+
   /// What a process shows of itself at this moment: the bytes of its ring, and its name. From any thread.
   std::string copy() const { return ring_->copy(); }
   std::filesystem::path ring_file() const { return ring_->file(); }

@@ -58,6 +58,9 @@ class told_link final : public link {
     callbacks_.on_frame({first_user_kind, std::move(memory), body.size()});
   }
 
+  /// Lets go of whom it told, as a link does at its end.
+  void end() { callbacks_ = {}; }
+
   std::uint64_t sent = 0;
   bool paused = false;
   bool closed = false;
@@ -80,6 +83,7 @@ class ControlTunnel : public testing::Test {
   ~ControlTunnel() override {
     tunnel_->close();
     settle();
+    wire_->end();
     ::close(socket_);
   }
 

@@ -60,6 +60,13 @@ TEST_F(Intruders, WithAnotherTokenAreToldSo) {
   expect_completes(several);
 }
 
+/// Who was never let in has recorded nothing.
+TEST_F(Intruders, AreToldOfNoTraceOfTheirs) {
+  const std::string line =
+      expect_error(run({"join", "127.0.0.1:1", "--as", "server", "--join-timeout", "0"}, with_token()), 1);
+  EXPECT_NE(line.find("Connection refused"), std::string::npos) << line;
+}
+
 TEST_F(Intruders, WithoutATokenAreToldWhereToPutOne) {
   ::unsetenv("TROUPE_TOKEN");
   for (const words& command :
