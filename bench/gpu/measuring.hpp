@@ -106,11 +106,11 @@ struct host_sum {
     ++terms;
   }
 
-  /// Of a sum of terms in [-1, 1) that were made of numbers rounded to `rounding`, added up in float32 in whatever
-  /// order. Each of n terms is off by its rounding; each of n additions is off by at most 2^-24 of the sum of the
-  /// terms' magnitudes, which no partial sum exceeds. Errors are as often up as down, so that n of them add up to
-  /// sqrt(n) times one of them, and this is three standard deviations of the additions' where the partial sums only
-  /// ever grow.
+  /// How far a sum may be off whose terms lie in [-1, 1), come from numbers rounded to `rounding`, and are added up in
+  /// float32 in whatever order. Each of n terms is off by its rounding; each of n additions is off by at most 2^-24 of
+  /// the sum of the terms' magnitudes, which no partial sum exceeds. Errors are as often up as down, so that n of them
+  /// add up to sqrt(n) times one of them, and this is three standard deviations of the additions' where the partial
+  /// sums only ever grow.
   double tolerance(double rounding) const {
     return std::sqrt(static_cast<double>(terms)) * (rounding + 0x1p-24 * magnitude);
   }

@@ -59,7 +59,7 @@ class told_link final : public link {
   }
 
   /// Lets go of whom it told, as a link does at its end.
-  void end() { callbacks_ = {}; }
+  void forget() { callbacks_ = {}; }
 
   std::uint64_t sent = 0;
   bool paused = false;
@@ -83,7 +83,7 @@ class ControlTunnel : public testing::Test {
   ~ControlTunnel() override {
     tunnel_->close();
     settle();
-    wire_->end();
+    wire_->forget();
     ::close(socket_);
   }
 

@@ -60,7 +60,7 @@ TEST_F(Intruders, WithAnotherTokenAreToldSo) {
   expect_completes(several);
 }
 
-/// Who was never let in has recorded nothing.
+/// A peer that was never let in has recorded nothing, so it is told of no trace.
 TEST_F(Intruders, AreToldOfNoTraceOfTheirs) {
   const std::string line =
       expect_error(run({"join", "127.0.0.1:1", "--as", "server", "--join-timeout", "0"}, with_token()), 1);

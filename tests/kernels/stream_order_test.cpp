@@ -137,8 +137,8 @@ TYPED_TEST(stream_order, forgets_calls_that_threw) {
 }
 
 TYPED_TEST(stream_order, keeps_what_graphs_use_when_more_is_needed) {
-  // The scratch memory of products in bf16 grows between two repetitions. A row of the small one takes 16 bytes, as
-  // much as cuBLASLt's kernels read at once: of a shorter one they would read what nobody has written.
+  // The scratch memory of products in bf16 grows between two repetitions. A row of the small one takes 16 bytes,
+  // because cuBLASLt's kernels read so many at once: behind a shorter row they would read unwritten memory.
   constexpr std::size_t few = 8;
   if (this->where().is_host()) GTEST_SKIP() << "skipped: the processor knows f32 only";
   const auto on = this->where().make_stream(matmul_precision::bf16);
