@@ -1,5 +1,6 @@
 # troupe_room(NAME [WITHOUT folder] LINK target...): the library of one folder, from all its sources but those of `folder`.
-# troupe_test(NAME [LABEL label] LINK target...): the test program of one folder, from all sources of the current one.
+# troupe_test(NAME [LABEL label] [OPTIMIZE level] LINK target...): the test program of one folder, from all sources of the
+#   current one.
 # troupe_emulated_tests(NAME): those of them that need a GPU once more, on an emulated one, if that could be built.
 
 function(troupe_room name)
@@ -13,11 +14,14 @@ function(troupe_room name)
 endfunction()
 
 function(troupe_test name)
-  cmake_parse_arguments(arg "" "LABEL" "LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "LABEL;OPTIMIZE" "LINK" ${ARGN})
+  if(NOT DEFINED arg_OPTIMIZE)
+    set(arg_OPTIMIZE 0)  # most tests compile longer than they run
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS *.cpp)
   add_executable(${name}_test ${sources})
   target_link_libraries(${name}_test PRIVATE troupe_settings ${arg_LINK} GTest::gtest_main)
-  target_compile_options(${name}_test PRIVATE -O1)  # tests compile longer than they run
+  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O${arg_OPTIMIZE}>)
   if(TARGET troupe_cuda)
     add_dependencies(${name}_test troupe_cuda troupe_cuda_probe)
   endif()

@@ -57,7 +57,7 @@ figures train(const words& options, const launch& how = {}) {
 }
 
 /// As many steps as tell one result from another: what an epoch's short last batch does is in `whole_epoch`.
-const words adult = {"--data", "adult", "--steps", "30"};
+const words adult = {"--data", "adult", "--steps", "12"};
 const words whole_epoch = {"--data", "adult", "--epochs", "1"};
 
 // -- the same meaning ------------------------------------------------------------------------
@@ -136,16 +136,17 @@ TEST_F(CudaGpu, TheNumberOfServersMakesNoDifference) {
 TEST_F(CudaGpu, ACheckpointGoesOnWhereverItIsResumed) {
   const checkpoint_folder folder;
   const std::string half = folder.path() + "/half";
-  const figures whole = train({"--data", "adult", "--steps", "60", "--device", "cuda"});
+  const figures whole = train({"--data", "adult", "--steps", "24", "--device", "cuda"});
   train(with(adult, {"--device", "cuda", "--save", half}));
-  EXPECT_EQ(train({"--resume", half, "--steps", "60", "--device", "cuda"}).digest, whole.digest);
-  EXPECT_NEAR(train({"--resume", half, "--steps", "60", "--device", "cpu"}).loss, whole.loss, 1e-4);
+  EXPECT_EQ(train({"--resume", half, "--steps", "24", "--device", "cuda"}).digest, whole.digest);
+  EXPECT_NEAR(train({"--resume", half, "--steps", "24", "--device", "cpu"}).loss, whole.loss, 1e-4);
 }
 
 TEST_F(CudaGpu, LowerPrecisionLearnsAsWell) {
-  const double exact = train(with(whole_epoch, {"--device", "cuda"})).loss;
+  const words longer = {"--data", "adult", "--steps", "100", "--device", "cuda"};
+  const double exact = train(longer).loss;
   for (const char* precision : {"tf32", "bf16"})
-    EXPECT_NEAR(train(with(whole_epoch, {"--device", "cuda", "--matmul-precision", precision})).loss, exact, 5e-3)
+    EXPECT_NEAR(train(with(longer, {"--matmul-precision", precision})).loss, exact, 5e-3)
         << precision;
 }
 
@@ -153,8 +154,8 @@ TEST_F(CudaGpu, ACheckpointOfLowerPrecisionGoesOnOnTheProcessor) {
   const checkpoint_folder folder;
   const std::string half = folder.path() + "/half";
   train(with(adult, {"--device", "cuda", "--matmul-precision", "tf32", "--save", half}));
-  const words on = {"--resume", half, "--steps", "60", "--device", "cpu", "--matmul-precision", "f32"};
-  EXPECT_NEAR(train(on).loss, train({"--data", "adult", "--steps", "60", "--device", "cpu"}).loss, 5e-3);
+  const words on = {"--resume", half, "--steps", "24", "--device", "cpu", "--matmul-precision", "f32"};
+  EXPECT_NEAR(train(on).loss, train({"--data", "adult", "--steps", "24", "--device", "cpu"}).loss, 5e-3);
 }
 
 TEST_F(CudaGpu, MoreTrainersThanDevicesIsSaid) {
@@ -266,7 +267,7 @@ TEST_F(EmulatedCudaGpu, TrainersOnDevicesAndOnProcessorsDoNotMix) {
 TEST_F(EmulatedCudaGpu, WhoJoinsComputesOnWhatTheJobFileSaysAndSaysSo) {
   checkpoint_folder folder;
   const std::string file = folder / "job.toml";
-  set_content(file, "data = 'adult'\nsteps = 30\ndevice = 'cuda'\ndevices = '1,0'\n");
+  set_content(file, "data = 'adult'\nsteps = 12\ndevice = 'cuda'\ndevices = '1,0'\n");
   gathered_run all(adult);
   all.join({"--as", "server", "--device", "cpu"});
   all.join({file, "--as", "trainer", "--count", "2"});

@@ -121,12 +121,12 @@ TEST(Processes, ReportTheirOwnMemoryAndNotThatOfWhatAShellRanBefore) {
     };
     const double alone = peak_of(run(options));
     EXPECT_GT(alone, 1);
-    // The shell has waited for a program that took 512 MiB, and becomes `troupe`.
-    const words line = {"-c", "dd if=/dev/zero of=/dev/null bs=512M count=1 2>/dev/null && exec \"$@\"", "sh",
+    // The shell has waited for a program that took 256 MiB, and becomes `troupe`.
+    const words line = {"-c", "dd if=/dev/zero of=/dev/null bs=256M count=1 2>/dev/null && exec \"$@\"", "sh",
                         TROUPE_PROGRAM};
     launch shell;
     shell.program = "/bin/sh";
-    EXPECT_LT(peak_of(run(with(line, options), shell)), alone + 256);
+    EXPECT_LT(peak_of(run(with(line, options), shell)), alone + 128);
   }
 }
 
