@@ -146,8 +146,7 @@ TEST_F(CudaGpu, LowerPrecisionLearnsAsWell) {
   const words longer = {"--data", "adult", "--steps", "100", "--device", "cuda"};
   const double exact = train(longer).loss;
   for (const char* precision : {"tf32", "bf16"})
-    EXPECT_NEAR(train(with(longer, {"--matmul-precision", precision})).loss, exact, 5e-3)
-        << precision;
+    EXPECT_NEAR(train(with(longer, {"--matmul-precision", precision})).loss, exact, 5e-3) << precision;
 }
 
 TEST_F(CudaGpu, ACheckpointOfLowerPrecisionGoesOnOnTheProcessor) {
