@@ -56,8 +56,9 @@ figures train(const words& options, const launch& how = {}) {
   return {done.at("loss").to_number<double>(), std::string(done.at("weights_digest").as_string())};
 }
 
-/// As many steps as tell one result from another: what an epoch's short last batch does is in `whole_epoch`.
-const words adult = {"--data", "adult", "--steps", "12"};
+/// As many steps as tell one result from another, without the test rows: what these, and an epoch's short last batch,
+/// do is in `whole_epoch`.
+const words adult = {"--data", "adult", "--steps", "12", "--eval-every", "0"};
 const words whole_epoch = {"--data", "adult", "--epochs", "1"};
 
 // -- the same meaning ------------------------------------------------------------------------
@@ -120,12 +121,12 @@ TEST_F(CudaGpu, TablesOnADeviceHaveTheProcessorsBits) {
 }
 
 TEST_F(CudaGpu, TheNumberOfServersMakesNoDifference) {
-  for (const words& options : {words{"--data", "adult", "--batch-size", "1024", "--steps", "5"},
+  for (const words& options : {words{"--data", "adult", "--eval-every", "0", "--batch-size", "1024", "--steps", "5"},
                                words{"--data", "synthetic", "--batch-size", "256", "--rows", "2", "--steps", "3"},
-                               words{"--data", "adult", "--clip-norm", "0.05", "--sparse-optimizer", "rowwise-adagrad",
-                                     "--dim", "8", "--steps", "20"},
-                               words{"--data", "adult", "--interaction", "dot", "--bottom-hidden", "8", "--trainers",
-                                     "2", "--accumulate", "3", "--steps", "12"}}) {
+                               words{"--data", "adult", "--eval-every", "0", "--clip-norm", "0.05",
+                                     "--sparse-optimizer", "rowwise-adagrad", "--dim", "8", "--steps", "20"},
+                               words{"--data", "adult", "--eval-every", "0", "--interaction", "dot", "--bottom-hidden",
+                                     "8", "--trainers", "2", "--accumulate", "3", "--steps", "12"}}) {
     SCOPED_TRACE(testing::PrintToString(options));
     const std::string one = train(with(options, {"--device", "cuda"})).digest;
     EXPECT_EQ(train(with(options, {"--device", "cuda", "--servers", "3"})).digest, one);
@@ -136,14 +137,14 @@ TEST_F(CudaGpu, TheNumberOfServersMakesNoDifference) {
 TEST_F(CudaGpu, ACheckpointGoesOnWhereverItIsResumed) {
   const checkpoint_folder folder;
   const std::string half = folder.path() + "/half";
-  const figures whole = train({"--data", "adult", "--steps", "24", "--device", "cuda"});
+  const figures whole = train({"--data", "adult", "--steps", "24", "--eval-every", "0", "--device", "cuda"});
   train(with(adult, {"--device", "cuda", "--save", half}));
   EXPECT_EQ(train({"--resume", half, "--steps", "24", "--device", "cuda"}).digest, whole.digest);
   EXPECT_NEAR(train({"--resume", half, "--steps", "24", "--device", "cpu"}).loss, whole.loss, 1e-4);
 }
 
 TEST_F(CudaGpu, LowerPrecisionLearnsAsWell) {
-  const words longer = {"--data", "adult", "--steps", "100", "--device", "cuda"};
+  const words longer = {"--data", "adult", "--steps", "100", "--eval-every", "0", "--device", "cuda"};
   const double exact = train(longer).loss;
   for (const char* precision : {"tf32", "bf16"})
     EXPECT_NEAR(train(with(longer, {"--matmul-precision", precision})).loss, exact, 5e-3) << precision;
@@ -154,7 +155,8 @@ TEST_F(CudaGpu, ACheckpointOfLowerPrecisionGoesOnOnTheProcessor) {
   const std::string half = folder.path() + "/half";
   train(with(adult, {"--device", "cuda", "--matmul-precision", "tf32", "--save", half}));
   const words on = {"--resume", half, "--steps", "24", "--device", "cpu", "--matmul-precision", "f32"};
-  EXPECT_NEAR(train(on).loss, train({"--data", "adult", "--steps", "24", "--device", "cpu"}).loss, 5e-3);
+  EXPECT_NEAR(train(on).loss, train({"--data", "adult", "--steps", "24", "--eval-every", "0", "--device", "cpu"}).loss,
+              5e-3);
 }
 
 TEST_F(CudaGpu, MoreTrainersThanDevicesIsSaid) {
@@ -266,7 +268,7 @@ TEST_F(EmulatedCudaGpu, TrainersOnDevicesAndOnProcessorsDoNotMix) {
 TEST_F(EmulatedCudaGpu, WhoJoinsComputesOnWhatTheJobFileSaysAndSaysSo) {
   checkpoint_folder folder;
   const std::string file = folder / "job.toml";
-  set_content(file, "data = 'adult'\nsteps = 12\ndevice = 'cuda'\ndevices = '1,0'\n");
+  set_content(file, "data = 'adult'\nsteps = 12\neval-every = 0\ndevice = 'cuda'\ndevices = '1,0'\n");
   gathered_run all(adult);
   all.join({"--as", "server", "--device", "cpu"});
   all.join({file, "--as", "trainer", "--count", "2"});
