@@ -3,6 +3,11 @@
 #   current one.
 # troupe_emulated_tests(NAME): those of them that need a GPU once more, on an emulated one, if that could be built.
 
+set(troupe_test_timeout 300)  # seconds
+if(TROUPE_SANITIZER)
+  set(troupe_test_timeout 1200)
+endif()
+
 function(troupe_room name)
   cmake_parse_arguments(arg "" "WITHOUT" "LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" *.cpp)
@@ -29,11 +34,11 @@ function(troupe_test name)
   # Tests that are disabled are the children of others: see tests/kernels/child_process.hpp.
   set(discovery TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60)
   gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "-*Gpu.*:*Timing.*:*.DISABLED_*" TEST_LIST ${name}_tests
-                       PROPERTIES TIMEOUT 300 LABELS "${arg_LABEL}")
+                       PROPERTIES TIMEOUT ${troupe_test_timeout} LABELS "${arg_LABEL}")
   gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "*Gpu.*-*.DISABLED_*" TEST_LIST ${name}_gpu_tests
-                       PROPERTIES TIMEOUT 300 LABELS gpu)
+                       PROPERTIES TIMEOUT ${troupe_test_timeout} LABELS gpu)
   gtest_discover_tests(${name}_test ${discovery} TEST_FILTER "*Timing.*-*.DISABLED_*" TEST_LIST ${name}_timing_tests
-                       PROPERTIES TIMEOUT 300 LABELS timing RUN_SERIAL TRUE)
+                       PROPERTIES TIMEOUT ${troupe_test_timeout} LABELS timing RUN_SERIAL TRUE)
 endfunction()
 
 function(troupe_emulated_tests name)
@@ -41,7 +46,7 @@ function(troupe_emulated_tests name)
     add_dependencies(${name}_test troupe_cuda_emulated)
     gtest_discover_tests(${name}_test TEST_PREFIX ${name}_emulated. DISCOVERY_TIMEOUT 60
                          TEST_FILTER "*Gpu.*-*.DISABLED_*" TEST_LIST ${name}_emulated_tests
-                         PROPERTIES TIMEOUT 300 LABELS emulated
+                         PROPERTIES TIMEOUT ${troupe_test_timeout} LABELS emulated
                                     ENVIRONMENT "TROUPE_CUDA_MODULE=$<TARGET_FILE:troupe_cuda_emulated>")
   endif()
 endfunction()
