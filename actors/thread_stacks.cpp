@@ -24,9 +24,10 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t depth_max = 64;
-/// Of several threads that do not answer, as some keep signals to themselves, not each may take its second.
-constexpr std::chrono::seconds thread_patience{1};
-constexpr std::chrono::seconds all_patience{3};
+/// A thread answers as soon as it runs. Of several that do not, as some keep signals to themselves, not each may take
+/// that long: the master waits 10 s for a process's ring and stacks (see master_status.cpp).
+constexpr std::chrono::milliseconds thread_patience{500};
+constexpr std::chrono::milliseconds all_patience{1500};
 
 /// Filled by the thread that is asked, in its signal handler.
 struct answer {
