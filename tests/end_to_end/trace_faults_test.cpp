@@ -73,7 +73,7 @@ TEST(FaultsTiming, ASlowApplyIsTheCriticalPathOfExactlyItsSteps) {
     EXPECT_LE(applied_ms, recorded_ms.at(step) + rounding_ms);
     const bool is_slow = step >= 10 && step <= 20;
     if (is_slow) {
-      EXPECT_GE(applied_ms, slow_ms);
+      EXPECT_GE(recorded_ms.at(step), slow_ms);  // of the path it may be less, if another actor was kept even longer
     }
     if (largest == "server 1" && applied_ms >= slow_ms) ++(is_slow ? as_slow : others_slow);
   }
