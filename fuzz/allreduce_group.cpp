@@ -12,8 +12,7 @@
 #include "fuzz/input.hpp"
 #include "fuzz/target.hpp"
 
-namespace troupe::fuzz {
-namespace {
+namespace troupe::fuzz::allreduce_group_target {
 
 constexpr std::uint64_t run_number = 1;
 constexpr std::size_t messages_max = 24;
@@ -123,8 +122,6 @@ bytes of(std::initializer_list<int> numbers) {
   return all;
 }
 
-}  // namespace
-
 std::vector<std::pair<std::string, bytes>> seeds() {
   // processes, trainers, me; then kind, head, bucket, rank, batches, stop, and first and count of a share; the tensor
   constexpr int whole = 12;
@@ -142,11 +139,11 @@ std::vector<std::pair<std::string, bytes>> seeds() {
           {"claims_4_gib_of_zeros", of({0, 0, 0, share_kind, 0, 0, 1, 0, 0, 0, 15, 252, 15})}};
 }
 
-}  // namespace troupe::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace troupe::fuzz;
+void run(std::span<const std::byte> given) {
   the_system();
-  others(input(as_bytes(data, size))).talk();
-  return 0;
+  others(input(given)).talk();
 }
+
+}  // namespace troupe::fuzz::allreduce_group_target
+
+TROUPE_FUZZ_TARGET(allreduce_group)

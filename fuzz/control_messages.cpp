@@ -15,8 +15,7 @@
 #include "fuzz/seed_messages.hpp"
 #include "fuzz/target.hpp"
 
-namespace troupe::fuzz {
-namespace {
+namespace troupe::fuzz::control_messages_target {
 
 using content = caf::binary_serializer::container_type;
 
@@ -63,8 +62,6 @@ std::pair<std::string, bytes> seed(const char* name, const T& message) {
   return {name, one};
 }
 
-}  // namespace
-
 std::vector<std::pair<std::string, bytes>> seeds() {
   const header head{1, 1, 3, 0, 1, 0};
   const module_spec spec{"EmbeddingBag", {{"num_embeddings", "100"}, {"mode", "sum"}}};
@@ -103,18 +100,18 @@ std::vector<std::pair<std::string, bytes>> seeds() {
   };
 }
 
-}  // namespace troupe::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace troupe::fuzz;
+void run(std::span<const std::byte> given) {
   the_system();
-  input from(as_bytes(data, size));
+  input from(given);
   const auto type = static_cast<caf::type_id_t>(first + from.number<std::uint16_t>() % types);
   value read(type);
-  if (!read.load(from.rest())) return 0;
+  if (!read.load(from.rest())) return;
   const content written = read.save();
   value again(type);
   must(again.load(std::as_bytes(std::span(written))), "a message is written as none");
   must(again.save() == written, "a message is written as another one");
-  return 0;
 }
+
+}  // namespace troupe::fuzz::control_messages_target
+
+TROUPE_FUZZ_TARGET(control_messages)

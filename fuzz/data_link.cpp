@@ -17,8 +17,7 @@
 #include "fuzz/target.hpp"
 #include "links/bytes.hpp"
 
-namespace troupe::fuzz {
-namespace {
+namespace troupe::fuzz::data_link_target {
 
 constexpr std::uint64_t run_number = 1;
 constexpr std::size_t frames_max = 16;
@@ -88,8 +87,6 @@ bytes framed(kinds kind, const envelope& head, const caf::message& content) {
   return framed(kind, *to_frame(head, content));
 }
 
-}  // namespace
-
 std::vector<std::pair<std::string, bytes>> seeds() {
   the_system();
   std::vector<std::pair<std::string, bytes>> all;
@@ -116,11 +113,11 @@ std::vector<std::pair<std::string, bytes>> seeds() {
   return all;
 }
 
-}  // namespace troupe::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace troupe::fuzz;
+void run(std::span<const std::byte> given) {
   the_system();
-  process().receive(input(as_bytes(data, size)));
-  return 0;
+  process().receive(input(given));
 }
+
+}  // namespace troupe::fuzz::data_link_target
+
+TROUPE_FUZZ_TARGET(data_link)

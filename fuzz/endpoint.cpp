@@ -4,7 +4,7 @@
 
 #include "fuzz/target.hpp"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::endpoint_target {
 
 std::vector<std::pair<std::string, bytes>> seeds() {
   std::vector<std::pair<std::string, bytes>> all;
@@ -21,15 +21,15 @@ std::vector<std::pair<std::string, bytes>> seeds() {
   return all;
 }
 
-}  // namespace troupe::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace troupe;
-  const std::string text(reinterpret_cast<const char*>(data), size);
+void run(std::span<const std::byte> given) {
+  const std::string text(reinterpret_cast<const char*>(given.data()), given.size());
   is_loopback(text);
   const auto where = parse_endpoint(text);
-  if (!where) return 0;
+  if (!where) return;
   is_loopback(where->host);
-  fuzz::must(parse_endpoint(to_string(*where)) == where, "an address is written as another one");
-  return 0;
+  must(parse_endpoint(to_string(*where)) == where, "an address is written as another one");
 }
+
+}  // namespace troupe::fuzz::endpoint_target
+
+TROUPE_FUZZ_TARGET(endpoint)

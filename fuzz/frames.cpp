@@ -13,8 +13,7 @@
 #include "fuzz/target.hpp"
 #include "links/frame_reader.hpp"
 
-namespace troupe::fuzz {
-namespace {
+namespace troupe::fuzz::frames_target {
 
 constexpr std::uint64_t frame_bytes_max = 160 * 1024;
 constexpr std::size_t kib = 1024;
@@ -57,8 +56,6 @@ bytes settings(bool digests, std::uint8_t piece, std::uint8_t zeros_kib) {
   return {std::byte{digests}, std::byte{piece}, std::byte{zeros_kib}};
 }
 
-}  // namespace
-
 std::vector<std::pair<std::string, bytes>> seeds() {
   const bytes text(5, std::byte{'x'});
   bytes small = settings(false, 7, 0);
@@ -80,30 +77,30 @@ std::vector<std::pair<std::string, bytes>> seeds() {
           {"large", large}, {"at_the_limit", at_the_limit}, {"too_long", too_long}};
 }
 
-}  // namespace troupe::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace troupe;
-  fuzz::input from(fuzz::as_bytes(data, size));
-  const link_limits limits{.frame_bytes_max = fuzz::frame_bytes_max,
+void run(std::span<const std::byte> given) {
+  input from(given);
+  const link_limits limits{.frame_bytes_max = frame_bytes_max,
                            .digests = from.byte() % 2 == 1 ? digest_use::always : digest_use::never};
   const std::size_t piece_size = std::size_t{from.byte()} + 1;
-  const std::size_t zeros = from.byte() * fuzz::kib;
-  fuzz::bytes all(from.rest().size() + zeros);
+  const std::size_t zeros = from.byte() * kib;
+  bytes all(from.rest().size() + zeros);
   std::ranges::copy(from.rest(), all.begin());
-  const auto at_once = fuzz::read_all(all, limits, all.size());
+  const auto at_once = read_all(all, limits, all.size());
   for (const received_frame& frame : at_once.frames) {
-    fuzz::must(frame.size <= fuzz::frame_bytes_max, "a frame over the limit");
-    fuzz::must(reinterpret_cast<std::uintptr_t>(frame.memory.get()) % 64 == 0, "a frame's memory is not aligned");
+    must(frame.size <= frame_bytes_max, "a frame over the limit");
+    must(reinterpret_cast<std::uintptr_t>(frame.memory.get()) % 64 == 0, "a frame's memory is not aligned");
     frame_digest(std::span(frame.memory.get(), frame.size));
   }
-  const auto cut = fuzz::read_all(all, limits, piece_size * (zeros > 0 ? 64 : 1));
-  fuzz::must(at_once.fault == cut.fault &&
-                 std::ranges::equal(at_once.frames, cut.frames,
-                                    [](const received_frame& a, const received_frame& b) {
-                                      return a.kind == b.kind && a.size == b.size &&
-                                             std::equal(a.memory.get(), a.memory.get() + a.size, b.memory.get());
-                                    }),
-             "the frames depend on how the bytes are cut");
-  return 0;
+  const auto cut = read_all(all, limits, piece_size * (zeros > 0 ? 64 : 1));
+  must(at_once.fault == cut.fault && std::ranges::equal(at_once.frames, cut.frames,
+                                                        [](const received_frame& a, const received_frame& b) {
+                                                          return a.kind == b.kind && a.size == b.size &&
+                                                                 std::equal(a.memory.get(), a.memory.get() + a.size,
+                                                                            b.memory.get());
+                                                        }),
+       "the frames depend on how the bytes are cut");
 }
+
+}  // namespace troupe::fuzz::frames_target
+
+TROUPE_FUZZ_TARGET(frames)

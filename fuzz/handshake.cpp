@@ -12,8 +12,7 @@
 #include "fuzz/target.hpp"
 #include "links/bytes.hpp"
 
-namespace troupe::fuzz {
-namespace {
+namespace troupe::fuzz::handshake_target {
 
 enum flags : std::uint8_t { as_acceptor = 1, proves = 2, greets = 4, welcome = 8 };
 
@@ -92,8 +91,6 @@ void append_hello(bytes& to, const hello& items) {
   append(to, encoded);
 }
 
-}  // namespace
-
 std::vector<std::pair<std::string, bytes>> seeds() {
   bytes let_in{std::byte{as_acceptor | proves | greets | welcome}};
   append_hello(let_in, about_me);
@@ -120,10 +117,8 @@ std::vector<std::pair<std::string, bytes>> seeds() {
           {"tls", from_text(0, std::string("\x16\3\1\2\0\1\0\1\xfc\3\3", 11) + std::string(32, 'r'))}};
 }
 
-}  // namespace troupe::fuzz
+void run(std::span<const std::byte> given) { peer(input(given)).talk(); }
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace troupe::fuzz;
-  peer(input(as_bytes(data, size))).talk();
-  return 0;
-}
+}  // namespace troupe::fuzz::handshake_target
+
+TROUPE_FUZZ_TARGET(handshake)

@@ -5,8 +5,7 @@
 #include "actors/introduction.hpp"
 #include "fuzz/target.hpp"
 
-namespace troupe::fuzz {
-namespace {
+namespace troupe::fuzz::hello_target {
 
 /// As `introduction` makes it, with fewer messages.
 const hello mine = {{"purpose", "control"},
@@ -16,8 +15,6 @@ const hello mine = {{"purpose", "control"},
                     {"BLAS kernels", "Haswell"},
                     {"message troupe::blob", "0123456789abcdef"},
                     {"message troupe::header", "fedcba9876543210"}};
-
-}  // namespace
 
 std::vector<std::pair<std::string, bytes>> seeds() {
   hello older = mine;
@@ -33,17 +30,17 @@ std::vector<std::pair<std::string, bytes>> seeds() {
           {"same_build", encode(mine)}};
 }
 
-}  // namespace troupe::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace troupe;
-  const auto all = fuzz::as_bytes(data, size);
+void run(std::span<const std::byte> given) {
+  const auto all = given;
   const auto theirs = decode_hello(all);
-  if (!theirs) return 0;
+  if (!theirs) return;
   const auto again = encode(*theirs);
-  fuzz::must(std::equal(again.begin(), again.end(), all.begin(), all.end()), "a hello is encoded as other bytes");
+  must(std::equal(again.begin(), again.end(), all.begin(), all.end()), "a hello is encoded as other bytes");
   find_item(*theirs, "purpose");
-  const auto words = first_disagreement(fuzz::mine, *theirs, "the peer");
-  fuzz::must(words || theirs->size() <= fuzz::mine.size(), "a hello with more items agrees");
-  return 0;
+  const auto words = first_disagreement(mine, *theirs, "the peer");
+  must(words || theirs->size() <= mine.size(), "a hello with more items agrees");
 }
+
+}  // namespace troupe::fuzz::hello_target
+
+TROUPE_FUZZ_TARGET(hello)

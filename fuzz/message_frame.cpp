@@ -7,8 +7,7 @@
 #include "fuzz/seed_messages.hpp"
 #include "fuzz/target.hpp"
 
-namespace troupe::fuzz {
-namespace {
+namespace troupe::fuzz::message_frame_target {
 
 /// Exactly as large as the body and aligned as a link aligns it, so that a sanitizer sees who reads beyond it.
 blob body_of(std::span<const std::byte> all) {
@@ -19,8 +18,6 @@ blob body_of(std::span<const std::byte> all) {
   return {owner, memory, all.size()};
 }
 
-}  // namespace
-
 std::vector<std::pair<std::string, bytes>> seeds() {
   the_system();
   std::vector<std::pair<std::string, bytes>> all;
@@ -29,25 +26,24 @@ std::vector<std::pair<std::string, bytes>> seeds() {
   return all;
 }
 
-}  // namespace troupe::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace troupe;
-  fuzz::the_system();
-  const blob body = fuzz::body_of(fuzz::as_bytes(data, size));
+void run(std::span<const std::byte> given) {
+  the_system();
+  const blob body = body_of(given);
   if (const auto failure = from_failure_frame(body)) {
-    fuzz::must(static_cast<bool>(failure->second), "a failure that is none");
+    must(static_cast<bool>(failure->second), "a failure that is none");
     describe(failure->second);
   }
   const auto read = from_frame(body);
-  if (!read) return 0;
+  if (!read) return;
   const auto written = to_frame(read->first, read->second);
-  fuzz::must(written.has_value() && head_of(read->second).has_value(), "a message is read that cannot be written");
-  const auto again = from_frame(fuzz::body_of(fuzz::joined(*written)));
-  fuzz::must(again && again->first.request == read->first.request && again->first.actor == read->first.actor,
-             "a message is written as none");
+  must(written.has_value() && head_of(read->second).has_value(), "a message is read that cannot be written");
+  const auto again = from_frame(body_of(joined(*written)));
+  must(again && again->first.request == read->first.request && again->first.actor == read->first.actor,
+       "a message is written as none");
   // Bits, since NaN is not equal to itself.
-  fuzz::must(fuzz::joined(*to_frame(again->first, again->second)) == fuzz::joined(*written),
-             "a message is written as another one");
-  return 0;
+  must(joined(*to_frame(again->first, again->second)) == joined(*written), "a message is written as another one");
 }
+
+}  // namespace troupe::fuzz::message_frame_target
+
+TROUPE_FUZZ_TARGET(message_frame)

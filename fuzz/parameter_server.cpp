@@ -15,8 +15,7 @@
 #include "fuzz/input.hpp"
 #include "fuzz/target.hpp"
 
-namespace troupe::fuzz {
-namespace {
+namespace troupe::fuzz::parameter_server_target {
 
 constexpr std::uint64_t run_number = 1;
 constexpr std::uint32_t table_rows = 5;
@@ -198,8 +197,6 @@ bytes of(std::initializer_list<int> numbers) {
   return all;
 }
 
-}  // namespace
-
 std::vector<std::pair<std::string, bytes>> seeds() {
   // made, dim, mode, dtype, optimizer, schedule, reduce, trainers, accumulate, staleness, steps done
   const bytes sync = of({0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0});
@@ -230,11 +227,11 @@ std::vector<std::pair<std::string, bytes>> seeds() {
           {"before_instantiate", join({of({15}), look, grad, norm, step, dict})}};
 }
 
-}  // namespace troupe::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace troupe::fuzz;
+void run(std::span<const std::byte> given) {
   the_system();
-  peer(input(as_bytes(data, size))).talk();
-  return 0;
+  peer(input(given)).talk();
 }
+
+}  // namespace troupe::fuzz::parameter_server_target
+
+TROUPE_FUZZ_TARGET(parameter_server)

@@ -1,8 +1,8 @@
-// A fuzz target without libFuzzer: replays files, then a fixed number of mutations of them, drawn from a fixed seed. So
-// what fuzzing has found is tested by every compiler and sanitizer.
+// The fuzz targets without libFuzzer: replays files, then a fixed number of mutations of them, drawn from a fixed seed.
+// So what fuzzing has found is tested by every compiler and sanitizer.
 //
-//   fuzz_NAME FOLDER [MUTATIONS]     replays the files of FOLDER in the order of their names
-//   fuzz_NAME --make-corpus FOLDER   writes the target's seeds there
+//   fuzz_replay TARGET FOLDER [MUTATIONS]     replays the files of FOLDER in the order of their names
+//   fuzz_replay TARGET --make-corpus FOLDER   writes the target's seeds there
 //
 // If an input ends the process, it is left in the working directory as crash-NAME.
 
@@ -17,6 +17,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <string_view>
 
 #include "fuzz/target.hpp"
 
@@ -30,6 +31,7 @@ constexpr std::size_t size_max = 4096;
 
 const bytes* current = nullptr;
 std::string crash_file;
+const target* chosen = nullptr;
 
 /// Only calls that a signal handler may make.
 void keep_current() {
@@ -53,7 +55,7 @@ void feed(const bytes& one) {
   current = &one;
   // A copy of exactly its size, so that a sanitizer sees who reads beyond it.
   const bytes copy(one);
-  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(copy.data()), copy.size());
+  chosen->run(copy);
   current = nullptr;
 }
 
@@ -123,7 +125,7 @@ class mutator {
 
 int make_corpus(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
-  for (const auto& [name, content] : seeds()) {
+  for (const auto& [name, content] : chosen->seeds()) {
     std::ofstream file(folder / name, std::ios::binary);
     file.write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
     if (!file.flush()) return EXIT_FAILURE;
@@ -161,22 +163,34 @@ int replay(const char* folder, std::size_t mutations) {
   return EXIT_SUCCESS;
 }
 
+int usage() {
+  std::fprintf(stderr, "usage: fuzz_replay TARGET FOLDER [MUTATIONS] | TARGET --make-corpus FOLDER\nThe targets:");
+  for (const target& one : targets()) std::fprintf(stderr, " %s", one.name);
+  std::fprintf(stderr, "\n");
+  return 2;
+}
+
 }  // namespace
+
+std::vector<target>& targets() {
+  static std::vector<target> all;
+  return all;
+}
+
 }  // namespace troupe::fuzz
 
 int main(int argc, char** argv) {
   using namespace troupe::fuzz;
-  const std::string first = argc > 1 ? argv[1] : "";
-  if (first.empty() || argc > 3) {
-    std::fprintf(stderr, "usage: %s FOLDER [MUTATIONS] | --make-corpus FOLDER\n", argv[0]);
-    return 2;
-  }
-  if (first == "--make-corpus") return argc == 3 ? make_corpus(argv[2]) : 2;
+  if (argc < 3 || argc > 4) return usage();
+  const auto found = std::ranges::find(targets(), std::string_view(argv[1]), &target::name);
+  if (found == targets().end()) return usage();
+  chosen = &*found;
+  if (argv[2] == std::string_view("--make-corpus")) return argc == 4 ? make_corpus(argv[3]) : usage();
   std::size_t mutations = 0;
-  if (argc == 3) std::from_chars(argv[2], argv[2] + std::strlen(argv[2]), mutations);
-  crash_file = "crash-" + std::filesystem::path(argv[0]).filename().string();
+  if (argc == 4) std::from_chars(argv[3], argv[3] + std::strlen(argv[3]), mutations);
+  crash_file = std::string("crash-") + chosen->name;
   if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(keep_current);
   std::signal(SIGABRT, on_signal);
   if (__sanitizer_set_death_callback == nullptr) std::signal(SIGSEGV, on_signal);
-  return replay(argv[1], mutations);
+  return replay(argv[2], mutations);
 }

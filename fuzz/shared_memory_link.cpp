@@ -9,8 +9,7 @@
 #include "fuzz/scripted_link.hpp"
 #include "links/shared_memory.hpp"
 
-namespace troupe::fuzz {
-namespace {
+namespace troupe::fuzz::shared_memory_link_target {
 
 constexpr std::size_t memory_bytes = 4096;
 constexpr std::uint64_t frame_bytes_max = 4000;
@@ -48,8 +47,6 @@ bytes after(bool is_offered, const std::vector<bytes>& frames) {
   return all;
 }
 
-}  // namespace
-
 std::vector<std::pair<std::string, bytes>> seeds() {
   const auto shared = [](const bytes& body) { return framed(as_in_inputs(shared_kind), body); };
   const bytes whole = shared(announcement(2, 0, 0, frame_bytes_max));
@@ -65,12 +62,8 @@ std::vector<std::pair<std::string, bytes>> seeds() {
           {"no_such_memory", after(false, {framed(as_in_inputs(offer_kind), offer({1, 0, {}})), whole})}};
 }
 
-}  // namespace troupe::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace troupe;
-  using namespace troupe::fuzz;
-  input from(fuzz::as_bytes(data, size));
+void run(std::span<const std::byte> given) {
+  input from(given);
   const auto wire = std::make_shared<scripted_link>();
   const auto all = with_shared_memory(wire, {.frame_bytes_max = frame_bytes_max}, false);
   int ends = 0;
@@ -91,5 +84,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   wire->forget();
   must(ends == (wire->closed() ? 1 : 0), "a link that is closed without a word");
-  return 0;
 }
+
+}  // namespace troupe::fuzz::shared_memory_link_target
+
+TROUPE_FUZZ_TARGET(shared_memory_link)

@@ -11,8 +11,7 @@
 #include "fuzz/target.hpp"
 #include "links/bytes.hpp"
 
-namespace troupe::fuzz {
-namespace {
+namespace troupe::fuzz::tls_opening_target {
 
 /// What a client of OpenSSL says first.
 bytes client_hello() {
@@ -35,8 +34,6 @@ bytes in_pieces_of(std::uint8_t size, const bytes& all) {
   return one;
 }
 
-}  // namespace
-
 std::vector<std::pair<std::string, bytes>> seeds() {
   const bytes hello = client_hello();
   bytes then_encrypted = hello;
@@ -51,13 +48,10 @@ std::vector<std::pair<std::string, bytes>> seeds() {
        in_pieces_of(2, {std::byte{21}, std::byte{3}, std::byte{3}, {}, std::byte{2}, std::byte{2}, std::byte{40}})}};
 }
 
-}  // namespace troupe::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace troupe;
-  if (size == 0) return 0;
-  const std::size_t piece = std::max<std::size_t>(data[0], 1);
-  auto all = fuzz::as_bytes(data + 1, size - 1);
+void run(std::span<const std::byte> given) {
+  if (given.empty()) return;
+  const std::size_t piece = std::max(std::to_integer<std::size_t>(given[0]), std::size_t{1});
+  auto all = given.subspan(1);
   tls_opening at_once;
   const bool whole = at_once.accepts(all);
   tls_opening bit_by_bit;
@@ -66,6 +60,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     cut = bit_by_bit.accepts(all.first(std::min(piece, all.size())));
     all = all.subspan(std::min(piece, all.size()));
   }
-  fuzz::must(whole == cut, "the judgement depends on how the bytes are cut");
-  return 0;
+  must(whole == cut, "the judgement depends on how the bytes are cut");
 }
+
+}  // namespace troupe::fuzz::tls_opening_target
+
+TROUPE_FUZZ_TARGET(tls_opening)

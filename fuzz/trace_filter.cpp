@@ -5,8 +5,7 @@
 #include "trace/filter.hpp"
 #include "trace/message_id.hpp"
 
-namespace troupe::fuzz {
-namespace {
+namespace troupe::fuzz::trace_filter_target {
 
 bytes bytes_of(std::string_view text) {
   const auto all = as_bytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
@@ -25,8 +24,6 @@ trace::recording small_recording() {
   return run;
 }
 
-}  // namespace
-
 std::vector<std::pair<std::string, bytes>> seeds() {
   return {{"filter", bytes_of("actor=server *,type=lookup,steps=10-20,count=1000\nserver 1")},
           {"one_step", bytes_of("steps=7\n")},
@@ -35,22 +32,21 @@ std::vector<std::pair<std::string, bytes>> seeds() {
           {"short_message", bytes_of("x\ns0:7")}};
 }
 
-}  // namespace troupe::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace troupe;
-  const std::string_view all(reinterpret_cast<const char*>(data), size);
+void run(std::span<const std::byte> given) {
+  const std::string_view all(reinterpret_cast<const char*>(given.data()), given.size());
   const std::size_t end = std::min(all.find('\n'), all.size());
   const std::string_view text = all.substr(0, end);
   const std::string_view name = all.substr(std::min(end + 1, all.size()));
   if (const auto filter = trace::parse_filter(text)) {
-    fuzz::must(filter->first_step <= filter->last_step, "a filter whose last step is before its first");
+    must(filter->first_step <= filter->last_step, "a filter whose last step is before its first");
     filter->takes_actor(name);
     filter->takes_type(name);
   }
-  static const trace::recording run = fuzz::small_recording();
+  static const trace::recording run = small_recording();
   static const trace::causality index(run);
-  if (const auto id = trace::find_message(index, name))
-    fuzz::must(*id == run.events[0].id, "a message that is not there");
-  return 0;
+  if (const auto id = trace::find_message(index, name)) must(*id == run.events[0].id, "a message that is not there");
 }
+
+}  // namespace troupe::fuzz::trace_filter_target
+
+TROUPE_FUZZ_TARGET(trace_filter)

@@ -23,8 +23,7 @@
 #include "trace/trace_file.hpp"
 #include "trace/why.hpp"
 
-namespace troupe::fuzz {
-namespace {
+namespace troupe::fuzz::trace_reader_target {
 
 using namespace trace;
 
@@ -330,8 +329,6 @@ void add_run(seed& to) {
   to.record(kind::step, 0, 3, 0, 40, {2, 2}, {0, 0}, 2);
 }
 
-}  // namespace
-
 std::vector<std::pair<std::string, bytes>> seeds() {
   seed ring, log, hosts, claim, foreign;
   add_run(ring.byte(0).byte(0));
@@ -360,19 +357,19 @@ std::vector<std::pair<std::string, bytes>> seeds() {
           {"foreign", foreign.done()}};
 }
 
-}  // namespace troupe::fuzz
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace troupe;
-  fuzz::input from(fuzz::as_bytes(data, size));
+void run(std::span<const std::byte> given) {
+  input from(given);
   constexpr std::uint64_t memory_max = std::uint64_t{64} << 20;
   trace::memory_budget budget(memory_max);
   std::vector<trace::trace_file> files;
-  for (std::size_t i = 0; i < fuzz::files_max && !from.empty(); ++i) {
-    auto read = trace::parse_trace_file(fuzz::file_maker(i).make(from), fmt::format("file {}", i), budget);
+  for (std::size_t i = 0; i < files_max && !from.empty(); ++i) {
+    auto read = trace::parse_trace_file(file_maker(i).make(from), fmt::format("file {}", i), budget);
     if (read) files.push_back(std::move(*read));
   }
-  if (files.empty()) return 0;
-  if (const auto run = trace::make_recording(std::move(files))) fuzz::ask_everything(*run);
-  return 0;
+  if (files.empty()) return;
+  if (const auto run = trace::make_recording(std::move(files))) ask_everything(*run);
 }
+
+}  // namespace troupe::fuzz::trace_reader_target
+
+TROUPE_FUZZ_TARGET(trace_reader)
