@@ -75,14 +75,13 @@ class stage {
   stage(const stage&) = delete;
   stage& operator=(const stage&) = delete;
 
-  tl::expected<actor_replay_result, std::string> play(
-      const std::function<void(std::uint64_t, const std::string&)>& before) {
-    if (auto problem = spawn()) return tl::unexpected(std::move(*problem));
+  result<actor_replay_result> play(const std::function<void(std::uint64_t, const std::string&)>& before) {
+    if (auto problem = spawn()) return bad_input(std::move(*problem));
     for (const trace::event* input : inputs_) {
       if (!made_.difference.empty() || ended_) break;
       const std::string words = words_of(*input);
       if (before) before(input->id, words);
-      if (auto problem = give(*input)) return tl::unexpected(fmt::format("{}: {}", words, *problem));
+      if (auto problem = give(*input)) return bad_input(fmt::format("{}: {}", words, *problem));
       turn();
       ++made_.handled;
     }
@@ -129,16 +128,16 @@ class stage {
   std::optional<std::string> give(const trace::event& input);
 
   template <class Message>
-  tl::expected<Message, std::string> read(const trace::event& input) {
+  result<Message> read(const trace::event& input) {
     const auto found = contents_.find(input.id);
     if (found == contents_.end() || !is_kept(*found->second))
-      return tl::unexpected<std::string>(
+      return bad_input(
           "what it held is not recorded: '--trace payload' keeps it, of the actors that --trace-payload names, unless "
           "the "
           "run is killed");
     Message made;
     if (!read_content_into(*found->second, made))
-      return tl::unexpected<std::string>("what is recorded of it is not what such a message holds");
+      return bad_input("what is recorded of it is not what such a message holds");
     made.head.run = recorded_.run;
     made.head.step = input.step;
     made.head.sender = static_cast<std::uint32_t>(input.id >> 48);
@@ -151,7 +150,7 @@ class stage {
   template <class Message, class Answer>
   std::optional<std::string> ask(const trace::event& input) {
     auto message = read<Message>(input);
-    if (!message) return message.error();
+    if (!message) return message.error().message;
     if constexpr (std::is_same_v<Message, train>) introduce(*message);
     if constexpr (std::is_void_v<Answer>) {
       caf::anon_send(target_, std::move(*message));
@@ -173,7 +172,7 @@ class stage {
   template <class Message>
   std::optional<std::string> answer(const trace::event& input) {
     auto message = read<Message>(input);
-    if (!message) return message.error();
+    if (!message) return message.error().message;
     const auto promise = promises_.find(input.cause);
     if (promise == promises_.end()) {
       made_.difference = fmt::format("{} was an answer, but the actor has not asked for it", words_of(input));
@@ -335,13 +334,11 @@ std::optional<std::string> stage::give(const trace::event& input) {
 
 }  // namespace
 
-tl::expected<actor_replay_result, std::string> replay_actor(
-    const trace::recording& from, std::uint16_t actor,
-    const std::function<void(std::uint64_t, const std::string&)>& before) {
+result<actor_replay_result> replay_actor(const trace::recording& from, std::uint16_t actor,
+                                         const std::function<void(std::uint64_t, const std::string&)>& before) {
   const device_wish wish = devices_in(from);
   if (wish.trainers == device_wish::kind::cuda || wish.servers == device_wish::kind::cuda)
-    return tl::unexpected<std::string>(
-        "the run was on CUDA devices: only the whole of it can be replayed, without --actor");
+    return bad_input("the run was on CUDA devices: only the whole of it can be replayed, without --actor");
   return stage(from, actor).play(before);
 }
 

@@ -11,6 +11,7 @@
 
 #include "actors/allreduce_group.hpp"
 #include "actors/device_tensor.hpp"
+#include "base/host.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
@@ -27,9 +28,7 @@ constexpr std::chrono::microseconds moment{200};
 /// This host as NCCL tells hosts apart, which a user may override.
 std::string own_host() {
   if (const char* given = std::getenv("NCCL_HOSTID")) return given;
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
+  return host_name();
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ void data_link::start(std::function<void(const std::string&)> on_lost) {
                       if (const auto self = me.lock()) self->received(std::move(frame));
                     },
                 .on_end =
-                    [me = weak_from_this()](const link_fault* why) {
+                    [me = weak_from_this()](const fault* why) {
                       if (const auto self = me.lock()) self->lost(why != nullptr ? why->message : "it has ended");
                     }});
 }

@@ -15,22 +15,13 @@
 #include "actors/spawn.hpp"
 #include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
+#include "base/host.hpp"
 #include "model/checkpoint/names.hpp"
 #include "model/output_file.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 
 namespace troupe {
-
-namespace {
-
-std::string host_name() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) return "an unnamed host";
-  return host.data();
-}
-
-}  // namespace
 
 void node_state::start(surroundings all) {
   all_ = std::move(all);

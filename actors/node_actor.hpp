@@ -12,7 +12,7 @@
 #include "actors/data_plane.hpp"
 #include "actors/master_watch.hpp"
 #include "actors/node.hpp"
-#include "model/result.hpp"
+#include "base/result.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {

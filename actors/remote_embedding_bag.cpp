@@ -10,6 +10,7 @@
 #include "actors/views.hpp"
 #include "actors/weights.hpp"
 #include "actors/wire.hpp"
+#include "base/digest.hpp"
 #include "kernels/elementwise.hpp"
 #include "model/embedding_bag.hpp"
 #include "model/memory.hpp"

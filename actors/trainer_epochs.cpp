@@ -8,6 +8,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/trainer.hpp"
+#include "base/digest.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/inspect.hpp"
 

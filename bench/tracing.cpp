@@ -116,7 +116,7 @@ int main() {
   {
     auto recorder = trace::recorder::start(how);
     if (!recorder) {
-      std::fprintf(stderr, "%s\n", recorder.error().c_str());
+      std::fprintf(stderr, "%s\n", recorder.error().message.c_str());
       return 1;
     }
     std::printf("record      %6.1f ns\n", handling_ns(recorder->get(), 1));

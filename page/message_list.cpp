@@ -9,6 +9,7 @@
 #include <charconv>
 #include <functional>
 
+#include "base/number.hpp"
 #include "trace/filter.hpp"
 #include "trace/names.hpp"
 
@@ -22,8 +23,9 @@ using trace::nanoseconds;
 
 template <class T>
 bool read_number(std::string_view text, T& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
+  const auto read = parse_number<T>(text);
+  number = read.value_or(number);
+  return read.has_value();
 }
 
 bool contains(std::string_view text, std::string_view part) {
@@ -176,7 +178,7 @@ std::optional<std::uint64_t> read_id(std::string_view text) {
   return std::uint64_t{sender} << 48 | sequence;
 }
 
-tl::expected<message_query, std::string> message_query::from_request(const http_request& request) {
+result<message_query> message_query::from_request(const http_request& request) {
   message_query what;
   std::string problem;
   const auto number = [&](const char* name, auto& to) {
@@ -206,7 +208,7 @@ tl::expected<message_query, std::string> message_query::from_request(const http_
     if (found == orders.end()) problem = fmt::format("order is '{}', which is none", order);
     what.order = static_cast<message_order>(found - orders.begin());
   }
-  if (!problem.empty()) return tl::unexpected(problem);
+  if (!problem.empty()) return bad_input(problem);
   return what;
 }
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <vector>
 
+#include "base/result.hpp"
 #include "page/http_server.hpp"
 #include "trace/recording.hpp"
 
@@ -38,7 +38,7 @@ struct message_query {
   std::uint64_t limit = 100;
 
   /// Errors: one line for the user.
-  static tl::expected<message_query, std::string> from_request(const http_request& request);
+  static result<message_query> from_request(const http_request& request);
 };
 
 struct message_page {

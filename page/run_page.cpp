@@ -8,6 +8,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "base/number.hpp"
 #include "page/curves.hpp"
 #include "page/export.hpp"
 #include "page/message_detail.hpp"
@@ -36,13 +37,6 @@ http_response json(const boost::json::object& what, unsigned status = 200) {
 }
 
 http_response refused(unsigned status, std::string why) { return json({{"problem", std::move(why)}}, status); }
-
-std::optional<std::uint64_t> number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 http_response web_answer(const web_file& file) {
   http_response answer = http_response::of(200, std::string(file.content_type), std::string(file.text));
@@ -108,7 +102,7 @@ const trace::step_windows& run_page::windows() {
 
 http_response run_page::topology(const http_request& request) {
   constexpr std::uint64_t all = INT64_MAX;
-  const std::uint64_t recent = number(request.text("recent_ns")).value_or(all);
+  const std::uint64_t recent = parse_number<std::uint64_t>(request.text("recent_ns")).value_or(all);
   return json(topology_json(now_, static_cast<trace::nanoseconds>(std::min(recent, all))));
 }
 
@@ -119,13 +113,13 @@ http_response run_page::traffic(const http_request&) {
 http_response run_page::curves(const http_request&) { return json({{"curves", curves_of(*now_.what, windows())}}); }
 
 http_response run_page::steps(const http_request& request) {
-  return json(steps_json(*now_.what, windows(), number(request.text("last")).value_or(200)));
+  return json(steps_json(*now_.what, windows(), parse_number<std::uint64_t>(request.text("last")).value_or(200)));
 }
 
 http_response run_page::step(const http_request& request) {
   const std::string_view text = request.text("step");
   const trace::step_window* window =
-      find_window(*now_.what, windows(), number(text).value_or(0), request.text("trainer"));
+      find_window(*now_.what, windows(), parse_number<std::uint64_t>(text).value_or(0), request.text("trainer"));
   if (window == nullptr) return refused(404, fmt::format("step {} is not recorded as a whole", text));
   boost::json::object all = waterfall_json(*now_.what, *window);
   all["path"] = path_json(*now_.what, trace::study_step(causes(), *window));
@@ -134,7 +128,8 @@ http_response run_page::step(const http_request& request) {
 
 http_response run_page::paths(const http_request& request) {
   const std::vector<trace::step_window>& all = windows().whole;
-  const std::size_t last = std::min<std::size_t>(number(request.text("last")).value_or(paths_most), paths_most);
+  const std::size_t last =
+      std::min<std::size_t>(parse_number<std::uint64_t>(request.text("last")).value_or(paths_most), paths_most);
   std::vector<trace::step_path> paths;
   for (std::size_t i = all.size() - std::min(all.size(), last); i < all.size(); ++i)
     paths.push_back(trace::find_critical_path(causes(), all[i]));
@@ -156,7 +151,7 @@ http_response run_page::blocked(const http_request&) {
 
 http_response run_page::messages(const http_request& request) {
   const auto query = message_query::from_request(request);
-  if (!query) return refused(400, query.error());
+  if (!query) return refused(400, query.error().message);
   const message_page found = find_messages(*now_.what, *query);
   boost::json::array rows;
   for (const std::uint32_t event : found.events) rows.push_back(row_of(*now_.what, now_.what->events[event]));
@@ -184,7 +179,7 @@ http_response run_page::exported(const http_request& request) {
   trace::recording part;
   if (!text.empty()) {
     const trace::step_window* window =
-        find_window(*now_.what, windows(), number(text).value_or(0), request.text("trainer"));
+        find_window(*now_.what, windows(), parse_number<std::uint64_t>(text).value_or(0), request.text("trainer"));
     if (window == nullptr) return refused(404, fmt::format("step {} is not recorded as a whole", text));
     // The step before begins what this one waits for.
     part = part_of(*now_.what, window->begin - window->duration(), window->end);

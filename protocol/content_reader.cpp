@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/digest.hpp"
 #include "protocol/message_content.hpp"
 
 namespace troupe {

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "base/digest.hpp"
+
 namespace troupe {
 
 bool content_writer::begin_field(caf::string_view name) {

@@ -11,8 +11,8 @@
 #include <set>
 #include <tuple>
 
+#include "base/units.hpp"
 #include "trace/training_order.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::trace {
 

@@ -9,9 +9,9 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/units.hpp"
 #include "trace/sparse_gradient.hpp"
 #include "trace/table.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::trace {
 
@@ -59,12 +59,12 @@ std::vector<module_place> find_modules(const recording& run) {
   return all;
 }
 
-tl::expected<module_place, std::string> find_module(const recording& run, std::uint64_t table, std::uint64_t row) {
+result<module_place> find_module(const recording& run, std::uint64_t table, std::uint64_t row) {
   const std::vector<module_place> all = find_modules(run);
   if (all.empty())
-    return tl::unexpected(std::string(
+    return bad_input(
         "the recording does not hold what servers were sent: record the run with --trace payload --trace-payload "
-        "'server *'"));
+        "'server *'");
   std::set<std::uint64_t> tables;
   const module_place* any = nullptr;
   for (const module_place& one : all) {
@@ -74,11 +74,11 @@ tl::expected<module_place, std::string> find_module(const recording& run, std::u
     any = &one;
   }
   if (any == nullptr)
-    return tl::unexpected(
+    return bad_input(
         fmt::format("there is no table {}: the run has tables {} to {}", table, *tables.begin(), *tables.rbegin()));
   if (row >= any->shard.rows)
-    return tl::unexpected(fmt::format("table {} has rows 0 to {}, not {}", table, any->shard.rows - 1, row));
-  return tl::unexpected(
+    return bad_input(fmt::format("table {} has rows 0 to {}, not {}", table, any->shard.rows - 1, row));
+  return bad_input(
       fmt::format("the recording does not hold what the server with row {} of table {} was sent", row, table));
 }
 
@@ -94,7 +94,7 @@ row_gradient weigh(const event& message, std::uint32_t rank, const summed_row& r
 
 }  // namespace
 
-tl::expected<blame_report, std::string> blame(const recording& run, std::uint64_t table, std::uint64_t row) {
+result<blame_report> blame(const recording& run, std::uint64_t table, std::uint64_t row) {
   const auto module = find_module(run, table, row);
   if (!module) return tl::unexpected(module.error());
   blame_report made;

@@ -10,8 +10,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/units.hpp"
 #include "trace/deaths.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::trace {
 

@@ -6,9 +6,9 @@
 #include <array>
 #include <boost/json/array.hpp>
 
+#include "base/units.hpp"
 #include "trace/blocked.hpp"
 #include "trace/table.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::trace {
 

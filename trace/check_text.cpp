@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 
+#include "base/units.hpp"
 #include "trace/check.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::trace {
 

@@ -5,9 +5,9 @@
 
 #include <array>
 
+#include "base/units.hpp"
 #include "trace/critical_path.hpp"
 #include "trace/table.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::trace {
 

@@ -9,12 +9,12 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "base/units.hpp"
 #include "trace/causal_order.hpp"
 #include "trace/causality.hpp"
 #include "trace/content_difference.hpp"
 #include "trace/percentile.hpp"
 #include "trace/training_order.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::trace {
 

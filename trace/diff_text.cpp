@@ -2,9 +2,9 @@
 
 #include <boost/json/array.hpp>
 
+#include "base/units.hpp"
 #include "trace/diff.hpp"
 #include "trace/table.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::trace {
 

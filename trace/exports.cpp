@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "trace/causality.hpp"
 #include "trace/names.hpp"
@@ -20,7 +21,7 @@ namespace {
 
 /// A name in one word, as JSON without its quotes.
 std::string one_word(const std::string& name) {
-  std::string text = json_text(name);
+  std::string text = json_string(name);
   std::ranges::replace(text, ' ', '_');
   return text.substr(1, text.size() - 2);
 }

@@ -10,10 +10,10 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
 #include "trace/filter.hpp"
 #include "trace/log_writer.hpp"
 #include "trace/ring.hpp"
@@ -44,7 +44,7 @@ class recorder {
   };
 
   /// Errors: one line for the user.
-  static tl::expected<std::unique_ptr<recorder>, std::string> start(options how);
+  static result<std::unique_ptr<recorder>> start(options how);
   /// Without `finish`, the end was no clean one.
   ~recorder();
 

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
+#include "base/result.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe::trace {
@@ -42,6 +42,6 @@ struct step_windows {
 step_windows find_steps(const recording& run);
 
 /// Whole windows of one step (one, or in runs without a common commit one a trainer); an error names those there are.
-tl::expected<std::vector<const step_window*>, std::string> find_step(const step_windows& all, std::uint64_t step);
+result<std::vector<const step_window*>> find_step(const step_windows& all, std::uint64_t step);
 
 }  // namespace troupe::trace

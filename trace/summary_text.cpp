@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
+#include "base/units.hpp"
 #include "trace/summary.hpp"
 #include "trace/table.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::trace {
 

@@ -6,8 +6,8 @@
 #include <bit>
 #include <map>
 
+#include "base/units.hpp"
 #include "trace/names.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::trace {
 

@@ -12,10 +12,11 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/json_text.hpp"
+#include "base/units.hpp"
 #include "trace/causality.hpp"
 #include "trace/names.hpp"
 #include "trace/trace_events.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::trace {
 
@@ -65,12 +66,12 @@ class timeline {
 
   const std::string& name(std::uint16_t actor) {
     std::string& text = actor_names_[actor];
-    if (text.empty()) text = json_text(run_.actor_name(actor));
+    if (text.empty()) text = json_string(run_.actor_name(actor));
     return text;
   }
   const std::string& type_name(std::uint16_t type) {
     std::string& text = type_names_[type];
-    if (text.empty()) text = json_text(run_.type_name(type));
+    if (text.empty()) text = json_string(run_.type_name(type));
     return text;
   }
   std::string message_name(std::uint64_t id) {
@@ -82,7 +83,7 @@ class timeline {
   void name_tracks() {
     for (std::uint32_t i = 0; i < run_.processes.size(); ++i) {
       const process_info& one = run_.processes[i];
-      out_.process_name(i + 1, json_text(fmt::format("node {} ({}, pid {})", one.node, one.host, one.pid)), one.node);
+      out_.process_name(i + 1, json_string(fmt::format("node {} ({}, pid {})", one.node, one.host, one.pid)), one.node);
       const bool has_links = std::ranges::any_of(
           run_.events, [i](const event& event) { return event.process == i && is_of_link(event.what); });
       if (has_links) out_.thread_name({i + 1, std::uint32_t{UINT16_MAX} + 2}, "\"links\"", UINT16_MAX + 2);

@@ -6,8 +6,8 @@
 #include <array>
 #include <map>
 
+#include "base/units.hpp"
 #include "trace/table.hpp"
-#include "trace/units.hpp"
 #include "trace/why.hpp"
 
 namespace troupe::trace {

@@ -1,4 +1,5 @@
 #include "model/job.hpp"
+#include "base/text.hpp"
 
 #include <gtest/gtest.h>
 

@@ -43,7 +43,7 @@ class MessageList : public testing::Test {
   /// Ids of what `query` finds, in its order.
   std::vector<std::string> find(const std::string& query) {
     const auto what = message_query::from_request(read_target("/api/messages?" + query));
-    if (!what) return {what.error()};
+    if (!what) return {what.error().message};
     const trace::recording& run = made_.done();
     const message_page found = find_messages(run, *what);
     total_ = found.total;

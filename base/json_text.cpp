@@ -1,4 +1,4 @@
-#include "model/json_text.hpp"
+#include "base/json_text.hpp"
 
 #include <fmt/format.h>
 
@@ -32,6 +32,25 @@ std::string json_string(std::string_view text) {
 std::string json_number(double value) {
   if (!std::isfinite(value)) return "null";
   return fmt::format("{}", value);
+}
+
+json_line::json_line(std::string_view event) {
+  text_.reserve(256);
+  text_ += "{\"event\":";
+  text_ += json_string(event);
+}
+
+json_line& json_line::add_json(std::string_view name, std::string_view json) {
+  text_ += ",\"";
+  text_ += name;
+  text_ += "\":";
+  text_ += json;
+  return *this;
+}
+
+std::string json_line::take() {
+  text_ += "}\n";
+  return std::move(text_);
 }
 
 }  // namespace troupe

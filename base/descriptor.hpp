@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "model/result.hpp"
+#include "base/result.hpp"
 
 namespace troupe {
 

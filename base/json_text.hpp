@@ -1,5 +1,4 @@
-// One JSON object on one line, built field by field: tens of thousands of epochs may end in a second, so a line costs
-// no more than its characters.
+// JSON text: values, and one object on one line.
 
 #pragma once
 
@@ -9,10 +8,16 @@
 #include <string>
 #include <string_view>
 
-#include "model/json_text.hpp"
-
 namespace troupe {
 
+/// `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
+std::string json_string(std::string_view text);
+
+/// `value` such that it reads back as the same bits; null if it is not finite.
+std::string json_number(double value);
+
+/// One JSON object on one line, built field by field: tens of thousands of epochs may end in a second, so a line costs
+/// no more than its characters.
 class json_line {
  public:
   /// Begins `{"event":"EVENT"`.

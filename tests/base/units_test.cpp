@@ -1,10 +1,8 @@
-#include "trace/units.hpp"
+#include "base/units.hpp"
 
 #include <gtest/gtest.h>
 
-#include "trace/table.hpp"
-
-namespace troupe::trace::units_test {
+namespace troupe::units_test {
 namespace {
 
 TEST(Units, SuitTheSizeOfATime) {
@@ -33,13 +31,5 @@ TEST(Units, ShowNoShareOfNothing) {
   EXPECT_EQ(share_text(1, 0), "-");
 }
 
-TEST(Table, AlignsColumnsAndTellsHowManyRowsAreLeftOut) {
-  table rows({"who", "time"}, "lr");
-  rows.add({"trainer 0", "1 ms"});
-  rows.add({"server", "10 ms"});
-  EXPECT_EQ(rows.text(), "  who         time\n  trainer 0   1 ms\n  server     10 ms\n");
-  EXPECT_EQ(rows.text(1), "  who        time\n  trainer 0  1 ms\n  ... and 1 more\n");
-}
-
 }  // namespace
-}  // namespace troupe::trace::units_test
+}  // namespace troupe::units_test
