@@ -277,11 +277,11 @@ std::string master_state::who_is(const caf::actor_addr& address) const {
 }
 
 /// Who is asked and is silent.
-caf::error master_state::unanswered(const caf::actor_addr& by, caf::string_view question) const {
+caf::error master_state::unanswered(const caf::actor_addr& by, std::string_view question) const {
   const std::string who = who_is(by);
   return make_failure(
       errc::timeout, fmt::format("{}, step {}: did not answer {} within {} s; --request-timeout allows more", who, step,
-                                 message_name(question), static_cast<double>(rules_->request_timeout.count()) / 1000));
+                                 question, static_cast<double>(rules_->request_timeout.count()) / 1000));
 }
 
 /// The death of a member ends the run. If it only died of another's death, the other's own word is waited for.

@@ -18,7 +18,7 @@
 #include "model/checkpoint/names.hpp"
 #include "model/output_file.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/message_types.hpp"
 
 namespace troupe {
 
@@ -53,15 +53,15 @@ void node_state::start(surroundings all) {
             [this](const caf::error& error) {
               const bool input = error == errc::bad_input;
               end(tl::unexpected(
-                  fault{input ? fault_kind::input : fault_kind::run, reason(error, caf::type_name_v<join_node>)}));
+                  fault{input ? fault_kind::input : fault_kind::run, reason(error, message_name_v<join_node>)}));
             });
 }
 
 /// Why the master has not done what it was asked for.
-std::string node_state::reason(const caf::error& error, caf::string_view question) const {
+std::string node_state::reason(const caf::error& error, std::string_view question) const {
   if (!(error == caf::sec::request_timeout)) return describe(error);
   return fmt::format("the master ({}) did not answer {} within {} s; --request-timeout allows more",
-                     to_string(all_.options.master), message_name(question),
+                     to_string(all_.options.master), question,
                      static_cast<double>(all_.options.network.request_timeout.count()) / 1000);
 }
 
@@ -70,7 +70,7 @@ template <class Offer>
 void node_state::offer(Offer what) {
   self_->request(all_.master, all_.options.network.request_timeout, std::move(what))
       .then([](const joined&) {},
-            [this](const caf::error& error) { end(run_fault(reason(error, caf::type_name_v<Offer>))); });
+            [this](const caf::error& error) { end(run_fault(reason(error, message_name_v<Offer>))); });
 }
 
 /// Starts what this process is to have, and offers it.
