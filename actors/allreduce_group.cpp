@@ -8,7 +8,7 @@
 #include "actors/traced_system.hpp"
 #include "kernels/elementwise.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -12,7 +12,7 @@
 #include "actors/allreduce_group.hpp"
 #include "actors/device_tensor.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

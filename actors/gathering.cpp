@@ -23,7 +23,7 @@
 #include "links/connect.hpp"
 #include "links/io_thread.hpp"
 #include "model/text.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

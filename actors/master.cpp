@@ -16,7 +16,7 @@
 #include "actors/weights.hpp"
 #include "model/placement.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -9,7 +9,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/trainer.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

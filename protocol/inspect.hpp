@@ -1,5 +1,0 @@
-// For files that still include it.
-
-#pragma once
-
-#include "protocol/messages.hpp"
