@@ -177,7 +177,13 @@ caf::expected<admitted> master_state::admit(const join_node& offer) {
   made.handle = offer.node;
   self_->monitor(offer.node);  // its connection may have ended before its offer came
   note(fmt::format("{} has joined", made.what.name));
-  return admitted{trace.next(0, id_of(offer.head)), run_, number, incarnation, *ranks, job_.servers, rules_->resume};
+  return admitted{.head = trace.next(0, id_of(offer.head)),
+                  .run = run_,
+                  .node = number,
+                  .incarnation = incarnation,
+                  .ranks = *ranks,
+                  .servers = job_.servers,
+                  .resume = rules_->resume};
 }
 
 const master_state::node* master_state::node_of(bool trains, std::uint32_t rank) const {

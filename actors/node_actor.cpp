@@ -37,17 +37,17 @@ void node_state::start(surroundings all) {
   all_.watch->watcher(caf::actor_cast<caf::strong_actor_ptr>(self_),
                       [this](const std::string& why) { master_lost(why); });
   const node_options& options = all_.options;
-  join_node offer{header_source(0, client_number).next(0, 0),
-                  options.trains,
-                  options.count,
-                  options.rank.value_or(any_rank),
-                  options.name,
-                  host_name(),
-                  static_cast<std::uint64_t>(::getpid()),
-                  to_string(all_.data_address),
-                  all_.session,
-                  options.expected_job.value_or(std::vector<setting>()),
-                  self_};
+  join_node offer{.head = header_source(0, client_number).next(0, 0),
+                  .trains = options.trains,
+                  .count = options.count,
+                  .rank = options.rank.value_or(any_rank),
+                  .name = options.name,
+                  .host = host_name(),
+                  .pid = static_cast<std::uint64_t>(::getpid()),
+                  .address = to_string(all_.data_address),
+                  .session = all_.session,
+                  .job = options.expected_job.value_or(std::vector<setting>()),
+                  .node = self_};
   self_->request(all_.master, options.network.request_timeout, std::move(offer))
       .then([this](const admitted& place) { admitted_as(place); },
             [this](const caf::error& error) {

@@ -143,7 +143,7 @@ struct trained {
   header head;
   std::uint64_t steps = 0;
   bool stopped = false;
-  tensor dense;                    ///< rank 0 only: the dense weights, for each linear layer weight then bias
+  tensor dense = {};               ///< rank 0 only: the dense weights, for each linear layer weight then bias
   std::uint64_t dense_digest = 0;  ///< of the dense weights' bits
 };
 BOOST_DESCRIBE_STRUCT(trained, (), (head, steps, stopped, dense, dense_digest))
@@ -209,7 +209,7 @@ struct save_dense {
   double seconds = 0;
   std::uint64_t skipped = 0;
   /// Rank 0 only: the dense weights and the optimizer's buffers, flat.
-  std::vector<tensor> dense;
+  std::vector<tensor> dense = {};
 
   static constexpr message_traits traits{.diff = comparable::parts};
 };
