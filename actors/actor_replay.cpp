@@ -24,6 +24,7 @@
 #include "protocol/content_reader.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_content.hpp"
+#include "protocol/message_types.hpp"
 #include "trace/content_difference.hpp"
 
 namespace troupe {
@@ -39,7 +40,7 @@ struct sent_key {
   auto operator<=>(const sent_key&) const = default;
 };
 
-std::string type_of(std::uint16_t type) { return std::string(message_name(caf::query_type_name(type))); }
+std::string type_of(std::uint16_t type) { return std::string(message_name(type)); }
 
 /// All actors take turns on the caller's thread.
 struct one_thread : traced_config {
@@ -239,7 +240,7 @@ class stage {
     if (board == nullptr || recorded_.processes[board->process].end != trace::ending::clean) return;
     for (const auto& [key, ids] : sent_) {
       // Some depend on the time, and some answer what is left out.
-      if (key.type == "progress" || key.type == "actor_status" || key.type == "saved_module") continue;
+      if (traits_by_name(key.type).diff == comparable::no || key.type == message_name_v<saved_module>) continue;
       const auto come = come_.find(key);
       const std::size_t count = come == come_.end() ? 0 : come->second;
       if (count >= ids.size()) continue;
@@ -251,8 +252,7 @@ class stage {
 
   /// What tells how long something took differs every time.
   template <class Message>
-  static constexpr bool has_times = std::is_same_v<Message, progress> || std::is_same_v<Message, epoch_report> ||
-                                    std::is_same_v<Message, save_dense> || std::is_same_v<Message, actor_status>;
+  static constexpr bool has_times = traits_v<Message>.diff != comparable::whole;
 
   const trace::recording& recorded_;
   const std::uint16_t actor_;
@@ -305,28 +305,28 @@ caf::actor stage::stand_in(std::uint32_t number) {
 /// Gives the actor the next message that it had got.
 std::optional<std::string> stage::give(const trace::event& input) {
   using give_one = std::optional<std::string> (stage::*)(const trace::event&);
-  static const std::map<std::string, give_one> all = {
-      {"instantiate", &stage::ask<instantiate, module_ref>},
-      {"lookup", &stage::ask<lookup, rows>},
-      {"gradient", &stage::ask<gradient, void>},
-      {"gradient_norm", &stage::ask<gradient_norm, squared_norm>},
-      {"optimizer_step", &stage::ask<optimizer_step, committed>},
-      {"parameters", &stage::ask<parameters, parameter_list>},
-      {"state_dict", &stage::ask<state_dict, module_state>},
-      {"load_state_dict", &stage::ask<load_state_dict, committed>},
-      {"row_digests", &stage::ask<row_digests, tensor>},
-      {"release", &stage::ask<release, void>},
-      {"actor_query", &stage::ask<actor_query, actor_status>},
-      {"train", &stage::ask<train, trained>},
-      {"stop", &stage::ask<stop, void>},
-      {"reduce", &stage::ask<reduce, reduced>},
-      {"rows", &stage::answer<rows>},
-      {"squared_norm", &stage::answer<squared_norm>},
-      {"committed", &stage::answer<committed>},
-      {"reduced", &stage::answer<reduced>},
+  static const std::map<std::string_view, give_one> all = {
+      {message_name_v<instantiate>, &stage::ask<instantiate, module_ref>},
+      {message_name_v<lookup>, &stage::ask<lookup, rows>},
+      {message_name_v<gradient>, &stage::ask<gradient, void>},
+      {message_name_v<gradient_norm>, &stage::ask<gradient_norm, squared_norm>},
+      {message_name_v<optimizer_step>, &stage::ask<optimizer_step, committed>},
+      {message_name_v<parameters>, &stage::ask<parameters, parameter_list>},
+      {message_name_v<state_dict>, &stage::ask<state_dict, module_state>},
+      {message_name_v<load_state_dict>, &stage::ask<load_state_dict, committed>},
+      {message_name_v<row_digests>, &stage::ask<row_digests, tensor>},
+      {message_name_v<release>, &stage::ask<release, void>},
+      {message_name_v<actor_query>, &stage::ask<actor_query, actor_status>},
+      {message_name_v<train>, &stage::ask<train, trained>},
+      {message_name_v<stop>, &stage::ask<stop, void>},
+      {message_name_v<reduce>, &stage::ask<reduce, reduced>},
+      {message_name_v<rows>, &stage::answer<rows>},
+      {message_name_v<squared_norm>, &stage::answer<squared_norm>},
+      {message_name_v<committed>, &stage::answer<committed>},
+      {message_name_v<reduced>, &stage::answer<reduced>},
   };
   const std::string type = recorded_.type_name(input.type);
-  if (type == "save_module") return std::nullopt;  // it changes nothing but files
+  if (type == message_name_v<save_module>) return std::nullopt;  // it changes nothing but files
   const auto found = all.find(type);
   if (found == all.end()) return "an actor alone cannot handle such a message again";
   return (this->*found->second)(input);

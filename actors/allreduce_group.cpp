@@ -8,7 +8,7 @@
 #include "actors/traced_system.hpp"
 #include "kernels/elementwise.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 
@@ -147,9 +147,14 @@ void allreduce_group_state::send_to_others(const reduce& share) {
     tensor grad;
     if (share.batches > 0 && !reduction_)
       grad = {dtype::f32, part.size, 1, share.grad.bytes.part(part.first * sizeof(float), part.size * sizeof(float))};
-    self_->send(layout_.groups[process],
-                bucket_share{trace.next(share.head.step, id_of(share.head)), share.rank, share.bucket, share.batches,
-                             share.stop, part.first, count, std::move(grad)});
+    self_->send(layout_.groups[process], bucket_share{.head = trace.next(share.head.step, id_of(share.head)),
+                                                      .rank = share.rank,
+                                                      .bucket = share.bucket,
+                                                      .batches = share.batches,
+                                                      .stop = share.stop,
+                                                      .first = part.first,
+                                                      .count = count,
+                                                      .grad = std::move(grad)});
   }
 }
 

@@ -13,7 +13,7 @@
 #include "actors/device_tensor.hpp"
 #include "base/host.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

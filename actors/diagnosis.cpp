@@ -16,7 +16,7 @@
 #include "base/host.hpp"
 #include "base/private_folder.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 #include "trace/blocked.hpp"
 #include "trace/machine.hpp"
 #include "trace/summary.hpp"

@@ -24,7 +24,7 @@
 #include "base/text.hpp"
 #include "links/connect.hpp"
 #include "links/io_thread.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -20,7 +20,7 @@
 #include "actors/parameter_server.hpp"
 #include "model/random.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

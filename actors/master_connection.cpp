@@ -9,7 +9,7 @@
 #include "actors/introduction.hpp"
 #include "links/connect.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -21,7 +21,7 @@
 #include "base/result.hpp"
 #include "links/io_thread.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
-#include <caf/type_id.hpp>
 #include <unordered_map>
 #include <utility>
 
 #include "actors/actor_name.hpp"
-#include "actors/caf_network.hpp"
 #include "base/text.hpp"
-#include "protocol/type_ids.hpp"
+#include "protocol/message_types.hpp"
 
 namespace troupe {
 
@@ -34,9 +32,9 @@ const boost::json::value* find_metadata(const trace::recording& of, std::string_
 /// Recorded numbers of the types that are replayed, and what this program calls them.
 std::unordered_map<std::uint16_t, std::uint16_t> numbers_of_types(const trace::recording& of) {
   std::unordered_map<std::uint16_t, std::uint16_t> numbers;
-  for (std::uint16_t type = caf::id_block::troupe::begin; type < caf::id_block::troupe::end; ++type)
+  for (const message_type& type : all_message_types())
     for (const auto& [number, name] : of.types)
-      if (is_replayed(type) && message_name(caf::query_type_name(type)) == name) numbers.emplace(number, type);
+      if (type.traits.replayed && type.name == name) numbers.emplace(number, type.number);
   return numbers;
 }
 
@@ -96,7 +94,6 @@ result<replay_order> read_replay_order(const trace::recording& from) {
     return bad_input(
         "the recording does not say what job the run had: the file of the process that was started "
         "by 'troupe train' or 'troupe master' is missing");
-  initialize_types(false);  // names of types are looked for
   replay_order made;
   std::vector<setting> settings;
   for (const auto& [name, value] : job->get_object())

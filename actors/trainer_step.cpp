@@ -16,7 +16,7 @@
 #include "actors/trainer.hpp"
 #include "kernels/elementwise.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -22,7 +22,7 @@
 #include "actors/caf_network.hpp"
 #include "actors/data_plane.hpp"
 #include "kernels/elementwise.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 #ifdef TROUPE_GLOO
 #include <gloo/allgather.h>

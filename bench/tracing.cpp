@@ -16,7 +16,6 @@
 #include "actors/actor_trace.hpp"
 #include "actors/caf_network.hpp"
 #include "actors/traced_system.hpp"
-#include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 
 namespace {

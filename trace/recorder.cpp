@@ -28,8 +28,7 @@ boost::json::object first_metadata(const recorder::options& how) {
   all["mode"] = name_of(how.what);
   all["filtered"] = !how.wanted.takes_all();
   boost::json::array types;
-  for (const message_type& type : how.types)
-    types.push_back(boost::json::array{type.number, type.name, type.is_request ? 1 : 0});
+  for (const message_type& type : how.types) types.push_back(boost::json::array{type.number, type.name, 0});
   all["types"] = std::move(types);
   return all;
 }

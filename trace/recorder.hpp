@@ -24,11 +24,10 @@ namespace troupe::trace {
 /// the messages of chosen actors held.
 enum class mode : std::uint8_t { off, ring, full, payload };
 
-/// A type of message: its number in records, its name, and whether an answer is owed.
+/// A type of message: its number in records, and its name.
 struct message_type {
   std::uint16_t number = 0;
   std::string name;
-  bool is_request = false;
 };
 
 class recorder {

@@ -13,7 +13,7 @@
 #include "links/connect.hpp"
 #include "links/io_thread.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe::data_link_test {
 namespace {

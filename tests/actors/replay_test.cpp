@@ -5,7 +5,6 @@
 #include "actors/actor_name.hpp"
 #include "actors/caf_network.hpp"
 #include "actors/replay_order.hpp"
-#include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::replay_test {

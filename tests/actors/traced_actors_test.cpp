@@ -260,7 +260,7 @@ TEST(TraceTiming, ADroppedRecordTakesLessThanOneThatIsKept) {
   trace::recorder::options how;
   how.folder = folder.path();
   how.wanted.first_step = 1;
-  how.types = {{caf::type_id_v<stop>, "stop", false}};
+  how.types = {{caf::type_id_v<stop>, "stop"}};
   const auto recorder = std::move(*trace::recorder::start(how));
   traced_config config;
   config.recorder = recorder.get();

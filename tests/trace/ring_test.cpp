@@ -264,7 +264,7 @@ recorder::options full_in(const std::filesystem::path& folder) {
   how.what = mode::full;
   how.folder = folder;
   how.ring_bytes = 64 * chunk_bytes;
-  how.types = {{200, "lookup", true}, {201, "rows", false}};
+  how.types = {{200, "lookup"}, {201, "rows"}};
   return how;
 }
 
