@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
-#include "kernels/elementwise.hpp"
+#include "kernels/device.hpp"
 
 namespace troupe {
 namespace {
@@ -89,7 +89,7 @@ bucket_actions ordered_sum::sum() {
   if (inputs_.empty())
     std::fill_n(to, mine.size, 0.0F);
   else
-    kernels::sum_in_rank_order(inputs_, mine.size, 1.0F / static_cast<float>(batches()), to);
+    kernels::host_stream().sum_in_rank_order(inputs_, mine.size, 1.0F / static_cast<float>(batches()), to);
   enter(sums_missing_ > 0 ? state::exchanging : state::reduced);
   return {.send_sum = exchange_ == bucket_exchange::slices, .finish = state_ == state::reduced};
 }
