@@ -15,11 +15,8 @@
 
 #include "bench/kernels.hpp"
 #include "bench/machine.hpp"
-#include "kernels/elementwise.hpp"
-#include "kernels/interaction.hpp"
-#include "kernels/linear.hpp"
-#include "kernels/loss.hpp"
-#include "kernels/optimizer.hpp"
+#include "kernels/cpu/relu.hpp"
+#include "kernels/device.hpp"
 #include "model/optimizer.hpp"
 
 namespace troupe::bench {
@@ -52,21 +49,22 @@ struct layer {
 void linear_forward(State& state) {
   layer l(state);
   run_product(state, l.operations(), [&] {
-    kernels::linear_forward(l.batch, l.in, l.out, l.x.data(), l.weight.data(), l.bias.data(), l.y.data());
+    on.linear_forward(l.batch, l.in, l.out, l.x.data(), l.weight.data(), l.bias.data(), kernels::activation::none,
+                      l.y.data());
   });
 }
 
 void linear_backward_parameters(State& state) {
   layer l(state);
   run_product(state, l.operations(), [&] {
-    kernels::linear_backward_parameters(l.batch, l.in, l.out, l.x.data(), l.y.data(), l.weight.data(), l.bias.data());
+    on.linear_backward_parameters(l.batch, l.in, l.out, l.x.data(), l.y.data(), l.weight.data(), l.bias.data());
   });
 }
 
 void linear_backward_input(State& state) {
   layer l(state);
   run_product(state, l.operations(),
-              [&] { kernels::linear_backward_input(l.batch, l.in, l.out, l.weight.data(), l.y.data(), l.x.data()); });
+              [&] { on.linear_backward_input(l.batch, l.in, l.out, l.weight.data(), l.y.data(), l.x.data()); });
 }
 
 /// The wide job's layers, Adult's, and the tutorial's, which is a tiny product of our own.
@@ -109,7 +107,7 @@ void pairwise_dots(State& state) {
   vectors v(state);
   const auto x = v.matrices<const float>(v.x.data());
   run_product(state, v.operations(), [&] {
-    kernels::pairwise_dots(v.batch, v.dim, x, {v.dots.data(), kernels::pair_count(v.count)});
+    on.pairwise_dots(v.batch, v.dim, x, {v.dots.data(), kernels::pair_count(v.count)});
   });
 }
 
@@ -119,7 +117,7 @@ void pairwise_dots_backward(State& state) {
   const auto x = v.matrices<const float>(v.x.data());
   const auto grad_x = v.matrices(grads.data());
   run_product(state, 2 * v.operations(), [&] {
-    kernels::pairwise_dots_backward(v.batch, v.dim, x, {v.dots.data(), kernels::pair_count(v.count)}, grad_x);
+    on.pairwise_dots_backward(v.batch, v.dim, x, {v.dots.data(), kernels::pair_count(v.count)}, grad_x);
   });
 }
 
@@ -146,7 +144,7 @@ void relu_backward(State& state) {
   const auto y = random_floats(count);
   auto grad = random_floats(count);
   run_streamed(state, 3 * static_cast<double>(count) * float_bytes,
-               [&] { kernels::relu_backward(count, y.data(), grad.data(), grad.data()); });
+               [&] { on.relu_backward(count, y.data(), grad.data(), grad.data()); });
 }
 
 /// A hidden layer's outputs: the wide job's first one, Adult's first one.
@@ -160,7 +158,7 @@ void sum_in_rank_order(State& state) {
   const std::vector<const float*> in{first.data(), second.data()};
   std::vector<float> out(count);
   run_streamed(state, 3 * static_cast<double>(count) * float_bytes,
-               [&] { kernels::sum_in_rank_order(in, count, 0.5F, out.data()); });
+               [&] { on.sum_in_rank_order(in, count, 0.5F, out.data()); });
 }
 
 void update_dense(State& state, const std::string& optimizer) {
@@ -172,7 +170,7 @@ void update_dense(State& state, const std::string& optimizer) {
   std::vector<float> first(count, 0.1F);
   std::vector<float> second(count, 0.1F);
   run_streamed(state, static_cast<double>(count) * float_bytes * (1 + 2 * (1 + state_buffers(spec))), [&] {
-    kernels::update_dense(constants, count, weights.data(), {first.data(), second.data()}, grad.data());
+    on.update_dense(constants, count, weights.data(), {first.data(), second.data()}, grad.data());
   });
 }
 
@@ -194,8 +192,9 @@ void cross_entropy(State& state) {
   const std::vector<std::int64_t> targets(batch, 1);
   std::vector<float> grad(batch * classes);
   run_streamed(state, static_cast<double>(batch) * (8 + 2 * float_bytes * static_cast<double>(classes)), [&] {
-    benchmark::DoNotOptimize(
-        kernels::softmax_cross_entropy(batch, classes, logits.data(), targets.data(), grad.data()));
+    double loss = 0;
+    on.softmax_cross_entropy(batch, classes, logits.data(), targets.data(), grad.data(), &loss);
+    benchmark::DoNotOptimize(loss);
   });
 }
 
@@ -205,7 +204,9 @@ void bce_with_logits(State& state) {
   const std::vector<float> targets(batch, 1.0F);
   std::vector<float> grad(batch);
   run_streamed(state, 3 * float_bytes * static_cast<double>(batch), [&] {
-    benchmark::DoNotOptimize(kernels::bce_with_logits(batch, 1, logits.data(), targets.data(), grad.data()));
+    double loss = 0;
+    on.bce_with_logits(batch, 1, logits.data(), targets.data(), grad.data(), &loss);
+    benchmark::DoNotOptimize(loss);
   });
 }
 
@@ -215,7 +216,9 @@ void mean_squared_error(State& state) {
   const std::vector<float> targets(batch, 1.0F);
   std::vector<float> grad(batch);
   run_streamed(state, 3 * float_bytes * static_cast<double>(batch), [&] {
-    benchmark::DoNotOptimize(kernels::mean_squared_error(batch, 1, outputs.data(), targets.data(), grad.data()));
+    double loss = 0;
+    on.mean_squared_error(batch, 1, outputs.data(), targets.data(), grad.data(), &loss);
+    benchmark::DoNotOptimize(loss);
   });
 }
 

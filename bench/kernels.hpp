@@ -8,6 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "kernels/device.hpp"
+
 namespace troupe::bench {
 
 using benchmark::State;
@@ -22,6 +24,8 @@ struct rates {
 inline rates machine;
 
 constexpr double float_bytes = sizeof(float);
+
+inline kernels::stream& on = kernels::host_stream();
 
 inline double thread_seconds() {
   timespec now{};

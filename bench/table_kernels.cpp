@@ -7,8 +7,7 @@
 
 #include "bench/kernels.hpp"
 #include "kernels/cpu/row_groups.hpp"
-#include "kernels/embedding_bag.hpp"
-#include "kernels/optimizer.hpp"
+#include "kernels/device.hpp"
 #include "model/optimizer.hpp"
 
 namespace troupe::bench {
@@ -56,8 +55,7 @@ void embedding_bag_forward(State& state, kernels::row_dtype type) {
   std::vector<float> out(what.size * what.dim);
   const double narrower = static_cast<double>(kernels::size_of(type)) / float_bytes;
   run_on_rows(state, narrower * what.row_bytes() + what.pooled_bytes(), [&] {
-    kernels::embedding_bag_forward(kernels::pooling::sum, {stored.data(), type}, what.dim, what.next(), out.data(),
-                                   what.dim);
+    on.embedding_bag_forward(kernels::pooling::sum, {stored.data(), type}, what.dim, what.next(), out.data(), what.dim);
   });
 }
 
@@ -74,7 +72,7 @@ void gather_rows(State& state) {
   lookups what(state);
   std::vector<float> out(what.size * what.bag * what.dim);
   run_on_rows(state, 2 * what.row_bytes(),
-              [&] { kernels::gather_rows(what.table.data(), what.dim, what.next().indices, out.data()); });
+              [&] { on.gather_rows(what.table.data(), what.dim, what.next().indices, out.data()); });
 }
 
 /// Two trainers' gradients of a step, by row; as a server groups them.
