@@ -65,7 +65,7 @@ std::size_t made_again(const trace::recording& from) {
 
 TEST(OlderVersionsRecording, HoldsTheMessagesThatItHeld) {
   const auto from = trace::read_recording({{recorded}, 0});
-  ASSERT_TRUE(from) << from.error();
+  ASSERT_TRUE(from) << from.error().message;
   std::size_t read = 0;
   [&]<class... T>(boost::mp11::mp_list<T...>) {
     const auto count = [&]<class One>(std::type_identity<One>) {

@@ -27,7 +27,7 @@ class writer {
   explicit writer(const std::filesystem::path& folder) {
     trace::recorder::options how;
     how.folder = folder;
-    how.types = {{200, "lookup", true}};
+    how.types = {{200, "lookup"}};
     auto made = trace::recorder::start(std::move(how));
     if (!made) throw std::runtime_error(made.error().message);
     recorder_ = std::move(*made);
