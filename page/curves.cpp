@@ -43,7 +43,7 @@ boost::json::object to_json(const std::string& name, const std::string& unit, co
 
 }  // namespace
 
-boost::json::array curves_of(const trace::recording& of, const trace::step_windows& steps, std::size_t points_most) {
+boost::json::array curves_of(const trace::recording& of, const analysis::step_windows& steps, std::size_t points_most) {
   std::map<std::uint16_t, curve> metrics;
   for (const trace::event& e : of.events) {
     const auto value = std::bit_cast<double>(e.raw);
@@ -57,7 +57,7 @@ boost::json::array curves_of(const trace::recording& of, const trace::step_windo
     all.push_back(to_json(std::string(trace::name_of(name)), unit, points, points_most));
   }
   curve times;
-  for (const trace::step_window& step : steps.whole)
+  for (const analysis::step_window& step : steps.whole)
     times.emplace_back(step.step, static_cast<double>(step.duration()) / 1e6);
   if (!times.empty()) all.push_back(to_json("step time", "ms", times, points_most));
   return all;

@@ -5,13 +5,13 @@
 #include <boost/json/array.hpp>
 #include <cstddef>
 
-#include "trace/steps.hpp"
+#include "analysis/steps.hpp"
 
 namespace troupe::page {
 
 /// Each as `{name, unit, points: [[step, value], ...]}`, of at most about `points_most` points: of a stretch that is
 /// left out, its least and its largest stay.
-boost::json::array curves_of(const trace::recording& of, const trace::step_windows& steps,
+boost::json::array curves_of(const trace::recording& of, const analysis::step_windows& steps,
                              std::size_t points_most = 1000);
 
 }  // namespace troupe::page

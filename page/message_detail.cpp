@@ -18,7 +18,7 @@ using trace::event;
 constexpr std::size_t shown_most = 100;
 
 /// Back from cause to cause, up to the first that is not recorded; that one is named.
-boost::json::array causes_of(const trace::causality& in, const event& message) {
+boost::json::array causes_of(const analysis::causality& in, const event& message) {
   boost::json::array causes;
   std::uint64_t id = in.trigger(message);
   while (id != 0 && causes.size() < shown_most) {
@@ -45,7 +45,7 @@ boost::json::object content_json(const trace::content& what) {
 
 }  // namespace
 
-boost::json::object message_json(const trace::causality& in, std::uint64_t id) {
+boost::json::object message_json(const analysis::causality& in, std::uint64_t id) {
   const trace::recording& run = in.run();
   boost::json::object all{{"id", write_id(id)}, {"name", run.message_name(id)}};
   if (const event* sent = in.sent(id)) all["left_ns"] = sent->begin;

@@ -5,12 +5,12 @@
 #include <boost/json/object.hpp>
 #include <cstdint>
 
-#include "trace/causality.hpp"
+#include "analysis/causality.hpp"
 
 namespace troupe::page {
 
 /// `{id, name, handled: row, causes: [rows, nearest first], effects: [rows], ranges: [...], content: {...}}`; without
 /// `handled` for a message that is not recorded.
-boost::json::object message_json(const trace::causality& in, std::uint64_t id);
+boost::json::object message_json(const analysis::causality& in, std::uint64_t id);
 
 }  // namespace troupe::page

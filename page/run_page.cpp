@@ -8,6 +8,8 @@
 #include <charconv>
 #include <sstream>
 
+#include "analysis/critical_path.hpp"
+#include "analysis/timeline.hpp"
 #include "page/curves.hpp"
 #include "page/export.hpp"
 #include "page/message_detail.hpp"
@@ -18,8 +20,6 @@
 #include "page/traffic.hpp"
 #include "page/verdict.hpp"
 #include "page/web_files.hpp"
-#include "trace/critical_path.hpp"
-#include "trace/timeline.hpp"
 
 namespace troupe::page {
 
@@ -96,13 +96,13 @@ void run_page::take(reading next) {
   if (scraped_ && now_.what) totals_.add(*now_.what);
 }
 
-const trace::causality& run_page::causes() {
-  if (!causes_) causes_ = std::make_unique<trace::causality>(*now_.what);
+const analysis::causality& run_page::causes() {
+  if (!causes_) causes_ = std::make_unique<analysis::causality>(*now_.what);
   return *causes_;
 }
 
-const trace::step_windows& run_page::windows() {
-  if (!windows_) windows_ = trace::find_steps(*now_.what);
+const analysis::step_windows& run_page::windows() {
+  if (!windows_) windows_ = analysis::find_steps(*now_.what);
   return *windows_;
 }
 
@@ -124,21 +124,21 @@ http_response run_page::steps(const http_request& request) {
 
 http_response run_page::step(const http_request& request) {
   const std::string_view text = request.text("step");
-  const trace::step_window* window =
+  const analysis::step_window* window =
       find_window(*now_.what, windows(), number(text).value_or(0), request.text("trainer"));
   if (window == nullptr) return refused(404, fmt::format("step {} is not recorded as a whole", text));
   boost::json::object all = waterfall_json(*now_.what, *window);
-  all["path"] = path_json(*now_.what, trace::study_step(causes(), *window));
+  all["path"] = path_json(*now_.what, analysis::study_step(causes(), *window));
   return json(all);
 }
 
 http_response run_page::paths(const http_request& request) {
-  const std::vector<trace::step_window>& all = windows().whole;
+  const std::vector<analysis::step_window>& all = windows().whole;
   const std::size_t last = std::min<std::size_t>(number(request.text("last")).value_or(paths_most), paths_most);
-  std::vector<trace::step_path> paths;
+  std::vector<analysis::step_path> paths;
   for (std::size_t i = all.size() - std::min(all.size(), last); i < all.size(); ++i)
-    paths.push_back(trace::find_critical_path(causes(), all[i]));
-  return json(statistics_json(*now_.what, trace::gather(paths)));
+    paths.push_back(analysis::find_critical_path(causes(), all[i]));
+  return json(statistics_json(*now_.what, analysis::gather(paths)));
 }
 
 /// It takes a while, and of a run under way each second: so no more than a tenth of the time is spent on it.
@@ -183,7 +183,7 @@ http_response run_page::exported(const http_request& request) {
   const std::string_view text = request.text("step");
   trace::recording part;
   if (!text.empty()) {
-    const trace::step_window* window =
+    const analysis::step_window* window =
         find_window(*now_.what, windows(), number(text).value_or(0), request.text("trainer"));
     if (window == nullptr) return refused(404, fmt::format("step {} is not recorded as a whole", text));
     // The step before begins what this one waits for.
@@ -192,7 +192,7 @@ http_response run_page::exported(const http_request& request) {
     part = newest_of(*now_.what, exported_most);
   }
   std::ostringstream to;
-  trace::write_timeline(part, to);
+  analysis::write_timeline(part, to);
   http_response answer = http_response::of(200, "application/json", std::move(to).str());
   answer.fields.emplace_back("Content-Disposition", "attachment; filename=\"troupe-trace.json\"");
   return answer;

@@ -10,11 +10,11 @@
 #include <optional>
 #include <string>
 
+#include "analysis/causality.hpp"
+#include "analysis/steps.hpp"
 #include "page/http_server.hpp"
 #include "page/metrics.hpp"
 #include "page/source.hpp"
-#include "trace/causality.hpp"
-#include "trace/steps.hpp"
 
 namespace troupe::page {
 
@@ -40,16 +40,16 @@ class run_page {
   http_response metrics();
 
   void take(reading next);
-  const trace::causality& causes();
-  const trace::step_windows& windows();
+  const analysis::causality& causes();
+  const analysis::step_windows& windows();
 
   std::unique_ptr<source> source_;
   reading now_;
   totals totals_;
   bool scraped_ = false;  ///< only who reads sums has them made
   // Made of the recording when they are first asked for.
-  std::unique_ptr<trace::causality> causes_;
-  std::optional<trace::step_windows> windows_;
+  std::unique_ptr<analysis::causality> causes_;
+  std::optional<analysis::step_windows> windows_;
   std::map<std::string, http_response> kept_;
   http_response blocked_;
   std::uint64_t blocked_of_ = 0;  ///< generation

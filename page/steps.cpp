@@ -5,21 +5,21 @@
 #include <map>
 #include <vector>
 
+#include "analysis/percentile.hpp"
 #include "page/message_list.hpp"
 #include "trace/names.hpp"
-#include "trace/percentile.hpp"
 
 namespace troupe::page {
 
 namespace {
 
+using analysis::step_window;
 using trace::event;
 using trace::kind;
 using trace::nanoseconds;
-using trace::step_window;
 
 /// How long each whole step took.
-std::vector<nanoseconds> durations(const trace::step_windows& all) {
+std::vector<nanoseconds> durations(const analysis::step_windows& all) {
   std::vector<nanoseconds> times;
   for (const step_window& step : all.whole) times.push_back(step.duration());
   return times;
@@ -47,12 +47,12 @@ boost::json::object bar_of(const trace::recording& of, const event& e) {
 
 }  // namespace
 
-nanoseconds slow_step(const trace::step_windows& all) {
+nanoseconds slow_step(const analysis::step_windows& all) {
   std::vector<nanoseconds> times = durations(all);
-  return trace::percentile(times, 95);
+  return analysis::percentile(times, 95);
 }
 
-boost::json::object steps_json(const trace::recording& of, const trace::step_windows& all, std::size_t last) {
+boost::json::object steps_json(const trace::recording& of, const analysis::step_windows& all, std::size_t last) {
   boost::json::array steps;
   for (std::size_t i = all.whole.size() - std::min(all.whole.size(), last); i < all.whole.size(); ++i) {
     const step_window& one = all.whole[i];
@@ -63,15 +63,15 @@ boost::json::object steps_json(const trace::recording& of, const trace::step_win
   boost::json::object summary{{"recorded", all.whole.size()}, {"common", all.common}, {"steps", std::move(steps)}};
   if (all.whole.empty()) return summary;
   std::vector<nanoseconds> times = durations(all);
-  summary["p50_ns"] = trace::percentile(times, 50);
-  summary["p95_ns"] = trace::percentile(times, 95);
+  summary["p50_ns"] = analysis::percentile(times, 50);
+  summary["p95_ns"] = analysis::percentile(times, 95);
   const auto [first, newest] = std::ranges::minmax(all.whole, {}, &step_window::step);
   summary["first_step"] = first.step;
   summary["last_step"] = newest.step;
   return summary;
 }
 
-const step_window* find_window(const trace::recording& of, const trace::step_windows& all, std::uint64_t step,
+const step_window* find_window(const trace::recording& of, const analysis::step_windows& all, std::uint64_t step,
                                std::string_view trainer) {
   const auto found = std::ranges::find_if(all.whole, [&](const step_window& one) {
     return one.step == step &&

@@ -6,8 +6,8 @@ namespace troupe::page::steps_test {
 namespace {
 
 /// Steps that take 1, 2, ... `count` ns.
-trace::step_windows steps_of(int count) {
-  trace::step_windows all;
+analysis::step_windows steps_of(int count) {
+  analysis::step_windows all;
   for (int i = 1; i <= count; ++i) all.whole.push_back({static_cast<std::uint64_t>(i), 0, i, {}});
   return all;
 }

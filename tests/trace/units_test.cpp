@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "trace/table.hpp"
-
 namespace troupe::trace::units_test {
 namespace {
 
@@ -31,14 +29,6 @@ TEST(Units, GroupDigits) {
 TEST(Units, ShowNoShareOfNothing) {
   EXPECT_EQ(share_text(1, 8), "12.5 %");
   EXPECT_EQ(share_text(1, 0), "-");
-}
-
-TEST(Table, AlignsColumnsAndTellsHowManyRowsAreLeftOut) {
-  table rows({"who", "time"}, "lr");
-  rows.add({"trainer 0", "1 ms"});
-  rows.add({"server", "10 ms"});
-  EXPECT_EQ(rows.text(), "  who         time\n  trainer 0   1 ms\n  server     10 ms\n");
-  EXPECT_EQ(rows.text(1), "  who        time\n  trainer 0  1 ms\n  ... and 1 more\n");
 }
 
 }  // namespace

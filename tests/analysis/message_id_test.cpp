@@ -1,0 +1,62 @@
+#include "analysis/message_id.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/trace/made_recording.hpp"
+
+namespace troupe::analysis::message_id_test {
+namespace {
+
+class MessageId : public testing::Test {
+ protected:
+  MessageId() {
+    for (const std::uint64_t sequence : {12, 417, 500}) {
+      made.handled({.from = made.trainer(0), .to = made.server(1), .type = "lookup", .sequence = sequence});
+    }
+    made.handled({.from = made.server(1), .to = made.trainer(0), .type = "rows", .sequence = 33});
+    made.handled({.from = made_recording::master, .to = made.trainer(0), .type = "train", .sequence = 3});
+    made.frame(kind::sent, {.from = 0x8001, .to = 1, .type = "bucket_share", .sequence = 9});
+  }
+
+  tl::expected<std::uint64_t, std::string> find(std::string_view text) {
+    return find_message(causality(made.done()), text);
+  }
+
+  made_recording made{2, 1};
+};
+
+TEST_F(MessageId, IsReadAsItIsShownAndShorter) {
+  const auto id = made_id(made.trainer(0), 417);
+  for (const char* text : {"trainer 0 #417", "trainer-0:417", "trainer 0:417", "Trainer-0 #417", "t0:417", "T0#417"}) {
+    EXPECT_EQ(find(text), id) << text;
+  }
+  EXPECT_EQ(find(std::to_string(id)), id);
+  EXPECT_EQ(find("s1:33"), made_id(made.server(1), 33));
+  EXPECT_EQ(find("master #3"), 3U);
+  EXPECT_EQ(find("m:3"), 3U);
+  EXPECT_EQ(find("actor 32769 #9"), made_id(0x8001, 9));
+}
+
+TEST_F(MessageId, ThatIsNotThereIsAnErrorThatSaysWhatIs) {
+  EXPECT_EQ(find("t0:418").error(),
+            "trainer 0 #418: of trainer 0 the recording holds messages between #12 and #500, not this one");
+  EXPECT_EQ(find("s0:1").error(),
+            "server 0 #1: the recording holds messages of master, server 1, trainer 0, actor 32769");
+  EXPECT_EQ(
+      find("trainer 7 #1").error(),
+      "'trainer 7 #1': there is no actor 'trainer 7'; the recording holds messages of master, server 1, trainer 0, "
+      "actor 32769");
+}
+
+TEST_F(MessageId, ThatIsNoneIsRefused) {
+  for (const char* text : {"", "trainer 0", "trainer 0 #", "#", "trainer 0 #x", "t0:-1", "t0:281474976710656",
+                           "99999999999999999999999"}) {
+    const auto found = find(text);
+    ASSERT_FALSE(found) << text;
+    EXPECT_NE(found.error().find("names no message"), std::string::npos) << found.error();
+  }
+  EXPECT_FALSE(find(":417"));
+}
+
+}  // namespace
+}  // namespace troupe::analysis::message_id_test
