@@ -11,6 +11,7 @@
 #include <set>
 #include <tuple>
 
+#include "analysis/message_name.hpp"
 #include "analysis/training_order.hpp"
 #include "trace/units.hpp"
 
@@ -18,19 +19,12 @@ namespace troupe::analysis {
 
 namespace {
 
-constexpr std::array<std::string_view, 26> uncounted = {
-    "progress",         "status",        "run_status",    "actor_query",    "actor_status",
-    "join_server",      "join_trainer",  "joined",        "stop",           "trouble",
-    "join_node",        "admitted",      "node_lost",     "link_lost",      "give_up",
-    "expect_peers",     "connected",     "run_over",      "evidence_query", "evidence",
-    "collect_evidence", "verdict_found", "connect_peers", "node_status",    "collected_evidence",
-    "group_devices"};
-constexpr std::array<std::string_view, 2> between_groups = {"bucket_share", "bucket_sum"};
-constexpr std::array<std::string_view, 4> by_bucket = {"reduce", "reduced", "bucket_share", "bucket_sum"};
-
-template <std::size_t n>
-bool is_among(const std::array<std::string_view, n>& names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
+/// Messages whose number depends on the time that a run takes, or on how it is spread over processes.
+bool is_uncounted(std::string_view type) {
+  return is_any_of<progress, status, run_status, actor_query, actor_status, join_server, join_trainer, joined, stop,
+                   trouble, join_node, admitted, node_lost, link_lost, give_up, expect_peers, connected, run_over,
+                   evidence_query, evidence, collect_evidence, verdict_found, connect_peers, node_status,
+                   collected_evidence, group_devices>(type);
 }
 
 bool is_group(std::string_view name) { return name == "allreduce" || name.starts_with("allreduce "); }
@@ -198,8 +192,10 @@ class aligner {
   };
 
   type_info about(const std::string& type) {
-    const bool counts = !is_among(uncounted, type) && !(joins_groups_ && is_among(between_groups, type));
-    return {counts, is_among(by_bucket, type), number_of("type " + type)};
+    const bool is_between_groups = is_any_of<bucket_share, bucket_sum>(type);
+    return {.counts = !is_uncounted(type) && !(joins_groups_ && is_between_groups),
+            .has_bucket = is_between_groups || is_any_of<reduce, reduced>(type),
+            .number = number_of("type " + type)};
   }
 
   void collect(side& to) {
@@ -287,9 +283,7 @@ class aligner {
 alignment align(const recording& a, const recording& b) { return aligner(a, b).take(); }
 
 bool has_incomparable_fields(std::string_view type) {
-  constexpr std::array<std::string_view, 6> types = {"epoch_report", "save_dense",  "train",
-                                                     "run",          "save_module", "restore_module"};
-  return is_among(types, type);
+  return is_any_of<epoch_report, save_dense, train, troupe::run, save_module, restore_module>(type);
 }
 
 }  // namespace troupe::analysis

@@ -4,39 +4,56 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
 #include <unordered_map>
 
-#include "analysis/sparse_gradient.hpp"
+#include "analysis/message_name.hpp"
+#include "analysis/number_at.hpp"
 #include "analysis/table.hpp"
+#include "protocol/content_reader.hpp"
 #include "trace/units.hpp"
 
 namespace troupe::analysis {
 
 namespace {
 
-/// A handled message and what it held.
-struct held_message {
-  const event* message = nullptr;
-  const content* held = nullptr;  ///< null: its bytes were not recorded
-};
-
-/// Messages of a type, in the order in which they were handled.
-std::vector<held_message> messages_of(const recording& run, std::string_view type) {
+/// Calls `look` with each handled message of this type of which the bytes were recorded, in order, and with its
+/// content.
+template <class Message, class F>
+void each_held(const recording& run, F&& look) {
+  const auto type = type_number<Message>(run);
   std::unordered_map<std::uint64_t, const content*> contents;
   for (const content& one : run.contents)
     if (!one.fields.empty()) contents.emplace(one.id, &one);
-  std::map<std::uint16_t, bool> of_type;
-  for (const auto& [number, name] : run.types) of_type[number] = name == type;
-  std::vector<held_message> found;
   for (const event& one : run.events) {
-    if (one.what != kind::handled || !of_type[one.type]) continue;
-    const auto held = contents.find(one.id);
-    if (held != contents.end()) found.push_back({&one, held->second});
+    if (one.what != kind::handled || one.type != type) continue;
+    if (const auto held = contents.find(one.id); held != contents.end()) look(one, *held->second);
   }
-  return found;
+}
+
+std::uint64_t number_in(std::string_view text) {
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// Nothing: it is no table, or what is recorded of it is damaged.
+std::optional<table_shard> shard_of(const content& held) {
+  instantiate made;
+  if (!read_content_into(held, made) || made.spec.type != "EmbeddingBag" || made.shards == 0) return {};
+  table_shard shard;
+  for (const auto& [name, value] : made.spec.args) {
+    if (name == "table") shard.table = number_in(value);
+    if (name == "num_embeddings") shard.rows = number_in(value);
+    if (name == "embedding_dim") shard.dim = number_in(value);
+    if (name == "mode") shard.is_mean = value == "mean";
+  }
+  shard.shard = made.shard;
+  shard.shards = made.shards;
+  return shard;
 }
 
 /// A module of a server.
@@ -50,12 +67,11 @@ struct module_place {
 std::vector<module_place> find_modules(const recording& run) {
   std::map<std::uint16_t, std::uint64_t> made;
   std::vector<module_place> all;
-  for (const auto& [message, held] : messages_of(run, "instantiate")) {
-    if (message->has(flag::refused)) continue;
-    const std::uint64_t number = ++made[message->actor];
-    const auto shard = held == nullptr ? std::nullopt : shard_of(*held);
-    if (shard) all.push_back({message->actor, number, *shard});
-  }
+  each_held<instantiate>(run, [&](const event& message, const content& held) {
+    if (message.has(flag::refused)) return;
+    const std::uint64_t number = ++made[message.actor];
+    if (const auto shard = shard_of(held)) all.push_back({message.actor, number, *shard});
+  });
   return all;
 }
 
@@ -92,7 +108,43 @@ row_gradient weigh(const event& message, std::uint32_t rank, const summed_row& r
   return made;
 }
 
+/// Whether its parts fit each other and a table of that width.
+bool is_whole(const bag_gradient& one, std::uint64_t dim) {
+  const std::size_t count = one.indices.as<std::int64_t>().size();
+  const std::size_t bags = one.offsets.as<std::int64_t>().size();
+  const bool is_real = one.grad.type == dtype::f32 || one.grad.type == dtype::f16 || one.grad.type == dtype::bf16;
+  return dim > 0 && is_real && one.grad.cols == dim && one.grad.rows == (bags > 0 ? bags : count) &&
+         (one.weights.empty() || one.weights.as<float>().size() == count);
+}
+
 }  // namespace
+
+std::optional<summed_row> gradient_of_row(const bag_gradient& one, const table_shard& of, std::uint64_t row) {
+  if (!is_whole(one, of.dim)) return {};
+  const auto indices = one.indices.as<std::uint64_t>();
+  const auto offsets = one.offsets.as<std::uint64_t>();
+  const auto weights = one.weights.as<float>();
+  const auto begin_of = [&](std::size_t bag) {
+    return bag < offsets.size() ? std::min<std::size_t>(offsets[bag], indices.size()) : indices.size();
+  };
+  summed_row made;
+  std::size_t bag = 0;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    while (bag + 1 < offsets.size() && begin_of(bag + 1) <= i) ++bag;
+    if (indices[i] != of.place(row)) continue;
+    ++made.occurrences;
+    made.sum.resize(of.dim);  // the gradient has at least one row of `dim` numbers
+    double factor = weights.empty() ? 1 : weights[i];
+    if (!offsets.empty() && of.is_mean) {
+      const std::size_t length = begin_of(bag + 1) - begin_of(bag);
+      factor = length > 0 ? 1.0F / static_cast<float>(length) : 0;
+    }
+    const std::size_t from = (offsets.empty() ? i : bag) * of.dim;
+    for (std::size_t d = 0; d < of.dim; ++d)
+      made.sum[d] += factor * number_at(one.grad.type, one.grad.bytes.data(), from + d);
+  }
+  return made;
+}
 
 tl::expected<blame_report, std::string> blame(const recording& run, std::uint64_t table, std::uint64_t row) {
   const auto module = find_module(run, table, row);
@@ -102,23 +154,23 @@ tl::expected<blame_report, std::string> blame(const recording& run, std::uint64_
   made.row = row;
   made.server = module->server;
   std::uint64_t damaged = 0;
-  for (const auto& [message, held] : messages_of(run, "gradient")) {
-    if (message->actor != module->server) continue;
+  each_held<gradient>(run, [&](const event& message, const content& held) {
+    if (message.actor != module->server) return;
     ++made.gradients;
-    const auto fields = held == nullptr ? std::nullopt : fields_of(*held);
-    if (!fields) {
+    gradient sent;
+    if (!read_content_into(held, sent)) {
       ++damaged;
-      continue;
+      return;
     }
-    for (std::size_t i = 0; i < fields->modules.size(); ++i) {
-      if (fields->modules[i] != module->number) continue;
-      const auto found = gradient_of_row(*held, i, module->shard, module->shard.place(row));
+    for (const bag_gradient& one : sent.tables) {
+      if (one.module != module->number) continue;
+      const auto found = gradient_of_row(one, module->shard, row);
       if (!found)
         ++damaged;
       else if (found->occurrences > 0)
-        made.touches.push_back(weigh(*message, fields->rank, *found));
+        made.touches.push_back(weigh(message, sent.rank, *found));
     }
-  }
+  });
   if (damaged > 0) made.notes.push_back(fmt::format("{} gradients are not recorded whole", count_text(damaged)));
   std::uint64_t lost = 0, overwritten = 0;
   for (const process_info& process : run.processes) {

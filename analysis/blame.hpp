@@ -5,11 +5,13 @@
 #include <boost/json/object.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
 
 #include "analysis/trace.hpp"
+#include "protocol/type_ids.hpp"
 
 namespace troupe::analysis {
 
@@ -24,6 +26,30 @@ struct row_gradient {
   double largest = 0;             ///< absolute value; NaN if any number of it is
   bool refused = false;           ///< by the server: it changed nothing
 };
+
+/// A server's shard of an embedding table.
+struct table_shard {
+  std::uint64_t table = 0;
+  std::uint64_t rows = 0;  ///< of the whole table
+  std::uint64_t dim = 0;
+  bool is_mean = false;  ///< bags are pooled by their mean, not their sum
+  std::uint32_t shard = 0;
+  std::uint32_t shards = 1;
+
+  /// Rows are dealt out to shards one by one: shard s of n has the rows r with r mod n = s, each at r / n.
+  bool has(std::uint64_t row) const { return row < rows && row % shards == shard; }
+  std::uint64_t place(std::uint64_t row) const { return row / shards; }
+};
+
+struct summed_row {
+  std::uint64_t occurrences = 0;
+  std::vector<double> sum;  ///< of what each occurrence adds to the row's gradient; empty if there is none
+};
+
+/// What `one` has for `row`, which `of` has. With offsets, `grad` has a row for each bag, which each occurrence in it
+/// adds, times its weight, or divided by the bag's length for a mean; without, a row for each index. Nothing: its parts
+/// do not fit each other.
+std::optional<summed_row> gradient_of_row(const bag_gradient& one, const table_shard& of, std::uint64_t row);
 
 struct blame_report {
   std::uint64_t table = 0;

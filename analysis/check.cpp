@@ -8,6 +8,7 @@
 
 #include "analysis/causality.hpp"
 #include "analysis/lost_messages.hpp"
+#include "analysis/message_name.hpp"
 #include "analysis/training_order.hpp"
 
 namespace troupe::analysis {
@@ -21,9 +22,6 @@ class checker {
     for (const event& one : run.events)
       if (one.what == kind::range && static_cast<range_name>(one.type) == range_name::apply)
         applies_[one.actor].push_back(&one);
-    const auto number = [&](std::string_view name) { return order_.type(name).value_or(no_type); };
-    gradient_ = number("gradient");
-    rows_ = number("rows");
   }
 
   check_report report() {
@@ -34,8 +32,6 @@ class checker {
   }
 
  private:
-  static constexpr std::uint16_t no_type = UINT16_MAX;
-
   static void violate(invariant& of, std::string words) {
     if (++of.violations <= violations_listed) of.first.push_back(std::move(words));
   }
@@ -282,8 +278,8 @@ class checker {
   const causality index_;
   const lost_messages lost_;
   bool is_clean_ = true;
-  std::uint16_t gradient_ = no_type;
-  std::uint16_t rows_ = no_type;
+  const std::optional<std::uint16_t> gradient_ = type_number<gradient>(run_);
+  const std::optional<std::uint16_t> rows_ = type_number<rows>(run_);
   std::map<std::uint16_t, std::vector<const event*>> applies_;  ///< by server
   check_report made_;
 };

@@ -12,6 +12,7 @@
 #include "analysis/causal_order.hpp"
 #include "analysis/causality.hpp"
 #include "analysis/content_difference.hpp"
+#include "analysis/message_name.hpp"
 #include "analysis/percentile.hpp"
 #include "analysis/training_order.hpp"
 #include "trace/units.hpp"
@@ -29,9 +30,7 @@ content_index index_contents(const recording& run) {
 }
 
 /// Whether a message changes nothing at the server that handles it.
-bool only_reads(std::string_view type) {
-  return type == "lookup" || type == "row_digests" || type == "parameters" || type == "state_dict";
-}
+bool only_reads(std::string_view type) { return is_any_of<lookup, row_digests, parameters, state_dict>(type); }
 
 std::string setting_text(const boost::json::value& value) {
   return value.is_string() ? std::string(value.get_string()) : boost::json::serialize(value);
@@ -122,7 +121,7 @@ class comparison {
 
   std::pair<difference, std::string> compare_message(const event& a, const event& b) {
     const std::string& type = type_name(a);
-    if (other_forms_ && (type == "lookup" || type == "rows" || type == "gradient")) return {difference::count, ""};
+    if (other_forms_ && is_any_of<lookup, rows, gradient>(type)) return {difference::count, ""};
     const auto in_a = contents_a_.find(a.id);
     const auto in_b = contents_b_.find(b.id);
     std::string words;

@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "analysis/message_name.hpp"
+
 namespace troupe::analysis {
 
 namespace {
@@ -17,10 +19,11 @@ bool is_apply(const event& one) {
 
 /// Whether all actors commit each step together.
 bool commits_together(const recording& run) {
+  const auto rows_type = type_number<rows>(run);
   std::set<std::pair<std::uint16_t, std::uint64_t>> applied;
   for (const event& one : run.events) {
     if (is_apply(one) && !applied.emplace(one.actor, one.step).second) return false;
-    if (one.what == kind::handled && one.aux > 0 && run.type_name(one.type) == "rows") return false;
+    if (one.what == kind::handled && one.aux > 0 && one.type == rows_type) return false;
   }
   return true;
 }

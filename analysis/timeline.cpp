@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "analysis/causality.hpp"
+#include "analysis/message_name.hpp"
 #include "analysis/trace_events.hpp"
 #include "trace/names.hpp"
 #include "trace/units.hpp"
@@ -29,8 +30,6 @@ struct stretch {
 class timeline {
  public:
   timeline(const recording& run, std::ostream& to) : run_(run), index_(run), out_(to) {
-    for (const auto& [type, name] : run.types)
-      if (name == "rows") rows_ = type;
     for (const actor_state& actor : run.actors) process_of_.emplace(actor.actor, actor.process);
     for (const event& one : run.events)
       if (is_slice(one)) process_of_.emplace(one.actor, one.process);
@@ -300,7 +299,7 @@ class timeline {
   const causality index_;
   trace_events out_;
   timeline_counts counts_;
-  std::optional<std::uint16_t> rows_;  ///< the type
+  const std::optional<std::uint16_t> rows_ = type_number<rows>(run_);  ///< the type
   std::unordered_map<std::uint16_t, std::uint32_t> process_of_;
   std::unordered_map<std::uint16_t, std::string> actor_names_;
   std::unordered_map<std::uint16_t, std::string> type_names_;

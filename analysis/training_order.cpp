@@ -34,7 +34,6 @@ std::optional<std::uint16_t> rank_in(std::string_view name, std::string_view rol
 }
 
 training_order::training_order(const recording& run) {
-  for (const auto& [number, name] : run.types) types_[name] = number;
   for (const actor_state& actor : run.actors)
     if (const auto rank = rank_in(actor.name, "trainer")) by_rank_[*rank] = actor.actor;
   for (const auto& [rank, actor] : by_rank_) trainers_.push_back(actor);
@@ -60,11 +59,6 @@ training_order::training_order(const recording& run) {
 std::optional<std::uint16_t> training_order::trainer(std::uint16_t rank) const {
   const auto found = by_rank_.find(rank);
   return found == by_rank_.end() ? std::nullopt : std::optional(found->second);
-}
-
-std::optional<std::uint16_t> training_order::type(std::string_view name) const {
-  const auto found = types_.find(name);
-  return found == types_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::uint64_t training_order::lookahead() const {

@@ -22,8 +22,6 @@ class training_order {
   /// Numbers of all trainers, by rank.
   const std::vector<std::uint16_t>& trainers() const { return trainers_; }
   std::optional<std::uint16_t> trainer(std::uint16_t rank) const;
-  /// A message type's number; nothing if the run has none of that name.
-  std::optional<std::uint16_t> type(std::string_view name) const;
 
   /// How many optimizer steps rows may lack; nothing: any.
   std::optional<std::uint64_t> staleness() const { return staleness_; }
@@ -40,7 +38,6 @@ class training_order {
 
   std::vector<std::uint16_t> trainers_;
   std::map<std::uint16_t, std::uint16_t> by_rank_;
-  std::map<std::string_view, std::uint16_t> types_;
   std::optional<std::uint64_t> staleness_ = 0;
   std::uint64_t accumulate_ = 1;
 };

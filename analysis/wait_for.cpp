@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 
+#include "analysis/message_name.hpp"
 #include "analysis/open_collectives.hpp"
 #include "analysis/training_order.hpp"
 
@@ -50,7 +51,7 @@ class wait_finder {
       std::uint64_t& newest = newest_[{one.actor, sender_of(one.id)}];
       newest = std::max(newest, sequence_of(one.id));
     }
-    if (one.what == kind::handled && run_.type_name(one.type) == "gradient") {
+    if (one.what == kind::handled && one.type == gradient_) {
       std::uint64_t& last = gradients_[{one.actor, sender_of(one.id)}];
       last = std::max(last, one.step);
       gradient_numbers_[sender_of(one.id)].emplace_back(one.step, sequence_of(one.id));
@@ -135,16 +136,16 @@ class wait_finder {
       return;
     }
     const std::string type = run_.type_name(handled.type);
-    if (type == "reduce") {
+    if (is_any_of<reduce>(type)) {
       wait_for_ranks(next);
       return;
     }
     found_.push_back(next);
-    if (type == "lookup")
+    if (is_any_of<lookup>(type))
       wait_for_gradients(handled, order_.needed(handled.step), order_.needed_strictly(handled.step));
-    else if (type == "save_module" || type == "state_dict" || type == "row_digests" || type == "parameters")
+    else if (is_any_of<save_module, state_dict, row_digests, parameters>(type))
       wait_for_gradients(handled, handled.step, handled.step);
-    else if (type == "gradient_norm" || type == "optimizer_step" || type == "save_dense")
+    else if (is_any_of<gradient_norm, optimizer_step, save_dense>(type))
       wait_for_all(handled);
   }
 
@@ -203,7 +204,7 @@ class wait_finder {
       wait_edge next;
       next.who = next.receiver = query.actor;
       next.on = next.sender = trainer;
-      next.type = *order_.type("gradient");
+      next.type = gradient_.value_or(0);
       next.step = have(trainer) == 0 ? step : have(trainer) + 1;
       next.since = query.begin;
       locate(next);
@@ -270,7 +271,7 @@ class wait_finder {
 
   /// The number of a message that its sender must have sent, because it has gone beyond.
   std::optional<std::uint64_t> lost_number(const wait_edge& next) const {
-    if (run_.type_name(next.type) != "gradient" || is_at_work(run_, next.on) || !has_gone_beyond(next)) return {};
+    if (next.type != gradient_ || is_at_work(run_, next.on) || !has_gone_beyond(next)) return {};
     std::uint64_t low = 0;
     std::uint64_t high = UINT64_MAX;
     std::uint64_t near = 0;  // one to another server
@@ -299,8 +300,8 @@ class wait_finder {
       return true;
     return std::ranges::any_of(state->open, [&](const actor_state::request& open) {
       const std::string type = run_.type_name(open.type);
-      return (type == "reduce" && open.step >= next.step) ||
-             (type == "lookup" && open.step > next.step + order_.lookahead());
+      return (is_any_of<reduce>(type) && open.step >= next.step) ||
+             (is_any_of<lookup>(type) && open.step > next.step + order_.lookahead());
     });
   }
 
@@ -309,6 +310,7 @@ class wait_finder {
   const lost_messages& lost_;
   const nanoseconds now_;
   const training_order order_;
+  const std::optional<std::uint16_t> gradient_ = type_number<gradient>(run_);
   const open_collectives collectives_;
   std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t> gradients_;  ///< (server, trainer): the last step
   /// By trainer: step and sequence number of gradients that were handled.

@@ -16,6 +16,12 @@ blob bytes_of(const trace::content_part& part) {
 
 }  // namespace
 
+std::optional<dtype> dtype_named(std::string_view name) {
+  for (const dtype type : {dtype::f32, dtype::f64, dtype::i64, dtype::u64, dtype::f16, dtype::bf16})
+    if (name_of(type) == name) return type;
+  return {};
+}
+
 bool content_reader::take(void* to, std::size_t size) {
   if (fields_.size() < size) return false;
   std::memcpy(to, fields_.data(), size);
@@ -41,12 +47,10 @@ bool content_reader::value(std::string& x) {
 bool content_reader::whole(tensor& x) {
   if (next_part_ == from_.parts.size()) return false;
   const trace::content_part& part = from_.parts[next_part_++];
-  for (auto type = static_cast<std::uint8_t>(dtype{}); type <= static_cast<std::uint8_t>(dtype::bf16); ++type) {
-    if (name_of(static_cast<dtype>(type)) != part.type) continue;
-    x = tensor(static_cast<dtype>(type), part.rows, part.cols, bytes_of(part));
-    return x.consistent();
-  }
-  return false;
+  const auto type = dtype_named(part.type);
+  if (!type) return false;
+  x = tensor(*type, part.rows, part.cols, bytes_of(part));
+  return x.consistent();
 }
 
 bool content_reader::bulk(blob& x) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -15,6 +16,9 @@
 #include "trace/content.hpp"
 
 namespace troupe {
+
+/// The one that `name_of` calls so; nothing if there is none.
+std::optional<dtype> dtype_named(std::string_view name);
 
 /// Reads what `content_writer` wrote, in the same order. The header and handles of actors are left as they are: a trace
 /// does not hold them.

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/sparse_gradient.hpp"
+#include "protocol/content_reader.hpp"
 #include "tests/trace/made_recording.hpp"
 
 namespace troupe::analysis::blame_test {
@@ -78,6 +78,13 @@ content gradient_of(std::uint32_t rank, const std::vector<table_gradient>& table
     made.parts.back().name = prefix + "grad";
   }
   return made;
+}
+
+/// The first of its tables, as the server took it.
+bag_gradient bag_gradient_of(const table_gradient& table) {
+  troupe::gradient made;
+  EXPECT_TRUE(read_content_into(gradient_of(0, {table}), made));
+  return made.tables.at(0);
 }
 
 content_part floats(std::uint64_t dim, const std::vector<float>& numbers) {
@@ -164,23 +171,17 @@ TEST(Blame, BagsGiveEachOccurrenceItsShare) {
 }
 
 TEST(Blame, WeightsMultiply) {
-  content held = gradient_of(0, {{1, {1, 2, 1}, {0, 2}, {0.5F, 9, 3}, floats(1, {10, 100})}});
-  table_shard sum;
-  sum.rows = 5;
-  sum.dim = 1;
-  const auto found = gradient_of_row(held, 0, sum, 1);
+  const auto held = bag_gradient_of({1, {1, 2, 1}, {0, 2}, {0.5F, 9, 3}, floats(1, {10, 100})});
+  const auto found = gradient_of_row(held, {.rows = 5, .dim = 1}, 1);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->occurrences, 2U);
   EXPECT_DOUBLE_EQ(found->sum[0], 0.5 * 10 + 3 * 100);
 }
 
 TEST(Blame, SixteenBitsAreDecoded) {
-  table_shard sum;
-  sum.rows = 5;
-  sum.dim = 6;
   const auto row = [&](const char* type, const std::vector<std::uint16_t>& bits) {
-    const auto found =
-        gradient_of_row(gradient_of(0, {{1, {0}, {}, {}, part("", type, 1, 6, bytes_of(bits))}}), 0, sum, 0);
+    const auto found = gradient_of_row(bag_gradient_of({1, {0}, {}, {}, part("", type, 1, 6, bytes_of(bits))}),
+                                       {.rows = 5, .dim = 6}, 0);
     EXPECT_TRUE(found);
     return found->sum;
   };
@@ -232,14 +233,15 @@ TEST(Blame, DamagedContentsAreCounted) {
 TEST(Blame, AClaimedWidthTakesNoMemoryUnlessItsNumbersAreThere) {
   constexpr std::uint64_t wide = std::uint64_t{1} << 60;
   const table_shard shard{.rows = 10, .dim = wide};
-  const auto none = gradient_of_row(gradient_of(0, {{1, {}, {}, {}, part("", "float32", 0, wide, "")}}), 0, shard, 3);
+  const auto none = gradient_of_row(bag_gradient_of({1, {}, {}, {}, part("", "float32", 0, wide, "")}), shard, 3);
   ASSERT_TRUE(none);
   EXPECT_EQ(none->occurrences, 0U);
   EXPECT_TRUE(none->sum.empty());
   // Four bytes times this width are 4, as 64 bits count.
-  const table_shard wrapped{.rows = 10, .dim = (std::uint64_t{1} << 62) + 1};
-  const auto one = gradient_of(0, {{1, {3}, {}, {}, part("", "float32", 1, wrapped.dim, std::string(4, '\0'))}});
-  EXPECT_FALSE(gradient_of_row(one, 0, wrapped, 3));
+  constexpr std::uint64_t wrapped = (std::uint64_t{1} << 62) + 1;
+  troupe::gradient one;
+  EXPECT_FALSE(read_content_into(
+      gradient_of(0, {{1, {3}, {}, {}, part("", "float32", 1, wrapped, std::string(4, '\0'))}}), one));
 }
 
 TEST(Blame, TextHasTheLargestAndTheTotal) {
