@@ -353,4 +353,13 @@ class judge {
 
 blocked_report find_blocked(const recording& run) { return judge(run).report(); }
 
+nanoseconds blocked_for(const recording& run, const blocked_report& report) {
+  if (report.what == blockage::handler_running && report.root && is_at_work(run, *report.root))
+    return run.end() - run.find_actor(*report.root)->message_begin;
+  std::optional<nanoseconds> newest;
+  for (const wait_edge& wait : report.waits)
+    if (!report.root || wait.on == *report.root) newest = std::max(newest.value_or(wait.since), wait.since);
+  return newest ? std::max<nanoseconds>(run.end() - *newest, 0) : 0;
+}
+
 }  // namespace troupe::analysis

@@ -42,6 +42,9 @@ struct blocked_report {
 /// not there counts as lost when a later one of its sender has come, or after `longest_transit_ns` under way.
 blocked_report find_blocked(const recording& run);
 
+/// For how long what blocks has blocked: at any moment some actor is at work, and others wait for it.
+nanoseconds blocked_for(const recording& run, const blocked_report& report);
+
 /// The verdict, then a table of the waits, then details. Ends with a newline.
 std::string to_text(const recording& run, const blocked_report& report);
 

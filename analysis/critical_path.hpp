@@ -81,9 +81,12 @@ struct path_report {
 tl::expected<path_report, std::string> report_critical_path(const causality& of, std::optional<std::uint64_t> step);
 
 /// One line, as in `step 812: 41.7 ms = lookup wait 6.1 (server 1) + forward/backward 22.0 (trainer 0) + ...`.
-std::string path_line(const recording& run, const step_path& path);
+std::string path_line(const recording& run, const step_path& path, bool common = true);
 /// For a terminal; at most `limit` rows of each list.
 std::string report_text(const recording& run, const path_report& report, std::size_t limit);
 boost::json::object report_json(const recording& run, const path_report& report);
+/// One step of it; `common`: see step_windows.
+boost::json::object study_json(const recording& run, const step_study& study, bool common);
+boost::json::object statistics_json(const recording& run, const path_statistics& all);
 
 }  // namespace troupe::analysis

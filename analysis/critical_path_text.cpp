@@ -85,24 +85,6 @@ std::string statistics_text(const recording& run, const path_report& report, std
          rows.text(limit);
 }
 
-std::string line(const recording& run, const step_path& path, bool common) {
-  const nanoseconds whole = path.window.duration();
-  const unit in(whole);
-  std::string text = fmt::format("{}: {} {} = ", step_text(run, path.window, common), in.text(whole), in.name);
-  nanoseconds rest = 0;
-  bool first = true;
-  for (const contribution& part : path.parts) {
-    if (static_cast<double>(part.time) < least_share * static_cast<double>(whole)) {
-      rest += part.time;
-      continue;
-    }
-    text += (first ? "" : " + ") + contribution_text(run, part, in);
-    first = false;
-  }
-  if (rest > 0) text += fmt::format("{}{} other", first ? "" : " + ", in.text(rest));
-  return text;
-}
-
 boost::json::object stretch_json(const recording& run, const stretch& what) {
   constexpr std::array<const char*, 4> kinds = {"work", "wire", "wait", "idle"};
   boost::json::object json = {{"kind", kinds[static_cast<std::size_t>(what.what)]},
@@ -123,12 +105,32 @@ boost::json::object path_json(const recording& run, const step_path& path, bool 
   boost::json::object json = {{"step", path.window.step},
                               {"begin_ns", path.window.begin},
                               {"time_ns", path.window.duration()},
-                              {"text", line(run, path, common)}};
+                              {"text", path_line(run, path, common)}};
   if (!common) json["trainer"] = run.actor_name(path.window.commits.front().actor);
   boost::json::array parts;
   for (const contribution& part : path.parts) parts.push_back(contribution_json(run, part));
   json["parts"] = parts;
   return json;
+}
+
+}  // namespace
+
+std::string path_line(const recording& run, const step_path& path, bool common) {
+  const nanoseconds whole = path.window.duration();
+  const unit in(whole);
+  std::string text = fmt::format("{}: {} {} = ", step_text(run, path.window, common), in.text(whole), in.name);
+  nanoseconds rest = 0;
+  bool first = true;
+  for (const contribution& part : path.parts) {
+    if (static_cast<double>(part.time) < least_share * static_cast<double>(whole)) {
+      rest += part.time;
+      continue;
+    }
+    text += (first ? "" : " + ") + contribution_text(run, part, in);
+    first = false;
+  }
+  if (rest > 0) text += fmt::format("{}{} other", first ? "" : " + ", in.text(rest));
+  return text;
 }
 
 boost::json::object study_json(const recording& run, const step_study& study, bool common) {
@@ -174,16 +176,12 @@ boost::json::object statistics_json(const recording& run, const path_statistics&
   return {{"steps", all.steps}, {"p50_ns", all.p50}, {"p95_ns", all.p95}, {"sum_ns", all.sum}, {"parts", parts}};
 }
 
-}  // namespace
-
-std::string path_line(const recording& run, const step_path& path) { return line(run, path, true); }
-
 std::string report_text(const recording& run, const path_report& report, std::size_t limit) {
   std::string text;
   if (!report.common)
     text += "Trainers have no common commit in this run: a step is from the end of a trainer's last one to its own.\n";
   for (const step_study& study : report.studies) {
-    text += line(run, study.path, report.common) + "\n" + what_if_text(run, study) +
+    text += path_line(run, study.path, report.common) + "\n" + what_if_text(run, study) +
             chain_text(run, study.path, limit) + actors_text(run, study, limit);
   }
   return report.statistics ? text + statistics_text(run, report, limit) : text;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analysis/causality.hpp"
+#include "analysis/event_json.hpp"
 #include "analysis/trace_events.hpp"
 #include "base/text.hpp"
 #include "trace/names.hpp"
@@ -33,20 +34,9 @@ std::string what_of(const recording& run, const event& one) {
                      one.step);
 }
 
-bool is_message(kind what) {
-  return what == kind::handled || what == kind::sent || what == kind::arrived || what == kind::drop;
-}
-
-std::string_view type_of(const recording& run, const event& one, std::string& space) {
-  switch (one.what) {
-    case kind::range:
-    case kind::checkpoint:
-      return name_of(static_cast<range_name>(one.type));
-    case kind::metric:
-      return name_of(static_cast<metric_name>(one.type));
-    default:
-      return is_message(one.what) ? space = run.type_name(one.type) : std::string_view();
-  }
+/// Of a dropped message its type; why it was dropped is another column.
+std::string column_type_of(const recording& run, const event& one) {
+  return one.what == kind::drop ? run.type_name(one.type) : type_of(run, one);
 }
 
 /// Quoted where RFC 4180 asks for it.
@@ -127,7 +117,6 @@ std::uint64_t write_csv(const recording& run, std::ostream& to) {
     return id == 0 ? std::string() : field(fmt::format("{} #{}", name(sender_of(id)), sequence_of(id)));
   };
   std::string line;
-  std::string space;
   for (const event& one : run.events) {
     const bool is_collective = one.what == kind::collective || one.what == kind::collective_launch;
     const std::string number = one.what == kind::collective          ? std::to_string(one.id)
@@ -137,7 +126,7 @@ std::uint64_t write_csv(const recording& run, std::ostream& to) {
                                                                                            : "";
     line.clear();
     fmt::format_to(std::back_inserter(line), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", name_of(one.what),
-                   one.process, field(name(one.actor)), field(type_of(run, one, space)),
+                   one.process, field(name(one.actor)), field(column_type_of(run, one)),
                    one.what == kind::collective ? "" : message(one.id), is_collective ? "" : message(one.cause),
                    one.step, one.sent, one.arrived, one.begin, one.end, one.bytes, one.aux, number, flags_of(one));
     to << line;

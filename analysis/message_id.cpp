@@ -6,7 +6,6 @@
 #include <cctype>
 #include <charconv>
 #include <map>
-#include <optional>
 #include <utility>
 
 namespace troupe::analysis {
@@ -67,6 +66,16 @@ std::optional<std::uint16_t> find_among(const recording& run, const auto& sender
 }
 
 }  // namespace
+
+std::string write_id(std::uint64_t id) { return fmt::format("{}.{}", sender_of(id), sequence_of(id)); }
+
+std::optional<std::uint64_t> read_id(std::string_view text) {
+  const auto dot = text.find('.');
+  if (dot == text.npos) return std::nullopt;
+  const auto sender = number_of(text.substr(0, dot)), sequence = number_of(text.substr(dot + 1));
+  if (!sender || !sequence || *sender > UINT16_MAX || *sequence > record::max48) return std::nullopt;
+  return *sender << 48 | *sequence;
+}
 
 tl::expected<std::uint16_t, std::string> find_actor(const recording& run, std::string_view text) {
   const auto all = senders(run);

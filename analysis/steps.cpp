@@ -8,6 +8,7 @@
 #include <set>
 
 #include "analysis/message_name.hpp"
+#include "analysis/percentile.hpp"
 
 namespace troupe::analysis {
 
@@ -92,6 +93,12 @@ step_windows find_steps(const recording& run) {
   step_windows found = commits_together(run) ? common_steps(run, since) : own_steps(run, since);
   std::ranges::stable_sort(found.whole, {}, &step_window::end);
   return found;
+}
+
+nanoseconds step_time(const step_windows& all, std::size_t percent) {
+  std::vector<nanoseconds> times;
+  for (const step_window& one : all.whole) times.push_back(one.duration());
+  return percentile(times, percent);
 }
 
 tl::expected<std::vector<const step_window*>, std::string> find_step(const step_windows& all, std::uint64_t step) {

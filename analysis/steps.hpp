@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
@@ -40,6 +41,9 @@ struct step_windows {
 /// Finds them by the records of trainers' steps and of servers' applies. A run counts as synchronous unless rows were
 /// served that lacked a step, or a server applied a step in parts.
 step_windows find_steps(const recording& run);
+
+/// How long `percent` % of the whole steps take at most; 0 if there are none.
+nanoseconds step_time(const step_windows& all, std::size_t percent);
 
 /// Whole windows of one step (one, or in runs without a common commit one a trainer); an error names those there are.
 tl::expected<std::vector<const step_window*>, std::string> find_step(const step_windows& all, std::uint64_t step);

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 #include "trace/names.hpp"
 
@@ -12,46 +13,9 @@ namespace troupe::analysis {
 
 namespace {
 
-std::vector<actor_summary> summarize_actors(const causality& of) {
-  std::vector<actor_summary> all;
-  for (const std::uint16_t actor : of.actors()) {
-    actor_summary sum;
-    sum.actor = actor;
-    for (const event* one : of.activities(actor)) {
-      const nanoseconds worked = one->end - one->begin;
-      sum.working += worked;
-      if (one->what != kind::handled) continue;
-      ++sum.handled;
-      sum.queued += one->begin - one->arrived;
-      if (sum.longest == 0 || worked > sum.longest_time) {
-        sum.longest = one->id;
-        sum.longest_time = worked;
-      }
-    }
-    all.push_back(sum);
-  }
-  return all;
-}
-
-std::vector<edge_summary> summarize_edges(const recording& run) {
-  std::map<std::tuple<std::uint16_t, std::uint16_t, std::uint16_t>, edge_summary> edges;
-  for (const event& one : run.events) {
-    if (one.what != kind::handled) continue;
-    const std::uint16_t sender = sender_of(one.id);
-    edge_summary& edge = edges[{sender, one.actor, one.type}];
-    edge.sender = sender;
-    edge.receiver = one.actor;
-    edge.type = one.type;
-    ++edge.messages;
-    edge.bytes += one.bytes;
-    edge.wire += std::max<nanoseconds>(one.arrived - one.sent, 0);  // clocks may differ a little
-    edge.queued += one.begin - one.arrived;
-  }
-  std::vector<edge_summary> all;
-  for (const auto& [_, edge] : edges) all.push_back(edge);
-  std::ranges::stable_sort(all, std::ranges::greater{},
-                           [](const edge_summary& e) { return std::pair(e.bytes, e.messages); });
-  return all;
+/// The first event that begins at `when` or later.
+auto begun_since(const recording& run, nanoseconds when) {
+  return std::ranges::lower_bound(run.events, when, {}, &event::begin);
 }
 
 /// Whether a message that came to `receiver` at `when` or later would have left a record there.
@@ -104,6 +68,60 @@ std::vector<unanswered_request> find_unanswered(const causality& of) {
 
 }  // namespace
 
+std::vector<actor_summary> summarize_actors(const recording& run, nanoseconds since) {
+  struct running {
+    actor_summary sum;
+    nanoseconds busy_until = std::numeric_limits<nanoseconds>::min();
+  };
+  std::map<std::uint16_t, running> all;
+  for (auto one = begun_since(run, since); one != run.events.end(); ++one) {
+    const bool is_handled = one->what == kind::handled;
+    if (!is_handled && one->what != kind::range && one->what != kind::timer) continue;
+    auto& [sum, busy_until] = all[one->actor];
+    // A range may lie within a message's handling, or be work of its own.
+    sum.working += std::max<nanoseconds>(one->end - std::max(one->begin, busy_until), 0);
+    busy_until = std::max(busy_until, one->end);
+    if (!is_handled) continue;
+    ++sum.handled;
+    sum.queued += one->begin - one->arrived;
+    const nanoseconds worked = one->end - one->begin;
+    if (sum.longest != 0 && worked <= sum.longest_time) continue;
+    sum.longest = one->id;
+    sum.longest_time = worked;
+  }
+  std::vector<actor_summary> sorted;
+  for (auto& [actor, one] : all) {
+    one.sum.actor = actor;
+    sorted.push_back(one.sum);
+  }
+  return sorted;
+}
+
+std::vector<edge_summary> summarize_edges(const recording& run, nanoseconds since) {
+  std::unordered_map<std::uint64_t, edge_summary> edges;
+  for (auto one = begun_since(run, since); one != run.events.end(); ++one) {
+    if (one->what != kind::handled) continue;
+    const std::uint16_t sender = sender_of(one->id);
+    edge_summary& edge = edges[std::uint64_t{sender} << 32 | std::uint64_t{one->actor} << 16 | one->type];
+    edge.sender = sender;
+    edge.receiver = one->actor;
+    edge.type = one->type;
+    ++edge.messages;
+    edge.bytes += one->bytes;
+    edge.wire += std::max<nanoseconds>(one->arrived - one->sent, 0);  // clocks may differ a little
+    edge.queued += one->begin - one->arrived;
+    edge.worked += one->end - one->begin;
+    edge.latency += one->end - one->sent;
+    edge.longest = std::max(edge.longest, one->end - one->sent);
+  }
+  std::vector<edge_summary> all;
+  for (const auto& [_, edge] : edges) all.push_back(edge);
+  std::ranges::sort(all, {}, [](const edge_summary& e) {
+    return std::tuple(~e.bytes, ~e.messages, e.sender, e.receiver, e.type);  // most bytes first
+  });
+  return all;
+}
+
 summary summarize(const causality& of) {
   const recording& run = of.run();
   summary all;
@@ -115,7 +133,7 @@ summary summarize(const causality& of) {
     ++all.messages;
     all.bytes += one.bytes;
   }
-  all.actors = summarize_actors(of);
+  all.actors = summarize_actors(run);
   all.edges = summarize_edges(run);
   all.steps = find_steps(run);
   all.lost = find_lost(of);

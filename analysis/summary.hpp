@@ -2,9 +2,11 @@
 
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -28,8 +30,11 @@ struct edge_summary {
   std::uint16_t type = 0;
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
-  nanoseconds wire = 0;    ///< sent to arrived, summed up
-  nanoseconds queued = 0;  ///< arrived to begun, summed up
+  nanoseconds wire = 0;     ///< sent to arrived, summed up
+  nanoseconds queued = 0;   ///< arrived to begun, summed up
+  nanoseconds worked = 0;   ///< begun to ended, summed up
+  nanoseconds latency = 0;  ///< sent to ended, summed up
+  nanoseconds longest = 0;  ///< the longest of these
 };
 
 /// A message that came to nothing.
@@ -63,9 +68,17 @@ struct summary {
 
 summary summarize(const causality& of);
 
+constexpr nanoseconds always = std::numeric_limits<nanoseconds>::min();
+
+/// The sums alone, of what began at `since` or later: some 10 ms for a million events.
+std::vector<actor_summary> summarize_actors(const recording& run, nanoseconds since = always);
+std::vector<edge_summary> summarize_edges(const recording& run, nanoseconds since = always);
+
 /// For a terminal, without the recording's warnings; at most `limit` rows of each list.
 std::string summary_text(const causality& of, const summary& what, std::size_t limit);
 /// All of it, steps slowest first; times in ns.
 boost::json::object summary_json(const causality& of, const summary& what);
+boost::json::array processes_json(const recording& run);
+boost::json::object edge_json(const recording& run, const edge_summary& one);
 
 }  // namespace troupe::analysis

@@ -101,6 +101,17 @@ std::string trouble_text(const recording& run, const summary& what, std::size_t 
   return text;
 }
 
+}  // namespace
+
+std::string summary_text(const causality& of, const summary& what, std::size_t limit) {
+  const recording& run = of.run();
+  return fmt::format("{} messages, {}, of {} actors in {} process{}, in {}\n", count_text(what.messages),
+                     size_text(what.bytes), what.actors.size(), run.processes.size(),
+                     run.processes.size() == 1 ? "" : "es", time_text(what.end - what.begin)) +
+         trouble_text(run, what, limit) + processes_text(run) + actors_text(run, what, limit) +
+         steps_text(run, what, limit) + edges_text(run, what, limit);
+}
+
 boost::json::array processes_json(const recording& run) {
   boost::json::array all;
   for (const process_info& one : run.processes) {
@@ -120,15 +131,14 @@ boost::json::array processes_json(const recording& run) {
   return all;
 }
 
-}  // namespace
-
-std::string summary_text(const causality& of, const summary& what, std::size_t limit) {
-  const recording& run = of.run();
-  return fmt::format("{} messages, {}, of {} actors in {} process{}, in {}\n", count_text(what.messages),
-                     size_text(what.bytes), what.actors.size(), run.processes.size(),
-                     run.processes.size() == 1 ? "" : "es", time_text(what.end - what.begin)) +
-         trouble_text(run, what, limit) + processes_text(run) + actors_text(run, what, limit) +
-         steps_text(run, what, limit) + edges_text(run, what, limit);
+boost::json::object edge_json(const recording& run, const edge_summary& one) {
+  return {{"from", run.actor_name(one.sender)},
+          {"to", run.actor_name(one.receiver)},
+          {"type", run.type_name(one.type)},
+          {"messages", one.messages},
+          {"bytes", one.bytes},
+          {"wire_ns", one.wire},
+          {"queued_ns", one.queued}};
 }
 
 boost::json::object summary_json(const causality& of, const summary& what) {
@@ -147,15 +157,7 @@ boost::json::object summary_json(const causality& of, const summary& what) {
                       {"longest_ns", one.longest_time}});
   }
   boost::json::array edges;
-  for (const edge_summary& one : what.edges) {
-    edges.push_back({{"from", run.actor_name(one.sender)},
-                     {"to", run.actor_name(one.receiver)},
-                     {"type", run.type_name(one.type)},
-                     {"messages", one.messages},
-                     {"bytes", one.bytes},
-                     {"wire_ns", one.wire},
-                     {"queued_ns", one.queued}});
-  }
+  for (const edge_summary& one : what.edges) edges.push_back(edge_json(run, one));
   boost::json::array steps;
   for (const step_window* one : slowest_first(what.steps)) {
     steps.push_back({{"step", one->step},

@@ -6,6 +6,7 @@
 #include <bit>
 #include <map>
 
+#include "analysis/event_json.hpp"
 #include "trace/names.hpp"
 #include "trace/units.hpp"
 
@@ -13,35 +14,12 @@ namespace troupe::analysis {
 
 namespace {
 
-bool is_message(const event& one) {
-  return one.what == kind::handled || one.what == kind::sent || one.what == kind::arrived;
-}
-
-/// What kind of message, work or figure.
-std::string type_of(const recording& run, const event& one) {
-  switch (one.what) {
-    case kind::handled:
-    case kind::sent:
-    case kind::arrived:
-      return run.type_name(one.type);
-    case kind::drop:
-      return fmt::format("{}", name_of(static_cast<drop_reason>(one.aux)));
-    case kind::range:
-    case kind::checkpoint:
-      return std::string(name_of(static_cast<range_name>(one.type)));
-    case kind::metric:
-      return std::string(name_of(static_cast<metric_name>(one.type)));
-    default:
-      return "";
-  }
-}
-
 /// The last column: what led to it, or the figure that it is.
 std::string because_of(const recording& run, const event& one) {
   if (one.what == kind::metric) return fmt::format("{:.6g}", std::bit_cast<double>(one.raw));
   if (one.what == kind::collective || one.what == kind::collective_launch) return fmt::format("bucket {}", one.aux);
   if (one.what == kind::exit) return one.aux == 0 ? "" : fmt::format("error {}", one.aux);
-  if (is_message(one) || one.what == kind::released || one.what == kind::timer)
+  if (is_of_message(one) || one.what == kind::released || one.what == kind::timer)
     return one.cause == 0 ? "" : run.message_name(one.cause);
   return one.id == 0 ? "" : run.message_name(one.id);
 }
@@ -98,11 +76,11 @@ std::string tail_header() {
 std::string tail_line(const recording& run, const tail_event& shown) {
   const event& one = *shown.what;
   const bool is_handled = one.what == kind::handled;
-  const bool has_bytes = is_message(one) || one.what == kind::credit;
+  const bool has_bytes = is_of_message(one) || one.what == kind::credit;
   std::string line = fmt::format(
       "{:>13.6f}  {:>7}  {:<12}  {:<17}  {:<19}  {:<12}  {:>9}  {:>8}  {:>8}  {:>5}  {}",
       static_cast<double>(one.begin) / 1e9, one.step, run.actor_name(one.actor), name_of(one.what), type_of(run, one),
-      is_message(one) ? run.actor_name(sender_of(one.id)) : "", has_bytes ? size_text(one.bytes) : "",
+      is_of_message(one) ? run.actor_name(sender_of(one.id)) : "", has_bytes ? size_text(one.bytes) : "",
       is_handled ? time_text(one.begin - one.arrived) : "", one.end > one.begin ? time_text(one.end - one.begin) : "",
       is_handled ? fmt::format("{}", shown.queue_depth) : "", because_of(run, one));
   line.resize(line.find_last_not_of(' ') + 1);
@@ -111,19 +89,7 @@ std::string tail_line(const recording& run, const tail_event& shown) {
 
 boost::json::object tail_json(const recording& run, const tail_event& shown) {
   const event& one = *shown.what;
-  boost::json::object json = {{"kind", name_of(one.what)},
-                              {"begin_ns", one.begin},
-                              {"end_ns", one.end},
-                              {"step", one.step},
-                              {"actor", run.actor_name(one.actor)}};
-  if (const std::string type = type_of(run, one); !type.empty()) json["type"] = type;
-  if (is_message(one)) {
-    json["message"] = run.message_name(one.id);
-    json["from"] = run.actor_name(sender_of(one.id));
-    json["bytes"] = one.bytes;
-    json["sent_ns"] = one.sent;
-    json["arrived_ns"] = one.arrived;
-  }
+  boost::json::object json = event_json(run, one);
   if (one.what == kind::handled) json["queue_depth"] = shown.queue_depth;
   if (one.what == kind::metric) json["value"] = std::bit_cast<double>(one.raw);
   if (one.what != kind::metric)

@@ -26,6 +26,7 @@ class run_page {
   http_response answer(const http_request& request);
 
  private:
+  http_response run();
   http_response topology(const http_request& request);
   http_response traffic(const http_request& request);
   http_response curves(const http_request& request);
@@ -42,6 +43,11 @@ class run_page {
   void take(reading next);
   const analysis::causality& causes();
   const analysis::step_windows& windows();
+  /// The window of the step, and of the trainer if one is named, that is asked for; null if there is none.
+  const analysis::step_window* find_window(const http_request& request);
+  /// What `troupe trace blocked` says, as JSON, where each wait has its message's `id`, and: `stuck_ns`: for how long
+  /// what blocks has blocked; `moving`: the run is under way, and that is not long.
+  boost::json::object verdict();
 
   std::unique_ptr<source> source_;
   reading now_;

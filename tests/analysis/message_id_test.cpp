@@ -58,5 +58,12 @@ TEST_F(MessageId, ThatIsNoneIsRefused) {
   EXPECT_FALSE(find(":417"));
 }
 
+TEST(MessageIdInAddresses, GoesThereAndBack) {
+  EXPECT_EQ(write_id(made_id(0xffff, 0xffff'ffff'ffff)), "65535.281474976710655");
+  EXPECT_EQ(read_id("65535.281474976710655"), made_id(0xffff, 0xffff'ffff'ffff));
+  for (const char* wrong : {"", ".", "1", "1.", ".1", "65536.1", "1.281474976710656", "-1.2", "1.2.3", "1.x"})
+    EXPECT_EQ(read_id(wrong), std::nullopt) << wrong;
+}
+
 }  // namespace
 }  // namespace troupe::analysis::message_id_test

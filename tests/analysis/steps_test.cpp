@@ -97,5 +97,17 @@ TEST(Steps, AreFoundByNumberOrTheErrorNamesWhichThereAre) {
   EXPECT_EQ(find_step({}, 1).error(), "step 1: the recording holds no whole step");
 }
 
+TEST(Steps, HaveTheirPercentilesByTheNearestRank) {
+  const auto steps_of = [](int count) {  // that take 1, 2, ... `count` ns
+    step_windows all;
+    for (int i = 1; i <= count; ++i) all.whole.push_back({static_cast<std::uint64_t>(i), 0, i, {}});
+    return all;
+  };
+  EXPECT_EQ(step_time(steps_of(30), 50), 15);
+  EXPECT_EQ(step_time(steps_of(30), 95), 29);  // 28 of 30 are 93 %
+  EXPECT_EQ(step_time(steps_of(10), 95), 10);
+  EXPECT_EQ(step_time(steps_of(0), 95), 0);
+}
+
 }  // namespace
 }  // namespace troupe::analysis::steps_test

@@ -1,4 +1,4 @@
-#include "page/payload.hpp"
+#include "analysis/message_detail.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,11 +8,11 @@
 #include <limits>
 #include <vector>
 
-namespace troupe::page::payload_test {
+namespace troupe::analysis::message_detail_test {
 namespace {
 
 template <class T>
-trace::content_part part_of(const std::string& type, const std::vector<T>& numbers) {
+content_part part_of(const std::string& type, const std::vector<T>& numbers) {
   const std::string bytes(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T));
   return {"grad", type, numbers.size(), 1, 0xabc, bytes};
 }
@@ -69,4 +69,4 @@ TEST(Payload, ShowsDigestsWhereThereAreNoBytes) {
 }
 
 }  // namespace
-}  // namespace troupe::page::payload_test
+}  // namespace troupe::analysis::message_detail_test

@@ -1,29 +1,16 @@
-#include "page/steps.hpp"
+#include "analysis/waterfall.hpp"
 
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <map>
 #include <vector>
 
-#include "analysis/percentile.hpp"
-#include "page/message_list.hpp"
+#include "analysis/message_id.hpp"
 #include "trace/names.hpp"
 
-namespace troupe::page {
+namespace troupe::analysis {
 
 namespace {
-
-using analysis::step_window;
-using trace::event;
-using trace::kind;
-using trace::nanoseconds;
-
-/// How long each whole step took.
-std::vector<nanoseconds> durations(const analysis::step_windows& all) {
-  std::vector<nanoseconds> times;
-  for (const step_window& step : all.whole) times.push_back(step.duration());
-  return times;
-}
 
 bool is_bar(const event& e) {
   return (e.what == kind::handled || e.what == kind::range || e.what == kind::checkpoint ||
@@ -31,56 +18,41 @@ bool is_bar(const event& e) {
          e.end > e.begin;
 }
 
-boost::json::object bar_of(const trace::recording& of, const event& e) {
+boost::json::object bar_of(const recording& of, const event& e) {
   const bool is_message = e.what == kind::handled;
   const bool is_range = e.what == kind::range || e.what == kind::checkpoint;
-  boost::json::object bar{{"kind", trace::name_of(e.what)}, {"begin_ns", e.begin}, {"end_ns", e.end}, {"step", e.step}};
+  boost::json::object bar{{"kind", name_of(e.what)}, {"begin_ns", e.begin}, {"end_ns", e.end}, {"step", e.step}};
   if (is_message || (is_range && e.id != 0)) bar["id"] = write_id(e.id);
   if (is_message) {
     bar["name"] = of.type_name(e.type);
-    bar["from"] = of.actor_name(trace::sender_of(e.id));
+    bar["from"] = of.actor_name(sender_of(e.id));
   } else {
-    bar["name"] = is_range ? trace::name_of(static_cast<trace::range_name>(e.type)) : "collective";
+    bar["name"] = is_range ? name_of(static_cast<range_name>(e.type)) : "collective";
   }
   return bar;
 }
 
 }  // namespace
 
-nanoseconds slow_step(const analysis::step_windows& all) {
-  std::vector<nanoseconds> times = durations(all);
-  return analysis::percentile(times, 95);
-}
-
-boost::json::object steps_json(const trace::recording& of, const analysis::step_windows& all, std::size_t last) {
+boost::json::object steps_json(const recording& of, const step_windows& all, std::size_t last) {
   boost::json::array steps;
   for (std::size_t i = all.whole.size() - std::min(all.whole.size(), last); i < all.whole.size(); ++i) {
     const step_window& one = all.whole[i];
-    boost::json::object step{{"step", one.step}, {"begin_ns", one.begin}, {"duration_ns", one.duration()}};
+    boost::json::object step{{"step", one.step}, {"begin_ns", one.begin}, {"time_ns", one.duration()}};
     if (!all.common && !one.commits.empty()) step["trainer"] = of.actor_name(one.commits.back().actor);
     steps.push_back(std::move(step));
   }
   boost::json::object summary{{"recorded", all.whole.size()}, {"common", all.common}, {"steps", std::move(steps)}};
   if (all.whole.empty()) return summary;
-  std::vector<nanoseconds> times = durations(all);
-  summary["p50_ns"] = analysis::percentile(times, 50);
-  summary["p95_ns"] = analysis::percentile(times, 95);
+  summary["p50_ns"] = step_time(all, 50);
+  summary["p95_ns"] = step_time(all, 95);
   const auto [first, newest] = std::ranges::minmax(all.whole, {}, &step_window::step);
   summary["first_step"] = first.step;
   summary["last_step"] = newest.step;
   return summary;
 }
 
-const step_window* find_window(const trace::recording& of, const analysis::step_windows& all, std::uint64_t step,
-                               std::string_view trainer) {
-  const auto found = std::ranges::find_if(all.whole, [&](const step_window& one) {
-    return one.step == step &&
-           (trainer.empty() || (!one.commits.empty() && of.actor_name(one.commits.back().actor) == trainer));
-  });
-  return found == all.whole.end() ? nullptr : &*found;
-}
-
-boost::json::object waterfall_json(const trace::recording& of, const step_window& step, std::size_t bars_most) {
+boost::json::object waterfall_json(const recording& of, const step_window& step, std::size_t bars_most) {
   // What began long before and still went on is rare: looked for among the events of twice the step's length before.
   const nanoseconds early = step.begin - 2 * (step.duration());
   std::vector<const event*> bars;
@@ -106,4 +78,4 @@ boost::json::object waterfall_json(const trace::recording& of, const step_window
           {"actors", std::move(actors)}};
 }
 
-}  // namespace troupe::page
+}  // namespace troupe::analysis

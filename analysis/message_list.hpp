@@ -4,20 +4,14 @@
 
 #include <boost/json/object.hpp>
 #include <cstdint>
-#include <optional>
+#include <map>
 #include <string>
-#include <string_view>
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "page/http_server.hpp"
-#include "trace/recording.hpp"
+#include "analysis/trace.hpp"
 
-namespace troupe::page {
-
-/// A message's id in addresses and answers: sender, dot, sequence number, as in `3.417`. JSON's numbers hold 53 bits.
-std::string write_id(std::uint64_t id);
-std::optional<std::uint64_t> read_id(std::string_view text);
+namespace troupe::analysis {
 
 enum class message_order : std::uint8_t { newest, oldest, slowest, largest, longest_queued };
 
@@ -31,14 +25,14 @@ struct message_query {
   std::uint64_t first_step = 0;
   std::uint64_t last_step = UINT64_MAX;
   std::uint64_t bytes_least = 0;
-  trace::nanoseconds latency_least = 0;
-  trace::nanoseconds until = INT64_MAX;  ///< those that begin by then: holds still what a list shows of a live run
+  nanoseconds latency_least = 0;
+  nanoseconds until = INT64_MAX;  ///< those that begin by then: holds still what a list shows of a live run
   message_order order = message_order::newest;
   std::uint64_t cursor = 0;  ///< how many to skip
   std::uint64_t limit = 100;
 
-  /// Errors: one line for the user.
-  static tl::expected<message_query, std::string> from_request(const http_request& request);
+  /// Reads what an address has, as in docs/live-page.md. Errors: one line for the user.
+  static tl::expected<message_query, std::string> read(const std::map<std::string, std::string>& parameters);
 };
 
 struct message_page {
@@ -47,9 +41,9 @@ struct message_page {
 };
 
 /// Looks through all events once: some 10 ms for a million.
-message_page find_messages(const trace::recording& in, const message_query& what);
+message_page find_messages(const recording& in, const message_query& what);
 
 /// A row of the list.
-boost::json::object row_of(const trace::recording& in, const trace::event& what);
+boost::json::object row_of(const recording& in, const event& what);
 
-}  // namespace troupe::page
+}  // namespace troupe::analysis

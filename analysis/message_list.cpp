@@ -1,4 +1,4 @@
-#include "page/message_list.hpp"
+#include "analysis/message_list.hpp"
 
 #include <fmt/format.h>
 
@@ -9,16 +9,14 @@
 #include <charconv>
 #include <functional>
 
+#include "analysis/event_json.hpp"
+#include "analysis/message_id.hpp"
 #include "trace/filter.hpp"
 #include "trace/names.hpp"
 
-namespace troupe::page {
+namespace troupe::analysis {
 
 namespace {
-
-using trace::event;
-using trace::kind;
-using trace::nanoseconds;
 
 template <class T>
 bool read_number(std::string_view text, T& number) {
@@ -64,11 +62,12 @@ struct wanted_text {
 
 kind kind_of(std::string_view name) {
   for (int i = 1; i <= static_cast<int>(kind::collective_launch); ++i)
-    if (trace::name_of(static_cast<kind>(i)) == name) return static_cast<kind>(i);
+    if (name_of(static_cast<kind>(i)) == name) return static_cast<kind>(i);
   return kind::none;
 }
 
-bool is_message(kind what) {
+/// Whether its id is a message's.
+bool has_message(kind what) {
   return what == kind::handled || what == kind::released || what == kind::sent || what == kind::arrived ||
          what == kind::drop || what == kind::credit_wait || what == kind::collective_launch;
 }
@@ -89,14 +88,14 @@ std::int64_t rank(const event& e, message_order by) {
 
 class matcher {
  public:
-  matcher(const trace::recording& in, const message_query& what)
+  matcher(const recording& in, const message_query& what)
       : what_(what),
         text_(what.text),
         kind_(kind_of(what.kind)),
-        is_actor_([&in, &what](std::uint16_t actor) { return trace::matches(what.actor, in.actor_name(actor)); }),
-        is_from_([&in, &what](std::uint16_t actor) { return trace::matches(what.from, in.actor_name(actor)); }),
-        is_to_([&in, &what](std::uint16_t actor) { return trace::matches(what.to, in.actor_name(actor)); }),
-        is_type_([&in, &what](std::uint16_t type) { return trace::matches(what.type, in.type_name(type)); }),
+        is_actor_([&in, &what](std::uint16_t actor) { return matches(what.actor, in.actor_name(actor)); }),
+        is_from_([&in, &what](std::uint16_t actor) { return matches(what.from, in.actor_name(actor)); }),
+        is_to_([&in, &what](std::uint16_t actor) { return matches(what.to, in.actor_name(actor)); }),
+        is_type_([&in, &what](std::uint16_t type) { return matches(what.type, in.type_name(type)); }),
         has_text_type_([&in, this](std::uint16_t type) { return contains(in.type_name(type), text_.text); }),
         has_text_actor_([&in, this](std::uint16_t actor) { return contains(in.actor_name(actor), text_.text); }) {}
   matcher(const matcher&) = delete;
@@ -106,12 +105,12 @@ class matcher {
     if (e.begin > what_.until || e.step < what_.first_step || e.step > what_.last_step) return false;
     if (e.bytes < what_.bytes_least) return false;
     if (what_.latency_least > 0 && rank(e, message_order::slowest) < what_.latency_least) return false;
-    const bool has_sender = is_message(e.what);
-    const std::uint16_t sender = has_sender ? trace::sender_of(e.id) : e.actor;
+    const bool has_sender = has_message(e.what);
+    const std::uint16_t sender = has_sender ? sender_of(e.id) : e.actor;
     if (!what_.actor.empty() && !is_actor_(e.actor) && !is_actor_(sender)) return false;
     if (!what_.from.empty() && !is_from_(sender)) return false;
     if (!what_.to.empty() && !is_to_(e.actor)) return false;
-    const bool has_type = e.what == kind::handled || e.what == kind::sent || e.what == kind::arrived;
+    const bool has_type = is_of_message(e);
     if (!what_.type.empty() && !(has_type && is_type_(e.type))) return false;
     return what_.text.empty() || has_text(e, sender, has_type);
   }
@@ -119,7 +118,7 @@ class matcher {
  private:
   bool has_text(const event& e, std::uint16_t sender, bool has_type) {
     if (text_.id) return e.id == *text_.id;
-    if (text_.sequence) return trace::sequence_of(e.id) == *text_.sequence && has_text_actor_(sender);
+    if (text_.sequence) return sequence_of(e.id) == *text_.sequence && has_text_actor_(sender);
     return has_text_actor_(e.actor) || has_text_actor_(sender) || (has_type && has_text_type_(e.type));
   }
 
@@ -131,16 +130,9 @@ class matcher {
   by_name<number_test> is_actor_, is_from_, is_to_, is_type_, has_text_type_, has_text_actor_;
 };
 
-/// What a record is about, where it has no type of message.
-std::string subject_of(const trace::recording& in, const event& e) {
+/// What a record is about, of those too that have no type.
+std::string words_about(const recording& in, const event& e) {
   switch (e.what) {
-    case kind::range:
-    case kind::checkpoint:
-      return std::string(trace::name_of(static_cast<trace::range_name>(e.type)));
-    case kind::metric:
-      return std::string(trace::name_of(static_cast<trace::metric_name>(e.type)));
-    case kind::drop:
-      return std::string(trace::name_of(static_cast<trace::drop_reason>(e.aux)));
     case kind::collective:
       return fmt::format("#{} bucket {}", e.id, e.aux);
     case kind::collective_launch:
@@ -153,42 +145,30 @@ std::string subject_of(const trace::recording& in, const event& e) {
       return fmt::format("node {}, {} B under way", e.aux, e.raw);
     case kind::exit:
       return e.aux == 0 ? "normally" : fmt::format("error {}", e.aux);
-    case kind::handled:
-    case kind::sent:
-    case kind::arrived:
-      return in.type_name(e.type);
     default:
-      return "";
+      return type_of(in, e);
   }
 }
 
 }  // namespace
 
-std::string write_id(std::uint64_t id) { return fmt::format("{}.{}", trace::sender_of(id), trace::sequence_of(id)); }
-
-std::optional<std::uint64_t> read_id(std::string_view text) {
-  const auto dot = text.find('.');
-  std::uint16_t sender = 0;
-  std::uint64_t sequence = 0;
-  if (dot == std::string_view::npos || !read_number(text.substr(0, dot), sender) ||
-      !read_number(text.substr(dot + 1), sequence) || sequence > trace::record::max48)
-    return std::nullopt;
-  return std::uint64_t{sender} << 48 | sequence;
-}
-
-tl::expected<message_query, std::string> message_query::from_request(const http_request& request) {
+tl::expected<message_query, std::string> message_query::read(const std::map<std::string, std::string>& parameters) {
   message_query what;
   std::string problem;
+  const auto text_of = [&](const char* name) {
+    const auto found = parameters.find(name);
+    return found == parameters.end() ? std::string() : found->second;
+  };
   const auto number = [&](const char* name, auto& to) {
-    const std::string_view text = request.text(name);
+    const std::string text = text_of(name);
     if (!text.empty() && !read_number(text, to)) problem = fmt::format("{} is '{}', which is no number", name, text);
   };
-  what.actor = request.text("actor");
-  what.from = request.text("from");
-  what.to = request.text("to");
-  what.type = request.text("type");
-  what.text = request.text("text");
-  if (const auto kind = request.text("kind"); !kind.empty()) what.kind = kind;
+  what.actor = text_of("actor");
+  what.from = text_of("from");
+  what.to = text_of("to");
+  what.type = text_of("type");
+  what.text = text_of("text");
+  if (const auto kind = text_of("kind"); !kind.empty()) what.kind = kind;
   if (what.kind != "all" && kind_of(what.kind) == kind::none)
     problem = fmt::format("kind is '{}', which is none", what.kind);
   number("first_step", what.first_step);
@@ -201,7 +181,7 @@ tl::expected<message_query, std::string> message_query::from_request(const http_
   constexpr std::uint64_t limit_most = 1000;
   what.limit = std::min(what.limit, limit_most);
   constexpr std::array<std::string_view, 5> orders = {"newest", "oldest", "slowest", "largest", "queued"};
-  if (const auto order = request.text("order"); !order.empty()) {
+  if (const auto order = text_of("order"); !order.empty()) {
     const auto found = std::ranges::find(orders, order);
     if (found == orders.end()) problem = fmt::format("order is '{}', which is none", order);
     what.order = static_cast<message_order>(found - orders.begin());
@@ -210,7 +190,7 @@ tl::expected<message_query, std::string> message_query::from_request(const http_
   return what;
 }
 
-message_page find_messages(const trace::recording& in, const message_query& what) {
+message_page find_messages(const recording& in, const message_query& what) {
   matcher fits(in, what);
   // Rank and place of each that matches: by time the rank is the place alone.
   using ranked = std::pair<std::int64_t, std::uint32_t>;
@@ -233,32 +213,24 @@ message_page find_messages(const trace::recording& in, const message_query& what
   return page;
 }
 
-boost::json::object row_of(const trace::recording& in, const event& e) {
-  boost::json::object row{{"kind", trace::name_of(e.what)},
-                          {"actor", in.actor_name(e.actor)},
-                          {"step", e.step},
-                          {"begin_ns", e.begin},
-                          {"end_ns", e.end}};
-  const std::string subject = subject_of(in, e);
-  if (!subject.empty()) row["type"] = subject;
-  if (is_message(e.what)) {
+boost::json::object row_of(const recording& in, const event& e) {
+  boost::json::object row = event_json(in, e);
+  if (const std::string words = words_about(in, e); !words.empty()) row["type"] = words;
+  if (has_message(e.what)) {
     row["id"] = write_id(e.id);
-    row["name"] = in.message_name(e.id);
-    row["from"] = in.actor_name(trace::sender_of(e.id));
+    row["message"] = in.message_name(e.id);
+    row["from"] = in.actor_name(sender_of(e.id));
   }
   if (e.what != kind::handled) return row;
-  row["bytes"] = e.bytes;
-  row["sent_ns"] = e.sent;
-  row["arrived_ns"] = e.arrived;
   boost::json::array flags;
-  for (const auto& [bit, name] : {std::pair{trace::flag::request, "request"},
-                                  {trace::flag::answer, "answer"},
-                                  {trace::flag::parked, "parked"},
-                                  {trace::flag::refused, "refused"},
-                                  {trace::flag::remote, "remote"}})
+  for (const auto& [bit, name] : {std::pair{flag::request, "request"},
+                                  {flag::answer, "answer"},
+                                  {flag::parked, "parked"},
+                                  {flag::refused, "refused"},
+                                  {flag::remote, "remote"}})
     if (e.has(bit)) flags.emplace_back(name);
   row["flags"] = std::move(flags);
   return row;
 }
 
-}  // namespace troupe::page
+}  // namespace troupe::analysis
