@@ -11,6 +11,7 @@
 #include <set>
 #include <tuple>
 
+#include "analysis/by_number.hpp"
 #include "analysis/message_name.hpp"
 #include "analysis/training_order.hpp"
 #include "trace/units.hpp"
@@ -55,21 +56,6 @@ struct side {
   bool ended = true;      ///< cleanly
 };
 
-/// Names by actor number, found once.
-class actor_names {
- public:
-  explicit actor_names(const recording& run) : run_(run) {}
-  const std::string& operator[](std::uint16_t actor) {
-    const auto [at, is_new] = names_.try_emplace(actor);
-    if (is_new) at->second = run_.actor_name(actor);
-    return at->second;
-  }
-
- private:
-  const recording& run_;
-  std::map<std::uint16_t, std::string> names_;
-};
-
 std::string mode_of(const process_info& process) {
   const auto* mode = process.metadata.if_contains("mode");
   return mode != nullptr && mode->is_string() ? std::string(mode->as_string()) : "";
@@ -83,7 +69,7 @@ side look_at(const recording& run, const char* name) {
     made.has_gaps |= process.filtered || (process.overwritten > 0 && mode_of(process) != "ring");
     made.ended &= process.end == ending::clean;
   }
-  actor_names names(run);
+  by_number<std::string> names([&](std::uint16_t actor) { return run.actor_name(actor); });
   for (const event& one : run.events) {
     if (one.what != kind::handled) continue;
     made.actors.insert(names[one.actor]);
@@ -199,22 +185,17 @@ class aligner {
   }
 
   void collect(side& to) {
-    std::map<std::uint16_t, type_info> types;
-    std::map<std::uint16_t, std::optional<std::uint32_t>> actors;
-    const auto actor = [&](std::uint16_t number) {
-      const auto [at, is_new] = actors.try_emplace(number);
-      if (is_new) at->second = actor_number(to.run->actor_name(number));
-      return at->second;
-    };
+    by_number<type_info> types([&](std::uint16_t type) { return about(to.run->type_name(type)); });
+    by_number<std::optional<std::uint32_t>> actors(
+        [&](std::uint16_t actor) { return actor_number(to.run->actor_name(actor)); });
     for (const event& one : to.run->events) {
       if (one.what != kind::handled || one.step < first_step_) continue;
-      const auto [type, is_new] = types.try_emplace(one.type);
-      if (is_new) type->second = about(to.run->type_name(one.type));
-      if (!type->second.counts) continue;
-      const auto receiver = actor(one.actor), sender = actor(sender_of(one.id));
+      const type_info& type = types[one.type];
+      if (!type.counts) continue;
+      const auto receiver = actors[one.actor], sender = actors[sender_of(one.id)];
       if (!receiver || !sender) continue;
-      const std::uint32_t bucket = type->second.has_bucket ? one.aux : 0U;
-      to.messages.push_back({{one.step, *receiver, *sender, type->second.number, bucket}, &one});
+      const std::uint32_t bucket = type.has_bucket ? one.aux : 0U;
+      to.messages.push_back({{one.step, *receiver, *sender, type.number, bucket}, &one});
     }
     std::ranges::sort(to.messages, {}, [](const keyed_message& one) { return std::tuple(one.key, one.message->id); });
   }

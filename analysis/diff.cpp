@@ -9,6 +9,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "analysis/by_number.hpp"
 #include "analysis/causal_order.hpp"
 #include "analysis/causality.hpp"
 #include "analysis/content_difference.hpp"
@@ -256,15 +257,9 @@ class comparison {
     });
   }
 
-  const std::string& type_name(const event& of_a) { return type_name(type_names_a_, a_, of_a.type); }
+  const std::string& type_name(const event& of_a) { return type_names_a_[of_a.type]; }
   const std::string& type_name(const message_pair& one) {
-    return one.a != nullptr ? type_name(*one.a) : type_name(type_names_b_, b_, one.b->type);
-  }
-  using name_cache = std::map<std::uint16_t, std::string>;
-  static const std::string& type_name(name_cache& known, const recording& run, std::uint16_t type) {
-    const auto [at, is_new] = known.try_emplace(type);
-    if (is_new) at->second = run.type_name(type);
-    return at->second;
+    return one.a != nullptr ? type_names_a_[one.a->type] : type_names_b_[one.b->type];
   }
 
   const recording& a_;
@@ -272,8 +267,8 @@ class comparison {
   const diff_options& how_;
   content_index contents_a_;
   content_index contents_b_;
-  name_cache type_names_a_;
-  name_cache type_names_b_;
+  by_number<std::string> type_names_a_{[this](std::uint16_t type) { return a_.type_name(type); }};
+  by_number<std::string> type_names_b_{[this](std::uint16_t type) { return b_.type_name(type); }};
   std::vector<message_pair> pairs_;
   bool other_forms_ = false;
   std::unordered_map<std::uint32_t, finding> at_sending_;   ///< by pair

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analysis/by_number.hpp"
 #include "analysis/causality.hpp"
 #include "analysis/event_json.hpp"
 #include "analysis/trace_events.hpp"
@@ -107,14 +108,9 @@ std::uint64_t write_shiviz(const recording& run, std::ostream& to) {
 
 std::uint64_t write_csv(const recording& run, std::ostream& to) {
   to << "kind,process,actor,type,message,cause,step,sent_ns,arrived_ns,begin_ns,end_ns,bytes,aux,value,flags\r\n";
-  std::unordered_map<std::uint16_t, std::string> names;
-  const auto name = [&](std::uint16_t actor) -> const std::string& {
-    const auto [known, is_new] = names.try_emplace(actor);
-    if (is_new) known->second = run.actor_name(actor);
-    return known->second;
-  };
+  by_number<std::string> names([&](std::uint16_t actor) { return run.actor_name(actor); });
   const auto message = [&](std::uint64_t id) {
-    return id == 0 ? std::string() : field(fmt::format("{} #{}", name(sender_of(id)), sequence_of(id)));
+    return id == 0 ? std::string() : field(fmt::format("{} #{}", names[sender_of(id)], sequence_of(id)));
   };
   std::string line;
   for (const event& one : run.events) {
@@ -126,7 +122,7 @@ std::uint64_t write_csv(const recording& run, std::ostream& to) {
                                                                                            : "";
     line.clear();
     fmt::format_to(std::back_inserter(line), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", name_of(one.what),
-                   one.process, field(name(one.actor)), field(column_type_of(run, one)),
+                   one.process, field(names[one.actor]), field(column_type_of(run, one)),
                    one.what == kind::collective ? "" : message(one.id), is_collective ? "" : message(one.cause),
                    one.step, one.sent, one.arrived, one.begin, one.end, one.bytes, one.aux, number, flags_of(one));
     to << line;

@@ -7,8 +7,8 @@
 #include <boost/json/array.hpp>
 #include <cctype>
 #include <charconv>
-#include <functional>
 
+#include "analysis/by_number.hpp"
 #include "analysis/event_json.hpp"
 #include "analysis/message_id.hpp"
 #include "trace/filter.hpp"
@@ -28,22 +28,6 @@ bool contains(std::string_view text, std::string_view part) {
   const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
   return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
 }
-
-/// Answers for a number by its name, which it looks at once.
-template <class Test>
-class by_name {
- public:
-  explicit by_name(Test test) : test_(std::move(test)), known_(std::size_t{1} << 16, unknown) {}
-  bool operator()(std::uint16_t number) {
-    if (known_[number] == unknown) known_[number] = test_(number) ? 1 : 0;
-    return known_[number] == 1;
-  }
-
- private:
-  static constexpr char unknown = 2;
-  Test test_;
-  std::vector<char> known_;
-};
 
 /// The text that somebody looks for: part of a name, or a message as `3.417` or `trainer 1 #417` or `#417`.
 struct wanted_text {
@@ -107,27 +91,25 @@ class matcher {
     if (what_.latency_least > 0 && rank(e, message_order::slowest) < what_.latency_least) return false;
     const bool has_sender = has_message(e.what);
     const std::uint16_t sender = has_sender ? sender_of(e.id) : e.actor;
-    if (!what_.actor.empty() && !is_actor_(e.actor) && !is_actor_(sender)) return false;
-    if (!what_.from.empty() && !is_from_(sender)) return false;
-    if (!what_.to.empty() && !is_to_(e.actor)) return false;
+    if (!what_.actor.empty() && !is_actor_[e.actor] && !is_actor_[sender]) return false;
+    if (!what_.from.empty() && !is_from_[sender]) return false;
+    if (!what_.to.empty() && !is_to_[e.actor]) return false;
     const bool has_type = is_of_message(e);
-    if (!what_.type.empty() && !(has_type && is_type_(e.type))) return false;
+    if (!what_.type.empty() && !(has_type && is_type_[e.type])) return false;
     return what_.text.empty() || has_text(e, sender, has_type);
   }
 
  private:
   bool has_text(const event& e, std::uint16_t sender, bool has_type) {
     if (text_.id) return e.id == *text_.id;
-    if (text_.sequence) return sequence_of(e.id) == *text_.sequence && has_text_actor_(sender);
-    return has_text_actor_(e.actor) || has_text_actor_(sender) || (has_type && has_text_type_(e.type));
+    if (text_.sequence) return sequence_of(e.id) == *text_.sequence && has_text_actor_[sender];
+    return has_text_actor_[e.actor] || has_text_actor_[sender] || (has_type && has_text_type_[e.type]);
   }
-
-  using number_test = std::function<bool(std::uint16_t)>;
 
   const message_query& what_;
   wanted_text text_;
   kind kind_;
-  by_name<number_test> is_actor_, is_from_, is_to_, is_type_, has_text_type_, has_text_actor_;
+  by_number<bool> is_actor_, is_from_, is_to_, is_type_, has_text_type_, has_text_actor_;
 };
 
 /// What a record is about, of those too that have no type.

@@ -7,11 +7,13 @@
 #include <bit>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
+#include <boost/json/value_from.hpp>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <unordered_map>
 
+#include "analysis/by_number.hpp"
 #include "analysis/causality.hpp"
 #include "analysis/message_name.hpp"
 #include "analysis/trace_events.hpp"
@@ -62,19 +64,9 @@ class timeline {
     return track{known->second + 1, std::uint32_t{actor} + 1};
   }
 
-  const std::string& name(std::uint16_t actor) {
-    std::string& text = actor_names_[actor];
-    if (text.empty()) text = json_text(run_.actor_name(actor));
-    return text;
-  }
-  const std::string& type_name(std::uint16_t type) {
-    std::string& text = type_names_[type];
-    if (text.empty()) text = json_text(run_.type_name(type));
-    return text;
-  }
   std::string message_name(std::uint64_t id) {
     if (id == 0) return "null";
-    const std::string& sender = name(sender_of(id));
+    const std::string& sender = names_[sender_of(id)];
     return fmt::format("{} #{}\"", sender.substr(0, sender.size() - 1), sequence_of(id));
   }
 
@@ -87,7 +79,7 @@ class timeline {
       if (has_links) out_.thread_name({i + 1, std::uint32_t{UINT16_MAX} + 2}, "\"links\"", UINT16_MAX + 2);
     }
     for (const auto& [actor, process] : std::map(process_of_.begin(), process_of_.end()))
-      out_.thread_name({process + 1, std::uint32_t{actor} + 1}, name(actor), actor);
+      out_.thread_name({process + 1, std::uint32_t{actor} + 1}, names_[actor], actor);
   }
 
   // -- slices -------------------------------------------------------------------------
@@ -119,7 +111,7 @@ class timeline {
     ++counts_.slices;
     if (one.what == kind::handled) {
       ++counts_.messages;
-      out_.slice(where, type_name(one.type), "message", one.begin, end, args_of(one));
+      out_.slice(where, types_[one.type], "message", one.begin, end, args_of(one));
       return;
     }
     const std::string_view what =
@@ -130,7 +122,7 @@ class timeline {
 
   std::string args_of(const event& one) {
     return fmt::format("\"message\":{},\"from\":{},\"cause\":{},\"step\":{},\"bytes\":{},\"queued_us\":{:.3f}",
-                       message_name(one.id), name(sender_of(one.id)), message_name(one.cause), one.step, one.bytes,
+                       message_name(one.id), names_[sender_of(one.id)], message_name(one.cause), one.step, one.bytes,
                        static_cast<double>(one.begin - one.arrived) / 1e3);
   }
 
@@ -195,8 +187,8 @@ class timeline {
           instant(one, fmt::format("\"error\":{}", one.aux));
           break;
         case kind::drop:
-          instant(one, fmt::format("\"message\":{},\"type\":{},\"why\":\"{}\"", message_name(one.id),
-                                   type_name(one.type), name_of(static_cast<drop_reason>(one.aux))));
+          instant(one, fmt::format("\"message\":{},\"type\":{},\"why\":\"{}\"", message_name(one.id), types_[one.type],
+                                   name_of(static_cast<drop_reason>(one.aux))));
           break;
         case kind::link_up:
         case kind::link_down:
@@ -257,7 +249,7 @@ class timeline {
       write_figure(one);
     }
     for (auto& [where, all] : queues) {
-      const std::string& actor = name(static_cast<std::uint16_t>(where.thread - 1));
+      const std::string& actor = names_[static_cast<std::uint16_t>(where.thread - 1)];
       write_changes(where.process, "\"queue of " + actor.substr(1), "messages", all);
     }
     for (auto& [ends, all] : in_flight)
@@ -268,7 +260,7 @@ class timeline {
   /// What is a figure in itself.
   void write_figure(const event& one) {
     if (one.what == kind::handled && one.type == rows_) {
-      out_.counter(one.process + 1, "\"staleness of " + name(one.actor).substr(1), one.begin, "steps", one.aux);
+      out_.counter(one.process + 1, "\"staleness of " + names_[one.actor].substr(1), one.begin, "steps", one.aux);
       ++counts_.counters;
     }
     if (one.what == kind::metric) {
@@ -281,18 +273,14 @@ class timeline {
   }
 
   boost::json::object other_data() const {
-    boost::json::object made;
-    made["run"] = fmt::format("{:016x}", run_.run);
     boost::json::array clocks;
     for (const process_info& one : run_.processes)
       clocks.push_back(boost::json::value(fmt::format(
           "node {}: {}", one.node,
           one.clock_aligned ? fmt::format("within {}", time_text(one.clock_error)) : "not aligned with the others")));
-    made["clocks"] = std::move(clocks);
-    boost::json::array warnings;
-    for (const std::string& line : run_.warnings) warnings.push_back(boost::json::value(line));
-    made["warnings"] = std::move(warnings);
-    return made;
+    return {{"run", fmt::format("{:016x}", run_.run)},
+            {"clocks", std::move(clocks)},
+            {"warnings", boost::json::value_from(run_.warnings)}};
   }
 
   const recording& run_;
@@ -301,8 +289,8 @@ class timeline {
   timeline_counts counts_;
   const std::optional<std::uint16_t> rows_ = type_number<rows>(run_);  ///< the type
   std::unordered_map<std::uint16_t, std::uint32_t> process_of_;
-  std::unordered_map<std::uint16_t, std::string> actor_names_;
-  std::unordered_map<std::uint16_t, std::string> type_names_;
+  by_number<std::string> names_{[this](std::uint16_t actor) { return json_text(run_.actor_name(actor)); }};
+  by_number<std::string> types_{[this](std::uint16_t type) { return json_text(run_.type_name(type)); }};
   std::map<track, std::vector<stretch>> outermost_;  ///< slices that lie in no other, by begin
 };
 
