@@ -122,19 +122,12 @@ class wait_finder {
 
   /// Of a request that has been handled, and whose answer has not.
   void after_handled(wait_edge& next, const event& handled) {
-    next.state = wait_state::parked;
     const event* answer = lost_.answer_sent(next.message);
     if (answer != nullptr || !handled.has(flag::parked)) {
-      std::swap(next.sender, next.receiver);
-      next.sent = answer != nullptr ? answer->begin : handled.end;
-      if (answer != nullptr && index_.arrived(answer->id) != nullptr)
-        next.state = wait_state::under_way;
-      else
-        next.state = now_ - *next.sent > longest_transit_ns ? wait_state::never_arrived : wait_state::under_way;
-      if (answer != nullptr) next.message = answer->id, next.type = answer->type, next.is_answer = false;
-      found_.push_back(next);
+      wait_for_answer(next, handled, answer);
       return;
     }
+    next.state = wait_state::parked;
     const std::string type = run_.type_name(handled.type);
     if (is_any_of<reduce>(type)) {
       wait_for_ranks(next);
@@ -147,6 +140,21 @@ class wait_finder {
       wait_for_gradients(handled, handled.step, handled.step);
     else if (is_any_of<gradient_norm, optimizer_step, save_dense>(type))
       wait_for_all(handled);
+  }
+
+  /// The answer has been given: it is on its way, or lost. `answer`: null if that within a process is not recorded.
+  void wait_for_answer(wait_edge& next, const event& handled, const event* answer) {
+    std::swap(next.sender, next.receiver);
+    next.sent = answer != nullptr ? answer->begin : handled.end;
+    const bool has_arrived = answer != nullptr && index_.arrived(answer->id) != nullptr;
+    const bool is_late = now_ - *next.sent > longest_transit_ns;
+    next.state = is_late && !has_arrived ? wait_state::never_arrived : wait_state::under_way;
+    if (answer != nullptr) {
+      next.message = answer->id;
+      next.type = answer->type;
+      next.is_answer = false;
+    }
+    found_.push_back(next);
   }
 
   void wait_for_ranks(wait_edge& next) {
@@ -199,17 +207,9 @@ class wait_finder {
       return std::ranges::any_of(order_.trainers(), [&](std::uint16_t trainer) { return have(trainer) < step; });
     };
     const std::uint64_t step = lacks_any(last) ? last : strictly;
-    for (const std::uint16_t trainer : order_.trainers()) {
-      if (have(trainer) >= step) continue;
-      wait_edge next;
-      next.who = next.receiver = query.actor;
-      next.on = next.sender = trainer;
-      next.type = gradient_.value_or(0);
-      next.step = have(trainer) == 0 ? step : have(trainer) + 1;
-      next.since = query.begin;
-      locate(next);
-      add_once(next);
-    }
+    for (const std::uint16_t trainer : order_.trainers())
+      if (have(trainer) < step)
+        wait_for_message(query, trainer, gradient_.value_or(0), have(trainer) == 0 ? step : have(trainer) + 1);
   }
 
   /// Each trainer has to send what the parked `query` is.
@@ -218,17 +218,20 @@ class wait_finder {
     for (const event& one : run_.events)
       if (one.what == kind::handled && one.actor == query.actor && one.type == query.type && one.step == query.step)
         have.insert(sender_of(one.id));
-    for (const std::uint16_t trainer : order_.trainers()) {
-      if (have.contains(trainer)) continue;
-      wait_edge next;
-      next.who = next.receiver = query.actor;
-      next.on = next.sender = trainer;
-      next.type = query.type;
-      next.step = query.step;
-      next.since = query.begin;
-      locate(next);
-      add_once(next);
-    }
+    for (const std::uint16_t trainer : order_.trainers())
+      if (!have.contains(trainer)) wait_for_message(query, trainer, query.type, query.step);
+  }
+
+  /// Whoever has parked `query` waits for that message of `trainer`.
+  void wait_for_message(const event& query, std::uint16_t trainer, std::uint16_t type, std::uint64_t step) {
+    wait_edge next;
+    next.who = next.receiver = query.actor;
+    next.on = next.sender = trainer;
+    next.type = type;
+    next.step = step;
+    next.since = query.begin;
+    locate(next);
+    add_once(next);
   }
 
   void add_once(const wait_edge& next) {
