@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
+#include <boost/json/value_from.hpp>
 
 #include "analysis/blocked.hpp"
 #include "analysis/table.hpp"
@@ -76,41 +77,33 @@ std::string to_text(const recording& run, const blocked_report& report) {
 }
 
 boost::json::object to_json(const recording& run, const blocked_report& report) {
-  boost::json::object all;
-  all["verdict"] = report.verdict;
-  all["class"] = name_of(report.what);
-  all["root"] = nullptr;
-  if (report.root) all["root"] = run.actor_name(*report.root);
   boost::json::array waits;
   for (const wait_edge& one : report.waits) {
-    boost::json::object edge;
-    edge["who"] = run.actor_name(one.who);
-    edge["on"] = run.actor_name(one.on);
-    edge["for"] = subject_of(run, one);
-    edge["state"] = name_of(one.state);
-    edge["state_text"] = state_of(run, one);
-    edge["type"] = run.type_name(one.type);
-    edge["message"] = nullptr;
+    boost::json::object edge = {{"who", run.actor_name(one.who)},
+                                {"on", run.actor_name(one.on)},
+                                {"for", subject_of(run, one)},
+                                {"state", name_of(one.state)},
+                                {"state_text", state_of(run, one)},
+                                {"type", run.type_name(one.type)},
+                                {"message", nullptr},
+                                {"step", one.step},
+                                {"since_ns", one.since},
+                                {"waiting_ns", run.end() - one.since},
+                                {"behind", one.behind}};
     if (one.message != 0) edge["message"] = run.message_name(one.message);
-    edge["step"] = one.step;
-    edge["since_ns"] = one.since;
-    edge["waiting_ns"] = run.end() - one.since;
-    edge["behind"] = one.behind;
     if (one.collective) {
       edge["communicator"] = one.collective->communicator();
       edge["collective"] = one.collective->sequence;
-      boost::json::array missing(one.collective->missing.begin(), one.collective->missing.end());
-      edge["missing_ranks"] = std::move(missing);
+      edge["missing_ranks"] = boost::json::value_from(one.collective->missing);
     }
     waits.push_back(std::move(edge));
   }
-  all["waits"] = std::move(waits);
   boost::json::array cycle;
   for (const std::uint16_t actor : report.cycle) cycle.push_back(boost::json::value(run.actor_name(actor)));
-  all["cycle"] = std::move(cycle);
-  boost::json::array details;
-  for (const std::string& line : report.details) details.push_back(boost::json::value(line));
-  all["details"] = std::move(details);
+  boost::json::object all = {{"verdict", report.verdict}, {"class", name_of(report.what)},
+                             {"root", nullptr},           {"waits", std::move(waits)},
+                             {"cycle", std::move(cycle)}, {"details", boost::json::value_from(report.details)}};
+  if (report.root) all["root"] = run.actor_name(*report.root);
   return all;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
+#include <boost/json/value_from.hpp>
 
 #include "analysis/check.hpp"
 #include "trace/units.hpp"
@@ -38,26 +39,17 @@ std::string to_text(const check_report& report) {
 }
 
 boost::json::object to_json(const check_report& report) {
-  boost::json::object all;
-  all["holds"] = report.holds();
   boost::json::array invariants;
-  for (const invariant& one : report.invariants) {
-    boost::json::array first;
-    for (const std::string& line : one.first) first.push_back(boost::json::value(line));
-    boost::json::object made;
-    made["name"] = one.name;
-    made["rule"] = one.rule;
-    made["cases"] = one.cases;
-    made["violations"] = one.violations;
-    made["first"] = std::move(first);
-    made["note"] = one.note;
-    invariants.push_back(std::move(made));
-  }
-  all["invariants"] = std::move(invariants);
-  boost::json::array notes;
-  for (const std::string& line : report.notes) notes.push_back(boost::json::value(line));
-  all["notes"] = std::move(notes);
-  return all;
+  for (const invariant& one : report.invariants)
+    invariants.push_back({{"name", one.name},
+                          {"rule", one.rule},
+                          {"cases", one.cases},
+                          {"violations", one.violations},
+                          {"first", boost::json::value_from(one.first)},
+                          {"note", one.note}});
+  return {{"holds", report.holds()},
+          {"invariants", std::move(invariants)},
+          {"notes", boost::json::value_from(report.notes)}};
 }
 
 }  // namespace troupe::analysis
