@@ -75,6 +75,27 @@ TEST(Summary, CountsMessagesByEdgeAndTypeMostBytesFirst) {
   EXPECT_EQ(sum.edges[1].queued, ms(2));
 }
 
+TEST(Summary, SumsUpWhatBeganSinceAMoment) {
+  small_run one;
+  const recording& run = one.made.done();
+  const std::vector<edge_summary> edges = summarize_edges(run, ms(5));
+  ASSERT_EQ(edges.size(), 2U);
+  EXPECT_EQ(edges[1].messages, 1U) << "the first lookup began before";
+  EXPECT_EQ(edges[1].latency, ms(4));
+  EXPECT_EQ(edges[0].worked, ms(5));
+  EXPECT_EQ(edges[0].longest, ms(6));
+  const std::vector<actor_summary> actors = summarize_actors(run, ms(5));
+  ASSERT_EQ(actors.size(), 2U);
+  EXPECT_EQ(actors[0].working, ms(3));
+  EXPECT_EQ(actors[1].working, ms(13));
+}
+
+TEST(Summary, CountsARangeWithinAMessageOnce) {
+  small_run one;
+  one.made.range(one.server, range_name::apply, 1, us(6'500), ms(8));
+  EXPECT_EQ(one.sum().actors[0].working, ms(4));
+}
+
 TEST(Summary, ListsMessagesThatCameToNothing) {
   small_run one;
   one.made.actor(one.server).alive = false;
