@@ -30,13 +30,6 @@ constexpr std::uint32_t node_number(std::uint32_t node) { return 0xfffe - node; 
 /// Whoever asks for a run.
 constexpr std::uint32_t client_number = 0xffff;
 
-/// A type of message as error lines name it.
-inline std::string_view message_name(caf::string_view type) {
-  std::string_view name(type.data(), type.size());
-  name.remove_prefix(std::min(name.find("::") + 2, name.size()));
-  return name;
-}
-
 /// An error that names actor, step and cause, for the one line that ends a run.
 inline caf::error failure_of(const std::string& actor, std::uint64_t step, const caf::error& cause) {
   const errc code = cause.category() == caf::type_id_v<errc> ? static_cast<errc>(cause.code()) : errc::exception;

@@ -25,6 +25,7 @@
 #include "protocol/content_reader.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_content.hpp"
+#include "protocol/message_types.hpp"
 
 namespace troupe {
 
@@ -39,7 +40,7 @@ struct sent_key {
   auto operator<=>(const sent_key&) const = default;
 };
 
-std::string type_of(std::uint16_t type) { return std::string(message_name(caf::query_type_name(type))); }
+std::string type_of(std::uint16_t type) { return std::string(message_name(type)); }
 
 /// All actors take turns on the caller's thread.
 struct one_thread : traced_config {
@@ -75,14 +76,13 @@ class stage {
   stage(const stage&) = delete;
   stage& operator=(const stage&) = delete;
 
-  tl::expected<actor_replay_result, std::string> play(
-      const std::function<void(std::uint64_t, const std::string&)>& before) {
-    if (auto problem = spawn()) return tl::unexpected(std::move(*problem));
+  result<actor_replay_result> play(const std::function<void(std::uint64_t, const std::string&)>& before) {
+    if (auto problem = spawn()) return bad_input(std::move(*problem));
     for (const trace::event* input : inputs_) {
       if (!made_.difference.empty() || ended_) break;
       const std::string words = words_of(*input);
       if (before) before(input->id, words);
-      if (auto problem = give(*input)) return tl::unexpected(fmt::format("{}: {}", words, *problem));
+      if (auto problem = give(*input)) return bad_input(fmt::format("{}: {}", words, *problem));
       turn();
       ++made_.handled;
     }
@@ -129,16 +129,16 @@ class stage {
   std::optional<std::string> give(const trace::event& input);
 
   template <class Message>
-  tl::expected<Message, std::string> read(const trace::event& input) {
+  result<Message> read(const trace::event& input) {
     const auto found = contents_.find(input.id);
     if (found == contents_.end() || !is_kept(*found->second))
-      return tl::unexpected<std::string>(
+      return bad_input(
           "what it held is not recorded: '--trace payload' keeps it, of the actors that --trace-payload names, unless "
           "the "
           "run is killed");
     Message made;
     if (!read_content_into(*found->second, made))
-      return tl::unexpected<std::string>("what is recorded of it is not what such a message holds");
+      return bad_input("what is recorded of it is not what such a message holds");
     made.head.run = recorded_.run;
     made.head.step = input.step;
     made.head.sender = static_cast<std::uint32_t>(input.id >> 48);
@@ -151,7 +151,7 @@ class stage {
   template <class Message, class Answer>
   std::optional<std::string> ask(const trace::event& input) {
     auto message = read<Message>(input);
-    if (!message) return message.error();
+    if (!message) return message.error().message;
     if constexpr (std::is_same_v<Message, train>) introduce(*message);
     if constexpr (std::is_void_v<Answer>) {
       caf::anon_send(target_, std::move(*message));
@@ -173,7 +173,7 @@ class stage {
   template <class Message>
   std::optional<std::string> answer(const trace::event& input) {
     auto message = read<Message>(input);
-    if (!message) return message.error();
+    if (!message) return message.error().message;
     const auto promise = promises_.find(input.cause);
     if (promise == promises_.end()) {
       made_.difference = fmt::format("{} was an answer, but the actor has not asked for it", words_of(input));
@@ -240,7 +240,7 @@ class stage {
     if (board == nullptr || recorded_.processes[board->process].end != trace::ending::clean) return;
     for (const auto& [key, ids] : sent_) {
       // Some depend on the time, and some answer what is left out.
-      if (key.type == "progress" || key.type == "actor_status" || key.type == "saved_module") continue;
+      if (traits_by_name(key.type).diff == comparable::no || key.type == message_name_v<saved_module>) continue;
       const auto come = come_.find(key);
       const std::size_t count = come == come_.end() ? 0 : come->second;
       if (count >= ids.size()) continue;
@@ -252,8 +252,7 @@ class stage {
 
   /// What tells how long something took differs every time.
   template <class Message>
-  static constexpr bool has_times = std::is_same_v<Message, progress> || std::is_same_v<Message, epoch_report> ||
-                                    std::is_same_v<Message, save_dense> || std::is_same_v<Message, actor_status>;
+  static constexpr bool has_times = traits_v<Message>.diff != comparable::whole;
 
   const trace::recording& recorded_;
   const std::uint16_t actor_;
@@ -306,28 +305,28 @@ caf::actor stage::stand_in(std::uint32_t number) {
 /// Gives the actor the next message that it had got.
 std::optional<std::string> stage::give(const trace::event& input) {
   using give_one = std::optional<std::string> (stage::*)(const trace::event&);
-  static const std::map<std::string, give_one> all = {
-      {"instantiate", &stage::ask<instantiate, module_ref>},
-      {"lookup", &stage::ask<lookup, rows>},
-      {"gradient", &stage::ask<gradient, void>},
-      {"gradient_norm", &stage::ask<gradient_norm, squared_norm>},
-      {"optimizer_step", &stage::ask<optimizer_step, committed>},
-      {"parameters", &stage::ask<parameters, parameter_list>},
-      {"state_dict", &stage::ask<state_dict, module_state>},
-      {"load_state_dict", &stage::ask<load_state_dict, committed>},
-      {"row_digests", &stage::ask<row_digests, tensor>},
-      {"release", &stage::ask<release, void>},
-      {"actor_query", &stage::ask<actor_query, actor_status>},
-      {"train", &stage::ask<train, trained>},
-      {"stop", &stage::ask<stop, void>},
-      {"reduce", &stage::ask<reduce, reduced>},
-      {"rows", &stage::answer<rows>},
-      {"squared_norm", &stage::answer<squared_norm>},
-      {"committed", &stage::answer<committed>},
-      {"reduced", &stage::answer<reduced>},
+  static const std::map<std::string_view, give_one> all = {
+      {message_name_v<instantiate>, &stage::ask<instantiate, module_ref>},
+      {message_name_v<lookup>, &stage::ask<lookup, rows>},
+      {message_name_v<gradient>, &stage::ask<gradient, void>},
+      {message_name_v<gradient_norm>, &stage::ask<gradient_norm, squared_norm>},
+      {message_name_v<optimizer_step>, &stage::ask<optimizer_step, committed>},
+      {message_name_v<parameters>, &stage::ask<parameters, parameter_list>},
+      {message_name_v<state_dict>, &stage::ask<state_dict, module_state>},
+      {message_name_v<load_state_dict>, &stage::ask<load_state_dict, committed>},
+      {message_name_v<row_digests>, &stage::ask<row_digests, tensor>},
+      {message_name_v<release>, &stage::ask<release, void>},
+      {message_name_v<actor_query>, &stage::ask<actor_query, actor_status>},
+      {message_name_v<train>, &stage::ask<train, trained>},
+      {message_name_v<stop>, &stage::ask<stop, void>},
+      {message_name_v<reduce>, &stage::ask<reduce, reduced>},
+      {message_name_v<rows>, &stage::answer<rows>},
+      {message_name_v<squared_norm>, &stage::answer<squared_norm>},
+      {message_name_v<committed>, &stage::answer<committed>},
+      {message_name_v<reduced>, &stage::answer<reduced>},
   };
   const std::string type = recorded_.type_name(input.type);
-  if (type == "save_module") return std::nullopt;  // it changes nothing but files
+  if (type == message_name_v<save_module>) return std::nullopt;  // it changes nothing but files
   const auto found = all.find(type);
   if (found == all.end()) return "an actor alone cannot handle such a message again";
   return (this->*found->second)(input);
@@ -335,13 +334,11 @@ std::optional<std::string> stage::give(const trace::event& input) {
 
 }  // namespace
 
-tl::expected<actor_replay_result, std::string> replay_actor(
-    const trace::recording& from, std::uint16_t actor,
-    const std::function<void(std::uint64_t, const std::string&)>& before) {
+result<actor_replay_result> replay_actor(const trace::recording& from, std::uint16_t actor,
+                                         const std::function<void(std::uint64_t, const std::string&)>& before) {
   const device_wish wish = devices_in(from);
   if (wish.trainers == device_wish::kind::cuda || wish.servers == device_wish::kind::cuda)
-    return tl::unexpected<std::string>(
-        "the run was on CUDA devices: only the whole of it can be replayed, without --actor");
+    return bad_input("the run was on CUDA devices: only the whole of it can be replayed, without --actor");
   return stage(from, actor).play(before);
 }
 

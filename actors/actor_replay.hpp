@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <tl/expected.hpp>
 
+#include "base/result.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe {
@@ -24,7 +24,7 @@ struct actor_replay_result {
 /// Runs server, trainer or allreduce group `actor` of the recording again, until it has got all messages, or sends one
 /// that differs. `before`: called before it handles a message, with the message's id and what it is; may be null.
 /// Errors, a line for the user: it is an actor of another kind, or its messages' bytes are not all recorded.
-tl::expected<actor_replay_result, std::string> replay_actor(
+result<actor_replay_result> replay_actor(
     const trace::recording& from, std::uint16_t actor,
     const std::function<void(std::uint64_t id, const std::string& words)>& before = {});
 

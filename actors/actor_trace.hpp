@@ -46,7 +46,7 @@ class actor_trace {
    public:
     template <class Message>
     handling(actor_trace& mine, const Message& message, std::uint8_t flags) : trace_(mine) {
-      if constexpr (is_replayed(caf::type_id_v<Message>))
+      if constexpr (traits_v<Message>.replayed)
         if (mine.replayed_ != nullptr)
           mine.replayed_->compare(message.head, caf::type_id_v<Message>, aux_of(message), content_of(message, false));
       if (!mine.begin(message.head, caf::type_id_v<Message>)) return;
@@ -243,7 +243,7 @@ auto recorded(Self* self) {
   return [self](Message& message) {
     using answer_type = decltype(self->state.handle(message));
     constexpr bool has_answer = !std::is_void_v<answer_type>;
-    if constexpr (is_ordered(caf::type_id_v<Message>)) {
+    if constexpr (traits_v<Message>.ordered) {
       if (!has_turn(self, message)) return answered_elsewhere(std::type_identity<answer_type>());
       let_next_come(self);  // behind this one
     }

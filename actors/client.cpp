@@ -15,7 +15,7 @@
 #include "links/credentials.hpp"
 #include "links/io_thread.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

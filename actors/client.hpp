@@ -5,8 +5,8 @@
 #include <chrono>
 
 #include "actors/run.hpp"
+#include "base/result.hpp"
 #include "links/endpoint.hpp"
-#include "model/result.hpp"
 #include "protocol/status.hpp"
 
 namespace troupe {

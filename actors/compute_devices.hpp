@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "kernels/device.hpp"
-#include "model/result.hpp"
 
 namespace troupe {
 

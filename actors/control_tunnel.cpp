@@ -37,10 +37,10 @@ int control_tunnel::open() {
   return ends[1];
 }
 
-void control_tunnel::start(std::function<void(const link_fault*)> on_end) {
+void control_tunnel::start(std::function<void(const fault*)> on_end) {
   on_end_ = std::move(on_end);
   wire_->start({.on_frame = [me = shared_from_this()](received_frame&& frame) { me->received(std::move(frame)); },
-                .on_end = [me = shared_from_this()](const link_fault* why) { me->ended(why); }});
+                .on_end = [me = shared_from_this()](const fault* why) { me->ended(why); }});
   boost::asio::post(io_, [me = shared_from_this()] { me->read_from_caf(); });
 }
 
@@ -82,7 +82,7 @@ void control_tunnel::read_from_caf() {
 void control_tunnel::closed_by_caf(const boost::system::error_code& error) {
   wire_->close();
   if (error == boost::asio::error::operation_aborted) return;
-  const link_fault why{link_errc::lost, "what came from it was no message"};
+  const fault why{fault_kind::lost, "what came from it was no message"};
   if (const auto tell = std::exchange(on_end_, nullptr)) tell(&why);
 }
 
@@ -98,7 +98,7 @@ void control_tunnel::received(received_frame&& frame) {
 
 void control_tunnel::break_off(const std::string& why) {
   wire_->close();
-  const link_fault fault{link_errc::lost, why};
+  const fault fault{fault_kind::lost, why};
   ended(&fault);
 }
 
@@ -116,7 +116,7 @@ void control_tunnel::write_to_caf() {
                            });
 }
 
-void control_tunnel::ended(const link_fault* why) {
+void control_tunnel::ended(const fault* why) {
   if (const auto tell = std::exchange(on_end_, nullptr)) tell(why);
   // Only now: CAF's own word about the lost node comes after ours.
   boost::system::error_code ignored;

@@ -49,7 +49,7 @@ class control_tunnel : public std::enable_shared_from_this<control_tunnel> {
 
   /// Begins. `on_end` is called once on the link's thread: when the link has ended, with the reason, or null after a
   /// goodbye. Not called after `close`.
-  void start(std::function<void(const link_fault* why)> on_end);
+  void start(std::function<void(const fault* why)> on_end);
 
   /// Ends link and socket. From any thread.
   void close();
@@ -61,14 +61,14 @@ class control_tunnel : public std::enable_shared_from_this<control_tunnel> {
   void received(received_frame&& frame);
   void write_to_caf();
   void closed_by_caf(const boost::system::error_code& error);
-  void ended(const link_fault* why);
+  void ended(const fault* why);
   void break_off(const std::string& why);
 
   boost::asio::io_context& io_;
   link_ptr wire_;
   boost::asio::local::stream_protocol::socket socket_;
   boost::asio::steady_timer pause_;
-  std::function<void(const link_fault*)> on_end_;
+  std::function<void(const fault*)> on_end_;
   basp_guard from_caf_;
   basp_guard to_caf_;
   std::deque<received_frame> for_caf_;

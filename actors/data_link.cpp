@@ -11,7 +11,7 @@
 #include "actors/link_proxies.hpp"
 #include "actors/traced_system.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/message_types.hpp"
 
 namespace troupe {
 
@@ -34,8 +34,6 @@ std::uint64_t bytes_of(const std::vector<blob>& parts) {
   for (const blob& part : parts) bytes += part.size();
   return bytes;
 }
-
-std::string_view name_of(caf::type_id_t type) { return message_name(caf::query_type_name(type)); }
 
 /// What to try if a message of that type is too long.
 const char* how_to_shorten(caf::type_id_t type) {
@@ -63,7 +61,7 @@ void data_link::start(std::function<void(const std::string&)> on_lost) {
                       if (const auto self = me.lock()) self->received(std::move(frame));
                     },
                 .on_end =
-                    [me = weak_from_this()](const link_fault* why) {
+                    [me = weak_from_this()](const fault* why) {
                       if (const auto self = me.lock()) self->lost(why != nullptr ? why->message : "it has ended");
                     }});
 }
@@ -149,8 +147,8 @@ caf::error data_link::check_length(caf::type_id_t type, std::uint64_t step, cons
   const std::uint64_t bytes = bytes_of(parts);
   if (bytes <= how_.message_bytes_max) return {};
   return make_failure(errc::bad_input,
-                      fmt::format("{} of step {} for {} has {} bytes, the limit is {}; try {}", name_of(type), step,
-                                  how_.peer, bytes, how_.message_bytes_max, how_to_shorten(type)));
+                      fmt::format("{} of step {} for {} has {} bytes, the limit is {}; try {}", message_name(type),
+                                  step, how_.peer, bytes, how_.message_bytes_max, how_to_shorten(type)));
 }
 
 /// The receiver may keep back less than a portion for ever.
@@ -335,7 +333,7 @@ void data_link::deliver(const pending_request& request, caf::message content, ca
 // -- the end ----------------------------------------------------------------------
 
 std::string data_link::question(const pending_request& request) const {
-  return fmt::format("{} of step {}", name_of(request.type), request.step);
+  return fmt::format("{} of step {}", message_name(request.type), request.step);
 }
 
 void data_link::expire(clock::time_point now) {

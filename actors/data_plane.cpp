@@ -9,6 +9,7 @@
 #include <future>
 #include <utility>
 
+#include "base/number.hpp"
 #include "links/shared_memory_link.hpp"
 #include "links/tls_context.hpp"
 
@@ -29,9 +30,7 @@ bool dials(const peer_node& from, const peer_node& to) {
 
 std::uint64_t number_in(const hello& items, std::string_view name) {
   const auto text = find_item(items, name);
-  std::uint64_t number = UINT64_MAX;
-  if (text) std::from_chars(text->data(), text->data() + text->size(), number);
-  return number;
+  return (text ? parse_number<std::uint64_t>(*text) : std::nullopt).value_or(UINT64_MAX);
 }
 
 /// What is left of `name: why`, where the name has been said already.
@@ -59,8 +58,8 @@ data_plane::~data_plane() {
   actors_->clear();
 }
 
-link_result<endpoint> data_plane::listen(const endpoint& where) {
-  std::promise<link_result<endpoint>> opened;
+result<endpoint> data_plane::listen(const endpoint& where) {
+  std::promise<result<endpoint>> opened;
   boost::asio::post(thread_.io(), [&] {
     auto made =
         listener::open(thread_.io(), where, how_.mine, how_.links, how_.handshakes,
@@ -71,7 +70,7 @@ link_result<endpoint> data_plane::listen(const endpoint& where) {
                               const auto node = static_cast<std::uint32_t>(number_in(wire->peer(), "node"));
                               add(node, std::move(wire));
                             },
-                        .on_rejected = [](const endpoint&, const link_fault&) {}});
+                        .on_rejected = [](const endpoint&, const fault&) {}});
     if (!made) return opened.set_value(tl::unexpected(made.error()));
     listener_ = std::move(*made);
     expire_later();
@@ -94,19 +93,18 @@ hello data_plane::about_me() const {
 
 /// Whether a link from or to who says so of itself is one that is needed.
 greeting data_plane::judge(const hello& theirs, const std::string& certificate) const {
-  if (find_item(theirs, "purpose") != "data") return tl::unexpected<std::string>("this port takes data links only");
+  if (find_item(theirs, "purpose") != "data") return bad_input("this port takes data links only");
   if (number_in(theirs, "run") != me_.run)
-    return tl::unexpected(fmt::format("a data link of run {}, this is run {}", number_in(theirs, "run"), me_.run));
+    return bad_input(fmt::format("a data link of run {}, this is run {}", number_in(theirs, "run"), me_.run));
   const auto node = number_in(theirs, "node");
   const peer_node* peer = node > UINT32_MAX ? nullptr : find(static_cast<std::uint32_t>(node));
-  if (peer == nullptr) return tl::unexpected(fmt::format("a data link of node {}, which is not in this run", node));
+  if (peer == nullptr) return bad_input(fmt::format("a data link of node {}, which is not in this run", node));
   if (number_in(theirs, "incarnation") != peer->incarnation)
-    return tl::unexpected(fmt::format("{} is in its incarnation {}; this is incarnation {}", peer->name,
-                                      peer->incarnation, number_in(theirs, "incarnation")));
+    return bad_input(fmt::format("{} is in its incarnation {}; this is incarnation {}", peer->name, peer->incarnation,
+                                 number_in(theirs, "incarnation")));
   if (certificate != peer->certificate)
-    return tl::unexpected(fmt::format("{} had another certificate when it joined", peer->name));
-  if (!missing_.contains(peer->node))
-    return tl::unexpected(fmt::format("{} has its data link, or needs none", peer->name));
+    return bad_input(fmt::format("{} had another certificate when it joined", peer->name));
+  if (!missing_.contains(peer->node)) return bad_input(fmt::format("{} has its data link, or needs none", peer->name));
   return about_me();
 }
 
@@ -145,14 +143,13 @@ void data_plane::dial(std::uint32_t node, std::chrono::steady_clock::time_point 
   if (mine.tls && mine.tls->by_certificates && peer->certificate.empty())
     return settle(fmt::format("{} has joined without a certificate", peer->name));
   troupe::connect(thread_.io(), *where, mine, about_me(), how_.links, how_.handshakes,
-                  [this, node, give_up](link_result<link_ptr> made) { dialled(node, give_up, std::move(made)); });
+                  [this, node, give_up](result<link_ptr> made) { dialled(node, give_up, std::move(made)); });
 }
 
-void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_point give_up,
-                         link_result<link_ptr> made) {
+void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_point give_up, result<link_ptr> made) {
   const peer_node* peer = find(node);
   if (!made) {
-    if (made.error().code == link_errc::unreachable && std::chrono::steady_clock::now() < give_up) {
+    if (made.error().kind == fault_kind::unreachable && std::chrono::steady_clock::now() < give_up) {
       constexpr std::chrono::milliseconds pause{100};
       auto timer = std::make_shared<boost::asio::steady_timer>(thread_.io(), pause);
       timer->async_wait([this, timer, node, give_up](const boost::system::error_code& cancelled) {

@@ -15,6 +15,7 @@
 
 #include "actors/data_link.hpp"
 #include "actors/inline_execution.hpp"
+#include "base/result.hpp"
 #include "links/connect.hpp"
 #include "links/io_thread.hpp"
 #include "protocol/messages.hpp"
@@ -45,7 +46,7 @@ class data_plane {
   data_plane& operator=(const data_plane&) = delete;
 
   /// Accepts links at `where` from now on, until all that are needed are there; call once. From any thread.
-  link_result<endpoint> listen(const endpoint& where);
+  result<endpoint> listen(const endpoint& where);
 
   /// The actors that others may send to.
   actor_directory& actors() { return *actors_; }
@@ -71,7 +72,7 @@ class data_plane {
   const peer_node* find(std::uint32_t node) const;
   const peer_node* myself() const { return find(me_.node); }
   void dial(std::uint32_t node, std::chrono::steady_clock::time_point give_up);
-  void dialled(std::uint32_t node, std::chrono::steady_clock::time_point give_up, link_result<link_ptr> made);
+  void dialled(std::uint32_t node, std::chrono::steady_clock::time_point give_up, result<link_ptr> made);
   void add(std::uint32_t node, link_ptr wire);
   void settle(const std::string& problem);
   void settle_if_complete();

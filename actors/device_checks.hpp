@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "actors/compute_devices.hpp"
+#include "base/result.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
-#include "model/result.hpp"
 
 namespace troupe {
 

@@ -15,9 +15,10 @@
 #include "actors/trace_sources.hpp"
 #include "analysis/blocked.hpp"
 #include "analysis/summary.hpp"
+#include "base/host.hpp"
 #include "base/private_folder.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 #include "trace/machine.hpp"
 #include "trace/trace_file.hpp"
 
@@ -63,7 +64,7 @@ std::vector<evidence> ask_nodes(caf::actor_system& system, const master_actor& b
   return parts;
 }
 
-tl::expected<private_folder, std::string> make_folder(const path& within) {
+result<private_folder> make_folder(const path& within) {
   const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   return private_folder::create(within / fmt::format("diagnosis-{:%H%M%S}", fmt::localtime(now)));
 }
@@ -113,12 +114,12 @@ evidence evidence_of(const trace::recorder* recorder, const std::string& boot) {
 result<diagnosis> diagnose(caf::actor_system& system, const master_actor& boss, const trace::recorder& recorder,
                            const std::string& why) {
   const auto folder = make_folder(recorder.folder());
-  if (!folder) return run_fault(folder.error());
+  if (!folder) return run_fault(folder.error().message);
   diagnosis made;
   made.folder = folder->path();
   const std::string own = recorder.copy();
   if (const auto done = folder->write(recorder.ring_file().filename().string(), own); !done)
-    return run_fault(done.error());
+    return run_fault(done.error().message);
   std::string stacks = fmt::format("== {}\n{}\n", recorder.ring_file().filename().string(), stacks_of_all_threads());
   const auto own_file = trace::parse_trace_file(own, recorder.ring_file());
   const std::uint64_t run = own_file ? own_file->run : 0;
@@ -131,21 +132,21 @@ result<diagnosis> diagnose(caf::actor_system& system, const master_actor& boss, 
       (void)folder->write(name, {reinterpret_cast<const char*>(part.ring.data()), part.ring.size()});
   }
   copy_rings(recorder.folder(), run, *folder);
-  if (const auto done = folder->write("stacks.txt", stacks); !done) return run_fault(done.error());
+  if (const auto done = folder->write("stacks.txt", stacks); !done) return run_fault(done.error().message);
 
   const auto recording = trace::read_recording(trace_sources({made.folder}, run));
-  if (!recording) return run_fault(recording.error());
+  if (!recording) return run_fault(recording.error().message);
   const analysis::blocked_report found = analysis::find_blocked(*recording);
   const analysis::causality events(*recording);
   constexpr std::size_t rows_of_each_list = 20;
   made.verdict = found.verdict;
   const auto written = folder->write("blocked.json", boost::json::serialize(to_json(*recording, found)) + "\n");
-  if (!written) return run_fault(written.error());
+  if (!written) return run_fault(written.error().message);
   const auto summed_up =
       folder->write("summary.txt", fmt::format("{}\nwhy this was written: {}\n\n{}\n{}", found.verdict, why,
                                                to_text(*recording, found),
                                                summary_text(events, analysis::summarize(events), rows_of_each_list)));
-  if (!summed_up) return run_fault(summed_up.error());
+  if (!summed_up) return run_fault(summed_up.error().message);
   caf::anon_send(boss, verdict_found{header_source(0, client_number).next(0, 0),
                                      fmt::format("{} ({})", found.verdict, made.folder.string())});
   return made;

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "model/result.hpp"
+#include "base/result.hpp"
 #include "protocol/messages.hpp"
 #include "trace/recorder.hpp"
 

@@ -7,7 +7,8 @@
 #include <string>
 
 #include "actors/weights.hpp"
-#include "model/text.hpp"
+#include "base/number.hpp"
+#include "base/text.hpp"
 #include "protocol/errors.hpp"
 
 namespace troupe {
@@ -32,11 +33,9 @@ class argument_reader {
   template <class T>
   T number(const std::string& name) {
     const std::string value = text(name);
-    T result{};
-    auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), result);
-    if (error_.empty() && (status != std::errc{} || end != value.data() + value.size()))
-      error_ = fmt::format("EmbeddingBag: argument {}={} is not a number", name, value);
-    return result;
+    const auto number = parse_number<T>(value);
+    if (error_.empty() && !number) error_ = fmt::format("EmbeddingBag: argument {}={} is not a number", name, value);
+    return number.value_or(T{});
   }
 
   std::size_t choice(const std::string& name, const std::vector<std::string>& values, const char* fallback = nullptr) {

@@ -20,10 +20,11 @@
 #include "actors/introduction.hpp"
 #include "actors/master.hpp"
 #include "actors/turned_away.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "links/connect.hpp"
 #include "links/io_thread.hpp"
-#include "model/text.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 
@@ -76,7 +77,7 @@ class control_plane {
   control_plane(const control_plane&) = delete;
   control_plane& operator=(const control_plane&) = delete;
 
-  link_result<endpoint> listen();
+  result<endpoint> listen();
 
   /// Waits until all nodes have gone, but not for ever; then turns the others out.
   void see_off();
@@ -84,9 +85,9 @@ class control_plane {
  private:
   greeting judge(const hello& theirs);
   void take(link_ptr wire);
-  void left(const std::string& session, const link_fault* why);
+  void left(const std::string& session, const fault* why);
   bool is_taken(const std::string& session);
-  void turn_away(const link_fault& why);
+  void turn_away(const fault& why);
   void note(const std::optional<std::string>& line) const;
 
   caf::actor_system& system_;
@@ -105,15 +106,15 @@ class control_plane {
   std::map<std::string, std::shared_ptr<control_tunnel>> tunnels_;  // by session
 };
 
-link_result<endpoint> control_plane::listen() {
+result<endpoint> control_plane::listen() {
   const network_options& network = options_.gather->network;
-  std::promise<link_result<endpoint>> opened;
+  std::promise<result<endpoint>> opened;
   boost::asio::post(thread_.io(), [&] {
     auto made = listener::open(thread_.io(), options_.gather->listen, network.mine,
                                control_tunnel::limits(network.dead_after), {.time = network.dead_after},
                                {.on_hello = [this](const hello& theirs, auto&&...) { return judge(theirs); },
                                 .on_link = [this](link_ptr wire) { take(std::move(wire)); },
-                                .on_rejected = [this](const endpoint&, const link_fault& why) { turn_away(why); }});
+                                .on_rejected = [this](const endpoint&, const fault& why) { turn_away(why); }});
     if (!made) return opened.set_value(tl::unexpected(made.error()));
     listener_ = std::move(*made);
     opened.set_value(listener_->address());
@@ -123,9 +124,9 @@ link_result<endpoint> control_plane::listen() {
 
 greeting control_plane::judge(const hello& theirs) {
   const hello mine = introduction("master", "");
-  if (auto differs = first_disagreement(mine, theirs, "the other side")) return tl::unexpected(std::move(*differs));
+  if (auto differs = first_disagreement(mine, theirs, "the other side")) return bad_input(std::move(*differs));
   if (is_taken(session_of(theirs)))
-    return tl::unexpected(fmt::format("its session {} is that of another connection", printable(session_of(theirs))));
+    return bad_input(fmt::format("its session {} is that of another connection", printable(session_of(theirs))));
   return mine;
 }
 
@@ -138,7 +139,7 @@ void control_plane::note(const std::optional<std::string>& line) const {
   if (line && options_.observer.on_note) options_.observer.on_note(*line);
 }
 
-void control_plane::turn_away(const link_fault& why) {
+void control_plane::turn_away(const fault& why) {
   const bool was_due = turned_away_.due().has_value();
   note(turned_away_.add("somebody was not let in: " + why.message, turned_away::clock::now()));
   const auto due = turned_away_.due();
@@ -168,10 +169,10 @@ void control_plane::take(link_ptr wire) {
     return tunnel->close();
   }
   offer_actor(system_, socket, caf::actor_cast<caf::strong_actor_ptr>(boss_), system_.message_types<master_actor>());
-  tunnel->start([this, session](const link_fault* why) { left(session, why); });
+  tunnel->start([this, session](const fault* why) { left(session, why); });
 }
 
-void control_plane::left(const std::string& session, const link_fault* why) {
+void control_plane::left(const std::string& session, const fault* why) {
   caf::anon_send(boss_, node_lost{{}, session, why != nullptr ? why->message : std::string()});
   certificates_->forget(session);
   const std::lock_guard lock(mutex_);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "actors/caf_network.hpp"
+#include "base/digest.hpp"
 #include "kernels/cpu/blas.hpp"
 #include "kernels/devices.hpp"
 #include "protocol/blob.hpp"

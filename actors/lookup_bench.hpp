@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "links/credentials.hpp"
 #include "links/endpoint.hpp"
-#include "model/result.hpp"
 
 namespace troupe {
 

@@ -16,7 +16,7 @@
 #include "actors/weights.hpp"
 #include "model/placement.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 
@@ -95,8 +95,14 @@ void master_state::make_tables() {
     for (std::uint32_t s = 0; s < shards; ++s)
       ask<module_ref>(
           servers_[places[t][s]],
-          instantiate{trace.next(0, cause_), embedding_bag_spec(job_, specs[t], t), s, shards, job_.trainers,
-                      job_.accumulate, job_.staleness, steps_done_},
+          instantiate{.head = trace.next(0, cause_),
+                      .spec = embedding_bag_spec(job_, specs[t], t),
+                      .shard = s,
+                      .shards = shards,
+                      .trainers = job_.trainers,
+                      .accumulate = job_.accumulate,
+                      .staleness = job_.staleness,
+                      .steps_done = steps_done_},
           [this, t, s](module_ref& made) { tables_[t][s] = std::move(made); }, &master_state::load_tables);
   }
 }
@@ -136,9 +142,20 @@ void master_state::start_training() {
   for (std::uint32_t rank = 0; rank < trainers_.size(); ++rank)
     ask<trained>(
         trainers_[rank],
-        train{trace.next(0, cause_), rank, job_.trainers, settings, tables_for(rank), group_for(rank), self_,
-              positions_[rank], checkpoints_.store != nullptr, checkpoints_.every, data_->digest(), is_remote,
-              rules_ ? static_cast<std::uint64_t>(rules_->request_timeout.count()) : 0, group_number_for(rank)},
+        train{.head = trace.next(0, cause_),
+              .rank = rank,
+              .trainers = job_.trainers,
+              .job = settings,
+              .tables = tables_for(rank),
+              .group = group_for(rank),
+              .reports = self_,
+              .from = positions_[rank],
+              .saves = checkpoints_.store != nullptr,
+              .checkpoint_every = checkpoints_.every,
+              .data_digest = data_->digest(),
+              .remote = is_remote,
+              .request_timeout_ms = rules_ ? static_cast<std::uint64_t>(rules_->request_timeout.count()) : 0,
+              .group_number = group_number_for(rank)},
         [this, rank](trained& result) { trained_[rank] = std::move(result); }, &master_state::training_done);
 }
 

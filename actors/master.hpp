@@ -20,7 +20,7 @@
 #include "actors/weights.hpp"
 #include "model/job.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {
@@ -142,7 +142,7 @@ class master_state {
 
   /// With the answer to a message.
   caf::timespan patience() const { return rules_ ? caf::timespan(rules_->request_timeout) : caf::infinite; }
-  caf::error unanswered(const caf::actor_addr& by, caf::string_view question) const;
+  caf::error unanswered(const caf::actor_addr& by, std::string_view question) const;
   std::string who_is(const caf::actor_addr& address) const;
 
   // What is told to those who ask.
@@ -254,7 +254,7 @@ void master_state::ask(const Handle& whom, Message&& message, std::function<void
           },
           [this, address = whom.address()](const caf::error& error) {
             if (error == caf::sec::request_timeout)
-              return fail(unanswered(address, caf::type_name_v<std::remove_cvref_t<Message>>));
+              return fail(unanswered(address, message_name_v<std::remove_cvref_t<Message>>));
             if (!is_secondary(error)) return fail(error);
             // A receiver that has gone says why by its own death; one that has lost another may be all that we hear of.
             if (error == errc::peer_failed) fail_later(describe(error));

@@ -13,7 +13,7 @@
 #include "model/hybrid.hpp"
 #include "model/placement.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -9,7 +9,7 @@
 #include "actors/introduction.hpp"
 #include "links/connect.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 
@@ -17,17 +17,17 @@ result<link_ptr> connect_to_master(boost::asio::io_context& io, const master_add
                                    const std::string& purpose, const std::string& session, bool& worth_another_try,
                                    const stop_request* stop_wish) {
   const hello about_me = introduction(purpose, session);
-  const auto made = std::make_shared<std::promise<link_result<link_ptr>>>();
+  const auto made = std::make_shared<std::promise<result<link_ptr>>>();
   auto outcome = made->get_future();
   connect(io, master.where, master.mine, about_me, control_tunnel::limits(master.dead_after), {.time = master.time},
-          [made](link_result<link_ptr> link) { made->set_value(std::move(link)); });
+          [made](result<link_ptr> link) { made->set_value(std::move(link)); });
   constexpr std::chrono::milliseconds look_interval{50};
   while (outcome.wait_for(look_interval) != std::future_status::ready)
     if (stop_wish != nullptr && stop_wish->requested()) return nullptr;
   auto link = outcome.get();
-  worth_another_try = !link && link.error().code == link_errc::unreachable;
+  worth_another_try = !link && link.error().kind == fault_kind::unreachable;
   if (!link) {
-    const bool is_setting = link.error().code == link_errc::bad_setting;
+    const bool is_setting = link.error().kind == fault_kind::input;
     return tl::unexpected(fault{is_setting ? fault_kind::input : fault_kind::run,
                                 "master " + link.error().message});  // which begins with the address
   }
@@ -44,8 +44,7 @@ caf::expected<master_actor> find_master(caf::actor_system& system, control_tunne
   auto outcome = found->get_future();
   ask_for_actor(system, socket,
                 [found](caf::expected<caf::strong_actor_ptr> answer) { found->set_value(std::move(answer)); });
-  tunnel.start(
-      [tell = std::move(on_lost)](const link_fault* why) { tell(why != nullptr ? why->message : "it has ended"); });
+  tunnel.start([tell = std::move(on_lost)](const fault* why) { tell(why != nullptr ? why->message : "it has ended"); });
   if (outcome.wait_for(patience) != std::future_status::ready)
     return make_failure(errc::timeout,
                         fmt::format("it lets nobody in within {} s", static_cast<double>(patience.count()) / 1000));

@@ -12,8 +12,8 @@
 
 #include "actors/control_tunnel.hpp"
 #include "actors/run.hpp"
+#include "base/result.hpp"
 #include "links/link.hpp"
-#include "model/result.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {

@@ -9,7 +9,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/master.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 
@@ -177,7 +177,13 @@ caf::expected<admitted> master_state::admit(const join_node& offer) {
   made.handle = offer.node;
   self_->monitor(offer.node);  // its connection may have ended before its offer came
   note(fmt::format("{} has joined", made.what.name));
-  return admitted{trace.next(0, id_of(offer.head)), run_, number, incarnation, *ranks, job_.servers, rules_->resume};
+  return admitted{.head = trace.next(0, id_of(offer.head)),
+                  .run = run_,
+                  .node = number,
+                  .incarnation = incarnation,
+                  .ranks = *ranks,
+                  .servers = job_.servers,
+                  .resume = rules_->resume};
 }
 
 const master_state::node* master_state::node_of(bool trains, std::uint32_t rank) const {
@@ -277,11 +283,11 @@ std::string master_state::who_is(const caf::actor_addr& address) const {
 }
 
 /// Who is asked and is silent.
-caf::error master_state::unanswered(const caf::actor_addr& by, caf::string_view question) const {
+caf::error master_state::unanswered(const caf::actor_addr& by, std::string_view question) const {
   const std::string who = who_is(by);
   return make_failure(
       errc::timeout, fmt::format("{}, step {}: did not answer {} within {} s; --request-timeout allows more", who, step,
-                                 message_name(question), static_cast<double>(rules_->request_timeout.count()) / 1000));
+                                 question, static_cast<double>(rules_->request_timeout.count()) / 1000));
 }
 
 /// The death of a member ends the run. If it only died of another's death, the other's own word is waited for.

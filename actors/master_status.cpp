@@ -12,7 +12,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/master.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

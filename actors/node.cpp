@@ -18,9 +18,10 @@
 #include "actors/node_actor.hpp"
 #include "actors/run_in.hpp"
 #include "actors/traced_system.hpp"
+#include "base/result.hpp"
 #include "links/io_thread.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

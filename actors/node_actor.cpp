@@ -15,53 +15,44 @@
 #include "actors/spawn.hpp"
 #include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
+#include "base/host.hpp"
 #include "model/checkpoint/names.hpp"
 #include "model/output_file.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/message_types.hpp"
 
 namespace troupe {
-
-namespace {
-
-std::string host_name() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) return "an unnamed host";
-  return host.data();
-}
-
-}  // namespace
 
 void node_state::start(surroundings all) {
   all_ = std::move(all);
   all_.watch->watcher(caf::actor_cast<caf::strong_actor_ptr>(self_),
                       [this](const std::string& why) { master_lost(why); });
   const node_options& options = all_.options;
-  join_node offer{header_source(0, client_number).next(0, 0),
-                  options.trains,
-                  options.count,
-                  options.rank.value_or(any_rank),
-                  options.name,
-                  host_name(),
-                  static_cast<std::uint64_t>(::getpid()),
-                  to_string(all_.data_address),
-                  all_.session,
-                  options.expected_job.value_or(std::vector<setting>()),
-                  self_};
+  join_node offer{.head = header_source(0, client_number).next(0, 0),
+                  .trains = options.trains,
+                  .count = options.count,
+                  .rank = options.rank.value_or(any_rank),
+                  .name = options.name,
+                  .host = host_name(),
+                  .pid = static_cast<std::uint64_t>(::getpid()),
+                  .address = to_string(all_.data_address),
+                  .session = all_.session,
+                  .job = options.expected_job.value_or(std::vector<setting>()),
+                  .node = self_};
   self_->request(all_.master, options.network.request_timeout, std::move(offer))
       .then([this](const admitted& place) { admitted_as(place); },
             [this](const caf::error& error) {
               const bool input = error == errc::bad_input;
               end(tl::unexpected(
-                  fault{input ? fault_kind::input : fault_kind::run, reason(error, caf::type_name_v<join_node>)}));
+                  fault{input ? fault_kind::input : fault_kind::run, reason(error, message_name_v<join_node>)}));
             });
 }
 
 /// Why the master has not done what it was asked for.
-std::string node_state::reason(const caf::error& error, caf::string_view question) const {
+std::string node_state::reason(const caf::error& error, std::string_view question) const {
   if (!(error == caf::sec::request_timeout)) return describe(error);
   return fmt::format("the master ({}) did not answer {} within {} s; --request-timeout allows more",
-                     to_string(all_.options.master), message_name(question),
+                     to_string(all_.options.master), question,
                      static_cast<double>(all_.options.network.request_timeout.count()) / 1000);
 }
 
@@ -70,7 +61,7 @@ template <class Offer>
 void node_state::offer(Offer what) {
   self_->request(all_.master, all_.options.network.request_timeout, std::move(what))
       .then([](const joined&) {},
-            [this](const caf::error& error) { end(run_fault(reason(error, caf::type_name_v<Offer>))); });
+            [this](const caf::error& error) { end(run_fault(reason(error, message_name_v<Offer>))); });
 }
 
 /// Starts what this process is to have, and offers it.

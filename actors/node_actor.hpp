@@ -12,7 +12,7 @@
 #include "actors/data_plane.hpp"
 #include "actors/master_watch.hpp"
 #include "actors/node.hpp"
-#include "model/result.hpp"
+#include "base/result.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {
@@ -53,7 +53,7 @@ class node_state {
  private:
   template <class Offer>
   void offer(Offer what);
-  std::string reason(const caf::error& error, caf::string_view question) const;
+  std::string reason(const caf::error& error, std::string_view question) const;
   void admitted_as(const admitted& place);
   connected links_to_peers(const header& asked);
   void tell_servers_their_trainers();

@@ -10,7 +10,7 @@
 #include "actors/run_in.hpp"
 #include "actors/wire.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

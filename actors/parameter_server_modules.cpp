@@ -10,7 +10,7 @@
 #include "actors/traced_system.hpp"
 #include "model/checkpoint/inspect.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "actors/parameter_server.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -10,7 +10,8 @@
 #include "actors/views.hpp"
 #include "actors/weights.hpp"
 #include "actors/wire.hpp"
-#include "kernels/elementwise.hpp"
+#include "base/digest.hpp"
+#include "kernels/device.hpp"
 #include "model/embedding_bag.hpp"
 #include "model/memory.hpp"
 #include "protocol/errors.hpp"
@@ -176,8 +177,9 @@ class remote_embedding_bag final : public remote_module {
     std::vector<float> numbers(table_.dim());
     for (std::size_t i = 0; i < digests.size(); ++i, row += row_bytes) {
       kernels::decode({row, type}, numbers.size(), numbers.data());
-      if (kernels::find_non_finite(numbers.size(), numbers.data()) < numbers.size())
-        return not_finite(static_cast<std::int64_t>(first + i));
+      kernels::non_finite found;
+      kernels::host_stream().find_non_finite(numbers.size(), numbers.data(), &found);
+      if (found.place < numbers.size()) return not_finite(static_cast<std::int64_t>(first + i));
       digests[i] = digest_of(row, row_bytes);
     }
     return tensor::own(count, 1, std::move(digests));

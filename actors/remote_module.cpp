@@ -6,6 +6,7 @@
 #include <map>
 
 #include "actors/remote_embedding_bag.hpp"
+#include "base/text.hpp"
 #include "model/job.hpp"
 #include "protocol/errors.hpp"
 

@@ -12,6 +12,7 @@
 #include "actors/replay_order.hpp"
 #include "analysis/content_difference.hpp"
 #include "protocol/errors.hpp"
+#include "protocol/message_types.hpp"
 
 namespace troupe {
 
@@ -41,7 +42,7 @@ replayed_actor::replayed_actor(replay& all, std::uint16_t number, const std::vec
   for (std::size_t place = 0; place < expected->size(); ++place) {
     const replay_key& key = (*expected)[place].key;
     by_key_[key].places.push_back(place);
-    if (!is_ordered(key.type)) continue;
+    if (!traits_by_id(key.type).ordered) continue;
     ordered_.push_back(place);
     by_sender_[key.sender].push_back(place);
   }
@@ -103,7 +104,8 @@ void replayed_actor::compare(const header& head, std::uint16_t type, std::uint16
   const expected_message& recorded = (*expected_)[found->second.places[found->second.next++]];
   if (recorded.held != nullptr) {
     // Buckets also carry the wish to stop, which nobody has in a replay.
-    const std::string words = compare_contents(*recorded.held, now, all_.order_.is_whole || !has_bucket(type));
+    const std::string words =
+        compare_contents(*recorded.held, now, all_.order_.is_whole || !traits_by_id(type).by_bucket);
     if (!words.empty())
       return all_.differs(self_, fmt::format("{}, recorded as {}: {}", all_.words_of(key),
                                              all_.recorded_.message_name(recorded.id), words));
@@ -133,8 +135,8 @@ replayed_actor* replay::find(std::uint32_t actor) {
 }
 
 std::string replay::words_of(const replay_key& key) const {
-  const std::string bucket = has_bucket(key.type) ? fmt::format(", bucket {}", key.bucket) : "";
-  return fmt::format("step {}{}: {} from {} to {}", key.step, bucket, message_name(caf::query_type_name(key.type)),
+  const std::string bucket = traits_by_id(key.type).by_bucket ? fmt::format(", bucket {}", key.bucket) : "";
+  return fmt::format("step {}{}: {} from {} to {}", key.step, bucket, message_name(key.type),
                      recorded_.actor_name(key.sender), recorded_.actor_name(key.receiver));
 }
 

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
-#include <caf/type_id.hpp>
 #include <unordered_map>
 #include <utility>
 
 #include "actors/actor_name.hpp"
-#include "actors/caf_network.hpp"
-#include "model/text.hpp"
-#include "protocol/type_ids.hpp"
+#include "base/text.hpp"
+#include "protocol/message_types.hpp"
 
 namespace troupe {
 
@@ -34,9 +32,9 @@ const boost::json::value* find_metadata(const trace::recording& of, std::string_
 /// Recorded numbers of the types that are replayed, and what this program calls them.
 std::unordered_map<std::uint16_t, std::uint16_t> numbers_of_types(const trace::recording& of) {
   std::unordered_map<std::uint16_t, std::uint16_t> numbers;
-  for (std::uint16_t type = caf::id_block::troupe::begin; type < caf::id_block::troupe::end; ++type)
+  for (const message_type& type : all_message_types())
     for (const auto& [number, name] : of.types)
-      if (is_replayed(type) && message_name(caf::query_type_name(type)) == name) numbers.emplace(number, type);
+      if (type.traits.replayed && type.name == name) numbers.emplace(number, type.number);
   return numbers;
 }
 
@@ -89,26 +87,25 @@ device_wish devices_in(const trace::recording& of) {
   return wish;
 }
 
-tl::expected<replay_order, std::string> read_replay_order(const trace::recording& from) {
-  if (auto gap = find_gap(from)) return tl::unexpected(std::move(*gap));
+result<replay_order> read_replay_order(const trace::recording& from) {
+  if (auto gap = find_gap(from)) return bad_input(std::move(*gap));
   const auto* job = find_metadata(from, "job");
   if (job == nullptr || !job->is_object())
-    return tl::unexpected<std::string>(
+    return bad_input(
         "the recording does not say what job the run had: the file of the process that was started "
         "by 'troupe train' or 'troupe master' is missing");
-  initialize_types(false);  // names of types are looked for
   replay_order made;
   std::vector<setting> settings;
   for (const auto& [name, value] : job->get_object())
     if (value.is_string()) settings.emplace_back(name, value.get_string());
   auto parsed = parse_job(settings);
-  if (!parsed) return tl::unexpected(fmt::format("the recorded job: {}", parsed.error().message));
+  if (!parsed) return bad_input(fmt::format("the recorded job: {}", parsed.error().message));
   made.what = std::move(*parsed);
-  if (auto missing = find_missing(from, made.what)) return tl::unexpected(std::move(*missing));
+  if (auto missing = find_missing(from, made.what)) return bad_input(std::move(*missing));
   if (const auto* digest = find_metadata(from, "data_digest"); digest != nullptr && digest->is_string())
     made.data_digest = digest->get_string();
   if (const auto* begin = find_metadata(from, "from_step"); begin != nullptr && *begin != 0)
-    return tl::unexpected(
+    return bad_input(
         fmt::format("the run went on from the checkpoint of step {}: only runs from the beginning can be replayed",
                     printable(boost::json::serialize(*begin))));
   const auto* remote = find_metadata(from, "remote");
@@ -135,8 +132,7 @@ tl::expected<replay_order, std::string> read_replay_order(const trace::recording
     made.by_receiver[receiver].push_back({replay_key_of(receiver, head, type->second, one.aux), one.id,
                                           held == contents.end() ? nullptr : held->second});
   }
-  if (made.by_receiver.empty())
-    return tl::unexpected(std::string("nothing of training is recorded: the run ended before it"));
+  if (made.by_receiver.empty()) return bad_input("nothing of training is recorded: the run ended before it");
   return made;
 }
 

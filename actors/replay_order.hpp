@@ -6,11 +6,11 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
 #include "actors/compute_devices.hpp"
 #include "actors/replay_key.hpp"
+#include "base/result.hpp"
 #include "model/job.hpp"
 #include "trace/recording.hpp"
 
@@ -42,6 +42,6 @@ device_wish devices_in(const trace::recording& of);
 
 /// Errors, a line for the user: the recording lacks the job, or messages; the run went on from a checkpoint; it had not
 /// begun to train.
-tl::expected<replay_order, std::string> read_replay_order(const trace::recording& from);
+result<replay_order> read_replay_order(const trace::recording& from);
 
 }  // namespace troupe

@@ -27,7 +27,7 @@
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

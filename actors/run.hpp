@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "actors/compute_devices.hpp"
+#include "base/result.hpp"
 #include "links/credentials.hpp"
 #include "links/endpoint.hpp"
 #include "model/checkpoint/store.hpp"
 #include "model/job.hpp"
 #include "model/metrics.hpp"
-#include "model/result.hpp"
 #include "trace/recorder.hpp"
 
 namespace troupe {

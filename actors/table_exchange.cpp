@@ -167,8 +167,8 @@ caf::error table_exchange::pool(plan& p, std::span<const rows> answers, kernels:
       local.rows.resize(local.shard_begin.back() * dim);
       for (std::size_t s = 0; s < tables_[t].size(); ++s)
         decode_rows(**answer++, local.rows.data() + local.shard_begin[s] * dim);
-      kernels::embedding_bag_forward(model_->spec().tables[t].mode, local.rows.data(), dim,
-                                     {local.indices, b.offsets, b.weights}, column, here.stride);
+      kernels::host_stream().embedding_bag_forward(model_->spec().tables[t].mode, local.rows.data(), dim,
+                                                   {local.indices, b.offsets, b.weights}, column, here.stride);
     } else {
       const float* from = (*answer++)->as<float>().data();
       for (std::size_t bag = 0; bag < b.offsets.size(); ++bag)

@@ -1,19 +1,14 @@
 #include "actors/traced_system.hpp"
 
-#include <caf/detail/meta_object.hpp>
 #include <string>
 
-#include "actors/actor_name.hpp"
-#include "actors/caf_network.hpp"
-#include "protocol/type_ids.hpp"
+#include "protocol/message_types.hpp"
 
 namespace troupe {
 
 std::vector<trace::message_type> traced_types() {
-  initialize_types(false);
   std::vector<trace::message_type> types;
-  for (caf::type_id_t id = caf::id_block::troupe::begin; id < caf::id_block::troupe::end; ++id)
-    types.push_back({id, std::string(message_name(caf::query_type_name(id))), false});
+  for (const message_type& type : all_message_types()) types.push_back({type.number, std::string(type.name)});
   return types;
 }
 

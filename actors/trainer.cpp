@@ -12,7 +12,7 @@
 #include "actors/traced_system.hpp"
 #include "actors/weights.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

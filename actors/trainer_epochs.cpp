@@ -8,8 +8,9 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/trainer.hpp"
+#include "base/digest.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 
@@ -71,7 +72,7 @@ void trainer_state::save() {
   trace.progresses();
   const auto begin = clock::now();
   const std::chrono::duration<double> seconds = begin - epoch_begin_;
-  save_dense share{trace.next(step), rank_, 0, 0, 0, skipped_, {}};
+  save_dense share{.head = trace.next(step), .rank = rank_, .skipped = skipped_};
   if (!completes_epoch())
     std::tie(share.samples, share.loss_sum, share.seconds) = std::tuple(epoch_samples_, epoch_loss_, seconds.count());
   if (rank_ == 0)
@@ -109,10 +110,19 @@ void trainer_state::report_epoch() {
   const std::chrono::duration<double> seconds = clock::now() - epoch_begin_;
   const std::uint64_t steps = (step - 1) % data_->steps_per_epoch() + 1;
   const std::uint64_t count = losses_.size();
-  self_->send(reports_, epoch_report{trace.next(step), rank_, epoch_, steps, epoch_samples_, seconds.count(),
-                                     epoch_loss_, tensor::own(count, 1, std::exchange(losses_, {})),
-                                     evaluates() && !stopping_, std::exchange(skipped_, 0), std::exchange(lookups_, 0),
-                                     std::exchange(staleness_sum_, 0), std::exchange(staleness_max_, 0)});
+  self_->send(reports_, epoch_report{.head = trace.next(step),
+                                     .rank = rank_,
+                                     .epoch = epoch_,
+                                     .steps = steps,
+                                     .samples = epoch_samples_,
+                                     .seconds = seconds.count(),
+                                     .loss_sum = epoch_loss_,
+                                     .losses = tensor::own(count, 1, std::exchange(losses_, {})),
+                                     .evaluates = evaluates() && !stopping_,
+                                     .skipped = std::exchange(skipped_, 0),
+                                     .lookups = std::exchange(lookups_, 0),
+                                     .staleness_sum = std::exchange(staleness_sum_, 0),
+                                     .staleness_max = std::exchange(staleness_max_, 0)});
 }
 
 void trainer_state::report_progress() {
@@ -121,8 +131,11 @@ void trainer_state::report_progress() {
   if (progress_samples_ == 0 || now - last_progress_ < interval) return;
   last_progress_ = now;
   const std::chrono::duration<double> seconds = now - epoch_begin_;
-  self_->send(reports_, progress{trace.next(step), epoch_samples_, seconds.count(), std::exchange(progress_loss_, 0),
-                                 std::exchange(progress_samples_, 0)});
+  self_->send(reports_, progress{.head = trace.next(step),
+                                 .samples = epoch_samples_,
+                                 .seconds = seconds.count(),
+                                 .loss_sum = std::exchange(progress_loss_, 0),
+                                 .loss_samples = std::exchange(progress_samples_, 0)});
 }
 
 void trainer_state::begin_evaluation() {
@@ -144,11 +157,17 @@ void trainer_state::evaluate_next() {
     return look_up(tested_, 0, test_input_);
   }
   const std::uint64_t scored = predictions_.scores.size();
-  self_->send(reports_,
-              evaluation{trace.next(step), rank_, epoch_, predictions_.rows, predictions_.correct,
-                         tensor::own(scored, 1, std::exchange(predictions_.scores, {})),
-                         tensor::own(scored, 1, std::exchange(predictions_.labels, {})), predictions_.log_loss_sum,
-                         predictions_.probability_sum, predictions_.tested, predictions_.loss_sum});
+  self_->send(reports_, evaluation{.head = trace.next(step),
+                                   .rank = rank_,
+                                   .epoch = epoch_,
+                                   .rows = predictions_.rows,
+                                   .correct = predictions_.correct,
+                                   .scores = tensor::own(scored, 1, std::exchange(predictions_.scores, {})),
+                                   .labels = tensor::own(scored, 1, std::exchange(predictions_.labels, {})),
+                                   .log_loss_sum = predictions_.log_loss_sum,
+                                   .probability_sum = predictions_.probability_sum,
+                                   .tested = predictions_.tested,
+                                   .loss_sum = predictions_.loss_sum});
   save_or_go_on();
 }
 
@@ -177,7 +196,7 @@ void trainer_state::finish() {
   if (failed_) return;
   phase_ = phase::done;
   trace.rests();
-  trained result{trace.next(step), step, stopping_, {}, 0};
+  trained result{.head = trace.next(step), .steps = step, .stopped = stopping_};
   tensor dense = copy_of(weights_);
   result.dense_digest = digest_of(dense.bytes.data(), dense.bytes.size());
   if (rank_ == 0) result.dense = std::move(dense);

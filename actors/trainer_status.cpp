@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "actors/trainer.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

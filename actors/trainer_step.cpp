@@ -14,9 +14,8 @@
 #include "actors/inline_execution.hpp"
 #include "actors/run_in.hpp"
 #include "actors/trainer.hpp"
-#include "kernels/elementwise.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -77,7 +77,7 @@ void weights_digest::take(const round& whole) {
     take(whole.shards[row % shards].as<std::uint64_t>()[row / shards]);
 }
 
-void weights_digest::take(std::uint64_t part) { digest_.add(reinterpret_cast<const std::byte*>(&part), sizeof part); }
+void weights_digest::take(std::uint64_t part) { digest_.add(std::as_bytes(std::span(&part, 1))); }
 
 std::string weights_digest::text(std::uint64_t dense_digest) {
   take(dense_digest);

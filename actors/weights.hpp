@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/digest.hpp"
 #include "kernels/rows.hpp"
 #include "protocol/tensor.hpp"
 
@@ -71,7 +72,7 @@ class weights_digest {
   void take(std::uint64_t part);
 
   std::vector<table> tables_;
-  streamed_digest digest_;
+  running_digest digest_;
   std::deque<round> rounds_;  // opened and not digested yet, in the order of their rows
   std::uint64_t rounds_digested_ = 0;
   std::uint64_t rows_under_way_ = 0;

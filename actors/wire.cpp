@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "actors/weights.hpp"
-#include "kernels/elementwise.hpp"
+#include "kernels/device.hpp"
 
 namespace troupe {
 
@@ -38,8 +38,11 @@ void decode_rows(const tensor& from, float* to) {
 }
 
 std::size_t find_non_finite(const tensor& numbers) {
-  if (numbers.type == dtype::f32)
-    return kernels::find_non_finite(numbers.rows * numbers.cols, numbers.as<float>().data());
+  if (numbers.type == dtype::f32) {
+    kernels::non_finite found;
+    kernels::host_stream().find_non_finite(numbers.rows * numbers.cols, numbers.as<float>().data(), &found);
+    return found.place;
+  }
   // All bits of the exponent are set in NaN and Inf, and in nothing else.
   const std::uint16_t exponent = numbers.type == dtype::f16 ? 0x7c00 : 0x7f80;
   const auto is_bad = [exponent](std::uint16_t pattern) { return (pattern & exponent) == exponent; };

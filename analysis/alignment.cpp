@@ -14,19 +14,11 @@
 #include "analysis/by_number.hpp"
 #include "analysis/message_name.hpp"
 #include "analysis/training_order.hpp"
-#include "trace/units.hpp"
+#include "base/units.hpp"
 
 namespace troupe::analysis {
 
 namespace {
-
-/// Messages whose number depends on the time that a run takes, or on how it is spread over processes.
-bool is_uncounted(std::string_view type) {
-  return is_any_of<progress, status, run_status, actor_query, actor_status, join_server, join_trainer, joined, stop,
-                   trouble, join_node, admitted, node_lost, link_lost, give_up, expect_peers, connected, run_over,
-                   evidence_query, evidence, collect_evidence, verdict_found, connect_peers, node_status,
-                   collected_evidence, group_devices>(type);
-}
 
 bool is_group(std::string_view name) { return name == "allreduce" || name.starts_with("allreduce "); }
 
@@ -178,9 +170,10 @@ class aligner {
   };
 
   type_info about(const std::string& type) {
-    const bool is_between_groups = is_any_of<bucket_share, bucket_sum>(type);
-    return {.counts = !is_uncounted(type) && !(joins_groups_ && is_between_groups),
-            .has_bucket = is_between_groups || is_any_of<reduce, reduced>(type),
+    const message_traits& traits = traits_by_name(type);
+    const bool is_left_out = joins_groups_ && is_any_of<bucket_share, bucket_sum>(type);
+    return {.counts = traits.diff != comparable::no && !is_left_out,
+            .has_bucket = traits.by_bucket,
             .number = number_of("type " + type)};
   }
 
@@ -262,9 +255,5 @@ class aligner {
 }  // namespace
 
 alignment align(const recording& a, const recording& b) { return aligner(a, b).take(); }
-
-bool has_incomparable_fields(std::string_view type) {
-  return is_any_of<epoch_report, save_dense, train, troupe::run, save_module, restore_module>(type);
-}
 
 }  // namespace troupe::analysis

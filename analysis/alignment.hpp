@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "analysis/trace.hpp"
@@ -32,18 +31,13 @@ struct alignment {
 /// the order in which they were sent. The recordings must outlive it.
 ///
 /// Left out, with a note where the user may expect them:
-/// - messages whose number depends on the time that a run takes, or on how it is spread over processes: `progress`,
-///   `status`, `run_status`, `actor_query`, `actor_status`, `join_server`, `join_trainer`, `joined`, `stop`, and all
-///   that nodes and the master tell each other;
+/// - messages whose number depends on the time that a run takes, or on how it is spread over processes
+///   (comparable::no);
 /// - messages to and from actors that only one of the recordings has. The allreduce group counts as one actor, without
 ///   what its parts tell each other, if the runs were spread differently;
 /// - steps that are not whole in a ring of which the beginning has been overwritten;
 /// - if neither run ended cleanly, what comes after the end of one of them;
 /// - messages that only one has, if the other's recorder was told to filter, or could not keep up.
 alignment align(const recording& a, const recording& b);
-
-/// Whether a message of this type holds the time, settings that are compared by themselves, or places of files beside
-/// its tensors: `epoch_report`, `save_dense`, `train`, `run`, `save_module`, `restore_module`.
-bool has_incomparable_fields(std::string_view type);
 
 }  // namespace troupe::analysis

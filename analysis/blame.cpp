@@ -13,8 +13,8 @@
 #include "analysis/message_name.hpp"
 #include "analysis/number_at.hpp"
 #include "analysis/table.hpp"
+#include "base/units.hpp"
 #include "protocol/content_reader.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::analysis {
 
@@ -75,12 +75,12 @@ std::vector<module_place> find_modules(const recording& run) {
   return all;
 }
 
-tl::expected<module_place, std::string> find_module(const recording& run, std::uint64_t table, std::uint64_t row) {
+result<module_place> find_module(const recording& run, std::uint64_t table, std::uint64_t row) {
   const std::vector<module_place> all = find_modules(run);
   if (all.empty())
-    return tl::unexpected(std::string(
+    return bad_input(
         "the recording does not hold what servers were sent: record the run with --trace payload --trace-payload "
-        "'server *'"));
+        "'server *'");
   std::set<std::uint64_t> tables;
   const module_place* any = nullptr;
   for (const module_place& one : all) {
@@ -90,11 +90,11 @@ tl::expected<module_place, std::string> find_module(const recording& run, std::u
     any = &one;
   }
   if (any == nullptr)
-    return tl::unexpected(
+    return bad_input(
         fmt::format("there is no table {}: the run has tables {} to {}", table, *tables.begin(), *tables.rbegin()));
   if (row >= any->shard.rows)
-    return tl::unexpected(fmt::format("table {} has rows 0 to {}, not {}", table, any->shard.rows - 1, row));
-  return tl::unexpected(
+    return bad_input(fmt::format("table {} has rows 0 to {}, not {}", table, any->shard.rows - 1, row));
+  return bad_input(
       fmt::format("the recording does not hold what the server with row {} of table {} was sent", row, table));
 }
 
@@ -146,7 +146,7 @@ std::optional<summed_row> gradient_of_row(const bag_gradient& one, const table_s
   return made;
 }
 
-tl::expected<blame_report, std::string> blame(const recording& run, std::uint64_t table, std::uint64_t row) {
+result<blame_report> blame(const recording& run, std::uint64_t table, std::uint64_t row) {
   const auto module = find_module(run, table, row);
   if (!module) return tl::unexpected(module.error());
   blame_report made;

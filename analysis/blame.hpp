@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
 #include "analysis/trace.hpp"
+#include "base/result.hpp"
 #include "protocol/type_ids.hpp"
 
 namespace troupe::analysis {
@@ -62,7 +62,7 @@ struct blame_report {
 
 /// Looks through what the server that keeps `row` of `table` was sent, which mode `payload` records. Errors: contents
 /// of gradients were not recorded, no such table, no such row.
-tl::expected<blame_report, std::string> blame(const recording& run, std::uint64_t table, std::uint64_t row);
+result<blame_report> blame(const recording& run, std::uint64_t table, std::uint64_t row);
 
 /// For a terminal: at most `limit` gradients, those with the largest norms if there are more.
 std::string blame_text(const recording& run, const blame_report& report, std::size_t limit);

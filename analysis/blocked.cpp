@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "analysis/deaths.hpp"
-#include "trace/units.hpp"
+#include "base/units.hpp"
 
 namespace troupe::analysis {
 

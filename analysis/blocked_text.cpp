@@ -9,7 +9,7 @@
 
 #include "analysis/blocked.hpp"
 #include "analysis/table.hpp"
-#include "trace/units.hpp"
+#include "base/units.hpp"
 
 namespace troupe::analysis {
 

@@ -7,7 +7,7 @@
 #include <boost/json/value_from.hpp>
 
 #include "analysis/check.hpp"
-#include "trace/units.hpp"
+#include "base/units.hpp"
 
 namespace troupe::analysis {
 

@@ -84,7 +84,7 @@ path_statistics gather(const std::vector<step_path>& paths) {
   return all;
 }
 
-tl::expected<path_report, std::string> report_critical_path(const causality& of, std::optional<std::uint64_t> step) {
+result<path_report> report_critical_path(const causality& of, std::optional<std::uint64_t> step) {
   const step_windows windows = find_steps(of.run());
   path_report report;
   report.common = windows.common;
@@ -95,7 +95,7 @@ tl::expected<path_report, std::string> report_critical_path(const causality& of,
     for (const step_window* one : *chosen) report.studies.push_back(study_step(of, *one));
     return report;
   }
-  if (windows.whole.empty()) return tl::unexpected(std::string("the recording holds no whole step"));
+  if (windows.whole.empty()) return bad_input("the recording holds no whole step");
   report.studies.push_back(study_step(of, *std::ranges::max_element(windows.whole, {}, &step_window::duration)));
   for (const step_window& window : windows.whole) {
     report.paths.push_back(find_critical_path(of, window));

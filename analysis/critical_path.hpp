@@ -8,10 +8,10 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
 #include "analysis/step_graph.hpp"
+#include "base/result.hpp"
 
 namespace troupe::analysis {
 
@@ -78,7 +78,7 @@ struct path_report {
 };
 
 /// Error: there is no such step, or none at all.
-tl::expected<path_report, std::string> report_critical_path(const causality& of, std::optional<std::uint64_t> step);
+result<path_report> report_critical_path(const causality& of, std::optional<std::uint64_t> step);
 
 /// One line, as in `step 812: 41.7 ms = lookup wait 6.1 (server 1) + forward/backward 22.0 (trainer 0) + ...`.
 std::string path_line(const recording& run, const step_path& path, bool common = true);

@@ -7,7 +7,7 @@
 
 #include "analysis/critical_path.hpp"
 #include "analysis/table.hpp"
-#include "trace/units.hpp"
+#include "base/units.hpp"
 
 namespace troupe::analysis {
 

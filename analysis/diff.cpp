@@ -16,7 +16,7 @@
 #include "analysis/message_name.hpp"
 #include "analysis/percentile.hpp"
 #include "analysis/training_order.hpp"
-#include "trace/units.hpp"
+#include "base/units.hpp"
 
 namespace troupe::analysis {
 
@@ -29,9 +29,6 @@ content_index index_contents(const recording& run) {
   for (const content& one : run.contents) made.emplace(one.id, &one);
   return made;
 }
-
-/// Whether a message changes nothing at the server that handles it.
-bool only_reads(std::string_view type) { return is_any_of<lookup, row_digests, parameters, state_dict>(type); }
 
 std::string setting_text(const boost::json::value& value) {
   return value.is_string() ? std::string(value.get_string()) : boost::json::serialize(value);
@@ -129,7 +126,8 @@ class comparison {
     bool fields_differ = false;
     if (in_a != contents_a_.end() && in_b != contents_b_.end()) {
       words = compare_parts(*in_a->second, *in_b->second, "in A", "in B");
-      fields_differ = in_a->second->fields_digest != in_b->second->fields_digest && !has_incomparable_fields(type);
+      fields_differ =
+          in_a->second->fields_digest != in_b->second->fields_digest && traits_a_[a.type].diff == comparable::whole;
     } else {
       ++without_contents_;
     }
@@ -168,7 +166,7 @@ class comparison {
     std::uint32_t write_pair = 0, pair = 0;
     for (auto i = all.rbegin(); i != all.rend(); ++i) {
       const event* b = pairs_[*i].b;
-      const bool reads = reads_commute && only_reads(type_name(*pairs_[*i].a));
+      const bool reads = reads_commute && traits_a_[pairs_[*i].a->type].only_reads;
       const event* earliest = reads ? first_write : first;
       if (earliest != nullptr && earliest < b)
         at_handling_.emplace(*i, finding{difference::order, reads ? write_pair : pair});
@@ -268,6 +266,7 @@ class comparison {
   content_index contents_a_;
   content_index contents_b_;
   by_number<std::string> type_names_a_{[this](std::uint16_t type) { return a_.type_name(type); }};
+  by_number<message_traits> traits_a_{[this](std::uint16_t type) { return traits_by_name(a_.type_name(type)); }};
   by_number<std::string> type_names_b_{[this](std::uint16_t type) { return b_.type_name(type); }};
   std::vector<message_pair> pairs_;
   bool other_forms_ = false;

@@ -4,7 +4,7 @@
 
 #include "analysis/diff.hpp"
 #include "analysis/table.hpp"
-#include "trace/units.hpp"
+#include "base/units.hpp"
 
 namespace troupe::analysis {
 

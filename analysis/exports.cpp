@@ -13,6 +13,7 @@
 #include "analysis/causality.hpp"
 #include "analysis/event_json.hpp"
 #include "analysis/trace_events.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "trace/names.hpp"
 
@@ -22,7 +23,7 @@ namespace {
 
 /// A name in one word, as JSON without its quotes.
 std::string one_word(const std::string& name) {
-  std::string text = json_text(name);
+  std::string text = json_string(name);
   std::ranges::replace(text, ' ', '_');
   return text.substr(1, text.size() - 2);
 }

@@ -4,20 +4,14 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <map>
 #include <utility>
+
+#include "base/number.hpp"
 
 namespace troupe::analysis {
 
 namespace {
-
-std::optional<std::uint64_t> number_of(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 /// Lower case, a blank for each dash, none at the ends.
 std::string plain(std::string_view text) {
@@ -72,39 +66,40 @@ std::string write_id(std::uint64_t id) { return fmt::format("{}.{}", sender_of(i
 std::optional<std::uint64_t> read_id(std::string_view text) {
   const auto dot = text.find('.');
   if (dot == text.npos) return std::nullopt;
-  const auto sender = number_of(text.substr(0, dot)), sequence = number_of(text.substr(dot + 1));
-  if (!sender || !sequence || *sender > UINT16_MAX || *sequence > record::max48) return std::nullopt;
-  return *sender << 48 | *sequence;
+  const auto sender = parse_number<std::uint16_t>(text.substr(0, dot));
+  const auto sequence = parse_number<std::uint64_t>(text.substr(dot + 1));
+  if (!sender || !sequence || *sequence > record::max48) return std::nullopt;
+  return std::uint64_t{*sender} << 48 | *sequence;
 }
 
-tl::expected<std::uint16_t, std::string> find_actor(const recording& run, std::string_view text) {
+result<std::uint16_t> find_actor(const recording& run, std::string_view text) {
   const auto all = senders(run);
   if (const auto found = find_among(run, all, text)) return *found;
-  return tl::unexpected(fmt::format("there is no actor '{}'; {}", text, names_of(run, all)));
+  return bad_input(fmt::format("there is no actor '{}'; {}", text, names_of(run, all)));
 }
 
-tl::expected<std::uint64_t, std::string> find_message(const causality& of, std::string_view text) {
+result<std::uint64_t> find_message(const causality& of, std::string_view text) {
   const recording& run = of.run();
   const auto all = senders(run);
-  const auto there = [&](std::uint64_t id) -> tl::expected<std::uint64_t, std::string> {
+  const auto there = [&](std::uint64_t id) -> result<std::uint64_t> {
     if (of.handled(id) != nullptr || of.sent(id) != nullptr || of.arrived(id) != nullptr) return id;
     const auto sender = all.find(sender_of(id));
-    if (sender == all.end()) return tl::unexpected(fmt::format("{}: {}", run.message_name(id), names_of(run, all)));
+    if (sender == all.end()) return bad_input(fmt::format("{}: {}", run.message_name(id), names_of(run, all)));
     const auto& [first, last] = sender->second;
-    return tl::unexpected(fmt::format("{}: of {} the recording holds messages between #{} and #{}, not this one",
-                                      run.message_name(id), run.actor_name(sender->first), first, last));
+    return bad_input(fmt::format("{}: of {} the recording holds messages between #{} and #{}, not this one",
+                                 run.message_name(id), run.actor_name(sender->first), first, last));
   };
 
-  if (const auto id = number_of(text)) return there(*id);
+  if (const auto id = parse_number<std::uint64_t>(text)) return there(*id);
   const auto split = text.find_last_of("#:");
-  const auto sequence = split == text.npos ? std::nullopt : number_of(text.substr(split + 1));
+  const auto sequence = split == text.npos ? std::nullopt : parse_number<std::uint64_t>(text.substr(split + 1));
   if (!sequence || *sequence > record::max48) {
-    return tl::unexpected(
+    return bad_input(
         fmt::format("'{}' names no message: write it as in 'trainer 0 #417', trainer-0:417 or t0:417", text));
   }
   const auto sender = find_among(run, all, text.substr(0, split));
   if (!sender) {
-    return tl::unexpected(
+    return bad_input(
         fmt::format("'{}': there is no actor '{}'; {}", text, plain(text.substr(0, split)), names_of(run, all)));
   }
   return there(std::uint64_t{*sender} << 48 | *sequence);

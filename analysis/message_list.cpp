@@ -11,6 +11,7 @@
 #include "analysis/by_number.hpp"
 #include "analysis/event_json.hpp"
 #include "analysis/message_id.hpp"
+#include "base/number.hpp"
 #include "trace/filter.hpp"
 #include "trace/names.hpp"
 
@@ -20,8 +21,9 @@ namespace {
 
 template <class T>
 bool read_number(std::string_view text, T& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
+  const auto read = parse_number<T>(text);
+  number = read.value_or(number);
+  return read.has_value();
 }
 
 bool contains(std::string_view text, std::string_view part) {
@@ -134,7 +136,7 @@ std::string words_about(const recording& in, const event& e) {
 
 }  // namespace
 
-tl::expected<message_query, std::string> message_query::read(const std::map<std::string, std::string>& parameters) {
+result<message_query> message_query::read(const std::map<std::string, std::string>& parameters) {
   message_query what;
   std::string problem;
   const auto text_of = [&](const char* name) {
@@ -168,7 +170,7 @@ tl::expected<message_query, std::string> message_query::read(const std::map<std:
     if (found == orders.end()) problem = fmt::format("order is '{}', which is none", order);
     what.order = static_cast<message_order>(found - orders.begin());
   }
-  if (!problem.empty()) return tl::unexpected(problem);
+  if (!problem.empty()) return bad_input(problem);
   return what;
 }
 

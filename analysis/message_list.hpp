@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <tl/expected.hpp>
+#include <string_view>
 #include <vector>
-
 #include "analysis/trace.hpp"
+#include "base/result.hpp"
 
 namespace troupe::analysis {
 
@@ -32,7 +32,7 @@ struct message_query {
   std::uint64_t limit = 100;
 
   /// Reads what an address has, as in docs/live-page.md. Errors: one line for the user.
-  static tl::expected<message_query, std::string> read(const std::map<std::string, std::string>& parameters);
+  static result<message_query> read(const std::map<std::string, std::string>& parameters);
 };
 
 struct message_page {

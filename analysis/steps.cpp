@@ -101,7 +101,7 @@ nanoseconds step_time(const step_windows& all, std::size_t percent) {
   return percentile(times, percent);
 }
 
-tl::expected<std::vector<const step_window*>, std::string> find_step(const step_windows& all, std::uint64_t step) {
+result<std::vector<const step_window*>> find_step(const step_windows& all, std::uint64_t step) {
   std::vector<const step_window*> found;
   std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t last = 0;
@@ -111,8 +111,8 @@ tl::expected<std::vector<const step_window*>, std::string> find_step(const step_
     last = std::max(last, one.step);
   }
   if (!found.empty()) return found;
-  if (all.whole.empty()) return tl::unexpected(fmt::format("step {}: the recording holds no whole step", step));
-  return tl::unexpected(
+  if (all.whole.empty()) return bad_input(fmt::format("step {}: the recording holds no whole step", step));
+  return bad_input(
       fmt::format("step {}: the recording holds whole steps between {} and {}, not this one", step, first, last));
 }
 

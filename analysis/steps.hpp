@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
 #include "analysis/trace.hpp"
+#include "base/result.hpp"
 
 namespace troupe::analysis {
 
@@ -46,6 +46,6 @@ step_windows find_steps(const recording& run);
 nanoseconds step_time(const step_windows& all, std::size_t percent);
 
 /// Whole windows of one step (one, or in runs without a common commit one a trainer); an error names those there are.
-tl::expected<std::vector<const step_window*>, std::string> find_step(const step_windows& all, std::uint64_t step);
+result<std::vector<const step_window*>> find_step(const step_windows& all, std::uint64_t step);
 
 }  // namespace troupe::analysis

@@ -8,7 +8,7 @@
 
 #include "analysis/summary.hpp"
 #include "analysis/table.hpp"
-#include "trace/units.hpp"
+#include "base/units.hpp"
 
 namespace troupe::analysis {
 

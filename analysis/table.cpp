@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "trace/units.hpp"
+#include "base/units.hpp"
 
 namespace troupe::analysis {
 

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "analysis/event_json.hpp"
+#include "base/units.hpp"
 #include "trace/names.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::analysis {
 

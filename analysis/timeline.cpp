@@ -17,8 +17,9 @@
 #include "analysis/causality.hpp"
 #include "analysis/message_name.hpp"
 #include "analysis/trace_events.hpp"
+#include "base/json_text.hpp"
+#include "base/units.hpp"
 #include "trace/names.hpp"
-#include "trace/units.hpp"
 
 namespace troupe::analysis {
 
@@ -73,7 +74,7 @@ class timeline {
   void name_tracks() {
     for (std::uint32_t i = 0; i < run_.processes.size(); ++i) {
       const process_info& one = run_.processes[i];
-      out_.process_name(i + 1, json_text(fmt::format("node {} ({}, pid {})", one.node, one.host, one.pid)), one.node);
+      out_.process_name(i + 1, json_string(fmt::format("node {} ({}, pid {})", one.node, one.host, one.pid)), one.node);
       const bool has_links = std::ranges::any_of(
           run_.events, [i](const event& event) { return event.process == i && is_of_link(event.what); });
       if (has_links) out_.thread_name({i + 1, std::uint32_t{UINT16_MAX} + 2}, "\"links\"", UINT16_MAX + 2);
@@ -289,8 +290,8 @@ class timeline {
   timeline_counts counts_;
   const std::optional<std::uint16_t> rows_ = type_number<rows>(run_);  ///< the type
   std::unordered_map<std::uint16_t, std::uint32_t> process_of_;
-  by_number<std::string> names_{[this](std::uint16_t actor) { return json_text(run_.actor_name(actor)); }};
-  by_number<std::string> types_{[this](std::uint16_t type) { return json_text(run_.type_name(type)); }};
+  by_number<std::string> names_{[this](std::uint16_t actor) { return json_string(run_.actor_name(actor)); }};
+  by_number<std::string> types_{[this](std::uint16_t type) { return json_string(run_.type_name(type)); }};
   std::map<track, std::vector<stretch>> outermost_;  ///< slices that lie in no other, by begin
 };
 

@@ -14,16 +14,6 @@ constexpr std::size_t buffer_bytes = 64 << 10;
 
 }  // namespace
 
-std::string json_text(std::string_view text) {
-  std::string made = boost::json::serialize(boost::json::string(text));
-  boost::system::error_code problem;
-  boost::json::parse(made, problem);
-  if (problem)
-    for (char& c : made)
-      if (static_cast<unsigned char>(c) >= 0x80) c = '?';
-  return made;
-}
-
 trace_events::trace_events(std::ostream& to) : to_(to), buffer_("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[") {}
 
 void trace_events::finish(std::string_view more) {

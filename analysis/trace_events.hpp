@@ -11,9 +11,6 @@
 
 namespace troupe::analysis {
 
-/// `text` as JSON, with quotes. What is no UTF-8 becomes question marks.
-std::string json_text(std::string_view text);
-
 /// Where an event is shown: a process and a thread of it.
 struct track {
   std::uint32_t process = 0;

@@ -1,18 +1,12 @@
 #include "analysis/training_order.hpp"
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/number.hpp"
 
 namespace troupe::analysis {
 
 namespace {
-
-std::optional<std::uint64_t> whole_number(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code != std::errc() || end != text.data() + text.size()) return {};
-  return number;
-}
 
 /// A setting of the job: text, or a number.
 std::string_view text_of(const boost::json::value& value) {
@@ -22,14 +16,14 @@ std::string_view text_of(const boost::json::value& value) {
 std::optional<std::uint64_t> whole_number(const boost::json::value& value) {
   if (value.is_int64() && value.get_int64() >= 0) return static_cast<std::uint64_t>(value.get_int64());
   if (value.is_uint64()) return value.get_uint64();
-  return whole_number(text_of(value));
+  return parse_number<std::uint64_t>(text_of(value));
 }
 
 }  // namespace
 
 std::optional<std::uint16_t> rank_in(std::string_view name, std::string_view role) {
   if (!name.starts_with(role) || !name.substr(role.size()).starts_with(' ')) return {};
-  const auto rank = whole_number(name.substr(role.size() + 1));
+  const auto rank = parse_number<std::uint64_t>(name.substr(role.size() + 1));
   return rank && *rank <= UINT16_MAX ? std::optional(static_cast<std::uint16_t>(*rank)) : std::nullopt;
 }
 
@@ -49,7 +43,7 @@ training_order::training_order(const recording& run) {
       if (text == "async")
         staleness_.reset();
       else if (text.starts_with("ssp:"))
-        staleness_ = whole_number(text.substr(4)).value_or(0);
+        staleness_ = parse_number<std::uint64_t>(text.substr(4)).value_or(0);
     }
     if (const boost::json::value* accumulate = job->get_object().if_contains("accumulate"))
       accumulate_ = std::max<std::uint64_t>(1, whole_number(*accumulate).value_or(1));

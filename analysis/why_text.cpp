@@ -8,7 +8,7 @@
 
 #include "analysis/table.hpp"
 #include "analysis/why.hpp"
-#include "trace/units.hpp"
+#include "base/units.hpp"
 
 namespace troupe::analysis {
 

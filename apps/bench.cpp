@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "actors/lookup_bench.hpp"
-#include "apps/json_line.hpp"
 #include "apps/subcommand.hpp"
+#include "base/json_text.hpp"
+#include "base/result.hpp"
 #include "links/credentials.hpp"
 #include "links/tls_context.hpp"
 

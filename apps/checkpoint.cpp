@@ -5,13 +5,15 @@
 #include <algorithm>
 #include <array>
 
-#include "apps/json_line.hpp"
 #include "apps/subcommand.hpp"
 #include "apps/text.hpp"
+#include "base/json_text.hpp"
+#include "base/number.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "model/checkpoint/export.hpp"
 #include "model/checkpoint/resume.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 namespace {
@@ -47,8 +49,8 @@ result<std::vector<inspection>> inspect_all(const std::string& directory, inspec
 std::string table_text(const std::vector<inspection>& all) {
   std::string text = fmt::format("{:>12}  {:>5}  {:>17}  state\n", "step", "files", "bytes");
   for (const inspection& seen : all) {
-    text += fmt::format("{:>12}  {:>5}  {:>17}  {}\n", grouped(seen.step), files_of(seen), grouped(bytes_of(seen)),
-                        state_name(seen.found.state));
+    text += fmt::format("{:>12}  {:>5}  {:>17}  {}\n", count_text(seen.step), files_of(seen),
+                        count_text(bytes_of(seen)), state_name(seen.found.state));
     for (const std::string& wrong : seen.found.faults) text += fmt::format("{:>12}  {}\n", "", one_line(wrong));
   }
   return text;
@@ -134,8 +136,8 @@ result<int> export_to_file(const CLI::App& app, const program_context& context, 
     line.add("step", saved->manifest.step).add("file", *output).add("bytes", written->length);
     context.out.result(line.take());
   } else {
-    context.out.result(fmt::format("step {} as {}: {} bytes\n", grouped(saved->manifest.step), one_line(*output),
-                                   grouped(written->length)));
+    context.out.result(fmt::format("step {} as {}: {} bytes\n", count_text(saved->manifest.step), one_line(*output),
+                                   count_text(written->length)));
   }
   return exit_done;
 }

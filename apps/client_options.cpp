@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apps/network_options.hpp"
+#include "base/result.hpp"
 
 namespace troupe {
 

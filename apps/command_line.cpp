@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "apps/subcommand.hpp"
+#include "base/text.hpp"
 #include "model/job.hpp"
 
 namespace troupe {

@@ -8,8 +8,8 @@
 #include <csignal>
 #include <cstring>
 
-#include "apps/descriptor.hpp"
-#include "apps/json_line.hpp"
+#include "base/descriptor.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 
 namespace troupe {

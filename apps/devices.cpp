@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "apps/json_line.hpp"
 #include "apps/subcommand.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 
 namespace troupe {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "actors/run.hpp"
-#include "apps/descriptor.hpp"
-#include "model/result.hpp"
+#include "base/descriptor.hpp"
+#include "base/result.hpp"
 
 namespace troupe {
 

@@ -7,8 +7,9 @@
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
 #include "apps/train_options.hpp"
+#include "base/number.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 namespace {

@@ -7,7 +7,8 @@
 #include "apps/subcommand.hpp"
 #include "apps/train.hpp"
 #include "apps/train_options.hpp"
-#include "model/text.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 namespace {

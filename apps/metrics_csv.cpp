@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "apps/epoch_log.hpp"
-#include "model/text.hpp"
+#include "base/number.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 namespace {

@@ -6,8 +6,10 @@
 #include <cstdlib>
 
 #include "apps/text.hpp"
+#include "base/number.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "links/tls_context.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

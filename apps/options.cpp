@@ -7,7 +7,9 @@
 
 #include "apps/subcommand.hpp"
 #include "apps/text.hpp"
-#include "model/text.hpp"
+#include "base/number.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "model/result.hpp"
+#include "base/result.hpp"
 
 namespace troupe {
 

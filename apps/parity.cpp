@@ -7,10 +7,11 @@
 #include <string_view>
 
 #include "actors/run.hpp"
-#include "apps/json_line.hpp"
 #include "apps/processes.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
+#include "base/json_text.hpp"
+#include "base/result.hpp"
 #include "model/job.hpp"
 #include "model/replay.hpp"
 

@@ -17,8 +17,9 @@
 #include <thread>
 
 #include "apps/signals.hpp"
+#include "base/number.hpp"
+#include "base/result.hpp"
 #include "links/tls_context.hpp"
-#include "model/text.hpp"
 
 extern char** environ;
 

@@ -11,6 +11,7 @@
 #include "apps/console.hpp"
 #include "apps/text.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 
 namespace troupe {
 namespace {
@@ -47,18 +48,19 @@ std::vector<piece> pieces_of(const progress_state& state, double done) {
   const int step_rank = state.epochs > 0 ? highest_rank : bar_rank;
   std::string epoch;
   if (state.epochs > 0) {
-    epoch = fmt::format("epoch {}/{}", grouped(std::min(state.epochs_done + 1, state.epochs)), grouped(state.epochs));
+    epoch =
+        fmt::format("epoch {}/{}", count_text(std::min(state.epochs_done + 1, state.epochs)), count_text(state.epochs));
   }
   return {
       {0, fmt::format("{:3.0f}%", done * 100)},
       {3, epoch},
-      {step_rank, fmt::format("step {}/{}", grouped(state.run.step), grouped(state.run.total_steps))},
+      {step_rank, fmt::format("step {}/{}", count_text(state.run.step), count_text(state.run.total_steps))},
       {1, fmt::format("loss {}", fixed(state.run.loss, 4))},
       {2, state.auc    ? "AUC " + fixed(state.auc, 4)
           : state.rmse ? "RMSE " + significant(state.rmse)
                        : std::string()},
       {5, fmt::format("{} samples/s", compact(state.run.samples_per_s))},
-      {4, fmt::format("{} left", clock_time(state.run.seconds_left))},
+      {4, fmt::format("{} left", clock_text(state.run.seconds_left))},
   };
 }
 
@@ -73,13 +75,13 @@ std::string joined(const std::vector<piece>& pieces, int rank_max) {
 }
 
 std::string plain_line(const epoch_summary& now) {
-  std::string line = fmt::format("troupe: epoch {}: {} steps, loss {}", grouped(now.epoch), grouped(now.steps),
+  std::string line = fmt::format("troupe: epoch {}: {} steps, loss {}", count_text(now.epoch), count_text(now.steps),
                                  significant(now.figures.loss));
   if (now.figures.auc) line += ", AUC " + fixed(now.figures.auc, 4);
   if (now.figures.accuracy) line += ", accuracy " + fixed(now.figures.accuracy, 4);
   if (now.figures.rmse) line += ", RMSE " + significant(now.figures.rmse);
   const double rate = now.seconds > 0 ? static_cast<double>(now.samples) / now.seconds : 0;
-  return line + fmt::format(", {} samples/s, {}\n", compact(rate), duration(now.seconds));
+  return line + fmt::format(", {} samples/s, {}\n", compact(rate), duration_text(now.seconds));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "apps/epoch_log.hpp"
-#include "apps/text.hpp"
+#include "base/units.hpp"
 
 namespace troupe {
 namespace {
@@ -65,12 +65,12 @@ std::string epoch_history::table() const {
   for (const test_column& one : columns) text += fmt::format("  {:>{}}", one.title, one.width);
   text += fmt::format("  {:>9}  {:>7}\n", "samples/s", "seconds");
   for (const row& line : lines) {
-    text +=
-        fmt::format("{:>6}  {:>6}  {:>8}", grouped(line.epoch), grouped(line.steps), significant(line.figures.loss));
+    text += fmt::format("{:>6}  {:>6}  {:>8}", count_text(line.epoch), count_text(line.steps),
+                        significant(line.figures.loss));
     for (const test_column& one : columns) text += fmt::format("  {:>{}}", one.text(line.figures), one.width);
     text += fmt::format("  {:>9}  {:>7}\n", compact(line.samples_per_s), fmt::format("{:.4g}", line.seconds));
   }
-  if (last_->epoch > rows_max) text += fmt::format("({} epochs; some are left out)\n", grouped(last_->epoch));
+  if (last_->epoch > rows_max) text += fmt::format("({} epochs; some are left out)\n", count_text(last_->epoch));
   return text;
 }
 
@@ -81,10 +81,10 @@ std::string summary_table(const run_report& report) {
     text += fmt::format("{:<15} {}\n", name, value);
   };
   if (run.stopped) line("stopped", "on request, before the job's end");
-  line("steps", grouped(run.steps));
-  line("samples", grouped(run.samples));
-  line("training", duration(run.seconds));
-  line("set-up", duration(report.setup_seconds));
+  line("steps", count_text(run.steps));
+  line("samples", count_text(run.samples));
+  line("training", duration_text(run.seconds));
+  line("set-up", duration_text(report.setup_seconds));
   line("steps/s", compact(report.steps_per_s()));
   line("samples/s", compact(report.samples_per_s()));
   line("loss", significant(run.figures.loss));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/run.hpp"
-#include "apps/json_line.hpp"
+#include "base/json_text.hpp"
 #include "model/job.hpp"
 
 namespace troupe {

@@ -6,9 +6,9 @@
 #include <array>
 #include <vector>
 
-#include "apps/json_line.hpp"
-#include "apps/text.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 
 namespace troupe {
 namespace {
@@ -23,7 +23,7 @@ std::string words(const wait_status& wait) {
 
 /// As in `lookups parked: 3`.
 std::string words(const queue_status& queue) {
-  return one_line(fmt::format("{}: {}", queue.name, grouped(queue.messages)));
+  return one_line(fmt::format("{}: {}", queue.name, count_text(queue.messages)));
 }
 
 const node_status* home_of(const run_status& now, const std::string& actor) {
@@ -57,7 +57,7 @@ std::string members_table(const run_status& now) {
     std::vector<std::string> queues;
     for (const queue_status& queue : one.queues) queues.push_back(words(queue));
     rows.push_back({one_line(one.name), home ? one_line(home->host) : "-", home ? std::to_string(home->pid) : "-",
-                    home && !home->name.empty() ? one_line(home->name) : "-", one_line(one.phase), grouped(one.step),
+                    home && !home->name.empty() ? one_line(home->name) : "-", one_line(one.phase), count_text(one.step),
                     queues.empty() ? "-" : fmt::format("{}", fmt::join(queues, ", "))});
   }
   return rows.size() > 1 ? aligned(rows) : "";
@@ -69,7 +69,7 @@ std::string links_text(const run_status& now) {
     for (const queue_status& link : node.links)
       text += one_line(fmt::format("{} {} to {}: {} bytes not sent, {} messages wait for credit",
                                    node.trains ? "trainer" : "server", fmt::join(node.ranks, ", "), link.name,
-                                   grouped(link.bytes), grouped(link.messages))) +
+                                   count_text(link.bytes), count_text(link.messages))) +
               "\n";
   return text;
 }
@@ -118,11 +118,11 @@ std::string status_text(const run_status& now) {
     text += fmt::format("{:<15} {}\n", name, value);
   };
   line("phase", one_line(now.phase));
-  line("step",
-       now.total_steps > 0 ? fmt::format("{} of {}", grouped(now.step), grouped(now.total_steps)) : grouped(now.step));
+  line("step", now.total_steps > 0 ? fmt::format("{} of {}", count_text(now.step), count_text(now.total_steps))
+                                   : count_text(now.step));
   if (now.samples_per_s) line("samples/s", compact(*now.samples_per_s));
   if (now.steps_per_s) line("steps/s", compact(*now.steps_per_s));
-  if (now.progress_age_s) line("as of", duration(*now.progress_age_s) + " ago");
+  if (now.progress_age_s) line("as of", duration_text(*now.progress_age_s) + " ago");
   if (!now.diagnosis.empty()) line("diagnosis", one_line(now.diagnosis));
   for (const std::string& part : {members_table(now), links_text(now), waits_text(now)})
     if (!part.empty()) text += fmt::format("\n{}", part);

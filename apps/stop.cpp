@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "apps/client_options.hpp"
-#include "apps/json_line.hpp"
 #include "apps/subcommand.hpp"
+#include "base/json_text.hpp"
 
 namespace troupe {
 

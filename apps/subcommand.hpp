@@ -11,7 +11,7 @@
 
 #include "actors/compute_devices.hpp"
 #include "apps/console.hpp"
-#include "model/result.hpp"
+#include "base/result.hpp"
 
 namespace troupe {
 

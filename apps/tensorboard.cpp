@@ -21,7 +21,9 @@
 #include <utility>
 
 #include "apps/epoch_log.hpp"
-#include "model/text.hpp"
+#include "base/host.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 namespace {
@@ -105,11 +107,9 @@ class tensorboard : public epoch_log {
 
 /// events.out.tfevents.SECONDS.HOST.PROCESS, as TensorBoard's own writers name theirs.
 std::string file_name() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "localhost");
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return fmt::format("events.out.tfevents.{}.{}.{}", std::chrono::duration_cast<std::chrono::seconds>(now).count(),
-                     host.data(), ::getpid());
+                     host_name(), ::getpid());
 }
 
 }  // namespace

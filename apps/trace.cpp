@@ -23,13 +23,14 @@
 #include "analysis/timeline.hpp"
 #include "analysis/why.hpp"
 #include "apps/subcommand.hpp"
-#include "apps/text.hpp"
 #include "apps/trace_replay.hpp"
 #include "apps/trace_serve.hpp"
 #include "apps/trace_tail.hpp"
+#include "base/number.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "model/job.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 namespace {
@@ -99,7 +100,7 @@ result<trace::recording> read(const question& asked, std::span<const std::string
   const auto run = number(asked, "run", 1);
   if (!run) return tl::unexpected(run.error());
   auto read = trace::read_recording(trace_sources({paths.begin(), paths.end()}, run->value_or(0)));
-  if (!read) return bad_input(one_line(read.error()));
+  if (!read) return bad_input(one_line(read.error().message));
   for (const std::string& warning : read->warnings) asked.out.warning(one_line(warning));
   return std::move(*read);
 }
@@ -138,7 +139,7 @@ result<int> critical_path(const question& asked) {
   const auto run = read(asked, asked.words);
   if (!run) return tl::unexpected(run.error());
   const auto found = analysis::report_critical_path(analysis::causality(*run), *step);
-  if (!found) return bad_input(found.error());
+  if (!found) return bad_input(found.error().message);
   asked.out.json() ? show(asked, analysis::report_json(*run, *found))
                    : show(asked, analysis::report_text(*run, *found, *limit));
   return exit_done;
@@ -153,7 +154,7 @@ result<int> about_message(const question& asked, Then then) {
   if (!run) return tl::unexpected(run.error());
   const analysis::causality index(*run);
   const auto id = analysis::find_message(index, asked.words.front());
-  if (!id) return bad_input(one_line(id.error()));
+  if (!id) return bad_input(one_line(id.error().message));
   then(index, *id, *limit);
   return exit_done;
 }
@@ -198,7 +199,7 @@ result<int> blocked(const question& asked) {
   if (moves && *moves > 0)
     found.verdict =
         fmt::format("the run goes on: {} messages were handled while this was asked; at one moment of it: {}",
-                    grouped(*moves), found.verdict);
+                    count_text(*moves), found.verdict);
   if (asked.out.json()) {
     boost::json::object answer = analysis::to_json(*run, found);
     answer["moving"] = moves.value_or(0) > 0;
@@ -278,7 +279,7 @@ result<int> tail(const question& asked) {
   order.follows = asked.app.count("--no-follow") == 0;
   if (const auto text = given_text(asked.app, "filter")) {
     auto wanted = trace::parse_filter(*text);
-    if (!wanted) return bad_input(fmt::format("--filter: {}", one_line(wanted.error())));
+    if (!wanted) return bad_input(fmt::format("--filter: {}", one_line(wanted.error().message)));
     order.wanted = std::move(*wanted);
   }
   return tail_trace(order, asked.out);
@@ -295,7 +296,7 @@ result<int> blame(const question& asked) {
   const auto run = read(asked, std::span(asked.words).subspan(2));
   if (!run) return tl::unexpected(run.error());
   const auto found = analysis::blame(*run, *table, *row);
-  if (!found) return bad_input(one_line(found.error()));
+  if (!found) return bad_input(one_line(found.error().message));
   asked.out.json() ? show(asked, analysis::blame_json(*run, *found))
                    : show(asked, analysis::blame_text(*run, *found, *limit));
   return exit_done;

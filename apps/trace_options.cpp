@@ -14,7 +14,9 @@
 #include "actors/traced_system.hpp"
 #include "apps/page_token.hpp"
 #include "apps/text.hpp"
-#include "model/text.hpp"
+#include "base/number.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "trace/names.hpp"
 #include "trace/run_folders.hpp"
 
@@ -110,7 +112,7 @@ result<trace_order> read_trace_options(const std::vector<setting>& given) {
   if (folder && folder->empty()) return bad_input("--trace-dir: needs the name of a folder");
   if (const auto text = find(given, "trace-filter")) {
     auto filter = trace::parse_filter(*text);
-    if (!filter) return bad_input(fmt::format("--trace-filter {}", printable(filter.error())));
+    if (!filter) return bad_input(fmt::format("--trace-filter {}", printable(filter.error().message)));
     order.how.wanted = std::move(*filter);
     order.filter = *text;
   }
@@ -191,7 +193,7 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
   };
   if (order.own_folder) {
     auto folder = trace::make_run_folder(temporary_place());
-    if (!folder) return refused(folder.error());
+    if (!folder) return refused(folder.error().message);
     if (!folder->warning.empty()) out.warning(folder->warning);
     order.how.folder = std::move(folder->path);
   }
@@ -199,7 +201,7 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
   if (!started) {
     std::error_code not_empty;
     if (order.own_folder) std::filesystem::remove(order.how.folder, not_empty);
-    return refused(started.error());
+    return refused(started.error().message);
   }
   made.recorder_ = std::move(*started);
   if (order.page) {
@@ -209,7 +211,7 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
     if (!token) return tl::unexpected(std::move(token.error()));
     auto shown = page::live_page::start(
         {.from = std::move(from), .host = "127.0.0.1", .port = *order.page, .token = std::move(*token)});
-    if (!shown) return bad_input(fmt::format("--page: {}", shown.error()));
+    if (!shown) return bad_input(fmt::format("--page: {}", shown.error().message));
     made.page_ = std::move(*shown);
     out.tell(fmt::format("the run can be watched at {}", made.page_->url()));
   }

@@ -20,8 +20,8 @@
 #include "analysis/message_id.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
-#include "apps/text.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 
 /// Where a debugger stops: the actor is about to handle message `id`, which `words` describe.
 extern "C" __attribute__((noinline, used)) void troupe_before_message(std::uint64_t id, const char* words) {
@@ -53,7 +53,9 @@ class stall_watch {
   std::jthread thread_;
 };
 
-std::string messages(std::uint64_t count) { return fmt::format("{} message{}", grouped(count), count == 1 ? "" : "s"); }
+std::string messages(std::uint64_t count) {
+  return fmt::format("{} message{}", count_text(count), count == 1 ? "" : "s");
+}
 
 /// How it went, for a reader.
 std::string words_of(const replay& again, const replay_order& order, const std::string& digest) {
@@ -61,7 +63,7 @@ std::string words_of(const replay& again, const replay_order& order, const std::
     return fmt::format("{}\n{} before it came as recorded\n", difference, messages(again.handled()));
   if (!again.is_complete())
     return fmt::format("stopped after {} of {} that are recorded\n", messages(again.handled()),
-                       grouped(again.expected()));
+                       count_text(again.expected()));
   std::string text = fmt::format("{} of training came as recorded{}\n", messages(again.handled()),
                                  order.is_whole ? "" : ", and no more are");
   if (again.compared() == 0)
@@ -79,10 +81,10 @@ std::string words_of(const replay& again, const replay_order& order, const std::
 
 result<int> replay_one(const trace::recording& recorded, const std::string& actor, console& out) {
   const auto number = analysis::find_actor(recorded, actor);
-  if (!number) return bad_input(fmt::format("--actor: {}", one_line(number.error())));
+  if (!number) return bad_input(fmt::format("--actor: {}", one_line(number.error().message)));
   const auto done = replay_actor(
       recorded, *number, [](std::uint64_t id, const std::string& words) { troupe_before_message(id, words.c_str()); });
-  if (!done) return bad_input(one_line(done.error()));
+  if (!done) return bad_input(one_line(done.error().message));
   const std::string name = recorded.actor_name(*number);
   const bool same = done->difference.empty() && done->handled == done->recorded;
   if (out.json()) {
@@ -97,7 +99,7 @@ result<int> replay_one(const trace::recording& recorded, const std::string& acto
     if (!done->difference.empty()) text += one_line(done->difference) + "\n";
     if (!done->end.empty()) text += fmt::format("it ended: {}\n", one_line(done->end));
     text += fmt::format("{} handled {} of {}, and sent {}: {} could be compared{}\n", name, messages(done->handled),
-                        grouped(done->recorded), grouped(done->sent), grouped(done->compared),
+                        count_text(done->recorded), count_text(done->sent), count_text(done->compared),
                         same ? " and hold what was recorded" : "");
     out.result(text);
   }
@@ -120,7 +122,7 @@ fault start_debugger() {
 
 result<int> replay_run(const trace::recording& recorded, console& out) {
   const auto order = read_replay_order(recorded);
-  if (!order) return bad_input(one_line(order.error()));
+  if (!order) return bad_input(one_line(order.error().message));
   const auto data = open_dataset(order->what);
   if (!data) return tl::unexpected<fault>(data.error());
   if (!order->data_digest.empty() && (*data)->digest() != order->data_digest)

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <thread>
 
-#include "apps/json_line.hpp"
 #include "apps/page_token.hpp"
 #include "apps/signals.hpp"
+#include "base/json_text.hpp"
+#include "base/number.hpp"
 #include "base/text.hpp"
-#include "model/text.hpp"
 #include "page/access.hpp"
 #include "page/live_page.hpp"
 
@@ -40,10 +40,10 @@ result<int> serve_trace(const serve_order& order, console& out) {
     how.token = std::move(*token);
   }
   // Whoever names the wrong folder should learn it here, not from a page without anything on it.
-  if (const auto read = trace::read_recording(order.from); !read) return bad_input(one_line(read.error()));
+  if (const auto read = trace::read_recording(order.from); !read) return bad_input(one_line(read.error().message));
   const stop_request& stop = stop_on_signals();
   const auto served = page::live_page::start(std::move(how));
-  if (!served) return run_fault(one_line(served.error()));
+  if (!served) return run_fault(one_line(served.error().message));
   if (!page::is_loopback(order.listen.value_or("127.0.0.1")))
     out.warning(
         "the page and its token travel in plain text: beyond this machine, --listen 127.0.0.1 and ssh -L is safer");

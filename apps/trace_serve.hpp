@@ -7,7 +7,7 @@
 #include <string>
 
 #include "apps/console.hpp"
-#include "model/result.hpp"
+#include "base/result.hpp"
 #include "trace/recording.hpp"
 
 namespace troupe {

@@ -70,14 +70,14 @@ class printer {
 
 result<int> tail_trace(const tail_order& order, console& out) {
   auto all = trace::follower::open(order.from);
-  if (!all) return bad_input(one_line(all.error()));
+  if (!all) return bad_input(one_line(all.error().message));
   const stop_request& stop = stop_on_signals();
   printer to(out, order.wanted.count);
   std::uint64_t lost = 0;
   for (bool is_first = true;; is_first = false) {
     const bool was_live = is_first || all->is_live();
     const auto taken = all->take();
-    if (!taken) return bad_input(one_line(taken.error()));
+    if (!taken) return bad_input(one_line(taken.error().message));
     const std::vector<analysis::tail_event> events = analysis::tail_events(*taken, order.wanted);
     const std::size_t skipped = is_first && events.size() > order.lines ? events.size() - order.lines : 0;
     if (all->lost() > lost)

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "apps/console.hpp"
-#include "model/result.hpp"
+#include "base/result.hpp"
 #include "trace/filter.hpp"
 #include "trace/recording.hpp"
 

@@ -13,7 +13,6 @@
 #include "actors/node.hpp"
 #include "actors/run.hpp"
 #include "apps/epoch_log.hpp"
-#include "apps/json_line.hpp"
 #include "apps/network_options.hpp"
 #include "apps/processes.hpp"
 #include "apps/progress.hpp"
@@ -23,8 +22,11 @@
 #include "apps/text.hpp"
 #include "apps/train.hpp"
 #include "apps/train_options.hpp"
+#include "base/json_text.hpp"
+#include "base/number.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "model/job.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "apps/network_options.hpp"
-#include "model/text.hpp"
+#include "base/number.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 namespace {

@@ -16,8 +16,8 @@ namespace {
 
 constexpr mode_t owner_only = 0700;
 
-tl::unexpected<std::string> cannot(const std::filesystem::path& path, const char* what, int code) {
-  return tl::unexpected(fmt::format("{}: cannot be {}: {}", path.string(), what, std::strerror(code)));
+tl::unexpected<fault> cannot(const std::filesystem::path& path, const char* what, int code) {
+  return bad_input(fmt::format("{}: cannot be {}: {}", path.string(), what, std::strerror(code)));
 }
 
 }  // namespace
@@ -31,24 +31,24 @@ int make_own_folder(const std::filesystem::path& path) {
   return std::filesystem::is_directory(bare, failed) ? 0 : code;
 }
 
-tl::expected<private_folder, std::string> private_folder::open(const std::filesystem::path& path) {
+result<private_folder> private_folder::open(const std::filesystem::path& path) {
   if (const int code = make_own_folder(path); code != 0) return cannot(path, "made", code);
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) {
-    if (errno == ENOTDIR || errno == ELOOP) return tl::unexpected(fmt::format("{}: is a link", path.string()));
+    if (errno == ENOTDIR || errno == ELOOP) return bad_input(fmt::format("{}: is a link", path.string()));
     return cannot(path, "opened", errno);
   }
   private_folder opened(path, descriptor);
   struct stat found {};
   if (::fstat(descriptor, &found) != 0) return cannot(path, "looked at", errno);
   if (found.st_uid != ::geteuid())
-    return tl::unexpected(fmt::format("{}: belongs to another user ({})", path.string(), found.st_uid));
+    return bad_input(fmt::format("{}: belongs to another user ({})", path.string(), found.st_uid));
   if ((found.st_mode & 0777) != owner_only && ::fchmod(descriptor, owner_only) != 0)
     return cannot(path, "kept from other users", errno);
   return opened;
 }
 
-tl::expected<private_folder, std::string> private_folder::create(const std::filesystem::path& path) {
+result<private_folder> private_folder::create(const std::filesystem::path& path) {
   constexpr int names_max = 1000;
   std::filesystem::path name = path;
   int made = ::mkdir(name.c_str(), owner_only);
@@ -78,7 +78,7 @@ bool private_folder::has(const std::string& name) const {
   return ::fstatat(descriptor_, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-tl::expected<void, std::string> private_folder::write(const std::string& name, std::string_view bytes) const {
+result<void> private_folder::write(const std::string& name, std::string_view bytes) const {
   const int file = ::openat(descriptor_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return cannot(path_ / name, "made", errno);
   while (!bytes.empty()) {

@@ -5,8 +5,9 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <utility>
+
+#include "base/result.hpp"
 
 namespace troupe {
 
@@ -20,10 +21,10 @@ class private_folder {
  public:
   /// Opens the folder `path`, and makes it first if it is not there. Takes from group and others what they may do with
   /// it. An error if it is a link, is no folder, or belongs to another user.
-  static tl::expected<private_folder, std::string> open(const std::filesystem::path& path);
+  static result<private_folder> open(const std::filesystem::path& path);
 
   /// Makes the folder `path`, or `path`-2, `path`-3, ... if something of that name is there.
-  static tl::expected<private_folder, std::string> create(const std::filesystem::path& path);
+  static result<private_folder> create(const std::filesystem::path& path);
 
   private_folder(private_folder&& other) noexcept;
   private_folder& operator=(private_folder&& other) noexcept;
@@ -35,7 +36,7 @@ class private_folder {
   bool has(const std::string& name) const;
 
   /// Writes a new file, mode 0600. An error if something of that name is there: no link is followed.
-  tl::expected<void, std::string> write(const std::string& name, std::string_view bytes) const;
+  result<void> write(const std::string& name, std::string_view bytes) const;
 
  private:
   private_folder(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}

@@ -21,8 +21,8 @@
 #include "actors/allreduce_group.hpp"
 #include "actors/caf_network.hpp"
 #include "actors/data_plane.hpp"
-#include "kernels/elementwise.hpp"
-#include "protocol/inspect.hpp"
+#include "kernels/device.hpp"
+#include "protocol/messages.hpp"
 
 #ifdef TROUPE_GLOO
 #include <gloo/allgather.h>
@@ -152,7 +152,7 @@ std::vector<double> measure_gloo(std::uint32_t rank, const std::string& folder) 
       exchange.setTag(++tag);
       gloo::alltoall(exchange);
       const std::array<const float*, 2> inputs = {parts.data(), parts.data() + slice};
-      kernels::sum_in_rank_order(inputs, slice, 0.5F, sum.data());
+      kernels::host_stream().sum_in_rank_order(inputs, slice, 0.5F, sum.data());
       gloo::AllgatherOptions gather(context);
       gather.setInput(sum.data(), sum.size());
       gather.setOutput(mean.data(), mean.size());

@@ -9,204 +9,18 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <ctime>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "bench/kernels.hpp"
 #include "bench/machine.hpp"
-#include "kernels/cpu/row_groups.hpp"
-#include "kernels/elementwise.hpp"
-#include "kernels/embedding_bag.hpp"
-#include "kernels/interaction.hpp"
-#include "kernels/linear.hpp"
-#include "kernels/loss.hpp"
-#include "kernels/optimizer.hpp"
+#include "kernels/cpu/relu.hpp"
+#include "kernels/device.hpp"
 #include "model/optimizer.hpp"
 
 namespace troupe::bench {
 namespace {
-
-using benchmark::State;
-
-struct rates {
-  double copy = 0;
-  double gather = 0;
-  double sgemm = 0;
-} machine;
-
-constexpr double float_bytes = sizeof(float);
-
-double thread_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-/// How often a second this thread gets through `body`.
-template <class Body>
-double calls_per_second(State& state, const Body& body) {
-  body();
-  const double begin = thread_seconds();
-  for (auto _ : state) body();
-  return static_cast<double>(state.iterations()) / (thread_seconds() - begin);
-}
-
-/// Runs a kernel that streams `bytes` at each call.
-template <class Body>
-void run_streamed(State& state, double bytes, const Body& body) {
-  const double rate = bytes * calls_per_second(state, body);
-  state.counters["GB/s"] = rate / 1e9;
-  state.counters["copy_%"] = 100 * rate / machine.copy;
-}
-
-/// Runs a kernel that reads and writes `bytes` in rows at random places at each call.
-template <class Body>
-void run_on_rows(State& state, double bytes, const Body& body) {
-  const double rate = bytes * calls_per_second(state, body);
-  state.counters["GB/s"] = rate / 1e9;
-  state.counters["gather_%"] = 100 * rate / machine.gather;
-}
-
-/// Runs a product that takes `operations` at each call.
-template <class Body>
-void run_product(State& state, double operations, const Body& body) {
-  const double rate = operations * calls_per_second(state, body);
-  state.counters["GFLOP/s"] = rate / 1e9;
-  state.counters["sgemm_%"] = 100 * rate / machine.sgemm;
-}
-
-std::vector<float> random_floats(std::size_t count) {
-  std::mt19937 engine(7);
-  std::vector<float> numbers(count);
-  for (float& number : numbers) number = static_cast<float>(engine() % 2001) / 1000.0F - 1.0F;
-  return numbers;
-}
-
-// -- tables -----------------------------------------------------------------------------------------------------------
-
-/// A table, and batches of `size` bags of random indices. Each call of a kernel gets the next batch, so that the rows
-/// of a large table are not in a cache since the call before.
-struct lookups {
-  std::size_t rows;
-  std::size_t dim;
-  std::size_t size;
-  std::size_t bag;
-  std::vector<float> table;
-  std::vector<std::vector<std::int64_t>> batches;
-  std::vector<std::int64_t> offsets;
-
-  explicit lookups(const State& state)
-      : rows(static_cast<std::size_t>(state.range(0))),
-        dim(static_cast<std::size_t>(state.range(1))),
-        size(static_cast<std::size_t>(state.range(2))),
-        bag(static_cast<std::size_t>(state.range(3))),
-        table(random_floats(rows * dim)),
-        batches(32) {
-    std::mt19937_64 engine(3);
-    for (auto& indices : batches) {
-      for (std::size_t i = 0; i < size * bag; ++i) indices.push_back(static_cast<std::int64_t>(engine() % rows));
-    }
-    for (std::size_t b = 0; b < size; ++b) offsets.push_back(static_cast<std::int64_t>(b * bag));
-  }
-
-  kernels::bags_view next() { return {batches[++last_ % batches.size()], offsets, {}}; }
-  double row_bytes() const { return static_cast<double>(size * bag * dim) * float_bytes; }
-  double pooled_bytes() const { return static_cast<double>(size * dim) * float_bytes; }
-
- private:
-  std::size_t last_ = 0;
-};
-
-void embedding_bag_forward(State& state, kernels::row_dtype type) {
-  lookups what(state);
-  std::vector<std::byte> stored(what.table.size() * kernels::size_of(type));
-  kernels::encode(what.table.size(), what.table.data(), {stored.data(), type});
-  std::vector<float> out(what.size * what.dim);
-  const double narrower = static_cast<double>(kernels::size_of(type)) / float_bytes;
-  run_on_rows(state, narrower * what.row_bytes() + what.pooled_bytes(), [&] {
-    kernels::embedding_bag_forward(kernels::pooling::sum, {stored.data(), type}, what.dim, what.next(), out.data(),
-                                   what.dim);
-  });
-}
-
-void embedding_bag_backward(State& state) {
-  lookups what(state);
-  const auto grad = random_floats(what.size * what.dim);
-  run_on_rows(state, 2 * what.row_bytes() + what.pooled_bytes(), [&] {
-    kernels::embedding_bag_backward(kernels::pooling::sum, nullptr, what.dim, what.next(), grad.data(), what.dim,
-                                    what.table.data());
-  });
-}
-
-void gather_rows(State& state) {
-  lookups what(state);
-  std::vector<float> out(what.size * what.bag * what.dim);
-  run_on_rows(state, 2 * what.row_bytes(),
-              [&] { kernels::gather_rows(what.table.data(), what.dim, what.next().indices, out.data()); });
-}
-
-/// Two trainers' gradients of a step, by row; as a server groups them.
-kernels::row_gradients grouped(kernels::row_groups& groups, lookups& from, const std::vector<float>& grad) {
-  groups.clear(static_cast<std::int64_t>(from.rows));
-  for (int trainer = 0; trainer < 2; ++trainer) groups.add(kernels::pooling::sum, from.next(), grad.data(), from.dim);
-  return groups.group(0.5F);
-}
-
-void group_rows(State& state) {
-  lookups what(state);
-  const auto grad = random_floats(what.size * what.dim);
-  kernels::row_groups groups;
-  // Indices in; an occurrence and about a row number and a start for each out.
-  const double bytes_of_index = sizeof(std::int64_t) + sizeof(kernels::occurrence) + 12;
-  run_streamed(state, static_cast<double>(2 * what.size * what.bag) * bytes_of_index,
-               [&] { benchmark::DoNotOptimize(grouped(groups, what, grad)); });
-}
-
-void update_rows(State& state, const std::string& optimizer) {
-  lookups what(state);
-  const auto spec = *parse_optimizer(optimizer, optimizer_use::table);
-  const auto constants = constants_at(spec, 10);
-  const auto grad = random_floats(what.size * what.dim);
-  std::vector<kernels::row_groups> groups(16);
-  std::vector<kernels::row_gradients> steps;
-  for (kernels::row_groups& one : groups) steps.push_back(grouped(one, what, grad));
-  const std::size_t columns = state_columns(spec, what.dim);
-  std::vector<float> first(what.rows * columns, 0.1F);
-  std::vector<float> second(what.rows * columns, 0.1F);
-  std::int64_t bad_row = 0;
-  std::size_t step = 0;
-  const bool every_row = visits_every_row(spec);
-  const auto update = [&] {
-    kernels::update_rows(constants, static_cast<std::int64_t>(what.rows), what.dim, what.table.data(),
-                         {first.data(), second.data()}, steps[++step % steps.size()], every_row, &bad_row);
-  };
-  const double numbers_in_row = static_cast<double>(what.dim + static_cast<std::size_t>(state_buffers(spec)) * columns);
-  const double rows = static_cast<double>(every_row ? what.rows : steps[0].rows.size());
-  const double bytes = 2 * float_bytes * rows * numbers_in_row + 2 * what.pooled_bytes();
-  if (every_row)
-    run_streamed(state, bytes, update);
-  else
-    run_on_rows(state, bytes, update);
-}
-
-/// The wide job's table and its batches; one of Adult's, with a single index in a bag.
-void table_sizes(benchmark::internal::Benchmark* one) {
-  one->ArgNames({"rows", "dim", "batch", "bag"});
-  one->Args({1'000'000, 64, 1024, 26})->Args({100, 8, 128, 1})->Unit(benchmark::kMicrosecond);
-}
-
-BENCHMARK_CAPTURE(embedding_bag_forward, f32, kernels::row_dtype::f32)->Apply(table_sizes);
-BENCHMARK_CAPTURE(embedding_bag_forward, bf16, kernels::row_dtype::bf16)->Apply(table_sizes);
-BENCHMARK(embedding_bag_backward)->Apply(table_sizes);
-BENCHMARK(gather_rows)->Apply(table_sizes);
-BENCHMARK(group_rows)->Apply(table_sizes);
-BENCHMARK_CAPTURE(update_rows, sgd, std::string("sgd"))->Apply(table_sizes);
-BENCHMARK_CAPTURE(update_rows, lazy_momentum, std::string("lazy-sgd:momentum=0.9"))->Apply(table_sizes);
-BENCHMARK_CAPTURE(update_rows, adagrad, std::string("adagrad"))->Apply(table_sizes);
-BENCHMARK_CAPTURE(update_rows, rowwise_adagrad, std::string("rowwise-adagrad"))->Apply(table_sizes);
-BENCHMARK_CAPTURE(update_rows, lazy_adam, std::string("lazy-adam"))->Apply(table_sizes);
-BENCHMARK_CAPTURE(update_rows, adam_every_row, std::string("adam"))->Apply(table_sizes);
 
 // -- layers -----------------------------------------------------------------------------------------------------------
 
@@ -235,21 +49,22 @@ struct layer {
 void linear_forward(State& state) {
   layer l(state);
   run_product(state, l.operations(), [&] {
-    kernels::linear_forward(l.batch, l.in, l.out, l.x.data(), l.weight.data(), l.bias.data(), l.y.data());
+    on.linear_forward(l.batch, l.in, l.out, l.x.data(), l.weight.data(), l.bias.data(), kernels::activation::none,
+                      l.y.data());
   });
 }
 
 void linear_backward_parameters(State& state) {
   layer l(state);
   run_product(state, l.operations(), [&] {
-    kernels::linear_backward_parameters(l.batch, l.in, l.out, l.x.data(), l.y.data(), l.weight.data(), l.bias.data());
+    on.linear_backward_parameters(l.batch, l.in, l.out, l.x.data(), l.y.data(), l.weight.data(), l.bias.data());
   });
 }
 
 void linear_backward_input(State& state) {
   layer l(state);
   run_product(state, l.operations(),
-              [&] { kernels::linear_backward_input(l.batch, l.in, l.out, l.weight.data(), l.y.data(), l.x.data()); });
+              [&] { on.linear_backward_input(l.batch, l.in, l.out, l.weight.data(), l.y.data(), l.x.data()); });
 }
 
 /// The wide job's layers, Adult's, and the tutorial's, which is a tiny product of our own.
@@ -292,7 +107,7 @@ void pairwise_dots(State& state) {
   vectors v(state);
   const auto x = v.matrices<const float>(v.x.data());
   run_product(state, v.operations(), [&] {
-    kernels::pairwise_dots(v.batch, v.dim, x, {v.dots.data(), kernels::pair_count(v.count)});
+    on.pairwise_dots(v.batch, v.dim, x, {v.dots.data(), kernels::pair_count(v.count)});
   });
 }
 
@@ -302,7 +117,7 @@ void pairwise_dots_backward(State& state) {
   const auto x = v.matrices<const float>(v.x.data());
   const auto grad_x = v.matrices(grads.data());
   run_product(state, 2 * v.operations(), [&] {
-    kernels::pairwise_dots_backward(v.batch, v.dim, x, {v.dots.data(), kernels::pair_count(v.count)}, grad_x);
+    on.pairwise_dots_backward(v.batch, v.dim, x, {v.dots.data(), kernels::pair_count(v.count)}, grad_x);
   });
 }
 
@@ -329,7 +144,7 @@ void relu_backward(State& state) {
   const auto y = random_floats(count);
   auto grad = random_floats(count);
   run_streamed(state, 3 * static_cast<double>(count) * float_bytes,
-               [&] { kernels::relu_backward(count, y.data(), grad.data(), grad.data()); });
+               [&] { on.relu_backward(count, y.data(), grad.data(), grad.data()); });
 }
 
 /// A hidden layer's outputs: the wide job's first one, Adult's first one.
@@ -343,7 +158,7 @@ void sum_in_rank_order(State& state) {
   const std::vector<const float*> in{first.data(), second.data()};
   std::vector<float> out(count);
   run_streamed(state, 3 * static_cast<double>(count) * float_bytes,
-               [&] { kernels::sum_in_rank_order(in, count, 0.5F, out.data()); });
+               [&] { on.sum_in_rank_order(in, count, 0.5F, out.data()); });
 }
 
 void update_dense(State& state, const std::string& optimizer) {
@@ -355,7 +170,7 @@ void update_dense(State& state, const std::string& optimizer) {
   std::vector<float> first(count, 0.1F);
   std::vector<float> second(count, 0.1F);
   run_streamed(state, static_cast<double>(count) * float_bytes * (1 + 2 * (1 + state_buffers(spec))), [&] {
-    kernels::update_dense(constants, count, weights.data(), {first.data(), second.data()}, grad.data());
+    on.update_dense(constants, count, weights.data(), {first.data(), second.data()}, grad.data());
   });
 }
 
@@ -377,8 +192,9 @@ void cross_entropy(State& state) {
   const std::vector<std::int64_t> targets(batch, 1);
   std::vector<float> grad(batch * classes);
   run_streamed(state, static_cast<double>(batch) * (8 + 2 * float_bytes * static_cast<double>(classes)), [&] {
-    benchmark::DoNotOptimize(
-        kernels::softmax_cross_entropy(batch, classes, logits.data(), targets.data(), grad.data()));
+    double loss = 0;
+    on.softmax_cross_entropy(batch, classes, logits.data(), targets.data(), grad.data(), &loss);
+    benchmark::DoNotOptimize(loss);
   });
 }
 
@@ -388,7 +204,9 @@ void bce_with_logits(State& state) {
   const std::vector<float> targets(batch, 1.0F);
   std::vector<float> grad(batch);
   run_streamed(state, 3 * float_bytes * static_cast<double>(batch), [&] {
-    benchmark::DoNotOptimize(kernels::bce_with_logits(batch, 1, logits.data(), targets.data(), grad.data()));
+    double loss = 0;
+    on.bce_with_logits(batch, 1, logits.data(), targets.data(), grad.data(), &loss);
+    benchmark::DoNotOptimize(loss);
   });
 }
 
@@ -398,7 +216,9 @@ void mean_squared_error(State& state) {
   const std::vector<float> targets(batch, 1.0F);
   std::vector<float> grad(batch);
   run_streamed(state, 3 * float_bytes * static_cast<double>(batch), [&] {
-    benchmark::DoNotOptimize(kernels::mean_squared_error(batch, 1, outputs.data(), targets.data(), grad.data()));
+    double loss = 0;
+    on.mean_squared_error(batch, 1, outputs.data(), targets.data(), grad.data(), &loss);
+    benchmark::DoNotOptimize(loss);
   });
 }
 

@@ -16,7 +16,6 @@
 #include "actors/actor_trace.hpp"
 #include "actors/caf_network.hpp"
 #include "actors/traced_system.hpp"
-#include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 
 namespace {
@@ -116,7 +115,7 @@ int main() {
   {
     auto recorder = trace::recorder::start(how);
     if (!recorder) {
-      std::fprintf(stderr, "%s\n", recorder.error().c_str());
+      std::fprintf(stderr, "%s\n", recorder.error().message.c_str());
       return 1;
     }
     std::printf("record      %6.1f ns\n", handling_ns(recorder->get(), 1));

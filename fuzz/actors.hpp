@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe::fuzz {
 

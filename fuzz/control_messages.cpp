@@ -12,8 +12,8 @@
 
 #include "fuzz/actors.hpp"
 #include "fuzz/input.hpp"
-#include "fuzz/seed_messages.hpp"
 #include "fuzz/target.hpp"
+#include "tests/protocol/samples.hpp"
 
 namespace troupe::fuzz::control_messages_target {
 
@@ -51,53 +51,20 @@ class value {
   std::unique_ptr<std::max_align_t[]> memory_;
 };
 
-template <class T>
-std::pair<std::string, bytes> seed(const char* name, const T& message) {
-  content out;
-  caf::binary_serializer sink(the_system(), out);
-  must(sink.apply(message), "a seed cannot be written");
-  const auto number = static_cast<std::uint16_t>(caf::type_id_v<T> - first);
-  bytes one{static_cast<std::byte>(number & 0xff), static_cast<std::byte>(number >> 8)};
-  for (const caf::byte each : out) one.push_back(static_cast<std::byte>(each));
-  return {name, one};
-}
-
 std::vector<std::pair<std::string, bytes>> seeds() {
-  const header head{1, 1, 3, 0, 1, 0};
-  const module_spec spec{"EmbeddingBag", {{"num_embeddings", "100"}, {"mode", "sum"}}};
-  const tensor numbers = tensor::own(2, 1, std::vector<float>{1, 2});
-  run_result result;
-  result.auc = 0.75;
-  result.tables = {numbers};
-  train order;
-  order.job = {{"epochs", "2"}};
-  order.tables = {{module_ref{}}, {}};
-  order.from.dense = {numbers};
-  run_status told;
-  told.phase = "training";
-  told.samples_per_s = 5;
-  told.waits = {{}};
-  return {
-      seed("instantiate", instantiate{head, spec, 1, 3, 2, 4, 5, 6}),
-      seed("module_ref", module_ref{head, {}, 4, 1, 3, 2}),
-      seed("lookup", lookup{head, {{4, blob::own(std::vector<std::int64_t>{5}), {}, {}}}, 2, dtype::bf16}),
-      seed("parameter_list", parameter_list{head, {{"weight", dtype::f32, 100, 16}}}),
-      seed("module_state", module_state{head, {{"weight", numbers}}}),
-      seed("load_state_dict", load_state_dict{head, 4, {{"weight", numbers}}}),
-      seed("restore_module", restore_module{head, 4, "directory", 40}),
-      seed("reduce", reduce{head, 1, 2, 1, false, numbers}),
-      seed("save_dense", save_dense{head, 1, 2, 3, 4, 5, {numbers}}),
-      seed("train", order),
-      seed("epoch_report", epoch_report{head, 1, 2, 3, 4, 5, 6, numbers}),
-      seed("run", run{head, {{"epochs", "2"}}, true}),
-      seed("run_result", result),
-      seed("run_status", told),
-      seed("expect_peers", expect_peers{head, {{1, 2, "server 0", true, {0, 1}, "[::1]:7000", "a0b1"}}, "/runs"}),
-      seed("connected", connected{head, {parameter_server_actor{}}, {}}),
-      seed("join_node", join_node{head, true, 2, any_rank, "a", "host", 17, "host:1", "s", {{"epochs", "2"}}, {}}),
-      seed("admitted", admitted{head, 1, 2, 3, {4, 5}, 6, "troupe train"}),
-      seed("link_lost", link_lost{head, 1, 2, "it has ended"}),
+  the_system();
+  std::vector<std::pair<std::string, bytes>> all;
+  const auto add = [&]<class T>(std::type_identity<T>) {
+    content out;
+    caf::binary_serializer sink(the_system(), out);
+    must(sink.apply(sample_maker(nobody).template make<T>()), "a seed cannot be written");
+    const auto number = static_cast<std::uint16_t>(caf::type_id_v<T> - first);
+    bytes one{static_cast<std::byte>(number & 0xff), static_cast<std::byte>(number >> 8)};
+    for (const caf::byte each : out) one.push_back(static_cast<std::byte>(each));
+    all.emplace_back(message_name_v<T>, std::move(one));
   };
+  [&]<class... T>(boost::mp11::mp_list<T...>) { (add(std::type_identity<T>()), ...); }(message_types());
+  return all;
 }
 
 void run(std::span<const std::byte> given) {

@@ -4,6 +4,7 @@
 // The first byte of an input says whether frames carry digests, the second how large the pieces are, the third how many
 // KiB of zeros follow the rest, so that short inputs reach the frames that are too large for the reader's buffer.
 
+#include "base/digest.hpp"
 #include "links/frame.hpp"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ outcome read_all(std::span<const std::byte> all, const link_limits& limits, std:
     while (true) {
       auto frame = reader.next();
       if (!frame) {
-        got.fault = frame.error();
+        got.fault = frame.error().message;
         return got;
       }
       if (!*frame) break;
@@ -47,7 +48,7 @@ outcome read_all(std::span<const std::byte> all, const link_limits& limits, std:
 }
 
 void append_frame(bytes& to, std::uint8_t kind, const bytes& body, std::size_t written) {
-  const auto image = image_of({kind, body.size(), frame_digest(body)});
+  const auto image = image_of({kind, body.size(), digest_of(body)});
   to.insert(to.end(), image.begin(), image.end());
   to.insert(to.end(), body.begin(), body.begin() + static_cast<std::ptrdiff_t>(written));
 }
@@ -89,7 +90,7 @@ void run(std::span<const std::byte> given) {
   for (const received_frame& frame : at_once.frames) {
     must(frame.size <= frame_bytes_max, "a frame over the limit");
     must(reinterpret_cast<std::uintptr_t>(frame.memory.get()) % 64 == 0, "a frame's memory is not aligned");
-    frame_digest(std::span(frame.memory.get(), frame.size));
+    digest_of(std::span(frame.memory.get(), frame.size));
   }
   const auto cut = read_all(all, limits, piece_size * (zeros > 0 ? 64 : 1));
   must(at_once.fault == cut.fault && std::ranges::equal(at_once.frames, cut.frames,

@@ -4,6 +4,7 @@
 // The first byte of an input chooses the role (1: acceptor), whether the peer proves the token (2), whether its first
 // words are right (4) and whether it is welcome (8); the rest is what it says.
 
+#include "base/result.hpp"
 #include "links/handshake_role.hpp"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ class peer {
     if (is(as_acceptor))
       role_ = acceptor_role(token, [this](const hello&, const std::string&) -> greeting {
         if (is(welcome)) return about_me;
-        return tl::unexpected<std::string>("not today");
+        return bad_input("not today");
       });
     else
       role_ = connector_role(token, about_me);

@@ -6,6 +6,7 @@
 #include "fuzz/actors.hpp"
 #include "fuzz/seed_messages.hpp"
 #include "fuzz/target.hpp"
+#include "tests/protocol/samples.hpp"
 
 namespace troupe::fuzz::message_frame_target {
 
@@ -21,7 +22,8 @@ blob body_of(std::span<const std::byte> all) {
 std::vector<std::pair<std::string, bytes>> seeds() {
   the_system();
   std::vector<std::pair<std::string, bytes>> all;
-  for (const auto& [name, content] : seed_messages()) all.emplace_back(name, joined(*to_frame({7, 2}, content)));
+  for (const auto& [type, content] : samples_of<link_types>(nobody))
+    all.emplace_back(message_name(type), joined(*to_frame({7, 2}, content)));
   all.emplace_back("failure", joined(to_failure_frame({7, 2}, make_failure(errc::bad_index, "row 9 of 5"))));
   return all;
 }

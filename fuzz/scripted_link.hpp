@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/digest.hpp"
 #include "fuzz/input.hpp"
 #include "fuzz/target.hpp"
 #include "links/bytes.hpp"
@@ -26,7 +27,7 @@ class scripted_link final : public link {
  public:
   void start(callbacks what) override { callbacks_ = std::move(what); }
   void send(std::uint8_t, std::vector<piece> body, bool) override {
-    for (const piece& one : body) frame_digest(std::span(one.data, one.size));  // reads all of it
+    for (const piece& one : body) digest_of(std::span(one.data, one.size));  // reads all of it
   }
   void flush() override {}
   void pause_reading(bool) override {}

@@ -9,7 +9,7 @@
 
 #include "fuzz/target.hpp"
 #include "protocol/blob.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe::fuzz {
 

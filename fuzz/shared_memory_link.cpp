@@ -5,6 +5,7 @@
 // (scripted_link.hpp).
 
 #include "links/shared_memory_link.hpp"
+#include "base/digest.hpp"
 
 #include "fuzz/scripted_link.hpp"
 #include "links/shared_memory.hpp"
@@ -71,9 +72,9 @@ void run(std::span<const std::byte> given) {
                 must(ends == 0, "a frame after the end");
                 must(frame.size <= UINT16_MAX && frame.kind >= link::first_user_kind && frame.kind < offer_kind,
                      "a frame that nobody could have sent");
-                frame_digest(std::span(frame.memory.get(), frame.size));
+                digest_of(std::span(frame.memory.get(), frame.size));
               },
-              [&ends](const link_fault* why) {
+              [&ends](const fault* why) {
                 must(why != nullptr, "a peer that errs has said goodbye");
                 ++ends;
               }});

@@ -2,10 +2,9 @@
 // what a stream does on that memory, one after the other.
 //
 // The processor is a device too, whose memory is the host's and whose stream has done a thing when the call returns:
-// what is written once for a device runs on both. The kernels' meaning is told beside the functions of the same names
-// (embedding_bag.hpp, linear.hpp, ...); the processor calls those. A CUDA device gives sums of its own order in matrix
-// products, norms and losses, and its own last bits in exp and log; the sums of bags, rows and ranks have the same
-// order on every device.
+// what is written once for a device runs on both. The kernels and their meaning are listed in stream_kernels.inc. A
+// CUDA device gives sums of its own order in matrix products, norms and losses, and its own last bits in exp and log;
+// the sums of bags, rows and ranks have the same order on every device.
 //
 // Everything here throws `device_error` if the device refuses or fails; what failed earlier on a stream shows at
 // `synchronize` at the latest. Pointers are to the device's memory unless they are said to be the host's.
@@ -96,53 +95,8 @@ class stream {
   virtual void download(const void* from, void* host, std::size_t bytes) = 0;
   virtual void copy(const void* from, void* to, std::size_t bytes) = 0;
 
-  /// to[r, c] = from[r, c] and to[r, c] += from[r, c], for matrices [rows, cols] within wider ones.
-  virtual void copy_columns(std::size_t rows, std::size_t cols, row_matrix<const float> from, row_matrix<float> to) = 0;
-  virtual void add_columns(std::size_t rows, std::size_t cols, row_matrix<const float> from, row_matrix<float> to) = 0;
-
-  virtual void fill(std::size_t count, float value, float* x) = 0;
-  virtual void multiply(std::size_t count, float factor, float* x) = 0;
-
-  // elementwise.hpp. Results that are one number go to `result`.
-  virtual void relu_backward(std::size_t count, const float* y, const float* grad_y, float* grad_x) = 0;
-  virtual void sum_in_rank_order(std::span<const float* const> in, std::size_t count, float scale, float* out) = 0;
-  virtual void squared_norm(std::size_t count, const float* x, double* result) = 0;
-  virtual void find_non_finite(std::size_t count, const float* x, non_finite* result) = 0;
-
-  // linear.hpp; the forward pass takes the activation along.
-  virtual void linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x, const float* weight,
-                              const float* bias, activation then, float* y) = 0;
-  virtual void linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, const float* x,
-                                          const float* grad_y, float* grad_weight, float* grad_bias) = 0;
-  virtual void linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, const float* weight,
-                                     const float* grad_y, float* grad_x) = 0;
-
-  // interaction.hpp; at most `interaction_vectors_max` vectors.
-  virtual void pairwise_dots(std::size_t batch, std::size_t dim, std::span<const row_matrix<const float>> x,
-                             row_matrix<float> dots) = 0;
-  virtual void pairwise_dots_backward(std::size_t batch, std::size_t dim, std::span<const row_matrix<const float>> x,
-                                      row_matrix<const float> grad_dots, std::span<const row_matrix<float>> grad_x) = 0;
-
-  // loss.hpp. The loss goes to `loss`.
-  virtual void softmax_cross_entropy(std::size_t batch, std::size_t classes, const float* logits,
-                                     const std::int64_t* target, float* grad, double* loss) = 0;
-  virtual void bce_with_logits(std::size_t batch, std::size_t outputs, const float* logits, const float* target,
-                               float* grad, double* loss) = 0;
-  virtual void mean_squared_error(std::size_t batch, std::size_t outputs, const float* y, const float* target,
-                                  float* grad, double* loss) = 0;
-
-  // optimizer.hpp
-  virtual void update_dense(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,
-                            const float* grad) = 0;
-
-  // embedding_bag.hpp; the bags' spans are of the device's memory.
-  virtual void embedding_bag_forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags,
-                                     float* out, std::size_t out_stride) = 0;
-  virtual void gather_rows(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices,
-                           float* out) = 0;
-
-  /// For gradients that this stream collects and applies.
-  virtual std::unique_ptr<table_gradient> make_table_gradient() = 0;
+#define TROUPE_KERNEL = 0
+#include "kernels/stream_kernels.inc"
 };
 
 /// What a stream of a CUDA device takes of its memory for matrix products.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -15,34 +16,55 @@
 
 namespace troupe::kernels {
 
-/// On a device only.
-template <class T>
-class device_array {
+enum class array_memory : std::uint8_t { device, staging };
+
+/// Numbers in a device's memory, or in memory of the host that copies to and from the device are fast with.
+template <class T, array_memory kMemory>
+class growing_array {
  public:
   static_assert(std::is_trivially_copyable_v<T>);
 
   /// Room for `count` numbers; uninitialized if it had less room before: then it waits for `on`, behind which no other
   /// stream may be using them.
   void resize(stream& on, std::size_t count) {
-    if (count > capacity_) {
-      if (memory_) on.synchronize();
-      memory_.reset();
-      memory_ = on.where().allocate(count * sizeof(T));
-      capacity_ = count;
-    }
+    if (count > capacity_) grow(on, count);
     size_ = count;
+  }
+
+  /// The same for sizes that differ a little from time to time: where it grows, by a quarter more than is asked for.
+  T* make(stream& on, std::size_t count) {
+    if (count > capacity_) grow(on, count + count / 4);
+    size_ = count;
+    return data();
   }
 
   T* data() const { return reinterpret_cast<T*>(memory_.get()); }
   std::size_t size() const { return size_; }
+  std::size_t capacity() const { return capacity_; }
   /// Whoever keeps this keeps the numbers.
   const std::shared_ptr<std::byte>& owner() const { return memory_; }
 
  private:
+  void grow(stream& on, std::size_t count) {
+    if (memory_) on.synchronize();  // the old memory goes to others
+    memory_.reset();
+    capacity_ = 0;
+    device& where = on.where();
+    const std::size_t bytes = count * sizeof(T);
+    memory_ = kMemory == array_memory::device ? where.allocate(bytes) : where.allocate_staging(bytes);
+    capacity_ = count;
+  }
+
   std::shared_ptr<std::byte> memory_;
   std::size_t capacity_ = 0;
   std::size_t size_ = 0;
 };
+
+template <class T>
+using device_array = growing_array<T, array_memory::device>;
+
+template <class T>
+using staging_array = growing_array<T, array_memory::staging>;
 
 /// On a device and on the host: two copies, or one and the same if the device is the processor.
 template <class T>
@@ -50,10 +72,7 @@ class mirrored_array {
  public:
   void resize(stream& on, std::size_t count) {
     numbers_.resize(on, count);
-    if (on.where().is_host() || count <= capacity_) return;
-    staging_.reset();
-    staging_ = on.where().allocate_staging(count * sizeof(T));
-    capacity_ = count;
+    if (!on.where().is_host()) staging_.resize(on, count);
   }
 
   /// Leaves the device's numbers to who keeps them; `resize` makes room for others.
@@ -63,22 +82,21 @@ class mirrored_array {
   T* data() const { return numbers_.data(); }
   /// Whoever keeps this keeps the device's numbers.
   const std::shared_ptr<std::byte>& owner() const { return numbers_.owner(); }
-  T* host() const { return staging_ ? reinterpret_cast<T*>(staging_.get()) : numbers_.data(); }
+  T* host() const { return staging_.data() ? staging_.data() : numbers_.data(); }
 
   /// Makes the device's numbers the host's, and the other way round when the stream has passed.
   void upload(stream& on) const {
-    if (staging_) on.upload(host(), data(), size() * sizeof(T));
+    if (staging_.data()) on.upload(host(), data(), size() * sizeof(T));
   }
   void download(stream& on) const { download(on, 0, size()); }
   /// `count` of them from `first` on.
   void download(stream& on, std::size_t first, std::size_t count) const {
-    if (staging_) on.download(data() + first, host() + first, count * sizeof(T));
+    if (staging_.data()) on.download(data() + first, host() + first, count * sizeof(T));
   }
 
  private:
   device_array<T> numbers_;
-  std::shared_ptr<std::byte> staging_;
-  std::size_t capacity_ = 0;
+  staging_array<T> staging_;
 };
 
 /// The numbers at `from` for the host to read: where they are if the device is the processor, else in `copy`. Waits for

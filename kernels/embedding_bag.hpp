@@ -1,4 +1,4 @@
-// Embedding bag: rows of a table, gathered by index and pooled bag by bag.
+// Embedding bag: rows of a table, gathered by index and pooled bag by bag (`stream::embedding_bag_forward`).
 //
 // A table is a row-major matrix [rows, dim], stored as rows.hpp says. A batch of bags is given the way PyTorch's
 // nn.EmbeddingBag gives it: all indices one after the other and, for each bag, where it starts.
@@ -50,21 +50,11 @@ struct bags_fault {
 /// are reported before offsets, and offsets before indices.
 bags_fault check_bags(const bags_view& bags, std::int64_t rows);
 
-/// Pools every bag: out[b, :] = sum, mean or per-dimension maximum of the rows of bag b, in index
-/// order; with weights, each row times its weight by fused multiply-add where the machine has it. The mean is the sum
-/// divided by the bag's length. A NaN wins a maximum only as the first entry. An empty bag gives zeros.
-/// `table` is [rows, dim]; `out` is [bags.size(), dim] with `out_stride` floats from row to row.
-void embedding_bag_forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags, float* out,
-                           std::size_t out_stride);
-
 /// Adds the gradient of each row to `row_grads` [rows, dim], which the caller has zeroed; contributions are
 /// added in index order. `grad` is [bags.size(), dim] with `grad_stride` floats from row to row.
 /// `mean` multiplies by 1/length, rounded to float32. For `max`, each dimension's gradient goes to the first maximal
 /// entry of the bag, once; this reads `table`, of float32, which the two other modes ignore (may be null).
 void embedding_bag_backward(pooling mode, const float* table, std::size_t dim, const bags_view& bags, const float* grad,
                             std::size_t grad_stride, float* row_grads);
-
-/// out[i, :] = table[indices[i], :], rows prefetched. `out` is [indices.size(), dim].
-void gather_rows(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices, float* out);
 
 }  // namespace troupe::kernels

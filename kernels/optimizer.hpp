@@ -1,5 +1,6 @@
 // Optimizer updates by PyTorch's definitions (torch.optim.SGD, Adagrad, Adam), fused into one pass over the
-// weights: on a dense block, and on the touched rows of a table together with the sum of their gradients.
+// weights: on a dense block (`stream::update_dense`), and on the touched rows of a table together with the sum of their
+// gradients.
 //
 //   sgd      g += weight_decay*w;  m = momentum*m + g;  d = nesterov ? g + momentum*m : m;  w -= lr*d
 //            (without momentum d = g and there is no m; m starts at 0, which equals PyTorch's first step)
@@ -11,7 +12,7 @@
 //
 //   rowwise_adagrad  g += weight_decay*w;  s += |g|^2 / dim;  w -= lr / (sqrt(s) + eps) * g
 //
-// where |g|^2 is `squared_norm` (elementwise.hpp), in double, and lr / (sqrt(s) + eps) is rounded to float32 once.
+// where |g|^2 is `stream::squared_norm`, in double, and lr / (sqrt(s) + eps) is rounded to float32 once.
 //
 // Results do not depend on how a buffer is cut into blocks or rows, nor on the width of vectors: each element sees the
 // same operations, and a row's squares have one order.
@@ -51,10 +52,6 @@ struct optimizer_state_view {
   float* second = nullptr;
 };
 
-/// Updates `count` weights in place with `grad`. Not with rowwise_adagrad, which knows rows only.
-void update_dense(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,
-                  const float* grad);
-
 /// One contribution to a row's gradient: scale * source[rank][row, :].
 struct occurrence {
   std::uint32_t rank = 0;  ///< which source
@@ -87,7 +84,7 @@ struct row_gradients {
 bool update_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, table_view table,
                  optimizer_state_view state, const row_gradients& gradients, bool every_row, std::int64_t* bad_row);
 
-/// out[i] = the squared norm (`squared_norm`, elementwise.hpp) of the gradient that `update_rows` would sum up for
+/// out[i] = the squared norm (`stream::squared_norm`) of the gradient that `update_rows` would sum up for
 /// rows[i]; NaN or Inf if the gradient is not finite.
 void row_squared_norms(std::size_t dim, const row_gradients& gradients, double* out);
 

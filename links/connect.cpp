@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-using connected = std::function<void(link_result<link_ptr>)>;
+using connected = std::function<void(result<link_ptr>)>;
 
 /// Finds the address, connects, and has hands shaken. Keeps itself alive until `done_` was called.
 class connecting : public std::enable_shared_from_this<connecting> {
@@ -77,8 +77,7 @@ class connecting : public std::enable_shared_from_this<connecting> {
                          .deadline = deadline_,
                          .done = nullptr};
     // With `done_` the timer's handler, which may be on its way already, has nothing left to end.
-    what.done = [self = shared_from_this(),
-                 done = std::exchange(done_, nullptr)](link_result<greeted_connection> result) {
+    what.done = [self = shared_from_this(), done = std::exchange(done_, nullptr)](result<greeted_connection> result) {
       if (!result) return done(tl::unexpected(std::move(result.error())));
       done(std::make_shared<stream_link>(self->io_, std::move(*result), self->links_));
     };
@@ -92,7 +91,7 @@ class connecting : public std::enable_shared_from_this<connecting> {
     resolver_.cancel();
     boost::system::error_code ignored;
     socket_.close(ignored);
-    done(link_failed(link_errc::unreachable, fmt::format("{}: {}", to_string(where_), why)));
+    done(failure(fault_kind::unreachable, fmt::format("{}: {}", to_string(where_), why)));
   }
 
   asio::io_context& io_;

@@ -21,9 +21,9 @@
 #include <optional>
 #include <string>
 
+#include "base/result.hpp"
 #include "links/credentials.hpp"
 #include "links/endpoint.hpp"
-#include "links/fault.hpp"
 #include "links/hello.hpp"
 #include "links/link.hpp"
 
@@ -37,7 +37,7 @@ struct handshake_limits {
 };
 
 /// What the acceptor answers to a hello: its own, or why it refuses.
-using greeting = tl::expected<hello, std::string>;
+using greeting = result<hello>;
 
 /// Accepts links. All callbacks come on the thread that runs `io`. Ends with its destruction, after which none comes
 /// any more; destroy it on that thread or when that thread has ended, and before `io`.
@@ -50,14 +50,14 @@ class listener {
     /// A link that was greeted; not started.
     std::function<void(link_ptr)> on_link;
     /// A connection that came to nothing, for the log: from where and why. Refusals by `on_hello` among them.
-    std::function<void(const endpoint& from, const link_fault&)> on_rejected;
+    std::function<void(const endpoint& from, const fault&)> on_rejected;
   };
 
   /// Listens at `where` (port 0: any free one); where that is a name, at the first of its addresses that this machine
   /// has. Faults: address_in_use, bad_setting.
-  static link_result<std::unique_ptr<listener>> open(boost::asio::io_context& io, const endpoint& where,
-                                                     const credentials& mine, const link_limits& links,
-                                                     const handshake_limits& handshakes, callbacks what);
+  static result<std::unique_ptr<listener>> open(boost::asio::io_context& io, const endpoint& where,
+                                                const credentials& mine, const link_limits& links,
+                                                const handshake_limits& handshakes, callbacks what);
 
   virtual ~listener() = default;
 
@@ -69,7 +69,6 @@ class listener {
 /// side must be good for `where.host`, unless `mine` wants another name, or one certificate. `done` is called once, on
 /// the thread that runs `io`, with a link that is not started, or the fault: `unreachable` is worth another try.
 void connect(boost::asio::io_context& io, const endpoint& where, const credentials& mine, const hello& about_me,
-             const link_limits& links, const handshake_limits& handshakes,
-             std::function<void(link_result<link_ptr>)> done);
+             const link_limits& links, const handshake_limits& handshakes, std::function<void(result<link_ptr>)> done);
 
 }  // namespace troupe

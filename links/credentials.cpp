@@ -46,15 +46,15 @@ std::string_view without_space_around(std::string_view text) {
 }
 
 /// `source` says where the token stood; the token itself never shows in a text.
-link_result<std::string> judged_token(std::string_view text, const std::string& source) {
+result<std::string> judged_token(std::string_view text, const std::string& source) {
   const std::string_view token = without_space_around(text);
   if (token.size() >= token_length_min && token.size() <= token_length_max) return std::string(token);
-  return link_failed(link_errc::bad_setting,
-                     fmt::format("{}: a token of {} characters; {} to {} are needed, e.g. from `openssl rand -hex 32`",
-                                 source, token.size(), token_length_min, token_length_max));
+  return failure(fault_kind::input,
+                 fmt::format("{}: a token of {} characters; {} to {} are needed, e.g. from `openssl rand -hex 32`",
+                             source, token.size(), token_length_min, token_length_max));
 }
 
-link_result<std::string> token_in_file(const std::string& path) {
+result<std::string> token_in_file(const std::string& path) {
   // With room for white space around the longest token.
   const auto text = read_private_file("token file", path, 2 * token_length_max);
   if (!text) return tl::unexpected(text.error());
@@ -63,11 +63,11 @@ link_result<std::string> token_in_file(const std::string& path) {
 
 }  // namespace
 
-link_result<std::string> read_token(const std::optional<std::string>& file) {
+result<std::string> read_token(const std::optional<std::string>& file) {
   if (file) return token_in_file(*file);
   if (const char* text = std::getenv(token_variable)) return judged_token(text, token_variable);
-  return link_failed(
-      link_errc::bad_setting,
+  return failure(
+      fault_kind::input,
       fmt::format("no token: the processes of a run must share one; give --token-file FILE or set {}", token_variable));
 }
 

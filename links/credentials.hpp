@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "links/fault.hpp"
+#include "base/result.hpp"
 
 namespace troupe {
 
@@ -30,7 +30,7 @@ struct credentials {
 
 /// Reads the token from `file`, if given, else from the environment variable TROUPE_TOKEN: at least 16 characters, at
 /// most 4096 bytes, white space at both ends left out. A file that others than its owner may read is refused.
-link_result<std::string> read_token(const std::optional<std::string>& file);
+result<std::string> read_token(const std::optional<std::string>& file);
 
 /// Why somebody could guess the token, in words that do not show it; null if nobody could who does not know how it was
 /// made.

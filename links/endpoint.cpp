@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "base/number.hpp"
+
 namespace troupe {
 
 namespace {
@@ -33,11 +35,8 @@ bool is_ipv6(std::string_view host) {
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
   constexpr std::size_t digits_max = 5;
-  std::uint16_t port = 0;
-  if (text.empty() || text.size() > digits_max) return std::nullopt;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return port;
+  if (text.size() > digits_max) return std::nullopt;
+  return parse_number<std::uint16_t>(text);
 }
 
 }  // namespace

@@ -4,10 +4,8 @@
 
 #include <new>
 
+#include "base/digest.hpp"
 #include "links/bytes.hpp"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace troupe {
 
@@ -28,50 +26,30 @@ frame_header_image image_of(const frame_header& header) {
   return image;
 }
 
-tl::expected<frame_header, std::string> parse_frame_header(std::span<const std::byte> bytes,
-                                                           const link_limits& limits) {
+result<frame_header> parse_frame_header(std::span<const std::byte> bytes, const link_limits& limits) {
   if (const auto found = number_at<std::uint32_t>(bytes, magic_at); found != magic)
-    return tl::unexpected(fmt::format("it sent {:#010x} where a frame must begin with {:#010x}", found, magic));
+    return bad_input(fmt::format("it sent {:#010x} where a frame must begin with {:#010x}", found, magic));
   const frame_header header{number_at<std::uint8_t>(bytes, kind_at), number_at<std::uint64_t>(bytes, length_at),
                             number_at<std::uint64_t>(bytes, digest_at)};
   const unsigned pad = number_at<std::uint8_t>(bytes, pad8_at) | number_at<std::uint16_t>(bytes, pad16_at);
   if (pad != 0)
-    return tl::unexpected(
+    return bad_input(
         fmt::format("it sent a frame of kind {} with flags {:#x} that this release does not know", header.kind, pad));
   if (header.length > limits.frame_bytes_max)
-    return tl::unexpected(
+    return bad_input(
         fmt::format("it announced a frame of {} bytes, the limit is {}", header.length, limits.frame_bytes_max));
   if (header.kind < link::first_user_kind && header.length != 0)
-    return tl::unexpected(fmt::format("it sent a {} of {} bytes, it must have none",
-                                      header.kind == ping_kind ? "ping" : "goodbye", header.length));
+    return bad_input(fmt::format("it sent a {} of {} bytes, it must have none",
+                                 header.kind == ping_kind ? "ping" : "goodbye", header.length));
   return header;
 }
 
-std::uint64_t frame_digest(std::span<const std::byte> body) { return XXH3_64bits(body.data(), body.size()); }
-
-std::uint64_t frame_digest(const std::vector<piece>& body) {
-  if (body.size() == 1) return frame_digest({body.front().data, body.front().size});
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  for (const piece& one : body)
-    if (one.size > 0) XXH3_64bits_update(&state, one.data, one.size);
-  return XXH3_64bits_digest(&state);
+std::uint64_t digest_of(const std::vector<piece>& body) {
+  if (body.size() == 1) return digest_of(body.front().data, body.front().size);
+  running_digest all;
+  for (const piece& one : body) all.add({one.data, one.size});
+  return all.value();
 }
-
-struct running_digest::state {
-  XXH3_state_t of_xxh3;
-};
-
-running_digest::running_digest() : state_(std::make_unique<state>()) { restart(); }
-running_digest::~running_digest() = default;
-
-void running_digest::restart() { XXH3_64bits_reset(&state_->of_xxh3); }
-
-void running_digest::add(std::span<const std::byte> bytes) {
-  if (!bytes.empty()) XXH3_64bits_update(&state_->of_xxh3, bytes.data(), bytes.size());
-}
-
-std::uint64_t running_digest::value() const { return XXH3_64bits_digest(&state_->of_xxh3); }
 
 std::shared_ptr<std::byte> frame_memory(std::size_t size) {
   constexpr std::align_val_t alignment{64};

@@ -8,9 +8,10 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
+#include "base/digest.hpp"
+#include "base/result.hpp"
 #include "links/link.hpp"
 
 namespace troupe {
@@ -30,29 +31,10 @@ using frame_header_image = std::array<std::byte, frame_header_bytes>;
 frame_header_image image_of(const frame_header& header);
 
 /// Reads a header of `frame_header_bytes` and judges it; the text says what is wrong with it.
-tl::expected<frame_header, std::string> parse_frame_header(std::span<const std::byte> bytes, const link_limits& limits);
+result<frame_header> parse_frame_header(std::span<const std::byte> bytes, const link_limits& limits);
 
-std::uint64_t frame_digest(std::span<const std::byte> body);
-
-/// The same of a body in pieces.
-std::uint64_t frame_digest(const std::vector<piece>& body);
-
-/// The digest of a body that comes bit by bit.
-class running_digest {
- public:
-  running_digest();
-  ~running_digest();
-  running_digest(const running_digest&) = delete;
-  running_digest& operator=(const running_digest&) = delete;
-
-  void restart();
-  void add(std::span<const std::byte> bytes);
-  std::uint64_t value() const;
-
- private:
-  struct state;
-  std::unique_ptr<state> state_;
-};
+/// `digest_of` a body in pieces.
+std::uint64_t digest_of(const std::vector<piece>& body);
 
 /// Uninitialised memory that begins at a multiple of 64; null if there is not that much.
 std::shared_ptr<std::byte> frame_memory(std::size_t size);

@@ -35,7 +35,7 @@ void frame_reader::commit(std::size_t count) {
   large_filled_ += count;
 }
 
-tl::expected<std::optional<received_frame>, std::string> frame_reader::next() {
+result<std::optional<received_frame>> frame_reader::next() {
   if (large_) {
     if (large_filled_ < large_header_.length) return std::nullopt;
     return finish(large_header_, std::move(large_), limits_.digests == digest_use::always ? large_digest_.value() : 0);
@@ -48,13 +48,13 @@ tl::expected<std::optional<received_frame>, std::string> frame_reader::next() {
     if (header->length <= rest.size()) {
       const auto body = rest.first(header->length);
       begin_ += frame_header_bytes + body.size();
-      const std::uint64_t digest = limits_.digests == digest_use::always ? frame_digest(body) : 0;
+      const std::uint64_t digest = limits_.digests == digest_use::always ? digest_of(body) : 0;
       auto memory = frame_memory(body.size());
       if (memory && !body.empty()) std::memcpy(memory.get(), body.data(), body.size());
       return finish(*header, std::move(memory), digest);
     }
     if (header->length > buffer_.size() - frame_header_bytes) {
-      if (auto wrong = begin_large(*header)) return tl::unexpected(std::move(*wrong));
+      if (auto wrong = begin_large(*header)) return bad_input(std::move(*wrong));
       return std::nullopt;
     }
   }
@@ -81,14 +81,13 @@ std::optional<std::string> frame_reader::begin_large(const frame_header& header)
   return std::nullopt;
 }
 
-tl::expected<std::optional<received_frame>, std::string> frame_reader::finish(const frame_header& header,
-                                                                              std::shared_ptr<std::byte> memory,
-                                                                              std::uint64_t digest) {
+result<std::optional<received_frame>> frame_reader::finish(const frame_header& header,
+                                                           std::shared_ptr<std::byte> memory, std::uint64_t digest) {
   large_.reset();
-  if (!memory) return tl::unexpected(fmt::format("there is no memory for a frame of {} bytes", header.length));
+  if (!memory) return bad_input(fmt::format("there is no memory for a frame of {} bytes", header.length));
   // Without a digest: who sent it sees a connection that needs none, to a forwarder on its own machine.
   if (limits_.digests == digest_use::always && header.digest != 0 && header.length > 0 && digest != header.digest)
-    return tl::unexpected(
+    return bad_input(
         fmt::format("a frame of {} bytes came damaged: its bytes do not match their digest", header.length));
   return received_frame{header.kind, std::move(memory), static_cast<std::size_t>(header.length)};
 }

@@ -9,9 +9,10 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
+#include "base/digest.hpp"
+#include "base/result.hpp"
 #include "links/frame.hpp"
 #include "links/link.hpp"
 
@@ -28,15 +29,14 @@ class frame_reader {
   void commit(std::size_t count);
 
   /// The next frame that is whole, null if more bytes are needed, or what is wrong: nothing can be read after that.
-  tl::expected<std::optional<received_frame>, std::string> next();
+  result<std::optional<received_frame>> next();
 
  private:
   std::size_t buffered() const { return end_ - begin_; }
   bool enough_for_whole(std::uint64_t length) const;
   std::optional<std::string> begin_large(const frame_header& header);
-  tl::expected<std::optional<received_frame>, std::string> finish(const frame_header& header,
-                                                                  std::shared_ptr<std::byte> memory,
-                                                                  std::uint64_t digest);
+  result<std::optional<received_frame>> finish(const frame_header& header, std::shared_ptr<std::byte> memory,
+                                               std::uint64_t digest);
 
   link_limits limits_;
   std::vector<std::byte> buffer_;

@@ -138,16 +138,16 @@ void handshake::on_socket_ended(io_outcome outcome) {
   if (outcome.state == io_state::ended) {
     const bool silent = wire_->bytes_in() == 0;
     const bool may_use_tls = silent && task_.side == link_side::connector;
-    outcome.why = {link_errc::lost, silent ? "closed the connection without a word"
-                                           : "closed the connection before the handshake was over"};
+    outcome.why = {fault_kind::lost, silent ? "closed the connection without a word"
+                                            : "closed the connection before the handshake was over"};
     if (may_use_tls) outcome.why.message += "; perhaps it uses TLS, or is busy";
   }
   // A connection that is reset loses what had come of it, the beginning of TLS among it.
   const bool unheard = outcome.state == io_state::failed && wire_->bytes_in() == 0 && !wire_->protects_bytes();
   if (unheard && task_.side == link_side::acceptor) outcome.why.message += "; perhaps it uses TLS";
   // For who connects, a peer that went is one to be tried again.
-  if (outcome.why.code == link_errc::lost && task_.side == link_side::connector)
-    outcome.why.code = link_errc::unreachable;
+  if (outcome.why.kind == fault_kind::lost && task_.side == link_side::connector)
+    outcome.why.kind = fault_kind::unreachable;
   fail(std::move(outcome.why));
 }
 
@@ -162,12 +162,12 @@ void handshake::finish() {
 
 void handshake::give_up(std::string why) {
   if (over_) return;
-  const auto code = task_.side == link_side::connector ? link_errc::unreachable : link_errc::lost;
+  const auto code = task_.side == link_side::connector ? fault_kind::unreachable : fault_kind::lost;
   if (!lingers_) fail({code, std::move(why)});
   release();
 }
 
-void handshake::fail(link_fault why) {
+void handshake::fail(fault why) {
   why.message = task_.name + ": " + why.message;
   const auto done = std::move(task_.done);
   if (task_.side == link_side::acceptor) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/result.hpp"
 #include "links/handshake_role.hpp"
 #include "links/stream_link.hpp"
 #include "links/tcp.hpp"
@@ -27,7 +28,7 @@ class handshake : public std::enable_shared_from_this<handshake> {
     std::chrono::milliseconds time{};
     clock::time_point deadline;
     /// Called once, unless `cancel` is called before.
-    std::function<void(link_result<greeted_connection>)> done;
+    std::function<void(result<greeted_connection>)> done;
   };
 
   handshake(tcp_socket socket, const credentials& mine, task what);
@@ -48,7 +49,7 @@ class handshake : public std::enable_shared_from_this<handshake> {
   bool wait_for(io_state state);
   void wait(tcp_socket::wait_type what);
   void take(handshake_step step);
-  void fail(link_fault why);
+  void fail(fault why);
   void on_socket_ended(io_outcome outcome);
   void finish();
   void linger();

@@ -43,12 +43,12 @@ void append_text(std::vector<std::byte>& to, std::span<const std::byte> text) {
   append(to, text);
 }
 
-handshake_step failed(link_errc code, std::string text, std::vector<std::byte> last_words = {}) {
-  return {.send = std::move(last_words), .outcome = link_failed(code, std::move(text))};
+handshake_step failed(fault_kind code, std::string text, std::vector<std::byte> last_words = {}) {
+  return {.send = std::move(last_words), .outcome = failure(code, std::move(text))};
 }
 
 handshake_step not_of_ours(const std::string& what) {
-  return failed(link_errc::no_peer, "broke the rules of the handshake: " + what);
+  return failed(fault_kind::no_peer, "broke the rules of the handshake: " + what);
 }
 
 handshake_step goes_on(std::size_t want, std::vector<std::byte> send = {}) {
@@ -68,8 +68,8 @@ handshake_step too_long(std::span<const std::byte> bytes) {
 }
 
 handshake_step other_token(const channel& over) {
-  link_fault why = other_token_fault(over);
-  return failed(why.code, std::move(why.message));
+  fault why = other_token_fault(over);
+  return failed(why.kind, std::move(why.message));
 }
 
 // In both roles `state` is what the next bytes are.
@@ -81,20 +81,20 @@ class connector final : public handshake_role {
   handshake_step begin(const channel& over) override {
     over_ = over;
     if (hello_.size() > hello_bytes_max)
-      return failed(link_errc::bad_setting, fmt::format("cannot be greeted: this side's hello has {} bytes, the limit "
-                                                        "is {}",
-                                                        hello_.size(), hello_bytes_max));
+      return failed(fault_kind::input, fmt::format("cannot be greeted: this side's hello has {} bytes, the limit "
+                                                   "is {}",
+                                                   hello_.size(), hello_bytes_max));
     return goes_on(prologue_bytes, prologue(mine_));
   }
 
-  std::optional<link_fault> glance(std::span<const std::byte> first) const override {
+  std::optional<fault> glance(std::span<const std::byte> first) const override {
     if (state_ == state::prologue) return judge_prologue(first);
     if (state_ == state::verdict && !first.empty() && first.front() == std::byte{no}) return other_token_fault(over_);
     return std::nullopt;
   }
 
   handshake_step feed(std::span<const std::byte> bytes) override {
-    if (auto wrong = glance(bytes)) return failed(wrong->code, std::move(wrong->message));
+    if (auto wrong = glance(bytes)) return failed(wrong->kind, std::move(wrong->message));
     switch (std::exchange(state_, next(state_))) {
       case state::prologue: {
         theirs_ = array_at<nonce>(bytes, nonce_at);
@@ -118,7 +118,7 @@ class connector final : public handshake_role {
       case state::text:
         break;
     }
-    if (!welcome_) return failed(link_errc::refused, "refused: " + shown(bytes));
+    if (!welcome_) return failed(fault_kind::refused, "refused: " + shown(bytes));
     auto theirs = decode_hello(bytes);
     return theirs ? handshake_step{.send = {}, .outcome = std::move(*theirs)} : not_of_ours("its hello is none");
   }
@@ -146,12 +146,12 @@ class acceptor final : public handshake_role {
     return goes_on(prologue_bytes, prologue(mine_));
   }
 
-  std::optional<link_fault> glance(std::span<const std::byte> first) const override {
+  std::optional<fault> glance(std::span<const std::byte> first) const override {
     return state_ == state::prologue ? judge_prologue(first) : std::nullopt;
   }
 
   handshake_step feed(std::span<const std::byte> bytes) override {
-    if (auto wrong = glance(bytes)) return failed(wrong->code, std::move(wrong->message));
+    if (auto wrong = glance(bytes)) return failed(wrong->kind, std::move(wrong->message));
     switch (std::exchange(state_, next(state_))) {
       case state::prologue:
         theirs_ = array_at<nonce>(bytes, nonce_at);
@@ -185,7 +185,7 @@ class acceptor final : public handshake_role {
   handshake_step answer_to(hello&& theirs) {
     const greeting mine = judge_(theirs, over_.peer_certificate);
     std::vector<std::byte> words = mine ? encode(*mine) : std::vector<std::byte>{};
-    std::string refusal = mine ? std::string{} : mine.error();
+    std::string refusal = mine ? std::string{} : mine.error().message;
     if (words.size() > hello_bytes_max)
       refusal = fmt::format("this side's hello has {} bytes, the limit is {}", words.size(), hello_bytes_max);
     const bool welcome = mine.has_value() && refusal.empty();
@@ -196,7 +196,7 @@ class acceptor final : public handshake_role {
     }
     refusal.resize(std::min(refusal.size(), hello_bytes_max));
     append_text(said, std::as_bytes(std::span(refusal)));
-    return failed(link_errc::refused, "was refused: " + refusal, std::move(said));
+    return failed(fault_kind::refused, "was refused: " + refusal, std::move(said));
   }
 
   const std::string token_;
@@ -225,27 +225,27 @@ std::unique_ptr<handshake_role> acceptor_role(const std::string& token, hello_ju
   return std::make_unique<acceptor>(token, std::move(judge));
 }
 
-link_fault other_token_fault(const channel& over) {
+fault other_token_fault(const channel& over) {
   const char* or_else = over.binding == channel_binding{} ? "" : ", or somebody between the two ends TLS";
-  return {link_errc::not_trusted,
+  return {fault_kind::not_trusted,
           fmt::format("has another token{}: give both sides the same one, with --token-file or TROUPE_TOKEN", or_else)};
 }
 
-std::optional<link_fault> judge_prologue(std::span<const std::byte> first) {
+std::optional<fault> judge_prologue(std::span<const std::byte> first) {
   if (first.empty()) return std::nullopt;
   const auto word = std::as_bytes(std::span(greeting_word));
   const std::size_t common = std::min(first.size(), word.size());
   if (!std::equal(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(common), word.begin())) {
     if (is_tls(first))
-      return link_fault{link_errc::no_peer, "uses TLS, this side does not: give --insecure to both or to none"};
-    return link_fault{link_errc::no_peer, fmt::format("speaks no Troupe; it said \"{}\"", shown(first))};
+      return fault{fault_kind::no_peer, "uses TLS, this side does not: give --insecure to both or to none"};
+    return fault{fault_kind::no_peer, fmt::format("speaks no Troupe; it said \"{}\"", shown(first))};
   }
   if (first.size() < nonce_at) return std::nullopt;
   const auto theirs = number_at<std::uint16_t>(first, greeting_word.size());
   if (theirs == version) return std::nullopt;
-  return link_fault{link_errc::no_peer, fmt::format("speaks version {} of the handshake, this side version {}: use the "
-                                                    "same release of troupe on both",
-                                                    theirs, version)};
+  return fault{fault_kind::no_peer, fmt::format("speaks version {} of the handshake, this side version {}: use the "
+                                                "same release of troupe on both",
+                                                theirs, version)};
 }
 
 std::string shown(std::span<const std::byte> text) {

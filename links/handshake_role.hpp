@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "links/connect.hpp"
 #include "links/credentials.hpp"
-#include "links/fault.hpp"
 #include "links/hello.hpp"
 
 namespace troupe {
@@ -24,7 +24,7 @@ constexpr std::size_t prologue_bytes = 6 + 2 + std::tuple_size_v<nonce>;
 struct handshake_step {
   std::vector<std::byte> send;
   /// The handshake is over: what the other side said of itself, or the fault. No text names the other side.
-  std::optional<link_result<hello>> outcome;
+  std::optional<result<hello>> outcome;
   /// How many bytes to read otherwise; never more than a hello's.
   std::size_t want = 0;
 };
@@ -41,7 +41,7 @@ class handshake_role {
 
   /// Judges the first of the bytes that are wanted, when the rest has not come yet: who speaks something else may
   /// never send as many.
-  virtual std::optional<link_fault> glance(std::span<const std::byte> first) const = 0;
+  virtual std::optional<fault> glance(std::span<const std::byte> first) const = 0;
 };
 
 std::unique_ptr<handshake_role> connector_role(const std::string& token, const hello& mine);
@@ -52,10 +52,10 @@ using hello_judge = std::function<greeting(const hello& theirs, const std::strin
 std::unique_ptr<handshake_role> acceptor_role(const std::string& token, hello_judge judge);
 
 /// The other side does not prove that it knows the token.
-link_fault other_token_fault(const channel& over);
+fault other_token_fault(const channel& over);
 
 /// What is wrong with `first`, the first bytes of a peer: null if they may begin a handshake of ours.
-std::optional<link_fault> judge_prologue(std::span<const std::byte> first);
+std::optional<fault> judge_prologue(std::span<const std::byte> first);
 
 /// `text` on one line, harmless to a terminal, and of bounded length.
 std::string shown(std::span<const std::byte> text);

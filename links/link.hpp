@@ -25,8 +25,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "links/endpoint.hpp"
-#include "links/fault.hpp"
 #include "links/hello.hpp"
 
 namespace troupe {
@@ -68,7 +68,7 @@ class link {
     std::function<void(received_frame&&)> on_frame;
     /// Called once on the link's thread, and nothing after it: code `lost` and why, or null if the other side said
     /// goodbye. Neither is called after `close`, but one that is under way while another thread closes may finish.
-    std::function<void(const link_fault* why)> on_end;
+    std::function<void(const fault* why)> on_end;
   };
 
   virtual ~link() = default;

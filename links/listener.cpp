@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
 #include "links/connect.hpp"
 #include "links/handshake.hpp"
 #include "links/stream_link.hpp"
@@ -74,10 +75,10 @@ class accepting : public std::enable_shared_from_this<accepting> {
     what.role = acceptor_role(
         mine_.token,
         [self = shared_from_this(), from](const hello& theirs, const std::string& certificate) -> greeting {
-          if (!self->callbacks_.on_hello) return tl::unexpected(std::string("nobody listens any more"));
+          if (!self->callbacks_.on_hello) return bad_input("nobody listens any more");
           return self->callbacks_.on_hello(theirs, from, certificate);
         });
-    what.done = [self = shared_from_this(), from](link_result<greeted_connection> result) {
+    what.done = [self = shared_from_this(), from](result<greeted_connection> result) {
       self->on_result(from, std::move(result));
     };
     const auto shaking = std::make_shared<handshake>(std::move(socket), mine_, std::move(what));
@@ -104,7 +105,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
     }
   }
 
-  void on_result(const endpoint& from, link_result<greeted_connection> result) {
+  void on_result(const endpoint& from, result<greeted_connection> result) {
     if (ended_) return;
     // What a callback does may end the listener.
     const auto keep = shared_from_this();
@@ -127,8 +128,8 @@ class accepting : public std::enable_shared_from_this<accepting> {
     });
     if (std::exchange(short_of_something_, true) || !callbacks_.on_rejected) return;
     const auto tell = callbacks_.on_rejected;
-    tell(where_, {link_errc::bad_setting, fmt::format("{}: cannot accept connections for now: {}; see `ulimit -n`",
-                                                      to_string(where_), error.message())});
+    tell(where_, {fault_kind::input, fmt::format("{}: cannot accept connections for now: {}; see `ulimit -n`",
+                                                 to_string(where_), error.message())});
   }
 
   asio::io_context& io_;
@@ -168,33 +169,34 @@ boost::system::error_code bind_to(tcp_acceptor& acceptor, const asio::ip::tcp::e
   return error;
 }
 
-link_fault cannot_listen(const endpoint& where, const boost::system::error_code& error) {
+fault cannot_listen(const endpoint& where, const boost::system::error_code& error) {
   if (error == asio::error::address_in_use)
-    return {link_errc::address_in_use, fmt::format("{}: somebody else listens there; choose another port, or 0 for any "
-                                                   "free one",
-                                                   to_string(where))};
-  return {link_errc::bad_setting,
+    return {fault_kind::address_in_use,
+            fmt::format("{}: somebody else listens there; choose another port, or 0 for any "
+                        "free one",
+                        to_string(where))};
+  return {fault_kind::input,
           fmt::format("{}: cannot listen there: {}; give an address of this machine, such as 127.0.0.1 or 0.0.0.0",
                       to_string(where), error.message())};
 }
 
 }  // namespace
 
-link_result<tcp_acceptor> listen_at_first(asio::io_context& io, const std::vector<asio::ip::tcp::endpoint>& addresses) {
-  link_fault why{link_errc::bad_setting, "nowhere to listen"};
+result<tcp_acceptor> listen_at_first(asio::io_context& io, const std::vector<asio::ip::tcp::endpoint>& addresses) {
+  fault why{fault_kind::input, "nowhere to listen"};
   for (const auto& address : addresses) {
     tcp_acceptor acceptor(io);
     const auto error = bind_to(acceptor, address);
     if (!error) return acceptor;
     why = cannot_listen(to_endpoint(address), error);
-    if (why.code == link_errc::address_in_use) break;
+    if (why.kind == fault_kind::address_in_use) break;
   }
   return tl::unexpected(std::move(why));
 }
 
-link_result<std::unique_ptr<listener>> listener::open(boost::asio::io_context& io, const endpoint& where,
-                                                      const credentials& mine, const link_limits& links,
-                                                      const handshake_limits& handshakes, callbacks what) {
+result<std::unique_ptr<listener>> listener::open(boost::asio::io_context& io, const endpoint& where,
+                                                 const credentials& mine, const link_limits& links,
+                                                 const handshake_limits& handshakes, callbacks what) {
   boost::system::error_code error;
   tcp_resolver resolver(io);
   const auto found =

@@ -65,7 +65,7 @@ class plain final : public transport {
 }  // namespace
 
 io_outcome failed_io(int error_number) {
-  io_outcome outcome{.state = io_state::failed, .why = {link_errc::lost, {}}};
+  io_outcome outcome{.state = io_state::failed, .why = {fault_kind::lost, {}}};
   switch (error_number) {
     case ECONNRESET:
     case EPIPE:

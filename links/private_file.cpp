@@ -31,9 +31,9 @@ class private_descriptor {
 
 }  // namespace
 
-link_result<std::string> read_private_file(const std::string& what, const std::string& path, std::size_t bytes_max) {
+result<std::string> read_private_file(const std::string& what, const std::string& path, std::size_t bytes_max) {
   const auto wrong = [&](const std::string& why) {
-    return link_failed(link_errc::bad_setting, fmt::format("{} {}: {}", what, path, why));
+    return failure(fault_kind::input, fmt::format("{} {}: {}", what, path, why));
   };
   const private_descriptor file(path);
   struct stat status {};

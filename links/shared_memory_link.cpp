@@ -56,7 +56,7 @@ class shared_memory_link final : public link, public std::enable_shared_from_thi
   void start(callbacks what) override {
     callbacks_ = std::move(what);
     below_->start({.on_frame = [self = shared_from_this()](received_frame&& frame) { self->take(std::move(frame)); },
-                   .on_end = [self = shared_from_this()](const link_fault* why) { self->callbacks_.on_end(why); }});
+                   .on_end = [self = shared_from_this()](const fault* why) { self->callbacks_.on_end(why); }});
     if (mine_) below_->send(offer_kind, one_piece(encode(mine_->name())));
   }
 
@@ -121,7 +121,7 @@ class shared_memory_link final : public link, public std::enable_shared_from_thi
   }
 
   void break_off(const char* why) {
-    const link_fault fault{link_errc::lost, why};
+    const fault fault{fault_kind::lost, why};
     below_->close();
     callbacks_.on_end(&fault);
   }

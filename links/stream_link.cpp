@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/digest.hpp"
+
 namespace troupe {
 
 namespace {
@@ -87,13 +89,13 @@ void stream_link::begin() {
 void stream_link::send(std::uint8_t kind, std::vector<piece> body, bool more_follows) {
   std::uint64_t size = 0;
   for (const piece& one : body) size += one.size;
-  const std::uint64_t digest = limits_.digests == digest_use::always ? frame_digest(body) : 0;
+  const std::uint64_t digest = limits_.digests == digest_use::always ? digest_of(body) : 0;
   const std::scoped_lock lock(mutex_);
   if (phase_ >= phase::closing || cannot_write_) return;
   if (size > limits_.frame_bytes_max) {
     cannot_write_ = true;
-    own_fault_ = {link_errc::lost, fmt::format("a frame of {} bytes was to be sent to it, the limit is {}", size,
-                                               limits_.frame_bytes_max)};
+    own_fault_ = {fault_kind::lost, fmt::format("a frame of {} bytes was to be sent to it, the limit is {}", size,
+                                                limits_.frame_bytes_max)};
     return post([](stream_link& self) { self.end_by_own_fault(); });
   }
   push({kind, size, digest}, std::move(body), more_follows);
@@ -218,7 +220,7 @@ void stream_link::shut_when_sent() {
   if (phase_ == phase::closing) ::shutdown(socket_->native_handle(), SHUT_WR);
 }
 
-void stream_link::end(const link_fault* why) {
+void stream_link::end(const fault* why) {
   callbacks last;
   {
     const std::scoped_lock lock(mutex_);
@@ -234,7 +236,7 @@ void stream_link::end(const link_fault* why) {
 }
 
 bool stream_link::end_by_own_fault() {
-  std::optional<link_fault> why;
+  std::optional<fault> why;
   {
     const std::scoped_lock lock(mutex_);
     if (phase_ == phase::running) why = std::exchange(own_fault_, std::nullopt);
@@ -287,10 +289,10 @@ void stream_link::read_some() {
         return wait_writable();
       }
       case io_state::ended:
-        got.why = {link_errc::lost, "its connection was closed"};
+        got.why = {fault_kind::lost, "its connection was closed"};
         return end(&got.why);
       case io_state::failed:
-        got.why.code = link_errc::lost;
+        got.why.kind = fault_kind::lost;
         return end(&got.why);
     }
   }
@@ -301,7 +303,7 @@ bool stream_link::take(std::size_t count) {
   for (;;) {
     auto next = reader_.next();
     if (!next) {
-      const link_fault why{link_errc::lost, std::move(next.error())};
+      const fault why{fault_kind::lost, std::move(next.error().message)};
       end(&why);
       return false;
     }
@@ -365,7 +367,7 @@ void stream_link::tick() {
     const bool was_stopped = now - planned_tick_ > fifth;
     if (!was_stopped && !something_to_read()) {
       const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(now - last_heard_);
-      const link_fault why{link_errc::lost, "no byte came for " + seconds_text(silence)};
+      const fault why{fault_kind::lost, "no byte came for " + seconds_text(silence)};
       return end(&why);
     }
     last_heard_ = now;

@@ -81,7 +81,7 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   void on_writable();
   void tick();
   void wait_tick(clock::time_point when);
-  void end(const link_fault* why);
+  void end(const fault* why);
   bool end_by_own_fault();
   bool something_to_read();
   io_outcome read_wire(std::span<std::byte> into);
@@ -117,8 +117,8 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   bool write_is_due_ = false;  // on_writable will be called
   bool write_wants_read_ = false;
   bool cannot_write_ = false;
-  bool held_ = false;                    // the queue waits for the next call
-  std::optional<link_fault> own_fault_;  // until there is somebody to tell
+  bool held_ = false;               // the queue waits for the next call
+  std::optional<fault> own_fault_;  // until there is somebody to tell
 
   // Of the io thread.
   std::optional<io_timer> timer_;

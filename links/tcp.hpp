@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "links/endpoint.hpp"
-#include "links/fault.hpp"
 
 namespace troupe {
 
@@ -35,7 +35,7 @@ void close_on_exec(int descriptor);
 /// Listens at the first of `addresses`, those of one name, that this machine has. One that somebody else has taken is a
 /// fault, and no reason to try the next: who connects by the name would find the other one. Faults: address_in_use,
 /// bad_setting; they name the address.
-link_result<tcp_acceptor> listen_at_first(asio::io_context& io, const std::vector<asio::ip::tcp::endpoint>& addresses);
+result<tcp_acceptor> listen_at_first(asio::io_context& io, const std::vector<asio::ip::tcp::endpoint>& addresses);
 
 endpoint to_endpoint(const asio::ip::tcp::endpoint& address);
 

@@ -24,8 +24,8 @@ namespace {
 
 using bio_ptr = std::unique_ptr<BIO, decltype(&BIO_free)>;
 
-link_fault wrong(const char* option, const std::string& path, const std::string& what) {
-  return {link_errc::bad_setting, fmt::format("{} {}: {}", option, path, what)};
+fault wrong(const char* option, const std::string& path, const std::string& what) {
+  return {fault_kind::input, fmt::format("{} {}: {}", option, path, what)};
 }
 
 /// What OpenSSL says about its last failure.
@@ -59,7 +59,7 @@ std::optional<std::string> unreadable(const std::string& path) {
   return std::nullopt;
 }
 
-std::optional<link_fault> load_certificate(SSL_CTX* tls, const std::string& path) {
+std::optional<fault> load_certificate(SSL_CTX* tls, const std::string& path) {
   constexpr const char* option = "--tls-cert";
   if (auto why = unreadable(path)) return wrong(option, path, *why);
   if (SSL_CTX_use_certificate_chain_file(tls, path.c_str()) != 1)
@@ -68,7 +68,7 @@ std::optional<link_fault> load_certificate(SSL_CTX* tls, const std::string& path
   return std::nullopt;
 }
 
-std::optional<link_fault> load_key(SSL_CTX* tls, const std::string& path, const std::string& certificate) {
+std::optional<fault> load_key(SSL_CTX* tls, const std::string& path, const std::string& certificate) {
   constexpr const char* option = "--tls-key";
   constexpr std::size_t key_bytes_max = 64 * 1024;
   const auto text = read_private_file(option, path, key_bytes_max);
@@ -88,7 +88,7 @@ std::optional<link_fault> load_key(SSL_CTX* tls, const std::string& path, const 
   return std::nullopt;
 }
 
-std::optional<link_fault> load_authority(SSL_CTX* tls, const std::string& path) {
+std::optional<fault> load_authority(SSL_CTX* tls, const std::string& path) {
   constexpr const char* option = "--tls-ca";
   if (auto why = unreadable(path)) return wrong(option, path, *why);
   const bio_ptr file(BIO_new_file(path.c_str(), "r"), BIO_free);
@@ -126,7 +126,7 @@ std::shared_ptr<SSL_CTX> make_settings() {
   return made;
 }
 
-link_fault no_tls() { return {link_errc::bad_setting, "TLS 1.3 cannot be used here: " + last_words()}; }
+fault no_tls() { return {fault_kind::input, "TLS 1.3 cannot be used here: " + last_words()}; }
 
 const tls_context& context_of(const SSL* ssl) {
   return *static_cast<const tls_context*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
@@ -175,7 +175,7 @@ int find_key(SSL* ssl, const unsigned char* name, std::size_t size, SSL_SESSION*
   return 1;
 }
 
-link_result<tls_ptr> finished(std::shared_ptr<SSL_CTX> settings, bool by_certificates, const token_key& key) {
+result<tls_ptr> finished(std::shared_ptr<SSL_CTX> settings, bool by_certificates, const token_key& key) {
   const auto made = std::make_shared<tls_context>(tls_context{std::move(settings), by_certificates, key});
   SSL_CTX* tls = made->settings.get();
   SSL_CTX_set_app_data(tls, made.get());
@@ -186,7 +186,7 @@ link_result<tls_ptr> finished(std::shared_ptr<SSL_CTX> settings, bool by_certifi
 
 }  // namespace
 
-link_result<tls_ptr> make_tls(const token_key& key) {
+result<tls_ptr> make_tls(const token_key& key) {
   ERR_clear_error();
   auto settings = make_settings();
   // Other suites have another hash than the key, and would only be refused later.
@@ -198,7 +198,7 @@ link_result<tls_ptr> make_tls(const token_key& key) {
   return finished(std::move(settings), false, key);
 }
 
-link_result<tls_ptr> make_tls(const tls_files& files) {
+result<tls_ptr> make_tls(const tls_files& files) {
   ERR_clear_error();
   auto settings = make_settings();
   if (!settings) return tl::unexpected(no_tls());

@@ -7,8 +7,8 @@
 
 #include <memory>
 
+#include "base/result.hpp"
 #include "links/credentials.hpp"
-#include "links/fault.hpp"
 
 struct ssl_ctx_st;
 
@@ -25,7 +25,7 @@ struct tls_context {
 using tls_ptr = std::shared_ptr<const tls_context>;
 
 /// By the token that `key` was made of. Fault: this OpenSSL has no TLS 1.3.
-link_result<tls_ptr> make_tls(const token_key& key);
+result<tls_ptr> make_tls(const token_key& key);
 
 /// Files in PEM format. Both sides show a certificate and verify the other's against `ca`.
 struct tls_files {
@@ -36,6 +36,6 @@ struct tls_files {
 
 /// By a certificate, which every peer needs from `files.ca`. Faults name the file and what is wrong with it (missing,
 /// unreadable, a key that others may read, key and certificate differ, expired).
-link_result<tls_ptr> make_tls(const tls_files& files);
+result<tls_ptr> make_tls(const tls_files& files);
 
 }  // namespace troupe

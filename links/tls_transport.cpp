@@ -145,7 +145,7 @@ class tls final : public transport {
 
   io_outcome open() override {
     if (!knows_whom_to_expect_)
-      return refused(link_errc::bad_setting,
+      return refused(fault_kind::input,
                      fmt::format("no certificate can be for \"{}\"", shown(std::as_bytes(std::span(peer_name_)))));
     if (!recognised_) {
       if (auto strange = recognise()) return std::move(*strange);
@@ -242,14 +242,14 @@ class tls final : public transport {
     if (seen.front() == alert_record || seen.front() == handshake_record) return std::nullopt;
     constexpr std::size_t word_bytes = 6;                               // what is said in any version
     if (judge_prologue(seen.first(std::min(seen.size(), word_bytes))))  // not of ours either
-      return refused(link_errc::no_peer, fmt::format("speaks no TLS; it said \"{}\"", shown(seen)));
+      return refused(fault_kind::no_peer, fmt::format("speaks no TLS; it said \"{}\"", shown(seen)));
     if (side_ == link_side::acceptor) {
       // In its plain words we cannot answer. An alert, protocol_version, is what it will recognise as TLS.
       constexpr std::array<unsigned char, 7> alert{0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x46};
       [[maybe_unused]] const ssize_t sent =
           ::send(end_.socket, alert.data(), alert.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     }
-    return refused(link_errc::no_peer, no_tls_text);
+    return refused(fault_kind::no_peer, no_tls_text);
   }
 
   /// The handshake of TLS is over: what it has shown of the other side.
@@ -259,9 +259,9 @@ class tls final : public transport {
     auto* binding = reinterpret_cast<unsigned char*>(channel_.binding.data());
     if (SSL_export_keying_material(ssl_.get(), binding, channel_.binding.size(), label.data(), label.size(), nullptr, 0,
                                    0) != 1)
-      return refused(link_errc::no_peer, "the TLS handshake failed: nothing can be exported from it");
+      return refused(fault_kind::no_peer, "the TLS handshake failed: nothing can be exported from it");
     if (!context_->by_certificates)
-      return SSL_session_reused(ssl_.get()) == 1 ? io_outcome{} : refused(link_errc::not_trusted, only_there_text);
+      return SSL_session_reused(ssl_.get()) == 1 ? io_outcome{} : refused(fault_kind::not_trusted, only_there_text);
     const std::unique_ptr<X509, decltype(&X509_free)> shown_one(SSL_get1_peer_certificate(ssl_.get()), X509_free);
     channel_.peer_certificate = fingerprint_of(shown_one.get());
     return {};
@@ -277,7 +277,7 @@ class tls final : public transport {
     return 0;
   }
 
-  static io_outcome refused(link_errc code, std::string text) {
+  static io_outcome refused(fault_kind code, std::string text) {
     return {.state = io_state::failed, .why = {code, std::move(text)}};
   }
 
@@ -293,7 +293,7 @@ class tls final : public transport {
         return failed_tls(ERR_peek_error());
       default:
         if (end_.announced_too_much)
-          return refused(link_errc::no_peer,
+          return refused(fault_kind::no_peer,
                          fmt::format("announced a TLS message of more than {} bytes", tls_message_bytes_max));
         return end_.error_number != 0 ? failed_io(end_.error_number) : io_outcome{.state = io_state::ended, .why = {}};
     }
@@ -303,25 +303,25 @@ class tls final : public transport {
     const int reason = ERR_GET_REASON(error);
     if (reason == SSL_R_UNEXPECTED_EOF_WHILE_READING) return {.state = io_state::ended, .why = {}};
     if (auto other_way = recognise_other_way(reason)) return std::move(*other_way);
-    if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) return refused(link_errc::not_trusted, why_not_trusted());
+    if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) return refused(fault_kind::not_trusted, why_not_trusted());
     if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
-      return refused(link_errc::not_trusted, "shows no certificate: give it --tls-cert, --tls-key and --tls-ca");
+      return refused(fault_kind::not_trusted, "shows no certificate: give it --tls-cert, --tls-key and --tls-ca");
     if (reason == SSL_R_WRONG_VERSION_NUMBER && end_.bytes_in > 0 && !SSL_is_init_finished(ssl_.get()))
-      return refused(link_errc::no_peer, no_tls_text);
+      return refused(fault_kind::no_peer, no_tls_text);
     const char* words = ERR_reason_error_string(error);
     const std::string_view said = words != nullptr ? words : "unknown error";
     if (is_about_certificate(reason)) {
       constexpr std::string_view mark = " alert ";
       const std::size_t at = said.find(mark);
       return refused(
-          link_errc::not_trusted,
+          fault_kind::not_trusted,
           fmt::format("does not trust this side's certificate: {}; --tls-cert must be good for its --tls-ca, "
                       "and have the name or address that it is reached by",
                       at == std::string_view::npos ? said : said.substr(at + mark.size())));
     }
     if (SSL_is_init_finished(ssl_.get()))
-      return refused(link_errc::lost, fmt::format("its TLS connection failed: {}", said));
-    return refused(link_errc::no_peer, fmt::format("the TLS handshake failed: {}", said));
+      return refused(fault_kind::lost, fmt::format("its TLS connection failed: {}", said));
+    return refused(fault_kind::no_peer, fmt::format("the TLS handshake failed: {}", said));
   }
 
   /// Whether the other side goes by the token where this one goes by certificates, or the reverse, or has another
@@ -331,9 +331,9 @@ class tls final : public transport {
     const bool connects = side_ == link_side::connector;
     const bool by_certificates = context_->by_certificates;
     if (reason == (connects ? SSL_R_TLSV1_ALERT_UNKNOWN_PSK_IDENTITY : SSL_R_CALLBACK_FAILED))
-      return refused(link_errc::not_trusted, by_certificates ? only_here_text : only_there_text);
+      return refused(fault_kind::not_trusted, by_certificates ? only_here_text : only_there_text);
     if (by_certificates) return std::nullopt;
-    if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) return refused(link_errc::not_trusted, only_there_text);
+    if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) return refused(fault_kind::not_trusted, only_there_text);
     if (reason == (connects ? SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER : SSL_R_BINDER_DOES_NOT_VERIFY) ||
         (connects && reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR)) {
       auto why = other_token_fault({});

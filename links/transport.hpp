@@ -11,8 +11,8 @@
 #include <span>
 #include <string>
 
+#include "base/result.hpp"
 #include "links/credentials.hpp"
-#include "links/fault.hpp"
 
 namespace troupe {
 
@@ -31,7 +31,7 @@ struct io_outcome {
   /// After a read: the socket is known to hold no more for now.
   bool drained = false;
   /// Where the state is `failed`. The text does not name the other side.
-  link_fault why;
+  fault why;
 };
 
 /// Which side of a connection one is.

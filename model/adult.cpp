@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/result.hpp"
 #include "model/sampler.hpp"
 
 namespace troupe {

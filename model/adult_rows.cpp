@@ -5,8 +5,10 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/number.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "model/adult.hpp"
-#include "model/text.hpp"
 
 // model/adult_files.S
 extern "C" const unsigned char troupe_adult_train[];

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "kernels/embedding_bag.hpp"
-#include "model/result.hpp"
 
 namespace troupe {
 

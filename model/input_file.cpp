@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "model/text.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 

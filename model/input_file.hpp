@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "model/result.hpp"
+#include "base/result.hpp"
 
 namespace troupe {
 

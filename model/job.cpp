@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
+#include "base/text.hpp"
 #include "model/job_table.hpp"
 #include "model/setting_spelling.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
 #include "kernels/device.hpp"
 #include "model/data.hpp"
 #include "model/optimizer.hpp"
-#include "model/result.hpp"
 
 namespace troupe {
 
@@ -119,8 +119,5 @@ result<job> parse_job(const std::vector<setting>& given);
 
 /// Every setting of `job` that applies to its data: `parse_job` makes the same job from it.
 std::vector<setting> to_settings(const job& job);
-
-/// The candidate nearest to `name` by edit distance, for error messages.
-std::string nearest(const std::string& name, const std::vector<std::string>& candidates);
 
 }  // namespace troupe

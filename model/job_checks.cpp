@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "kernels/device.hpp"
 #include "model/files/csv_columns.hpp"
 #include "model/hybrid.hpp"
 #include "model/job_table.hpp"
 #include "model/memory.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

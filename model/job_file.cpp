@@ -13,9 +13,9 @@
 #include <toml.hpp>
 #include <utility>
 
+#include "base/number.hpp"
 #include "base/text.hpp"
 #include "model/input_file.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

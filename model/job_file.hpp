@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "model/job.hpp"
-#include "model/result.hpp"
 
 namespace troupe {
 

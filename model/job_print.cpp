@@ -8,9 +8,10 @@
 #include <optional>
 #include <string_view>
 
+#include "base/number.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/job_file.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

@@ -6,7 +6,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "model/text.hpp"
+#include "base/number.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 

@@ -7,8 +7,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/number.hpp"
+#include "base/text.hpp"
 #include "model/job.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

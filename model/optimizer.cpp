@@ -7,8 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "base/number.hpp"
+#include "base/text.hpp"
 #include "model/job.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.hpp"
 #include "kernels/optimizer.hpp"
 #include "model/lr_schedule.hpp"
-#include "model/result.hpp"
 
 namespace troupe {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "model/text.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 

@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "model/digest.hpp"
-#include "model/result.hpp"
+#include "base/digest.hpp"
+#include "base/result.hpp"
 
 namespace troupe {
 
 /// What a closed file holds.
 struct written_file {
   std::uint64_t length = 0;
-  /// See `byte_digest`.
+  /// See `file_digest`.
   std::string digest;
 };
 
@@ -53,7 +53,7 @@ class output_file {
   std::uint64_t length_ = 0;
   std::uint64_t written_ = 0;
   std::vector<std::byte> gathered_;
-  byte_digest digest_;
+  file_digest digest_;
 };
 
 /// Writes a whole file.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/result.hpp"
 #include "model/datasets.hpp"
 #include "model/input_file.hpp"
 #include "model/replay_file.hpp"

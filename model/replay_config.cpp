@@ -6,8 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "model/job_table.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <type_traits>
 
+#include "base/text.hpp"
 #include "model/memory.hpp"
 
 namespace troupe {

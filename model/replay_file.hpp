@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.hpp"
 #include "model/replay_config.hpp"
 #include "model/safetensors.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

@@ -6,7 +6,7 @@
 #include <bit>
 #include <utility>
 
-#include "model/text.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.hpp"
 #include "model/input_file.hpp"
-#include "model/result.hpp"
 #include "model/safetensors_header.hpp"
 
 namespace troupe {

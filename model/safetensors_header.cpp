@@ -7,7 +7,7 @@
 #include <boost/json/basic_parser_impl.hpp>
 #include <optional>
 
-#include "model/text.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 

@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "model/json_text.hpp"
-#include "model/text.hpp"
+#include "base/json_text.hpp"
+#include "base/text.hpp"
 
 namespace troupe {
 

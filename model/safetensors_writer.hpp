@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "model/output_file.hpp"
-#include "model/result.hpp"
 #include "model/safetensors_header.hpp"
 
 namespace troupe {

@@ -10,6 +10,8 @@
 #include <random>
 #include <utility>
 
+#include "base/host.hpp"
+
 namespace troupe::page {
 
 namespace {
@@ -30,11 +32,6 @@ std::string_view host_of(std::string_view field) {
 
 bool equal_names(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
-std::string own_name() {
-  std::array<char, 256> name = {};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -78,7 +75,7 @@ bool access::is_for_us(std::string_view field) const {
   const auto listens = asio::ip::make_address(host_, error);
   const bool everywhere = !error && listens.is_unspecified();
   // An address cannot be rebound: a browser that shows one has been sent to it.
-  return everywhere && (is_address || equal_names(host, own_name()));
+  return everywhere && (is_address || equal_names(host, host_name()));
 }
 
 bool access::is_right(std::string_view token) const { return is_same(token, token_); }

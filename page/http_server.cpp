@@ -259,10 +259,10 @@ struct http_server::state {
   std::jthread thread;
 };
 
-tl::expected<std::unique_ptr<http_server>, std::string> http_server::start(const options& how, http_handler handler) {
+result<std::unique_ptr<http_server>> http_server::start(const options& how, http_handler handler) {
   auto made = std::make_unique<state>(service{how, access(how.token, how.host), std::move(handler)});
   const auto fail = [&](const error_code& error) {
-    return tl::unexpected(fmt::format("cannot listen on {}:{}: {}", how.host, how.port, error.message()));
+    return bad_input(fmt::format("cannot listen on {}:{}: {}", how.host, how.port, error.message()));
   };
   error_code error;
   tcp::resolver resolver(made->context);

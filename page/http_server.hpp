@@ -11,9 +11,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <utility>
 #include <vector>
+
+#include "base/result.hpp"
 
 namespace troupe::page {
 
@@ -57,7 +58,7 @@ class http_server {
   };
 
   /// Listens, and serves on a thread of its own that gives way to others. Errors: one line for the user.
-  static tl::expected<std::unique_ptr<http_server>, std::string> start(const options& how, http_handler handler);
+  static result<std::unique_ptr<http_server>> start(const options& how, http_handler handler);
   /// Closes all connections; waits for a request that is being answered.
   ~http_server();
 

@@ -11,9 +11,9 @@ namespace troupe::page {
 
 live_page::live_page(trace::sources from) : page_(std::make_unique<recorded>(std::move(from))) {}
 
-tl::expected<std::unique_ptr<live_page>, std::string> live_page::start(options how) {
+result<std::unique_ptr<live_page>> live_page::start(options how) {
   if (how.token.empty()) how.token = make_token();
-  if (!is_token(how.token)) return tl::unexpected(std::string("a token is 8 to 128 letters, digits, '-' and '_'"));
+  if (!is_token(how.token)) return bad_input("a token is 8 to 128 letters, digits, '-' and '_'");
   std::unique_ptr<live_page> made(new live_page(std::move(how.from)));
   http_server::options where;
   where.host = how.host;

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <tl/expected.hpp>
 
+#include "base/result.hpp"
 #include "page/http_server.hpp"
 #include "page/run_page.hpp"
 #include "trace/recording.hpp"
@@ -24,7 +24,7 @@ class live_page {
 
   /// Serves from a thread of its own until it is destroyed. Files are read when somebody asks, not before. Errors, one
   /// line for the user: it cannot listen there, or the token is none.
-  static tl::expected<std::unique_ptr<live_page>, std::string> start(options how);
+  static result<std::unique_ptr<live_page>> start(options how);
 
   /// Where the page is, token included.
   std::string url() const { return server_->url(); }

@@ -19,6 +19,7 @@
 #include "analysis/part.hpp"
 #include "analysis/timeline.hpp"
 #include "analysis/waterfall.hpp"
+#include "base/number.hpp"
 #include "page/web_files.hpp"
 
 namespace troupe::page {
@@ -38,13 +39,6 @@ http_response json(const boost::json::object& what, unsigned status = 200) {
 }
 
 http_response refused(unsigned status, std::string why) { return json({{"problem", std::move(why)}}, status); }
-
-std::optional<std::uint64_t> number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 http_response unknown_step(const http_request& request) {
   return refused(404, fmt::format("step {} is not recorded as a whole", request.text("step")));
@@ -122,7 +116,7 @@ const analysis::step_windows& run_page::windows() {
 }
 
 const analysis::step_window* run_page::find_window(const http_request& request) {
-  const auto found = analysis::find_step(windows(), number(request.text("step")).value_or(0));
+  const auto found = analysis::find_step(windows(), parse_number<std::uint64_t>(request.text("step")).value_or(0));
   if (!found) return nullptr;
   const std::string_view trainer = request.text("trainer");
   for (const analysis::step_window* one : *found)
@@ -141,7 +135,7 @@ http_response run_page::run() {
 
 http_response run_page::topology(const http_request& request) {
   constexpr std::uint64_t all = INT64_MAX;
-  const std::uint64_t recent = number(request.text("recent_ns")).value_or(all);
+  const std::uint64_t recent = parse_number<std::uint64_t>(request.text("recent_ns")).value_or(all);
   return json(analysis::topology_json(*now_.what, static_cast<trace::nanoseconds>(std::min(recent, all))));
 }
 
@@ -152,7 +146,8 @@ http_response run_page::curves(const http_request&) {
 }
 
 http_response run_page::steps(const http_request& request) {
-  return json(analysis::steps_json(*now_.what, windows(), number(request.text("last")).value_or(200)));
+  return json(
+      analysis::steps_json(*now_.what, windows(), parse_number<std::uint64_t>(request.text("last")).value_or(200)));
 }
 
 http_response run_page::step(const http_request& request) {
@@ -168,7 +163,8 @@ http_response run_page::step(const http_request& request) {
 
 http_response run_page::paths(const http_request& request) {
   const std::vector<analysis::step_window>& all = windows().whole;
-  const std::size_t last = std::min<std::size_t>(number(request.text("last")).value_or(paths_most), paths_most);
+  const std::size_t last =
+      std::min<std::size_t>(parse_number<std::uint64_t>(request.text("last")).value_or(paths_most), paths_most);
   std::vector<analysis::step_path> paths;
   for (std::size_t i = all.size() - std::min(all.size(), last); i < all.size(); ++i)
     paths.push_back(analysis::find_critical_path(causes(), all[i]));
@@ -203,7 +199,7 @@ boost::json::object run_page::verdict() {
 
 http_response run_page::messages(const http_request& request) {
   const auto query = analysis::message_query::read(request.query);
-  if (!query) return refused(400, query.error());
+  if (!query) return refused(400, query.error().message);
   const analysis::message_page found = analysis::find_messages(*now_.what, *query);
   boost::json::array rows;
   for (const std::uint32_t event : found.events) rows.push_back(analysis::row_of(*now_.what, now_.what->events[event]));

@@ -68,7 +68,7 @@ reading recorded::latest() {
       newest_.what = read_ = std::make_shared<trace::recording>(std::move(*read));
       ++newest_.generation;
     } else {
-      newest_.problem = read.error();  // what was seen last stays
+      newest_.problem = read.error().message;  // what was seen last stays
     }
     seen_ = std::move(files);
   }

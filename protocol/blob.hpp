@@ -21,6 +21,8 @@
 #include <string>
 #include <type_traits>
 
+#include "base/digest.hpp"
+
 namespace troupe {
 
 static_assert(std::endian::native == std::endian::little, "blobs hold little-endian numbers as they lie in memory");
@@ -106,25 +108,6 @@ class blob {
   std::shared_ptr<const std::byte> data_;
   std::size_t size_ = 0;
   const device_memory* device_ = nullptr;  // kept by data_'s owner
-};
-
-/// The digest that accompanies bulk bytes on the wire: XXH3, 64 bits.
-std::uint64_t digest_of(const std::byte* data, std::size_t size);
-
-/// The same digest of bytes that come piece by piece.
-class streamed_digest {
- public:
-  streamed_digest();
-
-  void add(const std::byte* data, std::size_t size);
-  std::uint64_t value() const;
-
- private:
-  struct hash_state;
-  struct release {
-    void operator()(hash_state* state) const;
-  };
-  std::unique_ptr<hash_state, release> state_;
 };
 
 template <class Inspector>

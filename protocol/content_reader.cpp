@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/digest.hpp"
 #include "protocol/message_content.hpp"
 
 namespace troupe {
@@ -22,40 +23,20 @@ std::optional<dtype> dtype_named(std::string_view name) {
   return {};
 }
 
-bool content_reader::take(void* to, std::size_t size) {
-  if (fields_.size() < size) return false;
-  std::memcpy(to, fields_.data(), size);
-  fields_.remove_prefix(size);
-  return true;
-}
-
-bool content_reader::begin_sequence(std::size_t& size) {
-  std::uint32_t count = 0;
-  if (!value(count)) return false;
-  size = count;
-  return true;
-}
-
-bool content_reader::value(std::string& x) {
-  std::uint32_t size = 0;
-  if (!value(size) || fields_.size() < size) return false;
-  x = fields_.substr(0, size);
-  fields_.remove_prefix(size);
-  return true;
-}
-
 bool content_reader::whole(tensor& x) {
-  if (next_part_ == from_.parts.size()) return false;
-  const trace::content_part& part = from_.parts[next_part_++];
+  if (parts_.empty()) return false;
+  const trace::content_part& part = parts_.front();
   const auto type = dtype_named(part.type);
   if (!type) return false;
   x = tensor(*type, part.rows, part.cols, bytes_of(part));
+  parts_ = parts_.subspan(1);
   return x.consistent();
 }
 
 bool content_reader::bulk(blob& x) {
-  if (next_part_ == from_.parts.size()) return false;
-  x = bytes_of(from_.parts[next_part_++]);
+  if (parts_.empty()) return false;
+  x = bytes_of(parts_.front());
+  parts_ = parts_.subspan(1);
   return true;
 }
 

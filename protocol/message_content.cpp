@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "base/digest.hpp"
+
 namespace troupe {
 
 bool content_writer::begin_field(caf::string_view name) {
@@ -19,7 +21,7 @@ bool content_writer::end_field() {
 
 bool content_writer::begin_sequence(std::size_t size) {
   if (!levels_.empty()) levels_.back().is_list = true;
-  return value(static_cast<std::uint32_t>(size));
+  return field_saver::begin_sequence(size);
 }
 
 bool content_writer::end_sequence() {
@@ -36,12 +38,6 @@ bool content_writer::enter_element() {
 bool content_writer::leave_element() {
   levels_.pop_back();
   if (!levels_.empty() && levels_.back().is_list) ++levels_.back().next;
-  return true;
-}
-
-bool content_writer::value(caf::string_view x) {
-  value(static_cast<std::uint32_t>(x.size()));
-  append(x.data(), x.size());
   return true;
 }
 

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
 
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/field_bytes.hpp"
+#include "protocol/message_types.hpp"
 
 namespace troupe {
 
@@ -17,16 +21,39 @@ constexpr std::size_t alignment = 64;
 constexpr std::size_t gap_after(std::size_t size) { return (alignment - size % alignment) % alignment; }
 
 /// Calls `use` with a null pointer to the type that `id` stands for, if it is one that travels over data links.
-template <class... Types, class F>
-bool for_type(caf::type_id_t id, F use) {
-  return ((caf::type_id_v<Types> == id && (use(static_cast<Types*>(nullptr)), true)) || ...);
-}
-
 template <class F>
 bool for_link_type(caf::type_id_t id, F use) {
-  return for_type<lookup, rows, gradient, gradient_norm, squared_norm, optimizer_step, committed, bucket_share,
-                  bucket_sum, group_devices>(id, use);
+  return [&]<class... T>(boost::mp11::mp_list<T...>) {
+    return ((caf::type_id_v<T> == id && (use(static_cast<T*>(nullptr)), true)) || ...);
+  }(link_types());
 }
+
+/// Collects blobs, which stay where they are.
+class frame_writer : public field_saver<frame_writer> {
+ public:
+  bool bulk(const blob& x) {
+    blobs.push_back(x.on_host());
+    return true;
+  }
+
+  std::vector<blob> blobs;
+};
+
+class frame_reader : public field_loader<frame_reader> {
+ public:
+  frame_reader(std::span<const std::byte> fields, std::span<const blob> blobs) : field_loader(fields), blobs_(blobs) {}
+
+  bool bulk(blob& x) {
+    if (blobs_.empty()) return false;
+    x = blobs_.front();
+    blobs_ = blobs_.subspan(1);
+    return true;
+  }
+  std::size_t parts_left() const { return blobs_.size(); }
+
+ private:
+  std::span<const blob> blobs_;
+};
 
 struct body_head {
   std::uint64_t request = 0;
@@ -39,7 +66,7 @@ struct body_head {
 static_assert(sizeof(body_head) == head_bytes);
 
 /// The parts of a body: everything but the blobs in one piece of memory, then gap and blob in turn.
-std::vector<blob> assemble(const envelope& head, caf::type_id_t type, field_writer&& from) {
+std::vector<blob> assemble(const envelope& head, caf::type_id_t type, frame_writer&& from) {
   static const auto zeros = std::make_shared<const std::array<std::byte, alignment>>();
   const body_head fixed{head.request,
                         head.actor,
@@ -105,39 +132,10 @@ caf::expected<disassembled> disassemble(const blob& body) {
 
 }  // namespace
 
-bool field_reader::too_short() {
-  emplace_error(caf::sec::end_of_stream, "a message shorter than its fields");
-  return false;
-}
-
-bool field_reader::begin_sequence(std::size_t& size) {
-  std::uint32_t count = 0;
-  if (!value(count)) return false;
-  if (count > fields_.size() + blobs_.size()) return too_short();
-  size = count;
-  return true;
-}
-
-bool field_reader::value(std::string& x) {
-  std::uint32_t size = 0;
-  if (!value(size)) return false;
-  if (size > fields_.size()) return too_short();
-  x.assign(reinterpret_cast<const char*>(fields_.data()), size);
-  fields_ = fields_.subspan(size);
-  return true;
-}
-
-bool field_reader::bulk(blob& x) {
-  if (blobs_.empty()) return too_short();
-  x = blobs_.front();
-  blobs_ = blobs_.subspan(1);
-  return true;
-}
-
 std::optional<std::vector<blob>> to_frame(const envelope& head, const caf::message& content) {
   if (content.size() != 1) return std::nullopt;
   const caf::type_id_t type = content.type_at(0);
-  field_writer writer;
+  frame_writer writer;
   const bool known = for_link_type(type, [&]<class T>(T*) { (void)writer.apply(content.get_as<T>(0)); });
   if (!known) return std::nullopt;
   return assemble(head, type, std::move(writer));
@@ -146,12 +144,12 @@ std::optional<std::vector<blob>> to_frame(const envelope& head, const caf::messa
 caf::expected<std::pair<envelope, caf::message>> from_frame(const blob& body) {
   auto parts = disassemble(body);
   if (!parts) return parts.error();
-  field_reader reader(parts->fields, parts->blobs);
+  frame_reader reader(parts->fields, parts->blobs);
   caf::message content;
   bool whole = false;
   const bool known = for_link_type(parts->fixed.type, [&]<class T>(T*) {
     T message;
-    whole = reader.apply(message) && reader.at_end();
+    whole = reader.apply(message) && reader.is_done();
     if (whole) content = caf::make_message(std::move(message));
   });
   if (!known) return malformed("of a type that does not travel so");
@@ -173,7 +171,7 @@ std::vector<blob> to_failure_frame(const envelope& head, const caf::error& failu
     code = static_cast<errc>(failure.code());
   else if (is_secondary(failure))
     code = errc::peer_failed;
-  field_writer writer;
+  frame_writer writer;
   writer.value(static_cast<std::uint8_t>(code));
   writer.value(caf::string_view(describe(failure)));
   return assemble(head, caf::type_id_v<errc>, std::move(writer));
@@ -182,11 +180,11 @@ std::vector<blob> to_failure_frame(const envelope& head, const caf::error& failu
 caf::expected<std::pair<envelope, caf::error>> from_failure_frame(const blob& body) {
   const auto parts = disassemble(body);
   if (!parts) return parts.error();
-  field_reader reader(parts->fields, parts->blobs);
+  frame_reader reader(parts->fields, parts->blobs);
   std::uint8_t number = 0;
   std::string words;
   errc code = errc::none;
-  if (parts->fixed.type != caf::type_id_v<errc> || !reader.value(number) || !reader.value(words) || !reader.at_end() ||
+  if (parts->fixed.type != caf::type_id_v<errc> || !reader.value(number) || !reader.value(words) || !reader.is_done() ||
       !from_integer(number, code) || code == errc::none)
     return malformed("a failure that is none");
   return std::pair(envelope{parts->fixed.request, parts->fixed.actor}, make_failure(code, std::move(words)));

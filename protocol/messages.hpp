@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/describe.hpp"
 #include "protocol/header.hpp"
 #include "protocol/server_messages.hpp"
 #include "protocol/status.hpp"
@@ -28,25 +29,37 @@ struct join_server {
   header head;
   parameter_server_actor server;
   std::uint32_t rank = any_rank;
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(join_server, (), (head, server, rank))
 
 struct join_trainer {
   header head;
   trainer_actor trainer;
   std::uint32_t rank = any_rank;
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(join_trainer, (), (head, trainer, rank))
 
 struct joined {
   header head;
   std::uint32_t rank = 0;
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(joined, (), (head, rank))
 
 /// Runs the job on those who have joined. Answered with the result, or with the error that ended the run.
 struct run {
   header head;
   arguments job;
   bool return_weights = false;
+
+  static constexpr message_traits traits{.diff = comparable::parts};
 };
+BOOST_DESCRIBE_STRUCT(run, (), (head, job, return_weights))
 
 struct run_result {
   header head;
@@ -69,11 +82,18 @@ struct run_result {
   std::optional<double> test_loss;
   std::optional<double> rmse;
 };
+BOOST_DESCRIBE_STRUCT(run_result, (),
+                      (head, steps, samples, setup_seconds, seconds, loss, auc, accuracy, stopped, weights_digest,
+                       tables, dense, log_loss, calibration, skipped_steps, staleness_max, staleness_mean, test_loss,
+                       rmse))
 
 /// Finish the step under way, then end the run.
 struct stop {
   header head;
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(stop, (), (head))
 
 // -- nodes: the processes of a run over several ----------------------------------
 
@@ -90,6 +110,7 @@ struct peer_node {
   /// The fingerprint of the certificate that it has shown to the master; empty: none.
   std::string certificate = {};
 };
+BOOST_DESCRIBE_STRUCT(peer_node, (), (node, incarnation, name, trains, ranks, address, certificate))
 
 /// Whom to expect, oneself among them. Answered when links from them would be accepted, and servers could write where
 /// they are to save.
@@ -97,12 +118,18 @@ struct expect_peers {
   header head;
   std::vector<peer_node> peers;
   std::string save_folder;  ///< of the master, for the servers to try; empty: nothing is saved
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(expect_peers, (), (head, peers, save_folder))
 
 /// Make the data links to those peers. Answered when all are there.
 struct connect_peers {
   header head;
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(connect_peers, (), (head))
 
 /// Actors in the process that answers: what its trainers take for the servers, by rank, and for the group.
 struct connected {
@@ -111,14 +138,20 @@ struct connected {
   allreduce_actor group;
   /// The group's actor number.
   std::uint32_t group_number = 1;
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(connected, (), (head, servers, group, group_number))
 
 /// The run has ended, well or not; the node may go.
 struct run_over {
   header head;
   bool done = false;
   std::string words;  ///< if not done: the line that says why
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(run_over, (), (head, done, words))
 
 using node_actor = caf::typed_actor<caf::result<committed>(expect_peers), caf::result<connected>(connect_peers),
                                     caf::result<void>(run_over), caf::result<actor_status>(actor_query),
@@ -137,7 +170,10 @@ struct join_node {
   std::string session;  ///< of its control connection
   arguments job;        ///< what it believes the job to be; empty: no opinion
   node_actor node;
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(join_node, (), (head, trains, count, rank, name, host, pid, address, session, job, node))
 
 struct admitted {
   header head;
@@ -147,20 +183,29 @@ struct admitted {
   std::vector<std::uint32_t> ranks;
   std::uint32_t servers = 0;
   std::string resume;  ///< what to run to go on from the last checkpoint, if the run ends early
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(admitted, (), (head, run, node, incarnation, ranks, servers, resume))
 
 /// A control connection has ended.
 struct node_lost {
   header head;
   std::string session;
   std::string why;  ///< empty: on purpose
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(node_lost, (), (head, session, why))
 
 /// Those who are missing will not come: ends a run that has not begun.
 struct give_up {
   header head;
   std::string words;
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(give_up, (), (head, words))
 
 /// A node tells that it has lost a peer. The master may know better why.
 struct link_lost {
@@ -168,7 +213,10 @@ struct link_lost {
   std::uint32_t node = 0;
   std::uint32_t peer = 0;
   std::string why;
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(link_lost, (), (head, node, peer, why))
 
 using master_actor =
     caf::typed_actor<caf::result<joined>(join_server), caf::result<joined>(join_trainer), caf::result<run_result>(run),

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "protocol/blob.hpp"
+#include "protocol/describe.hpp"
 #include "protocol/device_room.hpp"
 #include "protocol/header.hpp"
 #include "protocol/tensor.hpp"
@@ -33,6 +34,7 @@ struct module_spec {
   std::string type;
   arguments args;
 };
+BOOST_DESCRIBE_STRUCT(module_spec, (), (type, args))
 
 /// Makes a module; one of `shards` parts of it, when it is spread over several servers.
 struct instantiate {
@@ -49,6 +51,7 @@ struct instantiate {
   /// Global steps that the run has done already.
   std::uint64_t steps_done = 0;
 };
+BOOST_DESCRIBE_STRUCT(instantiate, (), (head, spec, shard, shards, trainers, accumulate, staleness, steps_done))
 
 /// A reference to (one shard of) a remote module.
 struct module_ref {
@@ -60,6 +63,7 @@ struct module_ref {
   /// The server's rank.
   std::uint32_t rank = 0;
 };
+BOOST_DESCRIBE_STRUCT(module_ref, (), (head, server, module, shard, shards, rank))
 
 /// Rows wanted of one table. Indices are rows of the server's shard.
 struct bag_lookup {
@@ -70,6 +74,7 @@ struct bag_lookup {
   /// Where pooled rows of f32 may go, if the table is on that device of this process; null: to the host.
   std::shared_ptr<const device_room> room = nullptr;
 };
+BOOST_DESCRIBE_STRUCT(bag_lookup, (), (module, indices, offsets, weights))
 
 /// Asks for rows as the optimizer steps before step head.step have left them, all but the last `staleness` of these;
 /// parked until then.
@@ -79,7 +84,10 @@ struct lookup {
   std::uint32_t staleness = 0;
   /// As what the rows are to travel: f32, f16 or bf16.
   dtype type = dtype::f32;
+
+  static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true, .only_reads = true};
 };
+BOOST_DESCRIBE_STRUCT(lookup, (), (head, tables, staleness, type))
 
 /// For each table looked up, its pooled rows [bags, dim], or its rows [indices, dim], as the lookup's type.
 struct rows {
@@ -87,7 +95,10 @@ struct rows {
   std::vector<tensor> tables;
   /// Optimizer steps before head.step that the rows lack.
   std::uint32_t missing = 0;
+
+  static constexpr message_traits traits{.via = plane::data, .replayed = true};
 };
+BOOST_DESCRIBE_STRUCT(rows, (), (head, tables, missing))
 
 /// One table's gradient: with respect to the pooled rows, or (offsets empty) to each of the rows given by the indices.
 /// Of f32, f16 or bf16.
@@ -98,6 +109,7 @@ struct bag_gradient {
   blob weights;
   tensor grad;
 };
+BOOST_DESCRIBE_STRUCT(bag_gradient, (), (module, indices, offsets, weights, grad))
 
 /// One trainer's table gradients of one batch in the context (head.run, head.step). No answer: a lookup of the next
 /// step waits until every trainer's gradients have been applied.
@@ -109,20 +121,29 @@ struct gradient {
   /// The optimizer step rides on this gradient.
   bool step = true;
   std::vector<bag_gradient> tables;
+
+  static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true};
 };
+BOOST_DESCRIBE_STRUCT(gradient, (), (head, rank, has_batch, step, tables))
 
 /// Asks for the squared norm of the step's gradient in this server's modules, as the optimizer would see it. Answered
 /// when every trainer, whose gradients are then all here, has asked.
 struct gradient_norm {
   header head;
   std::uint32_t rank = 0;
+
+  static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true};
 };
+BOOST_DESCRIBE_STRUCT(gradient_norm, (), (head, rank))
 
 /// The limbs of an `exact_sum`, so that servers' sums add up to the same bits however the rows are spread.
 struct squared_norm {
   header head;
   blob limbs;  ///< i64
+
+  static constexpr message_traits traits{.via = plane::data, .replayed = true};
 };
+BOOST_DESCRIBE_STRUCT(squared_norm, (), (head, limbs))
 
 /// The trainer's gradients of this context are complete. Answered when every trainer's are and the step has been
 /// applied, or left out if `apply` is false. All trainers must say the same.
@@ -132,17 +153,26 @@ struct optimizer_step {
   bool apply = true;
   /// On the gradient, to clip it.
   float factor = 1;
+
+  static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true};
 };
+BOOST_DESCRIBE_STRUCT(optimizer_step, (), (head, rank, apply, factor))
 
 struct committed {
   header head;
+
+  static constexpr message_traits traits{.via = plane::data};
 };
+BOOST_DESCRIBE_STRUCT(committed, (), (head))
 
 /// Asks what a module's parameters are.
 struct parameters {
   header head;
   std::uint64_t module = 0;
+
+  static constexpr message_traits traits{.only_reads = true};
 };
+BOOST_DESCRIBE_STRUCT(parameters, (), (head, module))
 
 struct parameter_info {
   std::string name;
@@ -150,22 +180,28 @@ struct parameter_info {
   std::uint64_t rows = 0;
   std::uint64_t cols = 0;
 };
+BOOST_DESCRIBE_STRUCT(parameter_info, (), (name, type, rows, cols))
 
 struct parameter_list {
   header head;
   std::vector<parameter_info> items;
 };
+BOOST_DESCRIBE_STRUCT(parameter_list, (), (head, items))
 
 /// Asks for a module's weights and optimizer state as they are after step head.step.
 struct state_dict {
   header head;
   std::uint64_t module = 0;
+
+  static constexpr message_traits traits{.only_reads = true};
 };
+BOOST_DESCRIBE_STRUCT(state_dict, (), (head, module))
 
 struct module_state {
   header head;
   std::vector<std::pair<std::string, tensor>> entries;
 };
+BOOST_DESCRIBE_STRUCT(module_state, (), (head, entries))
 
 /// Replaces the entries given; names and shapes as `state_dict` returns them.
 struct load_state_dict {
@@ -173,6 +209,7 @@ struct load_state_dict {
   std::uint64_t module = 0;
   std::vector<std::pair<std::string, tensor>> entries;
 };
+BOOST_DESCRIBE_STRUCT(load_state_dict, (), (head, module, entries))
 
 /// The most rows of whose digests one message asks.
 constexpr std::uint64_t row_digests_max = 65'536;
@@ -183,14 +220,20 @@ struct row_digests {
   std::uint64_t module = 0;
   std::uint64_t first_row = 0;
   std::uint64_t rows = 0;
+
+  static constexpr message_traits traits{.only_reads = true};
 };
+BOOST_DESCRIBE_STRUCT(row_digests, (), (head, module, first_row, rows))
 
 /// Writes a module's weights and optimizer state, as they are after step head.step, to a file in `folder`.
 struct save_module {
   header head;
   std::uint64_t module = 0;
   std::string folder;
+
+  static constexpr message_traits traits{.diff = comparable::parts};
 };
+BOOST_DESCRIBE_STRUCT(save_module, (), (head, module, folder))
 
 /// The file that was written.
 struct saved_module {
@@ -199,6 +242,7 @@ struct saved_module {
   std::uint64_t length = 0;
   std::string digest;
 };
+BOOST_DESCRIBE_STRUCT(saved_module, (), (head, name, length, digest))
 
 /// Reads a module's weights and optimizer state from the checkpoint after step `step` in `directory`.
 struct restore_module {
@@ -206,12 +250,16 @@ struct restore_module {
   std::uint64_t module = 0;
   std::string directory;
   std::uint64_t step = 0;
+
+  static constexpr message_traits traits{.diff = comparable::parts};
 };
+BOOST_DESCRIBE_STRUCT(restore_module, (), (head, module, directory, step))
 
 /// The module is not needed any more.
 struct release {
   header head;
   std::uint64_t module = 0;
 };
+BOOST_DESCRIBE_STRUCT(release, (), (head, module))
 
 }  // namespace troupe

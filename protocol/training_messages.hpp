@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/describe.hpp"
 #include "protocol/header.hpp"
 #include "protocol/server_messages.hpp"
 #include "protocol/tensor.hpp"
@@ -26,7 +27,10 @@ struct reduce {
   /// This rank wants to end the run after this step; all ranks learn it together.
   bool stop = false;
   tensor grad;
+
+  static constexpr message_traits traits{.replayed = true};
 };
+BOOST_DESCRIBE_STRUCT(reduce, (), (head, rank, bucket, batches, stop, grad))
 
 /// The mean over all batches, summed in rank order.
 struct reduced {
@@ -34,7 +38,10 @@ struct reduced {
   std::uint32_t bucket = 0;
   bool stop = false;
   tensor grad;
+
+  static constexpr message_traits traits{.replayed = true};
 };
+BOOST_DESCRIBE_STRUCT(reduced, (), (head, bucket, stop, grad))
 
 /// A rank's share of a bucket, or of the slice [first, first + rows of grad) of it, for the group of another process.
 struct bucket_share {
@@ -48,7 +55,10 @@ struct bucket_share {
   std::uint64_t count = 0;
   /// Empty: zeros.
   tensor grad;
+
+  static constexpr message_traits traits{.via = plane::data};
 };
+BOOST_DESCRIBE_STRUCT(bucket_share, (), (head, rank, bucket, batches, stop, first, count, grad))
 
 /// The slice of a bucket that the sending process sums up for all: the mean over all batches.
 struct bucket_sum {
@@ -56,7 +66,10 @@ struct bucket_sum {
   std::uint32_t bucket = 0;
   std::uint64_t first = 0;
   tensor grad;
+
+  static constexpr message_traits traits{.via = plane::data};
 };
+BOOST_DESCRIBE_STRUCT(bucket_sum, (), (head, bucket, first, grad))
 
 /// The cards that the trainers of the sending group's process compute on. All groups tell each other before they add up
 /// anything on devices.
@@ -68,7 +81,10 @@ struct group_devices {
   std::vector<std::string> uuids;
   /// Of the communicator; process 0 gives it, others nothing.
   blob id;
+
+  static constexpr message_traits traits{.via = plane::data, .diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(group_devices, (), (head, process, host, uuids, id))
 
 /// The group of one process: takes its own ranks' shares, and exchanges with the groups of other processes.
 using allreduce_actor =
@@ -93,6 +109,7 @@ struct trainer_position {
   /// The last finished epoch has been evaluated.
   bool evaluated = false;
 };
+BOOST_DESCRIBE_STRUCT(trainer_position, (), (steps_done, samples, loss_sum, seconds, dense, evaluated))
 
 /// Runs a job's training loop as rank `rank` of `trainers`. Answered when the loop has ended.
 struct train {
@@ -115,15 +132,21 @@ struct train {
   std::uint64_t request_timeout_ms = 0;
   /// The group's actor number.
   std::uint32_t group_number = 1;
+
+  static constexpr message_traits traits{.diff = comparable::parts};
 };
+BOOST_DESCRIBE_STRUCT(train, (),
+                      (head, rank, trainers, job, tables, group, reports, from, saves, checkpoint_every, data_digest,
+                       remote, request_timeout_ms, group_number))
 
 struct trained {
   header head;
   std::uint64_t steps = 0;
   bool stopped = false;
-  tensor dense;                    ///< rank 0 only: the dense weights, for each linear layer weight then bias
+  tensor dense = {};               ///< rank 0 only: the dense weights, for each linear layer weight then bias
   std::uint64_t dense_digest = 0;  ///< of the dense weights' bits
 };
+BOOST_DESCRIBE_STRUCT(trained, (), (head, steps, stopped, dense, dense_digest))
 
 /// Rank 0 tells where it is, a few times a second.
 struct progress {
@@ -132,7 +155,10 @@ struct progress {
   double seconds = 0;         ///< since the epoch began
   double loss_sum = 0;        ///< sum over samples since the last report
   std::uint64_t loss_samples = 0;
+
+  static constexpr message_traits traits{.diff = comparable::no};
 };
+BOOST_DESCRIBE_STRUCT(progress, (), (head, samples, seconds, loss_sum, loss_samples))
 
 struct epoch_report {
   header head;
@@ -148,7 +174,12 @@ struct epoch_report {
   std::uint64_t lookups = 0;        ///< answers to this rank's lookups for training
   std::uint64_t staleness_sum = 0;  ///< optimizer steps that their rows lacked, summed up
   std::uint32_t staleness_max = 0;  ///< and the most that any lacked
+
+  static constexpr message_traits traits{.diff = comparable::parts};
 };
+BOOST_DESCRIBE_STRUCT(epoch_report, (),
+                      (head, rank, epoch, steps, samples, seconds, loss_sum, losses, evaluates, skipped, lookups,
+                       staleness_sum, staleness_max))
 
 /// One rank's share of the test rows after an epoch.
 struct evaluation {
@@ -164,6 +195,9 @@ struct evaluation {
   std::uint64_t tested = 0;    ///< all of the rank's test rows
   double loss_sum = 0;         ///< sum of the job's loss over them
 };
+BOOST_DESCRIBE_STRUCT(evaluation, (),
+                      (head, rank, epoch, rows, correct, scores, labels, log_loss_sum, probability_sum, tested,
+                       loss_sum))
 
 /// A trainer has come to a step after which a checkpoint is taken. Answered when that is over, so that it can go on.
 struct save_dense {
@@ -175,8 +209,11 @@ struct save_dense {
   double seconds = 0;
   std::uint64_t skipped = 0;
   /// Rank 0 only: the dense weights and the optimizer's buffers, flat.
-  std::vector<tensor> dense;
+  std::vector<tensor> dense = {};
+
+  static constexpr message_traits traits{.diff = comparable::parts};
 };
+BOOST_DESCRIBE_STRUCT(save_dense, (), (head, rank, samples, loss_sum, seconds, skipped, dense))
 
 using trainer_actor =
     caf::typed_actor<caf::result<trained>(train), caf::result<void>(stop), caf::result<actor_status>(actor_query)>;

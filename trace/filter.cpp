@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/number.hpp"
+
 namespace troupe::trace {
 
 namespace {
@@ -14,20 +16,20 @@ bool any_matches(const std::vector<std::string>& patterns, std::string_view text
          std::ranges::any_of(patterns, [text](const std::string& pattern) { return matches(pattern, text); });
 }
 
-bool read_number(std::string_view text, std::uint64_t& to) {
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), to);
-  return code == std::errc() && end == text.data() + text.size();
+bool read_count(std::string_view text, filter& to) {
+  const auto count = parse_number<std::uint64_t>(text);
+  to.count = count.value_or(to.count);
+  return count.has_value();
 }
 
 bool read_steps(std::string_view text, filter& to) {
   const std::size_t dash = text.find('-');
-  if (dash == std::string_view::npos) {
-    if (!read_number(text, to.first_step)) return false;
-    to.last_step = to.first_step;
-    return true;
-  }
-  return read_number(text.substr(0, dash), to.first_step) && read_number(text.substr(dash + 1), to.last_step) &&
-         to.first_step <= to.last_step;
+  const auto first = parse_number<std::uint64_t>(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : parse_number<std::uint64_t>(text.substr(dash + 1));
+  if (!first || !last) return false;
+  to.first_step = *first;
+  to.last_step = *last;
+  return *first <= *last;
 }
 
 }  // namespace
@@ -60,7 +62,7 @@ bool filter::takes_all() const {
   return actors.empty() && types.empty() && first_step == 0 && last_step == UINT64_MAX && count == UINT64_MAX;
 }
 
-tl::expected<filter, std::string> parse_filter(std::string_view text) {
+result<filter> parse_filter(std::string_view text) {
   filter made;
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
@@ -76,15 +78,14 @@ tl::expected<filter, std::string> parse_filter(std::string_view text) {
     else if (name == "steps")
       is_right = read_steps(value, made);
     else if (name == "count")
-      is_right = read_number(value, made.count);
+      is_right = read_count(value, made);
     else
-      return tl::unexpected(
-          fmt::format("'{}': an item is actor=PATTERN, type=PATTERN, steps=FIRST-LAST or count=N", item));
+      return bad_input(fmt::format("'{}': an item is actor=PATTERN, type=PATTERN, steps=FIRST-LAST or count=N", item));
     if (!is_right)
-      return tl::unexpected(fmt::format("'{}': {}", item,
-                                        name == "steps"   ? "must be steps=FIRST-LAST, two whole numbers"
-                                        : name == "count" ? "must be count=N, a whole number"
-                                                          : "needs a pattern after the equals sign"));
+      return bad_input(fmt::format("'{}': {}", item,
+                                   name == "steps"   ? "must be steps=FIRST-LAST, two whole numbers"
+                                   : name == "count" ? "must be count=N, a whole number"
+                                                     : "needs a pattern after the equals sign"));
   }
   return made;
 }

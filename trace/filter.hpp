@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <vector>
+
+#include "base/result.hpp"
 
 namespace troupe::trace {
 
@@ -31,6 +32,6 @@ struct filter {
 
 /// Reads a filter: items `actor=PATTERN`, `type=PATTERN`, `steps=A-B` or `steps=A`, `count=N`, by commas; `actor` and
 /// `type` may come several times. Errors: what is wrong, without the option's name.
-tl::expected<filter, std::string> parse_filter(std::string_view text);
+result<filter> parse_filter(std::string_view text);
 
 }  // namespace troupe::trace

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/host.hpp"
+
 namespace troupe::trace {
 
 namespace {
@@ -17,18 +19,18 @@ namespace {
 /// A damaged head may claim any room.
 constexpr std::uint64_t before_chunks_max = head_bytes + metadata_bytes + (std::uint64_t{1} << 16) * board_entry_bytes;
 
-tl::unexpected<std::string> exceeded(const std::filesystem::path& file, const memory_budget& budget) {
-  return tl::unexpected(fmt::format("{}: {}", file.string(), budget.problem()));
+tl::unexpected<troupe::fault> exceeded(const std::filesystem::path& file, const memory_budget& budget) {
+  return bad_input(fmt::format("{}: {}", file.string(), budget.problem()));
 }
 
 }  // namespace
 
-tl::expected<ring_follower, std::string> ring_follower::open(const std::filesystem::path& file, memory_budget& budget) {
+result<ring_follower> ring_follower::open(const std::filesystem::path& file, memory_budget& budget) {
   ring_follower made;
   made.path_ = file;
   made.descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (made.descriptor_ < 0)
-    return tl::unexpected(fmt::format("{}: cannot be read: {}", file.string(), std::strerror(errno)));
+    return bad_input(fmt::format("{}: cannot be read: {}", file.string(), std::strerror(errno)));
   const auto head = parse_trace_file(made.read(0, head_bytes + metadata_bytes), file, budget);
   if (!head) return tl::unexpected(head.error());
   made.chunks_begin_ = std::min(head->chunks_begin, before_chunks_max);
@@ -91,7 +93,7 @@ bool ring_follower::take_chunk(open_chunk& one, trace_file& to, memory_budget& b
   return closed == 0 && one.taken < records_per_chunk;
 }
 
-tl::expected<trace_file, std::string> ring_follower::take(memory_budget& budget) {
+result<trace_file> ring_follower::take(memory_budget& budget) {
   auto made = parse_trace_file(read(0, chunks_begin_), path_, budget);
   if (!made) return made;
   made->warnings.clear();  // its chunks are not there
@@ -110,13 +112,13 @@ tl::expected<trace_file, std::string> ring_follower::take(memory_budget& budget)
   return made;
 }
 
-tl::expected<follower, std::string> follower::open(sources from) {
+result<follower> follower::open(sources from) {
   follower made(std::move(from));
   if (auto found = made.find_new(); !found) return tl::unexpected(found.error());
   return made;
 }
 
-tl::expected<void, std::string> follower::find_new() {
+result<void> follower::find_new() {
   const auto paths = find_trace_files(from_);
   if (!paths) return tl::unexpected(paths.error());
   for (const std::filesystem::path& path : *paths) {
@@ -134,7 +136,7 @@ tl::expected<void, std::string> follower::find_new() {
   return {};
 }
 
-tl::expected<recording, std::string> follower::take() {
+result<recording> follower::take() {
   // Files may have gone, and others come while they were looked for.
   if (const auto found = find_new(); !found && rings_.empty() && logs_.empty()) return tl::unexpected(found.error());
   memory_budget budget = std::exchange(budget_, memory_budget(from_.memory_bytes_max));

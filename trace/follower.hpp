@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <set>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
+#include "base/result.hpp"
 #include "trace/recording.hpp"
 #include "trace/trace_file.hpp"
 
@@ -18,14 +18,14 @@ namespace troupe::trace {
 class ring_follower {
  public:
   /// Errors: as those of read_trace_file.
-  static tl::expected<ring_follower, std::string> open(const std::filesystem::path& file, memory_budget& budget);
+  static result<ring_follower> open(const std::filesystem::path& file, memory_budget& budget);
   ring_follower(ring_follower&&) noexcept;
   ring_follower& operator=(ring_follower&&) = delete;
   ~ring_follower();
 
   /// Head, metadata and board as they are now; of the chunks all that had new records, or still may have, with those
   /// records alone. Errors: it cannot be read any more.
-  tl::expected<trace_file, std::string> take(memory_budget& budget);
+  result<trace_file> take(memory_budget& budget);
 
   /// Records that were overwritten after the first `take`, before they could be taken; about.
   std::uint64_t lost() const { return lost_; }
@@ -57,11 +57,11 @@ class ring_follower {
 class follower {
  public:
   /// `from.memory_bytes_max` is for what one `take` gives. Errors: as those of read_recording.
-  static tl::expected<follower, std::string> open(sources from);
+  static result<follower> open(sources from);
 
   /// What has been recorded since the last call; the first time everything there is, logs of processes that have ended
   /// among it. Events by begin; across calls a message that took long may come after one that began later.
-  tl::expected<recording, std::string> take();
+  result<recording> take();
 
   /// Records that were overwritten before they could be taken; about.
   std::uint64_t lost() const;
@@ -70,7 +70,7 @@ class follower {
 
  private:
   explicit follower(sources from) : from_(std::move(from)), budget_(from_.memory_bytes_max) {}
-  tl::expected<void, std::string> find_new();
+  result<void> find_new();
 
   sources from_;
   memory_budget budget_;  ///< of the next `take`

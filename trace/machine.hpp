@@ -1,4 +1,4 @@
-// This machine, as traces name it, and its processes.
+// This start of this machine, as traces name it, and its processes.
 
 #pragma once
 
@@ -7,8 +7,6 @@
 #include <string_view>
 
 namespace troupe::trace {
-
-std::string this_host();
 
 /// Tells one start of one machine from all others: clocks of its processes are the same clock.
 std::string this_boot();

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "trace/units.hpp"
+#include "base/units.hpp"
 
 namespace troupe::trace {
 

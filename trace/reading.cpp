@@ -12,6 +12,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/host.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "trace/clock_alignment.hpp"
 #include "trace/recording.hpp"
@@ -35,16 +37,14 @@ std::string text_of(const boost::json::object& from, std::string_view key) {
 }
 
 /// Which run to read: the one that was named, or the only one.
-tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file>& files, std::uint64_t wanted,
-                                                    bool newest) {
+result<std::uint64_t> choose_run(const std::vector<trace_file>& files, std::uint64_t wanted, bool newest) {
   std::map<std::uint64_t, std::size_t> runs;
   for (const trace_file& file : files) ++runs[file.run];
   if (wanted != 0) {
     if (runs.contains(wanted)) return wanted;
     std::vector<std::uint64_t> known;
     for (const auto& [run, count] : runs) known.push_back(run);
-    return tl::unexpected(
-        fmt::format("run {}: not among these files, which are of run {}", wanted, fmt::join(known, ", ")));
+    return bad_input(fmt::format("run {}: not among these files, which are of run {}", wanted, fmt::join(known, ", ")));
   }
   if (runs.size() > 1) runs.erase(0);  // a process that had not joined yet
   if (runs.size() == 1) return runs.begin()->first;
@@ -55,7 +55,7 @@ tl::expected<std::uint64_t, std::string> choose_run(const std::vector<trace_file
   std::string words;
   for (const auto& [run, count] : runs)
     words += fmt::format("{}{} ({} file{})", words.empty() ? "" : ", ", run, count, count == 1 ? "" : "s");
-  return tl::unexpected(fmt::format("these files are of {} runs: {}; name one by --run", runs.size(), words));
+  return bad_input(fmt::format("these files are of {} runs: {}; name one by --run", runs.size(), words));
 }
 
 /// What is greater is newer: a ring is written until the end, a log some time later, a copy never again.
@@ -336,31 +336,30 @@ class reader {
 
 }  // namespace
 
-tl::expected<std::vector<std::filesystem::path>, std::string> find_trace_files(const sources& from) {
+result<std::vector<std::filesystem::path>> find_trace_files(const sources& from) {
   std::vector<std::filesystem::path> found;
   for (const std::filesystem::path& path : from.paths) {
     std::error_code failed;
     if (!std::filesystem::is_directory(path, failed)) {
       if (!std::filesystem::exists(path, failed))
-        return tl::unexpected(fmt::format("{}: there is no such file or folder", path.string()));
+        return bad_input(fmt::format("{}: there is no such file or folder", path.string()));
       if (!std::filesystem::is_regular_file(path, failed))
-        return tl::unexpected(fmt::format("{}: is neither a file nor a folder", path.string()));
+        return bad_input(fmt::format("{}: is neither a file nor a folder", path.string()));
       found.push_back(path);
       continue;
     }
     const std::size_t before = found.size();
     for (std::filesystem::recursive_directory_iterator i(path, failed), end; !failed && i != end; i.increment(failed))
       if (i->is_regular_file(failed) && is_trace_file(i->path())) found.push_back(i->path());
-    if (failed) return tl::unexpected(fmt::format("{}: cannot be read: {}", path.string(), failed.message()));
-    if (found.size() == before)
-      return tl::unexpected(fmt::format("{}: holds no traces (*.ring, *.log)", path.string()));
+    if (failed) return bad_input(fmt::format("{}: cannot be read: {}", path.string(), failed.message()));
+    if (found.size() == before) return bad_input(fmt::format("{}: holds no traces (*.ring, *.log)", path.string()));
   }
   std::ranges::sort(found);
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 
-tl::expected<recording, std::string> read_recording(const sources& from) {
+result<recording> read_recording(const sources& from) {
   const auto paths = find_trace_files(from);
   if (!paths) return tl::unexpected(paths.error());
   std::vector<trace_file> files;
@@ -373,7 +372,7 @@ tl::expected<recording, std::string> read_recording(const sources& from) {
   return make_recording(std::move(files), from.run, from.newest);
 }
 
-tl::expected<recording, std::string> make_recording(std::vector<trace_file> files, std::uint64_t run, bool newest) {
+result<recording> make_recording(std::vector<trace_file> files, std::uint64_t run, bool newest) {
   const auto chosen = choose_run(files, run, newest);
   if (!chosen) return tl::unexpected(chosen.error());
   std::erase_if(files, [&](const trace_file& file) { return file.run != *chosen; });

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/host.hpp"
 #include "base/private_folder.hpp"
 #include "trace/machine.hpp"
 #include "trace/names.hpp"
@@ -20,26 +21,25 @@ namespace {
 
 boost::json::object first_metadata(const recorder::options& how) {
   boost::json::object all;
-  all["host"] = this_host();
+  all["host"] = host_name();
   all["boot"] = this_boot();
   all["ticks_per_second"] = ticks_per_second();
   all["command"] = how.command;
   all["mode"] = name_of(how.what);
   all["filtered"] = !how.wanted.takes_all();
   boost::json::array types;
-  for (const message_type& type : how.types)
-    types.push_back(boost::json::array{type.number, type.name, type.is_request ? 1 : 0});
+  for (const message_type& type : how.types) types.push_back(boost::json::array{type.number, type.name, 0});
   all["types"] = std::move(types);
   return all;
 }
 
 }  // namespace
 
-tl::expected<std::unique_ptr<recorder>, std::string> recorder::start(options how) {
+result<std::unique_ptr<recorder>> recorder::start(options how) {
   std::unique_ptr<recorder> made(new recorder);
   if (const int code = make_own_folder(how.folder); code != 0)
-    return tl::unexpected(fmt::format("{}: the folder cannot be made: {}", how.folder.string(), std::strerror(code)));
-  const std::string name = fmt::format("{}-{}", this_host(), ::getpid());
+    return bad_input(fmt::format("{}: the folder cannot be made: {}", how.folder.string(), std::strerror(code)));
+  const std::string name = fmt::format("{}-{}", host_name(), ::getpid());
   // A test may record several nodes in one process.
   std::filesystem::path file = how.folder / (name + ".ring");
   for (int i = 2;
@@ -56,7 +56,7 @@ tl::expected<std::unique_ptr<recorder>, std::string> recorder::start(options how
     if (const std::string problem = made->log_->problem(); !problem.empty()) {
       std::error_code ignored;
       std::filesystem::remove(file, ignored);
-      return tl::unexpected(problem);
+      return bad_input(problem);
     }
   }
   made->takes_all_ = how.wanted.types.empty() && how.wanted.first_step == 0 && how.wanted.last_step == UINT64_MAX &&

@@ -10,10 +10,10 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
 #include "trace/filter.hpp"
 #include "trace/log_writer.hpp"
 #include "trace/ring.hpp"
@@ -24,11 +24,10 @@ namespace troupe::trace {
 /// the messages of chosen actors held.
 enum class mode : std::uint8_t { off, ring, full, payload };
 
-/// A type of message: its number in records, its name, and whether an answer is owed.
+/// A type of message: its number in records, and its name.
 struct message_type {
   std::uint16_t number = 0;
   std::string name;
-  bool is_request = false;
 };
 
 class recorder {
@@ -44,7 +43,7 @@ class recorder {
   };
 
   /// Errors: one line for the user.
-  static tl::expected<std::unique_ptr<recorder>, std::string> start(options how);
+  static result<std::unique_ptr<recorder>> start(options how);
   /// Without `finish`, the end was no clean one.
   ~recorder();
 

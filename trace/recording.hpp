@@ -9,10 +9,10 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <unordered_map>
 #include <vector>
 
+#include "base/result.hpp"
 #include "trace/content.hpp"
 #include "trace/file_format.hpp"
 
@@ -135,14 +135,13 @@ struct sources {
 
 /// Reads them. Errors, one line for the user: nothing there, a foreign or damaged file, a newer version, several runs,
 /// more memory than `memory_bytes_max`.
-tl::expected<recording, std::string> read_recording(const sources& from);
+result<recording> read_recording(const sources& from);
 
 /// The files that `from` names, and those in its folders, by name. Errors: nothing there.
-tl::expected<std::vector<std::filesystem::path>, std::string> find_trace_files(const sources& from);
+result<std::vector<std::filesystem::path>> find_trace_files(const sources& from);
 
 struct trace_file;
 /// Makes one of files that have been read, one or more. Errors: as above.
-tl::expected<recording, std::string> make_recording(std::vector<trace_file> files, std::uint64_t run = 0,
-                                                    bool newest = false);
+result<recording> make_recording(std::vector<trace_file> files, std::uint64_t run = 0, bool newest = false);
 
 }  // namespace troupe::trace

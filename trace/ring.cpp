@@ -21,8 +21,8 @@ std::atomic<std::uint64_t> next_serial = 1;
 
 std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
-tl::unexpected<std::string> failed(const std::filesystem::path& file, const std::string& what, int code) {
-  return tl::unexpected(fmt::format("{}: {}: {}", file.string(), what, std::strerror(code)));
+tl::unexpected<fault> failed(const std::filesystem::path& file, const std::string& what, int code) {
+  return bad_input(fmt::format("{}: {}: {}", file.string(), what, std::strerror(code)));
 }
 
 std::atomic_ref<std::uint64_t> word_at(std::byte* where) {
@@ -59,7 +59,7 @@ void map_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::uint64_t siz
 
 }  // namespace
 
-tl::expected<std::unique_ptr<ring>, std::string> ring::create(const options& how) {
+result<std::unique_ptr<ring>> ring::create(const options& how) {
   std::unique_ptr<ring> made(new ring);
   made->chunks_begin_ = round_up(head_bytes + metadata_bytes + how.board_entries * board_entry_bytes, chunk_bytes);
   // A thread gives up its chunk when half of the others have been taken since: that has to take a while.

@@ -11,9 +11,9 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
+#include "base/result.hpp"
 #include "trace/file_format.hpp"
 
 namespace troupe::trace {
@@ -27,7 +27,7 @@ class ring {
   };
 
   /// Makes the file, with its room reserved. Errors: one line for the user.
-  static tl::expected<std::unique_ptr<ring>, std::string> create(const options& how);
+  static result<std::unique_ptr<ring>> create(const options& how);
   ~ring();
 
   ring(const ring&) = delete;

@@ -17,6 +17,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/host.hpp"
 #include "base/private_folder.hpp"
 #include "trace/file_format.hpp"
 #include "trace/machine.hpp"
@@ -63,7 +64,7 @@ bool is_of_gone_process(const fs::path& ring) {
     return found != nullptr && !value.empty() && *found == boost::json::string(value);
   };
   const auto pid = static_cast<pid_t>(file->pid);
-  return says("host", this_host()) && says("boot", this_boot()) && pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
+  return says("host", host_name()) && says("boot", this_boot()) && pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
 /// Whether `path` is what a run of this user has left, and nobody writes there any more.
@@ -94,7 +95,7 @@ void remove_left_over(const private_folder& folder) {
 
 }  // namespace
 
-tl::expected<run_folder, std::string> make_run_folder(const fs::path& place) {
+result<run_folder> make_run_folder(const fs::path& place) {
   const fs::path users = place / fmt::format("troupe-{}", ::geteuid());
   const auto folder = private_folder::open(users);
   if (folder) {
@@ -105,8 +106,8 @@ tl::expected<run_folder, std::string> make_run_folder(const fs::path& place) {
   }
   std::string name = users.string() + "-XXXXXX";
   if (::mkdtemp(name.data()) == nullptr)
-    return tl::unexpected(fmt::format("{}; {}: cannot be made: {}", folder.error(), name, std::strerror(errno)));
-  return run_folder{name, fmt::format("{}; the trace goes to {} instead", folder.error(), name)};
+    return bad_input(fmt::format("{}; {}: cannot be made: {}", folder.error().message, name, std::strerror(errno)));
+  return run_folder{name, fmt::format("{}; the trace goes to {} instead", folder.error().message, name)};
 }
 
 }  // namespace troupe::trace

@@ -4,7 +4,8 @@
 
 #include <filesystem>
 #include <string>
-#include <tl/expected.hpp>
+
+#include "base/result.hpp"
 
 namespace troupe::trace {
 
@@ -22,6 +23,6 @@ struct run_folder {
 /// named as above, hold rings, and whose rings are all of processes of this host, since it was started, that are gone.
 ///
 /// Errors, one line for the user: no folder can be made.
-tl::expected<run_folder, std::string> make_run_folder(const std::filesystem::path& place);
+result<run_folder> make_run_folder(const std::filesystem::path& place);
 
 }  // namespace troupe::trace

@@ -32,8 +32,8 @@ T number_at(const char* base, std::size_t offset) {
 
 #define TROUPE_FIELD(base, structure, type, field) number_at<type>(base, offsetof(structure, field))
 
-tl::unexpected<std::string> wrong(const std::filesystem::path& name, const std::string& what) {
-  return tl::unexpected(fmt::format("{}: {}", name.string(), what));
+tl::unexpected<fault> wrong(const std::filesystem::path& name, const std::string& what) {
+  return bad_input(fmt::format("{}: {}", name.string(), what));
 }
 
 clock_sample sample_at(const char* from) {
@@ -170,8 +170,7 @@ void read_chunk(const char* from, trace_file& to, memory_budget& budget) {
   to.chunks.insert_or_assign(number, std::move(made));
 }
 
-tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name,
-                                                       memory_budget& budget) {
+result<trace_file> parse_trace_file(std::string_view bytes, const std::filesystem::path& name, memory_budget& budget) {
   trace_file made;
   made.path = name;
   const char* const base = bytes.data();
@@ -215,7 +214,7 @@ tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, c
 
 #undef TROUPE_FIELD
 
-tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name) {
+result<trace_file> parse_trace_file(std::string_view bytes, const std::filesystem::path& name) {
   memory_budget budget;
   return parse_trace_file(bytes, name, budget);
 }
@@ -229,12 +228,12 @@ bool is_trace_file(const std::filesystem::path& path) {
   return magic == ring_magic || magic == log_magic;
 }
 
-tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path) {
+result<trace_file> read_trace_file(const std::filesystem::path& path) {
   memory_budget budget;
   return read_trace_file(path, budget);
 }
 
-tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path, memory_budget& budget) {
+result<trace_file> read_trace_file(const std::filesystem::path& path, memory_budget& budget) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return wrong(path, fmt::format("cannot be read: {}", std::strerror(errno)));
   const auto size = static_cast<std::uint64_t>(std::max<std::streamoff>(0, file.tellg()));

@@ -8,9 +8,10 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
+#include "base/host.hpp"
+#include "base/result.hpp"
 #include "trace/content.hpp"
 #include "trace/file_format.hpp"
 #include "trace/memory_budget.hpp"
@@ -76,7 +77,7 @@ bool is_trace_file(const std::filesystem::path& path);
 /// Reads a file, which takes what it becomes in a recording from `budget`. Errors: it cannot be read, is no trace, is
 /// of a newer version, ends within its head, or exceeds the budget. What of the rest is cut off or damaged becomes a
 /// warning.
-tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path, memory_budget& budget);
+result<trace_file> read_trace_file(const std::filesystem::path& path, memory_budget& budget);
 
 /// Takes what records of a chunk, of `chunk_bytes`, are whole; nothing once the budget is exceeded.
 void read_chunk(const char* from, trace_file& to, memory_budget& budget);
@@ -88,11 +89,10 @@ std::optional<bool> is_alive(const trace_file& file);
 bool is_stopped(const trace_file& file);
 
 /// The same from bytes in memory, `name` for errors.
-tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name,
-                                                       memory_budget& budget);
+result<trace_file> parse_trace_file(std::string_view bytes, const std::filesystem::path& name, memory_budget& budget);
 
 /// Without a limit: for files of which one knows who wrote them.
-tl::expected<trace_file, std::string> read_trace_file(const std::filesystem::path& path);
-tl::expected<trace_file, std::string> parse_trace_file(std::string_view bytes, const std::filesystem::path& name);
+result<trace_file> read_trace_file(const std::filesystem::path& path);
+result<trace_file> parse_trace_file(std::string_view bytes, const std::filesystem::path& name);
 
 }  // namespace troupe::trace

@@ -1,6 +1,7 @@
-// Element by element and across ranks, by vectors. See elementwise.hpp.
+// Element by element and across ranks, by vectors.
 
-#include "kernels/elementwise.hpp"
+#include "kernels/cpu/cpu_stream.hpp"
+#include "kernels/cpu/relu.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -89,25 +90,44 @@ HWY_EXPORT(squares);
 
 void relu_forward(std::size_t count, const float* x, float* y) { HWY_DYNAMIC_DISPATCH(relu)(count, x, y); }
 
-void relu_backward(std::size_t count, const float* y, const float* grad_y, float* grad_x) {
+void cpu_stream::relu_backward(std::size_t count, const float* y, const float* grad_y, float* grad_x) {
   HWY_DYNAMIC_DISPATCH(relu_gradient)(count, y, grad_y, grad_x);
 }
 
-void sum_in_rank_order(std::span<const float* const> in, std::size_t count, float scale, float* out) {
+void cpu_stream::sum_in_rank_order(std::span<const float* const> in, std::size_t count, float scale, float* out) {
   HWY_DYNAMIC_DISPATCH(rank_sum)(in, count, scale, out);
 }
 
-double squared_norm(std::size_t count, const float* x) { return HWY_DYNAMIC_DISPATCH(squares)(count, x); }
+void cpu_stream::squared_norm(std::size_t count, const float* x, double* result) {
+  *result = HWY_DYNAMIC_DISPATCH(squares)(count, x);
+}
 
-std::size_t find_non_finite(std::size_t count, const float* x) {
+void cpu_stream::find_non_finite(std::size_t count, const float* x, non_finite* result) {
   // Chunks small enough that going over the faulty one again costs nothing.
   constexpr std::size_t chunk = 4096;
+  *result = {count, 0};
   for (std::size_t begin = 0; begin < count; begin += chunk) {
     const std::size_t end = std::min(begin + chunk, count);
     if (!HWY_DYNAMIC_DISPATCH(any_non_finite)(end - begin, x + begin)) continue;
-    return static_cast<std::size_t>(std::find_if(x + begin, x + end, [](float v) { return !std::isfinite(v); }) - x);
+    const float* const found = std::find_if(x + begin, x + end, [](float v) { return !std::isfinite(v); });
+    *result = {static_cast<std::uint64_t>(found - x), *found};
+    return;
   }
-  return count;
+}
+
+void cpu_stream::copy_columns(std::size_t rows, std::size_t cols, row_matrix<const float> from, row_matrix<float> to) {
+  for (std::size_t r = 0; r < rows; ++r) std::copy_n(from.data + r * from.stride, cols, to.data + r * to.stride);
+}
+
+void cpu_stream::add_columns(std::size_t rows, std::size_t cols, row_matrix<const float> from, row_matrix<float> to) {
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t c = 0; c < cols; ++c) to.data[r * to.stride + c] += from.data[r * from.stride + c];
+}
+
+void cpu_stream::fill(std::size_t count, float value, float* x) { std::fill_n(x, count, value); }
+
+void cpu_stream::multiply(std::size_t count, float factor, float* x) {
+  for (std::size_t i = 0; i < count; ++i) x[i] *= factor;
 }
 
 }  // namespace troupe::kernels

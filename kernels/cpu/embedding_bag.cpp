@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/cpu/prefetch.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -141,12 +142,13 @@ namespace troupe::kernels {
 HWY_EXPORT(forward);
 HWY_EXPORT(gather);
 
-void embedding_bag_forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags, float* out,
-                           std::size_t out_stride) {
+void cpu_stream::embedding_bag_forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags,
+                                       float* out, std::size_t out_stride) {
   HWY_DYNAMIC_DISPATCH(forward)(mode, table, dim, bags, out, out_stride);
 }
 
-void gather_rows(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices, float* out) {
+void cpu_stream::gather_rows(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices,
+                             float* out) {
   HWY_DYNAMIC_DISPATCH(gather)(table, dim, indices, out);
 }
 

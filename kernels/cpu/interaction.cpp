@@ -2,11 +2,10 @@
 // backward, the gradients of the dots make a symmetric matrix S with a zero diagonal, and S X is the gradient. Both
 // products are too small for BLAS, and fit the first-level cache at usual sizes.
 
-#include "kernels/interaction.hpp"
-
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/cpu/small_product.hpp"
 
 namespace troupe::kernels {
@@ -28,8 +27,8 @@ void collect(std::span<const row_matrix<const float>> x, std::size_t row, std::s
 
 }  // namespace
 
-void pairwise_dots(std::size_t batch, std::size_t dim, std::span<const row_matrix<const float>> x,
-                   row_matrix<float> dots) {
+void cpu_stream::pairwise_dots(std::size_t batch, std::size_t dim, std::span<const row_matrix<const float>> x,
+                               row_matrix<float> dots) {
   const std::size_t n = x.size();
   const std::size_t columns = padded(n);
   std::vector<float> vectors(columns * dim);  // those beyond n stay zero
@@ -44,8 +43,8 @@ void pairwise_dots(std::size_t batch, std::size_t dim, std::span<const row_matri
   }
 }
 
-void pairwise_dots_backward(std::size_t batch, std::size_t dim, std::span<const row_matrix<const float>> x,
-                            row_matrix<const float> grad_dots, std::span<const row_matrix<float>> grad_x) {
+void cpu_stream::pairwise_dots_backward(std::size_t batch, std::size_t dim, std::span<const row_matrix<const float>> x,
+                                        row_matrix<const float> grad_dots, std::span<const row_matrix<float>> grad_x) {
   const std::size_t n = x.size();
   const std::size_t columns = padded(dim);
   std::vector<float> vectors(n * columns);  // columns beyond dim stay zero

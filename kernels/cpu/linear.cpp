@@ -1,12 +1,12 @@
 // The fully connected layer. Products go to BLAS; tiny ones, where BLAS spends its time on packing and dispatch, to a
 // loop of our own. Which of the two depends on the shapes alone, so that a run repeats bit for bit.
 
-#include "kernels/linear.hpp"
-
 #include <algorithm>
 #include <cstddef>
 
 #include "kernels/cpu/blas.hpp"
+#include "kernels/cpu/cpu_stream.hpp"
+#include "kernels/cpu/relu.hpp"
 #include "kernels/cpu/small_product.hpp"
 
 namespace troupe::kernels {
@@ -24,20 +24,21 @@ bool is_small(std::size_t batch, std::size_t in, std::size_t out) {
 
 }  // namespace
 
-void linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x, const float* weight,
-                    const float* bias, float* y) {
+void cpu_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x, const float* weight,
+                                const float* bias, activation then, float* y) {
   if (is_small(batch, in, out)) {
     float transposed[max_small_weights];
     transpose(out, in, weight, transposed);
     small_product(batch, out, in, {x, in, 1}, transposed, bias, y);
-    return;
+  } else {
+    for (std::size_t b = 0; b < batch; ++b) std::copy_n(bias, out, y + b * out);
+    blas_product(factor_form::plain, factor_form::transposed, batch, out, in, x, weight, 1.0F, y);
   }
-  for (std::size_t b = 0; b < batch; ++b) std::copy_n(bias, out, y + b * out);
-  blas_product(factor_form::plain, factor_form::transposed, batch, out, in, x, weight, 1.0F, y);
+  if (then == activation::relu) relu_forward(batch * out, y, y);
 }
 
-void linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, const float* x, const float* grad_y,
-                                float* grad_weight, float* grad_bias) {
+void cpu_stream::linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, const float* x,
+                                            const float* grad_y, float* grad_weight, float* grad_bias) {
   column_sums(batch, out, grad_y, grad_bias);
   if (is_small(batch, in, out)) {
     small_product(out, in, batch, {grad_y, 1, out}, x, nullptr, grad_weight);
@@ -46,8 +47,8 @@ void linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t o
   }
 }
 
-void linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, const float* weight, const float* grad_y,
-                           float* grad_x) {
+void cpu_stream::linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, const float* weight,
+                                       const float* grad_y, float* grad_x) {
   if (is_small(batch, in, out)) {
     small_product(batch, in, out, {grad_y, out, 1}, weight, nullptr, grad_x);
   } else {

@@ -1,7 +1,7 @@
 // Losses and their gradients. Exponentials and logarithms are taken by vectors in float32; sums run in double and in
 // order, so that they do not depend on the width of a vector. A NaN among the outputs always reaches the loss.
 
-#include "kernels/loss.hpp"
+#include "kernels/cpu/cpu_stream.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -94,18 +94,20 @@ namespace troupe::kernels {
 HWY_EXPORT(cross_entropy_sum);
 HWY_EXPORT(binary_cross_entropy_sum);
 
-double softmax_cross_entropy(std::size_t batch, std::size_t classes, const float* logits, const std::int64_t* target,
-                             float* grad) {
-  return HWY_DYNAMIC_DISPATCH(cross_entropy_sum)(batch, classes, logits, target, grad) / static_cast<double>(batch);
+void cpu_stream::softmax_cross_entropy(std::size_t batch, std::size_t classes, const float* logits,
+                                       const std::int64_t* target, float* grad, double* loss) {
+  *loss = HWY_DYNAMIC_DISPATCH(cross_entropy_sum)(batch, classes, logits, target, grad) / static_cast<double>(batch);
 }
 
-double bce_with_logits(std::size_t batch, std::size_t outputs, const float* logits, const float* target, float* grad) {
+void cpu_stream::bce_with_logits(std::size_t batch, std::size_t outputs, const float* logits, const float* target,
+                                 float* grad, double* loss) {
   const std::size_t count = batch * outputs;
   const double n = static_cast<double>(count);
-  return HWY_DYNAMIC_DISPATCH(binary_cross_entropy_sum)(count, logits, target, static_cast<float>(1 / n), grad) / n;
+  *loss = HWY_DYNAMIC_DISPATCH(binary_cross_entropy_sum)(count, logits, target, static_cast<float>(1 / n), grad) / n;
 }
 
-double mean_squared_error(std::size_t batch, std::size_t outputs, const float* y, const float* target, float* grad) {
+void cpu_stream::mean_squared_error(std::size_t batch, std::size_t outputs, const float* y, const float* target,
+                                    float* grad, double* loss) {
   const std::size_t count = batch * outputs;
   const double n = static_cast<double>(count);
   const auto factor = static_cast<float>(2 / n);
@@ -115,7 +117,7 @@ double mean_squared_error(std::size_t batch, std::size_t outputs, const float* y
     sum += difference * difference;
     grad[i] = factor * static_cast<float>(difference);
   }
-  return sum / n;
+  *loss = sum / n;
 }
 
 }  // namespace troupe::kernels

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/cpu/prefetch.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -183,8 +184,8 @@ HWY_EXPORT(dense);
 HWY_EXPORT(by_rows);
 HWY_EXPORT(squared_norms);
 
-void update_dense(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,
-                  const float* grad) {
+void cpu_stream::update_dense(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,
+                              const float* grad) {
   HWY_DYNAMIC_DISPATCH(dense)(c, count, weights, state, grad);
 }
 

@@ -17,7 +17,7 @@ namespace troupe::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The sum of squares in the order of `squared_norm` (elementwise.hpp).
+/// The sum of squares in the order of `stream::squared_norm`.
 HWY_INLINE double sum_of_squares(std::size_t count, const float* x) {
   constexpr std::size_t sums = 8;
   const hn::CappedTag<double, sums> d;

@@ -146,13 +146,12 @@ void cuda_stream::copy(const void* from, void* to, std::size_t bytes) {
 }
 
 std::byte* cuda_stream::grow(scratch& memory, std::size_t bytes) {
-  if (bytes > memory.bytes) {
-    const std::size_t enough = std::max(bytes, memory.bytes * 2);  // so that what is outgrown is less than what is used
-    std::shared_ptr<std::byte> larger = device_.allocate(enough);
-    outgrown_.push_back(std::exchange(memory.memory, std::move(larger)));
-    memory.bytes = enough;
+  if (bytes > memory.capacity()) {
+    const std::size_t enough = std::max(bytes, memory.capacity() * 2);  // what is outgrown is less than what is used
+    outgrown_.push_back(std::exchange(memory, {}).owner());
+    memory.resize(*this, enough);
   }
-  return memory.memory.get();
+  return memory.data();
 }
 
 }  // namespace troupe::kernels::cuda

@@ -13,14 +13,12 @@
 #include "kernels/cuda/cuda_device.hpp"
 #include "kernels/cuda/matrix_products.hpp"
 #include "kernels/device.hpp"
+#include "kernels/device_array.hpp"
 
 namespace troupe::kernels::cuda {
 
-/// Memory of a stream that grows.
-struct scratch {
-  std::shared_ptr<std::byte> memory;
-  std::size_t bytes = 0;
-};
+/// Memory of a stream for what one call keeps until the next.
+using scratch = device_array<std::byte>;
 
 class cuda_stream : public stream {
  public:
@@ -42,42 +40,9 @@ class cuda_stream : public stream {
   void upload(const void* host, void* to, std::size_t bytes) override;
   void download(const void* from, void* host, std::size_t bytes) override;
   void copy(const void* from, void* to, std::size_t bytes) override;
-  void copy_columns(std::size_t rows, std::size_t cols, row_matrix<const float> from, row_matrix<float> to) override;
-  void add_columns(std::size_t rows, std::size_t cols, row_matrix<const float> from, row_matrix<float> to) override;
-  void fill(std::size_t count, float value, float* x) override;
-  void multiply(std::size_t count, float factor, float* x) override;
 
-  void relu_backward(std::size_t count, const float* y, const float* grad_y, float* grad_x) override;
-  void sum_in_rank_order(std::span<const float* const> in, std::size_t count, float scale, float* out) override;
-  void squared_norm(std::size_t count, const float* x, double* result) override;
-  void find_non_finite(std::size_t count, const float* x, non_finite* result) override;
-
-  void linear_forward(std::size_t batch, std::size_t in, std::size_t out, const float* x, const float* weight,
-                      const float* bias, activation then, float* y) override;
-  void linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, const float* x,
-                                  const float* grad_y, float* grad_weight, float* grad_bias) override;
-  void linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, const float* weight,
-                             const float* grad_y, float* grad_x) override;
-
-  void pairwise_dots(std::size_t batch, std::size_t dim, std::span<const row_matrix<const float>> x,
-                     row_matrix<float> dots) override;
-  void pairwise_dots_backward(std::size_t batch, std::size_t dim, std::span<const row_matrix<const float>> x,
-                              row_matrix<const float> grad_dots, std::span<const row_matrix<float>> grad_x) override;
-
-  void softmax_cross_entropy(std::size_t batch, std::size_t classes, const float* logits, const std::int64_t* target,
-                             float* grad, double* loss) override;
-  void bce_with_logits(std::size_t batch, std::size_t outputs, const float* logits, const float* target, float* grad,
-                       double* loss) override;
-  void mean_squared_error(std::size_t batch, std::size_t outputs, const float* y, const float* target, float* grad,
-                          double* loss) override;
-
-  void update_dense(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,
-                    const float* grad) override;
-
-  void embedding_bag_forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags, float* out,
-                             std::size_t out_stride) override;
-  void gather_rows(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices, float* out) override;
-  std::unique_ptr<table_gradient> make_table_gradient() override;
+#define TROUPE_KERNEL override
+#include "kernels/stream_kernels.inc"
 
  private:
   /// `bytes` of scratch memory. What is outgrown stays: a graph that was learned earlier still uses it.

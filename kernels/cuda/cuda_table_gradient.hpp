@@ -13,6 +13,7 @@
 #include "kernels/cuda/device_bags.hpp"
 #include "kernels/cuda/row_sums.hpp"
 #include "kernels/device.hpp"
+#include "kernels/device_array.hpp"
 
 namespace troupe::kernels::cuda {
 
@@ -33,22 +34,9 @@ class cuda_table_gradient : public table_gradient {
   std::int64_t bad_row() override;
 
  private:
-  /// Device memory that grows and is used again, step by step.
-  template <class T>
-  class array {
-   public:
-    T* data() const { return reinterpret_cast<T*>(memory_.get()); }
-    /// Room for `count` elements; what was in it is lost if it grows.
-    T* make(cuda_stream& stream, std::size_t count);
-
-   private:
-    std::shared_ptr<std::byte> memory_;
-    std::size_t capacity_ = 0;
-  };
-
   template <class Key>
   struct key_arrays {
-    array<Key> listed, sorted;
+    device_array<Key> listed, sorted;
   };
 
   struct source {
@@ -68,8 +56,11 @@ class cuda_table_gradient : public table_gradient {
   /// At most as many rows have very many contributions.
   std::size_t long_rows_bound() const;
   void sum_long_rows(std::size_t dim);
+  /// Staging memory for one result at a time.
   template <class T>
-  T* staging(std::size_t count);
+  T* staging(std::size_t count) {
+    return reinterpret_cast<T*>(staging_.make(stream_, count * sizeof(T)));
+  }
 
   cuda_stream& stream_;
   std::int64_t row_count_ = 0;
@@ -78,21 +69,20 @@ class cuda_table_gradient : public table_gradient {
 
   key_arrays<std::uint32_t> short_keys_;
   key_arrays<std::uint64_t> long_keys_;  // for tables of more than 2^32 rows
-  array<std::uint32_t> listed_order_, order_;
-  array<contribution> listed_, contributions_;
-  array<std::byte> sort_scratch_;
-  array<std::uint32_t> run_numbers_;  // from 1, by place in the order
-  array<std::int64_t> rows_;
-  array<std::uint32_t> starts_;  // of the rows, and the end of the last
-  array<std::uint32_t> begins_, ends_;
-  array<std::uint32_t> distinct_;
-  array<float> long_sums_;
+  device_array<std::uint32_t> listed_order_, order_;
+  device_array<contribution> listed_, contributions_;
+  device_array<std::byte> sort_scratch_;
+  device_array<std::uint32_t> run_numbers_;  // from 1, by place in the order
+  device_array<std::int64_t> rows_;
+  device_array<std::uint32_t> starts_;  // of the rows, and the end of the last
+  device_array<std::uint32_t> begins_, ends_;
+  device_array<std::uint32_t> distinct_;
+  device_array<float> long_sums_;
   bool long_rows_summed_ = false;
-  array<double> norms_;
-  array<std::uint64_t> bad_rows_;
+  device_array<double> norms_;
+  device_array<std::uint64_t> bad_rows_;
   bool has_bad_row_ = false;  // of the last `apply`: it comes to the staging memory
-  std::shared_ptr<std::byte> staging_;
-  std::size_t staging_bytes_ = 0;
+  staging_array<std::byte> staging_;
 };
 
 /// Calls body(width, packs) with how many columns a lane takes at a time, and how often, for rows of `dim` numbers,
@@ -105,31 +95,6 @@ void with_shape(bool fit_packs, std::size_t dim, const Body& body) {
   };
   if (fit_packs && dim % 4 == 0) return by_width(width<4>());
   by_width(width<1>());
-}
-
-template <class T>
-T* cuda_table_gradient::array<T>::make(cuda_stream& stream, std::size_t count) {
-  if (count > capacity_) {
-    stream.synchronize();  // the old memory goes to others
-    memory_.reset();
-    capacity_ = 0;
-    const std::size_t enough = count + count / 4;  // steps differ a little
-    memory_ = stream.where().allocate(enough * sizeof(T));
-    capacity_ = enough;
-  }
-  return data();
-}
-
-template <class T>
-T* cuda_table_gradient::staging(std::size_t count) {
-  if (count * sizeof(T) > staging_bytes_) {
-    stream_.synchronize();
-    staging_bytes_ = 0;
-    const std::size_t enough = (count + count / 4) * sizeof(T);  // steps differ a little
-    staging_ = stream_.where().allocate_staging(enough);
-    staging_bytes_ = enough;
-  }
-  return reinterpret_cast<T*>(staging_.get());
 }
 
 }  // namespace troupe::kernels::cuda

@@ -1,7 +1,23 @@
 // Sums the rows that very many contributions of a batch are to, before all rows are: by whole blocks, because the lanes
 // that share a row otherwise would wait for memory at each turn. Such a row goes on as if it had one contribution.
 //
-// The order of the sum is that of `sum_contributions`: one warp adds what the block's others fetch, a column a lane.
+// The order of the sum is that of `sum_contributions`: one warp adds what the block's others fetch, a column a lane. A
+// block has 8 warps and takes 32 columns, and two tiles of 112 contributions by 32 columns in shared memory:
+//
+//                 | first tile  | turn 0         | turn 1         | turn 2         |
+//   warp 0        |             | adds tiles[0]  | adds tiles[1]  | adds tiles[0]  |
+//   warps 1 to 7  | fetch to [0]| fetch to [1]   | fetch to [0]   | fetch to [1]   |
+//
+// Between two columns of this picture is a barrier. Lane l of every warp has column l of the 32. Fetching warp w, from 0
+// to 6, takes the tile's contributions w, w + 7, w + 14, ..., of which 16 are on their way at once.
+//
+// Which rows are long is found without a search. Every 256th of the sorted contributions is a place. A row of 256 or
+// more has a place, and its first one names it: the blocks that look there, one for each 32 columns, take that row.
+//
+//   contribution   0               256             512             768
+//   place          0               1               2               3
+//   row            |--- a ---|---------- b, long ----------|- c -|---- d ..
+//                                  ^ place 1 names b, place 2 does not
 
 #include "kernels/cuda/check.hpp"
 #include "kernels/cuda/cuda_table_gradient.hpp"

@@ -1,7 +1,22 @@
 // The gradient of a table grouped by row, as kernels see it, and the sum of one row.
 //
 // Some lanes of a warp, a power of two, share a row; each takes `kWidth` columns at a time, `kPacks` times. A chunk of
-// columns is what they take together.
+// columns is what they take together. A warp with rows of 16 numbers (kWidth 4, kPacks 1: 4 lanes a row, 8 rows):
+//
+//   lane        0     1     2      3  |   4     5     6      7  | ... |  28    29    30     31
+//   columns   0-3   4-7  8-11  12-15  | 0-3   4-7  8-11  12-15  | ... | 0-3   4-7  8-11  12-15
+//   row       ------- run r --------  | ------ run r + 1 -----  | ... | ------ run r + 7 -----
+//
+// and with rows of 1000 numbers (kWidth 4, kPacks 4: 32 lanes a row, chunks of 512 columns, here the first):
+//
+//   lane         0        1      ...     31
+//   pack 0      0-3      4-7     ...   124-127
+//   pack 1    128-131  132-135   ...   252-255
+//   pack 2    256-259  260-263   ...   380-383
+//   pack 3    384-387  388-391   ...   508-511
+//
+// Each lane goes through the row's contributions alone and in order. Lanes need each other only to vote on the row, and
+// to add up its squares.
 //
 // The sum of a row has the order of `update_rows`, however many contributions it has. Those with very many have been
 // summed before (long_rows.cu).

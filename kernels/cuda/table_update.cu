@@ -1,5 +1,15 @@
 // What is done with a table's gradient, row by row: its norms, and the optimizer's step. No gradient of a row is ever
-// stored.
+// stored. A warp of `update_kernel` with rows of 64 numbers (row_sums.hpp: 16 lanes a row, 4 columns a lane):
+//
+//   lane      0 .............. 15 | 16 ............. 31
+//   row       number i            | number i + 1           of the touched rows, or of all rows
+//   sum       each lane sums its columns of the row's contributions
+//   vote      are all columns of the row finite? If not, the row stays as it is, and is the lanes' bad row
+//   step      each lane updates its columns of the weights and their state
+//   next      both rows move on by as many rows as the grid takes at once
+//
+// At the end a block's threads combine their bad rows to the least. A row of several chunks is summed twice: all chunks
+// before the vote, and each once more before its step.
 
 #include <algorithm>
 #include <limits>

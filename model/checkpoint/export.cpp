@@ -10,9 +10,10 @@
 #include <filesystem>
 #include <map>
 
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
 #include "model/safetensors.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

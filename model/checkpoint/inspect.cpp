@@ -9,11 +9,12 @@
 #include <filesystem>
 #include <functional>
 
+#include "base/digest.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
-#include "model/digest.hpp"
 #include "model/input_file.hpp"
 #include "model/safetensors.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 
@@ -67,7 +68,7 @@ finding check_digest(const checkpoint& saved, const saved_file& expected) {
   constexpr std::uint64_t piece = std::uint64_t{1} << 20;
   const auto file = input_file::open(saved.path_of(expected.name), "a file of a checkpoint");
   if (!file) return file_fault{false, file.error().message};
-  byte_digest digest;
+  file_digest digest;
   std::vector<std::byte> buffer(std::min(piece, expected.length));
   for (std::uint64_t begin = 0; begin < expected.length; begin += piece) {
     const auto bytes = std::span(buffer).first(std::min(piece, expected.length - begin));

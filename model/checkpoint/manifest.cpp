@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <set>
 
+#include "base/number.hpp"
+#include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

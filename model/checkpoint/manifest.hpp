@@ -9,9 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/digest.hpp"
+#include "base/result.hpp"
 #include "model/job.hpp"
 #include "model/metrics.hpp"
-#include "model/result.hpp"
 #include "model/safetensors_writer.hpp"
 
 namespace troupe {
@@ -63,7 +64,7 @@ struct saved_table {
 struct saved_file {
   std::string name;
   std::uint64_t length = 0;
-  std::string digest;  ///< see `byte_digest`
+  std::string digest;  ///< see `file_digest`
 
   bool operator==(const saved_file&) const = default;
 };

@@ -6,10 +6,11 @@
 #include <exception>
 #include <stdexcept>
 
+#include "base/digest.hpp"
+#include "base/number.hpp"
+#include "base/text.hpp"
 #include "model/checkpoint/manifest.hpp"
-#include "model/digest.hpp"
 #include "model/setting_spelling.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 
@@ -88,7 +89,7 @@ std::string file_text(const saved_file& file) {
 }
 
 std::string digest_of_text(std::string_view text) {
-  byte_digest digest;
+  file_digest digest;
   digest.add(std::as_bytes(std::span(text)));
   return digest.hex();
 }

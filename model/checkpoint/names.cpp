@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "model/text.hpp"
+#include "base/number.hpp"
 
 namespace troupe {
 
@@ -57,11 +57,9 @@ std::optional<std::uint64_t> step_of_uncommitted_manifest(std::string_view name)
 std::optional<std::uint64_t> step_of_files_folder(std::string_view name) {
   constexpr std::size_t token_digits = 8;
   if (name.size() < token_digits) return std::nullopt;
-  std::uint32_t token = 0;
-  const std::string_view digits = name.substr(name.size() - token_digits);
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), token, 16);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return step_of(name, [token](std::uint64_t step) { return files_folder_name(step, token); });
+  const auto token = parse_number<std::uint32_t>(name.substr(name.size() - token_digits), 16);
+  if (!token) return std::nullopt;
+  return step_of(name, [token](std::uint64_t step) { return files_folder_name(step, *token); });
 }
 
 bool is_checkpoint_file(std::string_view name) {

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

@@ -14,9 +14,11 @@
 #include <random>
 #include <utility>
 
+#include "base/host.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
 #include "model/output_file.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 
@@ -59,9 +61,7 @@ void remove_files_folder(const std::string& path) {
 
 /// Leaves in a lock file who has it, for those who come later. The lock itself does not depend on it.
 void write_owner(int lock) {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) return;
-  const std::string owner = fmt::format("host {}, pid {}", host.data(), ::getpid());
+  const std::string owner = fmt::format("host {}, pid {}", host_name(), ::getpid());
   if (::ftruncate(lock, 0) == 0) (void)!::pwrite(lock, owner.data(), owner.size(), 0);
 }
 

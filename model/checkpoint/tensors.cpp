@@ -6,9 +6,10 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
 #include "model/safetensors.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

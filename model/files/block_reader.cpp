@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/result.hpp"
+
 namespace troupe {
 
 result<row_block> block_reader::read(std::uint64_t number, const std::atomic<bool>& cancelled) {

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
+
 namespace troupe {
 
 namespace {

@@ -7,11 +7,12 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/number.hpp"
+#include "base/text.hpp"
 #include "model/datasets.hpp"
 #include "model/files/category_hash.hpp"
 #include "model/files/fields.hpp"
 #include "model/files/row_format.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

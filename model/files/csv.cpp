@@ -7,6 +7,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/number.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "model/datasets.hpp"
 #include "model/files/byte_source.hpp"
 #include "model/files/category_hash.hpp"
@@ -14,7 +17,6 @@
 #include "model/files/csv_fields.hpp"
 #include "model/files/line_reader.hpp"
 #include "model/files/row_format.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

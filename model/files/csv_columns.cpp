@@ -9,8 +9,9 @@
 #include <set>
 #include <string_view>
 
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "model/datasets.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

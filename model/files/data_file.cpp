@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/result.hpp"
+
 namespace troupe {
 
 result<std::shared_ptr<const input_file>> open_data_file(const std::string& path) {

@@ -5,7 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "model/digest.hpp"
+#include "base/digest.hpp"
+#include "base/result.hpp"
 #include "model/random.hpp"
 
 namespace troupe {
@@ -28,7 +29,7 @@ result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_
   const auto how = compression_of(*file);
   if (!how) return tl::unexpected(how.error());
   file_rows made{std::move(file), std::move(format), cut, *how, 0, {}, {}, {}};
-  byte_digest digest;
+  file_digest digest;
   line_reader lines(open_source(made.file, *how, 0), made.file->name());
   for (;;) {
     const std::uint64_t offset = lines.offset();

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/result.hpp"
+
 namespace troupe {
 
 namespace {

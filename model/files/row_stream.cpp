@@ -8,8 +8,9 @@
 #include <numeric>
 #include <utility>
 
+#include "base/result.hpp"
+#include "base/text.hpp"
 #include "model/memory.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 

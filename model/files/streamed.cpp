@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/result.hpp"
 #include "model/datasets.hpp"
 #include "model/files/data_file.hpp"
 #include "model/files/row_stream.hpp"

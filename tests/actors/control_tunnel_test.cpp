@@ -77,7 +77,7 @@ class ControlTunnel : public testing::Test {
 
   ControlTunnel() {
     socket_ = tunnel_->open();
-    tunnel_->start([this](const link_fault* why) { fault_ = why != nullptr ? why->message : "goodbye"; });
+    tunnel_->start([this](const fault* why) { fault_ = why != nullptr ? why->message : "goodbye"; });
     io_.poll();
   }
   ~ControlTunnel() override {

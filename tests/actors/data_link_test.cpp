@@ -13,7 +13,7 @@
 #include "links/connect.hpp"
 #include "links/io_thread.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe::data_link_test {
 namespace {
@@ -91,11 +91,11 @@ class data_link_test : public testing::Test {
       auto opened = listener::open(thread_.io(), {"127.0.0.1", 0}, mine, {}, {},
                                    {.on_hello = [](const hello&, auto&&...) { return hello(); },
                                     .on_link = [&](link_ptr wire) { accepted.set_value(std::move(wire)); },
-                                    .on_rejected = [](const endpoint&, const link_fault&) {}});
+                                    .on_rejected = [](const endpoint&, const fault&) {}});
       ASSERT_TRUE(opened) << opened.error().message;
       listening = std::move(*opened);
       connect(thread_.io(), listening->address(), mine, {}, {}, {},
-              [&](link_result<link_ptr> wire) { connected.set_value(wire ? *wire : nullptr); });
+              [&](result<link_ptr> wire) { connected.set_value(wire ? *wire : nullptr); });
     });
     auto pair = std::pair(connected.get_future().get(), accepted.get_future().get());
     on_thread([&] { listening.reset(); });
@@ -129,7 +129,7 @@ class data_link_test : public testing::Test {
   std::string word_about(std::uint8_t kind, const std::vector<blob>& parts) {
     const auto [near, far] = make_wires();
     start_here(near, 1 << 20);
-    far->start({[](received_frame&&) {}, [](const link_fault*) {}});
+    far->start({[](received_frame&&) {}, [](const fault*) {}});
     std::vector<piece> pieces;
     for (const blob& part : parts) pieces.push_back({part.owner(), part.data(), part.size()});
     far->send(kind, std::move(pieces));
@@ -364,7 +364,7 @@ TEST_F(data_link_test, a_frame_of_another_kind_ends_the_link_with_the_reason) {
 TEST_F(data_link_test, an_answer_to_nothing_is_ignored) {
   const auto [near, far] = make_wires();
   start_here(near, 1 << 20);
-  far->start({[](received_frame&&) {}, [](const link_fault*) {}});
+  far->start({[](received_frame&&) {}, [](const fault*) {}});
   std::vector<piece> pieces;
   const auto parts = to_frame({77, 0}, caf::make_message(committed{}));
   for (const blob& part : *parts) pieces.push_back({part.owner(), part.data(), part.size()});

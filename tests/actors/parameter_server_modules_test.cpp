@@ -1,5 +1,6 @@
 // What is asked of a parameter server about its modules: described, saved, loaded, restored, released, and refused.
 
+#include "base/digest.hpp"
 #include "tests/actors/server_stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
 

@@ -1,6 +1,7 @@
 // The remote module `EmbeddingBag` by itself: what its arguments do, and its rows and state as they travel.
 
 #include "actors/remote_embedding_bag.hpp"
+#include "base/digest.hpp"
 
 #include <gtest/gtest.h>
 

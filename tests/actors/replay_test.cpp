@@ -5,7 +5,6 @@
 #include "actors/actor_name.hpp"
 #include "actors/caf_network.hpp"
 #include "actors/replay_order.hpp"
-#include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::replay_test {
@@ -144,7 +143,7 @@ std::string problem_of(boost::json::value from_step) {
                                     {"from_step", std::move(from_step)}};
   for (const char* name : {"server 0", "trainer 0"}) recorded.actors.emplace_back().name = name;
   const auto order = read_replay_order(recorded);
-  return order ? "" : order.error();
+  return order ? "" : order.error().message;
 }
 
 TEST(ReplayOrder, SaysFromWhichStepARunWentOn) {

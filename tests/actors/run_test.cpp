@@ -2,6 +2,7 @@
 // every failure ends the run with one line that names actor, step and cause.
 
 #include "actors/run.hpp"
+#include "base/digest.hpp"
 
 #include <stdexcept>
 

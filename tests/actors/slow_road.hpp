@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {

@@ -84,7 +84,7 @@ TEST(TraceFlood, WhatIsLostIsCounted) {
     recorder->finish(true);
   }
   const auto read = trace::read_recording({{folder.path()}, 0});
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   const trace::process_info& process = read->processes.at(0);
   const auto kept =
       static_cast<std::uint64_t>(std::ranges::count(read->events, trace::kind::handled, &trace::event::what));

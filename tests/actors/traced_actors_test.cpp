@@ -246,7 +246,7 @@ TEST_F(traced_actors_test, work_begins_with_its_message_and_its_answer_is_sent_w
   EXPECT_EQ(work->begin, handled->begin);
   EXPECT_LE(work->end, handled->end);
   const auto file = trace::read_trace_file(recorder_->ring_file());
-  ASSERT_TRUE(file) << file.error();
+  ASSERT_TRUE(file) << file.error().message;
   for (const auto& [number, chunk] : file->chunks)
     for (const trace::record& one : chunk.records)
       if (one.what() == trace::kind::range) {
@@ -260,7 +260,7 @@ TEST(TraceTiming, ADroppedRecordTakesLessThanOneThatIsKept) {
   trace::recorder::options how;
   how.folder = folder.path();
   how.wanted.first_step = 1;
-  how.types = {{caf::type_id_v<stop>, "stop", false}};
+  how.types = {{caf::type_id_v<stop>, "stop"}};
   const auto recorder = std::move(*trace::recorder::start(how));
   traced_config config;
   config.recorder = recorder.get();

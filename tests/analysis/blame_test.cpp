@@ -140,7 +140,7 @@ TEST(Blame, RowsThatTravelOneByOneLieInTheirShard) {
   run.gradient(1, 0, 3, {{2, {2}, {}, {}, floats(2, {8, 8})}});
   run.gradient(0, 1, 3, {{1, {1}, {}, {}, floats(2, {7, 7})}});
   const auto found = blame(run.made.done(), 1, 5);
-  ASSERT_TRUE(found) << found.error();
+  ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->server, run.made.server(1));
   EXPECT_EQ(found->gradients, 2U);
   ASSERT_EQ(found->touches.size(), 1U);
@@ -152,7 +152,7 @@ TEST(Blame, RowsThatTravelOneByOneLieInTheirShard) {
   EXPECT_DOUBLE_EQ(one.norm, 5);
   EXPECT_DOUBLE_EQ(one.largest, 4);
   const auto other = blame(run.made.done(), 1, 4);
-  ASSERT_TRUE(other) << other.error();
+  ASSERT_TRUE(other) << other.error().message;
   ASSERT_EQ(other->touches.size(), 1U);
   EXPECT_DOUBLE_EQ(other->touches[0].largest, 8);
 }
@@ -162,7 +162,7 @@ TEST(Blame, BagsGiveEachOccurrenceItsShare) {
   // Bags {3, 9, 3, 3}, {}, {3, 1}: a mean of four, of which three are row 3, and a mean of two.
   run.gradient(0, 0, 1, {{1, {3, 9, 3, 3, 3, 1}, {0, 4, 4}, {}, floats(2, {4, 8, 100, 100, 2, -20})}});
   const auto found = blame(run.made.done(), 0, 3);
-  ASSERT_TRUE(found) << found.error();
+  ASSERT_TRUE(found) << found.error().message;
   ASSERT_EQ(found->touches.size(), 1U);
   EXPECT_EQ(found->touches[0].occurrences, 4U);
   // 3/4 (4, 8) + 1/2 (2, -20) = (4, -4)
@@ -205,17 +205,18 @@ TEST(Blame, RefusedModulesHaveNoNumber) {
   run.table(0, table_fields(8, 3, 1, "sum", 0, 1));
   run.gradient(0, 0, 1, {{3, {2}, {}, {}, floats(1, {6})}}, flag::refused);
   const auto found = blame(run.made.done(), 8, 2);
-  ASSERT_TRUE(found) << found.error();
+  ASSERT_TRUE(found) << found.error().message;
   ASSERT_EQ(found->touches.size(), 1U);
   EXPECT_TRUE(found->touches[0].refused);
 }
 
 TEST(Blame, SaysWhatThereIsNot) {
   blamed_run run;
-  EXPECT_EQ(blame(run.made.done(), 2, 0).error(), "there is no table 2: the run has tables 0 to 1");
-  EXPECT_EQ(blame(run.made.done(), 1, 7).error(), "table 1 has rows 0 to 6, not 7");
+  EXPECT_EQ(blame(run.made.done(), 2, 0).error().message, "there is no table 2: the run has tables 0 to 1");
+  EXPECT_EQ(blame(run.made.done(), 1, 7).error().message, "table 1 has rows 0 to 6, not 7");
   for (content& one : run.made.edit().contents) one.fields.clear();
-  EXPECT_NE(blame(run.made.done(), 0, 0).error().find("--trace payload --trace-payload 'server *'"), std::string::npos);
+  EXPECT_NE(blame(run.made.done(), 0, 0).error().message.find("--trace payload --trace-payload 'server *'"),
+            std::string::npos);
 }
 
 TEST(Blame, DamagedContentsAreCounted) {
@@ -225,7 +226,7 @@ TEST(Blame, DamagedContentsAreCounted) {
   run.gradient(0, 0, 3, {{1, {3}, {}, {}, floats(2, {1, 1})}});
   run.made.edit().contents.back().fields.resize(7);
   const auto found = blame(run.made.done(), 0, 3);
-  ASSERT_TRUE(found) << found.error();
+  ASSERT_TRUE(found) << found.error().message;
   EXPECT_TRUE(found->touches.empty());
   EXPECT_EQ(found->notes, std::vector<std::string>{"3 gradients are not recorded whole"});
 }
@@ -250,7 +251,7 @@ TEST(Blame, TextHasTheLargestAndTheTotal) {
   run.gradient(1, 0, 1, {{1, {3}, {}, {}, floats(2, {0, 12})}});
   run.gradient(0, 0, 2, {{1, {3}, {}, {}, floats(2, {0, 1})}});
   const auto found = blame(run.made.done(), 0, 3);
-  ASSERT_TRUE(found) << found.error();
+  ASSERT_TRUE(found) << found.error().message;
   const std::string text = blame_text(run.made.done(), *found, 2);
   EXPECT_TRUE(text.starts_with("3 gradients touched row 3 of table 0, of 3 that server 0 was sent\n")) << text;
   EXPECT_NE(text.find("the 2 with the largest norms:"), std::string::npos);

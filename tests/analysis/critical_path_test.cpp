@@ -29,7 +29,7 @@ TEST(CriticalPath, NamesTheServerThatIsSlowForExactlyThoseSteps) {
   const recording& run = one.made.done();
   const causality index(run);
   const auto report = report_critical_path(index, std::nullopt);
-  ASSERT_TRUE(report) << report.error();
+  ASSERT_TRUE(report) << report.error().message;
   ASSERT_EQ(report->paths.size(), 29U);
   for (const step_path& path : report->paths) {
     const bool slow = path.window.step >= 10 && path.window.step <= 20;
@@ -103,7 +103,7 @@ TEST(CriticalPath, TakesEachTrainersOwnStepsWhereThereIsNoCommonCommit) {
   const recording& run = one.made.done();
   const causality index(run);
   const auto report = report_critical_path(index, 2);
-  ASSERT_TRUE(report) << report.error();
+  ASSERT_TRUE(report) << report.error().message;
   EXPECT_FALSE(report->common);
   ASSERT_EQ(report->studies.size(), 2U);
   const std::string text = report_text(run, *report, 100);
@@ -117,9 +117,10 @@ TEST(CriticalPath, OfAStepThatIsNotThereIsAnError) {
   const causality index(run);
   const auto report = report_critical_path(index, 7);
   ASSERT_FALSE(report);
-  EXPECT_EQ(report.error(), "step 7: the recording holds whole steps between 2 and 2, not this one");
+  EXPECT_EQ(report.error().message, "step 7: the recording holds whole steps between 2 and 2, not this one");
   const recording nothing;
-  EXPECT_EQ(report_critical_path(causality(nothing), std::nullopt).error(), "the recording holds no whole step");
+  EXPECT_EQ(report_critical_path(causality(nothing), std::nullopt).error().message,
+            "the recording holds no whole step");
 }
 
 TEST(CriticalPath, IsShownAsTextAndAsJson) {

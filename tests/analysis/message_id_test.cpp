@@ -18,9 +18,7 @@ class MessageId : public testing::Test {
     made.frame(kind::sent, {.from = 0x8001, .to = 1, .type = "bucket_share", .sequence = 9});
   }
 
-  tl::expected<std::uint64_t, std::string> find(std::string_view text) {
-    return find_message(causality(made.done()), text);
-  }
+  result<std::uint64_t> find(std::string_view text) { return find_message(causality(made.done()), text); }
 
   made_recording made{2, 1};
 };
@@ -38,12 +36,12 @@ TEST_F(MessageId, IsReadAsItIsShownAndShorter) {
 }
 
 TEST_F(MessageId, ThatIsNotThereIsAnErrorThatSaysWhatIs) {
-  EXPECT_EQ(find("t0:418").error(),
+  EXPECT_EQ(find("t0:418").error().message,
             "trainer 0 #418: of trainer 0 the recording holds messages between #12 and #500, not this one");
-  EXPECT_EQ(find("s0:1").error(),
+  EXPECT_EQ(find("s0:1").error().message,
             "server 0 #1: the recording holds messages of master, server 1, trainer 0, actor 32769");
   EXPECT_EQ(
-      find("trainer 7 #1").error(),
+      find("trainer 7 #1").error().message,
       "'trainer 7 #1': there is no actor 'trainer 7'; the recording holds messages of master, server 1, trainer 0, "
       "actor 32769");
 }
@@ -53,7 +51,7 @@ TEST_F(MessageId, ThatIsNoneIsRefused) {
                            "99999999999999999999999"}) {
     const auto found = find(text);
     ASSERT_FALSE(found) << text;
-    EXPECT_NE(found.error().find("names no message"), std::string::npos) << found.error();
+    EXPECT_NE(found.error().message.find("names no message"), std::string::npos) << found.error().message;
   }
   EXPECT_FALSE(find(":417"));
 }

@@ -47,7 +47,7 @@ class MessageList : public testing::Test {
     for (std::string one; std::getline(all, one, '&');)
       parameters[one.substr(0, one.find('='))] = one.substr(one.find('=') + 1);
     const auto what = message_query::read(parameters);
-    if (!what) return {what.error()};
+    if (!what) return {what.error().message};
     const recording& run = made_.done();
     const message_page found = find_messages(run, *what);
     total_ = found.total;

@@ -93,8 +93,8 @@ TEST(Steps, AreFoundByNumberOrTheErrorNamesWhichThereAre) {
   EXPECT_EQ(third->front()->end, ms(38));
   const auto none = find_step(found, 1);
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error(), "step 1: the recording holds whole steps between 2 and 4, not this one");
-  EXPECT_EQ(find_step({}, 1).error(), "step 1: the recording holds no whole step");
+  EXPECT_EQ(none.error().message, "step 1: the recording holds whole steps between 2 and 4, not this one");
+  EXPECT_EQ(find_step({}, 1).error().message, "step 1: the recording holds no whole step");
 }
 
 TEST(Steps, HaveTheirPercentilesByTheNearestRank) {

@@ -41,7 +41,7 @@ class PrivateFolder : public testing::Test {
   static std::string refusal(const fs::path& path) {
     const auto opened = private_folder::open(path);
     EXPECT_FALSE(opened.has_value()) << path;
-    return opened ? "" : opened.error();
+    return opened ? "" : opened.error().message;
   }
 
   std::string place_;
@@ -51,7 +51,7 @@ TEST_F(PrivateFolder, IsMadeForItsOwnerAloneWithThoseAboveIt) {
   const mode_t before = ::umask(0);
   const auto made = private_folder::open(*this / "a/b");
   ::umask(before);
-  ASSERT_TRUE(made.has_value()) << made.error();
+  ASSERT_TRUE(made.has_value()) << made.error().message;
   EXPECT_EQ(permissions(made->path()), "700");
   ASSERT_TRUE(made->write("file", "text").has_value());
   EXPECT_EQ(permissions(made->path() / "file"), "600");
@@ -97,7 +97,7 @@ TEST_F(PrivateFolder, WritesNewFilesOnlyAndThroughNoLink) {
     EXPECT_TRUE(folder->has(name)) << name;
     const auto written = folder->write(name, "other");
     ASSERT_FALSE(written.has_value()) << name;
-    EXPECT_EQ(written.error(), (folder->path() / name).string() + ": cannot be made: File exists");
+    EXPECT_EQ(written.error().message, (folder->path() / name).string() + ": cannot be made: File exists");
   }
   EXPECT_EQ(content(*this / "mine"), "private");
   EXPECT_FALSE(fs::exists(*this / "nowhere"));
@@ -120,7 +120,7 @@ TEST_F(PrivateFolder, IsANewOneWhereSomethingIsThere) {
   fs::create_directory_symlink(*this / "victim", *this / "name");
   std::ofstream(*this / "name-2") << "text";
   const auto made = private_folder::create(*this / "name");
-  ASSERT_TRUE(made.has_value()) << made.error();
+  ASSERT_TRUE(made.has_value()) << made.error().message;
   EXPECT_EQ(made->path(), *this / "name-3");
   EXPECT_EQ(permissions(made->path()), "700");
 }

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/text.hpp"
+#include "base/text.hpp"
 #include "tests/end_to_end/program.hpp"
 
 namespace troupe::end_to_end::command_line_test {

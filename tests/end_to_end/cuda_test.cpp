@@ -10,55 +10,12 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "kernels/devices.hpp"
-#include "tests/end_to_end/several.hpp"
+#include "tests/end_to_end/cuda.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
 namespace troupe::end_to_end::cuda_test {
 namespace {
 
-bool is_emulated() { return std::getenv("TROUPE_CUDA_MODULE") != nullptr; }
-
-launch with_cards(const std::string& settings) {
-  launch how;
-  how.environment = {{"TROUPE_EMULATED_CUDA", settings}};
-  return how;
-}
-
-/// Tests that any device will do for.
-class CudaGpu : public testing::Test {
- protected:
-  void SetUp() override {
-    const kernels::device_report found = kernels::find_devices();
-    ASSERT_TRUE(found.cuda_usable || !is_emulated()) << found.reason;
-    if (!found.cuda_usable) GTEST_SKIP() << "skipped: no CUDA device (" << found.reason << ")";
-  }
-};
-
-/// Tests of what a machine with a card cannot show.
-class EmulatedCudaGpu : public CudaGpu {
- protected:
-  void SetUp() override {
-    if (!is_emulated()) GTEST_SKIP() << "skipped: needs the emulated CUDA devices";
-  }
-};
-
-struct figures {
-  double loss = 0;
-  std::string digest;
-};
-
-figures train(const words& options, const launch& how = {}) {
-  const outcome result = run(with({"train", "--json", "--quiet"}, options), how);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  if (result.exit_code != 0) return {};
-  const auto done = last_event(result, "done");
-  return {done.at("loss").to_number<double>(), std::string(done.at("weights_digest").as_string())};
-}
-
-/// As many steps as tell one result from another, without the test rows: what these, and an epoch's short last batch,
-/// do is in `whole_epoch`.
-const words adult = {"--data", "adult", "--steps", "12", "--eval-every", "0"};
 const words whole_epoch = {"--data", "adult", "--epochs", "1"};
 
 // -- the same meaning ------------------------------------------------------------------------
@@ -85,13 +42,13 @@ class MeaningGpu : public CudaGpu, public testing::WithParamInterface<meaning> {
 
 TEST_P(MeaningGpu, IsTheProcessors) {
   const words& options = GetParam().options;
-  const figures expected = train(with(options, {"--device", "cpu"}));
+  const run_figures expected = train_on_cards(with(options, {"--device", "cpu"}));
   for (const words& placed : {words{"--device", "cuda"}, words{"--device", "cuda", "--server-device", "cpu"},
                               words{"--device", "cpu", "--server-device", "cuda"}}) {
     SCOPED_TRACE(testing::PrintToString(placed));
-    const figures once = train(with(options, placed));
+    const run_figures once = train_on_cards(with(options, placed));
     EXPECT_NEAR(once.loss, expected.loss, 1e-4 * std::max(1.0, std::abs(expected.loss)));
-    EXPECT_EQ(train(with(options, placed)).digest, once.digest);
+    EXPECT_EQ(train_on_cards(with(options, placed)).digest, once.digest);
   }
 }
 
@@ -116,7 +73,7 @@ TEST_F(CudaGpu, TablesOnADeviceHaveTheProcessorsBits) {
   for (const char* optimizer : {"sgd", "adagrad", "adam", "lazy-adam"}) {
     SCOPED_TRACE(optimizer);
     const words options = {"--data", "tutorial", "--epochs", "3", "--device", "cpu", "--sparse-optimizer", optimizer};
-    EXPECT_EQ(train(with(options, {"--server-device", "cuda"})).digest, train(options).digest);
+    EXPECT_EQ(train_on_cards(with(options, {"--server-device", "cuda"})).digest, train_on_cards(options).digest);
   }
 }
 
@@ -128,35 +85,36 @@ TEST_F(CudaGpu, TheNumberOfServersMakesNoDifference) {
                                words{"--data", "adult", "--eval-every", "0", "--interaction", "dot", "--bottom-hidden",
                                      "8", "--trainers", "2", "--accumulate", "3", "--steps", "12"}}) {
     SCOPED_TRACE(testing::PrintToString(options));
-    const std::string one = train(with(options, {"--device", "cuda"})).digest;
-    EXPECT_EQ(train(with(options, {"--device", "cuda", "--servers", "3"})).digest, one);
-    EXPECT_EQ(train(with(options, {"--device", "cuda", "--server-device", "cpu"})).digest, one);
+    const std::string one = train_on_cards(with(options, {"--device", "cuda"})).digest;
+    EXPECT_EQ(train_on_cards(with(options, {"--device", "cuda", "--servers", "3"})).digest, one);
+    EXPECT_EQ(train_on_cards(with(options, {"--device", "cuda", "--server-device", "cpu"})).digest, one);
   }
 }
 
 TEST_F(CudaGpu, ACheckpointGoesOnWhereverItIsResumed) {
   const checkpoint_folder folder;
   const std::string half = folder.path() + "/half";
-  const figures whole = train({"--data", "adult", "--steps", "24", "--eval-every", "0", "--device", "cuda"});
-  train(with(adult, {"--device", "cuda", "--save", half}));
-  EXPECT_EQ(train({"--resume", half, "--steps", "24", "--device", "cuda"}).digest, whole.digest);
-  EXPECT_NEAR(train({"--resume", half, "--steps", "24", "--device", "cpu"}).loss, whole.loss, 1e-4);
+  const run_figures whole =
+      train_on_cards({"--data", "adult", "--steps", "24", "--eval-every", "0", "--device", "cuda"});
+  train_on_cards(with(adult, {"--device", "cuda", "--save", half}));
+  EXPECT_EQ(train_on_cards({"--resume", half, "--steps", "24", "--device", "cuda"}).digest, whole.digest);
+  EXPECT_NEAR(train_on_cards({"--resume", half, "--steps", "24", "--device", "cpu"}).loss, whole.loss, 1e-4);
 }
 
 TEST_F(CudaGpu, LowerPrecisionLearnsAsWell) {
   const words longer = {"--data", "adult", "--steps", "100", "--eval-every", "0", "--device", "cuda"};
-  const double exact = train(longer).loss;
+  const double exact = train_on_cards(longer).loss;
   for (const char* precision : {"tf32", "bf16"})
-    EXPECT_NEAR(train(with(longer, {"--matmul-precision", precision})).loss, exact, 5e-3) << precision;
+    EXPECT_NEAR(train_on_cards(with(longer, {"--matmul-precision", precision})).loss, exact, 5e-3) << precision;
 }
 
 TEST_F(CudaGpu, ACheckpointOfLowerPrecisionGoesOnOnTheProcessor) {
   const checkpoint_folder folder;
   const std::string half = folder.path() + "/half";
-  train(with(adult, {"--device", "cuda", "--matmul-precision", "tf32", "--save", half}));
+  train_on_cards(with(adult, {"--device", "cuda", "--matmul-precision", "tf32", "--save", half}));
   const words on = {"--resume", half, "--steps", "24", "--device", "cpu", "--matmul-precision", "f32"};
-  EXPECT_NEAR(train(on).loss, train({"--data", "adult", "--steps", "24", "--eval-every", "0", "--device", "cpu"}).loss,
-              5e-3);
+  EXPECT_NEAR(train_on_cards(on).loss,
+              train_on_cards({"--data", "adult", "--steps", "24", "--eval-every", "0", "--device", "cpu"}).loss, 5e-3);
 }
 
 TEST_F(CudaGpu, MoreTrainersThanDevicesIsSaid) {
@@ -168,7 +126,8 @@ TEST_F(CudaGpu, MoreTrainersThanDevicesIsSaid) {
 TEST_F(CudaGpu, ATraceOfItHolds) {
   const checkpoint_folder folder;
   const std::string kept = folder.path() + "/trace";
-  train({"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--trace", "payload", "--trace-dir", kept});
+  train_on_cards(
+      {"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--trace", "payload", "--trace-dir", kept});
   const outcome checked = run({"trace", "check", kept});
   EXPECT_EQ(checked.exit_code, 0) << checked.err << checked.out;
 }
@@ -176,7 +135,7 @@ TEST_F(CudaGpu, ATraceOfItHolds) {
 TEST_F(CudaGpu, ARecordingOfItIsReplayed) {
   const checkpoint_folder folder;
   const std::string kept = folder.path() + "/trace";
-  train({"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--trace", "full", "--trace-dir", kept});
+  train_on_cards({"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--trace", "full", "--trace-dir", kept});
   const outcome again = run({"trace", "replay", kept, "--json"});
   EXPECT_EQ(again.exit_code, 0) << again.err << again.out;
   EXPECT_GT(last_event(again, "done").at("compared").to_number<int>(), 100);
@@ -191,17 +150,17 @@ TEST_F(CudaGpu, TwoProcessesAddUpOnOneDeviceAsTwoHostsWould) {
   for (const char* host : {"one", "other"})
     all.join({"--as", "trainer", "--device", "cuda", "--devices", "0"}, {{"NCCL_HOSTID", host}});
   const std::string digest = all.finish();
-  EXPECT_EQ(digest, train(with(adult, {"--device", "cuda", "--devices", "0"})).digest);
+  EXPECT_EQ(digest, train_on_cards(with(adult, {"--device", "cuda", "--devices", "0"})).digest);
 }
 
 // -- several devices -------------------------------------------------------------------------
 
 TEST_F(EmulatedCudaGpu, TwoDevicesAndOneGiveTheSame) {
   const words options = with(adult, {"--device", "cuda"});
-  const figures one = train(options, with_cards("devices=1"));
-  EXPECT_EQ(train(options, with_cards("devices=2")).digest, one.digest);
-  EXPECT_EQ(train(with(options, {"--devices", "1,0"}), with_cards("devices=2")).digest, one.digest);
-  EXPECT_EQ(train(with(options, {"--processes"}), with_cards("devices=2")).digest, one.digest);
+  const run_figures one = train_on_cards(options, with_cards("devices=1"));
+  EXPECT_EQ(train_on_cards(options, with_cards("devices=2")).digest, one.digest);
+  EXPECT_EQ(train_on_cards(with(options, {"--devices", "1,0"}), with_cards("devices=2")).digest, one.digest);
+  EXPECT_EQ(train_on_cards(with(options, {"--processes"}), with_cards("devices=2")).digest, one.digest);
 }
 
 // Three addends show their order. In one process the devices add up in that of the ranks.
@@ -209,8 +168,8 @@ TEST_F(EmulatedCudaGpu, TheOrderInWhichProcessesJoinMakesNoDifference) {
   const launch three_cards = with_cards("devices=3");
   const words options = {"--data", "synthetic", "--trainers", "3",        "--batch-size",
                          "8",      "--steps",   "5",          "--device", "cuda"};
-  const std::string expected = train(options, three_cards).digest;
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(train(with(options, {"--processes"}), three_cards).digest, expected);
+  const std::string expected = train_on_cards(options, three_cards).digest;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(train_on_cards(with(options, {"--processes"}), three_cards).digest, expected);
 }
 
 TEST_F(EmulatedCudaGpu, ProcessesGoToTheProcessorWhereDevicesAreTooFewAndNobodyAskedForThem) {
@@ -218,15 +177,15 @@ TEST_F(EmulatedCudaGpu, ProcessesGoToTheProcessorWhereDevicesAreTooFewAndNobodyA
   const outcome result = run(with({"train", "--processes", "--json"}, adult), one_card);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.err.find("so all compute on the processor"), std::string::npos) << result.err;
-  EXPECT_EQ(digest_of(result), train(with(adult, {"--device", "cpu"})).digest);
-  EXPECT_EQ(train(adult, with_cards("devices=1,capability=7.5")).digest, digest_of(result));
+  EXPECT_EQ(digest_of(result), train_on_cards(with(adult, {"--device", "cpu"})).digest);
+  EXPECT_EQ(train_on_cards(adult, with_cards("devices=1,capability=7.5")).digest, digest_of(result));
 }
 
 /// Which process has which number is up to who joins first; how they tell each other their devices is no difference.
 TEST_F(EmulatedCudaGpu, HowDevicesAreIntroducedIsNoDifferenceOfTwoRuns) {
   const checkpoint_folder folder;
   const words options = {"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--processes", "--trace", "full"};
-  for (const char* name : {"/one", "/other"}) train(with(options, {"--trace-dir", folder.path() + name}));
+  for (const char* name : {"/one", "/other"}) train_on_cards(with(options, {"--trace-dir", folder.path() + name}));
   const outcome compared = run({"trace", "diff", folder.path() + "/one", folder.path() + "/other"});
   EXPECT_TRUE(compared.exit_code == 0 || compared.exit_code == 1) << compared.err;
   EXPECT_EQ(compared.out.find("group_devices"), std::string::npos) << compared.out;
@@ -234,10 +193,10 @@ TEST_F(EmulatedCudaGpu, HowDevicesAreIntroducedIsNoDifferenceOfTwoRuns) {
 
 TEST_F(EmulatedCudaGpu, FourTrainersOnThreeDevicesAreSummedUpOnEachFirst) {
   const words options = with(adult, {"--device", "cuda", "--trainers", "4"});
-  const figures one = train(options, with_cards("devices=1"));
-  const figures three = train(options, with_cards("devices=3"));
+  const run_figures one = train_on_cards(options, with_cards("devices=1"));
+  const run_figures three = train_on_cards(options, with_cards("devices=3"));
   EXPECT_NEAR(three.loss, one.loss, 1e-5);
-  EXPECT_EQ(train(options, with_cards("devices=3")).digest, three.digest);
+  EXPECT_EQ(train_on_cards(options, with_cards("devices=3")).digest, three.digest);
 }
 
 /// A run of one server and two trainers that join, each of these with what is given for it.
@@ -301,127 +260,6 @@ TEST_F(EmulatedCudaGpu, WhatStandsAgainstDevicesIsSaidWhereNobodyAskedForThem) {
   EXPECT_EQ(run(brief, with_cards("devices=0")).err.find("processor"), std::string::npos);
   const outcome compared = run({"parity", reference_run("tutorial_sum.safetensors")}, with_cards("driver=12020"));
   EXPECT_NE(compared.err.find(begin), std::string::npos) << compared.err;
-}
-
-TEST_F(EmulatedCudaGpu, NobodyHangsInTheCollectiveOfAKilledTrainer) {
-  gathered_run all({"--data", "adult", "--epochs", "1000000"});
-  all.join({"--as", "server", "--device", "cpu"});
-  all.join({"--as", "trainer", "--device", "cuda", "--devices", "0"});
-  all.join({"--as", "trainer", "--device", "cuda", "--devices", "1"});
-  ASSERT_TRUE(all.master().wait_for_output(trains)) << all.master().error();
-  const pid_t victim = process_of(all.master(), "trainer 1");
-  all.set_aside(victim);
-  ::kill(victim, SIGKILL);
-  for (const outcome& left : all.finish_members(1))
-    EXPECT_NE(left.err.find("trainer 1"), std::string::npos) << left.err;
-  EXPECT_EQ(all.master().finish().exit_code, 1);
-}
-
-// -- what cannot work ------------------------------------------------------------------------
-
-struct refused_case {
-  const char* name;
-  const char* cards;
-  words options;
-  std::string says;
-};
-
-void PrintTo(const refused_case& one, std::ostream* out) { *out << one.name; }
-
-class RefusedCudaGpu : public EmulatedCudaGpu, public testing::WithParamInterface<refused_case> {};
-
-TEST_P(RefusedCudaGpu, InOneLine) {
-  const outcome result = run(with({"train", "--device", "cuda"}, GetParam().options), with_cards(GetParam().cards));
-  const std::string line = expect_error(result, 2);
-  EXPECT_NE(line.find(GetParam().says), std::string::npos) << line;
-}
-
-const words large = {"--data", "synthetic", "--rows", "1000000", "--dim", "64", "--steps", "3"};
-const words wide_bags = {"--data", "synthetic", "--rows", "100",          "--dim", "32",      "--tables",
-                         "8",      "--bag",     "26",     "--batch-size", "4096",  "--steps", "3"};
-const std::vector<refused_case> refused = {
-    {"no_room_for_a_step", "devices=1,memory_mib=100", wide_bags, "batches and workspace"},
-    {"no_device", "devices=0", {}, "--device cuda: no CUDA device"},
-    {"old_driver", "driver=12020", {}, "driver is too old"},
-    {"old_card", "capability=7.5", {}, "has 7.5"},
-    {"no_such_number",
-     "devices=2",
-     {"--devices", "0,2"},
-     "--devices 2: there is no such CUDA device; this machine has 2"},
-    {"table_larger_than_the_card", "devices=1,memory_mib=100", large, "tables with their optimizer's state 244.1 MiB"},
-    {"full_card", "devices=1,memory_mib=20", with(large, {"--server-device", "cpu"}), "of its 20.0 MiB are free"},
-    {"processes_on_one_card", "devices=1", {"--processes"}, "--processes: 2 trainers on 1 CUDA device"},
-};
-INSTANTIATE_TEST_SUITE_P(Settings, RefusedCudaGpu, testing::ValuesIn(refused),
-                         [](const auto& one) { return std::string(one.param.name); });
-
-TEST_F(EmulatedCudaGpu, AProcessFindsItsCardFullBeforeItAllocates) {
-  const outcome result = run(with({"train", "--device", "cuda", "--server-device", "cpu", "--processes"}, large),
-                             with_cards("devices=2,memory_mib=20"));
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(line_with(result.err, "troupe: error: trainer ").find("of its 20.0 MiB are free"), std::string::npos)
-      << result.err;
-}
-
-TEST_F(CudaGpu, ANanInABf16RunStopsIt) {
-  const outcome result = run(with({"train", "--device", "cuda", "--matmul-precision", "bf16", "--quiet",
-                                   "--dense-optimizer", "sgd", "--dense-lr", "1000000"},
-                                  adult));
-  const std::string line = expect_error(result, 1);
-  EXPECT_TRUE(line.find("is NaN") != line.npos || line.find("is Inf") != line.npos) << line;
-  EXPECT_NE(line.find("step "), std::string::npos) << line;
-}
-
-/// Data of which row 175 makes a dense gradient overflow where the loss does not, and what trains on it: in step 44.
-words with_an_overflow(const checkpoint_folder& folder) {
-  std::string rows = "n0,c0,y\n";
-  for (int i = 0; i < 400; ++i)
-    rows += fmt::format("{},{},{}\n", i == 350 ? "3e38" : fmt::format("0.{}", i % 9), i % 7, i % 2);
-  set_content(folder / "rows.csv", rows);
-  return {
-      "--data",
-      "csv:" + (folder / "rows.csv"),
-      "--columns",
-      R"([{"name":"n0","kind":"numeric"},{"name":"c0","kind":"categorical","rows":10},{"name":"y","kind":"label"}])",
-      "--batch-size",
-      "4",
-      "--dim",
-      "6",
-      "--loss",
-      "mse",
-      "--epochs",
-      "2",
-      "--shuffle-rows",
-      "1"};
-}
-
-TEST_F(CudaGpu, NoCheckpointIsTakenOfAStepWithANan) {
-  checkpoint_folder folder;
-  const words options = with_an_overflow(folder);
-  std::vector<std::string> kept;
-  for (const char* device : {"cpu", "cuda"}) {
-    const std::string saved = folder / device;
-    const outcome result =
-        run(with({"train", "--save", saved, "--checkpoint-every", "1", "--quiet", "--device", device}, options));
-    EXPECT_EQ(result.exit_code, 1) << result.err;
-    kept.push_back(run({"checkpoint", "list", saved}).out);
-    EXPECT_EQ(run({"checkpoint", "verify", saved}).exit_code, 0);
-  }
-  const auto last_step = [](const std::string& list) { return list.substr(list.rfind('\n', list.size() - 2) + 1, 12); };
-  EXPECT_EQ(last_step(kept[1]), last_step(kept[0])) << kept[0] << kept[1];
-}
-
-// -- without a device, always ------------------------------------------------------------------
-
-TEST(WithoutCuda, TheProgramSaysWhatIsMissing) {
-  if (kernels::find_devices().cuda_usable) GTEST_SKIP() << "skipped: there is a CUDA device";
-  const std::string line = expect_error(run({"train", "--device", "cuda"}), 2);
-  EXPECT_NE(line.find("--device cuda: " + kernels::find_devices().reason), std::string::npos) << line;
-  const outcome told = run({"devices", "--json"});
-  EXPECT_EQ(told.exit_code, 2);
-  const auto cuda = last_event(told, "devices").at("cuda").as_object();
-  EXPECT_FALSE(cuda.at("usable").as_bool());
-  EXPECT_EQ(std::string(cuda.at("reason").as_string()), kernels::find_devices().reason);
 }
 
 }  // namespace

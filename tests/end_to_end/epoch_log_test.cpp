@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "model/text.hpp"
+#include "base/text.hpp"
 #include "tests/apps/event_file.hpp"
 #include "tests/end_to_end/program.hpp"
 #include "tests/model/made_checkpoint.hpp"

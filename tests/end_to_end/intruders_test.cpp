@@ -253,13 +253,13 @@ TEST_F(Intruders, ThatNeverSpeakKeepNobodyElseOut) {
 }
 
 /// Speaks as a node does until the handshake is over.
-link_result<hello> shake_hands(raw_socket& socket) {
+result<hello> shake_hands(raw_socket& socket) {
   const auto me = connector_role(run_token, introduction("node", "a-session-of-nobody"));
   for (handshake_step step = me->begin({});;) {
     socket.say(step.send);
     if (step.outcome) return *step.outcome;
     comes_true([&] { return !socket.hear() || socket.received().size() >= step.want; });
-    if (socket.received().size() < step.want) return link_failed(link_errc::lost, "the master has hung up");
+    if (socket.received().size() < step.want) return failure(fault_kind::lost, "the master has hung up");
     auto& bytes = socket.received();
     const std::vector<std::byte> wanted(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(step.want));
     bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(step.want));
@@ -301,7 +301,7 @@ TEST_F(IntrudersWithTheToken, CannotMakeTheMasterTakeAMessageOfTwoGibibytes) {
   // The actor system's header: 32 bytes, of which the second four are the length, big-endian.
   std::array<std::byte, 32> header{};
   header[4] = std::byte{0x80};
-  const frame_header_image image = image_of({link::first_user_kind, header.size(), frame_digest(header)});
+  const frame_header_image image = image_of({link::first_user_kind, header.size(), troupe::digest_of(header)});
   socket_.say(std::span<const std::byte>(image));
   socket_.say(std::span<const std::byte>(header));
   EXPECT_TRUE(ends(socket_));
@@ -314,7 +314,7 @@ TEST_F(IntrudersWithTheToken, AreGoneAfterAFrameThatIsNoMessage) {
   const std::string junk =
       "nothing that an actor system says to another, and long enough for its first header .........";
   const auto body = std::as_bytes(std::span(junk));
-  const frame_header_image image = image_of({link::first_user_kind, junk.size(), frame_digest(body)});
+  const frame_header_image image = image_of({link::first_user_kind, junk.size(), troupe::digest_of(body)});
   socket_.say(std::span<const std::byte>(image));
   socket_.say(junk);
   EXPECT_TRUE(ends(socket_));

@@ -36,7 +36,7 @@ class trace_checker : public testing::EmptyTestEventListener {
     for (const std::uint64_t run : runs_in(folder_of_test)) {
       const auto recording = trace::read_recording({{folder_of_test}, run});
       if (!recording) {
-        ADD_FAILURE() << recording.error();
+        ADD_FAILURE() << recording.error().message;
         continue;
       }
       const analysis::check_report found = analysis::check(*recording);

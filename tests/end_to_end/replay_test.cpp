@@ -118,7 +118,7 @@ TEST(Replay, SaysWhatItCannotReplay) {
             0);
   EXPECT_NE(expect_error(run({"trace", "replay", filtered.path()}), 2).find("--trace-filter"), std::string::npos);
   const auto what = trace::read_recording({{filtered.path()}, 0});
-  ASSERT_TRUE(what) << what.error();
+  ASSERT_TRUE(what) << what.error().message;
   EXPECT_EQ(std::ranges::count(what->events, trace::kind::handled, &trace::event::what), 10)
       << "gradients of 5 steps of 2 trainers, by whatever process";
 

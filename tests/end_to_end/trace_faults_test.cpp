@@ -34,7 +34,7 @@ boost::json::object ask(const words& question) {
 std::map<std::uint64_t, double> applied_by_server_1(const std::string& folder) {
   std::map<std::uint64_t, double> taken_ms;
   const auto recording = trace::read_recording({{folder}, 0});
-  EXPECT_TRUE(recording) << recording.error();
+  EXPECT_TRUE(recording) << recording.error().message;
   if (!recording) return taken_ms;
   for (const trace::event& one : recording->events)
     if (one.what == trace::kind::range && one.type == static_cast<std::uint16_t>(trace::range_name::apply) &&
@@ -174,7 +174,7 @@ TEST(Faults, AKilledServerLeavesItsRingAndIsNamed) {
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_NE(ended.err.find("troupe trace blocked " + folder.path()), std::string::npos) << ended.err;
   const auto recording = trace::read_recording({{folder.path()}, 0});
-  ASSERT_TRUE(recording) << recording.error();
+  ASSERT_TRUE(recording) << recording.error().message;
   bool has_ring = false;
   for (const trace::process_info& process : recording->processes)
     if (process.pid == static_cast<std::uint32_t>(server)) has_ring = process.records > 100;
@@ -212,7 +212,7 @@ TEST(Faults, AClockThatIsWrongIsSetRight) {
           with_faults("clock trainer=1 offset-ms=3000 ppm=50"));
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   const auto recording = trace::read_recording({{folder.path()}, 0});
-  ASSERT_TRUE(recording) << recording.error();
+  ASSERT_TRUE(recording) << recording.error().message;
   std::size_t compared = 0;
   for (const trace::event& one : recording->events) {
     if (one.what != trace::kind::handled && one.what != trace::kind::arrived) continue;

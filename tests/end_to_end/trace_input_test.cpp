@@ -149,7 +149,7 @@ TEST(TraceInput, OfTwoRunsOneHasToBeNamed) {
   EXPECT_NE(line.find("2 runs"), std::string::npos) << line;
   EXPECT_NE(line.find("--run"), std::string::npos) << line;
   const auto one = trace::read_recording({{first}, 0});
-  ASSERT_TRUE(one) << one.error();
+  ASSERT_TRUE(one) << one.error().message;
   EXPECT_EQ(messages_of(run({"trace", "summary", folder.path(), "--json", "--run", std::to_string(one->run)})),
             messages_of(run({"trace", "summary", first.string(), "--json"})));
   EXPECT_NE(expect_error(run({"trace", "summary", folder.path(), "--run", "12"}), 2).find("run 12"), std::string::npos);
@@ -188,7 +188,7 @@ TEST(TraceInput, ADiskThatFillsEndsTheRecordingAndNotTheRun) {
   EXPECT_NE(full.err.find("what came after is not kept"), std::string::npos) << full.err;
   // What was kept can be read, and it is told how much is not there.
   const auto read = trace::read_recording({{folder.path()}, 0});
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   const trace::process_info& process = read->processes.at(0);
   EXPECT_GT(process.records, 1000U);
   EXPECT_GT(process.overwritten, 1000U);

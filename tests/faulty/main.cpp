@@ -18,10 +18,10 @@
 #include <thread>
 #include <vector>
 
-#include "actors/actor_name.hpp"
 #include "actors/faults.hpp"
 #include "apps/console.hpp"
 #include "apps/subcommand.hpp"
+#include "protocol/message_types.hpp"
 #include "trace/clock.hpp"
 
 namespace {
@@ -66,7 +66,7 @@ class injector : public troupe::fault_injector {
 
   bool loses(const troupe::header& head, std::uint16_t type) override {
     for (const wanted_fault& one : all_)
-      if (one.name == "lose" && one.settings.at("type") == troupe::message_name(caf::query_type_name(type)) &&
+      if (one.name == "lose" && one.settings.at("type") == troupe::message_name(type) &&
           one.number("sender") == head.sender && one.number("step") == head.step && !lost_.exchange(true))
         return true;
     return false;

@@ -1,13 +1,13 @@
 // ReLU, ordered sums and the search for NaN and Inf.
 
-#include "kernels/elementwise.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "kernels/cpu/relu.hpp"
+#include "kernels/device.hpp"
 #include "tests/kernels/support.hpp"
 
 namespace troupe::kernels::test::elementwise_test {
@@ -54,7 +54,7 @@ TEST(relu, passes_the_gradient_where_the_output_is_positive) {
       relu_forward(count, y.data(), y.data());
       const std::vector<float> grad_y = random.numbers(count);
       std::vector<float> grad_x = grad_y;
-      relu_backward(count, y.data(), grad_x.data(), grad_x.data());
+      host_stream().relu_backward(count, y.data(), grad_x.data(), grad_x.data());
       for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(grad_x[i], y[i] > 0 ? grad_y[i] : 0.0F);
     }
   });
@@ -76,7 +76,7 @@ TEST(sum_in_rank_order, adds_from_the_first_rank_on_and_scales_last) {
           expected[i] = 0.3F * sum;
         }
         std::vector<float> out(count);
-        sum_in_rank_order({in.data(), used}, count, 0.3F, out.data());
+        host_stream().sum_in_rank_order({in.data(), used}, count, 0.3F, out.data());
         ASSERT_TRUE(same_bits(out, expected)) << "count " << count << " ranks " << used;
       }
     }
@@ -89,11 +89,11 @@ TEST(sum_in_rank_order, may_write_to_any_of_its_inputs) {
   const std::vector<std::vector<float>> ranks = {random.numbers(count), random.numbers(count), random.numbers(count)};
   std::vector<float> expected(count);
   const float* const in[] = {ranks[0].data(), ranks[1].data(), ranks[2].data()};
-  sum_in_rank_order(in, count, 0.5F, expected.data());
+  host_stream().sum_in_rank_order(in, count, 0.5F, expected.data());
   for (std::size_t target = 0; target < 3; ++target) {
     auto buffers = ranks;
     const float* const aliased[] = {buffers[0].data(), buffers[1].data(), buffers[2].data()};
-    sum_in_rank_order(aliased, count, 0.5F, buffers[target].data());
+    host_stream().sum_in_rank_order(aliased, count, 0.5F, buffers[target].data());
     EXPECT_TRUE(same_bits(buffers[target], expected)) << "target " << target;
   }
 }
@@ -106,7 +106,7 @@ TEST(find_non_finite, gives_the_first_position) {
           std::vector<float> x(count, std::numeric_limits<float>::max());
           x[at] = bad;
           x.back() = bad;
-          ASSERT_EQ(find_non_finite(count, x.data()), at);
+          ASSERT_EQ(result_of(&stream::find_non_finite, count, x.data()).place, at);
         }
       }
     }
@@ -120,7 +120,7 @@ TEST(find_non_finite, gives_the_count_if_all_are_finite) {
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{33}, std::size_t{10000}}) {
       std::vector<float> x(count);
       for (std::size_t i = 0; i < count; ++i) x[i] = extremes[i % 4];
-      ASSERT_EQ(find_non_finite(count, x.data()), count);
+      ASSERT_EQ(result_of(&stream::find_non_finite, count, x.data()).place, count);
     }
   });
 }
@@ -129,8 +129,8 @@ TEST(find_non_finite, looks_beyond_the_first_chunks) {
   std::vector<float> x(20000, 1.0F);
   x[19999] = infinity;
   x[12345] = nan_value;
-  EXPECT_EQ(find_non_finite(x.size(), x.data()), 12345U);
-  EXPECT_EQ(find_non_finite(x.size() - 12346, x.data() + 12346), 19999U - 12346U);
+  EXPECT_EQ(result_of(&stream::find_non_finite, x.size(), x.data()).place, 12345U);
+  EXPECT_EQ(result_of(&stream::find_non_finite, x.size() - 12346, x.data() + 12346).place, 19999U - 12346U);
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ void check_forward(const pooling_case& c, std::size_t dim, std::size_t batch, st
   const bag_batch bags = make_bags(random, batch, table_rows, c.weighted);
   // Ends with the last row, so that a sanitizer sees any write past it.
   std::vector<float> out(batch == 0 ? 0 : (batch - 1) * stride + dim, untouched);
-  embedding_bag_forward(c.mode, table.data(), dim, bags.view(), out.data(), stride);
+  host_stream().embedding_bag_forward(c.mode, table.data(), dim, bags.view(), out.data(), stride);
   for (std::size_t b = 0; b < batch; ++b) {
     for (std::size_t column = 0; column < dim; ++column) {
       const bounded expected = expected_output(c, table, dim, bags.view(), b, column);
@@ -165,8 +165,8 @@ TEST_P(embedding_bag, bits_do_not_depend_on_how_columns_are_cut) {
     }
     std::vector<float> whole(7 * dim);
     std::vector<float> alone(7 * part);
-    embedding_bag_forward(c.mode, table.data(), dim, bags.view(), whole.data(), dim);
-    embedding_bag_forward(c.mode, part_of_table.data(), part, bags.view(), alone.data(), part);
+    host_stream().embedding_bag_forward(c.mode, table.data(), dim, bags.view(), whole.data(), dim);
+    host_stream().embedding_bag_forward(c.mode, part_of_table.data(), part, bags.view(), alone.data(), part);
     for (std::size_t b = 0; b < 7; ++b) {
       EXPECT_TRUE(same_bits({&whole[b * dim], part}, {&alone[b * part], part})) << "bag " << b;
     }
@@ -181,7 +181,7 @@ TEST(embedding_bag_sum, adds_in_index_order) {
   const std::vector<float> table = {1e8F, 1.0F, -1e8F, 3.0F};
   const bag_batch bags{{0, 1, 2, 3}, {0}, {}};
   float out = 0;
-  embedding_bag_forward(pooling::sum, table.data(), 1, bags.view(), &out, 1);
+  host_stream().embedding_bag_forward(pooling::sum, table.data(), 1, bags.view(), &out, 1);
   EXPECT_EQ(out, 3.0F);
 }
 
@@ -191,8 +191,8 @@ TEST(embedding_bag_mean, divides_rather_than_multiplies_by_a_rounded_reciprocal)
     const bag_batch bags{std::vector<std::int64_t>(length, 0), {0}, {}};
     float sum = 0;
     float mean = 0;
-    embedding_bag_forward(pooling::sum, table.data(), 1, bags.view(), &sum, 1);
-    embedding_bag_forward(pooling::mean, table.data(), 1, bags.view(), &mean, 1);
+    host_stream().embedding_bag_forward(pooling::sum, table.data(), 1, bags.view(), &sum, 1);
+    host_stream().embedding_bag_forward(pooling::mean, table.data(), 1, bags.view(), &mean, 1);
     EXPECT_EQ(mean, sum / static_cast<float>(length)) << "length " << length;
   }
 }
@@ -219,7 +219,7 @@ TEST(embedding_bag_max, of_negative_rows_is_negative) {
   const std::vector<float> table = {-3.0F, -2.0F};
   const bag_batch bags{{0, 1}, {0}, {}};
   float out = 0;
-  embedding_bag_forward(pooling::max, table.data(), 1, bags.view(), &out, 1);
+  host_stream().embedding_bag_forward(pooling::max, table.data(), 1, bags.view(), &out, 1);
   EXPECT_EQ(out, -2.0F);
 }
 
@@ -231,7 +231,7 @@ TEST(gather_rows, copies_rows) {
       std::vector<std::int64_t> indices;
       for (std::size_t i = 0; i < 70; ++i) indices.push_back(static_cast<std::int64_t>(random.below(50)));
       std::vector<float> out(indices.size() * dim);
-      gather_rows(table.data(), dim, indices, out.data());
+      host_stream().gather_rows(table.data(), dim, indices, out.data());
       for (std::size_t i = 0; i < indices.size(); ++i) {
         const auto row = static_cast<std::size_t>(indices[i]);
         ASSERT_TRUE(same_bits({&out[i * dim], dim}, {&table[row * dim], dim})) << "row " << i << " dim " << dim;

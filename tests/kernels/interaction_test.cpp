@@ -68,14 +68,14 @@ vectors_in_rows random_vectors(const shape& s, std::size_t gap, std::uint32_t se
 
 std::vector<float> dots_of(const shape& s, vectors_in_rows& x) {
   std::vector<float> dots(s.batch * pair_count(s.vectors), 77.0F);
-  pairwise_dots(s.batch, s.dim, x.matrices<const float>(), {dots.data(), pair_count(s.vectors)});
+  host_stream().pairwise_dots(s.batch, s.dim, x.matrices<const float>(), {dots.data(), pair_count(s.vectors)});
   return dots;
 }
 
 vectors_in_rows gradients_of(const shape& s, vectors_in_rows& x, const std::vector<float>& grad_dots, std::size_t gap) {
   vectors_in_rows grads(s, gap);
-  pairwise_dots_backward(s.batch, s.dim, x.matrices<const float>(), {grad_dots.data(), pair_count(s.vectors)},
-                         grads.matrices<float>());
+  host_stream().pairwise_dots_backward(s.batch, s.dim, x.matrices<const float>(),
+                                       {grad_dots.data(), pair_count(s.vectors)}, grads.matrices<float>());
   return grads;
 }
 

@@ -1,13 +1,12 @@
 // The fully connected layer against sums in double, on both sides of the border between our loop and BLAS.
 
-#include "kernels/linear.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "kernels/device.hpp"
 #include "tests/kernels/support.hpp"
 
 namespace troupe::kernels::test::linear_test {
@@ -68,7 +67,8 @@ TEST(linear, forward_is_the_product_plus_bias) {
       const std::vector<float> weight = random.numbers(s.out * s.in);
       const std::vector<float> bias = random.numbers(s.out);
       std::vector<float> y(s.batch * s.out, 77.0F);
-      linear_forward(s.batch, s.in, s.out, x.data(), weight.data(), bias.data(), y.data());
+      host_stream().linear_forward(s.batch, s.in, s.out, x.data(), weight.data(), bias.data(), activation::none,
+                                   y.data());
       check_product(
           y, s.batch, s.out, s.in, [&](std::size_t b, std::size_t k) { return x[b * s.in + k]; },
           [&](std::size_t k, std::size_t o) { return weight[o * s.in + k]; },
@@ -86,7 +86,8 @@ TEST(linear, backward_overwrites_the_parameters_gradients) {
       const std::vector<float> grad_y = random.numbers(s.batch * s.out);
       std::vector<float> grad_weight(s.out * s.in, 77.0F);
       std::vector<float> grad_bias(s.out, 77.0F);
-      linear_backward_parameters(s.batch, s.in, s.out, x.data(), grad_y.data(), grad_weight.data(), grad_bias.data());
+      host_stream().linear_backward_parameters(s.batch, s.in, s.out, x.data(), grad_y.data(), grad_weight.data(),
+                                               grad_bias.data());
       const auto grad_of = [&](std::size_t o, std::size_t b) { return grad_y[b * s.out + o]; };
       check_product(
           grad_weight, s.out, s.in, s.batch, grad_of, [&](std::size_t b, std::size_t i) { return x[b * s.in + i]; },
@@ -108,7 +109,7 @@ TEST(linear, backward_overwrites_the_inputs_gradient) {
       const std::vector<float> weight = random.numbers(s.out * s.in);
       const std::vector<float> grad_y = random.numbers(s.batch * s.out);
       std::vector<float> grad_x(s.batch * s.in, 77.0F);
-      linear_backward_input(s.batch, s.in, s.out, weight.data(), grad_y.data(), grad_x.data());
+      host_stream().linear_backward_input(s.batch, s.in, s.out, weight.data(), grad_y.data(), grad_x.data());
       check_product(
           grad_x, s.batch, s.in, s.out, [&](std::size_t b, std::size_t o) { return grad_y[b * s.out + o]; },
           [&](std::size_t o, std::size_t i) { return weight[o * s.in + i]; }, from_zero);
@@ -120,7 +121,7 @@ TEST(linear, gives_zero_gradients_for_an_empty_batch) {
   for (const std::size_t in : {16, 200}) {
     std::vector<float> grad_weight(in * 8, 77.0F);
     std::vector<float> grad_bias(8, 77.0F);
-    linear_backward_parameters(0, in, 8, nullptr, nullptr, grad_weight.data(), grad_bias.data());
+    host_stream().linear_backward_parameters(0, in, 8, nullptr, nullptr, grad_weight.data(), grad_bias.data());
     EXPECT_EQ(grad_weight, std::vector<float>(in * 8, 0.0F));
     EXPECT_EQ(grad_bias, std::vector<float>(8, 0.0F));
   }
@@ -134,8 +135,10 @@ TEST(linear, repeats_bit_for_bit) {
     const std::vector<float> bias = random.numbers(s.out);
     std::vector<float> once(s.batch * s.out);
     std::vector<float> again(s.batch * s.out);
-    linear_forward(s.batch, s.in, s.out, x.data(), weight.data(), bias.data(), once.data());
-    linear_forward(s.batch, s.in, s.out, x.data(), weight.data(), bias.data(), again.data());
+    host_stream().linear_forward(s.batch, s.in, s.out, x.data(), weight.data(), bias.data(), activation::none,
+                                 once.data());
+    host_stream().linear_forward(s.batch, s.in, s.out, x.data(), weight.data(), bias.data(), activation::none,
+                                 again.data());
     EXPECT_TRUE(same_bits(once, again)) << text(s);
   }
 }

@@ -1,7 +1,5 @@
 // Losses against their formulas in double; gradients against the formulas' central differences.
 
-#include "kernels/loss.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/device.hpp"
 #include "tests/kernels/support.hpp"
 
 namespace troupe::kernels::test::loss_test {
@@ -60,11 +59,13 @@ TEST(softmax_cross_entropy, follows_its_formula) {
         std::vector<std::int64_t> target;
         for (std::size_t b = 0; b < batch; ++b) target.push_back(static_cast<std::int64_t>(random.below(classes)));
         std::vector<float> grad(logits.size());
-        const double loss = softmax_cross_entropy(batch, classes, logits.data(), target.data(), grad.data());
+        const double loss =
+            result_of(&stream::softmax_cross_entropy, batch, classes, logits.data(), target.data(), grad.data());
         const loss_formula formula = [&](const auto& z) { return cross_entropy_formula(batch, classes, z, target); };
         ASSERT_NEAR(loss, formula(widened(logits)), 1e-6) << "classes " << classes << " batch " << batch;
         if (classes <= 33) check_gradient(formula, logits, grad, 1.0 / static_cast<double>(batch));
-        const double got = softmax_cross_entropy(batch, classes, logits.data(), target.data(), logits.data());
+        const double got =
+            result_of(&stream::softmax_cross_entropy, batch, classes, logits.data(), target.data(), logits.data());
         ASSERT_EQ(got, loss);
         ASSERT_TRUE(same_bits(logits, grad)) << "in place";
       }
@@ -77,7 +78,7 @@ TEST(softmax_cross_entropy, survives_large_logits) {
     const std::vector<float> logits = {3e38F, -3e38F, 0.0F, 1000.0F, 1001.0F, 1002.0F};
     const std::vector<std::int64_t> target = {0, 2};
     std::vector<float> grad(6);
-    const double loss = softmax_cross_entropy(2, 3, logits.data(), target.data(), grad.data());
+    const double loss = result_of(&stream::softmax_cross_entropy, 2, 3, logits.data(), target.data(), grad.data());
     EXPECT_NEAR(loss, std::log(1 + std::exp(-1.0) + std::exp(-2.0)) / 2, 1e-7);
     EXPECT_EQ(grad[0], 0.0F);
     EXPECT_EQ(grad[1], 0.0F);
@@ -88,7 +89,8 @@ TEST(softmax_cross_entropy, takes_minus_infinity_for_an_impossible_class) {
   const std::vector<float> logits = {0.0F, -std::numeric_limits<float>::infinity(), 0.0F};
   const std::int64_t target = 0;
   std::vector<float> grad(3);
-  EXPECT_NEAR(softmax_cross_entropy(1, 3, logits.data(), &target, grad.data()), std::log(2.0), 1e-7);
+  EXPECT_NEAR(result_of(&stream::softmax_cross_entropy, 1, 3, logits.data(), &target, grad.data()), std::log(2.0),
+              1e-7);
   EXPECT_EQ(grad[1], 0.0F);
 }
 
@@ -117,12 +119,14 @@ TEST(bce_with_logits, follows_its_formula) {
         for (float& z : logits) z *= 20;
         for (float& t : target) t = t < -0.5F ? 0.0F : t > 0.5F ? 1.0F : t + 0.5F;
         std::vector<float> grad(count);
-        const double loss = bce_with_logits(batch, outputs, logits.data(), target.data(), grad.data());
+        const double loss =
+            result_of(&stream::bce_with_logits, batch, outputs, logits.data(), target.data(), grad.data());
         const loss_formula formula = [&](const auto& z) { return bce_formula(z, target); };
         // Each loss is computed in float32 from terms of up to 20.
         ASSERT_NEAR(loss, formula(widened(logits)), 20 * 4 * rounding) << "outputs " << outputs << " batch " << batch;
         if (count <= 300) check_gradient(formula, logits, grad, 1.0 / static_cast<double>(count));
-        ASSERT_EQ(bce_with_logits(batch, outputs, logits.data(), target.data(), logits.data()), loss);
+        ASSERT_EQ(result_of(&stream::bce_with_logits, batch, outputs, logits.data(), target.data(), logits.data()),
+                  loss);
         ASSERT_TRUE(same_bits(logits, grad)) << "in place";
       }
     }
@@ -135,9 +139,10 @@ TEST(bce_with_logits, survives_large_logits) {
     const std::vector<float> right = {1, 0, 1, 0};
     const std::vector<float> wrong = {0, 1, 0, 1};
     std::vector<float> grad(4);
-    EXPECT_NEAR(bce_with_logits(4, 1, logits.data(), right.data(), grad.data()), 0.0, 1e-30);
+    EXPECT_NEAR(result_of(&stream::bce_with_logits, 4, 1, logits.data(), right.data(), grad.data()), 0.0, 1e-30);
     for (const float g : grad) EXPECT_NEAR(g, 0.0F, 1e-30);
-    EXPECT_NEAR(bce_with_logits(2, 1, logits.data() + 2, wrong.data() + 2, grad.data()), 90.0, 1e-5);
+    EXPECT_NEAR(result_of(&stream::bce_with_logits, 2, 1, logits.data() + 2, wrong.data() + 2, grad.data()), 90.0,
+                1e-5);
     EXPECT_EQ(grad[0], 0.5F);
     EXPECT_EQ(grad[1], -0.5F);
   });
@@ -149,7 +154,7 @@ TEST(bce_with_logits, keeps_the_precision_of_small_losses) {
     const float target = 1;
     float grad = 0;
     const double expected = std::log1p(std::exp(-20.0));
-    EXPECT_NEAR(bce_with_logits(1, 1, &logit, &target, &grad), expected, 8 * rounding * expected);
+    EXPECT_NEAR(result_of(&stream::bce_with_logits, 1, 1, &logit, &target, &grad), expected, 8 * rounding * expected);
   });
 }
 
@@ -161,11 +166,11 @@ TEST(mean_squared_error, follows_its_formula) {
       std::vector<float> y = random.numbers(count);
       const std::vector<float> target = random.numbers(count);
       std::vector<float> grad(count);
-      const double loss = mean_squared_error(batch, outputs, y.data(), target.data(), grad.data());
+      const double loss = result_of(&stream::mean_squared_error, batch, outputs, y.data(), target.data(), grad.data());
       const loss_formula formula = [&](const auto& at) { return squares_formula(at, target); };
       ASSERT_NEAR(loss, formula(widened(y)), 1e-12);
       if (count <= 300) check_gradient(formula, y, grad, 4.0 / static_cast<double>(count));
-      mean_squared_error(batch, outputs, y.data(), target.data(), y.data());
+      result_of(&stream::mean_squared_error, batch, outputs, y.data(), target.data(), y.data());
       ASSERT_TRUE(same_bits(y, grad)) << "in place";
     }
   }
@@ -180,11 +185,14 @@ TEST(losses, show_a_nan_wherever_it_is) {
       const std::vector<float> target(count, 1.0F);
       const std::int64_t target_class = 3;
       std::vector<float> grad(count);
-      ASSERT_TRUE(std::isnan(softmax_cross_entropy(1, count, outputs.data(), &target_class, grad.data())));
+      ASSERT_TRUE(
+          std::isnan(result_of(&stream::softmax_cross_entropy, 1, count, outputs.data(), &target_class, grad.data())));
       ASSERT_TRUE(std::isnan(grad[at]));
-      ASSERT_TRUE(std::isnan(bce_with_logits(1, count, outputs.data(), target.data(), grad.data())));
+      ASSERT_TRUE(
+          std::isnan(result_of(&stream::bce_with_logits, 1, count, outputs.data(), target.data(), grad.data())));
       ASSERT_TRUE(std::isnan(grad[at]));
-      ASSERT_TRUE(std::isnan(mean_squared_error(1, count, outputs.data(), target.data(), grad.data())));
+      ASSERT_TRUE(
+          std::isnan(result_of(&stream::mean_squared_error, 1, count, outputs.data(), target.data(), grad.data())));
       ASSERT_TRUE(std::isnan(grad[at]));
     }
   });
@@ -196,7 +204,8 @@ TEST(losses, do_not_depend_on_a_chunk_boundary) {
     const std::vector<float> z(batch, 0.75F);
     const std::vector<float> t(batch, 1.0F);
     std::vector<float> grad(batch);
-    EXPECT_NEAR(bce_with_logits(batch, 1, z.data(), t.data(), grad.data()), std::log1p(std::exp(-0.75)), 1e-7);
+    EXPECT_NEAR(result_of(&stream::bce_with_logits, batch, 1, z.data(), t.data(), grad.data()),
+                std::log1p(std::exp(-0.75)), 1e-7);
   }
 }
 

@@ -26,7 +26,7 @@ TEST_P(update_dense_by, follows_the_formula_for_several_steps) {
       optimized<double> expected(c, initial);
       for (int t = 1; t <= 6; ++t) {
         const std::vector<float> grad = random.numbers(count);
-        update_dense(constants_of(c, t), count, got.weights.data(), got.view(), grad.data());
+        host_stream().update_dense(constants_of(c, t), count, got.weights.data(), got.view(), grad.data());
         for (std::size_t i = 0; i < count; ++i) {
           reference_step(c, t, expected, i, static_cast<double>(grad[i]));
           // Ten roundings or so in each step of values that stay below 4.
@@ -53,10 +53,10 @@ TEST_P(update_dense_by, gives_the_same_bits_in_pieces) {
     optimized<float> pieces(c, initial);
     for (int t = 1; t <= 3; ++t) {
       const std::vector<float> grad = random.numbers(count);
-      update_dense(constants_of(c, t), count, whole.weights.data(), whole.view(), grad.data());
+      host_stream().update_dense(constants_of(c, t), count, whole.weights.data(), whole.view(), grad.data());
       for (std::size_t at = 0, step = 1; at < count; at += step, step = step * 2 + 1) {
         const std::size_t length = std::min(step, count - at);
-        update_dense(constants_of(c, t), length, &pieces.weights[at], pieces.view(at), &grad[at]);
+        host_stream().update_dense(constants_of(c, t), length, &pieces.weights[at], pieces.view(at), &grad[at]);
       }
     }
     EXPECT_TRUE(same_bits(whole.weights, pieces.weights));
@@ -68,14 +68,14 @@ TEST_P(update_dense_by, gives_the_same_bits_in_pieces) {
 INSTANTIATE_TEST_SUITE_P(optimizers, update_dense_by, testing::ValuesIn(optimizer_cases()),
                          [](const testing::TestParamInfo<optimizer_case>& tested) { return tested.param.name; });
 
-TEST(update_dense, touches_nothing_when_there_is_nothing) { update_dense({}, 0, nullptr, {}, nullptr); }
+TEST(update_dense, touches_nothing_when_there_is_nothing) { host_stream().update_dense({}, 0, nullptr, {}, nullptr); }
 
 TEST(update_dense, without_decay_takes_an_infinite_weight_for_what_it_is) {
   update_constants c;
   c.lr = 0.1F;
   float weight = std::numeric_limits<float>::infinity();
   const float grad = 1;
-  update_dense(c, 1, &weight, {}, &grad);
+  host_stream().update_dense(c, 1, &weight, {}, &grad);
   EXPECT_EQ(weight, std::numeric_limits<float>::infinity());
 }
 

@@ -211,11 +211,11 @@ TEST(rows, are_pooled_and_gathered_as_the_floats_that_they_stand_for) {
           const bag_batch bags = make_bags(random, 9, table_rows, weighted);
           std::vector<float> got(9 * dim);
           std::vector<float> expected(9 * dim);
-          embedding_bag_forward(mode, {stored.data(), f.type}, dim, bags.view(), got.data(), dim);
-          embedding_bag_forward(mode, floats.data(), dim, bags.view(), expected.data(), dim);
+          host_stream().embedding_bag_forward(mode, {stored.data(), f.type}, dim, bags.view(), got.data(), dim);
+          host_stream().embedding_bag_forward(mode, floats.data(), dim, bags.view(), expected.data(), dim);
           ASSERT_TRUE(same_bits(got, expected)) << f.name << " dim " << dim;
           std::vector<float> gathered(bags.indices.size() * dim);
-          gather_rows({stored.data(), f.type}, dim, bags.indices, gathered.data());
+          host_stream().gather_rows({stored.data(), f.type}, dim, bags.indices, gathered.data());
           for (std::size_t i = 0; i < bags.indices.size(); ++i) {
             const std::size_t at = static_cast<std::size_t>(bags.indices[i]) * dim;
             ASSERT_TRUE(same_bits({&gathered[i * dim], dim}, {&floats[at], dim})) << f.name << " dim " << dim;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/elementwise.hpp"
+#include "kernels/device.hpp"
 #include "kernels/optimizer.hpp"
 #include "tests/kernels/row_gradients.hpp"
 #include "tests/kernels/support.hpp"
@@ -156,7 +156,7 @@ TEST(rowwise_adagrad, leaves_a_row_alone_whose_gradient_is_not_finite) {
   });
 }
 
-/// The order that elementwise.hpp promises, in plain code.
+/// The order that stream_kernels.inc promises, in plain code.
 double ordered_squares(const std::vector<float>& x) {
   double s[8] = {};
   for (std::size_t i = 0; i < x.size(); ++i) s[i % 8] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
@@ -175,16 +175,16 @@ TEST(squared_norm, has_the_bits_of_its_order_on_every_target) {
     for (std::size_t count = 0; count < 300; ++count) {
       source_of_numbers random(static_cast<std::uint32_t>(count));
       const auto x = uneven(random, count);
-      ASSERT_EQ(squared_norm(count, x.data()), ordered_squares(x)) << count;
+      ASSERT_EQ(result_of(&stream::squared_norm, count, x.data()), ordered_squares(x)) << count;
     }
   });
 }
 
 TEST(squared_norm, neither_overflows_nor_underflows) {
   const std::vector<float> large(3, std::numeric_limits<float>::max());
-  EXPECT_EQ(squared_norm(3, large.data()), 3 * std::pow(static_cast<double>(large[0]), 2));
+  EXPECT_EQ(result_of(&stream::squared_norm, 3, large.data()), 3 * std::pow(static_cast<double>(large[0]), 2));
   const float tiny = std::numeric_limits<float>::denorm_min();
-  EXPECT_EQ(squared_norm(1, &tiny), std::ldexp(1.0, -298));
+  EXPECT_EQ(result_of(&stream::squared_norm, 1, &tiny), std::ldexp(1.0, -298));
 }
 
 TEST(squared_norm, of_what_is_not_finite_is_not_finite) {
@@ -192,7 +192,7 @@ TEST(squared_norm, of_what_is_not_finite_is_not_finite) {
     for (std::size_t at = 0; at < 19; ++at) {
       std::vector<float> x(19, 1.0F);
       x[at] = bad;
-      EXPECT_FALSE(std::isfinite(squared_norm(19, x.data()))) << at;
+      EXPECT_FALSE(std::isfinite(result_of(&stream::squared_norm, 19, x.data()))) << at;
     }
   }
 }

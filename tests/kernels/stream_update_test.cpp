@@ -24,7 +24,7 @@ TYPED_TEST(stream_update, has_the_processors_bits) {
         for (int t = 1; t <= 3; ++t) {
           const std::vector<float> grad = random.numbers(count);
           const auto device_grad = this->put(grad, before);
-          update_dense(constants_of(c, t), count, expected.weights.data(), expected.view(), grad.data());
+          host_stream().update_dense(constants_of(c, t), count, expected.weights.data(), expected.view(), grad.data());
           this->on().update_dense(constants_of(c, t), count, weights.data() + before,
                                   {first.data() + before, second.data() + before}, device_grad.data() + before);
           this->on().synchronize();

@@ -11,8 +11,11 @@
 #include <cstring>
 #include <random>
 #include <span>
+#include <tuple>
+#include <type_traits>
 #include <vector>
 
+#include "kernels/device.hpp"
 #include "kernels/embedding_bag.hpp"
 
 namespace troupe::kernels::test {
@@ -80,6 +83,14 @@ inline bag_batch make_bags(source_of_numbers& random, std::size_t batch, std::si
   }
   if (weighted) bags.weights = random.numbers(bags.indices.size());
   return bags;
+}
+
+/// The one number that a kernel of the processor's gives, whose last parameter it goes to.
+template <class... Parameters, class... Arguments>
+auto result_of(void (stream::*kernel)(Parameters...), const Arguments&... arguments) {
+  std::remove_pointer_t<std::tuple_element_t<sizeof...(Arguments), std::tuple<Parameters...>>> result{};
+  (host_stream().*kernel)(arguments..., &result);
+  return result;
 }
 
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {

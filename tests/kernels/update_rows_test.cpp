@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/elementwise.hpp"
+#include "kernels/device.hpp"
 #include "kernels/embedding_bag.hpp"
 #include "kernels/optimizer.hpp"
 #include "tests/kernels/optimizer_support.hpp"
@@ -152,8 +152,9 @@ TEST_P(update_rows_by, gives_the_bits_of_gradients_summed_by_the_backward_kernel
           ASSERT_TRUE(update(c, t, dim, every, all, true, &bad_row));
           std::vector<float> total(table_rows * dim);
           const float* const in[] = {sums[0].data(), sums[1].data(), sums[2].data()};
-          sum_in_rank_order(in, total.size(), all.scale, total.data());
-          update_dense(constants_of(c, t), total.size(), dense.weights.data(), dense.view(), total.data());
+          host_stream().sum_in_rank_order(in, total.size(), all.scale, total.data());
+          host_stream().update_dense(constants_of(c, t), total.size(), dense.weights.data(), dense.view(),
+                                     total.data());
           // Later on, rows that a step has left out differ from the dense ones.
           if (t == 1) expect_same_rows(direct, dense, all.rows, dim);
         }

@@ -38,7 +38,7 @@ TEST(TokenTest, without_a_token_both_ways_to_give_one_are_named) {
   const token_in_environment none(nullptr);
   const auto token = read_token(std::nullopt);
   ASSERT_FALSE(token);
-  EXPECT_EQ(token.error().code, link_errc::bad_setting);
+  EXPECT_EQ(token.error().kind, fault_kind::input);
   EXPECT_TRUE(has(token.error().message, "--token-file")) << token.error().message;
   EXPECT_TRUE(has(token.error().message, "TROUPE_TOKEN"));
 }
@@ -150,7 +150,7 @@ class TlsFilesTest : public testing::Test {
   std::string fault(const tls_files& files) {
     const auto made = make_tls(files);
     if (made) return "";
-    EXPECT_EQ(made.error().code, link_errc::bad_setting);
+    EXPECT_EQ(made.error().kind, fault_kind::input);
     return made.error().message;
   }
 

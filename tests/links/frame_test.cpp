@@ -1,6 +1,7 @@
 // Frames of bytes, in whatever parts the bytes come.
 
 #include "links/frame.hpp"
+#include "base/digest.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ const link_limits limits{
 
 std::vector<std::byte> on_the_wire(std::uint8_t kind, const std::string& body) {
   std::vector<std::byte> bytes;
-  append(bytes, image_of({kind, body.size(), frame_digest({to_piece(body)})}));
+  append(bytes, image_of({kind, body.size(), digest_of({to_piece(body)})}));
   append(bytes, std::as_bytes(std::span(body)));
   return bytes;
 }
@@ -44,7 +45,7 @@ std::vector<std::string> read_all(std::span<const std::byte> bytes, std::size_t 
     for (;;) {
       auto next = reader.next();
       if (!next) {
-        bodies.push_back(next.error());
+        bodies.push_back(next.error().message);
         return bodies;
       }
       if (!*next) break;
@@ -126,8 +127,8 @@ TEST(FrameTest, what_was_sent_without_a_digest_is_taken_as_it_is) {
 
 TEST(FrameTest, the_digest_of_pieces_is_that_of_the_whole) {
   const std::string text = some_text(10'000);
-  const auto whole = frame_digest({to_piece(text)});
-  EXPECT_EQ(frame_digest({to_piece(text.substr(0, 1)), to_piece(""), to_piece(text.substr(1))}), whole);
+  const auto whole = digest_of({to_piece(text)});
+  EXPECT_EQ(digest_of({to_piece(text.substr(0, 1)), to_piece(""), to_piece(text.substr(1))}), whole);
   running_digest running;
   running.add(std::as_bytes(std::span(text)).first(4097));
   running.add(std::as_bytes(std::span(text)).subspan(4097));

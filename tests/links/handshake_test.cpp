@@ -22,7 +22,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 class HandshakeTest : public LinkStage {
  protected:
   /// Connects to a server that says `words` to whoever comes, and then ends.
-  link_fault fault_of_server_saying(std::span<const std::byte> words) {
+  fault fault_of_server_saying(std::span<const std::byte> words) {
     raw_server server;
     raw_socket peer(-1);
     const auto outcome = dial(server.address(), ours);
@@ -34,7 +34,7 @@ class HandshakeTest : public LinkStage {
   }
 
   /// Says `words` to a listener, and gives back why it ended that.
-  link_fault fault_of_client_saying(std::span<const std::byte> words) {
+  fault fault_of_client_saying(std::span<const std::byte> words) {
     raw_socket client = raw_socket::to(listen(ours));
     client.say(words);
     EXPECT_TRUE(wait([&] { return rejected.size() == 1; }));
@@ -74,9 +74,9 @@ TEST_F(HandshakeTest, both_sides_learn_what_the_other_says_of_itself) {
 TEST_F(HandshakeTest, a_wrong_token_is_told_on_both_sides_and_shown_on_none) {
   const auto result = connected(listen(ours), theirs);
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, link_errc::not_trusted);
+  EXPECT_EQ(result.error().kind, fault_kind::not_trusted);
   ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
-  EXPECT_EQ(rejected[0].code, link_errc::not_trusted);
+  EXPECT_EQ(rejected[0].kind, fault_kind::not_trusted);
   for (const std::string& text : {result.error().message, rejected[0].message}) {
     EXPECT_TRUE(has(text, "has another token")) << text;
     EXPECT_FALSE(has(text, ours.token)) << text;
@@ -90,7 +90,7 @@ TEST_F(HandshakeTest, an_acceptor_that_does_not_know_the_token_is_not_believed) 
   words.push_back(std::byte{1});
   words.resize(words.size() + 32);  // a proof of zeros
   const auto fault = fault_of_server_saying(words);
-  EXPECT_EQ(fault.code, link_errc::not_trusted);
+  EXPECT_EQ(fault.kind, fault_kind::not_trusted);
   EXPECT_TRUE(has(fault.message, "has another token")) << fault.message;
 }
 
@@ -116,24 +116,24 @@ TEST_F(HandshakeTest, a_proof_is_not_accepted_from_who_only_repeats_it) {
     return outcome->has_value();
   }));
   ASSERT_FALSE(**outcome);
-  EXPECT_EQ((*outcome)->error().code, link_errc::not_trusted);
+  EXPECT_EQ((*outcome)->error().kind, fault_kind::not_trusted);
 }
 
 TEST_F(HandshakeTest, a_refusal_reaches_the_connector_in_the_acceptor_s_words) {
   refusal = "the run has\nall\x1b[31m trainers\u009b1m\u202e it needs";
   const auto result = connected(listen(ours), ours);
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, link_errc::refused);
+  EXPECT_EQ(result.error().kind, fault_kind::refused);
   EXPECT_TRUE(has(result.error().message, "refused: the run has all\\x1b[31m trainers\\u009b1m\\u202e it needs"))
       << result.error().message;
   ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
-  EXPECT_EQ(rejected[0].code, link_errc::refused);
+  EXPECT_EQ(rejected[0].kind, fault_kind::refused);
 }
 
 TEST_F(HandshakeTest, another_version_is_told_with_both_numbers) {
   for (const auto& fault :
        {fault_of_server_saying(prologue_of_version(1)), fault_of_client_saying(prologue_of_version(1))}) {
-    EXPECT_EQ(fault.code, link_errc::no_peer);
+    EXPECT_EQ(fault.kind, fault_kind::no_peer);
     EXPECT_TRUE(has(fault.message, "speaks version 1 of the handshake, this side version 2")) << fault.message;
   }
 }
@@ -141,7 +141,7 @@ TEST_F(HandshakeTest, another_version_is_told_with_both_numbers) {
 TEST_F(HandshakeTest, another_program_is_recognised_by_its_first_bytes) {
   for (const auto& fault : {fault_of_client_saying(bytes_of("GET / HTTP/1.1\r\n\r\n")),
                             fault_of_server_saying(bytes_of("220 mail.example ESMTP\r\n"))}) {
-    EXPECT_EQ(fault.code, link_errc::no_peer);
+    EXPECT_EQ(fault.kind, fault_kind::no_peer);
     EXPECT_TRUE(has(fault.message, "speaks no Troupe; it said \"")) << fault.message;
   }
 }
@@ -154,7 +154,7 @@ TEST_F(HandshakeTest, a_server_that_ends_without_a_word_is_worth_another_try) {
   ASSERT_TRUE(wait([&] { return peer.hear() && !peer.received().empty(); }));
   peer.close();
   ASSERT_TRUE(wait([&] { return outcome->has_value(); }));
-  EXPECT_EQ((*outcome)->error().code, link_errc::unreachable);
+  EXPECT_EQ((*outcome)->error().kind, fault_kind::unreachable);
   EXPECT_TRUE(has((*outcome)->error().message, "without a word")) << (*outcome)->error().message;
 }
 
@@ -162,7 +162,7 @@ TEST_F(HandshakeTest, a_port_where_nobody_listens_is_worth_another_try) {
   const endpoint where = raw_server().address();  // it has gone by now
   const auto result = connected(where, ours);
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, link_errc::unreachable);
+  EXPECT_EQ(result.error().kind, fault_kind::unreachable);
   EXPECT_TRUE(has(result.error().message, to_string(where) + ": Connection refused")) << result.error().message;
 }
 
@@ -170,7 +170,7 @@ TEST_F(HandshakeTest, a_server_that_never_speaks_is_given_up) {
   const raw_server server;
   const auto result = connected(server.address(), ours, {.time = std::chrono::milliseconds(100)});
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, link_errc::unreachable);
+  EXPECT_EQ(result.error().kind, fault_kind::unreachable);
   EXPECT_TRUE(has(result.error().message, "within 0.1 s")) << result.error().message;
 }
 
@@ -191,11 +191,11 @@ TEST_F(HandshakeTest, a_hello_that_is_announced_too_long_is_refused_unread) {
 TEST_F(HandshakeTest, a_hello_of_one_s_own_that_is_too_long_is_a_fault_at_once) {
   hello items;
   while (encode(items).size() <= hello_bytes_max) items.emplace_back("name", std::string(1000, 'x'));
-  std::optional<link_result<link_ptr>> outcome;
+  std::optional<result<link_ptr>> outcome;
   connect(io, listen(ours), ours, items, limits, {},
-          [&outcome](link_result<link_ptr> result) { outcome = std::move(result); });
+          [&outcome](result<link_ptr> result) { outcome = std::move(result); });
   ASSERT_TRUE(wait([&] { return outcome.has_value(); }));
-  EXPECT_EQ(outcome->error().code, link_errc::bad_setting);
+  EXPECT_EQ(outcome->error().kind, fault_kind::input);
 }
 
 TEST_F(HandshakeTest, connections_that_never_speak_keep_nobody_out) {
@@ -217,7 +217,7 @@ TEST_F(HandshakeTest, connections_that_one_address_keeps_coming_push_out_none_of
   std::vector<raw_socket> flood;
   for (int i = 0; i < 50; ++i) flood.push_back(raw_socket::to(where, "127.0.0.2"));
   ASSERT_TRUE(wait([&] { return rejected.size() == 50U + 1 - 8; }));
-  for (const link_fault& one : rejected) EXPECT_TRUE(has(one.message, "127.0.0.2:")) << one.message;
+  for (const fault& one : rejected) EXPECT_TRUE(has(one.message, "127.0.0.2:")) << one.message;
   EXPECT_TRUE(slow.hear());
   EXPECT_FALSE(flood.front().hear());
   EXPECT_TRUE(flood.back().hear());
@@ -248,12 +248,12 @@ TEST_F(HandshakeTest, an_address_in_use_is_named_with_what_to_try) {
   const endpoint where = listen(ours);
   const auto second = listener::open(io, where, ours, limits, {}, {});
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().code, link_errc::address_in_use);
+  EXPECT_EQ(second.error().kind, fault_kind::address_in_use);
   EXPECT_TRUE(has(second.error().message, to_string(where))) << second.error().message;
   EXPECT_TRUE(has(second.error().message, "choose another port"));
   const auto nowhere = listener::open(io, {"192.0.2.1", 0}, ours, limits, {}, {});
   ASSERT_FALSE(nowhere);
-  EXPECT_EQ(nowhere.error().code, link_errc::bad_setting);
+  EXPECT_EQ(nowhere.error().kind, fault_kind::input);
 }
 
 TEST_F(HandshakeTest, a_taken_address_of_a_name_is_not_passed_over_for_the_next) {
@@ -263,7 +263,7 @@ TEST_F(HandshakeTest, a_taken_address_of_a_name_is_not_passed_over_for_the_next)
   };
   const auto taken = listen_at_first(io, {at("127.0.0.1"), at("127.0.0.2")});
   ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().code, link_errc::address_in_use);
+  EXPECT_EQ(taken.error().kind, fault_kind::address_in_use);
   EXPECT_TRUE(has(taken.error().message, to_string(squatter.address()) + ": somebody else listens there"))
       << taken.error().message;
   // One that this machine does not have is nobody's.

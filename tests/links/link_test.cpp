@@ -79,7 +79,7 @@ TEST_P(LinkTest, frames_of_all_sizes_from_several_threads_arrive_whole_and_in_or
   }
   const bool all = wait([&] { return there->frames.size() == thread_count * rounds * sizes.size(); });
   for (std::thread& one : threads) one.join();
-  ASSERT_TRUE(all) << (there->fault ? there->fault->message : "");
+  ASSERT_TRUE(all) << (there->ended_by ? there->ended_by->message : "");
   std::vector<std::size_t> next(thread_count, 0);
   for (const received_frame& frame : there->frames) {
     const std::size_t thread = frame.kind - link::first_user_kind;
@@ -128,7 +128,7 @@ TEST_P(LinkTest, what_is_sent_before_goodbye_arrives_and_then_the_end_without_a_
   here->wire->send(2, {to_piece("too late")});
   ASSERT_TRUE(wait([&] { return there->end_count == 1; }));
   EXPECT_EQ(there->frames.size(), 100U);
-  EXPECT_FALSE(there->fault);
+  EXPECT_FALSE(there->ended_by);
   EXPECT_EQ(here->end_count, 0);
   EXPECT_EQ(here->wire->queued_bytes(), 0U);
 }
@@ -139,7 +139,7 @@ TEST_P(LinkTest, goodbye_comes_through_what_flows_the_other_way) {
   here->wire->send(2, {to_piece("last")});
   here->wire->close();
   ASSERT_TRUE(wait([&] { return there->end_count == 1; }));
-  EXPECT_FALSE(there->fault) << there->fault->message;
+  EXPECT_FALSE(there->ended_by) << there->ended_by->message;
   EXPECT_EQ(there->frames.size(), 1U);
 }
 
@@ -161,7 +161,7 @@ TEST_P(LinkTest, a_link_may_be_closed_before_it_was_started) {
   here->wire->close();
   start(*here);
   ASSERT_TRUE(wait([&] { return there->end_count == 1; }));
-  EXPECT_FALSE(there->fault);
+  EXPECT_FALSE(there->ended_by);
   EXPECT_EQ(here->end_count, 0);
 }
 
@@ -172,11 +172,11 @@ TEST_P(LinkTest, nothing_is_called_after_a_callback_has_closed_the_link) {
                         ++frames;
                         there->wire->close();
                       },
-                      [&](const link_fault*) { ++ends; }});
+                      [&](const fault*) { ++ends; }});
   start(*here);
   for (int i = 0; i < 3; ++i) here->wire->send(2, {to_piece("frame")});
   ASSERT_TRUE(wait([&] { return here->end_count == 1; }));
-  EXPECT_FALSE(here->fault);
+  EXPECT_FALSE(here->ended_by);
   EXPECT_EQ(frames, 1);
   EXPECT_EQ(ends, 0);
 }
@@ -205,7 +205,7 @@ TEST_P(LinkTest, a_frame_over_the_limit_ends_the_link_that_was_to_send_it) {
     here->wire->send(2, {to_piece(std::string(1001, 'x'))});
     if (!started) start(*here);
     ASSERT_TRUE(wait([&] { return here->end_count == 1 && there->end_count == 1; }));
-    EXPECT_EQ(here->fault->message, "a frame of 1001 bytes was to be sent to it, the limit is 1000");
+    EXPECT_EQ(here->ended_by->message, "a frame of 1001 bytes was to be sent to it, the limit is 1000");
     EXPECT_EQ(there->frame_count, 1U);
   }
 }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/digest.hpp"
 #include "links/bytes.hpp"
 #include "links/frame.hpp"
 #include "links/handshake_role.hpp"
@@ -47,14 +48,14 @@ class LivenessTest : public LinkStage {
     what();
     EXPECT_TRUE(wait([&] { return end->end_count > 0; }));
     EXPECT_EQ(end->end_count, 1);
-    if (!end->fault) return "goodbye";
-    EXPECT_EQ(end->fault->code, link_errc::lost);
-    return end->fault->message;
+    if (!end->ended_by) return "goodbye";
+    EXPECT_EQ(end->ended_by->kind, fault_kind::lost);
+    return end->ended_by->message;
   }
 
   static std::vector<std::byte> frame_of(std::uint8_t kind, const std::string& body) {
     std::vector<std::byte> bytes;
-    append(bytes, image_of({kind, body.size(), frame_digest({to_piece(body)})}));
+    append(bytes, image_of({kind, body.size(), digest_of({to_piece(body)})}));
     append(bytes, std::as_bytes(std::span(body)));
     return bytes;
   }
@@ -147,7 +148,7 @@ TEST_F(LivenessTest, a_frame_that_comes_slowly_is_a_sign_of_life) {
   };
   say_next();
   ASSERT_TRUE(wait([&] { return end->frame_count == 1 || end->end_count > 0; }));
-  EXPECT_EQ(end->end_count, 0) << (end->fault ? end->fault->message : "");
+  EXPECT_EQ(end->end_count, 0) << (end->ended_by ? end->ended_by->message : "");
   EXPECT_EQ(said, parts);
 }
 
@@ -195,7 +196,7 @@ TEST_F(LivenessTest, a_link_may_pause_while_it_hands_over_a_frame_and_be_closed_
                           ++frames;
                           end->wire->pause_reading(true);
                         },
-                    .on_end = [](const link_fault*) {}});
+                    .on_end = [](const fault*) {}});
   peer.say(frame_of(2, "one"));
   ASSERT_TRUE(wait([&] { return frames == 1; }));
   peer.say(frame_of(2, "two"));
@@ -234,7 +235,7 @@ TEST_F(LivenessTest, frames_that_came_before_the_connection_broke_are_still_deli
   }
   ASSERT_TRUE(wait([&] { return end->end_count == 1; }));
   EXPECT_EQ(end->frame_count, 2U);
-  EXPECT_FALSE(end->fault) << end->fault->message;
+  EXPECT_FALSE(end->ended_by) << end->ended_by->message;
 }
 
 }  // namespace

@@ -219,7 +219,7 @@ TEST_F(SharedMemoryLink, a_frame_is_kept_when_both_ends_are_gone) {
   const received_frame kept = there->frames.front();
   here->wire->close();
   ASSERT_TRUE(wait([&] { return there->end_count == 1; }));
-  EXPECT_FALSE(there->fault);
+  EXPECT_FALSE(there->ended_by);
   here.reset();
   there.reset();
   raw_there.reset();
@@ -255,8 +255,8 @@ TEST_P(FalseWord, ends_the_link_with_a_reason) {
   const auto [kind, text] = frame(GetParam());
   raw_there->send(kind, {to_piece(text)});
   ASSERT_TRUE(wait([&] { return here->end_count == 1; }));
-  ASSERT_TRUE(here->fault);
-  EXPECT_NE(here->fault->message.find("memory"), std::string::npos) << here->fault->message;
+  ASSERT_TRUE(here->ended_by);
+  EXPECT_NE(here->ended_by->message.find("memory"), std::string::npos) << here->ended_by->message;
   EXPECT_TRUE(here->frames.empty());
 }
 
@@ -265,7 +265,7 @@ TEST_F(SharedMemoryLink, an_announcement_before_any_offer_ends_the_link) {
   start_both();
   raw_there->send(255, {to_piece(std::string(24, '\0'))});
   ASSERT_TRUE(wait([&] { return here->end_count == 1; }));
-  EXPECT_TRUE(here->fault);
+  EXPECT_TRUE(here->ended_by);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
 #include "links/connect.hpp"
 
 namespace troupe {
@@ -51,9 +52,9 @@ struct link_end {
               ++frame_count;
               if (keeps_frames) frames.push_back(std::move(frame));
             },
-            [this](const link_fault* why) {
+            [this](const fault* why) {
               ++end_count;
-              if (why != nullptr) fault = *why;
+              if (why != nullptr) ended_by = *why;
             }};
   }
 
@@ -62,7 +63,7 @@ struct link_end {
   std::size_t frame_count = 0;
   std::deque<received_frame> frames;
   int end_count = 0;
-  std::optional<link_fault> fault;
+  std::optional<fault> ended_by;
 };
 
 class LinkStage : public testing::Test {
@@ -75,11 +76,11 @@ class LinkStage : public testing::Test {
     what.on_hello = [this](const hello& theirs, const endpoint&, const std::string& certificate) -> greeting {
       hellos.push_back(theirs);
       certificates.push_back(certificate);
-      if (refusal) return tl::unexpected(*refusal);
+      if (refusal) return bad_input(*refusal);
       return hello{{"role", "acceptor"}};
     };
     what.on_link = [this](link_ptr made) { accepted.push_back(std::move(made)); };
-    what.on_rejected = [this](const endpoint&, const link_fault& why) { rejected.push_back(why); };
+    what.on_rejected = [this](const endpoint&, const fault& why) { rejected.push_back(why); };
     auto opened = listener::open(io, {"127.0.0.1", 0}, mine, limits, handshakes, std::move(what));
     EXPECT_TRUE(opened) << opened.error().message;
     listening = std::move(*opened);
@@ -87,20 +88,19 @@ class LinkStage : public testing::Test {
   }
 
   /// Begins to connect; the outcome will stand where this points.
-  std::shared_ptr<std::optional<link_result<link_ptr>>> dial(const endpoint& where, const credentials& mine,
-                                                             const handshake_limits& handshakes = {}) {
-    auto outcome = std::make_shared<std::optional<link_result<link_ptr>>>();
+  std::shared_ptr<std::optional<result<link_ptr>>> dial(const endpoint& where, const credentials& mine,
+                                                        const handshake_limits& handshakes = {}) {
+    auto outcome = std::make_shared<std::optional<result<link_ptr>>>();
     connect(io, where, mine, {{"role", "connector"}}, limits, handshakes,
-            [outcome](link_result<link_ptr> result) { *outcome = std::move(result); });
+            [outcome](result<link_ptr> result) { *outcome = std::move(result); });
     return outcome;
   }
 
   /// Waits for the outcome of `dial`.
-  link_result<link_ptr> connected(const endpoint& where, const credentials& mine,
-                                  const handshake_limits& handshakes = {}) {
+  result<link_ptr> connected(const endpoint& where, const credentials& mine, const handshake_limits& handshakes = {}) {
     const auto outcome = dial(where, mine, handshakes);
     EXPECT_TRUE(run_until(io, [&] { return outcome->has_value(); }));
-    return outcome->has_value() ? **outcome : link_failed(link_errc::lost, "the test gave up");
+    return outcome->has_value() ? **outcome : failure(fault_kind::lost, "the test gave up");
   }
 
   bool wait(const std::function<bool()>& condition) { return run_until(io, condition); }
@@ -124,7 +124,7 @@ class LinkStage : public testing::Test {
   std::vector<hello> hellos;
   std::vector<std::string> certificates;  // shown by those who said hello
   std::vector<link_ptr> accepted;
-  std::vector<link_fault> rejected;
+  std::vector<fault> rejected;
 };
 
 }  // namespace troupe

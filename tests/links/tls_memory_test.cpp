@@ -112,7 +112,7 @@ class TlsMemoryTest : public LinkStage {
     std::thread stranger([&] {
       boost::asio::io_context other;
       connect(other, where, {good_token, tls}, {}, limits, {},
-              [](const link_result<link_ptr>& result) { EXPECT_FALSE(result); });
+              [](const result<link_ptr>& result) { EXPECT_FALSE(result); });
       other.run();
     });
     const long most = bytes_until_rejected();

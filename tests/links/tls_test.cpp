@@ -29,13 +29,13 @@ class TlsTest : public LinkStage {
 
   /// Connects where `theirs` listen, and gives back what both sides have to say about it.
   void expect_faults(const credentials& theirs, const credentials& mine, const std::string& acceptor_says,
-                     link_errc acceptor_code, const std::string& connector_says, link_errc connector_code) {
+                     fault_kind acceptor_code, const std::string& connector_says, fault_kind connector_code) {
     const auto result = connected(listen(theirs), mine);
     ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
-    EXPECT_EQ(rejected[0].code, acceptor_code);
+    EXPECT_EQ(rejected[0].kind, acceptor_code);
     EXPECT_TRUE(has(rejected[0].message, acceptor_says)) << rejected[0].message;
     ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().code, connector_code);
+    EXPECT_EQ(result.error().kind, connector_code);
     EXPECT_TRUE(has(result.error().message, connector_says)) << result.error().message;
     EXPECT_TRUE(accepted.empty());
     EXPECT_TRUE(hellos.empty());
@@ -57,28 +57,28 @@ TEST_F(TlsTest, certificates_of_one_authority_trust_each_other) {
 TEST_F(TlsTest, the_token_is_needed_as_well) {
   credentials stranger = with(ours.issue("b"));
   stranger.token = "another token of that length";
-  expect_faults(with(ours.issue("a")), stranger, "has another token", link_errc::not_trusted, "has another token",
-                link_errc::not_trusted);
+  expect_faults(with(ours.issue("a")), stranger, "has another token", fault_kind::not_trusted, "has another token",
+                fault_kind::not_trusted);
 }
 
 TEST_F(TlsTest, who_shows_no_certificate_is_not_let_in) {
   const credentials bare{
       good_token, std::make_shared<tls_context>(
                       tls_context{std::shared_ptr<SSL_CTX>(SSL_CTX_new(TLS_client_method()), SSL_CTX_free), true, {}})};
-  expect_faults(with(ours.issue("a")), bare, "shows no certificate", link_errc::not_trusted, "certificate required",
-                link_errc::not_trusted);
+  expect_faults(with(ours.issue("a")), bare, "shows no certificate", fault_kind::not_trusted, "certificate required",
+                fault_kind::not_trusted);
 }
 
 TEST_F(TlsTest, a_certificate_of_an_unknown_authority_is_not_trusted_by_the_connector) {
-  expect_faults(with(other.issue("a")), with(ours.issue("b")), "unknown ca", link_errc::not_trusted,
-                "its certificate is not trusted: ", link_errc::not_trusted);
+  expect_faults(with(other.issue("a")), with(ours.issue("b")), "unknown ca", fault_kind::not_trusted,
+                "its certificate is not trusted: ", fault_kind::not_trusted);
 }
 
 TEST_F(TlsTest, a_certificate_of_an_unknown_authority_is_not_trusted_by_the_acceptor) {
   tls_files trusts_both = other.issue("b");
   trusts_both.ca = ours.issue("x").ca;
   expect_faults(with(ours.issue("a")), with(trusts_both), "unable to get local issuer certificate",
-                link_errc::not_trusted, "unknown ca", link_errc::not_trusted);
+                fault_kind::not_trusted, "unknown ca", fault_kind::not_trusted);
 }
 
 TEST_F(TlsTest, an_expired_certificate_is_refused_in_so_many_words) {
@@ -88,23 +88,23 @@ TEST_F(TlsTest, an_expired_certificate_is_refused_in_so_many_words) {
   SSL_CTX* context = late.tls->settings.get();
   ASSERT_EQ(SSL_CTX_use_certificate_file(context, expired.certificate.c_str(), SSL_FILETYPE_PEM), 1);
   ASSERT_EQ(SSL_CTX_use_PrivateKey_file(context, expired.key.c_str(), SSL_FILETYPE_PEM), 1);
-  expect_faults(with(ours.issue("a")), late, "certificate has expired", link_errc::not_trusted, "certificate expired",
-                link_errc::not_trusted);
+  expect_faults(with(ours.issue("a")), late, "certificate has expired", fault_kind::not_trusted, "certificate expired",
+                fault_kind::not_trusted);
 }
 
 TEST_F(TlsTest, a_plain_connector_at_a_tls_port_is_told_on_both_sides) {
-  expect_faults(with(ours.issue("a")), plain, "does not use TLS", link_errc::no_peer, "uses TLS", link_errc::no_peer);
+  expect_faults(with(ours.issue("a")), plain, "does not use TLS", fault_kind::no_peer, "uses TLS", fault_kind::no_peer);
 }
 
 TEST_F(TlsTest, a_tls_connector_at_a_plain_port_is_told_on_both_sides) {
-  expect_faults(plain, with(ours.issue("b")), "uses TLS", link_errc::no_peer, "does not use TLS", link_errc::no_peer);
+  expect_faults(plain, with(ours.issue("b")), "uses TLS", fault_kind::no_peer, "does not use TLS", fault_kind::no_peer);
 }
 
 TEST_F(TlsTest, another_program_at_a_tls_port_is_shown_by_its_first_words) {
   raw_socket stranger = raw_socket::to(listen(with(ours.issue("a"))));
   stranger.say("GET / HTTP/1.1\r\n\r\n");
   ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
-  EXPECT_EQ(rejected[0].code, link_errc::no_peer);
+  EXPECT_EQ(rejected[0].kind, fault_kind::no_peer);
   EXPECT_TRUE(has(rejected[0].message, "speaks no TLS; it said \"GET / HTTP/1.1")) << rejected[0].message;
 }
 
@@ -149,27 +149,27 @@ TEST_F(TlsTest, the_token_alone_makes_an_encrypted_link) {
 
 TEST_F(TlsTest, another_token_is_told_on_both_sides_and_shown_on_none) {
   const std::string other_token = "another token of that length";
-  expect_faults(by_token(), by_token(other_token), "has another token", link_errc::not_trusted, "has another token",
-                link_errc::not_trusted);
+  expect_faults(by_token(), by_token(other_token), "has another token", fault_kind::not_trusted, "has another token",
+                fault_kind::not_trusted);
   EXPECT_FALSE(has(rejected[0].message, good_token) || has(rejected[0].message, other_token)) << rejected[0].message;
 }
 
 TEST_F(TlsTest, who_has_the_token_only_is_told_where_certificates_are_wanted) {
   expect_faults(with(ours.issue("a")), by_token(), "uses the token alone, this side certificates",
-                link_errc::not_trusted, "uses certificates, this side the token alone", link_errc::not_trusted);
+                fault_kind::not_trusted, "uses certificates, this side the token alone", fault_kind::not_trusted);
 }
 
 TEST_F(TlsTest, who_goes_by_certificates_is_told_where_the_token_alone_is_wanted) {
   expect_faults(by_token(), with(ours.issue("b")), "uses certificates, this side the token alone",
-                link_errc::not_trusted, "uses the token alone, this side certificates", link_errc::not_trusted);
+                fault_kind::not_trusted, "uses the token alone, this side certificates", fault_kind::not_trusted);
 }
 
 TEST_F(TlsTest, a_plain_connector_at_a_port_of_the_token_is_told_on_both_sides) {
-  expect_faults(by_token(), plain, "does not use TLS", link_errc::no_peer, "uses TLS", link_errc::no_peer);
+  expect_faults(by_token(), plain, "does not use TLS", fault_kind::no_peer, "uses TLS", fault_kind::no_peer);
 }
 
 TEST_F(TlsTest, a_connector_by_the_token_at_a_plain_port_is_told_on_both_sides) {
-  expect_faults(plain, by_token(), "uses TLS", link_errc::no_peer, "does not use TLS", link_errc::no_peer);
+  expect_faults(plain, by_token(), "uses TLS", fault_kind::no_peer, "does not use TLS", fault_kind::no_peer);
 }
 
 TEST_F(TlsTest, a_certificate_is_no_substitute_for_the_token) {
@@ -181,7 +181,7 @@ TEST_F(TlsTest, a_certificate_is_no_substitute_for_the_token) {
   const credentials impostor{good_token, std::make_shared<tls_context>(tls_context{settings, true, {}})};
   const auto result = connected(listen(impostor), by_token());
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, link_errc::not_trusted);
+  EXPECT_EQ(result.error().kind, fault_kind::not_trusted);
   EXPECT_TRUE(has(result.error().message, "uses certificates, this side the token alone")) << result.error().message;
   EXPECT_TRUE(hellos.empty());
 }
@@ -206,7 +206,7 @@ TEST_F(TlsTest, a_port_that_takes_both_takes_plain_peers_and_those_by_the_token_
 
 TEST_F(TlsTest, the_address_that_is_dialled_must_stand_in_the_certificate) {
   expect_faults(with(ours.issue("a", 3600, 0, "IP:127.0.0.2,DNS:localhost")), with(ours.issue("b")), "bad certificate",
-                link_errc::not_trusted, "its certificate is not for 127.0.0.1", link_errc::not_trusted);
+                fault_kind::not_trusted, "its certificate is not for 127.0.0.1", fault_kind::not_trusted);
 }
 
 TEST_F(TlsTest, the_name_that_is_dialled_must_stand_in_the_certificate) {
@@ -261,7 +261,7 @@ TEST_F(TlsTest, one_certificate_may_be_wanted_and_no_other) {
   mine.peer_certificate.back() = mine.peer_certificate.back() == '0' ? '1' : '0';
   const auto wrong = connected(where, mine);
   ASSERT_FALSE(wrong);
-  EXPECT_EQ(wrong.error().code, link_errc::not_trusted);
+  EXPECT_EQ(wrong.error().kind, fault_kind::not_trusted);
   EXPECT_TRUE(has(wrong.error().message, "its certificate is not the one that it had when it joined"))
       << wrong.error().message;
   ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
@@ -277,8 +277,8 @@ TEST_F(TlsTest, a_relay_with_a_certificate_of_the_same_authority_and_no_token_is
   const auto result = connected(between.address(), with(ours.issue("b")));
   ASSERT_FALSE(result);
   ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
-  for (const link_fault& why : {result.error(), rejected[0]}) {
-    EXPECT_EQ(why.code, link_errc::not_trusted);
+  for (const fault& why : {result.error(), rejected[0]}) {
+    EXPECT_EQ(why.kind, fault_kind::not_trusted);
     EXPECT_TRUE(has(why.message, "has another token, or somebody between the two ends TLS")) << why.message;
   }
   EXPECT_TRUE(accepted.empty());
@@ -292,9 +292,9 @@ TEST_F(TlsTest, a_relay_without_the_token_gets_nothing_from_those_who_go_by_it) 
     const tls_relay between(where, relays, relays);
     const auto result = connected(between.address(), by_token());
     ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().code, link_errc::not_trusted);
+    EXPECT_EQ(result.error().kind, fault_kind::not_trusted);
     ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
-    EXPECT_EQ(rejected[0].code, link_errc::not_trusted) << rejected[0].message;
+    EXPECT_EQ(rejected[0].kind, fault_kind::not_trusted) << rejected[0].message;
     EXPECT_TRUE(hellos.empty());
   }
 }

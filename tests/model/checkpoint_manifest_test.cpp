@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/digest.hpp"
 #include "model/checkpoint/names.hpp"
-#include "model/digest.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
 namespace troupe::checkpoint_manifest_test {
@@ -27,7 +27,7 @@ checkpoint_manifest whole_manifest() {
 /// `text` with its digest made right again after a change.
 std::string signed_again(std::string text) {
   const std::size_t body = text.size() - 36;
-  byte_digest digest;
+  file_digest digest;
   digest.add(std::as_bytes(std::span(text).first(body)));
   return text.substr(0, body) + digest.hex() + "\"\n}\n";
 }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/digest.hpp"
 #include "model/checkpoint/names.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "tests/model/made_checkpoint.hpp"
@@ -217,7 +218,7 @@ TEST(ResumeFrom, a_checkpoint_of_another_version_is_refused) {
   const std::string path = folder / manifest_name(40);
   std::string text = content_of(path);
   text.replace(text.find("\"version\": 2"), 12, "\"version\": 3");
-  byte_digest digest;
+  file_digest digest;
   digest.add(std::as_bytes(std::span(text).first(text.size() - 36)));
   set_content(path, text.substr(0, text.size() - 36) + digest.hex() + "\"\n}\n");
   const auto resumed = newest_whole_checkpoint(folder.path());

@@ -59,8 +59,8 @@ TEST(replay_config, unsound_configurations_are_refused) {
 
 TEST(replay_config, optional_keys_may_be_left_out) {
   const auto config = parse_replay_config(
-      R"({"trainers":2,"steps":3,"dense_features":4,"outputs":5,"loss":"mse","tables":[],"seed":7,"ragged":true,"batch":9,)"
-      R"("dense_optimizer":{"kind":"sgd","momentum":0.5,"nesterov":true,"dampening":0}})");
+      R"({"trainers":2,"steps":3,"dense_features":4,"outputs":5,"loss":"mse","tables":[],"seed":7,"ragged":true,)"
+      R"("batch":9,"dense_optimizer":{"kind":"sgd","momentum":0.5,"nesterov":true,"dampening":0}})");
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_TRUE(config->tables.empty());
   EXPECT_TRUE(config->hidden.empty());

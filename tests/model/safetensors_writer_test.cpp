@@ -1,4 +1,5 @@
 #include "model/safetensors_writer.hpp"
+#include "base/digest.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -17,12 +18,12 @@ namespace {
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 // The published digests of XXH3's 128-bit form (xxHash's sanity checks, seed 0).
-TEST(byte_digest, is_the_one_that_xxh128sum_prints) {
-  EXPECT_EQ(byte_digest().hex(), "99aa06d3014798d86001c324468d497f");
+TEST(file_digest, is_the_one_that_xxh128sum_prints) {
+  EXPECT_EQ(file_digest().hex(), "99aa06d3014798d86001c324468d497f");
   const std::string text = "abc";
-  byte_digest whole;
+  file_digest whole;
   whole.add(bytes_of(text));
-  byte_digest pieces;
+  file_digest pieces;
   for (const char& one : text) pieces.add(std::as_bytes(std::span(&one, 1)));
   EXPECT_EQ(whole.hex(), "06b05ab6733a618578af5f94892f3950");
   EXPECT_EQ(pieces.hex(), whole.hex());
@@ -42,7 +43,7 @@ TEST(output_file, holds_what_came_in_pieces_of_any_size) {
     const auto written = file->close();
     ASSERT_TRUE(written.has_value()) << written.error().message;
     EXPECT_EQ(written->length, content.size());
-    byte_digest digest;
+    file_digest digest;
     digest.add(content);
     EXPECT_EQ(written->digest, digest.hex());
     const std::string found = content_of(path);

@@ -27,7 +27,7 @@ class HttpServer : public testing::Test {
   void start(http_server::options how = {}) {
     how.token = token;
     auto made = http_server::start(how, echo);
-    ASSERT_TRUE(made) << made.error();
+    ASSERT_TRUE(made) << made.error().message;
     server_ = std::move(*made);
   }
 
@@ -278,7 +278,8 @@ TEST_F(HttpServer, SaysWhereItCannotListen) {
   same.port = server_->port();
   const auto second = http_server::start(same, echo);
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error(), fmt::format("cannot listen on 127.0.0.1:{}: Address already in use", server_->port()));
+  EXPECT_EQ(second.error().message,
+            fmt::format("cannot listen on 127.0.0.1:{}: Address already in use", server_->port()));
 }
 
 TEST_F(HttpServer, EndsWithConnectionsOpen) {

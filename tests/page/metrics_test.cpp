@@ -27,8 +27,8 @@ TEST(Metrics, AreWellFormed) {
   std::istringstream text(metrics_text(of, sums));
   const std::regex help("# HELP (troupe_[a-z_]+) [^\\n]+");
   const std::regex type("# TYPE (troupe_[a-z_]+) (counter|gauge)");
-  const std::regex sample(
-      R"((troupe_[a-z_]+)(\{[a-z]+="([^"\\]|\\.)*"(,[a-z]+="([^"\\]|\\.)*")*\})? (-?[0-9.]+(e[-+]?[0-9]+)?|[+-]?Inf|NaN))");
+  const std::regex sample(R"((troupe_[a-z_]+)(\{[a-z]+="([^"\\]|\\.)*"(,[a-z]+="([^"\\]|\\.)*")*\})? )"
+                          R"((-?[0-9.]+(e[-+]?[0-9]+)?|[+-]?Inf|NaN))");
   std::string name;
   std::set<std::string> names;
   std::set<std::string> series;

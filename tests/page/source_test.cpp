@@ -29,7 +29,7 @@ class writer {
     how.folder = folder;
     how.types = {{200, "lookup", true}};
     auto made = trace::recorder::start(std::move(how));
-    if (!made) throw std::runtime_error(made.error());
+    if (!made) throw std::runtime_error(made.error().message);
     recorder_ = std::move(*made);
     recorder_->set_run(77, 0, 0);
     board_ = recorder_->add_actor(2, 0, "server 0");
@@ -192,7 +192,7 @@ TEST(LivePage, ServesAFolderUntilItIsStopped) {
   writer run(folder.path());
   run.handle(1);
   auto page = live_page::start({{{folder.path()}, 0}, "127.0.0.1", 0, "secret-token"});
-  ASSERT_TRUE(page) << page.error();
+  ASSERT_TRUE(page) << page.error().message;
   const std::string url = (*page)->url();
   ASSERT_TRUE(url.starts_with("http://127.0.0.1:") && url.ends_with("/?token=secret-token")) << url;
   const auto port = static_cast<std::uint16_t>(std::stoul(url.substr(17)));
@@ -204,7 +204,8 @@ TEST(LivePage, ServesAFolderUntilItIsStopped) {
 }
 
 TEST(LivePage, RefusesATokenThatIsNone) {
-  EXPECT_EQ(live_page::start({{}, "127.0.0.1", 0, "x; y"}).error(), "a token is 8 to 128 letters, digits, '-' and '_'");
+  EXPECT_EQ(live_page::start({{}, "127.0.0.1", 0, "x; y"}).error().message,
+            "a token is 8 to 128 letters, digits, '-' and '_'");
 }
 
 TEST(LivePage, KnowsLoopback) {

@@ -9,7 +9,6 @@
 #include <memory>
 #include <vector>
 
-#include "protocol/inspect.hpp"
 #include "protocol/message_content.hpp"
 #include "protocol/messages.hpp"
 

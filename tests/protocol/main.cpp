@@ -4,7 +4,7 @@
 #include <caf/io/middleman.hpp>
 
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 int main(int argc, char** argv) {
   caf::io::middleman::init_global_meta_objects();

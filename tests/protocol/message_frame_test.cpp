@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "tests/protocol/samples.hpp"
 
 namespace troupe::message_frame_test {
 namespace {
@@ -16,28 +16,13 @@ namespace {
 constexpr std::size_t alignment = 64;
 const envelope somewhere{0x1122334455667788, 5};
 
-header some_header() { return {7, 12, 3, 1, 99, (message_id{2} << 48) | 41}; }
-
-tensor some_tensor() { return tensor::own(2, 3, std::vector<float>{1, -2, 3.5F, 0, 1e-39F, -7}); }
-
-blob some_indices() { return blob::own(std::vector<std::int64_t>{5, 0, -1, std::int64_t{1} << 40}); }
-
 /// One filled-in sample, or two, of each type that travels over data links.
 std::vector<caf::message> samples() {
-  const header head = some_header();
-  const bag_gradient one_table{4, some_indices(), blob::own(std::vector<std::int64_t>{0}), {}, some_tensor()};
   std::vector<caf::message> all;
-  const auto add = [&all](auto message) { all.push_back(caf::make_message(std::move(message))); };
-  add(lookup{head, {{4, some_indices(), {}, {}}, {5, {}, some_indices(), some_indices()}}, 2, dtype::bf16});
-  add(lookup{head, {}, 0, dtype::f32});
-  add(rows{head, {some_tensor(), tensor(), some_tensor()}, 1});
-  add(gradient{head, 1, false, true, {one_table, one_table}});
-  add(gradient_norm{head, 1});
-  add(squared_norm{head, some_indices()});
-  add(optimizer_step{head, 1, false, 0.5F});
-  add(committed{head});
-  add(bucket_share{head, 1, 2, 3, true, 4, 5, some_tensor()});
-  add(bucket_sum{head, 1, 2, some_tensor()});
+  for (const auto& [type, content] : samples_of<link_types>(nobody)) all.push_back(content);
+  all.push_back(caf::make_message(lookup{.head = some_header(), .tables = {{5, {}, some_indices(), some_indices()}}}));
+  all.push_back(caf::make_message(lookup{.head = some_header(), .tables = {}}));
+  all.push_back(caf::make_message(rows{some_header(), {some_tensor(), tensor(), some_tensor()}, 1}));
   return all;
 }
 

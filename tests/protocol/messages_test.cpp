@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 #include "tests/protocol/samples.hpp"
 
 namespace troupe::messages_test {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe::socket_test {
 namespace {

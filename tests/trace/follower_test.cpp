@@ -26,14 +26,14 @@ record numbered(std::uint64_t id) {
 
 std::unique_ptr<ring> ring_in(const std::filesystem::path& folder) {
   auto made = ring::create({.file = folder / "a.ring", .bytes = 16 * chunk_bytes});
-  EXPECT_TRUE(made) << made.error();
+  EXPECT_TRUE(made) << made.error().message;
   (*made)->set_metadata(R"({"boot":")" + this_boot() + "\"}");
   (*made)->head().run.store(5);
   return std::move(*made);
 }
 
-std::vector<std::uint64_t> ids_in(const tl::expected<recording, std::string>& taken) {
-  EXPECT_TRUE(taken) << taken.error();
+std::vector<std::uint64_t> ids_in(const result<recording>& taken) {
+  EXPECT_TRUE(taken) << taken.error().message;
   std::vector<std::uint64_t> ids;
   for (const event& one : taken->events) ids.push_back(one.id);
   return ids;
@@ -47,7 +47,7 @@ TEST(Follower, GivesEachRecordOnce) {
   made->append(numbered(1));
   made->append(numbered(2));
   auto all = follower::open({{folder.path()}, 0});
-  ASSERT_TRUE(all) << all.error();
+  ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(ids_in(all->take()), (numbers{1, 2}));
   EXPECT_EQ(ids_in(all->take()), numbers{});
   made->append(numbered(3));
@@ -67,7 +67,7 @@ TEST(Follower, CountsWhatWasOverwritten) {
   const auto made = ring_in(folder.path());
   for (std::uint64_t i = 0; i < 40 * records_per_chunk; ++i) made->append(numbered(i + 1));
   auto all = follower::open({{folder.path()}, 0});
-  ASSERT_TRUE(all) << all.error();
+  ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(ids_in(all->take()).size(), 16 * records_per_chunk);
   EXPECT_EQ(all->lost(), 0U);  // what had gone before it began to follow is no loss
   for (std::uint64_t i = 0; i < 20 * records_per_chunk; ++i) made->append(numbered(i + 1));
@@ -90,7 +90,7 @@ TEST(Follower, EndsWithTheProcesses) {
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   auto all = follower::open({{folder.path()}, 0});
-  ASSERT_TRUE(all) << all.error();
+  ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(ids_in(all->take()), numbers{1});
   EXPECT_TRUE(all->is_live());
   ::kill(child, SIGKILL);
@@ -103,7 +103,7 @@ TEST(Follower, ReadsWhatIsLeftOfAFileThatIsGone) {
   const temporary_folder folder;
   const auto made = ring_in(folder.path());
   auto all = follower::open({{folder.path()}, 0});
-  ASSERT_TRUE(all) << all.error();
+  ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(ids_in(all->take()), numbers{});
   made->append(numbered(1));
   made->head().end.store(ending::clean);
@@ -116,7 +116,7 @@ TEST(Follower, NeedsSomethingToFollow) {
   const temporary_folder folder;
   const auto none = follower::open({{folder.path()}, 0});
   ASSERT_FALSE(none);
-  EXPECT_NE(none.error().find("holds no traces"), std::string::npos);
+  EXPECT_NE(none.error().message.find("holds no traces"), std::string::npos);
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST(MemoryBudget, CountsContentsAsTheyAreInMemory) {
   const std::string bytes = log_of_contents(1, count);
   memory_budget all;
   const auto read = parse_trace_file(bytes, "a.log", all);
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->contents.size(), count);
   EXPECT_EQ(read->contents[0].parts.capacity(), 10U);
   EXPECT_GE(all.taken(), read->contents.capacity() * sizeof(content) + count * 10 * sizeof(content_part));
@@ -99,7 +99,7 @@ TEST(MemoryBudget, CountsContentsAsTheyAreInMemory) {
   memory_budget too_little(all.taken() - 1);
   const auto refused = parse_trace_file(bytes, "a.log", too_little);
   ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().starts_with("a.log: takes at least 1.")) << refused.error();
+  EXPECT_TRUE(refused.error().message.starts_with("a.log: takes at least 1.")) << refused.error().message;
 }
 
 TEST(MemoryBudget, CountsBytesOfPartsBeforeTheyAreCopied) {
@@ -159,10 +159,10 @@ TEST(MemoryBudget, IsOneForAllFilesOfARecording) {
     from.memory_bytes_max = 2 * budget.taken() - 1;
     const auto refused = read_recording(from);
     ASSERT_FALSE(refused) << name;
-    EXPECT_NE(refused.error().find(": takes at least "), std::string::npos) << refused.error();
+    EXPECT_NE(refused.error().message.find(": takes at least "), std::string::npos) << refused.error().message;
     const auto followed = follower::open(from);
     ASSERT_FALSE(followed) << name;
-    EXPECT_EQ(followed.error(), refused.error());
+    EXPECT_EQ(followed.error().message, refused.error().message);
   }
 }
 
@@ -174,7 +174,8 @@ TEST(MemoryBudget, AFileThatIsTooLargeIsNotRead) {
   sources from{{file}};
   const auto refused = read_recording(from);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().find(file.string() + ": takes at least 1.0 TiB of memory"), 0U) << refused.error();
+  EXPECT_EQ(refused.error().message.find(file.string() + ": takes at least 1.0 TiB of memory"), 0U)
+      << refused.error().message;
 }
 
 TEST(MemoryBudget, ARecordingHasTheContentsOfItsFilesAndNoCopies) {
@@ -186,21 +187,21 @@ TEST(MemoryBudget, ARecordingHasTheContentsOfItsFilesAndNoCopies) {
   files.push_back(*parse_trace_file(log_of(1, block_kind::contents, {raw}), "a.log"));
   const char* const bytes = files[0].contents.at(0).fields.data();
   const auto made = make_recording(std::move(files));
-  ASSERT_TRUE(made) << made.error();
+  ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(made->contents.at(0).fields.data(), bytes);
 }
 
 TEST(MemoryBudget, ARingThatClaimsMoreChunksThanItHasIsFollowedAllTheSame) {
   const temporary_folder folder;
   const auto made = ring::create({.file = folder.path() / "a.ring", .bytes = 16 * chunk_bytes});
-  ASSERT_TRUE(made) << made.error();
+  ASSERT_TRUE(made) << made.error().message;
   (*made)->head().run.store(5);
   (*made)->head().chunks = std::uint64_t{1} << 60;
   (*made)->head().next_chunk.store(std::uint64_t{1} << 60);
   auto all = follower::open({{folder.path()}});
-  ASSERT_TRUE(all) << all.error();
+  ASSERT_TRUE(all) << all.error().message;
   const auto taken = all->take();
-  ASSERT_TRUE(taken) << taken.error();
+  ASSERT_TRUE(taken) << taken.error().message;
   EXPECT_TRUE(taken->events.empty());
 }
 

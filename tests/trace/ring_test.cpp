@@ -59,11 +59,11 @@ TEST(Record, PacksWhatFitsAndSaturatesWhatDoesNot) {
 TEST(Ring, GivesBackWhatWasAppended) {
   const temporary_folder folder;
   auto made = ring::create({.file = folder.path() / "a.ring"});
-  ASSERT_TRUE(made) << made.error();
+  ASSERT_TRUE(made) << made.error().message;
   (*made)->set_metadata("{}");
   for (std::uint64_t i = 1; i <= 1000; ++i) (*made)->append(made_record(i));
   const auto read = read_trace_file(folder.path() / "a.ring");
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   const auto ids = ids_in(*read);
   ASSERT_EQ(ids.size(), 1000U);
   for (std::uint64_t i = 1; i <= 1000; ++i) EXPECT_EQ(ids[i - 1], i);
@@ -74,11 +74,11 @@ TEST(Ring, GivesBackWhatWasAppended) {
 TEST(Ring, KeepsTheLastRecordsAndSaysHowManyItHad) {
   const temporary_folder folder;
   auto made = ring::create({.file = folder.path() / "a.ring", .bytes = 16 * chunk_bytes});
-  ASSERT_TRUE(made) << made.error();
+  ASSERT_TRUE(made) << made.error().message;
   constexpr std::uint64_t total = 100 * records_per_chunk;
   for (std::uint64_t i = 1; i <= total; ++i) (*made)->append(made_record(i));
   const auto read = read_trace_file(folder.path() / "a.ring");
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->next_chunk, 100U);
   const auto ids = ids_in(*read);
   ASSERT_EQ(ids.size(), 16 * records_per_chunk);
@@ -103,7 +103,7 @@ TEST(Ring, ItsPagesAreThereBeforeTheFirstRecord) {
   const temporary_folder folder;
   constexpr long pages = 1024;
   auto made = ring::create({.file = folder.path() / "a.ring", .bytes = pages * chunk_bytes});
-  ASSERT_TRUE(made) << made.error();
+  ASSERT_TRUE(made) << made.error().message;
   constexpr long kib = pages * chunk_bytes / 1024;
   EXPECT_GT(resident_kib(folder.path() / "a.ring"), kib * 3 / 4);  // the system may have taken some back
 }
@@ -112,7 +112,7 @@ TEST(Ring, ItsPagesAreThereBeforeTheFirstRecord) {
 TEST(Ring, SeveralThreadsLoseNothing) {
   const temporary_folder folder;
   auto made = ring::create({.file = folder.path() / "a.ring"});
-  ASSERT_TRUE(made) << made.error();
+  ASSERT_TRUE(made) << made.error().message;
   constexpr std::uint64_t each = 20'000;
   constexpr std::uint64_t threads = 4;
   {
@@ -123,7 +123,7 @@ TEST(Ring, SeveralThreadsLoseNothing) {
       });
   }
   const auto read = read_trace_file(folder.path() / "a.ring");
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   const auto ids = ids_in(*read);
   EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), each * threads);
   EXPECT_EQ(ids.size(), each * threads);
@@ -133,7 +133,7 @@ TEST(Ring, SeveralThreadsLoseNothing) {
 TEST(Recording, KnowsFromWhenOnNothingIsMissing) {
   const temporary_folder folder;
   const auto made = ring::create({.file = folder.path() / "a.ring", .bytes = 16 * chunk_bytes});
-  ASSERT_TRUE(made) << made.error();
+  ASSERT_TRUE(made) << made.error().message;
   (*made)->set_metadata("{}");
   (*made)->head().run.store(1);
   std::vector<std::uint64_t> begins = {0};  // by id
@@ -158,7 +158,7 @@ TEST(Recording, KnowsFromWhenOnNothingIsMissing) {
     while (turn.load() != 2 * i + 2) turn.wait(2 * i + 1);
   }
   const auto read = read_recording({{folder.path()}, 0});
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   const process_info& process = read->processes.at(0);
   EXPECT_GT(process.overwritten, 0U);
   std::set<std::uint64_t> there;
@@ -176,7 +176,7 @@ TEST(Recording, KnowsFromWhenOnNothingIsMissing) {
 TEST(Recording, OldCopiesTakeNothingFromTheRing) {
   const temporary_folder folder;
   const auto made = ring::create({.file = folder.path() / "a.ring"});
-  ASSERT_TRUE(made) << made.error();
+  ASSERT_TRUE(made) << made.error().message;
   (*made)->set_metadata("{}");
   (*made)->head().run.store(1);
   for (std::uint64_t i = 1; i <= 100; ++i) (*made)->append(made_record(i));
@@ -190,7 +190,7 @@ TEST(Recording, OldCopiesTakeNothingFromTheRing) {
   for (const bool ring_goes : {false, true}) {
     if (ring_goes) std::filesystem::remove(folder.path() / "a.ring");
     const auto read = read_recording({{folder.path()}, 0});
-    ASSERT_TRUE(read) << read.error();
+    ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->events.size(), ring_goes ? 100U : 110U);
     EXPECT_EQ(read->actors.at(0).handled, ring_goes ? 100U : 110U);
   }
@@ -199,12 +199,12 @@ TEST(Recording, OldCopiesTakeNothingFromTheRing) {
 TEST(Recording, NamesFromFilesSteerNoTerminal) {
   const temporary_folder folder;
   const auto made = ring::create({.file = folder.path() / "a.ring"});
-  ASSERT_TRUE(made) << made.error();
+  ASSERT_TRUE(made) << made.error().message;
   (*made)->set_metadata(R"({"host":"a\nb\u001b[2J\u009b\u202e"})");
   (*made)->head().run.store(1);
   (*made)->add_actor(3, 0, "trainer\n0");
   const auto read = read_recording({{folder.path()}, 0});
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->processes.at(0).host, "a\\x0ab\\x1b[2J\\u009b\\u202e");
   EXPECT_EQ(read->actors.at(0).name, "trainer\\x0a0");
 }
@@ -230,7 +230,7 @@ TEST(Ring, SurvivesSigkill) {
   ::close(ready[0]);
   ::close(ready[1]);
   const auto read = read_trace_file(folder.path() / "a.ring");
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(ids_in(*read).size(), 500U);
   EXPECT_EQ(read->pid, static_cast<std::uint32_t>(child));
   EXPECT_EQ(read->end, ending::none);
@@ -242,19 +242,19 @@ TEST(Ring, SurvivesSigkill) {
 TEST(Ring, WhereThereIsNoRoomItSaysSo) {
   const auto made = ring::create({.file = "/dev/full/a.ring"});
   ASSERT_FALSE(made);
-  EXPECT_NE(made.error().find("/dev/full/a.ring"), std::string::npos);
+  EXPECT_NE(made.error().message.find("/dev/full/a.ring"), std::string::npos);
 }
 
 TEST(Ring, ActorsBeyondTheBoardAreCounted) {
   const temporary_folder folder;
   auto made = ring::create({.file = folder.path() / "a.ring", .board_entries = 2});
-  ASSERT_TRUE(made) << made.error();
+  ASSERT_TRUE(made) << made.error().message;
   EXPECT_NE((*made)->add_actor(2, 0, "server 0"), nullptr);
   EXPECT_NE((*made)->add_actor(3, 0, "a name that is longer than there is room for"), nullptr);
   EXPECT_EQ((*made)->add_actor(4, 0, "server 2"), nullptr);
   EXPECT_EQ((*made)->head().board_full.load(), 1U);
   const auto read = read_trace_file(folder.path() / "a.ring");
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->board.size(), 2U);
   EXPECT_EQ(read->board[1].name, "a name that is longer t");
 }
@@ -264,7 +264,7 @@ recorder::options full_in(const std::filesystem::path& folder) {
   how.what = mode::full;
   how.folder = folder;
   how.ring_bytes = 64 * chunk_bytes;
-  how.types = {{200, "lookup", true}, {201, "rows", false}};
+  how.types = {{200, "lookup"}, {201, "rows"}};
   return how;
 }
 
@@ -284,7 +284,7 @@ TEST(Log, KeepsEverythingAndTheRingGoes) {
   constexpr std::uint64_t total = 50'000;
   {
     auto made = recorder::start(full_in(folder.path()));
-    ASSERT_TRUE(made) << made.error();
+    ASSERT_TRUE(made) << made.error().message;
     (*made)->set_run(9, 3, 1);
     (*made)->describe("job", boost::json::object{{"data", "adult"}});
     for (std::uint64_t i = 1; i <= total; ++i) {
@@ -300,7 +300,7 @@ TEST(Log, KeepsEverythingAndTheRingGoes) {
   }
   EXPECT_EQ(only_file(folder.path(), ".ring"), "");
   const auto read = read_trace_file(only_file(folder.path(), ".log"));
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   EXPECT_TRUE(read->warnings.empty());
   EXPECT_EQ(ids_in(*read).size() + read->chunks_lost * records_per_chunk, total);
   EXPECT_EQ(read->run, 9U);
@@ -318,12 +318,12 @@ TEST(Recorder, AFailedEndKeepsTheRing) {
   how.what = mode::ring;
   {
     auto made = recorder::start(how);
-    ASSERT_TRUE(made) << made.error();
+    ASSERT_TRUE(made) << made.error().message;
     (*made)->append(made_record(1));
     (*made)->finish(false);
   }
   const auto read = read_trace_file(only_file(folder.path(), ".ring"));
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->end, ending::failed);
   EXPECT_EQ(ids_in(*read), std::vector<std::uint64_t>{1});
 }
@@ -334,7 +334,7 @@ TEST(Recorder, TheFilterDropsAndCounts) {
   how.what = mode::ring;
   how.wanted = *parse_filter("type=lookup,steps=10-20,count=3");
   auto made = recorder::start(how);
-  ASSERT_TRUE(made) << made.error();
+  ASSERT_TRUE(made) << made.error().message;
   EXPECT_FALSE((*made)->wants(200, 9));
   EXPECT_TRUE((*made)->wants(200, 10));
   EXPECT_FALSE((*made)->wants(201, 10));
@@ -344,7 +344,7 @@ TEST(Recorder, TheFilterDropsAndCounts) {
   EXPECT_FALSE((*made)->wants(200, 15));  // the count is full
   (*made)->note_dropped();
   const auto read = read_trace_file(only_file(folder.path(), ".ring"));
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->dropped, 1U);
 }
 
@@ -354,7 +354,7 @@ class DamagedTrace : public testing::Test {
  protected:
   void SetUp() override {
     auto made = recorder::start(full_in(folder_.path()));
-    ASSERT_TRUE(made) << made.error();
+    ASSERT_TRUE(made) << made.error().message;
     for (std::uint64_t i = 1; i <= 5000; ++i) (*made)->append(made_record(i));
     (*made)->finish(true);
     made->reset();
@@ -369,9 +369,9 @@ class DamagedTrace : public testing::Test {
 
 TEST_F(DamagedTrace, CutOffLogsAreReadAsFarAsTheyGo) {
   const auto whole = parse_trace_file(bytes_, "whole");
-  ASSERT_TRUE(whole) << whole.error();
+  ASSERT_TRUE(whole) << whole.error().message;
   const auto cut = parse_trace_file(std::string_view(bytes_).substr(0, bytes_.size() - 10), "cut");
-  ASSERT_TRUE(cut) << cut.error();
+  ASSERT_TRUE(cut) << cut.error().message;
   ASSERT_EQ(cut->warnings.size(), 1U);
   EXPECT_NE(cut->warnings[0].find("cut: cut off at byte"), std::string::npos);
   EXPECT_EQ(ids_in(*cut).size(), ids_in(*whole).size());  // the last block is the board
@@ -380,7 +380,7 @@ TEST_F(DamagedTrace, CutOffLogsAreReadAsFarAsTheyGo) {
 TEST_F(DamagedTrace, AFlippedBitIsNoticed) {
   bytes_[head_bytes + metadata_bytes + sizeof(block_head) + 100] ^= 1;
   const auto read = parse_trace_file(bytes_, "flipped");
-  ASSERT_TRUE(read) << read.error();
+  ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->warnings.size(), 1U);
   EXPECT_NE(read->warnings[0].find("damaged at byte"), std::string::npos);
 }
@@ -388,10 +388,11 @@ TEST_F(DamagedTrace, AFlippedBitIsNoticed) {
 TEST_F(DamagedTrace, NewerVersionsAndForeignFilesAreRefused) {
   std::string newer = bytes_;
   newer[8] = 2;
-  EXPECT_EQ(parse_trace_file(newer, "n").error(), "n: is of version 2, this troupe reads version 1");
-  EXPECT_EQ(parse_trace_file("hello", "f").error(), "f: is no trace of troupe");
-  EXPECT_EQ(parse_trace_file("", "f").error(), "f: is no trace of troupe");
-  EXPECT_EQ(parse_trace_file(std::string_view(bytes_).substr(0, 100), "s").error(), "s: is cut off after 100 bytes");
+  EXPECT_EQ(parse_trace_file(newer, "n").error().message, "n: is of version 2, this troupe reads version 1");
+  EXPECT_EQ(parse_trace_file("hello", "f").error().message, "f: is no trace of troupe");
+  EXPECT_EQ(parse_trace_file("", "f").error().message, "f: is no trace of troupe");
+  EXPECT_EQ(parse_trace_file(std::string_view(bytes_).substr(0, 100), "s").error().message,
+            "s: is cut off after 100 bytes");
 }
 
 }  // namespace

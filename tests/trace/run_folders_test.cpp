@@ -14,6 +14,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/host.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/machine.hpp"
 #include "trace/recorder.hpp"
@@ -37,7 +38,7 @@ class RunFolders : public testing::Test {
 
   run_folder begin_run() const {
     auto made = make_run_folder(place_.path());
-    EXPECT_TRUE(made.has_value()) << made.error();
+    EXPECT_TRUE(made.has_value()) << made.error().message;
     return made ? std::move(*made) : run_folder{};
   }
 
@@ -51,7 +52,7 @@ class RunFolders : public testing::Test {
     fs::path ring;
     {
       const auto started = recorder::start(how);
-      EXPECT_TRUE(started.has_value()) << started.error();
+      EXPECT_TRUE(started.has_value()) << started.error().message;
       ring = (*started)->ring_file();
     }
     const auto number = static_cast<std::uint32_t>(pid);
@@ -152,7 +153,7 @@ TEST_F(RunFoldersThatStay, AreThoseOfProcessesThatLive) {
 TEST_F(RunFoldersThatStay, AreThoseOfOtherMachinesAndOtherStartsOfThisOne) {
   staying_ = {leave("20250101-000001-7", gone_), leave("20250101-000002-7", gone_), leave("20250101-000003-7", gone_)};
   change_value(staying_[0], "boot", this_boot());
-  change_value(staying_[1], "host", this_host());
+  change_value(staying_[1], "host", host_name());
   fs::resize_file(ring_in(staying_[2]), 100);  // it does not say
 }
 

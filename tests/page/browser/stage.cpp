@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
   auto server =
       page::http_server::start(where, [&](const page::http_request& request) { return shown.answer(request); });
   if (!server) {
-    std::fprintf(stderr, "%s\n", server.error().c_str());
+    std::fprintf(stderr, "%s\n", server.error().message.c_str());
     return 1;
   }
   std::printf("%s\n", (*server)->url().c_str());

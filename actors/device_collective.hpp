@@ -1,0 +1,81 @@
+// How an allreduce group adds up on CUDA devices: the shares stay there, and `device_reduction` sums them (by NCCL,
+// between devices).
+//
+// What the groups of several processes send each other are announcements, shares without numbers: a sum is launched
+// when every rank has announced its share. So nobody waits on a device for a rank that is missing, and it can be named.
+//
+// A bucket passes through these places, in an order that all processes share:
+//
+//   announced by every rank        `sum`
+//     -> ready                     the communicator is connected, and has taken the bucket before this one
+//     -> launched                  only the first of those that are ready; the communicator has taken it
+//     -> running                   the ranks have their answers, and the devices write the means
+//     -> over                      the devices are done; nobody asks but the deadline
+//
+// The communicator is asked again after a millisecond where it is busy: it does not block, and does not call back.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "actors/collective.hpp"
+#include "actors/device_reduction.hpp"
+
+namespace troupe {
+
+class allreduce_group_state;
+
+/// For an allreduce on devices where nothing else is said.
+constexpr std::chrono::seconds device_patience{300};
+
+/// The trainers of a process, for people.
+std::string trainers_of(const rank_layout& ranks, std::uint32_t process);
+
+/// Belongs to one group's actor. Throws `kernels::device_error`.
+class device_collective final : public collective {
+ public:
+  /// Opens the devices of this process's ranks. The group must outlive it.
+  device_collective(allreduce_group_state& group, const compute_devices& devices);
+  ~device_collective() override;
+  device_collective(const device_collective&) = delete;
+  device_collective& operator=(const device_collective&) = delete;
+
+  bucket_exchange exchange_of(std::uint64_t /*count*/) const override { return bucket_exchange::announced; }
+  bool can_read(const tensor& grad) const override { return grad.bytes.device() != nullptr; }
+  void join() override;
+  caf::error check(const bucket_share& share) const override;
+  caf::error introduce(const group_devices& theirs) override;
+  bucket_actions sum(const bucket_id& id, group_bucket& all) override;
+  void look_for_late() override;
+  const char* awaited() const override { return "connection of the devices"; }
+
+ private:
+  struct running {
+    bucket_id id;
+    std::chrono::steady_clock::time_point begin;
+    std::vector<tensor> means;
+  };
+
+  void connect();
+  void launch_ready();
+  void look_again();
+  std::vector<device_reduction::share> local_shares(const group_bucket& all) const;
+  void answer(const bucket_id& id, group_bucket& all, const std::vector<device_reduction::share>& shares);
+  void forget_what_is_over();
+
+  allreduce_group_state& group_;
+  const rank_layout& ranks_;
+  device_reduction reduction_;
+  std::vector<group_devices> introduced_;  ///< by process
+  std::deque<bucket_id> ready_;            ///< every rank's share is there; the first may be launched
+  bool front_is_launched_ = false;
+  std::deque<running> running_;
+  std::chrono::steady_clock::time_point last_launch_;
+  bool will_look_again_ = false;
+};
+
+}  // namespace troupe

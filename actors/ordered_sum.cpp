@@ -1,0 +1,137 @@
+#include "actors/ordered_sum.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "kernels/device.hpp"
+
+namespace troupe {
+namespace {
+
+tl::unexpected<refusal> refuse(errc code, std::string why) { return tl::unexpected(refusal{code, std::move(why)}); }
+
+}  // namespace
+
+bucket_exchange fastest_exchange(std::uint32_t processes, std::uint64_t count) {
+  constexpr std::uint64_t small_bytes = std::uint64_t{64} << 10;
+  const bool is_small = processes == 1 || count * sizeof(float) * (processes - 1) <= small_bytes;
+  return is_small ? bucket_exchange::whole : bucket_exchange::slices;
+}
+
+bucket_slice ordered_sum::slice_of(std::uint32_t process) const {
+  if (exchange_ == bucket_exchange::announced) return {0, 0};
+  if (exchange_ == bucket_exchange::whole) return {0, count_};
+  constexpr std::uint64_t line = 16;
+  const auto begin = [this](std::uint64_t i) {
+    return std::min(count_, (count_ + line - 1) / line * i / layout_->processes * line);
+  };
+  return {begin(process), begin(process + 1) - begin(process)};
+}
+
+void ordered_sum::enter(state next) {
+  const bool follows = static_cast<int>(next) == static_cast<int>(state_) + 1;
+  const bool skips_exchange = state_ == state::complete && next == state::reduced;
+  TROUPE_ASSERT(follows || skips_exchange || (state_ == state::reduced && next == state::idle));
+  TROUPE_ASSERT(next != state::complete || arrived_ == layout_->ranks());
+  TROUPE_ASSERT(next != state::reduced || sums_missing_ == 0);
+  state_ = next;
+}
+
+void ordered_sum::begin(const rank_layout& layout, std::uint32_t bucket, std::uint64_t count, bucket_exchange how) {
+  enter(state::collecting);
+  layout_ = &layout;
+  bucket_ = bucket;
+  count_ = count;
+  exchange_ = how;
+  parts_.assign(layout.ranks(), {});
+  arrived_ = 0;
+  summed_.assign(layout.processes, false);
+  sums_missing_ = how == bucket_exchange::slices ? layout.processes - 1 : 0;
+}
+
+ordered_sum::outcome ordered_sum::add_share(const share_of_rank& share) {
+  TROUPE_ASSERT(state_ != state::idle && share.rank < layout_->ranks());
+  if (parts_[share.rank].arrived)
+    return refuse(errc::wrong_context, fmt::format("bucket {} of rank {} twice", bucket_, share.rank));
+  if (share.count != count_) {
+    const auto other = std::ranges::find(parts_, true, &part::arrived) - parts_.begin();
+    return refuse(errc::shape_mismatch,
+                  fmt::format("bucket {}: rank {} sent {} bytes, rank {} sent {}", bucket_, share.rank,
+                              share.count * sizeof(float), other, count_ * sizeof(float)));
+  }
+  const bool is_local = layout_->is_local(share.rank);
+  bucket_slice expected = is_local ? bucket_slice{0, count_} : slice_of(layout_->me);
+  if (!is_local && share.batches == 0) expected.size = 0;
+  if ((!is_local && count_ > count_max) || bucket_slice{share.first, share.numbers.size()} != expected)
+    return refuse(errc::shape_mismatch,
+                  fmt::format("bucket {} of rank {}: {} numbers from {} on of {}, expected {} from {} on", bucket_,
+                              share.rank, share.numbers.size(), share.first, count_, expected.size, expected.first));
+  parts_[share.rank] = {true, share.batches, share.stop, share.first, share.numbers.data()};
+  if (++arrived_ == layout_->ranks()) enter(state::complete);
+  return bucket_actions{.send_slices = is_local && layout_->processes > 1, .sum = state_ == state::complete};
+}
+
+/// Not there before the first part of the mean is: until then, the count may be no more than another process's claim.
+float* ordered_sum::room_for_mean() {
+  if (!mean_) mean_ = std::make_shared_for_overwrite<float[]>(count_);
+  return mean_.get();
+}
+
+bucket_actions ordered_sum::sum() {
+  TROUPE_ASSERT(state_ == state::complete && exchange_ != bucket_exchange::announced);
+  const bucket_slice mine = slice_of(layout_->me);
+  inputs_.clear();
+  for (const part& one : parts_)
+    if (one.batches > 0) inputs_.push_back(one.numbers + (mine.first - one.first));
+  float* const to = room_for_mean() + mine.first;
+  if (inputs_.empty())
+    std::fill_n(to, mine.size, 0.0F);
+  else
+    kernels::host_stream().sum_in_rank_order(inputs_, mine.size, 1.0F / static_cast<float>(batches()), to);
+  enter(sums_missing_ > 0 ? state::exchanging : state::reduced);
+  return {.send_sum = exchange_ == bucket_exchange::slices, .finish = state_ == state::reduced};
+}
+
+ordered_sum::outcome ordered_sum::add_sum(std::optional<std::uint32_t> from, std::uint64_t first,
+                                          std::span<const float> numbers) {
+  TROUPE_ASSERT(state_ != state::idle);
+  for (std::uint32_t process = 0; process < layout_->processes; ++process) {
+    if (process == layout_->me || process != from.value_or(process)) continue;
+    if (exchange_ != bucket_exchange::slices || summed_[process]) continue;
+    if (slice_of(process) != bucket_slice{first, numbers.size()}) continue;
+    std::ranges::copy(numbers, room_for_mean() + first);
+    summed_[process] = true;
+    if (--sums_missing_ == 0 && state_ == state::exchanging) enter(state::reduced);
+    return bucket_actions{.finish = state_ == state::reduced};
+  }
+  return refuse(errc::shape_mismatch,
+                fmt::format("a sum of bucket {}, {} numbers from {} on, that no other process owes", bucket_,
+                            numbers.size(), first));
+}
+
+void ordered_sum::summed_elsewhere() {
+  TROUPE_ASSERT(exchange_ == bucket_exchange::announced);
+  enter(state::reduced);
+}
+
+void ordered_sum::end() {
+  enter(state::idle);
+  mean_.reset();
+}
+
+bool ordered_sum::waits_for(std::uint32_t rank) const {
+  if (!parts_[rank].arrived) return true;
+  return state_ != state::collecting && !layout_->is_local(rank) && !summed_[layout_->process_of_rank[rank]];
+}
+
+std::uint64_t ordered_sum::batches() const {
+  std::uint64_t all = 0;
+  for (const part& one : parts_) all += one.batches;
+  return all;
+}
+
+bool ordered_sum::stop() const { return std::ranges::any_of(parts_, &part::stop); }
+
+}  // namespace troupe

@@ -1,0 +1,170 @@
+// The allreduce of one bucket on the processor, as one process sees it: a rank's share goes in, and what to do next
+// comes out. It knows no messages, no clock and no threads; allreduce_group.cpp drives it.
+//
+// The result is the mean over all batches, ((r0 + r1) + r2) + ... times 1 / batches: one sum in rank order, with the
+// same bits however the ranks are spread over processes and in whatever order their shares come. For that, one process
+// has every rank's numbers of a parameter before it adds the first two.
+//
+// A small bucket goes whole to every process, and each process sums all of it: that takes one message's time. A large
+// bucket is cut into one slice for each process, so that no parameter is summed twice (all-to-all, ordered sum,
+// all-gather). With ranks 0 and 1 in process 0 and rank 2 in process 1:
+//
+//             slice 0         slice 1
+//   rank 0  [ a0 a0 a0 a0 ] [ a1 a1 a1 ]     process 0 sends a1 and b1 to process 1
+//   rank 1  [ b0 b0 b0 b0 ] [ b1 b1 b1 ]
+//   rank 2  [ c0 c0 c0 c0 ] [ c1 c1 c1 ]     process 1 sends c0 to process 0
+//             |               |
+//   mean    [ (a0+b0)+c0  ] [ (a1+b1)+c1 ]   process 0 sends the left part to process 1, which sends the right one back
+//
+// Slices begin at multiples of 16 parameters, which are cache lines; the last slice takes the rest.
+//
+// A bucket's states, and who leaves them:
+//
+//   idle        `begin`                                 -> collecting
+//   collecting  `add_share`, every rank's is there      -> complete
+//   complete    `sum`, sums of other processes missing  -> exchanging
+//               `sum`, none missing                     -> reduced
+//               `summed_elsewhere`                      -> reduced
+//   exchanging  `add_sum`, the last one                 -> reduced
+//   reduced     `end`                                   -> idle
+//
+// A process may send its sum while another still collects, since the two wait for different slices: such a sum is kept.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "protocol/errors.hpp"
+
+namespace troupe {
+
+/// The process of each rank of a group, and the process that asks.
+struct rank_layout {
+  std::vector<std::uint32_t> process_of_rank;
+  std::uint32_t processes = 1;
+  std::uint32_t me = 0;
+
+  std::uint32_t ranks() const { return static_cast<std::uint32_t>(process_of_rank.size()); }
+  bool is_local(std::uint32_t rank) const { return process_of_rank[rank] == me; }
+};
+
+/// What a process gets of the shares of other processes' ranks.
+enum class bucket_exchange : std::uint8_t {
+  whole,      ///< all numbers
+  slices,     ///< the numbers of the slice that it sums
+  announced,  ///< no numbers: somebody else sums, and only needs to know that the shares are there
+};
+
+/// The exchange that takes the least time: whole, while that sends at most 64 KiB to all other processes together.
+bucket_exchange fastest_exchange(std::uint32_t processes, std::uint64_t count);
+
+/// Parameters [first, first + size) of a bucket.
+struct bucket_slice {
+  std::uint64_t first = 0;
+  std::uint64_t size = 0;
+
+  bool operator==(const bucket_slice&) const = default;
+};
+
+/// Why a message does not belong to a bucket.
+struct refusal {
+  errc code = errc::none;
+  std::string why;
+};
+
+/// One rank's share of a bucket.
+struct share_of_rank {
+  std::uint32_t rank = 0;
+  std::uint32_t batches = 1;  ///< 0: the rank had none, and its numbers do not count
+  bool stop = false;          ///< the rank wants to end the run
+  std::uint64_t count = 0;    ///< parameters of the whole bucket
+  std::uint64_t first = 0;    ///< the parameter that `numbers` begins with
+  std::span<const float> numbers;
+};
+
+/// What the driver does next, in this order.
+struct bucket_actions {
+  bool send_slices = false;  ///< send the share just added to the other processes, `slice_of` to each
+  bool sum = false;          ///< call `sum`, or have the bucket summed elsewhere
+  bool send_sum = false;     ///< send this process's slice of the mean to the other processes
+  bool finish = false;       ///< answer this process's ranks with the mean, then call `end`
+
+  bool operator==(const bucket_actions&) const = default;
+};
+
+/// Not thread-safe. Its memory serves one bucket after the other.
+class ordered_sum {
+ public:
+  enum class state : std::uint8_t { idle, collecting, complete, exchanging, reduced };
+  using outcome = tl::expected<bucket_actions, refusal>;
+
+  /// The most parameters that another process may claim for a bucket.
+  static constexpr std::uint64_t count_max = std::uint64_t{1} << 28;
+
+  /// Starts bucket number `bucket` of as many parameters as its first share says. The layout must outlive the sum.
+  void begin(const rank_layout& layout, std::uint32_t bucket, std::uint64_t count, bucket_exchange how);
+
+  /// Adds the share of a rank of the layout: whole for this process's ranks, of this process's slice for others.
+  /// `numbers` must stay until the bucket is reduced. A refused share changes nothing.
+  outcome add_share(const share_of_rank& share);
+
+  /// Sums this process's slice. Requires that the bucket is complete.
+  bucket_actions sum();
+
+  /// Adds what process `from` has summed; none: the sender is not known, and `first` tells the process.
+  outcome add_sum(std::optional<std::uint32_t> from, std::uint64_t first, std::span<const float> numbers);
+
+  /// Somebody else has summed the announced bucket.
+  void summed_elsewhere();
+
+  /// The bucket is over.
+  void end();
+
+  state now() const { return state_; }
+  std::uint64_t count() const { return count_; }
+  bool has_share(std::uint32_t rank) const { return parts_[rank].arrived; }
+  /// Whether the bucket lacks this rank's share, or the sum of its process.
+  bool waits_for(std::uint32_t rank) const;
+  std::uint32_t batches_of(std::uint32_t rank) const { return parts_[rank].batches; }
+  /// The batches of all shares so far.
+  std::uint64_t batches() const;
+  /// Whether some rank wants to end the run.
+  bool stop() const;
+  /// The slice that `process` sums.
+  bucket_slice slice_of(std::uint32_t process) const;
+  /// Memory of the mean: complete when the bucket is reduced, this process's slice of it after `sum`.
+  const std::shared_ptr<float[]>& mean() const { return mean_; }
+
+ private:
+  struct part {
+    bool arrived = false;
+    std::uint32_t batches = 0;
+    bool stop = false;
+    std::uint64_t first = 0;
+    const float* numbers = nullptr;
+  };
+
+  void enter(state next);
+  float* room_for_mean();
+
+  state state_ = state::idle;
+  const rank_layout* layout_ = nullptr;
+  std::uint32_t bucket_ = 0;
+  std::uint64_t count_ = 0;
+  bucket_exchange exchange_ = bucket_exchange::whole;
+  std::vector<part> parts_;  ///< by rank
+  std::uint32_t arrived_ = 0;
+  std::vector<bool> summed_;  ///< by process: its sum has come
+  std::uint32_t sums_missing_ = 0;
+  std::shared_ptr<float[]> mean_;
+  std::vector<const float*> inputs_;  ///< of `sum`, kept for its memory
+};
+
+}  // namespace troupe

@@ -1,0 +1,34 @@
+#include "base/descriptor.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace troupe {
+
+int write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(descriptor, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno;
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return 0;
+}
+
+result<descriptor> descriptor::open(const std::string& path, int flags) {
+  // Otherwise the open call would wait until somebody reads the FIFO, and no signal would end that.
+  const int unblocked = (flags & O_ACCMODE) == O_WRONLY ? O_NONBLOCK : 0;
+  const int number = ::open(path.c_str(), flags | unblocked | O_CLOEXEC, 0666);
+  if (number < 0) return bad_input(errno == ENXIO ? "is a FIFO that nobody reads" : std::strerror(errno));
+  if (unblocked != 0) ::fcntl(number, F_SETFL, ::fcntl(number, F_GETFL) & ~O_NONBLOCK);
+  return descriptor(number);
+}
+
+descriptor::~descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
+}  // namespace troupe

@@ -1,0 +1,54 @@
+// Digests that find any change of the bytes they were made from: XXH3. Not against forgery.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace troupe {
+
+/// 64 bits.
+std::uint64_t digest_of(const std::byte* data, std::size_t size);
+inline std::uint64_t digest_of(std::span<const std::byte> bytes) { return digest_of(bytes.data(), bytes.size()); }
+
+/// The digest of bytes that come piece by piece; how they are cut makes no difference.
+class running_digest {
+ public:
+  running_digest();
+
+  void add(std::span<const std::byte> bytes);
+
+  /// That of `digest_of` all bytes since the beginning, or since the last `restart`.
+  std::uint64_t value() const;
+  void restart();
+
+ private:
+  struct hash_state;
+  struct release {
+    void operator()(hash_state* state) const;
+  };
+  std::unique_ptr<hash_state, release> state_;
+};
+
+/// The same with 128 bits, as text: for files.
+class file_digest {
+ public:
+  file_digest();
+
+  void add(std::span<const std::byte> bytes);
+
+  /// 32 hexadecimal digits, the most significant first.
+  std::string hex() const;
+
+ private:
+  struct hash_state;
+  struct release {
+    void operator()(hash_state* state) const;
+  };
+  std::unique_ptr<hash_state, release> state_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,41 @@
+// Errors as values: what functions return when input, the run or the other side of a connection can be at fault.
+
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace troupe {
+
+/// What is at fault. The program's exit code follows from it: 2 for input, 1 for all else.
+enum class fault_kind {
+  input,           ///< a setting, an address, a file: what the user gave is wrong
+  run,             ///< the run itself failed
+  unreachable,     ///< nobody answers there (yet): worth another try
+  no_peer,         ///< who answers speaks something else, or another version of the handshake
+  refused,         ///< the other side gave its reason
+  not_trusted,     ///< wrong token, or a certificate that is missing, expired or of another authority
+  lost,            ///< an established link has ended
+  address_in_use,  ///< somebody else listens there
+};
+
+/// One line for the user: the thing, its value, the limit, what to try.
+struct fault {
+  fault_kind kind = fault_kind::input;
+  std::string message;
+};
+
+template <class T>
+using result = tl::expected<T, fault>;
+
+/// A fault, ready to be returned from a function with any `result`.
+inline tl::unexpected<fault> failure(fault_kind kind, std::string message) {
+  return tl::unexpected<fault>(fault{kind, std::move(message)});
+}
+
+inline tl::unexpected<fault> bad_input(std::string message) { return failure(fault_kind::input, std::move(message)); }
+
+inline tl::unexpected<fault> run_fault(std::string message) { return failure(fault_kind::run, std::move(message)); }
+
+}  // namespace troupe

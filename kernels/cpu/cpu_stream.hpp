@@ -1,0 +1,31 @@
+// The processor as a stream: every call is done when it returns. The kernels are spread over files by theme:
+// elementwise.cpp, linear.cpp, ...
+
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "kernels/device.hpp"
+
+namespace troupe::kernels {
+
+/// Has no state: may be used from any thread.
+class cpu_stream final : public stream {
+ public:
+  device& where() const override { return host_device(); }
+  void synchronize() override {}
+  std::unique_ptr<event> record() override;
+  void wait(const event& /*before*/) override {}
+  void repeat(std::unique_ptr<graph>& /*learned*/, const std::function<void()>& enqueue) override { enqueue(); }
+
+  void upload(const void* host, void* to, std::size_t bytes) override { copy(host, to, bytes); }
+  void download(const void* from, void* host, std::size_t bytes) override { copy(from, host, bytes); }
+  void copy(const void* from, void* to, std::size_t bytes) override;
+
+#define TROUPE_KERNEL override
+#include "kernels/stream_kernels.inc"
+};
+
+}  // namespace troupe::kernels

@@ -1,0 +1,116 @@
+// How a message is described: its struct, its fields in the order in which they travel, and how it is treated. All else
+// follows from that: inspection, frames, contents in traces, the tables of message types, replay, and samples in tests.
+//
+//   struct lookup {
+//     header head;
+//     std::vector<bag_lookup> tables;
+//
+//     static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true};
+//   };
+//   BOOST_DESCRIBE_STRUCT(lookup, (), (head, tables))
+//
+// A field that is not named there stays within the process. Traits that are the default ones may be left out.
+
+#pragma once
+
+#include <boost/describe/class.hpp>
+#include <boost/describe/members.hpp>
+#include <boost/mp11/algorithm.hpp>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "protocol/tensor.hpp"
+
+namespace troupe {
+
+/// What carries a message between processes.
+enum class plane : std::uint8_t { control, data };
+
+/// How much of a message is the same in all runs of a job.
+enum class comparable : std::uint8_t {
+  no,     ///< whether it is sent depends on the time, or on how the run is spread over processes
+  parts,  ///< its tensors; its fields tell times, folders or addresses
+  whole
+};
+
+struct message_traits {
+  plane via = plane::control;
+  /// A replay has servers handle these in the recorded order.
+  bool ordered = false;
+  /// A replay compares these with the recorded ones.
+  bool replayed = false;
+  /// It changes nothing where it is handled, so such messages may change places.
+  bool only_reads = false;
+  /// What `troupe trace diff` compares.
+  comparable diff = comparable::whole;
+  /// There is one for each bucket of a step. Follows from its fields.
+  bool by_bucket = false;
+};
+
+template <class T>
+concept described = boost::describe::has_describe_members<T>::value;
+
+/// Descriptors of the fields of T, each with its `name` and a `pointer` to the member.
+template <described T>
+using fields_of =
+    boost::mp11::mp_rename<boost::describe::describe_members<T, boost::describe::mod_public>, boost::mp11::mp_list>;
+
+/// Takes any described struct apart or puts it together, field by field.
+template <class Inspector, described T>
+bool inspect(Inspector& f, T& x) {
+  return [&]<class... Field>(boost::mp11::mp_list<Field...>) {
+    return f.object(x).fields(f.field(std::string_view(Field::name), x.*Field::pointer)...);
+  }(fields_of<T>());
+}
+
+/// Whether T carries bulk bytes.
+template <class T>
+constexpr bool holds_blobs = std::is_same_v<T, blob> || std::is_same_v<T, tensor>;
+template <class T>
+constexpr bool holds_blobs<std::vector<T>> = holds_blobs<T>;
+template <class T>
+constexpr bool holds_blobs<std::optional<T>> = holds_blobs<T>;
+template <class A, class B>
+constexpr bool holds_blobs<std::pair<A, B>> = holds_blobs<A> || holds_blobs<B>;
+template <described T>
+constexpr bool holds_blobs<T> = []<class... Field>(boost::mp11::mp_list<Field...>) {
+  return (holds_blobs<std::remove_cvref_t<decltype(std::declval<T>().*Field::pointer)>> || ...);
+}(fields_of<T>());
+
+/// Calls `use` with every blob that `x` holds, in the order of its fields.
+template <class T, class F>
+void for_each_blob(const T& x, F&& use) {
+  if constexpr (!holds_blobs<T>) {
+    return;
+  } else if constexpr (std::is_same_v<T, blob>) {
+    use(x);
+  } else if constexpr (std::is_same_v<T, tensor>) {
+    use(x.bytes);
+  } else if constexpr (described<T>) {
+    [&]<class... Field>(boost::mp11::mp_list<Field...>) {
+      (for_each_blob(x.*Field::pointer, use), ...);
+    }(fields_of<T>());
+  } else if constexpr (requires { x.has_value(); }) {
+    if (x) for_each_blob(*x, use);
+  } else if constexpr (requires { x.first; }) {
+    for_each_blob(x.first, use);
+    for_each_blob(x.second, use);
+  } else {
+    for (const auto& one : x) for_each_blob(one, use);
+  }
+}
+
+/// How messages of type T are treated.
+template <class T>
+constexpr message_traits traits_v = [] {
+  message_traits made;
+  if constexpr (requires { T::traits; }) made = T::traits;
+  made.by_bucket = requires(const T& x) { x.bucket; };
+  return made;
+}();
+
+}  // namespace troupe

@@ -1,0 +1,113 @@
+// What follows from the descriptions of messages, and that these are complete.
+
+#include "protocol/describe.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "protocol/message_content.hpp"
+#include "protocol/message_types.hpp"
+#include "tests/protocol/samples.hpp"
+
+namespace troupe::describe_test {
+namespace {
+
+/// Whatever a field is. An optional could be made of both, so that it needs one of its own.
+struct any_value {
+  template <class T>
+  operator T() const;
+};
+struct any_optional {
+  template <class T>
+  operator std::optional<T>() const;
+};
+
+/// How many fields a struct has.
+template <class T, class... Value>
+consteval std::size_t count_of_fields() {
+  if constexpr (requires { T{Value{}..., any_value{}}; })
+    return count_of_fields<T, Value..., any_value>();
+  else if constexpr (requires { T{Value{}..., any_optional{}}; })
+    return count_of_fields<T, Value..., any_optional>();
+  else
+    return sizeof...(Value);
+}
+
+template <class T>
+constexpr std::size_t undescribed = count_of_fields<T>() - boost::mp11::mp_size<fields_of<T>>::value;
+
+TEST(Describe, NoFieldIsForgotten) {
+  [&]<class... T>(boost::mp11::mp_list<T...>) {
+    const auto check = []<class One>(std::type_identity<One>) {
+      // Room on a device stays within the process.
+      constexpr std::size_t stays = std::is_same_v<One, bag_lookup> ? 1 : 0;
+      if constexpr (described<One>) {
+        EXPECT_EQ(undescribed<One>, stays) << message_name_v<One>;
+      }
+    };
+    (check(std::type_identity<T>()), ...);
+  }(message_types());
+}
+
+struct with_forgotten {
+  int named = 0;
+  std::optional<double> forgotten;
+  std::vector<header> heads;
+  std::string also_named;
+};
+BOOST_DESCRIBE_STRUCT(with_forgotten, (), (named, heads, also_named))
+
+TEST(Describe, AForgottenFieldWouldBeNoticed) { EXPECT_EQ(undescribed<with_forgotten>, 1u); }
+
+TEST(Describe, BulkFollowsFromTheFields) {
+  EXPECT_TRUE(holds_blobs<lookup>);           // blobs in structs in a list
+  EXPECT_TRUE(holds_blobs<rows>);             // tensors in a list
+  EXPECT_TRUE(holds_blobs<load_state_dict>);  // in pairs
+  EXPECT_TRUE(holds_blobs<train>);            // in a struct
+  EXPECT_FALSE(holds_blobs<optimizer_step>);
+  EXPECT_FALSE(holds_blobs<run_status>);
+}
+
+TEST(Describe, EveryBlobIsFoundInTheOrderOfTheFields) {
+  const blob a = some_indices(), b = some_indices(), c = some_indices();
+  const tensor last = some_tensor();
+  const gradient given{.head = some_header(), .tables = {{1, a, b, {}, last}, {2, c, {}, {}, {}}}};
+  std::vector<const std::byte*> found;
+  for_each_blob(given, [&](const blob& one) { found.push_back(one.data()); });
+  const std::byte* const none = nullptr;
+  EXPECT_EQ(found, (std::vector{a.data(), b.data(), none, last.bytes.data(), c.data(), none, none, none}));
+  EXPECT_EQ(weight_of(given), sizeof given + 3 * a.size() + last.bytes.size());
+}
+
+TEST(MessageTypes, AreFoundByNumberAndByName) {
+  EXPECT_EQ(message_name_v<gradient_norm>, "gradient_norm");
+  EXPECT_EQ(message_name(caf::type_id_v<gradient_norm>), "gradient_norm");
+  EXPECT_EQ(message_name(caf::type_id_v<std::string>), "");
+  EXPECT_TRUE(traits_by_id(caf::type_id_v<gradient_norm>).ordered);
+  EXPECT_TRUE(traits_by_name("gradient_norm").ordered);
+  for (const auto& none : {traits_by_id(0), traits_by_id(UINT16_MAX), traits_by_name("no such message")}) {
+    EXPECT_FALSE(none.ordered);
+    EXPECT_EQ(none.via, plane::control);
+    EXPECT_EQ(none.diff, comparable::whole);
+  }
+}
+
+TEST(MessageTypes, AreInTheOrderOfTheirNumbers) {
+  caf::type_id_t next = caf::id_block::troupe::begin;
+  for (const message_type& one : all_message_types()) {
+    EXPECT_EQ(one.number, next++);
+    EXPECT_EQ("troupe::" + std::string(one.name), caf::to_string(caf::query_type_name(one.number)));
+  }
+  EXPECT_EQ(next, caf::id_block::troupe::end);
+}
+
+TEST(MessageTypes, OfBucketsAreThoseThatHaveOne) {
+  EXPECT_TRUE(traits_v<reduce>.by_bucket);
+  EXPECT_TRUE(traits_by_name("bucket_sum").by_bucket);
+  EXPECT_FALSE(traits_v<rows>.by_bucket);
+}
+
+}  // namespace
+}  // namespace troupe::describe_test
