@@ -21,11 +21,11 @@
 #include "actors/run_in.hpp"
 #include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
+#include "analysis/content_difference.hpp"
 #include "protocol/content_reader.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_content.hpp"
 #include "protocol/message_types.hpp"
-#include "trace/content_difference.hpp"
 
 namespace troupe {
 
@@ -226,7 +226,7 @@ class stage {
     if (held == contents_.end() || has_times<Message>) return id;
     ++made_.compared;
     const trace::content now = content_of(message, false);
-    std::string words = trace::compare_parts(*held->second, now, "recorded", "now");
+    std::string words = analysis::compare_parts(*held->second, now, "recorded", "now");
     if (words.empty() && held->second->fields_digest != now.fields_digest) words = "fields differ";
     if (!words.empty() && made_.difference.empty())
       made_.difference = fmt::format("step {}: {} to {}, recorded as {}: {}", message.head.step, type,

@@ -13,13 +13,13 @@
 #include "actors/actor_name.hpp"
 #include "actors/thread_stacks.hpp"
 #include "actors/trace_sources.hpp"
+#include "analysis/blocked.hpp"
+#include "analysis/summary.hpp"
 #include "base/host.hpp"
 #include "base/private_folder.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
-#include "trace/blocked.hpp"
 #include "trace/machine.hpp"
-#include "trace/summary.hpp"
 #include "trace/trace_file.hpp"
 
 namespace troupe {
@@ -136,8 +136,8 @@ result<diagnosis> diagnose(caf::actor_system& system, const master_actor& boss, 
 
   const auto recording = trace::read_recording(trace_sources({made.folder}, run));
   if (!recording) return run_fault(recording.error().message);
-  const trace::blocked_report found = trace::find_blocked(*recording);
-  const trace::causality events(*recording);
+  const analysis::blocked_report found = analysis::find_blocked(*recording);
+  const analysis::causality events(*recording);
   constexpr std::size_t rows_of_each_list = 20;
   made.verdict = found.verdict;
   const auto written = folder->write("blocked.json", boost::json::serialize(to_json(*recording, found)) + "\n");
@@ -145,7 +145,7 @@ result<diagnosis> diagnose(caf::actor_system& system, const master_actor& boss, 
   const auto summed_up =
       folder->write("summary.txt", fmt::format("{}\nwhy this was written: {}\n\n{}\n{}", found.verdict, why,
                                                to_text(*recording, found),
-                                               summary_text(events, trace::summarize(events), rows_of_each_list)));
+                                               summary_text(events, analysis::summarize(events), rows_of_each_list)));
   if (!summed_up) return run_fault(summed_up.error().message);
   caf::anon_send(boss, verdict_found{header_source(0, client_number).next(0, 0),
                                      fmt::format("{} ({})", found.verdict, made.folder.string())});

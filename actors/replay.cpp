@@ -10,9 +10,9 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/replay_order.hpp"
+#include "analysis/content_difference.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
-#include "trace/content_difference.hpp"
 
 namespace troupe {
 
@@ -26,7 +26,7 @@ void end_with(const caf::actor_addr& who, std::string words) {
 }
 
 std::string compare_contents(const trace::content& recorded, const trace::content& now, bool with_fields) {
-  std::string words = trace::compare_parts(recorded, now, "recorded", "now");
+  std::string words = analysis::compare_parts(recorded, now, "recorded", "now");
   if (words.empty() && with_fields && recorded.fields_digest != now.fields_digest)
     words =
         fmt::format("fields differ (digest {:016x} recorded, {:016x} now)", recorded.fields_digest, now.fields_digest);

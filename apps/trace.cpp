@@ -12,6 +12,16 @@
 #include <thread>
 
 #include "actors/trace_sources.hpp"
+#include "analysis/blame.hpp"
+#include "analysis/blocked.hpp"
+#include "analysis/check.hpp"
+#include "analysis/critical_path.hpp"
+#include "analysis/diff.hpp"
+#include "analysis/exports.hpp"
+#include "analysis/message_id.hpp"
+#include "analysis/summary.hpp"
+#include "analysis/timeline.hpp"
+#include "analysis/why.hpp"
 #include "apps/subcommand.hpp"
 #include "apps/trace_replay.hpp"
 #include "apps/trace_serve.hpp"
@@ -21,16 +31,6 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "model/job.hpp"
-#include "trace/blame.hpp"
-#include "trace/blocked.hpp"
-#include "trace/check.hpp"
-#include "trace/critical_path.hpp"
-#include "trace/diff.hpp"
-#include "trace/exports.hpp"
-#include "trace/message_id.hpp"
-#include "trace/summary.hpp"
-#include "trace/timeline.hpp"
-#include "trace/why.hpp"
 
 namespace troupe {
 namespace {
@@ -43,7 +43,7 @@ struct question {
   std::vector<std::string> words;  ///< what follows it: FILE or DIR, and what the analysis wants before that
 };
 
-struct analysis {
+struct kind_of_question {
   const char* name;
   const char* words;   ///< what has to follow
   std::size_t fewest;  ///< words
@@ -124,10 +124,10 @@ result<int> summary(const question& asked) {
   if (!limit) return tl::unexpected(limit.error());
   const auto run = read(asked, asked.words);
   if (!run) return tl::unexpected(run.error());
-  const trace::causality index(*run);
-  const trace::summary found = trace::summarize(index);
-  asked.out.json() ? show(asked, trace::summary_json(index, found))
-                   : show(asked, trace::summary_text(index, found, *limit));
+  const analysis::causality index(*run);
+  const analysis::summary found = analysis::summarize(index);
+  asked.out.json() ? show(asked, analysis::summary_json(index, found))
+                   : show(asked, analysis::summary_text(index, found, *limit));
   return exit_done;
 }
 
@@ -138,10 +138,10 @@ result<int> critical_path(const question& asked) {
   if (!step) return tl::unexpected(step.error());
   const auto run = read(asked, asked.words);
   if (!run) return tl::unexpected(run.error());
-  const auto found = trace::report_critical_path(trace::causality(*run), *step);
+  const auto found = analysis::report_critical_path(analysis::causality(*run), *step);
   if (!found) return bad_input(found.error().message);
-  asked.out.json() ? show(asked, trace::report_json(*run, *found))
-                   : show(asked, trace::report_text(*run, *found, *limit));
+  asked.out.json() ? show(asked, analysis::report_json(*run, *found))
+                   : show(asked, analysis::report_text(*run, *found, *limit));
   return exit_done;
 }
 
@@ -152,26 +152,26 @@ result<int> about_message(const question& asked, Then then) {
   if (!limit) return tl::unexpected(limit.error());
   const auto run = read(asked, std::span(asked.words).subspan(1));
   if (!run) return tl::unexpected(run.error());
-  const trace::causality index(*run);
-  const auto id = trace::find_message(index, asked.words.front());
+  const analysis::causality index(*run);
+  const auto id = analysis::find_message(index, asked.words.front());
   if (!id) return bad_input(one_line(id.error().message));
   then(index, *id, *limit);
   return exit_done;
 }
 
 result<int> why(const question& asked) {
-  return about_message(asked, [&](const trace::causality& index, std::uint64_t id, std::size_t limit) {
-    const trace::cause_chain chain = trace::find_causes(index, id);
-    asked.out.json() ? show(asked, trace::causes_json(index, chain))
-                     : show(asked, trace::causes_text(index, chain, limit));
+  return about_message(asked, [&](const analysis::causality& index, std::uint64_t id, std::size_t limit) {
+    const analysis::cause_chain chain = analysis::find_causes(index, id);
+    asked.out.json() ? show(asked, analysis::causes_json(index, chain))
+                     : show(asked, analysis::causes_text(index, chain, limit));
   });
 }
 
 result<int> cone(const question& asked) {
-  return about_message(asked, [&](const trace::causality& index, std::uint64_t id, std::size_t limit) {
-    const trace::influence found = trace::find_influence(index, id);
-    asked.out.json() ? show(asked, trace::influence_json(index, found, limit))
-                     : show(asked, trace::influence_text(index, found, limit));
+  return about_message(asked, [&](const analysis::causality& index, std::uint64_t id, std::size_t limit) {
+    const analysis::influence found = analysis::find_influence(index, id);
+    asked.out.json() ? show(asked, analysis::influence_json(index, found, limit))
+                     : show(asked, analysis::influence_text(index, found, limit));
   });
 }
 
@@ -195,17 +195,17 @@ result<int> blocked(const question& asked) {
   const auto run = read(asked, asked.words);
   if (!run) return tl::unexpected(run.error());
   const auto moves = handled_meanwhile(asked, *run);
-  trace::blocked_report found = trace::find_blocked(*run);
+  analysis::blocked_report found = analysis::find_blocked(*run);
   if (moves && *moves > 0)
     found.verdict =
         fmt::format("the run goes on: {} messages were handled while this was asked; at one moment of it: {}",
                     count_text(*moves), found.verdict);
   if (asked.out.json()) {
-    boost::json::object answer = trace::to_json(*run, found);
+    boost::json::object answer = analysis::to_json(*run, found);
     answer["moving"] = moves.value_or(0) > 0;
     show(asked, answer);
   } else {
-    show(asked, trace::to_text(*run, found));
+    show(asked, analysis::to_text(*run, found));
   }
   return exit_done;
 }
@@ -213,8 +213,8 @@ result<int> blocked(const question& asked) {
 result<int> check(const question& asked) {
   const auto run = read(asked, asked.words);
   if (!run) return tl::unexpected(run.error());
-  const trace::check_report found = trace::check(*run);
-  asked.out.json() ? show(asked, trace::to_json(found)) : show(asked, trace::to_text(found));
+  const analysis::check_report found = analysis::check(*run);
+  asked.out.json() ? show(asked, analysis::to_json(found)) : show(asked, analysis::to_text(found));
   return found.holds() ? exit_done : exit_failed;
 }
 
@@ -229,9 +229,9 @@ result<int> timeline(const question& asked) {
   std::ofstream to(*file, std::ios::binary);
   boost::json::object written{{"file", *file}};
   if (shiviz || csv) {
-    written["events"] = shiviz ? trace::write_shiviz(*run, to) : trace::write_csv(*run, to);
+    written["events"] = shiviz ? analysis::write_shiviz(*run, to) : analysis::write_csv(*run, to);
   } else {
-    const trace::timeline_counts counts = trace::write_timeline(*run, to);
+    const analysis::timeline_counts counts = analysis::write_timeline(*run, to);
     written["slices"] = counts.slices;
     written["messages"] = counts.messages;
     written["flows"] = counts.flows;
@@ -250,7 +250,7 @@ result<int> timeline(const question& asked) {
 result<int> diff(const question& asked) {
   const auto limit = limit_of(asked);
   if (!limit) return tl::unexpected(limit.error());
-  trace::diff_options how{.any_order = asked.app.count("--order") > 0, .timing = {}};
+  analysis::diff_options how{.any_order = asked.app.count("--order") > 0, .timing = {}};
   if (const auto text = given_text(asked.app, "timing")) {
     how.timing = parse_number<double>(*text);
     if (!how.timing || !(*how.timing >= 0))
@@ -261,9 +261,9 @@ result<int> diff(const question& asked) {
   if (!a) return tl::unexpected(a.error());
   const auto b = read(asked, std::span(asked.words).last(1));
   if (!b) return tl::unexpected(b.error());
-  const trace::diff found = trace::compare(*a, *b, how);
-  asked.out.json() ? show(asked, trace::diff_json(*a, *b, found))
-                   : show(asked, trace::diff_text(*a, *b, found, *limit));
+  const analysis::diff found = analysis::compare(*a, *b, how);
+  asked.out.json() ? show(asked, analysis::diff_json(*a, *b, found))
+                   : show(asked, analysis::diff_text(*a, *b, found, *limit));
   return found.same() ? exit_done : exit_failed;
 }
 
@@ -295,10 +295,10 @@ result<int> blame(const question& asked) {
                                  printable(asked.words[0]), printable(asked.words[1])));
   const auto run = read(asked, std::span(asked.words).subspan(2));
   if (!run) return tl::unexpected(run.error());
-  const auto found = trace::blame(*run, *table, *row);
+  const auto found = analysis::blame(*run, *table, *row);
   if (!found) return bad_input(one_line(found.error().message));
-  asked.out.json() ? show(asked, trace::blame_json(*run, *found))
-                   : show(asked, trace::blame_text(*run, *found, *limit));
+  asked.out.json() ? show(asked, analysis::blame_json(*run, *found))
+                   : show(asked, analysis::blame_text(*run, *found, *limit));
   return exit_done;
 }
 
@@ -324,8 +324,8 @@ result<int> serve(const question& asked) {
   return serve_trace(order, asked.out);
 }
 
-const std::vector<analysis>& analyses() {
-  static const std::vector<analysis> all = {
+const std::vector<kind_of_question>& analyses() {
+  static const std::vector<kind_of_question> all = {
       {"serve",
        "FILE|DIR...",
        1,
@@ -364,7 +364,7 @@ const std::vector<analysis>& analyses() {
 
 std::vector<std::string> names_of_analyses() {
   std::vector<std::string> names;
-  for (const analysis& one : analyses()) names.push_back(one.name);
+  for (const kind_of_question& one : analyses()) names.push_back(one.name);
   return names;
 }
 
@@ -373,7 +373,7 @@ result<int> trace_command(const CLI::App& app, const program_context& context) {
   const CLI::Option* name = app.get_option("ANALYSIS");
   if (name->count() == 0) return bad_input(fmt::format("troupe trace needs an analysis: {}", alternatives(names)));
   const std::string& what = name->results().front();
-  const auto chosen = std::ranges::find(analyses(), what, &analysis::name);
+  const auto chosen = std::ranges::find(analyses(), what, &kind_of_question::name);
   if (chosen == analyses().end()) {
     return bad_input(fmt::format("troupe trace {}: must be {}; the nearest is {}", printable(what), alternatives(names),
                                  nearest(what, names)));
@@ -394,7 +394,8 @@ result<int> trace_command(const CLI::App& app, const program_context& context) {
 subcommand add_trace(CLI::App& program, const program_context& context) {
   CLI::App* app = program.add_subcommand("trace", "ask a recorded run why it was slow, stuck, wrong or different");
   std::string help;
-  for (const analysis& one : analyses()) help += fmt::format("{}{}: {}", help.empty() ? "" : "\n", one.name, one.help);
+  for (const kind_of_question& one : analyses())
+    help += fmt::format("{}{}: {}", help.empty() ? "" : "\n", one.name, one.help);
   app->add_option("ANALYSIS")->description(help);
   app->add_option("ARGUMENTS")
       ->expected(1, CLI::detail::expected_max_vector_size)

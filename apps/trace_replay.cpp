@@ -17,11 +17,11 @@
 #include "actors/replay.hpp"
 #include "actors/replay_order.hpp"
 #include "actors/run.hpp"
+#include "analysis/message_id.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "trace/message_id.hpp"
 
 /// Where a debugger stops: the actor is about to handle message `id`, which `words` describe.
 extern "C" __attribute__((noinline, used)) void troupe_before_message(std::uint64_t id, const char* words) {
@@ -80,7 +80,7 @@ std::string words_of(const replay& again, const replay_order& order, const std::
 }  // namespace
 
 result<int> replay_one(const trace::recording& recorded, const std::string& actor, console& out) {
-  const auto number = trace::find_actor(recorded, actor);
+  const auto number = analysis::find_actor(recorded, actor);
   if (!number) return bad_input(fmt::format("--actor: {}", one_line(number.error().message)));
   const auto done = replay_actor(
       recorded, *number, [](std::uint64_t id, const std::string& words) { troupe_before_message(id, words.c_str()); });

@@ -10,10 +10,10 @@
 #include <span>
 #include <thread>
 
+#include "analysis/tail.hpp"
 #include "apps/signals.hpp"
 #include "base/text.hpp"
 #include "trace/follower.hpp"
-#include "trace/tail.hpp"
 
 namespace troupe {
 namespace {
@@ -32,18 +32,18 @@ class printer {
   printer(console& out, std::uint64_t count) : out_(out), left_(count) {}
 
   /// False: as many as were wanted have been printed, or nobody reads them any more.
-  bool print(const trace::recording& run, std::span<const trace::tail_event> events) {
+  bool print(const trace::recording& run, std::span<const analysis::tail_event> events) {
     std::string text;
-    for (const trace::tail_event& one : events) {
+    for (const analysis::tail_event& one : events) {
       if (left_ == 0) break;
       --left_;
       if (out_.json()) {
         boost::json::object line = {{"event", "tail"}};
-        for (const auto& field : trace::tail_json(run, one)) line.insert(field);
+        for (const auto& field : analysis::tail_json(run, one)) line.insert(field);
         text += boost::json::serialize(line) + "\n";
       } else {
         begin_screen(text);
-        text += one_line(trace::tail_line(run, one)) + "\n";
+        text += one_line(analysis::tail_line(run, one)) + "\n";
       }
     }
     if (!text.empty()) out_.result(text);
@@ -55,7 +55,7 @@ class printer {
   void begin_screen(std::string& text) {
     const std::size_t screen = screen_lines();
     if (lines_ == 0 || (screen > 2 && lines_ % (screen - 1) == 0)) {
-      text += trace::tail_header() + "\n";
+      text += analysis::tail_header() + "\n";
       ++lines_;
     }
     ++lines_;
@@ -78,7 +78,7 @@ result<int> tail_trace(const tail_order& order, console& out) {
     const bool was_live = is_first || all->is_live();
     const auto taken = all->take();
     if (!taken) return bad_input(one_line(taken.error().message));
-    const std::vector<trace::tail_event> events = trace::tail_events(*taken, order.wanted);
+    const std::vector<analysis::tail_event> events = analysis::tail_events(*taken, order.wanted);
     const std::size_t skipped = is_first && events.size() > order.lines ? events.size() - order.lines : 0;
     if (all->lost() > lost)
       out.warning(fmt::format("{} records were overwritten before they could be shown", all->lost() - lost));

@@ -1,9 +1,9 @@
 // What users write: filters, patterns and names of messages; whatever it is, it is read or refused at once.
 
+#include "analysis/causality.hpp"
+#include "analysis/message_id.hpp"
 #include "fuzz/target.hpp"
-#include "trace/causality.hpp"
 #include "trace/filter.hpp"
-#include "trace/message_id.hpp"
 
 namespace troupe::fuzz::trace_filter_target {
 
@@ -43,8 +43,8 @@ void run(std::span<const std::byte> given) {
     filter->takes_type(name);
   }
   static const trace::recording run = small_recording();
-  static const trace::causality index(run);
-  if (const auto id = trace::find_message(index, name)) must(*id == run.events[0].id, "a message that is not there");
+  static const analysis::causality index(run);
+  if (const auto id = analysis::find_message(index, name)) must(*id == run.events[0].id, "a message that is not there");
 }
 
 }  // namespace troupe::fuzz::trace_filter_target

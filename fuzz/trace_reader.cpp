@@ -11,21 +11,21 @@
 #include <cstring>
 #include <sstream>
 
+#include "analysis/blocked.hpp"
+#include "analysis/check.hpp"
+#include "analysis/critical_path.hpp"
+#include "analysis/diff.hpp"
+#include "analysis/exports.hpp"
+#include "analysis/summary.hpp"
+#include "analysis/timeline.hpp"
+#include "analysis/why.hpp"
 #include "fuzz/input.hpp"
 #include "fuzz/target.hpp"
-#include "trace/blocked.hpp"
-#include "trace/check.hpp"
-#include "trace/critical_path.hpp"
-#include "trace/diff.hpp"
-#include "trace/exports.hpp"
-#include "trace/summary.hpp"
-#include "trace/timeline.hpp"
 #include "trace/trace_file.hpp"
-#include "trace/why.hpp"
 
 namespace troupe::fuzz::trace_reader_target {
 
-using namespace trace;
+using namespace analysis;
 
 /// What an input is made of: parts of files, each begun by one of these.
 enum class part : std::uint8_t {
@@ -232,7 +232,7 @@ void ask_everything(const recording& run) {
   constexpr std::size_t limit = 5;
   must(std::ranges::is_sorted(run.events, {}, &event::begin), "events are in no order");
   const causality index(run);
-  const trace::summary total = summarize(index);
+  const analysis::summary total = summarize(index);
   summary_text(index, total, limit);
   summary_json(index, total);
   if (const auto path = report_critical_path(index, std::nullopt)) {

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <initializer_list>
 #include <iterator>
 #include <string_view>
 #include <utility>
 
-#include "page/traffic.hpp"
-#include "trace/names.hpp"
+#include "analysis/overview.hpp"
+#include "analysis/summary.hpp"
 
 namespace troupe::page {
 
@@ -79,8 +78,7 @@ void add_totals(const trace::recording& of, const totals& sums, exposition& to) 
   for (const auto& [actor, sum] : sums.steps()) to.add(seconds(sum.latency), {{"actor", of.actor_name(actor)}});
 }
 
-void add_board(const reading& of, exposition& to) {
-  const trace::recording& what = *of.what;
+void add_board(const trace::recording& what, exposition& to) {
   const auto by_actor = [&](const char* name, const char* type, const char* help, const auto& value) {
     to.begin(name, type, help);
     for (const trace::actor_state& one : what.actors) to.add(value(one), {{"actor", one.name}});
@@ -94,21 +92,20 @@ void add_board(const reading& of, exposition& to) {
   by_actor("troupe_actor_open_requests", "gauge", "Requests of an actor that have not been answered yet.",
            [](const trace::actor_state& x) { return x.open.size() + x.open_more; });
   by_actor("troupe_actor_handling_seconds", "gauge", "For how long an actor has been at what it does; 0 if it is idle.",
-           [&of](const trace::actor_state& x) {
-             return x.message_begin < 0 || !x.alive ? 0 : seconds(std::max<nanoseconds>(0, of.now - x.message_begin));
+           [&what](const trace::actor_state& x) {
+             return x.message_begin < 0 || !x.alive ? 0
+                                                    : seconds(std::max<nanoseconds>(0, what.end() - x.message_begin));
            });
   to.begin("troupe_queue_depth", "gauge",
            "Messages that waited for an actor, on average over the last second recorded.");
   constexpr nanoseconds recent = 1'000'000'000;
   const nanoseconds since = what.end() - std::min(recent, what.end());
-  for (const activity& one : sum_activities(what, since))
+  for (const analysis::actor_summary& one : analysis::summarize_actors(what, since))
     to.add(seconds(one.queued) / std::max(1e-9, seconds(what.end() - since)), {{"actor", what.actor_name(one.actor)}});
 }
 
 void add_metrics(const trace::recording& what, exposition& to) {
-  std::map<std::uint16_t, double> last;
-  for (const event& e : what.events)
-    if (e.what == kind::metric) last[e.type] = std::bit_cast<double>(e.raw);
+  const std::map<trace::metric_name, double> last = analysis::last_figures(what);
   constexpr std::pair<trace::metric_name, std::pair<const char*, const char*>> known[] = {
       {trace::metric_name::loss, {"troupe_loss", "The last loss of the run."}},
       {trace::metric_name::auc, {"troupe_auc", "The last area under the curve."}},
@@ -118,7 +115,7 @@ void add_metrics(const trace::recording& what, exposition& to) {
       {trace::metric_name::samples_per_s, {"troupe_samples_per_second", "Samples of all trainers a second."}},
       {trace::metric_name::staleness, {"troupe_staleness_steps", "Optimizer steps that rows lacked, as last told."}}};
   for (const auto& [metric, text] : known)
-    if (const auto value = last.find(static_cast<std::uint16_t>(metric)); value != last.end()) {
+    if (const auto value = last.find(metric); value != last.end()) {
       to.begin(text.first, "gauge", text.second);
       to.add(value->second);
     }
@@ -178,7 +175,7 @@ std::string metrics_text(const reading& of, const totals& sums) {
   to.add(of.what && of.problem.empty() ? 1 : 0);
   if (!of.what) return to.take();
   add_totals(*of.what, sums, to);
-  add_board(of, to);
+  add_board(*of.what, to);
   add_metrics(*of.what, to);
   add_processes(*of.what, to);
   return to.take();

@@ -6,21 +6,21 @@
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <charconv>
+#include <functional>
 #include <sstream>
 
+#include "analysis/blocked.hpp"
+#include "analysis/critical_path.hpp"
+#include "analysis/curves.hpp"
+#include "analysis/message_detail.hpp"
+#include "analysis/message_id.hpp"
+#include "analysis/message_list.hpp"
+#include "analysis/overview.hpp"
+#include "analysis/part.hpp"
+#include "analysis/timeline.hpp"
+#include "analysis/waterfall.hpp"
 #include "base/number.hpp"
-#include "page/curves.hpp"
-#include "page/export.hpp"
-#include "page/message_detail.hpp"
-#include "page/message_list.hpp"
-#include "page/overview.hpp"
-#include "page/step_paths.hpp"
-#include "page/steps.hpp"
-#include "page/traffic.hpp"
-#include "page/verdict.hpp"
 #include "page/web_files.hpp"
-#include "trace/critical_path.hpp"
-#include "trace/timeline.hpp"
 
 namespace troupe::page {
 
@@ -31,6 +31,8 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t kept_most = 200;
 /// Of so many steps at most critical paths are summed up: some milliseconds each.
 constexpr std::size_t paths_most = 200;
+/// Records that a timeline has at most: some 100 MiB of JSON.
+constexpr std::size_t exported_most = 300'000;
 
 http_response json(const boost::json::object& what, unsigned status = 200) {
   return http_response::of(status, "application/json", boost::json::serialize(what));
@@ -38,10 +40,23 @@ http_response json(const boost::json::object& what, unsigned status = 200) {
 
 http_response refused(unsigned status, std::string why) { return json({{"problem", std::move(why)}}, status); }
 
+http_response unknown_step(const http_request& request) {
+  return refused(404, fmt::format("step {} is not recorded as a whole", request.text("step")));
+}
+
 http_response web_answer(const web_file& file) {
   http_response answer = http_response::of(200, std::string(file.content_type), std::string(file.text));
   if (!file.content_type.starts_with("text/html")) answer.fields.emplace_back("Cache-Control", "private, max-age=60");
   return answer;
+}
+
+/// Gives each of `rows`, which are made of `all`, the id of its message, by which the page finds it.
+void add_ids(const auto& all, auto id, boost::json::value& rows) {
+  auto row = rows.as_array().begin();
+  for (const auto& one : all) {
+    if (const std::uint64_t message = std::invoke(id, one)) row->as_object()["id"] = analysis::write_id(message);
+    ++row;
+  }
 }
 
 std::string key_of(const http_request& request) {
@@ -70,7 +85,7 @@ http_response run_page::answer(const http_request& request) {
   if (found == endpoints.end() && request.path != "/api/run" && request.path != "/metrics")
     return refused(404, "there is nothing here");
   take(source_->latest());
-  if (request.path == "/api/run") return json(run_json(now_));
+  if (request.path == "/api/run") return run();
   if (request.path == "/metrics") return metrics();
   if (!now_.what) return refused(503, now_.problem);
   if (!found->second.keeps) return (this->*found->second.make)(request);
@@ -90,50 +105,70 @@ void run_page::take(reading next) {
   if (scraped_ && now_.what) totals_.add(*now_.what);
 }
 
-const trace::causality& run_page::causes() {
-  if (!causes_) causes_ = std::make_unique<trace::causality>(*now_.what);
+const analysis::causality& run_page::causes() {
+  if (!causes_) causes_ = std::make_unique<analysis::causality>(*now_.what);
   return *causes_;
 }
 
-const trace::step_windows& run_page::windows() {
-  if (!windows_) windows_ = trace::find_steps(*now_.what);
+const analysis::step_windows& run_page::windows() {
+  if (!windows_) windows_ = analysis::find_steps(*now_.what);
   return *windows_;
+}
+
+const analysis::step_window* run_page::find_window(const http_request& request) {
+  const auto found = analysis::find_step(windows(), parse_number<std::uint64_t>(request.text("step")).value_or(0));
+  if (!found) return nullptr;
+  const std::string_view trainer = request.text("trainer");
+  for (const analysis::step_window* one : *found)
+    if (trainer.empty() || now_.what->actor_name(one->commits.back().actor) == trainer) return one;
+  return nullptr;
+}
+
+http_response run_page::run() {
+  boost::json::object all = now_.what ? analysis::run_json(*now_.what) : boost::json::object();
+  all["generation"] = now_.generation;
+  all["live"] = now_.live;
+  all["problem"] = now_.problem;
+  all["exported_most"] = exported_most;
+  return json(all);
 }
 
 http_response run_page::topology(const http_request& request) {
   constexpr std::uint64_t all = INT64_MAX;
   const std::uint64_t recent = parse_number<std::uint64_t>(request.text("recent_ns")).value_or(all);
-  return json(topology_json(now_, static_cast<trace::nanoseconds>(std::min(recent, all))));
+  return json(analysis::topology_json(*now_.what, static_cast<trace::nanoseconds>(std::min(recent, all))));
 }
 
-http_response run_page::traffic(const http_request&) {
-  return json(traffic_json(*now_.what, sum_flows(*now_.what, 0)));
-}
+http_response run_page::traffic(const http_request&) { return json(analysis::traffic_json(*now_.what)); }
 
-http_response run_page::curves(const http_request&) { return json({{"curves", curves_of(*now_.what, windows())}}); }
+http_response run_page::curves(const http_request&) {
+  return json({{"curves", analysis::curves_of(*now_.what, windows())}});
+}
 
 http_response run_page::steps(const http_request& request) {
-  return json(steps_json(*now_.what, windows(), parse_number<std::uint64_t>(request.text("last")).value_or(200)));
+  return json(
+      analysis::steps_json(*now_.what, windows(), parse_number<std::uint64_t>(request.text("last")).value_or(200)));
 }
 
 http_response run_page::step(const http_request& request) {
-  const std::string_view text = request.text("step");
-  const trace::step_window* window =
-      find_window(*now_.what, windows(), parse_number<std::uint64_t>(text).value_or(0), request.text("trainer"));
-  if (window == nullptr) return refused(404, fmt::format("step {} is not recorded as a whole", text));
-  boost::json::object all = waterfall_json(*now_.what, *window);
-  all["path"] = path_json(*now_.what, trace::study_step(causes(), *window));
+  const analysis::step_window* window = find_window(request);
+  if (window == nullptr) return unknown_step(request);
+  const analysis::step_study study = analysis::study_step(causes(), *window);
+  boost::json::object path = analysis::study_json(*now_.what, study, windows().common);
+  add_ids(study.path.chain, &analysis::path_segment::id, path["chain"]);
+  boost::json::object all = analysis::waterfall_json(*now_.what, *window);
+  all["path"] = std::move(path);
   return json(all);
 }
 
 http_response run_page::paths(const http_request& request) {
-  const std::vector<trace::step_window>& all = windows().whole;
+  const std::vector<analysis::step_window>& all = windows().whole;
   const std::size_t last =
       std::min<std::size_t>(parse_number<std::uint64_t>(request.text("last")).value_or(paths_most), paths_most);
-  std::vector<trace::step_path> paths;
+  std::vector<analysis::step_path> paths;
   for (std::size_t i = all.size() - std::min(all.size(), last); i < all.size(); ++i)
-    paths.push_back(trace::find_critical_path(causes(), all[i]));
-  return json(statistics_json(*now_.what, trace::gather(paths)));
+    paths.push_back(analysis::find_critical_path(causes(), all[i]));
+  return json(analysis::statistics_json(*now_.what, analysis::gather(paths)));
 }
 
 /// It takes a while, and of a run under way each second: so no more than a tenth of the time is spent on it.
@@ -141,7 +176,7 @@ http_response run_page::blocked(const http_request&) {
   const auto begin = clock::now();
   const bool is_right = now_.live ? begin < blocked_next_ : blocked_of_ == now_.generation;
   if (is_right && blocked_live_ == now_.live) return blocked_;
-  blocked_ = json(blocked_json(now_, windows()));
+  blocked_ = json(verdict());
   blocked_of_ = now_.generation;
   blocked_live_ = now_.live;
   const auto end = clock::now();
@@ -149,12 +184,25 @@ http_response run_page::blocked(const http_request&) {
   return blocked_;
 }
 
+/// A run under way moves unless the same has blocked it for long: a second, or three slow steps if that is longer.
+boost::json::object run_page::verdict() {
+  const analysis::blocked_report report = analysis::find_blocked(*now_.what);
+  boost::json::object all = analysis::to_json(*now_.what, report);
+  add_ids(report.waits, &analysis::wait_edge::message, all["waits"]);
+  constexpr trace::nanoseconds second = 1'000'000'000;
+  const trace::nanoseconds stuck = analysis::blocked_for(*now_.what, report);
+  const trace::nanoseconds slow_step = analysis::step_time(windows(), 95);
+  all["stuck_ns"] = stuck;
+  all["moving"] = now_.live && report.what != analysis::blockage::dead && stuck < std::max(second, 3 * slow_step);
+  return all;
+}
+
 http_response run_page::messages(const http_request& request) {
-  const auto query = message_query::from_request(request);
+  const auto query = analysis::message_query::read(request.query);
   if (!query) return refused(400, query.error().message);
-  const message_page found = find_messages(*now_.what, *query);
+  const analysis::message_page found = analysis::find_messages(*now_.what, *query);
   boost::json::array rows;
-  for (const std::uint32_t event : found.events) rows.push_back(row_of(*now_.what, now_.what->events[event]));
+  for (const std::uint32_t event : found.events) rows.push_back(analysis::row_of(*now_.what, now_.what->events[event]));
   const std::uint64_t next = query->cursor + rows.size();
   boost::json::object all{{"generation", now_.generation}, {"total", found.total}, {"cursor", query->cursor}};
   if (next < found.total) all["next_cursor"] = next;
@@ -163,9 +211,9 @@ http_response run_page::messages(const http_request& request) {
 }
 
 http_response run_page::message(const http_request& request) {
-  const auto id = read_id(request.text("id"));
+  const auto id = analysis::read_id(request.text("id"));
   if (!id) return refused(400, "a message's id is its sender's number, a dot and its sequence number, as in 3.417");
-  return json(message_json(causes(), *id));
+  return json(analysis::message_json(causes(), *id));
 }
 
 http_response run_page::metrics() {
@@ -175,19 +223,17 @@ http_response run_page::metrics() {
 }
 
 http_response run_page::exported(const http_request& request) {
-  const std::string_view text = request.text("step");
   trace::recording part;
-  if (!text.empty()) {
-    const trace::step_window* window =
-        find_window(*now_.what, windows(), parse_number<std::uint64_t>(text).value_or(0), request.text("trainer"));
-    if (window == nullptr) return refused(404, fmt::format("step {} is not recorded as a whole", text));
+  if (!request.text("step").empty()) {
+    const analysis::step_window* window = find_window(request);
+    if (window == nullptr) return unknown_step(request);
     // The step before begins what this one waits for.
-    part = part_of(*now_.what, window->begin - window->duration(), window->end);
+    part = analysis::part_of(*now_.what, window->begin - window->duration(), window->end);
   } else {
-    part = newest_of(*now_.what, exported_most);
+    part = analysis::newest_of(*now_.what, exported_most);
   }
   std::ostringstream to;
-  trace::write_timeline(part, to);
+  analysis::write_timeline(part, to);
   http_response answer = http_response::of(200, "application/json", std::move(to).str());
   answer.fields.emplace_back("Content-Disposition", "attachment; filename=\"troupe-trace.json\"");
   return answer;

@@ -10,11 +10,11 @@
 #include <optional>
 #include <string>
 
+#include "analysis/causality.hpp"
+#include "analysis/steps.hpp"
 #include "page/http_server.hpp"
 #include "page/metrics.hpp"
 #include "page/source.hpp"
-#include "trace/causality.hpp"
-#include "trace/steps.hpp"
 
 namespace troupe::page {
 
@@ -26,6 +26,7 @@ class run_page {
   http_response answer(const http_request& request);
 
  private:
+  http_response run();
   http_response topology(const http_request& request);
   http_response traffic(const http_request& request);
   http_response curves(const http_request& request);
@@ -40,16 +41,21 @@ class run_page {
   http_response metrics();
 
   void take(reading next);
-  const trace::causality& causes();
-  const trace::step_windows& windows();
+  const analysis::causality& causes();
+  const analysis::step_windows& windows();
+  /// The window of the step, and of the trainer if one is named, that is asked for; null if there is none.
+  const analysis::step_window* find_window(const http_request& request);
+  /// What `troupe trace blocked` says, as JSON, where each wait has its message's `id`, and: `stuck_ns`: for how long
+  /// what blocks has blocked; `moving`: the run is under way, and that is not long.
+  boost::json::object verdict();
 
   std::unique_ptr<source> source_;
   reading now_;
   totals totals_;
   bool scraped_ = false;  ///< only who reads sums has them made
   // Made of the recording when they are first asked for.
-  std::unique_ptr<trace::causality> causes_;
-  std::optional<trace::step_windows> windows_;
+  std::unique_ptr<analysis::causality> causes_;
+  std::optional<analysis::step_windows> windows_;
   std::map<std::string, http_response> kept_;
   http_response blocked_;
   std::uint64_t blocked_of_ = 0;  ///< generation

@@ -72,10 +72,7 @@ reading recorded::latest() {
     }
     seen_ = std::move(files);
   }
-  if (read_) {
-    newest_.live = bring_to(looked, *read_);
-    newest_.now = read_->end();
-  }
+  if (read_) newest_.live = bring_to(looked, *read_);
   const auto end = clock::now();
   next_look_ = end + std::max<clock::duration>(pace_.least, (end - begin) * pace_.rest);
   return newest_;

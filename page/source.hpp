@@ -17,7 +17,6 @@ struct reading {
   std::shared_ptr<const trace::recording> what;  ///< as of the last time that it could be read; null: it never could
   std::uint64_t generation = 0;                  ///< counts from 1 what was read; the same one is the same recording
   bool live = false;                             ///< a process of the run is still there
-  trace::nanoseconds now = 0;                    ///< of the recording's clock; if the run is over, when it ended
   std::string problem;                           ///< why there is none, or none newer
 };
 

@@ -17,16 +17,20 @@ blob bytes_of(const trace::content_part& part) {
 
 }  // namespace
 
+std::optional<dtype> dtype_named(std::string_view name) {
+  for (const dtype type : {dtype::f32, dtype::f64, dtype::i64, dtype::u64, dtype::f16, dtype::bf16})
+    if (name_of(type) == name) return type;
+  return {};
+}
+
 bool content_reader::whole(tensor& x) {
   if (parts_.empty()) return false;
   const trace::content_part& part = parts_.front();
-  for (auto type = static_cast<std::uint8_t>(dtype{}); type <= static_cast<std::uint8_t>(dtype::bf16); ++type) {
-    if (name_of(static_cast<dtype>(type)) != part.type) continue;
-    x = tensor(static_cast<dtype>(type), part.rows, part.cols, bytes_of(part));
-    parts_ = parts_.subspan(1);
-    return x.consistent();
-  }
-  return false;
+  const auto type = dtype_named(part.type);
+  if (!type) return false;
+  x = tensor(*type, part.rows, part.cols, bytes_of(part));
+  parts_ = parts_.subspan(1);
+  return x.consistent();
 }
 
 bool content_reader::bulk(blob& x) {

@@ -4,7 +4,9 @@
 
 #include <caf/actor_control_block.hpp>
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include "protocol/describe.hpp"
 #include "protocol/field_bytes.hpp"
@@ -12,6 +14,9 @@
 #include "trace/content.hpp"
 
 namespace troupe {
+
+/// The one that `name_of` calls so; nothing if there is none.
+std::optional<dtype> dtype_named(std::string_view name);
 
 /// Reads what `content_writer` wrote, in the same order. The header and handles of actors are left as they are: a trace
 /// does not hold them.

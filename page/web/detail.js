@@ -64,7 +64,7 @@ function links(rows, query, from) {
           'a',
           {href: hashOf('messages', row.id, query), class: 'link-row'},
           el('span', {class: 'link-type'}, row.type ?? row.kind),
-          el('span', {class: 'link-name'}, row.name),
+          el('span', {class: 'link-name'}, row.message),
           el(
             'span',
             {class: 'link-when'},
@@ -170,7 +170,7 @@ export async function showDetail(place, id, query) {
       el(
         'header',
         {},
-        el('div', {}, el('h2', {}, what.handled?.type ?? 'message'), el('span', {class: 'muted mono'}, what.name)),
+        el('div', {}, el('h2', {}, what.handled?.type ?? 'message'), el('span', {class: 'muted mono'}, what.message)),
         close,
       ),
       ...[body(what, query)].flat(Infinity).filter(Boolean),

@@ -64,13 +64,17 @@ function tiles(run, steps, curves) {
 }
 
 const stateKinds = {running: 'good', clean: 'calm', failed: 'bad', gone: 'bad'};
+const stateOf = (one, run) => ({ended: 'clean', failed: 'failed'})[one.end] ?? (run.live ? 'running' : 'gone');
 
 function processes(run) {
   return table(
     [
       {title: 'Process', of: (one) => `${one.host}:${one.pid}`},
       {title: 'Node', of: (one) => (one.node === 0 ? 'master' : one.node), numeric: true},
-      {title: 'State', of: (one) => el('span', {class: `pill ${stateKinds[one.state] ?? 'calm'}`}, one.state)},
+      {
+        title: 'State',
+        of: (one) => el('span', {class: `pill ${stateKinds[stateOf(one, run)]}`}, stateOf(one, run)),
+      },
       {title: 'Records', of: (one) => count(one.records), numeric: true},
       {title: 'Overwritten', of: (one) => count(one.overwritten), numeric: true},
       {title: 'Lost', of: (one) => count(one.torn + one.contents_lost), numeric: true},

@@ -70,8 +70,8 @@ const states = {
 
 function stateOf(what) {
   if (what.live) return paused ? 'paused' : 'live';
-  const ends = (what.processes ?? []).map((one) => one.state);
-  return ends.includes('failed') ? 'failed' : ends.includes('gone') ? 'gone' : 'clean';
+  const ends = (what.processes ?? []).map((one) => one.end);
+  return ends.includes('failed') ? 'failed' : ends.every((end) => end === 'ended') ? 'clean' : 'gone';
 }
 
 function showRun() {

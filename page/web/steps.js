@@ -4,7 +4,7 @@ import {get, hashOf} from '/api.js';
 import {card, el, empty, muted, table} from '/dom.js';
 import {count, percent, time} from '/format.js';
 import {strip} from '/strip.js';
-import {drawStudy} from '/study.js';
+import {drawStudy, whoOf} from '/study.js';
 
 const shownSteps = 200;
 
@@ -12,7 +12,7 @@ const statistics = (paths) =>
   table(
     [
       {title: 'What', of: (x) => x.what},
-      {title: 'Who', of: (x) => x.who},
+      {title: 'Who', of: whoOf},
       {title: 'p50', of: (x) => (x.p50_ns > 0 ? time(x.p50_ns) : '\u2013'), numeric: true},
       {title: 'p95', of: (x) => (x.p95_ns > 0 ? time(x.p95_ns) : '\u2013'), numeric: true},
       {
@@ -27,7 +27,7 @@ const statistics = (paths) =>
       },
       {
         title: 'Takes longest in',
-        of: (x) => (x.largest > 0 ? `${count(x.largest)} of ${count(paths.steps)}` : ''),
+        of: (x) => (x.largest_in > 0 ? `${count(x.largest_in)} of ${count(paths.steps)}` : ''),
         numeric: true,
       },
     ],

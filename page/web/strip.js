@@ -8,7 +8,7 @@ import {count, time} from '/format.js';
 export function strip(steps, chosen) {
   const width = 1200;
   const height = 92;
-  const most = Math.max(...steps.steps.map((one) => one.duration_ns));
+  const most = Math.max(...steps.steps.map((one) => one.time_ns));
   const each = width / Math.max(steps.steps.length, 24);
   const y = (ns) => height - 4 - (height - 12) * (ns / most);
   const bars = steps.steps.map((one, i) => {
@@ -17,8 +17,8 @@ export function strip(steps, chosen) {
       'a',
       {
         href: hashOf('steps', one.step, {trainer: one.trainer}),
-        class: `step-bar${isChosen ? ' chosen' : ''}${one.duration_ns > steps.p95_ns ? ' slow' : ''}`,
-        'aria-label': `step ${one.step}, ${time(one.duration_ns)}`,
+        class: `step-bar${isChosen ? ' chosen' : ''}${one.time_ns > steps.p95_ns ? ' slow' : ''}`,
+        'aria-label': `step ${one.step}, ${time(one.time_ns)}`,
         'aria-current': isChosen ? 'true' : null,
         tabindex: isChosen || (i === 0 && !chosen.step) ? 0 : -1,
       },
@@ -26,15 +26,15 @@ export function strip(steps, chosen) {
       svg('rect', {
         class: 'on',
         x: i * each + each * 0.1,
-        y: y(one.duration_ns),
+        y: y(one.time_ns),
         width: each * 0.8,
-        height: height - y(one.duration_ns),
+        height: height - y(one.time_ns),
         rx: Math.min(2, each * 0.2),
       }),
     );
     return withTip(bar, () => [
       `step ${count(one.step)}${one.trainer ? ` of ${one.trainer}` : ''}`,
-      time(one.duration_ns),
+      time(one.time_ns),
     ]);
   });
   const rule = (ns, text) => [

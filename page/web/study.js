@@ -8,6 +8,9 @@ import {drawWaterfall} from '/waterfall.js';
 
 const chainMost = 200;
 
+/** Of a part of a path: an actor, or the two between which a message was under way. */
+export const whoOf = (part) => (part.from ? `${part.from} to ${part.actor}` : part.actor);
+
 function formula(path) {
   return el(
     'p',
@@ -21,7 +24,7 @@ function formula(path) {
         {class: 'term'},
         `${part.what} `,
         el('b', {}, time(part.time_ns)),
-        el('span', {class: 'muted'}, ` (${part.who}${part.queued_ns > 0 ? `, ${time(part.queued_ns)} queued` : ''})`),
+        el('span', {class: 'muted'}, ` (${whoOf(part)}${part.queued_ns > 0 ? `, ${time(part.queued_ns)} queued` : ''})`),
       ),
     ]),
   );
@@ -32,12 +35,12 @@ const chain = (path) =>
     [
       {title: 'From begin', of: (x) => time(x.begin_ns - path.begin_ns), numeric: true},
       {title: 'What', of: (x) => (x.id ? el('a', {href: hashOf('messages', x.id)}, x.what) : x.what)},
-      {title: 'Who', of: (x) => x.who},
-      {title: 'Time', of: (x) => time(x.end_ns - x.begin_ns), numeric: true},
+      {title: 'Who', of: whoOf},
+      {title: 'Time', of: (x) => time(x.time_ns), numeric: true},
       {
         title: 'Share',
         of: (x) => {
-          const share = (x.end_ns - x.begin_ns) / path.time_ns;
+          const share = x.time_ns / path.time_ns;
           return el('span', {class: 'share', style: {'--share': `${(share * 100).toFixed(1)}%`}}, percent(share));
         },
         numeric: true,
@@ -68,18 +71,18 @@ const slack = (path) =>
   );
 
 function whatIf(path) {
-  if (!path.halved) return null;
-  const {what, who, time_ns: after, largest} = path.halved;
+  if (!path.if_halved) return null;
+  const {of: part, time_ns: after, largest} = path.if_halved;
   return el(
     'p',
     {class: 'what-if'},
     el('span', {class: 'tag'}, 'what if'),
-    ` ${what} (${who}) took half its time: the step would take `,
+    ` ${part.what} (${whoOf(part)}) took half its time: the step would take `,
     el('b', {}, time(after)),
     el('span', {class: 'muted'}, ` instead of ${time(path.time_ns)}`),
     largest && [
       ', and ',
-      el('b', {}, `${largest.what} (${largest.who})`),
+      el('b', {}, `${largest.what} (${whoOf(largest)})`),
       ` would take longest: ${time(largest.time_ns)}.`,
     ],
   );

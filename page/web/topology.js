@@ -83,8 +83,8 @@ function drawEdge(edge, at, most) {
   return withTip(line, () => [
     `${edge.from} \u2192 ${edge.to}`,
     `${count(edge.messages)} messages, ${bytes(edge.bytes)}`,
-    `${time(edge.latency_ns)} from sent to handled, on average`,
-    `${time(edge.queued_ns)} of it queued`,
+    `${time(edge.latency_ns / edge.messages)} from sent to handled, on average`,
+    `${time(edge.queued_ns / edge.messages)} of it queued`,
   ]);
 }
 

@@ -19,7 +19,7 @@ function cellsOf(traffic, type) {
     const sum = cells.get(key) ?? {from: one.from, to: one.to, messages: 0, bytes: 0, latency: 0};
     sum.messages += one.messages;
     sum.bytes += one.bytes;
-    sum.latency += one.latency_ns * one.messages;
+    sum.latency += one.latency_ns;
     cells.set(key, sum);
   }
   return cells;
@@ -100,10 +100,10 @@ const flows = (traffic, type) =>
       },
       {title: 'Messages', of: (x) => count(x.messages), numeric: true},
       {title: 'Bytes', of: (x) => bytes(x.bytes), numeric: true},
-      {title: 'On the way', of: (x) => time(x.travel_ns), numeric: true},
-      {title: 'Queued', of: (x) => time(x.queued_ns), numeric: true},
-      {title: 'Worked', of: (x) => time(x.worked_ns), numeric: true},
-      {title: 'Longest', of: (x) => time(x.latency_longest_ns), numeric: true},
+      {title: 'On the way', of: (x) => time(x.wire_ns / x.messages), numeric: true},
+      {title: 'Queued', of: (x) => time(x.queued_ns / x.messages), numeric: true},
+      {title: 'Worked', of: (x) => time(x.worked_ns / x.messages), numeric: true},
+      {title: 'Longest', of: (x) => time(x.longest_ns), numeric: true},
     ],
     traffic.cells
       .filter((x) => !type || x.type === type)

@@ -8,7 +8,7 @@ function kindOf(blocked, run) {
   if (blocked.moving) return 'good';
   if (blocked.class !== 'none') return 'bad';
   if (run.live) return 'good';
-  return run.processes.every((one) => one.state === 'clean') ? 'calm' : 'bad';
+  return run.processes.every((one) => one.end === 'ended') ? 'calm' : 'bad';
 }
 
 export function banner(blocked, run) {

@@ -43,6 +43,8 @@ function depths(bars) {
   });
 }
 
+const endOf = (part) => part.begin_ns + part.time_ns;
+
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}\u2026` : text);
 
 /** Where things lie: moments from left to right, actors from top to bottom. */
@@ -98,7 +100,7 @@ function drawBars(step, chain, frame) {
   const isCritical = (actor, bar) =>
     chain.some(
       (part) =>
-        part.actor === actor && part.kind === 'work' && part.begin_ns < bar.end_ns && part.end_ns > bar.begin_ns,
+        part.actor === actor && part.kind === 'work' && part.begin_ns < bar.end_ns && endOf(part) > bar.begin_ns,
     );
   return step.actors.map(({actor, bars}) => {
     const depth = depths(bars);
@@ -117,8 +119,8 @@ function drawBars(step, chain, frame) {
 function drawPath(chain, {x, y, has}) {
   const under = (actor) => y(actor) + rowHeight - 3;
   const parts = chain.map((part, i) => {
-    const from = part.kind === 'wire' && has(part.peer) ? part.peer : part.actor;
-    return `${i === 0 ? 'M' : 'L'}${x(part.begin_ns)} ${under(from)}L${x(part.end_ns)} ${under(part.actor)}`;
+    const from = part.from && has(part.from) ? part.from : part.actor;
+    return `${i === 0 ? 'M' : 'L'}${x(part.begin_ns)} ${under(from)}L${x(endOf(part))} ${under(part.actor)}`;
   });
   return svg('path', {class: 'critical-line', d: parts.join('')});
 }

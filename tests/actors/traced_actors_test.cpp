@@ -10,10 +10,10 @@
 #include "actors/actor_trace.hpp"
 #include "actors/caf_network.hpp"
 #include "actors/traced_system.hpp"
+#include "analysis/blocked.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 #include "tests/trace/temporary_folder.hpp"
-#include "trace/blocked.hpp"
 #include "trace/recording.hpp"
 #include "trace/trace_file.hpp"
 
@@ -90,8 +90,8 @@ TEST_F(traced_actors_test, two_that_wait_for_each_other_are_a_cycle_with_both_ty
   };
   while (!both_ask()) std::this_thread::yield();
   const trace::recording now = read();
-  const trace::blocked_report found = trace::find_blocked(now);
-  EXPECT_EQ(found.what, trace::blockage::cycle) << found.verdict;
+  const analysis::blocked_report found = analysis::find_blocked(now);
+  EXPECT_EQ(found.what, analysis::blockage::cycle) << found.verdict;
   EXPECT_EQ(found.cycle.size(), 2U);
   for (const char* word : {"server 0", "server 1", "optimizer_step", "gradient_norm"})
     EXPECT_NE(found.verdict.find(word), std::string::npos) << found.verdict;

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <set>
 
-#include "trace/check.hpp"
+#include "analysis/check.hpp"
 #include "trace/trace_file.hpp"
 
 namespace troupe::end_to_end {
@@ -39,7 +39,7 @@ class trace_checker : public testing::EmptyTestEventListener {
         ADD_FAILURE() << recording.error().message;
         continue;
       }
-      const trace::check_report found = trace::check(*recording);
+      const analysis::check_report found = analysis::check(*recording);
       EXPECT_TRUE(found.holds()) << "run " << run << ": " << to_text(found);
     }
     std::error_code ignored;

@@ -17,7 +17,6 @@ class made_source : public source {
   /// A reading of `run` as one that is over.
   static std::shared_ptr<reading> over(trace::recording run) {
     auto what = std::make_shared<reading>();
-    what->now = run.end();
     what->what = std::make_shared<const trace::recording>(std::move(run));
     what->generation = 1;
     return what;

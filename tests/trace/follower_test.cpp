@@ -1,4 +1,4 @@
-// A ring is followed while it is written, and its events become lines.
+// A ring is followed while it is written.
 
 #include "trace/follower.hpp"
 
@@ -10,10 +10,8 @@
 #include <csignal>
 
 #include "temporary_folder.hpp"
-#include "tests/trace/made_recording.hpp"
 #include "trace/machine.hpp"
 #include "trace/ring.hpp"
-#include "trace/tail.hpp"
 
 namespace troupe::trace::follower_test {
 namespace {
@@ -119,69 +117,6 @@ TEST(Follower, NeedsSomethingToFollow) {
   const auto none = follower::open({{folder.path()}, 0});
   ASSERT_FALSE(none);
   EXPECT_NE(none.error().message.find("holds no traces"), std::string::npos);
-}
-
-// -- lines -------------------------------------------------------------------------
-
-made_recording busy_server() {
-  made_recording made{1, 2};
-  // Three messages arrive at once; each takes 10 us.
-  for (const std::uint64_t i : {0, 1, 2})
-    made.handled({.from = made.trainer(1),
-                  .to = made.server(0),
-                  .type = i == 1 ? "lookup" : "gradient",
-                  .step = 7 + i,
-                  .cause = made_id(made.server(0), 12),
-                  .sent = us(90),
-                  .arrived = us(100),
-                  .begin = us(100 + 10 * static_cast<std::int64_t>(i)),
-                  .end = us(110 + 10 * static_cast<std::int64_t>(i)),
-                  .bytes = 2048});
-  made.range(made.server(0), range_name::apply, 7, us(104), us(109));
-  return made;
-}
-
-TEST(Tail, LinesHaveFixedColumns) {
-  made_recording made = busy_server();
-  const recording& run = made.done();
-  const auto shown = tail_events(run, {});
-  ASSERT_EQ(shown.size(), 4U);
-  EXPECT_EQ(tail_header(),
-            "     time (s)     step  actor         kind               type                 from              bytes    "
-            "queued    worked  queue  because of");
-  EXPECT_EQ(
-      tail_line(run, shown[0]),
-      "     0.000100        7  server 0      handled            gradient             trainer 1       2.0 KiB      "
-      "0 ns   10.0 us      2  server 0 #12");
-  EXPECT_EQ(
-      tail_line(run, shown[1]),
-      "     0.000104        7  server 0      range              apply                                              "
-      "       5.0 us");
-  EXPECT_EQ(shown[2].queue_depth, 1U);
-  EXPECT_EQ(shown[3].queue_depth, 0U);
-}
-
-TEST(Tail, FiltersByActorTypeAndStep) {
-  made_recording made = busy_server();
-  const recording& run = made.done();
-  const auto count = [&](std::string_view filter) { return tail_events(run, *parse_filter(filter)).size(); };
-  EXPECT_EQ(count("actor=server *"), 4U);
-  EXPECT_EQ(count("actor=trainer *"), 0U);
-  EXPECT_EQ(count("type=gradient"), 2U);
-  EXPECT_EQ(count("type=apply"), 1U);
-  EXPECT_EQ(count("type=gradient,type=lookup,steps=8-9"), 2U);
-}
-
-TEST(Tail, JsonNamesWhatColumnsShow) {
-  made_recording made = busy_server();
-  const recording& run = made.done();
-  const boost::json::object json = tail_json(run, tail_events(run, {}).front());
-  EXPECT_EQ(json.at("kind").as_string(), "handled");
-  EXPECT_EQ(json.at("type").as_string(), "gradient");
-  EXPECT_EQ(json.at("message").as_string(), "trainer 1 #1");
-  EXPECT_EQ(json.at("because_of").as_string(), "server 0 #12");
-  EXPECT_EQ(json.at("queue_depth").as_uint64(), 2U);
-  EXPECT_EQ(json.at("arrived_ns").as_int64(), us(100));
 }
 
 }  // namespace

@@ -32,7 +32,6 @@ class made_source : public page::source {
       for (trace::process_info& one : run.processes) one.end = trace::ending::none;
       for (trace::actor_state& one : run.actors) one.alive = true;
     }
-    now_.now = run.end();
     now_.what = std::make_shared<const trace::recording>(std::move(run));
     ++now_.generation;
     return now_;

@@ -1,0 +1,259 @@
+#include "analysis/alignment.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "analysis/by_number.hpp"
+#include "analysis/message_name.hpp"
+#include "analysis/training_order.hpp"
+#include "base/units.hpp"
+
+namespace troupe::analysis {
+
+namespace {
+
+bool is_group(std::string_view name) { return name == "allreduce" || name.starts_with("allreduce "); }
+
+/// By what messages are paired. Numbers of names are the same for both recordings.
+struct message_key {
+  std::uint64_t step = 0;
+  std::uint32_t receiver = 0;
+  std::uint32_t sender = 0;
+  std::uint32_t type = 0;
+  std::uint32_t bucket = 0;
+
+  auto operator<=>(const message_key&) const = default;
+};
+
+struct keyed_message {
+  message_key key;
+  const event* message = nullptr;
+};
+
+/// One of the two recordings.
+struct side {
+  const recording* run = nullptr;
+  const char* name = "";
+  std::set<std::string> actors;  ///< that have sent or handled something
+  std::vector<keyed_message> messages;
+  bool has_gaps = false;  ///< a message that it lacks may have been handled
+  bool ended = true;      ///< cleanly
+};
+
+std::string mode_of(const process_info& process) {
+  const auto* mode = process.metadata.if_contains("mode");
+  return mode != nullptr && mode->is_string() ? std::string(mode->as_string()) : "";
+}
+
+side look_at(const recording& run, const char* name) {
+  side made;
+  made.run = &run;
+  made.name = name;
+  for (const process_info& process : run.processes) {
+    made.has_gaps |= process.filtered || (process.overwritten > 0 && mode_of(process) != "ring");
+    made.ended &= process.end == ending::clean;
+  }
+  by_number<std::string> names([&](std::uint16_t actor) { return run.actor_name(actor); });
+  for (const event& one : run.events) {
+    if (one.what != kind::handled) continue;
+    made.actors.insert(names[one.actor]);
+    made.actors.insert(names[sender_of(one.id)]);
+  }
+  for (const actor_state& actor : run.actors) made.actors.insert(actor.name);
+  return made;
+}
+
+/// The first step of which a ring has everything: a trainer's messages of a step are sent after an earlier step, by the
+/// lookahead, began. 0: nothing has been overwritten; nothing: no such step.
+std::optional<std::uint64_t> first_whole_step(const side& of) {
+  if (of.has_gaps) return 0;
+  const recording& run = *of.run;
+  const nanoseconds since = run.complete_from();
+  if (since == std::numeric_limits<nanoseconds>::min()) return 0;
+  std::map<std::uint16_t, std::uint64_t> begun;  // by trainer, the first step that began since
+  for (const event& one : run.events)
+    if (one.what == kind::step && one.begin >= since) begun.try_emplace(one.actor, one.step);
+  if (begun.empty()) return {};
+  std::uint64_t last = 0;
+  for (const auto& [trainer, step] : begun) last = std::max(last, step);
+  return last + 1 + training_order(run).lookahead();
+}
+
+class aligner {
+ public:
+  aligner(const recording& a, const recording& b) : a_(look_at(a, "A")), b_(look_at(b, "B")) {}
+
+  alignment take() {
+    find_actors();
+    if (!find_steps()) return std::move(made_);
+    collect(a_);
+    collect(b_);
+    pair_up();
+    leave_out();
+    return std::move(made_);
+  }
+
+ private:
+  void find_actors() {
+    const auto groups = [](const side& of) {
+      std::set<std::string> found;
+      std::ranges::copy_if(of.actors, std::inserter(found, found.end()), is_group);
+      return found;
+    };
+    const auto groups_a = groups(a_), groups_b = groups(b_);
+    joins_groups_ = !groups_a.empty() && !groups_b.empty() && groups_a != groups_b;
+    if (joins_groups_)
+      made_.notes.push_back(fmt::format(
+          "A has {} and B has {}: they count as one actor, and what its parts tell each other is not compared",
+          fmt::join(groups_a, ", "), fmt::join(groups_b, ", ")));
+    const auto in_one_process = [](const std::set<std::string>& of) { return of.contains("allreduce"); };
+    made_.other_forms = joins_groups_ && in_one_process(groups_a) != in_one_process(groups_b);
+    if (made_.other_forms)
+      made_.notes.push_back(
+          "one ran in one process and the other in several, so lookups, rows and gradients have other forms: what they "
+          "hold is not compared");
+    std::ranges::set_intersection(a_.actors, b_.actors, std::inserter(common_, common_.end()));
+    for (const side* one : {&a_, &b_}) {
+      std::vector<std::string> alone;
+      for (const std::string& name : one->actors)
+        if (!common_.contains(name) && !(joins_groups_ && is_group(name))) alone.push_back(name);
+      if (!alone.empty())
+        made_.notes.push_back(
+            fmt::format("only {} has {}: messages of these are not compared", one->name, fmt::join(alone, ", ")));
+    }
+    for (const side* one : {&a_, &b_})
+      if (one->has_gaps)
+        made_.notes.push_back(
+            fmt::format("{} does not hold all messages (it was filtered, or the recorder could not keep up): what it "
+                        "lacks does not "
+                        "count as a difference",
+                        one->name));
+  }
+
+  bool find_steps() {
+    for (const side* one : {&a_, &b_}) {
+      const auto first = first_whole_step(*one);
+      if (!first) {
+        made_.notes.push_back(fmt::format("the ring of {} holds no whole step: nothing is compared", one->name));
+        return false;
+      }
+      if (*first > 0)
+        made_.notes.push_back(
+            fmt::format("the beginning of {} has been overwritten: steps from {} on are compared", one->name, *first));
+      first_step_ = std::max(first_step_, *first);
+    }
+    return true;
+  }
+
+  std::uint32_t number_of(const std::string& name) {
+    return numbers_.try_emplace(name, static_cast<std::uint32_t>(numbers_.size())).first->second;
+  }
+
+  /// The number of an actor's name; nothing if its messages are not compared.
+  std::optional<std::uint32_t> actor_number(const std::string& name) {
+    if (joins_groups_ && is_group(name)) return number_of("allreduce");
+    return common_.contains(name) ? std::optional(number_of(name)) : std::nullopt;
+  }
+
+  struct type_info {
+    bool counts = false;
+    bool has_bucket = false;
+    std::uint32_t number = 0;
+  };
+
+  type_info about(const std::string& type) {
+    const message_traits& traits = traits_by_name(type);
+    const bool is_left_out = joins_groups_ && is_any_of<bucket_share, bucket_sum>(type);
+    return {.counts = traits.diff != comparable::no && !is_left_out,
+            .has_bucket = traits.by_bucket,
+            .number = number_of("type " + type)};
+  }
+
+  void collect(side& to) {
+    by_number<type_info> types([&](std::uint16_t type) { return about(to.run->type_name(type)); });
+    by_number<std::optional<std::uint32_t>> actors(
+        [&](std::uint16_t actor) { return actor_number(to.run->actor_name(actor)); });
+    for (const event& one : to.run->events) {
+      if (one.what != kind::handled || one.step < first_step_) continue;
+      const type_info& type = types[one.type];
+      if (!type.counts) continue;
+      const auto receiver = actors[one.actor], sender = actors[sender_of(one.id)];
+      if (!receiver || !sender) continue;
+      const std::uint32_t bucket = type.has_bucket ? one.aux : 0U;
+      to.messages.push_back({{one.step, *receiver, *sender, type.number, bucket}, &one});
+    }
+    std::ranges::sort(to.messages, {}, [](const keyed_message& one) { return std::tuple(one.key, one.message->id); });
+  }
+
+  void pair_up() {
+    auto a = a_.messages.begin();
+    auto b = b_.messages.begin();
+    while (a != a_.messages.end() || b != b_.messages.end()) {
+      const bool has_a = a != a_.messages.end() && (b == b_.messages.end() || a->key <= b->key);
+      const bool has_b = b != b_.messages.end() && (a == a_.messages.end() || b->key <= a->key);
+      keys_.push_back(has_a ? a->key : b->key);
+      made_.pairs.push_back({has_a ? (a++)->message : nullptr, has_b ? (b++)->message : nullptr});
+    }
+  }
+
+  /// What only one has, where that is no difference.
+  void leave_out() {
+    const bool both_broke_off = !a_.ended && !b_.ended;
+    // The last message that both have, as the one that is asked about numbers it.
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<std::uint64_t, std::uint64_t>> last;
+    for (std::size_t i = 0; both_broke_off && i < keys_.size(); ++i) {
+      const auto [a, b] = made_.pairs[i];
+      if (a == nullptr || b == nullptr) continue;
+      auto& [last_a, last_b] = last[{keys_[i].receiver, keys_[i].sender}];
+      last_a = std::max(last_a, a->id);
+      last_b = std::max(last_b, b->id);
+    }
+    std::array<std::uint64_t, 2> beyond{};
+    std::vector<message_pair> kept;
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      const auto [a, b] = made_.pairs[i];
+      if (a == nullptr || b == nullptr) {
+        if ((a == nullptr ? a_ : b_).has_gaps) continue;
+        const auto [last_a, last_b] = last[{keys_[i].receiver, keys_[i].sender}];
+        const bool is_beyond = both_broke_off && (a != nullptr ? a->id > last_a : b->id > last_b);
+        if (is_beyond) {
+          ++beyond[a != nullptr ? 0 : 1];
+          continue;
+        }
+      }
+      kept.push_back(made_.pairs[i]);
+    }
+    made_.pairs = std::move(kept);
+    for (const std::size_t i : {0U, 1U})
+      if (beyond[i] > 0)
+        made_.notes.push_back(
+            fmt::format("neither run ended cleanly: {} messages of {} after the end of {} are not compared",
+                        count_text(beyond[i]), i == 0 ? "A" : "B", i == 0 ? "B" : "A"));
+    if (a_.ended != b_.ended)
+      made_.notes.push_back(
+          fmt::format("{} did not end cleanly: it may lack messages for that reason", a_.ended ? "B" : "A"));
+  }
+
+  side a_;
+  side b_;
+  bool joins_groups_ = false;
+  std::uint64_t first_step_ = 0;
+  std::set<std::string> common_;
+  std::map<std::string, std::uint32_t> numbers_;
+  std::vector<message_key> keys_;  ///< of the pairs
+  alignment made_;
+};
+
+}  // namespace
+
+alignment align(const recording& a, const recording& b) { return aligner(a, b).take(); }
+
+}  // namespace troupe::analysis

@@ -1,0 +1,43 @@
+// Which message of one recording is which of another.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/trace.hpp"
+
+namespace troupe::analysis {
+
+/// A handled message as two recordings have it; one of them may not.
+struct message_pair {
+  const event* a = nullptr;
+  const event* b = nullptr;
+
+  /// What either says of it.
+  const event& any() const { return a != nullptr ? *a : *b; }
+};
+
+struct alignment {
+  std::vector<message_pair> pairs;
+  /// One ran in one process, the other in several, between which `lookup`, `rows` and `gradient` hold each row once:
+  /// they are there, but not alike.
+  bool other_forms = false;
+  std::vector<std::string> notes;  ///< what is not compared, and why: for the user
+};
+
+/// Pairs handled messages by receiver, sender (both by name), type, step (and bucket), and their number among these in
+/// the order in which they were sent. The recordings must outlive it.
+///
+/// Left out, with a note where the user may expect them:
+/// - messages whose number depends on the time that a run takes, or on how it is spread over processes
+///   (comparable::no);
+/// - messages to and from actors that only one of the recordings has. The allreduce group counts as one actor, without
+///   what its parts tell each other, if the runs were spread differently;
+/// - steps that are not whole in a ring of which the beginning has been overwritten;
+/// - if neither run ended cleanly, what comes after the end of one of them;
+/// - messages that only one has, if the other's recorder was told to filter, or could not keep up.
+alignment align(const recording& a, const recording& b);
+
+}  // namespace troupe::analysis

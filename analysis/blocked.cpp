@@ -1,0 +1,365 @@
+#include "analysis/blocked.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <ctime>
+#include <map>
+#include <queue>
+#include <tuple>
+#include <utility>
+
+#include "analysis/deaths.hpp"
+#include "base/units.hpp"
+
+namespace troupe::analysis {
+
+namespace {
+
+/// Where a chain of waits ends.
+struct end_of_chain {
+  blockage what = blockage::none;
+  const wait_edge* last = nullptr;
+  std::set<std::uint16_t> waiters;
+};
+
+/// 12:03:04.5, by the clock of Greenwich.
+std::string time_of_day(const recording& run, nanoseconds when) {
+  constexpr std::int64_t ns_per_second = 1'000'000'000;
+  constexpr std::int64_t ns_per_tenth = ns_per_second / 10;
+  const std::int64_t ns = run.realtime_begin_ns + when;
+  const std::time_t seconds = ns / ns_per_second;
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  return fmt::format("{:02}:{:02}:{:02}.{} UTC", parts.tm_hour, parts.tm_min, parts.tm_sec,
+                     ns % ns_per_second / ns_per_tenth);
+}
+
+class judge {
+ public:
+  explicit judge(const recording& run) : run_(run), now_(run.end()), index_(run), lost_(index_) {}
+
+  blocked_report report() {
+    deaths_ = find_deaths(run_);
+    std::set<std::uint32_t> dead;
+    // What died later did so because of the first, and tells what it was waiting for.
+    if (!deaths_.empty() && !deaths_.front().actor) dead.insert(deaths_.front().process);
+    made_.waits = find_waits(index_, lost_, dead);
+    for (const wait_edge& one : made_.waits) from_[one.who].push_back(&one);
+    decide();
+    tell_more();
+    return std::move(made_);
+  }
+
+ private:
+  bool has_ended(std::uint16_t actor) const {
+    const actor_state* state = run_.find_actor(actor);
+    if (state == nullptr) return false;
+    if (!deaths_.empty() && !deaths_.front().actor && state->process == deaths_.front().process) return true;
+    return !state->alive && run_.processes[state->process].end == ending::none;
+  }
+
+  /// Of a wait that leads no further; none: it leads to those that its `on` has.
+  blockage judge_end(const wait_edge& one) const {
+    switch (one.state) {
+      case wait_state::never_arrived:
+        return blockage::never_arrived;
+      case wait_state::out_of_credit:
+        return blockage::credits_exhausted;
+      case wait_state::incomplete:
+        if (!is_at_work(run_, one.on)) return blockage::incomplete;
+        break;
+      default:
+        break;
+    }
+    if (one.collective && one.collective->skipped) return blockage::ranks_missing;
+    if (has_ended(one.on)) return blockage::dead;
+    if (is_at_work(run_, one.on)) {
+      const nanoseconds busy = now_ - run_.find_actor(one.on)->message_begin;
+      const bool most_of_it_queued = busy < (now_ - one.since) / 2;
+      return one.state == wait_state::queued && one.behind > 0 && most_of_it_queued ? blockage::queued
+                                                                                    : blockage::handler_running;
+    }
+    if (from_.contains(one.on) || one.state == wait_state::under_way) return blockage::none;
+    return one.collective ? blockage::ranks_missing : blockage::idle;
+  }
+
+  void follow(std::uint16_t from, std::uint16_t waiter, std::set<std::uint16_t>& seen) {
+    if (!seen.insert(from).second || is_at_work(run_, from)) return;
+    const auto waits = from_.find(from);
+    if (waits == from_.end()) return;
+    for (const wait_edge* one : waits->second) {
+      const blockage end = judge_end(*one);
+      if (end == blockage::none) {
+        if (one->state != wait_state::under_way) follow(one->on, waiter, seen);
+        continue;
+      }
+      // An actor's handler keeps all that wait for the actor; a missing message or rank is one thing each.
+      const bool by_actor = end == blockage::handler_running || end == blockage::idle || end == blockage::dead;
+      const auto same = std::ranges::find_if(ends_, [&](const end_of_chain& known) {
+        return known.what == end && (by_actor ? known.last->on == one->on : known.last == one);
+      });
+      end_of_chain& found = same == ends_.end() ? ends_.emplace_back(end_of_chain{end, one, {}}) : *same;
+      found.waiters.insert(waiter);
+      if (one->since < found.last->since) found.last = one;
+    }
+  }
+
+  /// Whether `one` can be part of a cycle: a handler that has not ended keeps its actor only if it asked in it.
+  bool may_lock(const wait_edge& one) const {
+    if (one.state == wait_state::in_hand) return is_asking(one.on);
+    if (one.state != wait_state::unsent && one.state != wait_state::queued && one.state != wait_state::parked)
+      return false;
+    return !is_at_work(run_, one.who) || one.in_handler;
+  }
+  bool is_asking(std::uint16_t actor) const {
+    const auto waits = from_.find(actor);
+    return waits != from_.end() && std::ranges::any_of(waits->second, &wait_edge::in_handler);
+  }
+
+  /// The shortest way of waits from `first` back to itself; empty: none.
+  std::vector<const wait_edge*> cycle_from(std::uint16_t first) const {
+    std::map<std::uint16_t, const wait_edge*> came_by;
+    std::queue<std::uint16_t> next({first});
+    for (; !next.empty(); next.pop()) {
+      const auto waits = from_.find(next.front());
+      if (waits == from_.end()) continue;
+      for (const wait_edge* one : waits->second) {
+        if (!may_lock(*one) || !came_by.emplace(one->on, one).second) continue;
+        if (one->on != first) {
+          next.push(one->on);
+          continue;
+        }
+        std::vector<const wait_edge*> cycle = {one};
+        while (cycle.back()->who != first) cycle.push_back(came_by.at(cycle.back()->who));
+        std::ranges::reverse(cycle);
+        return cycle;
+      }
+    }
+    return {};
+  }
+
+  std::vector<const wait_edge*> find_cycle() const {
+    std::vector<const wait_edge*> shortest;
+    for (const auto& [actor, waits] : from_) {
+      std::vector<const wait_edge*> cycle = cycle_from(actor);
+      if (!cycle.empty() && (shortest.empty() || cycle.size() < shortest.size())) shortest = std::move(cycle);
+    }
+    return shortest;
+  }
+
+  void decide() {
+    for (const auto& [actor, waits] : from_) {
+      std::set<std::uint16_t> seen;
+      follow(actor, actor, seen);
+    }
+    const std::vector<const wait_edge*> cycle = find_cycle();
+    const auto worst = std::ranges::min_element(ends_, [](const end_of_chain& a, const end_of_chain& b) {
+      const auto rank = [](const end_of_chain& end) { return std::min(end.what, blockage::queued); };
+      const auto waiters = [](const end_of_chain& end) { return -static_cast<std::int64_t>(end.waiters.size()); };
+      return std::tuple(rank(a), order_of(a), waiters(a), a.last->since) <
+             std::tuple(rank(b), order_of(b), waiters(b), b.last->since);
+    });
+    if (!deaths_.empty())
+      say_dead(deaths_.front());
+    else if (const auto stopped = std::ranges::find(run_.processes, true, &process_info::stopped);
+             stopped != run_.processes.end())
+      say_stopped(static_cast<std::uint32_t>(stopped - run_.processes.begin()));
+    else if (!cycle.empty() && (worst == ends_.end() || worst->what > blockage::cycle))
+      say_cycle(cycle);
+    else if (worst != ends_.end())
+      say(*worst);
+    else
+      say_nothing();
+  }
+
+  /// Of collectives the first one is the reason for the others. Groups number theirs as the first share comes, so that
+  /// a rank which has left one out makes them differ: the step tells.
+  static std::pair<std::uint64_t, std::uint64_t> order_of(const wait_edge& one) {
+    return {one.collective->step, one.collective->sequence};
+  }
+  static std::pair<std::uint64_t, std::uint64_t> order_of(const end_of_chain& end) {
+    if (end.what != blockage::ranks_missing && end.what != blockage::incomplete) return {};
+    return order_of(*end.last);
+  }
+
+  /// Whom a process is there for.
+  std::optional<std::uint16_t> main_actor(std::uint32_t process) const {
+    for (const actor_state& actor : run_.actors)
+      if (actor.process == process &&
+          (actor.name.starts_with("server ") || actor.name.starts_with("trainer ") || actor.name == "master"))
+        return actor.actor;
+    return std::nullopt;
+  }
+
+  void say_stopped(std::uint32_t process) {
+    made_.what = blockage::stopped;
+    made_.root = main_actor(process);
+    const std::uint32_t pid = run_.processes[process].pid;
+    made_.verdict = fmt::format("{} is stopped by a signal or a debugger; 'kill -CONT {}' lets it go on",
+                                name_of(run_, death{process, {}, 0, 0}), pid);
+  }
+
+  void say_dead(const death& first) {
+    made_.what = blockage::dead;
+    made_.root = first.actor ? first.actor : main_actor(first.process);
+    made_.verdict = fmt::format("{} has been dead since {}", name_of(run_, first), time_of_day(run_, first.when));
+    if (first.actor) made_.verdict += fmt::format(": it ended with error {}", first.code);
+  }
+
+  void say_cycle(const std::vector<const wait_edge*>& cycle) {
+    const wait_edge* collective = nullptr;
+    for (const wait_edge* one : cycle)
+      if (one->collective && !one->is_answer && (collective == nullptr || order_of(*one) < order_of(*collective)))
+        collective = one;
+    for (const wait_edge* one : cycle) made_.cycle.push_back(one->who);
+    if (collective != nullptr) {  // no trainer waits for another but in a collective that one has left out
+      say({blockage::ranks_missing, collective, {}});
+      return;
+    }
+    made_.what = blockage::cycle;
+    std::vector<std::string> words;
+    for (const wait_edge* one : cycle)
+      words.push_back(fmt::format("{} waits for {} ({})", run_.actor_name(one->who), run_.actor_name(one->on),
+                                  subject_of(run_, *one)));
+    made_.verdict = fmt::format("cycle of {}: {}", cycle.size(), fmt::join(words, ", "));
+  }
+
+  void say(const end_of_chain& end) {
+    const wait_edge& one = *end.last;
+    made_.what = end.what;
+    made_.root = one.on;
+    const std::string on = run_.actor_name(one.on);
+    switch (end.what) {
+      case blockage::never_arrived:
+        made_.root = one.sender;
+        made_.verdict = fmt::format("{} ({}) was sent by {}{}, and never arrived at {}", name_or_some(one),
+                                    subject_of_message(one), run_.actor_name(one.sender),
+                                    one.sent ? fmt::format(" {} ago", time_text(now_ - *one.sent)) : "",
+                                    run_.actor_name(one.receiver));
+        if (is_silent_since(one)) made_.verdict += ", whose process has recorded nothing since then";
+        break;
+      case blockage::ranks_missing:
+        made_.verdict = fmt::format("communicator {}, {}: ranks {{{}}} missing while all processes live",
+                                    one.collective->communicator(), subject_of(run_, one),
+                                    fmt::join(one.collective->missing, ", "));
+        break;
+      case blockage::incomplete:
+        made_.verdict =
+            fmt::format("communicator {}, {}: launched by all, completed by none: network or device, not code",
+                        one.collective->communicator(), subject_of(run_, one));
+        break;
+      case blockage::credits_exhausted:
+        made_.root = one.sender;
+        made_.verdict =
+            fmt::format("credits exhausted: {} ({}) of {} waits for credit from the process of {}", name_or_some(one),
+                        subject_of_message(one), run_.actor_name(one.sender), run_.actor_name(one.receiver));
+        break;
+      case blockage::queued:
+        made_.verdict = fmt::format("{} has arrived at {}, queued behind {} messages for {}", subject_of(run_, one), on,
+                                    one.behind, time_text(now_ - one.since));
+        break;
+      case blockage::handler_running:
+        made_.verdict = fmt::format("{}: {}; {} waiting", on, work_of(one.on), actors(end.waiters.size()));
+        break;
+      case blockage::dead:
+        made_.verdict = fmt::format("{} has ended, and {} still waits for it: {}", on, run_.actor_name(one.who),
+                                    subject_of(run_, one));
+        break;
+      default:
+        made_.verdict = fmt::format("{} owes {} {}, waits for nobody and does nothing", on, run_.actor_name(one.who),
+                                    subject_of(run_, one));
+    }
+  }
+
+  /// Whether it may be the receiver's process that hangs, and not the message that is lost.
+  bool is_silent_since(const wait_edge& one) const {
+    const actor_state* receiver = run_.find_actor(one.receiver);
+    return one.sent && receiver != nullptr && run_.processes[receiver->process].last < *one.sent;
+  }
+
+  static std::string actors(std::size_t count) { return count == 1 ? "1 actor" : fmt::format("{} actors", count); }
+
+  std::string name_or_some(const wait_edge& one) const {
+    return one.message == 0 ? "a message" : run_.message_name(one.message);
+  }
+
+  std::string subject_of_message(const wait_edge& one) const {
+    return one.step == 0 ? run_.type_name(one.type) : fmt::format("{}, step {}", run_.type_name(one.type), one.step);
+  }
+
+  /// `handler running for 3.2 s (gradient, step 12)`
+  std::string work_of(std::uint16_t actor) const {
+    const actor_state* state = run_.find_actor(actor);
+    const std::string of = state->message == 0 ? "work of its own" : run_.type_name(state->message_type);
+    const std::string step = state->step == 0 ? "" : fmt::format(", step {}", state->step);
+    return fmt::format("handler running for {} ({}{})",
+                       time_text(std::max<nanoseconds>(0, now_ - state->message_begin)), of, step);
+  }
+
+  void say_nothing() {
+    if (std::ranges::all_of(run_.processes, [](const auto& one) { return one.end == ending::clean; })) {
+      made_.verdict = "nothing is blocked: the run has ended as it should";
+      return;
+    }
+    const auto flying = std::ranges::find(made_.waits, wait_state::under_way, &wait_edge::state);
+    made_.verdict =
+        flying == made_.waits.end()
+            ? "nothing is blocked: nobody waits for anybody"
+            : fmt::format("no blockage is certain: {} was under way from {} to {}{}", subject_of(run_, *flying),
+                          run_.actor_name(flying->sender), run_.actor_name(flying->receiver),
+                          flying->sent ? fmt::format(" for {}", time_text(now_ - *flying->sent)) : "");
+  }
+
+  void tell_more() {
+    std::set<std::string> later;
+    for (const death& one : deaths_)
+      if (one.process != deaths_.front().process) later.insert(name_of(run_, one));
+    if (!later.empty()) made_.details.push_back(fmt::format("ended later: {}", fmt::join(later, ", ")));
+    for (const actor_state& actor : run_.actors)
+      if (is_at_work(run_, actor.actor) && !has_ended(actor.actor))
+        made_.details.push_back(fmt::format("{}: {}", actor.name, work_of(actor.actor)));
+    std::set<std::uint16_t> told;
+    for (const wait_edge& one : made_.waits)
+      if (one.collective && !one.is_answer && told.insert(one.on).second)
+        if (const actor_state* on = run_.find_actor(one.on))
+          made_.details.push_back(fmt::format("{} is at step {}{}", on->name, on->step,
+                                              one.collective->skipped ? "; a later collective has its share" : ""));
+    constexpr std::size_t listed_max = 5;
+    std::size_t listed = 0;
+    for (const event* one : lost_.never_arrived())
+      if (listed++ < listed_max && now_ - one->begin > longest_transit_ns)
+        made_.details.push_back(fmt::format("sent, never arrived: {} ({}, step {}) for {}", run_.message_name(one->id),
+                                            run_.type_name(one->type), one->step, run_.actor_name(one->aux)));
+    if (!lost_.complete_from())
+      made_.details.emplace_back("a filter left records out: what they would tell counts as not having happened");
+    else if (*lost_.complete_from() > 0)
+      made_.details.push_back(fmt::format("rings keep only the last records: all is there for the last {}",
+                                          time_text(now_ - *lost_.complete_from())));
+  }
+
+  const recording& run_;
+  const nanoseconds now_;
+  const causality index_;
+  const lost_messages lost_;
+  std::vector<death> deaths_;
+  std::map<std::uint16_t, std::vector<const wait_edge*>> from_;  ///< by who waits
+  std::vector<end_of_chain> ends_;
+  blocked_report made_;
+};
+
+}  // namespace
+
+blocked_report find_blocked(const recording& run) { return judge(run).report(); }
+
+nanoseconds blocked_for(const recording& run, const blocked_report& report) {
+  if (report.what == blockage::handler_running && report.root && is_at_work(run, *report.root))
+    return run.end() - run.find_actor(*report.root)->message_begin;
+  std::optional<nanoseconds> newest;
+  for (const wait_edge& wait : report.waits)
+    if (!report.root || wait.on == *report.root) newest = std::max(newest.value_or(wait.since), wait.since);
+  return newest ? std::max<nanoseconds>(run.end() - *newest, 0) : 0;
+}
+
+}  // namespace troupe::analysis

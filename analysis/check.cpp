@@ -1,0 +1,291 @@
+#include "analysis/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "analysis/causality.hpp"
+#include "analysis/lost_messages.hpp"
+#include "analysis/message_name.hpp"
+#include "analysis/training_order.hpp"
+
+namespace troupe::analysis {
+
+namespace {
+
+class checker {
+ public:
+  explicit checker(const recording& run) : run_(run), order_(run), index_(run), lost_(index_) {
+    for (const process_info& one : run.processes) is_clean_ = is_clean_ && one.end == ending::clean;
+    for (const event& one : run.events)
+      if (one.what == kind::range && static_cast<range_name>(one.type) == range_name::apply)
+        applies_[one.actor].push_back(&one);
+  }
+
+  check_report report() {
+    made_.invariants = {sender_order(),    gradient_once(),       apply_once(),        committed_rows(),
+                        staleness_bound(), credit_not_negative(), requests_answered(), begin_after_arrival()};
+    add_notes();
+    return std::move(made_);
+  }
+
+ private:
+  static void violate(invariant& of, std::string words) {
+    if (++of.violations <= violations_listed) of.first.push_back(std::move(words));
+  }
+
+  template <class F>
+  void each_handled(F&& look) const {
+    for (const event& one : run_.events)
+      if (one.what == kind::handled) look(one);
+  }
+
+  std::string name(std::uint16_t actor) const { return run_.actor_name(actor); }
+  bool is_filtered() const { return !lost_.complete_from(); }
+  /// Nothing from then on is missing.
+  bool is_complete_from(nanoseconds when) const { return lost_.complete_from() && when >= *lost_.complete_from(); }
+
+  invariant sender_order() const {
+    invariant made{"sender_order", "each receiver handles a sender's messages in the order of their numbers"};
+    std::map<std::tuple<std::uint16_t, std::uint16_t, bool>, std::uint64_t> last;
+    each_handled([&](const event& one) {
+      if (sender_of(one.id) == client_actor) return;  // one number for all of them
+      std::uint64_t& before = last[{one.actor, sender_of(one.id), one.has(flag::answer)}];
+      const std::uint64_t now = sequence_of(one.id);
+      if (before != 0) {
+        ++made.cases;
+        if (now <= before)
+          violate(made, fmt::format("{} handled {} ({}) {} #{}", name(one.actor), run_.message_name(one.id),
+                                    run_.type_name(one.type), now == before ? "twice, after" : "after", before));
+      }
+      before = std::max(before, now);
+    });
+    return made;
+  }
+
+  invariant gradient_once() const {
+    invariant made{"gradient_once",
+                   "a server handles one gradient of each trainer for each step, before it applies it"};
+    std::map<std::pair<std::uint16_t, std::uint16_t>, std::map<std::uint64_t, std::vector<const event*>>> all;
+    each_handled([&](const event& one) {
+      if (one.type == gradient_) all[{one.actor, sender_of(one.id)}][one.step].push_back(&one);
+    });
+    for (const auto& [who, steps] : all) {
+      const auto& [server, trainer] = who;
+      for (const auto& [step, some] : steps) {
+        ++made.cases;
+        if (some.size() > 1)
+          violate(made,
+                  fmt::format("{} handled {} gradients of {} for step {}: {} and {}", name(server), some.size(),
+                              name(trainer), step, run_.message_name(some[0]->id), run_.message_name(some[1]->id)));
+        const bool leaves_out = step != steps.begin()->first && !steps.contains(step - 1);
+        if (leaves_out && is_complete_from(some[0]->begin))
+          violate(made, fmt::format("{} handled no gradient of {} for step {}, but one for step {}", name(server),
+                                    name(trainer), step - 1, step));
+      }
+    }
+    if (is_filtered()) made.note = "a filter left records out: not judged whether any is missing";
+    if (!order_.staleness()) return made;
+    for (const auto& [server, applied] : applies_)
+      for (const event* apply : applied) {
+        if (!is_complete_from(apply->begin) || !has_all_before(server, apply->step) || is_in_hand(*apply)) continue;
+        for (const std::uint16_t trainer : order_.trainers()) {
+          ++made.cases;
+          const auto& steps = all[{server, trainer}];
+          const auto gradient = steps.find(apply->step);
+          if (gradient == steps.end() || gradient->second.front()->begin > apply->end)
+            violate(made, fmt::format("{} applied step {} without the gradient of {}", name(server), apply->step,
+                                      name(trainer)));
+        }
+      }
+    return made;
+  }
+
+  /// Whether all that led to `step` at `server` is on record: it applied a step well before, after which nothing is
+  /// missing.
+  bool has_all_before(std::uint16_t server, std::uint64_t step) const {
+    if (lost_.complete_from() == nanoseconds{0}) return true;
+    constexpr std::uint64_t margin = 2;  // gradients of one step come while the one before is under way
+    return std::ranges::any_of(applies_.at(server), [&](const event* one) {
+      return one->step + margin + order_.lookahead() <= step && is_complete_from(one->begin);
+    });
+  }
+
+  /// Whether the message in whose handling `apply` happened had not been done with, and so has no record yet.
+  bool is_in_hand(const event& apply) const {
+    const actor_state* server = run_.find_actor(apply.actor);
+    return server != nullptr && server->message_begin >= 0 && server->message_begin <= apply.begin;
+  }
+
+  invariant apply_once() const {
+    invariant made{"apply_once", "a server applies each optimizer step once, in order"};
+    if (!order_.staleness()) {
+      made.note = "not judged: consistency async applies a step in parts";
+      return made;
+    }
+    for (const auto& [server, applied] : applies_) {
+      std::set<std::uint64_t> seen;
+      for (const event* apply : applied) {
+        const std::uint64_t now = order_.optimizer_step(apply->step);
+        ++made.cases;
+        if (!seen.insert(now).second)
+          violate(made, fmt::format("{} applied step {} twice", name(server), apply->step));
+        else if (now != *seen.begin() && !seen.contains(now - 1) && is_complete_from(apply->begin))
+          violate(made, fmt::format("{} applied step {} without the one before it", name(server), apply->step));
+      }
+    }
+    return made;
+  }
+
+  invariant committed_rows() const {
+    invariant made{"committed_rows", "rows were sent after the server had applied all steps that they do not lack"};
+    if (!order_.staleness()) {
+      made.note = "not judged: consistency async applies a step in parts";
+      return made;
+    }
+    std::map<std::uint16_t, std::map<std::uint64_t, nanoseconds>> done;  // by server: optimizer step, end of its apply
+    for (const auto& [server, applied] : applies_)
+      for (const event* apply : applied) done[server].emplace(order_.optimizer_step(apply->step), apply->end);
+    each_handled([&](const event& one) {
+      const std::uint64_t before = order_.optimizer_step(one.step);
+      if (one.type != rows_ || before <= std::uint64_t{1} + one.aux) return;
+      const std::uint64_t needed = before - 1 - one.aux;
+      const std::uint16_t server = sender_of(one.id);
+      const auto steps = done.find(server);
+      if (steps == done.end() || steps->second.begin()->first > needed) return;  // of before the recording
+      const auto apply = steps->second.find(needed);
+      if (apply == steps->second.end() && !is_complete_from(one.sent)) return;
+      ++made.cases;
+      const nanoseconds slack = run_.processes[one.process].clock_error;
+      if (apply == steps->second.end())
+        violate(made,
+                fmt::format("{} sent {} rows for step {}, which lack {} steps, and has not applied optimizer step {}",
+                            name(server), run_.message_name(one.id), one.step, one.aux, needed));
+      else if (one.sent + slack < apply->second)
+        violate(made, fmt::format("{} sent {} rows for step {} before it had applied optimizer step {}", name(server),
+                                  run_.message_name(one.id), one.step, needed));
+    });
+    return made;
+  }
+
+  invariant staleness_bound() const {
+    invariant made{"staleness_bound", "rows lack no more optimizer steps than the job allows"};
+    const auto allowed = order_.staleness();
+    if (!allowed) {
+      made.note = "not judged: consistency async sets no bound";
+      return made;
+    }
+    made.rule = fmt::format("rows lack at most {} optimizer steps", *allowed);
+    each_handled([&](const event& one) {
+      if (one.type != rows_) return;
+      ++made.cases;
+      if (one.aux > *allowed)
+        violate(made, fmt::format("{} for {}, step {}, lack {} optimizer steps", run_.message_name(one.id),
+                                  name(one.actor), one.step, one.aux));
+    });
+    return made;
+  }
+
+  invariant credit_not_negative() const {
+    invariant made{"credit_not_negative", "no more credit comes back than was given"};
+    for (const event& one : run_.events) {
+      if (one.what != kind::credit && one.what != kind::credit_wait) continue;
+      ++made.cases;
+      if (static_cast<std::int64_t>(one.raw) < 0)
+        violate(made,
+                fmt::format("node {}: {} bytes under way to node {} after {} bytes came back",
+                            run_.processes[one.process].node, static_cast<std::int64_t>(one.raw), one.aux, one.bytes));
+    }
+    return made;
+  }
+
+  invariant requests_answered() const {
+    invariant made{"requests_answered", "every request was answered or failed"};
+    if (is_filtered() || !is_clean_) {
+      made.note = is_filtered() ? "not judged: a filter left records out" : "not judged: the run has not ended cleanly";
+      return made;
+    }
+    std::set<std::uint64_t> answered;
+    each_handled([&](const event& one) {
+      if (one.has(flag::answer)) answered.insert(one.cause);
+    });
+    std::set<std::uint16_t> types;  // of requests whose answers are recorded
+    each_handled([&](const event& one) {
+      if (one.has(flag::request) && answered.contains(one.id)) types.insert(one.type);
+    });
+    for (const event& one : run_.events) {
+      const bool is_handled = one.what == kind::handled;
+      if (!one.has(flag::request) || !(is_handled || one.what == kind::sent) || !is_complete_from(one.begin)) continue;
+      if (!is_handled && index_.handled(one.id) != nullptr) continue;
+      const bool is_open = is_handled && one.has(flag::parked) && types.contains(one.type);
+      ++made.cases;
+      if ((is_handled && !is_open) || one.has(flag::refused) || answered.contains(one.id) ||
+          lost_.answer_sent(one.id) != nullptr || is_left_open(one.id))
+        continue;
+      violate(made, fmt::format("{} ({}, step {}) was {} by {} and never answered", run_.message_name(one.id),
+                                run_.type_name(one.type), one.step, is_handled ? "parked" : "sent", name(one.actor)));
+    }
+    return made;
+  }
+
+  /// Whether who asked ended while it still waited.
+  bool is_left_open(std::uint64_t id) const {
+    const actor_state* asker = run_.find_actor(sender_of(id));
+    if (asker == nullptr) return true;
+    return !asker->alive &&
+           (asker->open_more > 0 || std::ranges::find(asker->open, id, &actor_state::request::id) != asker->open.end());
+  }
+
+  invariant begin_after_arrival() const {
+    invariant made{"begin_after_arrival", "messages are sent, then arrive, then are begun, then ended"};
+    std::set<std::uint32_t> unaligned;
+    for (std::uint32_t i = 0; i < run_.processes.size(); ++i)
+      if (!run_.processes[i].clock_aligned) unaligned.insert(i);
+    each_handled([&](const event& one) {
+      const actor_state* sender = run_.find_actor(sender_of(one.id));
+      const std::uint32_t from = sender == nullptr ? one.process : sender->process;
+      const bool is_one_clock = run_.processes[from].boot == run_.processes[one.process].boot;
+      const nanoseconds slack =
+          is_one_clock ? 0 : run_.processes[from].clock_error + run_.processes[one.process].clock_error;
+      ++made.cases;
+      const bool is_known = is_one_clock || (!unaligned.contains(from) && !unaligned.contains(one.process));
+      if (one.begin < one.arrived || one.end < one.begin || (is_known && one.arrived + slack < one.sent))
+        violate(made, fmt::format("{} ({}): sent {}, arrived {}, begun {}, ended {} ns", run_.message_name(one.id),
+                                  run_.type_name(one.type), one.sent, one.arrived, one.begin, one.end));
+    });
+    if (!unaligned.empty()) made.note = "clocks of some hosts could not be aligned: not judged between them";
+    return made;
+  }
+
+  void add_notes() {
+    std::uint64_t overwritten = 0;
+    std::uint64_t dropped = 0;
+    for (const process_info& one : run_.processes) {
+      overwritten += one.overwritten;
+      dropped += one.dropped;
+    }
+    if (overwritten > 0)
+      made_.notes.push_back(
+          fmt::format("about {} records are not there: what they would tell is not judged", overwritten));
+    if (dropped > 0) made_.notes.push_back(fmt::format("a filter left {} records out", dropped));
+    if (!is_clean_) made_.notes.emplace_back("not all processes ended cleanly: what was under way counts as such");
+  }
+
+  const recording& run_;
+  const training_order order_;
+  const causality index_;
+  const lost_messages lost_;
+  bool is_clean_ = true;
+  const std::optional<std::uint16_t> gradient_ = type_number<gradient>(run_);
+  const std::optional<std::uint16_t> rows_ = type_number<rows>(run_);
+  std::map<std::uint16_t, std::vector<const event*>> applies_;  ///< by server
+  check_report made_;
+};
+
+}  // namespace
+
+check_report check(const recording& run) { return checker(run).report(); }
+
+}  // namespace troupe::analysis

@@ -1,0 +1,92 @@
+// Why steps take as long as they do: the longest chain of work, wire and waiting from a step's begin to its commit.
+
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/step_graph.hpp"
+#include "base/result.hpp"
+
+namespace troupe::analysis {
+
+/// All stretches of a path that are spent on the same, summed up.
+struct contribution {
+  stretch what;
+  nanoseconds time = 0;
+  nanoseconds queued = 0;  ///< of it, while a message that the path needs lay in that actor's queue
+};
+
+/// Why one step took as long as it did.
+struct step_path {
+  step_window window;
+  std::vector<path_segment> chain;  ///< from its begin to its commit, without gaps
+  std::vector<contribution> parts;  ///< the chain summed up, in its order
+
+  /// The one that takes longest; null if the chain is empty.
+  const contribution* largest() const;
+};
+
+/// One step more closely.
+struct step_study {
+  step_path path;
+  std::map<std::uint16_t, step_graph::leeway> actors;
+  /// If what takes longest took half its time: the step's time then (at most: actors keep their order), and what would
+  /// take longest then.
+  struct what_if {
+    stretch what;
+    nanoseconds time = 0;
+    std::optional<contribution> largest;
+  };
+  std::optional<what_if> halved;
+};
+
+step_path find_critical_path(const causality& of, const step_window& window);
+step_study study_step(const causality& of, const step_window& window);
+
+/// All whole steps of a recording together.
+struct path_statistics {
+  struct part {
+    stretch what;
+    nanoseconds p50 = 0;  ///< over all steps; a step whose path lacks it counts as 0
+    nanoseconds p95 = 0;
+    nanoseconds sum = 0;
+    std::uint64_t steps = 0;    ///< on whose path it is
+    std::uint64_t largest = 0;  ///< in which it takes longest
+  };
+  std::uint64_t steps = 0;
+  nanoseconds p50 = 0;  ///< of a step's time
+  nanoseconds p95 = 0;
+  nanoseconds sum = 0;
+  std::vector<part> parts;  ///< largest sum first
+};
+
+path_statistics gather(const std::vector<step_path>& paths);
+
+/// The answer to `critical-path`: the steps asked for, else the slowest and the statistics of all.
+struct path_report {
+  bool common = true;  ///< see step_windows
+  std::uint64_t incomplete = 0;
+  std::vector<step_study> studies;
+  std::vector<step_path> paths;               ///< of all whole steps, without chains; empty if a step was asked for
+  std::optional<path_statistics> statistics;  ///< of `paths`
+};
+
+/// Error: there is no such step, or none at all.
+result<path_report> report_critical_path(const causality& of, std::optional<std::uint64_t> step);
+
+/// One line, as in `step 812: 41.7 ms = lookup wait 6.1 (server 1) + forward/backward 22.0 (trainer 0) + ...`.
+std::string path_line(const recording& run, const step_path& path, bool common = true);
+/// For a terminal; at most `limit` rows of each list.
+std::string report_text(const recording& run, const path_report& report, std::size_t limit);
+boost::json::object report_json(const recording& run, const path_report& report);
+/// One step of it; `common`: see step_windows.
+boost::json::object study_json(const recording& run, const step_study& study, bool common);
+boost::json::object statistics_json(const recording& run, const path_statistics& all);
+
+}  // namespace troupe::analysis

@@ -1,0 +1,134 @@
+#include "analysis/exports.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "analysis/by_number.hpp"
+#include "analysis/causality.hpp"
+#include "analysis/event_json.hpp"
+#include "analysis/trace_events.hpp"
+#include "base/json_text.hpp"
+#include "base/text.hpp"
+#include "trace/names.hpp"
+
+namespace troupe::analysis {
+
+namespace {
+
+/// A name in one word, as JSON without its quotes.
+std::string one_word(const std::string& name) {
+  std::string text = json_string(name);
+  std::ranges::replace(text, ' ', '_');
+  return text.substr(1, text.size() - 2);
+}
+
+std::string what_of(const recording& run, const event& one) {
+  if (one.what == kind::handled)
+    return fmt::format("{} (step {}) from {}", run.type_name(one.type), one.step, run.message_name(one.id));
+  return fmt::format("{} (step {})",
+                     one.what == kind::timer ? "turn of its own" : name_of(static_cast<range_name>(one.type)),
+                     one.step);
+}
+
+/// Of a dropped message its type; why it was dropped is another column.
+std::string column_type_of(const recording& run, const event& one) {
+  return one.what == kind::drop ? run.type_name(one.type) : type_of(run, one);
+}
+
+/// Quoted where RFC 4180 asks for it.
+std::string field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string made = "\"";
+  for (const char c : text) made += c == '"' ? "\"\"" : std::string(1, c);
+  return made + "\"";
+}
+
+std::string flags_of(const event& one) {
+  constexpr std::pair<std::uint8_t, std::string_view> names[] = {{flag::parked, "parked"},
+                                                                 {flag::refused, "refused"},
+                                                                 {flag::request, "request"},
+                                                                 {flag::remote, "remote"},
+                                                                 {flag::answer, "answer"}};
+  std::string text;
+  for (const auto& [bit, name] : names)
+    if (one.has(bit)) text += fmt::format("{}{}", text.empty() ? "" : "|", name);
+  return text;
+}
+
+}  // namespace
+
+std::uint64_t write_shiviz(const recording& run, std::ostream& to) {
+  const causality index(run);
+  const std::vector<std::uint16_t>& actors = index.actors();
+  std::unordered_map<std::uint16_t, std::size_t> place;
+  std::vector<std::string> names;
+  std::vector<const event*> activities;
+  for (const std::uint16_t actor : actors) {
+    place[actor] = names.size();
+    names.push_back(one_word(run.actor_name(actor)));
+    const auto all = index.activities(actor);
+    activities.insert(activities.end(), all.begin(), all.end());
+  }
+  std::ranges::stable_sort(activities, {}, &event::begin);
+
+  using clock = std::vector<std::uint32_t>;  // by place
+  std::unordered_map<const event*, std::uint32_t> number;
+  std::vector<clock> written;
+  std::vector<clock> now(actors.size(), clock(actors.size()));
+  const auto advance = [](clock& mine, const clock& other) {
+    std::ranges::transform(mine, other, mine.begin(), [](auto a, auto b) { return std::max(a, b); });
+  };
+  to << "(?<event>.*)\\n(?<host>\\S*) (?<clock>{.*})\n\n";
+  std::string lines;
+  for (const event* one : activities) {
+    const std::size_t actor = place.at(one->actor);
+    if (one->what == kind::handled)
+      if (const event* sending = index.sent_in(*one))
+        if (const auto known = number.find(sending); known != number.end()) advance(now[actor], written[known->second]);
+    ++now[actor][actor];
+    number.emplace(one, static_cast<std::uint32_t>(written.size()));
+    written.push_back(now[actor]);
+    lines.clear();
+    fmt::format_to(std::back_inserter(lines), "{}\n{} {{", one_line(what_of(run, *one)), names[actor]);
+    const char* comma = "";
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (now[actor][i] == 0) continue;
+      fmt::format_to(std::back_inserter(lines), "{}\"{}\":{}", comma, names[i], now[actor][i]);
+      comma = ",";
+    }
+    to << lines << "}\n";
+  }
+  return activities.size();
+}
+
+std::uint64_t write_csv(const recording& run, std::ostream& to) {
+  to << "kind,process,actor,type,message,cause,step,sent_ns,arrived_ns,begin_ns,end_ns,bytes,aux,value,flags\r\n";
+  by_number<std::string> names([&](std::uint16_t actor) { return run.actor_name(actor); });
+  const auto message = [&](std::uint64_t id) {
+    return id == 0 ? std::string() : field(fmt::format("{} #{}", names[sender_of(id)], sequence_of(id)));
+  };
+  std::string line;
+  for (const event& one : run.events) {
+    const bool is_collective = one.what == kind::collective || one.what == kind::collective_launch;
+    const std::string number = one.what == kind::collective          ? std::to_string(one.id)
+                               : one.what == kind::collective_launch ? std::to_string(one.cause)
+                               : one.what == kind::metric            ? fmt::format("{}", std::bit_cast<double>(one.raw))
+                               : one.what == kind::credit || one.what == kind::credit_wait ? std::to_string(one.raw)
+                                                                                           : "";
+    line.clear();
+    fmt::format_to(std::back_inserter(line), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", name_of(one.what),
+                   one.process, field(names[one.actor]), field(column_type_of(run, one)),
+                   one.what == kind::collective ? "" : message(one.id), is_collective ? "" : message(one.cause),
+                   one.step, one.sent, one.arrived, one.begin, one.end, one.bytes, one.aux, number, flags_of(one));
+    to << line;
+  }
+  return run.events.size();
+}
+
+}  // namespace troupe::analysis

@@ -1,0 +1,220 @@
+#include "analysis/message_list.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+#include <cctype>
+#include <charconv>
+
+#include "analysis/by_number.hpp"
+#include "analysis/event_json.hpp"
+#include "analysis/message_id.hpp"
+#include "base/number.hpp"
+#include "trace/filter.hpp"
+#include "trace/names.hpp"
+
+namespace troupe::analysis {
+
+namespace {
+
+template <class T>
+bool read_number(std::string_view text, T& number) {
+  const auto read = parse_number<T>(text);
+  number = read.value_or(number);
+  return read.has_value();
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
+}
+
+/// The text that somebody looks for: part of a name, or a message as `3.417` or `trainer 1 #417` or `#417`.
+struct wanted_text {
+  explicit wanted_text(std::string_view of) : text(of), id(read_id(of)) {
+    const auto mark = of.find('#');
+    std::uint64_t number = 0;
+    if (mark == std::string_view::npos || !read_number(of.substr(mark + 1), number)) return;
+    sequence = number;
+    text = of.substr(0, mark);
+    while (text.ends_with(' ')) text.pop_back();
+  }
+  std::string text;
+  std::optional<std::uint64_t> id;
+  std::optional<std::uint64_t> sequence;
+};
+
+kind kind_of(std::string_view name) {
+  for (int i = 1; i <= static_cast<int>(kind::collective_launch); ++i)
+    if (name_of(static_cast<kind>(i)) == name) return static_cast<kind>(i);
+  return kind::none;
+}
+
+/// Whether its id is a message's.
+bool has_message(kind what) {
+  return what == kind::handled || what == kind::released || what == kind::sent || what == kind::arrived ||
+         what == kind::drop || what == kind::credit_wait || what == kind::collective_launch;
+}
+
+/// What is more comes first. Of records that are no messages there is only how long they took.
+std::int64_t rank(const event& e, message_order by) {
+  switch (by) {
+    case message_order::slowest:
+      return e.end - (e.what == kind::handled ? e.sent : e.begin);
+    case message_order::largest:
+      return e.bytes;
+    case message_order::longest_queued:
+      return e.what == kind::handled ? e.begin - e.arrived : 0;
+    default:
+      return 0;
+  }
+}
+
+class matcher {
+ public:
+  matcher(const recording& in, const message_query& what)
+      : what_(what),
+        text_(what.text),
+        kind_(kind_of(what.kind)),
+        is_actor_([&in, &what](std::uint16_t actor) { return matches(what.actor, in.actor_name(actor)); }),
+        is_from_([&in, &what](std::uint16_t actor) { return matches(what.from, in.actor_name(actor)); }),
+        is_to_([&in, &what](std::uint16_t actor) { return matches(what.to, in.actor_name(actor)); }),
+        is_type_([&in, &what](std::uint16_t type) { return matches(what.type, in.type_name(type)); }),
+        has_text_type_([&in, this](std::uint16_t type) { return contains(in.type_name(type), text_.text); }),
+        has_text_actor_([&in, this](std::uint16_t actor) { return contains(in.actor_name(actor), text_.text); }) {}
+  matcher(const matcher&) = delete;
+
+  bool operator()(const event& e) {
+    if (kind_ != kind::none && e.what != kind_) return false;
+    if (e.begin > what_.until || e.step < what_.first_step || e.step > what_.last_step) return false;
+    if (e.bytes < what_.bytes_least) return false;
+    if (what_.latency_least > 0 && rank(e, message_order::slowest) < what_.latency_least) return false;
+    const bool has_sender = has_message(e.what);
+    const std::uint16_t sender = has_sender ? sender_of(e.id) : e.actor;
+    if (!what_.actor.empty() && !is_actor_[e.actor] && !is_actor_[sender]) return false;
+    if (!what_.from.empty() && !is_from_[sender]) return false;
+    if (!what_.to.empty() && !is_to_[e.actor]) return false;
+    const bool has_type = is_of_message(e);
+    if (!what_.type.empty() && !(has_type && is_type_[e.type])) return false;
+    return what_.text.empty() || has_text(e, sender, has_type);
+  }
+
+ private:
+  bool has_text(const event& e, std::uint16_t sender, bool has_type) {
+    if (text_.id) return e.id == *text_.id;
+    if (text_.sequence) return sequence_of(e.id) == *text_.sequence && has_text_actor_[sender];
+    return has_text_actor_[e.actor] || has_text_actor_[sender] || (has_type && has_text_type_[e.type]);
+  }
+
+  const message_query& what_;
+  wanted_text text_;
+  kind kind_;
+  by_number<bool> is_actor_, is_from_, is_to_, is_type_, has_text_type_, has_text_actor_;
+};
+
+/// What a record is about, of those too that have no type.
+std::string words_about(const recording& in, const event& e) {
+  switch (e.what) {
+    case kind::collective:
+      return fmt::format("#{} bucket {}", e.id, e.aux);
+    case kind::collective_launch:
+      return fmt::format("#{} rank {}", e.cause, e.aux);
+    case kind::link_up:
+    case kind::link_down:
+      return fmt::format("node {}", e.aux);
+    case kind::credit:
+    case kind::credit_wait:
+      return fmt::format("node {}, {} B under way", e.aux, e.raw);
+    case kind::exit:
+      return e.aux == 0 ? "normally" : fmt::format("error {}", e.aux);
+    default:
+      return type_of(in, e);
+  }
+}
+
+}  // namespace
+
+result<message_query> message_query::read(const std::map<std::string, std::string>& parameters) {
+  message_query what;
+  std::string problem;
+  const auto text_of = [&](const char* name) {
+    const auto found = parameters.find(name);
+    return found == parameters.end() ? std::string() : found->second;
+  };
+  const auto number = [&](const char* name, auto& to) {
+    const std::string text = text_of(name);
+    if (!text.empty() && !read_number(text, to)) problem = fmt::format("{} is '{}', which is no number", name, text);
+  };
+  what.actor = text_of("actor");
+  what.from = text_of("from");
+  what.to = text_of("to");
+  what.type = text_of("type");
+  what.text = text_of("text");
+  if (const auto kind = text_of("kind"); !kind.empty()) what.kind = kind;
+  if (what.kind != "all" && kind_of(what.kind) == kind::none)
+    problem = fmt::format("kind is '{}', which is none", what.kind);
+  number("first_step", what.first_step);
+  number("last_step", what.last_step);
+  number("min_bytes", what.bytes_least);
+  number("min_latency_ns", what.latency_least);
+  number("until", what.until);
+  number("cursor", what.cursor);
+  number("limit", what.limit);
+  constexpr std::uint64_t limit_most = 1000;
+  what.limit = std::min(what.limit, limit_most);
+  constexpr std::array<std::string_view, 5> orders = {"newest", "oldest", "slowest", "largest", "queued"};
+  if (const auto order = text_of("order"); !order.empty()) {
+    const auto found = std::ranges::find(orders, order);
+    if (found == orders.end()) problem = fmt::format("order is '{}', which is none", order);
+    what.order = static_cast<message_order>(found - orders.begin());
+  }
+  if (!problem.empty()) return bad_input(problem);
+  return what;
+}
+
+message_page find_messages(const recording& in, const message_query& what) {
+  matcher fits(in, what);
+  // Rank and place of each that matches: by time the rank is the place alone.
+  using ranked = std::pair<std::int64_t, std::uint32_t>;
+  std::vector<ranked> all;
+  for (std::size_t i = 0; i < in.events.size(); ++i)
+    if (fits(in.events[i])) all.emplace_back(-rank(in.events[i], what.order), static_cast<std::uint32_t>(i));
+  const std::size_t first = std::min<std::size_t>(what.cursor, all.size());
+  const std::size_t last = std::min<std::size_t>(first + what.limit, all.size());
+  const auto at = [&all](std::size_t i) { return all.begin() + static_cast<std::ptrdiff_t>(i); };
+  const bool by_time = what.order == message_order::newest || what.order == message_order::oldest;
+  if (!by_time) {  // only what is shown has to be in order
+    if (first < all.size()) std::nth_element(all.begin(), at(first), all.end());
+    if (last < all.size()) std::nth_element(at(first), at(last), all.end());
+    std::sort(at(first), at(last));
+  }
+  message_page page;
+  page.total = all.size();
+  for (std::size_t i = first; i < last; ++i)
+    page.events.push_back(what.order == message_order::newest ? all[all.size() - 1 - i].second : all[i].second);
+  return page;
+}
+
+boost::json::object row_of(const recording& in, const event& e) {
+  boost::json::object row = event_json(in, e);
+  if (const std::string words = words_about(in, e); !words.empty()) row["type"] = words;
+  if (has_message(e.what)) {
+    row["id"] = write_id(e.id);
+    row["message"] = in.message_name(e.id);
+    row["from"] = in.actor_name(sender_of(e.id));
+  }
+  if (e.what != kind::handled) return row;
+  boost::json::array flags;
+  for (const auto& [bit, name] : {std::pair{flag::request, "request"},
+                                  {flag::answer, "answer"},
+                                  {flag::parked, "parked"},
+                                  {flag::refused, "refused"},
+                                  {flag::remote, "remote"}})
+    if (e.has(bit)) flags.emplace_back(name);
+  row["flags"] = std::move(flags);
+  return row;
+}
+
+}  // namespace troupe::analysis

@@ -1,0 +1,288 @@
+#include "analysis/step_graph.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "trace/names.hpp"
+
+namespace troupe::analysis {
+
+namespace {
+
+constexpr nanoseconds never = std::numeric_limits<nanoseconds>::max();
+
+stretch idle(std::uint16_t actor) { return {stretch_kind::idle, actor, 0, 0, range_name::none}; }
+
+stretch work_of(const event& one) {
+  if (one.what != kind::range) return {stretch_kind::work, one.actor, 0, one.type, range_name::none};
+  return {stretch_kind::work, one.actor, 0, 0, static_cast<range_name>(one.type)};
+}
+
+}  // namespace
+
+std::string what_text(const recording& run, const stretch& what) {
+  if (what.range != range_name::none) return std::string(name_of(what.range));
+  if (what.what == stretch_kind::idle) return "idle";
+  const std::string type = what.type == 0 ? "own turn" : run.type_name(what.type);
+  return what.what == stretch_kind::wire ? type + " wire" : what.what == stretch_kind::wait ? type + " wait" : type;
+}
+
+std::string who_text(const recording& run, const stretch& what) {
+  const std::string actor = run.actor_name(what.actor);
+  return what.what == stretch_kind::wire ? run.actor_name(what.peer) + " to " + actor : actor;
+}
+
+step_graph::step_graph(const causality& of, const step_window& window) : of_(of), window_(window) {
+  add_moment(window.begin);
+  for (const std::uint16_t actor : of.actors()) add_activities(actor);
+  for (actor_part& part : actors_) add_order(part);
+  end_ = add_moment(window.end);
+  for (const auto& [actor, when] : window.commits) {
+    if (when > window.end) continue;
+    const node commit = moment_of(actor, when, of.activity_at(actor, when - 1));
+    connect(commit, end_, 0, idle(actor), 0);
+  }
+  for (actor_part& part : actors_) {
+    for (activity& one : part.activities) add_work(one);
+  }
+  sort();
+}
+
+step_graph::node step_graph::add_moment(nanoseconds when) {
+  moments_.push_back({clip(when), 0, origin});
+  return static_cast<node>(moments_.size() - 1);
+}
+
+void step_graph::connect(node from, node to, nanoseconds time, const stretch& what, std::uint64_t id) {
+  edges_.push_back({from, to, std::max<nanoseconds>(time, 0), what, id});
+}
+
+void step_graph::connect(node from, node to, const stretch& what, std::uint64_t id) {
+  connect(from, to, moments_[to].when - moments_[from].when, what, id);
+}
+
+void step_graph::add_activities(std::uint16_t actor) {
+  const auto all = of_.activities(actor);
+  auto at = std::ranges::lower_bound(all, window_.begin, {}, &event::begin);
+  if (at != all.begin() && (*std::prev(at))->end > window_.begin) --at;
+  actor_part part{actor, static_cast<std::size_t>(at - all.begin()), {}};
+  for (; at != all.end() && (*at)->begin <= window_.end; ++at) {
+    activity one;
+    one.what = *at;
+    const auto next = std::next(at);
+    one.end_time = next == all.end() ? one.what->end : std::min(one.what->end, (*next)->begin);
+    one.begin = add_moment(one.what->begin);
+    one.end = add_moment(one.end_time);
+    part.activities.push_back(std::move(one));
+  }
+  if (!part.activities.empty()) actors_.push_back(std::move(part));
+}
+
+/// An activity begins when its message is there and the one before has ended, and as much later as it did.
+void step_graph::add_order(actor_part& part) {
+  node last = origin;
+  for (activity& one : part.activities) {
+    const nanoseconds begin = moments_[one.begin].when;
+    if (one.what->what == kind::handled) {
+      const nanoseconds possible = std::max(clip(one.what->arrived), moments_[last].when);
+      const stretch wait{stretch_kind::wait, part.actor, 0, one.what->type, range_name::none};
+      const nanoseconds waited = std::max<nanoseconds>(begin - possible, 0);
+      connect(last, one.begin, waited, wait, one.what->id);
+      add_message(*one.what, one.begin, waited);
+    } else {  // a turn of its own, which it was ready for since the one before, if there is one
+      const stretch wait{stretch_kind::wait, part.actor, 0, 0, range_name::none};
+      connect(last, one.begin, of_.before(*one.what) != nullptr ? wait : idle(part.actor));
+    }
+    last = one.end;
+  }
+}
+
+void step_graph::add_message(const event& message, node begin, nanoseconds waited) {
+  const std::uint16_t sender = sender_of(message.id);
+  // A message cannot begin before it arrives, whatever clocks say.
+  const nanoseconds came = std::min(clip(message.arrived), moments_[begin].when);
+  const node sent = message.sent <= window_.begin ? origin : moment_of(sender, message.sent, of_.sent_in(message));
+  const node arrival = add_moment(came);
+  if (moments_[sent].when <= came) {
+    connect(sent, arrival, {stretch_kind::wire, message.actor, sender, message.type, range_name::none}, message.id);
+  } else {
+    connect(origin, arrival, idle(sender));
+  }
+  connect(arrival, begin, waited, {stretch_kind::wait, message.actor, 0, message.type, range_name::none}, message.id);
+  moments_[begin].begins = message.id;
+  moments_[begin].arrival = arrival;
+}
+
+step_graph::activity* step_graph::find(const event* one) {
+  if (one == nullptr) return nullptr;
+  const auto part = std::ranges::lower_bound(actors_, one->actor, {}, &actor_part::actor);
+  if (part == actors_.end() || part->actor != one->actor) return nullptr;
+  const std::size_t place = of_.place(*one);
+  const bool inside = place >= part->first && place - part->first < part->activities.size();
+  return inside ? &part->activities[place - part->first] : nullptr;
+}
+
+step_graph::node step_graph::moment_of(std::uint16_t actor, nanoseconds when, const event* at) {
+  activity* within = find(at != nullptr ? at : of_.activity_at(actor, when));
+  if (within != nullptr && when <= within->end_time) {
+    const node here = add_moment(std::max(when, within->what->begin));
+    within->between.push_back(here);
+    return here;
+  }
+  const node here = add_moment(when);
+  connect(within == nullptr ? origin : within->end, here, idle(actor));
+  return here;
+}
+
+/// The innermost range at that moment, else the activity itself.
+stretch step_graph::work_at(const event& one, nanoseconds when) const {
+  const event* innermost = &one;
+  for (const event* range : of_.ranges_in(one)) {
+    if (range->begin <= when && when < range->end) innermost = range;
+  }
+  return work_of(*innermost);
+}
+
+void step_graph::add_work(activity& one) {
+  for (const event* range : of_.ranges_in(*one.what)) {
+    for (const nanoseconds border : {range->begin, range->end}) {
+      if (border > moments_[one.begin].when && border < one.end_time) one.between.push_back(add_moment(border));
+    }
+  }
+  std::ranges::sort(one.between, {}, [&](node at) { return std::pair(moments_[at].when, at); });
+  one.between.push_back(one.end);
+  const std::uint64_t id = one.what->what == kind::handled ? one.what->id : 0;
+  node last = one.begin;
+  for (const node next : one.between) {
+    connect(last, next, work_at(*one.what, moments_[last].when), id);
+    last = next;
+  }
+}
+
+/// Finds an order in which every moment comes after all that it depends on: depth first, from the end. Records that
+/// contradict each other could make a circle; it is cut.
+void step_graph::sort() {
+  std::ranges::stable_sort(edges_, {}, &edge::to);
+  into_.assign(moments_.size() + 1, 0);
+  for (const edge& one : edges_) ++into_[one.to + 1];
+  for (std::size_t i = 1; i < into_.size(); ++i) into_[i] += into_[i - 1];
+  enum state : std::uint8_t { unseen, open, done };
+  std::vector<state> states(moments_.size(), unseen);
+  std::vector<std::pair<node, std::uint32_t>> path = {{end_, into_[end_]}};
+  states[end_] = open;
+  while (!path.empty()) {
+    auto& [here, next] = path.back();
+    if (next == into_[here + 1]) {
+      states[here] = done;
+      order_.push_back(here);
+      path.pop_back();
+      continue;
+    }
+    edge& one = edges_[next++];
+    if (states[one.from] == open) {
+      one = {origin, one.to, moments_[one.to].when - window_.begin, idle(one.what.actor), 0};
+    }
+    if (states[one.from] != unseen) continue;
+    states[one.from] = open;
+    path.emplace_back(one.from, into_[one.from]);
+  }
+}
+
+namespace {
+
+nanoseconds scaled_time(nanoseconds time, bool scale, double factor) {
+  return scale ? static_cast<nanoseconds>(std::llround(static_cast<double>(time) * factor)) : time;
+}
+
+}  // namespace
+
+std::vector<nanoseconds> step_graph::earliest(const std::optional<stretch>& scaled, double factor) const {
+  std::vector<nanoseconds> at(moments_.size(), 0);
+  for (const node here : order_) {
+    for (std::uint32_t i = into_[here]; i < into_[here + 1]; ++i) {
+      const edge& one = edges_[i];
+      at[here] = std::max(at[here], at[one.from] + scaled_time(one.time, scaled == one.what, factor));
+    }
+  }
+  return at;
+}
+
+std::vector<nanoseconds> step_graph::latest(const std::vector<nanoseconds>& earliest) const {
+  std::vector<nanoseconds> at(moments_.size(), never);
+  at[end_] = earliest[end_];
+  for (auto here = order_.rbegin(); here != order_.rend(); ++here) {
+    for (std::uint32_t i = into_[*here]; i < into_[*here + 1]; ++i) {
+      const edge& one = edges_[i];
+      at[one.from] = std::min(at[one.from], at[*here] - one.time);
+    }
+  }
+  return at;
+}
+
+std::vector<path_segment> step_graph::longest_path(const std::optional<stretch>& scaled, double factor) const {
+  const std::vector<nanoseconds> at = earliest(scaled, factor);
+  std::vector<path_segment> path;
+  // Messages that lay in the queue of the actor that the path is at, and since when.
+  std::vector<std::pair<nanoseconds, std::uint64_t>> queue;
+  for (node here = end_; here != origin;) {
+    const edge* binding = nullptr;
+    for (std::uint32_t i = into_[here]; i < into_[here + 1]; ++i) {
+      const edge& one = edges_[i];
+      // Of several the last: a message rather than what was done before.
+      if (at[one.from] + scaled_time(one.time, scaled == one.what, factor) == at[here]) binding = &one;
+    }
+    if (binding == nullptr) break;  // never: `earliest` has it from one of them
+    const moment& now = moments_[here];
+    if (now.arrival != origin && binding->from == now.arrival) queue.clear();
+    if (now.arrival != origin && binding->from != now.arrival) queue.emplace_back(at[now.arrival], now.begins);
+    nanoseconds end = at[here];
+    while (end > at[binding->from]) {
+      nanoseconds begin = at[binding->from];
+      std::uint64_t waiting = 0;
+      if (binding->what.what == stretch_kind::work) {
+        for (auto since = queue.rbegin(); since != queue.rend(); ++since) {
+          if (since->first < end) {
+            waiting = since->second;
+            begin = std::max(at[binding->from], since->first);
+          }
+        }
+      }
+      const path_segment here_on{binding->what, window_.begin + begin, window_.begin + end, binding->id, waiting};
+      const bool same = !path.empty() && path.back().what == here_on.what && path.back().id == here_on.id &&
+                        path.back().queued == here_on.queued;
+      same ? void(path.back().begin = here_on.begin) : path.push_back(here_on);
+      end = begin;
+    }
+    here = binding->from;
+  }
+  std::ranges::reverse(path);
+  return path;
+}
+
+std::map<std::uint16_t, step_graph::leeway> step_graph::slack() const {
+  const std::vector<nanoseconds> early = earliest({}, 1);
+  const std::vector<nanoseconds> late = latest(early);
+  const auto time_of = [&](const event& work) {
+    return std::max<nanoseconds>(std::min(work.end, window_.end) - clip(work.begin), 0);
+  };
+  std::map<std::uint16_t, leeway> all;
+  for (const actor_part& part : actors_) {
+    leeway& sum = all[part.actor];
+    for (const activity& one : part.activities) {
+      const event* work = one.what;
+      sum.working += time_of(*work);
+      for (const event* range : of_.ranges_in(*one.what)) {  // a name, where one says what most of it was
+        const nanoseconds least = work == one.what ? time_of(*work) / 2 : time_of(*work);
+        if (time_of(*range) > least) work = range;
+      }
+      if (time_of(*work) < sum.longest_time) continue;
+      sum.longest = work_of(*work);
+      sum.longest_time = time_of(*work);
+      sum.slack = late[one.begin] == never ? std::nullopt : std::optional(late[one.begin] - early[one.begin]);
+    }
+  }
+  return all;
+}
+
+}  // namespace troupe::analysis

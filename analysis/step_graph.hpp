@@ -1,0 +1,133 @@
+// What a step's end had to wait for, as a graph: its nodes are moments (an activity begins or ends, a message is sent
+// or arrives, a range of work begins or ends), its edges say how much later one comes than another at least. The
+// longest path to the end is the step's critical path. The method is that of critical paths in project planning (Kelley
+// and Walker, 1959), with program order and messages as the dependencies (Yang and Miller, 1988).
+
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/causality.hpp"
+#include "analysis/steps.hpp"
+
+namespace troupe::analysis {
+
+enum class stretch_kind : std::uint8_t {
+  work,  ///< of the range that covers it, else of the message's type
+  wire,  ///< a message on its way from `peer`
+  wait,  ///< a message, or a turn of its own, was due and its actor had nothing else to do, but had not begun
+  idle,  ///< nothing recorded says what the actor was at
+};
+
+/// What a stretch of a path is spent on.
+struct stretch {
+  stretch_kind what = stretch_kind::idle;
+  std::uint16_t actor = 0;
+  std::uint16_t peer = 0;  ///< wire: the sender
+  std::uint16_t type = 0;  ///< of the message; 0 where `range` says what it is
+  range_name range = range_name::none;
+
+  auto operator<=>(const stretch&) const = default;
+};
+
+/// As in `gradient wire`, and as in `trainer 0 to server 1`.
+std::string what_text(const recording& run, const stretch& what);
+std::string who_text(const recording& run, const stretch& what);
+
+/// A part of a path.
+struct path_segment {
+  stretch what;
+  nanoseconds begin = 0;
+  nanoseconds end = 0;
+  std::uint64_t id = 0;  ///< the message that is worked on or under way; 0: none
+  std::uint64_t queued =
+      0;  ///< the message that lay in the queue meanwhile, so that the path goes through here; 0: none
+
+  nanoseconds duration() const { return end - begin; }
+};
+
+class step_graph {
+ public:
+  /// Of what happened in `window`.
+  step_graph(const causality& of, const step_window& window);
+
+  /// The path from the window's begin to its end: segments without gaps, which add up to it.
+  std::vector<path_segment> critical_path() const { return longest_path({}, 1); }
+
+  /// The path as it would be if every stretch of `scaled` took `factor` of its time. Actors keep the order in which
+  /// they do things, so the true end might come earlier still, but not later.
+  std::vector<path_segment> longest_path(const std::optional<stretch>& scaled, double factor) const;
+
+  /// What an actor did, and how much longer it could have taken without a later commit.
+  struct leeway {
+    nanoseconds working = 0;
+    stretch longest;  ///< its longest work
+    nanoseconds longest_time = 0;
+    std::optional<nanoseconds> slack;  ///< there; nullopt: nothing that the commit waits for came of it
+  };
+  std::map<std::uint16_t, leeway> slack() const;
+
+ private:
+  using node = std::uint32_t;
+  static constexpr node origin = 0;
+
+  struct moment {
+    nanoseconds when = 0;      ///< not before the window's begin
+    std::uint64_t begins = 0;  ///< the message whose handling begins here; 0: none
+    node arrival = origin;     ///< of that message
+  };
+  struct edge {
+    node from = origin;
+    node to = origin;
+    nanoseconds time = 0;
+    stretch what;
+    std::uint64_t id = 0;
+  };
+  struct activity {
+    const event* what = nullptr;
+    nanoseconds end_time = 0;  ///< not after the next one's begin
+    node begin = origin;
+    node end = origin;
+    std::vector<node> between;
+  };
+  struct actor_part {
+    std::uint16_t actor = 0;
+    std::size_t first = 0;  ///< place of the first among the actor's
+    std::vector<activity> activities;
+  };
+
+  nanoseconds clip(nanoseconds when) const { return when < window_.begin ? window_.begin : when; }
+  node add_moment(nanoseconds when);
+  void connect(node from, node to, const stretch& what, std::uint64_t id = 0);
+  void connect(node from, node to, nanoseconds time, const stretch& what, std::uint64_t id);
+
+  void add_activities(std::uint16_t actor);
+  void add_order(actor_part& part);
+  void add_message(const event& message, node begin, nanoseconds waited);
+  void add_work(activity& one);
+  void sort();
+
+  activity* find(const event* one);
+  /// The moment `when` in the life of `actor`: within `at`, or after it if that had ended.
+  node moment_of(std::uint16_t actor, nanoseconds when, const event* at);
+  stretch work_at(const event& one, nanoseconds when) const;
+
+  std::vector<nanoseconds> earliest(const std::optional<stretch>& scaled, double factor) const;
+  std::vector<nanoseconds> latest(const std::vector<nanoseconds>& earliest) const;
+
+  const causality& of_;
+  const step_window window_;
+  std::vector<moment> moments_;
+  std::vector<edge> edges_;          ///< by `to`
+  std::vector<std::uint32_t> into_;  ///< by moment: the first of its edges; one more at the end
+  std::vector<node> order_;          ///< the moments that the commit depends on, each after all that it depends on
+  std::vector<actor_part> actors_;   ///< by number
+  node end_ = origin;
+};
+
+}  // namespace troupe::analysis

@@ -1,0 +1,302 @@
+#include "analysis/timeline.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value_from.hpp>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "analysis/by_number.hpp"
+#include "analysis/causality.hpp"
+#include "analysis/message_name.hpp"
+#include "analysis/trace_events.hpp"
+#include "base/json_text.hpp"
+#include "base/units.hpp"
+#include "trace/names.hpp"
+
+namespace troupe::analysis {
+
+namespace {
+
+struct stretch {
+  nanoseconds begin = 0;
+  nanoseconds end = 0;
+};
+
+class timeline {
+ public:
+  timeline(const recording& run, std::ostream& to) : run_(run), index_(run), out_(to) {
+    for (const actor_state& actor : run.actors) process_of_.emplace(actor.actor, actor.process);
+    for (const event& one : run.events)
+      if (is_slice(one)) process_of_.emplace(one.actor, one.process);
+  }
+
+  timeline_counts write() {
+    name_tracks();
+    write_slices();
+    write_flows();
+    write_others();
+    write_counters();
+    out_.finish("\"otherData\":" + boost::json::serialize(other_data()));
+    return counts_;
+  }
+
+ private:
+  static bool is_slice(const event& one) {
+    return one.what == kind::handled || one.what == kind::range || one.what == kind::timer ||
+           one.what == kind::checkpoint;
+  }
+
+  /// Numbers from 1: viewers take 0 for the machine's idle process.
+  static track track_of(const event& one) { return {one.process + 1, std::uint32_t{one.actor} + 1}; }
+  /// Links are nobody's: what happens to them is on a thread of its own.
+  static track links_of(const event& one) { return {one.process + 1, std::uint32_t{UINT16_MAX} + 2}; }
+
+  std::optional<track> track_of(std::uint16_t actor) const {
+    const auto known = process_of_.find(actor);
+    if (known == process_of_.end()) return {};
+    return track{known->second + 1, std::uint32_t{actor} + 1};
+  }
+
+  std::string message_name(std::uint64_t id) {
+    if (id == 0) return "null";
+    const std::string& sender = names_[sender_of(id)];
+    return fmt::format("{} #{}\"", sender.substr(0, sender.size() - 1), sequence_of(id));
+  }
+
+  void name_tracks() {
+    for (std::uint32_t i = 0; i < run_.processes.size(); ++i) {
+      const process_info& one = run_.processes[i];
+      out_.process_name(i + 1, json_string(fmt::format("node {} ({}, pid {})", one.node, one.host, one.pid)), one.node);
+      const bool has_links = std::ranges::any_of(
+          run_.events, [i](const event& event) { return event.process == i && is_of_link(event.what); });
+      if (has_links) out_.thread_name({i + 1, std::uint32_t{UINT16_MAX} + 2}, "\"links\"", UINT16_MAX + 2);
+    }
+    for (const auto& [actor, process] : std::map(process_of_.begin(), process_of_.end()))
+      out_.thread_name({process + 1, std::uint32_t{actor} + 1}, names_[actor], actor);
+  }
+
+  // -- slices -------------------------------------------------------------------------
+
+  void write_slices() {
+    std::map<track, std::vector<const event*>> by_track;
+    for (const event& one : run_.events)
+      if (is_slice(one)) by_track[track_of(one)].push_back(&one);
+    for (auto& [where, all] : by_track) {
+      std::ranges::stable_sort(all, [](const event* a, const event* b) {
+        return std::pair(a->begin, -a->end) < std::pair(b->begin, -b->end);
+      });
+      std::vector<stretch>& outermost = outermost_[where];
+      std::vector<nanoseconds> open;  // ends of the slices around
+      for (const event* one : all) {
+        while (!open.empty() && open.back() <= one->begin) open.pop_back();
+        nanoseconds end = std::max(one->begin, one->end);
+        if (open.empty())
+          outermost.push_back({one->begin, end});
+        else
+          end = std::min(end, open.back());
+        open.push_back(end);
+        write_slice(where, *one, end);
+      }
+    }
+  }
+
+  void write_slice(track where, const event& one, nanoseconds end) {
+    ++counts_.slices;
+    if (one.what == kind::handled) {
+      ++counts_.messages;
+      out_.slice(where, types_[one.type], "message", one.begin, end, args_of(one));
+      return;
+    }
+    const std::string_view what =
+        one.what == kind::timer ? "turn of its own" : name_of(static_cast<range_name>(one.type));
+    out_.slice(where, fmt::format("\"{}\"", what), one.what == kind::checkpoint ? "checkpoint" : "range", one.begin,
+               end, fmt::format("\"step\":{}", one.step));
+  }
+
+  std::string args_of(const event& one) {
+    return fmt::format("\"message\":{},\"from\":{},\"cause\":{},\"step\":{},\"bytes\":{},\"queued_us\":{:.3f}",
+                       message_name(one.id), names_[sender_of(one.id)], message_name(one.cause), one.step, one.bytes,
+                       static_cast<double>(one.begin - one.arrived) / 1e3);
+  }
+
+  // -- flows ----------------------------------------------------------------------------
+
+  /// A slice's end belongs to the next one, unless the slice takes no time.
+  template <class T>
+  static nanoseconds last_moment(const T& slice) {
+    return std::max(slice.begin, slice.end - 1);
+  }
+
+  /// The moment closest to `when` that lies in one of the outermost slices of `where`, at most as late; nothing: none.
+  std::optional<nanoseconds> moment_in_slice(track where, nanoseconds when) const {
+    const auto slices = outermost_.find(where);
+    if (slices == outermost_.end()) return {};
+    const auto after = std::ranges::upper_bound(slices->second, when, {}, &stretch::begin);
+    if (after == slices->second.begin()) return {};
+    return std::min(when, last_moment(*std::prev(after)));
+  }
+
+  void write_flows() {
+    for (const event& one : run_.events) {
+      if (one.what != kind::handled) continue;
+      const event* sending = index_.sent_in(one);
+      const auto from = track_of(sender_of(one.id));
+      std::optional<nanoseconds> sent;
+      if (sending != nullptr && from)
+        sent = moment_in_slice(*from, std::min({std::max(one.sent, sending->begin), last_moment(*sending), one.begin}));
+      if (!sent || *sent < sending->begin) {
+        ++counts_.unbound;
+        continue;
+      }
+      out_.flow(++counts_.flows, *from, *sent, track_of(one), one.begin);
+    }
+  }
+
+  // -- whatever else ----------------------------------------------------------------------
+
+  static bool is_of_link(kind what) {
+    return what == kind::link_up || what == kind::link_down || what == kind::credit_wait || what == kind::credit;
+  }
+
+  void write_others() {
+    std::uint64_t number = 0;
+    for (const event& one : run_.events) {
+      switch (one.what) {
+        case kind::step:
+          out_.async(track_of(one), fmt::format("\"step {}\"", one.step), "step", ++number, one.begin, one.end, "");
+          ++counts_.asyncs;
+          break;
+        case kind::collective:
+          out_.async(track_of(one), fmt::format("\"collective {}\"", one.id), "collective", ++number,
+                     std::min(one.sent, one.begin), one.end,
+                     fmt::format("\"step\":{},\"bucket\":{},\"bytes\":{},\"all_launched_us\":{:.3f}", one.step, one.aux,
+                                 one.bytes, static_cast<double>(one.begin - one.sent) / 1e3));
+          ++counts_.asyncs;
+          break;
+        case kind::spawn:
+          instant(one, "");
+          break;
+        case kind::exit:
+          instant(one, fmt::format("\"error\":{}", one.aux));
+          break;
+        case kind::drop:
+          instant(one, fmt::format("\"message\":{},\"type\":{},\"why\":\"{}\"", message_name(one.id), types_[one.type],
+                                   name_of(static_cast<drop_reason>(one.aux))));
+          break;
+        case kind::link_up:
+        case kind::link_down:
+          instant(one, fmt::format("\"node\":{}", one.aux));
+          break;
+        case kind::credit_wait:
+          instant(one, fmt::format("\"node\":{},\"message\":{},\"bytes_under_way\":{}", one.aux, message_name(one.id),
+                                   one.raw));
+          break;
+        default:
+          break;
+      }
+    }
+  }
+
+  void instant(const event& one, const std::string& args) {
+    ++counts_.instants;
+    out_.instant(is_of_link(one.what) ? links_of(one) : track_of(one), fmt::format("\"{}\"", name_of(one.what)),
+                 "event", one.begin, args);
+  }
+
+  // -- counters -----------------------------------------------------------------------------
+
+  using changes = std::vector<std::pair<nanoseconds, std::int64_t>>;
+
+  void write_changes(std::uint32_t process, const std::string& name, std::string_view unit, changes& all) {
+    std::ranges::sort(all);
+    std::int64_t value = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      value += all[i].second;
+      if (i + 1 < all.size() && all[i + 1].first == all[i].first) continue;
+      out_.counter(process, name, all[i].first, unit, static_cast<double>(value));
+      ++counts_.counters;
+    }
+  }
+
+  void write_counters() {
+    std::map<track, changes> queues;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, changes> in_flight;
+    const auto fly = [&](const event& one, std::uint32_t to, nanoseconds when, std::int64_t sign) {
+      const auto from = process_of_.find(sender_of(one.id));
+      if (from != process_of_.end() && from->second != to)
+        in_flight[{from->second, to}].emplace_back(when, sign * std::int64_t{one.bytes});
+    };
+    for (const event& one : run_.events) {
+      if (one.what == kind::handled) {
+        fly(one, one.process, std::min(one.sent, one.arrived), 1);
+        fly(one, one.process, one.arrived, -1);
+        if (one.arrived >= one.begin) continue;
+        queues[track_of(one)].emplace_back(one.arrived, 1);
+        queues[track_of(one)].emplace_back(one.begin, -1);
+      } else if (one.what == kind::arrived && index_.handled(one.id) == nullptr) {
+        queues[track_of(one)].emplace_back(one.begin, 1);
+      } else if (one.what == kind::sent && index_.handled(one.id) == nullptr && index_.arrived(one.id) == nullptr) {
+        const auto to = process_of_.find(one.aux);
+        if (to != process_of_.end()) fly(one, to->second, one.begin, 1);
+      }
+      write_figure(one);
+    }
+    for (auto& [where, all] : queues) {
+      const std::string& actor = names_[static_cast<std::uint16_t>(where.thread - 1)];
+      write_changes(where.process, "\"queue of " + actor.substr(1), "messages", all);
+    }
+    for (auto& [ends, all] : in_flight)
+      write_changes(ends.first + 1, fmt::format("\"in flight to node {}\"", run_.processes[ends.second].node), "bytes",
+                    all);
+  }
+
+  /// What is a figure in itself.
+  void write_figure(const event& one) {
+    if (one.what == kind::handled && one.type == rows_) {
+      out_.counter(one.process + 1, "\"staleness of " + names_[one.actor].substr(1), one.begin, "steps", one.aux);
+      ++counts_.counters;
+    }
+    if (one.what == kind::metric) {
+      const auto value = std::bit_cast<double>(one.raw);
+      if (!std::isfinite(value)) return;  // JSON has no word for it
+      const std::string_view which = name_of(static_cast<metric_name>(one.type));
+      out_.counter(one.process + 1, fmt::format("\"{}\"", which), one.begin, which, value);
+      ++counts_.counters;
+    }
+  }
+
+  boost::json::object other_data() const {
+    boost::json::array clocks;
+    for (const process_info& one : run_.processes)
+      clocks.push_back(boost::json::value(fmt::format(
+          "node {}: {}", one.node,
+          one.clock_aligned ? fmt::format("within {}", time_text(one.clock_error)) : "not aligned with the others")));
+    return {{"run", fmt::format("{:016x}", run_.run)},
+            {"clocks", std::move(clocks)},
+            {"warnings", boost::json::value_from(run_.warnings)}};
+  }
+
+  const recording& run_;
+  const causality index_;
+  trace_events out_;
+  timeline_counts counts_;
+  const std::optional<std::uint16_t> rows_ = type_number<rows>(run_);  ///< the type
+  std::unordered_map<std::uint16_t, std::uint32_t> process_of_;
+  by_number<std::string> names_{[this](std::uint16_t actor) { return json_string(run_.actor_name(actor)); }};
+  by_number<std::string> types_{[this](std::uint16_t type) { return json_string(run_.type_name(type)); }};
+  std::map<track, std::vector<stretch>> outermost_;  ///< slices that lie in no other, by begin
+};
+
+}  // namespace
+
+timeline_counts write_timeline(const recording& run, std::ostream& to) { return timeline(run, to).write(); }
+
+}  // namespace troupe::analysis

@@ -1,0 +1,68 @@
+#include "analysis/training_order.hpp"
+
+#include <algorithm>
+
+#include "base/number.hpp"
+
+namespace troupe::analysis {
+
+namespace {
+
+/// A setting of the job: text, or a number.
+std::string_view text_of(const boost::json::value& value) {
+  return value.is_string() ? std::string_view(value.get_string()) : std::string_view();
+}
+
+std::optional<std::uint64_t> whole_number(const boost::json::value& value) {
+  if (value.is_int64() && value.get_int64() >= 0) return static_cast<std::uint64_t>(value.get_int64());
+  if (value.is_uint64()) return value.get_uint64();
+  return parse_number<std::uint64_t>(text_of(value));
+}
+
+}  // namespace
+
+std::optional<std::uint16_t> rank_in(std::string_view name, std::string_view role) {
+  if (!name.starts_with(role) || !name.substr(role.size()).starts_with(' ')) return {};
+  const auto rank = parse_number<std::uint64_t>(name.substr(role.size() + 1));
+  return rank && *rank <= UINT16_MAX ? std::optional(static_cast<std::uint16_t>(*rank)) : std::nullopt;
+}
+
+training_order::training_order(const recording& run) {
+  for (const actor_state& actor : run.actors)
+    if (const auto rank = rank_in(actor.name, "trainer")) by_rank_[*rank] = actor.actor;
+  for (const auto& [rank, actor] : by_rank_) trainers_.push_back(actor);
+  // A run in one process says what its job is, unless a test has made it up.
+  const bool is_master_there =
+      std::ranges::any_of(run.processes, [](const process_info& one) { return one.node == 0; });
+  if (!is_master_there) staleness_.reset();
+  for (const process_info& process : run.processes) {
+    const boost::json::value* job = process.metadata.if_contains("job");
+    if (job == nullptr || !job->is_object()) continue;
+    if (const boost::json::value* consistency = job->get_object().if_contains("consistency")) {
+      const std::string_view text = text_of(*consistency);
+      if (text == "async")
+        staleness_.reset();
+      else if (text.starts_with("ssp:"))
+        staleness_ = parse_number<std::uint64_t>(text.substr(4)).value_or(0);
+    }
+    if (const boost::json::value* accumulate = job->get_object().if_contains("accumulate"))
+      accumulate_ = std::max<std::uint64_t>(1, whole_number(*accumulate).value_or(1));
+  }
+}
+
+std::optional<std::uint16_t> training_order::trainer(std::uint16_t rank) const {
+  const auto found = by_rank_.find(rank);
+  return found == by_rank_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::uint64_t training_order::lookahead() const {
+  constexpr std::uint64_t under_way_max = 8;  // as many lookups a trainer keeps under way at most
+  return std::min(staleness_.value_or(under_way_max), under_way_max);
+}
+
+std::uint64_t training_order::needed(std::uint64_t step, std::uint64_t staleness) const {
+  const std::uint64_t before = step == 0 ? 0 : optimizer_step(step) - 1;
+  return (before - std::min(before, staleness)) * accumulate_;
+}
+
+}  // namespace troupe::analysis

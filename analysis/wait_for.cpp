@@ -1,0 +1,362 @@
+#include "analysis/wait_for.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+
+#include "analysis/message_name.hpp"
+#include "analysis/open_collectives.hpp"
+#include "analysis/training_order.hpp"
+
+namespace troupe::analysis {
+
+namespace {
+
+class wait_finder {
+ public:
+  wait_finder(const causality& index, const lost_messages& lost)
+      : index_(index), run_(index.run()), lost_(lost), now_(run_.end()), order_(run_), collectives_(index) {
+    for (const event& one : run_.events) add(one);
+  }
+
+  void ask(const actor_state& who) {
+    for (const auto& request : who.open) {
+      wait_edge next;
+      next.who = next.sender = who.actor;
+      next.on = next.receiver = request.peer;
+      next.is_answer = true;
+      next.type = request.type;
+      next.message = request.id;
+      next.step = request.step;
+      next.since = request.since;
+      next.in_handler = is_at_work(run_, who.actor) && request.since >= who.message_begin;
+      if (const event* handled = index_.handled(request.id)) {
+        after_handled(next, *handled);
+        continue;
+      }
+      before_handled(next);
+      found_.push_back(next);
+    }
+  }
+
+  std::vector<wait_edge> take() {
+    std::ranges::stable_sort(found_, {}, &wait_edge::since);
+    return std::move(found_);
+  }
+
+ private:
+  void add(const event& one) {
+    if ((one.what == kind::handled || one.what == kind::arrived) && !one.has(flag::answer)) {
+      std::uint64_t& newest = newest_[{one.actor, sender_of(one.id)}];
+      newest = std::max(newest, sequence_of(one.id));
+    }
+    if (one.what == kind::handled && one.type == gradient_) {
+      std::uint64_t& last = gradients_[{one.actor, sender_of(one.id)}];
+      last = std::max(last, one.step);
+      gradient_numbers_[sender_of(one.id)].emplace_back(one.step, sequence_of(one.id));
+    }
+    if (one.what == kind::arrived && index_.handled(one.id) == nullptr && !is_in_hand(one.actor, one.id))
+      queues_[one.actor].push_back(&one);
+  }
+
+  bool is_in_hand(std::uint16_t actor, std::uint64_t id) const {
+    const actor_state* state = run_.find_actor(actor);
+    return state != nullptr && state->message == id && is_at_work(run_, actor);
+  }
+
+  bool share_process(std::uint16_t a, std::uint16_t b) const {
+    const actor_state* one = run_.find_actor(a);
+    const actor_state* other = run_.find_actor(b);
+    return one != nullptr && other != nullptr && one->process == other->process;
+  }
+
+  /// Of what `next` waits for, which was sent and has not come: lost, or not yet there. A link keeps the order of
+  /// one sender's messages, and so does a mailbox.
+  void judge_transit(wait_edge& next, nanoseconds sent) const {
+    const auto newest = newest_.find({next.receiver, sender_of(next.message)});
+    const bool is_overtaken =
+        next.message != 0 && newest != newest_.end() && newest->second > sequence_of(next.message);
+    next.state = is_overtaken || now_ - sent > longest_transit_ns ? wait_state::never_arrived : wait_state::under_way;
+  }
+
+  std::uint64_t in_front(std::uint16_t actor, nanoseconds when) const {
+    const auto queue = queues_.find(actor);
+    std::uint64_t count = 0;
+    if (queue != queues_.end())
+      count = static_cast<std::uint64_t>(
+          std::ranges::count_if(queue->second, [&](const event* other) { return other->begin < when; }));
+    for (const actor_state& other : run_.actors)  // within a process nothing is recorded on arrival
+      for (const auto& request : other.open)
+        if (request.peer == actor && request.since < when && share_process(other.actor, actor) &&
+            index_.handled(request.id) == nullptr && !is_in_hand(actor, request.id))
+          ++count;
+    return count;
+  }
+
+  bool is_held_back(std::uint64_t id) const {
+    return std::ranges::find(lost_.held_back(), id, &event::id) != lost_.held_back().end();
+  }
+
+  /// Of a request that its receiver has not handled yet.
+  void before_handled(wait_edge& next) const {
+    if (is_in_hand(next.on, next.message)) {
+      next.state = wait_state::in_hand;
+    } else if (const event* arrived = index_.arrived(next.message)) {
+      next.state = wait_state::queued;
+      next.behind = in_front(next.on, arrived->begin);
+    } else if (is_held_back(next.message)) {
+      next.state = wait_state::out_of_credit;
+    } else if (const event* sent = index_.sent(next.message)) {
+      judge_transit(next, sent->begin);
+      next.sent = sent->begin;
+    } else if (const auto from = lost_.complete_from(); !share_process(next.who, next.on) &&
+                                                        run_.find_actor(next.on) != nullptr && from &&
+                                                        *from <= next.since) {
+      judge_transit(next, next.since);
+    } else {
+      next.state = wait_state::queued;
+      next.behind = in_front(next.on, next.since);
+    }
+  }
+
+  /// Of a request that has been handled, and whose answer has not.
+  void after_handled(wait_edge& next, const event& handled) {
+    const event* answer = lost_.answer_sent(next.message);
+    if (answer != nullptr || !handled.has(flag::parked)) {
+      wait_for_answer(next, handled, answer);
+      return;
+    }
+    next.state = wait_state::parked;
+    const std::string type = run_.type_name(handled.type);
+    if (is_any_of<reduce>(type)) {
+      wait_for_ranks(next);
+      return;
+    }
+    found_.push_back(next);
+    if (is_any_of<lookup>(type))
+      wait_for_gradients(handled, order_.needed(handled.step), order_.needed_strictly(handled.step));
+    else if (is_any_of<save_module, state_dict, row_digests, parameters>(type))
+      wait_for_gradients(handled, handled.step, handled.step);
+    else if (is_any_of<gradient_norm, optimizer_step, save_dense>(type))
+      wait_for_all(handled);
+  }
+
+  /// The answer has been given: it is on its way, or lost. `answer`: null if that within a process is not recorded.
+  void wait_for_answer(wait_edge& next, const event& handled, const event* answer) {
+    std::swap(next.sender, next.receiver);
+    next.sent = answer != nullptr ? answer->begin : handled.end;
+    const bool has_arrived = answer != nullptr && index_.arrived(answer->id) != nullptr;
+    const bool is_late = now_ - *next.sent > longest_transit_ns;
+    next.state = is_late && !has_arrived ? wait_state::never_arrived : wait_state::under_way;
+    if (answer != nullptr) {
+      next.message = answer->id;
+      next.type = answer->type;
+      next.is_answer = false;
+    }
+    found_.push_back(next);
+  }
+
+  void wait_for_ranks(wait_edge& next) {
+    const auto collective = collectives_.of(next.message);
+    if (!collective) {
+      found_.push_back(next);
+      return;
+    }
+    next.collective = *collective;
+    if (collective->missing.empty()) {
+      next.state = wait_state::incomplete;
+      for (const event* one : lost_.never_arrived())
+        if (one->aux == next.on && one->step == collective->step && sender_of(one->id) != next.who)
+          set_lost(next, *one);
+      found_.push_back(next);
+    }
+    for (const std::uint16_t rank : collective->missing) {
+      wait_edge missing = next;
+      missing.is_answer = false;
+      missing.message = 0;
+      missing.state = wait_state::unsent;
+      missing.on = missing.sender = order_.trainer(rank).value_or(next.on);
+      // In another process's group it may be there.
+      if (const auto elsewhere = collectives_.launched_elsewhere(*collective, rank)) {
+        missing.on = missing.sender = *elsewhere;
+        for (const event* one : lost_.never_arrived())
+          if (one->actor == *elsewhere && one->aux == next.on && one->step == collective->step) set_lost(missing, *one);
+      }
+      found_.push_back(missing);
+    }
+  }
+
+  void set_lost(wait_edge& next, const event& sent) const {
+    next.sent = sent.begin;
+    next.sender = sent.actor;
+    next.receiver = sent.aux;
+    next.message = sent.id;
+    judge_transit(next, sent.begin);
+    next.type = sent.type;
+    next.is_answer = false;
+  }
+
+  /// The server of the parked `query` waits for gradients up to step `last`; if it has those, up to `strictly`.
+  void wait_for_gradients(const event& query, std::uint64_t last, std::uint64_t strictly) {
+    const auto have = [&](std::uint16_t trainer) {
+      const auto known = gradients_.find({query.actor, trainer});
+      return known == gradients_.end() ? 0 : known->second;
+    };
+    const auto lacks_any = [&](std::uint64_t step) {
+      return std::ranges::any_of(order_.trainers(), [&](std::uint16_t trainer) { return have(trainer) < step; });
+    };
+    const std::uint64_t step = lacks_any(last) ? last : strictly;
+    for (const std::uint16_t trainer : order_.trainers())
+      if (have(trainer) < step)
+        wait_for_message(query, trainer, gradient_.value_or(0), have(trainer) == 0 ? step : have(trainer) + 1);
+  }
+
+  /// Each trainer has to send what the parked `query` is.
+  void wait_for_all(const event& query) {
+    std::set<std::uint16_t> have;
+    for (const event& one : run_.events)
+      if (one.what == kind::handled && one.actor == query.actor && one.type == query.type && one.step == query.step)
+        have.insert(sender_of(one.id));
+    for (const std::uint16_t trainer : order_.trainers())
+      if (!have.contains(trainer)) wait_for_message(query, trainer, query.type, query.step);
+  }
+
+  /// Whoever has parked `query` waits for that message of `trainer`.
+  void wait_for_message(const event& query, std::uint16_t trainer, std::uint16_t type, std::uint64_t step) {
+    wait_edge next;
+    next.who = next.receiver = query.actor;
+    next.on = next.sender = trainer;
+    next.type = type;
+    next.step = step;
+    next.since = query.begin;
+    locate(next);
+    add_once(next);
+  }
+
+  void add_once(const wait_edge& next) {
+    const auto same = std::ranges::find_if(found_, [&](const wait_edge& other) {
+      return !other.is_answer && other.who == next.who && other.on == next.on && other.type == next.type;
+    });
+    if (same == found_.end())
+      found_.push_back(next);
+    else if (next.since < same->since)
+      *same = next;
+  }
+
+  /// Where the message is that `next.who` waits for, if it has been sent.
+  void locate(wait_edge& next) const {
+    const auto queue = queues_.find(next.who);
+    if (queue != queues_.end())
+      for (const event* one : queue->second)
+        if (sender_of(one->id) == next.on && one->type == next.type && one->step == next.step) {
+          next.state = wait_state::queued;
+          next.message = one->id;
+          next.behind = in_front(next.who, one->begin);
+          return;
+        }
+    for (const event* one : lost_.held_back()) {
+      const event* sent = index_.sent(one->id);
+      const bool is_it = sent == nullptr || (sent->type == next.type && sent->aux == next.who);
+      if (is_it && sender_of(one->id) == next.on && one->step == next.step) {
+        next.state = wait_state::out_of_credit;
+        next.message = one->id;
+        return;
+      }
+    }
+    if (const event* sent = lost_.find(next.on, next.who, next.type, next.step))
+      set_lost(next, *sent);
+    else if (const auto number = lost_number(next)) {
+      next.message = *number;
+      judge_transit(next, next.since);
+    }
+  }
+
+  /// The number of a message that its sender must have sent, because it has gone beyond.
+  std::optional<std::uint64_t> lost_number(const wait_edge& next) const {
+    if (next.type != gradient_ || is_at_work(run_, next.on) || !has_gone_beyond(next)) return {};
+    std::uint64_t low = 0;
+    std::uint64_t high = UINT64_MAX;
+    std::uint64_t near = 0;  // one to another server
+    const auto numbers = gradient_numbers_.find(next.on);
+    if (numbers != gradient_numbers_.end())
+      for (const auto& [step, number] : numbers->second) {
+        if (step < next.step) low = std::max(low, number);
+        if (step > next.step) high = std::min(high, number);
+        if (step == next.step) near = number;
+      }
+    std::vector<std::uint64_t> unknown = lost_.unaccounted(next.on);
+    std::erase_if(unknown, [&](std::uint64_t number) { return number <= low || number >= high; });
+    if (unknown.empty()) return {};
+    const auto distance = [&](std::uint64_t number) { return number > near ? number - near : near - number; };
+    const std::uint64_t number = near == 0 ? unknown.front() : *std::ranges::min_element(unknown, {}, distance);
+    return std::uint64_t{next.on} << 48 | number;
+  }
+
+  bool has_gone_beyond(const wait_edge& next) const {
+    const actor_state* state = run_.find_actor(next.on);
+    if (state == nullptr) return false;
+    if (state->step > next.step) return true;
+    const auto numbers = gradient_numbers_.find(next.on);
+    if (numbers != gradient_numbers_.end() &&
+        std::ranges::any_of(numbers->second, [&](const auto& known) { return known.first >= next.step; }))
+      return true;
+    return std::ranges::any_of(state->open, [&](const actor_state::request& open) {
+      const std::string type = run_.type_name(open.type);
+      return (is_any_of<reduce>(type) && open.step >= next.step) ||
+             (is_any_of<lookup>(type) && open.step > next.step + order_.lookahead());
+    });
+  }
+
+  const causality& index_;
+  const recording& run_;
+  const lost_messages& lost_;
+  const nanoseconds now_;
+  const training_order order_;
+  const std::optional<std::uint16_t> gradient_ = type_number<gradient>(run_);
+  const open_collectives collectives_;
+  std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t> gradients_;  ///< (server, trainer): the last step
+  /// By trainer: step and sequence number of gradients that were handled.
+  std::map<std::uint16_t, std::vector<std::pair<std::uint64_t, std::uint64_t>>> gradient_numbers_;
+  /// (receiver, sender): the highest number that has come, answers aside.
+  std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t> newest_;
+  std::map<std::uint16_t, std::vector<const event*>> queues_;  ///< by actor: arrived and not begun
+  std::vector<wait_edge> found_;
+};
+
+}  // namespace
+
+std::string_view name_of(wait_state what) {
+  constexpr std::array<std::string_view, 8> names = {"unsent", "under way", "never arrived", "out of credit",
+                                                     "queued", "in hand",   "parked",        "incomplete"};
+  return names.at(static_cast<std::size_t>(what));
+}
+
+std::uint32_t open_collective::communicator() const {
+  constexpr std::uint16_t first_of_many = 0x8000;
+  return group >= first_of_many ? group - first_of_many : 0;
+}
+
+bool is_at_work(const recording& run, std::uint16_t actor) {
+  const actor_state* state = run.find_actor(actor);
+  return state != nullptr && state->alive && state->message_begin >= 0;
+}
+
+std::vector<wait_edge> find_waits(const causality& index, const lost_messages& lost,
+                                  const std::set<std::uint32_t>& dead) {
+  const recording& run = index.run();
+  wait_finder finder(index, lost);
+  for (const actor_state& actor : run.actors) {
+    if (dead.contains(actor.process) || run.processes[actor.process].end == ending::clean) continue;
+    if (!actor.alive && run.processes[actor.process].end == ending::none) continue;
+    finder.ask(actor);
+  }
+  std::vector<wait_edge> found = finder.take();
+  std::erase_if(found, [&](const wait_edge& one) {
+    const actor_state* who = run.find_actor(one.who);
+    return who != nullptr && dead.contains(who->process);
+  });
+  return found;
+}
+
+}  // namespace troupe::analysis

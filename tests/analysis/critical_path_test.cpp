@@ -1,0 +1,151 @@
+#include "analysis/critical_path.hpp"
+
+#include <gtest/gtest.h>
+
+#include <boost/json/array.hpp>
+
+#include "tests/analysis/synchronous_run.hpp"
+
+namespace troupe::analysis::critical_path_test {
+namespace {
+
+TEST(CriticalPath, IsOneLine) {
+  synchronous_run one({ms(8), ms(8)});
+  const recording& run = one.made.done();
+  const causality index(run);
+  const step_path path = find_critical_path(index, find_steps(run).whole[0]);
+  EXPECT_EQ(path_line(run, path),
+            "step 2: 30.7 ms = pool 2.0 (server 1 queue 1.0) + forward/backward 20.0 (trainer 0) + "
+            "gradient wire 0.5 (trainer 0 to server 1) + apply 8.0 (server 1) + 0.2 other");
+  ASSERT_NE(path.largest(), nullptr);
+  EXPECT_EQ(path.largest()->time, ms(20));
+}
+
+/// As a test of the whole program does it: 50 ms of sleep in server 1's apply on steps 10 to 20.
+TEST(CriticalPath, NamesTheServerThatIsSlowForExactlyThoseSteps) {
+  std::vector<nanoseconds> applies(30, ms(8));
+  for (std::size_t step = 10; step <= 20; ++step) applies[step - 1] += ms(50);
+  synchronous_run one(applies);
+  const recording& run = one.made.done();
+  const causality index(run);
+  const auto report = report_critical_path(index, std::nullopt);
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_EQ(report->paths.size(), 29U);
+  for (const step_path& path : report->paths) {
+    const bool slow = path.window.step >= 10 && path.window.step <= 20;
+    EXPECT_EQ(path.largest()->what.range, slow ? range_name::apply : range_name::forward_backward);
+    EXPECT_EQ(path.largest()->what.actor, slow ? one.made.server(1) : one.made.trainer(0));
+    if (slow) {
+      EXPECT_EQ(path.largest()->time, ms(58));
+    }
+  }
+  ASSERT_EQ(report->studies.size(), 1U);
+  EXPECT_EQ(report->studies[0].path.window.step, 10U);
+}
+
+TEST(CriticalPath, AsksWhatIfTheLargestPartTookHalf) {
+  synchronous_run one({ms(8), ms(58)});
+  const recording& run = one.made.done();
+  const causality index(run);
+  const step_study study = study_step(index, find_steps(run).whole[0]);
+  ASSERT_TRUE(study.halved);
+  EXPECT_EQ(study.halved->what.range, range_name::apply);
+  EXPECT_EQ(study.halved->time, us(80'700) - ms(29));
+  ASSERT_TRUE(study.halved->largest);
+  EXPECT_EQ(study.halved->largest->what.range, range_name::apply);
+
+  synchronous_run other({ms(8), ms(8)});
+  const recording& second = other.made.done();
+  const causality second_index(second);
+  const step_study faster = study_step(second_index, find_steps(second).whole[0]);
+  EXPECT_EQ(faster.halved->time, us(24'900));
+  EXPECT_EQ(faster.halved->largest->what.actor, other.made.trainer(1));
+  EXPECT_EQ(faster.halved->largest->time, ms(15));
+}
+
+TEST(CriticalPath, SumsAllStepsUp) {
+  std::vector<nanoseconds> applies(21, ms(8));
+  applies[20] = ms(58);  // one of 20 whole steps
+  synchronous_run one(applies);
+  const recording& run = one.made.done();
+  const causality index(run);
+  const auto report = report_critical_path(index, std::nullopt);
+  ASSERT_TRUE(report && report->statistics);
+  const path_statistics& all = *report->statistics;
+  EXPECT_EQ(all.steps, 20U);
+  EXPECT_EQ(report->incomplete, 1U);
+  EXPECT_EQ(all.p50, us(30'700));
+  EXPECT_EQ(all.p95, us(30'700));  // rank 19 of 20
+  EXPECT_EQ(all.sum, us(30'700) * 20 + ms(50));
+  ASSERT_GE(all.parts.size(), 2U);
+  EXPECT_EQ(all.parts[0].what.range, range_name::forward_backward);
+  EXPECT_EQ(all.parts[0].largest, 19U);
+  EXPECT_EQ(all.parts[1].what.range, range_name::apply);
+  EXPECT_EQ(all.parts[1].p50, ms(8));
+  EXPECT_EQ(all.parts[1].largest, 1U);
+  EXPECT_EQ(all.parts[1].steps, 20U);
+}
+
+TEST(CriticalPath, CountsAStepWithoutAPartAsZero) {
+  const stretch apply{stretch_kind::work, 2, 0, 0, range_name::apply};
+  std::vector<step_path> paths(10);
+  for (std::size_t i = 0; i < paths.size(); ++i) paths[i].window.end = ms(1);
+  for (std::size_t i = 0; i < 4; ++i) paths[i].parts.push_back({apply, us(100 * static_cast<int>(i + 1)), 0});
+  const path_statistics all = gather(paths);
+  ASSERT_EQ(all.parts.size(), 1U);
+  EXPECT_EQ(all.parts[0].p50, 0);
+  EXPECT_EQ(all.parts[0].p95, us(400));
+}
+
+TEST(CriticalPath, TakesEachTrainersOwnStepsWhereThereIsNoCommonCommit) {
+  synchronous_run one({ms(8), ms(8)});
+  one.made.range(one.made.server(0), range_name::apply, 1, ms(126), ms(126));
+  const recording& run = one.made.done();
+  const causality index(run);
+  const auto report = report_critical_path(index, 2);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_FALSE(report->common);
+  ASSERT_EQ(report->studies.size(), 2U);
+  const std::string text = report_text(run, *report, 100);
+  EXPECT_NE(text.find("no common commit"), text.npos);
+  EXPECT_NE(text.find("step 2 of trainer 1: "), text.npos) << text;
+}
+
+TEST(CriticalPath, OfAStepThatIsNotThereIsAnError) {
+  synchronous_run one({ms(8), ms(8)});
+  const recording& run = one.made.done();
+  const causality index(run);
+  const auto report = report_critical_path(index, 7);
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().message, "step 7: the recording holds whole steps between 2 and 2, not this one");
+  const recording nothing;
+  EXPECT_EQ(report_critical_path(causality(nothing), std::nullopt).error().message,
+            "the recording holds no whole step");
+}
+
+TEST(CriticalPath, IsShownAsTextAndAsJson) {
+  synchronous_run one({ms(8), ms(8), ms(9)});
+  const recording& run = one.made.done();
+  const causality index(run);
+  const auto report = report_critical_path(index, std::nullopt);
+  ASSERT_TRUE(report);
+  const std::string text = report_text(run, *report, 100);
+  EXPECT_EQ(text.rfind("step 3: 31.7 ms = ", 0), 0U) << text;
+  EXPECT_NE(text.find("If forward/backward (trainer 0) took half its time, the step would take 25.9 ms; "
+                      "forward/backward (trainer 1) would become the largest part, with 15.0 ms."),
+            text.npos)
+      << text;
+  EXPECT_NE(text.find("All 2 whole steps: p50 30.7 ms, p95 31.7 ms (1 incomplete left out)"), text.npos) << text;
+  const boost::json::object json = report_json(run, *report);
+  const auto& step = json.at("studied").as_array()[0].as_object();
+  EXPECT_EQ(step.at("step").to_number<int>(), 3);
+  EXPECT_EQ(step.at("time_ns").to_number<nanoseconds>(), us(31'700));
+  nanoseconds sum = 0;
+  for (const auto& part : step.at("parts").as_array()) sum += part.as_object().at("time_ns").to_number<nanoseconds>();
+  EXPECT_EQ(sum, us(31'700));
+  EXPECT_EQ(json.at("steps").as_array().size(), 2U);
+  EXPECT_EQ(step.at("chain").as_array().size(), 7U);
+}
+
+}  // namespace
+}  // namespace troupe::analysis::critical_path_test

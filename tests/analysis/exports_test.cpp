@@ -1,0 +1,118 @@
+#include "analysis/exports.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <map>
+#include <sstream>
+
+#include "tests/analysis/synchronous_run.hpp"
+
+namespace troupe::analysis::exports_test {
+
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text, const std::string& end) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t next = text.find(end, at);
+    EXPECT_NE(next, std::string::npos) << "the last line has no end";
+    lines.push_back(text.substr(at, next - at));
+    at = next + end.size();
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST(Shiviz, ClocksFollowMessagesAndOrder) {
+  made_recording r(1, 1);
+  const auto lookup = r.handled({.from = r.trainer(0),
+                                 .to = r.server(0),
+                                 .type = "lookup",
+                                 .step = 2,
+                                 .sent = us(1),
+                                 .arrived = us(2),
+                                 .begin = us(3),
+                                 .end = us(5)});
+  r.handled({.from = r.server(0),
+             .to = r.trainer(0),
+             .type = "rows",
+             .step = 2,
+             .cause = lookup,
+             .sent = us(4),
+             .arrived = us(6),
+             .begin = us(6),
+             .end = us(9)});
+  r.range(r.trainer(0), range_name::prepare_batch, 3, us(10), us(12));
+  std::ostringstream to;
+  EXPECT_EQ(write_shiviz(r.done(), to), 3U);
+  EXPECT_EQ(to.str(),
+            "(?<event>.*)\\n(?<host>\\S*) (?<clock>{.*})\n\n"
+            "lookup (step 2) from trainer 0 #1\nserver_0 {\"server_0\":1}\n"
+            "rows (step 2) from server 0 #1\ntrainer_0 {\"server_0\":1,\"trainer_0\":1}\n"
+            "prepare batch (step 3)\ntrainer_0 {\"server_0\":1,\"trainer_0\":2}\n");
+}
+
+TEST(Shiviz, EachHostCountsItsEventsFromOne) {
+  synchronous_run r({ms(5), ms(5)});
+  std::ostringstream to;
+  const auto count = write_shiviz(r.made.done(), to);
+  const auto lines = lines_of(to.str(), "\n");
+  ASSERT_EQ(lines.size(), 2 + 2 * count);
+  std::map<std::string, std::int64_t> last;
+  for (std::size_t i = 3; i < lines.size(); i += 2) {
+    const std::size_t blank = lines[i].find(' ');
+    const std::string host = lines[i].substr(0, blank);
+    const auto clock = boost::json::parse(lines[i].substr(blank + 1)).as_object();
+    EXPECT_EQ(clock.at(host).as_int64(), ++last[host]) << lines[i];
+    for (const auto& [other, value] : clock) EXPECT_LE(value.as_int64(), last[std::string(other)]) << lines[i];
+  }
+  EXPECT_EQ(last.size(), 5U);
+}
+
+TEST(Csv, EachEventIsALine) {
+  made_recording r(1, 1);
+  r.actor(r.trainer(0), "trainer \"0\", first", 0);
+  r.handled({.from = r.trainer(0),
+             .to = r.server(0),
+             .type = "lookup",
+             .step = 2,
+             .cause = made_id(r.server(0), 9),
+             .sent = 1,
+             .arrived = 2,
+             .begin = 3,
+             .end = 5,
+             .flags = flag::request | flag::parked,
+             .bytes = 64});
+  r.range(r.server(0), range_name::apply, 3, 10, 12);
+  event loss;
+  loss.what = kind::metric;
+  loss.type = static_cast<std::uint16_t>(metric_name::loss);
+  loss.begin = loss.end = loss.sent = loss.arrived = 20;
+  loss.raw = std::bit_cast<std::uint64_t>(0.5);
+  r.add(loss);
+  std::ostringstream to;
+  EXPECT_EQ(write_csv(r.done(), to), 3U);
+  const auto lines = lines_of(to.str(), "\r\n");
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_EQ(lines[0],
+            "kind,process,actor,type,message,cause,step,sent_ns,arrived_ns,begin_ns,end_ns,bytes,aux,value,flags");
+  EXPECT_EQ(lines[1],
+            "handled,0,server 0,lookup,\"trainer \"\"0\"\", first #1\",server 0 #9,2,1,2,3,5,64,0,,parked|request");
+  EXPECT_EQ(lines[2], "range,0,server 0,apply,,,3,10,10,10,12,0,0,,");
+  EXPECT_EQ(lines[3], "metric,0,master,loss,,,0,20,20,20,20,0,0,0.5,");
+}
+
+TEST(Csv, EveryLineHasEveryField) {
+  synchronous_run r({ms(5), ms(5)});
+  std::ostringstream to;
+  const auto count = write_csv(r.made.done(), to);
+  const auto lines = lines_of(to.str(), "\r\n");
+  EXPECT_EQ(lines.size(), count + 1);
+  for (const std::string& line : lines) EXPECT_EQ(std::ranges::count(line, ','), 14) << line;
+}
+
+}  // namespace troupe::analysis::exports_test

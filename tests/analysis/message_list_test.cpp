@@ -1,0 +1,125 @@
+#include "analysis/message_list.hpp"
+
+#include <gtest/gtest.h>
+
+#include <boost/json/serialize.hpp>
+#include <map>
+#include <sstream>
+#include <vector>
+
+#include "analysis/message_id.hpp"
+#include "tests/trace/made_recording.hpp"
+
+namespace troupe::analysis::message_list_test {
+namespace {
+
+/// Server 0 is actor 2, trainers 0 and 1 are actors 3 and 4.
+class MessageList : public testing::Test {
+ protected:
+  MessageList() : made_(1, 2) {
+    handled("lookup", 3, 2, 1, {us(0), us(10), us(12), us(20)}, 100);     // trainer 0 #1: latency 20, queued 2
+    handled("lookup", 4, 2, 1, {us(1), us(11), us(20), us(30)}, 100);     // trainer 1 #1: latency 29, queued 9
+    handled("rows", 2, 3, 1, {us(20), us(21), us(40), us(41)}, 9000);     // server 0 #1: latency 21, queued 19
+    handled("gradient", 3, 2, 2, {us(41), us(50), us(50), us(90)}, 500);  // trainer 0 #2: latency 49, queued 0
+    made_.range(2, range_name::apply, 2, us(60), us(80));
+  }
+
+  struct times {
+    nanoseconds sent, arrived, begin, end;
+  };
+  void handled(const char* type, std::uint16_t from, std::uint16_t to, std::uint64_t step, times at,
+               std::uint32_t bytes) {
+    made_.handled({.from = from,
+                   .to = to,
+                   .type = type,
+                   .step = step,
+                   .sent = at.sent,
+                   .arrived = at.arrived,
+                   .begin = at.begin,
+                   .end = at.end,
+                   .bytes = bytes});
+  }
+
+  /// Ids of what `query` finds, in its order.
+  std::vector<std::string> find(const std::string& query) {
+    std::map<std::string, std::string> parameters;
+    std::istringstream all(query);
+    for (std::string one; std::getline(all, one, '&');)
+      parameters[one.substr(0, one.find('='))] = one.substr(one.find('=') + 1);
+    const auto what = message_query::read(parameters);
+    if (!what) return {what.error().message};
+    const recording& run = made_.done();
+    const message_page found = find_messages(run, *what);
+    total_ = found.total;
+    std::vector<std::string> names;
+    for (const std::uint32_t event : found.events) names.push_back(write_id(run.events[event].id));
+    return names;
+  }
+
+  using ids = std::vector<std::string>;
+  made_recording made_;
+  std::uint64_t total_ = 0;
+};
+
+TEST_F(MessageList, OrdersAsAsked) {
+  EXPECT_EQ(find(""), (ids{"3.2", "2.1", "4.1", "3.1"}));
+  EXPECT_EQ(find("order=oldest"), (ids{"3.1", "4.1", "2.1", "3.2"}));
+  EXPECT_EQ(find("order=slowest"), (ids{"3.2", "4.1", "2.1", "3.1"}));
+  EXPECT_EQ(find("order=largest"), (ids{"2.1", "3.2", "3.1", "4.1"})) << "what is alike by time";
+  EXPECT_EQ(find("order=queued"), (ids{"2.1", "4.1", "3.1", "3.2"}));
+}
+
+TEST_F(MessageList, Filters) {
+  EXPECT_EQ(find("type=lookup"), (ids{"4.1", "3.1"}));
+  EXPECT_EQ(find("actor=trainer 0"), (ids{"3.2", "2.1", "3.1"})) << "as sender or receiver";
+  EXPECT_EQ(find("actor=trainer*&type=gradient"), (ids{"3.2"}));
+  EXPECT_EQ(find("from=trainer 0&to=server 0"), (ids{"3.2", "3.1"}));
+  EXPECT_EQ(find("first_step=2"), (ids{"3.2"}));
+  EXPECT_EQ(find("last_step=1&type=rows"), (ids{"2.1"}));
+  EXPECT_EQ(find("min_bytes=500"), (ids{"3.2", "2.1"}));
+  EXPECT_EQ(find("min_latency_ns=29000"), (ids{"3.2", "4.1"}));
+  EXPECT_EQ(find("until=20000"), (ids{"4.1", "3.1"})) << "begun by then";
+}
+
+TEST_F(MessageList, FindsText) {
+  EXPECT_EQ(find("text=LOOK"), (ids{"4.1", "3.1"}));
+  EXPECT_EQ(find("text=trainer 1"), (ids{"4.1"}));
+  EXPECT_EQ(find("text=trainer 0 #2"), (ids{"3.2"})) << "trainer 0 #2";
+  EXPECT_EQ(find("text=#1"), (ids{"2.1", "4.1", "3.1"})) << "#1 of anybody";
+  EXPECT_EQ(find("text=4.1"), (ids{"4.1"}));
+  EXPECT_EQ(find("text=nothing like it"), (ids{}));
+}
+
+TEST_F(MessageList, GoesFromPageToPage) {
+  EXPECT_EQ(find("limit=3"), (ids{"3.2", "2.1", "4.1"}));
+  EXPECT_EQ(total_, 4u);
+  EXPECT_EQ(find("limit=3&cursor=3"), (ids{"3.1"}));
+  EXPECT_EQ(find("limit=3&cursor=4"), (ids{}));
+  EXPECT_EQ(find("order=slowest&cursor=1&limit=2"), (ids{"4.1", "2.1"}));
+  EXPECT_EQ(find("order=slowest&cursor=99"), (ids{}));
+}
+
+TEST_F(MessageList, ShowsOtherRecordsWhenAsked) {
+  EXPECT_EQ(find("kind=range").size(), 1u);
+  EXPECT_EQ(find("kind=all").size(), 5u);
+  const recording& run = made_.done();
+  EXPECT_EQ(row_of(run, run.events.back()).at("type"), "apply");
+}
+
+TEST_F(MessageList, SaysWhatIsWrongWithAQuery) {
+  EXPECT_EQ(find("min_bytes=many"), (ids{"min_bytes is 'many', which is no number"}));
+  EXPECT_EQ(find("cursor=-1"), (ids{"cursor is '-1', which is no number"}));
+  EXPECT_EQ(find("order=random"), (ids{"order is 'random', which is none"}));
+  EXPECT_EQ(find("kind=birds"), (ids{"kind is 'birds', which is none"}));
+}
+
+TEST_F(MessageList, ARowHasItsTimes) {
+  const recording& run = made_.done();
+  EXPECT_EQ(boost::json::serialize(row_of(run, run.events.front())),
+            R"({"kind":"handled","begin_ns":12000,"end_ns":20000,"step":1,"actor":"server 0","type":"lookup",)"
+            R"("message":"trainer 0 #1","from":"trainer 0","bytes":100,"sent_ns":0,"arrived_ns":10000,)"
+            R"("id":"3.1","flags":[]})");
+}
+
+}  // namespace
+}  // namespace troupe::analysis::message_list_test

@@ -1,0 +1,235 @@
+#include "analysis/step_graph.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/analysis/synchronous_run.hpp"
+
+namespace troupe::analysis::step_graph_test {
+namespace {
+
+std::string text(const recording& run, const path_segment& one) {
+  return what_text(run, one.what) + " (" + who_text(run, one.what) + ")" + (one.queued != 0 ? " queue" : "");
+}
+
+struct part {
+  std::string what;
+  nanoseconds time;
+
+  bool operator==(const part&) const = default;
+  friend void PrintTo(const part& one, std::ostream* out) { *out << one.what << " " << one.time; }
+};
+
+std::vector<part> parts(const recording& run, const std::vector<path_segment>& path) {
+  std::vector<part> all;
+  for (const path_segment& one : path) all.push_back({text(run, one), one.duration()});
+  return all;
+}
+
+TEST(StepGraph, FollowsMessagesAndProgramOrderBackFromTheCommit) {
+  synchronous_run one({ms(8), ms(8)});
+  const recording& run = one.made.done();
+  const causality index(run);
+  const step_windows windows = find_steps(run);
+  ASSERT_EQ(windows.whole.size(), 1U);
+  const step_graph graph(index, windows.whole[0]);
+  EXPECT_EQ(parts(run, graph.critical_path()), (std::vector<part>{{"pool (server 1) queue", ms(1)},
+                                                                  {"pool (server 1)", ms(1)},
+                                                                  {"rows wire (server 1 to trainer 0)", us(100)},
+                                                                  {"rows wait (trainer 0)", us(100)},
+                                                                  {"forward/backward (trainer 0)", ms(20)},
+                                                                  {"gradient wire (trainer 0 to server 1)", us(500)},
+                                                                  {"apply (server 1)", ms(8)}}));
+}
+
+TEST(StepGraph, NamesTheMessagesOfThePath) {
+  synchronous_run one({ms(8), ms(8), ms(8)});
+  const recording& run = one.made.done();
+  const causality index(run);
+  const auto path = step_graph(index, find_steps(run).whole[1]).critical_path();
+  ASSERT_EQ(path.size(), 7U);
+  EXPECT_EQ(run.type_name(index.handled(path[0].id)->type), "gradient");
+  EXPECT_EQ(run.type_name(index.handled(path[0].queued)->type), "lookup");
+  EXPECT_EQ(path[0].queued, path[1].id);
+  EXPECT_EQ(path[4].id, one.rows_of_1);
+  EXPECT_EQ(path[6].id, one.gradient_of_0);
+}
+
+TEST(StepGraph, TellsBySlackHowMuchLongerOthersCouldHaveWorked) {
+  synchronous_run one({ms(8), ms(8)});
+  const recording& run = one.made.done();
+  const causality index(run);
+  auto slack = step_graph(index, find_steps(run).whole[0]).slack();
+  const auto& made = one.made;
+  EXPECT_EQ(slack.at(made.trainer(0)).slack, 0);
+  EXPECT_EQ(slack.at(made.server(1)).slack, 0);
+  EXPECT_EQ(what_text(run, slack.at(made.server(1)).longest), "apply");
+  // Its lookup must have been parked when trainer 0's gradient comes.
+  EXPECT_EQ(slack.at(made.trainer(1)).slack, us(5800));
+  EXPECT_EQ(slack.at(made.trainer(1)).longest_time, ms(15));
+  EXPECT_EQ(slack.at(made.server(0)).slack, ms(3));
+  EXPECT_EQ(slack.at(made_recording::group).slack, us(4700));
+  EXPECT_EQ(slack.at(made_recording::group).working, us(550));
+  EXPECT_FALSE(slack.contains(made_recording::master));
+}
+
+TEST(StepGraph, RecomputesThePathWhereSomethingTakesLess) {
+  synchronous_run one({ms(8), ms(8)});
+  const recording& run = one.made.done();
+  const causality index(run);
+  const step_graph graph(index, find_steps(run).whole[0]);
+  const stretch forward{stretch_kind::work, one.made.trainer(0), 0, 0, range_name::forward_backward};
+  EXPECT_EQ(parts(run, graph.longest_path(forward, 0.5)),
+            (std::vector<part>{{"pool (server 1)", ms(1)},
+                               {"rows wire (server 1 to trainer 1)", us(100)},
+                               {"forward/backward (trainer 1)", ms(15)},
+                               {"gradient wire (trainer 1 to server 1)", us(500)},
+                               {"gradient (server 1) queue", us(200)},
+                               {"lookup (server 1) queue", us(100)},
+                               {"apply (server 1)", ms(8)}}));
+}
+
+TEST(StepGraph, SaysIdleWhereNoRecordTellsWhatWasDone) {
+  made_recording made(1, 1);
+  const auto server = made.server(0);
+  const auto trainer = made.trainer(0);
+  made.range(trainer, range_name::prepare_batch, 1, ms(12), ms(15));
+  const auto gradient = made.handled({.from = trainer,
+                                      .to = server,
+                                      .type = "gradient",
+                                      .step = 1,
+                                      .sent = ms(18),
+                                      .arrived = ms(20),
+                                      .begin = ms(21),
+                                      .end = ms(25)});
+  const recording& run = made.done();
+  const causality index(run);
+  const step_graph graph(index, {1, ms(10), ms(25), {{server, ms(25)}}});
+  EXPECT_EQ(parts(run, graph.critical_path()), (std::vector<part>{{"idle (trainer 0)", ms(2)},
+                                                                  {"prepare batch (trainer 0)", ms(3)},
+                                                                  {"idle (trainer 0)", ms(3)},
+                                                                  {"gradient wire (trainer 0 to server 0)", ms(2)},
+                                                                  {"gradient wait (server 0)", ms(1)},
+                                                                  {"gradient (server 0)", ms(4)}}));
+  EXPECT_EQ(graph.critical_path().back().id, gradient);
+}
+
+TEST(StepGraph, CountsTheTimeBeforeATurnOfAnActorsOwnAsItsWaiting) {
+  made_recording made(1, 1);
+  const auto trainer = made.trainer(0);
+  made.handled({.from = 2,
+                .to = trainer,
+                .type = "rows",
+                .step = 1,
+                .sent = ms(8),
+                .arrived = ms(9),
+                .begin = ms(10),
+                .end = ms(11)});
+  event turn;
+  turn.what = kind::timer;
+  turn.actor = trainer;
+  turn.begin = ms(14);
+  turn.end = ms(20);
+  made.add(turn);
+  made.range(trainer, range_name::prepare_batch, 2, ms(15), ms(20));
+  const recording& run = made.done();
+  const causality index(run);
+  const step_graph graph(index, {1, ms(10), ms(20), {{trainer, ms(20)}}});
+  EXPECT_EQ(parts(run, graph.critical_path()), (std::vector<part>{{"rows (trainer 0)", ms(1)},
+                                                                  {"own turn wait (trainer 0)", ms(3)},
+                                                                  {"own turn (trainer 0)", ms(1)},
+                                                                  {"prepare batch (trainer 0)", ms(5)}}));
+}
+
+TEST(StepGraph, OfAnEmptyRecordingIsIdle) {
+  const recording run;
+  const causality index(run);
+  const auto path = step_graph(index, {1, ms(10), ms(25), {{3, ms(25)}}}).critical_path();
+  ASSERT_EQ(path.size(), 1U);
+  EXPECT_EQ(path[0].what.what, stretch_kind::idle);
+  EXPECT_EQ(path[0].duration(), ms(15));
+}
+
+/// Actors that handle messages one after the other and send others while they do, at random.
+class random_run {
+ public:
+  explicit random_run(unsigned seed) : random_(seed) {
+    constexpr int actors = 4;
+    std::vector<nanoseconds> free(actors, 0);
+    std::vector<made_message> under_way;
+    for (std::uint16_t actor = 0; actor < actors; ++actor) {
+      under_way.push_back(
+          {.from = actor, .to = static_cast<std::uint16_t>((actor + 1) % actors), .type = "m", .arrived = draw(5)});
+    }
+    while (!under_way.empty() && handled_ < 400) {
+      // The next to be begun.
+      const auto start = [&](const made_message& m) { return std::max(m.arrived, free[m.to]); };
+      const auto next = std::ranges::min_element(under_way, {}, start);
+      made_message m = *next;
+      under_way.erase(next);
+      m.begin = start(m) + draw(2);
+      m.end = m.begin + draw(30);
+      free[m.to] = m.end;
+      const std::uint64_t id = made.handled(m);
+      ++handled_;
+      if (draw(3) == 0) made.range(m.to, range_name::apply, 1, m.begin + (m.end - m.begin) / 3, m.end);
+      if (draw(4) == 0) {
+        const nanoseconds turn = m.end + draw(4);
+        free[m.to] = turn + draw(10);
+        made.range(m.to, range_name::save, 1, turn, free[m.to]);
+      }
+      for (nanoseconds i = draw(2); i >= 0 && under_way.size() < 12; --i) {
+        made_message out{.from = m.to, .to = static_cast<std::uint16_t>(draw(actors - 1)), .type = "m", .cause = id};
+        out.sent = m.begin + draw(m.end - m.begin);
+        out.arrived = out.sent + draw(8);
+        under_way.push_back(out);
+      }
+    }
+  }
+
+  nanoseconds draw(nanoseconds most) { return std::uniform_int_distribution<nanoseconds>(0, most)(random_); }
+
+  made_recording made;
+
+ private:
+  std::mt19937 random_;
+  int handled_ = 0;
+};
+
+TEST(StepGraph, HasPathsWithoutGapsThatAddUp) {
+  std::size_t segments = 0;
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    random_run one(seed);
+    const recording& run = one.made.done();
+    const causality index(run);
+    for (int i = 0; i < 10; ++i) {
+      const event& last =
+          run.events[static_cast<std::size_t>(one.draw(static_cast<nanoseconds>(run.events.size()) - 1))];
+      const nanoseconds begin = one.draw(last.end);
+      const step_graph graph(index, {1, begin, last.end, {{last.actor, last.end}}});
+      const auto path = graph.critical_path();
+      nanoseconds at = begin;
+      for (const path_segment& segment : path) {
+        ASSERT_EQ(segment.begin, at) << "seed " << seed;
+        ASSERT_LT(segment.begin, segment.end);
+        at = segment.end;
+      }
+      ASSERT_EQ(at, last.end) << "seed " << seed;
+      segments += path.size();
+      if (path.empty()) continue;
+      nanoseconds faster = 0;
+      for (const path_segment& segment : graph.longest_path(path.back().what, 0.5)) faster += segment.duration();
+      ASSERT_LE(faster, last.end - begin);
+      for (const auto& [actor, leeway] : graph.slack()) {
+        if (leeway.slack) {
+          ASSERT_GE(*leeway.slack, 0) << "seed " << seed;
+        }
+      }
+    }
+  }
+  EXPECT_GT(segments, 5'000U);
+}
+
+}  // namespace
+}  // namespace troupe::analysis::step_graph_test

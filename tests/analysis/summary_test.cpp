@@ -1,0 +1,191 @@
+#include "analysis/summary.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/trace/made_recording.hpp"
+
+namespace troupe::analysis::summary_test {
+namespace {
+
+struct small_run {
+  made_recording made{1, 1};
+  std::uint16_t server = made.server(0);
+  std::uint16_t trainer = made.trainer(0);
+  std::uint64_t lookup = made.handled({.from = trainer,
+                                       .to = server,
+                                       .type = "lookup",
+                                       .step = 1,
+                                       .sent = ms(0),
+                                       .arrived = ms(1),
+                                       .begin = ms(3),
+                                       .end = ms(4),
+                                       .bytes = 100});
+  std::uint64_t second = made.handled({.from = trainer,
+                                       .to = server,
+                                       .type = "lookup",
+                                       .step = 2,
+                                       .sent = ms(5),
+                                       .arrived = ms(6),
+                                       .begin = ms(6),
+                                       .end = ms(9),
+                                       .bytes = 50});
+  std::uint64_t rows = made.handled({.from = server,
+                                     .to = trainer,
+                                     .type = "rows",
+                                     .step = 1,
+                                     .cause = lookup,
+                                     .sent = ms(4),
+                                     .arrived = ms(5),
+                                     .begin = ms(5),
+                                     .end = ms(10),
+                                     .flags = flag::answer,
+                                     .bytes = 1000});
+
+  small_run() { made.range(trainer, range_name::prepare_batch, 2, ms(12), ms(20)); }
+
+  summary sum() { return summarize(causality(made.done())); }
+};
+
+TEST(Summary, CountsTimeOfActors) {
+  small_run one;
+  const summary sum = one.sum();
+  EXPECT_EQ(sum.messages, 3U);
+  EXPECT_EQ(sum.bytes, 1150U);
+  EXPECT_EQ(sum.begin, ms(3));
+  EXPECT_EQ(sum.end, ms(20));
+  ASSERT_EQ(sum.actors.size(), 2U);
+  EXPECT_EQ(sum.actors[0].actor, one.server);
+  EXPECT_EQ(sum.actors[0].handled, 2U);
+  EXPECT_EQ(sum.actors[0].working, ms(4));
+  EXPECT_EQ(sum.actors[0].queued, ms(2));
+  EXPECT_EQ(sum.actors[0].longest, one.second);
+  EXPECT_EQ(sum.actors[0].longest_time, ms(3));
+  EXPECT_EQ(sum.actors[1].working, ms(13));  // its own turn counts
+}
+
+TEST(Summary, CountsMessagesByEdgeAndTypeMostBytesFirst) {
+  small_run one;
+  const summary sum = one.sum();
+  ASSERT_EQ(sum.edges.size(), 2U);
+  EXPECT_EQ(sum.edges[0].bytes, 1000U);
+  EXPECT_EQ(sum.edges[0].receiver, one.trainer);
+  EXPECT_EQ(sum.edges[1].messages, 2U);
+  EXPECT_EQ(sum.edges[1].bytes, 150U);
+  EXPECT_EQ(sum.edges[1].wire, ms(2));
+  EXPECT_EQ(sum.edges[1].queued, ms(2));
+}
+
+TEST(Summary, SumsUpWhatBeganSinceAMoment) {
+  small_run one;
+  const recording& run = one.made.done();
+  const std::vector<edge_summary> edges = summarize_edges(run, ms(5));
+  ASSERT_EQ(edges.size(), 2U);
+  EXPECT_EQ(edges[1].messages, 1U) << "the first lookup began before";
+  EXPECT_EQ(edges[1].latency, ms(4));
+  EXPECT_EQ(edges[0].worked, ms(5));
+  EXPECT_EQ(edges[0].longest, ms(6));
+  const std::vector<actor_summary> actors = summarize_actors(run, ms(5));
+  ASSERT_EQ(actors.size(), 2U);
+  EXPECT_EQ(actors[0].working, ms(3));
+  EXPECT_EQ(actors[1].working, ms(13));
+}
+
+TEST(Summary, CountsARangeWithinAMessageOnce) {
+  small_run one;
+  one.made.range(one.server, range_name::apply, 1, us(6'500), ms(8));
+  EXPECT_EQ(one.sum().actors[0].working, ms(4));
+}
+
+TEST(Summary, ListsMessagesThatCameToNothing) {
+  small_run one;
+  one.made.actor(one.server).alive = false;
+  const auto gone = one.made.frame(
+      kind::sent, {.from = one.trainer, .to = one.server, .type = "gradient", .step = 2, .sent = ms(15)});
+  one.made.frame(kind::sent, {.from = one.server, .to = one.trainer, .type = "rows", .step = 2, .sent = ms(16)});
+  event drop;
+  drop.what = kind::drop;
+  drop.actor = one.trainer;
+  drop.id = made_id(one.server, 77);
+  drop.aux = static_cast<std::uint16_t>(drop_reason::unexpected);
+  drop.begin = drop.end = ms(14);
+  one.made.add(drop);
+  const summary sum = one.sum();
+  ASSERT_EQ(sum.lost.size(), 2U);
+  EXPECT_EQ(sum.lost[0].id, drop.id);
+  EXPECT_EQ(sum.lost[0].why, "unexpected");
+  EXPECT_EQ(sum.lost[1].id, gone);
+  EXPECT_EQ(sum.lost[1].why, "server 0 had ended");
+}
+
+TEST(Summary, DoesNotCallLostWhatMayHaveBeenOverwritten) {
+  small_run one;
+  one.made.actor(one.server).alive = false;
+  one.made.frame(kind::sent, {.from = one.trainer, .to = one.server, .type = "gradient", .sent = ms(15)});
+  one.made.edit().processes[0].dropped = 1;
+  one.made.edit().processes[0].filtered = true;
+  EXPECT_TRUE(one.sum().lost.empty());
+}
+
+TEST(Summary, ListsRequestsThatAreOpen) {
+  small_run one;
+  one.made.actor(one.trainer).open.push_back({one.second, one.made.type("lookup"), one.server, 2, ms(5)});
+  const auto stranger = one.made.handled({.from = 0xffff,
+                                          .to = one.server,
+                                          .type = "status",
+                                          .sent = ms(1),
+                                          .begin = ms(2),
+                                          .end = ms(2),
+                                          .flags = flag::request | flag::parked});
+  const auto heard = one.made.handled({.from = 0xffff,
+                                       .to = one.server,
+                                       .type = "status",
+                                       .sent = ms(1),
+                                       .begin = ms(2),
+                                       .end = ms(2),
+                                       .flags = flag::request | flag::parked});
+  one.made.released(one.server, made_id(one.server, 40), one.second, ms(7));
+  one.made.handled({.from = one.server,
+                    .to = one.trainer,
+                    .type = "run status",
+                    .cause = heard,
+                    .begin = ms(8),
+                    .end = ms(8),
+                    .flags = flag::answer,
+                    .sequence = 40});
+  const summary sum = one.sum();
+  ASSERT_EQ(sum.unanswered.size(), 2U);
+  EXPECT_EQ(sum.unanswered[0].id, stranger);
+  EXPECT_EQ(sum.unanswered[1].id, one.second);
+  EXPECT_EQ(sum.unanswered[1].peer, one.server);
+}
+
+TEST(Summary, IsShownAsTextAndAsJson) {
+  small_run one;
+  one.made.edit().processes[0].overwritten = 1234;
+  one.made.edit().warnings.push_back("ring-3.trace: cut short");
+  const recording& run = one.made.done();
+  const causality index(run);
+  const summary sum = summarize(index);
+  const std::string text = summary_text(index, sum, 1);
+  EXPECT_EQ(text.rfind("3 messages, 1.1 KiB, of 2 actors in 1 process, in 17.0 ms\n", 0), 0U) << text;
+  EXPECT_NE(text.find("1,234"), text.npos);
+  EXPECT_NE(text.find("... and 1 more"), text.npos);
+  const boost::json::object json = summary_json(index, sum);
+  EXPECT_EQ(json.at("edges").as_array().size(), 2U);
+  EXPECT_EQ(json.at("edges").as_array()[0].as_object().at("type").as_string(), "rows");
+  EXPECT_EQ(json.at("actors").as_array()[0].as_object().at("longest_message").as_string(), "trainer 0 #2");
+  EXPECT_EQ(json.at("processes").as_array()[0].as_object().at("overwritten").to_number<int>(), 1234);
+  EXPECT_EQ(json.at("warnings").as_array()[0].as_string(), "ring-3.trace: cut short");
+}
+
+TEST(Summary, OfNothingIsEmpty) {
+  const recording run;
+  const causality index(run);
+  const summary sum = summarize(index);
+  EXPECT_EQ(sum.messages, 0U);
+  EXPECT_TRUE(sum.steps.whole.empty());
+  EXPECT_FALSE(summary_text(index, sum, 10).empty());
+}
+
+}  // namespace
+}  // namespace troupe::analysis::summary_test

@@ -1,0 +1,173 @@
+// A synchronous run whose every moment is known: two servers, two trainers, one bucket.
+
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "tests/trace/made_recording.hpp"
+
+namespace troupe::analysis {
+
+/// Steps 1 to n, where server 1 takes `apply_times[step - 1]` to apply one; server 0 takes 5 ms. With B the commit of
+/// the step before and A that time, in ms:
+///
+///   B        server 1 has applied, and pools for trainer 1 (1.0), while trainer 0's lookup lies in its queue
+///   B+1.0    rows for trainer 1 are sent (arrived 1.1, begun 1.1); server 1 pools for trainer 0 (1.0)
+///   B+2.0    rows for trainer 0 are sent (arrived 2.1, begun 2.2); servers 0's are there before
+///   B+16.1   trainer 1 has its gradients (forward/backward 15.0): arrived 16.6, handled 0.2; its lookup is parked
+///   (0.1) B+22.2   trainer 0 has its gradients (forward/backward 20.0): arrived 22.7, so servers apply; then its
+///   lookup comes B+25.2   trainer 0 has its bucket (backward parameters 3.0): summed from 25.3 to 25.8, and back
+///   at 25.9 B+26.0   both trainers have done their step B+22.7+A server 1 has applied: the commit, if A is more than 5
+///   ms
+class synchronous_run {
+ public:
+  explicit synchronous_run(const std::vector<nanoseconds>& apply_times) {
+    for (const nanoseconds apply : apply_times) add_step(apply);
+  }
+
+  made_recording made{2, 2};
+  std::vector<nanoseconds> commits = {ms(100)};  ///< by step, from 0
+  std::uint64_t rows_of_1 = 0;                   ///< server 1's of the last step for trainers 0 and 1
+  std::uint64_t rows_of_1_for_1 = 0;
+  std::uint64_t gradient_of_0 = 0;  ///< the last step's, trainer 0 to server 1
+  std::uint64_t gradient_of_1 = 0;
+  std::uint64_t lookup_of_0 = 0;  ///< for the step after the last, trainer 0 to server 1
+  std::uint64_t lookup_of_1 = 0;
+  std::uint64_t reduce_of_0 = 0;
+  std::uint64_t reduced_of_1 = 0;
+
+ private:
+  void add_step(nanoseconds apply) {
+    const nanoseconds b = commits.back();
+    const auto at = [b](double ms) { return b + static_cast<nanoseconds>(ms * 1e6 + 0.5); };
+    const std::uint64_t step = commits.size();
+    const std::uint16_t s0 = made.server(0), s1 = made.server(1), t0 = made.trainer(0), t1 = made.trainer(1);
+    constexpr std::uint16_t group = made_recording::group;
+    const nanoseconds commit = at(22.7) + apply;
+
+    // Rows.
+    for (const std::uint16_t t : {t0, t1}) {
+      made.handled({.from = s0,
+                    .to = t,
+                    .type = "rows",
+                    .step = step,
+                    .sent = b,
+                    .arrived = at(0.1),
+                    .begin = at(0.1),
+                    .end = at(0.2),
+                    .flags = flag::answer,
+                    .bytes = 1000});
+    }
+    const std::uint64_t rows1 = made.handled({.from = s1,
+                                              .to = t1,
+                                              .type = "rows",
+                                              .step = step,
+                                              .cause = lookup_of_1,
+                                              .sent = at(1.0),
+                                              .arrived = at(1.1),
+                                              .begin = at(1.1),
+                                              .end = at(19.1),
+                                              .flags = flag::answer,
+                                              .bytes = 1000});
+    if (step > 1) made.released(s1, rows1, gradient_of_0, at(1.0));
+    const std::uint64_t rows0 = made.handled({.from = s1,
+                                              .to = t0,
+                                              .type = "rows",
+                                              .step = step,
+                                              .cause = lookup_of_0,
+                                              .sent = at(2.0),
+                                              .arrived = at(2.1),
+                                              .begin = at(2.2),
+                                              .end = at(25.2),
+                                              .flags = flag::answer,
+                                              .bytes = 1000});
+    made.range(t1, range_name::forward_backward, step, at(1.1), at(16.1));
+    made.range(t1, range_name::backward_parameters, step, at(16.1), at(19.1));
+    made.range(t0, range_name::forward_backward, step, at(2.2), at(22.2));
+    made.range(t0, range_name::backward_parameters, step, at(22.2), at(25.2));
+    rows_of_1 = rows0;
+    rows_of_1_for_1 = rows1;
+
+    // Gradients, and the lookups of the next step.
+    const auto gradient = [&](std::uint16_t from, std::uint16_t to, double sent, double begin, nanoseconds end) {
+      return made.handled({.from = from,
+                           .to = to,
+                           .type = "gradient",
+                           .step = step,
+                           .cause = from == t0 ? rows0 : rows1,
+                           .sent = at(sent),
+                           .arrived = at(sent + 0.5),
+                           .begin = at(begin),
+                           .end = end,
+                           .bytes = 500});
+    };
+    const auto lookup = [&](std::uint16_t from, double sent, nanoseconds begin, nanoseconds end, std::uint8_t flags) {
+      return made.handled({.from = from,
+                           .to = s1,
+                           .type = "lookup",
+                           .step = step + 1,
+                           .cause = from == t0 ? rows0 : rows1,
+                           .sent = at(sent),
+                           .arrived = at(sent + 0.55),
+                           .begin = begin,
+                           .end = end,
+                           .flags = flags,
+                           .bytes = 100});
+    };
+    gradient(t1, s0, 16.1, 16.6, at(16.8));
+    gradient_of_1 = gradient(t1, s1, 16.1, 16.6, at(16.8));
+    lookup_of_1 = lookup(t1, 16.1, at(16.8), at(16.9), flag::request | flag::parked);
+    gradient(t0, s0, 22.2, 22.7, at(27.7));
+    made.range(s0, range_name::apply, step, at(22.7), at(27.7));
+    gradient_of_0 = gradient(t0, s1, 22.2, 22.7, commit + ms(1));
+    made.range(s1, range_name::apply, step, at(22.7), commit);
+    made.range(s1, range_name::pool, step + 1, commit, commit + ms(1));
+    lookup_of_0 = lookup(t0, 22.2, commit + ms(1), commit + ms(2), flag::request);
+    made.range(s1, range_name::pool, step + 1, commit + ms(1), commit + ms(2));
+
+    // The bucket.
+    const std::uint64_t reduce1 = made.handled({.from = t1,
+                                                .to = group,
+                                                .type = "reduce",
+                                                .step = step,
+                                                .cause = rows1,
+                                                .sent = at(19.1),
+                                                .arrived = at(19.2),
+                                                .begin = at(19.2),
+                                                .end = at(19.25),
+                                                .flags = flag::request | flag::parked,
+                                                .bytes = 400});
+    reduce_of_0 = made.handled({.from = t0,
+                                .to = group,
+                                .type = "reduce",
+                                .step = step,
+                                .cause = rows0,
+                                .sent = at(25.2),
+                                .arrived = at(25.3),
+                                .begin = at(25.3),
+                                .end = at(25.8),
+                                .flags = flag::request,
+                                .bytes = 400});
+    made.range(group, range_name::sum, step, at(25.3), at(25.8));
+    for (const std::uint16_t t : {t0, t1}) {
+      const std::uint64_t reduced = made.handled({.from = group,
+                                                  .to = t,
+                                                  .type = "reduced",
+                                                  .step = step,
+                                                  .cause = t == t0 ? reduce_of_0 : reduce1,
+                                                  .sent = at(25.8),
+                                                  .arrived = at(25.9),
+                                                  .begin = at(25.9),
+                                                  .end = at(26.0),
+                                                  .flags = flag::answer,
+                                                  .bytes = 400});
+      if (t == t1) made.released(group, reduced, reduce_of_0, at(25.8));
+      reduced_of_1 = reduced;
+      made.step(t, step, t == t0 ? at(2.2) : at(1.1), at(26.0));
+    }
+    commits.push_back(commit);
+  }
+};
+
+}  // namespace troupe::analysis

@@ -1,0 +1,177 @@
+#include "analysis/why.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/analysis/synchronous_run.hpp"
+
+namespace troupe::analysis::why_test {
+namespace {
+
+std::vector<std::uint64_t> ids(const cause_chain& chain) {
+  std::vector<std::uint64_t> all;
+  for (const hop& one : chain.hops) all.push_back(one.id);
+  return all;
+}
+
+TEST(Why, FollowsCausesBackToTheStepsBegin) {
+  synchronous_run one({ms(8), ms(8)});
+  const auto before = one.gradient_of_0;  // of step 2
+  synchronous_run longer({ms(8), ms(8), ms(8)});
+  const recording& run = longer.made.done();
+  const causality index(run);
+  const cause_chain chain = find_causes(index, longer.reduced_of_1);
+  // Released by trainer 0's share, which came of its rows, which answered its lookup: that of step 3 was sent in
+  // step 2.
+  const auto& last = *chain.hops.back().message;
+  EXPECT_EQ(chain.begins, cause_chain::start::step);
+  EXPECT_EQ(last.step, 2U);
+  ASSERT_EQ(chain.hops.size(), 5U);
+  EXPECT_EQ(chain.hops[0].id, longer.reduced_of_1);
+  EXPECT_TRUE(chain.hops[0].released);
+  EXPECT_EQ(chain.hops[1].id, longer.reduce_of_0);
+  EXPECT_FALSE(chain.hops[1].released);
+  EXPECT_EQ(chain.hops[2].id, longer.rows_of_1);
+  EXPECT_EQ(run.type_name(chain.hops[3].message->type), "lookup");
+  EXPECT_EQ(run.type_name(last.type), "rows");
+  EXPECT_EQ(chain.hops[1].wire, us(100));
+  EXPECT_EQ(chain.hops[2].waited, us(100));
+  EXPECT_EQ(chain.hops[2].worked, ms(23));
+  EXPECT_EQ(chain.hops[1].into, ms(23));
+
+  const cause_chain released = find_causes(index, longer.rows_of_1_for_1);
+  ASSERT_EQ(released.hops.size(), 2U);
+  EXPECT_EQ(released.hops[1].id, before);  // trainer 0's gradient of step 2, not the parked lookup
+}
+
+TEST(Why, SaysWhereRecordsEnd) {
+  synchronous_run one({ms(8)});
+  const auto unknown = made_id(one.made.trainer(0), 9999);
+  const auto id = one.made.handled({.from = one.made.server(0),
+                                    .to = one.made.trainer(0),
+                                    .type = "rows",
+                                    .cause = unknown,
+                                    .sent = ms(1),
+                                    .arrived = ms(1),
+                                    .begin = ms(1),
+                                    .end = ms(1)});
+  const recording& run = one.made.done();
+  const causality index(run);
+  const cause_chain chain = find_causes(index, id);
+  EXPECT_EQ(ids(chain), std::vector<std::uint64_t>{id});
+  EXPECT_EQ(chain.begins, cause_chain::start::unknown);
+  EXPECT_EQ(chain.missing, unknown);
+  EXPECT_NE(causes_text(index, chain, 10).find("because of trainer 0 #9999, of which there is no record"),
+            std::string::npos);
+  const cause_chain first = find_causes(index, one.rows_of_1);
+  EXPECT_EQ(first.begins, cause_chain::start::actor);
+  EXPECT_NE(causes_text(index, first, 10).find("server 1 sent that of its own accord"), std::string::npos);
+}
+
+TEST(Why, KnowsAMessageThatNeverArrived) {
+  synchronous_run one({ms(8)});
+  const auto lost = one.made.frame(kind::sent, {.from = one.made.trainer(0),
+                                                .to = one.made.server(1),
+                                                .type = "gradient",
+                                                .step = 1,
+                                                .cause = one.rows_of_1,
+                                                .sent = ms(125)});
+  const recording& run = one.made.done();
+  const causality index(run);
+  const cause_chain chain = find_causes(index, lost);
+  EXPECT_EQ(ids(chain), (std::vector<std::uint64_t>{lost, one.rows_of_1}));
+  EXPECT_NE(causes_text(index, chain, 10).find("sent, never arrived by server 1"), std::string::npos);
+  EXPECT_EQ(causes_json(index, chain).at("hops").as_array()[0].as_object().at("state").as_string(),
+            "sent, never arrived");
+  const influence cone = find_influence(index, lost);
+  ASSERT_EQ(cone.actors.size(), 1U);
+  EXPECT_EQ(cone.actors[0].messages.front()->id, one.rows_of_1);
+}
+
+TEST(Why, EndsInACircle) {
+  made_recording made;
+  const auto first = made_id(made.trainer(0), 1);
+  const auto second = made.handled({.from = made.server(0), .to = made.trainer(0), .type = "a", .cause = first});
+  made.handled({.from = made.trainer(0), .to = made.server(0), .type = "b", .cause = second});
+  const recording& run = made.done();
+  EXPECT_EQ(find_causes(causality(run), first).hops.size(), 2U);
+}
+
+/// The cone by its definition: whatever leads to the message by steps of program order and of messages.
+std::set<std::uint64_t> cone_by_definition(const causality& index, std::uint64_t id) {
+  std::set<std::uint64_t> found;
+  std::set<const event*> seen;
+  std::vector<const event*> todo = {index.handled(id)};
+  while (!todo.empty()) {
+    const event* one = todo.back();
+    todo.pop_back();
+    if (one == nullptr || !seen.insert(one).second) continue;
+    if (one->what == kind::handled && one->id != id) found.insert(one->id);
+    todo.push_back(index.before(*one));
+    if (one->what != kind::handled) continue;
+    const event* sender = index.sent_in(*one);
+    todo.push_back(sender != nullptr ? sender : index.activity_at(sender_of(one->id), one->sent));
+  }
+  return found;
+}
+
+TEST(Cone, HoldsAllThatCouldHaveInfluencedAMessage) {
+  synchronous_run one({ms(8), ms(8), ms(8)});
+  const auto ask = one.made.handled({.from = one.made.trainer(0),
+                                     .to = one.made.server(1),
+                                     .type = "save_dense",
+                                     .cause = one.rows_of_1,
+                                     .sent = ms(185),
+                                     .arrived = ms(200),
+                                     .begin = ms(200),
+                                     .end = ms(201)});
+  const recording& run = one.made.done();
+  const causality index(run);
+  const influence cone = find_influence(index, ask);  // outside of steps: as far as records go
+  std::set<std::uint64_t> found;
+  for (const auto& part : cone.actors) {
+    for (const event* message : part.messages) found.insert(message->id);
+  }
+  EXPECT_EQ(found, cone_by_definition(index, ask));
+  EXPECT_EQ(cone.messages, found.size());
+  EXPECT_GT(found.size(), 30U);
+}
+
+TEST(Cone, ReachesBackToEachActorsFirstMessageOfTheStep) {
+  synchronous_run one({ms(8), ms(8), ms(8)});
+  const recording& run = one.made.done();
+  const causality index(run);
+  const influence cone = find_influence(index, one.rows_of_1);
+  EXPECT_EQ(cone.step, 3U);
+  // Server 1: both lookups, and the gradient between. Trainer 0: server 0's rows. Trainer 1 and server 0 sent what they
+  // did before they had anything of step 3.
+  ASSERT_EQ(cone.actors.size(), 2U);
+  EXPECT_EQ(cone.actors[0].actor, one.made.server(1));
+  std::vector<std::string> types;
+  for (const event* message : cone.actors[0].messages) types.push_back(run.type_name(message->type));
+  EXPECT_EQ(types, (std::vector<std::string>{"lookup", "gradient", "lookup"}));
+  EXPECT_EQ(cone.actors[1].actor, one.made.trainer(0));
+  ASSERT_EQ(cone.actors[1].messages.size(), 1U);
+  EXPECT_EQ(sender_of(cone.actors[1].messages[0]->id), one.made.server(0));
+}
+
+TEST(Cone, IsShownWithinALimit) {
+  synchronous_run one({ms(8), ms(8), ms(8)});
+  one.made.edit().processes[0].overwritten = 5;
+  const recording& run = one.made.done();
+  const causality index(run);
+  const influence cone = find_influence(index, one.reduced_of_1);
+  const std::string text = influence_text(index, cone, 1);
+  EXPECT_NE(text.find("could have influenced " + run.message_name(one.reduced_of_1) + ", since step 3 began"),
+            text.npos)
+      << text;
+  EXPECT_NE(text.find("... and "), text.npos) << text;
+  const boost::json::object json = influence_json(index, cone, 1);
+  EXPECT_EQ(json.at("handled").to_number<std::uint64_t>(), cone.messages);
+  for (const auto& actor : json.at("actors").as_array())
+    EXPECT_EQ(actor.as_object().at("messages").as_array().size(), 1U);
+}
+
+}  // namespace
+}  // namespace troupe::analysis::why_test
