@@ -8,7 +8,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
-#include "actors/replay.hpp"
+#include "actors/replay_gate.hpp"
 #include "actors/traced_system.hpp"
 #include "base/assert.hpp"
 #include "protocol/errors.hpp"
@@ -155,7 +155,7 @@ void master_state::start_training() {
   const std::chrono::duration<double> since_begin = run_figures::clock::now() - begin_;
   figures_.set_up_took(since_begin.count());
   // What another run did between processes is done here as it was done there.
-  const replay* again = replay_of(self_->system());
+  const replay_control* again = replay_of(self_->system());
   const auto& rules = members_.rules();
   for (std::uint32_t rank = 0; rank < members_.trainers().size(); ++rank)
     requests_.ask<trained>(

@@ -8,10 +8,30 @@
 #include <optional>
 #include <vector>
 
-#include "actors/metrics.hpp"
+#include "actors/run_observer.hpp"
 #include "actors/run_plan.hpp"
 
 namespace troupe {
+
+/// One epoch, from all ranks, combined in rank order.
+class epoch_gathering {
+ public:
+  epoch_gathering(std::uint32_t trainers, loss_kind loss) : loss_(loss), reports_(trainers), evaluations_(trainers) {}
+
+  void add(epoch_report&& report);
+  void add(evaluation&& share);
+
+  /// True if every rank has reported, and evaluated where it said it would.
+  bool complete() const;
+
+  /// Loss: mean over the samples. Seconds: the slowest rank's. Metrics: over all ranks' test rows.
+  epoch_summary summary() const;
+
+ private:
+  loss_kind loss_;
+  std::vector<std::optional<epoch_report>> reports_;
+  std::vector<std::optional<evaluation>> evaluations_;
+};
 
 /// Belongs to the master.
 class run_figures {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/run.hpp"
+#include "actors/run_observer.hpp"
 #include "model/job.hpp"
 #include "protocol/header.hpp"
 #include "protocol/messages.hpp"

@@ -4,13 +4,13 @@
 #include <string>
 
 #include "actors/actor_name.hpp"
-#include "actors/caf_network.hpp"
+#include "protocol/initialize_types.hpp"
 #include "protocol/type_ids.hpp"
 
 namespace troupe {
 
 std::vector<trace::message_type> traced_types() {
-  initialize_types(false);
+  initialize_types();
   std::vector<trace::message_type> types;
   for (caf::type_id_t id = caf::id_block::troupe::begin; id < caf::id_block::troupe::end; ++id)
     types.push_back({id, std::string(message_name(caf::query_type_name(id))), false});

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/lookup_bench.hpp"
 #include "apps/json_line.hpp"
+#include "apps/lookup_bench.hpp"
 #include "apps/subcommand.hpp"
 #include "links/credentials.hpp"
 #include "links/tls_context.hpp"

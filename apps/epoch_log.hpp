@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/run.hpp"
 #include "apps/descriptor.hpp"
+#include "cluster/run.hpp"
 #include "model/result.hpp"
 
 namespace troupe {

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "actors/node.hpp"
 #include "apps/network_options.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
 #include "apps/train_options.hpp"
 #include "base/text.hpp"
+#include "cluster/node.hpp"
 #include "model/text.hpp"
 
 namespace troupe {

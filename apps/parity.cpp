@@ -6,11 +6,11 @@
 #include <cmath>
 #include <string_view>
 
-#include "actors/run.hpp"
 #include "apps/json_line.hpp"
 #include "apps/processes.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
+#include "cluster/run.hpp"
 #include "model/job.hpp"
 #include "model/replay.hpp"
 

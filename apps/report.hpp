@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/run.hpp"
 #include "apps/json_line.hpp"
+#include "cluster/run.hpp"
 #include "model/job.hpp"
 
 namespace troupe {

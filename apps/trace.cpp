@@ -11,13 +11,13 @@
 #include <span>
 #include <thread>
 
-#include "actors/trace_sources.hpp"
 #include "apps/subcommand.hpp"
 #include "apps/text.hpp"
 #include "apps/trace_replay.hpp"
 #include "apps/trace_serve.hpp"
 #include "apps/trace_tail.hpp"
 #include "base/text.hpp"
+#include "cluster/trace_sources.hpp"
 #include "model/job.hpp"
 #include "model/text.hpp"
 #include "trace/blame.hpp"

@@ -13,14 +13,14 @@
 #include <thread>
 #include <vector>
 
-#include "actors/actor_replay.hpp"
-#include "actors/replay.hpp"
-#include "actors/replay_order.hpp"
-#include "actors/run.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
 #include "apps/text.hpp"
 #include "base/text.hpp"
+#include "cluster/run.hpp"
+#include "replay/actor_replay.hpp"
+#include "replay/replay.hpp"
+#include "replay/replay_order.hpp"
 #include "trace/message_id.hpp"
 
 /// Where a debugger stops: the actor is about to handle message `id`, which `words` describe.

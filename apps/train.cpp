@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "actors/node.hpp"
-#include "actors/run.hpp"
 #include "apps/epoch_log.hpp"
 #include "apps/json_line.hpp"
 #include "apps/network_options.hpp"
@@ -23,6 +21,8 @@
 #include "apps/text.hpp"
 #include "apps/train.hpp"
 #include "apps/train_options.hpp"
+#include "cluster/node.hpp"
+#include "cluster/run.hpp"
 #include "model/job.hpp"
 #include "model/text.hpp"
 

@@ -19,8 +19,8 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
-#include "actors/caf_network.hpp"
-#include "actors/data_plane.hpp"
+#include "cluster/caf_network.hpp"
+#include "cluster/data_plane.hpp"
 #include "kernels/elementwise.hpp"
 #include "protocol/inspect.hpp"
 
@@ -81,7 +81,7 @@ void reduce_again(caf::event_based_actor* self, allreduce_actor group, std::uint
 }
 
 std::vector<double> measure_links(std::uint32_t rank, int to_other, int from_other) {
-  initialize_types(true);
+  initialize_network_types();
   config settings;
   caf::actor_system system(settings);
   data_plane data(system, {.mine = {"a token for this measurement"}, .links = {}, .handshakes = {}});
