@@ -25,7 +25,7 @@ void actor_trace::start(caf::abstract_actor* self, caf::actor_system& system, st
   sender_ = number;
   incarnation_ = incarnation;
   actor_ = static_cast<std::uint16_t>(number);
-  if (replay* const all = replay_of(system)) {
+  if (replay_control* const all = replay_of(system)) {
     replayed_ = all->find(number);
     if (replayed_ != nullptr) replayed_->start(self->address());
   }

@@ -11,7 +11,8 @@
 #include <utility>
 #include <variant>
 
-#include "actors/replay.hpp"
+#include "actors/replay_gate.hpp"
+#include "actors/replay_key.hpp"
 #include "protocol/header.hpp"
 #include "protocol/message_content.hpp"
 #include "trace/recorder.hpp"
@@ -39,7 +40,7 @@ class actor_trace {
   /// is no earlier than the message at hand was begun, nor than what has been recorded since. 0: nothing is recorded.
   std::uint64_t latest() const { return latest_ != 0 ? latest_ : is_on() ? trace::ticks_now() : 0; }
   /// What the actor is held to; null: nothing, the run is no replay.
-  replayed_actor* replayed() const { return replayed_; }
+  replay_gate* replayed() const { return replayed_; }
 
   /// While it lives, a message is being handled.
   class handling {
@@ -195,7 +196,7 @@ class actor_trace {
                      bytes});
   }
 
-  replayed_actor* replayed_ = nullptr;
+  replay_gate* replayed_ = nullptr;
   trace::recorder* recorder_ = nullptr;
   trace::board_entry* board_ = nullptr;
   std::uint16_t actor_ = 0;
@@ -221,7 +222,7 @@ caf::result<T> answered_elsewhere(std::type_identity<caf::result<T>>) {
 /// Whether `self` is to handle `message` now; else it has been put aside until its turn comes.
 template <class Message, class Self>
 bool has_turn(Self* self, const Message& message) {
-  replayed_actor* const order = self->state.trace.replayed();
+  replay_gate* const order = self->state.trace.replayed();
   if (order == nullptr || order->may_handle(message.head, caf::type_id_v<Message>)) return true;
   auto sender = self->current_sender();
   const auto id = self->take_current_message_id();
@@ -233,7 +234,7 @@ bool has_turn(Self* self, const Message& message) {
 /// If one that was put aside has its turn now, it is put back.
 template <class Self>
 void let_next_come(Self* self) {
-  if (replayed_actor* const order = self->state.trace.replayed())
+  if (replay_gate* const order = self->state.trace.replayed())
     if (auto next = order->take_next()) self->enqueue(std::move(next), self->context());
 }
 

@@ -90,30 +90,33 @@ caf::result<run_status> master_state::handle(const status& query) {
   round->asked = query.head;
   run_status& told = round->told;
   // Nothing may move any more once its place has been given away.
-  told.actors.reserve(servers_.size() + trainers_.size());
-  told.nodes.reserve(nodes_.size());
-  round->links.resize(nodes_.size());
-  round->groups.reserve(nodes_.size() + 1);
-  round->group_of.resize(trainers_.size(), SIZE_MAX);
+  const auto& servers = members_.servers();
+  const auto& trainers = members_.trainers();
+  const auto& nodes = members_.nodes();
+  told.actors.reserve(servers.size() + trainers.size());
+  told.nodes.reserve(nodes.size());
+  round->links.resize(nodes.size());
+  round->groups.reserve(nodes.size() + 1);
+  round->group_of.resize(trainers.size(), SIZE_MAX);
   const auto ask_all = [&](const auto& members, const char* role) {
     for (std::size_t rank = 0; rank < members.size(); ++rank)
       if (members[rank] != nullptr)
         ask_how_it_is(round, members[rank],
                       told.actors.emplace_back(actor_status{{}, fmt::format("{} {}", role, rank), {}, step, {}, {}}));
   };
-  ask_all(servers_, "server");
-  ask_all(trainers_, "trainer");
-  if (group_ != nullptr) {
+  ask_all(servers, "server");
+  ask_all(trainers, "trainer");
+  if (members_.group() != nullptr) {
     std::ranges::fill(round->group_of, std::size_t{0});
-    ask_how_it_is(round, group_, round->groups.emplace_back());
+    ask_how_it_is(round, members_.group(), round->groups.emplace_back());
   }
-  for (const auto& [number, one] : nodes_) {
+  for (const auto& [number, one] : nodes) {
     const peer_node& what = one.what;
     ask_how_it_is(round, one.handle, round->links[told.nodes.size()]);
     told.nodes.push_back({what.trains, what.ranks, one.host, one.pid, one.user_name, {}});
     if (one.links.group == nullptr) continue;
     for (const std::uint32_t rank : what.ranks)
-      if (rank < trainers_.size()) round->group_of[rank] = round->groups.size();
+      if (rank < trainers.size()) round->group_of[rank] = round->groups.size();
     ask_how_it_is(round, one.links.group, round->groups.emplace_back());
   }
   if (--round->missing == 0) tell_status(*round);
@@ -123,23 +126,22 @@ caf::result<run_status> master_state::handle(const status& query) {
 void master_state::tell_status(status_round& round) {
   run_status& told = round.told;
   told.head = trace.next(step, id_of(round.asked));
-  const bool is_saving = saves_pending_ > 0;
-  told.phase = is_saving ? "saving" : phase_;
+  told.phase = checkpoints_.now() == checkpointing::state::writing ? "saving" : words_of(phase_);
   told.step = step;
-  told.total_steps = total_steps_;
+  told.total_steps = plan_.total_steps;
   told.diagnosis = diagnosis_;
-  told.servers = static_cast<std::uint32_t>(present(servers_));
-  told.trainers = static_cast<std::uint32_t>(present(trainers_));
-  if (last_progress_) {
-    told.samples_per_s = last_progress_->samples_per_s;
-    told.steps_per_s = last_progress_->steps_per_s;
-    told.progress_age_s = std::chrono::duration<double>(clock::now() - last_progress_->at).count();
+  told.servers = static_cast<std::uint32_t>(present(members_.servers()));
+  told.trainers = static_cast<std::uint32_t>(present(members_.trainers()));
+  if (const auto& last = figures_.last_progress()) {
+    told.samples_per_s = last->samples_per_s;
+    told.steps_per_s = last->steps_per_s;
+    told.progress_age_s = std::chrono::duration<double>(run_figures::clock::now() - last->at).count();
   }
   for (std::size_t i = 0; i < told.nodes.size(); ++i) told.nodes[i].links = std::move(round.links[i].queues);
   for (actor_status& one : told.actors) {
     for (queue_status& queue : one.queues)
-      if (queue.sender >= trainer_number(0, job_.servers))
-        queue.name += fmt::format(" of trainer {}", queue.sender - trainer_number(0, job_.servers));
+      if (queue.sender >= trainer_number(0, plan_.what.servers))
+        queue.name += fmt::format(" of trainer {}", queue.sender - trainer_number(0, plan_.what.servers));
     for (const wait_status& wait : one.waits) {
       const auto causes = causes_of(wait, round);
       told.waits.insert(told.waits.end(), causes.begin(), causes.end());
@@ -163,11 +165,9 @@ std::vector<wait_status> master_state::causes_of(const wait_status& wait, const 
         if (of_group.what == wait.what && of_group.step == wait.step) add(of_group.on);
     }
   } else if (wait.on == "master") {
-    for (std::size_t rank = 0; rank < trainers_.size(); ++rank)
-      if (rank >= waiting_.size() || !waiting_[rank]) add(fmt::format("trainer {}", rank));
-    if (saves_pending_ > 0)
-      for (const std::uint32_t rank : std::set(saving_servers_.begin(), saving_servers_.end()))
-        add(fmt::format("server {}", rank));
+    for (std::uint32_t rank = 0; rank < members_.trainers().size(); ++rank)
+      if (!checkpoints_.has(rank)) add(fmt::format("trainer {}", rank));
+    for (const std::uint32_t rank : checkpoints_.servers()) add(fmt::format("server {}", rank));
   }
   if (causes.empty()) causes.push_back(wait);
   return causes;
@@ -175,16 +175,17 @@ std::vector<wait_status> master_state::causes_of(const wait_status& wait, const 
 
 /// What the run as a whole and the master wait for.
 void master_state::add_own_waits(std::vector<wait_status>& waits) const {
-  if (ordered_ && !running_) {
-    const std::size_t servers = job_.servers - std::min<std::size_t>(job_.servers, present(servers_));
-    const std::size_t trainers = job_.trainers - std::min<std::size_t>(job_.trainers, present(trainers_));
+  if (phase_ == run_phase::gathering) {
+    const auto missing = [](std::size_t wanted, std::size_t here) { return wanted - std::min(wanted, here); };
+    const std::size_t servers = missing(plan_.what.servers, present(members_.servers()));
+    const std::size_t trainers = missing(plan_.what.trainers, present(members_.trainers()));
     std::string who = servers > 0 ? plural(servers, "server") : "";
     if (trainers > 0) who += (who.empty() ? "" : " and ") + plural(trainers, "trainer");
     waits.push_back({"", who + " to join", 0, ""});
   }
   std::set<std::pair<std::string, std::string>> told;
-  for (const auto& [number, question] : questions_) {
-    const std::string whole = who_is(question.whom);
+  for (const auto& [number, question] : requests_.questions()) {
+    const std::string whole = members_.who_is(question.whom);
     if (auto [at, is_new] = told.emplace(answer_to(question.type), whole.substr(0, whole.find(" ("))); is_new)
       waits.push_back({name, at->first, 0, at->second});
   }
@@ -209,7 +210,7 @@ caf::result<collected_evidence> master_state::handle(const collect_evidence& que
   const auto one_less = [mine] {
     if (--mine->missing == 0) mine->promise.deliver(std::move(mine->all));
   };
-  for (const auto& [number, one] : nodes_) {
+  for (const auto& [number, one] : members_.nodes()) {
     ++mine->missing;
     self_->request(one.handle, evidence_patience, evidence_query{trace.next(step, id_of(query.head)), query.boot})
         .then(

@@ -11,13 +11,13 @@
 
 namespace troupe {
 
-class replay;
+class replay_control;
 
 struct traced_config : caf::actor_system_config {
   /// Must outlive the actor system; null: nothing is recorded.
   trace::recorder* recorder = nullptr;
   /// Must outlive the actor system; null: the run is no replay.
-  replay* replayed = nullptr;
+  replay_control* replayed = nullptr;
   /// What they compute on.
   compute_devices devices;
 };
@@ -29,7 +29,7 @@ inline trace::recorder* recorder_of(const caf::actor_system& system) {
 }
 
 /// What the actors of `system` are held to; null: nothing.
-inline replay* replay_of(const caf::actor_system& system) {
+inline replay_control* replay_of(const caf::actor_system& system) {
   const auto* config = dynamic_cast<const traced_config*>(&system.config());
   return config != nullptr ? config->replayed : nullptr;
 }

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "actors/lookup_bench.hpp"
+#include "apps/json_line.hpp"
+#include "apps/lookup_bench.hpp"
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
 #include "base/result.hpp"

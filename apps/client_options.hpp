@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "actors/client.hpp"
 #include "apps/subcommand.hpp"
+#include "cluster/client.hpp"
 
 namespace troupe {
 

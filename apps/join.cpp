@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "actors/node.hpp"
 #include "apps/network_options.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
@@ -10,6 +9,8 @@
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "cluster/node.hpp"
+#include "model/text.hpp"
 
 namespace troupe {
 namespace {

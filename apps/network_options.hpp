@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "actors/run.hpp"
 #include "apps/subcommand.hpp"
+#include "cluster/run.hpp"
 
 namespace troupe {
 

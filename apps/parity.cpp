@@ -7,11 +7,13 @@
 #include <string_view>
 
 #include "actors/run.hpp"
+#include "apps/json_line.hpp"
 #include "apps/processes.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
 #include "base/result.hpp"
+#include "cluster/run.hpp"
 #include "model/job.hpp"
 #include "model/replay.hpp"
 

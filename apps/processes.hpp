@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/run.hpp"
 #include "apps/subcommand.hpp"
+#include "cluster/run.hpp"
 
 namespace troupe {
 

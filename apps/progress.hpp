@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/run.hpp"
+#include "cluster/run.hpp"
 
 namespace troupe {
 

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "actors/run.hpp"
+#include "apps/json_line.hpp"
 #include "base/json_text.hpp"
+#include "cluster/run.hpp"
 #include "model/job.hpp"
 
 namespace troupe {

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "actors/run.hpp"
+#include "cluster/run.hpp"
 
 namespace troupe {
 

@@ -30,6 +30,7 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "cluster/trace_sources.hpp"
 #include "model/job.hpp"
 
 namespace troupe {

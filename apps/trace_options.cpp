@@ -10,13 +10,14 @@
 #include <system_error>
 #include <utility>
 
-#include "actors/trace_sources.hpp"
 #include "actors/traced_system.hpp"
 #include "apps/page_token.hpp"
 #include "apps/text.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "cluster/trace_sources.hpp"
+#include "model/text.hpp"
 #include "trace/names.hpp"
 #include "trace/run_folders.hpp"
 

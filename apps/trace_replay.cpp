@@ -22,6 +22,11 @@
 #include "apps/signals.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "cluster/run.hpp"
+#include "replay/actor_replay.hpp"
+#include "replay/replay.hpp"
+#include "replay/replay_order.hpp"
+#include "trace/message_id.hpp"
 
 /// Where a debugger stops: the actor is about to handle message `id`, which `words` describe.
 extern "C" __attribute__((noinline, used)) void troupe_before_message(std::uint64_t id, const char* words) {

@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "actors/node.hpp"
-#include "actors/run.hpp"
 #include "apps/epoch_log.hpp"
 #include "apps/network_options.hpp"
 #include "apps/processes.hpp"
@@ -26,6 +24,8 @@
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "cluster/node.hpp"
+#include "cluster/run.hpp"
 #include "model/job.hpp"
 
 namespace troupe {

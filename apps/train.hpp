@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "actors/run.hpp"
 #include "apps/subcommand.hpp"
 #include "apps/train_options.hpp"
+#include "cluster/run.hpp"
 
 namespace troupe {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/run.hpp"
 #include "apps/subcommand.hpp"
 #include "apps/trace_options.hpp"
+#include "cluster/run.hpp"
 #include "model/checkpoint/resume.hpp"
 #include "model/job.hpp"
 #include "model/job_file.hpp"

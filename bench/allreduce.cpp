@@ -21,7 +21,11 @@
 #include "actors/allreduce_group.hpp"
 #include "actors/caf_network.hpp"
 #include "actors/data_plane.hpp"
+#include "cluster/caf_network.hpp"
+#include "cluster/data_plane.hpp"
 #include "kernels/device.hpp"
+#include "kernels/elementwise.hpp"
+#include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 
 #ifdef TROUPE_GLOO
@@ -81,7 +85,7 @@ void reduce_again(caf::event_based_actor* self, allreduce_actor group, std::uint
 }
 
 std::vector<double> measure_links(std::uint32_t rank, int to_other, int from_other) {
-  initialize_types(true);
+  initialize_network_types();
   config settings;
   caf::actor_system system(settings);
   data_plane data(system, {.mine = {"a token for this measurement"}, .links = {}, .handshakes = {}});

@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "actors/actor_trace.hpp"
-#include "actors/caf_network.hpp"
 #include "actors/traced_system.hpp"
+#include "protocol/initialize_types.hpp"
+#include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 
 namespace {
@@ -105,7 +106,7 @@ double handling_ns(trace::recorder* recorder, std::uint64_t step) {
 }  // namespace
 
 int main() {
-  initialize_types(false);
+  initialize_types();
   std::string folder = (std::filesystem::temp_directory_path() / "troupe-bench-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return 1;
   trace::recorder::options how;

@@ -3,7 +3,7 @@
 //
 // An input is a sequence of frames (scripted_link.hpp).
 
-#include "actors/data_link.hpp"
+#include "cluster/data_link.hpp"
 
 #include <optional>
 

@@ -2,7 +2,7 @@
 
 #include "links/hello.hpp"
 
-#include "actors/introduction.hpp"
+#include "cluster/introduction.hpp"
 #include "fuzz/target.hpp"
 
 namespace troupe::fuzz::hello_target {

@@ -4,7 +4,7 @@
 
 set -euo pipefail
 
-found=$(find "$1"/{kernels,model,protocol,links,trace,analysis,page,actors,apps} -name '*.hpp' -print0 | xargs -0 awk '
+found=$(find "$1"/{base,kernels,model,protocol,links,trace,analysis,page,actors,cluster,replay,apps} -name '*.hpp' -print0 | xargs -0 awk '
   FNR == 1 { room = "" }
   /^namespace [a-z_:]+ *{/ { room = $2 "::" }
   /^(class|struct|union|enum|enum class) [a-z_0-9]+( final)?( :[^:].*)? *{/ {

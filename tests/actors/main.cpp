@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "actors/caf_network.hpp"
+#include "protocol/initialize_types.hpp"
 
 int main(int argc, char** argv) {
-  troupe::initialize_types(true);
+  troupe::initialize_types();
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -1,6 +1,6 @@
 // What the ranks report of an epoch becomes one summary.
 
-#include "actors/metrics.hpp"
+#include "actors/run_figures.hpp"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "actors/actor_trace.hpp"
-#include "actors/caf_network.hpp"
 #include "actors/traced_system.hpp"
+#include "protocol/initialize_types.hpp"
 #include "protocol/messages.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/recording.hpp"
@@ -63,7 +63,7 @@ double flood_ns(trace::recorder* recorder, std::uint64_t messages) {
 
 std::unique_ptr<trace::recorder> start_recorder(const temporary_folder& folder, trace::mode what,
                                                 std::uint64_t ring_bytes) {
-  initialize_types(false);
+  initialize_types();
   trace::recorder::options how;
   how.what = what;
   how.folder = folder.path();

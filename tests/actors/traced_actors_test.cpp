@@ -8,10 +8,10 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/actor_trace.hpp"
-#include "actors/caf_network.hpp"
 #include "actors/traced_system.hpp"
 #include "analysis/blocked.hpp"
 #include "protocol/errors.hpp"
+#include "protocol/initialize_types.hpp"
 #include "protocol/messages.hpp"
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/recording.hpp"
@@ -24,7 +24,7 @@ namespace {
 class traced_actors_test : public testing::Test {
  protected:
   traced_actors_test() {
-    initialize_types(true);
+    initialize_types();
     trace::recorder::options how;
     how.folder = folder_.path();
     how.types = traced_types();

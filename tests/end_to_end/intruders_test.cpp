@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <array>
 
-#include "actors/introduction.hpp"
+#include "cluster/introduction.hpp"
 #include "links/frame.hpp"
 #include "links/handshake_role.hpp"
 #include "tests/end_to_end/several.hpp"

@@ -1,0 +1,189 @@
+#include "actors/checkpointing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/embedding_bag_arguments.hpp"
+#include "base/assert.hpp"
+#include "model/hybrid.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr bool may_follow(checkpointing::state from, checkpointing::state to) {
+  using enum checkpointing::state;
+  switch (to) {
+    case idle:
+      return from == trying || from == writing;
+    case trying:
+    case gathering:
+      return from == idle;
+    case writing:
+      return from == gathering;
+  }
+  return false;
+}
+
+}  // namespace
+
+void checkpointing::enter(state next) {
+  TROUPE_ASSERT(may_follow(state_, next));
+  TROUPE_ASSERT(parts_missing_ == 0 && unwritten_.empty());
+  state_ = next;
+}
+
+void checkpointing::start(const run_plan& plan, const table_shards& tables, const run_figures& figures,
+                          std::function<void(const checkpoint_summary&)> report) {
+  plan_ = &plan;
+  tables_ = &tables;
+  figures_ = &figures;
+  report_ = report ? std::move(report) : [](const checkpoint_summary&) {};
+  waiting_.resize(plan.what.trainers);
+}
+
+void checkpointing::save_beginning() {
+  const auto& [store, every, from] = plan_->checkpoints;
+  if (!store || from) return;
+  checkpoint_manifest nothing;
+  nothing.settings = to_settings(plan_->what);
+  nothing.data_digest = plan_->data->digest();
+  nothing.position.ranks.resize(plan_->what.trainers);
+  auto begun = store->begin(0);
+  auto done = begun ? store->commit(std::move(nothing)) : tl::unexpected(begun.error());
+  if (!done) report_({0, 0, done.error()});
+}
+
+// -- where servers write ---------------------------------------------------------
+
+std::string checkpointing::folder_to_try() {
+  if (!plan_->checkpoints.store) return {};
+  enter(state::trying);
+  const auto begun = plan_->checkpoints.store->begin(plan_->steps_done);
+  return begun ? std::filesystem::absolute(*begun).string() : std::string();
+}
+
+void checkpointing::tried() {
+  if (!plan_->checkpoints.store) return;
+  plan_->checkpoints.store->abandon();
+  enter(state::idle);
+}
+
+// -- taking one ------------------------------------------------------------------
+
+caf::error checkpointing::add(save_dense&& share, const caf::typed_response_promise<committed>& go_on) {
+  const std::uint32_t rank = share.rank;
+  if (plan_ == nullptr || rank >= waiting_.size() || !plan_->checkpoints.store)
+    return make_failure(errc::wrong_context, fmt::format("rank {} wants a checkpoint, there is none to take", rank));
+  if (has(rank) || state_ == state::trying)
+    return make_failure(errc::wrong_context, fmt::format("rank {} wants a checkpoint while one is taken", rank));
+  if (state_ == state::idle) enter(state::gathering);
+  waiting_[rank] = {std::move(share), go_on};
+  if (std::ranges::all_of(waiting_, [](const auto& one) { return one.has_value(); })) write();
+  return {};
+}
+
+void checkpointing::write() {
+  enter(state::writing);
+  begin_ = clock::now();
+  files_.clear();
+  problem_.reset();
+  auto folder = plan_->checkpoints.store->begin(step());
+  if (!folder) return finish(folder.error());
+  parts_missing_ = 1;  // the dense part
+  for (const auto& shards : *tables_)
+    for (const module_ref& shard : shards) ask_for(shard, std::filesystem::absolute(*folder));
+  const actor_trace::range working(trace_, trace::range_name::save, step());
+  written(write_dense(*folder, dense_views()));
+}
+
+/// Has a shard written.
+void checkpointing::ask_for(const module_ref& shard, const std::string& folder) {
+  ++parts_missing_;
+  const auto writing = unwritten_.insert(shard.rank);
+  requests_.ask_aside<saved_module>(
+      shard.server, server_number(shard.rank), save_module{trace_.next(step(), plan_->cause), shard.module, folder},
+      [this, writing](saved_module& file) {
+        unwritten_.erase(writing);
+        written(saved_file{std::move(file.name), file.length, std::move(file.digest)});
+      },
+      [this, writing](const caf::error& error) {
+        // A server that has gone says why by its own death.
+        if (is_secondary(error)) return;
+        unwritten_.erase(writing);
+        written(run_fault(describe(error)));
+      });
+}
+
+void checkpointing::written(result<saved_file> part) {
+  TROUPE_ASSERT(state_ == state::writing && parts_missing_ > 0);
+  if (part)
+    files_.push_back(std::move(*part));
+  else
+    problem_ = std::move(part.error());
+  if (--parts_missing_ > 0) return;
+  if (problem_) return finish(std::move(problem_));
+  const auto commit = [this] {
+    const actor_trace::range working(trace_, trace::range_name::commit, step());
+    return plan_->checkpoints.store->commit(manifest());
+  };
+  const auto done = commit();
+  finish(done ? std::nullopt : std::optional<fault>(done.error()));
+}
+
+std::vector<tensor_view> checkpointing::dense_views() const {
+  const hybrid_model model(plan_->data->spec(), plan_->what);
+  const std::vector<tensor>& buffers = waiting_[0]->share.dense;
+  std::vector<tensor_view> views;
+  for (std::size_t buffer = 0; buffer < buffers.size(); ++buffer)
+    for (const named_parameter& one : model.parameters()) {
+      const auto part = buffers[buffer].as<float>().subspan(one.first, one.count());
+      views.push_back({{dense_tensor_name(one.name, buffer), tensor_type::f32, {one.shape.begin(), one.shape.end()}},
+                       std::as_bytes(part)});
+    }
+  return views;
+}
+
+checkpoint_manifest checkpointing::manifest() const {
+  checkpoint_manifest made;
+  made.step = step();
+  made.settings = to_settings(plan_->what);
+  made.data_digest = plan_->data->digest();
+  run_position& position = made.position;
+  const run_summary& before = figures_->so_far();
+  position.samples = before.samples;
+  position.seconds = before.seconds;
+  position.skipped_steps = before.skipped_steps + waiting_[0]->share.skipped;
+  for (const auto& one : waiting_) {
+    position.ranks.push_back({one->share.loss_sum, one->share.samples});
+    position.epoch_seconds = std::max(position.epoch_seconds, one->share.seconds);
+  }
+  if (before.samples > 0) position.last_epoch = before.figures;
+  for (const tensor_view& view : dense_views()) made.dense.push_back(view.what);
+  for (std::size_t t = 0; t < tables_->size(); ++t) {
+    const table_spec& spec = plan_->data->spec().tables[t];
+    made.tables.push_back({static_cast<std::uint64_t>(spec.rows), static_cast<std::uint32_t>((*tables_)[t].size()),
+                           embedding_bag_parts(plan_->what, spec)});
+  }
+  made.files = files_;
+  return made;
+}
+
+/// The checkpoint is over, for good or ill: the trainers go on.
+void checkpointing::finish(std::optional<fault> problem) {
+  const std::uint64_t at_step = step();
+  if (problem) plan_->checkpoints.store->abandon();
+  const std::chrono::duration<double> seconds = clock::now() - begin_;
+  report_({at_step, seconds.count(), std::move(problem)});
+  auto all = std::exchange(waiting_, std::vector<std::optional<waiting_trainer>>(waiting_.size()));
+  enter(state::idle);
+  for (auto& one : all) one->go_on.deliver(committed{trace_.next(at_step, id_of(one->share.head))});
+}
+
+}  // namespace troupe

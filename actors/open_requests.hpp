@@ -1,0 +1,116 @@
+// What the master has asked members for the sake of the run: a phase asks a number of questions, and goes on when all
+// of them are answered.
+
+#pragma once
+
+#include <caf/actor_addr.hpp>
+#include <caf/error.hpp>
+#include <caf/timespan.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "actors/actor_trace.hpp"
+#include "actors/membership.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+/// Belongs to the actor `self`, and is of no use once that has ended.
+class open_requests {
+ public:
+  struct question {
+    caf::actor_addr whom;
+    caf::type_id_t type = 0;
+  };
+
+  /// Told when `whom` answers a question of type `type` with an error, not at all, or with what cannot be.
+  using complaint = std::function<void(const caf::error& error, const caf::actor_addr& whom, caf::string_view type)>;
+
+  open_requests(master_actor::pointer self, actor_trace& trace, const membership& members)
+      : self_(self), trace_(trace), members_(members) {}
+
+  void start(complaint on_error) { on_error_ = std::move(on_error); }
+  /// The run is over: further answers are of no interest.
+  void close() { is_closed_ = true; }
+
+  /// Asks `whom`, who answers with an `Answer`. `on_answer` may return what is wrong with it, a caf::error. When this
+  /// was the last open question, `then` goes on.
+  template <class Answer, class Handle, class Message, class OnAnswer>
+  void ask(const Handle& whom, Message message, OnAnswer on_answer, std::function<void()> then);
+
+  /// Asks what no phase waits for; the number of `whom` is `number`.
+  template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
+  void ask_aside(const Handle& whom, std::uint32_t number, Message message, OnAnswer on_answer, OnError on_error) {
+    send<Answer>(whom, number, patience(), std::move(message), std::move(on_answer), std::move(on_error));
+  }
+
+  bool none_open() const { return pending_ == 0; }
+  /// Those with a deadline, in the order in which they were asked.
+  const std::map<std::uint64_t, question>& questions() const { return questions_; }
+
+ private:
+  template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
+  void send(const Handle& whom, std::uint32_t number, caf::timespan patience, Message message, OnAnswer on_answer,
+            OnError on_error);
+
+  caf::timespan patience() const {
+    return members_.rules() ? caf::timespan(members_.rules()->request_timeout) : caf::infinite;
+  }
+
+  master_actor::pointer self_;
+  actor_trace& trace_;
+  const membership& members_;
+  complaint on_error_;
+  bool is_closed_ = false;
+  std::size_t pending_ = 0;
+  std::map<std::uint64_t, question> questions_;
+  std::uint64_t next_question_ = 0;
+};
+
+template <class Answer, class Handle, class Message, class OnAnswer>
+void open_requests::ask(const Handle& whom, Message message, OnAnswer on_answer, std::function<void()> then) {
+  ++pending_;
+  // The answer to `train` is the run; whoever has it is known to be alive by other means.
+  constexpr bool is_limited = !std::is_same_v<Message, train>;
+  const std::uint64_t number = next_question_++;
+  const caf::actor_addr address = whom.address();
+  if constexpr (is_limited) questions_[number] = {address, caf::type_id_v<Message>};
+  const auto complain = [this, address](const caf::error& error) {
+    on_error_(error, address, caf::type_name_v<Message>);
+  };
+  send<Answer>(
+      whom, members_.number_of(address), is_limited ? patience() : caf::infinite, std::move(message),
+      [this, number, complain, on_answer = std::move(on_answer), then = std::move(then)](Answer& answer) mutable {
+        questions_.erase(number);
+        if constexpr (std::is_same_v<std::invoke_result_t<OnAnswer&, Answer&>, caf::error>) {
+          if (const caf::error wrong = on_answer(answer)) return complain(wrong);
+        } else {
+          on_answer(answer);
+        }
+        if (--pending_ == 0 && !is_closed_) then();  // the answer may have ended the run
+      },
+      complain);
+}
+
+template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
+void open_requests::send(const Handle& whom, std::uint32_t number, caf::timespan patience, Message message,
+                         OnAnswer on_answer, OnError on_error) {
+  const message_id asked = id_of(message.head);
+  trace_.asks(message.head, caf::type_id_v<Message>, number);
+  self_->request(whom, patience, std::move(message))
+      .then(
+          [this, asked, on_answer = std::move(on_answer)](Answer& answer) mutable {
+            trace_.has_answer(asked);
+            if (is_closed_) return;
+            std::optional<actor_trace::handling> scope;
+            if constexpr (requires { answer.head; }) scope.emplace(trace_, answer, trace::flag::answer);
+            on_answer(answer);
+          },
+          std::move(on_error));
+}
+
+}  // namespace troupe

@@ -1,0 +1,160 @@
+#include "actors/run_figures.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "model/metrics.hpp"
+
+namespace troupe {
+
+namespace {
+
+std::optional<double> present(double x) { return std::isnan(x) ? std::nullopt : std::optional<double>(x); }
+
+}  // namespace
+
+void epoch_gathering::add(epoch_report&& report) {
+  const std::uint32_t rank = report.rank;
+  reports_.at(rank) = std::move(report);
+}
+
+void epoch_gathering::add(evaluation&& share) {
+  const std::uint32_t rank = share.rank;
+  evaluations_.at(rank) = std::move(share);
+}
+
+bool epoch_gathering::complete() const {
+  for (std::size_t rank = 0; rank < reports_.size(); ++rank)
+    if (!reports_[rank] || (reports_[rank]->evaluates && !evaluations_[rank])) return false;
+  return true;
+}
+
+epoch_summary epoch_gathering::summary() const {
+  epoch_summary result;
+  double loss_sum = 0;
+  for (const auto& report : reports_) {
+    result.epoch = report->epoch;
+    result.step = report->head.step;
+    result.steps = report->steps;
+    result.samples += report->samples;
+    result.seconds = std::max(result.seconds, report->seconds);
+    loss_sum += report->loss_sum;
+    result.skipped_steps = std::max(result.skipped_steps, report->skipped);  // all ranks skip the same ones
+    result.staleness_max = std::max(result.staleness_max, report->staleness_max);
+    result.staleness_sum += report->staleness_sum;
+    result.lookups += report->lookups;
+    const auto losses = report->losses.as<double>();
+    result.losses.emplace_back(losses.begin(), losses.end());
+  }
+  result.figures.loss = loss_sum / static_cast<double>(result.samples);
+  if (!reports_.front()->evaluates) return result;
+
+  std::uint64_t rows = 0;
+  std::uint64_t correct = 0;
+  std::uint64_t tested = 0;
+  double test_loss_sum = 0;
+  double log_loss_sum = 0;
+  double probability_sum = 0;
+  std::vector<float> scores;
+  std::vector<float> labels;
+  for (const auto& share : evaluations_) {
+    rows += share->rows;
+    correct += share->correct;
+    tested += share->tested;
+    test_loss_sum += share->loss_sum;
+    log_loss_sum += share->log_loss_sum;
+    probability_sum += share->probability_sum;
+    const auto more_scores = share->scores.as<float>();
+    const auto more_labels = share->labels.as<float>();
+    scores.insert(scores.end(), more_scores.begin(), more_scores.end());
+    labels.insert(labels.end(), more_labels.begin(), more_labels.end());
+  }
+  if (rows > 0) {
+    result.figures.accuracy = static_cast<double>(correct) / static_cast<double>(rows);
+    result.figures.log_loss = present(log_loss_sum / static_cast<double>(rows));
+  }
+  if (tested > 0) result.figures.test_loss = present(test_loss_sum / static_cast<double>(tested));
+  if (loss_ == loss_kind::mse && result.figures.test_loss) result.figures.rmse = std::sqrt(*result.figures.test_loss);
+  result.figures.auc = present(area_under_curve(scores, labels));
+  result.figures.calibration = present(calibration(probability_sum, labels));
+  return result;
+}
+
+// -- all of them -------------------------------------------------------------------
+
+void run_figures::start(const run_plan& plan) {
+  plan_ = &plan;
+  if (plan.steps_done == 0) return;
+  const run_position& position = plan.checkpoints.from->manifest.position;
+  so_far_.samples = position.samples;
+  so_far_.seconds = position.seconds;
+  so_far_.skipped_steps = position.skipped_steps;
+  so_far_.figures = position.last_epoch.value_or(epoch_figures{});
+}
+
+run_progress run_figures::add(const progress& report) {
+  const std::uint64_t step = report.head.step;
+  const std::uint64_t steps_of_epoch = (step - 1) % plan_->data->steps_per_epoch() + 1;
+  last_progress_ = {static_cast<double>(report.samples) * plan_->what.trainers / report.seconds,
+                    static_cast<double>(steps_of_epoch) / report.seconds, clock::now()};
+  const double seconds = so_far_.seconds + report.seconds;
+  const std::uint64_t left = plan_->total_steps - step;
+  return {.step = step,
+          .total_steps = plan_->total_steps,
+          .loss = report.loss_sum / static_cast<double>(report.loss_samples),
+          .samples_per_s = last_progress_->samples_per_s,
+          .seconds_left = seconds / static_cast<double>(step) * static_cast<double>(left)};
+}
+
+std::vector<epoch_summary> run_figures::add(epoch_report&& report) {
+  gathering(report.epoch).add(std::move(report));
+  return take_complete();
+}
+
+std::vector<epoch_summary> run_figures::add(evaluation&& share) {
+  gathering(share.epoch).add(std::move(share));
+  return take_complete();
+}
+
+epoch_gathering& run_figures::gathering(std::uint64_t epoch) {
+  return gathering_.try_emplace(epoch, plan_->what.trainers, plan_->what.loss).first->second;
+}
+
+/// What is complete, epoch by epoch.
+std::vector<epoch_summary> run_figures::take_complete() {
+  std::vector<epoch_summary> complete;
+  while (!gathering_.empty() && gathering_.begin()->second.complete()) {
+    epoch_summary epoch = gathering_.begin()->second.summary();
+    gathering_.erase(gathering_.begin());
+    // One that was over before, and has now been evaluated.
+    if (epoch.samples == 0 && epoch.losses.front().empty()) epoch.figures.loss = so_far_.figures.loss;
+    so_far_.samples += epoch.samples;
+    so_far_.seconds += epoch.seconds;
+    so_far_.figures = epoch.figures;
+    so_far_.skipped_steps += epoch.skipped_steps;
+    so_far_.staleness_max = std::max(so_far_.staleness_max, epoch.staleness_max);
+    staleness_sum_ += epoch.staleness_sum;
+    lookups_ += epoch.lookups;
+    complete.push_back(std::move(epoch));
+  }
+  return complete;
+}
+
+void run_figures::fill(run_result& result) const {
+  result.samples = so_far_.samples;
+  result.setup_seconds = so_far_.setup_seconds;
+  result.seconds = so_far_.seconds;
+  result.loss = so_far_.figures.loss;
+  result.auc = so_far_.figures.auc;
+  result.accuracy = so_far_.figures.accuracy;
+  result.log_loss = so_far_.figures.log_loss;
+  result.calibration = so_far_.figures.calibration;
+  result.test_loss = so_far_.figures.test_loss;
+  result.rmse = so_far_.figures.rmse;
+  result.skipped_steps = so_far_.skipped_steps;
+  result.staleness_max = so_far_.staleness_max;
+  if (lookups_ > 0) result.staleness_mean = static_cast<double>(staleness_sum_) / static_cast<double>(lookups_);
+}
+
+}  // namespace troupe

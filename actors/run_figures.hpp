@@ -1,0 +1,74 @@
+// What trainers report of a run, put together: epoch by epoch, and over all of it.
+
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "actors/run_observer.hpp"
+#include "actors/run_plan.hpp"
+
+namespace troupe {
+
+/// One epoch, from all ranks, combined in rank order.
+class epoch_gathering {
+ public:
+  epoch_gathering(std::uint32_t trainers, loss_kind loss) : loss_(loss), reports_(trainers), evaluations_(trainers) {}
+
+  void add(epoch_report&& report);
+  void add(evaluation&& share);
+
+  /// True if every rank has reported, and evaluated where it said it would.
+  bool complete() const;
+
+  /// Loss: mean over the samples. Seconds: the slowest rank's. Metrics: over all ranks' test rows.
+  epoch_summary summary() const;
+
+ private:
+  loss_kind loss_;
+  std::vector<std::optional<epoch_report>> reports_;
+  std::vector<std::optional<evaluation>> evaluations_;
+};
+
+/// Belongs to the master.
+class run_figures {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  /// As trainers told last, for those who ask.
+  struct rates {
+    double samples_per_s = 0;
+    double steps_per_s = 0;
+    clock::time_point at;
+  };
+
+  /// A run that goes on from a checkpoint counts on. `plan` must stay.
+  void start(const run_plan& plan);
+  void set_up_took(double seconds) { so_far_.setup_seconds = seconds; }
+
+  run_progress add(const progress& report);
+  /// The epochs that are complete with this. A rank that is none is an exception.
+  std::vector<epoch_summary> add(epoch_report&& report);
+  std::vector<epoch_summary> add(evaluation&& share);
+
+  /// Of all epochs that are complete; without steps and weights.
+  const run_summary& so_far() const { return so_far_; }
+  const std::optional<rates>& last_progress() const { return last_progress_; }
+  void fill(run_result& result) const;
+
+ private:
+  epoch_gathering& gathering(std::uint64_t epoch);
+  std::vector<epoch_summary> take_complete();
+
+  const run_plan* plan_ = nullptr;
+  std::map<std::uint64_t, epoch_gathering> gathering_;  // by epoch
+  run_summary so_far_;
+  std::uint64_t staleness_sum_ = 0;
+  std::uint64_t lookups_ = 0;
+  std::optional<rates> last_progress_;
+};
+
+}  // namespace troupe

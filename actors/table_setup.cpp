@@ -1,0 +1,114 @@
+#include "actors/table_setup.hpp"
+
+#include <filesystem>
+#include <utility>
+
+#include "actors/embedding_bag_arguments.hpp"
+#include "base/assert.hpp"
+#include "model/placement.hpp"
+#include "protocol/inspect.hpp"
+
+namespace troupe {
+
+namespace {
+
+constexpr bool may_follow(table_setup::state from, table_setup::state to) {
+  using enum table_setup::state;
+  switch (to) {
+    case none:
+      return false;
+    case making:
+      return from == none;
+    case filling:
+      return from == making;
+    case ready:
+      return from != ready;
+  }
+  return false;
+}
+
+/// The rows of a whole table that are on shard `shard` of so many.
+std::vector<float> rows_of(std::size_t shard, std::size_t shards, const std::vector<float>& table, std::size_t dim) {
+  std::vector<float> part;
+  for (std::size_t row = shard; row * dim < table.size(); row += shards) {
+    const float* from = table.data() + row * dim;
+    part.insert(part.end(), from, from + dim);
+  }
+  return part;
+}
+
+}  // namespace
+
+void table_setup::enter(state next) {
+  TROUPE_ASSERT(may_follow(state_, next));
+  TROUPE_ASSERT(requests_.none_open());
+  state_ = next;
+}
+
+void table_setup::start(const run_plan& plan, const std::vector<parameter_server_actor>& servers,
+                        std::function<void()> then) {
+  plan_ = &plan;
+  then_ = std::move(then);
+  const auto& specs = plan.data->spec().tables;
+  tables_.resize(specs.size());
+  if (specs.empty()) return finish();
+  enter(state::making);
+  const auto places = place_tables(specs, plan.what.servers);
+  for (std::size_t t = 0; t < specs.size(); ++t) {
+    const auto shards = static_cast<std::uint32_t>(places[t].size());
+    tables_[t].resize(shards);
+    for (std::uint32_t s = 0; s < shards; ++s)
+      requests_.ask<module_ref>(
+          servers[places[t][s]],
+          instantiate{.head = trace_.next(0, plan.cause),
+                      .spec = embedding_bag_spec(plan.what, specs[t], t),
+                      .shard = s,
+                      .shards = shards,
+                      .trainers = plan.what.trainers,
+                      .accumulate = plan.what.accumulate,
+                      .staleness = plan.what.staleness,
+                      .steps_done = plan.steps_done},
+          [this, t, s](module_ref& made) { tables_[t][s] = std::move(made); }, [this] { fill(); });
+  }
+}
+
+void table_setup::fill() {
+  if (plan_->steps_done > 0) return restore();
+  if (const auto given = plan_->data->start()) return load(*given);
+  finish();
+}
+
+void table_setup::restore() {
+  enter(state::filling);
+  for (const auto& shards : tables_)
+    for (const module_ref& shard : shards)
+      requests_.ask<committed>(
+          shard.server,
+          restore_module{trace_.next(0, plan_->cause), shard.module,
+                         std::filesystem::absolute(plan_->checkpoints.from->directory), plan_->steps_done},
+          [](committed&) {}, [this] { finish(); });
+}
+
+void table_setup::load(const initial_weights& given) {
+  enter(state::filling);
+  for (std::size_t t = 0; t < tables_.size(); ++t) {
+    const std::size_t dim = plan_->data->spec().tables[t].dim;
+    for (std::size_t s = 0; s < tables_[t].size(); ++s) {
+      auto part = rows_of(s, tables_[t].size(), given.tables[t], dim);
+      const std::uint64_t rows = part.size() / dim;
+      requests_.ask<committed>(
+          tables_[t][s].server,
+          load_state_dict{trace_.next(0, plan_->cause),
+                          tables_[t][s].module,
+                          {{"weight", tensor::own(rows, dim, std::move(part))}}},
+          [](committed&) {}, [this] { finish(); });
+    }
+  }
+}
+
+void table_setup::finish() {
+  enter(state::ready);
+  then_();
+}
+
+}  // namespace troupe

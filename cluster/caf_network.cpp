@@ -1,0 +1,74 @@
+#include "cluster/caf_network.hpp"
+
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+#include <caf/io/basp_broker.hpp>
+#include <caf/io/network/multiplexer.hpp>
+#include <utility>
+
+#include "protocol/errors.hpp"
+#include "protocol/initialize_types.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+namespace {
+
+/// A name for what is offered; no port of the system.
+constexpr std::uint16_t offer_port = 1;
+
+caf::actor broker_of(caf::actor_system& system) {
+  return system.middleman().named_broker<caf::io::basp_broker>("BASP");
+}
+
+}  // namespace
+
+void initialize_network_types() {
+  initialize_types();
+  static const bool done = [] {
+    caf::io::middleman::init_global_meta_objects();
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+void add_network(caf::actor_system_config& config) {
+  config.load<caf::io::middleman>();
+  config.set("caf.middleman.heartbeat-interval", caf::timespan{0});
+  config.set("caf.middleman.workers", 1);
+  // Idle workers that look for work to steal sleep between looks, up to 10 ms; these are woken.
+  config.set("caf.scheduler.policy", "sharing");
+}
+
+void offer_actor(caf::actor_system& system, int socket, const caf::strong_actor_ptr& whom,
+                 std::set<std::string> interface) {
+  offer_actor(system, system.middleman().backend().new_scribe(socket), whom, std::move(interface));
+}
+
+void offer_actor(caf::actor_system& system, caf::io::scribe_ptr connection, const caf::strong_actor_ptr& whom,
+                 std::set<std::string> interface) {
+  caf::anon_send(broker_of(system), caf::publish_atom_v, std::move(connection), offer_port, whom, std::move(interface));
+}
+
+void ask_for_actor(caf::actor_system& system, int socket,
+                   std::function<void(caf::expected<caf::strong_actor_ptr>)> done) {
+  ask_for_actor(system, system.middleman().backend().new_scribe(socket), std::move(done));
+}
+
+void ask_for_actor(caf::actor_system& system, caf::io::scribe_ptr connection,
+                   std::function<void(caf::expected<caf::strong_actor_ptr>)> done) {
+  system.spawn<caf::hidden>([broker = broker_of(system), connection = std::move(connection),
+                             done = std::move(done)](caf::event_based_actor* self) mutable {
+    self->request(broker, std::chrono::seconds(10), caf::connect_atom_v, std::move(connection), offer_port)
+        .then(
+            [done](const caf::node_id&, const caf::strong_actor_ptr& found, const std::set<std::string>&) {
+              if (found)
+                done(found);
+              else
+                done(make_failure(errc::peer_failed, "nothing is offered there"));
+            },
+            [done](const caf::error& error) { done(error); });
+  });
+}
+
+}  // namespace troupe

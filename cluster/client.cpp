@@ -1,0 +1,90 @@
+#include "cluster/client.hpp"
+
+#include <fmt/format.h>
+
+#include <caf/all.hpp>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "cluster/caf_network.hpp"
+#include "cluster/control_tunnel.hpp"
+#include "cluster/master_connection.hpp"
+#include "links/credentials.hpp"
+#include "links/io_thread.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+std::chrono::milliseconds left_until(clock::time_point end) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now());
+  return std::max(left, std::chrono::milliseconds(1));
+}
+
+/// Why no answer came, in words.
+std::string reason(const caf::error& error, const client_options& options) {
+  if (error == caf::sec::request_timeout || error == errc::timeout)
+    return fmt::format("did not answer within {} s; --timeout allows more",
+                       static_cast<double>(options.timeout.count()) / 1000);
+  if (is_secondary(error)) return "the run has just ended";
+  return describe(error);
+}
+
+/// Asks through a tunnel, whose link is there.
+template <class Answer, class Message>
+result<Answer> ask_through(control_tunnel& tunnel, const client_options& options, clock::time_point give_up,
+                           Message message) {
+  caf::actor_system_config config;
+  config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
+  config.set("caf.scheduler.max-threads", 1);
+  add_network(config);
+  caf::actor_system system(config);
+  const auto failed = [&options](const caf::error& error) {
+    return run_fault(fmt::format("master {}: {}", to_string(options.master), reason(error, options)));
+  };
+  const auto master = find_master(system, tunnel, left_until(give_up), [](const std::string&) {});
+  if (!master) return failed(master.error());
+  result<Answer> outcome = run_fault("");
+  const caf::scoped_actor self(system);
+  auto request = self->request(*master, left_until(give_up), std::move(message));
+  const auto fail = [&](const caf::error& error) { outcome = failed(error); };
+  if constexpr (std::is_void_v<Answer>)
+    request.receive([&] { outcome = {}; }, fail);
+  else
+    request.receive([&](Answer& answer) { outcome = std::move(answer); }, fail);
+  return outcome;
+}
+
+template <class Answer, class Message>
+result<Answer> ask_master(const client_options& options, Message message) {
+  const auto give_up = clock::now() + options.timeout;
+  io_thread control;
+  bool nobody_there = false;
+  auto link = connect_to_master(control.io(),
+                                {options.master, options.network.mine, options.network.dead_after, options.timeout},
+                                "client", random_token(), nobody_there, nullptr);
+  if (!link) return tl::unexpected(link.error());
+  const auto tunnel = std::make_shared<control_tunnel>(control.io(), *link, client_message_bytes_max);
+  auto outcome = ask_through<Answer>(*tunnel, options, give_up, std::move(message));
+  tunnel->close();
+  return outcome;
+}
+
+}  // namespace
+
+result<run_status> ask_status(const client_options& options) {
+  return ask_master<run_status>(options, status{header_source(0, client_number).next(0, 0)});
+}
+
+result<void> ask_stop(const client_options& options) {
+  return ask_master<void>(options, stop{header_source(0, client_number).next(0, 0)});
+}
+
+}  // namespace troupe

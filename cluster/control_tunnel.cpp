@@ -1,0 +1,126 @@
+#include "cluster/control_tunnel.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+namespace {
+
+constexpr std::uint8_t bytes_kind = link::first_user_kind;
+
+/// In either direction: more than that waits where it is.
+constexpr std::uint64_t queued_bytes_max = std::uint64_t{4} << 20;
+
+}  // namespace
+
+control_tunnel::control_tunnel(boost::asio::io_context& io, link_ptr wire, std::uint64_t message_bytes_max)
+    : io_(io),
+      wire_(std::move(wire)),
+      socket_(io),
+      pause_(io),
+      from_caf_(message_bytes_max),
+      to_caf_(message_bytes_max) {}
+
+int control_tunnel::open() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) return -1;
+  socket_.assign(boost::asio::local::stream_protocol(), ends[0]);
+  return ends[1];
+}
+
+void control_tunnel::start(std::function<void(const fault*)> on_end) {
+  on_end_ = std::move(on_end);
+  wire_->start({.on_frame = [me = shared_from_this()](received_frame&& frame) { me->received(std::move(frame)); },
+                .on_end = [me = shared_from_this()](const fault* why) { me->ended(why); }});
+  boost::asio::post(io_, [me = shared_from_this()] { me->read_from_caf(); });
+}
+
+void control_tunnel::close() {
+  wire_->close();
+  boost::asio::post(io_, [me = shared_from_this()] {
+    boost::system::error_code ignored;
+    me->socket_.close(ignored);
+    me->pause_.cancel();
+  });
+}
+
+void control_tunnel::read_from_caf() {
+  if (wire_->queued_bytes() > queued_bytes_max) {
+    pause_.expires_after(std::chrono::milliseconds(5));
+    pause_.async_wait([me = shared_from_this()](const boost::system::error_code& cancelled) {
+      if (!cancelled) me->read_from_caf();
+    });
+    return;
+  }
+  auto bytes = std::make_shared_for_overwrite<std::byte[]>(portion);
+  std::byte* data = bytes.get();
+  socket_.async_read_some(
+      boost::asio::buffer(data, portion),
+      [me = shared_from_this(), bytes = std::move(bytes)](const boost::system::error_code& error, std::size_t size) {
+        if (error) return me->closed_by_caf(error);
+        const std::byte* from = bytes.get();
+        if (const auto length = me->from_caf_.excess({from, size}))
+          return me->break_off(
+              fmt::format("a message of {} bytes was to be sent to it, the limit is {}; fewer or smaller --hidden "
+                          "layers, or fewer rows to evaluate, make it shorter",
+                          *length, me->from_caf_.payload_bytes_max()));
+        me->wire_->send(bytes_kind, {{std::shared_ptr<const void>(bytes, from), from, size}});
+        me->read_from_caf();
+      });
+}
+
+/// CAF closes its end when the other side sends what is none of its messages, and when it ends itself.
+void control_tunnel::closed_by_caf(const boost::system::error_code& error) {
+  wire_->close();
+  if (error == boost::asio::error::operation_aborted) return;
+  const fault why{fault_kind::lost, "what came from it was no message"};
+  if (const auto tell = std::exchange(on_end_, nullptr)) tell(&why);
+}
+
+void control_tunnel::received(received_frame&& frame) {
+  if (const auto length = to_caf_.excess({frame.memory.get(), frame.size}))
+    return break_off(
+        fmt::format("it announced a message of {} bytes, the limit is {}", *length, to_caf_.payload_bytes_max()));
+  bytes_for_caf_ += frame.size;
+  for_caf_.push_back(std::move(frame));
+  write_to_caf();
+  if (bytes_for_caf_ > queued_bytes_max) wire_->pause_reading(true);
+}
+
+void control_tunnel::break_off(const std::string& why) {
+  wire_->close();
+  const fault fault{fault_kind::lost, why};
+  ended(&fault);
+}
+
+void control_tunnel::write_to_caf() {
+  if (writing_ || for_caf_.empty()) return;
+  writing_ = true;
+  const received_frame& next = for_caf_.front();
+  boost::asio::async_write(socket_, boost::asio::buffer(next.memory.get(), next.size),
+                           [me = shared_from_this()](const boost::system::error_code& error, std::size_t) {
+                             me->writing_ = false;
+                             me->bytes_for_caf_ -= me->for_caf_.front().size;
+                             me->for_caf_.pop_front();
+                             if (me->bytes_for_caf_ <= queued_bytes_max) me->wire_->pause_reading(false);
+                             if (!error) me->write_to_caf();
+                           });
+}
+
+void control_tunnel::ended(const fault* why) {
+  if (const auto tell = std::exchange(on_end_, nullptr)) tell(why);
+  // Only now: CAF's own word about the lost node comes after ours.
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+}
+
+}  // namespace troupe

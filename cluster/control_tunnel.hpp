@@ -1,0 +1,79 @@
+// Carries the bytes of CAF's network layer over a link, in frames of at most 64 KiB, so that the link's signs of life
+// get through between them.
+//
+// CAF has no limits. So the tunnel follows the messages in both directions and ends the link before one that is too
+// long is sent, or gets to CAF; and it stops reading the link while CAF is slow to take what has come.
+
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cluster/basp_guard.hpp"
+#include "links/link.hpp"
+#include "protocol/blob.hpp"
+
+namespace troupe {
+
+/// The longest message between master and member. The longest that there are hold the dense weights with the
+/// optimizer's buffers (`save_dense`), which are at most `blob::max_bytes` (`check_messages`), or numbers of a
+/// trainer's test rows, 8 bytes a row (`evaluation`).
+constexpr std::uint64_t member_message_bytes_max = blob::max_bytes + (std::uint64_t{1} << 20);
+
+/// The longest message between master and client (`troupe status`, `stop`).
+constexpr std::uint64_t client_message_bytes_max = std::uint64_t{64} << 20;
+
+class control_tunnel : public std::enable_shared_from_this<control_tunnel> {
+ public:
+  /// Bytes of a frame.
+  static constexpr std::size_t portion = std::size_t{64} << 10;
+
+  /// For links that tunnels use.
+  static link_limits limits(std::chrono::milliseconds dead_after) {
+    return {.frame_bytes_max = portion, .dead_after = dead_after};
+  }
+
+  /// `io` is run by the link's thread.
+  control_tunnel(boost::asio::io_context& io, link_ptr wire, std::uint64_t message_bytes_max);
+
+  /// Makes the pair of sockets and returns CAF's; -1 if the system has none left. Call once.
+  int open();
+
+  /// Begins. `on_end` is called once on the link's thread: when the link has ended, with the reason, or null after a
+  /// goodbye. Not called after `close`.
+  void start(std::function<void(const fault* why)> on_end);
+
+  /// Ends link and socket. From any thread.
+  void close();
+
+  const link_ptr& wire() const { return wire_; }
+
+ private:
+  void read_from_caf();
+  void received(received_frame&& frame);
+  void write_to_caf();
+  void closed_by_caf(const boost::system::error_code& error);
+  void ended(const fault* why);
+  void break_off(const std::string& why);
+
+  boost::asio::io_context& io_;
+  link_ptr wire_;
+  boost::asio::local::stream_protocol::socket socket_;
+  boost::asio::steady_timer pause_;
+  std::function<void(const fault*)> on_end_;
+  basp_guard from_caf_;
+  basp_guard to_caf_;
+  std::deque<received_frame> for_caf_;
+  std::uint64_t bytes_for_caf_ = 0;
+  bool writing_ = false;
+};
+
+}  // namespace troupe

@@ -1,0 +1,383 @@
+#include "cluster/data_link.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/faults.hpp"
+#include "actors/traced_system.hpp"
+#include "cluster/link_proxies.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/message_types.hpp"
+
+namespace troupe {
+
+namespace {
+
+enum frame_kind : std::uint8_t { message_kind = link::first_user_kind, answer_kind, failure_kind, credit_kind };
+
+/// Marks the ids under which local actors handle messages without an answer, so that we learn that they have.
+constexpr std::uint64_t handling_flag = std::uint64_t{1} << 59;
+
+std::vector<piece> to_pieces(std::vector<blob> parts) {
+  std::vector<piece> pieces;
+  pieces.reserve(parts.size());
+  for (const blob& part : parts) pieces.push_back({part.owner(), part.data(), part.size()});
+  return pieces;
+}
+
+std::uint64_t bytes_of(const std::vector<blob>& parts) {
+  std::uint64_t bytes = 0;
+  for (const blob& part : parts) bytes += part.size();
+  return bytes;
+}
+
+/// What to try if a message of that type is too long.
+const char* how_to_shorten(caf::type_id_t type) {
+  const bool is_dense = type == caf::type_id_v<bucket_share> || type == caf::type_id_v<bucket_sum>;
+  return is_dense ? "a smaller --hidden or --bucket-mib" : "a smaller --batch-size or --dim, or more --servers";
+}
+
+}  // namespace
+
+data_link::data_link(caf::actor_system& system, link_ptr wire, std::shared_ptr<inline_execution> unit,
+                     std::shared_ptr<actor_directory> actors, options how)
+    : system_(system),
+      wire_(std::move(wire)),
+      unit_(std::move(unit)),
+      actors_(std::move(actors)),
+      how_(std::move(how)),
+      trace_(recorder_of(system), how_.node) {}
+
+void data_link::start(std::function<void(const std::string&)> on_lost) {
+  on_lost_ = std::move(on_lost);
+  trace_.up();
+  replies_ = make_in<reply_proxy>(system_, weak_from_this());
+  wire_->start({.on_frame =
+                    [me = weak_from_this()](received_frame&& frame) {
+                      if (const auto self = me.lock()) self->received(std::move(frame));
+                    },
+                .on_end =
+                    [me = weak_from_this()](const fault* why) {
+                      if (const auto self = me.lock()) self->lost(why != nullptr ? why->message : "it has ended");
+                    }});
+}
+
+caf::strong_actor_ptr data_link::make_proxy(std::uint32_t number) {
+  return make_in<link_proxy>(system_, weak_from_this(), number);
+}
+
+void data_link::close() {
+  wire_->close();
+  fail_pending("the link to it has been closed");
+}
+
+std::size_t data_link::waiting_for_credit() const {
+  const std::lock_guard lock(mutex_);
+  return uncredited_.size();
+}
+
+/// For error lines, so a lost race does no harm.
+void data_link::note_step(std::uint64_t step) {
+  if (step > newest_step()) newest_step_.store(step, std::memory_order_relaxed);
+}
+
+// -- from here to there ---------------------------------------------------------
+
+void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf::message_id id,
+                        const caf::message& content) {
+  envelope head{0, number};
+  const auto about = head_of(content);
+  if (!about) {
+    trace_.dropped(trace::drop_reason::not_carried, content.empty() ? 0 : content.type_at(0), {});
+    if (id.is_request() && sender)
+      sender->enqueue(nullptr, id.response_id(),
+                      caf::make_message(make_failure(errc::bad_input, "a message that no data link carries")), nullptr);
+    return;
+  }
+  note_step(about->second.step);
+  if (!id.is_request()) {
+    // The lookup of the next step is about to follow.
+    const bool more_follows = about->first == caf::type_id_v<gradient> && unit_->runs_caller();
+    if (more_follows)
+      unit_->before_end([me = weak_from_this()] {
+        if (const auto self = me.lock()) self->wire_->flush();
+      });
+    auto parts = *to_frame(head, content);
+    if (auto error = check_length(about->first, about->second.step, parts); error && sender) {
+      // Nobody waits for an answer: the sender itself cannot go on.
+      caf::exit_msg end{sender->address(), std::move(error)};
+      sender->enqueue(nullptr, caf::make_message_id(), caf::make_message(std::move(end)), nullptr);
+      return;
+    }
+    trace_.passes(trace::kind::sent, about->first, about->second, number, 0, bytes_of(parts));
+    if (auto* wrong = faults(); wrong != nullptr && wrong->loses(about->second, about->first)) return;
+    return send_with_credit(about->second, std::move(parts), more_follows);
+  }
+
+  pending_request request{std::move(sender), id.response_id(),  clock::now() + how_.request_timeout, number,
+                          about->first,      about->second.step};
+  {
+    const std::unique_lock lock(mutex_);
+    if (!ended_) {
+      head.request = next_request_++;
+      pending_.emplace(head.request, std::move(request));
+    }
+  }
+  if (head.request == 0) {
+    const std::string words =
+        fmt::format("{} is gone: {}; {} cannot be asked", how_.peer, why_ended_, question(request));
+    return deliver(request, caf::make_message(make_failure(errc::peer_failed, words)), nullptr);
+  }
+  auto parts = *to_frame(head, content);
+  if (auto error = check_length(about->first, about->second.step, parts)) {
+    if (const auto refused = take_pending(head.request))
+      deliver(*refused, caf::make_message(std::move(error)), nullptr);
+    return;
+  }
+  trace_.passes(trace::kind::sent, about->first, about->second, number, trace::flag::request, bytes_of(parts));
+  if (auto* wrong = faults(); wrong != nullptr && wrong->loses(about->second, about->first)) return;
+  wire_->send(message_kind, to_pieces(std::move(parts)));
+}
+
+caf::error data_link::check_length(caf::type_id_t type, std::uint64_t step, const std::vector<blob>& parts) const {
+  const std::uint64_t bytes = bytes_of(parts);
+  if (bytes <= how_.message_bytes_max) return {};
+  return make_failure(errc::bad_input,
+                      fmt::format("{} of step {} for {} has {} bytes, the limit is {}; try {}", message_name(type),
+                                  step, how_.peer, bytes, how_.message_bytes_max, how_to_shorten(type)));
+}
+
+/// The receiver may keep back less than a portion for ever.
+bool data_link::has_credit(std::uint64_t bytes) const {
+  return in_flight_ < portion() || in_flight_ + bytes <= how_.window_bytes;
+}
+
+void data_link::send_with_credit(const header& about, std::vector<blob> parts, bool more_follows) {
+  const std::uint64_t bytes = bytes_of(parts);
+  // Held while sending: what waited for credit must not be overtaken by what comes next.
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
+  if (!uncredited_.empty() || !has_credit(bytes)) {
+    trace_.waits_for_credit(about, in_flight_);
+    uncredited_.push_back({about, std::move(parts), bytes});
+    return;
+  }
+  in_flight_ += bytes;
+  wire_->send(message_kind, to_pieces(std::move(parts)), more_follows);
+}
+
+caf::error data_link::take_credit(const blob& body) {
+  std::uint64_t bytes = 0;
+  if (body.size() != sizeof bytes) return make_failure(errc::malformed, "a credit of no number of bytes");
+  std::memcpy(&bytes, body.data(), sizeof bytes);
+  const std::lock_guard lock(mutex_);
+  if (bytes > in_flight_)
+    return make_failure(errc::malformed, fmt::format("a credit of {} bytes, {} are under way", bytes, in_flight_));
+  in_flight_ -= bytes;
+  trace_.credited(bytes, in_flight_);
+  while (!uncredited_.empty() && has_credit(uncredited_.front().bytes)) {
+    in_flight_ += uncredited_.front().bytes;
+    wire_->send(message_kind, to_pieces(std::move(uncredited_.front().parts)));
+    uncredited_.pop_front();
+  }
+  return {};
+}
+
+// -- from there to here ---------------------------------------------------------
+
+void data_link::received(received_frame&& frame) {
+  const blob body(frame.memory, frame.memory.get(), frame.size);
+  caf::error problem;
+  switch (frame.kind) {
+    case message_kind:
+      problem = take_message(body);
+      break;
+    case answer_kind:
+    case failure_kind:
+      problem = take_answer(body, frame.kind == failure_kind);
+      break;
+    case credit_kind:
+      problem = take_credit(body);
+      break;
+    default:
+      problem = make_failure(errc::malformed, fmt::format("a frame of kind {}", frame.kind));
+  }
+  unit_->run();
+  if (!problem) return;
+  wire_->close();
+  lost(fmt::format("it sent {}", describe(problem)));
+}
+
+/// Where the receiver of so many bytes runs.
+caf::execution_unit* data_link::context_for(std::uint64_t bytes) {
+  constexpr std::uint64_t small = std::uint64_t{1} << 20;  // takes no longer to handle than it took to arrive
+  return bytes <= small ? unit_.get() : nullptr;
+}
+
+caf::error data_link::take_message(const blob& body) {
+  auto read = from_frame(body);
+  if (!read) return read.error();
+  auto& [head, content] = *read;
+  const auto target = actors_->find(head.actor);
+  if (!target) return make_failure(errc::malformed, fmt::format("a message for actor {}, who is not here", head.actor));
+  // CAF gives the higher bits of a message's id meanings of their own.
+  if (head.request >= handling_flag)
+    return make_failure(errc::malformed, fmt::format("a request of number {}", head.request));
+  if (const auto about = head_of(content))
+    trace_.passes(trace::kind::arrived, about->first, about->second, head.actor,
+                  head.request != 0 ? trace::flag::request : 0, body.size());
+  std::uint64_t id = head.request;
+  caf::execution_unit* context = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool is_request = id != 0;
+    if (!is_request) id = handling_flag | next_handling_++;
+    handling_.emplace(id, handling{head.actor, is_request ? 0 : body.size(), clock::now()});
+    context = context_of(head.actor, body.size());
+  }
+  target->enqueue(replies_, caf::make_message_id(id), std::move(content), context);
+  return {};
+}
+
+/// An actor that takes long must not keep the thread that shows the other side that this process lives. What it does
+/// with one message says little of the next: of a step's gradients it is the last that moves whole tables.
+caf::execution_unit* data_link::context_of(std::uint32_t actor, std::uint64_t bytes) {
+  constexpr std::uint32_t trusted_after = 64;
+  const auto known = quick_.find(actor);
+  if (known == quick_.end() || known->second < trusted_after || actors_->is_slow(actor)) return nullptr;
+  return context_for(bytes);
+}
+
+void data_link::answered(caf::message_id id, const caf::message& content) {
+  const std::uint64_t request = id.request_id().integer_value();
+  handled(request);
+  if ((request & handling_flag) != 0) return;
+  const envelope head{request, 0};
+  caf::error failure;
+  if (const auto about = head_of(content)) {
+    note_step(about->second.step);
+    auto parts = *to_frame(head, content);
+    failure = check_length(about->first, about->second.step, parts);
+    const std::uint32_t asker = trace::sender_of(about->second.cause);
+    trace_.passes(trace::kind::sent, about->first, about->second, asker, trace::flag::answer, bytes_of(parts));
+    if (!failure) return wire_->send(answer_kind, to_pieces(std::move(parts)));
+  } else {
+    failure = content.match_elements<caf::error>()
+                  ? content.get_as<caf::error>(0)
+                  : make_failure(errc::exception, "an answer that no data link carries");
+  }
+  wire_->send(failure_kind, to_pieces(to_failure_frame(head, failure)));
+}
+
+/// A local actor is done with something. Credit goes back in portions, so that it does not cost a frame for each
+/// message.
+void data_link::handled(std::uint64_t id) {
+  constexpr std::chrono::milliseconds quick{50};
+  std::uint64_t bytes = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = handling_.find(id);
+    if (known == handling_.end()) return;
+    const handling done = known->second;
+    handling_.erase(known);
+    const bool was_quick = clock::now() - done.begin < quick;
+    // An answer that took long may have had to wait for others.
+    if (was_quick) ++quick_[done.actor];
+    if (!was_quick && done.bytes > 0) actors_->note_slow(done.actor);
+    credit_to_return_ += done.bytes;
+    if (credit_to_return_ < portion()) return;
+    bytes = std::exchange(credit_to_return_, 0);
+  }
+  wire_->send(credit_kind, to_pieces({blob::own(std::vector<std::uint64_t>{bytes})}));
+}
+
+caf::error data_link::take_answer(const blob& body, bool failure) {
+  envelope head;
+  caf::message content;
+  if (failure) {
+    auto read = from_failure_frame(body);
+    if (!read) return read.error();
+    head = read->first;
+    content = caf::make_message(std::move(read->second));
+  } else {
+    auto read = from_frame(body);
+    if (!read) return read.error();
+    std::tie(head, content) = std::move(*read);
+    if (const auto about = head_of(content))
+      trace_.passes(trace::kind::arrived, about->first, about->second, trace::sender_of(about->second.cause),
+                    trace::flag::answer, body.size());
+  }
+  // Null: its time was up.
+  if (const auto request = take_pending(head.request)) deliver(*request, std::move(content), context_for(body.size()));
+  return {};
+}
+
+/// A request that waits for its answer, which waits no more.
+std::optional<data_link::pending_request> data_link::take_pending(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto known = pending_.find(id);
+  if (known == pending_.end()) return std::nullopt;
+  std::optional<pending_request> taken = std::move(known->second);
+  pending_.erase(known);
+  return taken;
+}
+
+void data_link::deliver(const pending_request& request, caf::message content, caf::execution_unit* context) {
+  if (request.sender) request.sender->enqueue(nullptr, request.response, std::move(content), context);
+}
+
+// -- the end ----------------------------------------------------------------------
+
+std::string data_link::question(const pending_request& request) const {
+  return fmt::format("{} of step {}", message_name(request.type), request.step);
+}
+
+void data_link::expire(clock::time_point now) {
+  std::vector<pending_request> late;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto i = pending_.begin(); i != pending_.end();) {
+      if (i->second.deadline > now) {
+        ++i;
+        continue;
+      }
+      late.push_back(std::move(i->second));
+      i = pending_.erase(i);
+    }
+  }
+  for (const pending_request& one : late)
+    deliver(one,
+            caf::make_message(make_failure(
+                errc::timeout, fmt::format("{} did not answer {} within {} s; --request-timeout allows more", how_.peer,
+                                           question(one), how_.request_timeout.count() / 1000.0))),
+            nullptr);
+}
+
+void data_link::lost(const std::string& why) {
+  trace_.down();
+  fail_pending(why);
+  if (const auto tell = std::exchange(on_lost_, nullptr)) tell(why);
+}
+
+void data_link::fail_pending(const std::string& why) {
+  std::unordered_map<std::uint64_t, pending_request> unanswered;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(ended_, true)) return;
+    why_ended_ = why;
+    unanswered.swap(pending_);
+    uncredited_.clear();
+    handling_.clear();
+  }
+  for (const auto& [id, one] : unanswered)
+    deliver(one,
+            caf::make_message(make_failure(
+                errc::peer_failed, fmt::format("{} is gone: {}; {} is unanswered", how_.peer, why, question(one)))),
+            nullptr);
+}
+
+}  // namespace troupe

@@ -1,0 +1,100 @@
+// The data links of one process: accepts and makes them, runs their thread, and knows whom they lead to.
+
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/inline_execution.hpp"
+#include "base/result.hpp"
+#include "cluster/data_link.hpp"
+#include "links/connect.hpp"
+#include "links/io_thread.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+class data_plane {
+ public:
+  struct options {
+    credentials mine;
+    link_limits links;
+    handshake_limits handshakes;
+    std::chrono::milliseconds request_timeout{300'000};
+  };
+
+  /// Who a process is within its run.
+  struct identity {
+    std::uint64_t run = 0;
+    std::uint32_t node = 0;
+    std::uint32_t incarnation = 0;
+  };
+
+  data_plane(caf::actor_system& system, options how);
+  /// Ends the links and their thread.
+  ~data_plane();
+
+  data_plane(const data_plane&) = delete;
+  data_plane& operator=(const data_plane&) = delete;
+
+  /// Accepts links at `where` from now on, until all that are needed are there; call once. From any thread.
+  result<endpoint> listen(const endpoint& where);
+
+  /// The actors that others may send to.
+  actor_directory& actors() { return *actors_; }
+
+  /// Links from `peers`, each with the certificate that it has among them, and from nobody else, are welcome now.
+  /// `on_lost` is called on the links' thread when one ends that was needed.
+  void expect(const identity& me, std::vector<peer_node> peers,
+              std::function<void(std::uint32_t node, const std::string& why)> on_lost);
+
+  /// Makes the links that are this process's to make. `done` is called once on the links' thread: when these and those
+  /// that others make are all there, with an empty text, else with what went wrong.
+  void connect(std::function<void(const std::string& problem)> done);
+
+  /// The newest step of which this process has sent something. From any thread.
+  std::uint64_t newest_step() const;
+
+  /// Null if there is none. From any thread.
+  data_link_ptr link_to(std::uint32_t node) const;
+
+ private:
+  greeting judge(const hello& theirs, const std::string& certificate) const;
+  hello about_me() const;
+  const peer_node* find(std::uint32_t node) const;
+  const peer_node* myself() const { return find(me_.node); }
+  void dial(std::uint32_t node, std::chrono::steady_clock::time_point give_up);
+  void dialled(std::uint32_t node, std::chrono::steady_clock::time_point give_up, result<link_ptr> made);
+  void add(std::uint32_t node, link_ptr wire);
+  void settle(const std::string& problem);
+  void settle_if_complete();
+  void expire_later();
+
+  caf::actor_system& system_;
+  const options how_;
+  const std::shared_ptr<actor_directory> actors_ = std::make_shared<actor_directory>();
+  io_thread thread_;
+
+  // Used on the thread only.
+  const std::shared_ptr<inline_execution> unit_;
+  std::unique_ptr<listener> listener_;
+  identity me_;
+  std::vector<peer_node> peers_;
+  std::function<void(std::uint32_t, const std::string&)> on_lost_;
+  std::function<void(const std::string&)> on_settled_;
+  std::set<std::uint32_t> missing_;  ///< nodes to which there is no link yet
+  boost::asio::steady_timer expiry_;
+
+  mutable std::mutex mutex_;
+  std::map<std::uint32_t, data_link_ptr> links_;
+};
+
+}  // namespace troupe

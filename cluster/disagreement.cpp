@@ -1,0 +1,25 @@
+// Comparing introductions: apart from making them, so that it can be tried with any, without CAF's network.
+
+#include <fmt/format.h>
+
+#include "cluster/introduction.hpp"
+
+namespace troupe {
+
+std::optional<std::string> first_disagreement(const hello& mine, const hello& theirs, const std::string& their_name) {
+  bool common = false;
+  for (const auto& [name, value] : mine) {
+    common = common || name == first_common_item;
+    if (!common) continue;
+    const auto other = find_item(theirs, name);
+    if (other == value) continue;
+    return fmt::format("{} is {} here and {} at {}; the same build is needed everywhere", name, value,
+                       other ? std::string(*other) : "unknown", their_name);
+  }
+  if (theirs.size() > mine.size())
+    return fmt::format("{} is {} at {} and unknown here; the same build is needed everywhere", theirs.back().first,
+                       theirs.back().second, their_name);
+  return std::nullopt;
+}
+
+}  // namespace troupe

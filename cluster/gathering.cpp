@@ -1,0 +1,216 @@
+#include "cluster/gathering.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <caf/all.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/master.hpp"
+#include "actors/turned_away.hpp"
+#include "base/result.hpp"
+#include "base/text.hpp"
+#include "cluster/caf_network.hpp"
+#include "cluster/control_tunnel.hpp"
+#include "cluster/introduction.hpp"
+#include "cluster/turned_away.hpp"
+#include "links/connect.hpp"
+#include "links/io_thread.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+namespace {
+
+/// What a connection calls itself.
+std::string session_of(const hello& theirs) { return std::string(find_item(theirs, "session").value_or("")); }
+
+/// The certificates of control connections, by session. From any thread.
+class shown_certificates {
+ public:
+  void set(const std::string& session, const std::string& certificate) {
+    const std::lock_guard lock(mutex_);
+    all_[session] = certificate;
+  }
+
+  void forget(const std::string& session) {
+    const std::lock_guard lock(mutex_);
+    all_.erase(session);
+  }
+
+  std::string of(const std::string& session) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = all_.find(session);
+    return known == all_.end() ? std::string() : known->second;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> all_;
+};
+
+/// The control connections of a run, as the master's process has them.
+class control_plane {
+ public:
+  control_plane(caf::actor_system& system, master_actor boss, const run_options& options,
+                std::shared_ptr<shown_certificates> certificates)
+      : system_(system),
+        boss_(std::move(boss)),
+        options_(options),
+        certificates_(std::move(certificates)),
+        summary_(thread_.io()) {}
+
+  ~control_plane() {
+    thread_.stop();
+    listener_.reset();
+    note(turned_away_.summary());
+  }
+
+  control_plane(const control_plane&) = delete;
+  control_plane& operator=(const control_plane&) = delete;
+
+  result<endpoint> listen();
+
+  /// Waits until all nodes have gone, but not for ever; then turns the others out.
+  void see_off();
+
+ private:
+  greeting judge(const hello& theirs);
+  void take(link_ptr wire);
+  void left(const std::string& session, const fault* why);
+  bool is_taken(const std::string& session);
+  void turn_away(const fault& why);
+  void note(const std::optional<std::string>& line) const;
+
+  caf::actor_system& system_;
+  master_actor boss_;
+  const run_options& options_;
+  const std::shared_ptr<shown_certificates> certificates_;
+  io_thread thread_;
+  std::unique_ptr<listener> listener_;
+
+  // Of the thread.
+  turned_away turned_away_;
+  boost::asio::steady_timer summary_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::shared_ptr<control_tunnel>> tunnels_;  // by session
+};
+
+result<endpoint> control_plane::listen() {
+  const network_options& network = options_.gather->network;
+  std::promise<result<endpoint>> opened;
+  boost::asio::post(thread_.io(), [&] {
+    auto made = listener::open(thread_.io(), options_.gather->listen, network.mine,
+                               control_tunnel::limits(network.dead_after), {.time = network.dead_after},
+                               {.on_hello = [this](const hello& theirs, auto&&...) { return judge(theirs); },
+                                .on_link = [this](link_ptr wire) { take(std::move(wire)); },
+                                .on_rejected = [this](const endpoint&, const fault& why) { turn_away(why); }});
+    if (!made) return opened.set_value(tl::unexpected(made.error()));
+    listener_ = std::move(*made);
+    opened.set_value(listener_->address());
+  });
+  return opened.get_future().get();
+}
+
+greeting control_plane::judge(const hello& theirs) {
+  const hello mine = introduction("master", "");
+  if (auto differs = first_disagreement(mine, theirs, "the other side")) return bad_input(std::move(*differs));
+  if (is_taken(session_of(theirs)))
+    return bad_input(fmt::format("its session {} is that of another connection", printable(session_of(theirs))));
+  return mine;
+}
+
+bool control_plane::is_taken(const std::string& session) {
+  const std::lock_guard lock(mutex_);
+  return tunnels_.contains(session);
+}
+
+void control_plane::note(const std::optional<std::string>& line) const {
+  if (line && options_.observer.on_note) options_.observer.on_note(*line);
+}
+
+void control_plane::turn_away(const fault& why) {
+  const bool was_due = turned_away_.due().has_value();
+  note(turned_away_.add("somebody was not let in: " + why.message, turned_away::clock::now()));
+  const auto due = turned_away_.due();
+  if (!due || was_due) return;
+  summary_.expires_at(*due);
+  summary_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (!cancelled) note(turned_away_.summary());
+  });
+}
+
+/// Gives a connection to CAF, so that whoever is there finds the master.
+void control_plane::take(link_ptr wire) {
+  const std::string session = session_of(wire->peer());
+  const bool is_client = find_item(wire->peer(), "purpose") == "client";
+  const std::string certificate = wire->peer_certificate();
+  const auto tunnel = std::make_shared<control_tunnel>(thread_.io(), std::move(wire),
+                                                       is_client ? client_message_bytes_max : member_message_bytes_max);
+  {
+    const std::lock_guard lock(mutex_);
+    // Two may have been judged before either was here.
+    if (!tunnels_.try_emplace(session, tunnel).second) return tunnel->close();
+  }
+  certificates_->set(session, certificate);
+  const int socket = tunnel->open();
+  if (socket < 0) {
+    left(session, nullptr);
+    return tunnel->close();
+  }
+  offer_actor(system_, socket, caf::actor_cast<caf::strong_actor_ptr>(boss_), system_.message_types<master_actor>());
+  tunnel->start([this, session](const fault* why) { left(session, why); });
+}
+
+void control_plane::left(const std::string& session, const fault* why) {
+  caf::anon_send(boss_, node_lost{{}, session, why != nullptr ? why->message : std::string()});
+  certificates_->forget(session);
+  const std::lock_guard lock(mutex_);
+  tunnels_.erase(session);
+  changed_.notify_all();
+}
+
+void control_plane::see_off() {
+  std::unique_lock lock(mutex_);
+  constexpr std::chrono::milliseconds longest{2000};
+  changed_.wait_for(lock, std::min(longest, options_.gather->network.dead_after / 2),
+                    [this] { return tunnels_.empty(); });
+  for (const auto& [session, tunnel] : tunnels_) tunnel->close();
+  tunnels_.clear();
+}
+
+}  // namespace
+
+result<run_summary> run_with_nodes(caf::actor_system& system, std::uint64_t run, const run_options& options,
+                                   const std::function<result<run_summary>(const master_actor&)>& run_by) {
+  const gather_options& gather = *options.gather;
+  const auto certificates = std::make_shared<shown_certificates>();
+  const master_actor boss =
+      system.spawn(master, run, options.observer, options.checkpoints,
+                   node_rules{gather.network.request_timeout, gather.resume, gather.on_this_machine,
+                              [certificates](const std::string& session) { return certificates->of(session); }});
+  control_plane control(system, boss, options, certificates);
+  auto where = control.listen();
+  if (!where) {
+    caf::anon_send_exit(boss, caf::exit_reason::user_shutdown);
+    return bad_input(where.error().message);
+  }
+  if (gather.on_listening) gather.on_listening(*where);
+  auto outcome = run_by(boss);
+  control.see_off();
+  caf::anon_send_exit(boss, caf::exit_reason::user_shutdown);
+  return outcome;
+}
+
+}  // namespace troupe

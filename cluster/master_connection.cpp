@@ -1,0 +1,56 @@
+#include "cluster/master_connection.hpp"
+
+#include <fmt/format.h>
+
+#include <future>
+#include <utility>
+
+#include "cluster/caf_network.hpp"
+#include "cluster/introduction.hpp"
+#include "links/connect.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+result<link_ptr> connect_to_master(boost::asio::io_context& io, const master_address& master,
+                                   const std::string& purpose, const std::string& session, bool& worth_another_try,
+                                   const stop_request* stop_wish) {
+  const hello about_me = introduction(purpose, session);
+  const auto made = std::make_shared<std::promise<result<link_ptr>>>();
+  auto outcome = made->get_future();
+  connect(io, master.where, master.mine, about_me, control_tunnel::limits(master.dead_after), {.time = master.time},
+          [made](result<link_ptr> link) { made->set_value(std::move(link)); });
+  constexpr std::chrono::milliseconds look_interval{50};
+  while (outcome.wait_for(look_interval) != std::future_status::ready)
+    if (stop_wish != nullptr && stop_wish->requested()) return nullptr;
+  auto link = outcome.get();
+  worth_another_try = !link && link.error().kind == fault_kind::unreachable;
+  if (!link) {
+    const bool is_setting = link.error().kind == fault_kind::input;
+    return tl::unexpected(fault{is_setting ? fault_kind::input : fault_kind::run,
+                                "master " + link.error().message});  // which begins with the address
+  }
+  if (auto differs = first_disagreement(about_me, (*link)->peer(), "the master")) return run_fault(std::move(*differs));
+  return std::move(*link);
+}
+
+caf::expected<master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
+                                        std::chrono::milliseconds patience,
+                                        std::function<void(const std::string&)> on_lost) {
+  const int socket = tunnel.open();
+  if (socket < 0) return make_failure(errc::exception, "the system has no sockets left");
+  auto found = std::make_shared<std::promise<caf::expected<caf::strong_actor_ptr>>>();
+  auto outcome = found->get_future();
+  ask_for_actor(system, socket,
+                [found](caf::expected<caf::strong_actor_ptr> answer) { found->set_value(std::move(answer)); });
+  tunnel.start([tell = std::move(on_lost)](const fault* why) { tell(why != nullptr ? why->message : "it has ended"); });
+  if (outcome.wait_for(patience) != std::future_status::ready)
+    return make_failure(errc::timeout,
+                        fmt::format("it lets nobody in within {} s", static_cast<double>(patience.count()) / 1000));
+  auto answer = outcome.get();
+  if (!answer) return answer.error();
+  return caf::actor_cast<master_actor>(*answer);
+}
+
+}  // namespace troupe

@@ -1,0 +1,85 @@
+// How a process reaches the master of a run: a control link, and through it the master's actor; and how it notices when
+// that connection ends.
+
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/expected.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "actors/control_tunnel.hpp"
+#include "actors/run.hpp"
+#include "actors/run_in.hpp"
+#include "base/result.hpp"
+#include "cluster/control_tunnel.hpp"
+#include "cluster/run.hpp"
+#include "links/link.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+struct master_address {
+  endpoint where;
+  credentials mine;
+  /// The master is taken for dead when it has been silent for so long.
+  std::chrono::milliseconds dead_after{5000};
+  /// For connecting and introducing oneself, once.
+  std::chrono::milliseconds time{5000};
+};
+
+/// A control link to the master, whose build is found to be the same. `purpose` and `session` as in `introduction`;
+/// `io` is run by another thread, for which this one waits. `worth_another_try` says whether nobody listened there.
+/// Null: a stop was wished (`stop_wish` may be null) before there was an outcome; what was begun ends with `io`.
+/// Faults name the master: it cannot be reached, refuses, or is of another build.
+result<link_ptr> connect_to_master(boost::asio::io_context& io, const master_address& master,
+                                   const std::string& purpose, const std::string& session, bool& worth_another_try,
+                                   const stop_request* stop_wish);
+
+/// The master's actor, at the other end of a tunnel that begins with this. `on_lost` is called on the tunnel's thread
+/// when the control link has ended.
+caf::expected<master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
+                                        std::chrono::milliseconds patience,
+                                        std::function<void(const std::string& why)> on_lost);
+
+/// Tells a node's actor that the control connection has ended, which may be before the actor is there. May be used from
+/// any thread.
+class master_watch {
+ public:
+  void lost(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    why_ = why;
+    tell();
+  }
+
+  /// `call` is called as `node`.
+  void watcher(const caf::strong_actor_ptr& node, std::function<void(const std::string&)> call) {
+    const std::lock_guard lock(mutex_);
+    node_ = node;
+    call_ = std::move(call);
+    tell();
+  }
+
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    node_ = nullptr;
+    call_ = nullptr;
+  }
+
+ private:
+  void tell() {
+    if (node_ && why_) run_in(node_, [call = call_, why = *why_] { call(why); });
+  }
+
+  std::mutex mutex_;
+  std::optional<std::string> why_;
+  caf::strong_actor_ptr node_;
+  std::function<void(const std::string&)> call_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,132 @@
+#include "cluster/node.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "actors/run_in.hpp"
+#include "actors/traced_system.hpp"
+#include "base/result.hpp"
+#include "cluster/caf_network.hpp"
+#include "cluster/control_tunnel.hpp"
+#include "cluster/diagnosis.hpp"
+#include "cluster/master_connection.hpp"
+#include "cluster/node_actor.hpp"
+#include "links/io_thread.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds look_interval{50};  // at the wish to stop
+
+link_limits limits_of(const network_options& network) { return {.dead_after = network.dead_after}; }
+
+handshake_limits handshakes_of(const network_options& network) { return {.time = network.dead_after}; }
+
+bool wants_stop(const stop_request* wish) { return wish != nullptr && wish->requested(); }
+
+/// The master may come later than its nodes. Null: a stop was wished before it came.
+result<link_ptr> wait_for_master(boost::asio::io_context& io, const node_options& options, const std::string& session,
+                                 const stop_request* stop_wish) {
+  const network_options& network = options.network;
+  const master_address master{options.master, network.mine, network.dead_after,
+                              std::min(network.dead_after, std::max(options.join_timeout, look_interval))};
+  const auto give_up = clock::now() + options.join_timeout;
+  std::chrono::milliseconds pause{50};
+  constexpr std::chrono::milliseconds longest_pause{1000};
+  for (bool told = false;; told = true) {
+    bool worth_another_try = false;
+    auto made = connect_to_master(io, master, "node", session, worth_another_try, stop_wish);
+    if (made || !worth_another_try) return made;
+    if (wants_stop(stop_wish)) return nullptr;
+    if (clock::now() + pause > give_up)
+      return run_fault(fmt::format("{}; tried for {} s (--join-timeout)", made.error().message,
+                                   static_cast<double>(options.join_timeout.count()) / 1000));
+    if (!told && options.on_note) options.on_note(fmt::format("{}; trying again", made.error().message));
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, longest_pause);
+  }
+}
+
+endpoint data_address(const node_options& options, const link_ptr& control) {
+  const std::string here = control->local_address().host;
+  if (!options.advertise) return {here, 0};
+  // Any address of this host will do behind a name that others resolve; but what is said to be within it, stays there.
+  const bool stays_here = is_loopback(here) && is_loopback(options.advertise->host);
+  const char* everywhere = here.find(':') == std::string::npos ? "0.0.0.0" : "::";
+  return {stays_here ? here : everywhere, options.advertise->port};
+}
+
+endpoint advertised(const node_options& options, const endpoint& listening) {
+  if (!options.advertise) return listening;
+  return {options.advertise->host, options.advertise->port != 0 ? options.advertise->port : listening.port};
+}
+
+/// Takes part until the run is over for this node.
+result<void> take_part(caf::actor_system& system, const node_options& options, const link_ptr& control,
+                       const std::shared_ptr<control_tunnel>& tunnel, const std::string& session,
+                       const stop_request* stop_wish) {
+  auto watch = std::make_shared<master_watch>();
+  constexpr std::chrono::seconds patience{10};
+  auto master = find_master(system, *tunnel, patience, [watch](const std::string& why) { watch->lost(why); });
+  if (!master) return run_fault(fmt::format("master {}: {}", to_string(options.master), describe(master.error())));
+
+  data_plane data(system, {.mine = options.network.mine,
+                           .links = limits_of(options.network),
+                           .handshakes = handshakes_of(options.network),
+                           .request_timeout = options.network.request_timeout});
+  auto listening = data.listen(data_address(options, control));
+  if (!listening) return bad_input(fmt::format("data links: {}", listening.error().message));
+
+  auto promise = std::make_shared<std::promise<result<void>>>();
+  auto outcome = promise->get_future();
+  system.spawn(node, node_state::surroundings{*master, watch, &data, options, session, advertised(options, *listening),
+                                              [promise](result<void> how) { promise->set_value(std::move(how)); }});
+  bool passed_on = false;
+  std::optional<step_watch> steps;
+  if (options.recorder != nullptr) steps.emplace(*options.recorder, options.watch.step_timeout);
+  while (outcome.wait_for(look_interval) != std::future_status::ready) {
+    auto why = steps ? steps->look() : std::nullopt;
+    if (!why && options.watch.wanted && options.watch.wanted()) why = "a signal to a member asked for it";
+    if (why) caf::anon_send(*master, trouble{{}, std::move(*why)});
+    if (passed_on || !wants_stop(stop_wish)) continue;
+    passed_on = true;
+    caf::anon_send(*master, stop{});
+  }
+  return outcome.get();
+}
+
+}  // namespace
+
+result<void> run_node(const node_options& options, const stop_request* stop_wish) {
+  const std::string session = random_token();
+  io_thread control;
+  auto link = wait_for_master(control.io(), options, session, stop_wish);
+  if (!link) return tl::unexpected(link.error());
+  if (*link == nullptr) return {};
+
+  traced_config config;
+  config.recorder = options.recorder;
+  config.devices = options.devices;
+  config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
+  config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
+  add_network(config);
+  caf::actor_system system(config);
+  const auto tunnel = std::make_shared<control_tunnel>(control.io(), *link, member_message_bytes_max);
+  auto outcome = take_part(system, options, *link, tunnel, session, stop_wish);
+  tunnel->close();
+  return outcome;
+}
+
+}  // namespace troupe

@@ -1,0 +1,82 @@
+// The actor that stands for its process: joins the run, starts the servers or trainers that the process is to have,
+// makes its data links, and learns how the run ended.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/actor_trace.hpp"
+#include "actors/data_plane.hpp"
+#include "actors/master_watch.hpp"
+#include "actors/node.hpp"
+#include "base/result.hpp"
+#include "cluster/data_plane.hpp"
+#include "cluster/master_connection.hpp"
+#include "cluster/node.hpp"
+#include "model/result.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+class node_state {
+ public:
+  using pointer = node_actor::stateful_pointer<node_state>;
+
+  explicit node_state(pointer self) : self_(self) {}
+
+  std::string name = "node";
+  std::uint64_t step = 0;
+  actor_trace trace;
+
+  /// What the node has to know about its surroundings.
+  struct surroundings {
+    master_actor master;
+    std::shared_ptr<master_watch> watch;
+    data_plane* data = nullptr;
+    node_options options;
+    std::string session;
+    endpoint data_address;
+    /// Called once: the run is over, or this node cannot take part.
+    std::function<void(result<void>)> on_end;
+  };
+
+  void start(surroundings all);
+
+  caf::result<committed> handle(const expect_peers& order);
+  caf::result<connected> handle(const connect_peers& order);
+  void handle(const run_over& word);
+
+  /// This node cannot go on.
+  void fail(const caf::error& error);
+  caf::result<actor_status> handle(const actor_query& query);
+  caf::result<evidence> handle(const evidence_query& query);
+
+ private:
+  template <class Offer>
+  void offer(Offer what);
+  std::string reason(const caf::error& error, std::string_view question) const;
+  void admitted_as(const admitted& place);
+  connected links_to_peers(const header& asked);
+  void tell_servers_their_trainers();
+  caf::error try_to_save(const std::string& folder) const;
+  void master_lost(const std::string& why);
+  void peer_lost(std::uint32_t node, const std::string& why);
+  void end(result<void> outcome);
+
+  pointer self_;
+  surroundings all_;
+  admitted place_;
+  std::vector<peer_node> peers_;
+  caf::typed_response_promise<connected> connected_;
+  std::vector<caf::actor> actors_;
+  std::vector<parameter_server_actor> servers_;  // of actors_
+  bool ended_ = false;
+};
+
+/// The behavior of a node; spawn with this function.
+node_actor::behavior_type node(node_state::pointer self, node_state::surroundings all);
+
+}  // namespace troupe

@@ -1,0 +1,306 @@
+#include "cluster/run.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <caf/all.hpp>
+#include <chrono>
+#include <future>
+#include <limits>
+#include <memory>
+#include <random>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "actors/actor_name.hpp"
+#include "actors/device_checks.hpp"
+#include "actors/master.hpp"
+#include "actors/traced_system.hpp"
+#include "actors/weights.hpp"
+#include "cluster/caf_network.hpp"
+#include "cluster/diagnosis.hpp"
+#include "cluster/gathering.hpp"
+#include "cluster/spawn.hpp"
+#include "model/hybrid.hpp"
+#include "model/memory.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/initialize_types.hpp"
+#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+namespace {
+
+/// Tells this run from all others, in messages and in what is recorded of it.
+std::uint64_t draw_run_number() {
+  constexpr std::uint64_t last = (std::uint64_t{1} << 53) - 1;  // a whole number in JSON, whoever reads it
+  std::random_device random;
+  return std::uniform_int_distribution<std::uint64_t>(1, last)(random);
+}
+
+fault to_fault(const caf::error& error) {
+  const bool input = error == errc::bad_input || error == errc::bad_index;
+  return {input ? fault_kind::input : fault_kind::run, describe(error)};
+}
+
+run_summary to_summary(const run_result& result, double seconds_before) {
+  run_summary summary{.steps = result.steps,
+                      .samples = result.samples,
+                      .setup_seconds = seconds_before + result.setup_seconds,
+                      .seconds = result.seconds,
+                      .figures = {result.loss, result.auc, result.accuracy, result.log_loss, result.calibration,
+                                  result.test_loss, result.rmse},
+                      .weights_digest = result.weights_digest,
+                      .stopped = result.stopped,
+                      .skipped_steps = result.skipped_steps,
+                      .staleness_max = result.staleness_max,
+                      .staleness_mean = result.staleness_mean,
+                      .weights = std::nullopt};
+  if (result.dense.rows > 0) {
+    summary.weights.emplace();
+    const auto copy = [](const tensor& from) {
+      const auto numbers = from.as<float>();
+      return std::vector<float>(numbers.begin(), numbers.end());
+    };
+    for (const tensor& table : result.tables) summary.weights->tables.push_back(copy(table));
+    summary.weights->dense = copy(result.dense);
+  }
+  return summary;
+}
+
+/// The actors of a run in this process; ends those that are still there when it goes.
+struct run_members {
+  run_members(caf::actor_system& system, std::uint64_t run_number, const job& what, const run_options& options)
+      : boss(system.spawn(master, run_number, options.observer, options.checkpoints, std::nullopt)) {
+    header_source headers(run_number, client_number);
+    everyone.push_back(caf::actor_cast<caf::actor>(boss));
+    for (std::uint32_t rank = 0; rank < what.servers; ++rank) {
+      auto server = spawn_server(system, system, run_number, rank);
+      everyone.push_back(caf::actor_cast<caf::actor>(server));
+      caf::anon_send(boss, join_server{headers.next(0, 0), server});
+    }
+    for (std::uint32_t rank = 0; rank < what.trainers; ++rank) {
+      auto one = spawn_trainer(system, system, run_number, rank, what.servers);
+      everyone.push_back(caf::actor_cast<caf::actor>(one));
+      caf::anon_send(boss, join_trainer{headers.next(0, 0), one});
+    }
+  }
+
+  ~run_members() {
+    for (const caf::actor& one : everyone) caf::anon_send_exit(one, caf::exit_reason::user_shutdown);
+  }
+
+  run_members(const run_members&) = delete;
+  run_members& operator=(const run_members&) = delete;
+
+  master_actor boss;
+  std::vector<caf::actor> everyone;
+};
+
+/// Writes a diagnosis where one is due.
+class lookout {
+ public:
+  lookout(caf::actor_system& system, const master_actor& boss, const run_options& options, trouble_box& troubles)
+      : system_(system), boss_(boss), options_(options), troubles_(troubles) {
+    if (options.recorder != nullptr) steps_.emplace(*options.recorder, options.watch.step_timeout);
+  }
+
+  void look() {
+    auto why = steps_ ? steps_->look() : std::nullopt;
+    if (!why) why = troubles_.take();
+    if (!why && options_.watch.wanted && options_.watch.wanted()) why = "a signal asked for it";
+    if (!why) return;
+    const auto tell = [this](const std::string& line) {
+      if (options_.watch.on_diagnosis) options_.watch.on_diagnosis(line);
+    };
+    if (options_.recorder == nullptr)
+      return tell(fmt::format("{}: no diagnosis, as nothing is recorded (--trace off)", *why));
+    const auto made = diagnose(system_, boss_, *options_.recorder, *why);
+    tell(made ? fmt::format("{}: {}; see {}", *why, made->verdict, (made->folder / "summary.txt").string())
+              : fmt::format("{}: no diagnosis: {}", *why, made.error().message));
+  }
+
+ private:
+  caf::actor_system& system_;
+  const master_actor& boss_;
+  const run_options& options_;
+  trouble_box& troubles_;
+  std::optional<step_watch> steps_;
+};
+
+/// Has the master run `order` and waits for the outcome, passing on a wish to stop.
+result<run_summary> await(caf::actor_system& system, const master_actor& boss, run order, double seconds_before,
+                          const stop_request* stop_wish, const run_options& options, trouble_box& troubles) {
+  auto promise = std::make_shared<std::promise<result<run_summary>>>();
+  auto outcome = promise->get_future();
+  system.spawn([boss, order = std::move(order), promise, seconds_before](caf::event_based_actor* self) {
+    self->request(boss, caf::infinite, order)
+        .then([=](const run_result& result) { promise->set_value(to_summary(result, seconds_before)); },
+              [=](const caf::error& error) { promise->set_value(tl::unexpected(to_fault(error))); });
+  });
+  constexpr std::chrono::milliseconds interval{50};
+  bool passed_on = false;
+  bool given_up = false;
+  lookout watch(system, boss, options, troubles);
+  while (outcome.wait_for(interval) != std::future_status::ready) {
+    watch.look();
+    if (options.gather && options.gather->hopeless && !given_up) {
+      if (auto why = options.gather->hopeless()) {
+        given_up = true;
+        caf::anon_send(boss, give_up{{}, std::move(*why)});
+      }
+    }
+    if (passed_on || stop_wish == nullptr || !stop_wish->requested()) continue;
+    passed_on = true;
+    caf::anon_send(boss, stop{});
+  }
+  return outcome.get();
+}
+
+/// Refuses a model that cannot fit, before anything is allocated.
+std::optional<fault> check_memory(const job& what, const dataset& data, const compute_devices& devices) {
+  const auto add = [](std::uint64_t a, std::uint64_t b) {
+    return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
+  };
+  std::uint64_t tables = weights_digest::bytes_max;
+  for (const table_spec& table : data.spec().tables)
+    if (!devices.servers)
+      tables = add(tables, table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
+  // Each trainer has weights, optimizer state and a gradient; the group has a sum.
+  const std::size_t weights = hybrid_model(data.spec(), what).parameter_count();
+  const auto buffers = static_cast<std::uint64_t>(2 + state_buffers(what.dense_optimizer));
+  const std::uint64_t dense =
+      devices.trainers ? 0 : bounded_product(weights, (what.trainers + 1) * buffers * sizeof(float));
+  const std::uint64_t available = available_memory();
+  if (tables > available)
+    return fault{fault_kind::input, memory_fault("--rows, --tables: the tables with their optimizer's state", tables)};
+  if (add(tables, dense) > available)
+    return fault{fault_kind::input, memory_fault("--hidden, --trainers: the dense weights of all trainers", dense)};
+  return std::nullopt;
+}
+
+/// Refuses dense weights that no message could take from one process to another; for a checkpoint, together with the
+/// optimizer's state.
+std::optional<fault> check_messages(const job& what, const dataset& data, bool saves) {
+  const int buffers = saves ? state_buffers(what.dense_optimizer) : 0;
+  const std::uint64_t bytes = bounded_product(hybrid_model(data.spec(), what).parameter_count(),
+                                              static_cast<std::uint64_t>(1 + buffers) * sizeof(float));
+  if (bytes <= blob::max_bytes) return std::nullopt;
+  return fault{
+      fault_kind::input,
+      fmt::format("--hidden: the dense weights {}have {} bytes, between processes the limit is {}; use smaller or "
+                  "fewer layers, or 'troupe train' without --processes",
+                  buffers > 0 ? "and their optimizer's state, which go into a checkpoint together, " : "", bytes,
+                  blob::max_bytes)};
+}
+
+/// What readers of a trace are told of the run.
+void describe_run(const run_options& options, std::uint64_t run_number, const job& what, const dataset& data) {
+  trace::recorder& recorder = *options.recorder;
+  recorder.set_run(run_number, 0, 0);
+  boost::json::object settings;
+  for (const auto& [name, text] : to_settings(what)) settings[name] = text;
+  recorder.describe("job", std::move(settings));
+  recorder.describe("data_digest", boost::json::string(data.digest()));
+  recorder.describe("remote", options.gather.has_value());
+  const auto& devices = options.devices;
+  recorder.describe(
+      "devices", boost::json::object{{"trainers", devices.trainers},
+                                     {"servers", devices.servers},
+                                     {"numbers", boost::json::array(devices.numbers.begin(), devices.numbers.end())}});
+  recorder.describe("from_step", options.checkpoints.from ? options.checkpoints.from->manifest.step : 0);
+}
+
+/// And of its end.
+void describe_result(trace::recorder& recorder, const run_summary& result) {
+  recorder.describe(
+      "result", boost::json::object{
+                    {"steps", result.steps}, {"stopped", result.stopped}, {"weights_digest", result.weights_digest}});
+}
+
+std::size_t worker_threads(const run_options& options) {
+  return options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
+}
+
+/// Refuses more worker threads than the system lets a process start: the actor system would not survive it.
+std::optional<fault> check_threads(std::size_t threads) {
+  constexpr std::size_t further = 8;  // the actor system's clock and the like
+  std::atomic<bool> go_on = false;
+  std::vector<std::thread> started;
+  bool all = true;
+  try {
+    while (started.size() < threads + further) started.emplace_back([&go_on] { go_on.wait(false); });
+  } catch (const std::system_error&) {
+    all = false;
+  }
+  const std::size_t count = started.size();
+  go_on = true;
+  go_on.notify_all();
+  for (std::thread& one : started) one.join();
+  if (all) return std::nullopt;
+  return fault{fault_kind::input, fmt::format("--threads {}: the system lets this process start {} threads, {} are "
+                                              "needed; use fewer --threads",
+                                              threads, count, threads + further)};
+}
+
+}  // namespace
+
+result<std::shared_ptr<const dataset>> check_run(const job& what, const run_options& options) {
+  auto data = open_dataset(what);
+  if (!data) return data;
+  if (auto wrong = check_network(what, (*data)->spec())) return bad_input(std::move(*wrong));
+  if (const auto& from = options.checkpoints.from) {
+    if (auto wrong = check_resumed(from->manifest, what, **data, total_steps(what, **data)))
+      return bad_input(std::move(*wrong));
+  }
+  if (options.gather)
+    if (auto problem = check_messages(what, **data, options.checkpoints.store != nullptr))
+      return tl::unexpected(std::move(*problem));
+  const bool all_here = !options.gather || options.gather->on_this_machine;
+  if (auto problem = all_here ? check_memory(what, **data, options.devices) : std::nullopt)
+    return tl::unexpected(*problem);
+  if (!options.devices.elsewhere)
+    if (auto problem = check_devices(what, **data, options.devices)) return tl::unexpected(*problem);
+  if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
+    return bad_input("--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
+  if (auto problem = check_threads(worker_threads(options))) return tl::unexpected(*problem);
+  return data;
+}
+
+result<run_summary> run_job(const job& what, const run_options& given_options, const stop_request* stop_wish) {
+  const auto troubles = std::make_shared<trouble_box>();
+  run_options options = given_options;
+  options.observer.on_trouble = [troubles](const std::string& words) { troubles->put(words); };
+  using clock = std::chrono::steady_clock;
+  const auto begin = clock::now();
+  const auto data = check_run(what, options);
+  if (!data) return tl::unexpected(data.error());
+
+  options.gather ? initialize_network_types() : initialize_types();
+  traced_config config;
+  config.recorder = options.recorder;
+  config.replayed = options.replayed;
+  config.devices = options.devices;
+  config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
+  config.set("caf.scheduler.max-threads", worker_threads(options));
+  if (options.gather) add_network(config);
+  caf::actor_system system(config);
+  const std::uint64_t run_number = draw_run_number();
+  if (options.recorder != nullptr) describe_run(options, run_number, what, **data);
+  const run order{header_source(run_number, client_number).next(0, 0), to_settings(what), options.return_weights};
+  const auto run_by = [&](const master_actor& boss) {
+    const std::chrono::duration<double> before = clock::now() - begin;
+    auto outcome = await(system, boss, order, before.count(), stop_wish, options, *troubles);
+    if (outcome && options.recorder != nullptr) describe_result(*options.recorder, *outcome);
+    return outcome;
+  };
+  if (options.gather) return run_with_nodes(system, run_number, options, run_by);
+  const run_members actors(system, run_number, what, options);
+  return run_by(actors.boss);
+}
+
+}  // namespace troupe

@@ -1,0 +1,346 @@
+#include "replay/actor_replay.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <caf/all.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "actors/actor_name.hpp"
+#include "actors/allreduce_group.hpp"
+#include "actors/parameter_server.hpp"
+#include "actors/run_in.hpp"
+#include "actors/traced_system.hpp"
+#include "actors/trainer.hpp"
+#include "analysis/content_difference.hpp"
+#include "protocol/content_reader.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/initialize_types.hpp"
+#include "protocol/message_content.hpp"
+#include "protocol/message_types.hpp"
+#include "replay/replay_order.hpp"
+#include "trace/content_difference.hpp"
+
+namespace troupe {
+
+namespace {
+
+/// By what a message that the actor sends is found among those that it sent. The number of the message would do if
+/// nobody ever asked actors for their state, which is answered whenever it is asked.
+struct sent_key {
+  std::uint16_t receiver = 0;
+  std::string type;
+  std::uint64_t step = 0;
+  auto operator<=>(const sent_key&) const = default;
+};
+
+std::string type_of(std::uint16_t type) { return std::string(message_name(type)); }
+
+/// All actors take turns on the caller's thread.
+struct one_thread : traced_config {
+  one_thread() {
+    initialize_types();
+    config_file_path.clear();
+    set("caf.scheduler.policy", "testing");
+  }
+};
+
+/// Plays all others of the run to the one actor.
+class stage {
+ public:
+  stage(const trace::recording& from, std::uint16_t actor) : recorded_(from), actor_(actor), system_(config_) {
+    for (const trace::content& one : from.contents) contents_.emplace(one.id, &one);
+    std::vector<const trace::event*> sent;
+    for (const trace::event& one : from.events) {
+      if (one.what != trace::kind::handled) continue;
+      if (one.actor == actor) inputs_.push_back(&one);
+      if (one.id >> 48 == actor) sent.push_back(&one);
+    }
+    std::ranges::stable_sort(sent, {}, &trace::event::id);
+    for (const trace::event* one : sent) sent_[{one->actor, from.type_name(one->type), one->step}].push_back(one->id);
+    made_.recorded = inputs_.size();
+  }
+
+  ~stage() {
+    promises_.clear();
+    for (const caf::actor& one : spawned_) caf::anon_send_exit(one, caf::exit_reason::kill);
+    turn();
+  }
+
+  stage(const stage&) = delete;
+  stage& operator=(const stage&) = delete;
+
+  result<actor_replay_result> play(const std::function<void(std::uint64_t, const std::string&)>& before) {
+    if (auto problem = spawn()) return bad_input(std::move(*problem));
+    for (const trace::event* input : inputs_) {
+      if (!made_.difference.empty() || ended_) break;
+      const std::string words = words_of(*input);
+      if (before) before(input->id, words);
+      if (auto problem = give(*input)) return bad_input(fmt::format("{}: {}", words, *problem));
+      turn();
+      ++made_.handled;
+    }
+    if (made_.handled == made_.recorded && made_.difference.empty()) find_unsent();
+    return std::move(made_);
+  }
+
+ private:
+  struct owed_answer {
+    caf::strong_actor_ptr by;
+    caf::response_promise promise;
+  };
+
+  std::string words_of(const trace::event& message) const {
+    return fmt::format("step {}: {} ({})", message.step, recorded_.message_name(message.id),
+                       recorded_.type_name(message.type));
+  }
+
+  /// Everybody does what there is to do.
+  void turn() { dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler()).run(); }
+
+  // -- the actor ------------------------------------------------------------------------
+
+  std::optional<std::string> spawn();
+
+  template <class Handle>
+  void watch(const Handle& one) {
+    target_ = caf::actor_cast<caf::actor>(one);
+    spawned_.push_back(target_);
+    target_->attach_functor([this](const caf::error& reason) {
+      ended_ = true;
+      if (reason && reason != caf::exit_reason::user_shutdown && reason != caf::exit_reason::kill)
+        made_.end = describe(reason);
+    });
+  }
+
+  std::uint32_t count_of(std::string_view role) const {
+    return static_cast<std::uint32_t>(std::ranges::count_if(
+        recorded_.actors, [role](const trace::actor_state& one) { return one.name.starts_with(role); }));
+  }
+
+  // -- what it gets -----------------------------------------------------------------------
+
+  std::optional<std::string> give(const trace::event& input);
+
+  template <class Message>
+  result<Message> read(const trace::event& input) {
+    const auto found = contents_.find(input.id);
+    if (found == contents_.end() || !is_kept(*found->second))
+      return bad_input(
+          "what it held is not recorded: '--trace payload' keeps it, of the actors that --trace-payload names, unless "
+          "the "
+          "run is killed");
+    Message made;
+    if (!read_content_into(*found->second, made))
+      return bad_input("what is recorded of it is not what such a message holds");
+    made.head.run = recorded_.run;
+    made.head.step = input.step;
+    made.head.sender = static_cast<std::uint32_t>(input.id >> 48);
+    made.head.sequence = input.id & 0xffff'ffff'ffffULL;
+    made.head.cause = input.cause;
+    return made;
+  }
+
+  /// A request to the actor, or a message without an answer (Answer: void).
+  template <class Message, class Answer>
+  std::optional<std::string> ask(const trace::event& input) {
+    auto message = read<Message>(input);
+    if (!message) return message.error().message;
+    if constexpr (std::is_same_v<Message, train>) introduce(*message);
+    if constexpr (std::is_void_v<Answer>) {
+      caf::anon_send(target_, std::move(*message));
+    } else {
+      const auto asker = static_cast<std::uint16_t>(input.id >> 48);
+      system_.spawn([this, asker, message = std::move(*message)](caf::event_based_actor* self) {
+        self->request(target_, caf::infinite, message)
+            .then(
+                [this, asker](const Answer& answer) {
+                  if constexpr (requires { answer.head; }) compare(asker, answer);
+                },
+                [](const caf::error&) {});
+      });
+    }
+    return std::nullopt;
+  }
+
+  /// An answer to the actor.
+  template <class Message>
+  std::optional<std::string> answer(const trace::event& input) {
+    auto message = read<Message>(input);
+    if (!message) return message.error().message;
+    const auto promise = promises_.find(input.cause);
+    if (promise == promises_.end()) {
+      made_.difference = fmt::format("{} was an answer, but the actor has not asked for it", words_of(input));
+      return std::nullopt;
+    }
+    owed_answer owed = std::move(promise->second);
+    promises_.erase(promise);
+    run_in(owed.by, [owed, message = std::move(*message)]() mutable { owed.promise.deliver(std::move(message)); });
+    return std::nullopt;
+  }
+
+  /// In place of the handles, which a trace does not hold.
+  void introduce(train& order) {
+    for (auto& shards : order.tables)
+      for (module_ref& shard : shards)
+        shard.server = caf::actor_cast<parameter_server_actor>(stand_in(server_number(shard.rank)));
+    order.group = caf::actor_cast<allreduce_actor>(stand_in(order.group_number));
+    order.reports = caf::actor_cast<report_actor>(stand_in(master_number));
+  }
+
+  // -- what it sends ----------------------------------------------------------------------
+
+  caf::actor stand_in(std::uint32_t number);
+
+  template <class Message>
+  auto takes(caf::event_based_actor* self, std::uint16_t number) {
+    return [this, self, number](const Message& message) {
+      const auto id = compare(number, message);
+      auto promise = self->make_response_promise();
+      if (promise.pending()) {
+        if (id)
+          promises_[*id] = {self->ctrl(), promise};
+        else
+          unanswered_.push_back(promise);  // nobody answered it then either
+      }
+      return promise;
+    };
+  }
+
+  /// Compares a message with the recorded one, and returns that one's id; nothing: there is none.
+  template <class Message>
+  std::optional<std::uint64_t> compare(std::uint16_t receiver, const Message& message) {
+    ++made_.sent;
+    const std::string type = type_of(caf::type_id_v<Message>);
+    const auto found = sent_.find({receiver, type, message.head.step});
+    const std::size_t place = come_[{receiver, type, message.head.step}]++;
+    if (found == sent_.end() || place >= found->second.size()) return std::nullopt;  // nobody had handled it at the end
+    const std::uint64_t id = found->second[place];
+    const auto held = contents_.find(id);
+    if (held == contents_.end() || has_times<Message>) return id;
+    ++made_.compared;
+    const trace::content now = content_of(message, false);
+    std::string words = analysis::compare_parts(*held->second, now, "recorded", "now");
+    if (words.empty() && held->second->fields_digest != now.fields_digest) words = "fields differ";
+    if (!words.empty() && made_.difference.empty())
+      made_.difference = fmt::format("step {}: {} to {}, recorded as {}: {}", message.head.step, type,
+                                     recorded_.actor_name(receiver), recorded_.message_name(id), words);
+    return id;
+  }
+
+  /// Of an actor that came to a good end, everything that it sent must have been sent again.
+  void find_unsent() {
+    const trace::actor_state* const board = recorded_.find_actor(actor_);
+    if (board == nullptr || recorded_.processes[board->process].end != trace::ending::clean) return;
+    for (const auto& [key, ids] : sent_) {
+      // Some depend on the time, and some answer what is left out.
+      if (traits_by_name(key.type).diff == comparable::no || key.type == message_name_v<saved_module>) continue;
+      const auto come = come_.find(key);
+      const std::size_t count = come == come_.end() ? 0 : come->second;
+      if (count >= ids.size()) continue;
+      made_.difference = fmt::format("step {}: {} to {}, recorded as {}: it was not sent", key.step, key.type,
+                                     recorded_.actor_name(key.receiver), recorded_.message_name(ids[count]));
+      return;
+    }
+  }
+
+  /// What tells how long something took differs every time.
+  template <class Message>
+  static constexpr bool has_times = traits_v<Message>.diff != comparable::whole;
+
+  const trace::recording& recorded_;
+  const std::uint16_t actor_;
+  one_thread config_;
+  caf::actor_system system_;
+  caf::actor target_;
+  std::vector<caf::actor> spawned_;
+  std::map<std::uint32_t, caf::actor> stand_ins_;
+  std::unordered_map<std::uint64_t, const trace::content*> contents_;
+  std::vector<const trace::event*> inputs_;
+  std::map<sent_key, std::vector<std::uint64_t>> sent_;
+  std::map<sent_key, std::size_t> come_;
+  std::vector<caf::response_promise> unanswered_;
+  std::map<std::uint64_t, owed_answer> promises_;  ///< by the recorded request
+  bool ended_ = false;
+  actor_replay_result made_;
+};
+
+std::optional<std::string> stage::spawn() {
+  const std::string name = recorded_.actor_name(actor_);
+  const std::uint32_t servers = count_of("server ");
+  if (name.starts_with("server ")) {
+    watch(system_.spawn(parameter_server, recorded_.run, actor_ - server_number(0)));
+  } else if (name.starts_with("trainer ")) {
+    watch(system_.spawn(trainer, recorded_.run, actor_ - trainer_number(0, servers), servers));
+  } else if (actor_ == group_number) {
+    watch(system_.spawn(allreduce_group, recorded_.run, group_layout::one_process(count_of("trainer "))));
+  } else {
+    return fmt::format(
+        "{}: alone, only servers, trainers and the allreduce group of one process can be run again; "
+        "'troupe trace replay' without --actor runs all again",
+        name);
+  }
+  return std::nullopt;
+}
+
+caf::actor stage::stand_in(std::uint32_t number) {
+  caf::actor& one = stand_ins_[number];
+  if (one) return one;
+  one = system_.spawn([this, number](caf::event_based_actor* self) -> caf::behavior {
+    const auto mine = static_cast<std::uint16_t>(number);
+    return {takes<lookup>(self, mine),         takes<gradient>(self, mine),   takes<gradient_norm>(self, mine),
+            takes<optimizer_step>(self, mine), takes<reduce>(self, mine),     takes<progress>(self, mine),
+            takes<epoch_report>(self, mine),   takes<evaluation>(self, mine), takes<save_dense>(self, mine)};
+  });
+  spawned_.push_back(one);
+  return one;
+}
+
+/// Gives the actor the next message that it had got.
+std::optional<std::string> stage::give(const trace::event& input) {
+  using give_one = std::optional<std::string> (stage::*)(const trace::event&);
+  static const std::map<std::string_view, give_one> all = {
+      {message_name_v<instantiate>, &stage::ask<instantiate, module_ref>},
+      {message_name_v<lookup>, &stage::ask<lookup, rows>},
+      {message_name_v<gradient>, &stage::ask<gradient, void>},
+      {message_name_v<gradient_norm>, &stage::ask<gradient_norm, squared_norm>},
+      {message_name_v<optimizer_step>, &stage::ask<optimizer_step, committed>},
+      {message_name_v<parameters>, &stage::ask<parameters, parameter_list>},
+      {message_name_v<state_dict>, &stage::ask<state_dict, module_state>},
+      {message_name_v<load_state_dict>, &stage::ask<load_state_dict, committed>},
+      {message_name_v<row_digests>, &stage::ask<row_digests, tensor>},
+      {message_name_v<release>, &stage::ask<release, void>},
+      {message_name_v<actor_query>, &stage::ask<actor_query, actor_status>},
+      {message_name_v<train>, &stage::ask<train, trained>},
+      {message_name_v<stop>, &stage::ask<stop, void>},
+      {message_name_v<reduce>, &stage::ask<reduce, reduced>},
+      {message_name_v<rows>, &stage::answer<rows>},
+      {message_name_v<squared_norm>, &stage::answer<squared_norm>},
+      {message_name_v<committed>, &stage::answer<committed>},
+      {message_name_v<reduced>, &stage::answer<reduced>},
+  };
+  const std::string type = recorded_.type_name(input.type);
+  if (type == message_name_v<save_module>) return std::nullopt;  // it changes nothing but files
+  const auto found = all.find(type);
+  if (found == all.end()) return "an actor alone cannot handle such a message again";
+  return (this->*found->second)(input);
+}
+
+}  // namespace
+
+result<actor_replay_result> replay_actor(const trace::recording& from, std::uint16_t actor,
+                                         const std::function<void(std::uint64_t, const std::string&)>& before) {
+  const device_wish wish = devices_in(from);
+  if (wish.trainers == device_wish::kind::cuda || wish.servers == device_wish::kind::cuda)
+    return bad_input("the run was on CUDA devices: only the whole of it can be replayed, without --actor");
+  return stage(from, actor).play(before);
+}
+
+}  // namespace troupe

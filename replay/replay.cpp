@@ -1,0 +1,180 @@
+#include "replay/replay.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <caf/actor_cast.hpp>
+#include <caf/send.hpp>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "actors/replay_order.hpp"
+#include "analysis/content_difference.hpp"
+#include "protocol/errors.hpp"
+#include "protocol/message_types.hpp"
+#include "replay/replay_order.hpp"
+#include "trace/content_difference.hpp"
+
+namespace troupe {
+
+namespace {
+
+/// Before it handles anything further, the actor ends, and with it the run.
+void end_with(const caf::actor_addr& who, std::string words) {
+  if (auto actor = caf::actor_cast<caf::actor>(who))
+    caf::anon_send<caf::message_priority::high>(
+        actor, caf::exit_msg{nullptr, make_failure(errc::wrong_context, std::move(words))});
+}
+
+std::string compare_contents(const trace::content& recorded, const trace::content& now, bool with_fields) {
+  std::string words = analysis::compare_parts(recorded, now, "recorded", "now");
+  if (words.empty() && with_fields && recorded.fields_digest != now.fields_digest)
+    words =
+        fmt::format("fields differ (digest {:016x} recorded, {:016x} now)", recorded.fields_digest, now.fields_digest);
+  return words;
+}
+
+}  // namespace
+
+// -- one actor ------------------------------------------------------------------------
+
+replayed_actor::replayed_actor(replay& all, std::uint16_t number, const std::vector<expected_message>* expected)
+    : all_(all), number_(number), expected_(expected) {
+  for (std::size_t place = 0; place < expected->size(); ++place) {
+    const replay_key& key = (*expected)[place].key;
+    by_key_[key].places.push_back(place);
+    if (!traits_by_id(key.type).ordered) continue;
+    ordered_.push_back(place);
+    by_sender_[key.sender].push_back(place);
+  }
+}
+
+void replayed_actor::start(const caf::actor_addr& self) {
+  const std::lock_guard lock(all_.mutex_);
+  self_ = self;
+}
+
+void replayed_actor::hold(const header& head, std::uint16_t type, caf::mailbox_element_ptr message) {
+  all_.held_back_.store(true, std::memory_order_relaxed);
+  held_.push_back({id_of(head), replay_key_of(number_, head, type, 0), std::move(message)});
+}
+
+bool replayed_actor::may_handle(const header& head, std::uint16_t type) {
+  const message_id id = id_of(head);
+  if (released_ != 0 && id == released_) {
+    released_ = 0;
+    ++next_;
+    return true;
+  }
+  const replay_key key = replay_key_of(number_, head, type, 0);
+  const std::vector<std::size_t>& of_sender = by_sender_[key.sender];
+  const std::size_t come = come_[key.sender]++;
+  if (come >= of_sender.size()) {
+    if (all_.order_.is_whole)
+      all_.differs(self_, fmt::format("{} came, and no such message is recorded", all_.words_of(key)));
+    return false;  // it comes after what is recorded
+  }
+  if (const replay_key& recorded = (*expected_)[of_sender[come]].key; recorded != key) {
+    all_.differs(self_, fmt::format("{} came where {} is recorded", all_.words_of(key), all_.words_of(recorded)));
+    return false;
+  }
+  if (released_ != 0 || (*expected_)[ordered_[next_]].key != key) return false;
+  ++next_;
+  return true;
+}
+
+caf::mailbox_element_ptr replayed_actor::take_next() {
+  if (next_ == ordered_.size()) return nullptr;
+  const replay_key& wanted = (*expected_)[ordered_[next_]].key;
+  const auto found = std::ranges::find_if(held_, [&](const auto& one) { return one.key == wanted; });
+  if (found == held_.end()) return nullptr;
+  released_ = found->id;
+  caf::mailbox_element_ptr message = std::move(found->message);
+  held_.erase(found);
+  return message;
+}
+
+void replayed_actor::compare(const header& head, std::uint16_t type, std::uint16_t aux, const trace::content& now) {
+  const replay_key key = replay_key_of(number_, head, type, aux);
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end() || found->second.next == found->second.places.size()) {
+    if (all_.order_.is_whole)
+      all_.differs(self_, fmt::format("{} came, and no such message is recorded", all_.words_of(key)));
+    return;
+  }
+  const expected_message& recorded = (*expected_)[found->second.places[found->second.next++]];
+  if (recorded.held != nullptr) {
+    // Buckets also carry the wish to stop, which nobody has in a replay.
+    const std::string words =
+        compare_contents(*recorded.held, now, all_.order_.is_whole || !traits_by_id(type).by_bucket);
+    if (!words.empty())
+      return all_.differs(self_, fmt::format("{}, recorded as {}: {}", all_.words_of(key),
+                                             all_.recorded_.message_name(recorded.id), words));
+  }
+  all_.count(self_, recorded.held != nullptr);
+}
+
+std::string replayed_actor::waits_for() const {
+  const std::size_t next = next_;
+  return next < ordered_.size() ? all_.words_of((*expected_)[ordered_[next]].key) : "";
+}
+
+// -- all of them ----------------------------------------------------------------------
+
+replay::replay(const replay_order& order, const trace::recording& from) : order_(order), recorded_(from) {
+  for (const auto& [number, expected] : order.by_receiver) {
+    expected_ += expected.size();
+    actors_.emplace(number, std::make_unique<replayed_actor>(*this, number, &expected));
+  }
+}
+
+bool replay::is_remote() const { return order_.is_remote; }
+
+replayed_actor* replay::find(std::uint32_t actor) {
+  const auto found = actors_.find(static_cast<std::uint16_t>(actor));
+  return found == actors_.end() ? nullptr : found->second.get();
+}
+
+std::string replay::words_of(const replay_key& key) const {
+  const std::string bucket = traits_by_id(key.type).by_bucket ? fmt::format(", bucket {}", key.bucket) : "";
+  return fmt::format("step {}{}: {} from {} to {}", key.step, bucket, message_name(key.type),
+                     recorded_.actor_name(key.sender), recorded_.actor_name(key.receiver));
+}
+
+void replay::differs(const caf::actor_addr& noticed, std::string words) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!difference_.empty()) return;
+    difference_ = words;
+  }
+  end_with(noticed, std::move(words));
+}
+
+void replay::count(const caf::actor_addr& self, bool has_content) {
+  if (has_content) compared_.fetch_add(1, std::memory_order_relaxed);
+  const bool is_last = handled_.fetch_add(1, std::memory_order_relaxed) + 1 == expected_;
+  if (!is_last || order_.is_whole) return;
+  end_with(self, "the recording ends here");
+}
+
+void replay::give_up() {
+  std::string words = "no further message comes";
+  caf::actor_addr anybody;
+  for (const auto& [number, one] : actors_) {
+    const std::string missing = one->waits_for();
+    const std::lock_guard lock(mutex_);
+    if (one->self_) anybody = one->self_;
+    if (missing.empty()) continue;
+    words = fmt::format("{} does not come", missing);
+    break;
+  }
+  differs(anybody, std::move(words));
+}
+
+std::string replay::difference() const {
+  const std::lock_guard lock(mutex_);
+  return difference_;
+}
+
+}  // namespace troupe

@@ -1,0 +1,117 @@
+// A run that is held to what another run of the same job recorded: servers handle what trains them in the recorded
+// order, so that runs without a common order of their own (async, ssp) come out the same; and every message of training
+// is compared with the recorded one. The first that differs ends the run.
+
+#pragma once
+
+#include <atomic>
+#include <caf/actor_addr.hpp>
+#include <caf/fwd.hpp>
+#include <caf/mailbox_element.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/replay_gate.hpp"
+#include "actors/replay_key.hpp"
+
+namespace troupe {
+
+namespace trace {
+struct recording;
+}  // namespace trace
+
+struct expected_message;
+struct replay_order;
+class replay;
+
+class replayed_actor final : public replay_gate {
+ public:
+  replayed_actor(replay& all, std::uint16_t number, const std::vector<expected_message>* expected);
+
+  void start(const caf::actor_addr& self) override;
+  bool may_handle(const header& head, std::uint16_t type) override;
+  void hold(const header& head, std::uint16_t type, caf::mailbox_element_ptr message) override;
+  caf::mailbox_element_ptr take_next() override;
+  void compare(const header& head, std::uint16_t type, std::uint16_t aux, const trace::content& now) override;
+
+  /// For which message the order waits; empty: none. From any thread.
+  std::string waits_for() const;
+
+ private:
+  friend class replay;
+
+  struct held_message {
+    message_id id = 0;
+    replay_key key;
+    caf::mailbox_element_ptr message;
+  };
+
+  struct same_key {
+    std::vector<std::size_t> places;  ///< in `expected_`
+    std::size_t next = 0;
+  };
+
+  replay& all_;
+  const std::uint16_t number_;
+  const std::vector<expected_message>* const expected_;
+  caf::actor_addr self_;  ///< guarded by the replay's mutex where another thread asks
+  std::map<replay_key, same_key> by_key_;
+
+  // The order of what must be handled in order.
+  std::vector<std::size_t> ordered_;                             ///< places in `expected_`
+  std::atomic<std::size_t> next_ = 0;                            ///< in `ordered_`
+  std::map<std::uint16_t, std::vector<std::size_t>> by_sender_;  ///< places in `expected_`
+  std::map<std::uint16_t, std::size_t> come_;                    ///< messages of a sender
+  message_id released_ = 0;                                      ///< held before
+  std::vector<held_message> held_;
+};
+
+/// Shared by the actors of the run that replays `order`, both of which must outlive it.
+class replay final : public replay_control {
+ public:
+  replay(const replay_order& order, const trace::recording& from);
+
+  bool is_remote() const override;
+  replayed_actor* find(std::uint32_t actor) override;
+
+  /// Ends the run, as this has come to nothing: another thread has waited for long enough.
+  void give_up();
+
+  // -- how it went; from any thread ----------------------------------------------------
+
+  std::uint64_t expected() const { return expected_; }
+  /// Whether messages of training have come, so that others should follow.
+  bool has_begun() const { return handled() > 0 || held_back_.load(std::memory_order_relaxed); }
+  std::uint64_t handled() const { return handled_.load(std::memory_order_relaxed); }
+  std::uint64_t compared() const { return compared_.load(std::memory_order_relaxed); }
+  /// All that was recorded has been handled again.
+  bool is_complete() const { return handled() == expected_; }
+  /// The first difference, a line; empty: none so far.
+  std::string difference() const;
+
+ private:
+  friend class replayed_actor;
+
+  /// `noticed` ends, and with it the run. The first line counts.
+  void differs(const caf::actor_addr& noticed, std::string words);
+  void count(const caf::actor_addr& self, bool has_content);
+  std::string words_of(const replay_key& key) const;
+
+  const replay_order& order_;
+  const trace::recording& recorded_;
+  std::uint64_t expected_ = 0;
+  std::map<std::uint16_t, std::unique_ptr<replayed_actor>> actors_;
+  std::atomic<std::uint64_t> handled_ = 0;
+  std::atomic<std::uint64_t> compared_ = 0;
+  std::atomic<bool> held_back_ = false;
+  mutable std::mutex mutex_;
+  std::string difference_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,142 @@
+#include "replay/replay_order.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/serialize.hpp>
+#include <unordered_map>
+#include <utility>
+
+#include "actors/actor_name.hpp"
+#include "base/text.hpp"
+#include "model/text.hpp"
+#include "protocol/initialize_types.hpp"
+#include "protocol/message_types.hpp"
+#include "protocol/type_ids.hpp"
+
+namespace troupe {
+
+namespace {
+
+/// All parts of the allreduce group count as one actor.
+std::uint16_t in_one_process(std::uint32_t actor, const trace::recording& of) {
+  constexpr std::uint32_t nodes_begin = 0xc000;  // which are numbered from the end
+  const bool is_group = (actor >= group_sender(0) && actor < nodes_begin) ||
+                        of.actor_name(static_cast<std::uint16_t>(actor)).starts_with("allreduce");
+  return static_cast<std::uint16_t>(is_group ? group_number : actor);
+}
+
+const boost::json::value* find_metadata(const trace::recording& of, std::string_view key) {
+  for (const trace::process_info& process : of.processes)
+    if (const auto* found = process.metadata.if_contains(key)) return found;
+  return nullptr;
+}
+
+/// Recorded numbers of the types that are replayed, and what this program calls them.
+std::unordered_map<std::uint16_t, std::uint16_t> numbers_of_types(const trace::recording& of) {
+  std::unordered_map<std::uint16_t, std::uint16_t> numbers;
+  for (const message_type& type : all_message_types())
+    for (const auto& [number, name] : of.types)
+      if (type.traits.replayed && type.name == name) numbers.emplace(number, type.number);
+  return numbers;
+}
+
+std::optional<std::string> find_gap(const trace::recording& of) {
+  for (const trace::process_info& process : of.processes) {
+    const std::string who = fmt::format("process {} on {}", process.pid, process.host);
+    const auto* mode = process.metadata.if_contains("mode");
+    const bool has_log = mode != nullptr && (*mode == "full" || *mode == "payload");
+    if (process.overwritten > 0)
+      return fmt::format("{} lacks {} records: {}", who, process.overwritten,
+                         has_log ? "they came faster than they could be kept (a larger --trace-ring-mib helps), or the "
+                                   "file was cut off"
+                                 : "its ring has room for the last ones only; '--trace full' keeps all");
+    if (process.filtered)
+      return fmt::format("{} has left records out, as --trace-filter asked for: a replay needs all", who);
+  }
+  return std::nullopt;
+}
+
+/// The first server or trainer of the job of which nothing is there.
+std::optional<std::string> find_missing(const trace::recording& of, const job& what) {
+  const auto is_there = [&](const std::string& name) {
+    return std::ranges::find(of.actors, name, &trace::actor_state::name) != of.actors.end();
+  };
+  for (const auto& [role, count] : {std::pair("server", what.servers), std::pair("trainer", what.trainers)})
+    for (std::uint32_t rank = 0; rank < count; ++rank)
+      if (const std::string name = fmt::format("{} {}", role, rank); !is_there(name))
+        return fmt::format("what {} has recorded is not among the files: a replay needs all", name);
+  return std::nullopt;
+}
+
+}  // namespace
+
+device_wish devices_in(const trace::recording& of) {
+  using kind = device_wish::kind;
+  device_wish wish{kind::cpu, kind::cpu, {}};
+  const auto* told = find_metadata(of, "devices");
+  if (told == nullptr || !told->is_object()) return wish;
+  const auto is_true = [&](const char* name) {
+    const auto* value = told->get_object().if_contains(name);
+    return value != nullptr && *value == true;
+  };
+  if (is_true("trainers")) wish.trainers = kind::cuda;
+  if (is_true("servers")) wish.servers = kind::cuda;
+  const auto* numbers = told->get_object().if_contains("numbers");
+  if (numbers != nullptr && numbers->is_array())
+    for (const auto& one : numbers->get_array())
+      if (one.is_int64() && one.get_int64() >= 0 && one.get_int64() < 1024)
+        wish.numbers.push_back(static_cast<int>(one.get_int64()));
+  return wish;
+}
+
+result<replay_order> read_replay_order(const trace::recording& from) {
+  if (auto gap = find_gap(from)) return bad_input(std::move(*gap));
+  const auto* job = find_metadata(from, "job");
+  if (job == nullptr || !job->is_object())
+    return bad_input(
+        "the recording does not say what job the run had: the file of the process that was started "
+        "by 'troupe train' or 'troupe master' is missing");
+  replay_order made;
+  std::vector<setting> settings;
+  for (const auto& [name, value] : job->get_object())
+    if (value.is_string()) settings.emplace_back(name, value.get_string());
+  auto parsed = parse_job(settings);
+  if (!parsed) return bad_input(fmt::format("the recorded job: {}", parsed.error().message));
+  made.what = std::move(*parsed);
+  if (auto missing = find_missing(from, made.what)) return bad_input(std::move(*missing));
+  if (const auto* digest = find_metadata(from, "data_digest"); digest != nullptr && digest->is_string())
+    made.data_digest = digest->get_string();
+  if (const auto* begin = find_metadata(from, "from_step"); begin != nullptr && *begin != 0)
+    return bad_input(
+        fmt::format("the run went on from the checkpoint of step {}: only runs from the beginning can be replayed",
+                    printable(boost::json::serialize(*begin))));
+  const auto* remote = find_metadata(from, "remote");
+  made.is_remote = remote != nullptr && remote->is_bool() && remote->get_bool();
+  made.devices = devices_in(from);
+  if (const auto* result = find_metadata(from, "result"); result != nullptr && result->is_object()) {
+    const auto* stopped = result->get_object().if_contains("stopped");
+    made.is_whole = stopped != nullptr && *stopped == false;
+    if (const auto* digest = result->get_object().if_contains("weights_digest");
+        digest != nullptr && digest->is_string())
+      made.weights_digest = digest->get_string();
+  }
+  std::unordered_map<std::uint64_t, const trace::content*> contents;
+  for (const trace::content& one : from.contents) contents.emplace(one.id, &one);
+  const auto types = numbers_of_types(from);
+  for (const trace::event& one : from.events) {
+    const auto type = types.find(one.type);
+    if (one.what != trace::kind::handled || type == types.end()) continue;
+    header head;
+    head.step = one.step;
+    head.sender = in_one_process(static_cast<std::uint32_t>(one.id >> 48), from);
+    const auto held = contents.find(one.id);
+    const std::uint16_t receiver = in_one_process(one.actor, from);
+    made.by_receiver[receiver].push_back({replay_key_of(receiver, head, type->second, one.aux), one.id,
+                                          held == contents.end() ? nullptr : held->second});
+  }
+  if (made.by_receiver.empty()) return bad_input("nothing of training is recorded: the run ended before it");
+  return made;
+}
+
+}  // namespace troupe

@@ -1,0 +1,89 @@
+// The weights at a run's end, however they are spread over servers.
+
+#include "actors/final_weights.hpp"
+
+#include "tests/actors/master_parts.hpp"
+
+namespace troupe::final_weights_test {
+namespace {
+
+class final_weights_test : public master_parts_stage {
+ protected:
+  static trained result_of(std::uint64_t digest) {
+    trained made;
+    made.steps = 0;
+    made.dense_digest = digest;
+    made.dense = tensor::own(3, 1, std::vector<float>{1, 2, 3});
+    return made;
+  }
+
+  /// What is told of the given tables on so many servers.
+  run_result collect(std::uint32_t servers, std::uint64_t dense_digest) {
+    plan({{20, 2, kernels::pooling::sum, false, 50}, {4, 3}}, servers, 2);
+    plan_.return_weights = true;
+    run_result result;
+    int done = 0;
+    as_master([&](master_parts& mine) {
+      mine.tables.start(plan_, servers_, [&] {
+        for (const std::uint32_t rank : {0U, 1U}) mine.weights.add(rank, result_of(dense_digest));
+        EXPECT_FALSE(mine.weights.check());
+        mine.weights.collect(plan_, mine.tables.tables(), [&] { ++done; });
+      });
+    });
+    run();
+    EXPECT_EQ(done, 1);
+    parts_->weights.fill(result);
+    return result;
+  }
+};
+
+TEST_F(final_weights_test, those_of_one_server_are_the_given_ones) {
+  const run_result whole = collect(1, 17);
+  const auto given = plan_.data->start()->tables;
+  ASSERT_EQ(whole.tables.size(), 2u);
+  for (std::size_t t = 0; t < 2; ++t) {
+    const auto found = whole.tables[t].as<float>();
+    EXPECT_EQ(std::vector<float>(found.begin(), found.end()), given[t]);
+  }
+  EXPECT_EQ(whole.dense.as<float>()[2], 3);
+  weights_digest digest({{20, 1}, {4, 1}});
+  while (const auto part = digest.next()) {
+    const auto& dim = plan_.data->spec().tables[part->table].dim;
+    std::vector<std::uint64_t> rows;
+    for (std::uint64_t row = part->first; row < part->first + part->rows; ++row)
+      rows.push_back(digest_of(reinterpret_cast<const std::byte*>(given[part->table].data() + row * dim), dim * 4));
+    ASSERT_TRUE(digest.add(*part, tensor::own(part->rows, 1, std::move(rows))));
+  }
+  EXPECT_EQ(whole.weights_digest, digest.text(17));
+}
+
+TEST_F(final_weights_test, those_of_three_servers_are_the_same) {
+  const run_result spread = collect(3, 17);
+  ASSERT_EQ(parts_->tables.tables()[0].size(), 3u);
+  const auto given = plan_.data->start()->tables;
+  ASSERT_EQ(spread.tables.size(), 2u);
+  for (std::size_t t = 0; t < 2; ++t) {
+    const auto found = spread.tables[t].as<float>();
+    EXPECT_EQ(std::vector<float>(found.begin(), found.end()), given[t]);
+  }
+}
+
+TEST_F(final_weights_test, trainers_that_have_not_come_to_the_same_weights_are_an_error) {
+  as_master([](master_parts& mine) {
+    for (const std::uint32_t rank : {2U, 0U, 1U}) mine.weights.add(rank, result_of(rank == 2 ? 18 : 17));
+    EXPECT_EQ(describe(mine.weights.check()), "master, step 0: the dense weights of trainers 0 and 2 differ");
+  });
+}
+
+TEST_F(final_weights_test, a_model_without_tables_has_a_digest_at_once) {
+  plan({}, 0, 1);
+  int done = 0;
+  as_master([&](master_parts& mine) {
+    mine.weights.add(0, result_of(17));
+    mine.weights.collect(plan_, mine.tables.tables(), [&] { ++done; });
+  });
+  EXPECT_EQ(done, 1);
+}
+
+}  // namespace
+}  // namespace troupe::final_weights_test

@@ -1,0 +1,155 @@
+// A stage for the master's parts: they are at home in an actor with a master's interface and none of its doings. The
+// test calls them as that actor, and says what follows.
+
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/actor_name.hpp"
+#include "actors/actor_trace.hpp"
+#include "actors/checkpointing.hpp"
+#include "actors/final_weights.hpp"
+#include "actors/membership.hpp"
+#include "actors/open_requests.hpp"
+#include "actors/parameter_server.hpp"
+#include "actors/run_figures.hpp"
+#include "actors/run_in.hpp"
+#include "actors/run_plan.hpp"
+#include "actors/table_setup.hpp"
+#include "tests/actors/stage.hpp"
+
+namespace troupe {
+
+struct master_parts {
+  explicit master_parts(master_actor::pointer self) : requests(self, trace, members) {}
+
+  actor_trace trace;
+  membership members;
+  open_requests requests;
+  run_figures figures;
+  table_setup tables{requests, trace};
+  checkpointing checkpoints{requests, trace};
+  final_weights weights{requests, trace};
+};
+
+/// Rows that nobody trains on, and tables whose element (row, column) of table t begins as 1000 t + 10 row + column.
+class given_tables : public dataset {
+ public:
+  explicit given_tables(std::vector<table_spec> tables, bool with_weights = true) : with_weights_(with_weights) {
+    spec_.tables = std::move(tables);
+    spec_.dense_features = 3;
+  }
+
+  const data_spec& spec() const override { return spec_; }
+  std::uint64_t steps_per_epoch() const override { return 4; }
+  result<batch> train_batch(std::uint64_t, std::uint32_t) const override { return batch{}; }
+
+  std::optional<initial_weights> start() const override {
+    if (!with_weights_) return std::nullopt;
+    initial_weights given;
+    for (std::size_t t = 0; t < spec_.tables.size(); ++t) {
+      auto& table = given.tables.emplace_back();
+      for (std::int64_t row = 0; row < spec_.tables[t].rows; ++row)
+        for (std::size_t column = 0; column < spec_.tables[t].dim; ++column)
+          table.push_back(static_cast<float>(1000 * t + 10 * static_cast<std::size_t>(row) + column));
+    }
+    return given;
+  }
+
+ private:
+  data_spec spec_;
+  bool with_weights_;
+};
+
+class master_parts_stage : public stage {
+ protected:
+  using host_pointer = master_actor::stateful_pointer<master_parts>;
+
+  master_parts_stage() {
+    master_ = spawn([this](host_pointer self) -> master_actor::behavior_type {
+      parts_ = &self->state;
+      self->state.trace.start(self, self->system(), 1, master_number, "master");
+      self->state.requests.start([this](const caf::error& error, const caf::actor_addr& whom, caf::string_view type) {
+        complaints_.push_back({error, whom, std::string(type.begin(), type.end())});
+      });
+      return {[](const join_server&) { return joined{}; },
+              [](const join_trainer&) { return joined{}; },
+              [](const troupe::run&) { return run_result{}; },
+              [](const status&) { return run_status{}; },
+              [](const stop&) {},
+              [](const progress&) {},
+              [](const epoch_report&) {},
+              [](const evaluation&) {},
+              [self](save_dense& share) -> caf::result<committed> {
+                auto go_on = self->make_response_promise<committed>();
+                if (auto error = self->state.checkpoints.add(std::move(share), go_on)) go_on.deliver(error);
+                return go_on;
+              },
+              [](const join_node&) { return admitted{}; },
+              [](const node_lost&) {},
+              [](const link_lost&) {},
+              [](const give_up&) {},
+              [](const trouble&) {},
+              [](const collect_evidence&) { return collected_evidence{}; },
+              [](const verdict_found&) {}};
+    });
+    run();
+  }
+
+  static job job_for(std::uint32_t servers, std::uint32_t trainers) {
+    job made = parse_job({}).value();
+    made.servers = servers;
+    made.trainers = trainers;
+    return made;
+  }
+
+  /// A plan for these tables, with as many servers and trainers, and servers to carry it out.
+  void plan(std::vector<table_spec> tables, std::uint32_t servers, std::uint32_t trainers, bool with_weights = true) {
+    plan_.what = job_for(servers, trainers);
+    plan_.data = std::make_shared<given_tables>(std::move(tables), with_weights);
+    plan_.total_steps = 8;
+    plan_.positions.resize(plan_.what.trainers);
+    servers_.clear();
+    for (std::uint32_t rank = 0; rank < plan_.what.servers; ++rank)
+      servers_.push_back(spawn(parameter_server, std::uint64_t{1}, rank));
+  }
+
+  /// Does it as the actor at whose home the parts are, when there is nothing else to do; what it sends is not handled
+  /// yet.
+  void as_master(std::function<void(master_parts&)> what) {
+    run();
+    run_in(caf::actor_cast<caf::strong_actor_ptr>(master_), [this, what = std::move(what)] { what(*parts_); });
+    scheduler().run_once();
+  }
+
+  /// An actor that is there, and does nothing.
+  template <class Handle>
+  Handle dummy() {
+    return caf::actor_cast<Handle>(spawn([](caf::event_based_actor*) -> caf::behavior { return {[](int) {}}; }));
+  }
+
+  /// The header of a message of the run.
+  header head(std::uint64_t step) { return headers_.next(step, 0); }
+
+  struct complaint {
+    caf::error error;
+    caf::actor_addr whom;
+    std::string type;
+  };
+
+  run_plan plan_;
+  std::vector<parameter_server_actor> servers_;
+  std::vector<complaint> complaints_;
+  master_actor master_;
+  master_parts* parts_ = nullptr;
+
+ private:
+  header_source headers_{1, client_number};
+};
+
+}  // namespace troupe

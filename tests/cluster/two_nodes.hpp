@@ -1,0 +1,125 @@
+// A stage for two processes: each has its actor system, CAF's network layer as nodes load it, and the other end of a
+// connection that lies in memory. What their actors say to each other crosses it as bytes, as it crosses a control
+// tunnel. One thread, the test's own, carries the bytes and handles all messages, one at a time.
+
+#pragma once
+
+#include <caf/io/all.hpp>
+#include <caf/io/network/operation.hpp>
+#include <caf/io/network/test_multiplexer.hpp>
+#include <utility>
+
+#include "cluster/caf_network.hpp"
+#include "tests/actors/stage.hpp"
+
+namespace troupe {
+
+class two_nodes : public testing::Test {
+ protected:
+  two_nodes() {
+    porter_there_ = there_.spawn([this](caf::event_based_actor*) -> caf::behavior {
+      return {[this](caf::get_atom) { return guest_; }, [this](caf::actor& guest) { guest_ = std::move(guest); }};
+    });
+    connect();
+  }
+
+  ~two_nodes() override {
+    for (staged_system* one : {&here_, &there_}) {
+      one->dismiss();
+      // CAF keeps whoever was named in a message to the other process until it ends.
+      for (caf::actor_id id = 1; id <= one->system().latest_actor_id(); ++id)
+        caf::anon_send_exit(one->system().registry().get(id), caf::exit_reason::kill);
+    }
+    run();
+  }
+
+  /// Connects the two; anew if their connection has been cut.
+  void connect() {
+    end_ = caf::io::connection_handle::from_int(end_.id() + 1);
+    network_of(there_).prepare_connection(caf::io::accept_handle::from_int(1), end_, network_of(here_), "", 1, end_);
+    offer_actor(there_.system(), network_of(there_).new_scribe(end_),
+                caf::actor_cast<caf::strong_actor_ptr>(porter_there_), {});
+    porter_ = nullptr;
+    ask_for_actor(here_.system(), network_of(here_).new_scribe(end_),
+                  [this](const caf::expected<caf::strong_actor_ptr>& found) {
+                    if (found) porter_ = caf::actor_cast<caf::actor>(*found);
+                  });
+    run();
+    EXPECT_TRUE(porter_) << "they have not found each other";
+  }
+
+  /// Whether it is an actor of that process.
+  template <class Handle>
+  bool is_there(const Handle& whom) {
+    return whom.node() == there_.system().node();
+  }
+
+  /// Handles all messages of both, in order, or the next so many; returns how many.
+  std::size_t run(std::size_t most = SIZE_MAX) {
+    const auto turn = [](staged_system& which) {
+      return which.scheduler().try_run_once() || network_of(which).try_run_once();
+    };
+    std::size_t turns = 0;
+    while (turns < most && (turn(here_) || turn(there_))) ++turns;
+    return turns;
+  }
+
+  /// Handles all messages, with choices drawn from a seed: whose turn it is, and whether an actor's or the network's.
+  void run_shuffled(std::uint64_t seed) {
+    random_sequence random(mix(seed));
+    const auto turn = [&random](staged_system& which) {
+      const bool network_first = random.below(2) == 0;
+      return (network_first && network_of(which).try_run_once()) || which.run_any(random) ||
+             network_of(which).try_run_once();
+    };
+    for (bool busy = true; busy;) {
+      auto& first = random.below(2) == 0 ? here_ : there_;
+      busy = turn(first) || turn(&first == &here_ ? there_ : here_);
+    }
+  }
+
+  /// What the other process has for an actor of one of them.
+  template <class Handle>
+  Handle across(const Handle& whom) {
+    const auto guest = caf::actor_cast<caf::actor>(whom);
+    if (!is_there(whom)) {
+      caf::anon_send(porter_, guest);
+      run();
+      return caf::actor_cast<Handle>(std::exchange(guest_, nullptr));
+    }
+    guest_ = guest;
+    const auto answer = here_.ask<caf::actor>(porter_, caf::get_atom_v);
+    run();
+    guest_ = nullptr;
+    return caf::actor_cast<Handle>(answer->value.value());
+  }
+
+  /// The connection is lost, with what was under way in it. Both sides see that it is.
+  void cut() {
+    for (staged_system* one : {&here_, &there_}) {
+      auto& network = network_of(*one);
+      network.virtual_network_buffer(end_).clear();
+      network.impl_ptr(end_)->io_failure(&network, caf::io::network::operation::read);
+    }
+  }
+
+  staged_system here_{in_memory_network};
+  staged_system there_{in_memory_network};
+
+ private:
+  static void in_memory_network(caf::actor_system_config& config) {
+    add_network(config);
+    config.set("caf.middleman.network-backend", "testing");
+  }
+
+  static caf::io::network::test_multiplexer& network_of(staged_system& which) {
+    return dynamic_cast<caf::io::network::test_multiplexer&>(which.system().middleman().backend());
+  }
+
+  caf::io::connection_handle end_ = caf::io::connection_handle::from_int(0);  ///< of both
+  caf::actor porter_there_;                                                   ///< gives and takes handles
+  caf::actor porter_;                                                         ///< as it is known here
+  caf::actor guest_;                                                          ///< who is given or has been taken
+};
+
+}  // namespace troupe
