@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/host.hpp"
 #include "actors/allreduce_group.hpp"
 #include "actors/device_tensor.hpp"
+#include "base/host.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 

@@ -8,8 +8,8 @@
 //   warp 0        |             | adds tiles[0]  | adds tiles[1]  | adds tiles[0]  |
 //   warps 1 to 7  | fetch to [0]| fetch to [1]   | fetch to [0]   | fetch to [1]   |
 //
-// Between two columns of this picture is a barrier. Lane l of every warp has column l of the 32. Fetching warp w, from 0
-// to 6, takes the tile's contributions w, w + 7, w + 14, ..., of which 16 are on their way at once.
+// Between two columns of this picture is a barrier. Lane l of every warp has column l of the 32. Fetching warp w, from
+// 0 to 6, takes the tile's contributions w, w + 7, w + 14, ..., of which 16 are on their way at once.
 //
 // Which rows are long is found without a search. Every 256th of the sorted contributions is a place. A row of 256 or
 // more has a place, and its first one names it: the blocks that look there, one for each 32 columns, take that row.

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "protocol/content_reader.hpp"
+#include "protocol/messages.hpp"
 #include "tests/trace/made_recording.hpp"
 
 namespace troupe::analysis::blame_test {
