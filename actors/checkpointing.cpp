@@ -11,7 +11,7 @@
 #include "base/assert.hpp"
 #include "model/hybrid.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -7,7 +7,7 @@
 
 #include "base/assert.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "model/checkpoint/store.hpp"
 #include "model/data.hpp"
 #include "model/metrics.hpp"
-#include "model/result.hpp"
 
 namespace troupe {
 

@@ -8,7 +8,7 @@
 #include "actors/trainer.hpp"
 #include "model/hybrid.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

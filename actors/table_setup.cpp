@@ -6,7 +6,7 @@
 #include "actors/embedding_bag_arguments.hpp"
 #include "base/assert.hpp"
 #include "model/placement.hpp"
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -3,9 +3,7 @@
 #include <string>
 
 #include "actors/actor_name.hpp"
-#include "protocol/initialize_types.hpp"
 #include "protocol/message_types.hpp"
-#include "protocol/type_ids.hpp"
 
 namespace troupe {
 

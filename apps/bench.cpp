@@ -11,8 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "actors/lookup_bench.hpp"
-#include "apps/json_line.hpp"
 #include "apps/lookup_bench.hpp"
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"

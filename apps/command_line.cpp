@@ -145,7 +145,7 @@ std::vector<std::string> with_empty_values(const std::vector<std::string>& argum
 }
 
 /// Runs a subcommand. What can be expected to go wrong comes back as a value; exceptions are the rest.
-result<int> run(const subcommand& chosen) {
+result<int> run_subcommand(const subcommand& chosen) {
   std::string message;
   try {
     return chosen.run();
@@ -208,7 +208,7 @@ int run_command_line(const std::vector<std::string>& arguments, std::chrono::ste
   }
   if (wrong) return out.finish(out.error(*wrong));
 
-  const result<int> code = run(*chosen());
+  const result<int> code = run_subcommand(*chosen());
   return out.finish(code ? *code : out.error(code.error()));
 }
 

@@ -8,12 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/run.hpp"
-#include "apps/descriptor.hpp"
 #include "base/descriptor.hpp"
 #include "base/result.hpp"
 #include "cluster/run.hpp"
-#include "model/result.hpp"
 
 namespace troupe {
 

@@ -10,7 +10,6 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "cluster/node.hpp"
-#include "model/text.hpp"
 
 namespace troupe {
 namespace {

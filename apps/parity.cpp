@@ -6,8 +6,6 @@
 #include <cmath>
 #include <string_view>
 
-#include "actors/run.hpp"
-#include "apps/json_line.hpp"
 #include "apps/processes.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"

@@ -64,7 +64,7 @@ std::vector<piece> pieces_of(const progress_state& state, double done) {
   };
 }
 
-std::string joined(const std::vector<piece>& pieces, int rank_max) {
+std::string in_one_line(const std::vector<piece>& pieces, int rank_max) {
   std::string text;
   for (const piece& part : pieces) {
     if (part.rank > rank_max || part.text.empty()) continue;
@@ -92,7 +92,7 @@ std::string progress_line(const progress_state& state, std::size_t width, bool c
   const auto pieces = pieces_of(state, done);
   std::string text;
   for (int rank_max = highest_rank; rank_max >= 0; --rank_max) {
-    text = joined(pieces, rank_max);
+    text = in_one_line(pieces, rank_max);
     if (text.size() + (rank_max > bar_rank ? bar_columns_min + bar_frame_columns : 0) <= width) break;
   }
   if (text.size() > width) return std::string();

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "actors/run.hpp"
-#include "apps/json_line.hpp"
 #include "base/json_text.hpp"
 #include "cluster/run.hpp"
 #include "model/job.hpp"

@@ -11,7 +11,6 @@
 #include <span>
 #include <thread>
 
-#include "actors/trace_sources.hpp"
 #include "analysis/blame.hpp"
 #include "analysis/blocked.hpp"
 #include "analysis/check.hpp"

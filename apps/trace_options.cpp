@@ -17,7 +17,6 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "cluster/trace_sources.hpp"
-#include "model/text.hpp"
 #include "trace/names.hpp"
 #include "trace/run_folders.hpp"
 

@@ -13,10 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "actors/actor_replay.hpp"
-#include "actors/replay.hpp"
-#include "actors/replay_order.hpp"
-#include "actors/run.hpp"
 #include "analysis/message_id.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
@@ -26,7 +22,6 @@
 #include "replay/actor_replay.hpp"
 #include "replay/replay.hpp"
 #include "replay/replay_order.hpp"
-#include "trace/message_id.hpp"
 
 /// Where a debugger stops: the actor is about to handle message `id`, which `words` describe.
 extern "C" __attribute__((noinline, used)) void troupe_before_message(std::uint64_t id, const char* words) {

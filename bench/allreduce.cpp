@@ -19,13 +19,9 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
-#include "actors/caf_network.hpp"
-#include "actors/data_plane.hpp"
 #include "cluster/caf_network.hpp"
 #include "cluster/data_plane.hpp"
 #include "kernels/device.hpp"
-#include "kernels/elementwise.hpp"
-#include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 
 #ifdef TROUPE_GLOO

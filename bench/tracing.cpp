@@ -16,7 +16,6 @@
 #include "actors/actor_trace.hpp"
 #include "actors/traced_system.hpp"
 #include "protocol/initialize_types.hpp"
-#include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 
 namespace {

@@ -4,7 +4,6 @@
 
 #include <chrono>
 
-#include "actors/run.hpp"
 #include "base/result.hpp"
 #include "cluster/run.hpp"
 #include "links/endpoint.hpp"

@@ -11,8 +11,6 @@
 #include <vector>
 
 #include "actors/actor_name.hpp"
-#include "actors/thread_stacks.hpp"
-#include "actors/trace_sources.hpp"
 #include "analysis/blocked.hpp"
 #include "analysis/summary.hpp"
 #include "base/host.hpp"

@@ -16,7 +16,6 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/master.hpp"
-#include "actors/turned_away.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "cluster/caf_network.hpp"

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "actors/caf_network.hpp"
 #include "base/digest.hpp"
 #include "cluster/caf_network.hpp"
 #include "kernels/cpu/blas.hpp"

@@ -13,8 +13,6 @@
 #include <optional>
 #include <string>
 
-#include "actors/control_tunnel.hpp"
-#include "actors/run.hpp"
 #include "actors/run_in.hpp"
 #include "base/result.hpp"
 #include "cluster/control_tunnel.hpp"

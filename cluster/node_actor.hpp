@@ -9,14 +9,10 @@
 #include <vector>
 
 #include "actors/actor_trace.hpp"
-#include "actors/data_plane.hpp"
-#include "actors/master_watch.hpp"
-#include "actors/node.hpp"
 #include "base/result.hpp"
 #include "cluster/data_plane.hpp"
 #include "cluster/master_connection.hpp"
 #include "cluster/node.hpp"
-#include "model/result.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {

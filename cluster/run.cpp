@@ -28,7 +28,6 @@
 #include "model/memory.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/initialize_types.hpp"
-#include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {

@@ -19,7 +19,6 @@
 #include "links/endpoint.hpp"
 #include "model/job.hpp"
 #include "model/metrics.hpp"
-#include "model/result.hpp"
 #include "trace/recorder.hpp"
 
 namespace troupe {

@@ -2,7 +2,7 @@
 
 #include <caf/init_global_meta_objects.hpp>
 
-#include "protocol/inspect.hpp"
+#include "protocol/messages.hpp"
 
 namespace troupe {
 

@@ -26,7 +26,6 @@
 #include "protocol/message_content.hpp"
 #include "protocol/message_types.hpp"
 #include "replay/replay_order.hpp"
-#include "trace/content_difference.hpp"
 
 namespace troupe {
 

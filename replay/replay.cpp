@@ -9,12 +9,10 @@
 #include <utility>
 
 #include "actors/actor_name.hpp"
-#include "actors/replay_order.hpp"
 #include "analysis/content_difference.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
 #include "replay/replay_order.hpp"
-#include "trace/content_difference.hpp"
 
 namespace troupe {
 

@@ -9,8 +9,7 @@
 
 #include "actors/actor_name.hpp"
 #include "base/text.hpp"
-#include "model/text.hpp"
-#include "protocol/initialize_types.hpp"
+
 #include "protocol/message_types.hpp"
 #include "protocol/type_ids.hpp"
 

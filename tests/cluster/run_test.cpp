@@ -1,9 +1,8 @@
 // Whole runs under the deterministic scheduler: results do not depend on the order in which messages are handled, and
 // every failure ends the run with one line that names actor, step and cause.
 
-#include "actors/run.hpp"
-#include "base/digest.hpp"
 #include "cluster/run.hpp"
+#include "base/digest.hpp"
 
 #include <stdexcept>
 

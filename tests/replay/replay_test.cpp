@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "actors/actor_name.hpp"
-#include "actors/caf_network.hpp"
-#include "actors/replay_order.hpp"
+#include "cluster/caf_network.hpp"
 #include "protocol/initialize_types.hpp"
-#include "protocol/inspect.hpp"
 #include "protocol/messages.hpp"
 #include "replay/replay_order.hpp"
 
