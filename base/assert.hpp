@@ -1,0 +1,14 @@
+// What must hold wherever the program is right: checked in release builds too. A failure is a bug of Troupe, never
+// something that a user, a file or a peer has done.
+
+#pragma once
+
+namespace troupe {
+
+/// Prints file, line and condition to stderr, and aborts. Any thread.
+[[noreturn]] void assertion_failed(const char* condition, const char* file, int line);
+
+}  // namespace troupe
+
+#define TROUPE_ASSERT(condition) \
+  ((condition) ? static_cast<void>(0) : ::troupe::assertion_failed(#condition, __FILE__, __LINE__))
