@@ -60,6 +60,13 @@ std::optional<std::string> check_targets(const data_spec& spec, const batch& wha
 
 }  // namespace
 
+input_layout::input_layout(const data_spec& spec) : width(spec.dense_features) {
+  for (const table_spec& table : spec.tables) {
+    columns.push_back(width);
+    width += table.dim;
+  }
+}
+
 std::optional<std::string> check_batch(const data_spec& spec, const batch& what) {
   if (what.tables.size() != spec.tables.size()) {
     return fmt::format("{} tables' bags: the model has {} tables", what.tables.size(), spec.tables.size());

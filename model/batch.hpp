@@ -37,6 +37,15 @@ struct data_spec {
   bool binary_targets = false;
 };
 
+/// A row of a network's input: the dense features, then the tables' pooled rows in order.
+struct input_layout {
+  input_layout() = default;
+  explicit input_layout(const data_spec& spec);
+
+  std::size_t width = 0;
+  std::vector<std::size_t> columns;  ///< by table: where its row begins
+};
+
 /// The bags of one table in one batch; see `kernels::bags_view`.
 struct bags {
   std::vector<std::int64_t> indices;
