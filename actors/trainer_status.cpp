@@ -14,45 +14,47 @@ namespace troupe {
 /// The servers that have not answered a batch's lookup.
 void trainer_state::tell_missing_rows(const context& batch, actor_status& now) const {
   for (std::size_t s = 0; s < batch.answers.size(); ++s)
-    if (batch.unanswered > 0 && batch.answers[s].head.sequence == 0)
-      now.waits.push_back({name, "rows", batch.step, fmt::format("server {}", exchange_.rank(s))});
+    if (sparse_client::owes(batch, s))
+      now.waits.push_back({name, "rows", batch.step, fmt::format("server {}", client_.rank(s))});
 }
 
 /// What the step under way still lacks.
 void trainer_state::tell_missing_gradient(actor_status& now) const {
-  for (std::size_t i = 0; i < buckets_.size(); ++i)
-    if (buckets_[i].is_sent) now.waits.push_back({name, fmt::format("bucket {}", i), step, "allreduce"});
-  for (std::size_t s = 0; s < norm_missing_.size(); ++s)
-    if (norm_missing_[s])
-      now.waits.push_back({name, "the gradient norm", step, fmt::format("server {}", exchange_.rank(s))});
+  for (std::uint32_t i = 0; i < replica_->buckets(); ++i)
+    if (replica_->is_reducing(i)) now.waits.push_back({name, fmt::format("bucket {}", i), step, "allreduce"});
+  for (std::size_t s = 0; s < client_.servers(); ++s)
+    if (client_.owes_norm(s))
+      now.waits.push_back({name, "the gradient norm", step, fmt::format("server {}", client_.rank(s))});
 }
 
 caf::result<actor_status> trainer_state::handle(const actor_query& query) {
   actor_status now{trace.next(step, id_of(query.head)), name, "idle", step, {}, {}};
-  if (!data_) return now;
   // Without anything to wait for, a message to itself is on its way, after which it goes on.
   switch (phase_) {
-    case phase::looking_up:
+    case trainer_phase::looking_up:
       if (!ahead_.empty()) {
         now.step = ahead_.front().step;
         tell_missing_rows(ahead_.front(), now);
       }
       now.phase = now.waits.empty() ? "computing" : "looking up";
       break;
-    case phase::reducing:
+    case trainer_phase::reducing:
       tell_missing_gradient(now);
       now.phase = now.waits.empty() ? "computing" : "reducing";
       break;
-    case phase::evaluating:
+    case trainer_phase::evaluating:
       tell_missing_rows(tested_, now);
       now.phase = "evaluating";
       break;
-    case phase::saving:
+    case trainer_phase::saving:
       now.waits.push_back({name, "the checkpoint", step, "master"});
       now.phase = "saving";
       break;
-    case phase::done:
+    case trainer_phase::done:
       now.phase = "done";
+      break;
+    case trainer_phase::idle:
+    case trainer_phase::failed:
       break;
   }
   std::uint64_t under_way = 0;

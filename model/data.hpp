@@ -1,4 +1,4 @@
-// What is trained on: batches of bags, dense features and targets, and the data sets that make them.
+// The data sets that make batches.
 //
 // A data set is a pure function of (seed, step, rank): any batch can be had at any time, in any order and from any
 // thread, so trainers need no reader state, prepare batches ahead, and a run can go on from any step.
@@ -13,58 +13,11 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "kernels/embedding_bag.hpp"
+#include "model/batch.hpp"
 
 namespace troupe {
 
 struct job;
-
-enum class loss_kind : std::uint8_t { cross_entropy, bce_logits, mse };
-
-/// One embedding table, as the model wants it.
-struct table_spec {
-  std::int64_t rows = 0;
-  std::size_t dim = 0;
-  kernels::pooling mode = kernels::pooling::sum;
-  /// Bags carry per-sample weights (mode sum only).
-  bool weighted = false;
-  /// Expected length of a bag: what decides how much traffic the table makes.
-  double indices_per_sample = 1;
-
-  bool operator==(const table_spec&) const = default;
-};
-
-/// What goes into the model and what comes out.
-struct data_spec {
-  std::vector<table_spec> tables;
-  std::size_t dense_features = 0;
-  /// Width of the network's output: classes for cross-entropy, else the number of target values of a sample.
-  std::size_t outputs = 1;
-  /// Targets are 0 or 1 in one output, or two classes: predictions have an AUC.
-  bool binary_targets = false;
-};
-
-/// The bags of one table in one batch; see `kernels::bags_view`.
-struct bags {
-  std::vector<std::int64_t> indices;
-  std::vector<std::int64_t> offsets;
-  std::vector<float> weights;
-
-  operator kernels::bags_view() const { return {indices, offsets, weights}; }
-};
-
-/// The samples of one trainer in one step.
-struct batch {
-  std::size_t size = 0;
-  /// One for each table, `size` bags each.
-  std::vector<bags> tables;
-  /// [size, dense_features], row-major.
-  std::vector<float> dense;
-  /// Cross-entropy: [size] class numbers. Empty otherwise.
-  std::vector<std::int64_t> classes;
-  /// Other losses: [size, outputs] values. Empty for cross-entropy.
-  std::vector<float> values;
-};
 
 /// Weights to start from instead of random ones (reference runs).
 struct initial_weights {
@@ -101,12 +54,6 @@ class dataset {
 
   virtual std::optional<initial_weights> start() const { return std::nullopt; }
 };
-
-/// What is wrong with `what` as input of a model for `spec`, naming table, index, rows and sample, or nothing: number
-/// of tables, bags, dense values and targets; indices; offsets; per-sample weights; class numbers. Either `classes` or
-/// `values` holds the targets. Takes one pass over the indices and classes, and no memory unless it finds something.
-/// May be called from any thread.
-std::optional<std::string> check_batch(const data_spec& spec, const batch& what);
 
 /// Opens what `job.data` names, for `job.trainers` ranks. Within one process, jobs on the same data share what has been
 /// read while somebody holds it. May be called from any thread.

@@ -2,22 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace troupe {
 
 namespace {
 
-std::size_t input_width(const data_spec& spec) {
-  return std::accumulate(spec.tables.begin(), spec.tables.end(), spec.dense_features,
-                         [](std::size_t width, const table_spec& table) { return width + table.dim; });
-}
-
 /// Width of the top MLP's input.
 std::size_t joined_width(const data_spec& spec, interaction_kind interaction) {
-  if (interaction == interaction_kind::cat) return input_width(spec);
+  if (interaction == interaction_kind::cat) return input_layout(spec).width;
   const std::size_t bottom_vectors = spec.dense_features > 0 ? 1 : 0;
   return bottom_vectors * spec.tables.front().dim + kernels::pair_count(bottom_vectors + spec.tables.size());
 }
@@ -33,13 +26,8 @@ hybrid_model::hybrid_model(const data_spec& spec, loss_kind loss, interaction_ki
     : spec_(spec),
       loss_(loss),
       interaction_(interaction),
-      in_features_(input_width(spec)),
+      layout_(spec),
       top_(joined_width(spec, interaction), hidden, spec.outputs) {
-  std::size_t column = spec.dense_features;
-  for (const table_spec& table : spec_.tables) {
-    columns_.push_back(column);
-    column += table.dim;
-  }
   if (interaction == interaction_kind::dot && spec.dense_features > 0)
     bottom_.emplace(spec.dense_features, bottom_hidden, spec.tables.front().dim, kernels::activation::relu);
 }
@@ -54,7 +42,7 @@ hybrid_model::hybrid_model(const data_spec& spec, const job& what)
 std::size_t hybrid_model::parameter_count() const { return bottom_count() + top_.parameter_count(); }
 
 std::size_t hybrid_model::numbers_per_sample() const {
-  std::size_t numbers = in_features_ + top_.numbers_per_sample();
+  std::size_t numbers = layout_.width + top_.numbers_per_sample();
   if (interaction_ == interaction_kind::dot) numbers += top_.in_features();
   if (bottom_) numbers += bottom_->in_features() + bottom_->out_features() + bottom_->numbers_per_sample();
   return 2 * numbers;
@@ -77,8 +65,8 @@ std::vector<parameter_range> hybrid_model::ranges() const {
 
 std::vector<named_parameter> hybrid_model::parameters() const {
   std::vector<named_parameter> all;
-  const auto append = [&all](const mlp& network, const char* name, std::size_t first) {
-    for (named_parameter& one : network.parameters())
+  const auto append = [&all](const mlp& part, const char* name, std::size_t first) {
+    for (named_parameter& one : part.parameters())
       all.push_back({fmt::format("{}.{}", name, one.name), std::move(one.shape), first + one.first});
   };
   if (bottom_) append(*bottom_, "bottom", 0);
@@ -86,15 +74,19 @@ std::vector<named_parameter> hybrid_model::parameters() const {
   return all;
 }
 
-float* hybrid_model::forward(kernels::stream& on, std::size_t size, const float* parameters, const float* input,
-                             activations& a) const {
-  if (interaction_ == interaction_kind::cat) return top_.forward(on, size, parameters, input, a.top);
-  interact(on, size, parameters, input, a);
-  return top_.forward(on, size, parameters + bottom_count(), a.joined.data(), a.top);
+float* hybrid_model::forward(kernels::stream& on, const pass_mode&, std::size_t size, const tensors& numbers,
+                             const float* input, network::activations& kept) const {
+  auto& a = static_cast<activations&>(kept);
+  if (interaction_ == interaction_kind::cat) return top_.forward(on, size, numbers.parameters, input, a.top);
+  interact(on, size, numbers.parameters, input, a);
+  return top_.forward(on, size, numbers.parameters + bottom_count(), a.joined.data(), a.top);
 }
 
-void hybrid_model::backward_inputs(kernels::stream& on, std::size_t size, const float* parameters, const float* input,
-                                   activations& a, const float* grad_outputs, float* grad_input) const {
+void hybrid_model::backward_inputs(kernels::stream& on, const pass_mode&, std::size_t size, const tensors& numbers,
+                                   const float* input, network::activations& kept, const float* grad_outputs,
+                                   float* grad_input) const {
+  auto& a = static_cast<activations&>(kept);
+  const float* parameters = numbers.parameters;
   if (interaction_ == interaction_kind::cat)
     return top_.backward_inputs(on, size, parameters, a.top, grad_outputs, grad_input);
   a.grad_joined.resize(on, a.joined.size());
@@ -103,9 +95,11 @@ void hybrid_model::backward_inputs(kernels::stream& on, std::size_t size, const 
   if (bottom_) bottom_->backward_inputs(on, size, parameters, a.bottom, a.grad_of_bottom.data(), nullptr);
 }
 
-void hybrid_model::backward_parameters(kernels::stream& on, std::size_t size, const float* input, const activations& a,
-                                       const float* grad_outputs, const std::function<float*(parameter_range)>& grad_at,
+void hybrid_model::backward_parameters(kernels::stream& on, std::size_t size, const float* input,
+                                       const network::activations& kept, const float* grad_outputs,
+                                       const std::function<float*(parameter_range)>& grad_at,
                                        const std::function<void(parameter_range)>& finished) const {
+  const auto& a = static_cast<const activations&>(kept);
   if (interaction_ == interaction_kind::cat)
     return top_.backward_parameters(on, size, input, a.top, grad_outputs, grad_at, finished);
   const auto in_whole = [first = bottom_count()](parameter_range of_top) {
@@ -123,7 +117,7 @@ template <class T>
 std::vector<kernels::row_matrix<T>> hybrid_model::vectors(T* of_bottom, T* input) const {
   std::vector<kernels::row_matrix<T>> all;
   if (bottom_) all.push_back({of_bottom, bottom_->out_features()});
-  for (const std::size_t column : columns_) all.push_back({input + column, in_features_});
+  for (const std::size_t column : layout_.columns) all.push_back({input + column, layout_.width});
   return all;
 }
 
@@ -137,7 +131,7 @@ void hybrid_model::interact(kernels::stream& on, std::size_t size, const float* 
   if (bottom_) {
     const std::size_t features = spec_.dense_features;
     a.dense.resize(on, size * features);
-    on.copy_columns(size, features, {input, in_features_}, {a.dense.data(), features});
+    on.copy_columns(size, features, {input, layout_.width}, {a.dense.data(), features});
     of_bottom = bottom_->forward(on, size, parameters, a.dense.data(), a.bottom);
     on.copy_columns(size, dim, {of_bottom, dim}, {a.joined.data(), width});
   }
@@ -161,7 +155,7 @@ void hybrid_model::interact_backward(kernels::stream& on, std::size_t size, cons
     a.zeros.resize(on, features);
     on.fill(features, 0.0F, a.zeros.data());
   }
-  on.copy_columns(size, features, {a.zeros.data(), 0}, {grad_input, in_features_});
+  on.copy_columns(size, features, {a.zeros.data(), 0}, {grad_input, layout_.width});
 }
 
 void hybrid_model::activations::append_addresses(std::vector<const void*>& to) const {
@@ -170,13 +164,7 @@ void hybrid_model::activations::append_addresses(std::vector<const void*>& to) c
   for (const auto* one : {&dense, &joined, &grad_joined, &grad_of_bottom}) to.push_back(one->data());
 }
 
-void hybrid_model::place_dense(const batch& samples, kernels::row_matrix<float> input) const {
-  const float* from = samples.dense.data();
-  for (std::size_t row = 0; row < samples.size && spec_.dense_features > 0; ++row, from += spec_.dense_features)
-    std::copy_n(from, spec_.dense_features, input.data + row * input.stride);
-}
-
-void hybrid_model::loss(kernels::stream& on, std::size_t size, const targets& of_batch, float* outputs,
+void hybrid_model::loss(kernels::stream& on, std::size_t size, const loss_targets& of_batch, float* outputs,
                         double* loss) const {
   switch (loss_) {
     case loss_kind::cross_entropy:

@@ -25,10 +25,11 @@
 #include "model/data.hpp"
 #include "model/job.hpp"
 #include "model/mlp.hpp"
+#include "model/network.hpp"
 
 namespace troupe {
 
-class hybrid_model {
+class hybrid_model final : public network {
  public:
   /// A model with interaction `cat`.
   hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden, loss_kind loss);
@@ -38,36 +39,24 @@ class hybrid_model {
 
   const data_spec& spec() const { return spec_; }
 
-  /// Width of the input.
-  std::size_t in_features() const { return in_features_; }
-
-  /// Width of the output.
-  std::size_t out_features() const { return top_.out_features(); }
-
-  std::size_t parameter_count() const;
+  std::size_t in_features() const override { return layout_.width; }
+  std::size_t out_features() const override { return top_.out_features(); }
+  std::size_t parameter_count() const override;
 
   /// Numbers of a sample that a step keeps: the input, what is between the layers, and their gradients.
   std::size_t numbers_per_sample() const;
 
-  /// Initial parameters, a function of the seed and the model's shape.
-  std::vector<float> initial_parameters(std::uint64_t seed) const;
+  std::vector<float> initial_parameters(std::uint64_t seed) const override;
 
-  /// The parameters of each layer, in order.
-  std::vector<parameter_range> ranges() const;
+  std::vector<parameter_range> ranges() const override;
 
-  /// All tensors of the parameters in order: bottom.0.weight, bottom.0.bias, ..., top.0.weight, ...
-  std::vector<named_parameter> parameters() const;
+  /// bottom.0.weight, bottom.0.bias, ..., top.0.weight, ...
+  std::vector<named_parameter> parameters() const override;
 
   /// Where table `table`'s pooled row begins in a row of the input.
-  std::size_t column_of(std::size_t table) const { return columns_[table]; }
+  std::size_t column_of(std::size_t table) const { return layout_.columns[table]; }
 
-  /// Copies the dense features into the first columns of `input`.
-  void place_dense(const batch& samples, kernels::row_matrix<float> input) const;
-
-  // The passes compute on the stream's device, where all that they are given lies.
-
-  /// Numbers kept between forward and backward of one batch. Reused from batch to batch.
-  struct activations {
+  struct activations final : network::activations {
     mlp::activations bottom;
     mlp::activations top;
     kernels::device_array<float> dense;   ///< the bottom MLP's input [size, dense features]
@@ -76,40 +65,28 @@ class hybrid_model {
     kernels::device_array<float> grad_of_bottom;  ///< gradient of the bottom MLP's output
     kernels::device_array<float> zeros;           ///< a zero for each dense feature
 
-    /// The model's outputs, or what the loss has put in their place.
-    float* outputs() const { return top.outputs.back().data(); }
-
-    /// Where all of them are, in one order.
-    void append_addresses(std::vector<const void*>& to) const;
+    float* outputs() const override { return top.outputs.back().data(); }
+    void append_addresses(std::vector<const void*>& to) const override;
   };
 
-  /// The outputs [size, out_features] for `input` [size, in_features]; they lie in `a`.
-  float* forward(kernels::stream& on, std::size_t size, const float* parameters, const float* input,
-                 activations& a) const;
+  std::unique_ptr<network::activations> make_activations() const override { return std::make_unique<activations>(); }
 
-  /// Backward from `grad_outputs` [size, out_features], after `forward` with the same arguments, as far as the tables
-  /// wait for it: the gradients of their rows go to their columns of `grad_input` [size, in_features], which may be
-  /// null if there are no tables. The dense features' columns get theirs with `cat`, and zeros with `dot`: nobody needs
-  /// theirs there.
-  void backward_inputs(kernels::stream& on, std::size_t size, const float* parameters, const float* input,
-                       activations& a, const float* grad_outputs, float* grad_input) const;
+  float* forward(kernels::stream& on, const pass_mode& mode, std::size_t size, const tensors& numbers,
+                 const float* input, network::activations& kept) const override;
 
-  /// The rest of the backward pass, after `backward_inputs` with the same arguments. Gradients of the parameters go to
-  /// `grad_at(range)`, called for each layer, the top MLP's last one first and the bottom MLP's first one last;
-  /// `finished(range)` follows when they are written, or will be in the stream's order, while the pass goes on.
-  void backward_parameters(kernels::stream& on, std::size_t size, const float* input, const activations& a,
+  /// `grad_input` may be null if there are no tables. The dense features' columns get their gradients with `cat`, and
+  /// zeros with `dot`: nobody needs theirs there.
+  void backward_inputs(kernels::stream& on, const pass_mode& mode, std::size_t size, const tensors& numbers,
+                       const float* input, network::activations& kept, const float* grad_outputs,
+                       float* grad_input) const override;
+
+  /// The top MLP's last layer is finished first, and the bottom MLP's first one last.
+  void backward_parameters(kernels::stream& on, std::size_t size, const float* input, const network::activations& kept,
                            const float* grad_outputs, const std::function<float*(parameter_range)>& grad_at,
-                           const std::function<void(parameter_range)>& finished) const;
+                           const std::function<void(parameter_range)>& finished) const override;
 
-  /// The numbers that a batch's loss compares with, on a device.
-  struct targets {
-    const std::int64_t* classes = nullptr;  ///< cross-entropy: [size]
-    const float* values = nullptr;          ///< other losses: [size, outputs]
-  };
-
-  /// Mean loss over the batch, which goes to `loss`, and its gradient with respect to `outputs` [size, outputs] in
-  /// place.
-  void loss(kernels::stream& on, std::size_t size, const targets& of_batch, float* outputs, double* loss) const;
+  /// The job's loss; see `loss_function`.
+  void loss(kernels::stream& on, std::size_t size, const loss_targets& of_batch, float* outputs, double* loss) const;
 
  private:
   hybrid_model(const data_spec& spec, loss_kind loss, interaction_kind interaction,
@@ -126,8 +103,7 @@ class hybrid_model {
   data_spec spec_;
   loss_kind loss_;
   interaction_kind interaction_;
-  std::size_t in_features_;
-  std::vector<std::size_t> columns_;
+  input_layout layout_;
   std::optional<mlp> bottom_;  // with `dot` and dense features
   mlp top_;
 };

@@ -4,25 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <numeric>
-#include <string>
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "model/parameters.hpp"
 
 namespace troupe {
-
-/// One tensor of a layer's or a network's parameters: `first` is where it begins in their buffer.
-struct named_parameter {
-  std::string name;
-  std::vector<std::size_t> shape;
-  std::size_t first = 0;
-
-  std::size_t count() const { return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies{}); }
-
-  bool operator==(const named_parameter&) const = default;
-};
 
 /// y = x W^T + b, and then max(y, 0) with `activation::relu`. Parameters: W [out, in] row-major, then b [out].
 ///

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "model/data.hpp"
+#include "model/batch.hpp"
 
 namespace troupe {
 

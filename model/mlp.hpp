@@ -10,14 +10,9 @@
 
 #include "kernels/device_array.hpp"
 #include "model/linear.hpp"
+#include "model/parameters.hpp"
 
 namespace troupe {
-
-/// A stretch of the flat parameter buffer.
-struct parameter_range {
-  std::size_t first = 0;
-  std::size_t count = 0;
-};
 
 class mlp {
  public:
@@ -78,10 +73,5 @@ class mlp {
   std::vector<layer> layers_;
   std::size_t parameter_count_ = 0;
 };
-
-/// Cuts the parameters into buckets for allreduce, in the order in which the backward pass finishes them: last layer
-/// first, whole layers, each bucket closed when it has reached its size (`first_bytes` for the first one).
-std::vector<parameter_range> plan_buckets(const std::vector<parameter_range>& layers, std::size_t first_bytes,
-                                          std::size_t bytes);
 
 }  // namespace troupe

@@ -21,7 +21,8 @@ enum class random_stream : std::uint64_t {
   synthetic_test,
   planted,
   window_shuffle,
-  held_out
+  held_out,
+  network_passes
 };
 
 constexpr std::uint64_t mix(std::uint64_t z) {

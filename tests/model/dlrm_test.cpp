@@ -118,7 +118,7 @@ gradients gradients_of(const hybrid_model& model, std::size_t batch, const std::
                        const std::vector<float>& grad_outputs) {
   constexpr float unset = std::numeric_limits<float>::quiet_NaN();
   gradients g{std::vector<float>(parameters.size(), unset), std::vector<float>(input.size(), unset)};
-  model.backward_inputs(kernels::host_stream(), batch, parameters.data(), input.data(), a, grad_outputs.data(),
+  model.backward_inputs(kernels::host_stream(), {}, batch, {parameters.data()}, input.data(), a, grad_outputs.data(),
                         g.input.data());
   model.backward_parameters(
       kernels::host_stream(), batch, input.data(), a, grad_outputs.data(),
@@ -137,7 +137,7 @@ TEST(dlrm, forward_and_backward_are_those_of_the_paper) {
       const auto input = random.numbers(batch * model.in_features());
       const auto grad_outputs = random.numbers(batch * model.out_features());
       hybrid_model::activations a;
-      const float* outputs = model.forward(kernels::host_stream(), batch, parameters.data(), input.data(), a);
+      const float* outputs = model.forward(kernels::host_stream(), {}, batch, {parameters.data()}, input.data(), a);
       const reference_dlrm reference{s};
       expect_near({outputs, batch * 2}, reference.forward(batch, in_double(parameters), in_double(input)), 1e-5);
 
@@ -173,11 +173,11 @@ TEST(dlrm, layers_finish_from_the_top_to_the_bottom) {
   const auto input = source_of_numbers(2).numbers(3 * model.in_features());
   const auto grad_outputs = source_of_numbers(3).numbers(3 * 2);
   hybrid_model::activations a;
-  model.forward(kernels::host_stream(), 3, parameters.data(), input.data(), a);
+  model.forward(kernels::host_stream(), {}, 3, {parameters.data()}, input.data(), a);
   std::vector<float> grads(parameters.size());
   std::vector<float> grad_input(input.size());
   std::vector<std::size_t> firsts;
-  model.backward_inputs(kernels::host_stream(), 3, parameters.data(), input.data(), a, grad_outputs.data(),
+  model.backward_inputs(kernels::host_stream(), {}, 3, {parameters.data()}, input.data(), a, grad_outputs.data(),
                         grad_input.data());
   model.backward_parameters(
       kernels::host_stream(), 3, input.data(), a, grad_outputs.data(),
@@ -227,12 +227,12 @@ TEST(dlrm, a_smaller_batch_reuses_the_buffers_of_a_larger_one) {
   const auto input = random.numbers(3 * model.in_features());
   const auto grad_outputs = random.numbers(20 * 2);
   hybrid_model::activations fresh;
-  model.forward(kernels::host_stream(), 3, parameters.data(), input.data(), fresh);
+  model.forward(kernels::host_stream(), {}, 3, {parameters.data()}, input.data(), fresh);
   const auto expected = gradients_of(model, 3, parameters, input, fresh, grad_outputs);
   hybrid_model::activations used;
-  model.forward(kernels::host_stream(), 20, parameters.data(), large.data(), used);
+  model.forward(kernels::host_stream(), {}, 20, {parameters.data()}, large.data(), used);
   gradients_of(model, 20, parameters, large, used, grad_outputs);
-  model.forward(kernels::host_stream(), 3, parameters.data(), input.data(), used);
+  model.forward(kernels::host_stream(), {}, 3, {parameters.data()}, input.data(), used);
   const auto again = gradients_of(model, 3, parameters, input, used, grad_outputs);
   EXPECT_TRUE(same_bits(again.parameters, expected.parameters));
   EXPECT_EQ(std::isnan(again.input[0]), std::isnan(expected.input[0]));

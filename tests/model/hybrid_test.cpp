@@ -49,21 +49,6 @@ TEST(hybrid, input_is_the_dense_features_and_then_the_tables_in_order) {
   EXPECT_EQ(hybrid_model(spec_of(5, {}, 1), {}, loss_kind::mse).in_features(), 5U);
 }
 
-TEST(hybrid, dense_features_go_to_their_columns_and_nowhere_else) {
-  const hybrid_model model(spec_of(2, {3}, 1), {}, loss_kind::mse);
-  batch samples;
-  samples.size = 3;
-  samples.dense = {1, 2, 3, 4, 5, 6};
-  std::vector<float> input(3 * 5, -1.0F);
-  model.place_dense(samples, {input.data(), 5});
-  EXPECT_EQ(input, (std::vector<float>{1, 2, -1, -1, -1, 3, 4, -1, -1, -1, 5, 6, -1, -1, -1}));
-  const hybrid_model sparse(spec_of(0, {3}, 1), {}, loss_kind::mse);
-  samples.dense.clear();
-  std::vector<float> untouched(9, -1.0F);
-  sparse.place_dense(samples, {untouched.data(), 3});
-  EXPECT_EQ(untouched, std::vector<float>(9, -1.0F));
-}
-
 TEST(hybrid, each_loss_reaches_its_kernel) {
   source_of_numbers random(1);
   for (const std::size_t outputs : {1, 2, 5}) {

@@ -1,0 +1,49 @@
+// One rank's share of the test rows. The ranks take turns in chunks of them, so that they go through a file together.
+// What the rows are, and how an output is scored, is the caller's: a function of a batch.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "model/metrics.hpp"
+#include "protocol/messages.hpp"
+
+namespace troupe {
+
+/// Belongs to one thread.
+class test_share {
+ public:
+  /// Adds the rows of a batch to the counts; `outputs` [size, out_features] are the network's for them.
+  using scorer = std::function<void(const batch& samples, const float* outputs, predictions& counts)>;
+
+  struct chunk {
+    std::uint64_t first = 0;
+    std::uint64_t count = 0;
+  };
+
+  test_share() = default;
+  /// The share of `rank` among `ranks`, of `rows` test rows.
+  test_share(std::uint32_t rank, std::uint32_t ranks, std::uint64_t rows, scorer score)
+      : rank_(rank), ranks_(ranks), rows_(rows), score_(std::move(score)) {}
+
+  /// Starts anew.
+  void begin();
+  /// The rows to be scored next; nothing when this rank's are through.
+  std::optional<chunk> next();
+  void score(const batch& samples, const float* outputs) { score_(samples, outputs, counts_); }
+  /// The counts, without header, rank and epoch.
+  evaluation report();
+
+ private:
+  std::uint32_t rank_ = 0;
+  std::uint32_t ranks_ = 1;
+  std::uint64_t rows_ = 0;
+  scorer score_;
+  std::uint64_t next_ = 0;
+  predictions counts_;
+};
+
+}  // namespace troupe

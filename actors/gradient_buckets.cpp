@@ -1,0 +1,98 @@
+#include "actors/gradient_buckets.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "actors/device_tensor.hpp"
+#include "base/assert.hpp"
+
+namespace troupe {
+
+gradient_buckets::gradient_buckets(kernels::stream& on, std::vector<parameter_range> plan)
+    : on_(&on), plan_(std::move(plan)), buckets_(plan_.size()) {
+  std::size_t count = 0;
+  for (std::size_t i = plan_.size(); i-- > 0;) {
+    TROUPE_ASSERT(plan_[i].first == count);
+    count += plan_[i].count;
+  }
+  if (!is_on_host()) all_.resize(on, count);
+}
+
+void gradient_buckets::enter(std::uint32_t bucket, state next) {
+  TROUPE_ASSERT(may_follow(buckets_[bucket].is, next));
+  buckets_[bucket].is = next;
+}
+
+void gradient_buckets::open() {
+  batches_ = 0;
+  for (std::uint32_t i = 0; i < buckets_.size(); ++i) {
+    enter(i, state::filling);
+    buckets_[i].written = 0;
+    buckets_[i].marked = {};
+    if (is_on_host()) buckets_[i].grad = tensor_buffer(plan_[i].count, 1);
+  }
+}
+
+std::uint32_t gradient_buckets::bucket_of(parameter_range range) const {
+  std::uint32_t i = 0;
+  while (range.first < plan_[i].first) ++i;
+  return i;
+}
+
+float* gradient_buckets::at(parameter_range range) {
+  if (!is_on_host()) return all_.data() + range.first;
+  const std::uint32_t i = bucket_of(range);
+  return buckets_[i].grad.data() + (range.first - plan_[i].first);
+}
+
+/// The first batch writes straight into the bucket.
+float* gradient_buckets::gradient_at(parameter_range range) {
+  TROUPE_ASSERT(state_of(bucket_of(range)) == state::filling);
+  if (batches_ == 1) return at(range);
+  further_.resize(*on_, std::max(further_.size(), range.count));
+  return further_.data();
+}
+
+std::optional<std::uint32_t> gradient_buckets::finished(parameter_range range, bool is_last_batch) {
+  if (batches_ > 1) {
+    float* sum = at(range);
+    const std::array<const float*, 2> parts = {sum, further_.data()};
+    on_->sum_in_rank_order(parts, range.count, 1.0F, sum);
+  }
+  if (!is_last_batch) return std::nullopt;
+  const std::uint32_t i = bucket_of(range);
+  buckets_[i].written += range.count;
+  if (buckets_[i].written < plan_[i].count) return std::nullopt;
+  enter(i, state::full);
+  return i;
+}
+
+tensor gradient_buckets::on_device_now(std::uint32_t bucket) {
+  const auto [first, count] = plan_[bucket];
+  return on_device({&on_->where(), count, 1, {all_.data() + first, 1}, all_.owner()}, on_->record());
+}
+
+void gradient_buckets::mark(std::uint32_t bucket) {
+  TROUPE_ASSERT(!is_on_host() && state_of(bucket) == state::full);
+  buckets_[bucket].marked = on_device_now(bucket);
+}
+
+void gradient_buckets::spoil(bool was_passed) {
+  batches_ = std::max(batches_ - (was_passed ? 1 : 0), 1U);
+  for (std::uint32_t i = 0; i < buckets_.size(); ++i) {
+    on_->fill(plan_[i].count, std::numeric_limits<float>::quiet_NaN(), at(plan_[i]));
+    buckets_[i].marked = {};
+  }
+}
+
+tensor gradient_buckets::share(std::uint32_t bucket) {
+  if (batches_ == 0) on_->fill(plan_[bucket].count, 0.0F, at(plan_[bucket]));
+  enter(bucket, state::reducing);
+  if (is_on_host()) return std::move(buckets_[bucket].grad).freeze();
+  if (buckets_[bucket].marked.rows > 0) return std::exchange(buckets_[bucket].marked, {});
+  return on_device_now(bucket);
+}
+
+}  // namespace troupe

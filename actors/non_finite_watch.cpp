@@ -1,0 +1,47 @@
+#include "actors/non_finite_watch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/assert.hpp"
+
+namespace troupe {
+
+const char* kind_of(double not_finite) { return std::isnan(not_finite) ? "NaN" : "Inf"; }
+
+std::string non_finite_watch::finding::words() const {
+  return fmt::format("{} is {} (number {} of {}); try a smaller --dense-lr or --sparse-lr", what,
+                     kind_of(static_cast<double>(number)), place, count);
+}
+
+void non_finite_watch::look(kernels::stream& on, std::uint64_t step, const float* numbers, std::size_t count,
+                            const char* what) {
+  TROUPE_ASSERT(open_.size() < results_.size());
+  TROUPE_ASSERT(open_.empty() || open_.back().step <= step);
+  on.find_non_finite(count, numbers, results_.data() + next_++ % results_.size());
+  open_.push_back({step, count, what});
+}
+
+void non_finite_watch::fetch(kernels::stream& on) {
+  fetched_ = open_.size();
+  if (fetched_ == 0) return;
+  const std::size_t first = (next_ - fetched_) % results_.size();
+  const std::size_t until_end = std::min(fetched_, results_.size() - first);
+  results_.download(on, first, until_end);
+  if (fetched_ > until_end) results_.download(on, 0, fetched_ - until_end);
+}
+
+std::optional<non_finite_watch::finding> non_finite_watch::judge(std::uint64_t last_step) {
+  while (fetched_ > 0 && open_.front().step <= last_step) {
+    const search one = open_.front();
+    const kernels::non_finite found = results_.host()[(next_ - open_.size()) % results_.size()];
+    open_.pop_front();
+    --fetched_;
+    if (found.place < one.count) return finding{one.step, one.what, found.number, found.place, one.count};
+  }
+  return std::nullopt;
+}
+
+}  // namespace troupe

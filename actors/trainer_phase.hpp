@@ -1,0 +1,55 @@
+// What a trainer is at. In each phase it waits for answers; when all are here, it goes on.
+//
+//              ┌──────────────────────────────────────────────────┐
+//              ▼                                                  │
+//   idle ──▶ looking_up ──▶ reducing ──▶ evaluating ──▶ saving ───┘
+//     │                        │            ▲  │          ▲  │
+//     │                        ├────────────┘  ├──────────┘  │        every step may skip evaluating and saving
+//     │                        ▼               ▼             ▼
+//     └──────────────────────▶ done ◀─────────────────────────        any but done ──▶ failed
+//
+//   | from       | to         | when                                                                    |
+//   |------------|------------|-------------------------------------------------------------------------|
+//   | idle       | looking_up | the order to train has come, and there is a step to do                  |
+//   | idle       | evaluating | it goes on behind the last step, whose test rows have not been scored   |
+//   | idle       | saving     | it goes on behind the last step, of which a checkpoint is taken         |
+//   | idle       | done       | it goes on behind the last step, and nothing is left                    |
+//   | looking_up | reducing   | the step's rows are here                                                |
+//   | reducing   | evaluating | the step is done, and the test rows follow                              |
+//   | reducing, evaluating         | saving     | a checkpoint follows                                  |
+//   | reducing, evaluating, saving | looking_up | there is a next step                                  |
+//   | reducing, evaluating, saving | done       | there is none, or a wish to stop                      |
+//   | any but done, failed         | failed     | the run cannot go on: the actor ends                  |
+
+#pragma once
+
+#include <cstdint>
+
+namespace troupe {
+
+enum class trainer_phase : std::uint8_t { idle, looking_up, reducing, evaluating, saving, done, failed };
+
+constexpr bool may_follow(trainer_phase from, trainer_phase to) {
+  using enum trainer_phase;
+  switch (to) {
+    case idle:
+      return false;
+    case looking_up:
+      return from == idle || from == reducing || from == evaluating || from == saving;
+    case reducing:
+      return from == looking_up;
+    case evaluating:
+      return from == idle || from == reducing;
+    case saving:
+      return from == idle || from == reducing || from == evaluating;
+    case done:
+      return from == idle || from == reducing || from == evaluating || from == saving;
+    case failed:
+      return from != done && from != failed;
+  }
+  return false;
+}
+
+constexpr bool is_over(trainer_phase phase) { return phase >= trainer_phase::done; }
+
+}  // namespace troupe

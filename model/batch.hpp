@@ -1,0 +1,77 @@
+// What is trained on: batches of bags, dense features and targets, and what a model expects of them.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/embedding_bag.hpp"
+
+namespace troupe {
+
+enum class loss_kind : std::uint8_t { cross_entropy, bce_logits, mse };
+
+/// One embedding table, as the model wants it.
+struct table_spec {
+  std::int64_t rows = 0;
+  std::size_t dim = 0;
+  kernels::pooling mode = kernels::pooling::sum;
+  /// Bags carry per-sample weights (mode sum only).
+  bool weighted = false;
+  /// Expected length of a bag: what decides how much traffic the table makes.
+  double indices_per_sample = 1;
+
+  bool operator==(const table_spec&) const = default;
+};
+
+/// What goes into the model and what comes out.
+struct data_spec {
+  std::vector<table_spec> tables;
+  std::size_t dense_features = 0;
+  /// Width of the network's output: classes for cross-entropy, else the number of target values of a sample.
+  std::size_t outputs = 1;
+  /// Targets are 0 or 1 in one output, or two classes: predictions have an AUC.
+  bool binary_targets = false;
+};
+
+/// A row of a network's input: the dense features, then the tables' pooled rows in order.
+struct input_layout {
+  input_layout() = default;
+  explicit input_layout(const data_spec& spec);
+
+  std::size_t width = 0;
+  std::vector<std::size_t> columns;  ///< by table: where its row begins
+};
+
+/// The bags of one table in one batch; see `kernels::bags_view`.
+struct bags {
+  std::vector<std::int64_t> indices;
+  std::vector<std::int64_t> offsets;
+  std::vector<float> weights;
+
+  operator kernels::bags_view() const { return {indices, offsets, weights}; }
+};
+
+/// The samples of one trainer in one step.
+struct batch {
+  std::size_t size = 0;
+  /// One for each table, `size` bags each.
+  std::vector<bags> tables;
+  /// [size, dense_features], row-major.
+  std::vector<float> dense;
+  /// Cross-entropy: [size] class numbers. Empty otherwise.
+  std::vector<std::int64_t> classes;
+  /// Other losses: [size, outputs] values. Empty for cross-entropy.
+  std::vector<float> values;
+};
+
+/// What is wrong with `what` as input of a model for `spec`, naming table, index, rows and sample, or nothing: number
+/// of tables, bags, dense values and targets; indices; offsets; per-sample weights; class numbers. Either `classes` or
+/// `values` holds the targets. Takes one pass over the indices and classes, and no memory unless it finds something.
+/// May be called from any thread.
+std::optional<std::string> check_batch(const data_spec& spec, const batch& what);
+
+}  // namespace troupe

@@ -1,0 +1,214 @@
+// A replica alone: the test is the group that averages its buckets, and knows by hand what comes out.
+
+#include "actors/dense_replica.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "tests/actors/two_towers.hpp"
+#include "tests/kernels/support.hpp"
+
+namespace troupe::dense_replica_test {
+namespace {
+
+using kernels::test::same_bits;
+
+optimizer_spec sgd(double lr) {
+  optimizer_spec spec;
+  spec.lr = lr;
+  return spec;
+}
+
+optimizer_spec adam() {
+  optimizer_spec spec;
+  spec.kind = kernels::optimizer_kind::adam;
+  spec.eps = 1e-8;
+  spec.lr = 0.1;
+  return spec;
+}
+
+/// Two towers of one dimension, y = w u v + c, with w = 2 and c = 1 to begin with; a bucket for each of them.
+struct small {
+  explicit small(dense_replica::options options = {.optimizer = sgd(0.5)})
+      : replica(net, squared_error, kernels::host_device(), with_small_buckets(options)) {
+    replica.start(std::vector<float>{2, 1});
+  }
+
+  static dense_replica::options with_small_buckets(dense_replica::options options) {
+    options.bucket_bytes = 1;
+    return options;
+  }
+
+  /// A batch as far as its loss. `pairs`: u, v by turns.
+  double pass(const std::vector<float>& pairs, const std::vector<float>& targets, std::uint64_t step = 1) {
+    replica.begin_pass({.step = step,
+                        .size = targets.size(),
+                        .input = pairs.data(),
+                        .values = targets,
+                        .key = 77,
+                        .wants_grad_input = true});
+    return replica.end_pass();
+  }
+
+  /// What the buckets have become, which is what comes back.
+  void alone() {
+    for (std::uint32_t i = 0; i < replica.buckets(); ++i) replica.take(i, replica.share(i));
+  }
+
+  std::vector<float> weights() {
+    const tensor now = replica.weights();
+    const auto numbers = now.as<float>();
+    return {numbers.begin(), numbers.end()};
+  }
+
+  two_towers net{1};
+  dense_replica replica;
+};
+
+// y = 2·3·1 + 1 = 7 against 5: the loss is 4, dy = 4, dw = 4·3 = 12, dc = 4, du = 4·2·1 = 8, dv = 4·2·3 = 24.
+TEST(dense_replica, a_step_is_what_the_chain_rule_says) {
+  small s;
+  s.replica.open(1);
+  const std::vector<float> pairs = {3, 1};
+  EXPECT_EQ(s.pass(pairs, {5}), 4.0);
+  const float* grad_input = s.replica.grad_input().host();
+  EXPECT_EQ(grad_input[0], 8.0F);
+  EXPECT_EQ(grad_input[1], 24.0F);
+  std::vector<std::uint32_t> order;
+  s.replica.backward_parameters(true, [&](std::uint32_t bucket) {
+    order.push_back(bucket);
+    const tensor share = s.replica.share(bucket);
+    EXPECT_TRUE(s.replica.is_reducing(bucket));
+    EXPECT_EQ(share.as<float>()[0], bucket == 0 ? 4.0F : 12.0F) << "the last layer's bucket is the first";
+    s.replica.take(bucket, share);
+    EXPECT_FALSE(s.replica.is_reducing(bucket));
+  });
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_EQ(s.weights(), (std::vector<float>{2 - 0.5F * 12, 1 - 0.5F * 4}));
+}
+
+TEST(dense_replica, a_mean_from_the_group_is_applied_whatever_the_share_was) {
+  small s;
+  s.replica.open(1);
+  s.pass({3, 1}, {5});
+  s.replica.backward_parameters(true, [&](std::uint32_t bucket) { s.replica.share(bucket); });
+  s.replica.take(1, tensor::own(1, 1, std::vector<float>{0.5F}));
+  s.replica.take(0, tensor::own(1, 1, std::vector<float>{-8}));
+  EXPECT_EQ(s.weights(), (std::vector<float>{1.75F, 5}));
+}
+
+// The second batch, y = 2·1·1 + 1 = 3 against 2: dy = 2, dw = 2, dc = 2.
+TEST(dense_replica, batches_of_an_optimizer_step_are_summed_and_counted) {
+  small s;
+  s.replica.open(1);
+  s.pass({3, 1}, {5});
+  s.replica.backward_parameters(false, [](std::uint32_t) { FAIL() << "no bucket leaves before the last batch"; });
+  s.pass({1, 1}, {2}, 2);
+  s.replica.backward_parameters(true, [](std::uint32_t) {});
+  EXPECT_EQ(s.replica.batches(), 2U);
+  EXPECT_EQ(s.replica.share(0).as<float>()[0], 6.0F);
+  EXPECT_EQ(s.replica.share(1).as<float>()[0], 14.0F);
+}
+
+TEST(dense_replica, a_spoilt_batch_makes_the_shares_nan) {
+  small s;
+  s.replica.open(1);
+  s.pass({std::numeric_limits<float>::infinity(), 1}, {5});
+  s.replica.spoil();
+  for (std::uint32_t i = 0; i < 2; ++i) EXPECT_TRUE(std::isnan(s.replica.share(i).as<float>()[0]));
+  EXPECT_EQ(s.replica.batches(), 1U);
+}
+
+// The gradient is (12, 4); its squared norm 160.
+TEST(dense_replica, whole_means_wait_for_a_factor) {
+  small s({.optimizer = sgd(0.5), .applies_whole = true});
+  s.replica.open(1);
+  s.pass({3, 1}, {5});
+  s.replica.backward_parameters(true, [](std::uint32_t) {});
+  s.alone();
+  EXPECT_EQ(s.weights(), (std::vector<float>{2, 1})) << "nothing is applied yet";
+  EXPECT_EQ(s.replica.mean_squared_norm(), 160.0);
+  s.replica.apply(0.25F);
+  EXPECT_EQ(s.weights(), (std::vector<float>{2 - 0.5F * 3, 1 - 0.5F * 1}));
+}
+
+TEST(dense_replica, it_goes_on_from_its_state_with_the_same_bits) {
+  const auto step = [](small& s, std::uint64_t update) {
+    s.replica.open(update);
+    s.pass({3, 1, 0.5F, static_cast<float>(update)}, {5, -1}, update);
+    s.replica.backward_parameters(true, [](std::uint32_t) {});
+    s.alone();
+  };
+  small whole({.optimizer = adam()});
+  small before({.optimizer = adam()});
+  for (const std::uint64_t update : {1, 2}) {
+    step(whole, update);
+    step(before, update);
+  }
+  const auto saved = before.replica.state();
+  ASSERT_EQ(saved.size(), 4U) << "weights, two moments, and the network's buffer";
+  EXPECT_EQ(saved[3].as<float>()[0], 102.0F) << "which began with 100 and has seen two training passes";
+  small after({.optimizer = adam()});
+  ASSERT_TRUE(after.replica.restore(saved));
+  step(whole, 3);
+  step(after, 3);
+  EXPECT_TRUE(same_bits(whole.weights(), after.weights()));
+  EXPECT_FALSE(same_bits(before.weights(), after.weights()));
+
+  const auto kept = after.weights();
+  EXPECT_FALSE(after.replica.restore({saved.begin(), saved.end() - 1}));
+  auto other = saved;
+  other[1] = tensor::own(3, 1, std::vector<float>(3));
+  EXPECT_FALSE(after.replica.restore(other));
+  EXPECT_TRUE(same_bits(kept, after.weights())) << "what is refused changes nothing";
+}
+
+TEST(dense_replica, a_gradient_that_is_not_finite_is_named_with_its_step) {
+  small s({.optimizer = sgd(1), .grad_input_name = "the gradient of the towers"});
+  s.replica.open(1);
+  s.pass({1e30F, 1e30F, 1, 1}, {0, 0}, 9);
+  const auto found = s.replica.judge(9);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->step, 9U);
+  EXPECT_EQ(std::string(found->what), "the gradient of the towers");
+  EXPECT_EQ(found->count, 4U);
+
+  small unwatched({.optimizer = sgd(1), .watches = false});
+  unwatched.replica.open(1);
+  unwatched.pass({1e30F, 1e30F, 1, 1}, {0, 0}, 9);
+  EXPECT_FALSE(unwatched.replica.judge(9));
+}
+
+TEST(dense_replica, what_is_scored_is_no_training_pass) {
+  small s;
+  s.replica.open(1);
+  s.pass({3, 1}, {5});
+  EXPECT_TRUE(s.net.last_mode.training);
+  EXPECT_EQ(s.net.last_mode.key, 77U);
+  const std::vector<float> pairs = {1, 2, 3, 4};
+  const auto outputs = s.replica.outputs(1, 2, pairs.data());
+  EXPECT_FALSE(s.net.last_mode.training);
+  EXPECT_EQ(std::vector<float>(outputs.begin(), outputs.end()), (std::vector<float>{5, 25}));
+  EXPECT_EQ(s.replica.state().back().as<float>()[0], 101.0F) << "the buffer has seen one training pass";
+  EXPECT_FALSE(s.replica.judge(1));
+  const std::vector<float> bad = {std::numeric_limits<float>::quiet_NaN(), 2};
+  s.replica.outputs(1, 1, bad.data());
+  EXPECT_TRUE(s.replica.judge(1));
+}
+
+TEST(dense_replica_death, an_order_that_cannot_be_is_a_bug) {
+  small s;
+  EXPECT_DEATH(s.replica.share(0), "assertion failed: may_follow");
+  s.replica.open(1);
+  EXPECT_DEATH(s.replica.open(2), "assertion failed: may_follow");
+  EXPECT_DEATH(s.replica.take(0, {}), "assertion failed: may_follow");
+  EXPECT_DEATH(s.replica.begin_pass({}), "assertion failed: batch.size > 0");
+  EXPECT_DEATH(s.replica.start(std::vector<float>(3)), "assertion failed: parameters.size");
+}
+
+}  // namespace
+}  // namespace troupe::dense_replica_test

@@ -1,0 +1,133 @@
+// The buckets of one rank's gradient: what is in them, and what may follow what.
+
+#include "actors/gradient_buckets.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace troupe::gradient_buckets_test {
+namespace {
+
+using enum gradient_buckets::state;
+
+/// Layers of 2, 3 and 1 parameters, from the first to the last.
+constexpr parameter_range first{0, 2};
+constexpr parameter_range second{2, 3};
+constexpr parameter_range third{5, 1};
+
+/// Bucket 0 has the last two layers, bucket 1 the first.
+gradient_buckets made() { return {kernels::host_stream(), {{2, 4}, {0, 2}}}; }
+
+/// A layer's gradient, all `value`.
+std::optional<std::uint32_t> write(gradient_buckets& to, parameter_range layer, float value, bool is_last_batch) {
+  std::fill_n(to.gradient_at(layer), layer.count, value);
+  return to.finished(layer, is_last_batch);
+}
+
+std::vector<float> numbers_of(const tensor& share) {
+  const auto numbers = share.as<float>();
+  EXPECT_EQ(share.rows, numbers.size());
+  return {numbers.begin(), numbers.end()};
+}
+
+TEST(gradient_buckets, nothing_follows_but_what_the_diagram_has) {
+  const std::set<std::pair<gradient_buckets::state, gradient_buckets::state>> legal = {
+      {resting, filling}, {filling, full}, {full, reducing}, {filling, reducing}, {reducing, resting}};
+  for (const auto from : {resting, filling, full, reducing})
+    for (const auto to : {resting, filling, full, reducing})
+      EXPECT_EQ(gradient_buckets::may_follow(from, to), legal.contains({from, to})) << int(from) << " to " << int(to);
+}
+
+TEST(gradient_buckets, one_is_full_when_the_last_of_its_layers_is_written) {
+  gradient_buckets buckets = made();
+  buckets.open();
+  buckets.begin_batch();
+  EXPECT_EQ(write(buckets, third, 3, true), std::nullopt);
+  EXPECT_EQ(buckets.state_of(0), filling);
+  EXPECT_EQ(write(buckets, second, 2, true), 0U);
+  EXPECT_EQ(buckets.state_of(0), full);
+  EXPECT_EQ(numbers_of(buckets.share(0)), (std::vector<float>{2, 2, 2, 3}));
+  EXPECT_EQ(buckets.state_of(0), reducing);
+  EXPECT_EQ(write(buckets, first, 1, true), 1U) << "the pass goes on while the first bucket is away";
+  EXPECT_EQ(numbers_of(buckets.share(1)), (std::vector<float>{1, 1}));
+  EXPECT_EQ(buckets.batches(), 1U);
+}
+
+TEST(gradient_buckets, batches_of_an_optimizer_step_add_up) {
+  gradient_buckets buckets = made();
+  buckets.open();
+  for (const float value : {1.0F, 10.0F, 100.0F}) {
+    buckets.begin_batch();
+    const bool is_last = value == 100.0F;
+    write(buckets, third, 3 * value, is_last);
+    EXPECT_EQ(write(buckets, second, 2 * value, is_last).has_value(), is_last);
+    EXPECT_EQ(write(buckets, first, value, is_last).has_value(), is_last);
+  }
+  EXPECT_EQ(buckets.batches(), 3U);
+  EXPECT_EQ(numbers_of(buckets.share(0)), (std::vector<float>{222, 222, 222, 333}));
+  EXPECT_EQ(numbers_of(buckets.share(1)), (std::vector<float>{111, 111}));
+}
+
+TEST(gradient_buckets, a_rank_without_a_batch_shares_zeros_that_count_as_none) {
+  gradient_buckets buckets = made();
+  for (int step = 0; step < 2; ++step) {
+    buckets.open();
+    EXPECT_EQ(buckets.batches(), 0U);
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      for (const float number : numbers_of(buckets.share(i))) EXPECT_EQ(number, 0.0F);
+      buckets.settle(i);
+      EXPECT_EQ(buckets.state_of(i), resting);
+    }
+  }
+}
+
+TEST(gradient_buckets, a_spoilt_batch_shows_in_every_share_whatever_comes_behind_it) {
+  gradient_buckets buckets = made();
+  buckets.open();
+  buckets.spoil(false);
+  EXPECT_EQ(buckets.batches(), 1U) << "so that the mean counts it";
+  buckets.begin_batch();
+  for (const auto& layer : {third, second, first}) write(buckets, layer, 1, true);
+  for (std::uint32_t i = 0; i < 2; ++i)
+    for (const float number : numbers_of(buckets.share(i))) EXPECT_TRUE(std::isnan(number));
+}
+
+TEST(gradient_buckets, a_share_stays_as_it_is_while_the_next_step_is_written) {
+  gradient_buckets buckets = made();
+  buckets.open();
+  buckets.begin_batch();
+  for (const auto& layer : {third, second, first}) write(buckets, layer, 1, true);
+  const tensor kept = buckets.share(1);
+  buckets.share(0);
+  buckets.settle(0);
+  buckets.settle(1);
+  buckets.open();
+  buckets.begin_batch();
+  for (const auto& layer : {third, second, first}) write(buckets, layer, 5, true);
+  EXPECT_EQ(numbers_of(kept), (std::vector<float>{1, 1}));
+}
+
+TEST(gradient_buckets_death, a_step_cannot_begin_while_a_mean_is_missing) {
+  gradient_buckets buckets = made();
+  buckets.open();
+  buckets.share(0);
+  EXPECT_DEATH(buckets.open(), "assertion failed: may_follow");
+}
+
+TEST(gradient_buckets_death, a_bucket_leaves_once_and_its_mean_comes_once) {
+  gradient_buckets buckets = made();
+  buckets.open();
+  buckets.share(0);
+  EXPECT_DEATH(buckets.share(0), "assertion failed: may_follow");
+  EXPECT_DEATH(buckets.gradient_at(third), "assertion failed: state_of");
+  buckets.settle(0);
+  EXPECT_DEATH(buckets.settle(0), "assertion failed: may_follow");
+}
+
+}  // namespace
+}  // namespace troupe::gradient_buckets_test

@@ -1,0 +1,72 @@
+// What the watch tells of NaN and Inf, and when.
+
+#include "actors/non_finite_watch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+namespace troupe::non_finite_watch_test {
+namespace {
+
+kernels::stream& on = kernels::host_stream();
+
+std::vector<float> bad_at(std::size_t place, float number) {
+  std::vector<float> numbers(10, 1.0F);
+  numbers[place] = number;
+  return numbers;
+}
+
+TEST(non_finite_watch, the_first_of_the_first_step_is_named) {
+  non_finite_watch watch(on, 4);
+  const std::vector<float> good(10, 1.0F);
+  const auto nan = bad_at(7, std::numeric_limits<float>::quiet_NaN());
+  const auto infinite = bad_at(0, -std::numeric_limits<float>::infinity());
+  watch.look(on, 3, good.data(), 10, "this");
+  watch.look(on, 3, nan.data(), 10, "that");
+  watch.look(on, 4, infinite.data(), 10, "another");
+  watch.fetch(on);
+  const auto found = watch.judge(3);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->step, 3U);
+  EXPECT_EQ(found->words(), "that is NaN (number 7 of 10); try a smaller --dense-lr or --sparse-lr");
+  EXPECT_FALSE(watch.judge(3)) << "it is told once, and the next step's is not judged yet";
+  const auto next = watch.judge(4);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->words(), "another is Inf (number 0 of 10); try a smaller --dense-lr or --sparse-lr");
+}
+
+TEST(non_finite_watch, nothing_is_known_before_it_has_been_fetched) {
+  non_finite_watch watch(on, 4);
+  const auto nan = bad_at(1, std::numeric_limits<float>::quiet_NaN());
+  watch.look(on, 1, nan.data(), 10, "this");
+  EXPECT_FALSE(watch.judge(9));
+  watch.fetch(on);
+  EXPECT_TRUE(watch.judge(9));
+}
+
+TEST(non_finite_watch, places_are_used_round_and_round) {
+  non_finite_watch watch(on, 3);
+  const std::vector<float> good(10, 1.0F);
+  for (std::uint64_t step = 1; step < 20; ++step) {
+    const auto bad = bad_at(step % 10, std::numeric_limits<float>::infinity());
+    watch.look(on, step, good.data(), 10, "good");
+    watch.look(on, step, bad.data(), 10, "bad");
+    watch.fetch(on);
+    const auto found = watch.judge(step);
+    ASSERT_TRUE(found) << step;
+    EXPECT_EQ(found->place, step % 10);
+    EXPECT_EQ(found->step, step);
+  }
+}
+
+TEST(non_finite_watch_death, more_searches_than_it_was_made_for_are_a_bug) {
+  non_finite_watch watch(on, 1);
+  const std::vector<float> good(10, 1.0F);
+  watch.look(on, 1, good.data(), 10, "this");
+  EXPECT_DEATH(watch.look(on, 1, good.data(), 10, "that"), "assertion failed: open_.size\\(\\) < results_.size\\(\\)");
+}
+
+}  // namespace
+}  // namespace troupe::non_finite_watch_test

@@ -1,0 +1,74 @@
+// Which step ends what, written out step by step.
+
+#include "actors/step_schedule.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+namespace troupe::step_schedule_test {
+namespace {
+
+/// The steps of a run for which `is_so`.
+std::vector<std::uint64_t> steps(const step_schedule& of, const std::function<bool(std::uint64_t)>& is_so) {
+  std::vector<std::uint64_t> found;
+  for (std::uint64_t step = 1; step <= of.total_steps; ++step)
+    if (is_so(step)) found.push_back(step);
+  return found;
+}
+
+using list = std::vector<std::uint64_t>;
+
+TEST(step_schedule, the_last_optimizer_step_may_be_short) {
+  const step_schedule of{.total_steps = 8, .steps_per_epoch = 8, .accumulate = 3};
+  EXPECT_EQ(steps(of, [&](auto step) { return of.begins_update(step); }), (list{1, 4, 7}));
+  EXPECT_EQ(steps(of, [&](auto step) { return of.ends_update(step); }), (list{3, 6, 8}));
+  list updates;
+  list seen_by;
+  for (std::uint64_t step = 1; step <= 8; ++step) {
+    updates.push_back(of.update(step));
+    seen_by.push_back(of.first_after_update(step));
+  }
+  EXPECT_EQ(updates, (list{1, 1, 1, 2, 2, 2, 3, 3}));
+  EXPECT_EQ(seen_by, (list{2, 3, 4, 5, 6, 7, 8, 10})) << "step 9 would belong to the short one and wait for it";
+}
+
+TEST(step_schedule, epochs_are_counted_and_the_last_may_be_short) {
+  const step_schedule of{.total_steps = 7, .steps_per_epoch = 3};
+  EXPECT_EQ(steps(of, [&](auto step) { return of.completes_epoch(step); }), (list{3, 6}));
+  list places;
+  list epochs;
+  for (std::uint64_t step = 1; step <= 7; ++step) {
+    places.push_back(of.step_of_epoch(step));
+    epochs.push_back(of.epoch_after(step));
+  }
+  EXPECT_EQ(places, (list{1, 2, 3, 1, 2, 3, 1}));
+  EXPECT_EQ(epochs, (list{0, 0, 1, 1, 1, 2, 2}));
+  const step_schedule whole{.total_steps = 6, .steps_per_epoch = 3};
+  EXPECT_EQ(whole.epoch_after(6), 1U) << "the last epoch, though it is over";
+}
+
+TEST(step_schedule, test_rows_follow_every_few_epochs_and_the_last_step) {
+  step_schedule of{.total_steps = 11, .steps_per_epoch = 2, .eval_every = 2};
+  const auto evaluates = [&](auto step) { return of.evaluates_after(step); };
+  EXPECT_EQ(steps(of, evaluates), (list{4, 8, 11}));
+  of.eval_every = 1;
+  EXPECT_EQ(steps(of, evaluates), (list{2, 4, 6, 8, 10, 11}));
+  of.eval_every = 0;
+  EXPECT_EQ(steps(of, evaluates), list{});
+}
+
+TEST(step_schedule, checkpoints_follow_the_optimizer_step_in_which_one_is_due) {
+  step_schedule of{.total_steps = 14, .steps_per_epoch = 14, .accumulate = 3, .saves = true, .checkpoint_every = 4};
+  const auto saves = [&](auto step) { return of.saves_after(step, false); };
+  EXPECT_EQ(steps(of, saves), (list{6, 9, 12, 14})) << "due after 4, 8 and 12, and at the end";
+  EXPECT_EQ(steps(of, [&](auto step) { return of.saves_after(step, true); }), (list{3, 6, 9, 12, 14}));
+  of.checkpoint_every = 0;
+  EXPECT_EQ(steps(of, saves), list{14});
+  of.saves = false;
+  EXPECT_EQ(steps(of, [&](auto step) { return of.saves_after(step, true); }), list{});
+}
+
+}  // namespace
+}  // namespace troupe::step_schedule_test

@@ -1,0 +1,208 @@
+// A trainer alone, among actors that the test has written: what it sends, in which order, and for what it waits.
+
+#include "actors/trainer.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "model/data.hpp"
+#include "tests/actors/stage.hpp"
+
+namespace troupe::trainer_test {
+namespace {
+
+using lines = std::vector<std::string>;
+
+class trainer_test : public stage {
+ protected:
+  /// One trainer of the tutorial's job, of which one step has one bucket, and all that it talks to.
+  void begin(const char* steps) {
+    const std::vector<setting> settings = {{"data", "tutorial"}, {"trainers", "1"}, {"steps", steps}};
+    const auto parsed = parse_job(settings);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    dim_ = (*open_dataset(*parsed))->spec().tables.at(0).dim;
+    trainer_ = spawn(trainer, std::uint64_t{1}, 0U, 1U);
+    order_.job = settings;
+    order_.tables = {{{{}, make_server(), 5, 0, 1, 0}}};
+    order_.group = make_group();
+    order_.reports = make_reports();
+  }
+
+  void go() { answer_ = ask<trained>(trainer_, order_); }
+
+  std::string phase() {
+    auto told = ask<actor_status>(trainer_, actor_query{});
+    run();
+    if (!told->value) return "none";
+    std::string all = told->value->phase;
+    for (const wait_status& wait : told->value->waits)
+      all += fmt::format(", {} {} of {}", wait.what, wait.step, wait.on);
+    return all;
+  }
+
+  /// What a held answer is given as now.
+  template <class Answer>
+  void let_go(caf::typed_response_promise<Answer>& held, Answer answer) {
+    held.deliver(std::move(answer));
+    held = {};
+    run();
+  }
+
+  rows zeros(const lookup& wanted) const {
+    const std::uint64_t bags = wanted.tables.at(0).offsets.as<std::int64_t>().size();
+    rows answer;
+    answer.tables = {tensor::own(bags, dim_, std::vector<float>(bags * dim_))};
+    return answer;
+  }
+
+  lines log_;
+  train order_;
+  trainer_actor trainer_;
+  std::shared_ptr<outcome<trained>> answer_;
+  std::size_t dim_ = 0;
+  reduced mean_to_give_;  ///< instead of the share, if it has a gradient
+  bool stops_ = false;    ///< the group tells all ranks to
+  bool holds_rows_ = false;
+  bool holds_mean_ = false;
+  bool holds_save_ = false;
+  lookup held_lookup_;
+  reduced held_mean_;
+  caf::typed_response_promise<rows> rows_promise_;
+  caf::typed_response_promise<reduced> mean_promise_;
+  caf::typed_response_promise<committed> save_promise_;
+
+ private:
+  parameter_server_actor make_server() {
+    return spawn([this](parameter_server_actor::pointer self) {
+      return parameter_server_actor::behavior_type{
+          [](instantiate&) { return module_ref{}; },
+          [this, self](lookup& wanted) -> caf::result<rows> {
+            log_.push_back(fmt::format("lookup {}", wanted.head.step));
+            if (!holds_rows_) return zeros(wanted);
+            held_lookup_ = wanted;
+            return rows_promise_ = self->make_response_promise<rows>();
+          },
+          [this](gradient& given) {
+            log_.push_back(fmt::format("gradient {}{}", given.head.step, given.step ? ", step" : ""));
+          },
+          [](gradient_norm&) { return squared_norm{}; },
+          [](optimizer_step&) { return committed{}; },
+          [](parameters&) { return parameter_list{}; },
+          [](state_dict&) { return module_state{}; },
+          [](load_state_dict&) { return committed{}; },
+          [](row_digests&) { return tensor{}; },
+          [](save_module&) { return saved_module{}; },
+          [](restore_module&) { return committed{}; },
+          [](release&) {},
+          [](actor_query&) { return actor_status{}; }};
+    });
+  }
+
+  allreduce_actor make_group() {
+    return spawn([this](allreduce_actor::pointer self) {
+      return allreduce_actor::behavior_type{
+          [this, self](reduce& share) -> caf::result<reduced> {
+            log_.push_back(fmt::format("reduce {}", share.head.step));
+            reduced mean{{}, share.bucket, stops_, mean_to_give_.grad.rows > 0 ? mean_to_give_.grad : share.grad};
+            if (!holds_mean_) return mean;
+            held_mean_ = mean;
+            return mean_promise_ = self->make_response_promise<reduced>();
+          },
+          [](bucket_share&) {}, [](bucket_sum&) {}, [](group_devices&) {}, [](actor_query&) { return actor_status{}; }};
+    });
+  }
+
+  report_actor make_reports() {
+    return spawn([this](report_actor::pointer self) {
+      return report_actor::behavior_type{
+          [](progress&) {},
+          [this](epoch_report& told) { log_.push_back(fmt::format("epoch {}, {} steps", told.epoch, told.steps)); },
+          [](evaluation&) {},
+          [this, self](save_dense& share) -> caf::result<committed> {
+            log_.push_back(fmt::format("save {}", share.head.step));
+            if (!holds_save_) return committed{};
+            return save_promise_ = self->make_response_promise<committed>();
+          }};
+    });
+  }
+};
+
+TEST_F(trainer_test, a_steps_messages_leave_in_their_order) {
+  begin("2");
+  go();
+  run();
+  EXPECT_EQ(log_, (lines{"lookup 1", "gradient 1, step", "lookup 2", "reduce 1", "gradient 2, step", "reduce 2",
+                         "epoch 1, 2 steps"}));
+  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  EXPECT_EQ(answer_->value->steps, 2u);
+  EXPECT_FALSE(answer_->value->stopped);
+  EXPECT_GT(answer_->value->dense.rows, 0u);
+}
+
+TEST_F(trainer_test, it_says_in_each_phase_for_what_it_waits) {
+  begin("1");
+  order_.saves = true;
+  holds_rows_ = holds_mean_ = holds_save_ = true;
+  EXPECT_EQ(phase(), "idle");
+  go();
+  run();
+  EXPECT_EQ(phase(), "looking up, rows 1 of server 0");
+  let_go(rows_promise_, zeros(held_lookup_));
+  EXPECT_EQ(phase(), "reducing, bucket 0 1 of allreduce");
+  let_go(mean_promise_, held_mean_);
+  EXPECT_EQ(phase(), "saving, the checkpoint 1 of master");
+  EXPECT_TRUE(answer_->pending());
+  let_go(save_promise_, committed{});
+  EXPECT_EQ(phase(), "done");
+  EXPECT_TRUE(answer_->value) << describe(answer_->error);
+}
+
+TEST_F(trainer_test, a_wish_to_stop_that_comes_with_a_mean_ends_the_loop_after_that_step) {
+  begin("9");
+  stops_ = true;
+  go();
+  run();
+  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  EXPECT_EQ(answer_->value->steps, 1u);
+  EXPECT_TRUE(answer_->value->stopped);
+}
+
+TEST_F(trainer_test, behind_the_last_step_nothing_is_left_but_the_checkpoint) {
+  begin("9");
+  order_.saves = true;
+  order_.from.steps_done = 9;
+  go();
+  run();
+  EXPECT_EQ(log_, (lines{"save 9", "epoch 1, 9 steps"}));
+  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  EXPECT_EQ(answer_->value->steps, 9u);
+}
+
+TEST_F(trainer_test, a_mean_of_another_size_ends_it) {
+  begin("2");
+  mean_to_give_.grad = tensor::own(3, 1, std::vector<float>(3));
+  const auto reason = watch(trainer_);
+  go();
+  run();
+  ASSERT_TRUE(*reason);
+  EXPECT_EQ(**reason, errc::shape_mismatch);
+  EXPECT_NE(describe(**reason).find("trainer 0, step 1: a mean of 3 numbers for a bucket of "), std::string::npos)
+      << describe(**reason);
+}
+
+TEST_F(trainer_test, tables_of_another_model_are_refused) {
+  for (const std::size_t tables : {0, 2}) {
+    begin("2");
+    order_.tables.resize(tables);
+    const auto reason = watch(trainer_);
+    go();
+    run();
+    ASSERT_TRUE(*reason);
+    EXPECT_EQ(describe(**reason), fmt::format("trainer 0, step 0: shards of {} tables for a model of 1", tables));
+  }
+}
+
+}  // namespace
+}  // namespace troupe::trainer_test
