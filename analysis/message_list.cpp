@@ -143,9 +143,10 @@ result<message_query> message_query::read(const std::map<std::string, std::strin
     const auto found = parameters.find(name);
     return found == parameters.end() ? std::string() : found->second;
   };
-  const auto number = [&](const char* name, auto& to) {
-    const std::string text = text_of(name);
-    if (!text.empty() && !read_number(text, to)) problem = fmt::format("{} is '{}', which is no number", name, text);
+  const auto number = [&](const char* name, auto& value) {
+    const std::string given = text_of(name);
+    if (!given.empty() && !read_number(given, value))
+      problem = fmt::format("{} is '{}', which is no number", name, given);
   };
   what.actor = text_of("actor");
   what.from = text_of("from");
