@@ -88,8 +88,8 @@ void gradient_buckets::spoil(bool was_passed) {
 }
 
 tensor gradient_buckets::share(std::uint32_t bucket) {
-  if (batches_ == 0) on_->fill(plan_[bucket].count, 0.0F, at(plan_[bucket]));
   enter(bucket, state::reducing);
+  if (batches_ == 0) on_->fill(plan_[bucket].count, 0.0F, at(plan_[bucket]));
   if (is_on_host()) return std::move(buckets_[bucket].grad).freeze();
   if (buckets_[bucket].marked.rows > 0) return std::exchange(buckets_[bucket].marked, {});
   return on_device_now(bucket);

@@ -44,7 +44,9 @@ struct small {
   }
 
   /// A batch as far as its loss. `pairs`: u, v by turns.
-  double pass(const std::vector<float>& pairs, const std::vector<float>& targets, std::uint64_t step = 1) {
+  double pass(std::vector<float> pairs_given, std::vector<float> targets_given, std::uint64_t step = 1) {
+    pairs = std::move(pairs_given);
+    targets = std::move(targets_given);
     replica.begin_pass({.step = step,
                         .size = targets.size(),
                         .input = pairs.data(),
@@ -65,6 +67,8 @@ struct small {
     return {numbers.begin(), numbers.end()};
   }
 
+  std::vector<float> pairs;  ///< the backward pass reads them too
+  std::vector<float> targets;
   two_towers net{1};
   dense_replica replica;
 };
@@ -142,6 +146,7 @@ TEST(dense_replica, it_goes_on_from_its_state_with_the_same_bits) {
     s.pass({3, 1, 0.5F, static_cast<float>(update)}, {5, -1}, update);
     s.replica.backward_parameters(true, [](std::uint32_t) {});
     s.alone();
+    EXPECT_FALSE(s.replica.judge(update));
   };
   small whole({.optimizer = adam()});
   small before({.optimizer = adam()});

@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/data.hpp"
@@ -25,7 +27,7 @@ class trainer_test : public stage {
     dim_ = (*open_dataset(*parsed))->spec().tables.at(0).dim;
     trainer_ = spawn(trainer, std::uint64_t{1}, 0U, 1U);
     order_.job = settings;
-    order_.tables = {{{{}, make_server(), 5, 0, 1, 0}}};
+    order_.tables = {{{{}, server_ = make_server(), 5, 0, 1, 0}}};
     order_.group = make_group();
     order_.reports = make_reports();
   }
@@ -42,12 +44,20 @@ class trainer_test : public stage {
     return all;
   }
 
-  /// What a held answer is given as now.
-  template <class Answer>
-  void let_go(caf::typed_response_promise<Answer>& held, Answer answer) {
-    held.deliver(std::move(answer));
-    held = {};
+  /// Has `owner` give the answer that it holds back, in its handler of `nudge`.
+  template <class Owner, class Nudge, class Answer>
+  void deliver(const Owner& owner, Nudge nudge, caf::typed_response_promise<Answer>& held, Answer answer) {
+    owed_ = [&held, answer = std::move(answer)]() mutable {
+      held.deliver(std::move(answer));
+      held = {};
+    };
+    caf::anon_send(owner, std::move(nudge));
     run();
+  }
+
+  actor_status pay() {
+    if (owed_) std::exchange(owed_, nullptr)();
+    return {};
   }
 
   rows zeros(const lookup& wanted) const {
@@ -60,6 +70,7 @@ class trainer_test : public stage {
   lines log_;
   train order_;
   trainer_actor trainer_;
+  parameter_server_actor server_;
   std::shared_ptr<outcome<trained>> answer_;
   std::size_t dim_ = 0;
   reduced mean_to_give_;  ///< instead of the share, if it has a gradient
@@ -74,6 +85,8 @@ class trainer_test : public stage {
   caf::typed_response_promise<committed> save_promise_;
 
  private:
+  std::function<void()> owed_;
+
   parameter_server_actor make_server() {
     return spawn([this](parameter_server_actor::pointer self) {
       return parameter_server_actor::behavior_type{
@@ -96,7 +109,7 @@ class trainer_test : public stage {
           [](save_module&) { return saved_module{}; },
           [](restore_module&) { return committed{}; },
           [](release&) {},
-          [](actor_query&) { return actor_status{}; }};
+          [this](actor_query&) { return pay(); }};
     });
   }
 
@@ -110,14 +123,14 @@ class trainer_test : public stage {
             held_mean_ = mean;
             return mean_promise_ = self->make_response_promise<reduced>();
           },
-          [](bucket_share&) {}, [](bucket_sum&) {}, [](group_devices&) {}, [](actor_query&) { return actor_status{}; }};
+          [](bucket_share&) {}, [](bucket_sum&) {}, [](group_devices&) {}, [this](actor_query&) { return pay(); }};
     });
   }
 
   report_actor make_reports() {
     return spawn([this](report_actor::pointer self) {
       return report_actor::behavior_type{
-          [](progress&) {},
+          [this](progress&) { pay(); },
           [this](epoch_report& told) { log_.push_back(fmt::format("epoch {}, {} steps", told.epoch, told.steps)); },
           [](evaluation&) {},
           [this, self](save_dense& share) -> caf::result<committed> {
@@ -149,12 +162,12 @@ TEST_F(trainer_test, it_says_in_each_phase_for_what_it_waits) {
   go();
   run();
   EXPECT_EQ(phase(), "looking up, rows 1 of server 0");
-  let_go(rows_promise_, zeros(held_lookup_));
+  deliver(server_, actor_query{}, rows_promise_, zeros(held_lookup_));
   EXPECT_EQ(phase(), "reducing, bucket 0 1 of allreduce");
-  let_go(mean_promise_, held_mean_);
+  deliver(order_.group, actor_query{}, mean_promise_, held_mean_);
   EXPECT_EQ(phase(), "saving, the checkpoint 1 of master");
   EXPECT_TRUE(answer_->pending());
-  let_go(save_promise_, committed{});
+  deliver(order_.reports, progress{}, save_promise_, committed{});
   EXPECT_EQ(phase(), "done");
   EXPECT_TRUE(answer_->value) << describe(answer_->error);
 }
