@@ -96,7 +96,7 @@ trained_bits train_some(std::uint32_t shards, const optimizer_spec& optimizer, r
   const data_spec spec = all_modes();
   const input_layout layout(spec);
   spread_tables tables(spec, shards, optimizer, wire, remote);
-  source_of_numbers random(2);
+  source_of_numbers random(3);
   trained_bits bits;
   bits.pooled_here.resize(spec.tables.size());
   for (std::uint64_t step = 1; step <= 4; ++step) {
