@@ -60,17 +60,17 @@ void allreduce_group_state::start(std::uint64_t run, group_layout layout) {
   ranks_ = {std::move(layout.process_of_rank), static_cast<std::uint32_t>(processes), layout.me};
   groups_ = std::move(layout.groups);
   senders_ = std::move(layout.senders);
-  patience_ = layout.patience;
+  timeout_ = layout.timeout;
   const bool is_only = processes == 1;
   trace.start(self_, self_->system(), run, is_only ? group_number : group_sender(ranks_.me),
               is_only ? name : fmt::format("{} {}", name, ranks_.me));
   if (const compute_devices devices = devices_of(self_->system()); devices.trainers) {
-    if (patience_.count() == 0) patience_ = device_patience;
+    if (timeout_.count() == 0) timeout_ = device_timeout;
     collective_ = std::make_unique<device_collective>(*this, devices);
   } else {
     collective_ = std::make_unique<host_collective>(*this);
   }
-  if (patience_.count() > 0) look_for_late_ranks();
+  if (timeout_.count() > 0) look_for_late_ranks();
 }
 
 // -- shares -----------------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ group_bucket& allreduce_group_state::find_or_open(const bucket_id& id, std::uint
   all.ranks.resize(ranks_.ranks());
   all.sequence = ++collectives_;
   all.launched = trace.latest();
-  if (patience_.count() > 0) all.begin = std::chrono::steady_clock::now();
+  if (timeout_.count() > 0) all.begin = std::chrono::steady_clock::now();
   return all;
 }
 
@@ -255,7 +255,7 @@ void allreduce_group_state::close(const bucket_id& id, group_bucket& all) {
 void allreduce_group_state::look_for_late_ranks() {
   collective_->look_for_late();
   for (const auto& [id, all] : buckets_.under_way()) {
-    if (std::chrono::steady_clock::now() - all.begin < patience_) continue;
+    if (std::chrono::steady_clock::now() - all.begin < timeout_) continue;
     std::vector<std::uint32_t> missing;
     for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank)
       if (!all.sum.has_share(rank)) missing.push_back(rank);
@@ -263,11 +263,11 @@ void allreduce_group_state::look_for_late_ranks() {
         missing.empty() ? collective_->awaited() : fmt::format("share of trainer {}", fmt::join(missing, ", "));
     refuse(id.step,
            make_failure(errc::timeout, fmt::format("bucket {} lacks the {} for {} s; --request-timeout allows more",
-                                                   id.bucket, what, static_cast<double>(patience_.count()) / 1000)));
+                                                   id.bucket, what, static_cast<double>(timeout_.count()) / 1000)));
     return;
   }
-  constexpr int looks_per_patience = 10;
-  self_->run_delayed(patience_ / looks_per_patience, [this] { look_for_late_ranks(); });
+  constexpr int looks_per_timeout = 10;
+  self_->run_delayed(timeout_ / looks_per_timeout, [this] { look_for_late_ranks(); });
 }
 
 caf::result<actor_status> allreduce_group_state::handle(const actor_query& query) {

@@ -29,7 +29,7 @@ struct group_layout {
   std::vector<allreduce_actor> groups;
   std::uint32_t me = 0;
   /// How long a bucket may miss a rank; 0: for ever.
-  std::chrono::milliseconds patience{0};
+  std::chrono::milliseconds timeout{0};
   /// Who sends what comes from another process, by process. Empty: they are not told apart.
   std::vector<caf::actor_addr> senders{};
 
@@ -64,7 +64,7 @@ class allreduce_group_state {
   pointer self() const { return self_; }
   const rank_layout& ranks() const { return ranks_; }
   const std::vector<allreduce_actor>& groups() const { return groups_; }
-  std::chrono::milliseconds patience() const { return patience_; }
+  std::chrono::milliseconds timeout() const { return timeout_; }
   /// A bucket that is under way.
   group_bucket& bucket(const bucket_id& id);
   /// Answers this process's ranks, each with the mean that `mean_of` gives for it; the bucket is over.
@@ -90,7 +90,7 @@ class allreduce_group_state {
   rank_layout ranks_;
   std::vector<allreduce_actor> groups_;   ///< as in `group_layout`
   std::vector<caf::actor_addr> senders_;  ///< likewise
-  std::chrono::milliseconds patience_{0};
+  std::chrono::milliseconds timeout_{0};
   bucket_window<group_bucket> buckets_;
   std::uint64_t collectives_ = 0;           ///< ever launched
   std::unique_ptr<collective> collective_;  ///< goes first

@@ -36,8 +36,8 @@ std::string describe(const compute_devices& devices, std::uint32_t trainers, std
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-result<compute_devices> choose_devices(const device_wish& wish) {
-  using kind = device_wish::kind;
+result<compute_devices> choose_devices(const device_request& wish) {
+  using kind = device_request::kind;
   compute_devices chosen;
   const bool wants_cuda = wish.trainers == kind::cuda || wish.servers == kind::cuda;
   if (!wants_cuda && wish.trainers == kind::cpu) {

@@ -42,7 +42,7 @@ std::string places_of(const compute_devices& devices, std::span<const std::uint3
 std::string describe(const compute_devices& devices, std::uint32_t trainers, std::uint32_t servers);
 
 /// What a user says of devices.
-struct device_wish {
+struct device_request {
   enum class kind : std::uint8_t { automatic, cpu, cuda };
   kind trainers = kind::cpu;
   kind servers = kind::automatic;  ///< automatic: as the trainers
@@ -50,6 +50,6 @@ struct device_wish {
 };
 
 /// Looks at the machine, and opens no device. Faults, of kind input: what is missing.
-result<compute_devices> choose_devices(const device_wish& wish);
+result<compute_devices> choose_devices(const device_request& wish);
 
 }  // namespace troupe

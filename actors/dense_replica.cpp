@@ -79,7 +79,7 @@ void dense_replica::begin_pass(const pass& batch) {
   TROUPE_ASSERT(batch.size > 0);
   batch_ = batch;
   if (batch.wants_grad_input) {
-    if (!is_on_host()) grad_input_.let_go();  // others may be reading the last one
+    if (!is_on_host()) grad_input_.release();  // others may be reading the last one
     grad_input_.resize(*compute_, batch.size * network_.in_features());
   }
   const loss_targets targets{classes_.put(*copies_, batch.classes), values_.put(*copies_, batch.values)};
@@ -109,7 +109,7 @@ void dense_replica::run(const loss_targets& targets) {
   activations_->append_addresses(given);
   std::pair which{batch_.size, std::move(given)};
   if (passes_.size() >= options_.passes_max && !passes_.contains(which)) passes_.clear();
-  compute_->repeat(passes_[std::move(which)], calls);
+  compute_->capture_or_launch(passes_[std::move(which)], calls);
 }
 
 double dense_replica::end_pass() {

@@ -70,7 +70,7 @@ class dense_replica {
 
   kernels::stream& compute() const { return *compute_; }
   kernels::stream& copies() const { return *copies_; }
-  bool is_on_host() const { return compute_->where().is_host(); }
+  bool is_on_host() const { return compute_->device().is_host(); }
 
   // -- numbers -------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ class dense_replica {
   /// device, all may when the loss is known.
   void backward_parameters(bool last, const std::function<void(std::uint32_t bucket)>& full);
   /// Instead of the loss's gradient, NaN: see `gradient_buckets`.
-  void spoil() { buckets_->spoil(!is_on_host()); }
+  void poison() { buckets_->poison(!is_on_host()); }
 
   std::uint32_t buckets() const { return static_cast<std::uint32_t>(buckets_->size()); }
   bool is_reducing(std::uint32_t bucket) const {
@@ -162,7 +162,7 @@ class dense_replica {
   kernels::uploaded_array<float> values_;
   kernels::mirrored_array<double> scalar_;  ///< the loss, or a norm
   std::vector<float> outputs_;
-  /// The pass from the input to its gradient, learned for the batch sizes and addresses that come again.
+  /// The pass from the input to its gradient, captured for the batch sizes and addresses that come again.
   std::map<std::pair<std::size_t, std::vector<const void*>>, std::unique_ptr<kernels::graph>> passes_;
 
   non_finite_watch watch_;

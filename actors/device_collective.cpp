@@ -213,11 +213,11 @@ void device_collective::look_for_late() {
   forget_what_is_over();
   const bool failed = reduction_.poll() == kernels::communicator::state::failed;
   const auto now = std::chrono::steady_clock::now();
-  if (!failed && (running_.empty() || now - running_.front().begin < group_.patience())) return;
+  if (!failed && (running_.empty() || now - running_.front().begin < group_.timeout())) return;
   const bucket_id id = running_.empty() ? bucket_id{group_.step, 0} : running_.front().id;
   const std::string what = failed ? reduction_.error()
                                   : fmt::format("bucket {} has been on the devices for {} s{}", id.bucket,
-                                                static_cast<double>(group_.patience().count()) / 1000,
+                                                static_cast<double>(group_.timeout().count()) / 1000,
                                                 ranks_.processes > 1 ? "; --request-timeout allows more" : "");
   std::vector<std::uint32_t> others;
   for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank)

@@ -30,7 +30,7 @@ namespace troupe {
 class allreduce_group_state;
 
 /// For an allreduce on devices where nothing else is said.
-constexpr std::chrono::seconds device_patience{300};
+constexpr std::chrono::seconds device_timeout{300};
 
 /// The trainers of a process, for people.
 std::string trainers_of(const rank_layout& ranks, std::uint32_t process);

@@ -87,7 +87,7 @@ std::vector<tensor> device_reduction::means(std::uint32_t bucket, std::span<cons
     const lane& its = lanes_[lane_of(one.rank)];
     const kernels::device_array<float>& mean = its.sums.at(bucket);
     all.push_back(
-        on_device({&its.on->where(), mean.size(), 1, {mean.data(), 1}, mean.owner()}, its.on->record(), abandoned_));
+        on_device({&its.on->device(), mean.size(), 1, {mean.data(), 1}, mean.owner()}, its.on->record(), abandoned_));
   }
   return all;
 }

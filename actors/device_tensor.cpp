@@ -9,8 +9,8 @@
 namespace troupe {
 
 void device_block::read(const std::byte* from, std::size_t size, std::byte* to) const {
-  const auto staging = where().allocate_staging(size);
-  const auto on = where().make_stream();
+  const auto staging = device().allocate_staging(size);
+  const auto on = device().make_stream();
   on->wait(*written_);
   kernels::device_array<float> dense;  // the matrix without gaps
   if (what_.numbers.stride != what_.cols) {

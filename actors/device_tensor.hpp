@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "kernels/device.hpp"
-#include "protocol/device_room.hpp"
+#include "protocol/lookup_destination.hpp"
 #include "protocol/tensor.hpp"
 
 namespace troupe {
@@ -32,7 +32,7 @@ class device_block final : public device_memory {
                std::shared_ptr<const std::atomic<bool>> lost)
       : what_(std::move(what)), written_(std::move(written)), lost_(std::move(lost)) {}
 
-  kernels::device& where() const { return *what_.where; }
+  kernels::device& device() const { return *what_.where; }
   kernels::row_matrix<const float> numbers() const { return {what_.numbers.data, what_.numbers.stride}; }
   /// What reads the memory on a stream waits for this.
   const kernels::event& written() const { return *written_; }
@@ -47,7 +47,7 @@ class device_block final : public device_memory {
 };
 
 /// The matrix as a tensor. It stays as it is as long as anybody has the tensor and his stream has not passed; rows in
-/// `device_columns`, as long as who offered them leaves them. Its bytes are those of a matrix without gaps, so that
+/// `device_destination`, as long as who offered them leaves them. Its bytes are those of a matrix without gaps, so that
 /// only its first number is where they begin: `block_of` knows the others.
 tensor on_device(device_matrix what, std::shared_ptr<const kernels::event> written,
                  std::shared_ptr<const std::atomic<bool>> lost = nullptr);
@@ -56,9 +56,9 @@ tensor on_device(device_matrix what, std::shared_ptr<const kernels::event> writt
 inline const device_block* block_of(const blob& bytes) { return static_cast<const device_block*>(bytes.device()); }
 
 /// Columns of a matrix on a device that somebody else is to fill. Nobody uses them until he says that he has.
-class device_columns final : public device_room {
+class device_destination final : public lookup_destination {
  public:
-  explicit device_columns(device_matrix what) : what_(std::move(what)) {}
+  explicit device_destination(device_matrix what) : what_(std::move(what)) {}
 
   const device_matrix& what() const { return what_; }
 
@@ -67,8 +67,8 @@ class device_columns final : public device_room {
 };
 
 /// The columns that a message offers; null: none.
-inline const device_columns* columns_of(const std::shared_ptr<const device_room>& room) {
-  return static_cast<const device_columns*>(room.get());
+inline const device_destination* columns_of(const std::shared_ptr<const lookup_destination>& room) {
+  return static_cast<const device_destination*>(room.get());
 }
 
 }  // namespace troupe

@@ -71,7 +71,7 @@ std::optional<std::uint32_t> gradient_buckets::finished(parameter_range range, b
 
 tensor gradient_buckets::on_device_now(std::uint32_t bucket) {
   const auto [first, count] = plan_[bucket];
-  return on_device({&on_->where(), count, 1, {all_.data() + first, 1}, all_.owner()}, on_->record());
+  return on_device({&on_->device(), count, 1, {all_.data() + first, 1}, all_.owner()}, on_->record());
 }
 
 void gradient_buckets::mark(std::uint32_t bucket) {
@@ -79,7 +79,7 @@ void gradient_buckets::mark(std::uint32_t bucket) {
   buckets_[bucket].marked = on_device_now(bucket);
 }
 
-void gradient_buckets::spoil(bool was_passed) {
+void gradient_buckets::poison(bool was_passed) {
   batches_ = std::max(batches_ - (was_passed ? 1 : 0), 1U);
   for (std::uint32_t i = 0; i < buckets_.size(); ++i) {
     on_->fill(plan_[i].count, std::numeric_limits<float>::quiet_NaN(), at(plan_[i]));

@@ -77,7 +77,7 @@ class gradient_buckets {
 
   /// A batch without a loss spoils the optimizer step; that shows in what the ranks add up, so all of them learn it.
   /// `was_passed`: its backward pass has been.
-  void spoil(bool was_passed);
+  void poison(bool was_passed);
 
   /// What a bucket has become, for a message; zeros if there was no batch. Nobody writes it before `settle`.
   tensor share(std::uint32_t bucket);
@@ -95,7 +95,7 @@ class gradient_buckets {
   std::uint32_t bucket_of(parameter_range range) const;
   float* at(parameter_range range);
   tensor on_device_now(std::uint32_t bucket);
-  bool is_on_host() const { return on_->where().is_host(); }
+  bool is_on_host() const { return on_->device().is_host(); }
 
   kernels::stream* on_;
   std::vector<parameter_range> plan_;

@@ -18,10 +18,10 @@ namespace troupe {
 
 namespace {
 
-constexpr std::chrono::seconds status_patience{1};
+constexpr std::chrono::seconds status_timeout{1};
 /// A process that is looked at asks each of its threads for its stack and may send its whole ring, on a machine that is
 /// busy or slow. One that does not answer at all is no reason to withhold what the others know.
-constexpr std::chrono::seconds evidence_patience{10};
+constexpr std::chrono::seconds evidence_timeout{10};
 
 std::string plural(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
@@ -68,7 +68,7 @@ struct master_state::status_round {
 template <class Handle>
 void master_state::ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, actor_status& to) {
   ++round->missing;
-  self_->request(who, status_patience, actor_query{trace.next(step, id_of(round->asked))})
+  self_->request(who, status_timeout, actor_query{trace.next(step, id_of(round->asked))})
       .then(
           [this, round, &to](actor_status& answer) {
             answer.name = to.name;
@@ -212,7 +212,7 @@ caf::result<collected_evidence> master_state::handle(const collect_evidence& que
   };
   for (const auto& [number, one] : members_.nodes()) {
     ++mine->missing;
-    self_->request(one.handle, evidence_patience, evidence_query{trace.next(step, id_of(query.head)), query.boot})
+    self_->request(one.handle, evidence_timeout, evidence_query{trace.next(step, id_of(query.head)), query.boot})
         .then(
             [mine, one_less](evidence& part) {
               mine->all.parts.push_back(std::move(part));

@@ -9,10 +9,10 @@ void network_input::resize(kernels::stream& on, std::size_t size, std::size_t fe
 }
 
 kernels::row_matrix<float> network_input::on_host(kernels::stream& on, std::size_t columns) {
-  if (on.where().is_host()) return {numbers_.data(), features_};
+  if (on.device().is_host()) return {numbers_.data(), features_};
   if (const std::size_t count = size_ * columns; count > staging_count_) {
     staging_.reset();
-    staging_ = on.where().allocate_staging(count * sizeof(float));
+    staging_ = on.device().allocate_staging(count * sizeof(float));
     staging_count_ = count;
   }
   return {reinterpret_cast<float*>(staging_.get()), columns};
@@ -21,7 +21,7 @@ kernels::row_matrix<float> network_input::on_host(kernels::stream& on, std::size
 void network_input::upload(kernels::stream& on, std::span<const column_range> ranges) {
   std::size_t columns = 0;
   for (const column_range& one : ranges) columns += one.count;
-  if (on.where().is_host() || columns == 0) return;
+  if (on.device().is_host() || columns == 0) return;
   const std::size_t count = size_ * columns;
   if (columns == features_) return on.upload(staging_.get(), numbers_.data(), count * sizeof(float));
   packed_.resize(on, count);

@@ -45,7 +45,7 @@ class open_requests {
   /// Asks what no phase waits for; the number of `whom` is `number`.
   template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
   void ask_aside(const Handle& whom, std::uint32_t number, Message message, OnAnswer on_answer, OnError on_error) {
-    send<Answer>(whom, number, patience(), std::move(message), std::move(on_answer), std::move(on_error));
+    send<Answer>(whom, number, timeout(), std::move(message), std::move(on_answer), std::move(on_error));
   }
 
   bool none_open() const { return pending_ == 0; }
@@ -54,10 +54,10 @@ class open_requests {
 
  private:
   template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
-  void send(const Handle& whom, std::uint32_t number, caf::timespan patience, Message message, OnAnswer on_answer,
+  void send(const Handle& whom, std::uint32_t number, caf::timespan timeout, Message message, OnAnswer on_answer,
             OnError on_error);
 
-  caf::timespan patience() const {
+  caf::timespan timeout() const {
     return members_.rules() ? caf::timespan(members_.rules()->request_timeout) : caf::infinite;
   }
 
@@ -83,7 +83,7 @@ void open_requests::ask(const Handle& whom, Message message, OnAnswer on_answer,
     on_error_(error, address, caf::type_name_v<Message>);
   };
   send<Answer>(
-      whom, members_.number_of(address), is_limited ? patience() : caf::infinite, std::move(message),
+      whom, members_.number_of(address), is_limited ? timeout() : caf::infinite, std::move(message),
       [this, number, complain, on_answer = std::move(on_answer), then = std::move(then)](Answer& answer) mutable {
         questions_.erase(number);
         if constexpr (std::is_same_v<std::invoke_result_t<OnAnswer&, Answer&>, caf::error>) {
@@ -97,11 +97,11 @@ void open_requests::ask(const Handle& whom, Message message, OnAnswer on_answer,
 }
 
 template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
-void open_requests::send(const Handle& whom, std::uint32_t number, caf::timespan patience, Message message,
+void open_requests::send(const Handle& whom, std::uint32_t number, caf::timespan timeout, Message message,
                          OnAnswer on_answer, OnError on_error) {
   const message_id asked = id_of(message.head);
   trace_.asks(message.head, caf::type_id_v<Message>, number);
-  self_->request(whom, patience, std::move(message))
+  self_->request(whom, timeout, std::move(message))
       .then(
           [this, asked, on_answer = std::move(on_answer)](Answer& answer) mutable {
             trace_.has_answer(asked);

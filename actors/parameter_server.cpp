@@ -8,7 +8,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/faults.hpp"
 #include "actors/run_in.hpp"
-#include "actors/wire.hpp"
+#include "actors/row_codec.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
@@ -105,7 +105,7 @@ caf::expected<rows> parameter_server_state::pool(const lookup& wanted) {
   rows found;
   found.missing = static_cast<std::uint32_t>(missing(wanted));
   found.tables.reserve(wanted.tables.size());
-  std::vector<remote_module::pending_rows> begun;
+  std::vector<remote_module::lookup_future> begun;
   begun.reserve(wanted.tables.size());
   for (const bag_lookup& table : wanted.tables) {
     const auto module = find(wanted.head, table.module);

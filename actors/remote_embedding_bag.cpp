@@ -6,10 +6,10 @@
 
 #include "actors/device_tensor.hpp"
 #include "actors/embedding_bag_arguments.hpp"
-#include "actors/recent_lookups.hpp"
-#include "actors/views.hpp"
+#include "actors/bag_cache.hpp"
+#include "actors/bag_view.hpp"
 #include "actors/weights.hpp"
-#include "actors/wire.hpp"
+#include "actors/row_codec.hpp"
 #include "base/digest.hpp"
 #include "kernels/device.hpp"
 #include "model/embedding_bag.hpp"
@@ -30,11 +30,11 @@ class remote_embedding_bag final : public remote_module {
   caf::error expect(const bag_lookup& wanted) override {
     if (is_on_host()) return {};
     if (auto error = check_lookup(wanted)) return error;
-    looked_up_.put(table_.on(), wanted);
+    looked_up_.put(table_.stream(), wanted);
     return {};
   }
 
-  caf::expected<pending_rows> lookup(const bag_lookup& wanted, kernels::row_dtype type) override {
+  caf::expected<lookup_future> lookup(const bag_lookup& wanted, kernels::row_dtype type) override {
     if (auto error = check_lookup(wanted)) return error;
     const kernels::bags_view bags = view_of(wanted);
     const std::size_t count = bags.offsets.empty() ? bags.indices.size() : bags.size();
@@ -43,14 +43,14 @@ class remote_embedding_bag final : public remote_module {
     table_.forward(bags, out.data());
     tensor found =
         type == kernels::row_dtype::f32 ? std::move(out).freeze() : encode_rows(out.data(), count, table_.dim(), type);
-    return pending_rows([found] { return found; });
+    return lookup_future([found] { return found; });
   }
 
   caf::error check(const bag_gradient& grad) const override {
     const kernels::bags_view bags = view_of(grad);
     if (auto error = looked_up_.has(grad) ? caf::error() : check_view(bags)) return error;
     const std::size_t expected_rows = bags.offsets.empty() ? bags.indices.size() : bags.size();
-    if (grad.grad.bytes.device() != nullptr && &block_of(grad.grad.bytes)->where() != &table_.on().where())
+    if (grad.grad.bytes.device() != nullptr && &block_of(grad.grad.bytes)->device() != &table_.stream().device())
       return make_failure(errc::wrong_context, fmt::format("table {}: a gradient on a device that the table is not on",
                                                            table_.options().table));
     if (!row_dtype_of(grad.grad.type) || grad.grad.rows != expected_rows || grad.grad.cols != table_.dim() ||
@@ -142,7 +142,7 @@ class remote_embedding_bag final : public remote_module {
       parts.push_back({{name, tensor_type_of(type), {static_cast<std::uint64_t>(table_.rows()), columns}}, bytes});
       if (is_on_host()) continue;
       parts.back().fetch = [&](std::span<const std::byte> some) {
-        return kernels::on_host(table_.on(), some.data(), some.size(), copy);
+        return kernels::on_host(table_.stream(), some.data(), some.size(), copy);
       };
     }
     auto file = write_table(folder, table_.options().table, shard(), parts);
@@ -173,7 +173,7 @@ class remote_embedding_bag final : public remote_module {
     const std::size_t row_bytes = table_.dim() * kernels::size_of(type);
     std::vector<std::byte> copy;
     const std::byte* row =
-        kernels::on_host(table_.on(), table_.weight_bytes().data() + first * row_bytes, count * row_bytes, copy).data();
+        kernels::on_host(table_.stream(), table_.weight_bytes().data() + first * row_bytes, count * row_bytes, copy).data();
     std::vector<float> numbers(table_.dim());
     for (std::size_t i = 0; i < digests.size(); ++i, row += row_bytes) {
       kernels::decode({row, type}, numbers.size(), numbers.data());
@@ -186,15 +186,15 @@ class remote_embedding_bag final : public remote_module {
   }
 
  private:
-  bool is_on_host() const { return table_.on().where().is_host(); }
+  bool is_on_host() const { return table_.stream().device().is_host(); }
 
   /// Rows from the table's device: pooled ones go where there is room for them on it, and all others to the host.
-  pending_rows lookup_on_device(const bag_lookup& wanted, std::size_t count, kernels::row_dtype type) {
+  lookup_future lookup_on_device(const bag_lookup& wanted, std::size_t count, kernels::row_dtype type) {
     const std::size_t dim = table_.dim();
-    kernels::stream& on = table_.on();
+    kernels::stream& on = table_.stream();
     const kernels::bags_view bags = looked_up_.put(on, wanted);
-    const device_columns* const room = columns_of(wanted.room);
-    if (room != nullptr && room->what().where == &on.where() && type == kernels::row_dtype::f32) {
+    const device_destination* const room = columns_of(wanted.room);
+    if (room != nullptr && room->what().where == &on.device() && type == kernels::row_dtype::f32) {
       table_.pool(bags, room->what().numbers);
       const tensor found = on_device(room->what(), on.record());
       return [found] { return found; };
@@ -205,7 +205,7 @@ class remote_embedding_bag final : public remote_module {
     const std::size_t bytes = count * dim * sizeof(float);
     const auto rows = std::make_shared<arriving_rows>();
     rows->there = out;
-    rows->here = on.where().allocate_staging(bytes);
+    rows->here = on.device().allocate_staging(bytes);
     on.download(out.data(), rows->here.get(), bytes);
     rows->here_after = on.record();
     return [rows, count, dim, type, bytes]() -> tensor {
@@ -245,7 +245,7 @@ class remote_embedding_bag final : public remote_module {
   }
 
   caf::error check_room(const bag_lookup& wanted) const {
-    const device_columns* const room = columns_of(wanted.room);
+    const device_destination* const room = columns_of(wanted.room);
     const std::size_t bags = view_of(wanted).size();
     if (room == nullptr || (bags > 0 && room->what().rows == bags && room->what().cols == table_.dim())) return {};
     return make_failure(errc::shape_mismatch,
@@ -257,21 +257,21 @@ class remote_embedding_bag final : public remote_module {
   kernels::bags_view bags_on_table(const bag_gradient& grad, kernels::uploaded_bags& room) {
     if (is_on_host()) return view_of(grad);
     if (const auto known = looked_up_.take(grad)) return *known;
-    return room.put(table_.on(), view_of(grad));
+    return room.put(table_.stream(), view_of(grad));
   }
 
   /// A gradient's numbers on the table's device. A device's own stay as they are; `room` is for others.
   kernels::row_matrix<const float> on_table(const tensor& grad, kernels::uploaded_array<float>& room) {
     if (const device_block* where = block_of(grad.bytes)) {
-      table_.on().wait(where->written());
+      table_.stream().wait(where->written());
       return where->numbers();
     }
-    return {room.put(table_.on(), {floats_of(grad), grad.rows * grad.cols}), grad.cols};
+    return {room.put(table_.stream(), {floats_of(grad), grad.rows * grad.cols}), grad.cols};
   }
 
   std::vector<std::byte> copy_of(std::span<const std::byte> bytes) {
     std::vector<std::byte> copy;
-    const auto here = kernels::on_host(table_.on(), bytes.data(), bytes.size(), copy);
+    const auto here = kernels::on_host(table_.stream(), bytes.data(), bytes.size(), copy);
     if (copy.empty()) copy.assign(here.begin(), here.end());
     return copy;
   }
@@ -282,8 +282,8 @@ class remote_embedding_bag final : public remote_module {
     if (is_on_host()) return write(bytes);
     std::vector<std::byte> copy(bytes.size());
     write(std::span(copy));
-    table_.on().upload(copy.data(), bytes.data(), bytes.size());
-    table_.on().synchronize();
+    table_.stream().upload(copy.data(), bytes.data(), bytes.size());
+    table_.stream().synchronize();
   }
 
   /// The numbers of a gradient; those of 16 bits are decoded and kept until the next `collect`.
@@ -351,7 +351,7 @@ class remote_embedding_bag final : public remote_module {
     kernels::uploaded_bags bags;
     kernels::uploaded_array<float> grad;
   };
-  recent_lookups looked_up_;
+  bag_cache looked_up_;
   std::vector<upload> uploads_;
   sparse_reduction reduce_;
   float scale_ = 1;

@@ -34,12 +34,12 @@ class remote_module {
   virtual caf::error expect(const bag_lookup& wanted) = 0;
 
   /// A lookup that has begun: waits for it, and gives its rows. To be called once at most.
-  using pending_rows = std::function<tensor()>;
+  using lookup_future = std::function<tensor()>;
 
   /// Begins to look up the rows wanted, as `type`; they go where there is room for them, if that is on their device.
   /// Several may have begun before the first is waited for, so that rows of one table come from a device while the next
   /// one's are gathered.
-  virtual caf::expected<pending_rows> lookup(const bag_lookup& wanted, kernels::row_dtype type) = 0;
+  virtual caf::expected<lookup_future> lookup(const bag_lookup& wanted, kernels::row_dtype type) = 0;
 
   /// Whether `grad` can be a gradient of this module; called as soon as it arrives.
   virtual caf::error check(const bag_gradient& grad) const = 0;

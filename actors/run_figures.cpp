@@ -14,23 +14,23 @@ std::optional<double> present(double x) { return std::isnan(x) ? std::nullopt : 
 
 }  // namespace
 
-void epoch_gathering::add(epoch_report&& report) {
+void epoch_totals::add(epoch_report&& report) {
   const std::uint32_t rank = report.rank;
   reports_.at(rank) = std::move(report);
 }
 
-void epoch_gathering::add(evaluation&& share) {
+void epoch_totals::add(evaluation&& share) {
   const std::uint32_t rank = share.rank;
   evaluations_.at(rank) = std::move(share);
 }
 
-bool epoch_gathering::complete() const {
+bool epoch_totals::complete() const {
   for (std::size_t rank = 0; rank < reports_.size(); ++rank)
     if (!reports_[rank] || (reports_[rank]->evaluates && !evaluations_[rank])) return false;
   return true;
 }
 
-epoch_summary epoch_gathering::summary() const {
+epoch_summary epoch_totals::summary() const {
   epoch_summary result;
   double loss_sum = 0;
   for (const auto& report : reports_) {
@@ -117,7 +117,7 @@ std::vector<epoch_summary> run_figures::add(evaluation&& share) {
   return take_complete();
 }
 
-epoch_gathering& run_figures::gathering(std::uint64_t epoch) {
+epoch_totals& run_figures::gathering(std::uint64_t epoch) {
   return gathering_.try_emplace(epoch, plan_->what.trainers, plan_->what.loss).first->second;
 }
 

@@ -14,9 +14,9 @@
 namespace troupe {
 
 /// One epoch, from all ranks, combined in rank order.
-class epoch_gathering {
+class epoch_totals {
  public:
-  epoch_gathering(std::uint32_t trainers, loss_kind loss) : loss_(loss), reports_(trainers), evaluations_(trainers) {}
+  epoch_totals(std::uint32_t trainers, loss_kind loss) : loss_(loss), reports_(trainers), evaluations_(trainers) {}
 
   void add(epoch_report&& report);
   void add(evaluation&& share);
@@ -60,11 +60,11 @@ class run_figures {
   void fill(run_result& result) const;
 
  private:
-  epoch_gathering& gathering(std::uint64_t epoch);
+  epoch_totals& gathering(std::uint64_t epoch);
   std::vector<epoch_summary> take_complete();
 
   const run_plan* plan_ = nullptr;
-  std::map<std::uint64_t, epoch_gathering> gathering_;  // by epoch
+  std::map<std::uint64_t, epoch_totals> gathering_;  // by epoch
   run_summary so_far_;
   std::uint64_t staleness_sum_ = 0;
   std::uint64_t lookups_ = 0;

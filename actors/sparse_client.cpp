@@ -9,7 +9,7 @@
 
 #include "actors/device_tensor.hpp"
 #include "actors/weights.hpp"
-#include "actors/wire.hpp"
+#include "actors/row_codec.hpp"
 #include "base/assert.hpp"
 #include "kernels/embedding_bag.hpp"
 #include "protocol/errors.hpp"
@@ -112,7 +112,7 @@ void sparse_client::offer(context& c, kernels::stream& on, network_input& input)
     if (c.tables[t].is_pooled_here) continue;
     const auto [at, i] = places_[t][0];
     c.lookups[at][i].room =
-        std::make_shared<const device_columns>(device_matrix{options_.where,
+        std::make_shared<const device_destination>(device_matrix{options_.where,
                                                              input.size(),
                                                              spec_.tables[t].dim,
                                                              {input.data() + layout_.columns[t], input.features()},

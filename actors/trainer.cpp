@@ -82,7 +82,7 @@ caf::error trainer_state::set_up(train& order) {
                .saves = order.saves,
                .checkpoint_every = order.checkpoint_every};
   peers_ = {.group = order.group, .group_number = order.group_number, .reports = order.reports, .remote = order.remote};
-  if (order.remote) peers_.patience = std::chrono::milliseconds(order.request_timeout_ms);
+  if (order.remote) peers_.timeout = std::chrono::milliseconds(order.request_timeout_ms);
 
   kernels::device& device = devices_of(self_->system()).of_trainer(rank_);
   if (device.is_host() && job_.matmul_precision != kernels::matmul_precision::f32)
@@ -113,7 +113,7 @@ caf::error trainer_state::make_replica(const trainer_position& from) {
                                           .bucket_bytes = static_cast<std::size_t>(job_.bucket_mib * mib),
                                           .watches = job_.nan == nan_policy::stop,
                                           .grad_input_name = "the gradient of the tables' pooled rows",
-                                          .applies_whole = concludes(),
+                                          .applies_whole = clips_or_skips(),
                                           .passes_max = 16 * inputs,  // ragged batches have many sizes
                                           .precision = job_.matmul_precision});
   auto given = data_->start();
@@ -209,7 +209,7 @@ void trainer_state::advance() {
         compute();
         break;
       case trainer_phase::reducing:
-        if (concludes() && ends_update()) conclude();
+        if (clips_or_skips() && ends_update()) clip_and_step();
         if (!is_over(phase_)) step_done();
         break;
       case trainer_phase::evaluating:

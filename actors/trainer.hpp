@@ -71,7 +71,7 @@ class trainer_state {
     std::uint32_t group_number = 0;
     report_actor reports;
     bool remote = false;                     ///< servers and master are in other processes
-    caf::timespan patience = caf::infinite;  ///< with their answers
+    caf::timespan timeout = caf::infinite;  ///< with their answers
   };
 
   caf::error set_up(train& order);
@@ -95,13 +95,13 @@ class trainer_state {
   void compute();
   caf::error backward_inputs(const batch& samples);
   caf::error begin_pass(const batch& samples);
-  caf::error judge_loss(const batch& samples);
+  caf::error check_loss(const batch& samples);
   void send_gradients();
   void ask_for_norms();
   void reduce_gradient();
   void backward_parameters();
   void send_bucket(std::uint32_t bucket);
-  void conclude();
+  void clip_and_step();
   void step_done();
   bool judge(std::uint64_t last_step);
 
@@ -110,7 +110,7 @@ class trainer_state {
   void after_others(std::function<void()> what);
   bool ends_update() const { return schedule_.ends_update(step); }
   /// Whether ranks agree on the gradient before it is applied.
-  bool concludes() const { return job_.clip_norm > 0 || job_.nan == nan_policy::skip; }
+  bool clips_or_skips() const { return job_.clip_norm > 0 || job_.nan == nan_policy::skip; }
 
   // Between steps.
   void begin_evaluation();

@@ -45,7 +45,7 @@ void trainer_state::save() {
   if (rank_ == 0) share.dense = replica_->state();
   const message_id asked = id_of(share.head);
   trace.asks(share.head, caf::type_id_v<save_dense>, master_number);
-  self_->request(peers_.reports, peers_.patience, std::move(share))
+  self_->request(peers_.reports, peers_.timeout, std::move(share))
       .then(
           [this, begin, asked](const committed& answer) {
             trace.has_answer(asked);
@@ -59,7 +59,7 @@ void trainer_state::save() {
                      ? error
                      : make_failure(errc::timeout, fmt::format("the master did not answer save_dense within {} s; "
                                                                "--request-timeout allows more",
-                                                               static_cast<double>(peers_.patience.count()) / 1e9)));
+                                                               static_cast<double>(peers_.timeout.count()) / 1e9)));
           });
 }
 

@@ -44,7 +44,7 @@ void trainer_state::compute() {
   if (long_rest) after_others(rest);
   send_gradients();
   if (is_over(phase_)) return;
-  if (concludes() && ends_update()) ask_for_norms();
+  if (clips_or_skips() && ends_update()) ask_for_norms();
   look_up_through(step + 1);
   if (!long_rest) rest();
 }
@@ -76,12 +76,12 @@ void trainer_state::after_others(std::function<void()> what) {
 /// for the loss.
 caf::error trainer_state::backward_inputs(const batch& samples) {
   if (auto error = begin_pass(samples)) return error;
-  if (replica_->is_on_host()) return judge_loss(samples);
+  if (replica_->is_on_host()) return check_loss(samples);
   const auto fetched = replica_->copies().record();
   backward_parameters();
   const actor_trace::range working(trace, trace::range_name::forward_backward, step);
   fetched->wait();
-  return judge_loss(samples);
+  return check_loss(samples);
 }
 
 caf::error trainer_state::begin_pass(const batch& samples) {
@@ -104,7 +104,7 @@ caf::error trainer_state::begin_pass(const batch& samples) {
 }
 
 /// What the host knows now: the loss, and whether there is a gradient.
-caf::error trainer_state::judge_loss(const batch& samples) {
+caf::error trainer_state::check_loss(const batch& samples) {
   const double loss = replica_->end_pass();
   if (!judge(step - 1)) return {};
   tally_.add_loss(loss, samples.size);
@@ -112,7 +112,7 @@ caf::error trainer_state::judge_loss(const batch& samples) {
     if (job_.nan == nan_policy::stop)
       return make_failure(errc::not_finite,
                           fmt::format("the loss is {}; try a smaller --dense-lr or --sparse-lr", kind_of(loss)));
-    replica_->spoil();
+    replica_->poison();
     return {};
   }
   has_gradient_ = true;
@@ -160,7 +160,7 @@ void trainer_state::send_gradients() {
     if (job_.nan == nan_policy::stop)
       if (auto error = client_.check_gradients(computed_, grads)) return fail(step, error);
   }
-  const bool rides = ends_update() && !concludes();
+  const bool rides = ends_update() && !clips_or_skips();
   for (std::size_t s = 0; s < grads.size(); ++s) {
     gradient message{trace.next(step), rank_, has_gradient_, rides, std::move(grads[s])};
     if (auto* wrong = faults()) wrong->signs(rank_, step, message);
@@ -182,7 +182,7 @@ void trainer_state::ask_for_norms() {
 
 /// Every rank has the same reduced gradient and the same norms here, so all of them do the same with it: apply it,
 /// clipped by its global norm as PyTorch's clip_grad_norm_ does, or leave this optimizer step out.
-void trainer_state::conclude() {
+void trainer_state::clip_and_step() {
   const double of_network = replica_->mean_squared_norm();
   if (!judge(step)) return;
   const double norm = std::sqrt(of_network + client_.squared_norm_of_tables());

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "actors/wire.hpp"
+#include "actors/row_codec.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {

@@ -35,7 +35,7 @@ struct step_path {
 /// One step more closely.
 struct step_study {
   step_path path;
-  std::map<std::uint16_t, step_graph::leeway> actors;
+  std::map<std::uint16_t, step_graph::slack_of_actor> actors;
   /// If what takes longest took half its time: the step's time then (at most: actors keep their order), and what would
   /// take longest then.
   struct what_if {

@@ -90,7 +90,7 @@ boost::json::object stretch_json(const recording& run, const stretch& what) {
   boost::json::object json = {{"kind", kinds[static_cast<std::size_t>(what.what)]},
                               {"what", what_text(run, what)},
                               {"actor", run.actor_name(what.actor)}};
-  if (what.what == stretch_kind::wire) json["from"] = run.actor_name(what.peer);
+  if (what.what == path_category::wire) json["from"] = run.actor_name(what.peer);
   return json;
 }
 

@@ -12,25 +12,25 @@ namespace {
 
 constexpr nanoseconds never = std::numeric_limits<nanoseconds>::max();
 
-stretch idle(std::uint16_t actor) { return {stretch_kind::idle, actor, 0, 0, range_name::none}; }
+stretch idle(std::uint16_t actor) { return {path_category::idle, actor, 0, 0, range_name::none}; }
 
 stretch work_of(const event& one) {
-  if (one.what != kind::range) return {stretch_kind::work, one.actor, 0, one.type, range_name::none};
-  return {stretch_kind::work, one.actor, 0, 0, static_cast<range_name>(one.type)};
+  if (one.what != kind::range) return {path_category::work, one.actor, 0, one.type, range_name::none};
+  return {path_category::work, one.actor, 0, 0, static_cast<range_name>(one.type)};
 }
 
 }  // namespace
 
 std::string what_text(const recording& run, const stretch& what) {
   if (what.range != range_name::none) return std::string(name_of(what.range));
-  if (what.what == stretch_kind::idle) return "idle";
+  if (what.what == path_category::idle) return "idle";
   const std::string type = what.type == 0 ? "own turn" : run.type_name(what.type);
-  return what.what == stretch_kind::wire ? type + " wire" : what.what == stretch_kind::wait ? type + " wait" : type;
+  return what.what == path_category::wire ? type + " wire" : what.what == path_category::wait ? type + " wait" : type;
 }
 
 std::string who_text(const recording& run, const stretch& what) {
   const std::string actor = run.actor_name(what.actor);
-  return what.what == stretch_kind::wire ? run.actor_name(what.peer) + " to " + actor : actor;
+  return what.what == path_category::wire ? run.actor_name(what.peer) + " to " + actor : actor;
 }
 
 step_graph::step_graph(const causality& of, const step_window& window) : of_(of), window_(window) {
@@ -86,12 +86,12 @@ void step_graph::add_order(actor_part& part) {
     const nanoseconds begin = moments_[one.begin].when;
     if (one.what->what == kind::handled) {
       const nanoseconds possible = std::max(clip(one.what->arrived), moments_[last].when);
-      const stretch wait{stretch_kind::wait, part.actor, 0, one.what->type, range_name::none};
+      const stretch wait{path_category::wait, part.actor, 0, one.what->type, range_name::none};
       const nanoseconds waited = std::max<nanoseconds>(begin - possible, 0);
       connect(last, one.begin, waited, wait, one.what->id);
       add_message(*one.what, one.begin, waited);
     } else {  // a turn of its own, which it was ready for since the one before, if there is one
-      const stretch wait{stretch_kind::wait, part.actor, 0, 0, range_name::none};
+      const stretch wait{path_category::wait, part.actor, 0, 0, range_name::none};
       connect(last, one.begin, of_.before(*one.what) != nullptr ? wait : idle(part.actor));
     }
     last = one.end;
@@ -105,11 +105,11 @@ void step_graph::add_message(const event& message, node begin, nanoseconds waite
   const node sent = message.sent <= window_.begin ? origin : moment_of(sender, message.sent, of_.sent_in(message));
   const node arrival = add_moment(came);
   if (moments_[sent].when <= came) {
-    connect(sent, arrival, {stretch_kind::wire, message.actor, sender, message.type, range_name::none}, message.id);
+    connect(sent, arrival, {path_category::wire, message.actor, sender, message.type, range_name::none}, message.id);
   } else {
     connect(origin, arrival, idle(sender));
   }
-  connect(arrival, begin, waited, {stretch_kind::wait, message.actor, 0, message.type, range_name::none}, message.id);
+  connect(arrival, begin, waited, {path_category::wait, message.actor, 0, message.type, range_name::none}, message.id);
   moments_[begin].begins = message.id;
   moments_[begin].arrival = arrival;
 }
@@ -240,7 +240,7 @@ std::vector<path_segment> step_graph::longest_path(const std::optional<stretch>&
     while (end > at[binding->from]) {
       nanoseconds begin = at[binding->from];
       std::uint64_t waiting = 0;
-      if (binding->what.what == stretch_kind::work) {
+      if (binding->what.what == path_category::work) {
         for (auto since = queue.rbegin(); since != queue.rend(); ++since) {
           if (since->first < end) {
             waiting = since->second;
@@ -260,15 +260,15 @@ std::vector<path_segment> step_graph::longest_path(const std::optional<stretch>&
   return path;
 }
 
-std::map<std::uint16_t, step_graph::leeway> step_graph::slack() const {
+std::map<std::uint16_t, step_graph::slack_of_actor> step_graph::slack() const {
   const std::vector<nanoseconds> early = earliest({}, 1);
   const std::vector<nanoseconds> late = latest(early);
   const auto time_of = [&](const event& work) {
     return std::max<nanoseconds>(std::min(work.end, window_.end) - clip(work.begin), 0);
   };
-  std::map<std::uint16_t, leeway> all;
+  std::map<std::uint16_t, slack_of_actor> all;
   for (const actor_part& part : actors_) {
-    leeway& sum = all[part.actor];
+    slack_of_actor& sum = all[part.actor];
     for (const activity& one : part.activities) {
       const event* work = one.what;
       sum.working += time_of(*work);

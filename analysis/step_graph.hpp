@@ -17,7 +17,7 @@
 
 namespace troupe::analysis {
 
-enum class stretch_kind : std::uint8_t {
+enum class path_category : std::uint8_t {
   work,  ///< of the range that covers it, else of the message's type
   wire,  ///< a message on its way from `peer`
   wait,  ///< a message, or a turn of its own, was due and its actor had nothing else to do, but had not begun
@@ -26,7 +26,7 @@ enum class stretch_kind : std::uint8_t {
 
 /// What a stretch of a path is spent on.
 struct stretch {
-  stretch_kind what = stretch_kind::idle;
+  path_category what = path_category::idle;
   std::uint16_t actor = 0;
   std::uint16_t peer = 0;  ///< wire: the sender
   std::uint16_t type = 0;  ///< of the message; 0 where `range` says what it is
@@ -64,13 +64,13 @@ class step_graph {
   std::vector<path_segment> longest_path(const std::optional<stretch>& scaled, double factor) const;
 
   /// What an actor did, and how much longer it could have taken without a later commit.
-  struct leeway {
+  struct slack_of_actor {
     nanoseconds working = 0;
     stretch longest;  ///< its longest work
     nanoseconds longest_time = 0;
     std::optional<nanoseconds> slack;  ///< there; nullopt: nothing that the commit waits for came of it
   };
-  std::map<std::uint16_t, leeway> slack() const;
+  std::map<std::uint16_t, slack_of_actor> slack() const;
 
  private:
   using node = std::uint32_t;

@@ -55,14 +55,14 @@ void take_token(network_options& options, std::string token, console& out) {
 
 }  // namespace
 
-void add_patience_options(CLI::App& app) {
+void add_timeout_options(CLI::App& app) {
   add_text_option(app, "dead-after", "SECONDS",
                   "notice within so long that a process is silent, and take it for dead (default: 5)", group);
   add_text_option(app, "request-timeout", "SECONDS", "how long any one message may stay unanswered (default: 300)",
                   group);
 }
 
-std::optional<fault> read_patience(const CLI::App& app, network_options& options) {
+std::optional<fault> read_timeouts(const CLI::App& app, network_options& options) {
   constexpr double day = 86'400;
   auto dead_after = read_seconds(app, "dead-after", options.dead_after, 0.5, day);
   if (!dead_after) return std::move(dead_after.error());
@@ -97,7 +97,7 @@ void add_network_options(CLI::App& app, bool connects) {
   if (connects)
     add_text_option(app, "tls-name", "NAME", "the name or address in the master's certificate (default: HOST)", group);
   add_switch(app, "insecure", "do without TLS: everybody on the way can read and change everything", group);
-  add_patience_options(app);
+  add_timeout_options(app);
 }
 
 std::string given_network_options(const CLI::App& app) {
@@ -140,7 +140,7 @@ result<network_options> read_network_options(const CLI::App& app, console& out) 
     options.mine.tls = std::move(*tls);
   }
   options.mine.peer_name = given_text(app, "tls-name").value_or("");
-  if (auto wrong = read_patience(app, options)) return tl::unexpected<fault>(std::move(*wrong));
+  if (auto wrong = read_timeouts(app, options)) return tl::unexpected<fault>(std::move(*wrong));
   return options;
 }
 

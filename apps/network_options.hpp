@@ -10,8 +10,8 @@
 namespace troupe {
 
 /// --dead-after and --request-timeout.
-void add_patience_options(CLI::App& app);
-std::optional<fault> read_patience(const CLI::App& app, network_options& options);
+void add_timeout_options(CLI::App& app);
+std::optional<fault> read_timeouts(const CLI::App& app, network_options& options);
 
 /// --token-file, where a token need not be given.
 void add_token_option(CLI::App& app, const std::string& otherwise);

@@ -63,10 +63,10 @@ void add_machine_options(CLI::App& app) {
 
 namespace {
 
-result<device_wish::kind> read_kind(const char* name, const std::optional<std::string>& text) {
-  if (!text || *text == "auto") return device_wish::kind::automatic;
-  if (*text == "cpu") return device_wish::kind::cpu;
-  if (*text == "cuda") return device_wish::kind::cuda;
+result<device_request::kind> read_kind(const char* name, const std::optional<std::string>& text) {
+  if (!text || *text == "auto") return device_request::kind::automatic;
+  if (*text == "cpu") return device_request::kind::cpu;
+  if (*text == "cuda") return device_request::kind::cuda;
   return bad_input(fmt::format("--{} {}: must be auto, cpu or cuda", name, printable(*text)));
 }
 
@@ -93,7 +93,7 @@ result<std::vector<int>> read_numbers(const std::string& text) {
 
 result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of) {
   machine_options options;
-  device_wish wish;
+  device_request wish;
   const auto trainers = read_kind("device", text_of("device"));
   if (!trainers) return tl::unexpected<fault>(trainers.error());
   wish.trainers = *trainers;

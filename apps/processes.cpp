@@ -154,9 +154,9 @@ std::string role_processes::ending_of(const process& one) {
   return fmt::format("{} (pid {}) ended with exit code {}", one.name, one.pid, WEXITSTATUS(*one.status));
 }
 
-std::vector<std::string> role_processes::finish(std::chrono::milliseconds patience) {
+std::vector<std::string> role_processes::finish(std::chrono::milliseconds timeout) {
   constexpr std::chrono::milliseconds interval{2};
-  const auto give_up = std::chrono::steady_clock::now() + patience;
+  const auto give_up = std::chrono::steady_clock::now() + timeout;
   const auto all_ended = [this] {
     for (process& one : all_) look(one);
     return std::ranges::all_of(all_, [](const process& one) { return one.status.has_value(); });

@@ -42,9 +42,9 @@ class role_processes {
   /// by exec, as shells do, may have waited for any program before.
   double peak_rss_mib() const;
 
-  /// Waits for those that are there, but not longer than `patience`, then ends them. Returns a line for each that a
+  /// Waits for those that are there, but not longer than `timeout`, then ends them. Returns a line for each that a
   /// signal had ended before, as in `trainer 1 (pid 17) was ended by signal 9`: to others its connection was closed.
-  std::vector<std::string> finish(std::chrono::milliseconds patience);
+  std::vector<std::string> finish(std::chrono::milliseconds timeout);
 
  private:
   struct process {

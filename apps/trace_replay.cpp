@@ -37,10 +37,10 @@ class stall_watch {
  public:
   explicit stall_watch(replay& of)
       : thread_([&of, this](const std::stop_token& over) {
-          constexpr std::chrono::seconds patience{60};
+          constexpr std::chrono::seconds timeout{60};
           auto last_handled = of.handled();
           std::unique_lock lock(mutex_);
-          while (!wake_.wait_for(lock, over, patience, [&over] { return over.stop_requested(); })) {
+          while (!wake_.wait_for(lock, over, timeout, [&over] { return over.stop_requested(); })) {
             const auto handled = of.handled();
             if (of.has_begun() && handled == last_handled && !of.is_complete()) of.give_up();
             last_handled = handled;

@@ -314,7 +314,7 @@ result<int> run_train(const CLI::App& app, const program_context& context, const
       return bad_input(fmt::format("--{}: is for runs with --processes", name));
   order->tls = app.get_option("--tls")->count() > 0;
   if (order->tls && !order->processes) return bad_input("--tls: is for runs with --processes, which have links");
-  if (auto wrong = read_patience(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));
+  if (auto wrong = read_timeouts(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));
   if (order->processes)
     if (auto wrong = give_to_processes(order->machine, order->what, context.out))
       return tl::unexpected<fault>(std::move(*wrong));
@@ -331,7 +331,7 @@ subcommand add_train(CLI::App& program, const program_context& context) {
   CLI::App* app = program.add_subcommand("train", "train a model");
   add_train_options(*app);
   add_switch(*app, "processes", "one process for each role on this machine", "This machine");
-  add_patience_options(*app);
+  add_timeout_options(*app);
   add_switch(*app, "tls", "with --processes: encrypt their links, which stay on this machine anyway", "Network");
   add_token_option(*app, "with --processes, the variable TROUPE_TOKEN, or a random one");
   // Of the processes that --processes starts.

@@ -92,7 +92,7 @@ hello data_plane::about_me() const {
 }
 
 /// Whether a link from or to who says so of itself is one that is needed.
-greeting data_plane::judge(const hello& theirs, const std::string& certificate) const {
+hello_reply data_plane::judge(const hello& theirs, const std::string& certificate) const {
   if (find_item(theirs, "purpose") != "data") return bad_input("this port takes data links only");
   if (number_in(theirs, "run") != me_.run)
     return bad_input(fmt::format("a data link of run {}, this is run {}", number_in(theirs, "run"), me_.run));

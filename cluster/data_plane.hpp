@@ -67,7 +67,7 @@ class data_plane {
   data_link_ptr link_to(std::uint32_t node) const;
 
  private:
-  greeting judge(const hello& theirs, const std::string& certificate) const;
+  hello_reply judge(const hello& theirs, const std::string& certificate) const;
   hello about_me() const;
   const peer_node* find(std::uint32_t node) const;
   const peer_node* myself() const { return find(me_.node); }

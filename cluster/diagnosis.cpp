@@ -56,10 +56,10 @@ void copy_rings(const path& from, std::uint64_t run, const private_folder& to) {
 }
 
 std::vector<evidence> ask_nodes(caf::actor_system& system, const master_actor& boss) {
-  constexpr std::chrono::seconds patience{15};  // the master's with its nodes is less
+  constexpr std::chrono::seconds timeout{15};  // the master's with its nodes is less
   std::vector<evidence> parts;
   const caf::scoped_actor self(system);
-  self->request(boss, patience, collect_evidence{header_source(0, client_number).next(0, 0), trace::this_boot()})
+  self->request(boss, timeout, collect_evidence{header_source(0, client_number).next(0, 0), trace::this_boot()})
       .receive([&](collected_evidence& all) { parts = std::move(all.parts); }, [](const caf::error&) {});
   return parts;
 }
@@ -71,7 +71,7 @@ result<private_folder> make_folder(const path& within) {
 
 }  // namespace
 
-std::optional<std::string> step_watch::look() {
+std::optional<std::string> watchdog::look() {
   constexpr double at_least_s = 10;
   constexpr double first_s = 60;
   constexpr double times = 20;
@@ -89,7 +89,7 @@ std::optional<std::string> step_watch::look() {
     if (taken_s < limit_s) continue;
     told_[actor->actor] = step;
     return fmt::format("step {} of {} takes longer than {:.3g} s ({})", step, actor->name.data(), limit_s,
-                       timeout_ ? "--step-timeout" : "learned from earlier steps; --step-timeout sets it");
+                       timeout_ ? "--step-timeout" : "captured from earlier steps; --step-timeout sets it");
   }
   return std::nullopt;
 }

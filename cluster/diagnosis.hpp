@@ -20,10 +20,10 @@
 namespace troupe {
 
 /// Looks for trainers of this process whose step takes too long.
-class step_watch {
+class watchdog {
  public:
   /// `timeout`: null: what earlier steps have taken, twenty times, but 10 s at least, and 60 s for the first.
-  step_watch(const trace::recorder& recorder, std::optional<std::chrono::milliseconds> timeout)
+  watchdog(const trace::recorder& recorder, std::optional<std::chrono::milliseconds> timeout)
       : recorder_(recorder), timeout_(timeout) {}
 
   /// A line on a step that has come to its deadline, once for each step. Call it now and then.
@@ -36,7 +36,7 @@ class step_watch {
 };
 
 /// Something that takes too long, told on one thread and looked after on another.
-class trouble_box {
+class alert_slot {
  public:
   void put(std::string words) {
     const std::lock_guard lock(mutex_);

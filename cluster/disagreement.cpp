@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cluster/introduction.hpp"
+#include "cluster/handshake_info.hpp"
 
 namespace troupe {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cluster/caf_network.hpp"
-#include "cluster/introduction.hpp"
+#include "cluster/handshake_info.hpp"
 #include "links/connect.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
@@ -16,7 +16,7 @@ namespace troupe {
 result<link_ptr> connect_to_master(boost::asio::io_context& io, const master_address& master,
                                    const std::string& purpose, const std::string& session, bool& worth_another_try,
                                    const stop_request* stop_wish) {
-  const hello about_me = introduction(purpose, session);
+  const hello about_me = handshake_info(purpose, session);
   const auto made = std::make_shared<std::promise<result<link_ptr>>>();
   auto outcome = made->get_future();
   connect(io, master.where, master.mine, about_me, control_tunnel::limits(master.dead_after), {.time = master.time},
@@ -36,7 +36,7 @@ result<link_ptr> connect_to_master(boost::asio::io_context& io, const master_add
 }
 
 caf::expected<master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
-                                        std::chrono::milliseconds patience,
+                                        std::chrono::milliseconds timeout,
                                         std::function<void(const std::string&)> on_lost) {
   const int socket = tunnel.open();
   if (socket < 0) return make_failure(errc::exception, "the system has no sockets left");
@@ -45,9 +45,9 @@ caf::expected<master_actor> find_master(caf::actor_system& system, control_tunne
   ask_for_actor(system, socket,
                 [found](caf::expected<caf::strong_actor_ptr> answer) { found->set_value(std::move(answer)); });
   tunnel.start([tell = std::move(on_lost)](const fault* why) { tell(why != nullptr ? why->message : "it has ended"); });
-  if (outcome.wait_for(patience) != std::future_status::ready)
+  if (outcome.wait_for(timeout) != std::future_status::ready)
     return make_failure(errc::timeout,
-                        fmt::format("it lets nobody in within {} s", static_cast<double>(patience.count()) / 1000));
+                        fmt::format("it lets nobody in within {} s", static_cast<double>(timeout.count()) / 1000));
   auto answer = outcome.get();
   if (!answer) return answer.error();
   return caf::actor_cast<master_actor>(*answer);

@@ -42,7 +42,7 @@ result<link_ptr> connect_to_master(boost::asio::io_context& io, const master_add
 /// The master's actor, at the other end of a tunnel that begins with this. `on_lost` is called on the tunnel's thread
 /// when the control link has ended.
 caf::expected<master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
-                                        std::chrono::milliseconds patience,
+                                        std::chrono::milliseconds timeout,
                                         std::function<void(const std::string& why)> on_lost);
 
 /// Tells a node's actor that the control connection has ended, which may be before the actor is there. May be used from

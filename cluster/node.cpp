@@ -78,8 +78,8 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
                        const std::shared_ptr<control_tunnel>& tunnel, const std::string& session,
                        const stop_request* stop_wish) {
   auto watch = std::make_shared<master_watch>();
-  constexpr std::chrono::seconds patience{10};
-  auto master = find_master(system, *tunnel, patience, [watch](const std::string& why) { watch->lost(why); });
+  constexpr std::chrono::seconds timeout{10};
+  auto master = find_master(system, *tunnel, timeout, [watch](const std::string& why) { watch->lost(why); });
   if (!master) return run_fault(fmt::format("master {}: {}", to_string(options.master), describe(master.error())));
 
   data_plane data(system, {.mine = options.network.mine,
@@ -91,10 +91,10 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
 
   auto promise = std::make_shared<std::promise<result<void>>>();
   auto outcome = promise->get_future();
-  system.spawn(node, node_state::surroundings{*master, watch, &data, options, session, advertised(options, *listening),
+  system.spawn(node, node_state::dependencies{*master, watch, &data, options, session, advertised(options, *listening),
                                               [promise](result<void> how) { promise->set_value(std::move(how)); }});
   bool passed_on = false;
-  std::optional<step_watch> steps;
+  std::optional<watchdog> steps;
   if (options.recorder != nullptr) steps.emplace(*options.recorder, options.watch.step_timeout);
   while (outcome.wait_for(look_interval) != std::future_status::ready) {
     auto why = steps ? steps->look() : std::nullopt;

@@ -23,7 +23,7 @@
 
 namespace troupe {
 
-void node_state::start(surroundings all) {
+void node_state::start(dependencies all) {
   all_ = std::move(all);
   all_.watch->watcher(caf::actor_cast<caf::strong_actor_ptr>(self_),
                       [this](const std::string& why) { master_lost(why); });
@@ -137,7 +137,7 @@ connected node_state::links_to_peers(const header& asked) {
     return made;
   }
   group_layout layout;
-  layout.patience = all_.options.network.request_timeout;
+  layout.timeout = all_.options.network.request_timeout;
   for (const peer_node& peer : peers_) {
     const data_link_ptr wire = all_.data->link_to(peer.node);
     for (const std::uint32_t rank : peer.ranks) {
@@ -221,7 +221,7 @@ caf::result<evidence> node_state::handle(const evidence_query& query) {
   return found;
 }
 
-node_actor::behavior_type node(node_state::pointer self, node_state::surroundings all) {
+node_actor::behavior_type node(node_state::pointer self, node_state::dependencies all) {
   self->state.start(std::move(all));
   fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {

@@ -27,8 +27,8 @@ class node_state {
   std::uint64_t step = 0;
   actor_trace trace;
 
-  /// What the node has to know about its surroundings.
-  struct surroundings {
+  /// What the node has to know about its dependencies.
+  struct dependencies {
     master_actor master;
     std::shared_ptr<master_watch> watch;
     data_plane* data = nullptr;
@@ -39,7 +39,7 @@ class node_state {
     std::function<void(result<void>)> on_end;
   };
 
-  void start(surroundings all);
+  void start(dependencies all);
 
   caf::result<committed> handle(const expect_peers& order);
   caf::result<connected> handle(const connect_peers& order);
@@ -63,7 +63,7 @@ class node_state {
   void end(result<void> outcome);
 
   pointer self_;
-  surroundings all_;
+  dependencies all_;
   admitted place_;
   std::vector<peer_node> peers_;
   caf::typed_response_promise<connected> connected_;
@@ -73,6 +73,6 @@ class node_state {
 };
 
 /// The behavior of a node; spawn with this function.
-node_actor::behavior_type node(node_state::pointer self, node_state::surroundings all);
+node_actor::behavior_type node(node_state::pointer self, node_state::dependencies all);
 
 }  // namespace troupe

@@ -22,7 +22,7 @@
 #include "actors/weights.hpp"
 #include "cluster/caf_network.hpp"
 #include "cluster/diagnosis.hpp"
-#include "cluster/gathering.hpp"
+#include "cluster/rendezvous.hpp"
 #include "cluster/spawn.hpp"
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"
@@ -103,7 +103,7 @@ struct run_members {
 /// Writes a diagnosis where one is due.
 class lookout {
  public:
-  lookout(caf::actor_system& system, const master_actor& boss, const run_options& options, trouble_box& troubles)
+  lookout(caf::actor_system& system, const master_actor& boss, const run_options& options, alert_slot& troubles)
       : system_(system), boss_(boss), options_(options), troubles_(troubles) {
     if (options.recorder != nullptr) steps_.emplace(*options.recorder, options.watch.step_timeout);
   }
@@ -127,13 +127,13 @@ class lookout {
   caf::actor_system& system_;
   const master_actor& boss_;
   const run_options& options_;
-  trouble_box& troubles_;
-  std::optional<step_watch> steps_;
+  alert_slot& troubles_;
+  std::optional<watchdog> steps_;
 };
 
 /// Has the master run `order` and waits for the outcome, passing on a wish to stop.
 result<run_summary> await(caf::actor_system& system, const master_actor& boss, run order, double seconds_before,
-                          const stop_request* stop_wish, const run_options& options, trouble_box& troubles) {
+                          const stop_request* stop_wish, const run_options& options, alert_slot& troubles) {
   auto promise = std::make_shared<std::promise<result<run_summary>>>();
   auto outcome = promise->get_future();
   system.spawn([boss, order = std::move(order), promise, seconds_before](caf::event_based_actor* self) {
@@ -271,7 +271,7 @@ result<std::shared_ptr<const dataset>> check_run(const job& what, const run_opti
 }
 
 result<run_summary> run_job(const job& what, const run_options& given_options, const stop_request* stop_wish) {
-  const auto troubles = std::make_shared<trouble_box>();
+  const auto troubles = std::make_shared<alert_slot>();
   run_options options = given_options;
   options.observer.on_trouble = [troubles](const std::string& words) { troubles->put(words); };
   using clock = std::chrono::steady_clock;

@@ -26,8 +26,8 @@ namespace {
 constexpr std::size_t depth_max = 64;
 /// A thread answers as soon as it runs. Of several that do not, as some keep signals to themselves, not each may take
 /// that long: the master waits 10 s for a process's ring and stacks (see master_status.cpp).
-constexpr std::chrono::milliseconds thread_patience{500};
-constexpr std::chrono::milliseconds all_patience{1500};
+constexpr std::chrono::milliseconds thread_timeout{500};
+constexpr std::chrono::milliseconds all_timeouts{1500};
 
 /// Filled by the thread that is asked, in its signal handler.
 struct answer {
@@ -103,14 +103,14 @@ std::string stacks_of_all_threads() {
   ::sigaction(signal_number, &action, nullptr);
   const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
   std::string text;
-  const auto end = std::chrono::steady_clock::now() + all_patience;
+  const auto end = std::chrono::steady_clock::now() + all_timeouts;
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", failed)) {
     const std::string number = entry.path().filename().string();
     pid_t thread = 0;
     std::from_chars(number.data(), number.data() + number.size(), thread);
     if (thread == self) continue;
-    const auto give_up = std::min(end, std::chrono::steady_clock::now() + thread_patience);
+    const auto give_up = std::min(end, std::chrono::steady_clock::now() + thread_timeout);
     text += fmt::format("thread {} ({})\n{}\n", thread, name_of(thread), stack_of(thread, signal_number, give_up));
   }
   return text + fmt::format("thread {} ({}), which wrote this\n{}", self, name_of(self), words(mine.data(), depth));

@@ -24,7 +24,7 @@ class peer {
  public:
   explicit peer(input from) : flags_(from.byte()), from_(from) {
     if (is(as_acceptor))
-      role_ = acceptor_role(token, [this](const hello&, const std::string&) -> greeting {
+      role_ = acceptor_role(token, [this](const hello&, const std::string&) -> hello_reply {
         if (is(welcome)) return about_me;
         return bad_input("not today");
       });

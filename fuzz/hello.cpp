@@ -2,7 +2,7 @@
 
 #include "links/hello.hpp"
 
-#include "cluster/introduction.hpp"
+#include "cluster/handshake_info.hpp"
 #include "fuzz/target.hpp"
 
 namespace troupe::fuzz::hello_target {

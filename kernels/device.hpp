@@ -60,7 +60,7 @@ struct non_finite {
   float number = 0;
 };
 
-/// Calls that are made again and again with the same arguments: a CUDA graph. See `stream::repeat`.
+/// Calls that are made again and again with the same arguments: a CUDA graph. See `stream::capture_or_launch`.
 class graph {
  public:
   virtual ~graph() = default;
@@ -75,7 +75,7 @@ class stream {
   virtual ~stream() = default;
 
   /// The device that it is one of.
-  virtual device& where() const = 0;
+  virtual kernels::device& device() const = 0;
 
   /// Waits until everything has been done.
   virtual void synchronize() = 0;
@@ -87,8 +87,8 @@ class stream {
   virtual void wait(const event& before) = 0;
 
   /// Does the calls of `enqueue`, which asks this stream only for kernels and copies, with the same arguments each
-  /// time. The second time the device learns them, from then on it repeats them without calling `enqueue`.
-  virtual void repeat(std::unique_ptr<graph>& learned, const std::function<void()>& enqueue) = 0;
+  /// time. The second time they are captured as a graph, which is launched from then on without calling `enqueue`.
+  virtual void capture_or_launch(std::unique_ptr<graph>& captured, const std::function<void()>& enqueue) = 0;
 
   /// Copies; `host` should be staging memory and must stay as it is until the stream has passed.
   virtual void upload(const void* host, void* to, std::size_t bytes) = 0;

@@ -49,7 +49,7 @@ class growing_array {
     if (memory_) on.synchronize();  // the old memory goes to others
     memory_.reset();
     capacity_ = 0;
-    device& where = on.where();
+    device& where = on.device();
     const std::size_t bytes = count * sizeof(T);
     memory_ = kMemory == array_memory::device ? where.allocate(bytes) : where.allocate_staging(bytes);
     capacity_ = count;
@@ -72,11 +72,11 @@ class mirrored_array {
  public:
   void resize(stream& on, std::size_t count) {
     numbers_.resize(on, count);
-    if (!on.where().is_host()) staging_.resize(on, count);
+    if (!on.device().is_host()) staging_.resize(on, count);
   }
 
   /// Leaves the device's numbers to who keeps them; `resize` makes room for others.
-  void let_go() { numbers_ = {}; }
+  void release() { numbers_ = {}; }
 
   std::size_t size() const { return numbers_.size(); }
   T* data() const { return numbers_.data(); }
@@ -103,7 +103,7 @@ class mirrored_array {
 /// the stream.
 template <class T>
 std::span<const T> on_host(stream& on, const T* from, std::size_t count, std::vector<T>& copy) {
-  if (on.where().is_host()) return {from, count};
+  if (on.device().is_host()) return {from, count};
   copy.resize(count);
   on.download(from, copy.data(), count * sizeof(T));
   on.synchronize();
@@ -125,7 +125,7 @@ class uploaded_array {
   /// `numbers` on the device, when the stream has passed; on the processor they must stay as long as they are used.
   /// What was put before is overwritten in the stream's order.
   const T* put(stream& on, std::span<const T> numbers) {
-    if (on.where().is_host() || numbers.empty()) return numbers.data();
+    if (on.device().is_host() || numbers.empty()) return numbers.data();
     if (uploaded_) uploaded_->wait();
     copy_.resize(on, numbers.size());
     std::copy(numbers.begin(), numbers.end(), copy_.host());

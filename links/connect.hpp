@@ -37,7 +37,7 @@ struct handshake_limits {
 };
 
 /// What the acceptor answers to a hello: its own, or why it refuses.
-using greeting = result<hello>;
+using hello_reply = result<hello>;
 
 /// Accepts links. All callbacks come on the thread that runs `io`. Ends with its destruction, after which none comes
 /// any more; destroy it on that thread or when that thread has ended, and before `io`.
@@ -46,7 +46,7 @@ class listener {
   struct callbacks {
     /// Judges a peer that has proved the token, with the fingerprint of the certificate that it has shown, if any. One
     /// that is let in may still be lost before it becomes a link: then `on_rejected` follows.
-    std::function<greeting(const hello& theirs, const endpoint& from, const std::string& certificate)> on_hello;
+    std::function<hello_reply(const hello& theirs, const endpoint& from, const std::string& certificate)> on_hello;
     /// A link that was greeted; not started.
     std::function<void(link_ptr)> on_link;
     /// A connection that came to nothing, for the log: from where and why. Refusals by `on_hello` among them.

@@ -88,7 +88,7 @@ class connector final : public handshake_role {
   }
 
   std::optional<fault> glance(std::span<const std::byte> first) const override {
-    if (state_ == state::prologue) return judge_prologue(first);
+    if (state_ == state::prologue) return check_prologue(first);
     if (state_ == state::verdict && !first.empty() && first.front() == std::byte{no}) return other_token_fault(over_);
     return std::nullopt;
   }
@@ -139,7 +139,7 @@ class connector final : public handshake_role {
 
 class acceptor final : public handshake_role {
  public:
-  acceptor(const std::string& token, hello_judge judge) : token_(token), judge_(std::move(judge)) {}
+  acceptor(const std::string& token, hello_authorizer judge) : token_(token), judge_(std::move(judge)) {}
 
   handshake_step begin(const channel& over) override {
     over_ = over;
@@ -147,7 +147,7 @@ class acceptor final : public handshake_role {
   }
 
   std::optional<fault> glance(std::span<const std::byte> first) const override {
-    return state_ == state::prologue ? judge_prologue(first) : std::nullopt;
+    return state_ == state::prologue ? check_prologue(first) : std::nullopt;
   }
 
   handshake_step feed(std::span<const std::byte> bytes) override {
@@ -183,7 +183,7 @@ class acceptor final : public handshake_role {
   static state next(state now) { return now == state::text ? now : static_cast<state>(static_cast<int>(now) + 1); }
 
   handshake_step answer_to(hello&& theirs) {
-    const greeting mine = judge_(theirs, over_.peer_certificate);
+    const hello_reply mine = judge_(theirs, over_.peer_certificate);
     std::vector<std::byte> words = mine ? encode(*mine) : std::vector<std::byte>{};
     std::string refusal = mine ? std::string{} : mine.error().message;
     if (words.size() > hello_bytes_max)
@@ -200,7 +200,7 @@ class acceptor final : public handshake_role {
   }
 
   const std::string token_;
-  const hello_judge judge_;
+  const hello_authorizer judge_;
   const nonce mine_ = random_nonce();
   nonce theirs_{};
   channel over_;
@@ -221,7 +221,7 @@ std::unique_ptr<handshake_role> connector_role(const std::string& token, const h
   return std::make_unique<connector>(token, mine);
 }
 
-std::unique_ptr<handshake_role> acceptor_role(const std::string& token, hello_judge judge) {
+std::unique_ptr<handshake_role> acceptor_role(const std::string& token, hello_authorizer judge) {
   return std::make_unique<acceptor>(token, std::move(judge));
 }
 
@@ -231,7 +231,7 @@ fault other_token_fault(const channel& over) {
           fmt::format("has another token{}: give both sides the same one, with --token-file or TROUPE_TOKEN", or_else)};
 }
 
-std::optional<fault> judge_prologue(std::span<const std::byte> first) {
+std::optional<fault> check_prologue(std::span<const std::byte> first) {
   if (first.empty()) return std::nullopt;
   const auto word = std::as_bytes(std::span(greeting_word));
   const std::size_t common = std::min(first.size(), word.size());

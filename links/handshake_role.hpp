@@ -48,14 +48,14 @@ std::unique_ptr<handshake_role> connector_role(const std::string& token, const h
 
 /// `judge` is asked once the other side has proved the token: about what it says of itself, and its certificate's
 /// fingerprint, if it has shown one.
-using hello_judge = std::function<greeting(const hello& theirs, const std::string& certificate)>;
-std::unique_ptr<handshake_role> acceptor_role(const std::string& token, hello_judge judge);
+using hello_authorizer = std::function<hello_reply(const hello& theirs, const std::string& certificate)>;
+std::unique_ptr<handshake_role> acceptor_role(const std::string& token, hello_authorizer judge);
 
 /// The other side does not prove that it knows the token.
 fault other_token_fault(const channel& over);
 
 /// What is wrong with `first`, the first bytes of a peer: null if they may begin a handshake of ours.
-std::optional<fault> judge_prologue(std::span<const std::byte> first);
+std::optional<fault> check_prologue(std::span<const std::byte> first);
 
 /// `text` on one line, harmless to a terminal, and of bounded length.
 std::string shown(std::span<const std::byte> text);

@@ -11,7 +11,7 @@
 // A length beyond the limit ends the link before anything is allocated.
 //
 // Every side sends a ping when it has sent nothing for a fifth of `dead_after`, or for 80 ms if that is less, so that
-// the two may differ in their patience. It takes the other for dead when no byte has come for four fifths of
+// the two may differ in their timeout. It takes the other for dead when no byte has come for four fifths of
 // `dead_after`: so a large frame that arrives slowly is a sign of life, and the death is known within `dead_after`.
 
 #pragma once
@@ -47,7 +47,7 @@ struct received_frame {
 
 /// Which frames are sent with a digest of their body. If one that comes has it, it is checked, unless `never`.
 enum class digest_use {
-  where_needed,  ///< not over loopback, nor with TLS: nothing could spoil the bytes there, as far as this side sees
+  where_needed,  ///< not over loopback, nor with TLS: nothing could poison the bytes there, as far as this side sees
   always,
   never
 };

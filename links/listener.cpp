@@ -74,7 +74,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
                          .done = nullptr};
     what.role = acceptor_role(
         mine_.token,
-        [self = shared_from_this(), from](const hello& theirs, const std::string& certificate) -> greeting {
+        [self = shared_from_this(), from](const hello& theirs, const std::string& certificate) -> hello_reply {
           if (!self->callbacks_.on_hello) return bad_input("nobody listens any more");
           return self->callbacks_.on_hello(theirs, from, certificate);
         });

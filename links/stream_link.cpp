@@ -362,7 +362,7 @@ void stream_link::tick() {
   if (is_paused_) last_heard_ = now;
   const auto fifth = std::chrono::duration_cast<clock::duration>(limits_.dead_after) / 5;
   if (now - last_heard_ >= 4 * fifth) {
-    // Who wakes late was stopped, as the other side may have been by the same cause: patience begins anew. And what
+    // Who wakes late was stopped, as the other side may have been by the same cause: timeout begins anew. And what
     // has come in the meantime is about to be read.
     const bool was_stopped = now - planned_tick_ > fifth;
     if (!was_stopped && !something_to_read()) {

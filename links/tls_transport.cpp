@@ -241,7 +241,7 @@ class tls final : public transport {
     constexpr std::byte handshake_record{0x16};
     if (seen.front() == alert_record || seen.front() == handshake_record) return std::nullopt;
     constexpr std::size_t word_bytes = 6;                               // what is said in any version
-    if (judge_prologue(seen.first(std::min(seen.size(), word_bytes))))  // not of ours either
+    if (check_prologue(seen.first(std::min(seen.size(), word_bytes))))  // not of ours either
       return refused(fault_kind::no_peer, fmt::format("speaks no TLS; it said \"{}\"", shown(seen)));
     if (side_ == link_side::acceptor) {
       // In its plain words we cannot answer. An alert, protocol_version, is what it will recognise as TLS.

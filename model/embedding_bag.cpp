@@ -25,13 +25,13 @@ embedding_bag::embedding_bag(const embedding_bag_options& options, kernels::devi
 
 /// Makes the rows on the host, a piece at a time, and takes them to where they belong.
 void embedding_bag::initialize() {
-  const bool on_host = on_->where().is_host();
+  const bool on_host = on_->device().is_host();
   const std::size_t row_bytes = dim() * kernels::size_of(options_.dtype);
   constexpr std::size_t piece_bytes = std::size_t{64} << 20;
   const std::int64_t piece_rows =
       on_host ? rows_ : std::clamp<std::int64_t>(static_cast<std::int64_t>(piece_bytes / row_bytes), 1, rows_);
   std::shared_ptr<std::byte> staging;
-  if (!on_host) staging = on_->where().allocate_staging(static_cast<std::size_t>(piece_rows) * row_bytes);
+  if (!on_host) staging = on_->device().allocate_staging(static_cast<std::size_t>(piece_rows) * row_bytes);
   std::vector<float> numbers(dim());
   for (std::int64_t first = 0; first < rows_; first += piece_rows) {
     const std::int64_t count = std::min(piece_rows, rows_ - first);

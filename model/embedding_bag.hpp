@@ -44,7 +44,7 @@ class embedding_bag {
   explicit embedding_bag(const embedding_bag_options& options, kernels::device& where = kernels::host_device());
 
   /// All that the table does, in this order.
-  kernels::stream& on() const { return *on_; }
+  kernels::stream& stream() const { return *on_; }
 
   const embedding_bag_options& options() const { return options_; }
   std::int64_t rows() const { return rows_; }

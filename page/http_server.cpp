@@ -63,7 +63,7 @@ class session : public std::enable_shared_from_this<session> {
   void read() {
     parser_.emplace();
     parser_->header_limit(static_cast<std::uint32_t>(service_.how.header_bytes));
-    stream_.expires_after(patience());
+    stream_.expires_after(timeout());
     http::async_read_header(stream_, buffer_, *parser_,
                             [self = shared_from_this()](error_code error, std::size_t) { self->have_header(error); });
   }
@@ -79,8 +79,8 @@ class session : public std::enable_shared_from_this<session> {
 
   bool is_stranger() const { return place_ != service_.strangers.end(); }
 
-  std::chrono::milliseconds patience() const {
-    return is_stranger() ? std::min(service_.how.stranger_patience, service_.how.patience) : service_.how.patience;
+  std::chrono::milliseconds timeout() const {
+    return is_stranger() ? std::min(service_.how.stranger_timeout, service_.how.timeout) : service_.how.timeout;
   }
 
   void trust() {
@@ -182,7 +182,7 @@ class session : public std::enable_shared_from_this<session> {
     out_->keep_alive(keep);
     // A slow line may take long for an export, but not forever.
     constexpr std::size_t slowest_bytes_per_s = 64 << 10;
-    stream_.expires_after(patience() + std::chrono::seconds(body_->size() / slowest_bytes_per_s));
+    stream_.expires_after(timeout() + std::chrono::seconds(body_->size() / slowest_bytes_per_s));
     auto next = [self = shared_from_this(), keep](error_code error, std::size_t) { self->sent(error, keep); };
     if (head_only) {
       head_.emplace(*out_);
@@ -200,7 +200,7 @@ class session : public std::enable_shared_from_this<session> {
     body_sender_.reset();
     if (keep) return read();
     stream_.socket().shutdown(tcp::socket::shutdown_send, error);
-    stream_.expires_after(std::min<std::chrono::milliseconds>(patience(), std::chrono::seconds(1)));
+    stream_.expires_after(std::min<std::chrono::milliseconds>(timeout(), std::chrono::seconds(1)));
     drain();
   }
 

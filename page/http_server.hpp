@@ -53,8 +53,8 @@ class http_server {
     std::size_t connections = 64;    ///< at a time; what comes beyond is closed
     std::size_t strangers = 8;       ///< of them, without a request that had the token; one more ends the oldest
     std::size_t header_bytes = 16 << 10;
-    std::chrono::milliseconds patience{15'000};          ///< for a whole request; an idle connection is closed after it
-    std::chrono::milliseconds stranger_patience{5'000};  ///< the same for a stranger's
+    std::chrono::milliseconds timeout{15'000};          ///< for a whole request; an idle connection is closed after it
+    std::chrono::milliseconds stranger_timeout{5'000};  ///< the same for a stranger's
   };
 
   /// Listens, and serves on a thread of its own that gives way to others. Errors: one line for the user.

@@ -11,7 +11,7 @@
 
 #include "protocol/blob.hpp"
 #include "protocol/describe.hpp"
-#include "protocol/device_room.hpp"
+#include "protocol/lookup_destination.hpp"
 #include "protocol/header.hpp"
 #include "protocol/tensor.hpp"
 #include "protocol/type_ids.hpp"
@@ -72,7 +72,7 @@ struct bag_lookup {
   blob offsets;  ///< i64, one for each bag; empty: the rows themselves are wanted, one for each index
   blob weights;  ///< f32, one for each index, or empty
   /// Where pooled rows of f32 may go, if the table is on that device of this process; null: to the host.
-  std::shared_ptr<const device_room> room = nullptr;
+  std::shared_ptr<const lookup_destination> room = nullptr;
 };
 BOOST_DESCRIBE_STRUCT(bag_lookup, (), (module, indices, offsets, weights))
 

@@ -336,8 +336,8 @@ std::optional<std::string> stage::give(const trace::event& input) {
 
 result<actor_replay_result> replay_actor(const trace::recording& from, std::uint16_t actor,
                                          const std::function<void(std::uint64_t, const std::string&)>& before) {
-  const device_wish wish = devices_in(from);
-  if (wish.trainers == device_wish::kind::cuda || wish.servers == device_wish::kind::cuda)
+  const device_request wish = devices_in(from);
+  if (wish.trainers == device_request::kind::cuda || wish.servers == device_request::kind::cuda)
     return bad_input("the run was on CUDA devices: only the whole of it can be replayed, without --actor");
   return stage(from, actor).play(before);
 }

@@ -70,9 +70,9 @@ std::optional<std::string> find_missing(const trace::recording& of, const job& w
 
 }  // namespace
 
-device_wish devices_in(const trace::recording& of) {
-  using kind = device_wish::kind;
-  device_wish wish{kind::cpu, kind::cpu, {}};
+device_request devices_in(const trace::recording& of) {
+  using kind = device_request::kind;
+  device_request wish{kind::cpu, kind::cpu, {}};
   const auto* told = find_metadata(of, "devices");
   if (told == nullptr || !told->is_object()) return wish;
   const auto is_true = [&](const char* name) {

@@ -28,7 +28,7 @@ struct replay_order {
   /// Trainers and servers were in different processes, between which tables travel in other forms.
   bool is_remote = false;
   /// What the run computed on.
-  device_wish devices;
+  device_request devices;
   /// The run came to its job's end, and all of that is recorded.
   bool is_whole = false;
   std::string weights_digest;  ///< empty: the run did not come to its end
@@ -38,7 +38,7 @@ struct replay_order {
 };
 
 /// What the recorded run computed on; what is not told, on the processor.
-device_wish devices_in(const trace::recording& of);
+device_request devices_in(const trace::recording& of);
 
 /// Errors, a line for the user: the recording lacks the job, or messages; the run went on from a checkpoint; it had not
 /// begun to train.

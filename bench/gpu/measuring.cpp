@@ -55,7 +55,7 @@ double seconds_of(kernels::stream& on, const std::function<void(std::size_t)>& c
     on.synchronize();
     return seconds_since(begin) / static_cast<double>(calls);
   };
-  round(2 * turns);  // memory grows, graphs are learned
+  round(2 * turns);  // memory grows, graphs are captured
   std::size_t calls = turns;
   while (round(calls) * static_cast<double>(calls) < round_seconds) calls *= 2;
   std::vector<double> seconds(rounds);

@@ -43,7 +43,7 @@ class hybrid_step {
     table_gradient_->add(kernels::pooling::sum, from_.bags(turn), grad_input_.data(), hybrid_dim);
     const auto all = [this, turn] { enqueue(turn); };
     if (repeats_)
-      on_.repeat(graphs_[turn], all);
+      on_.capture_or_launch(graphs_[turn], all);
     else
       all();
   }

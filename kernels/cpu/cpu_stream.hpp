@@ -14,11 +14,11 @@ namespace troupe::kernels {
 /// Has no state: may be used from any thread.
 class cpu_stream final : public stream {
  public:
-  device& where() const override { return host_device(); }
+  kernels::device& device() const override { return host_device(); }
   void synchronize() override {}
   std::unique_ptr<event> record() override;
   void wait(const event& /*before*/) override {}
-  void repeat(std::unique_ptr<graph>& /*learned*/, const std::function<void()>& enqueue) override { enqueue(); }
+  void capture_or_launch(std::unique_ptr<graph>& /*captured*/, const std::function<void()>& enqueue) override { enqueue(); }
 
   void upload(const void* host, void* to, std::size_t bytes) override { copy(host, to, bytes); }
   void download(const void* from, void* host, std::size_t bytes) override { copy(from, host, bytes); }

@@ -17,7 +17,7 @@ namespace troupe::kernels::cuda {
 namespace {
 
 /// How long a healthy communicator may take to finish before it is aborted.
-constexpr auto patience = std::chrono::seconds(5);
+constexpr auto timeout = std::chrono::seconds(5);
 
 /// What has begun and goes on by itself is no error: `poll` tells how it ended. NCCL keeps words on the last error of
 /// the process.
@@ -121,7 +121,7 @@ class nccl_communicator final : public communicator {
       const ncclResult_t code = ncclCommFinalize(part);
       if (code != ncclSuccess && code != ncclInProgress) return false;
     }
-    const auto end = std::chrono::steady_clock::now() + patience;
+    const auto end = std::chrono::steady_clock::now() + timeout;
     while (poll() == state::busy) {
       if (std::chrono::steady_clock::now() > end) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -13,7 +13,7 @@ namespace {
 
 class cuda_event : public event {
  public:
-  explicit cuda_event(const cuda_stream& stream) : device_(stream.where()) {
+  explicit cuda_event(const cuda_stream& stream) : device_(stream.device()) {
     check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     const cudaError_t code = cudaEventRecord(handle_, stream.handle());
     if (code != cudaSuccess) cudaEventDestroy(handle_);
@@ -49,7 +49,7 @@ class cuda_event : public event {
   cudaEvent_t handle_ = nullptr;
 };
 
-/// Without a handle: seen once, not learned yet.
+/// Without a handle: seen once, not captured yet.
 class cuda_graph : public graph {
  public:
   explicit cuda_graph(const cuda_device& where) : where_(where) {}
@@ -79,11 +79,11 @@ cudaGraphExec_t capture(cudaStream_t stream, const std::function<void()>& enqueu
     throw;
   }
   check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
-  cudaGraphExec_t learned = nullptr;
-  const cudaError_t code = cudaGraphInstantiate(&learned, captured, 0);
+  cudaGraphExec_t launchable = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&launchable, captured, 0);
   cudaGraphDestroy(captured);
   check(code, "cudaGraphInstantiate");
-  return learned;
+  return launchable;
 }
 
 }  // namespace
@@ -118,14 +118,14 @@ void cuda_stream::wait(const event& before) {
   check(cudaStreamWaitEvent(handle_, static_cast<const cuda_event&>(before).handle(), 0), "cudaStreamWaitEvent");
 }
 
-void cuda_stream::repeat(std::unique_ptr<graph>& learned, const std::function<void()>& enqueue) {
+void cuda_stream::capture_or_launch(std::unique_ptr<graph>& captured, const std::function<void()>& enqueue) {
   device_.make_current();
-  if (!learned) {
+  if (!captured) {
     enqueue();
-    learned = std::make_unique<cuda_graph>(device_);
+    captured = std::make_unique<cuda_graph>(device_);
     return;
   }
-  auto& known = static_cast<cuda_graph&>(*learned);
+  auto& known = static_cast<cuda_graph&>(*captured);
   if (!known.handle) known.handle = capture(handle_, enqueue);
   check(cudaGraphLaunch(known.handle, handle_), "cudaGraphLaunch");
 }

@@ -30,12 +30,12 @@ class cuda_stream : public stream {
 
   /// What CUDA calls it.
   cudaStream_t handle() const { return handle_; }
-  cuda_device& where() const override { return device_; }
+  cuda_device& device() const override { return device_; }
 
   void synchronize() override;
   std::unique_ptr<event> record() override;
   void wait(const event& before) override;
-  void repeat(std::unique_ptr<graph>& learned, const std::function<void()>& enqueue) override;
+  void capture_or_launch(std::unique_ptr<graph>& captured, const std::function<void()>& enqueue) override;
 
   void upload(const void* host, void* to, std::size_t bytes) override;
   void download(const void* from, void* host, std::size_t bytes) override;
@@ -45,7 +45,7 @@ class cuda_stream : public stream {
 #include "kernels/stream_kernels.inc"
 
  private:
-  /// `bytes` of scratch memory. What is outgrown stays: a graph that was learned earlier still uses it.
+  /// `bytes` of scratch memory. What is outgrown stays: a graph that was captured earlier still uses it.
   std::byte* grow(scratch& memory, std::size_t bytes);
   /// A factor of a matrix product as the precision wants it: `x` itself, or rounded into `rounded`.
   const void* as_factor(std::size_t count, const float* x, scratch& rounded);

@@ -65,7 +65,7 @@ std::unique_ptr<table_gradient> cuda_stream::make_table_gradient() {
 }
 
 cuda_table_gradient::~cuda_table_gradient() {
-  make_current_if_possible(stream_.where());
+  make_current_if_possible(stream_.device());
   cudaStreamSynchronize(stream_.handle());  // what kernels still use goes to others
 }
 
@@ -131,7 +131,7 @@ void cuda_table_gradient::group_by(key_arrays<Key>& keys) {
 }
 
 void cuda_table_gradient::group() {
-  stream_.where().make_current();
+  stream_.device().make_current();
   distinct_.make(stream_, 1);
   long_rows_summed_ = false;
   if (contribution_count_ == 0) {

@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(block_threads, kPacks == 1 ? 3 : 2)
 }  // namespace
 
 std::span<const double> cuda_table_gradient::squared_norms(std::size_t dim, float scale) {
-  stream_.where().make_current();
+  stream_.device().make_current();
   sum_long_rows(dim);
   double* const norms = norms_.make(stream_, rows_bound());
   with_shape(true, dim, [&](auto columns, auto packs) {
@@ -201,7 +201,7 @@ std::span<const double> cuda_table_gradient::squared_norms(std::size_t dim, floa
 
 void cuda_table_gradient::apply(const update_constants& c, std::size_t dim, table_view table,
                                 optimizer_state_view state, float scale, bool every_row) {
-  stream_.where().make_current();
+  stream_.device().make_current();
   const std::size_t every = every_row && c.kind != optimizer_kind::rowwise_adagrad ? row_count_ : 0;
   const std::size_t bound = every > 0 ? every : rows_bound();
   has_bad_row_ = bound > 0;

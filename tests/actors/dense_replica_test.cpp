@@ -122,7 +122,7 @@ TEST(dense_replica, a_spoilt_batch_makes_the_shares_nan) {
   small s;
   s.replica.open(1);
   s.pass({std::numeric_limits<float>::infinity(), 1}, {5});
-  s.replica.spoil();
+  s.replica.poison();
   for (std::uint32_t i = 0; i < 2; ++i) EXPECT_TRUE(std::isnan(s.replica.share(i).as<float>()[0]));
   EXPECT_EQ(s.replica.batches(), 1U);
 }

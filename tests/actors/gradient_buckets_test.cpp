@@ -89,7 +89,7 @@ TEST(gradient_buckets, a_rank_without_a_batch_shares_zeros_that_count_as_none) {
 TEST(gradient_buckets, a_spoilt_batch_shows_in_every_share_whatever_comes_behind_it) {
   gradient_buckets buckets = made();
   buckets.open();
-  buckets.spoil(false);
+  buckets.poison(false);
   EXPECT_EQ(buckets.batches(), 1U) << "so that the mean counts it";
   buckets.begin_batch();
   for (const auto& layer : {third, second, first}) write(buckets, layer, 1, true);

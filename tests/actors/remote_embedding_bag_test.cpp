@@ -14,7 +14,7 @@
 #include "actors/device_tensor.hpp"
 #include "actors/embedding_bag_arguments.hpp"
 #include "actors/weights.hpp"
-#include "actors/wire.hpp"
+#include "actors/row_codec.hpp"
 #include "model/embedding_bag.hpp"
 #include "protocol/errors.hpp"
 #include "tests/actors/rounding.hpp"
@@ -273,7 +273,7 @@ TEST(remote_embedding_bag, more_indices_than_can_be_counted_are_refused) {
 TEST(remote_embedding_bag, room_for_other_rows_than_are_looked_up_is_refused) {
   auto table = made();
   const auto refused = [&](bag_lookup wanted, std::uint64_t rows, std::uint64_t cols) {
-    wanted.room = std::make_shared<const device_columns>(device_matrix{nullptr, rows, cols, {}, nullptr});
+    wanted.room = std::make_shared<const device_destination>(device_matrix{nullptr, rows, cols, {}, nullptr});
     const auto begun = table->lookup(wanted, row_dtype::f32);
     return begun ? "" : describe(begun.error());
   };

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "actors/wire.hpp"
+#include "actors/row_codec.hpp"
 #include "protocol/errors.hpp"
 #include "tests/actors/rounding.hpp"
 #include "tests/actors/spread_tables.hpp"
@@ -391,9 +391,9 @@ TEST(sparse_client, answers_of_another_shape_are_refused) {
     const spread_tables tables(spec, shards, {}, wire);
     const auto plan = tables.client().prepare(1, samples);
     const auto answers = tables.answer(plan);
-    const auto expect_refusal = [&](std::size_t t, std::size_t s, const auto& spoil) {
+    const auto expect_refusal = [&](std::size_t t, std::size_t s, const auto& poison) {
       auto spoilt = answers;
-      spoil(spoilt[s].tables);
+      poison(spoilt[s].tables);
       auto copy = plan;
       std::vector<float> input(9 * layout.width);
       const auto error = pool(tables.client(), copy, spoilt, input);

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "actors/sparse_client.hpp"
-#include "actors/views.hpp"
+#include "actors/bag_view.hpp"
 #include "actors/weights.hpp"
-#include "actors/wire.hpp"
+#include "actors/row_codec.hpp"
 #include "model/embedding_bag.hpp"
 
 namespace troupe {

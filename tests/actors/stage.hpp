@@ -81,10 +81,10 @@ class staged_system {
 
   /// Sends a request; its outcome is filled in while messages are handled.
   template <class T, class Handle, class Message>
-  std::shared_ptr<outcome<T>> ask(const Handle& whom, Message message, caf::timespan patience = caf::infinite) {
+  std::shared_ptr<outcome<T>> ask(const Handle& whom, Message message, caf::timespan timeout = caf::infinite) {
     auto result = std::make_shared<outcome<T>>();
-    spawn([result, whom, patience, message = std::move(message)](caf::event_based_actor* self) mutable {
-      self->request(whom, patience, std::move(message))
+    spawn([result, whom, timeout, message = std::move(message)](caf::event_based_actor* self) mutable {
+      self->request(whom, timeout, std::move(message))
           .then([result](T& answer) { result->value = std::move(answer); },
                 [result](const caf::error& error) { result->error = error; });
     });

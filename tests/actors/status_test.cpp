@@ -46,7 +46,7 @@ class status_test : public run_stage {
     };
   }
 
-  void let_go() {
+  void release() {
     while (!road_.kept.empty()) {
       auto late = std::exchange(road_.kept, {});
       road_.step = UINT64_MAX;
@@ -82,7 +82,7 @@ TEST_F(status_test, names_who_waits_for_rows_and_for_gradients) {
   EXPECT_EQ(now.actors[0].queues[1].name, "lookups parked of trainer 1");
   EXPECT_EQ(now.actors[0].queues[1].messages, 1u);
 
-  let_go();
+  release();
   ASSERT_TRUE(answer_->value) << describe(answer_->error);
   EXPECT_EQ(answer_->value->weights_digest, digest) << "asking changes nothing";
 }

@@ -87,7 +87,7 @@ TEST(CriticalPath, SumsAllStepsUp) {
 }
 
 TEST(CriticalPath, CountsAStepWithoutAPartAsZero) {
-  const stretch apply{stretch_kind::work, 2, 0, 0, range_name::apply};
+  const stretch apply{path_category::work, 2, 0, 0, range_name::apply};
   std::vector<step_path> paths(10);
   for (std::size_t i = 0; i < paths.size(); ++i) paths[i].window.end = ms(1);
   for (std::size_t i = 0; i < 4; ++i) paths[i].parts.push_back({apply, us(100 * static_cast<int>(i + 1)), 0});

@@ -79,7 +79,7 @@ TEST(StepGraph, RecomputesThePathWhereSomethingTakesLess) {
   const recording& run = one.made.done();
   const causality index(run);
   const step_graph graph(index, find_steps(run).whole[0]);
-  const stretch forward{stretch_kind::work, one.made.trainer(0), 0, 0, range_name::forward_backward};
+  const stretch forward{path_category::work, one.made.trainer(0), 0, 0, range_name::forward_backward};
   EXPECT_EQ(parts(run, graph.longest_path(forward, 0.5)),
             (std::vector<part>{{"pool (server 1)", ms(1)},
                                {"rows wire (server 1 to trainer 1)", us(100)},
@@ -147,7 +147,7 @@ TEST(StepGraph, OfAnEmptyRecordingIsIdle) {
   const causality index(run);
   const auto path = step_graph(index, {1, ms(10), ms(25), {{3, ms(25)}}}).critical_path();
   ASSERT_EQ(path.size(), 1U);
-  EXPECT_EQ(path[0].what.what, stretch_kind::idle);
+  EXPECT_EQ(path[0].what.what, path_category::idle);
   EXPECT_EQ(path[0].duration(), ms(15));
 }
 
@@ -221,9 +221,9 @@ TEST(StepGraph, HasPathsWithoutGapsThatAddUp) {
       nanoseconds faster = 0;
       for (const path_segment& segment : graph.longest_path(path.back().what, 0.5)) faster += segment.duration();
       ASSERT_LE(faster, last.end - begin);
-      for (const auto& [actor, leeway] : graph.slack()) {
-        if (leeway.slack) {
-          ASSERT_GE(*leeway.slack, 0) << "seed " << seed;
+      for (const auto& [actor, slack_of_actor] : graph.slack()) {
+        if (slack_of_actor.slack) {
+          ASSERT_GE(*slack_of_actor.slack, 0) << "seed " << seed;
         }
       }
     }

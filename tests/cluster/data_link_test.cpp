@@ -19,7 +19,7 @@ namespace troupe::data_link_test {
 namespace {
 
 constexpr std::uint32_t number = 5;
-constexpr auto patience = std::chrono::seconds(60);  // for a broken build, not to be reached
+constexpr auto timeout = std::chrono::seconds(60);  // for a broken build, not to be reached
 
 /// What a server of the test does.
 struct handlers {
@@ -138,7 +138,7 @@ class data_link_test : public testing::Test {
 
   std::string word_of_loss() {
     auto word = lost_.get_future();
-    if (word.wait_for(patience) == std::future_status::ready) return word.get();
+    if (word.wait_for(timeout) == std::future_status::ready) return word.get();
     ADD_FAILURE() << "the link lives on";
     return {};
   }
@@ -156,7 +156,7 @@ class data_link_test : public testing::Test {
   }
   caf::error failure_of(const parameter_server_actor& whom, const lookup& question) {
     caf::error found;
-    self_->request(whom, patience, question)
+    self_->request(whom, timeout, question)
         .receive([](const rows&) { ADD_FAILURE() << "an answer"; }, [&](const caf::error& error) { found = error; });
     return found;
   }
@@ -181,7 +181,7 @@ TEST_F(data_link_test, a_lookup_is_answered_through_it) {
   const auto whom = link_to({five_rows, nullptr});
   for (std::uint64_t step = 1; step <= 3; ++step) {
     rows found;
-    self_->request(whom, patience, ask_rows(step))
+    self_->request(whom, timeout, ask_rows(step))
         .receive([&](rows& answer) { found = std::move(answer); },
                  [](const caf::error& error) { FAIL() << describe(error); });
     EXPECT_EQ(found.head.step, step);
@@ -206,7 +206,7 @@ TEST_F(data_link_test, a_refusal_comes_back_with_its_words) {
 TEST_F(data_link_test, what_no_data_link_carries_is_refused_here) {
   const auto whom = link_to({five_rows, nullptr});
   caf::error found;
-  self_->request(whom, patience, parameters{})
+  self_->request(whom, timeout, parameters{})
       .receive([](const parameter_list&) { ADD_FAILURE() << "an answer"; },
                [&](const caf::error& error) { found = error; });
   EXPECT_EQ(found, errc::bad_input);
@@ -272,7 +272,7 @@ TEST_F(data_link_test, a_slow_receiver_holds_the_sender_back_at_the_window) {
   // Frames are a little longer than their numbers.
   EXPECT_EQ(here_->waiting_for_credit(), count - window / each + 1);
   go_on.set_value();
-  ASSERT_EQ(all_came.get_future().wait_for(patience), std::future_status::ready);
+  ASSERT_EQ(all_came.get_future().wait_for(timeout), std::future_status::ready);
   EXPECT_EQ(here_->waiting_for_credit(), 0u);
   for (std::uint64_t step = 1; step <= count; ++step) EXPECT_EQ(steps[step - 1], step);
 }
@@ -282,7 +282,7 @@ TEST_F(data_link_test, a_message_longer_than_the_window_goes_all_the_same) {
   const auto whom = link_to({five_rows, [&](gradient& one) { came.set_value(one.tables[0].grad.bytes.size()); }}, 1024);
   caf::anon_send(whom, some_gradient(1, 1 << 20));
   auto size = came.get_future();
-  ASSERT_EQ(size.wait_for(patience), std::future_status::ready);
+  ASSERT_EQ(size.wait_for(timeout), std::future_status::ready);
   EXPECT_EQ(size.get(), std::size_t{1} << 20);
 }
 
@@ -301,7 +301,7 @@ TEST_F(data_link_test, a_request_that_is_too_long_is_refused_and_the_link_goes_o
   lookup many = ask_rows(12);
   many.tables[0].indices = blob::own(std::vector<std::int64_t>(200));
   expect_too_long(failure_of(whom, many), "lookup of step 12 for server 0");
-  self_->request(whom, patience, ask_rows(13))
+  self_->request(whom, timeout, ask_rows(13))
       .receive([](const rows&) {}, [](const caf::error& error) { FAIL() << describe(error); });
 }
 

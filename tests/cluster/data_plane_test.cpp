@@ -21,7 +21,7 @@ namespace troupe::data_plane_test {
 namespace {
 
 constexpr std::uint64_t run_number = 5;
-constexpr auto patience = std::chrono::seconds(60);  // for a broken build, not to be reached
+constexpr auto timeout = std::chrono::seconds(60);  // for a broken build, not to be reached
 
 bool is_refused(const endpoint& where) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -70,7 +70,7 @@ class DataPlaneTest : public testing::Test {
   }
 
   static std::string outcome_of(std::future<std::string>& settled) {
-    if (settled.wait_for(patience) != std::future_status::ready) return "no outcome";
+    if (settled.wait_for(timeout) != std::future_status::ready) return "no outcome";
     return settled.get();
   }
 
@@ -143,7 +143,7 @@ TEST_F(DataPlaneTest, processes_of_one_host_share_memory_under_tls_too) {
   EXPECT_EQ(outcome_of(server), "");
   EXPECT_EQ(outcome_of(trainer), "");
   // Each maps its own, and that of the other, which it has been offered over the link.
-  const auto give_up = std::chrono::steady_clock::now() + patience;
+  const auto give_up = std::chrono::steady_clock::now() + timeout;
   while (count_shared_memory() < before + 4 && std::chrono::steady_clock::now() < give_up)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(count_shared_memory(), before + 4);

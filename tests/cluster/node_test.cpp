@@ -41,7 +41,7 @@ class node_test : public stage {
     data_ = std::make_unique<data_plane>(boss.home_system(), data_plane::options{});
     node_options options;
     options.trains = trains;
-    spawn(node, node_state::surroundings{boss, std::make_shared<master_watch>(), data_.get(), options, "a session",
+    spawn(node, node_state::dependencies{boss, std::make_shared<master_watch>(), data_.get(), options, "a session",
                                          endpoint{"127.0.0.1", 7}, [](result<void>) {}});
     run();
     auto answer = ask<committed>(

@@ -15,7 +15,7 @@
 namespace troupe::two_nodes_members_test {
 namespace {
 
-constexpr std::chrono::seconds patience(60);
+constexpr std::chrono::seconds timeout(60);
 
 class two_nodes_members : public two_nodes {
  protected:
@@ -43,7 +43,7 @@ class two_nodes_members : public two_nodes {
     observer.on_note = [this](const std::string& line) { notes_.push_back(line); };
     master_ = here_.spawn(
         master, std::uint64_t{7}, std::move(observer), run_checkpoints{},
-        std::optional<node_rules>(node_rules{patience, "start anew", false,
+        std::optional<node_rules>(node_rules{timeout, "start anew", false,
                                              [](const std::string& session) { return "certificate of " + session; }}));
     master_there_ = across(master_);
   }
@@ -65,12 +65,12 @@ class two_nodes_members : public two_nodes {
     const auto& made = nodes_.emplace_back(std::make_shared<real_node>());
     node_options options;
     options.master = {"here", 7000};
-    options.network.request_timeout = patience;
+    options.network.request_timeout = timeout;
     options.on_note = [made = made.get()](const std::string& line) { made->notes.push_back(line); };
     if (change) change(options);
     made->data = std::make_shared<data_plane>(there_.system(), data_plane::options{});
     made->handle =
-        there_.spawn(node, node_state::surroundings{master_there_, made->watch, made->data.get(), options, "session",
+        there_.spawn(node, node_state::dependencies{master_there_, made->watch, made->data.get(), options, "session",
                                                     endpoint{"there", 7001}, [made = made.get()](result<void> how) {
                                                       EXPECT_FALSE(made->outcome);
                                                       made->outcome = std::move(how);
@@ -220,7 +220,7 @@ TEST_F(two_nodes_members, a_node_that_does_not_answer_in_time_ends_the_run) {
   order();
   const auto server = join_with_server();
   join_with_trainer(there_);
-  pass(patience - std::chrono::seconds(1), here_);
+  pass(timeout - std::chrono::seconds(1), here_);
   EXPECT_TRUE(answer_->pending());
   pass(std::chrono::seconds(1), here_);
   EXPECT_EQ(answer_->error, errc::timeout);
@@ -288,7 +288,7 @@ TEST_F(two_nodes_members, an_offer_that_is_under_way_when_the_connection_is_lost
   const auto server = join_with_server();
   cut();
   run();
-  pass(patience - std::chrono::seconds(1), there_);
+  pass(timeout - std::chrono::seconds(1), there_);
   EXPECT_FALSE(server->outcome);
   pass(std::chrono::seconds(1), there_);
   ASSERT_TRUE(server->outcome && !*server->outcome);
@@ -301,16 +301,16 @@ TEST_F(two_nodes_members, nobody_waits_for_ever_for_an_answer_from_a_node_that_i
   const auto known_here = across(server);
   const auto reason = here_.watch(known_here);
   run();
-  const auto asked = here_.ask<parameter_list>(known_here, parameters{{}, 4}, patience);
+  const auto asked = here_.ask<parameter_list>(known_here, parameters{{}, 4}, timeout);
   here_.run();  // it is handed to CAF's network
   cut();
   run();
   ASSERT_TRUE(*reason);
   EXPECT_EQ(**reason, caf::exit_reason::remote_link_unreachable);
   EXPECT_TRUE(is_secondary(**reason));
-  const auto late = here_.ask<parameter_list>(known_here, parameters{{}, 4}, patience);
+  const auto late = here_.ask<parameter_list>(known_here, parameters{{}, 4}, timeout);
   run();
-  pass(patience, here_);
+  pass(timeout, here_);
   EXPECT_FALSE(asked->pending());
   EXPECT_EQ(asked->error, caf::sec::request_timeout);
   EXPECT_EQ(late->error, caf::sec::request_timeout);

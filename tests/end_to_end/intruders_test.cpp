@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <array>
 
-#include "cluster/introduction.hpp"
+#include "cluster/handshake_info.hpp"
 #include "links/frame.hpp"
 #include "links/handshake_role.hpp"
 #include "tests/end_to_end/several.hpp"
@@ -254,7 +254,7 @@ TEST_F(Intruders, ThatNeverSpeakKeepNobodyElseOut) {
 
 /// Speaks as a node does until the handshake is over.
 result<hello> shake_hands(raw_socket& socket) {
-  const auto me = connector_role(run_token, introduction("node", "a-session-of-nobody"));
+  const auto me = connector_role(run_token, handshake_info("node", "a-session-of-nobody"));
   for (handshake_step step = me->begin({});;) {
     socket.say(step.send);
     if (step.outcome) return *step.outcome;

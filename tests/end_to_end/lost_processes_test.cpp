@@ -20,10 +20,10 @@ using clock = std::chrono::steady_clock;
 /// From the death of a process, at `begin`, to the end of the last of the others: what `--dead-after` says until
 /// silence is noticed (by default 5 s), and then some tenths of a second. What a machine that is busy or slow may take
 /// is no fault; a run that waits for the dead for longer than that would wait for ever.
-void expect_end_in_time(clock::time_point begin, const words& patience_options = {}) {
+void expect_end_in_time(clock::time_point begin, const words& timeout_options = {}) {
   const std::chrono::duration<double> taken = clock::now() - begin;
   testing::Test::RecordProperty("seconds", std::to_string(taken.count()));
-  const double dead_after = patience_options.empty() ? 5 : std::stod(patience_options.at(1));
+  const double dead_after = timeout_options.empty() ? 5 : std::stod(timeout_options.at(1));
   EXPECT_LT(taken.count(), dead_after + 30);
 }
 
@@ -56,11 +56,11 @@ std::string as_text(const words& options) {
 struct loss_case {
   const char* who;
   int signal;
-  words patience_options;
+  words timeout_options;
 };
 
 void PrintTo(const loss_case& one, std::ostream* out) {
-  *out << one.who << (one.signal == SIGKILL ? " killed" : " stopped") << as_text(one.patience_options);
+  *out << one.who << (one.signal == SIGKILL ? " killed" : " stopped") << as_text(one.timeout_options);
 }
 
 std::string name_of(const testing::TestParamInfo<loss_case>& one) {
@@ -68,7 +68,7 @@ std::string name_of(const testing::TestParamInfo<loss_case>& one) {
   name.front() = static_cast<char>(std::toupper(name.front()));
   std::erase(name, ' ');
   return name + (one.param.signal == SIGKILL ? "Killed" : "Silent") +
-         (one.param.patience_options.empty() ? "" : "Soon");
+         (one.param.timeout_options.empty() ? "" : "Soon");
 }
 
 const words soon = {"--dead-after", "1"};
@@ -85,17 +85,17 @@ class LostProcessTiming : public testing::TestWithParam<loss_case> {
 
 TEST_P(LostProcessTiming, EndsTheRunInTimeAndSaysHowToGoOn) {
   const words options = with(with(endless, two_each), {"--save", folder_.path(), "--checkpoint-every", "50"});
-  program running(with(with({"train", "--json", "--processes"}, options), GetParam().patience_options));
+  program running(with(with({"train", "--json", "--processes"}, options), GetParam().timeout_options));
   ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\"")) << running.error();
   const pid_t lost = process_of(running, GetParam().who);
   const endpoint master = master_of(lost);
   const auto begin = clock::now();
   ASSERT_EQ(kill(lost, GetParam().signal), 0);
   const outcome ended = running.finish();  // of the last process
-  expect_end_in_time(begin, GetParam().patience_options);
+  expect_end_in_time(begin, GetParam().timeout_options);
   ASSERT_TRUE(ended.in_time);
   EXPECT_EQ(ended.exit_code, 1);
-  const std::string command = "troupe train --processes" + as_text(GetParam().patience_options) + " --resume " +
+  const std::string command = "troupe train --processes" + as_text(GetParam().timeout_options) + " --resume " +
                               folder_.path() + " --save " + folder_.path() + " --checkpoint-every 50";
   expect_obituary(line_with(ended.err, "troupe: error: "), GetParam().who, command);
   if (GetParam().signal == SIGKILL)
@@ -144,7 +144,7 @@ class LostHostTiming : public testing::TestWithParam<loss_case> {
 
 TEST_P(LostHostTiming, EndsTheRunInTimeForAllOthers) {
   const words options = with(with(endless, two_each), {"--save", folder_.path(), "--checkpoint-every", "50"});
-  gathered_run several(options, GetParam().patience_options);
+  gathered_run several(options, GetParam().timeout_options);
   several.join_all(2, 2);
   ASSERT_TRUE(several.master().wait_for_output("\"event\":\"checkpoint\"")) << several.master().error();
   const pid_t lost = process_of(several.master(), GetParam().who);
@@ -153,9 +153,9 @@ TEST_P(LostHostTiming, EndsTheRunInTimeForAllOthers) {
   several.set_aside(lost);
   const outcome ended = several.master().finish();
   const std::vector<outcome> others = several.finish_members(1);
-  expect_end_in_time(begin, GetParam().patience_options);
+  expect_end_in_time(begin, GetParam().timeout_options);
   EXPECT_EQ(ended.exit_code, 1);
-  const std::string command = "troupe master --listen 127.0.0.1:0" + as_text(GetParam().patience_options) +
+  const std::string command = "troupe master --listen 127.0.0.1:0" + as_text(GetParam().timeout_options) +
                               " --resume " + folder_.path() + " --save " + folder_.path() + " --checkpoint-every 50";
   expect_obituary(line_with(ended.err, "troupe: error: "), GetParam().who, command);
   EXPECT_EQ(others.size(), 3u);

@@ -13,7 +13,7 @@ using namespace end_to_end;
 
 // From a failure to the end of everybody, of which noticing it may take what --dead-after says. Far more than it takes,
 // and far less than it would take if nobody noticed.
-constexpr std::chrono::seconds patience{20};
+constexpr std::chrono::seconds timeout{20};
 
 std::string error_line(const outcome& from) {
   EXPECT_TRUE(from.in_time);
@@ -90,7 +90,7 @@ spread_run::failure spread_run::finish_failed() {
   const auto begin = std::chrono::steady_clock::now();
   failure told{error_line(master_->finish()), {}};
   for (const auto& one : members_) told.members.push_back(error_line(one->finish()));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, patience);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, timeout);
   return told;
 }
 

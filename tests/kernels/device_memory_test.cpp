@@ -16,7 +16,7 @@ TYPED_TEST_SUITE(device_memory, each_device, device_names);
 TYPED_TEST(device_memory, gives_each_its_own) {
   std::vector<std::shared_ptr<std::byte>> blocks;
   for (const std::size_t bytes : {1, 511, 512, 513, 100000, 5000000}) {
-    blocks.push_back(this->where().allocate(bytes));
+    blocks.push_back(this->device().allocate(bytes));
     ASSERT_NE(blocks.back(), nullptr);
     for (std::size_t i = 0; i + 1 < blocks.size(); ++i) EXPECT_NE(blocks[i], blocks.back());
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(blocks.back().get()) % 16, 0U);
@@ -24,7 +24,7 @@ TYPED_TEST(device_memory, gives_each_its_own) {
 }
 
 TYPED_TEST(device_memory, staging_memory_is_the_hosts) {
-  const auto staging = this->where().allocate_staging(1000);
+  const auto staging = this->device().allocate_staging(1000);
   std::memset(staging.get(), 5, 1000);
   const auto x = this->template room<std::byte>(1000);
   this->on().upload(staging.get(), x.data(), 1000);
@@ -32,38 +32,38 @@ TYPED_TEST(device_memory, staging_memory_is_the_hosts) {
 }
 
 TYPED_TEST(device_memory, what_is_kept_counts_as_free_and_is_used_again) {
-  if (this->where().is_host()) GTEST_SKIP() << "skipped: the processor's allocator decides";
+  if (this->device().is_host()) GTEST_SKIP() << "skipped: the processor's allocator decides";
   const std::size_t bytes = 50 << 20;
-  std::shared_ptr<std::byte> block = this->where().allocate(bytes);
-  const std::uint64_t free = this->where().memory().free;
+  std::shared_ptr<std::byte> block = this->device().allocate(bytes);
+  const std::uint64_t free = this->device().memory().free;
   const std::byte* const address = block.get();
   block.reset();
-  EXPECT_EQ(this->where().memory().free, free + bytes);
-  block = this->where().allocate(bytes - 1000);
+  EXPECT_EQ(this->device().memory().free, free + bytes);
+  block = this->device().allocate(bytes - 1000);
   EXPECT_EQ(block.get(), address);
-  EXPECT_EQ(this->where().memory().free, free);
-  EXPECT_LE(this->where().memory().free, this->where().memory().total);
+  EXPECT_EQ(this->device().memory().free, free);
+  EXPECT_LE(this->device().memory().free, this->device().memory().total);
 }
 
 /// For children, whose emulated device is small: a real one's memory costs nothing to give out.
 TYPED_TEST(device_memory, DISABLED_lets_go) {
-  if (this->where().is_host()) return;
-  const std::size_t free = this->where().memory().free;
-  this->where().allocate(free / 8 * 5).reset();
-  EXPECT_NE(this->where().allocate(free / 4 * 3), nullptr);
+  if (this->device().is_host()) return;
+  const std::size_t free = this->device().memory().free;
+  this->device().allocate(free / 8 * 5).reset();
+  EXPECT_NE(this->device().allocate(free / 4 * 3), nullptr);
 }
 
 TYPED_TEST(device_memory, lets_go_of_what_is_kept_before_it_refuses) {
-  if (this->where().is_host()) GTEST_SKIP() << "skipped: the host would start to swap";
+  if (this->device().is_host()) GTEST_SKIP() << "skipped: the host would start to swap";
   const std::string output =
       child_process("device_memory/Gpu.DISABLED_lets_go", "TROUPE_EMULATED_CUDA=memory_mib=64").output();
   EXPECT_NE(output.find("[  PASSED  ] 1 test"), std::string::npos) << output;
 }
 
 TYPED_TEST(device_memory, says_how_much_is_free_and_what_to_try) {
-  if (this->where().is_host()) GTEST_SKIP() << "skipped: the host would start to swap";
+  if (this->device().is_host()) GTEST_SKIP() << "skipped: the host would start to swap";
   try {
-    this->where().allocate(std::size_t{1} << 50);
+    this->device().allocate(std::size_t{1} << 50);
     FAIL() << "a device with a petabyte";
   } catch (const device_error& error) {
     const std::string text = error.what();
@@ -78,10 +78,10 @@ TYPED_TEST(device_memory, may_be_used_from_any_thread) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      const auto on = this->where().make_stream();
+      const auto on = this->device().make_stream();
       const auto value = static_cast<float>(t);
       for (int round = 0; round < 20; ++round) {
-        const auto memory = this->where().allocate(4000);
+        const auto memory = this->device().allocate(4000);
         auto* const x = reinterpret_cast<float*>(memory.get());
         on->fill(1000, value, x);
         std::vector<float> got(1000);
@@ -95,8 +95,8 @@ TYPED_TEST(device_memory, may_be_used_from_any_thread) {
 }
 
 TYPED_TEST(device_memory, a_cuda_device_has_an_identity) {
-  EXPECT_EQ(this->where().uuid().size(), this->where().is_host() ? 0U : 40U);
-  EXPECT_EQ(this->where().number(), this->where().is_host() ? -1 : 0);
+  EXPECT_EQ(this->device().uuid().size(), this->device().is_host() ? 0U : 40U);
+  EXPECT_EQ(this->device().number(), this->device().is_host() ? -1 : 0);
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ TYPED_TEST(stream_interaction, a_vector_that_is_not_finite_has_a_nan_gradient) {
 }
 
 TYPED_TEST(stream_interaction, a_cuda_device_refuses_too_many_vectors) {
-  if (this->where().is_host()) GTEST_SKIP() << "skipped: the processor takes any number";
+  if (this->device().is_host()) GTEST_SKIP() << "skipped: the processor takes any number";
   const std::vector<row_matrix<const float>> vectors(interaction_vectors_max + 1);
   EXPECT_THROW(this->on().pairwise_dots(1, 1, vectors, {}), device_error);
 }

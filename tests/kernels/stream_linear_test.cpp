@@ -74,11 +74,11 @@ class stream_linear : public stream_test<Place> {
   template <class Body>
   void on_each_precision(const Body& body) {
     for (const auto precision : {matmul_precision::f32, matmul_precision::tf32, matmul_precision::bf16}) {
-      if (this->where().is_host() && precision != matmul_precision::f32) {
-        EXPECT_THROW(this->where().make_stream(precision), device_error);
+      if (this->device().is_host() && precision != matmul_precision::f32) {
+        EXPECT_THROW(this->device().make_stream(precision), device_error);
         continue;
       }
-      const auto on = this->where().make_stream(precision);
+      const auto on = this->device().make_stream(precision);
       for (const layer_shape& shape : layer_shapes) {
         SCOPED_TRACE("precision " + std::to_string(static_cast<int>(precision)) + ", " + std::to_string(shape.batch) +
                      " x " + std::to_string(shape.in) + " x " + std::to_string(shape.out));

@@ -28,11 +28,11 @@ TYPED_TEST(stream_order, copies_there_and_back) {
   this->on().synchronize();
 }
 
-TYPED_TEST(stream_order, a_stream_knows_its_device) { EXPECT_EQ(&this->on().where(), &this->where()); }
+TYPED_TEST(stream_order, a_stream_knows_its_device) { EXPECT_EQ(&this->on().device(), &this->device()); }
 
 TYPED_TEST(stream_order, waits_for_another_streams_event) {
   constexpr std::size_t count = 1 << 20;
-  const auto other = this->where().make_stream();
+  const auto other = this->device().make_stream();
   const auto x = this->template room<float>(count);
   const auto y = this->template room<float>(count);
   for (int round = 0; round < 5; ++round) {
@@ -61,7 +61,7 @@ TYPED_TEST(stream_order, an_event_is_over_when_the_stream_has_come_there) {
 TYPED_TEST(stream_order, the_host_waits_for_an_event_of_one_stream_only) {
   constexpr std::size_t count = 1 << 20;
   const auto x = this->template room<float>(count);
-  const auto other = this->where().make_stream();
+  const auto other = this->device().make_stream();
   for (int round = 1; round <= 5; ++round) {
     mirrored_array<float> here;
     here.resize(*other, count);
@@ -97,12 +97,12 @@ TYPED_TEST(stream_order, repeats_what_it_has_learned) {
   const auto x = this->put(random.numbers(100));
   const auto sum = this->put(std::vector<float>(100, 0.0F));
   std::vector<float> expected(100, 0.0F);
-  std::unique_ptr<graph> learned;
+  std::unique_ptr<graph> captured;
   int calls = 0;
   for (int step = 0; step < 6; ++step) {
     const std::vector<float> numbers = random.numbers(100);
     this->on().upload(numbers.data(), x.data(), 400);
-    this->on().repeat(learned, [&] {
+    this->on().capture_or_launch(captured, [&] {
       ++calls;
       this->on().multiply(100, 2.0F, x.data());
       this->on().add_columns(1, 100, {x.data(), 100}, {sum.data(), 100});
@@ -110,18 +110,18 @@ TYPED_TEST(stream_order, repeats_what_it_has_learned) {
     for (std::size_t i = 0; i < 100; ++i) expected[i] += 2 * numbers[i];
     ASSERT_EQ(this->get(sum), expected) << "step " << step;
   }
-  EXPECT_EQ(calls, this->where().is_host() ? 6 : 2);
+  EXPECT_EQ(calls, this->device().is_host() ? 6 : 2);
 }
 
 TYPED_TEST(stream_order, repeats_nothing) {
-  std::unique_ptr<graph> learned;
-  for (int step = 0; step < 4; ++step) this->on().repeat(learned, [] {});
+  std::unique_ptr<graph> captured;
+  for (int step = 0; step < 4; ++step) this->on().capture_or_launch(captured, [] {});
   this->on().synchronize();
 }
 
 TYPED_TEST(stream_order, forgets_calls_that_threw) {
   const auto x = this->put(std::vector<float>(10, 1.0F));
-  std::unique_ptr<graph> learned;
+  std::unique_ptr<graph> captured;
   const auto doubled = [&](bool fail) {
     return [this, &x, fail] {
       this->on().multiply(10, 2.0F, x.data());
@@ -129,10 +129,10 @@ TYPED_TEST(stream_order, forgets_calls_that_threw) {
       this->on().multiply(10, 2.0F, x.data());
     };
   };
-  this->on().repeat(learned, doubled(false));
-  EXPECT_THROW(this->on().repeat(learned, doubled(true)), std::runtime_error);
+  this->on().capture_or_launch(captured, doubled(false));
+  EXPECT_THROW(this->on().capture_or_launch(captured, doubled(true)), std::runtime_error);
   this->on().fill(10, 1.0F, x.data());
-  for (int step = 0; step < 3; ++step) this->on().repeat(learned, doubled(false));
+  for (int step = 0; step < 3; ++step) this->on().capture_or_launch(captured, doubled(false));
   EXPECT_EQ(this->get(x), std::vector<float>(10, 64.0F));
 }
 
@@ -140,15 +140,15 @@ TYPED_TEST(stream_order, keeps_what_graphs_use_when_more_is_needed) {
   // The scratch memory of products in bf16 grows between two repetitions. A row of the small one takes 16 bytes,
   // because cuBLASLt's kernels read so many at once: behind a shorter row they would read unwritten memory.
   constexpr std::size_t few = 8;
-  if (this->where().is_host()) GTEST_SKIP() << "skipped: the processor knows f32 only";
-  const auto on = this->where().make_stream(matmul_precision::bf16);
+  if (this->device().is_host()) GTEST_SKIP() << "skipped: the processor knows f32 only";
+  const auto on = this->device().make_stream(matmul_precision::bf16);
   const auto ones = this->put(std::vector<float>(200 * 200, 1.0F));
   const auto bias = this->put(std::vector<float>(200, 1.0F));
   const auto small = this->put(std::vector<float>(few * few, 0.0F));
   const auto large = this->put(std::vector<float>(200 * 200, 0.0F));
-  std::unique_ptr<graph> learned;
+  std::unique_ptr<graph> captured;
   for (int step = 0; step < 4; ++step) {
-    on->repeat(learned, [&] {
+    on->capture_or_launch(captured, [&] {
       on->linear_forward(few, few, few, ones.data(), ones.data(), bias.data(), activation::none, small.data());
     });
     on->synchronize();

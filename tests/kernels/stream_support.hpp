@@ -49,7 +49,7 @@ class stream_test : public testing::Test {
     }
   }
 
-  device& where() { return *device_; }
+  kernels::device& device() { return *device_; }
   stream& on() { return *stream_; }
 
   /// On the device: `numbers`, after `before` more, so that they begin at an odd place.
@@ -83,7 +83,7 @@ class stream_test : public testing::Test {
   }
 
  private:
-  device* device_ = nullptr;
+  kernels::device* device_ = nullptr;
   std::unique_ptr<stream> stream_;
 };
 

@@ -175,7 +175,7 @@ TEST_F(HandshakeTest, a_server_that_never_speaks_is_given_up) {
 }
 
 TEST_F(HandshakeTest, a_hello_that_is_announced_too_long_is_refused_unread) {
-  const auto role = acceptor_role(good_token, [](const hello&, const std::string&) -> greeting { return hello{}; });
+  const auto role = acceptor_role(good_token, [](const hello&, const std::string&) -> hello_reply { return hello{}; });
   const auto connector = connector_role(good_token, {});
   const auto opening = role->begin({});
   const auto proof = connector->feed(opening.send);
@@ -299,7 +299,7 @@ TEST_F(HandshakeTest, a_listener_that_has_gone_ends_who_is_in_the_handshake_and_
 
 TEST_F(HandshakeTest, a_listener_may_be_ended_by_its_own_callback) {
   listener::callbacks what;
-  what.on_hello = [this](const hello&, auto&&...) -> greeting {
+  what.on_hello = [this](const hello&, auto&&...) -> hello_reply {
     listening.reset();
     return hello{};
   };

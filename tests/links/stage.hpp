@@ -73,7 +73,7 @@ class LinkStage : public testing::Test {
   /// Listens on a free port of this machine and lets everybody in who proves the token.
   endpoint listen(const credentials& mine, const handshake_limits& handshakes = {}) {
     listener::callbacks what;
-    what.on_hello = [this](const hello& theirs, const endpoint&, const std::string& certificate) -> greeting {
+    what.on_hello = [this](const hello& theirs, const endpoint&, const std::string& certificate) -> hello_reply {
       hellos.push_back(theirs);
       certificates.push_back(certificate);
       if (refusal) return bad_input(*refusal);

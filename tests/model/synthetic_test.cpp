@@ -134,7 +134,7 @@ TEST(synthetic, what_was_learned_in_training_holds_for_the_test_rows) {
   EXPECT_GT(naive_bayes_accuracy(*opened({{"rows", "201"}, {"classes", "8"}}), 201, 8, 400), 0.99);
 }
 
-// Two seeds' classes of a row agree half of the time: what was learned from one says nothing about the other.
+// Two seeds' classes of a row agree half of the time: what was captured from one says nothing about the other.
 TEST(synthetic, each_seed_plants_another_signal) {
   std::vector<std::vector<int>> majority;
   for (const char* seed : {"1", "2"}) {

@@ -175,7 +175,7 @@ TEST_F(HttpServer, RefusesWhatIsTooLongOrNoRequest) {
 
 TEST_F(HttpServer, ClosesOnWhoSaysNothing) {
   http_server::options how;
-  how.patience = std::chrono::milliseconds(50);
+  how.timeout = std::chrono::milliseconds(50);
   start(how);
   raw_client silent(server_->port());
   raw_client slow(server_->port());
@@ -220,7 +220,7 @@ TEST_F(HttpServer, StrangersKeepNobodyOutWhoHasTheToken) {
 TEST_F(HttpServer, WhoWasTurnedAwayStaysAStranger) {
   http_server::options how;
   how.strangers = 2;
-  how.patience = how.stranger_patience = std::chrono::hours(1);
+  how.timeout = how.stranger_timeout = std::chrono::hours(1);
   start(how);
   raw_client guessing(server_->port());
   guessing.send(request("/", "GET", "Authorization: Bearer of-another\r\n"));
@@ -233,8 +233,8 @@ TEST_F(HttpServer, WhoWasTurnedAwayStaysAStranger) {
 
 TEST_F(HttpServer, IsLessPatientWithStrangers) {
   http_server::options how;
-  how.patience = std::chrono::hours(1);
-  how.stranger_patience = std::chrono::milliseconds(50);
+  how.timeout = std::chrono::hours(1);
+  how.stranger_timeout = std::chrono::milliseconds(50);
   start(how);
   std::deque<raw_client> attempts;  // of a test that a busy machine may keep from speaking in time
   std::string answer;

@@ -22,8 +22,8 @@ class raw_client {
     where.sin_port = htons(port);
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     connected_ = ::connect(socket_, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0;
-    const timeval patience{20, 0};  // a server that says nothing fails the test, it does not hang it
-    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const timeval timeout{20, 0};  // a server that says nothing fails the test, it does not hang it
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   }
   ~raw_client() { ::close(socket_); }
   raw_client(const raw_client&) = delete;

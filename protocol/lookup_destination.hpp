@@ -7,9 +7,9 @@
 namespace troupe {
 
 /// Stays within the process: messages that carry it are written down and sent further without it.
-class device_room {
+class lookup_destination {
  public:
-  virtual ~device_room() = default;
+  virtual ~lookup_destination() = default;
 };
 
 }  // namespace troupe

@@ -10,11 +10,11 @@
 namespace troupe {
 
 /// Tells the first few lines of each interval, and at its end how many more there were. For one thread.
-class turned_away {
+class rejection_log {
  public:
   using clock = std::chrono::steady_clock;
 
-  static constexpr std::uint32_t told_each = 5;
+  static constexpr std::uint32_t reported_each = 5;
   static constexpr std::chrono::seconds interval{60};
 
   /// What to say of this one; null: it is counted only.
@@ -29,7 +29,7 @@ class turned_away {
  private:
   clock::time_point begin_;
   std::uint32_t told_ = 0;
-  std::uint64_t untold_ = 0;
+  std::uint64_t suppressed_ = 0;
   std::string last_;
 };
 

@@ -1,4 +1,4 @@
-#include "cluster/introduction.hpp"
+#include "cluster/handshake_info.hpp"
 
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ hello common_items() {
 
 }  // namespace
 
-hello introduction(const std::string& purpose, const std::string& session) {
+hello handshake_info(const std::string& purpose, const std::string& session) {
   static const hello common = common_items();
   hello items = {{"purpose", purpose}, {"session", session}};
   items.insert(items.end(), common.begin(), common.end());

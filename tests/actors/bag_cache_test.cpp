@@ -1,11 +1,11 @@
 // Goal: a gradient finds the bags of its own lookup and no others', once, and only so many lookups are kept. Method:
 // lookups and gradients made from blobs that share memory or hold the same numbers apart from each other.
 
-#include "actors/recent_lookups.hpp"
+#include "actors/bag_cache.hpp"
 
 #include <gtest/gtest.h>
 
-namespace troupe::recent_lookups_test {
+namespace troupe::bag_cache_test {
 namespace {
 
 using numbers = std::vector<std::int64_t>;
@@ -18,13 +18,13 @@ bag_gradient gradient_of(const bag_lookup& asked) {
   return {asked.module, asked.indices, asked.offsets, asked.weights, {}};
 }
 
-numbers taken(recent_lookups& from, const bag_lookup& asked) {
+numbers taken(bag_cache& from, const bag_lookup& asked) {
   const auto bags = from.take(gradient_of(asked));
   return bags ? numbers(bags->indices.begin(), bags->indices.end()) : numbers();
 }
 
-TEST(recent_lookups, a_gradient_takes_the_bags_of_its_lookup_once) {
-  recent_lookups kept(3);
+TEST(bag_cache, a_gradient_takes_the_bags_of_its_lookup_once) {
+  bag_cache kept(3);
   const bag_lookup first = lookup_of({5, 6}, {0, 1});
   const bag_lookup second = lookup_of({7, 8, 9}, {0});
   EXPECT_EQ(kept.put(kernels::host_stream(), first).indices.size(), 2U);
@@ -34,8 +34,8 @@ TEST(recent_lookups, a_gradient_takes_the_bags_of_its_lookup_once) {
   EXPECT_EQ(taken(kept, first), numbers());
 }
 
-TEST(recent_lookups, the_same_numbers_elsewhere_are_other_bags) {
-  recent_lookups kept(3);
+TEST(bag_cache, the_same_numbers_elsewhere_are_other_bags) {
+  bag_cache kept(3);
   const bag_lookup asked = lookup_of({5, 6}, {0, 1});
   kept.put(kernels::host_stream(), asked);
   EXPECT_EQ(taken(kept, lookup_of({5, 6}, {0, 1})), numbers());
@@ -48,16 +48,16 @@ TEST(recent_lookups, the_same_numbers_elsewhere_are_other_bags) {
   EXPECT_EQ(taken(kept, asked), (numbers{5, 6}));
 }
 
-TEST(recent_lookups, what_was_looked_up_is_not_kept_alive) {
-  recent_lookups kept(3);
+TEST(bag_cache, what_was_looked_up_is_not_kept_alive) {
+  bag_cache kept(3);
   const auto indices = std::make_shared<const numbers>(numbers{5, 6});
   kept.put(kernels::host_stream(), {1, blob::view(indices, *indices), {}, {}});
   EXPECT_EQ(indices.use_count(), 1);
   EXPECT_EQ(taken(kept, {1, blob::view(indices, *indices), {}, {}}), (numbers{5, 6}));
 }
 
-TEST(recent_lookups, what_is_gone_makes_room) {
-  recent_lookups kept(2);
+TEST(bag_cache, what_is_gone_makes_room) {
+  bag_cache kept(2);
   const bag_lookup first = lookup_of({1}, {0});
   kept.put(kernels::host_stream(), lookup_of({2}, {0}));  // gone at once
   kept.put(kernels::host_stream(), first);
@@ -65,8 +65,8 @@ TEST(recent_lookups, what_is_gone_makes_room) {
   EXPECT_EQ(taken(kept, first), numbers{1});
 }
 
-TEST(recent_lookups, bags_that_are_here_are_not_taken_anew) {
-  recent_lookups kept(2);
+TEST(bag_cache, bags_that_are_here_are_not_taken_anew) {
+  bag_cache kept(2);
   const std::vector<bag_lookup> asked = {lookup_of({1}, {0}), lookup_of({2}, {0})};
   for (int again = 0; again < 3; ++again)
     for (const bag_lookup& one : asked) EXPECT_EQ(kept.put(kernels::host_stream(), one).indices.size(), 1U);
@@ -76,8 +76,8 @@ TEST(recent_lookups, bags_that_are_here_are_not_taken_anew) {
   EXPECT_TRUE(kept.has(gradient_of(asked[1])));
 }
 
-TEST(recent_lookups, the_oldest_goes_when_there_are_too_many) {
-  recent_lookups kept(2);
+TEST(bag_cache, the_oldest_goes_when_there_are_too_many) {
+  bag_cache kept(2);
   const std::vector<bag_lookup> asked = {lookup_of({1}, {0}), lookup_of({2}, {0}), lookup_of({3}, {0})};
   for (const bag_lookup& one : asked) kept.put(kernels::host_stream(), one);
   EXPECT_EQ(taken(kept, asked[0]), numbers());
@@ -88,4 +88,4 @@ TEST(recent_lookups, the_oldest_goes_when_there_are_too_many) {
 }
 
 }  // namespace
-}  // namespace troupe::recent_lookups_test
+}  // namespace troupe::bag_cache_test

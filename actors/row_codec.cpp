@@ -1,4 +1,4 @@
-#include "actors/wire.hpp"
+#include "actors/row_codec.hpp"
 
 #include <algorithm>
 #include <memory>

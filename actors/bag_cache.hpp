@@ -10,17 +10,17 @@
 #include <optional>
 #include <vector>
 
-#include "actors/views.hpp"
+#include "actors/bag_view.hpp"
 #include "kernels/device_array.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe {
 
 /// Of one table. Not thread-safe.
-class recent_lookups {
+class bag_cache {
  public:
   /// Keeps the bags of the last `count` lookups whose gradients have not come.
-  explicit recent_lookups(std::uint64_t count) : kept_max_(count) {}
+  explicit bag_cache(std::uint64_t count) : kept_max_(count) {}
 
   /// The bags on the device of `on`, to be used on that stream before the next call; taken there unless they are.
   kernels::bags_view put(kernels::stream& on, const bag_lookup& wanted) {

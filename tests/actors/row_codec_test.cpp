@@ -1,6 +1,6 @@
 // Rows as they travel: rounded once, the same in both directions, and Inf found where it came from.
 
-#include "actors/wire.hpp"
+#include "actors/row_codec.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "tests/actors/rounding.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::wire_test {
+namespace troupe::row_codec_test {
 namespace {
 
 using kernels::row_dtype;
@@ -83,4 +83,4 @@ TEST(wire, what_a_type_does_not_hold_becomes_inf) {
 }
 
 }  // namespace
-}  // namespace troupe::wire_test
+}  // namespace troupe::row_codec_test

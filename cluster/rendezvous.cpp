@@ -1,4 +1,4 @@
-#include "cluster/gathering.hpp"
+#include "cluster/rendezvous.hpp"
 
 #include <fmt/format.h>
 
@@ -20,8 +20,8 @@
 #include "base/text.hpp"
 #include "cluster/caf_network.hpp"
 #include "cluster/control_tunnel.hpp"
-#include "cluster/introduction.hpp"
-#include "cluster/turned_away.hpp"
+#include "cluster/handshake_info.hpp"
+#include "cluster/rejection_log.hpp"
 #include "links/connect.hpp"
 #include "links/io_thread.hpp"
 #include "protocol/messages.hpp"
@@ -71,7 +71,7 @@ class control_plane {
   ~control_plane() {
     thread_.stop();
     listener_.reset();
-    note(turned_away_.summary());
+    note(rejection_log_.summary());
   }
 
   control_plane(const control_plane&) = delete;
@@ -83,7 +83,7 @@ class control_plane {
   void see_off();
 
  private:
-  greeting judge(const hello& theirs);
+  hello_reply judge(const hello& theirs);
   void take(link_ptr wire);
   void left(const std::string& session, const fault* why);
   bool is_taken(const std::string& session);
@@ -98,7 +98,7 @@ class control_plane {
   std::unique_ptr<listener> listener_;
 
   // Of the thread.
-  turned_away turned_away_;
+  rejection_log rejection_log_;
   boost::asio::steady_timer summary_;
 
   std::mutex mutex_;
@@ -122,8 +122,8 @@ result<endpoint> control_plane::listen() {
   return opened.get_future().get();
 }
 
-greeting control_plane::judge(const hello& theirs) {
-  const hello mine = introduction("master", "");
+hello_reply control_plane::judge(const hello& theirs) {
+  const hello mine = handshake_info("master", "");
   if (auto differs = first_disagreement(mine, theirs, "the other side")) return bad_input(std::move(*differs));
   if (is_taken(session_of(theirs)))
     return bad_input(fmt::format("its session {} is that of another connection", printable(session_of(theirs))));
@@ -140,13 +140,13 @@ void control_plane::note(const std::optional<std::string>& line) const {
 }
 
 void control_plane::turn_away(const fault& why) {
-  const bool was_due = turned_away_.due().has_value();
-  note(turned_away_.add("somebody was not let in: " + why.message, turned_away::clock::now()));
-  const auto due = turned_away_.due();
+  const bool was_due = rejection_log_.due().has_value();
+  note(rejection_log_.add("somebody was not let in: " + why.message, rejection_log::clock::now()));
+  const auto due = rejection_log_.due();
   if (!due || was_due) return;
   summary_.expires_at(*due);
   summary_.async_wait([this](const boost::system::error_code& cancelled) {
-    if (!cancelled) note(turned_away_.summary());
+    if (!cancelled) note(rejection_log_.summary());
   });
 }
 

@@ -15,7 +15,7 @@ namespace troupe {
 constexpr std::string_view first_common_item = "version";
 
 /// `purpose` says what the connection is for; `session` is a name for it that no other has.
-hello introduction(const std::string& purpose, const std::string& session);
+hello handshake_info(const std::string& purpose, const std::string& session);
 
 /// The first item that has to agree and does not, named with what it is on both sides; null if all agree. `their_name`
 /// is whom `theirs` are of, as in `the master`.
