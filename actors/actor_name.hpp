@@ -16,7 +16,7 @@
 
 #include "protocol/errors.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Actor numbers within a run, as they stand in headers: master 0, allreduce group 1, then servers, then trainers.
 constexpr std::uint32_t master_number = 0;
@@ -32,8 +32,10 @@ constexpr std::uint32_t client_number = 0xffff;
 
 /// An error that names actor, step and cause, for the one line that ends a run.
 inline caf::error failure_of(const std::string& actor, std::uint64_t step, const caf::error& cause) {
-  const errc code = cause.category() == caf::type_id_v<errc> ? static_cast<errc>(cause.code()) : errc::exception;
-  return make_failure(code, fmt::format("{}, step {}: {}", actor, step, describe(cause)));
+  const protocol::errc code = cause.category() == caf::type_id_v<protocol::errc>
+                                  ? static_cast<protocol::errc>(cause.code())
+                                  : protocol::errc::exception;
+  return protocol::make_failure(code, fmt::format("{}, step {}: {}", actor, step, protocol::describe(cause)));
 }
 
 /// Makes `self` turn an exception in a handler into such an error, `tell` it, and end with it. `state` has `name` and
@@ -41,14 +43,15 @@ inline caf::error failure_of(const std::string& actor, std::uint64_t step, const
 template <class Self>
 void fail_on_exceptions(Self* self, std::function<void(const caf::error&)> tell = {}) {
   self->set_exception_handler([self, tell = std::move(tell)](std::exception_ptr& thrown) -> caf::error {
-    caf::error cause = make_failure(errc::exception, "an exception of unknown type");
+    caf::error cause = protocol::make_failure(protocol::errc::exception, "an exception of unknown type");
     try {
       std::rethrow_exception(thrown);
     } catch (const std::bad_alloc&) {
-      cause = make_failure(errc::out_of_memory,
-                           "out of memory; use fewer --rows or --trainers, a smaller --dim, --hidden or --batch-size");
+      cause = protocol::make_failure(
+          protocol::errc::out_of_memory,
+          "out of memory; use fewer --rows or --trainers, a smaller --dim, --hidden or --batch-size");
     } catch (const std::exception& e) {
-      cause = make_failure(errc::exception, e.what());
+      cause = protocol::make_failure(protocol::errc::exception, e.what());
     } catch (...) {
     }
     const caf::error failure = failure_of(self->state.name, self->state.step, cause);
@@ -57,4 +60,4 @@ void fail_on_exceptions(Self* self, std::function<void(const caf::error&)> tell 
   });
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

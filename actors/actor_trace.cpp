@@ -8,7 +8,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/traced_system.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 namespace {
 
@@ -40,7 +40,7 @@ void actor_trace::start(caf::abstract_actor* self, caf::actor_system& system, st
   if (is_again) return;
   self->attach_functor([recorder, board = board_, actor = actor_](const caf::error& reason) {
     record last;
-    last.begin = ticks_now();
+    last.begin = trace::ticks_now();
     last.busy48_type16 = record::pack(0, reason ? reason.category() : 0);
     last.queued48_actor16 = record::pack(0, actor);
     last.step48_aux16 = record::pack(0, reason ? reason.code() : 0);
@@ -51,15 +51,15 @@ void actor_trace::start(caf::abstract_actor* self, caf::actor_system& system, st
   });
 }
 
-header actor_trace::next(std::uint64_t step, message_id cause, std::uint64_t sent) {
-  header made{run_, step, sender_, incarnation_, ++sequence_, cause};
+msg::header actor_trace::next(std::uint64_t step, msg::message_id cause, std::uint64_t sent) {
+  msg::header made{run_, step, sender_, incarnation_, ++sequence_, cause};
   if (recorder_ == nullptr) return made;
   made.sent = sent;
   if (board_ != nullptr) board_->last_sent.store(sequence_, relaxed);
   if (in_hand_ != 0 && cause != in_hand_ && cause != 0) {
     record released;
     released.begin = made.sent;
-    released.id = id_of(made);
+    released.id = msg::id_of(made);
     released.cause = in_hand_;
     released.step48_aux16 = record::pack(step, 0);
     note(trace::kind::released, released);
@@ -75,8 +75,8 @@ void actor_trace::count_dropped() {
     recorder_->note_dropped();
 }
 
-void actor_trace::handling::open(const header& head, std::uint16_t type) {
-  record_.begin = trace_.latest_ = ticks_now();
+void actor_trace::handling::open(const msg::header& head, std::uint16_t type) {
+  record_.begin = trace_.latest_ = trace::ticks_now();
   record_.sent = head.sent;
   record_.id = trace_.in_hand_;
   record_.cause = head.cause;
@@ -93,7 +93,7 @@ void actor_trace::handling::open(const header& head, std::uint16_t type) {
 }
 
 void actor_trace::handling::close() {
-  record_.busy48_type16 |= std::min(ticks_now() - record_.begin, record::max48);
+  record_.busy48_type16 |= std::min(trace::ticks_now() - record_.begin, record::max48);
   record_.bytes32_kind8_flags8_stamp16 = trace::pack_kind(bytes_, trace::kind::handled, flags_);
   trace_.recorder_->append(record_);
   trace_.latest_ = 0;
@@ -106,7 +106,7 @@ void actor_trace::handling::close() {
 
 actor_trace::turn::turn(actor_trace& mine, std::uint64_t step) : trace_(mine), step_(step) {
   if (!mine.is_on()) return;
-  begin_ = mine.latest_ = ticks_now();
+  begin_ = mine.latest_ = trace::ticks_now();
   mine.in_hand_ = mine.cause_;
   if (mine.board_ != nullptr) mine.board_->message_begin.store(begin_, relaxed);
 }
@@ -118,7 +118,7 @@ actor_trace::turn::~turn() {
   record done;
   done.begin = begin_;
   done.cause = trace_.cause_;
-  done.busy48_type16 = record::pack(ticks_now() - begin_, 0);
+  done.busy48_type16 = record::pack(trace::ticks_now() - begin_, 0);
   done.step48_aux16 = record::pack(step_, 0);
   trace_.note(trace::kind::timer, done);
   if (trace_.board_ != nullptr) trace_.board_->message_begin.store(0, relaxed);
@@ -148,7 +148,7 @@ void actor_trace::on_board(std::uint64_t step, std::uint64_t begin) {
 }
 
 void actor_trace::progresses() {
-  if (board_ != nullptr) on_board(board_->step.load(relaxed), ticks_now());
+  if (board_ != nullptr) on_board(board_->step.load(relaxed), trace::ticks_now());
 }
 
 void actor_trace::rests() { on_board(step_, 0); }
@@ -168,20 +168,20 @@ void actor_trace::step_ends(std::uint64_t next) {
   on_board(next, end);
 }
 
-void actor_trace::asks(const header& asked, std::uint16_t type, std::uint32_t peer) {
+void actor_trace::asks(const msg::header& asked, std::uint16_t type, std::uint32_t peer) {
   if (board_ == nullptr) return;
   for (trace::open_request& one : board_->open) {
     if (one.id.load(relaxed) != 0) continue;
     one.since.store(asked.sent, relaxed);
     one.type16_peer16.store(std::uint32_t{type} | peer << 16, relaxed);
     one.step.store(static_cast<std::uint32_t>(asked.step), relaxed);
-    one.id.store(id_of(asked), relaxed);
+    one.id.store(msg::id_of(asked), relaxed);
     return;
   }
   board_->open_more.store(board_->open_more.load(relaxed) + 1, relaxed);
 }
 
-void actor_trace::has_answer(message_id asked) {
+void actor_trace::has_answer(msg::message_id asked) {
   if (board_ == nullptr) return;
   for (trace::open_request& one : board_->open) {
     if (one.id.load(relaxed) != asked) continue;
@@ -194,7 +194,7 @@ void actor_trace::has_answer(message_id asked) {
 void actor_trace::note(trace::kind what, record with, std::uint64_t bytes) {
   if (recorder_ == nullptr) return;
   if (!recorder_->wants(0, with.step())) return count_dropped();
-  if (with.begin == 0) with.begin = ticks_now();
+  if (with.begin == 0) with.begin = trace::ticks_now();
   with.queued48_actor16 = record::pack(with.queued(), actor_);
   with.bytes32_kind8_flags8_stamp16 = trace::pack_kind(bytes, what, 0);
   recorder_->append(with);
@@ -216,4 +216,4 @@ void actor_trace::metric(trace::metric_name which, std::uint64_t step, double va
   note(trace::kind::metric, figure);
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

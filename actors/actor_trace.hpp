@@ -17,7 +17,7 @@
 #include "protocol/message_content.hpp"
 #include "trace/recorder.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Belongs to one actor. Records nothing before `start`, and where the actor system has no recorder.
 class actor_trace {
@@ -27,14 +27,14 @@ class actor_trace {
              const std::string& name, std::uint32_t incarnation = 0);
 
   /// The header of the next message, which is sent because of `cause`: the message at hand, or the one that it answers.
-  header next(std::uint64_t step, message_id cause) { return next(step, cause, now_if_on()); }
+  msg::header next(std::uint64_t step, msg::message_id cause) { return next(step, cause, now_if_on()); }
   /// The same, because of the last message that was handled.
-  header next(std::uint64_t step) { return next(step, cause_, now_if_on()); }
+  msg::header next(std::uint64_t step) { return next(step, cause_, now_if_on()); }
   /// The same, sent at `sent`: 0, or what `latest` gave.
-  header next(std::uint64_t step, message_id cause, std::uint64_t sent);
+  msg::header next(std::uint64_t step, msg::message_id cause, std::uint64_t sent);
 
   /// The last message that was handled, or is being.
-  message_id cause() const { return cause_; }
+  msg::message_id cause() const { return cause_; }
   bool is_on() const { return recorder_ != nullptr; }
   /// When the actor last read the clock for what it is at, in ticks: as good as now right behind that, and cheaper. It
   /// is no earlier than the message at hand was begun, nor than what has been recorded since. 0: nothing is recorded.
@@ -47,12 +47,13 @@ class actor_trace {
    public:
     template <class Message>
     handling(actor_trace& mine, const Message& message, std::uint8_t flags) : trace_(mine) {
-      if constexpr (traits_v<Message>.replayed)
+      if constexpr (protocol::traits_v<Message>.replayed)
         if (mine.replayed_ != nullptr)
-          mine.replayed_->compare(message.head, caf::type_id_v<Message>, aux_of(message), content_of(message, false));
+          mine.replayed_->compare(message.head, caf::type_id_v<Message>, aux_of(message),
+                                  protocol::content_of(message, false));
       if (!mine.begin(message.head, caf::type_id_v<Message>)) return;
       record_.step48_aux16 = trace::record::pack(message.head.step, aux_of(message));
-      bytes_ = weight_of(message);
+      bytes_ = protocol::weight_of(message);
       flags_ = flags;
       if (mine.keeps_contents_) mine.keep(message, bytes_);
       is_recorded_ = true;
@@ -76,7 +77,7 @@ class actor_trace {
     }
 
    private:
-    void open(const header& head, std::uint16_t type);
+    void open(const msg::header& head, std::uint16_t type);
     void close();
 
     actor_trace& trace_;
@@ -134,9 +135,9 @@ class actor_trace {
   // -- requests -------------------------------------------------------------------------
 
   /// `asked` goes to `peer`, which owes an answer.
-  void asks(const header& asked, std::uint16_t type, std::uint32_t peer);
+  void asks(const msg::header& asked, std::uint16_t type, std::uint32_t peer);
   /// It has come, or never will.
-  void has_answer(message_id asked);
+  void has_answer(msg::message_id asked);
 
   // -- whatever else -------------------------------------------------------------------
 
@@ -170,8 +171,8 @@ class actor_trace {
   void count_dropped();
   void on_board(std::uint64_t step, std::uint64_t begin);
   /// False: no record is wanted of it.
-  bool begin(const header& head, std::uint16_t type) {
-    cause_ = in_hand_ = id_of(head);
+  bool begin(const msg::header& head, std::uint16_t type) {
+    cause_ = in_hand_ = msg::id_of(head);
     if (recorder_ == nullptr) return false;
     if (recorder_->wants(type, head.step)) [[likely]]
       return true;
@@ -182,14 +183,14 @@ class actor_trace {
 
   template <class Message>
   void keep(const Message& message, std::uint64_t bytes) {
-    if (is_on_device(message)) {
-      trace::content made = content_of(message, keeps_payload_);
+    if (protocol::is_on_device(message)) {
+      trace::content made = protocol::content_of(message, keeps_payload_);
       made.actor = actor_;
       recorder_->keep({[made = std::move(made)] { return made; }, bytes});
       return;
     }
     recorder_->keep({[message, actor = actor_, with_bytes = keeps_payload_] {
-                       trace::content made = content_of(message, with_bytes);
+                       trace::content made = protocol::content_of(message, with_bytes);
                        made.actor = actor;
                        return made;
                      },
@@ -206,8 +207,8 @@ class actor_trace {
   std::uint32_t sender_ = 0;
   std::uint32_t incarnation_ = 0;
   std::uint64_t sequence_ = 0;
-  message_id cause_ = 0;
-  message_id in_hand_ = 0;
+  msg::message_id cause_ = 0;
+  msg::message_id in_hand_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t step_begin_ = 0;
   std::uint64_t latest_ = 0;  ///< 0: the actor is at nothing, or at what is not recorded
@@ -244,7 +245,7 @@ auto recorded(Self* self) {
   return [self](Message& message) {
     using answer_type = decltype(self->state.handle(message));
     constexpr bool has_answer = !std::is_void_v<answer_type>;
-    if constexpr (traits_v<Message>.ordered) {
+    if constexpr (protocol::traits_v<Message>.ordered) {
       if (!has_turn(self, message)) return answered_elsewhere(std::type_identity<answer_type>());
       let_next_come(self);  // behind this one
     }
@@ -270,4 +271,4 @@ void drop_unexpected(Self* self) {
   });
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

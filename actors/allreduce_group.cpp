@@ -10,16 +10,16 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 namespace {
 
-static_assert(ordered_sum::count_max == blob::max_bytes / sizeof(float));
+static_assert(ordered_sum::count_max == msg::blob::max_bytes / sizeof(float));
 
-caf::error error_of(const refusal& why) { return make_failure(why.code, why.why); }
+caf::error error_of(const refusal& why) { return protocol::make_failure(why.code, why.why); }
 
 /// A tensor's numbers; none if they are not float32 of its shape.
-std::span<const float> floats_of(const tensor& grad) {
-  return grad.type == dtype::f32 && grad.consistent() ? grad.as<float>() : std::span<const float>();
+std::span<const float> floats_of(const msg::tensor& grad) {
+  return grad.type == msg::dtype::f32 && grad.consistent() ? grad.as<float>() : std::span<const float>();
 }
 
 /// Adds up on the thread of the group's actor.
@@ -30,12 +30,12 @@ class host_collective final : public collective {
   bucket_exchange exchange_of(std::uint64_t count) const override {
     return fastest_exchange(group_.ranks().processes, count);
   }
-  bool can_read(const tensor& grad) const override { return grad.bytes.device() == nullptr; }
-  caf::error check(const bucket_share& /*share*/) const override { return {}; }
+  bool can_read(const msg::tensor& grad) const override { return grad.bytes.device() == nullptr; }
+  caf::error check(const msg::bucket_share& /*share*/) const override { return {}; }
 
-  caf::error introduce(const group_devices& theirs) override {
-    return make_failure(
-        errc::bad_input,
+  caf::error introduce(const msg::group_devices& theirs) override {
+    return protocol::make_failure(
+        protocol::errc::bad_input,
         fmt::format("{} on CUDA devices and {} on the processor do not mix; give all of "
                     "them the same --device",
                     trainers_of(group_.ranks(), theirs.process), trainers_of(group_.ranks(), group_.ranks().me)));
@@ -75,17 +75,20 @@ void allreduce_group_state::start(std::uint64_t run, group_layout layout) {
 
 // -- shares -----------------------------------------------------------------------------------------------------------
 
-caf::error allreduce_group_state::check(const header& head, std::uint32_t rank, std::uint32_t bucket,
+caf::error allreduce_group_state::check(const msg::header& head, std::uint32_t rank, std::uint32_t bucket,
                                         bool local) const {
   if (head.run != run_)
-    return make_failure(errc::wrong_context, fmt::format("a bucket of run {}, this is run {}", head.run, run_));
+    return protocol::make_failure(protocol::errc::wrong_context,
+                                  fmt::format("a bucket of run {}, this is run {}", head.run, run_));
   if (rank >= ranks_.ranks())
-    return make_failure(errc::bad_input, fmt::format("a bucket of rank {}, the group has {}", rank, ranks_.ranks()));
+    return protocol::make_failure(protocol::errc::bad_input,
+                                  fmt::format("a bucket of rank {}, the group has {}", rank, ranks_.ranks()));
   if (ranks_.is_local(rank) != local)
-    return make_failure(errc::bad_input,
-                        fmt::format("a bucket of rank {} from {}", rank, local ? "here" : "another process"));
+    return protocol::make_failure(protocol::errc::bad_input,
+                                  fmt::format("a bucket of rank {} from {}", rank, local ? "here" : "another process"));
   if (!local && !may_come_from(ranks_.process_of_rank[rank]))
-    return make_failure(errc::bad_input, fmt::format("a bucket of rank {} from a process without that rank", rank));
+    return protocol::make_failure(protocol::errc::bad_input,
+                                  fmt::format("a bucket of rank {} from a process without that rank", rank));
   if (const auto refused = buckets_.check({head.step, bucket})) return error_of(*refused);
   return {};
 }
@@ -120,19 +123,20 @@ group_bucket& allreduce_group_state::find_or_open(const bucket_id& id, std::uint
   return all;
 }
 
-caf::result<reduced> allreduce_group_state::handle(reduce& share) {
+caf::result<msg::reduced> allreduce_group_state::handle(msg::reduce& share) {
   const bucket_id id{share.head.step, share.bucket};
   if (auto error = check(share.head, share.rank, share.bucket, true)) return failure_of(name, id.step, error);
-  if (share.grad.type != dtype::f32 || !share.grad.consistent())
-    return failure_of(
-        name, id.step,
-        make_failure(errc::shape_mismatch, fmt::format("bucket {} of rank {} is not a float32 tensor of its shape",
-                                                       share.bucket, share.rank)));
+  if (share.grad.type != msg::dtype::f32 || !share.grad.consistent())
+    return failure_of(name, id.step,
+                      protocol::make_failure(protocol::errc::shape_mismatch,
+                                             fmt::format("bucket {} of rank {} is not a float32 tensor of its shape",
+                                                         share.bucket, share.rank)));
   if (!collective_->can_read(share.grad))
     return failure_of(name, id.step,
-                      make_failure(errc::wrong_context, fmt::format("bucket {} of rank {} is not where this group adds "
-                                                                    "up",
-                                                                    share.bucket, share.rank)));
+                      protocol::make_failure(protocol::errc::wrong_context,
+                                             fmt::format("bucket {} of rank {} is not where this group adds "
+                                                         "up",
+                                                         share.bucket, share.rank)));
   collective_->join();
   const std::span<const float> numbers = share.grad.as<float>();
   group_bucket& all = find_or_open(id, numbers.size());
@@ -140,13 +144,13 @@ caf::result<reduced> allreduce_group_state::handle(reduce& share) {
   if (!next) return failure_of(name, id.step, error_of(next.error()));
   if (next->send_slices) send_slices(share, all.sum);
   note_launch(share.head, share.rank, all);
-  auto promise = self_->make_response_promise<reduced>();
+  auto promise = self_->make_response_promise<msg::reduced>();
   all.ranks[share.rank] = {share.head, std::move(share.grad), promise};
   follow(id, all, *next);
   return promise;
 }
 
-caf::result<void> allreduce_group_state::handle(bucket_share& share) {
+caf::result<void> allreduce_group_state::handle(msg::bucket_share& share) {
   const bucket_id id{share.head.step, share.bucket};
   if (auto error = check(share.head, share.rank, share.bucket, false)) return refuse(id.step, error);
   if (auto error = collective_->check(share)) return refuse(id.step, error);
@@ -160,23 +164,24 @@ caf::result<void> allreduce_group_state::handle(bucket_share& share) {
   return {};
 }
 
-caf::result<void> allreduce_group_state::handle(bucket_sum& part) {
+caf::result<void> allreduce_group_state::handle(msg::bucket_sum& part) {
   const bucket_id id{part.head.step, part.bucket};
   group_bucket* const all = buckets_.find(id);
   if (part.head.run != run_ || all == nullptr)
-    return refuse(id.step,
-                  make_failure(errc::wrong_context, fmt::format("a sum of bucket {}, which is not open", part.bucket)));
+    return refuse(id.step, protocol::make_failure(protocol::errc::wrong_context,
+                                                  fmt::format("a sum of bucket {}, which is not open", part.bucket)));
   const auto next = all->sum.add_sum(process_of_sender(), part.first, floats_of(part.grad));
   if (!next) return refuse(id.step, error_of(next.error()));
   follow(id, *all, *next);
   return {};
 }
 
-caf::result<void> allreduce_group_state::handle(const group_devices& theirs) {
+caf::result<void> allreduce_group_state::handle(const msg::group_devices& theirs) {
   if (theirs.head.run != run_ || theirs.process >= ranks_.processes || theirs.process == ranks_.me ||
       !may_come_from(theirs.process) || theirs.id.size() != sizeof(kernels::communicator_id))
-    return refuse(theirs.head.step,
-                  make_failure(errc::wrong_context,
+    return refuse(
+        theirs.head.step,
+        protocol::make_failure(protocol::errc::wrong_context,
                                fmt::format("devices of process {}, which does not take part", theirs.process)));
   if (auto error = collective_->introduce(theirs)) return refuse(theirs.head.step, error);
   return {};
@@ -198,36 +203,40 @@ void allreduce_group_state::follow(const bucket_id& id, group_bucket& all, bucke
   if (next.send_sum) send_sum(id, all);
   if (!next.finish) return;
   const std::shared_ptr<float[]>& numbers = all.sum.mean();
-  const tensor mean(dtype::f32, all.sum.count(), 1, blob(numbers, numbers.get(), all.sum.count() * sizeof(float)));
-  finish(id, all, [&mean](std::uint32_t) -> const tensor& { return mean; });
+  const msg::tensor mean(msg::dtype::f32, all.sum.count(), 1,
+                         msg::blob(numbers, numbers.get(), all.sum.count() * sizeof(float)));
+  finish(id, all, [&mean](std::uint32_t) -> const msg::tensor& { return mean; });
 }
 
-void allreduce_group_state::send_slices(const reduce& share, const ordered_sum& sum) {
+void allreduce_group_state::send_slices(const msg::reduce& share, const ordered_sum& sum) {
   for (std::uint32_t process = 0; process < ranks_.processes; ++process) {
     if (process == ranks_.me) continue;
     const bucket_slice part = sum.slice_of(process);
-    tensor grad;
+    msg::tensor grad;
     if (share.batches > 0 && part.size > 0)
-      grad = {dtype::f32, part.size, 1, share.grad.bytes.part(part.first * sizeof(float), part.size * sizeof(float))};
-    self_->send(groups_[process], bucket_share{trace.next(share.head.step, id_of(share.head)), share.rank, share.bucket,
-                                               share.batches, share.stop, part.first, sum.count(), std::move(grad)});
+      grad = {msg::dtype::f32, part.size, 1,
+              share.grad.bytes.part(part.first * sizeof(float), part.size * sizeof(float))};
+    self_->send(groups_[process],
+                msg::bucket_share{trace.next(share.head.step, msg::id_of(share.head)), share.rank, share.bucket,
+                                  share.batches, share.stop, part.first, sum.count(), std::move(grad)});
   }
 }
 
 void allreduce_group_state::send_sum(const bucket_id& id, const group_bucket& all) {
   const bucket_slice mine = all.sum.slice_of(ranks_.me);
   const std::shared_ptr<float[]>& mean = all.sum.mean();
-  const tensor part(dtype::f32, mine.size, 1, blob(mean, mean.get() + mine.first, mine.size * sizeof(float)));
+  const msg::tensor part(msg::dtype::f32, mine.size, 1,
+                         msg::blob(mean, mean.get() + mine.first, mine.size * sizeof(float)));
   for (std::uint32_t process = 0; process < ranks_.processes; ++process)
     if (process != ranks_.me)
       self_->send(groups_[process],
-                  bucket_sum{trace.next(id.step, id_of(all.ranks[0].head)), id.bucket, mine.first, part});
+                  msg::bucket_sum{trace.next(id.step, msg::id_of(all.ranks[0].head)), id.bucket, mine.first, part});
 }
 
-void allreduce_group_state::note_launch(const header& share, std::uint32_t rank, const group_bucket& all) {
+void allreduce_group_state::note_launch(const msg::header& share, std::uint32_t rank, const group_bucket& all) {
   trace::record launch;
   launch.begin = trace.latest();
-  launch.id = id_of(share);
+  launch.id = msg::id_of(share);
   launch.cause = all.sequence;
   launch.step48_aux16 = trace::record::pack(share.step, rank);
   trace.note(trace::kind::collective_launch, launch);
@@ -261,18 +270,18 @@ void allreduce_group_state::look_for_late_ranks() {
       if (!all.sum.has_share(rank)) missing.push_back(rank);
     const std::string what =
         missing.empty() ? collective_->awaited() : fmt::format("share of trainer {}", fmt::join(missing, ", "));
-    refuse(id.step,
-           make_failure(errc::timeout, fmt::format("bucket {} lacks the {} for {} s; --request-timeout allows more",
-                                                   id.bucket, what, static_cast<double>(timeout_.count()) / 1000)));
+    refuse(id.step, protocol::make_failure(protocol::errc::timeout,
+                                           fmt::format("bucket {} lacks the {} for {} s; --request-timeout allows more",
+                                                       id.bucket, what, static_cast<double>(timeout_.count()) / 1000)));
     return;
   }
   constexpr int looks_per_timeout = 10;
   self_->run_delayed(timeout_ / looks_per_timeout, [this] { look_for_late_ranks(); });
 }
 
-caf::result<actor_status> allreduce_group_state::handle(const actor_query& query) {
+caf::result<msg::actor_status> allreduce_group_state::handle(const msg::actor_query& query) {
   const bool is_idle = buckets_.under_way().empty();
-  actor_status now{trace.next(step, id_of(query.head)), name, is_idle ? "idle" : "waiting", step, {}, {}};
+  msg::actor_status now{trace.next(step, msg::id_of(query.head)), name, is_idle ? "idle" : "waiting", step, {}, {}};
   for (const auto& [id, all] : buckets_.under_way()) {
     const std::string what = fmt::format("bucket {}", id.bucket);
     for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank)
@@ -281,15 +290,15 @@ caf::result<actor_status> allreduce_group_state::handle(const actor_query& query
   return now;
 }
 
-allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer self, std::uint64_t run,
-                                               group_layout layout) {
+msg::allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer self, std::uint64_t run,
+                                                    group_layout layout) {
   self->state.start(run, std::move(layout));
   fail_on_exceptions(self);
   drop_unexpected(self);
   return {
-      recorded<reduce>(self),        recorded<bucket_share>(self), recorded<bucket_sum>(self),
-      recorded<group_devices>(self), recorded<actor_query>(self),
+      recorded<msg::reduce>(self),        recorded<msg::bucket_share>(self), recorded<msg::bucket_sum>(self),
+      recorded<msg::group_devices>(self), recorded<msg::actor_query>(self),
   };
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

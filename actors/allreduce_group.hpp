@@ -20,13 +20,13 @@
 #include "actors/collective.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Which processes the ranks of a group are in.
 struct group_layout {
   std::vector<std::uint32_t> process_of_rank;
   /// The groups of the other processes, by process; a null handle for one's own. Empty: there is but one process.
-  std::vector<allreduce_actor> groups;
+  std::vector<msg::allreduce_actor> groups;
   std::uint32_t me = 0;
   /// How long a bucket may miss a rank; 0: for ever.
   std::chrono::milliseconds timeout{0};
@@ -41,7 +41,7 @@ struct group_layout {
 
 class allreduce_group_state {
  public:
-  using pointer = allreduce_actor::stateful_pointer<allreduce_group_state>;
+  using pointer = msg::allreduce_actor::stateful_pointer<allreduce_group_state>;
 
   explicit allreduce_group_state(pointer self) : self_(self) {}
   allreduce_group_state(const allreduce_group_state&) = delete;
@@ -53,17 +53,17 @@ class allreduce_group_state {
   actor_trace trace;
 
   void start(std::uint64_t run, group_layout layout);
-  caf::result<reduced> handle(reduce& share);
-  caf::result<void> handle(bucket_share& share);
-  caf::result<void> handle(bucket_sum& part);
-  caf::result<void> handle(const group_devices& theirs);
-  caf::result<actor_status> handle(const actor_query& query);
+  caf::result<msg::reduced> handle(msg::reduce& share);
+  caf::result<void> handle(msg::bucket_share& share);
+  caf::result<void> handle(msg::bucket_sum& part);
+  caf::result<void> handle(const msg::group_devices& theirs);
+  caf::result<msg::actor_status> handle(const msg::actor_query& query);
 
   // -- for collectives ----------------------------------------------------------------------
 
   pointer self() const { return self_; }
   const rank_layout& ranks() const { return ranks_; }
-  const std::vector<allreduce_actor>& groups() const { return groups_; }
+  const std::vector<msg::allreduce_actor>& groups() const { return groups_; }
   std::chrono::milliseconds timeout() const { return timeout_; }
   /// A bucket that is under way.
   group_bucket& bucket(const bucket_id& id);
@@ -74,22 +74,22 @@ class allreduce_group_state {
   caf::result<void> refuse(std::uint64_t at_step, const caf::error& cause);
 
  private:
-  caf::error check(const header& head, std::uint32_t rank, std::uint32_t bucket, bool local) const;
+  caf::error check(const msg::header& head, std::uint32_t rank, std::uint32_t bucket, bool local) const;
   bool may_come_from(std::uint32_t process) const;
   std::optional<std::uint32_t> process_of_sender() const;
   group_bucket& find_or_open(const bucket_id& id, std::uint64_t count);
-  void send_slices(const reduce& share, const ordered_sum& sum);
+  void send_slices(const msg::reduce& share, const ordered_sum& sum);
   void send_sum(const bucket_id& id, const group_bucket& all);
   void follow(const bucket_id& id, group_bucket& all, bucket_actions next);
-  void note_launch(const header& share, std::uint32_t rank, const group_bucket& all);
+  void note_launch(const msg::header& share, std::uint32_t rank, const group_bucket& all);
   void close(const bucket_id& id, group_bucket& all);
   void look_for_late_ranks();
 
   pointer self_;
   std::uint64_t run_ = 0;
   rank_layout ranks_;
-  std::vector<allreduce_actor> groups_;   ///< as in `group_layout`
-  std::vector<caf::actor_addr> senders_;  ///< likewise
+  std::vector<msg::allreduce_actor> groups_;  ///< as in `group_layout`
+  std::vector<caf::actor_addr> senders_;      ///< likewise
   std::chrono::milliseconds timeout_{0};
   bucket_window<group_bucket> buckets_;
   std::uint64_t collectives_ = 0;           ///< ever launched
@@ -102,13 +102,13 @@ void allreduce_group_state::finish(const bucket_id& id, group_bucket& all, MeanO
   for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank) {
     if (!ranks_.is_local(rank)) continue;
     group_bucket::participant& mine = all.ranks[rank];
-    mine.promise.deliver(reduced{trace.next(id.step, id_of(mine.head)), id.bucket, stop, mean_of(rank)});
+    mine.promise.deliver(msg::reduced{trace.next(id.step, msg::id_of(mine.head)), id.bucket, stop, mean_of(rank)});
   }
   close(id, all);
 }
 
 /// The behavior of one process's group in run `run`; spawn with this function.
-allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer self, std::uint64_t run,
-                                               group_layout layout);
+msg::allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer self, std::uint64_t run,
+                                                    group_layout layout);
 
-}  // namespace troupe
+}  // namespace troupe::actors

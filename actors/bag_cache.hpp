@@ -14,7 +14,7 @@
 #include "kernels/device_array.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Of one table. Not thread-safe.
 class bag_cache {
@@ -23,7 +23,7 @@ class bag_cache {
   explicit bag_cache(std::uint64_t count) : kept_max_(count) {}
 
   /// The bags on the device of `on`, to be used on that stream before the next call; taken there unless they are.
-  kernels::bags_view put(kernels::stream& on, const bag_lookup& wanted) {
+  kernels::bags_view put(kernels::stream& on, const msg::bag_lookup& wanted) {
     if (const kept_lookup* known = find(wanted)) return known->view;
     // Nobody comes back for bags that are gone.
     const auto is_free = [](const kept_lookup& one) { return one.number == 0 || one.indices.are_gone(); };
@@ -47,7 +47,7 @@ class bag_cache {
   }
 
   /// The bags of a gradient, if they are here still; their place is free then for the next lookup.
-  std::optional<kernels::bags_view> take(const bag_gradient& grad) {
+  std::optional<kernels::bags_view> take(const msg::bag_gradient& grad) {
     const kept_lookup* known = find(grad);
     if (known == nullptr) return std::nullopt;
     kept_[static_cast<std::size_t>(known - kept_.data())].number = 0;
@@ -59,9 +59,9 @@ class bag_cache {
   class same_bytes {
    public:
     same_bytes() = default;
-    explicit same_bytes(const blob& bytes) : owner_(bytes.owner()), data_(bytes.data()), size_(bytes.size()) {}
+    explicit same_bytes(const msg::blob& bytes) : owner_(bytes.owner()), data_(bytes.data()), size_(bytes.size()) {}
 
-    bool are(const blob& others) const {
+    bool are(const msg::blob& others) const {
       const auto owner = others.owner();
       return data_ == others.data() && size_ == others.size() && !owner_.owner_before(owner) &&
              !owner.owner_before(owner_);
@@ -96,4 +96,4 @@ class bag_cache {
   std::uint64_t count_ = 0;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -5,7 +5,7 @@
 #include "kernels/embedding_bag.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// `message` is a bag_lookup or a bag_gradient; the view is valid as long as its blobs.
 template <class Message>
@@ -14,4 +14,4 @@ kernels::bags_view view_of(const Message& message) {
           message.weights.template as<float>()};
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

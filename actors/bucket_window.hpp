@@ -20,7 +20,7 @@
 #include "actors/ordered_sum.hpp"
 #include "base/assert.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 struct bucket_id {
   std::uint64_t step = 0;
@@ -64,14 +64,14 @@ class bucket_window {
 template <class Bucket>
 std::optional<refusal> bucket_window<Bucket>::check(const bucket_id& id) const {
   if (id.bucket >= buckets_max)
-    return refusal{errc::bad_input, fmt::format("bucket {}, there are at most {}", id.bucket, buckets_max)};
+    return refusal{protocol::errc::bad_input, fmt::format("bucket {}, there are at most {}", id.bucket, buckets_max)};
   if (id.step < over_step_ || (id.step == over_step_ && over_[id.bucket]))
-    return refusal{errc::wrong_context, fmt::format("bucket {} is over", id.bucket)};
+    return refusal{protocol::errc::wrong_context, fmt::format("bucket {} is over", id.bucket)};
   if (open_.empty()) return {};
   const std::uint64_t oldest = open_.begin()->first.step;
   const std::uint64_t newest = open_.rbegin()->first.step;
   if (oldest == newest || id.step == oldest || id.step == newest) return {};
-  return refusal{errc::wrong_context,
+  return refusal{protocol::errc::wrong_context,
                  fmt::format("bucket {} while those of steps {} and {} are under way, at most two steps can be",
                              id.bucket, oldest, newest)};
 }
@@ -98,4 +98,4 @@ void bucket_window<Bucket>::close(const bucket_id& id) {
   open_.erase(known);
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -13,7 +13,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 namespace {
 
@@ -51,8 +51,8 @@ void checkpointing::start(const run_plan& plan, const table_shards& tables, cons
 void checkpointing::save_beginning() {
   const auto& [store, every, from] = plan_->checkpoints;
   if (!store || from) return;
-  checkpoint_manifest nothing;
-  nothing.settings = to_settings(plan_->what);
+  model::checkpoint_manifest nothing;
+  nothing.settings = model::to_settings(plan_->what);
   nothing.data_digest = plan_->data->digest();
   nothing.position.ranks.resize(plan_->what.trainers);
   auto begun = store->begin(0);
@@ -77,12 +77,14 @@ void checkpointing::tried() {
 
 // -- taking one ------------------------------------------------------------------
 
-caf::error checkpointing::add(save_dense&& share, const caf::typed_response_promise<committed>& go_on) {
+caf::error checkpointing::add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& go_on) {
   const std::uint32_t rank = share.rank;
   if (plan_ == nullptr || rank >= waiting_.size() || !plan_->checkpoints.store)
-    return make_failure(errc::wrong_context, fmt::format("rank {} wants a checkpoint, there is none to take", rank));
+    return protocol::make_failure(protocol::errc::wrong_context,
+                                  fmt::format("rank {} wants a checkpoint, there is none to take", rank));
   if (has(rank) || state_ == state::trying)
-    return make_failure(errc::wrong_context, fmt::format("rank {} wants a checkpoint while one is taken", rank));
+    return protocol::make_failure(protocol::errc::wrong_context,
+                                  fmt::format("rank {} wants a checkpoint while one is taken", rank));
   if (state_ == state::idle) enter(state::gathering);
   waiting_[rank] = {std::move(share), go_on};
   if (std::ranges::all_of(waiting_, [](const auto& one) { return one.has_value(); })) write();
@@ -98,30 +100,31 @@ void checkpointing::write() {
   if (!folder) return finish(folder.error());
   parts_missing_ = 1;  // the dense part
   for (const auto& shards : *tables_)
-    for (const module_ref& shard : shards) ask_for(shard, std::filesystem::absolute(*folder));
+    for (const msg::module_ref& shard : shards) ask_for(shard, std::filesystem::absolute(*folder));
   const actor_trace::range working(trace_, trace::range_name::save, step());
-  written(write_dense(*folder, dense_views()));
+  written(model::write_dense(*folder, dense_views()));
 }
 
 /// Has a shard written.
-void checkpointing::ask_for(const module_ref& shard, const std::string& folder) {
+void checkpointing::ask_for(const msg::module_ref& shard, const std::string& folder) {
   ++parts_missing_;
   const auto writing = unwritten_.insert(shard.rank);
-  requests_.ask_aside<saved_module>(
-      shard.server, server_number(shard.rank), save_module{trace_.next(step(), plan_->cause), shard.module, folder},
-      [this, writing](saved_module& file) {
+  requests_.ask_aside<msg::saved_module>(
+      shard.server, server_number(shard.rank),
+      msg::save_module{trace_.next(step(), plan_->cause), shard.module, folder},
+      [this, writing](msg::saved_module& file) {
         unwritten_.erase(writing);
-        written(saved_file{std::move(file.name), file.length, std::move(file.digest)});
+        written(model::saved_file{std::move(file.name), file.length, std::move(file.digest)});
       },
       [this, writing](const caf::error& error) {
         // A server that has gone says why by its own death.
-        if (is_secondary(error)) return;
+        if (protocol::is_secondary(error)) return;
         unwritten_.erase(writing);
-        written(run_fault(describe(error)));
+        written(run_fault(protocol::describe(error)));
       });
 }
 
-void checkpointing::written(result<saved_file> part) {
+void checkpointing::written(result<model::saved_file> part) {
   TROUPE_ASSERT(state_ == state::writing && parts_missing_ > 0);
   if (part)
     files_.push_back(std::move(*part));
@@ -137,25 +140,26 @@ void checkpointing::written(result<saved_file> part) {
   finish(done ? std::nullopt : std::optional<fault>(done.error()));
 }
 
-std::vector<tensor_view> checkpointing::dense_views() const {
-  const hybrid_model model(plan_->data->spec(), plan_->what);
-  const std::vector<tensor>& buffers = waiting_[0]->share.dense;
-  std::vector<tensor_view> views;
+std::vector<model::tensor_view> checkpointing::dense_views() const {
+  const model::hybrid_model model(plan_->data->spec(), plan_->what);
+  const std::vector<msg::tensor>& buffers = waiting_[0]->share.dense;
+  std::vector<model::tensor_view> views;
   for (std::size_t buffer = 0; buffer < buffers.size(); ++buffer)
-    for (const named_parameter& one : model.parameters()) {
+    for (const model::named_parameter& one : model.parameters()) {
       const auto part = buffers[buffer].as<float>().subspan(one.first, one.count());
-      views.push_back({{dense_tensor_name(one.name, buffer), tensor_type::f32, {one.shape.begin(), one.shape.end()}},
-                       std::as_bytes(part)});
+      views.push_back(
+          {{dense_tensor_name(one.name, buffer), model::tensor_type::f32, {one.shape.begin(), one.shape.end()}},
+           std::as_bytes(part)});
     }
   return views;
 }
 
-checkpoint_manifest checkpointing::manifest() const {
-  checkpoint_manifest made;
+model::checkpoint_manifest checkpointing::manifest() const {
+  model::checkpoint_manifest made;
   made.step = step();
-  made.settings = to_settings(plan_->what);
+  made.settings = model::to_settings(plan_->what);
   made.data_digest = plan_->data->digest();
-  run_position& position = made.position;
+  model::run_position& position = made.position;
   const run_summary& before = figures_->so_far();
   position.samples = before.samples;
   position.seconds = before.seconds;
@@ -165,9 +169,9 @@ checkpoint_manifest checkpointing::manifest() const {
     position.epoch_seconds = std::max(position.epoch_seconds, one->share.seconds);
   }
   if (before.samples > 0) position.last_epoch = before.figures;
-  for (const tensor_view& view : dense_views()) made.dense.push_back(view.what);
+  for (const model::tensor_view& view : dense_views()) made.dense.push_back(view.what);
   for (std::size_t t = 0; t < tables_->size(); ++t) {
-    const table_spec& spec = plan_->data->spec().tables[t];
+    const model::table_spec& spec = plan_->data->spec().tables[t];
     made.tables.push_back({static_cast<std::uint64_t>(spec.rows), static_cast<std::uint32_t>((*tables_)[t].size()),
                            embedding_bag_parts(plan_->what, spec)});
   }
@@ -183,7 +187,7 @@ void checkpointing::finish(std::optional<fault> problem) {
   report_({at_step, seconds.count(), std::move(problem)});
   auto all = std::exchange(waiting_, std::vector<std::optional<waiting_trainer>>(waiting_.size()));
   enter(state::idle);
-  for (auto& one : all) one->go_on.deliver(committed{trace_.next(at_step, id_of(one->share.head))});
+  for (auto& one : all) one->go_on.deliver(msg::committed{trace_.next(at_step, msg::id_of(one->share.head))});
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -29,7 +29,7 @@
 #include "actors/run_plan.hpp"
 #include "model/checkpoint/tensors.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Belongs to the master.
 class checkpointing {
@@ -53,7 +53,7 @@ class checkpointing {
   void tried();
 
   /// A trainer stands still; `go_on` is answered when it can go on. An error: it must not, or not now.
-  caf::error add(save_dense&& share, const caf::typed_response_promise<committed>& go_on);
+  caf::error add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& go_on);
 
   state now() const { return state_; }
   /// Whether that trainer has come to the step of the checkpoint under way.
@@ -66,18 +66,18 @@ class checkpointing {
 
   /// A trainer that stands still.
   struct waiting_trainer {
-    save_dense share;
-    caf::typed_response_promise<committed> go_on;
+    msg::save_dense share;
+    caf::typed_response_promise<msg::committed> go_on;
   };
 
   void enter(state next);
   void write();
-  void ask_for(const module_ref& shard, const std::string& folder);
-  void written(result<saved_file> part);
+  void ask_for(const msg::module_ref& shard, const std::string& folder);
+  void written(result<model::saved_file> part);
   void finish(std::optional<fault> problem);
   std::uint64_t step() const { return waiting_.front()->share.head.step; }
-  std::vector<tensor_view> dense_views() const;
-  checkpoint_manifest manifest() const;
+  std::vector<model::tensor_view> dense_views() const;
+  model::checkpoint_manifest manifest() const;
 
   open_requests& requests_;
   actor_trace& trace_;
@@ -90,9 +90,9 @@ class checkpointing {
   std::vector<std::optional<waiting_trainer>> waiting_;  // by rank
   std::multiset<std::uint32_t> unwritten_;               ///< the server's rank for each shard
   std::size_t parts_missing_ = 0;
-  std::vector<saved_file> files_;
+  std::vector<model::saved_file> files_;
   std::optional<fault> problem_;
   clock::time_point begin_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

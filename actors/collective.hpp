@@ -13,14 +13,14 @@
 #include "actors/ordered_sum.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// A bucket that is under way in a group.
 struct group_bucket {
   struct participant {
-    header head;
-    tensor grad;  ///< whole for this process's ranks, the slice that is summed here for others
-    caf::typed_response_promise<reduced> promise;  ///< of this process's ranks
+    msg::header head;
+    msg::tensor grad;  ///< whole for this process's ranks, the slice that is summed here for others
+    caf::typed_response_promise<msg::reduced> promise;  ///< of this process's ranks
   };
 
   ordered_sum sum;
@@ -40,16 +40,16 @@ class collective {
   virtual bucket_exchange exchange_of(std::uint64_t count) const = 0;
 
   /// Whether the numbers of this process's ranks are where this collective reads them.
-  virtual bool can_read(const tensor& grad) const = 0;
+  virtual bool can_read(const msg::tensor& grad) const = 0;
 
   /// A rank of this process begins to take part: all processes are connected.
   virtual void join() {}
 
   /// Why the share of another process's rank does not go with this collective; none if it does.
-  virtual caf::error check(const bucket_share& share) const = 0;
+  virtual caf::error check(const msg::bucket_share& share) const = 0;
 
   /// What another process tells of its devices. An error if that does not go with this collective.
-  virtual caf::error introduce(const group_devices& theirs) = 0;
+  virtual caf::error introduce(const msg::group_devices& theirs) = 0;
 
   /// Sums a bucket of which all shares are there, now or later. May finish this bucket, and others, before it returns;
   /// then nothing is left to do.
@@ -62,4 +62,4 @@ class collective {
   virtual const char* awaited() const = 0;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -8,7 +8,7 @@
 #include "kernels/backend.hpp"
 #include "kernels/devices.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 kernels::device& compute_devices::at(std::size_t place) const { return kernels::cuda_backend().open(numbers[place]); }
 
@@ -75,4 +75,4 @@ result<compute_devices> choose_devices(const device_request& wish) {
   return chosen;
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -10,7 +10,7 @@
 #include "base/result.hpp"
 #include "kernels/device.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Who computes on which CUDA device; the others on the processor.
 struct compute_devices {
@@ -52,4 +52,4 @@ struct device_request {
 /// Looks at the machine, and opens no device. Faults, of kind input: what is missing.
 result<compute_devices> choose_devices(const device_request& wish);
 
-}  // namespace troupe
+}  // namespace troupe::actors

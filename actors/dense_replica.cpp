@@ -5,9 +5,10 @@
 #include "actors/device_tensor.hpp"
 #include "base/assert.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
-dense_replica::dense_replica(const network& what, loss_function loss, kernels::device& where, const options& chosen)
+dense_replica::dense_replica(const model::network& what, model::loss_function loss, kernels::device& where,
+                             const options& chosen)
     : network_(what),
       loss_(std::move(loss)),
       options_(chosen),
@@ -15,8 +16,8 @@ dense_replica::dense_replica(const network& what, loss_function loss, kernels::d
       copies_(where.make_stream()),
       compute_(where.make_stream(chosen.precision)) {
   constexpr std::size_t first_bucket_bytes = std::size_t{1} << 20;  // so that the group begins early
-  buckets_.emplace(*compute_, plan_buckets(what.ranges(), std::min(options_.bucket_bytes, first_bucket_bytes),
-                                           options_.bucket_bytes));
+  buckets_.emplace(*compute_, model::plan_buckets(what.ranges(), std::min(options_.bucket_bytes, first_bucket_bytes),
+                                                  options_.bucket_bytes));
   watch_ = non_finite_watch(*compute_, 2 * (buckets_->size() + 1));  // of a step, and of the one before
   scalar_.resize(*compute_, 1);
 }
@@ -28,12 +29,12 @@ void dense_replica::start(std::span<const float> parameters) {
   kernels::assign(*compute_, parameters, weights_);
   if (const auto buffers = network_.initial_buffers(); !buffers.empty())
     kernels::assign<float>(*compute_, buffers, statistics_);
-  const int buffers = state_buffers(options_.optimizer);
+  const int buffers = model::state_buffers(options_.optimizer);
   const auto fill = [&](kernels::device_array<float>& state, float value) {
     state.resize(*compute_, parameters.size());
     compute_->fill(parameters.size(), value, state.data());
   };
-  if (buffers >= 1) fill(first_state_, initial_state(options_.optimizer));
+  if (buffers >= 1) fill(first_state_, model::initial_state(options_.optimizer));
   if (buffers >= 2) fill(second_state_, 0.0F);
 }
 
@@ -44,13 +45,13 @@ std::vector<kernels::device_array<float>*> dense_replica::parts() {
   return all;
 }
 
-std::vector<tensor> dense_replica::state() {
-  std::vector<tensor> all;
+std::vector<msg::tensor> dense_replica::state() {
+  std::vector<msg::tensor> all;
   for (const auto* numbers : parts()) all.push_back(copy_of(*numbers));
   return all;
 }
 
-bool dense_replica::restore(const std::vector<tensor>& state) {
+bool dense_replica::restore(const std::vector<msg::tensor>& state) {
   const auto to = parts();
   if (state.size() != to.size()) return false;
   for (std::size_t i = 0; i < to.size(); ++i)
@@ -59,18 +60,18 @@ bool dense_replica::restore(const std::vector<tensor>& state) {
   return true;
 }
 
-tensor dense_replica::copy_of(const kernels::device_array<float>& numbers) {
+msg::tensor dense_replica::copy_of(const kernels::device_array<float>& numbers) {
   synchronize();
   std::vector<float> copy;
   const auto here = kernels::on_host<float>(*compute_, numbers.data(), numbers.size(), copy);
   if (copy.empty()) copy.assign(here.begin(), here.end());
-  return tensor::own(numbers.size(), 1, std::move(copy));
+  return msg::tensor::own(numbers.size(), 1, std::move(copy));
 }
 
 // -- a step -------------------------------------------------------------------
 
 void dense_replica::open(std::uint64_t update) {
-  constants_ = constants_at(options_.optimizer, update);
+  constants_ = model::constants_at(options_.optimizer, update);
   buckets_->open();
 }
 
@@ -82,7 +83,7 @@ void dense_replica::begin_pass(const pass& batch) {
     if (!is_on_host()) grad_input_.release();  // others may be reading the last one
     grad_input_.resize(*compute_, batch.size * network_.in_features());
   }
-  const loss_targets targets{classes_.put(*copies_, batch.classes), values_.put(*copies_, batch.values)};
+  const model::loss_targets targets{classes_.put(*copies_, batch.classes), values_.put(*copies_, batch.values)};
   compute_->wait(*copies_->record());
   run(targets);
   if (batch.wants_grad_input && options_.watches)
@@ -95,8 +96,8 @@ void dense_replica::begin_pass(const pass& batch) {
 }
 
 /// From the input to its gradient, by way of the loss.
-void dense_replica::run(const loss_targets& targets) {
-  const pass_mode mode{true, batch_.key};
+void dense_replica::run(const model::loss_targets& targets) {
+  const model::pass_mode mode{true, batch_.key};
   float* const grad_input = batch_.wants_grad_input ? grad_input_.data() : nullptr;
   const auto calls = [&] {
     float* outputs = network_.forward(*compute_, mode, batch_.size, tensors(), batch_.input, *activations_);
@@ -121,8 +122,8 @@ void dense_replica::backward_parameters(bool last, const std::function<void(std:
   buckets_->begin_batch();
   network_.backward_parameters(
       *compute_, batch_.size, batch_.input, *activations_, activations_->outputs(),
-      [this](parameter_range range) { return buckets_->gradient_at(range); },
-      [&](parameter_range range) {
+      [this](model::parameter_range range) { return buckets_->gradient_at(range); },
+      [&](model::parameter_range range) {
         const auto bucket = buckets_->finished(range, last);
         if (!bucket) return;
         if (options_.watches)
@@ -134,10 +135,10 @@ void dense_replica::backward_parameters(bool last, const std::function<void(std:
       });
 }
 
-void dense_replica::take(std::uint32_t bucket, const tensor& mean) {
+void dense_replica::take(std::uint32_t bucket, const msg::tensor& mean) {
   buckets_->settle(bucket);
-  const parameter_range range = buckets_->range(bucket);
-  TROUPE_ASSERT(mean.type == dtype::f32 && mean.rows == range.count && mean.consistent());
+  const model::parameter_range range = buckets_->range(bucket);
+  TROUPE_ASSERT(mean.type == msg::dtype::f32 && mean.rows == range.count && mean.consistent());
   const float* grad = mean.as<float>().data();
   if (const device_block* where = block_of(mean.bytes)) {
     compute_->wait(where->written());
@@ -148,7 +149,7 @@ void dense_replica::take(std::uint32_t bucket, const tensor& mean) {
   compute_->copy(grad, mean_.data() + range.first, range.count * sizeof(float));
 }
 
-void dense_replica::update(parameter_range range, const float* grad) {
+void dense_replica::update(model::parameter_range range, const float* grad) {
   const auto part = [&range](const kernels::device_array<float>& state) {
     return state.size() == 0 ? nullptr : state.data() + range.first;
   };
@@ -190,9 +191,9 @@ void dense_replica::synchronize() {
 
 /// The host has waited for the device to use them.
 void dense_replica::forget_means() {
-  for (const blob& mean : means_)
+  for (const msg::blob& mean : means_)
     if (block_of(mean)->is_lost()) throw kernels::device_error("an allreduce on CUDA devices was given up");
   means_.clear();
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -31,13 +31,13 @@
 #include "model/optimizer.hpp"
 #include "protocol/tensor.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Belongs to one thread. Functions throw `kernels::device_error` if the device fails.
 class dense_replica {
  public:
   struct options {
-    optimizer_spec optimizer = {};
+    model::optimizer_spec optimizer = {};
     std::size_t bucket_bytes = std::size_t{25} << 20;
     /// Searches gradients for NaN and Inf.
     bool watches = true;
@@ -66,7 +66,7 @@ class dense_replica {
   };
 
   /// `what`, and what `loss` refers to, outlive the replica.
-  dense_replica(const network& what, loss_function loss, kernels::device& where, const options& chosen);
+  dense_replica(const model::network& what, model::loss_function loss, kernels::device& where, const options& chosen);
 
   kernels::stream& compute() const { return *compute_; }
   kernels::stream& copies() const { return *copies_; }
@@ -78,10 +78,10 @@ class dense_replica {
   /// Begins with these parameters, and the optimizer's initial state. As many as the network has.
   void start(std::span<const float> parameters);
   /// The parameters, then the optimizer's buffers, then the network's, each a column; waits for the device.
-  std::vector<tensor> state();
-  tensor weights() { return copy_of(weights_); }
+  std::vector<msg::tensor> state();
+  msg::tensor weights() { return copy_of(weights_); }
   /// Goes on from what `state` gave. False, and nothing has changed: that is of another network or optimizer.
-  bool restore(const std::vector<tensor>& state);
+  bool restore(const std::vector<msg::tensor>& state);
 
   // -- a step --------------------------------------------------------------------------
 
@@ -103,9 +103,9 @@ class dense_replica {
   /// Batches that are summed in the optimizer step's gradient.
   std::uint32_t batches() const { return buckets_->batches(); }
   /// This rank's share of a bucket, when it is full or no pass will fill it.
-  tensor share(std::uint32_t bucket) { return buckets_->share(bucket); }
+  msg::tensor share(std::uint32_t bucket) { return buckets_->share(bucket); }
   /// The mean of a bucket that was shared.
-  void take(std::uint32_t bucket, const tensor& mean);
+  void take(std::uint32_t bucket, const msg::tensor& mean);
   /// There will be no mean of it.
   void give_up(std::uint32_t bucket) { buckets_->settle(bucket); }
 
@@ -133,16 +133,16 @@ class dense_replica {
   void synchronize();
 
  private:
-  network::tensors tensors() const { return {weights_.data(), statistics_.data()}; }
-  void run(const loss_targets& targets);
+  model::network::tensors tensors() const { return {weights_.data(), statistics_.data()}; }
+  void run(const model::loss_targets& targets);
   void forget_means();
-  void update(parameter_range range, const float* grad);
-  tensor copy_of(const kernels::device_array<float>& numbers);
+  void update(model::parameter_range range, const float* grad);
+  msg::tensor copy_of(const kernels::device_array<float>& numbers);
   /// Of all that make up the state, those that there are.
   std::vector<kernels::device_array<float>*> parts();
 
-  const network& network_;
-  const loss_function loss_;
+  const model::network& network_;
+  const model::loss_function loss_;
   const options options_;
 
   kernels::device_array<float> weights_;
@@ -150,12 +150,12 @@ class dense_replica {
   kernels::device_array<float> first_state_;
   kernels::device_array<float> second_state_;
   kernels::device_array<float> mean_;  ///< the whole gradient, with `applies_whole`
-  std::vector<blob> means_;            ///< that the stream has been asked to use since it was last waited for
+  std::vector<msg::blob> means_;       ///< that the stream has been asked to use since it was last waited for
   kernels::update_constants constants_;
 
   // Of the pass under way.
   pass batch_;
-  std::unique_ptr<network::activations> activations_;
+  std::unique_ptr<model::network::activations> activations_;
   kernels::mirrored_array<float> grad_input_;
   std::shared_ptr<const kernels::event> passed_;
   kernels::uploaded_array<std::int64_t> classes_;
@@ -174,4 +174,4 @@ class dense_replica {
   std::unique_ptr<kernels::stream> compute_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -7,7 +7,7 @@
 #include "model/hybrid.hpp"
 #include "model/memory.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 namespace {
 
@@ -22,23 +22,23 @@ struct device_need {
   double batch = 0;    ///< of one trainer: activations, their gradients, and the workspace of matrix products
 };
 
-device_need need_of(const job& what, const data_spec& spec) {
+device_need need_of(const model::job& what, const model::data_spec& spec) {
   device_need need;
-  const hybrid_model model(spec, what);
+  const model::hybrid_model model(spec, what);
   const auto samples = static_cast<double>(what.batch_size);
   const double servers = std::max(1.0, static_cast<double>(what.servers));
-  for (const table_spec& table : spec.tables) {
+  for (const model::table_spec& table : spec.tables) {
     need.tables +=
-        static_cast<double>(table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer)) / servers;
+        static_cast<double>(model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer)) / servers;
     constexpr double bytes_of_index = 116;  // itself, its place among the row's, and room to sort them and to grow
     const double indices = samples * static_cast<double>(std::max<std::size_t>(1, what.bag));
     const double pooled = 2 * samples * static_cast<double>(table.dim) * float_bytes;
     need.step += what.trainers * what.accumulate * (indices * bytes_of_index + pooled) / servers;
   }
-  const double buffers = 3 + state_buffers(what.dense_optimizer);
+  const double buffers = 3 + model::state_buffers(what.dense_optimizer);
   need.weights = static_cast<double>(model.parameter_count()) * buffers * float_bytes;
   // Beside those of the step under way, inputs of the steps around it, and gradients that servers have not applied.
-  const std::uint64_t ahead = lookups_ahead(what.staleness);
+  const std::uint64_t ahead = model::lookups_ahead(what.staleness);
   const auto further = static_cast<double>(ahead + 1 + what.accumulate + ahead);
   const auto numbers =
       static_cast<double>(model.numbers_per_sample()) + further * static_cast<double>(model.in_features());
@@ -69,7 +69,8 @@ std::optional<fault> compare(const kernels::device& where, const needed_there& n
                            static_cast<double>(there.total) / mib, advice)};
 }
 
-std::optional<fault> check_device_memory(const job& what, const dataset& data, const compute_devices& devices) {
+std::optional<fault> check_device_memory(const model::job& what, const model::dataset& data,
+                                         const compute_devices& devices) {
   const device_need need = need_of(what, data.spec());
   for (std::size_t place = 0; place < devices.numbers.size(); ++place) {
     const auto ranks_here = [&](bool any, std::size_t ranks) {
@@ -90,10 +91,11 @@ std::optional<fault> check_device_memory(const job& what, const dataset& data, c
 
 }  // namespace
 
-std::optional<fault> check_devices(const job& what, const dataset& data, const compute_devices& devices) {
+std::optional<fault> check_devices(const model::job& what, const model::dataset& data, const compute_devices& devices) {
   if (!devices.trainers && !devices.servers) return std::nullopt;
   const std::size_t vectors = data.spec().tables.size() + (data.spec().dense_features > 0 ? 1 : 0);
-  if (devices.trainers && what.interaction == interaction_kind::dot && vectors > kernels::interaction_vectors_max)
+  if (devices.trainers && what.interaction == model::interaction_kind::dot &&
+      vectors > kernels::interaction_vectors_max)
     return fault{
         fault_kind::input,
         fmt::format("--interaction dot: {} vectors, and CUDA devices take at most {}; use --device cpu, or cat",
@@ -105,10 +107,11 @@ std::optional<fault> check_devices(const job& what, const dataset& data, const c
   }
 }
 
-std::optional<fault> check_trainer_memory(const job& what, const data_spec& spec, const kernels::device& where) {
+std::optional<fault> check_trainer_memory(const model::job& what, const model::data_spec& spec,
+                                          const kernels::device& where) {
   if (where.is_host()) return std::nullopt;
   const device_need need = need_of(what, spec);
   return compare(where, {0, need.weights, need.batch}, "a smaller --batch-size, other --devices, or --device cpu");
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

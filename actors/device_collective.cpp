@@ -14,7 +14,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 namespace {
 
@@ -60,11 +60,12 @@ device_collective::~device_collective() {
   }
 }
 
-caf::error device_collective::check(const bucket_share& share) const {
+caf::error device_collective::check(const msg::bucket_share& share) const {
   if (share.grad.rows == 0) return {};
-  return make_failure(errc::bad_input, fmt::format("trainer {} computes on the processor, others on CUDA devices; give "
-                                                   "all of them the same --device",
-                                                   share.rank));
+  return protocol::make_failure(protocol::errc::bad_input,
+                                fmt::format("trainer {} computes on the processor, others on CUDA devices; give "
+                                            "all of them the same --device",
+                                            share.rank));
 }
 
 // -- introductions ----------------------------------------------------------------------------------------------------
@@ -73,19 +74,20 @@ caf::error device_collective::check(const bucket_share& share) const {
 void device_collective::join() {
   if (ranks_.processes == 1 || !introduced_[ranks_.me].id.empty()) return;
   const kernels::communicator_id id = ranks_.me == 0 ? device_reduction::make_id() : kernels::communicator_id();
-  introduced_[ranks_.me].id = blob::own(id);
+  introduced_[ranks_.me].id = msg::blob::own(id);
   for (std::uint32_t process = 0; process < ranks_.processes; ++process) {
     if (process == ranks_.me) continue;
-    group_devices mine = introduced_[ranks_.me];
+    msg::group_devices mine = introduced_[ranks_.me];
     mine.head = group_.trace.next(group_.step, {});
     group_.self()->send(group_.groups()[process], std::move(mine));
   }
   connect();
 }
 
-caf::error device_collective::introduce(const group_devices& theirs) {
+caf::error device_collective::introduce(const msg::group_devices& theirs) {
   if (!introduced_[theirs.process].id.empty())
-    return make_failure(errc::wrong_context, fmt::format("devices of process {} twice", theirs.process));
+    return protocol::make_failure(protocol::errc::wrong_context,
+                                  fmt::format("devices of process {} twice", theirs.process));
   introduced_[theirs.process] = theirs;
   connect();
   return {};
@@ -101,20 +103,20 @@ void device_collective::connect() {
   std::size_t all = 0;
   std::map<std::pair<std::string, std::string>, std::uint32_t> process_of;
   for (std::uint32_t process = 0; process < ranks_.processes; ++process) {
-    const group_devices& its = introduced_[process];
+    const msg::group_devices& its = introduced_[process];
     if (ranks_.processes > 1 && its.id.empty()) return;
     if (first_rank(process) < first_rank(ranks_.me)) first += its.uuids.size();
     all += its.uuids.size();
     for (const std::string& uuid : its.uuids) {
       const auto [known, is_new] = process_of.try_emplace({its.host, uuid}, process);
       if (is_new) continue;
-      group_.refuse(
-          group_.step,
-          make_failure(errc::bad_input,
-                       fmt::format("{} and {}, of two processes on {}, compute on the same CUDA device, {}, "
-                                   "which NCCL does not take; give each process devices of its own "
-                                   "(--devices), put the trainers into one process, or use --device cpu",
-                                   trainers_of(ranks_, known->second), trainers_of(ranks_, process), its.host, uuid)));
+      group_.refuse(group_.step,
+                    protocol::make_failure(
+                        protocol::errc::bad_input,
+                        fmt::format("{} and {}, of two processes on {}, compute on the same CUDA device, {}, "
+                                    "which NCCL does not take; give each process devices of its own "
+                                    "(--devices), put the trainers into one process, or use --device cpu",
+                                    trainers_of(ranks_, known->second), trainers_of(ranks_, process), its.host, uuid)));
       return;
     }
   }
@@ -142,7 +144,7 @@ void device_collective::launch_ready() {
     const bucket_id id = ready_.front();
     const state now = reduction_.poll();
     if (now == state::failed) {
-      group_.refuse(id.step, make_failure(errc::peer_failed, reduction_.error()));
+      group_.refuse(id.step, protocol::make_failure(protocol::errc::peer_failed, reduction_.error()));
       return;
     }
     if (now == state::busy) {
@@ -188,9 +190,9 @@ void device_collective::answer(const bucket_id& id, group_bucket& all,
   const std::uint64_t batches = all.sum.batches();
   const float scale = batches > 0 ? 1.0F / static_cast<float>(batches) : 1.0F;
   running_.push_back({id, std::chrono::steady_clock::now(), reduction_.means(id.bucket, shares, scale)});
-  const std::vector<tensor>& means = running_.back().means;
+  const std::vector<msg::tensor>& means = running_.back().means;
   all.sum.summed_elsewhere();
-  group_.finish(id, all, [&](std::uint32_t rank) -> const tensor& {
+  group_.finish(id, all, [&](std::uint32_t rank) -> const msg::tensor& {
     const auto place = std::ranges::find(shares, rank, &device_reduction::share::rank) - shares.begin();
     return means[static_cast<std::size_t>(place)];
   });
@@ -203,7 +205,8 @@ void device_collective::answer(const bucket_id& id, group_bucket& all,
 
 void device_collective::forget_what_is_over() {
   const auto is_over = [](const running& one) {
-    return std::ranges::all_of(one.means, [](const tensor& mean) { return block_of(mean.bytes)->written().is_over(); });
+    return std::ranges::all_of(one.means,
+                               [](const msg::tensor& mean) { return block_of(mean.bytes)->written().is_over(); });
   };
   while (!running_.empty() && is_over(running_.front())) running_.pop_front();
 }
@@ -222,10 +225,10 @@ void device_collective::look_for_late() {
   std::vector<std::uint32_t> others;
   for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank)
     if (!ranks_.is_local(rank)) others.push_back(rank);
-  group_.refuse(id.step,
-                make_failure(errc::timeout, others.empty() ? what
-                                                           : fmt::format("{} (the other ranks are the trainers {})",
-                                                                         what, fmt::join(others, ", "))));
+  group_.refuse(id.step, protocol::make_failure(protocol::errc::timeout,
+                                                others.empty() ? what
+                                                               : fmt::format("{} (the other ranks are the trainers {})",
+                                                                             what, fmt::join(others, ", "))));
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

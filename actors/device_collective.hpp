@@ -25,7 +25,7 @@
 #include "actors/collective.hpp"
 #include "actors/device_reduction.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 class allreduce_group_state;
 
@@ -45,10 +45,10 @@ class device_collective final : public collective {
   device_collective& operator=(const device_collective&) = delete;
 
   bucket_exchange exchange_of(std::uint64_t /*count*/) const override { return bucket_exchange::announced; }
-  bool can_read(const tensor& grad) const override { return grad.bytes.device() != nullptr; }
+  bool can_read(const msg::tensor& grad) const override { return grad.bytes.device() != nullptr; }
   void join() override;
-  caf::error check(const bucket_share& share) const override;
-  caf::error introduce(const group_devices& theirs) override;
+  caf::error check(const msg::bucket_share& share) const override;
+  caf::error introduce(const msg::group_devices& theirs) override;
   bucket_actions sum(const bucket_id& id, group_bucket& all) override;
   void look_for_late() override;
   const char* awaited() const override { return "connection of the devices"; }
@@ -57,7 +57,7 @@ class device_collective final : public collective {
   struct running {
     bucket_id id;
     std::chrono::steady_clock::time_point begin;
-    std::vector<tensor> means;
+    std::vector<msg::tensor> means;
   };
 
   void connect();
@@ -70,12 +70,12 @@ class device_collective final : public collective {
   allreduce_group_state& group_;
   const rank_layout& ranks_;
   device_reduction reduction_;
-  std::vector<group_devices> introduced_;  ///< by process
-  std::deque<bucket_id> ready_;            ///< every rank's share is there; the first may be launched
+  std::vector<msg::group_devices> introduced_;  ///< by process
+  std::deque<bucket_id> ready_;                 ///< every rank's share is there; the first may be launched
   bool front_is_launched_ = false;
   std::deque<running> running_;
   std::chrono::steady_clock::time_point last_launch_;
   bool will_look_again_ = false;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -7,7 +7,7 @@
 #include "actors/device_tensor.hpp"
 #include "kernels/backend.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 device_reduction::device_reduction(const compute_devices& devices, std::span<const std::uint32_t> ranks)
     : devices_(devices) {
@@ -80,9 +80,9 @@ void device_reduction::launch(std::uint32_t bucket, std::span<const share> share
   if (communicator_) communicator_->all_reduce(sums, count, streams);
 }
 
-std::vector<tensor> device_reduction::means(std::uint32_t bucket, std::span<const share> shares, float scale) {
+std::vector<msg::tensor> device_reduction::means(std::uint32_t bucket, std::span<const share> shares, float scale) {
   for (lane& one : lanes_) one.on->multiply(one.sums.at(bucket).size(), scale, one.sums.at(bucket).data());
-  std::vector<tensor> all;
+  std::vector<msg::tensor> all;
   for (const share& one : shares) {
     const lane& its = lanes_[lane_of(one.rank)];
     const kernels::device_array<float>& mean = its.sums.at(bucket);
@@ -92,4 +92,4 @@ std::vector<tensor> device_reduction::means(std::uint32_t bucket, std::span<cons
   return all;
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -20,7 +20,7 @@
 #include "kernels/device_array.hpp"
 #include "protocol/tensor.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Belongs to one actor. Throws `kernels::device_error`.
 class device_reduction {
@@ -47,7 +47,7 @@ class device_reduction {
   /// One local rank's part of a bucket.
   struct share {
     std::uint32_t rank = 0;
-    const tensor* grad = nullptr;
+    const msg::tensor* grad = nullptr;
     bool counts = true;  ///< it had a batch
   };
 
@@ -56,7 +56,7 @@ class device_reduction {
 
   /// And that times `scale`, when `poll` says `ready` again: for each share, on its rank's device. It stays until the
   /// next launch of the same bucket, which waits for what the ranks do before they offer their shares.
-  std::vector<tensor> means(std::uint32_t bucket, std::span<const share> shares, float scale);
+  std::vector<msg::tensor> means(std::uint32_t bucket, std::span<const share> shares, float scale);
 
  private:
   struct lane {
@@ -74,4 +74,4 @@ class device_reduction {
   bool connected_ = false;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

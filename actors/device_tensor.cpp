@@ -6,7 +6,7 @@
 
 #include "kernels/device_array.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 void device_block::read(const std::byte* from, std::size_t size, std::byte* to) const {
   const auto staging = device().allocate_staging(size);
@@ -24,11 +24,11 @@ void device_block::read(const std::byte* from, std::size_t size, std::byte* to) 
   std::memcpy(to, staging.get(), size);
 }
 
-tensor on_device(device_matrix what, std::shared_ptr<const kernels::event> written,
-                 std::shared_ptr<const std::atomic<bool>> lost) {
+msg::tensor on_device(device_matrix what, std::shared_ptr<const kernels::event> written,
+                      std::shared_ptr<const std::atomic<bool>> lost) {
   const auto [rows, cols, numbers] = std::tuple(what.rows, what.cols, what.numbers.data);
   const auto block = std::make_shared<const device_block>(std::move(what), std::move(written), std::move(lost));
-  return {dtype::f32, rows, cols, blob::on_device(block, numbers, rows * cols * sizeof(float))};
+  return {msg::dtype::f32, rows, cols, msg::blob::on_device(block, numbers, rows * cols * sizeof(float))};
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -12,7 +12,7 @@
 #include "protocol/lookup_destination.hpp"
 #include "protocol/tensor.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// A matrix within a wider one on a device, and who keeps it.
 struct device_matrix {
@@ -24,7 +24,7 @@ struct device_matrix {
 };
 
 /// A matrix that a stream writes.
-class device_block final : public device_memory {
+class device_block final : public msg::device_memory {
  public:
   /// `written`: the place in a stream from which on it is.
   /// `lost`: true from when on what is written may be anything; may be null.
@@ -49,14 +49,14 @@ class device_block final : public device_memory {
 /// The matrix as a tensor. It stays as it is as long as anybody has the tensor and his stream has not passed; rows in
 /// `device_destination`, as long as who offered them leaves them. Its bytes are those of a matrix without gaps, so that
 /// only its first number is where they begin: `block_of` knows the others.
-tensor on_device(device_matrix what, std::shared_ptr<const kernels::event> written,
-                 std::shared_ptr<const std::atomic<bool>> lost = nullptr);
+msg::tensor on_device(device_matrix what, std::shared_ptr<const kernels::event> written,
+                      std::shared_ptr<const std::atomic<bool>> lost = nullptr);
 
 /// The device's memory that a blob is in; null: the host's.
-inline const device_block* block_of(const blob& bytes) { return static_cast<const device_block*>(bytes.device()); }
+inline const device_block* block_of(const msg::blob& bytes) { return static_cast<const device_block*>(bytes.device()); }
 
 /// Columns of a matrix on a device that somebody else is to fill. Nobody uses them until he says that he has.
-class device_destination final : public lookup_destination {
+class device_destination final : public msg::lookup_destination {
  public:
   explicit device_destination(device_matrix what) : what_(std::move(what)) {}
 
@@ -67,8 +67,8 @@ class device_destination final : public lookup_destination {
 };
 
 /// The columns that a message offers; null: none.
-inline const device_destination* columns_of(const std::shared_ptr<const lookup_destination>& room) {
+inline const device_destination* columns_of(const std::shared_ptr<const msg::lookup_destination>& room) {
   return static_cast<const device_destination*>(room.get());
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -11,14 +11,14 @@
 #include "base/text.hpp"
 #include "protocol/errors.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 namespace {
 
 /// Reads the arguments of a specification by name.
 class argument_reader {
  public:
-  explicit argument_reader(const arguments& args) : args_(args) {}
+  explicit argument_reader(const msg::arguments& args) : args_(args) {}
 
   /// An argument that may be left out has a `fallback`.
   std::string text(const std::string& name, const char* fallback = nullptr) {
@@ -57,16 +57,16 @@ class argument_reader {
   }
 
  private:
-  const arguments& args_;
+  const msg::arguments& args_;
   std::vector<std::string> known_;
   std::string error_;
 };
 
 }  // namespace
 
-caf::expected<embedding_bag_arguments> read_embedding_bag(const instantiate& order) {
+caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate& order) {
   argument_reader read(order.spec.args);
-  embedding_bag_options options;
+  model::embedding_bag_options options;
   options.rows = read.number<std::int64_t>("num_embeddings");
   options.dim = read.number<std::size_t>("embedding_dim");
   options.mode = static_cast<kernels::pooling>(read.choice("mode", {"sum", "mean", "max"}));
@@ -75,41 +75,43 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const instantiate& ord
   options.shard = order.shard;
   options.shards = order.shards;
   options.dtype = static_cast<kernels::row_dtype>(read.choice("dtype", {"f32", "f16", "bf16"}, "f32"));
-  const auto optimizer = parse_optimizer(read.text("optimizer"), optimizer_use::table);
-  const auto schedule = parse_lr_schedule(read.text("lr_schedule", "constant"));
+  const auto optimizer = model::parse_optimizer(read.text("optimizer"), model::optimizer_use::table);
+  const auto schedule = model::parse_lr_schedule(read.text("lr_schedule", "constant"));
   const auto lr = read.number<double>("lr");
-  const auto reduce = static_cast<sparse_reduction>(read.choice("reduce", {"sum", "mean"}));
-  if (!read.error().empty()) return make_failure(errc::bad_input, read.error());
-  if (!optimizer) return make_failure(errc::bad_input, optimizer.error().message);
-  if (!schedule) return make_failure(errc::bad_input, schedule.error().message);
+  const auto reduce = static_cast<model::sparse_reduction>(read.choice("reduce", {"sum", "mean"}));
+  if (!read.error().empty()) return protocol::make_failure(protocol::errc::bad_input, read.error());
+  if (!optimizer) return protocol::make_failure(protocol::errc::bad_input, optimizer.error().message);
+  if (!schedule) return protocol::make_failure(protocol::errc::bad_input, schedule.error().message);
   if (options.rows < 1 || options.dim < 1 || order.shards < 1 || order.shard >= order.shards)
-    return make_failure(errc::bad_input, fmt::format("EmbeddingBag [{}, {}], shard {} of {}: sizes must be at least 1",
-                                                     options.rows, options.dim, order.shard, order.shards));
+    return protocol::make_failure(protocol::errc::bad_input,
+                                  fmt::format("EmbeddingBag [{}, {}], shard {} of {}: sizes must be at least 1",
+                                              options.rows, options.dim, order.shard, order.shards));
   options.optimizer = *optimizer;
   options.optimizer.lr = lr;
   options.optimizer.schedule = *schedule;
   return embedding_bag_arguments{options, reduce};
 }
 
-tensor_type tensor_type_of(dtype type) {
+model::tensor_type tensor_type_of(msg::dtype type) {
   switch (type) {
-    case dtype::f16:
-      return tensor_type::f16;
-    case dtype::bf16:
-      return tensor_type::bf16;
+    case msg::dtype::f16:
+      return model::tensor_type::f16;
+    case msg::dtype::bf16:
+      return model::tensor_type::bf16;
     default:
-      return tensor_type::f32;
+      return model::tensor_type::f32;
   }
 }
 
-std::vector<table_part> embedding_bag_parts(const job& job, const table_spec& spec) {
-  std::vector<table_part> parts = {{"weight", tensor_type_of(dtype_of(job.row_dtype)), spec.dim}};
-  for (int buffer = 0; buffer < state_buffers(job.sparse_optimizer); ++buffer)
-    parts.push_back({fmt::format("state.{}", buffer), tensor_type::f32, state_columns(job.sparse_optimizer, spec.dim)});
+std::vector<model::table_part> embedding_bag_parts(const model::job& job, const model::table_spec& spec) {
+  std::vector<model::table_part> parts = {{"weight", tensor_type_of(dtype_of(job.row_dtype)), spec.dim}};
+  for (int buffer = 0; buffer < model::state_buffers(job.sparse_optimizer); ++buffer)
+    parts.push_back({fmt::format("state.{}", buffer), model::tensor_type::f32,
+                     model::state_columns(job.sparse_optimizer, spec.dim)});
   return parts;
 }
 
-module_spec embedding_bag_spec(const job& job, const table_spec& spec, std::size_t table) {
+msg::module_spec embedding_bag_spec(const model::job& job, const model::table_spec& spec, std::size_t table) {
   constexpr const char* modes[] = {"sum", "mean", "max"};
   constexpr const char* dtypes[] = {"f32", "f16", "bf16"};
   return {"EmbeddingBag",
@@ -119,10 +121,10 @@ module_spec embedding_bag_spec(const job& job, const table_spec& spec, std::size
            {"seed", std::to_string(job.seed)},
            {"table", std::to_string(table)},
            {"dtype", dtypes[static_cast<std::size_t>(job.row_dtype)]},
-           {"optimizer", to_string(job.sparse_optimizer)},
+           {"optimizer", model::to_string(job.sparse_optimizer)},
            {"lr", fmt::format("{}", job.sparse_optimizer.lr)},
-           {"lr_schedule", to_string(job.sparse_optimizer.schedule)},
-           {"reduce", job.sparse_reduce == sparse_reduction::sum ? "sum" : "mean"}}};
+           {"lr_schedule", model::to_string(job.sparse_optimizer.schedule)},
+           {"reduce", job.sparse_reduce == model::sparse_reduction::sum ? "sum" : "mean"}}};
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -11,23 +11,23 @@
 #include "model/job.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 struct embedding_bag_arguments {
-  embedding_bag_options options;
-  sparse_reduction reduce = sparse_reduction::mean;
+  model::embedding_bag_options options;
+  model::sparse_reduction reduce = model::sparse_reduction::mean;
 };
 
 /// See `make_remote_module`. An error names the argument that is wrong.
-caf::expected<embedding_bag_arguments> read_embedding_bag(const instantiate& order);
+caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate& order);
 
 /// The specification of table `table` of a job.
-module_spec embedding_bag_spec(const job& job, const table_spec& spec, std::size_t table);
+msg::module_spec embedding_bag_spec(const model::job& job, const model::table_spec& spec, std::size_t table);
 
 /// How a checkpoint calls the types that a table has.
-tensor_type tensor_type_of(dtype type);
+model::tensor_type tensor_type_of(msg::dtype type);
 
 /// What a checkpoint holds of each row of such a table.
-std::vector<table_part> embedding_bag_parts(const job& job, const table_spec& spec);
+std::vector<model::table_part> embedding_bag_parts(const model::job& job, const model::table_spec& spec);
 
-}  // namespace troupe
+}  // namespace troupe::actors

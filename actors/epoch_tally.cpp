@@ -5,9 +5,9 @@
 #include <limits>
 #include <utility>
 
-namespace troupe {
+namespace troupe::actors {
 
-void epoch_tally::resume(std::uint64_t epoch, const trainer_position& from, clock::time_point now) {
+void epoch_tally::resume(std::uint64_t epoch, const msg::trainer_position& from, clock::time_point now) {
   epoch_ = epoch;
   begin_epoch(now);
   samples_ = from.samples;
@@ -34,22 +34,22 @@ void epoch_tally::add_loss(double loss, std::uint64_t size) {
 
 void epoch_tally::add_absent() { losses_.push_back(std::numeric_limits<double>::quiet_NaN()); }
 
-void epoch_tally::add_rows(std::span<const rows> answers) {
-  for (const rows& answer : answers) {
+void epoch_tally::add_rows(std::span<const msg::rows> answers) {
+  for (const msg::rows& answer : answers) {
     ++lookups_;
     staleness_sum_ += answer.missing;
     staleness_max_ = std::max(staleness_max_, answer.missing);
   }
 }
 
-epoch_report epoch_tally::report(clock::time_point now) {
+msg::epoch_report epoch_tally::report(clock::time_point now) {
   const std::uint64_t count = losses_.size();
-  epoch_report all;
+  msg::epoch_report all;
   all.epoch = epoch_;
   all.samples = samples_;
   all.seconds = seconds(now);
   all.loss_sum = loss_sum_;
-  all.losses = tensor::own(count, 1, std::exchange(losses_, {}));
+  all.losses = msg::tensor::own(count, 1, std::exchange(losses_, {}));
   all.skipped = std::exchange(skipped_, 0);
   all.lookups = std::exchange(lookups_, 0);
   all.staleness_sum = std::exchange(staleness_sum_, 0);
@@ -57,19 +57,19 @@ epoch_report epoch_tally::report(clock::time_point now) {
   return all;
 }
 
-std::optional<progress> epoch_tally::tell_progress(clock::time_point now) {
+std::optional<msg::progress> epoch_tally::tell_progress(clock::time_point now) {
   constexpr std::chrono::milliseconds interval{100};
   if (progress_samples_ == 0 || now - last_progress_ < interval) return std::nullopt;
   last_progress_ = now;
-  return progress{.head = {},
-                  .samples = samples_,
-                  .seconds = seconds(now),
-                  .loss_sum = std::exchange(progress_loss_, 0),
-                  .loss_samples = std::exchange(progress_samples_, 0)};
+  return msg::progress{.head = {},
+                       .samples = samples_,
+                       .seconds = seconds(now),
+                       .loss_sum = std::exchange(progress_loss_, 0),
+                       .loss_samples = std::exchange(progress_samples_, 0)};
 }
 
-save_dense epoch_tally::position(clock::time_point now, bool is_within) const {
-  save_dense all;
+msg::save_dense epoch_tally::position(clock::time_point now, bool is_within) const {
+  msg::save_dense all;
   all.skipped = skipped_;
   if (!is_within) return all;
   all.samples = samples_;
@@ -78,4 +78,4 @@ save_dense epoch_tally::position(clock::time_point now, bool is_within) const {
   return all;
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -11,7 +11,7 @@
 
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Belongs to one thread.
 class epoch_tally {
@@ -19,7 +19,7 @@ class epoch_tally {
   using clock = std::chrono::steady_clock;
 
   /// Goes on with epoch `epoch` (from 0), of which `from` has the counts.
-  void resume(std::uint64_t epoch, const trainer_position& from, clock::time_point now);
+  void resume(std::uint64_t epoch, const msg::trainer_position& from, clock::time_point now);
   /// The next epoch.
   void begin_epoch(clock::time_point now);
   /// The time since `since` is none of the epoch's.
@@ -30,17 +30,17 @@ class epoch_tally {
   /// The rank had no batch.
   void add_absent();
   /// The answers to a step's lookups.
-  void add_rows(std::span<const rows> answers);
+  void add_rows(std::span<const msg::rows> answers);
   /// All ranks have left an optimizer step out.
   void add_skipped() { ++skipped_; }
 
   /// The epoch's figures up to now, without header, rank, and what is known elsewhere (`steps`, `evaluates`). What is
   /// counted for each report begins anew.
-  epoch_report report(clock::time_point now);
+  msg::epoch_report report(clock::time_point now);
   /// Where it is, without header; nothing within 100 ms of the last time, or if there is nothing new.
-  std::optional<progress> tell_progress(clock::time_point now);
+  std::optional<msg::progress> tell_progress(clock::time_point now);
   /// The counts that a checkpoint keeps, without header and weights. `is_within`: the epoch is not over.
-  save_dense position(clock::time_point now, bool is_within) const;
+  msg::save_dense position(clock::time_point now, bool is_within) const;
 
   /// From 1.
   std::uint64_t epoch() const { return epoch_; }
@@ -66,4 +66,4 @@ class epoch_tally {
   std::uint64_t progress_samples_ = 0;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

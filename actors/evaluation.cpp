@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace troupe {
+namespace troupe::actors {
 
 namespace {
 
@@ -22,13 +22,13 @@ std::optional<test_share::chunk> test_share::next() {
   return one;
 }
 
-evaluation test_share::report() {
+msg::evaluation test_share::report() {
   const std::uint64_t scored = counts_.scores.size();
-  evaluation all;
+  msg::evaluation all;
   all.rows = counts_.rows;
   all.correct = counts_.correct;
-  all.scores = tensor::own(scored, 1, std::exchange(counts_.scores, {}));
-  all.labels = tensor::own(scored, 1, std::exchange(counts_.labels, {}));
+  all.scores = msg::tensor::own(scored, 1, std::exchange(counts_.scores, {}));
+  all.labels = msg::tensor::own(scored, 1, std::exchange(counts_.labels, {}));
   all.log_loss_sum = counts_.log_loss_sum;
   all.probability_sum = counts_.probability_sum;
   all.tested = counts_.tested;
@@ -36,4 +36,4 @@ evaluation test_share::report() {
   return all;
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

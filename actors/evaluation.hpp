@@ -11,13 +11,13 @@
 #include "model/metrics.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Belongs to one thread.
 class test_share {
  public:
   /// Adds the rows of a batch to the counts; `outputs` [size, out_features] are the network's for them.
-  using scorer = std::function<void(const batch& samples, const float* outputs, predictions& counts)>;
+  using scorer = std::function<void(const model::batch& samples, const float* outputs, model::predictions& counts)>;
 
   struct chunk {
     std::uint64_t first = 0;
@@ -33,9 +33,9 @@ class test_share {
   void begin();
   /// The rows to be scored next; nothing when this rank's are through.
   std::optional<chunk> next();
-  void score(const batch& samples, const float* outputs) { score_(samples, outputs, counts_); }
+  void score(const model::batch& samples, const float* outputs) { score_(samples, outputs, counts_); }
   /// The counts, without header, rank and epoch.
-  evaluation report();
+  msg::evaluation report();
 
  private:
   std::uint32_t rank_ = 0;
@@ -43,7 +43,7 @@ class test_share {
   std::uint64_t rows_ = 0;
   scorer score_;
   std::uint64_t next_ = 0;
-  predictions counts_;
+  model::predictions counts_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -9,7 +9,7 @@
 
 #include "protocol/server_messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Called on the actors' threads, by several at a time.
 class fault_injector {
@@ -19,13 +19,13 @@ class fault_injector {
   /// Server `rank` is about to apply the gradients of `step`.
   virtual void applying(std::uint32_t /*rank*/, std::uint64_t /*step*/) {}
   /// Whether a message that has left for another process is lost on its way.
-  virtual bool loses(const header& /*head*/, std::uint16_t /*type*/) { return false; }
+  virtual bool loses(const msg::header& /*head*/, std::uint16_t /*type*/) { return false; }
   /// Whether trainer `rank` forgets this bucket's allreduce.
   virtual bool skips_reduce(std::uint32_t /*rank*/, std::uint64_t /*step*/, std::uint32_t /*bucket*/) { return false; }
   /// Trainer `rank` is about to cut its table gradients of `step` from these numbers.
   virtual void gradient(std::uint32_t /*rank*/, std::uint64_t /*step*/, std::span<float> /*grad*/) {}
   /// Trainer `rank` is about to send this gradient of `step`.
-  virtual void signs(std::uint32_t /*rank*/, std::uint64_t /*step*/, troupe::gradient& /*message*/) {}
+  virtual void signs(std::uint32_t /*rank*/, std::uint64_t /*step*/, troupe::msg::gradient& /*message*/) {}
 };
 
 namespace detail {
@@ -40,4 +40,4 @@ inline fault_injector* faults() { return detail::installed_faults.load(std::memo
 /// Before any run; must stay until the last has ended.
 inline void install_faults(fault_injector* what) { detail::installed_faults.store(what); }
 
-}  // namespace troupe
+}  // namespace troupe::actors

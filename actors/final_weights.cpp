@@ -9,9 +9,9 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
-void final_weights::add(std::uint32_t rank, trained&& result) {
+void final_weights::add(std::uint32_t rank, msg::trained&& result) {
   trained_.resize(std::max<std::size_t>(trained_.size(), std::size_t{rank} + 1));
   trained_[rank] = std::move(result);
 }
@@ -19,8 +19,8 @@ void final_weights::add(std::uint32_t rank, trained&& result) {
 caf::error final_weights::check() const {
   for (std::size_t rank = 1; rank < trained_.size(); ++rank)
     if (trained_[rank].dense_digest != trained_[0].dense_digest)
-      return make_failure(
-          errc::wrong_context,
+      return protocol::make_failure(
+          protocol::errc::wrong_context,
           fmt::format("master, step {}: the dense weights of trainers 0 and {} differ", trained_[rank].steps, rank));
   return {};
 }
@@ -39,9 +39,9 @@ void final_weights::collect(const run_plan& plan, const table_shards& tables, st
     shards_[t].resize(tables[t].size());
     if (!plan.return_weights) continue;
     for (std::size_t s = 0; s < tables[t].size(); ++s)
-      requests_.ask<module_state>(
-          tables[t][s].server, state_dict{trace_.next(step(), plan.cause), tables[t][s].module},
-          [this, t, s](module_state& state) { shards_[t][s] = state.entries.at(0).second; }, then_);
+      requests_.ask<msg::module_state>(
+          tables[t][s].server, msg::state_dict{trace_.next(step(), plan.cause), tables[t][s].module},
+          [this, t, s](msg::module_state& state) { shards_[t][s] = state.entries.at(0).second; }, then_);
   }
   digest_ = weights_digest(std::move(digested));
   ask_for_digests();
@@ -51,14 +51,15 @@ void final_weights::collect(const run_plan& plan, const table_shards& tables, st
 /// Asks for as many further digests of rows as may be under way.
 void final_weights::ask_for_digests() {
   while (const auto next = digest_.next()) {
-    const module_ref& shard = (*tables_)[next->table][next->shard];
-    requests_.ask<tensor>(
-        shard.server, row_digests{trace_.next(step(), plan_->cause), shard.module, next->first, next->rows},
-        [this, part = *next, rank = shard.rank](tensor& digests) -> caf::error {
+    const msg::module_ref& shard = (*tables_)[next->table][next->shard];
+    requests_.ask<msg::tensor>(
+        shard.server, msg::row_digests{trace_.next(step(), plan_->cause), shard.module, next->first, next->rows},
+        [this, part = *next, rank = shard.rank](msg::tensor& digests) -> caf::error {
           if (!digest_.add(part, std::move(digests)))
-            return make_failure(errc::shape_mismatch,
-                                fmt::format("master, step {}: table {}: server {} did not answer with {} row digests",
-                                            step(), part.table, rank, part.rows));
+            return protocol::make_failure(
+                protocol::errc::shape_mismatch,
+                fmt::format("master, step {}: table {}: server {} did not answer with {} row digests", step(),
+                            part.table, rank, part.rows));
           ask_for_digests();
           return {};
         },
@@ -66,16 +67,16 @@ void final_weights::ask_for_digests() {
   }
 }
 
-void final_weights::fill(run_result& result) {
+void final_weights::fill(msg::run_result& result) {
   result.steps = step();
   result.stopped = trained_[0].stopped;
   result.weights_digest = digest_.text(trained_[0].dense_digest);
   if (!plan_->return_weights) return;
   for (std::size_t t = 0; t < tables_->size(); ++t) {
-    const table_spec& spec = plan_->data->spec().tables[t];
+    const model::table_spec& spec = plan_->data->spec().tables[t];
     result.tables.push_back(merge_shards(shards_[t], static_cast<std::uint64_t>(spec.rows), spec.dim));
   }
   result.dense = trained_[0].dense;
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -12,7 +12,7 @@
 #include "actors/run_plan.hpp"
 #include "actors/weights.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Belongs to the master.
 class final_weights {
@@ -20,14 +20,14 @@ class final_weights {
   final_weights(open_requests& requests, actor_trace& trace) : requests_(requests), trace_(trace) {}
 
   /// Rank `rank` has come to the end with these dense weights.
-  void add(std::uint32_t rank, trained&& result);
+  void add(std::uint32_t rank, msg::trained&& result);
   /// An error if the trainers have not all come to the same weights. Names the step.
   caf::error check() const;
   /// Asks the servers, and calls `then` when all answers are in. What is given must stay.
   void collect(const run_plan& plan, const table_shards& tables, std::function<void()> then);
 
   /// To be called once, at the end: steps, digest, and the weights that are asked for.
-  void fill(run_result& result);
+  void fill(msg::run_result& result);
 
  private:
   void ask_for_digests();
@@ -38,9 +38,9 @@ class final_weights {
   const run_plan* plan_ = nullptr;
   const table_shards* tables_ = nullptr;
   std::function<void()> then_;
-  std::vector<trained> trained_;             // by rank
-  std::vector<std::vector<tensor>> shards_;  // by table, then shard; if asked for
+  std::vector<msg::trained> trained_;             // by rank
+  std::vector<std::vector<msg::tensor>> shards_;  // by table, then shard; if asked for
   weights_digest digest_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -8,9 +8,9 @@
 #include "actors/device_tensor.hpp"
 #include "base/assert.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
-gradient_buckets::gradient_buckets(kernels::stream& on, std::vector<parameter_range> plan)
+gradient_buckets::gradient_buckets(kernels::stream& on, std::vector<model::parameter_range> plan)
     : on_(&on), plan_(std::move(plan)), buckets_(plan_.size()) {
   std::size_t count = 0;
   for (std::size_t i = plan_.size(); i-- > 0;) {
@@ -31,31 +31,31 @@ void gradient_buckets::open() {
     enter(i, state::filling);
     buckets_[i].written = 0;
     buckets_[i].marked = {};
-    if (is_on_host()) buckets_[i].grad = tensor_buffer(plan_[i].count, 1);
+    if (is_on_host()) buckets_[i].grad = msg::tensor_buffer(plan_[i].count, 1);
   }
 }
 
-std::uint32_t gradient_buckets::bucket_of(parameter_range range) const {
+std::uint32_t gradient_buckets::bucket_of(model::parameter_range range) const {
   std::uint32_t i = 0;
   while (range.first < plan_[i].first) ++i;
   return i;
 }
 
-float* gradient_buckets::at(parameter_range range) {
+float* gradient_buckets::at(model::parameter_range range) {
   if (!is_on_host()) return all_.data() + range.first;
   const std::uint32_t i = bucket_of(range);
   return buckets_[i].grad.data() + (range.first - plan_[i].first);
 }
 
 /// The first batch writes straight into the bucket.
-float* gradient_buckets::gradient_at(parameter_range range) {
+float* gradient_buckets::gradient_at(model::parameter_range range) {
   TROUPE_ASSERT(state_of(bucket_of(range)) == state::filling);
   if (batches_ == 1) return at(range);
   further_.resize(*on_, std::max(further_.size(), range.count));
   return further_.data();
 }
 
-std::optional<std::uint32_t> gradient_buckets::finished(parameter_range range, bool is_last_batch) {
+std::optional<std::uint32_t> gradient_buckets::finished(model::parameter_range range, bool is_last_batch) {
   if (batches_ > 1) {
     float* sum = at(range);
     const std::array<const float*, 2> parts = {sum, further_.data()};
@@ -69,7 +69,7 @@ std::optional<std::uint32_t> gradient_buckets::finished(parameter_range range, b
   return i;
 }
 
-tensor gradient_buckets::on_device_now(std::uint32_t bucket) {
+msg::tensor gradient_buckets::on_device_now(std::uint32_t bucket) {
   const auto [first, count] = plan_[bucket];
   return on_device({&on_->device(), count, 1, {all_.data() + first, 1}, all_.owner()}, on_->record());
 }
@@ -87,7 +87,7 @@ void gradient_buckets::poison(bool was_passed) {
   }
 }
 
-tensor gradient_buckets::share(std::uint32_t bucket) {
+msg::tensor gradient_buckets::share(std::uint32_t bucket) {
   enter(bucket, state::reducing);
   if (batches_ == 0) on_->fill(plan_[bucket].count, 0.0F, at(plan_[bucket]));
   if (is_on_host()) return std::move(buckets_[bucket].grad).freeze();
@@ -95,4 +95,4 @@ tensor gradient_buckets::share(std::uint32_t bucket) {
   return on_device_now(bucket);
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

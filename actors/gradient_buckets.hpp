@@ -29,7 +29,7 @@
 #include "model/parameters.hpp"
 #include "protocol/tensor.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Not thread-safe. Must outlive the work of its stream.
 class gradient_buckets {
@@ -51,10 +51,10 @@ class gradient_buckets {
   }
 
   /// `plan`: the buckets' parameters, from the last ones down to the first, without gaps. Works on `on`.
-  gradient_buckets(kernels::stream& on, std::vector<parameter_range> plan);
+  gradient_buckets(kernels::stream& on, std::vector<model::parameter_range> plan);
 
   std::size_t size() const { return buckets_.size(); }
-  parameter_range range(std::uint32_t bucket) const { return plan_[bucket]; }
+  model::parameter_range range(std::uint32_t bucket) const { return plan_[bucket]; }
   state state_of(std::uint32_t bucket) const { return buckets_[bucket].is; }
   /// Batches whose gradients are summed in them.
   std::uint32_t batches() const { return batches_; }
@@ -66,8 +66,8 @@ class gradient_buckets {
   /// written, or will be in the stream's order. Of the last batch of the optimizer step, it returns the bucket that is
   /// full now, if any.
   void begin_batch() { ++batches_; }
-  float* gradient_at(parameter_range range);
-  std::optional<std::uint32_t> finished(parameter_range range, bool is_last_batch);
+  float* gradient_at(model::parameter_range range);
+  std::optional<std::uint32_t> finished(model::parameter_range range, bool is_last_batch);
 
   /// A bucket's gradient so far.
   const float* numbers(std::uint32_t bucket) { return at(plan_[bucket]); }
@@ -80,29 +80,29 @@ class gradient_buckets {
   void poison(bool was_passed);
 
   /// What a bucket has become, for a message; zeros if there was no batch. Nobody writes it before `settle`.
-  tensor share(std::uint32_t bucket);
+  msg::tensor share(std::uint32_t bucket);
   void settle(std::uint32_t bucket) { enter(bucket, state::resting); }
 
  private:
   struct contents {
     state is = state::resting;
-    tensor_buffer grad;       ///< the processor's
-    tensor marked;            ///< a device's: the share
+    msg::tensor_buffer grad;  ///< the processor's
+    msg::tensor marked;       ///< a device's: the share
     std::size_t written = 0;  ///< parameters, by the last batch
   };
 
   void enter(std::uint32_t bucket, state next);
-  std::uint32_t bucket_of(parameter_range range) const;
-  float* at(parameter_range range);
-  tensor on_device_now(std::uint32_t bucket);
+  std::uint32_t bucket_of(model::parameter_range range) const;
+  float* at(model::parameter_range range);
+  msg::tensor on_device_now(std::uint32_t bucket);
   bool is_on_host() const { return on_->device().is_host(); }
 
   kernels::stream* on_;
-  std::vector<parameter_range> plan_;
+  std::vector<model::parameter_range> plan_;
   std::vector<contents> buckets_;
   std::uint32_t batches_ = 0;
   kernels::device_array<float> all_;      ///< a device's buckets
   kernels::device_array<float> further_;  ///< a layer's gradient of a further batch, before it is added to its bucket
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -3,7 +3,7 @@
 #include <caf/resumable.hpp>
 #include <limits>
 
-namespace troupe {
+namespace troupe::actors {
 
 inline_execution::~inline_execution() {
   for (caf::resumable* job : jobs_) caf::intrusive_ptr_release(job);
@@ -30,4 +30,4 @@ void inline_execution::run() {
   running_on_ = std::thread::id();
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

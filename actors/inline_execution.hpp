@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Belongs to one thread, which hands it to `enqueue` as the context and then calls `run`.
 class inline_execution : public caf::execution_unit {
@@ -36,4 +36,4 @@ class inline_execution : public caf::execution_unit {
   std::atomic<std::thread::id> running_on_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

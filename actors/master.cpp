@@ -14,7 +14,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 void master_state::start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints,
                          std::optional<node_rules> nodes) {
@@ -39,17 +39,17 @@ void master_state::enter(run_phase next) {
 // -- who comes and goes -----------------------------------------------------------
 
 template <class Offer>
-caf::result<joined> master_state::join(const Offer& offer, const caf::actor_addr& who) {
+caf::result<msg::joined> master_state::join(const Offer& offer, const caf::actor_addr& who) {
   const auto rank = members_.join(offer, self_->current_sender());
   if (!rank) return rank.error();
   self_->monitor(who);
   begin_if_complete();
-  return joined{trace.next(0, id_of(offer.head)), *rank};
+  return msg::joined{trace.next(0, msg::id_of(offer.head)), *rank};
 }
 
-caf::result<admitted> master_state::handle(const join_node& offer) {
+caf::result<msg::admitted> master_state::handle(const msg::join_node& offer) {
   if (members_.is_remote() && phase_ == run_phase::unordered) {
-    early_.emplace_back(offer, self_->make_response_promise<admitted>());
+    early_.emplace_back(offer, self_->make_response_promise<msg::admitted>());
     return early_.back().second;
   }
   auto place = admit(offer);
@@ -57,17 +57,17 @@ caf::result<admitted> master_state::handle(const join_node& offer) {
   return std::move(*place);
 }
 
-caf::expected<admitted> master_state::admit(const join_node& offer) {
+caf::expected<msg::admitted> master_state::admit(const msg::join_node& offer) {
   auto made = members_.join(offer, step);
   if (!made) return made.error();
   self_->monitor(offer.node);  // its connection may have ended before its offer came
-  return admitted{.head = trace.next(0, id_of(offer.head)),
-                  .run = plan_.run,
-                  .node = made->node,
-                  .incarnation = made->incarnation,
-                  .ranks = std::move(made->ranks),
-                  .servers = plan_.what.servers,
-                  .resume = members_.rules()->resume};
+  return msg::admitted{.head = trace.next(0, msg::id_of(offer.head)),
+                       .run = plan_.run,
+                       .node = made->node,
+                       .incarnation = made->incarnation,
+                       .ranks = std::move(made->ranks),
+                       .servers = plan_.what.servers,
+                       .resume = members_.rules()->resume};
 }
 
 void master_state::act_on(const verdict& found) {
@@ -76,16 +76,18 @@ void master_state::act_on(const verdict& found) {
   if (found.what == verdict::kind::doubtful) self_->run_delayed(grace, [this, why = found.why] { fail(why); });
 }
 
-void master_state::handle(const give_up& word) {
+void master_state::handle(const msg::give_up& word) {
   if (!is_under_way(phase_))
-    fail(make_failure(errc::peer_failed, fmt::format("{}; the run had not begun, so start it anew", word.words)));
+    fail(protocol::make_failure(protocol::errc::peer_failed,
+                                fmt::format("{}; the run had not begun, so start it anew", word.words)));
 }
 
 // -- a run, in order ----------------------------------------------------------------
 
-caf::result<run_result> master_state::handle(const run& order) {
-  if (phase_ != run_phase::unordered) return make_failure(errc::wrong_context, "a run is under way");
-  promise_ = self_->make_response_promise<run_result>();
+caf::result<msg::run_result> master_state::handle(const msg::run& order) {
+  if (phase_ != run_phase::unordered)
+    return protocol::make_failure(protocol::errc::wrong_context, "a run is under way");
+  promise_ = self_->make_response_promise<msg::run_result>();
   auto plan = plan_run(plan_.run, order, plan_.checkpoints);
   if (plan && !members_.is_remote())
     if (auto error = members_.check(plan->what, !plan->data->spec().tables.empty())) plan = std::move(error);
@@ -106,7 +108,7 @@ caf::result<run_result> master_state::handle(const run& order) {
       promise.deliver(place.error());
   }
   if (stop_early_)
-    handle(stop{order.head});
+    handle(msg::stop{order.head});
   else
     begin_if_complete();
   return promise_;
@@ -124,21 +126,21 @@ void master_state::begin_if_complete() {
 
 void master_state::connect_nodes() {
   enter(run_phase::connecting);
-  std::vector<peer_node> peers;
+  std::vector<msg::peer_node> peers;
   for (const auto& [number, one] : members_.nodes()) peers.push_back(one.what);
   const std::string folder = checkpoints_.folder_to_try();
   for (const auto& [number, one] : members_.nodes())
-    requests_.ask<committed>(
-        one.handle, expect_peers{trace.next(0, plan_.cause), peers, folder}, [](committed&) {},
+    requests_.ask<msg::committed>(
+        one.handle, msg::expect_peers{trace.next(0, plan_.cause), peers, folder}, [](msg::committed&) {},
         [this] { connect_links(); });
 }
 
 void master_state::connect_links() {
   checkpoints_.tried();
   for (const auto& [number, one] : members_.nodes())
-    requests_.ask<connected>(
-        one.handle, connect_peers{trace.next(0, plan_.cause)},
-        [this, number = number](connected& made) {
+    requests_.ask<msg::connected>(
+        one.handle, msg::connect_peers{trace.next(0, plan_.cause)},
+        [this, number = number](msg::connected& made) {
           if (made.group) self_->monitor(made.group);
           return members_.linked(number, std::move(made));
         },
@@ -158,23 +160,23 @@ void master_state::start_training() {
   const replay_control* again = replay_of(self_->system());
   const auto& rules = members_.rules();
   for (std::uint32_t rank = 0; rank < members_.trainers().size(); ++rank)
-    requests_.ask<trained>(
+    requests_.ask<msg::trained>(
         members_.trainers()[rank],
-        train{.head = trace.next(0, plan_.cause),
-              .rank = rank,
-              .trainers = plan_.what.trainers,
-              .job = to_settings(plan_.what),
-              .tables = members_.as_seen_by(rank, tables_.tables()),
-              .group = members_.group_of(rank),
-              .reports = self_,
-              .from = plan_.positions[rank],
-              .saves = plan_.checkpoints.store != nullptr,
-              .checkpoint_every = plan_.checkpoints.every,
-              .data_digest = plan_.data->digest(),
-              .remote = rules || (again != nullptr && again->is_remote()),
-              .request_timeout_ms = rules ? static_cast<std::uint64_t>(rules->request_timeout.count()) : 0,
-              .group_number = members_.group_number_of(rank)},
-        [this, rank](trained& result) { weights_.add(rank, std::move(result)); }, [this] { training_done(); });
+        msg::train{.head = trace.next(0, plan_.cause),
+                   .rank = rank,
+                   .trainers = plan_.what.trainers,
+                   .job = model::to_settings(plan_.what),
+                   .tables = members_.as_seen_by(rank, tables_.tables()),
+                   .group = members_.group_of(rank),
+                   .reports = self_,
+                   .from = plan_.positions[rank],
+                   .saves = plan_.checkpoints.store != nullptr,
+                   .checkpoint_every = plan_.checkpoints.every,
+                   .data_digest = plan_.data->digest(),
+                   .remote = rules || (again != nullptr && again->is_remote()),
+                   .request_timeout_ms = rules ? static_cast<std::uint64_t>(rules->request_timeout.count()) : 0,
+                   .group_number = members_.group_number_of(rank)},
+        [this, rank](msg::trained& result) { weights_.add(rank, std::move(result)); }, [this] { training_done(); });
 }
 
 void master_state::training_done() {
@@ -184,14 +186,14 @@ void master_state::training_done() {
 }
 
 void master_state::deliver() {
-  run_result result;
+  msg::run_result result;
   result.head = trace.next(0, plan_.cause);
   figures_.fill(result);
   weights_.fill(result);
   end(std::move(result));
 }
 
-void master_state::end(run_result&& result) {
+void master_state::end(msg::run_result&& result) {
   enter(run_phase::over);
   promise_.deliver(std::move(result));
   end_members(true, {});
@@ -201,35 +203,36 @@ void master_state::fail(const caf::error& error) {
   if (!promise_.pending()) return;
   enter(run_phase::over);
   promise_.deliver(error);
-  end_members(false, describe(error));
+  end_members(false, protocol::describe(error));
 }
 
 /// Nodes end theirs themselves.
 void master_state::end_members(bool done, const std::string& words) {
   requests_.close();
   for (const auto& [number, one] : members_.nodes())
-    self_->send(one.handle, run_over{trace.next(step, plan_.cause), done, words});
+    self_->send(one.handle, msg::run_over{trace.next(step, plan_.cause), done, words});
   if (!members_.is_remote())
     for (const caf::actor_addr& address : members_.addresses())
       if (auto strong = caf::actor_cast<caf::actor>(address)) self_->send_exit(strong, caf::exit_reason::user_shutdown);
   self_->quit();
 }
 
-void master_state::handle(const stop& order) {
+void master_state::handle(const msg::stop& order) {
   if (phase_ == run_phase::unordered && members_.is_remote()) stop_early_ = true;
   if (phase_ == run_phase::gathering) {
-    run_result nothing;
-    nothing.head = trace.next(0, id_of(order.head));
+    msg::run_result nothing;
+    nothing.head = trace.next(0, msg::id_of(order.head));
     nothing.stopped = true;
     nothing.loss = std::numeric_limits<double>::quiet_NaN();  // there was none
     return end(std::move(nothing));
   }
-  for (const trainer_actor& one : members_.trainers()) self_->send(one, stop{trace.next(step, id_of(order.head))});
+  for (const msg::trainer_actor& one : members_.trainers())
+    self_->send(one, msg::stop{trace.next(step, msg::id_of(order.head))});
 }
 
 // -- what trainers report -----------------------------------------------------------
 
-void master_state::handle(const progress& report) {
+void master_state::handle(const msg::progress& report) {
   if (!is_under_way(phase_)) return;
   step = std::max(step, report.head.step);
   const run_progress now = figures_.add(report);
@@ -238,19 +241,19 @@ void master_state::handle(const progress& report) {
   if (observer_.on_progress) observer_.on_progress(now);
 }
 
-void master_state::handle(epoch_report& report) {
+void master_state::handle(msg::epoch_report& report) {
   if (!is_under_way(phase_)) return;
   step = std::max(step, report.head.step);
   pass_on(figures_.add(std::move(report)));
 }
 
-void master_state::handle(evaluation& share) {
+void master_state::handle(msg::evaluation& share) {
   if (is_under_way(phase_)) pass_on(figures_.add(std::move(share)));
 }
 
 void master_state::pass_on(const std::vector<epoch_summary>& complete) {
   for (const epoch_summary& epoch : complete) {
-    const epoch_figures& figures = epoch.figures;
+    const model::epoch_figures& figures = epoch.figures;
     const auto note = [&](trace::metric_name what, const std::optional<double>& value) {
       if (value) trace.metric(what, epoch.step, *value);
     };
@@ -264,25 +267,25 @@ void master_state::pass_on(const std::vector<epoch_summary>& complete) {
   }
 }
 
-caf::result<committed> master_state::handle(save_dense& share) {
-  auto go_on = self_->make_response_promise<committed>();
+caf::result<msg::committed> master_state::handle(msg::save_dense& share) {
+  auto go_on = self_->make_response_promise<msg::committed>();
   if (auto error = checkpoints_.add(std::move(share), go_on)) go_on.deliver(std::move(error));
   return go_on;
 }
 
-master_actor::behavior_type master(master_state::pointer self, std::uint64_t run_number, run_observer observer,
-                                   run_checkpoints checkpoints, std::optional<node_rules> nodes) {
+msg::master_actor::behavior_type master(master_state::pointer self, std::uint64_t run_number, run_observer observer,
+                                        run_checkpoints checkpoints, std::optional<node_rules> nodes) {
   self->state.start(run_number, std::move(observer), std::move(checkpoints), std::move(nodes));
   // Whoever asked for the run is told: nobody else watches the master.
   fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {
-      recorded<join_server>(self),   recorded<join_trainer>(self), recorded<run>(self),
-      recorded<status>(self),        recorded<stop>(self),         recorded<progress>(self),
-      recorded<epoch_report>(self),  recorded<evaluation>(self),   recorded<save_dense>(self),
-      recorded<join_node>(self),     recorded<node_lost>(self),    recorded<link_lost>(self),
-      recorded<give_up>(self),       recorded<trouble>(self),      recorded<collect_evidence>(self),
-      recorded<verdict_found>(self),
+      recorded<msg::join_server>(self),   recorded<msg::join_trainer>(self), recorded<msg::run>(self),
+      recorded<msg::status>(self),        recorded<msg::stop>(self),         recorded<msg::progress>(self),
+      recorded<msg::epoch_report>(self),  recorded<msg::evaluation>(self),   recorded<msg::save_dense>(self),
+      recorded<msg::join_node>(self),     recorded<msg::node_lost>(self),    recorded<msg::link_lost>(self),
+      recorded<msg::give_up>(self),       recorded<msg::trouble>(self),      recorded<msg::collect_evidence>(self),
+      recorded<msg::verdict_found>(self),
   };
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -30,11 +30,11 @@
 #include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 class master_state {
  public:
-  using pointer = master_actor::stateful_pointer<master_state>;
+  using pointer = msg::master_actor::stateful_pointer<master_state>;
 
   explicit master_state(pointer self) : self_(self) {}
 
@@ -46,25 +46,25 @@ class master_state {
   /// `nodes`: members come from other processes. Null: they are in this one, and all there when the run is asked for.
   void start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints, std::optional<node_rules> nodes);
 
-  caf::result<joined> handle(const join_server& offer) { return join(offer, offer.server.address()); }
-  caf::result<joined> handle(const join_trainer& offer) { return join(offer, offer.trainer.address()); }
-  caf::result<admitted> handle(const join_node& offer);
-  caf::result<run_result> handle(const run& order);
-  void handle(const stop& order);
+  caf::result<msg::joined> handle(const msg::join_server& offer) { return join(offer, offer.server.address()); }
+  caf::result<msg::joined> handle(const msg::join_trainer& offer) { return join(offer, offer.trainer.address()); }
+  caf::result<msg::admitted> handle(const msg::join_node& offer);
+  caf::result<msg::run_result> handle(const msg::run& order);
+  void handle(const msg::stop& order);
 
-  void handle(const progress& report);
-  void handle(epoch_report& report);
-  void handle(evaluation& share);
-  caf::result<committed> handle(save_dense& share);
+  void handle(const msg::progress& report);
+  void handle(msg::epoch_report& report);
+  void handle(msg::evaluation& share);
+  caf::result<msg::committed> handle(msg::save_dense& share);
 
-  void handle(const node_lost& word) { act_on(members_.judge(word, step)); }
-  void handle(const link_lost& word) { act_on(members_.judge(word, step)); }
-  void handle(const give_up& word);
+  void handle(const msg::node_lost& word) { act_on(members_.judge(word, step)); }
+  void handle(const msg::link_lost& word) { act_on(members_.judge(word, step)); }
+  void handle(const msg::give_up& word);
 
-  caf::result<run_status> handle(const status& query);
-  void handle(const trouble& word);
-  caf::result<collected_evidence> handle(const collect_evidence& query);
-  void handle(const verdict_found& found) { diagnosis_ = found.words; }
+  caf::result<msg::run_status> handle(const msg::status& query);
+  void handle(const msg::trouble& word);
+  caf::result<msg::collected_evidence> handle(const msg::collect_evidence& query);
+  void handle(const msg::verdict_found& found) { diagnosis_ = found.words; }
 
   /// Ends the run, if one is under way, and its actors.
   void fail(const caf::error& error);
@@ -72,8 +72,8 @@ class master_state {
  private:
   void enter(run_phase next);
   template <class Offer>
-  caf::result<joined> join(const Offer& offer, const caf::actor_addr& who);
-  caf::expected<admitted> admit(const join_node& offer);
+  caf::result<msg::joined> join(const Offer& offer, const caf::actor_addr& who);
+  caf::expected<msg::admitted> admit(const msg::join_node& offer);
   void act_on(const verdict& found);
 
   // A run, in order.
@@ -84,25 +84,25 @@ class master_state {
   void start_training();
   void training_done();
   void deliver();
-  void end(run_result&& result);
+  void end(msg::run_result&& result);
   void end_members(bool done, const std::string& words);
   void pass_on(const std::vector<epoch_summary>& complete);
 
   // What is told to those who ask.
   struct status_round;
   template <class Handle>
-  void ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, actor_status& to);
+  void ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, msg::actor_status& to);
   void tell_status(status_round& round);
-  std::vector<wait_status> causes_of(const wait_status& wait, const status_round& round) const;
-  void add_own_waits(std::vector<wait_status>& waits) const;
+  std::vector<msg::wait_status> causes_of(const msg::wait_status& wait, const status_round& round) const;
+  void add_own_waits(std::vector<msg::wait_status>& waits) const;
 
   pointer self_;
   run_observer observer_;
   run_phase phase_ = run_phase::unordered;
   run_plan plan_;
-  caf::typed_response_promise<run_result> promise_;  ///< pending until the run is over
-  bool stop_early_ = false;                          ///< was wished before the order came
-  std::vector<std::pair<join_node, caf::typed_response_promise<admitted>>> early_;  ///< came before the order
+  caf::typed_response_promise<msg::run_result> promise_;  ///< pending until the run is over
+  bool stop_early_ = false;                               ///< was wished before the order came
+  std::vector<std::pair<msg::join_node, caf::typed_response_promise<msg::admitted>>> early_;  ///< came before the order
   run_figures::clock::time_point begin_;
 
   membership members_;
@@ -112,12 +112,12 @@ class master_state {
   run_figures figures_;
   final_weights weights_{requests_, trace};
 
-  std::vector<caf::typed_response_promise<run_status>> status_askers_;
+  std::vector<caf::typed_response_promise<msg::run_status>> status_askers_;
   std::string diagnosis_;
 };
 
 /// The behavior of the master of run `run`; `observer` is called on the actor's thread. Spawn with this function.
-master_actor::behavior_type master(master_state::pointer self, std::uint64_t run, run_observer observer,
-                                   run_checkpoints checkpoints, std::optional<node_rules> nodes);
+msg::master_actor::behavior_type master(master_state::pointer self, std::uint64_t run, run_observer observer,
+                                        run_checkpoints checkpoints, std::optional<node_rules> nodes);
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -14,7 +14,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 namespace {
 
@@ -35,17 +35,17 @@ std::size_t present(const std::vector<Handle>& members) {
 /// What the master gets by a message of that type.
 const char* answer_to(caf::type_id_t question) {
   switch (question) {
-    case caf::type_id_v<expect_peers>:
-    case caf::type_id_v<connect_peers>:
+    case caf::type_id_v<msg::expect_peers>:
+    case caf::type_id_v<msg::connect_peers>:
       return "data links";
-    case caf::type_id_v<instantiate>:
+    case caf::type_id_v<msg::instantiate>:
       return "tables";
-    case caf::type_id_v<load_state_dict>:
-    case caf::type_id_v<restore_module>:
+    case caf::type_id_v<msg::load_state_dict>:
+    case caf::type_id_v<msg::restore_module>:
       return "restored tables";
-    case caf::type_id_v<state_dict>:
+    case caf::type_id_v<msg::state_dict>:
       return "the final weights";
-    case caf::type_id_v<row_digests>:
+    case caf::type_id_v<msg::row_digests>:
       return "digests of rows";
     default:
       return "an answer";
@@ -56,21 +56,21 @@ const char* answer_to(caf::type_id_t question) {
 
 /// The answers of one round of questions, each at a place of its own.
 struct master_state::status_round {
-  header asked;
-  run_status told;
-  std::vector<actor_status> groups;
-  std::vector<std::size_t> group_of;  // by trainer
-  std::vector<actor_status> links;    // as told.nodes
-  std::size_t missing = 1;            // answers, and one until all have been asked
+  msg::header asked;
+  msg::run_status told;
+  std::vector<msg::actor_status> groups;
+  std::vector<std::size_t> group_of;     // by trainer
+  std::vector<msg::actor_status> links;  // as told.nodes
+  std::size_t missing = 1;               // answers, and one until all have been asked
 };
 
 /// Has `who` say how it is, and keeps that at `to`, which has its name.
 template <class Handle>
-void master_state::ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, actor_status& to) {
+void master_state::ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, msg::actor_status& to) {
   ++round->missing;
-  self_->request(who, status_timeout, actor_query{trace.next(step, id_of(round->asked))})
+  self_->request(who, status_timeout, msg::actor_query{trace.next(step, msg::id_of(round->asked))})
       .then(
-          [this, round, &to](actor_status& answer) {
+          [this, round, &to](msg::actor_status& answer) {
             answer.name = to.name;
             to = std::move(answer);
             if (--round->missing == 0) tell_status(*round);
@@ -82,13 +82,13 @@ void master_state::ask_how_it_is(const std::shared_ptr<status_round>& round, con
 }
 
 /// Who asks while a round is under way gets its answer too: askers cannot make more work than one does.
-caf::result<run_status> master_state::handle(const status& query) {
-  auto promise = self_->make_response_promise<run_status>();
+caf::result<msg::run_status> master_state::handle(const msg::status& query) {
+  auto promise = self_->make_response_promise<msg::run_status>();
   status_askers_.push_back(promise);
   if (status_askers_.size() > 1) return promise;
   const auto round = std::make_shared<status_round>();
   round->asked = query.head;
-  run_status& told = round->told;
+  msg::run_status& told = round->told;
   // Nothing may move any more once its place has been given away.
   const auto& servers = members_.servers();
   const auto& trainers = members_.trainers();
@@ -101,8 +101,9 @@ caf::result<run_status> master_state::handle(const status& query) {
   const auto ask_all = [&](const auto& members, const char* role) {
     for (std::size_t rank = 0; rank < members.size(); ++rank)
       if (members[rank] != nullptr)
-        ask_how_it_is(round, members[rank],
-                      told.actors.emplace_back(actor_status{{}, fmt::format("{} {}", role, rank), {}, step, {}, {}}));
+        ask_how_it_is(
+            round, members[rank],
+            told.actors.emplace_back(msg::actor_status{{}, fmt::format("{} {}", role, rank), {}, step, {}, {}}));
   };
   ask_all(servers, "server");
   ask_all(trainers, "trainer");
@@ -111,7 +112,7 @@ caf::result<run_status> master_state::handle(const status& query) {
     ask_how_it_is(round, members_.group(), round->groups.emplace_back());
   }
   for (const auto& [number, one] : nodes) {
-    const peer_node& what = one.what;
+    const msg::peer_node& what = one.what;
     ask_how_it_is(round, one.handle, round->links[told.nodes.size()]);
     told.nodes.push_back({what.trains, what.ranks, one.host, one.pid, one.user_name, {}});
     if (one.links.group == nullptr) continue;
@@ -124,8 +125,8 @@ caf::result<run_status> master_state::handle(const status& query) {
 }
 
 void master_state::tell_status(status_round& round) {
-  run_status& told = round.told;
-  told.head = trace.next(step, id_of(round.asked));
+  msg::run_status& told = round.told;
+  told.head = trace.next(step, msg::id_of(round.asked));
   told.phase = checkpoints_.now() == checkpointing::state::writing ? "saving" : words_of(phase_);
   told.step = step;
   told.total_steps = plan_.total_steps;
@@ -138,11 +139,11 @@ void master_state::tell_status(status_round& round) {
     told.progress_age_s = std::chrono::duration<double>(run_figures::clock::now() - last->at).count();
   }
   for (std::size_t i = 0; i < told.nodes.size(); ++i) told.nodes[i].links = std::move(round.links[i].queues);
-  for (actor_status& one : told.actors) {
-    for (queue_status& queue : one.queues)
+  for (msg::actor_status& one : told.actors) {
+    for (msg::queue_status& queue : one.queues)
       if (queue.sender >= trainer_number(0, plan_.what.servers))
         queue.name += fmt::format(" of trainer {}", queue.sender - trainer_number(0, plan_.what.servers));
-    for (const wait_status& wait : one.waits) {
+    for (const msg::wait_status& wait : one.waits) {
       const auto causes = causes_of(wait, round);
       told.waits.insert(told.waits.end(), causes.begin(), causes.end());
     }
@@ -152,8 +153,8 @@ void master_state::tell_status(status_round& round) {
 }
 
 /// Who or what is behind a wait for somebody who only collects: the allreduce group, the master.
-std::vector<wait_status> master_state::causes_of(const wait_status& wait, const status_round& round) const {
-  std::vector<wait_status> causes;
+std::vector<msg::wait_status> master_state::causes_of(const msg::wait_status& wait, const status_round& round) const {
+  std::vector<msg::wait_status> causes;
   const auto add = [&](std::string on) {
     if (on != wait.who) causes.push_back({wait.who, wait.what, wait.step, std::move(on)});
   };
@@ -161,7 +162,7 @@ std::vector<wait_status> master_state::causes_of(const wait_status& wait, const 
   if (wait.on == "allreduce") {
     for (std::size_t rank = 0; rank < round.group_of.size(); ++rank) {
       if (!is_waiter(rank) || round.group_of[rank] >= round.groups.size()) continue;
-      for (const wait_status& of_group : round.groups[round.group_of[rank]].waits)
+      for (const msg::wait_status& of_group : round.groups[round.group_of[rank]].waits)
         if (of_group.what == wait.what && of_group.step == wait.step) add(of_group.on);
     }
   } else if (wait.on == "master") {
@@ -174,7 +175,7 @@ std::vector<wait_status> master_state::causes_of(const wait_status& wait, const 
 }
 
 /// What the run as a whole and the master wait for.
-void master_state::add_own_waits(std::vector<wait_status>& waits) const {
+void master_state::add_own_waits(std::vector<msg::wait_status>& waits) const {
   if (phase_ == run_phase::gathering) {
     const auto missing = [](std::size_t wanted, std::size_t here) { return wanted - std::min(wanted, here); };
     const std::size_t servers = missing(plan_.what.servers, present(members_.servers()));
@@ -193,28 +194,30 @@ void master_state::add_own_waits(std::vector<wait_status>& waits) const {
 
 // -- diagnosis ------------------------------------------------------------------------
 
-void master_state::handle(const trouble& word) {
+void master_state::handle(const msg::trouble& word) {
   if (observer_.on_trouble) observer_.on_trouble(word.words);
 }
 
 /// Who does not answer in time is left out: it may be what is wrong.
-caf::result<collected_evidence> master_state::handle(const collect_evidence& query) {
+caf::result<msg::collected_evidence> master_state::handle(const msg::collect_evidence& query) {
   struct round {
-    collected_evidence all;
+    msg::collected_evidence all;
     std::size_t missing = 1;
-    caf::typed_response_promise<collected_evidence> promise;
+    caf::typed_response_promise<msg::collected_evidence> promise;
   };
   const auto mine = std::make_shared<round>();
-  mine->promise = self_->make_response_promise<collected_evidence>();
-  mine->all.head = trace.next(step, id_of(query.head));
+  mine->promise = self_->make_response_promise<msg::collected_evidence>();
+  mine->all.head = trace.next(step, msg::id_of(query.head));
   const auto one_less = [mine] {
     if (--mine->missing == 0) mine->promise.deliver(std::move(mine->all));
   };
   for (const auto& [number, one] : members_.nodes()) {
     ++mine->missing;
-    self_->request(one.handle, evidence_timeout, evidence_query{trace.next(step, id_of(query.head)), query.boot})
+    self_
+        ->request(one.handle, evidence_timeout,
+                  msg::evidence_query{trace.next(step, msg::id_of(query.head)), query.boot})
         .then(
-            [mine, one_less](evidence& part) {
+            [mine, one_less](msg::evidence& part) {
               mine->all.parts.push_back(std::move(part));
               one_less();
             },
@@ -225,4 +228,4 @@ caf::result<collected_evidence> master_state::handle(const collect_evidence& que
   return promise;
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -8,14 +8,14 @@
 #include "base/assert.hpp"
 #include "protocol/errors.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 namespace {
 
 const char* role_name(bool trains) { return trains ? "trainer" : "server"; }
 
 /// As in `trainer 0 (host a, pid 17)` or `the process of trainers 0, 1 (host a, pid 17)`: one thing in any sentence.
-std::string name_of(const join_node& offer, const std::vector<std::uint32_t>& ranks) {
+std::string name_of(const msg::join_node& offer, const std::vector<std::uint32_t>& ranks) {
   const bool several = ranks.size() > 1;
   return fmt::format("{}{}{} {} (host {}, pid {})", several ? "the process of " : "", role_name(offer.trains),
                      several ? "s" : "", fmt::join(ranks, ", "), offer.host, offer.pid);
@@ -29,7 +29,7 @@ std::uint32_t first_free(const std::vector<Handle>& taken) {
 
 verdict fatal(caf::error why) { return {verdict::kind::fatal, std::move(why)}; }
 verdict doubtful(std::string words) {
-  return {verdict::kind::doubtful, make_failure(errc::peer_failed, std::move(words))};
+  return {verdict::kind::doubtful, protocol::make_failure(protocol::errc::peer_failed, std::move(words))};
 }
 
 }  // namespace
@@ -44,18 +44,18 @@ void membership::enter(state next) {
   state_ = next;
 }
 
-void membership::open(const job& what) {
+void membership::open(const model::job& what) {
   enter(state::open);
   job_ = what;
 }
 
 // -- actors that join -----------------------------------------------------------
 
-caf::expected<std::uint32_t> membership::join(const join_server& offer, const caf::strong_actor_ptr& sender) {
+caf::expected<std::uint32_t> membership::join(const msg::join_server& offer, const caf::strong_actor_ptr& sender) {
   return place(servers_, false, offer.server, offer.rank, sender);
 }
 
-caf::expected<std::uint32_t> membership::join(const join_trainer& offer, const caf::strong_actor_ptr& sender) {
+caf::expected<std::uint32_t> membership::join(const msg::join_trainer& offer, const caf::strong_actor_ptr& sender) {
   return place(trainers_, true, offer.trainer, offer.rank, sender);
 }
 
@@ -63,13 +63,14 @@ template <class Handle>
 caf::expected<std::uint32_t> membership::place(std::vector<Handle>& members, bool trains, const Handle& one,
                                                std::uint32_t rank, const caf::strong_actor_ptr& sender) {
   if (state_ == state::closed)
-    return make_failure(errc::wrong_context,
-                        fmt::format("the run has begun: no {} can join any more", role_name(trains)));
-  if (rank == any_rank) rank = first_free(members);
+    return protocol::make_failure(protocol::errc::wrong_context,
+                                  fmt::format("the run has begun: no {} can join any more", role_name(trains)));
+  if (rank == msg::any_rank) rank = first_free(members);
   if (rules_) {
     const node* home = node_of(trains, rank);
     if (home == nullptr || home->handle.address() != sender)  // only who was given the place fills it
-      return make_failure(errc::bad_input, fmt::format("{} {} was not given to this process", role_name(trains), rank));
+      return protocol::make_failure(protocol::errc::bad_input,
+                                    fmt::format("{} {} was not given to this process", role_name(trains), rank));
   }
   members.resize(std::max<std::size_t>(members.size(), std::size_t{rank} + 1));
   members[rank] = one;
@@ -84,7 +85,7 @@ std::string membership::member_name(bool trains, std::uint32_t rank) const {
   return fmt::format("{} {}{}", role_name(trains), rank, home->what.name.substr(home->what.name.find(" (")));
 }
 
-void membership::set_group(allreduce_actor group) {
+void membership::set_group(msg::allreduce_actor group) {
   group_ = std::move(group);
   members_.push_back({group_.address(), "allreduce"});
 }
@@ -96,23 +97,24 @@ bool membership::complete() const {
   return all_of(servers_, job_.servers) && all_of(trainers_, job_.trainers);
 }
 
-caf::error membership::check(const job& what, bool has_tables) const {
+caf::error membership::check(const model::job& what, bool has_tables) const {
   if (servers_.size() != what.servers || trainers_.size() != what.trainers)
-    return make_failure(errc::bad_input,
-                        fmt::format("{} servers and {} trainers have joined, the job asks for {} and {}",
-                                    servers_.size(), trainers_.size(), what.servers, what.trainers));
+    return protocol::make_failure(protocol::errc::bad_input,
+                                  fmt::format("{} servers and {} trainers have joined, the job asks for {} and {}",
+                                              servers_.size(), trainers_.size(), what.servers, what.trainers));
   if (servers_.empty() && has_tables)
-    return make_failure(errc::bad_input, "--servers 0: the model has tables, so it needs at least 1");
+    return protocol::make_failure(protocol::errc::bad_input,
+                                  "--servers 0: the model has tables, so it needs at least 1");
   return {};
 }
 
 // -- nodes that join ------------------------------------------------------------
 
-caf::expected<peer_node> membership::join(const join_node& offer, std::uint64_t step) {
+caf::expected<msg::peer_node> membership::join(const msg::join_node& offer, std::uint64_t step) {
   auto ranks = check_offer(offer, step);
   if (!ranks) {
     note_(fmt::format("a {} (host {}, pid {}) was not let in: {}", role_name(offer.trains), offer.host, offer.pid,
-                      describe(ranks.error())));
+                      protocol::describe(ranks.error())));
     return ranks.error();
   }
   const std::uint32_t number = next_node_++;
@@ -131,23 +133,26 @@ caf::expected<peer_node> membership::join(const join_node& offer, std::uint64_t 
 }
 
 /// The ranks that are given to an offer, or why it is refused.
-caf::expected<std::vector<std::uint32_t>> membership::check_offer(const join_node& offer, std::uint64_t step) const {
-  const auto refused = [](std::string why) { return make_failure(errc::bad_input, std::move(why)); };
+caf::expected<std::vector<std::uint32_t>> membership::check_offer(const msg::join_node& offer,
+                                                                  std::uint64_t step) const {
+  const auto refused = [](std::string why) {
+    return protocol::make_failure(protocol::errc::bad_input, std::move(why));
+  };
   if (!rules_) return refused("this master takes no members from other processes");
   TROUPE_ASSERT(state_ != state::early);
   if (state_ == state::closed)
-    return make_failure(errc::wrong_context,
-                        fmt::format("the run has begun (step {}): nobody can join any more", step));
+    return protocol::make_failure(protocol::errc::wrong_context,
+                                  fmt::format("the run has begun (step {}): nobody can join any more", step));
   if (!offer.node) return refused("it is gone already");
-  if (rules_->own_members && offer.rank == any_rank)
+  if (rules_->own_members && offer.rank == msg::any_rank)
     return refused("this run starts its members itself; one that others may join is begun by 'troupe master'");
   const auto same_name =
       std::ranges::find_if(nodes_, [&](const auto& one) { return one.second.user_name == offer.name; });
   if (!offer.name.empty() && same_name != nodes_.end())
     return refused(fmt::format("--name {}: is taken by {}; choose another", offer.name, same_name->second.what.name));
-  const auto mine = to_settings(job_);
+  const auto mine = model::to_settings(job_);
   for (const auto& [key, value] : offer.job) {
-    const auto known = std::ranges::find(mine, key, &setting::first);
+    const auto known = std::ranges::find(mine, key, &model::setting::first);
     if (known != mine.end() && known->second == value) continue;
     return refused(fmt::format("the job differs from the master's: --{} is {} there and {} at the master", key, value,
                                known == mine.end() ? "not part of it" : known->second));
@@ -156,27 +161,28 @@ caf::expected<std::vector<std::uint32_t>> membership::check_offer(const join_nod
 }
 
 /// The ranks that an offer gets: those from the one it asks for, or the lowest that are free.
-caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const join_node& offer) const {
+caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const msg::join_node& offer) const {
   const std::uint32_t wanted = offer.trains ? job_.trainers : job_.servers;
   std::vector<std::uint32_t> ranks;
   std::uint32_t taken = 0;
   for (std::uint32_t rank = 0; rank < wanted; ++rank) {
     const bool is_free = node_of(offer.trains, rank) == nullptr;
     taken += is_free ? 0 : 1;
-    if (is_free && ranks.size() < offer.count && (offer.rank == any_rank || rank >= offer.rank)) ranks.push_back(rank);
+    if (is_free && ranks.size() < offer.count && (offer.rank == msg::any_rank || rank >= offer.rank))
+      ranks.push_back(rank);
   }
-  if (offer.rank != any_rank && (ranks.empty() || ranks.front() != offer.rank))
-    return make_failure(errc::bad_input,
-                        fmt::format("{} {} is taken, or the job has none", role_name(offer.trains), offer.rank));
+  if (offer.rank != msg::any_rank && (ranks.empty() || ranks.front() != offer.rank))
+    return protocol::make_failure(protocol::errc::bad_input, fmt::format("{} {} is taken, or the job has none",
+                                                                         role_name(offer.trains), offer.rank));
   if (ranks.size() < offer.count || offer.count == 0)
-    return make_failure(errc::bad_input,
-                        fmt::format("{} {}{} offered: the job asks for {}, {} have joined", offer.count,
-                                    role_name(offer.trains), offer.count == 1 ? "" : "s", wanted, taken));
+    return protocol::make_failure(protocol::errc::bad_input,
+                                  fmt::format("{} {}{} offered: the job asks for {}, {} have joined", offer.count,
+                                              role_name(offer.trains), offer.count == 1 ? "" : "s", wanted, taken));
   return ranks;
 }
 
 /// A process with trainers must have what stands for every server in it, and a group.
-caf::error membership::linked(std::uint32_t number, connected links) {
+caf::error membership::linked(std::uint32_t number, msg::connected links) {
   TROUPE_ASSERT(state_ == state::closed);
   node& one = nodes_.at(number);
   one.links = std::move(links);
@@ -185,8 +191,9 @@ caf::error membership::linked(std::uint32_t number, connected links) {
   const auto count = std::ranges::count_if(one.links.servers, [](const auto& server) { return server != nullptr; });
   const bool has_all = one.links.servers.size() == job_.servers && count == job_.servers;
   if (has_all && one.links.group) return {};
-  return make_failure(errc::malformed, fmt::format("{} tells of links to {} servers{}, the run has {}", one.what.name,
-                                                   count, one.links.group ? "" : " and of no group", job_.servers));
+  return protocol::make_failure(protocol::errc::malformed,
+                                fmt::format("{} tells of links to {} servers{}, the run has {}", one.what.name, count,
+                                            one.links.group ? "" : " and of no group", job_.servers));
 }
 
 // -- who is here ------------------------------------------------------------------
@@ -206,11 +213,11 @@ std::vector<caf::actor_addr> membership::addresses() const {
 table_shards membership::as_seen_by(std::uint32_t trainer, table_shards tables) const {
   if (const node* home = node_of(true, trainer))
     for (auto& shards : tables)
-      for (module_ref& shard : shards) shard.server = home->links.servers.at(shard.rank);
+      for (msg::module_ref& shard : shards) shard.server = home->links.servers.at(shard.rank);
   return tables;
 }
 
-allreduce_actor membership::group_of(std::uint32_t trainer) const {
+msg::allreduce_actor membership::group_of(std::uint32_t trainer) const {
   const node* home = node_of(true, trainer);
   return home == nullptr ? group_ : home->links.group;
 }
@@ -251,13 +258,13 @@ verdict membership::judge(const caf::down_msg& down, std::uint64_t step) {
   }
   const auto who = std::ranges::find(members_, down.source, &member::address);
   if (who == members_.end()) return {};  // of a node, whose connection tells more, or of one that left before the run
-  const bool is_ours = down.reason.category() == caf::type_id_v<errc>;
-  if (is_ours && !is_secondary(down.reason)) return fatal(down.reason);
-  return doubtful(is_ours ? describe(down.reason)
+  const bool is_ours = down.reason.category() == caf::type_id_v<protocol::errc>;
+  if (is_ours && !protocol::is_secondary(down.reason)) return fatal(down.reason);
+  return doubtful(is_ours ? protocol::describe(down.reason)
                           : fmt::format("{}, step {}: ended: {}", who->name, step, caf::to_string(down.reason)));
 }
 
-verdict membership::judge(const node_lost& word, std::uint64_t step) {
+verdict membership::judge(const msg::node_lost& word, std::uint64_t step) {
   const auto known = std::ranges::find_if(nodes_, [&](const auto& one) { return one.second.session == word.session; });
   const std::string why = word.why.empty() ? "it has ended" : word.why;
   if (known == nodes_.end()) {
@@ -266,12 +273,13 @@ verdict membership::judge(const node_lost& word, std::uint64_t step) {
   }
   const std::string& who = known->second.what.name;
   if (state_ == state::closed)
-    return fatal(make_failure(errc::peer_failed, with_advice(fmt::format("{} died in step {}: {}", who, step, why))));
+    return fatal(protocol::make_failure(protocol::errc::peer_failed,
+                                        with_advice(fmt::format("{} died in step {}: {}", who, step, why))));
   leave(known->first, why);
   return {};
 }
 
-verdict membership::judge(const link_lost& word, std::uint64_t step) const {
+verdict membership::judge(const msg::link_lost& word, std::uint64_t step) const {
   if (state_ != state::closed) return {};
   const auto name_of_node = [this](std::uint32_t number) {
     const auto known = nodes_.find(number);
@@ -285,17 +293,17 @@ verdict membership::judge(const link_lost& word, std::uint64_t step) const {
 verdict membership::judge(const caf::error& error, const caf::actor_addr& who, caf::string_view question,
                           std::uint64_t step) const {
   if (error == caf::sec::request_timeout && rules_)
-    return fatal(make_failure(
-        errc::timeout,
+    return fatal(protocol::make_failure(
+        protocol::errc::timeout,
         fmt::format("{}, step {}: did not answer {} within {} s; --request-timeout allows more", who_is(who), step,
-                    message_name(question), static_cast<double>(rules_->request_timeout.count()) / 1000)));
-  if (!is_secondary(error)) return fatal(error);
-  return error == errc::peer_failed ? doubtful(describe(error)) : verdict{};
+                    protocol::message_name(question), static_cast<double>(rules_->request_timeout.count()) / 1000)));
+  if (!protocol::is_secondary(error)) return fatal(error);
+  return error == protocol::errc::peer_failed ? doubtful(protocol::describe(error)) : verdict{};
 }
 
 /// Its places are free again.
 void membership::leave(std::uint32_t number, const std::string& why) {
-  const peer_node what = nodes_.at(number).what;
+  const msg::peer_node what = nodes_.at(number).what;
   nodes_.erase(number);
   const auto free = [this](auto& taken, std::uint32_t rank) {
     if (rank >= taken.size() || taken[rank] == nullptr) return;
@@ -310,4 +318,4 @@ std::string membership::with_advice(const std::string& words) const {
   return !rules_ || rules_->resume.empty() ? words : fmt::format("{}; {}", words, rules_->resume);
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -28,7 +28,7 @@
 #include "model/job.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// How a master deals with members in other processes.
 struct node_rules {
@@ -44,7 +44,7 @@ struct node_rules {
 };
 
 /// The shards of each table, by shard number.
-using table_shards = std::vector<std::vector<module_ref>>;
+using table_shards = std::vector<std::vector<msg::module_ref>>;
 
 /// What it means for the run that somebody is gone.
 struct verdict {
@@ -64,20 +64,20 @@ class membership {
 
   /// A process of the run.
   struct node {
-    peer_node what;
+    msg::peer_node what;
     std::string user_name;
     std::string host;
     std::uint64_t pid = 0;
     std::string session;
-    node_actor handle;
-    connected links;
+    msg::node_actor handle;
+    msg::connected links;
   };
 
   /// `rules`: members come from other processes; null: they are in this one. `note` is called with a line for each who
   /// has come or gone; may be null.
   void start(std::optional<node_rules> rules, std::function<void(const std::string&)> note);
   /// The run is known now.
-  void open(const job& what);
+  void open(const model::job& what);
   /// The run begins.
   void close() { enter(state::closed); }
 
@@ -87,32 +87,32 @@ class membership {
   // -- who comes ------------------------------------------------------------------
 
   /// The rank that `sender`'s server or trainer has got, or why it is refused.
-  caf::expected<std::uint32_t> join(const join_server& offer, const caf::strong_actor_ptr& sender);
-  caf::expected<std::uint32_t> join(const join_trainer& offer, const caf::strong_actor_ptr& sender);
+  caf::expected<std::uint32_t> join(const msg::join_server& offer, const caf::strong_actor_ptr& sender);
+  caf::expected<std::uint32_t> join(const msg::join_trainer& offer, const caf::strong_actor_ptr& sender);
   /// What a process has become, or why it is refused. `step` is how far a run is that has begun.
-  caf::expected<peer_node> join(const join_node& offer, std::uint64_t step);
+  caf::expected<msg::peer_node> join(const msg::join_node& offer, std::uint64_t step);
   /// The node has its data links. An error if these are not all that it needs.
-  caf::error linked(std::uint32_t number, connected links);
+  caf::error linked(std::uint32_t number, msg::connected links);
   /// All trainers are in this process, and `group` with them.
-  void set_group(allreduce_actor group);
+  void set_group(msg::allreduce_actor group);
 
   /// Whether everybody is here whom the run asks for.
   bool complete() const;
   /// Why those who are here, in this process, cannot do this job.
-  caf::error check(const job& what, bool has_tables) const;
+  caf::error check(const model::job& what, bool has_tables) const;
 
   // -- who is here ----------------------------------------------------------------
 
-  const std::vector<parameter_server_actor>& servers() const { return servers_; }  ///< by rank; null: not here yet
-  const std::vector<trainer_actor>& trainers() const { return trainers_; }         ///< the same
-  const std::map<std::uint32_t, node>& nodes() const { return nodes_; }            ///< by number
-  const allreduce_actor& group() const { return group_; }                          ///< of this process; null: of others
+  const std::vector<msg::parameter_server_actor>& servers() const { return servers_; }  ///< by rank; null: not here yet
+  const std::vector<msg::trainer_actor>& trainers() const { return trainers_; }         ///< the same
+  const std::map<std::uint32_t, node>& nodes() const { return nodes_; }                 ///< by number
+  const msg::allreduce_actor& group() const { return group_; }  ///< of this process; null: of others
   /// Of all servers, trainers and groups.
   std::vector<caf::actor_addr> addresses() const;
 
   /// What a trainer takes for the servers of these tables: them, or what stands for them in its process.
   table_shards as_seen_by(std::uint32_t trainer, table_shards tables) const;
-  allreduce_actor group_of(std::uint32_t trainer) const;
+  msg::allreduce_actor group_of(std::uint32_t trainer) const;
   std::uint32_t group_number_of(std::uint32_t trainer) const;
 
   /// A member's or node's actor number.
@@ -125,9 +125,9 @@ class membership {
   /// An actor is gone that the master watches.
   verdict judge(const caf::down_msg& down, std::uint64_t step);
   /// A control connection has ended.
-  verdict judge(const node_lost& word, std::uint64_t step);
+  verdict judge(const msg::node_lost& word, std::uint64_t step);
   /// A node has lost another.
-  verdict judge(const link_lost& word, std::uint64_t step) const;
+  verdict judge(const msg::link_lost& word, std::uint64_t step) const;
   /// `who` has answered a question of the run with an error, or not at all.
   verdict judge(const caf::error& error, const caf::actor_addr& who, caf::string_view question,
                 std::uint64_t step) const;
@@ -144,22 +144,22 @@ class membership {
                                      const caf::strong_actor_ptr& sender);
   std::string member_name(bool trains, std::uint32_t rank) const;
   const node* node_of(bool trains, std::uint32_t rank) const;
-  caf::expected<std::vector<std::uint32_t>> check_offer(const join_node& offer, std::uint64_t step) const;
-  caf::expected<std::vector<std::uint32_t>> free_ranks(const join_node& offer) const;
+  caf::expected<std::vector<std::uint32_t>> check_offer(const msg::join_node& offer, std::uint64_t step) const;
+  caf::expected<std::vector<std::uint32_t>> free_ranks(const msg::join_node& offer) const;
   void leave(std::uint32_t number, const std::string& why);
   std::string with_advice(const std::string& words) const;
 
   state state_ = state::early;
   std::optional<node_rules> rules_;
   std::function<void(const std::string&)> note_;
-  job job_;
-  std::vector<parameter_server_actor> servers_;
-  std::vector<trainer_actor> trainers_;
-  allreduce_actor group_;
+  model::job job_;
+  std::vector<msg::parameter_server_actor> servers_;
+  std::vector<msg::trainer_actor> trainers_;
+  msg::allreduce_actor group_;
   std::vector<member> members_;
   std::map<std::uint32_t, node> nodes_;
   std::uint32_t next_node_ = 0;
   std::map<std::pair<bool, std::uint32_t>, std::uint32_t> incarnations_;  ///< of each place, by (trains, rank)
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -1,6 +1,6 @@
 #include "actors/network_input.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 void network_input::resize(kernels::stream& on, std::size_t size, std::size_t features) {
   numbers_.resize(on, size * features);
@@ -33,4 +33,4 @@ void network_input::upload(kernels::stream& on, std::span<const column_range> ra
   }
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -9,7 +9,7 @@
 
 #include "kernels/device_array.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Not thread-safe.
 class network_input {
@@ -44,4 +44,4 @@ class network_input {
   std::size_t features_ = 0;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -7,7 +7,7 @@
 
 #include "base/assert.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 const char* kind_of(double not_finite) { return std::isnan(not_finite) ? "NaN" : "Inf"; }
 
@@ -44,4 +44,4 @@ std::optional<non_finite_watch::finding> non_finite_watch::judge(std::uint64_t l
   return std::nullopt;
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

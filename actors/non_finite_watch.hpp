@@ -14,7 +14,7 @@
 
 #include "kernels/device_array.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// "NaN" or "Inf".
 const char* kind_of(double not_finite);
@@ -60,4 +60,4 @@ class non_finite_watch {
   kernels::mirrored_array<kernels::non_finite> results_;  ///< by number, counted round
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

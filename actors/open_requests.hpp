@@ -17,7 +17,7 @@
 #include "actors/membership.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Belongs to the actor `self`, and is of no use once that has ended.
 class open_requests {
@@ -30,7 +30,7 @@ class open_requests {
   /// Told when `whom` answers a question of type `type` with an error, not at all, or with what cannot be.
   using complaint = std::function<void(const caf::error& error, const caf::actor_addr& whom, caf::string_view type)>;
 
-  open_requests(master_actor::pointer self, actor_trace& trace, const membership& members)
+  open_requests(msg::master_actor::pointer self, actor_trace& trace, const membership& members)
       : self_(self), trace_(trace), members_(members) {}
 
   void start(complaint on_error) { on_error_ = std::move(on_error); }
@@ -61,7 +61,7 @@ class open_requests {
     return members_.rules() ? caf::timespan(members_.rules()->request_timeout) : caf::infinite;
   }
 
-  master_actor::pointer self_;
+  msg::master_actor::pointer self_;
   actor_trace& trace_;
   const membership& members_;
   complaint on_error_;
@@ -75,7 +75,7 @@ template <class Answer, class Handle, class Message, class OnAnswer>
 void open_requests::ask(const Handle& whom, Message message, OnAnswer on_answer, std::function<void()> then) {
   ++pending_;
   // The answer to `train` is the run; whoever has it is known to be alive by other means.
-  constexpr bool is_limited = !std::is_same_v<Message, train>;
+  constexpr bool is_limited = !std::is_same_v<Message, msg::train>;
   const std::uint64_t number = next_question_++;
   const caf::actor_addr address = whom.address();
   if constexpr (is_limited) questions_[number] = {address, caf::type_id_v<Message>};
@@ -99,7 +99,7 @@ void open_requests::ask(const Handle& whom, Message message, OnAnswer on_answer,
 template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
 void open_requests::send(const Handle& whom, std::uint32_t number, caf::timespan timeout, Message message,
                          OnAnswer on_answer, OnError on_error) {
-  const message_id asked = id_of(message.head);
+  const msg::message_id asked = msg::id_of(message.head);
   trace_.asks(message.head, caf::type_id_v<Message>, number);
   self_->request(whom, timeout, std::move(message))
       .then(
@@ -113,4 +113,4 @@ void open_requests::send(const Handle& whom, std::uint32_t number, caf::timespan
           std::move(on_error));
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

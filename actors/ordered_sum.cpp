@@ -7,10 +7,12 @@
 #include "base/assert.hpp"
 #include "kernels/device.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 namespace {
 
-tl::unexpected<refusal> refuse(errc code, std::string why) { return tl::unexpected(refusal{code, std::move(why)}); }
+tl::unexpected<refusal> refuse(protocol::errc code, std::string why) {
+  return tl::unexpected(refusal{code, std::move(why)});
+}
 
 }  // namespace
 
@@ -54,10 +56,10 @@ void ordered_sum::begin(const rank_layout& layout, std::uint32_t bucket, std::ui
 ordered_sum::outcome ordered_sum::add_share(const share_of_rank& share) {
   TROUPE_ASSERT(state_ != state::idle && share.rank < layout_->ranks());
   if (parts_[share.rank].arrived)
-    return refuse(errc::wrong_context, fmt::format("bucket {} of rank {} twice", bucket_, share.rank));
+    return refuse(protocol::errc::wrong_context, fmt::format("bucket {} of rank {} twice", bucket_, share.rank));
   if (share.count != count_) {
     const auto other = std::ranges::find(parts_, true, &part::arrived) - parts_.begin();
-    return refuse(errc::shape_mismatch,
+    return refuse(protocol::errc::shape_mismatch,
                   fmt::format("bucket {}: rank {} sent {} bytes, rank {} sent {}", bucket_, share.rank,
                               share.count * sizeof(float), other, count_ * sizeof(float)));
   }
@@ -65,7 +67,7 @@ ordered_sum::outcome ordered_sum::add_share(const share_of_rank& share) {
   bucket_slice expected = is_local ? bucket_slice{0, count_} : slice_of(layout_->me);
   if (!is_local && share.batches == 0) expected.size = 0;
   if ((!is_local && count_ > count_max) || bucket_slice{share.first, share.numbers.size()} != expected)
-    return refuse(errc::shape_mismatch,
+    return refuse(protocol::errc::shape_mismatch,
                   fmt::format("bucket {} of rank {}: {} numbers from {} on of {}, expected {} from {} on", bucket_,
                               share.rank, share.numbers.size(), share.first, count_, expected.size, expected.first));
   parts_[share.rank] = {true, share.batches, share.stop, share.first, share.numbers.data()};
@@ -106,7 +108,7 @@ ordered_sum::outcome ordered_sum::add_sum(std::optional<std::uint32_t> from, std
     if (--sums_missing_ == 0 && state_ == state::exchanging) enter(state::reduced);
     return bucket_actions{.finish = state_ == state::reduced};
   }
-  return refuse(errc::shape_mismatch,
+  return refuse(protocol::errc::shape_mismatch,
                 fmt::format("a sum of bucket {}, {} numbers from {} on, that no other process owes", bucket_,
                             numbers.size(), first));
 }
@@ -134,4 +136,4 @@ std::uint64_t ordered_sum::batches() const {
 
 bool ordered_sum::stop() const { return std::ranges::any_of(parts_, &part::stop); }
 
-}  // namespace troupe
+}  // namespace troupe::actors

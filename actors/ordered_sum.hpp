@@ -43,7 +43,7 @@
 
 #include "protocol/errors.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// The process of each rank of a group, and the process that asks.
 struct rank_layout {
@@ -75,7 +75,7 @@ struct bucket_slice {
 
 /// Why a message does not belong to a bucket.
 struct refusal {
-  errc code = errc::none;
+  protocol::errc code = protocol::errc::none;
   std::string why;
 };
 
@@ -167,4 +167,4 @@ class ordered_sum {
   std::vector<const float*> inputs_;  ///< of `sum`, kept for its memory
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -7,12 +7,12 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/faults.hpp"
-#include "actors/run_in.hpp"
 #include "actors/row_codec.hpp"
+#include "actors/run_in.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 void parameter_server_state::start(std::uint64_t run, std::uint32_t rank) {
   run_ = run;
@@ -23,41 +23,44 @@ void parameter_server_state::start(std::uint64_t run, std::uint32_t rank) {
 
 caf::error parameter_server_state::refusal(const caf::error& cause) const { return failure_of(name, step + 1, cause); }
 
-caf::error parameter_server_state::check_run(const header& head) const {
+caf::error parameter_server_state::check_run(const msg::header& head) const {
   if (head.run == run_) return {};
-  return refusal(make_failure(errc::wrong_context, fmt::format("a message of run {}, this is run {}", head.run, run_)));
+  return refusal(protocol::make_failure(protocol::errc::wrong_context,
+                                        fmt::format("a message of run {}, this is run {}", head.run, run_)));
 }
 
 /// Messages may be for the optimizer step under way or for as many further ones as trainers can be ahead.
-caf::error parameter_server_state::check_context(const header& head) const {
+caf::error parameter_server_state::check_context(const msg::header& head) const {
   if (auto error = check_run(head)) return error;
   const std::uint64_t first = is_async() ? 1 : step + 1;
   const std::uint64_t last = is_async() ? UINT64_MAX : (committed_ + contexts_.size()) * accumulate_;
   if (head.step >= first && head.step <= last) return {};
-  return refusal(make_failure(errc::wrong_context,
-                              fmt::format("a message for step {}, expected {} to {}", head.step, first, last)));
+  return refusal(protocol::make_failure(
+      protocol::errc::wrong_context, fmt::format("a message for step {}, expected {} to {}", head.step, first, last)));
 }
 
 /// Whether the message at hand comes from the process that has the trainer which it names as its sender.
-caf::error parameter_server_state::check_origin(const header& head, const char* what) const {
+caf::error parameter_server_state::check_origin(const msg::header& head, const char* what) const {
   if (auto error = check_run(head)) return error;
   if (origins_.of_rank.empty()) return {};
   const std::uint32_t first = trainer_number(0, origins_.servers);
   if (head.sender < first || head.sender - first >= origins_.of_rank.size())
-    return refusal(
-        make_failure(errc::wrong_context, fmt::format("{} of actor {}, which is no trainer", what, head.sender)));
+    return refusal(protocol::make_failure(protocol::errc::wrong_context,
+                                          fmt::format("{} of actor {}, which is no trainer", what, head.sender)));
   const std::uint32_t rank = head.sender - first;
   if (origins_.of_rank[rank] == self_->current_sender()) return {};
-  return refusal(make_failure(
-      errc::wrong_context, fmt::format("{} of trainer {} from a process that does not have that trainer", what, rank)));
+  return refusal(protocol::make_failure(
+      protocol::errc::wrong_context,
+      fmt::format("{} of trainer {} from a process that does not have that trainer", what, rank)));
 }
 
 /// The same, and whether that trainer speaks for itself.
-caf::error parameter_server_state::check_speaker(const header& head, std::uint32_t rank, const char* what) const {
+caf::error parameter_server_state::check_speaker(const msg::header& head, std::uint32_t rank, const char* what) const {
   if (auto error = check_origin(head, what)) return error;
   if (origins_.of_rank.empty() || head.sender == trainer_number(rank, origins_.servers)) return {};
-  return refusal(make_failure(errc::wrong_context, fmt::format("{} of rank {} from trainer {}", what, rank,
-                                                               head.sender - trainer_number(0, origins_.servers))));
+  return refusal(protocol::make_failure(
+      protocol::errc::wrong_context,
+      fmt::format("{} of rank {} from trainer {}", what, rank, head.sender - trainer_number(0, origins_.servers))));
 }
 
 /// Optimizer steps of which every trainer's gradients have been applied.
@@ -66,25 +69,26 @@ std::uint64_t parameter_server_state::updates_of_all() const {
 }
 
 /// Optimizer steps before the lookup's that the rows lack now.
-std::uint64_t parameter_server_state::missing(const lookup& wanted) const {
+std::uint64_t parameter_server_state::missing(const msg::lookup& wanted) const {
   const std::uint64_t before = update_of(wanted.head.step) - 1;
   return before - std::min(before, updates_of_all());
 }
 
-caf::result<rows> parameter_server_state::handle(lookup& wanted) {
+caf::result<msg::rows> parameter_server_state::handle(msg::lookup& wanted) {
   if (auto error = check_origin(wanted.head, "a lookup")) return error;
   if (auto error = check_context(wanted.head)) return error;
   if (!row_dtype_of(wanted.type))
-    return refusal(make_failure(errc::bad_input, fmt::format("a lookup of rows as {}: must be float32, float16 or "
-                                                             "bfloat16",
-                                                             name_of(wanted.type))));
+    return refusal(protocol::make_failure(protocol::errc::bad_input,
+                                          fmt::format("a lookup of rows as {}: must be float32, float16 or "
+                                                      "bfloat16",
+                                                      msg::name_of(wanted.type))));
   if (missing(wanted) > wanted.staleness) {
-    for (const bag_lookup& table : wanted.tables) {
+    for (const msg::bag_lookup& table : wanted.tables) {
       const auto module = find(wanted.head, table.module);
       if (!module) return module.error();
       if (auto error = (*module)->expect(table)) return refusal(error);
     }
-    auto promise = self_->make_response_promise<rows>();
+    auto promise = self_->make_response_promise<msg::rows>();
     parked_.push_back({std::move(wanted), promise});
     return promise;
   }
@@ -93,21 +97,21 @@ caf::result<rows> parameter_server_state::handle(lookup& wanted) {
   return std::move(*found);
 }
 
-caf::expected<rows> parameter_server_state::answer(const lookup& wanted) {
+caf::expected<msg::rows> parameter_server_state::answer(const msg::lookup& wanted) {
   auto found = pool(wanted);
-  if (found) found->head = trace.next(wanted.head.step, id_of(wanted.head), trace.latest());
+  if (found) found->head = trace.next(wanted.head.step, msg::id_of(wanted.head), trace.latest());
   return found;
 }
 
 /// The rows, without a header yet.
-caf::expected<rows> parameter_server_state::pool(const lookup& wanted) {
+caf::expected<msg::rows> parameter_server_state::pool(const msg::lookup& wanted) {
   const actor_trace::range working(trace, trace::range_name::pool, wanted.head.step, trace.latest());
-  rows found;
+  msg::rows found;
   found.missing = static_cast<std::uint32_t>(missing(wanted));
   found.tables.reserve(wanted.tables.size());
   std::vector<remote_module::lookup_future> begun;
   begun.reserve(wanted.tables.size());
-  for (const bag_lookup& table : wanted.tables) {
+  for (const msg::bag_lookup& table : wanted.tables) {
     const auto module = find(wanted.head, table.module);
     if (!module) return module.error();
     auto one = (*module)->lookup(table, *row_dtype_of(wanted.type));
@@ -119,7 +123,7 @@ caf::expected<rows> parameter_server_state::pool(const lookup& wanted) {
 }
 
 /// A gradient has no answer, so what is wrong with it ends this server, and by that the run.
-caf::result<void> parameter_server_state::handle(gradient& grads) {
+caf::result<void> parameter_server_state::handle(msg::gradient& grads) {
   auto error = check_speaker(grads.head, grads.rank, "a gradient");
   if (!error && is_repeated(grads)) return {};
   if (!error) error = accept(grads);
@@ -128,7 +132,7 @@ caf::result<void> parameter_server_state::handle(gradient& grads) {
     return {};
   }
   last_sequence_[grads.rank] = grads.head.sequence;
-  const header head = grads.head;
+  const msg::header head = grads.head;
   const auto [rank, ends_step] = std::pair(grads.rank, grads.step);
   context_of(update_of(head.step)).ranks[rank].parts.push_back(std::move(grads));
   if (!ends_step) return {};
@@ -137,38 +141,39 @@ caf::result<void> parameter_server_state::handle(gradient& grads) {
 }
 
 /// Whether it is the rank's last gradient once more, which may be in the tables already.
-bool parameter_server_state::is_repeated(const gradient& grads) const {
+bool parameter_server_state::is_repeated(const msg::gradient& grads) const {
   return grads.rank < last_sequence_.size() && last_sequence_[grads.rank] != 0 &&
          grads.head.sequence == last_sequence_[grads.rank];
 }
 
-caf::error parameter_server_state::check_rank(const header& head, std::uint32_t rank, const char* what) {
+caf::error parameter_server_state::check_rank(const msg::header& head, std::uint32_t rank, const char* what) {
   if (auto error = check_context(head)) return error;
   if (rank >= trainers_)
-    return refusal(
-        make_failure(errc::bad_input, fmt::format("{} of rank {}, there are {} trainers", what, rank, trainers_)));
+    return refusal(protocol::make_failure(protocol::errc::bad_input,
+                                          fmt::format("{} of rank {}, there are {} trainers", what, rank, trainers_)));
   if (context_of(update_of(head.step)).ranks[rank].complete)
-    return refusal(
-        make_failure(errc::wrong_context, fmt::format("{} of rank {} after its optimizer step", what, rank)));
+    return refusal(protocol::make_failure(protocol::errc::wrong_context,
+                                          fmt::format("{} of rank {} after its optimizer step", what, rank)));
   return {};
 }
 
 /// Once the norm has been asked for, it must stay that of the gradients: modules may hold on to them.
-caf::error parameter_server_state::check_open(const header& head, std::uint32_t rank, const char* what) {
+caf::error parameter_server_state::check_open(const msg::header& head, std::uint32_t rank, const char* what) {
   if (auto error = check_rank(head, rank, what)) return error;
   if (!context_of(update_of(head.step)).ranks[rank].wants_norm) return {};
-  return refusal(
-      make_failure(errc::wrong_context, fmt::format("{} of rank {} after its question for the norm", what, rank)));
+  return refusal(protocol::make_failure(protocol::errc::wrong_context,
+                                        fmt::format("{} of rank {} after its question for the norm", what, rank)));
 }
 
-caf::error parameter_server_state::accept(const gradient& grads) {
+caf::error parameter_server_state::accept(const msg::gradient& grads) {
   if (auto error = check_open(grads.head, grads.rank, "a gradient")) return error;
   if (const std::uint64_t last = last_sequence_[grads.rank]; grads.head.sequence <= last)
-    return refusal(make_failure(
-        errc::wrong_context, fmt::format("a gradient of rank {} is its message {} and comes after its message {}: it "
-                                         "was overtaken on its way",
-                                         grads.rank, grads.head.sequence, last)));
-  for (const bag_gradient& grad : grads.tables) {
+    return refusal(
+        protocol::make_failure(protocol::errc::wrong_context,
+                               fmt::format("a gradient of rank {} is its message {} and comes after its message {}: it "
+                                           "was overtaken on its way",
+                                           grads.rank, grads.head.sequence, last)));
+  for (const msg::bag_gradient& grad : grads.tables) {
     const auto module = find(grads.head, grad.module);
     if (!module) return module.error();
     if (auto error = (*module)->check(grad)) return refusal(error);
@@ -176,13 +181,14 @@ caf::error parameter_server_state::accept(const gradient& grads) {
   return {};
 }
 
-caf::result<squared_norm> parameter_server_state::handle(const gradient_norm& query) {
+caf::result<msg::squared_norm> parameter_server_state::handle(const msg::gradient_norm& query) {
   constexpr const char* what = "a question for the norm";
   if (auto error = check_speaker(query.head, query.rank, what)) return error;
   if (auto error = check_open(query.head, query.rank, what)) return error;
   if (is_async())
-    return refusal(make_failure(errc::wrong_context, "trainers have no step in common: there is no norm of it"));
-  auto promise = self_->make_response_promise<squared_norm>();
+    return refusal(protocol::make_failure(protocol::errc::wrong_context,
+                                          "trainers have no step in common: there is no norm of it"));
+  auto promise = self_->make_response_promise<msg::squared_norm>();
   context& open = context_of(update_of(query.head.step));
   open.ranks[query.rank].wants_norm = true;
   open.norm_waiting.emplace_back(query.head, promise);
@@ -196,32 +202,32 @@ caf::error parameter_server_state::answer_norms() {
   if (next.norm_waiting.size() < trainers_) return {};
   if (auto error = collect(next.ranks, contributors_to(next.ranks))) return error;
   collected_ = true;
-  exact_sum sum;
+  model::exact_sum sum;
   for (const auto& [number, module] : modules_) sum.merge(module->squared_norm());
   const auto limbs = sum.limbs();
-  const blob answer = blob::own(std::vector<std::int64_t>(limbs.begin(), limbs.end()));
+  const msg::blob answer = msg::blob::own(std::vector<std::int64_t>(limbs.begin(), limbs.end()));
   for (auto& [head, promise] : std::exchange(next.norm_waiting, {}))
-    promise.deliver(squared_norm{trace.next(head.step, id_of(head)), answer});
+    promise.deliver(msg::squared_norm{trace.next(head.step, msg::id_of(head)), answer});
   return {};
 }
 
-caf::result<committed> parameter_server_state::handle(const optimizer_step& order) {
+caf::result<msg::committed> parameter_server_state::handle(const msg::optimizer_step& order) {
   if (auto error = check_speaker(order.head, order.rank, "an optimizer step")) return error;
   if (auto error = check_rank(order.head, order.rank, "a second optimizer step")) return error;
-  auto promise = self_->make_response_promise<committed>();
+  auto promise = self_->make_response_promise<msg::committed>();
   context_of(update_of(order.head.step)).waiting.emplace_back(order.head, promise);
   if (auto error = complete(order.head, order.rank, {order.apply, order.factor})) self_->quit(error);
   return promise;
 }
 
 /// A trainer's gradients of an optimizer step are all here.
-caf::error parameter_server_state::complete(const header& head, std::uint32_t rank, verdict order) {
+caf::error parameter_server_state::complete(const msg::header& head, std::uint32_t rank, verdict order) {
   const std::uint64_t update = update_of(head.step);
   context& open = context_of(update);
   if (open.complete > 0 && !(open.order == order))
-    return refusal(
-        make_failure(errc::wrong_context,
-                     fmt::format("rank {} orders another optimizer step {} than those before it", rank, update)));
+    return refusal(protocol::make_failure(
+        protocol::errc::wrong_context,
+        fmt::format("rank {} orders another optimizer step {} than those before it", rank, update)));
   open.order = order;
   open.last_step = std::max(open.last_step, head.step);
   if (is_async()) {
@@ -240,7 +246,7 @@ caf::error parameter_server_state::complete(const header& head, std::uint32_t ra
 contributors parameter_server_state::contributors_to(std::span<const contribution> ranks) {
   contributors from;
   for (const contribution& rank : ranks) {
-    const auto batches = std::ranges::count_if(rank.parts, &gradient::has_batch);
+    const auto batches = std::ranges::count_if(rank.parts, &msg::gradient::has_batch);
     from.batches += static_cast<std::uint64_t>(batches);
     from.trainers += batches > 0 ? 1 : 0;
   }
@@ -252,8 +258,8 @@ caf::error parameter_server_state::collect(std::span<const contribution> ranks, 
   for (auto& [number, module] : modules_) {
     ordered_.clear();
     for (const contribution& rank : ranks)
-      for (const gradient& part : rank.parts)
-        for (const bag_gradient& grad : part.tables)
+      for (const msg::gradient& part : rank.parts)
+        for (const msg::bag_gradient& grad : part.tables)
           if (grad.module == number) ordered_.push_back(&grad);
     if (auto error = module->collect(ordered_, from)) return refusal(error);
   }
@@ -271,7 +277,7 @@ caf::error parameter_server_state::apply(std::uint64_t update, verdict order) {
 
 void parameter_server_state::deliver_committed(context& done) {
   for (auto& [head, promise] : std::exchange(done.waiting, {}))
-    promise.deliver(committed{trace.next(step, id_of(head))});
+    promise.deliver(msg::committed{trace.next(step, msg::id_of(head))});
 }
 
 /// Applies an optimizer step of which all gradients are here.
@@ -331,24 +337,24 @@ void parameter_server_state::release_parked() {
   parked_queries_.erase(ready_queries, parked_queries_.end());
 }
 
-void tell_origins(const parameter_server_actor& server, trainer_origins origins) {
+void tell_origins(const msg::parameter_server_actor& server, trainer_origins origins) {
   auto* const self = caf::actor_cast<parameter_server_state::pointer>(server);
   run_in(caf::actor_cast<caf::strong_actor_ptr>(server),
          [self, origins = std::move(origins)] { self->state.trainers_come_from(origins); });
 }
 
-parameter_server_actor::behavior_type parameter_server(parameter_server_state::pointer self, std::uint64_t run,
-                                                       std::uint32_t rank) {
+msg::parameter_server_actor::behavior_type parameter_server(parameter_server_state::pointer self, std::uint64_t run,
+                                                            std::uint32_t rank) {
   self->state.start(run, rank);
   fail_on_exceptions(self);
   drop_unexpected(self);
   return {
-      recorded<instantiate>(self),   recorded<lookup>(self),          recorded<gradient>(self),
-      recorded<gradient_norm>(self), recorded<optimizer_step>(self),  recorded<parameters>(self),
-      recorded<state_dict>(self),    recorded<load_state_dict>(self), recorded<row_digests>(self),
-      recorded<save_module>(self),   recorded<restore_module>(self),  recorded<release>(self),
-      recorded<actor_query>(self),
+      recorded<msg::instantiate>(self),   recorded<msg::lookup>(self),          recorded<msg::gradient>(self),
+      recorded<msg::gradient_norm>(self), recorded<msg::optimizer_step>(self),  recorded<msg::parameters>(self),
+      recorded<msg::state_dict>(self),    recorded<msg::load_state_dict>(self), recorded<msg::row_digests>(self),
+      recorded<msg::save_module>(self),   recorded<msg::restore_module>(self),  recorded<msg::release>(self),
+      recorded<msg::actor_query>(self),
   };
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

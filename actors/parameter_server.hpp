@@ -25,7 +25,7 @@
 #include "model/job.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// The processes of a run's trainers, as a server of another process sees them.
 struct trainer_origins {
@@ -35,7 +35,7 @@ struct trainer_origins {
 
 class parameter_server_state {
  public:
-  using pointer = parameter_server_actor::stateful_pointer<parameter_server_state>;
+  using pointer = msg::parameter_server_actor::stateful_pointer<parameter_server_state>;
 
   explicit parameter_server_state(pointer self) : self_(self) {}
 
@@ -47,24 +47,24 @@ class parameter_server_state {
   void start(std::uint64_t run, std::uint32_t rank);
   void trainers_come_from(trainer_origins origins) { origins_ = std::move(origins); }
 
-  caf::result<module_ref> handle(instantiate& order);
-  caf::result<rows> handle(lookup& wanted);
-  caf::result<void> handle(gradient& grads);
-  caf::result<squared_norm> handle(const gradient_norm& query);
-  caf::result<committed> handle(const optimizer_step& order);
-  caf::result<parameter_list> handle(const parameters& query);
-  caf::result<module_state> handle(const state_dict& query);
-  caf::result<committed> handle(const load_state_dict& order);
-  caf::result<tensor> handle(const row_digests& query);
-  caf::result<saved_module> handle(const save_module& order);
-  caf::result<committed> handle(const restore_module& order);
-  caf::result<void> handle(const release& order);
-  caf::result<actor_status> handle(const actor_query& query);
+  caf::result<msg::module_ref> handle(msg::instantiate& order);
+  caf::result<msg::rows> handle(msg::lookup& wanted);
+  caf::result<void> handle(msg::gradient& grads);
+  caf::result<msg::squared_norm> handle(const msg::gradient_norm& query);
+  caf::result<msg::committed> handle(const msg::optimizer_step& order);
+  caf::result<msg::parameter_list> handle(const msg::parameters& query);
+  caf::result<msg::module_state> handle(const msg::state_dict& query);
+  caf::result<msg::committed> handle(const msg::load_state_dict& order);
+  caf::result<msg::tensor> handle(const msg::row_digests& query);
+  caf::result<msg::saved_module> handle(const msg::save_module& order);
+  caf::result<msg::committed> handle(const msg::restore_module& order);
+  caf::result<void> handle(const msg::release& order);
+  caf::result<msg::actor_status> handle(const msg::actor_query& query);
 
  private:
   /// What one trainer has contributed to an optimizer step.
   struct contribution {
-    std::vector<gradient> parts;
+    std::vector<msg::gradient> parts;
     bool wants_norm = false;  // nothing can be added any more
     bool complete = false;
   };
@@ -82,13 +82,13 @@ class parameter_server_state {
     std::uint32_t complete = 0;
     std::uint64_t last_step = 0;
     verdict order;
-    std::vector<std::pair<header, caf::typed_response_promise<committed>>> waiting;
-    std::vector<std::pair<header, caf::typed_response_promise<squared_norm>>> norm_waiting;
+    std::vector<std::pair<msg::header, caf::typed_response_promise<msg::committed>>> waiting;
+    std::vector<std::pair<msg::header, caf::typed_response_promise<msg::squared_norm>>> norm_waiting;
   };
 
   struct parked_lookup {
-    lookup wanted;
-    caf::typed_response_promise<rows> promise;
+    msg::lookup wanted;
+    caf::typed_response_promise<msg::rows> promise;
   };
 
   /// What is asked for as it is after an optimizer step, and waits for it.
@@ -97,25 +97,25 @@ class parameter_server_state {
     std::function<void()> answer;
   };
 
-  bool is_async() const { return staleness_ == any_staleness; }
+  bool is_async() const { return staleness_ == model::any_staleness; }
   /// The optimizer step that global step `at_step` belongs to, 1 for the first.
   std::uint64_t update_of(std::uint64_t at_step) const { return (at_step - 1) / accumulate_ + 1; }
   context& context_of(std::uint64_t update) { return contexts_[update % contexts_.size()]; }
   std::uint64_t updates_of_all() const;
-  std::uint64_t missing(const lookup& wanted) const;
+  std::uint64_t missing(const msg::lookup& wanted) const;
 
-  caf::error check_run(const header& head) const;
-  caf::error check_context(const header& head) const;
-  caf::error check_origin(const header& head, const char* what) const;
-  caf::error check_speaker(const header& head, std::uint32_t rank, const char* what) const;
-  bool is_repeated(const gradient& grads) const;
-  caf::error check_rank(const header& head, std::uint32_t rank, const char* what);
-  caf::error check_open(const header& head, std::uint32_t rank, const char* what);
-  caf::expected<remote_module*> find(const header& head, std::uint64_t module) const;
-  caf::expected<rows> answer(const lookup& wanted);
-  caf::expected<rows> pool(const lookup& wanted);
-  caf::error accept(const gradient& grads);
-  caf::error complete(const header& head, std::uint32_t rank, verdict order);
+  caf::error check_run(const msg::header& head) const;
+  caf::error check_context(const msg::header& head) const;
+  caf::error check_origin(const msg::header& head, const char* what) const;
+  caf::error check_speaker(const msg::header& head, std::uint32_t rank, const char* what) const;
+  bool is_repeated(const msg::gradient& grads) const;
+  caf::error check_rank(const msg::header& head, std::uint32_t rank, const char* what);
+  caf::error check_open(const msg::header& head, std::uint32_t rank, const char* what);
+  caf::expected<remote_module*> find(const msg::header& head, std::uint64_t module) const;
+  caf::expected<msg::rows> answer(const msg::lookup& wanted);
+  caf::expected<msg::rows> pool(const msg::lookup& wanted);
+  caf::error accept(const msg::gradient& grads);
+  caf::error complete(const msg::header& head, std::uint32_t rank, verdict order);
   caf::error commit(std::uint64_t update);
   void deliver_committed(context& done);
   caf::error apply_rank(std::uint64_t update, std::uint32_t rank);
@@ -125,10 +125,10 @@ class parameter_server_state {
   caf::error answer_norms();
   void release_parked();
   template <class Answer, class Make>
-  caf::result<Answer> after_step(const header& head, Make make);
+  caf::result<Answer> after_step(const msg::header& head, Make make);
   caf::error refusal(const caf::error& cause) const;
-  void tell_missing(std::uint64_t update, actor_status& now) const;
-  void tell_missing_async(actor_status& now) const;
+  void tell_missing(std::uint64_t update, msg::actor_status& now) const;
+  void tell_missing_async(msg::actor_status& now) const;
 
   pointer self_;
   std::uint64_t run_ = 0;
@@ -145,16 +145,16 @@ class parameter_server_state {
   std::vector<std::uint64_t> last_sequence_;  // by rank: of its last gradient, which is applied once if it comes twice
   std::vector<parked_lookup> parked_;
   std::vector<parked_query> parked_queries_;
-  std::vector<const bag_gradient*> ordered_;
+  std::vector<const msg::bag_gradient*> ordered_;
   trainer_origins origins_;
 };
 
 /// Tells a server of this process from where its trainers' messages come. Until then it takes them from anywhere, as a
 /// run in one process needs. From any thread.
-void tell_origins(const parameter_server_actor& server, trainer_origins origins);
+void tell_origins(const msg::parameter_server_actor& server, trainer_origins origins);
 
 /// The behavior of server `rank` in run `run`; spawn with this function.
-parameter_server_actor::behavior_type parameter_server(parameter_server_state::pointer self, std::uint64_t run,
-                                                       std::uint32_t rank);
+msg::parameter_server_actor::behavior_type parameter_server(parameter_server_state::pointer self, std::uint64_t run,
+                                                            std::uint32_t rank);
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -12,26 +12,28 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// The module that a message is about.
-caf::expected<remote_module*> parameter_server_state::find(const header& head, std::uint64_t module) const {
+caf::expected<remote_module*> parameter_server_state::find(const msg::header& head, std::uint64_t module) const {
   if (auto error = check_run(head)) return error;
   const auto known = modules_.find(module);
   if (known != modules_.end()) return known->second.get();
-  return refusal(make_failure(errc::unknown_module, fmt::format("there is no module {} here", module)));
+  return refusal(
+      protocol::make_failure(protocol::errc::unknown_module, fmt::format("there is no module {} here", module)));
 }
 
-caf::result<module_ref> parameter_server_state::handle(instantiate& order) {
+caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& order) {
   if (auto error = check_run(order.head)) return error;
   if (order.trainers == 0 || order.accumulate == 0)
-    return refusal(make_failure(errc::bad_input, fmt::format("a module for {} trainers and {} batches a step",
-                                                             order.trainers, order.accumulate)));
+    return refusal(protocol::make_failure(
+        protocol::errc::bad_input,
+        fmt::format("a module for {} trainers and {} batches a step", order.trainers, order.accumulate)));
   const auto rules = std::tuple(order.trainers, order.accumulate, order.staleness);
   const auto known = std::tuple(trainers_, accumulate_, staleness_);
   if (trainers_ != 0 && rules != known)
-    return refusal(make_failure(
-        errc::bad_input,
+    return refusal(protocol::make_failure(
+        protocol::errc::bad_input,
         fmt::format("a module for {} trainers, {} batches a step, staleness {}; this run has "
                     "{}, {} and {}",
                     order.trainers, order.accumulate, order.staleness, trainers_, accumulate_, staleness_)));
@@ -50,12 +52,12 @@ caf::result<module_ref> parameter_server_state::handle(instantiate& order) {
   }
   const std::uint64_t module = next_module_++;
   modules_.emplace(module, std::move(*made));
-  return module_ref{trace.next(step, id_of(order.head)), self_, module, order.shard, order.shards, rank_};
+  return msg::module_ref{trace.next(step, msg::id_of(order.head)), self_, module, order.shard, order.shards, rank_};
 }
 
 /// Answers with what `make` returns, once all gradients up to the step of `head` have been applied.
 template <class Answer, class Make>
-caf::result<Answer> parameter_server_state::after_step(const header& head, Make make) {
+caf::result<Answer> parameter_server_state::after_step(const msg::header& head, Make make) {
   if (auto error = check_run(head)) return error;
   const std::uint64_t updates = head.step == 0 ? 0 : update_of(head.step);
   if (updates <= updates_of_all()) {
@@ -74,29 +76,29 @@ caf::result<Answer> parameter_server_state::after_step(const header& head, Make 
   return promise;
 }
 
-caf::result<parameter_list> parameter_server_state::handle(const parameters& query) {
+caf::result<msg::parameter_list> parameter_server_state::handle(const msg::parameters& query) {
   const auto module = find(query.head, query.module);
   if (!module) return module.error();
-  return parameter_list{trace.next(step, id_of(query.head)), (*module)->parameters()};
+  return msg::parameter_list{trace.next(step, msg::id_of(query.head)), (*module)->parameters()};
 }
 
-caf::result<module_state> parameter_server_state::handle(const state_dict& query) {
-  return after_step<module_state>(query.head, [this, query]() -> caf::expected<module_state> {
+caf::result<msg::module_state> parameter_server_state::handle(const msg::state_dict& query) {
+  return after_step<msg::module_state>(query.head, [this, query]() -> caf::expected<msg::module_state> {
     const auto module = find(query.head, query.module);
     if (!module) return module.error();
-    return module_state{trace.next(step, id_of(query.head)), (*module)->state_dict()};
+    return msg::module_state{trace.next(step, msg::id_of(query.head)), (*module)->state_dict()};
   });
 }
 
-caf::result<committed> parameter_server_state::handle(const load_state_dict& order) {
+caf::result<msg::committed> parameter_server_state::handle(const msg::load_state_dict& order) {
   const auto module = find(order.head, order.module);
   if (!module) return module.error();
   if (auto error = (*module)->load_state_dict(order.entries)) return refusal(error);
-  return committed{trace.next(step, id_of(order.head))};
+  return msg::committed{trace.next(step, msg::id_of(order.head))};
 }
 
-caf::result<tensor> parameter_server_state::handle(const row_digests& query) {
-  return after_step<tensor>(query.head, [this, query]() -> caf::expected<tensor> {
+caf::result<msg::tensor> parameter_server_state::handle(const msg::row_digests& query) {
+  return after_step<msg::tensor>(query.head, [this, query]() -> caf::expected<msg::tensor> {
     const auto module = find(query.head, query.module);
     if (!module) return module.error();
     auto digests = (*module)->row_digests(query.first_row, query.rows);
@@ -105,35 +107,35 @@ caf::result<tensor> parameter_server_state::handle(const row_digests& query) {
   });
 }
 
-caf::result<saved_module> parameter_server_state::handle(const save_module& order) {
-  return after_step<saved_module>(order.head, [this, order]() -> caf::expected<saved_module> {
+caf::result<msg::saved_module> parameter_server_state::handle(const msg::save_module& order) {
+  return after_step<msg::saved_module>(order.head, [this, order]() -> caf::expected<msg::saved_module> {
     const auto module = find(order.head, order.module);
     if (!module) return module.error();
     const actor_trace::range working(trace, trace::range_name::save, step);
     auto saved = (*module)->save(order.folder);
     if (!saved) return saved.error();
-    return saved_module{trace.next(step, id_of(order.head)), saved->name, saved->length, saved->digest};
+    return msg::saved_module{trace.next(step, msg::id_of(order.head)), saved->name, saved->length, saved->digest};
   });
 }
 
-caf::result<committed> parameter_server_state::handle(const restore_module& order) {
+caf::result<msg::committed> parameter_server_state::handle(const msg::restore_module& order) {
   const auto module = find(order.head, order.module);
   if (!module) return module.error();
-  const auto from = inspect_checkpoint(order.directory, order.step, inspection_depth::lengths);
+  const auto from = model::inspect_checkpoint(order.directory, order.step, model::inspection_depth::lengths);
   if (!from || !from->found.faults.empty())
-    return refusal(make_failure(errc::bad_input,
-                                fmt::format("the checkpoint of step {} in {} {}", order.step, order.directory,
-                                            from ? "cannot be read: " + from->found.faults.front() : "has gone")));
+    return refusal(protocol::make_failure(
+        protocol::errc::bad_input, fmt::format("the checkpoint of step {} in {} {}", order.step, order.directory,
+                                               from ? "cannot be read: " + from->found.faults.front() : "has gone")));
   const actor_trace::range working(trace, trace::range_name::restore, order.step);
   if (auto error = (*module)->restore(*from->what)) return refusal(error);
-  return committed{trace.next(step, id_of(order.head))};
+  return msg::committed{trace.next(step, msg::id_of(order.head))};
 }
 
-caf::result<void> parameter_server_state::handle(const release& order) {
+caf::result<void> parameter_server_state::handle(const msg::release& order) {
   const auto module = find(order.head, order.module);
   if (!module) return module.error();
   modules_.erase(order.module);
   return {};
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -10,11 +10,11 @@
 #include "actors/parameter_server.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// What keeps the optimizer step `update` from being complete: gradients, or when all of them are here, the word what
 /// to do with them.
-void parameter_server_state::tell_missing(std::uint64_t update, actor_status& now) const {
+void parameter_server_state::tell_missing(std::uint64_t update, msg::actor_status& now) const {
   const context& open = contexts_[update % contexts_.size()];
   const auto is_here = [this](const contribution& one) {
     return one.complete || one.wants_norm || one.parts.size() >= accumulate_;
@@ -31,7 +31,7 @@ void parameter_server_state::tell_missing(std::uint64_t update, actor_status& no
 }
 
 /// Where trainers have no step in common: whose optimizer steps others wait for.
-void parameter_server_state::tell_missing_async(actor_status& now) const {
+void parameter_server_state::tell_missing_async(msg::actor_status& now) const {
   std::uint64_t needed = 0;
   for (const parked_lookup& one : parked_) needed = std::max(needed, update_of(one.wanted.head.step) - 1);
   for (const parked_query& one : parked_queries_) needed = std::max(needed, one.updates);
@@ -42,8 +42,8 @@ void parameter_server_state::tell_missing_async(actor_status& now) const {
                            fmt::format("trainer {}", rank)});
 }
 
-caf::result<actor_status> parameter_server_state::handle(const actor_query& query) {
-  actor_status now{trace.next(step, id_of(query.head)), name, "idle", step, {}, {}};
+caf::result<msg::actor_status> parameter_server_state::handle(const msg::actor_query& query) {
+  msg::actor_status now{trace.next(step, msg::id_of(query.head)), name, "idle", step, {}, {}};
   if (trainers_ == 0) return now;
   if (is_async()) {
     tell_missing_async(now);
@@ -61,4 +61,4 @@ caf::result<actor_status> parameter_server_state::handle(const actor_query& quer
   return now;
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -4,139 +4,144 @@
 
 #include <algorithm>
 
-#include "actors/device_tensor.hpp"
-#include "actors/embedding_bag_arguments.hpp"
 #include "actors/bag_cache.hpp"
 #include "actors/bag_view.hpp"
-#include "actors/weights.hpp"
+#include "actors/device_tensor.hpp"
+#include "actors/embedding_bag_arguments.hpp"
 #include "actors/row_codec.hpp"
+#include "actors/weights.hpp"
 #include "base/digest.hpp"
 #include "kernels/device.hpp"
 #include "model/embedding_bag.hpp"
 #include "model/memory.hpp"
 #include "protocol/errors.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 namespace {
 
 class remote_embedding_bag final : public remote_module {
  public:
   /// `lookups_max`: lookups whose gradients may come yet.
-  remote_embedding_bag(const embedding_bag_options& options, sparse_reduction reduce, kernels::device& where,
-                       std::uint64_t lookups_max)
+  remote_embedding_bag(const model::embedding_bag_options& options, model::sparse_reduction reduce,
+                       kernels::device& where, std::uint64_t lookups_max)
       : looked_up_(lookups_max), reduce_(reduce), table_(options, where) {}
 
-  caf::error expect(const bag_lookup& wanted) override {
+  caf::error expect(const msg::bag_lookup& wanted) override {
     if (is_on_host()) return {};
     if (auto error = check_lookup(wanted)) return error;
     looked_up_.put(table_.stream(), wanted);
     return {};
   }
 
-  caf::expected<lookup_future> lookup(const bag_lookup& wanted, kernels::row_dtype type) override {
+  caf::expected<lookup_future> lookup(const msg::bag_lookup& wanted, kernels::row_dtype type) override {
     if (auto error = check_lookup(wanted)) return error;
     const kernels::bags_view bags = view_of(wanted);
     const std::size_t count = bags.offsets.empty() ? bags.indices.size() : bags.size();
     if (!is_on_host()) return lookup_on_device(wanted, count, type);
-    tensor_buffer out(count, table_.dim());
+    msg::tensor_buffer out(count, table_.dim());
     table_.forward(bags, out.data());
-    tensor found =
+    msg::tensor found =
         type == kernels::row_dtype::f32 ? std::move(out).freeze() : encode_rows(out.data(), count, table_.dim(), type);
     return lookup_future([found] { return found; });
   }
 
-  caf::error check(const bag_gradient& grad) const override {
+  caf::error check(const msg::bag_gradient& grad) const override {
     const kernels::bags_view bags = view_of(grad);
     if (auto error = looked_up_.has(grad) ? caf::error() : check_view(bags)) return error;
     const std::size_t expected_rows = bags.offsets.empty() ? bags.indices.size() : bags.size();
     if (grad.grad.bytes.device() != nullptr && &block_of(grad.grad.bytes)->device() != &table_.stream().device())
-      return make_failure(errc::wrong_context, fmt::format("table {}: a gradient on a device that the table is not on",
-                                                           table_.options().table));
+      return protocol::make_failure(
+          protocol::errc::wrong_context,
+          fmt::format("table {}: a gradient on a device that the table is not on", table_.options().table));
     if (!row_dtype_of(grad.grad.type) || grad.grad.rows != expected_rows || grad.grad.cols != table_.dim() ||
         !grad.grad.consistent())
-      return make_failure(
-          errc::shape_mismatch,
+      return protocol::make_failure(
+          protocol::errc::shape_mismatch,
           fmt::format("table {}: gradient [{}, {}] of {}, expected [{}, {}] of float32, float16 or bfloat16",
-                      table_.options().table, grad.grad.rows, grad.grad.cols, name_of(grad.grad.type), expected_rows,
-                      table_.dim()));
+                      table_.options().table, grad.grad.rows, grad.grad.cols, msg::name_of(grad.grad.type),
+                      expected_rows, table_.dim()));
     return {};
   }
 
-  caf::error collect(std::span<const bag_gradient* const> grads, contributors from) override {
+  caf::error collect(std::span<const msg::bag_gradient* const> grads, contributors from) override {
     contributions_.clear();
     decoded_.clear();
     std::uint64_t indices = 0;
     uploads_.resize(std::max(uploads_.size(), grads.size()));
-    for (const bag_gradient* grad : grads) {
+    for (const msg::bag_gradient* grad : grads) {
       upload& room = uploads_[contributions_.size()];
       contributions_.push_back({bags_on_table(*grad, room.bags), on_table(grad->grad, room.grad)});
       indices += contributions_.back().bags.indices.size();
     }
     if (indices > kernels::step_indices_max)
-      return make_failure(errc::bad_input, fmt::format("table {}: {} indices in an optimizer step: must be at most {}; "
-                                                       "use a smaller --batch-size or --accumulate, or fewer trainers",
-                                                       table_.options().table, indices, kernels::step_indices_max));
+      return protocol::make_failure(protocol::errc::bad_input,
+                                    fmt::format("table {}: {} indices in an optimizer step: must be at most {}; "
+                                                "use a smaller --batch-size or --accumulate, or fewer trainers",
+                                                table_.options().table, indices, kernels::step_indices_max));
     table_.collect(contributions_);
     // The mean over a trainer's batches, and over the trainers their mean or sum.
-    const auto parts = static_cast<float>(reduce_ == sparse_reduction::mean ? 1 : from.trainers);
+    const auto parts = static_cast<float>(reduce_ == model::sparse_reduction::mean ? 1 : from.trainers);
     scale_ = from.batches > 0 ? parts / static_cast<float>(from.batches) : 1.0F;
     return {};
   }
 
-  exact_sum squared_norm() override { return table_.squared_norm(scale_); }
+  model::exact_sum squared_norm() override { return table_.squared_norm(scale_); }
 
   void apply(std::uint64_t update, float factor) override { table_.apply(update, scale_ * factor); }
 
   caf::error finish() override {
     if (auto bad = table_.bad_row())
-      return make_failure(errc::not_finite, fmt::format("table {}: the gradient of row {} is NaN or Inf",
-                                                        table_.options().table, table_.whole_row(*bad)));
+      return protocol::make_failure(protocol::errc::not_finite,
+                                    fmt::format("table {}: the gradient of row {} is NaN or Inf",
+                                                table_.options().table, table_.whole_row(*bad)));
     return {};
   }
 
-  std::vector<parameter_info> parameters() const override {
+  std::vector<msg::parameter_info> parameters() const override {
     return {{"weight", dtype_of(table_.options().dtype), static_cast<std::uint64_t>(table_.rows()), table_.dim()}};
   }
 
-  std::vector<std::pair<std::string, tensor>> state_dict() override {
-    std::vector<std::pair<std::string, tensor>> entries;
+  std::vector<std::pair<std::string, msg::tensor>> state_dict() override {
+    std::vector<std::pair<std::string, msg::tensor>> entries;
     for (const buffer& own : buffers())
-      entries.emplace_back(own.name, tensor(own.type, static_cast<std::uint64_t>(table_.rows()), own.columns,
-                                            blob::own(copy_of(own.bytes))));
+      entries.emplace_back(own.name, msg::tensor(own.type, static_cast<std::uint64_t>(table_.rows()), own.columns,
+                                                 msg::blob::own(copy_of(own.bytes))));
     return entries;
   }
 
-  caf::error load_state_dict(const std::vector<std::pair<std::string, tensor>>& entries) override {
+  caf::error load_state_dict(const std::vector<std::pair<std::string, msg::tensor>>& entries) override {
     const auto own = buffers();
     for (const auto& [name, numbers] : entries) {
       const auto to = std::ranges::find(own, name, &buffer::name);
       if (to == own.end())
-        return make_failure(errc::bad_input, fmt::format("table {} has no entry '{}'", table_.options().table, name));
+        return protocol::make_failure(protocol::errc::bad_input,
+                                      fmt::format("table {} has no entry '{}'", table_.options().table, name));
       const bool fits = numbers.consistent() && numbers.rows == static_cast<std::uint64_t>(table_.rows()) &&
                         numbers.cols == to->columns;
       if (fits && numbers.type == to->type) {
         overwrite(to->bytes, [&, &numbers = numbers](std::span<std::byte> bytes) {
           std::ranges::copy(numbers.bytes.as<std::byte>(), bytes.begin());
         });
-      } else if (fits && numbers.type == dtype::f32) {
+      } else if (fits && numbers.type == msg::dtype::f32) {
         // Only rows are of another type than float32.
         overwrite(to->bytes, [&, &numbers = numbers](std::span<std::byte> bytes) {
           kernels::encode(numbers.rows * numbers.cols, numbers.as<float>().data(),
                           {bytes.data(), table_.options().dtype});
         });
       } else {
-        return make_failure(errc::shape_mismatch,
-                            fmt::format("table {}: entry '{}' is [{}, {}] of {}, expected [{}, {}] of {}",
-                                        table_.options().table, name, numbers.rows, numbers.cols, name_of(numbers.type),
-                                        table_.rows(), to->columns, name_of(to->type)));
+        return protocol::make_failure(
+            protocol::errc::shape_mismatch,
+            fmt::format("table {}: entry '{}' is [{}, {}] of {}, expected [{}, {}] of {}", table_.options().table, name,
+                        numbers.rows, numbers.cols, msg::name_of(numbers.type), table_.rows(), to->columns,
+                        msg::name_of(to->type)));
       }
     }
     return {};
   }
 
-  caf::expected<saved_file> save(const std::string& folder) override {
-    std::vector<tensor_view> parts;
+  caf::expected<model::saved_file> save(const std::string& folder) override {
+    std::vector<model::tensor_view> parts;
     std::vector<std::byte> copy;
     for (const auto& [name, type, columns, bytes] : buffers()) {
       parts.push_back({{name, tensor_type_of(type), {static_cast<std::uint64_t>(table_.rows()), columns}}, bytes});
@@ -145,35 +150,37 @@ class remote_embedding_bag final : public remote_module {
         return kernels::on_host(table_.stream(), some.data(), some.size(), copy);
       };
     }
-    auto file = write_table(folder, table_.options().table, shard(), parts);
-    if (!file) return make_failure(errc::exception, file.error().message);
+    auto file = model::write_table(folder, table_.options().table, shard(), parts);
+    if (!file) return protocol::make_failure(protocol::errc::exception, file.error().message);
     return std::move(*file);
   }
 
-  caf::error restore(const checkpoint& from) override {
+  caf::error restore(const model::checkpoint& from) override {
     for (const buffer& own : buffers()) {
       result<void> read;
       overwrite(own.bytes, [&](std::span<std::byte> bytes) {
-        read = read_table(from, table_.options().table, own.name, shard(), bytes);
+        read = model::read_table(from, table_.options().table, own.name, shard(), bytes);
       });
-      if (!read) return make_failure(errc::bad_input, read.error().message);
+      if (!read) return protocol::make_failure(protocol::errc::bad_input, read.error().message);
     }
     return {};
   }
 
-  caf::expected<tensor> row_digests(std::uint64_t first, std::uint64_t count) const override {
+  caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const override {
     const auto rows = static_cast<std::uint64_t>(table_.rows());
-    if (count > row_digests_max || first > rows || count > rows - first)
-      return make_failure(errc::bad_input,
-                          fmt::format("table {}: digests of {} rows from row {} on; the shard has {} rows, and a "
-                                      "message asks for at most {}",
-                                      table_.options().table, count, first, rows, row_digests_max));
+    if (count > msg::row_digests_max || first > rows || count > rows - first)
+      return protocol::make_failure(
+          protocol::errc::bad_input,
+          fmt::format("table {}: digests of {} rows from row {} on; the shard has {} rows, and a "
+                      "message asks for at most {}",
+                      table_.options().table, count, first, rows, msg::row_digests_max));
     std::vector<std::uint64_t> digests(count);
     const auto type = table_.options().dtype;
     const std::size_t row_bytes = table_.dim() * kernels::size_of(type);
     std::vector<std::byte> copy;
     const std::byte* row =
-        kernels::on_host(table_.stream(), table_.weight_bytes().data() + first * row_bytes, count * row_bytes, copy).data();
+        kernels::on_host(table_.stream(), table_.weight_bytes().data() + first * row_bytes, count * row_bytes, copy)
+            .data();
     std::vector<float> numbers(table_.dim());
     for (std::size_t i = 0; i < digests.size(); ++i, row += row_bytes) {
       kernels::decode({row, type}, numbers.size(), numbers.data());
@@ -182,21 +189,21 @@ class remote_embedding_bag final : public remote_module {
       if (found.place < numbers.size()) return not_finite(static_cast<std::int64_t>(first + i));
       digests[i] = digest_of(row, row_bytes);
     }
-    return tensor::own(count, 1, std::move(digests));
+    return msg::tensor::own(count, 1, std::move(digests));
   }
 
  private:
   bool is_on_host() const { return table_.stream().device().is_host(); }
 
   /// Rows from the table's device: pooled ones go where there is room for them on it, and all others to the host.
-  lookup_future lookup_on_device(const bag_lookup& wanted, std::size_t count, kernels::row_dtype type) {
+  lookup_future lookup_on_device(const msg::bag_lookup& wanted, std::size_t count, kernels::row_dtype type) {
     const std::size_t dim = table_.dim();
     kernels::stream& on = table_.stream();
     const kernels::bags_view bags = looked_up_.put(on, wanted);
     const device_destination* const room = columns_of(wanted.room);
     if (room != nullptr && room->what().where == &on.device() && type == kernels::row_dtype::f32) {
       table_.pool(bags, room->what().numbers);
-      const tensor found = on_device(room->what(), on.record());
+      const msg::tensor found = on_device(room->what(), on.record());
       return [found] { return found; };
     }
     kernels::device_array<float> out;
@@ -208,11 +215,11 @@ class remote_embedding_bag final : public remote_module {
     rows->here = on.device().allocate_staging(bytes);
     on.download(out.data(), rows->here.get(), bytes);
     rows->here_after = on.record();
-    return [rows, count, dim, type, bytes]() -> tensor {
+    return [rows, count, dim, type, bytes]() -> msg::tensor {
       rows->here_after->wait();
       const auto* numbers = reinterpret_cast<const float*>(rows->here.get());
       if (type != kernels::row_dtype::f32) return encode_rows(numbers, count, dim, type);
-      return {dtype::f32, count, dim, blob(std::shared_ptr<const void>(rows->here), numbers, bytes)};
+      return {msg::dtype::f32, count, dim, msg::blob(std::shared_ptr<const void>(rows->here), numbers, bytes)};
     };
   }
 
@@ -234,34 +241,36 @@ class remote_embedding_bag final : public remote_module {
     std::unique_ptr<const kernels::event> here_after;
   };
 
-  caf::error check_lookup(const bag_lookup& wanted) const {
+  caf::error check_lookup(const msg::bag_lookup& wanted) const {
     if (auto error = check_room(wanted)) return error;
     if (looked_up_.has(wanted)) return {};
     const kernels::bags_view bags = view_of(wanted);
     if (auto error = check_view(bags)) return error;
     if (!bags.offsets.empty() && table_.options().mode == kernels::pooling::max)
-      return make_failure(errc::bad_input, "tables of mode max are pooled by the trainer, from their rows");
+      return protocol::make_failure(protocol::errc::bad_input,
+                                    "tables of mode max are pooled by the trainer, from their rows");
     return {};
   }
 
-  caf::error check_room(const bag_lookup& wanted) const {
+  caf::error check_room(const msg::bag_lookup& wanted) const {
     const device_destination* const room = columns_of(wanted.room);
     const std::size_t bags = view_of(wanted).size();
     if (room == nullptr || (bags > 0 && room->what().rows == bags && room->what().cols == table_.dim())) return {};
-    return make_failure(errc::shape_mismatch,
-                        fmt::format("table {}: room for [{}, {}] pooled rows, expected [{}, {}]",
-                                    table_.options().table, room->what().rows, room->what().cols, bags, table_.dim()));
+    return protocol::make_failure(
+        protocol::errc::shape_mismatch,
+        fmt::format("table {}: room for [{}, {}] pooled rows, expected [{}, {}]", table_.options().table,
+                    room->what().rows, room->what().cols, bags, table_.dim()));
   }
 
   /// A gradient's bags on the table's device, where they are since their lookup if that came from this process.
-  kernels::bags_view bags_on_table(const bag_gradient& grad, kernels::uploaded_bags& room) {
+  kernels::bags_view bags_on_table(const msg::bag_gradient& grad, kernels::uploaded_bags& room) {
     if (is_on_host()) return view_of(grad);
     if (const auto known = looked_up_.take(grad)) return *known;
     return room.put(table_.stream(), view_of(grad));
   }
 
   /// A gradient's numbers on the table's device. A device's own stay as they are; `room` is for others.
-  kernels::row_matrix<const float> on_table(const tensor& grad, kernels::uploaded_array<float>& room) {
+  kernels::row_matrix<const float> on_table(const msg::tensor& grad, kernels::uploaded_array<float>& room) {
     if (const device_block* where = block_of(grad.bytes)) {
       table_.stream().wait(where->written());
       return where->numbers();
@@ -287,14 +296,14 @@ class remote_embedding_bag final : public remote_module {
   }
 
   /// The numbers of a gradient; those of 16 bits are decoded and kept until the next `collect`.
-  const float* floats_of(const tensor& grad) {
-    if (grad.type == dtype::f32) return grad.as<float>().data();
+  const float* floats_of(const msg::tensor& grad) {
+    if (grad.type == msg::dtype::f32) return grad.as<float>().data();
     decoded_.emplace_back(grad.rows, grad.cols);
     decode_rows(grad, decoded_.back().data());
     return decoded_.back().data();
   }
 
-  shard_of shard() const { return {table_.options().shard, table_.options().shards}; }
+  model::shard_of shard() const { return {table_.options().shard, table_.options().shards}; }
 
   caf::error check_view(const kernels::bags_view& bags) const {
     const auto& options = table_.options();
@@ -306,34 +315,37 @@ class remote_embedding_bag final : public remote_module {
       case kernels::bags_fault::kind::none:
         return {};
       case kernels::bags_fault::kind::index:
-        return make_failure(
-            errc::bad_index,
+        return protocol::make_failure(
+            protocol::errc::bad_index,
             fmt::format("table {}, sample {}: index {} is outside [0, {}) of shard {} of {}", options.table, fault.bag,
                         fault.value, table_.rows(), options.shard, options.shards));
       case kernels::bags_fault::kind::offset:
-        return make_failure(errc::bad_index,
-                            fmt::format("table {}, sample {}: offset {} must start at 0, not descend and not exceed "
-                                        "the {} indices",
-                                        options.table, fault.bag, fault.value, bags.indices.size()));
+        return protocol::make_failure(
+            protocol::errc::bad_index,
+            fmt::format("table {}, sample {}: offset {} must start at 0, not descend and not exceed "
+                        "the {} indices",
+                        options.table, fault.bag, fault.value, bags.indices.size()));
       case kernels::bags_fault::kind::weights:
-        return make_failure(errc::bad_index, fmt::format("table {}: {} per-sample weights for {} indices",
-                                                         options.table, bags.weights.size(), bags.indices.size()));
+        return protocol::make_failure(protocol::errc::bad_index,
+                                      fmt::format("table {}: {} per-sample weights for {} indices", options.table,
+                                                  bags.weights.size(), bags.indices.size()));
     }
     return {};
   }
 
   caf::error not_finite(std::int64_t row) const {
     const bool is_narrow = table_.options().dtype == kernels::row_dtype::f16;
-    return make_failure(errc::not_finite,
-                        fmt::format("table {}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
-                                    table_.options().table, table_.whole_row(row),
-                                    is_narrow ? "--row-dtype bf16 or f32 (f16 ends at 65504), " : ""));
+    return protocol::make_failure(
+        protocol::errc::not_finite,
+        fmt::format("table {}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
+                    table_.options().table, table_.whole_row(row),
+                    is_narrow ? "--row-dtype bf16 or f32 (f16 ends at 65504), " : ""));
   }
 
   /// What the module consists of, as it lies in memory: one row of `columns` numbers after the other.
   struct buffer {
     std::string name;
-    dtype type;
+    msg::dtype type;
     std::size_t columns;
     std::span<std::byte> bytes;
   };
@@ -342,7 +354,7 @@ class remote_embedding_bag final : public remote_module {
     std::vector<buffer> result = {{"weight", dtype_of(table_.options().dtype), table_.dim(), table_.weight_bytes()}};
     for (const auto& [numbers, columns] : table_.state())
       result.push_back(
-          {fmt::format("state.{}", result.size() - 1), dtype::f32, columns, std::as_writable_bytes(numbers)});
+          {fmt::format("state.{}", result.size() - 1), msg::dtype::f32, columns, std::as_writable_bytes(numbers)});
     return result;
   }
 
@@ -353,36 +365,37 @@ class remote_embedding_bag final : public remote_module {
   };
   bag_cache looked_up_;
   std::vector<upload> uploads_;
-  sparse_reduction reduce_;
+  model::sparse_reduction reduce_;
   float scale_ = 1;
-  std::vector<embedding_bag::contribution> contributions_;
-  std::vector<tensor_buffer> decoded_;
-  embedding_bag table_;  // goes first, when its stream has passed
+  std::vector<model::embedding_bag::contribution> contributions_;
+  std::vector<msg::tensor_buffer> decoded_;
+  model::embedding_bag table_;  // goes first, when its stream has passed
 };
 
 }  // namespace
 
-caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const instantiate& order,
+caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const msg::instantiate& order,
                                                                         kernels::device& where) {
   const auto read = read_embedding_bag(order);
   if (!read) return read.error();
   const auto& [options, reduce] = *read;
-  const auto needed = table_bytes(rows_of_shard(options.rows, options.shard, options.shards), options.dim,
-                                  options.dtype, options.optimizer);
-  if (where.is_host() && needed > available_memory())
-    return make_failure(errc::out_of_memory,
-                        memory_fault(fmt::format("table {} with its optimizer's state", options.table), needed));
+  const auto needed = model::table_bytes(model::rows_of_shard(options.rows, options.shard, options.shards), options.dim,
+                                         options.dtype, options.optimizer);
+  if (where.is_host() && needed > model::available_memory())
+    return protocol::make_failure(
+        protocol::errc::out_of_memory,
+        model::memory_fault(fmt::format("table {} with its optimizer's state", options.table), needed));
   const std::uint64_t free_there = where.is_host() ? needed : where.memory().free;
   if (needed > free_there)
-    return make_failure(
-        errc::out_of_memory,
+    return protocol::make_failure(
+        protocol::errc::out_of_memory,
         fmt::format("table {} with its optimizer's state takes {:.0f} MiB, CUDA device {} has {:.0f} MiB "
                     "free; use --server-device cpu, more --servers on more --devices, or fewer --rows",
                     options.table, static_cast<double>(needed) / (1024 * 1024), where.number(),
                     static_cast<double>(free_there) / (1024 * 1024)));
-  const std::uint64_t steps_ahead = lookups_ahead(order.staleness);
+  const std::uint64_t steps_ahead = model::lookups_ahead(order.staleness);
   return std::make_unique<remote_embedding_bag>(options, reduce, where,
                                                 std::uint64_t{order.trainers} * (order.accumulate + steps_ahead + 1));
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -10,11 +10,11 @@
 #include "model/job.hpp"
 #include "protocol/errors.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 namespace {
 
-using factory = std::function<caf::expected<std::unique_ptr<remote_module>>(const instantiate&, kernels::device&)>;
+using factory = std::function<caf::expected<std::unique_ptr<remote_module>>(const msg::instantiate&, kernels::device&)>;
 
 const std::map<std::string, factory>& registry() {
   static const std::map<std::string, factory> types = {{"EmbeddingBag", make_remote_embedding_bag}};
@@ -23,13 +23,15 @@ const std::map<std::string, factory>& registry() {
 
 }  // namespace
 
-caf::expected<std::unique_ptr<remote_module>> make_remote_module(const instantiate& order, kernels::device& where) {
+caf::expected<std::unique_ptr<remote_module>> make_remote_module(const msg::instantiate& order,
+                                                                 kernels::device& where) {
   auto type = registry().find(order.spec.type);
   if (type != registry().end()) return type->second(order, where);
   std::vector<std::string> names;
   for (const auto& [name, make] : registry()) names.push_back(name);
-  return make_failure(errc::unknown_module, fmt::format("module type '{}' is not registered; the nearest is '{}'",
-                                                        order.spec.type, nearest(order.spec.type, names)));
+  return protocol::make_failure(protocol::errc::unknown_module,
+                                fmt::format("module type '{}' is not registered; the nearest is '{}'", order.spec.type,
+                                            nearest(order.spec.type, names)));
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -8,11 +8,11 @@
 
 #include "protocol/header.hpp"
 
-namespace troupe {
-
-namespace trace {
+namespace troupe::trace {
 struct content;
-}  // namespace trace
+}
+
+namespace troupe::actors {
 
 /// One actor's part in that. Belongs to that actor.
 class replay_gate {
@@ -23,13 +23,13 @@ class replay_gate {
   virtual void start(const caf::actor_addr& self) = 0;
 
   /// Whether the order lets the actor handle this message now. If not, it is to `hold` it.
-  virtual bool may_handle(const header& head, std::uint16_t type) = 0;
-  virtual void hold(const header& head, std::uint16_t type, caf::mailbox_element_ptr message) = 0;
+  virtual bool may_handle(const msg::header& head, std::uint16_t type) = 0;
+  virtual void hold(const msg::header& head, std::uint16_t type, caf::mailbox_element_ptr message) = 0;
   /// A held message whose turn has come; null: none.
   virtual caf::mailbox_element_ptr take_next() = 0;
 
   /// The actor is about to handle a message with `now` in it.
-  virtual void compare(const header& head, std::uint16_t type, std::uint16_t aux, const trace::content& now) = 0;
+  virtual void compare(const msg::header& head, std::uint16_t type, std::uint16_t aux, const trace::content& now) = 0;
 };
 
 class replay_control {
@@ -42,4 +42,4 @@ class replay_control {
   virtual replay_gate* find(std::uint32_t actor) = 0;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -8,7 +8,7 @@
 #include "protocol/header.hpp"
 #include "protocol/type_ids.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Messages with the same key are told apart by their order, which is that in which they were sent. Actors are numbered
 /// as in a run in one process, whatever the run was spread over.
@@ -23,6 +23,6 @@ struct replay_key {
 };
 
 /// The key of a message that `receiver` handles.
-replay_key replay_key_of(std::uint32_t receiver, const header& head, std::uint16_t type, std::uint16_t aux);
+replay_key replay_key_of(std::uint32_t receiver, const msg::header& head, std::uint16_t type, std::uint16_t aux);
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -7,44 +7,44 @@
 #include "actors/weights.hpp"
 #include "kernels/device.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
-std::optional<kernels::row_dtype> row_dtype_of(dtype type) {
+std::optional<kernels::row_dtype> row_dtype_of(msg::dtype type) {
   switch (type) {
-    case dtype::f32:
+    case msg::dtype::f32:
       return kernels::row_dtype::f32;
-    case dtype::f16:
+    case msg::dtype::f16:
       return kernels::row_dtype::f16;
-    case dtype::bf16:
+    case msg::dtype::bf16:
       return kernels::row_dtype::bf16;
-    case dtype::f64:
-    case dtype::i64:
-    case dtype::u64:
+    case msg::dtype::f64:
+    case msg::dtype::i64:
+    case msg::dtype::u64:
       break;
   }
   return std::nullopt;
 }
 
-tensor encode_rows(const float* numbers, std::uint64_t rows, std::uint64_t cols, kernels::row_dtype type) {
+msg::tensor encode_rows(const float* numbers, std::uint64_t rows, std::uint64_t cols, kernels::row_dtype type) {
   const std::size_t size = rows * cols * kernels::size_of(type);
   auto bytes = std::make_shared_for_overwrite<std::byte[]>(size);
   std::byte* const data = bytes.get();
   kernels::encode(rows * cols, numbers, {data, type});
-  return {dtype_of(type), rows, cols, blob(std::move(bytes), data, size)};
+  return {dtype_of(type), rows, cols, msg::blob(std::move(bytes), data, size)};
 }
 
-void decode_rows(const tensor& from, float* to) {
+void decode_rows(const msg::tensor& from, float* to) {
   kernels::decode({from.bytes.data(), *row_dtype_of(from.type)}, from.rows * from.cols, to);
 }
 
-std::size_t find_non_finite(const tensor& numbers) {
-  if (numbers.type == dtype::f32) {
+std::size_t find_non_finite(const msg::tensor& numbers) {
+  if (numbers.type == msg::dtype::f32) {
     kernels::non_finite found;
     kernels::host_stream().find_non_finite(numbers.rows * numbers.cols, numbers.as<float>().data(), &found);
     return found.place;
   }
   // All bits of the exponent are set in NaN and Inf, and in nothing else.
-  const std::uint16_t exponent = numbers.type == dtype::f16 ? 0x7c00 : 0x7f80;
+  const std::uint16_t exponent = numbers.type == msg::dtype::f16 ? 0x7c00 : 0x7f80;
   const auto is_bad = [exponent](std::uint16_t pattern) { return (pattern & exponent) == exponent; };
   const auto patterns = numbers.as<std::uint16_t>();
   constexpr std::size_t at_once = 512;  // without a branch, so that the compiler makes vectors of it
@@ -57,4 +57,4 @@ std::size_t find_non_finite(const tensor& numbers) {
   return patterns.size();
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

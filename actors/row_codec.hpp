@@ -10,19 +10,19 @@
 #include "kernels/rows.hpp"
 #include "protocol/tensor.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// The type of rows that `type` is; nullopt if rows do not travel as it.
-std::optional<kernels::row_dtype> row_dtype_of(dtype type);
+std::optional<kernels::row_dtype> row_dtype_of(msg::dtype type);
 
 /// [rows, cols] of `type` from float32, each number rounded once, to the nearest, ties to even. One that is beyond what
 /// the type holds becomes Inf.
-tensor encode_rows(const float* numbers, std::uint64_t rows, std::uint64_t cols, kernels::row_dtype type);
+msg::tensor encode_rows(const float* numbers, std::uint64_t rows, std::uint64_t cols, kernels::row_dtype type);
 
 /// The float32 numbers of a tensor that is consistent and of a type of rows.
-void decode_rows(const tensor& from, float* to);
+void decode_rows(const msg::tensor& from, float* to);
 
 /// The position of the first NaN or Inf, or the number of numbers if there is none; of a tensor as above.
-std::size_t find_non_finite(const tensor& numbers);
+std::size_t find_non_finite(const msg::tensor& numbers);
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -6,7 +6,7 @@
 
 #include "model/metrics.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 namespace {
 
@@ -14,12 +14,12 @@ std::optional<double> present(double x) { return std::isnan(x) ? std::nullopt : 
 
 }  // namespace
 
-void epoch_totals::add(epoch_report&& report) {
+void epoch_totals::add(msg::epoch_report&& report) {
   const std::uint32_t rank = report.rank;
   reports_.at(rank) = std::move(report);
 }
 
-void epoch_totals::add(evaluation&& share) {
+void epoch_totals::add(msg::evaluation&& share) {
   const std::uint32_t rank = share.rank;
   evaluations_.at(rank) = std::move(share);
 }
@@ -75,9 +75,10 @@ epoch_summary epoch_totals::summary() const {
     result.figures.log_loss = present(log_loss_sum / static_cast<double>(rows));
   }
   if (tested > 0) result.figures.test_loss = present(test_loss_sum / static_cast<double>(tested));
-  if (loss_ == loss_kind::mse && result.figures.test_loss) result.figures.rmse = std::sqrt(*result.figures.test_loss);
-  result.figures.auc = present(area_under_curve(scores, labels));
-  result.figures.calibration = present(calibration(probability_sum, labels));
+  if (loss_ == model::loss_kind::mse && result.figures.test_loss)
+    result.figures.rmse = std::sqrt(*result.figures.test_loss);
+  result.figures.auc = present(model::area_under_curve(scores, labels));
+  result.figures.calibration = present(model::calibration(probability_sum, labels));
   return result;
 }
 
@@ -86,14 +87,14 @@ epoch_summary epoch_totals::summary() const {
 void run_figures::start(const run_plan& plan) {
   plan_ = &plan;
   if (plan.steps_done == 0) return;
-  const run_position& position = plan.checkpoints.from->manifest.position;
+  const model::run_position& position = plan.checkpoints.from->manifest.position;
   so_far_.samples = position.samples;
   so_far_.seconds = position.seconds;
   so_far_.skipped_steps = position.skipped_steps;
-  so_far_.figures = position.last_epoch.value_or(epoch_figures{});
+  so_far_.figures = position.last_epoch.value_or(model::epoch_figures{});
 }
 
-run_progress run_figures::add(const progress& report) {
+run_progress run_figures::add(const msg::progress& report) {
   const std::uint64_t step = report.head.step;
   const std::uint64_t steps_of_epoch = (step - 1) % plan_->data->steps_per_epoch() + 1;
   last_progress_ = {static_cast<double>(report.samples) * plan_->what.trainers / report.seconds,
@@ -107,12 +108,12 @@ run_progress run_figures::add(const progress& report) {
           .seconds_left = seconds / static_cast<double>(step) * static_cast<double>(left)};
 }
 
-std::vector<epoch_summary> run_figures::add(epoch_report&& report) {
+std::vector<epoch_summary> run_figures::add(msg::epoch_report&& report) {
   gathering(report.epoch).add(std::move(report));
   return take_complete();
 }
 
-std::vector<epoch_summary> run_figures::add(evaluation&& share) {
+std::vector<epoch_summary> run_figures::add(msg::evaluation&& share) {
   gathering(share.epoch).add(std::move(share));
   return take_complete();
 }
@@ -141,7 +142,7 @@ std::vector<epoch_summary> run_figures::take_complete() {
   return complete;
 }
 
-void run_figures::fill(run_result& result) const {
+void run_figures::fill(msg::run_result& result) const {
   result.samples = so_far_.samples;
   result.setup_seconds = so_far_.setup_seconds;
   result.seconds = so_far_.seconds;
@@ -157,4 +158,4 @@ void run_figures::fill(run_result& result) const {
   if (lookups_ > 0) result.staleness_mean = static_cast<double>(staleness_sum_) / static_cast<double>(lookups_);
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

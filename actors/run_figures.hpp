@@ -11,15 +11,16 @@
 #include "actors/run_observer.hpp"
 #include "actors/run_plan.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// One epoch, from all ranks, combined in rank order.
 class epoch_totals {
  public:
-  epoch_totals(std::uint32_t trainers, loss_kind loss) : loss_(loss), reports_(trainers), evaluations_(trainers) {}
+  epoch_totals(std::uint32_t trainers, model::loss_kind loss)
+      : loss_(loss), reports_(trainers), evaluations_(trainers) {}
 
-  void add(epoch_report&& report);
-  void add(evaluation&& share);
+  void add(msg::epoch_report&& report);
+  void add(msg::evaluation&& share);
 
   /// True if every rank has reported, and evaluated where it said it would.
   bool complete() const;
@@ -28,9 +29,9 @@ class epoch_totals {
   epoch_summary summary() const;
 
  private:
-  loss_kind loss_;
-  std::vector<std::optional<epoch_report>> reports_;
-  std::vector<std::optional<evaluation>> evaluations_;
+  model::loss_kind loss_;
+  std::vector<std::optional<msg::epoch_report>> reports_;
+  std::vector<std::optional<msg::evaluation>> evaluations_;
 };
 
 /// Belongs to the master.
@@ -49,15 +50,15 @@ class run_figures {
   void start(const run_plan& plan);
   void set_up_took(double seconds) { so_far_.setup_seconds = seconds; }
 
-  run_progress add(const progress& report);
+  run_progress add(const msg::progress& report);
   /// The epochs that are complete with this. A rank that is none is an exception.
-  std::vector<epoch_summary> add(epoch_report&& report);
-  std::vector<epoch_summary> add(evaluation&& share);
+  std::vector<epoch_summary> add(msg::epoch_report&& report);
+  std::vector<epoch_summary> add(msg::evaluation&& share);
 
   /// Of all epochs that are complete; without steps and weights.
   const run_summary& so_far() const { return so_far_; }
   const std::optional<rates>& last_progress() const { return last_progress_; }
-  void fill(run_result& result) const;
+  void fill(msg::run_result& result) const;
 
  private:
   epoch_totals& gathering(std::uint64_t epoch);
@@ -71,4 +72,4 @@ class run_figures {
   std::optional<rates> last_progress_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

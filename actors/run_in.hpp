@@ -7,7 +7,7 @@
 #include <caf/message.hpp>
 #include <utility>
 
-namespace troupe {
+namespace troupe::actors {
 
 /// `what` is called without arguments, or never if the actor has ended. `context`: of the calling actor, if any. From
 /// any thread.
@@ -16,4 +16,4 @@ void run_in(const caf::strong_actor_ptr& actor, F&& what, caf::execution_unit* c
   actor->enqueue(nullptr, caf::make_message_id(), caf::make_message(caf::make_action(std::forward<F>(what))), context);
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -14,7 +14,7 @@
 #include "model/data.hpp"
 #include "model/metrics.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Where a run stands, between epochs too.
 struct run_progress {
@@ -32,7 +32,7 @@ struct epoch_summary {
   std::uint64_t steps = 0;  ///< global steps of this epoch
   std::uint64_t samples = 0;
   double seconds = 0;  ///< training loop alone
-  epoch_figures figures;
+  model::epoch_figures figures;
   std::uint64_t skipped_steps = 0;  ///< optimizer steps left out for a NaN or Inf
   /// Optimizer steps that the rows of a training lookup lacked: the most, the sum, and over how many lookups.
   std::uint32_t staleness_max = 0;
@@ -46,9 +46,9 @@ struct epoch_summary {
 struct run_summary {
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
-  double setup_seconds = 0;  ///< from the call of `run_job` to the first step
-  double seconds = 0;        ///< training loop alone
-  epoch_figures figures;     ///< of the last epoch
+  double setup_seconds = 0;      ///< from the call of `run_job` to the first step
+  double seconds = 0;            ///< training loop alone
+  model::epoch_figures figures;  ///< of the last epoch
   std::string weights_digest;
   bool stopped = false;
   std::uint64_t skipped_steps = 0;  ///< optimizer steps left out for a NaN or Inf
@@ -57,7 +57,7 @@ struct run_summary {
   std::uint32_t staleness_max = 0;
   double staleness_mean = 0;
   /// The final weights, if asked for: each table [rows, dim], and rank 0's dense weights in `initial_weights` order.
-  std::optional<initial_weights> weights;
+  std::optional<model::initial_weights> weights;
 };
 
 /// A checkpoint, taken or failed.
@@ -70,11 +70,11 @@ struct checkpoint_summary {
 /// Where a run saves, and from where it goes on.
 struct run_checkpoints {
   /// Null: nowhere.
-  std::shared_ptr<checkpoint_store> store;
+  std::shared_ptr<model::checkpoint_store> store;
   /// Steps between checkpoints; 0: only at the end.
   std::uint64_t every = 0;
   /// Null: from the beginning. Its job differs in nothing that `first_difference` looks at.
-  std::shared_ptr<const checkpoint> from;
+  std::shared_ptr<const model::checkpoint> from;
 };
 
 /// Called on the actor system's threads, never two at a time.
@@ -86,4 +86,4 @@ struct run_observer {
   std::function<void(const std::string&)> on_trouble;  ///< a process tells that something takes too long
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

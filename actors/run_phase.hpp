@@ -19,7 +19,7 @@
 
 #include <cstdint>
 
-namespace troupe {
+namespace troupe::actors {
 
 enum class run_phase : std::uint8_t { unordered, gathering, connecting, making_tables, training, collecting, over };
 
@@ -66,4 +66,4 @@ constexpr const char* words_of(run_phase phase) {
   return "";
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -8,13 +8,13 @@
 #include <limits>
 
 #include "actors/device_tensor.hpp"
-#include "actors/weights.hpp"
 #include "actors/row_codec.hpp"
+#include "actors/weights.hpp"
 #include "base/assert.hpp"
 #include "kernels/embedding_bag.hpp"
 #include "protocol/errors.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 namespace {
 
@@ -22,7 +22,8 @@ constexpr std::size_t any_number = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
-sparse_client::sparse_client(const data_spec& spec, std::vector<std::vector<module_ref>> shards, const options& chosen)
+sparse_client::sparse_client(const model::data_spec& spec, std::vector<std::vector<msg::module_ref>> shards,
+                             const options& chosen)
     : spec_(spec),
       layout_(spec),
       options_(chosen),
@@ -32,7 +33,7 @@ sparse_client::sparse_client(const data_spec& spec, std::vector<std::vector<modu
   std::vector<std::size_t> counts;  // by server, of shards there
   for (const auto& spread : tables_) {
     auto& places = places_.emplace_back();
-    for (const module_ref& shard : spread) {
+    for (const msg::module_ref& shard : spread) {
       const auto at = static_cast<std::size_t>(std::ranges::find(ranks_, shard.rank) - ranks_.begin());
       if (at == ranks_.size()) {
         ranks_.push_back(shard.rank);
@@ -49,7 +50,7 @@ bool sparse_client::must_be_pooled_here(std::size_t table) const {
          spec_.tables[table].mode == kernels::pooling::max;
 }
 
-sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_ptr<const batch> samples) const {
+sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_ptr<const model::batch> samples) const {
   context c;
   c.step = step;
   if (samples->size > 0 && servers() > 0) {
@@ -58,13 +59,14 @@ sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_pt
     for (auto& lookups : c.lookups) lookups.reserve(tables_.size());
     c.tables.resize(tables_.size());
     for (std::size_t t = 0; t < tables_.size(); ++t) {
-      const bags& b = samples->tables[t];
+      const model::bags& b = samples->tables[t];
       const bool must = must_be_pooled_here(t);
       const std::size_t distinct_end = must ? any_number : b.offsets.size();
       c.tables[t].is_pooled_here = (must || options_.remote) && plan_local(b, t, distinct_end, c);
       if (!c.tables[t].is_pooled_here)
-        c.lookups[places_[t][0].server].push_back({tables_[t][0].module, blob::view(samples, b.indices),
-                                                   blob::view(samples, b.offsets), blob::view(samples, b.weights)});
+        c.lookups[places_[t][0].server].push_back({tables_[t][0].module, msg::blob::view(samples, b.indices),
+                                                   msg::blob::view(samples, b.offsets),
+                                                   msg::blob::view(samples, b.weights)});
     }
   }
   c.samples = std::move(samples);
@@ -73,7 +75,7 @@ sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_pt
 
 /// Each distinct row is asked for once, in the order of its first occurrence. False, and nothing is planned, if there
 /// are `distinct_end` of them: the rows are not looked at any further then.
-bool sparse_client::plan_local(const bags& b, std::size_t table, std::size_t distinct_end, context& c) const {
+bool sparse_client::plan_local(const model::bags& b, std::size_t table, std::size_t distinct_end, context& c) const {
   const auto shards = static_cast<std::int64_t>(tables_[table].size());
   // Divisions are what this would spend its time on.
   const auto shard_of = [shards](std::int64_t row) { return shards == 1 ? 0 : static_cast<std::size_t>(row % shards); };
@@ -100,7 +102,8 @@ bool sparse_client::plan_local(const bags& b, std::size_t table, std::size_t dis
     for (std::size_t i = 0; i < b.indices.size(); ++i)
       local.indices[i] += static_cast<std::int64_t>(local.shard_begin[shard_of(b.indices[i])]);
   for (std::size_t s = 0; s < wanted.size(); ++s)
-    c.lookups[places_[table][s].server].push_back({tables_[table][s].module, blob::own(std::move(wanted[s])), {}, {}});
+    c.lookups[places_[table][s].server].push_back(
+        {tables_[table][s].module, msg::blob::own(std::move(wanted[s])), {}, {}});
   return true;
 }
 
@@ -113,20 +116,20 @@ void sparse_client::offer(context& c, kernels::stream& on, network_input& input)
     const auto [at, i] = places_[t][0];
     c.lookups[at][i].room =
         std::make_shared<const device_destination>(device_matrix{options_.where,
-                                                             input.size(),
-                                                             spec_.tables[t].dim,
-                                                             {input.data() + layout_.columns[t], input.features()},
-                                                             input.owner()});
+                                                                 input.size(),
+                                                                 spec_.tables[t].dim,
+                                                                 {input.data() + layout_.columns[t], input.features()},
+                                                                 input.owner()});
   }
 }
 
-lookup sparse_client::ask(context& c, std::size_t i, const header& head, std::uint32_t staleness) const {
+msg::lookup sparse_client::ask(context& c, std::size_t i, const msg::header& head, std::uint32_t staleness) const {
   TROUPE_ASSERT(i < c.lookups.size() && c.answers[i].tables.empty());
   ++c.unanswered;
   return {head, c.lookups[i], staleness, dtype_of(options_.wire)};
 }
 
-void sparse_client::take(context& c, std::size_t i, rows&& answer) {
+void sparse_client::take(context& c, std::size_t i, msg::rows&& answer) {
   TROUPE_ASSERT(c.unanswered > 0 && c.answers[i].tables.empty());
   c.answers[i] = std::move(answer);
   --c.unanswered;
@@ -134,9 +137,9 @@ void sparse_client::take(context& c, std::size_t i, rows&& answer) {
 
 /// The answers by table and shard, if they are what has been asked for. Sets which of them are in the input.
 caf::error sparse_client::find_answers(context& c, const network_input& input,
-                                       std::vector<const tensor*>& found) const {
+                                       std::vector<const msg::tensor*>& found) const {
   TROUPE_ASSERT(c.unanswered == 0);
-  const std::vector<rows>& answers = c.answers;
+  const std::vector<msg::rows>& answers = c.answers;
   for (std::size_t t = 0; t < c.tables.size(); ++t) {
     const std::size_t dim = spec_.tables[t].dim;
     context::local& local = c.tables[t];
@@ -144,31 +147,33 @@ caf::error sparse_client::find_answers(context& c, const network_input& input,
       const std::size_t expected =
           local.is_pooled_here ? local.shard_begin[s + 1] - local.shard_begin[s] : c.samples->tables[t].offsets.size();
       const auto [at, i] = places_[t][s];
-      const tensor* answer = at < answers.size() && i < answers[at].tables.size() ? &answers[at].tables[i] : nullptr;
+      const msg::tensor* answer =
+          at < answers.size() && i < answers[at].tables.size() ? &answers[at].tables[i] : nullptr;
       if (answer == nullptr || answer->type != dtype_of(options_.wire) || answer->rows != expected ||
           answer->cols != dim || !answer->consistent())
-        return make_failure(errc::shape_mismatch,
-                            fmt::format("table {}: server {} did not answer with [{}, {}] of {}", t, ranks_[at],
-                                        expected, dim, name_of(dtype_of(options_.wire))));
+        return protocol::make_failure(protocol::errc::shape_mismatch,
+                                      fmt::format("table {}: server {} did not answer with [{}, {}] of {}", t,
+                                                  ranks_[at], expected, dim, msg::name_of(dtype_of(options_.wire))));
       const device_block* const block = block_of(answer->bytes);
       local.is_on_device = block != nullptr;
       if (block != nullptr && (local.is_pooled_here || block->numbers().data != input.data() + layout_.columns[t]))
-        return make_failure(errc::wrong_context,
-                            fmt::format("table {}: rows on a device, and not in the room that was offered", t));
+        return protocol::make_failure(
+            protocol::errc::wrong_context,
+            fmt::format("table {}: rows on a device, and not in the room that was offered", t));
       found.push_back(answer);
     }
   }
   return {};
 }
 
-void sparse_client::place_dense(const batch& samples, kernels::row_matrix<float> to) const {
+void sparse_client::place_dense(const model::batch& samples, kernels::row_matrix<float> to) const {
   const float* from = samples.dense.data();
   for (std::size_t row = 0; row < samples.size && spec_.dense_features > 0; ++row, from += spec_.dense_features)
     std::copy_n(from, spec_.dense_features, to.data + row * to.stride);
 }
 
 caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& input) const {
-  std::vector<const tensor*> found;
+  std::vector<const msg::tensor*> found;
   if (auto error = find_answers(c, input, found)) return error;
 
   std::vector<network_input::column_range> from_host;
@@ -186,9 +191,9 @@ caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& i
   const kernels::row_matrix<float> here = input.on_host(on, columns);
   place_dense(*c.samples, here);
   float* column = here.data + spec_.dense_features;
-  const tensor* const* answer = found.data();
+  const msg::tensor* const* answer = found.data();
   for (std::size_t t = 0; t < tables_.size(); ++t) {
-    const bags& b = c.samples->tables[t];
+    const model::bags& b = c.samples->tables[t];
     const std::size_t dim = spec_.tables[t].dim;
     context::local& local = c.tables[t];
     if (local.is_on_device) {
@@ -212,21 +217,21 @@ caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& i
   return {};
 }
 
-std::vector<std::vector<bag_gradient>> sparse_client::gradients(
+std::vector<std::vector<msg::bag_gradient>> sparse_client::gradients(
     const context& c, const kernels::mirrored_array<float>& grad_input,
     const std::shared_ptr<const kernels::event>& written) const {
   const std::size_t stride = layout_.width;
-  std::vector<std::vector<bag_gradient>> result(servers());
+  std::vector<std::vector<msg::bag_gradient>> result(servers());
   for (auto& grads : result) grads.reserve(tables_.size());
   for (std::size_t t = 0; t < tables_.size(); ++t) {
-    const bags& b = c.samples->tables[t];
+    const model::bags& b = c.samples->tables[t];
     const std::size_t dim = spec_.tables[t].dim;
     const float* column = grad_input.host() + layout_.columns[t];
     const context::local& local = c.tables[t];
     if (!local.is_pooled_here) {
       const auto [at, i] = places_[t][0];
-      const bag_lookup& asked = c.lookups[at][i];
-      bag_gradient& given = result[at].emplace_back();
+      const msg::bag_lookup& asked = c.lookups[at][i];
+      msg::bag_gradient& given = result[at].emplace_back();
       given = {asked.module, asked.indices, asked.offsets, asked.weights, {}};
       if (local.is_on_device) {
         given.grad = on_device({options_.where,
@@ -237,7 +242,7 @@ std::vector<std::vector<bag_gradient>> sparse_client::gradients(
                                written);
         continue;
       }
-      tensor_buffer grad(c.samples->size, dim);
+      msg::tensor_buffer grad(c.samples->size, dim);
       for (std::size_t bag = 0; bag < c.samples->size; ++bag)
         std::copy_n(column + bag * stride, dim, grad.data() + bag * dim);
       given.grad = std::move(grad).freeze();
@@ -248,12 +253,12 @@ std::vector<std::vector<bag_gradient>> sparse_client::gradients(
                                     column, stride, row_grads->data());
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
       const auto [at, i] = places_[t][s];
-      const bag_lookup& asked = c.lookups[at][i];
+      const msg::bag_lookup& asked = c.lookups[at][i];
       const std::size_t count = local.shard_begin[s + 1] - local.shard_begin[s];
       const std::span<const float> part(row_grads->data() + local.shard_begin[s] * dim, count * dim);
-      tensor grad = options_.wire == kernels::row_dtype::f32
-                        ? tensor(dtype::f32, count, dim, blob::view(row_grads, part))
-                        : encode_rows(part.data(), count, dim, options_.wire);
+      msg::tensor grad = options_.wire == kernels::row_dtype::f32
+                             ? msg::tensor(msg::dtype::f32, count, dim, msg::blob::view(row_grads, part))
+                             : encode_rows(part.data(), count, dim, options_.wire);
       result[at].push_back({asked.module, asked.indices, {}, {}, std::move(grad)});
     }
   }
@@ -267,15 +272,15 @@ caf::error sparse_client::check_numbers(const context& c, const char* what, Numb
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
       const auto [at, i] = places_[t][s];
-      const tensor& numbers = numbers_at(at, i);
+      const msg::tensor& numbers = numbers_at(at, i);
       const std::size_t bad = find_non_finite(numbers);
       if (bad == numbers.rows * numbers.cols) continue;
       const auto local_row = static_cast<std::size_t>(c.lookups[at][i].indices.as<std::int64_t>()[bad / numbers.cols]);
       const bool is_narrow = options_.wire == kernels::row_dtype::f16;
-      return make_failure(
-          errc::not_finite,
+      return protocol::make_failure(
+          protocol::errc::not_finite,
           fmt::format("table {}: {} {} is NaN or Inf as {}; try {}a smaller --dense-lr or --sparse-lr", t, what,
-                      local_row * tables_[t].size() + s, name_of(numbers.type),
+                      local_row * tables_[t].size() + s, msg::name_of(numbers.type),
                       is_narrow ? "--wire-dtype bf16 or f32 (f16 ends at 65504), or " : "--wire-dtype f32, or "));
     }
   }
@@ -284,12 +289,13 @@ caf::error sparse_client::check_numbers(const context& c, const char* what, Numb
 
 caf::error sparse_client::check_rows(const context& c) const {
   return check_numbers(c, "row",
-                       [&](std::size_t at, std::size_t i) -> const tensor& { return c.answers[at].tables[i]; });
+                       [&](std::size_t at, std::size_t i) -> const msg::tensor& { return c.answers[at].tables[i]; });
 }
 
-caf::error sparse_client::check_gradients(const context& c, const std::vector<std::vector<bag_gradient>>& grads) const {
+caf::error sparse_client::check_gradients(const context& c,
+                                          const std::vector<std::vector<msg::bag_gradient>>& grads) const {
   return check_numbers(c, "the gradient of row",
-                       [&](std::size_t at, std::size_t i) -> const tensor& { return grads[at][i].grad; });
+                       [&](std::size_t at, std::size_t i) -> const msg::tensor& { return grads[at][i].grad; });
 }
 
 void sparse_client::ask_for_norm() {
@@ -297,11 +303,11 @@ void sparse_client::ask_for_norm() {
   norm_owed_.assign(servers(), true);
 }
 
-caf::error sparse_client::take_norm(std::size_t i, const squared_norm& share) {
+caf::error sparse_client::take_norm(std::size_t i, const msg::squared_norm& share) {
   TROUPE_ASSERT(owes_norm(i));
   norm_owed_[i] = false;
-  const auto sum = exact_sum::from(share.limbs.as<std::int64_t>());
-  if (!sum) return make_failure(errc::shape_mismatch, "a norm that is no sum");
+  const auto sum = model::exact_sum::from(share.limbs.as<std::int64_t>());
+  if (!sum) return protocol::make_failure(protocol::errc::shape_mismatch, "a norm that is no sum");
   norm_.merge(*sum);
   return {};
 }
@@ -311,4 +317,4 @@ double sparse_client::squared_norm_of_tables() const {
   return norm_.value();
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -32,7 +32,7 @@
 #include "model/exact_sum.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Belongs to one thread.
 class sparse_client {
@@ -51,10 +51,10 @@ class sparse_client {
   /// One batch between its lookups and its gradients. Stays where it is while answers are on their way.
   struct context {
     std::uint64_t step = 0;
-    std::shared_ptr<const batch> samples;
+    std::shared_ptr<const model::batch> samples;
     /// By server: the tables to look up there, and the answer. Both are empty for a batch without samples.
-    std::vector<std::vector<bag_lookup>> lookups;
-    std::vector<rows> answers;
+    std::vector<std::vector<msg::bag_lookup>> lookups;
+    std::vector<msg::rows> answers;
     std::size_t unanswered = 0;  ///< lookups
     /// By table. All but `is_on_device` is for tables that are pooled here.
     struct local {
@@ -69,19 +69,19 @@ class sparse_client {
 
   sparse_client() = default;
   /// `shards` of each table of `spec`, wherever they are.
-  sparse_client(const data_spec& spec, std::vector<std::vector<module_ref>> shards, const options& chosen);
-  sparse_client(const data_spec& spec, std::vector<std::vector<module_ref>> shards)
+  sparse_client(const model::data_spec& spec, std::vector<std::vector<msg::module_ref>> shards, const options& chosen);
+  sparse_client(const model::data_spec& spec, std::vector<std::vector<msg::module_ref>> shards)
       : sparse_client(spec, std::move(shards), options()) {}
 
   /// The servers that keep any of the tables.
   std::size_t servers() const { return servers_.size(); }
-  const parameter_server_actor& server(std::size_t i) const { return servers_[i]; }
+  const msg::parameter_server_actor& server(std::size_t i) const { return servers_[i]; }
   std::uint32_t rank(std::size_t i) const { return ranks_[i]; }
 
   // -- a batch, in order ---------------------------------------------------------------
 
   /// Plans the lookups of a batch that `check_batch` has found valid.
-  context prepare(std::uint64_t step, std::shared_ptr<const batch> samples) const;
+  context prepare(std::uint64_t step, std::shared_ptr<const model::batch> samples) const;
 
   /// Where the input of a step is made, by turns: those whose rows have been asked for, which servers on a device fill;
   /// that of the step under way; and the one before, free again when the host has waited for the step under way.
@@ -92,8 +92,8 @@ class sparse_client {
   void offer(context& c, kernels::stream& on, network_input& input) const;
 
   /// What to look up on server `i`, which owes an answer then; and the answer.
-  lookup ask(context& c, std::size_t i, const header& head, std::uint32_t staleness) const;
-  static void take(context& c, std::size_t i, rows&& answer);
+  msg::lookup ask(context& c, std::size_t i, const msg::header& head, std::uint32_t staleness) const;
+  static void take(context& c, std::size_t i, msg::rows&& answer);
   /// Whether server `i` still owes one.
   static bool owes(const context& c, std::size_t i) { return c.unanswered > 0 && c.answers[i].tables.empty(); }
 
@@ -106,37 +106,38 @@ class sparse_client {
 
   /// The gradients for each server from that of the input [size, width], which on a CUDA device is `written` from then
   /// on, and is read until the last of them is gone; the host's copy is read here, if it is needed.
-  std::vector<std::vector<bag_gradient>> gradients(const context& c, const kernels::mirrored_array<float>& grad_input,
-                                                   const std::shared_ptr<const kernels::event>& written) const;
+  std::vector<std::vector<msg::bag_gradient>> gradients(const context& c,
+                                                        const kernels::mirrored_array<float>& grad_input,
+                                                        const std::shared_ptr<const kernels::event>& written) const;
 
   /// Whether a number of the answers, which `pool` has found to be of the right shape, or of the gradients for the
   /// servers is NaN or Inf in the 16 bits in which it travels. float32 is not looked at.
   caf::error check_rows(const context& c) const;
-  caf::error check_gradients(const context& c, const std::vector<std::vector<bag_gradient>>& grads) const;
+  caf::error check_gradients(const context& c, const std::vector<std::vector<msg::bag_gradient>>& grads) const;
 
   // -- the norm of all tables' gradient, of an optimizer step ---------------------------
 
   /// Every server owes its share of it now.
   void ask_for_norm();
   /// A share. An error if it is none.
-  caf::error take_norm(std::size_t i, const squared_norm& share);
+  caf::error take_norm(std::size_t i, const msg::squared_norm& share);
   bool owes_norm(std::size_t i) const { return i < norm_owed_.size() && norm_owed_[i]; }
   /// Squared, when no server owes its share.
   double squared_norm_of_tables() const;
 
  private:
   bool must_be_pooled_here(std::size_t table) const;
-  caf::error find_answers(context& c, const network_input& input, std::vector<const tensor*>& found) const;
-  void place_dense(const batch& samples, kernels::row_matrix<float> to) const;
-  bool plan_local(const bags& b, std::size_t table, std::size_t distinct_end, context& c) const;
+  caf::error find_answers(context& c, const network_input& input, std::vector<const msg::tensor*>& found) const;
+  void place_dense(const model::batch& samples, kernels::row_matrix<float> to) const;
+  bool plan_local(const model::bags& b, std::size_t table, std::size_t distinct_end, context& c) const;
   template <class NumbersAt>
   caf::error check_numbers(const context& c, const char* what, NumbersAt numbers_at) const;
 
-  data_spec spec_;
-  input_layout layout_;
+  model::data_spec spec_;
+  model::input_layout layout_;
   options options_;
-  std::vector<std::vector<module_ref>> tables_;
-  std::vector<parameter_server_actor> servers_;
+  std::vector<std::vector<msg::module_ref>> tables_;
+  std::vector<msg::parameter_server_actor> servers_;
   std::vector<std::uint32_t> ranks_;  ///< of the servers
 
   /// Where a shard is looked up: the server, and the place among what is asked of it and in its answer.
@@ -147,8 +148,8 @@ class sparse_client {
   std::vector<std::vector<place>> places_;  ///< by table, then shard
 
   std::vector<network_input> inputs_;
-  exact_sum norm_;
+  model::exact_sum norm_;
   std::vector<bool> norm_owed_;  ///< by server
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

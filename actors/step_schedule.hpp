@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace troupe {
+namespace troupe::actors {
 
 struct step_schedule {
   std::uint64_t total_steps = 0;
@@ -51,4 +51,4 @@ struct step_schedule {
   }
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

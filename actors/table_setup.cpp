@@ -8,7 +8,7 @@
 #include "model/placement.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 namespace {
 
@@ -45,7 +45,7 @@ void table_setup::enter(state next) {
   state_ = next;
 }
 
-void table_setup::start(const run_plan& plan, const std::vector<parameter_server_actor>& servers,
+void table_setup::start(const run_plan& plan, const std::vector<msg::parameter_server_actor>& servers,
                         std::function<void()> then) {
   plan_ = &plan;
   then_ = std::move(then);
@@ -53,22 +53,22 @@ void table_setup::start(const run_plan& plan, const std::vector<parameter_server
   tables_.resize(specs.size());
   if (specs.empty()) return finish();
   enter(state::making);
-  const auto places = place_tables(specs, plan.what.servers);
+  const auto places = model::place_tables(specs, plan.what.servers);
   for (std::size_t t = 0; t < specs.size(); ++t) {
     const auto shards = static_cast<std::uint32_t>(places[t].size());
     tables_[t].resize(shards);
     for (std::uint32_t s = 0; s < shards; ++s)
-      requests_.ask<module_ref>(
+      requests_.ask<msg::module_ref>(
           servers[places[t][s]],
-          instantiate{.head = trace_.next(0, plan.cause),
-                      .spec = embedding_bag_spec(plan.what, specs[t], t),
-                      .shard = s,
-                      .shards = shards,
-                      .trainers = plan.what.trainers,
-                      .accumulate = plan.what.accumulate,
-                      .staleness = plan.what.staleness,
-                      .steps_done = plan.steps_done},
-          [this, t, s](module_ref& made) { tables_[t][s] = std::move(made); }, [this] { fill(); });
+          msg::instantiate{.head = trace_.next(0, plan.cause),
+                           .spec = embedding_bag_spec(plan.what, specs[t], t),
+                           .shard = s,
+                           .shards = shards,
+                           .trainers = plan.what.trainers,
+                           .accumulate = plan.what.accumulate,
+                           .staleness = plan.what.staleness,
+                           .steps_done = plan.steps_done},
+          [this, t, s](msg::module_ref& made) { tables_[t][s] = std::move(made); }, [this] { fill(); });
   }
 }
 
@@ -81,27 +81,27 @@ void table_setup::fill() {
 void table_setup::restore() {
   enter(state::filling);
   for (const auto& shards : tables_)
-    for (const module_ref& shard : shards)
-      requests_.ask<committed>(
+    for (const msg::module_ref& shard : shards)
+      requests_.ask<msg::committed>(
           shard.server,
-          restore_module{trace_.next(0, plan_->cause), shard.module,
-                         std::filesystem::absolute(plan_->checkpoints.from->directory), plan_->steps_done},
-          [](committed&) {}, [this] { finish(); });
+          msg::restore_module{trace_.next(0, plan_->cause), shard.module,
+                              std::filesystem::absolute(plan_->checkpoints.from->directory), plan_->steps_done},
+          [](msg::committed&) {}, [this] { finish(); });
 }
 
-void table_setup::load(const initial_weights& given) {
+void table_setup::load(const model::initial_weights& given) {
   enter(state::filling);
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const std::size_t dim = plan_->data->spec().tables[t].dim;
     for (std::size_t s = 0; s < tables_[t].size(); ++s) {
       auto part = rows_of(s, tables_[t].size(), given.tables[t], dim);
       const std::uint64_t rows = part.size() / dim;
-      requests_.ask<committed>(
+      requests_.ask<msg::committed>(
           tables_[t][s].server,
-          load_state_dict{trace_.next(0, plan_->cause),
-                          tables_[t][s].module,
-                          {{"weight", tensor::own(rows, dim, std::move(part))}}},
-          [](committed&) {}, [this] { finish(); });
+          msg::load_state_dict{trace_.next(0, plan_->cause),
+                               tables_[t][s].module,
+                               {{"weight", msg::tensor::own(rows, dim, std::move(part))}}},
+          [](msg::committed&) {}, [this] { finish(); });
     }
   }
 }
@@ -111,4 +111,4 @@ void table_setup::finish() {
   then_();
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

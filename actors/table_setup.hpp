@@ -21,7 +21,7 @@
 #include "actors/open_requests.hpp"
 #include "actors/run_plan.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Belongs to the master.
 class table_setup {
@@ -32,7 +32,7 @@ class table_setup {
 
   /// Makes the tables of `plan`, which must stay, on these servers, and calls `then`, once, when they are ready. An
   /// error of a server is told by the requests.
-  void start(const run_plan& plan, const std::vector<parameter_server_actor>& servers, std::function<void()> then);
+  void start(const run_plan& plan, const std::vector<msg::parameter_server_actor>& servers, std::function<void()> then);
 
   state now() const { return state_; }
   /// References that have not come yet are null.
@@ -42,7 +42,7 @@ class table_setup {
   void enter(state next);
   void fill();
   void restore();
-  void load(const initial_weights& given);
+  void load(const model::initial_weights& given);
   void finish();
 
   open_requests& requests_;
@@ -53,4 +53,4 @@ class table_setup {
   table_shards tables_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

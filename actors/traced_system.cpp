@@ -5,12 +5,13 @@
 #include "actors/actor_name.hpp"
 #include "protocol/message_types.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 std::vector<trace::message_type> traced_types() {
   std::vector<trace::message_type> types;
-  for (const message_type& type : all_message_types()) types.push_back({type.number, std::string(type.name)});
+  for (const protocol::message_type& type : protocol::all_message_types())
+    types.push_back({type.number, std::string(type.name)});
   return types;
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

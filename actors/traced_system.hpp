@@ -9,7 +9,7 @@
 #include "actors/compute_devices.hpp"
 #include "trace/recorder.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 class replay_control;
 
@@ -43,4 +43,4 @@ inline compute_devices devices_of(const caf::actor_system& system) {
 /// All types of messages, for the recorder to name.
 std::vector<trace::message_type> traced_types();
 
-}  // namespace troupe
+}  // namespace troupe::actors

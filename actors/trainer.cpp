@@ -15,9 +15,9 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
-std::uint64_t total_steps(const job& what, const dataset& data) {
+std::uint64_t total_steps(const model::job& what, const model::dataset& data) {
   return what.steps ? *what.steps : what.epochs * data.steps_per_epoch();
 }
 
@@ -38,18 +38,19 @@ void trainer_state::fail(std::uint64_t at_step, const caf::error& cause) {
   if (is_over(phase_)) return;
   enter(trainer_phase::failed);
   // What is wrong with a row is so for whichever trainer read it first.
-  if (cause == errc::bad_input) return self_->quit(cause);
-  if (is_secondary(cause))
-    self_->quit(make_failure(errc::peer_failed,
-                             fmt::format("{}, step {}: an answer did not come: {}", name, at_step, describe(cause))));
+  if (cause == protocol::errc::bad_input) return self_->quit(cause);
+  if (protocol::is_secondary(cause))
+    self_->quit(protocol::make_failure(
+        protocol::errc::peer_failed,
+        fmt::format("{}, step {}: an answer did not come: {}", name, at_step, protocol::describe(cause))));
   else
     self_->quit(failure_of(name, at_step, cause));
 }
 
 // -- set-up -------------------------------------------------------------------
 
-caf::result<trained> trainer_state::handle(train& order) {
-  promise_ = self_->make_response_promise<trained>();
+caf::result<msg::trained> trainer_state::handle(msg::train& order) {
+  promise_ = self_->make_response_promise<msg::trained>();
   if (auto error = set_up(order)) {
     fail(0, error);
     return promise_;
@@ -59,22 +60,23 @@ caf::result<trained> trainer_state::handle(train& order) {
   return promise_;
 }
 
-caf::error trainer_state::set_up(train& order) {
-  auto parsed = parse_job(order.job);
-  if (!parsed) return make_failure(errc::bad_input, parsed.error().message);
+caf::error trainer_state::set_up(msg::train& order) {
+  auto parsed = model::parse_job(order.job);
+  if (!parsed) return protocol::make_failure(protocol::errc::bad_input, parsed.error().message);
   job_ = std::move(*parsed);
-  auto opened = open_dataset(job_);
-  if (!opened) return make_failure(errc::bad_input, opened.error().message);
+  auto opened = model::open_dataset(job_);
+  if (!opened) return protocol::make_failure(protocol::errc::bad_input, opened.error().message);
   data_ = std::move(*opened);
   if (data_->digest() != order.data_digest)
-    return make_failure(
-        errc::bad_input,
+    return protocol::make_failure(
+        protocol::errc::bad_input,
         fmt::format("--data {}: the rows here are not the master's: their digest is {} here and {} there", job_.data,
                     data_->digest(), order.data_digest));
   if (order.tables.size() != data_->spec().tables.size() ||
-      std::ranges::any_of(order.tables, &std::vector<module_ref>::empty))
-    return make_failure(errc::shape_mismatch, fmt::format("shards of {} tables for a model of {}", order.tables.size(),
-                                                          data_->spec().tables.size()));
+      std::ranges::any_of(order.tables, &std::vector<msg::module_ref>::empty))
+    return protocol::make_failure(
+        protocol::errc::shape_mismatch,
+        fmt::format("shards of {} tables for a model of {}", order.tables.size(), data_->spec().tables.size()));
   schedule_ = {.total_steps = total_steps(job_, *data_),
                .steps_per_epoch = data_->steps_per_epoch(),
                .accumulate = job_.accumulate,
@@ -86,32 +88,33 @@ caf::error trainer_state::set_up(train& order) {
 
   kernels::device& device = devices_of(self_->system()).of_trainer(rank_);
   if (device.is_host() && job_.matmul_precision != kernels::matmul_precision::f32)
-    return make_failure(errc::bad_input,
-                        "--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
+    return protocol::make_failure(
+        protocol::errc::bad_input,
+        "--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
   if (const auto full = check_trainer_memory(job_, data_->spec(), device))
-    return make_failure(errc::bad_input, fmt::format("{}: {}", name, full->message));
-  network_ = std::make_unique<hybrid_model>(data_->spec(), job_);
+    return protocol::make_failure(protocol::errc::bad_input, fmt::format("{}: {}", name, full->message));
+  network_ = std::make_unique<model::hybrid_model>(data_->spec(), job_);
   client_ = sparse_client(data_->spec(), std::move(order.tables),
                           {.wire = job_.wire_dtype,
                            .remote = order.remote,
                            .where = &device,
-                           .steps_ahead = lookups_ahead(job_.staleness)});
+                           .steps_ahead = model::lookups_ahead(job_.staleness)});
   tests_ = test_share(rank_, job_.trainers, data_->test_rows(),
-                      [this](const batch& samples, const float* outputs, predictions& counts) {
-                        predict(data_->spec(), job_.loss, samples, outputs, counts);
+                      [this](const model::batch& samples, const float* outputs, model::predictions& counts) {
+                        model::predict(data_->spec(), job_.loss, samples, outputs, counts);
                       });
   return make_replica(order.from);
 }
 
-caf::error trainer_state::make_replica(const trainer_position& from) {
+caf::error trainer_state::make_replica(const msg::trainer_position& from) {
   constexpr double mib = 1024 * 1024;
-  const auto loss = [this](kernels::stream& on, std::size_t size, const loss_targets& of_batch, float* outputs,
+  const auto loss = [this](kernels::stream& on, std::size_t size, const model::loss_targets& of_batch, float* outputs,
                            double* to) { network_->loss(on, size, of_batch, outputs, to); };
-  const std::size_t inputs = lookups_ahead(job_.staleness) + 2;
+  const std::size_t inputs = model::lookups_ahead(job_.staleness) + 2;
   replica_.emplace(*network_, loss, devices_of(self_->system()).of_trainer(rank_),
                    dense_replica::options{.optimizer = job_.dense_optimizer,
                                           .bucket_bytes = static_cast<std::size_t>(job_.bucket_mib * mib),
-                                          .watches = job_.nan == nan_policy::stop,
+                                          .watches = job_.nan == model::nan_policy::stop,
                                           .grad_input_name = "the gradient of the tables' pooled rows",
                                           .applies_whole = clips_or_skips(),
                                           .passes_max = 16 * inputs,  // ragged batches have many sizes
@@ -119,16 +122,17 @@ caf::error trainer_state::make_replica(const trainer_position& from) {
   auto given = data_->start();
   const std::vector<float> weights = given ? std::move(given->dense) : network_->initial_parameters(job_.seed);
   if (weights.size() != network_->parameter_count())
-    return make_failure(errc::shape_mismatch, fmt::format("{} initial dense weights for a network of {}",
-                                                          weights.size(), network_->parameter_count()));
+    return protocol::make_failure(
+        protocol::errc::shape_mismatch,
+        fmt::format("{} initial dense weights for a network of {}", weights.size(), network_->parameter_count()));
   replica_->start(weights);
   if (!from.dense.empty() && !replica_->restore(from.dense))
-    return make_failure(errc::shape_mismatch, "the saved dense weights are those of another model");
+    return protocol::make_failure(protocol::errc::shape_mismatch, "the saved dense weights are those of another model");
   return {};
 }
 
 /// The first thing to do, from there on.
-void trainer_state::resume(const trainer_position& from) {
+void trainer_state::resume(const msg::trainer_position& from) {
   step = looked_up_ = from.steps_done;
   tally_.resume(schedule_.epoch_after(step), from, epoch_tally::clock::now());
   if (!schedule_.is_last(step)) {
@@ -145,16 +149,16 @@ void trainer_state::resume(const trainer_position& from) {
 
 // -- lookups ------------------------------------------------------------------
 
-sparse_client::context trainer_state::prepare(std::uint64_t of_step, result<batch>&& samples) {
+sparse_client::context trainer_state::prepare(std::uint64_t of_step, result<model::batch>&& samples) {
   context none;
   none.step = of_step;
   if (!samples) {
-    fail(of_step, make_failure(errc::bad_input, samples.error().message));
+    fail(of_step, protocol::make_failure(protocol::errc::bad_input, samples.error().message));
     return none;
   }
-  auto shared = std::make_shared<const batch>(std::move(*samples));
-  if (auto fault = check_batch(data_->spec(), *shared)) {
-    fail(of_step, make_failure(errc::bad_index, *fault));
+  auto shared = std::make_shared<const model::batch>(std::move(*samples));
+  if (auto fault = model::check_batch(data_->spec(), *shared)) {
+    fail(of_step, protocol::make_failure(protocol::errc::bad_index, *fault));
     return none;
   }
   return client_.prepare(of_step, std::move(shared));
@@ -182,11 +186,11 @@ void trainer_state::look_up_through(std::uint64_t last) {
 void trainer_state::look_up(context& wanted, std::uint32_t staleness, network_input& into) {
   client_.offer(wanted, replica_->compute(), into);
   for (std::size_t s = 0; s < wanted.lookups.size(); ++s)
-    ask<rows>(client_.server(s), server_number(client_.rank(s)),
-              client_.ask(wanted, s, trace.next(wanted.step), staleness), [this, &wanted, s](rows& answer) {
-                sparse_client::take(wanted, s, std::move(answer));
-                advance();
-              });
+    ask<msg::rows>(client_.server(s), server_number(client_.rank(s)),
+                   client_.ask(wanted, s, trace.next(wanted.step), staleness), [this, &wanted, s](msg::rows& answer) {
+                     sparse_client::take(wanted, s, std::move(answer));
+                     advance();
+                   });
 }
 
 void trainer_state::arrived() {
@@ -195,7 +199,7 @@ void trainer_state::arrived() {
 }
 
 /// Whether a batch's step would keep the thread that also reads what other processes send.
-bool trainer_state::blocks_link(const batch& samples) const {
+bool trainer_state::blocks_link(const model::batch& samples) const {
   return peers_.remote && is_long(samples) && dynamic_cast<inline_execution*>(self_->context()) != nullptr;
 }
 
@@ -228,15 +232,15 @@ void trainer_state::advance() {
   }
 }
 
-trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,
-                                     std::uint32_t servers) {
+msg::trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,
+                                          std::uint32_t servers) {
   self->state.start(run, rank, servers);
   fail_on_exceptions(self);
   return {
-      recorded<train>(self),
-      recorded<stop>(self),
-      recorded<actor_query>(self),
+      recorded<msg::train>(self),
+      recorded<msg::stop>(self),
+      recorded<msg::actor_query>(self),
   };
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

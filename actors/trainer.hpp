@@ -41,14 +41,14 @@
 #include "model/job.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// Global steps of a job on its data.
-std::uint64_t total_steps(const job& what, const dataset& data);
+std::uint64_t total_steps(const model::job& what, const model::dataset& data);
 
 class trainer_state {
  public:
-  using pointer = trainer_actor::stateful_pointer<trainer_state>;
+  using pointer = msg::trainer_actor::stateful_pointer<trainer_state>;
 
   explicit trainer_state(pointer self) : self_(self) {}
 
@@ -58,30 +58,30 @@ class trainer_state {
   actor_trace trace;
 
   void start(std::uint64_t run, std::uint32_t rank, std::uint32_t servers);
-  caf::result<trained> handle(train& order);
-  void handle(const stop&) { stop_wanted_ = true; }
-  caf::result<actor_status> handle(const actor_query& query);
+  caf::result<msg::trained> handle(msg::train& order);
+  void handle(const msg::stop&) { stop_wanted_ = true; }
+  caf::result<msg::actor_status> handle(const msg::actor_query& query);
 
  private:
   using context = sparse_client::context;
 
   /// Whom it talks to, besides the servers.
   struct counterparts {
-    allreduce_actor group;
+    msg::allreduce_actor group;
     std::uint32_t group_number = 0;
-    report_actor reports;
-    bool remote = false;                     ///< servers and master are in other processes
+    msg::report_actor reports;
+    bool remote = false;                    ///< servers and master are in other processes
     caf::timespan timeout = caf::infinite;  ///< with their answers
   };
 
-  caf::error set_up(train& order);
-  caf::error make_replica(const trainer_position& from);
-  void resume(const trainer_position& from);
+  caf::error set_up(msg::train& order);
+  caf::error make_replica(const msg::trainer_position& from);
+  void resume(const msg::trainer_position& from);
   void enter(trainer_phase next);
   void fail(std::uint64_t at_step, const caf::error& cause);
 
   // Lookups.
-  context prepare(std::uint64_t of_step, result<batch>&& samples);
+  context prepare(std::uint64_t of_step, result<model::batch>&& samples);
   void prepare_next();
   /// Sends `message` to actor `number`, which owes an answer; without one this trainer fails.
   template <class Answer, class Handle, class Message, class F>
@@ -93,9 +93,9 @@ class trainer_state {
 
   // One step, in order.
   void compute();
-  caf::error backward_inputs(const batch& samples);
-  caf::error begin_pass(const batch& samples);
-  caf::error check_loss(const batch& samples);
+  caf::error backward_inputs(const model::batch& samples);
+  caf::error begin_pass(const model::batch& samples);
+  caf::error check_loss(const model::batch& samples);
   void send_gradients();
   void ask_for_norms();
   void reduce_gradient();
@@ -105,12 +105,12 @@ class trainer_state {
   void step_done();
   bool judge(std::uint64_t last_step);
 
-  bool is_long(const batch& samples) const;
-  bool blocks_link(const batch& samples) const;
+  bool is_long(const model::batch& samples) const;
+  bool blocks_link(const model::batch& samples) const;
   void after_others(std::function<void()> what);
   bool ends_update() const { return schedule_.ends_update(step); }
   /// Whether ranks agree on the gradient before it is applied.
-  bool clips_or_skips() const { return job_.clip_norm > 0 || job_.nan == nan_policy::skip; }
+  bool clips_or_skips() const { return job_.clip_norm > 0 || job_.nan == model::nan_policy::skip; }
 
   // Between steps.
   void begin_evaluation();
@@ -122,16 +122,16 @@ class trainer_state {
   void go_on();
   void finish();
 
-  void tell_missing_rows(const context& batch, actor_status& now) const;
-  void tell_missing_gradient(actor_status& now) const;
+  void tell_missing_rows(const context& batch, msg::actor_status& now) const;
+  void tell_missing_gradient(msg::actor_status& now) const;
 
   pointer self_;
-  caf::typed_response_promise<trained> promise_;
+  caf::typed_response_promise<msg::trained> promise_;
 
   // What is to be done.
-  job job_;
+  model::job job_;
   std::uint32_t rank_ = 0;
-  std::shared_ptr<const dataset> data_;
+  std::shared_ptr<const model::dataset> data_;
   step_schedule schedule_;
   counterparts peers_;
 
@@ -147,7 +147,7 @@ class trainer_state {
   bool stopping_ = false;        ///< by any rank, as of the step under way: all ranks agree
 
   // Its parts.
-  std::unique_ptr<hybrid_model> network_;
+  std::unique_ptr<model::hybrid_model> network_;
   sparse_client client_;
   network_input test_input_;
   test_share tests_;
@@ -157,7 +157,7 @@ class trainer_state {
 
 template <class Answer, class Handle, class Message, class F>
 void trainer_state::ask(const Handle& whom, std::uint32_t number, Message message, F on_answer) {
-  const message_id asked = id_of(message.head);
+  const msg::message_id asked = msg::id_of(message.head);
   const std::uint64_t at_step = message.head.step;
   trace.asks(message.head, caf::type_id_v<Message>, number);
   self_->request(whom, caf::infinite, std::move(message))
@@ -171,7 +171,7 @@ void trainer_state::ask(const Handle& whom, std::uint32_t number, Message messag
 }
 
 /// The behavior of trainer `rank` in run `run` with `servers` parameter servers; spawn with this function.
-trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,
-                                     std::uint32_t servers);
+msg::trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,
+                                          std::uint32_t servers);
 
-}  // namespace troupe
+}  // namespace troupe::actors

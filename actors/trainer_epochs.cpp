@@ -11,7 +11,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 void trainer_state::save_or_go_on() {
   if (schedule_.saves_after(step, stopping_)) return save();
@@ -39,32 +39,32 @@ void trainer_state::save() {
   ++waiting_;
   trace.progresses();
   const auto begin = epoch_tally::clock::now();
-  save_dense share = tally_.position(begin, !schedule_.completes_epoch(step));
+  msg::save_dense share = tally_.position(begin, !schedule_.completes_epoch(step));
   share.head = trace.next(step);
   share.rank = rank_;
   if (rank_ == 0) share.dense = replica_->state();
-  const message_id asked = id_of(share.head);
-  trace.asks(share.head, caf::type_id_v<save_dense>, master_number);
+  const msg::message_id asked = msg::id_of(share.head);
+  trace.asks(share.head, caf::type_id_v<msg::save_dense>, master_number);
   self_->request(peers_.reports, peers_.timeout, std::move(share))
       .then(
-          [this, begin, asked](const committed& answer) {
+          [this, begin, asked](const msg::committed& answer) {
             trace.has_answer(asked);
             const actor_trace::handling scope(trace, answer, trace::flag::answer);
             tally_.pause(begin, epoch_tally::clock::now());
             arrived();
           },
           [this](const caf::error& error) {
-            fail(step,
-                 !(error == caf::sec::request_timeout)
-                     ? error
-                     : make_failure(errc::timeout, fmt::format("the master did not answer save_dense within {} s; "
-                                                               "--request-timeout allows more",
-                                                               static_cast<double>(peers_.timeout.count()) / 1e9)));
+            fail(step, !(error == caf::sec::request_timeout)
+                           ? error
+                           : protocol::make_failure(protocol::errc::timeout,
+                                                    fmt::format("the master did not answer save_dense within {} s; "
+                                                                "--request-timeout allows more",
+                                                                static_cast<double>(peers_.timeout.count()) / 1e9)));
           });
 }
 
 void trainer_state::report_epoch() {
-  epoch_report report = tally_.report(epoch_tally::clock::now());
+  msg::epoch_report report = tally_.report(epoch_tally::clock::now());
   report.head = trace.next(step);
   report.rank = rank_;
   report.steps = schedule_.step_of_epoch(step);
@@ -84,7 +84,7 @@ void trainer_state::evaluate_next() {
     tested_ = prepare(schedule_.first_after_update(step), data_->test_batch(chunk->first, chunk->count));
     return look_up(tested_, 0, test_input_);
   }
-  evaluation report = tests_.report();
+  msg::evaluation report = tests_.report();
   report.head = trace.next(step);
   report.rank = rank_;
   report.epoch = tally_.epoch();
@@ -95,7 +95,7 @@ void trainer_state::evaluate_next() {
 void trainer_state::score() {
   trace.progresses();
   const actor_trace::range working(trace, trace::range_name::evaluate, step);
-  const batch& samples = *tested_.samples;
+  const model::batch& samples = *tested_.samples;
   test_input_.resize(replica_->compute(), samples.size, network_->in_features());
   if (auto error = client_.pool(tested_, replica_->compute(), test_input_)) return fail(step, error);
   if (auto error = client_.check_rows(tested_)) return fail(step, error);
@@ -110,11 +110,11 @@ void trainer_state::finish() {
   if (!judge(step)) return;
   enter(trainer_phase::done);
   trace.rests();
-  trained result{trace.next(step), step, stopping_, {}, 0};
-  tensor dense = replica_->weights();
+  msg::trained result{trace.next(step), step, stopping_, {}, 0};
+  msg::tensor dense = replica_->weights();
   result.dense_digest = digest_of(dense.bytes.data(), dense.bytes.size());
   if (rank_ == 0) result.dense = std::move(dense);
   promise_.deliver(std::move(result));
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

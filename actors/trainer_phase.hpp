@@ -25,7 +25,7 @@
 
 #include <cstdint>
 
-namespace troupe {
+namespace troupe::actors {
 
 enum class trainer_phase : std::uint8_t { idle, looking_up, reducing, evaluating, saving, done, failed };
 
@@ -52,4 +52,4 @@ constexpr bool may_follow(trainer_phase from, trainer_phase to) {
 
 constexpr bool is_over(trainer_phase phase) { return phase >= trainer_phase::done; }
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -9,17 +9,17 @@
 #include "actors/trainer.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// The servers that have not answered a batch's lookup.
-void trainer_state::tell_missing_rows(const context& batch, actor_status& now) const {
+void trainer_state::tell_missing_rows(const context& batch, msg::actor_status& now) const {
   for (std::size_t s = 0; s < batch.answers.size(); ++s)
     if (sparse_client::owes(batch, s))
       now.waits.push_back({name, "rows", batch.step, fmt::format("server {}", client_.rank(s))});
 }
 
 /// What the step under way still lacks.
-void trainer_state::tell_missing_gradient(actor_status& now) const {
+void trainer_state::tell_missing_gradient(msg::actor_status& now) const {
   for (std::uint32_t i = 0; i < replica_->buckets(); ++i)
     if (replica_->is_reducing(i)) now.waits.push_back({name, fmt::format("bucket {}", i), step, "allreduce"});
   for (std::size_t s = 0; s < client_.servers(); ++s)
@@ -27,8 +27,8 @@ void trainer_state::tell_missing_gradient(actor_status& now) const {
       now.waits.push_back({name, "the gradient norm", step, fmt::format("server {}", client_.rank(s))});
 }
 
-caf::result<actor_status> trainer_state::handle(const actor_query& query) {
-  actor_status now{trace.next(step, id_of(query.head)), name, "idle", step, {}, {}};
+caf::result<msg::actor_status> trainer_state::handle(const msg::actor_query& query) {
+  msg::actor_status now{trace.next(step, msg::id_of(query.head)), name, "idle", step, {}, {}};
   // Without anything to wait for, a message to itself is on its way, after which it goes on.
   switch (phase_) {
     case trainer_phase::looking_up:
@@ -63,4 +63,4 @@ caf::result<actor_status> trainer_state::handle(const actor_query& query) {
   return now;
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

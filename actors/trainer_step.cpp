@@ -15,7 +15,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 void trainer_state::compute() {
   enter(trainer_phase::reducing);
@@ -24,7 +24,7 @@ void trainer_state::compute() {
   step = computed_.step;
   trace.step_begins(step);
   tally_.add_rows(computed_.answers);
-  look_up_through(step + lookups_ahead(job_.staleness));
+  look_up_through(step + model::lookups_ahead(job_.staleness));
 
   if (schedule_.begins_update(step)) replica_->open(schedule_.update(step));
   has_gradient_ = false;
@@ -50,7 +50,7 @@ void trainer_state::compute() {
 }
 
 /// Whether a step's backward pass takes so long that others should not wait for its thread.
-bool trainer_state::is_long(const batch& samples) const {
+bool trainer_state::is_long(const model::batch& samples) const {
   constexpr std::size_t many_multiplications = std::size_t{1} << 22;  // about as long as a thread takes to wake up
   return replica_->is_on_host() && samples.size * replica_->parameter_count() >= many_multiplications;
 }
@@ -74,7 +74,7 @@ void trainer_state::after_others(std::function<void()> what) {
 
 /// Forward, loss, and backward to the rows of the tables. On a device the backward pass goes on while the host waits
 /// for the loss.
-caf::error trainer_state::backward_inputs(const batch& samples) {
+caf::error trainer_state::backward_inputs(const model::batch& samples) {
   if (auto error = begin_pass(samples)) return error;
   if (replica_->is_on_host()) return check_loss(samples);
   const auto fetched = replica_->copies().record();
@@ -84,12 +84,12 @@ caf::error trainer_state::backward_inputs(const batch& samples) {
   return check_loss(samples);
 }
 
-caf::error trainer_state::begin_pass(const batch& samples) {
+caf::error trainer_state::begin_pass(const model::batch& samples) {
   const actor_trace::range working(trace, trace::range_name::forward_backward, step, trace.latest());
   network_input& input = client_.input_of(step);
   input.resize(replica_->compute(), samples.size, network_->in_features());
   if (auto error = client_.pool(computed_, replica_->copies(), input)) return error;
-  if (job_.nan == nan_policy::stop)
+  if (job_.nan == model::nan_policy::stop)
     if (auto error = client_.check_rows(computed_)) return error;
   const bool has_tables = client_.servers() > 0;
   replica_->begin_pass({.step = step,
@@ -97,21 +97,22 @@ caf::error trainer_state::begin_pass(const batch& samples) {
                         .input = input.data(),
                         .classes = samples.classes,
                         .values = samples.values,
-                        .key = random_key(job_.seed, random_stream::network_passes, step, rank_),
+                        .key = model::random_key(job_.seed, model::random_stream::network_passes, step, rank_),
                         .wants_grad_input = has_tables,
                         .wants_it_on_host = has_tables && sparse_client::needs_host(computed_)});
   return {};
 }
 
 /// What the host knows now: the loss, and whether there is a gradient.
-caf::error trainer_state::check_loss(const batch& samples) {
+caf::error trainer_state::check_loss(const model::batch& samples) {
   const double loss = replica_->end_pass();
   if (!judge(step - 1)) return {};
   tally_.add_loss(loss, samples.size);
   if (!std::isfinite(loss)) {
-    if (job_.nan == nan_policy::stop)
-      return make_failure(errc::not_finite,
-                          fmt::format("the loss is {}; try a smaller --dense-lr or --sparse-lr", kind_of(loss)));
+    if (job_.nan == model::nan_policy::stop)
+      return protocol::make_failure(
+          protocol::errc::not_finite,
+          fmt::format("the loss is {}; try a smaller --dense-lr or --sparse-lr", kind_of(loss)));
     replica_->poison();
     return {};
   }
@@ -135,34 +136,36 @@ void trainer_state::backward_parameters() {
 }
 
 void trainer_state::send_bucket(std::uint32_t bucket) {
-  tensor share = replica_->share(bucket);
+  msg::tensor share = replica_->share(bucket);
   if (auto* wrong = faults(); wrong != nullptr && wrong->skips_reduce(rank_, step, bucket))
     return replica_->give_up(bucket);
   ++waiting_;
   const std::uint64_t count = share.rows;
-  reduce message{trace.next(step), rank_, bucket, replica_->batches(), stop_wanted_, std::move(share)};
-  ask<reduced>(peers_.group, peers_.group_number, std::move(message), [this, bucket, count](const reduced& mean) {
-    if (mean.grad.rows != count || !mean.grad.consistent())
-      return fail(step, make_failure(errc::shape_mismatch,
-                                     fmt::format("a mean of {} numbers for a bucket of {}", mean.grad.rows, count)));
-    stopping_ = stopping_ || mean.stop;
-    replica_->take(bucket, mean.grad);
-    arrived();
-  });
+  msg::reduce message{trace.next(step), rank_, bucket, replica_->batches(), stop_wanted_, std::move(share)};
+  ask<msg::reduced>(
+      peers_.group, peers_.group_number, std::move(message), [this, bucket, count](const msg::reduced& mean) {
+        if (mean.grad.rows != count || !mean.grad.consistent())
+          return fail(step, protocol::make_failure(
+                                protocol::errc::shape_mismatch,
+                                fmt::format("a mean of {} numbers for a bucket of {}", mean.grad.rows, count)));
+        stopping_ = stopping_ || mean.stop;
+        replica_->take(bucket, mean.grad);
+        arrived();
+      });
 }
 
 void trainer_state::send_gradients() {
-  std::vector<std::vector<bag_gradient>> grads(client_.servers());
+  std::vector<std::vector<msg::bag_gradient>> grads(client_.servers());
   if (has_gradient_ && !grads.empty()) {
     const auto& of_input = replica_->grad_input();
     if (auto* wrong = faults()) wrong->gradient(rank_, step, {of_input.host(), of_input.size()});
     grads = client_.gradients(computed_, of_input, replica_->passed());
-    if (job_.nan == nan_policy::stop)
+    if (job_.nan == model::nan_policy::stop)
       if (auto error = client_.check_gradients(computed_, grads)) return fail(step, error);
   }
   const bool rides = ends_update() && !clips_or_skips();
   for (std::size_t s = 0; s < grads.size(); ++s) {
-    gradient message{trace.next(step), rank_, has_gradient_, rides, std::move(grads[s])};
+    msg::gradient message{trace.next(step), rank_, has_gradient_, rides, std::move(grads[s])};
     if (auto* wrong = faults()) wrong->signs(rank_, step, message);
     self_->send(client_.server(s), std::move(message));
   }
@@ -172,11 +175,11 @@ void trainer_state::ask_for_norms() {
   client_.ask_for_norm();
   for (std::size_t s = 0; s < client_.servers(); ++s) {
     ++waiting_;
-    ask<squared_norm>(client_.server(s), server_number(client_.rank(s)), gradient_norm{trace.next(step), rank_},
-                      [this, s](const squared_norm& share) {
-                        if (auto error = client_.take_norm(s, share)) return fail(step, error);
-                        arrived();
-                      });
+    ask<msg::squared_norm>(client_.server(s), server_number(client_.rank(s)),
+                           msg::gradient_norm{trace.next(step), rank_}, [this, s](const msg::squared_norm& share) {
+                             if (auto error = client_.take_norm(s, share)) return fail(step, error);
+                             arrived();
+                           });
   }
 }
 
@@ -187,18 +190,19 @@ void trainer_state::clip_and_step() {
   if (!judge(step)) return;
   const double norm = std::sqrt(of_network + client_.squared_norm_of_tables());
   const bool applies = std::isfinite(norm);
-  if (!applies && job_.nan == nan_policy::stop)
-    return fail(step, make_failure(errc::not_finite, fmt::format("the gradient's norm is {}; try a smaller --dense-lr "
-                                                                 "or --sparse-lr",
-                                                                 kind_of(norm))));
+  if (!applies && job_.nan == model::nan_policy::stop)
+    return fail(step, protocol::make_failure(protocol::errc::not_finite,
+                                             fmt::format("the gradient's norm is {}; try a smaller --dense-lr "
+                                                         "or --sparse-lr",
+                                                         kind_of(norm))));
   float factor = 1;
   if (job_.clip_norm > 0 && applies) {
     constexpr double no_zero = 1e-6;
     factor = static_cast<float>(std::min(1.0, job_.clip_norm / (norm + no_zero)));
   }
   for (std::size_t s = 0; s < client_.servers(); ++s)
-    ask<committed>(client_.server(s), server_number(client_.rank(s)),
-                   optimizer_step{trace.next(step), rank_, applies, factor}, [](const committed&) {});
+    ask<msg::committed>(client_.server(s), server_number(client_.rank(s)),
+                        msg::optimizer_step{trace.next(step), rank_, applies, factor}, [](const msg::committed&) {});
   if (applies)
     replica_->apply(factor);
   else
@@ -220,8 +224,9 @@ void trainer_state::step_done() {
 
 /// Fails with the first NaN or Inf that has been found in the steps up to `last_step`. False: this trainer has failed.
 bool trainer_state::judge(std::uint64_t last_step) {
-  if (const auto found = replica_->judge(last_step)) fail(found->step, make_failure(errc::not_finite, found->words()));
+  if (const auto found = replica_->judge(last_step))
+    fail(found->step, protocol::make_failure(protocol::errc::not_finite, found->words()));
   return !is_over(phase_);
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

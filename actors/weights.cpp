@@ -7,18 +7,18 @@
 #include "actors/row_codec.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
-dtype dtype_of(kernels::row_dtype type) {
-  constexpr dtype types[] = {dtype::f32, dtype::f16, dtype::bf16};
+msg::dtype dtype_of(kernels::row_dtype type) {
+  constexpr msg::dtype types[] = {msg::dtype::f32, msg::dtype::f16, msg::dtype::bf16};
   return types[static_cast<std::size_t>(type)];
 }
 
-tensor merge_shards(const std::vector<tensor>& shards, std::uint64_t rows, std::uint64_t dim) {
-  tensor_buffer merged(rows, dim);
+msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t rows, std::uint64_t dim) {
+  msg::tensor_buffer merged(rows, dim);
   for (std::uint64_t row = 0; row < rows; ++row) {
-    const tensor& shard = shards[row % shards.size()];
-    const std::byte* from = shard.bytes.data() + row / shards.size() * dim * size_of(shard.type);
+    const msg::tensor& shard = shards[row % shards.size()];
+    const std::byte* from = shard.bytes.data() + row / shards.size() * dim * msg::size_of(shard.type);
     kernels::decode({from, row_dtype_of(shard.type).value_or(kernels::row_dtype::f32)}, dim, merged.data() + row * dim);
   }
   return std::move(merged).freeze();
@@ -41,11 +41,11 @@ bool weights_digest::open_round() {
   }
   if (next_table_ == tables_.size()) return false;
   const auto [rows, shards] = tables_[next_table_];
-  const std::uint64_t stride = std::clamp<std::uint64_t>(round_rows_max / shards, 1, row_digests_max);
+  const std::uint64_t stride = std::clamp<std::uint64_t>(round_rows_max / shards, 1, msg::row_digests_max);
   const std::uint64_t begin = next_row_ * shards;
   const std::uint64_t end = std::min(rows, begin + stride * shards);
   if (rows_under_way_ > 0 && rows_under_way_ + (end - begin) > rows_max) return false;
-  round opened{std::vector<tensor>(shards), 0, end - begin};
+  round opened{std::vector<msg::tensor>(shards), 0, end - begin};
   for (std::uint32_t s = 0; s < shards && begin + s < end; ++s) {
     const std::uint64_t here = (end - begin - s + shards - 1) / shards;
     to_ask_.push_back({next_table_, s, next_row_, here, rounds_digested_ + rounds_.size()});
@@ -57,8 +57,8 @@ bool weights_digest::open_round() {
   return true;
 }
 
-bool weights_digest::add(const piece& part, tensor digests) {
-  if (digests.type != dtype::u64 || digests.rows != part.rows || digests.cols != 1 || !digests.consistent())
+bool weights_digest::add(const piece& part, msg::tensor digests) {
+  if (digests.type != msg::dtype::u64 || digests.rows != part.rows || digests.cols != 1 || !digests.consistent())
     return false;
   round& its = rounds_[part.round - rounds_digested_];
   its.shards[part.shard] = std::move(digests);
@@ -84,4 +84,4 @@ std::string weights_digest::text(std::uint64_t dense_digest) {
   return fmt::format("{:016x}", digest_.value());
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

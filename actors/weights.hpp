@@ -13,13 +13,13 @@
 #include "kernels/rows.hpp"
 #include "protocol/tensor.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// How a table of rows stored as `type` travels.
-dtype dtype_of(kernels::row_dtype type);
+msg::dtype dtype_of(kernels::row_dtype type);
 
 /// [rows, dim] of float32 from the shards' [local rows, dim] by shard number, which may be rows of any `row_dtype`.
-tensor merge_shards(const std::vector<tensor>& shards, std::uint64_t rows, std::uint64_t dim);
+msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t rows, std::uint64_t dim);
 
 /// The digest of all weights: XXH3 of the digests of every table's rows in row order (8 bytes each, XXH3 of the row's
 /// bits), table by table, and of the digest of the dense weights' bits.
@@ -54,7 +54,7 @@ class weights_digest {
   std::optional<piece> next();
 
   /// Takes in the digests of a piece that `next` gave. False, and nothing is taken in, if they are not as many.
-  bool add(const piece& part, tensor digests);
+  bool add(const piece& part, msg::tensor digests);
 
   /// 16 hexadecimal digits. To be called once, when all pieces are in.
   std::string text(std::uint64_t dense_digest);
@@ -62,7 +62,7 @@ class weights_digest {
  private:
   /// The pieces that make up a stretch of a table's rows, one of each shard.
   struct round {
-    std::vector<tensor> shards;
+    std::vector<msg::tensor> shards;
     std::size_t missing = 0;
     std::uint64_t rows = 0;
   };
@@ -81,4 +81,4 @@ class weights_digest {
   std::uint64_t next_row_ = 0;  // where it begins, as a local row of every shard
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

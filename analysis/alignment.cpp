@@ -35,12 +35,12 @@ struct message_key {
 
 struct keyed_message {
   message_key key;
-  const event* message = nullptr;
+  const trace::event* message = nullptr;
 };
 
 /// One of the two recordings.
 struct side {
-  const recording* run = nullptr;
+  const trace::recording* run = nullptr;
   const char* name = "";
   std::set<std::string> actors;  ///< that have sent or handled something
   std::vector<keyed_message> messages;
@@ -48,26 +48,26 @@ struct side {
   bool ended = true;      ///< cleanly
 };
 
-std::string mode_of(const process_info& process) {
+std::string mode_of(const trace::process_info& process) {
   const auto* mode = process.metadata.if_contains("mode");
   return mode != nullptr && mode->is_string() ? std::string(mode->as_string()) : "";
 }
 
-side look_at(const recording& run, const char* name) {
+side look_at(const trace::recording& run, const char* name) {
   side made;
   made.run = &run;
   made.name = name;
-  for (const process_info& process : run.processes) {
+  for (const trace::process_info& process : run.processes) {
     made.has_gaps |= process.filtered || (process.overwritten > 0 && mode_of(process) != "ring");
-    made.ended &= process.end == ending::clean;
+    made.ended &= process.end == trace::ending::clean;
   }
   by_number<std::string> names([&](std::uint16_t actor) { return run.actor_name(actor); });
-  for (const event& one : run.events) {
-    if (one.what != kind::handled) continue;
+  for (const trace::event& one : run.events) {
+    if (one.what != trace::kind::handled) continue;
     made.actors.insert(names[one.actor]);
-    made.actors.insert(names[sender_of(one.id)]);
+    made.actors.insert(names[trace::sender_of(one.id)]);
   }
-  for (const actor_state& actor : run.actors) made.actors.insert(actor.name);
+  for (const trace::actor_state& actor : run.actors) made.actors.insert(actor.name);
   return made;
 }
 
@@ -75,12 +75,12 @@ side look_at(const recording& run, const char* name) {
 /// lookahead, began. 0: nothing has been overwritten; nothing: no such step.
 std::optional<std::uint64_t> first_whole_step(const side& of) {
   if (of.has_gaps) return 0;
-  const recording& run = *of.run;
-  const nanoseconds since = run.complete_from();
-  if (since == std::numeric_limits<nanoseconds>::min()) return 0;
+  const trace::recording& run = *of.run;
+  const trace::nanoseconds since = run.complete_from();
+  if (since == std::numeric_limits<trace::nanoseconds>::min()) return 0;
   std::map<std::uint16_t, std::uint64_t> begun;  // by trainer, the first step that began since
-  for (const event& one : run.events)
-    if (one.what == kind::step && one.begin >= since) begun.try_emplace(one.actor, one.step);
+  for (const trace::event& one : run.events)
+    if (one.what == trace::kind::step && one.begin >= since) begun.try_emplace(one.actor, one.step);
   if (begun.empty()) return {};
   std::uint64_t last = 0;
   for (const auto& [trainer, step] : begun) last = std::max(last, step);
@@ -89,7 +89,7 @@ std::optional<std::uint64_t> first_whole_step(const side& of) {
 
 class aligner {
  public:
-  aligner(const recording& a, const recording& b) : a_(look_at(a, "A")), b_(look_at(b, "B")) {}
+  aligner(const trace::recording& a, const trace::recording& b) : a_(look_at(a, "A")), b_(look_at(b, "B")) {}
 
   alignment take() {
     find_actors();
@@ -170,9 +170,9 @@ class aligner {
   };
 
   type_info about(const std::string& type) {
-    const message_traits& traits = traits_by_name(type);
-    const bool is_left_out = joins_groups_ && is_any_of<bucket_share, bucket_sum>(type);
-    return {.counts = traits.diff != comparable::no && !is_left_out,
+    const protocol::message_traits& traits = protocol::traits_by_name(type);
+    const bool is_left_out = joins_groups_ && is_any_of<msg::bucket_share, msg::bucket_sum>(type);
+    return {.counts = traits.diff != protocol::comparable::no && !is_left_out,
             .has_bucket = traits.by_bucket,
             .number = number_of("type " + type)};
   }
@@ -181,11 +181,11 @@ class aligner {
     by_number<type_info> types([&](std::uint16_t type) { return about(to.run->type_name(type)); });
     by_number<std::optional<std::uint32_t>> actors(
         [&](std::uint16_t actor) { return actor_number(to.run->actor_name(actor)); });
-    for (const event& one : to.run->events) {
-      if (one.what != kind::handled || one.step < first_step_) continue;
+    for (const trace::event& one : to.run->events) {
+      if (one.what != trace::kind::handled || one.step < first_step_) continue;
       const type_info& type = types[one.type];
       if (!type.counts) continue;
-      const auto receiver = actors[one.actor], sender = actors[sender_of(one.id)];
+      const auto receiver = actors[one.actor], sender = actors[trace::sender_of(one.id)];
       if (!receiver || !sender) continue;
       const std::uint32_t bucket = type.has_bucket ? one.aux : 0U;
       to.messages.push_back({{one.step, *receiver, *sender, type.number, bucket}, &one});
@@ -254,6 +254,6 @@ class aligner {
 
 }  // namespace
 
-alignment align(const recording& a, const recording& b) { return aligner(a, b).take(); }
+alignment align(const trace::recording& a, const trace::recording& b) { return aligner(a, b).take(); }
 
 }  // namespace troupe::analysis

@@ -12,11 +12,11 @@ namespace troupe::analysis {
 
 /// A handled message as two recordings have it; one of them may not.
 struct message_pair {
-  const event* a = nullptr;
-  const event* b = nullptr;
+  const trace::event* a = nullptr;
+  const trace::event* b = nullptr;
 
   /// What either says of it.
-  const event& any() const { return a != nullptr ? *a : *b; }
+  const trace::event& any() const { return a != nullptr ? *a : *b; }
 };
 
 struct alignment {
@@ -38,6 +38,6 @@ struct alignment {
 /// - steps that are not whole in a ring of which the beginning has been overwritten;
 /// - if neither run ended cleanly, what comes after the end of one of them;
 /// - messages that only one has, if the other's recorder was told to filter, or could not keep up.
-alignment align(const recording& a, const recording& b);
+alignment align(const trace::recording& a, const trace::recording& b);
 
 }  // namespace troupe::analysis

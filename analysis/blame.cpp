@@ -23,13 +23,13 @@ namespace {
 /// Calls `look` with each handled message of this type of which the bytes were recorded, in order, and with its
 /// content.
 template <class Message, class F>
-void each_held(const recording& run, F&& look) {
+void each_held(const trace::recording& run, F&& look) {
   const auto type = type_number<Message>(run);
-  std::unordered_map<std::uint64_t, const content*> contents;
-  for (const content& one : run.contents)
+  std::unordered_map<std::uint64_t, const trace::content*> contents;
+  for (const trace::content& one : run.contents)
     if (!one.fields.empty()) contents.emplace(one.id, &one);
-  for (const event& one : run.events) {
-    if (one.what != kind::handled || one.type != type) continue;
+  for (const trace::event& one : run.events) {
+    if (one.what != trace::kind::handled || one.type != type) continue;
     if (const auto held = contents.find(one.id); held != contents.end()) look(one, *held->second);
   }
 }
@@ -41,9 +41,9 @@ std::uint64_t number_in(std::string_view text) {
 }
 
 /// Nothing: it is no table, or what is recorded of it is damaged.
-std::optional<table_shard> shard_of(const content& held) {
-  instantiate made;
-  if (!read_content_into(held, made) || made.spec.type != "EmbeddingBag" || made.shards == 0) return {};
+std::optional<table_shard> shard_of(const trace::content& held) {
+  msg::instantiate made;
+  if (!protocol::read_content_into(held, made) || made.spec.type != "EmbeddingBag" || made.shards == 0) return {};
   table_shard shard;
   for (const auto& [name, value] : made.spec.args) {
     if (name == "table") shard.table = number_in(value);
@@ -64,10 +64,10 @@ struct module_place {
 };
 
 /// A server numbers its modules from 1, in the order in which it was told to make them.
-std::vector<module_place> find_modules(const recording& run) {
+std::vector<module_place> find_modules(const trace::recording& run) {
   std::map<std::uint16_t, std::uint64_t> made;
   std::vector<module_place> all;
-  each_held<instantiate>(run, [&](const event& message, const content& held) {
+  each_held<msg::instantiate>(run, [&](const trace::event& message, const trace::content& held) {
     if (message.has(flag::refused)) return;
     const std::uint64_t number = ++made[message.actor];
     if (const auto shard = shard_of(held)) all.push_back({message.actor, number, *shard});
@@ -75,7 +75,7 @@ std::vector<module_place> find_modules(const recording& run) {
   return all;
 }
 
-result<module_place> find_module(const recording& run, std::uint64_t table, std::uint64_t row) {
+result<module_place> find_module(const trace::recording& run, std::uint64_t table, std::uint64_t row) {
   const std::vector<module_place> all = find_modules(run);
   if (all.empty())
     return bad_input(
@@ -98,7 +98,7 @@ result<module_place> find_module(const recording& run, std::uint64_t table, std:
       fmt::format("the recording does not hold what the server with row {} of table {} was sent", row, table));
 }
 
-row_gradient weigh(const event& message, std::uint32_t rank, const summed_row& row) {
+row_gradient weigh(const trace::event& message, std::uint32_t rank, const summed_row& row) {
   row_gradient made{message.id, message.step, rank, row.occurrences, 0, 0, message.has(flag::refused)};
   for (const double x : row.sum) {
     made.norm += x * x;
@@ -109,17 +109,18 @@ row_gradient weigh(const event& message, std::uint32_t rank, const summed_row& r
 }
 
 /// Whether its parts fit each other and a table of that width.
-bool is_whole(const bag_gradient& one, std::uint64_t dim) {
+bool is_whole(const msg::bag_gradient& one, std::uint64_t dim) {
   const std::size_t count = one.indices.as<std::int64_t>().size();
   const std::size_t bags = one.offsets.as<std::int64_t>().size();
-  const bool is_real = one.grad.type == dtype::f32 || one.grad.type == dtype::f16 || one.grad.type == dtype::bf16;
+  const bool is_real =
+      one.grad.type == msg::dtype::f32 || one.grad.type == msg::dtype::f16 || one.grad.type == msg::dtype::bf16;
   return dim > 0 && is_real && one.grad.cols == dim && one.grad.rows == (bags > 0 ? bags : count) &&
          (one.weights.empty() || one.weights.as<float>().size() == count);
 }
 
 }  // namespace
 
-std::optional<summed_row> gradient_of_row(const bag_gradient& one, const table_shard& of, std::uint64_t row) {
+std::optional<summed_row> gradient_of_row(const msg::bag_gradient& one, const table_shard& of, std::uint64_t row) {
   if (!is_whole(one, of.dim)) return {};
   const auto indices = one.indices.as<std::uint64_t>();
   const auto offsets = one.offsets.as<std::uint64_t>();
@@ -146,7 +147,7 @@ std::optional<summed_row> gradient_of_row(const bag_gradient& one, const table_s
   return made;
 }
 
-result<blame_report> blame(const recording& run, std::uint64_t table, std::uint64_t row) {
+result<blame_report> blame(const trace::recording& run, std::uint64_t table, std::uint64_t row) {
   const auto module = find_module(run, table, row);
   if (!module) return tl::unexpected(module.error());
   blame_report made;
@@ -154,15 +155,15 @@ result<blame_report> blame(const recording& run, std::uint64_t table, std::uint6
   made.row = row;
   made.server = module->server;
   std::uint64_t damaged = 0;
-  each_held<gradient>(run, [&](const event& message, const content& held) {
+  each_held<msg::gradient>(run, [&](const trace::event& message, const trace::content& held) {
     if (message.actor != module->server) return;
     ++made.gradients;
-    gradient sent;
-    if (!read_content_into(held, sent)) {
+    msg::gradient sent;
+    if (!protocol::read_content_into(held, sent)) {
       ++damaged;
       return;
     }
-    for (const bag_gradient& one : sent.tables) {
+    for (const msg::bag_gradient& one : sent.tables) {
       if (one.module != module->number) continue;
       const auto found = gradient_of_row(one, module->shard, row);
       if (!found)
@@ -173,7 +174,7 @@ result<blame_report> blame(const recording& run, std::uint64_t table, std::uint6
   });
   if (damaged > 0) made.notes.push_back(fmt::format("{} gradients are not recorded whole", count_text(damaged)));
   std::uint64_t lost = 0, overwritten = 0;
-  for (const process_info& process : run.processes) {
+  for (const trace::process_info& process : run.processes) {
     lost += process.contents_lost;
     overwritten += process.overwritten;
   }
@@ -186,7 +187,7 @@ result<blame_report> blame(const recording& run, std::uint64_t table, std::uint6
   return made;
 }
 
-std::string blame_text(const recording& run, const blame_report& report, std::size_t limit) {
+std::string blame_text(const trace::recording& run, const blame_report& report, std::size_t limit) {
   const auto& all = report.touches;
   std::string text = all.empty()
                          ? fmt::format("no gradient touched row {} of table {}, of {} that {} was sent\n", report.row,
@@ -221,7 +222,7 @@ std::string blame_text(const recording& run, const blame_report& report, std::si
   return text + rows.text();
 }
 
-boost::json::object blame_json(const recording& run, const blame_report& report) {
+boost::json::object blame_json(const trace::recording& run, const blame_report& report) {
   boost::json::array touches;
   // A number that is none is no JSON.
   const auto number = [](double x) { return std::isfinite(x) ? boost::json::value(x) : boost::json::value(nullptr); };

@@ -49,7 +49,7 @@ struct summed_row {
 /// What `one` has for `row`, which `of` has. With offsets, `grad` has a row for each bag, which each occurrence in it
 /// adds, times its weight, or divided by the bag's length for a mean; without, a row for each index. Nothing: its parts
 /// do not fit each other.
-std::optional<summed_row> gradient_of_row(const bag_gradient& one, const table_shard& of, std::uint64_t row);
+std::optional<summed_row> gradient_of_row(const msg::bag_gradient& one, const table_shard& of, std::uint64_t row);
 
 struct blame_report {
   std::uint64_t table = 0;
@@ -62,10 +62,10 @@ struct blame_report {
 
 /// Looks through what the server that keeps `row` of `table` was sent, which mode `payload` records. Errors: contents
 /// of gradients were not recorded, no such table, no such row.
-result<blame_report> blame(const recording& run, std::uint64_t table, std::uint64_t row);
+result<blame_report> blame(const trace::recording& run, std::uint64_t table, std::uint64_t row);
 
 /// For a terminal: at most `limit` gradients, those with the largest norms if there are more.
-std::string blame_text(const recording& run, const blame_report& report, std::size_t limit);
-boost::json::object blame_json(const recording& run, const blame_report& report);
+std::string blame_text(const trace::recording& run, const blame_report& report, std::size_t limit);
+boost::json::object blame_json(const trace::recording& run, const blame_report& report);
 
 }  // namespace troupe::analysis

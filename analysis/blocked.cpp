@@ -25,7 +25,7 @@ struct end_of_chain {
 };
 
 /// 12:03:04.5, by the clock of Greenwich.
-std::string time_of_day(const recording& run, nanoseconds when) {
+std::string time_of_day(const trace::recording& run, trace::nanoseconds when) {
   constexpr std::int64_t ns_per_second = 1'000'000'000;
   constexpr std::int64_t ns_per_tenth = ns_per_second / 10;
   const std::int64_t ns = run.realtime_begin_ns + when;
@@ -38,7 +38,7 @@ std::string time_of_day(const recording& run, nanoseconds when) {
 
 class judge {
  public:
-  explicit judge(const recording& run) : run_(run), now_(run.end()), index_(run), lost_(index_) {}
+  explicit judge(const trace::recording& run) : run_(run), now_(run.end()), index_(run), lost_(index_) {}
 
   blocked_report report() {
     deaths_ = find_deaths(run_);
@@ -54,10 +54,10 @@ class judge {
 
  private:
   bool has_ended(std::uint16_t actor) const {
-    const actor_state* state = run_.find_actor(actor);
+    const trace::actor_state* state = run_.find_actor(actor);
     if (state == nullptr) return false;
     if (!deaths_.empty() && !deaths_.front().actor && state->process == deaths_.front().process) return true;
-    return !state->alive && run_.processes[state->process].end == ending::none;
+    return !state->alive && run_.processes[state->process].end == trace::ending::none;
   }
 
   /// Of a wait that leads no further; none: it leads to those that its `on` has.
@@ -76,7 +76,7 @@ class judge {
     if (one.collective && one.collective->skipped) return blockage::ranks_missing;
     if (has_ended(one.on)) return blockage::dead;
     if (is_at_work(run_, one.on)) {
-      const nanoseconds busy = now_ - run_.find_actor(one.on)->message_begin;
+      const trace::nanoseconds busy = now_ - run_.find_actor(one.on)->message_begin;
       const bool most_of_it_queued = busy < (now_ - one.since) / 2;
       return one.state == wait_state::queued && one.behind > 0 && most_of_it_queued ? blockage::queued
                                                                                     : blockage::handler_running;
@@ -163,7 +163,7 @@ class judge {
     });
     if (!deaths_.empty())
       say_dead(deaths_.front());
-    else if (const auto stopped = std::ranges::find(run_.processes, true, &process_info::stopped);
+    else if (const auto stopped = std::ranges::find(run_.processes, true, &trace::process_info::stopped);
              stopped != run_.processes.end())
       say_stopped(static_cast<std::uint32_t>(stopped - run_.processes.begin()));
     else if (!cycle.empty() && (worst == ends_.end() || worst->what > blockage::cycle))
@@ -186,7 +186,7 @@ class judge {
 
   /// Whom a process is there for.
   std::optional<std::uint16_t> main_actor(std::uint32_t process) const {
-    for (const actor_state& actor : run_.actors)
+    for (const trace::actor_state& actor : run_.actors)
       if (actor.process == process &&
           (actor.name.starts_with("server ") || actor.name.starts_with("trainer ") || actor.name == "master"))
         return actor.actor;
@@ -275,7 +275,7 @@ class judge {
 
   /// Whether it may be the receiver's process that hangs, and not the message that is lost.
   bool is_silent_since(const wait_edge& one) const {
-    const actor_state* receiver = run_.find_actor(one.receiver);
+    const trace::actor_state* receiver = run_.find_actor(one.receiver);
     return one.sent && receiver != nullptr && run_.processes[receiver->process].last < *one.sent;
   }
 
@@ -291,15 +291,15 @@ class judge {
 
   /// `handler running for 3.2 s (gradient, step 12)`
   std::string work_of(std::uint16_t actor) const {
-    const actor_state* state = run_.find_actor(actor);
+    const trace::actor_state* state = run_.find_actor(actor);
     const std::string of = state->message == 0 ? "work of its own" : run_.type_name(state->message_type);
     const std::string step = state->step == 0 ? "" : fmt::format(", step {}", state->step);
     return fmt::format("handler running for {} ({}{})",
-                       time_text(std::max<nanoseconds>(0, now_ - state->message_begin)), of, step);
+                       time_text(std::max<trace::nanoseconds>(0, now_ - state->message_begin)), of, step);
   }
 
   void say_nothing() {
-    if (std::ranges::all_of(run_.processes, [](const auto& one) { return one.end == ending::clean; })) {
+    if (std::ranges::all_of(run_.processes, [](const auto& one) { return one.end == trace::ending::clean; })) {
       made_.verdict = "nothing is blocked: the run has ended as it should";
       return;
     }
@@ -317,18 +317,18 @@ class judge {
     for (const death& one : deaths_)
       if (one.process != deaths_.front().process) later.insert(name_of(run_, one));
     if (!later.empty()) made_.details.push_back(fmt::format("ended later: {}", fmt::join(later, ", ")));
-    for (const actor_state& actor : run_.actors)
+    for (const trace::actor_state& actor : run_.actors)
       if (is_at_work(run_, actor.actor) && !has_ended(actor.actor))
         made_.details.push_back(fmt::format("{}: {}", actor.name, work_of(actor.actor)));
     std::set<std::uint16_t> told;
     for (const wait_edge& one : made_.waits)
       if (one.collective && !one.is_answer && told.insert(one.on).second)
-        if (const actor_state* on = run_.find_actor(one.on))
+        if (const trace::actor_state* on = run_.find_actor(one.on))
           made_.details.push_back(fmt::format("{} is at step {}{}", on->name, on->step,
                                               one.collective->skipped ? "; a later collective has its share" : ""));
     constexpr std::size_t listed_max = 5;
     std::size_t listed = 0;
-    for (const event* one : lost_.never_arrived())
+    for (const trace::event* one : lost_.never_arrived())
       if (listed++ < listed_max && now_ - one->begin > longest_transit_ns)
         made_.details.push_back(fmt::format("sent, never arrived: {} ({}, step {}) for {}", run_.message_name(one->id),
                                             run_.type_name(one->type), one->step, run_.actor_name(one->aux)));
@@ -339,8 +339,8 @@ class judge {
                                           time_text(now_ - *lost_.complete_from())));
   }
 
-  const recording& run_;
-  const nanoseconds now_;
+  const trace::recording& run_;
+  const trace::nanoseconds now_;
   const causality index_;
   const lost_messages lost_;
   std::vector<death> deaths_;
@@ -351,15 +351,15 @@ class judge {
 
 }  // namespace
 
-blocked_report find_blocked(const recording& run) { return judge(run).report(); }
+blocked_report find_blocked(const trace::recording& run) { return judge(run).report(); }
 
-nanoseconds blocked_for(const recording& run, const blocked_report& report) {
+trace::nanoseconds blocked_for(const trace::recording& run, const blocked_report& report) {
   if (report.what == blockage::handler_running && report.root && is_at_work(run, *report.root))
     return run.end() - run.find_actor(*report.root)->message_begin;
-  std::optional<nanoseconds> newest;
+  std::optional<trace::nanoseconds> newest;
   for (const wait_edge& wait : report.waits)
     if (!report.root || wait.on == *report.root) newest = std::max(newest.value_or(wait.since), wait.since);
-  return newest ? std::max<nanoseconds>(run.end() - *newest, 0) : 0;
+  return newest ? std::max<trace::nanoseconds>(run.end() - *newest, 0) : 0;
 }
 
 }  // namespace troupe::analysis

@@ -40,20 +40,20 @@ struct blocked_report {
 
 /// Follows each wait to who waits for nobody, or to a cycle, and judges by what most actors wait for. A message that is
 /// not there counts as lost when a later one of its sender has come, or after `longest_transit_ns` under way.
-blocked_report find_blocked(const recording& run);
+blocked_report find_blocked(const trace::recording& run);
 
 /// For how long what blocks has blocked: at any moment some actor is at work, and others wait for it.
-nanoseconds blocked_for(const recording& run, const blocked_report& report);
+trace::nanoseconds blocked_for(const trace::recording& run, const blocked_report& report);
 
 /// The verdict, then a table of the waits, then details. Ends with a newline.
-std::string to_text(const recording& run, const blocked_report& report);
+std::string to_text(const trace::recording& run, const blocked_report& report);
 
 /// Fields: verdict, class, root, waits [{who, on, for, state, type, message, step, since_ns, waiting_ns, ...}], cycle,
 /// details.
-boost::json::object to_json(const recording& run, const blocked_report& report);
+boost::json::object to_json(const trace::recording& run, const blocked_report& report);
 
 /// What a wait is for, as in `gradient of step 11`, `answer to lookup #417 (step 13)`, `collective 33 (step 12, bucket
 /// 0)`.
-std::string subject_of(const recording& run, const wait_edge& one);
+std::string subject_of(const trace::recording& run, const wait_edge& one);
 
 }  // namespace troupe::analysis

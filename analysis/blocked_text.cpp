@@ -15,12 +15,12 @@ namespace troupe::analysis {
 
 namespace {
 
-std::string state_of(const recording& run, const wait_edge& one) {
+std::string state_of(const trace::recording& run, const wait_edge& one) {
   switch (one.state) {
     case wait_state::queued:
       return one.behind == 0 ? "arrived, not begun" : fmt::format("arrived, queued behind {} messages", one.behind);
     case wait_state::in_hand: {
-      const actor_state* on = run.find_actor(one.on);
+      const trace::actor_state* on = run.find_actor(one.on);
       return fmt::format("handler running for {}", time_text(run.end() - on->message_begin));
     }
     case wait_state::unsent:
@@ -49,10 +49,10 @@ std::string_view name_of(blockage what) {
   return names.at(static_cast<std::size_t>(what));
 }
 
-std::string subject_of(const recording& run, const wait_edge& one) {
+std::string subject_of(const trace::recording& run, const wait_edge& one) {
   const std::string step = one.step == 0 ? "" : fmt::format(" (step {})", one.step);
   if (one.is_answer && !one.collective)
-    return fmt::format("answer to {} #{}{}", run.type_name(one.type), sequence_of(one.message), step);
+    return fmt::format("answer to {} #{}{}", run.type_name(one.type), trace::sequence_of(one.message), step);
   if (one.collective && (one.is_answer || one.state == wait_state::unsent)) {
     const open_collective& c = *one.collective;
     return fmt::format("collective {} (step {}, bucket {})", c.sequence, c.step,
@@ -61,7 +61,7 @@ std::string subject_of(const recording& run, const wait_edge& one) {
   return one.step == 0 ? run.type_name(one.type) : fmt::format("{} of step {}", run.type_name(one.type), one.step);
 }
 
-std::string to_text(const recording& run, const blocked_report& report) {
+std::string to_text(const trace::recording& run, const blocked_report& report) {
   std::string text = report.verdict + "\n";
   if (!report.waits.empty()) {
     table rows({"who", "waits for", "from", "for", "state"}, "lllrl");
@@ -76,7 +76,7 @@ std::string to_text(const recording& run, const blocked_report& report) {
   return text;
 }
 
-boost::json::object to_json(const recording& run, const blocked_report& report) {
+boost::json::object to_json(const trace::recording& run, const blocked_report& report) {
   boost::json::array waits;
   for (const wait_edge& one : report.waits) {
     boost::json::object edge = {{"who", run.actor_name(one.who)},

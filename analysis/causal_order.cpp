@@ -57,7 +57,7 @@ class sorter {
   }
 
  private:
-  using recorded_in = const event* message_pair::*;
+  using recorded_in = const trace::event* message_pair::*;
 
   /// Those between messages of A; and those to what only B has.
   void add_edges(const causality& of, recorded_in in) {
@@ -81,17 +81,18 @@ class sorter {
         if (actor(*(pairs_[there[i - 1]].*in)) == actor(*(pairs_[there[i]].*in)) && counts(there[i]))
           edges_.emplace_back(to_node(there[i - 1]), to_node(there[i]));
     };
-    chain([](const event& one) { return one.id; }, [](const event& one) { return sender_of(one.id); }, sent_node);
+    chain([](const trace::event& one) { return one.id; },
+          [](const trace::event& one) { return trace::sender_of(one.id); }, sent_node);
     // Events of one actor lie in its order.
-    chain([](const event& one) { return std::pair(one.actor, &one); }, [](const event& one) { return one.actor; },
-          handled_node);
+    chain([](const trace::event& one) { return std::pair(one.actor, &one); },
+          [](const trace::event& one) { return one.actor; }, handled_node);
   }
 
   void rank_nodes() {
     by_rank_.resize(2 * pairs_.size());
     for (node i = 0; i < by_rank_.size(); ++i) by_rank_[i] = i;
     std::ranges::sort(by_rank_, {}, [&](node i) {
-      const event& one = pairs_[i / 2].any();
+      const trace::event& one = pairs_[i / 2].any();
       return std::tuple(one.step, i % 2, one.id, i);
     });
     ranks_.resize(by_rank_.size());

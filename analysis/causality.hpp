@@ -20,49 +20,49 @@ namespace troupe::analysis {
 /// any handled message.
 class causality {
  public:
-  explicit causality(const recording& of);
+  explicit causality(const trace::recording& of);
 
-  const recording& run() const { return *run_; }
+  const trace::recording& run() const { return *run_; }
 
   /// The record of the message having been handled, sent to or arrived from another process; null if there is none.
-  const event* handled(std::uint64_t id) const { return find(handled_, id); }
-  const event* sent(std::uint64_t id) const { return find(sent_, id); }
-  const event* arrived(std::uint64_t id) const { return find(arrived_, id); }
+  const trace::event* handled(std::uint64_t id) const { return find(handled_, id); }
+  const trace::event* sent(std::uint64_t id) const { return find(sent_, id); }
+  const trace::event* arrived(std::uint64_t id) const { return find(arrived_, id); }
 
   /// What `actor` did, in its order.
-  std::span<const event* const> activities(std::uint16_t actor) const;
+  std::span<const trace::event* const> activities(std::uint16_t actor) const;
   /// The ranges of work within `activity`, by begin; an outer one before those in it.
-  std::span<const event* const> ranges_in(const event& activity) const;
+  std::span<const trace::event* const> ranges_in(const trace::event& activity) const;
   /// Numbers of all actors that have activities, ascending.
   const std::vector<std::uint16_t>& actors() const { return acting_; }
 
   /// The message because of which `message` (handled, sent or arrived) was sent: for an answer that had been parked,
   /// the one that released it, else its cause. 0 if no message made its sender send it.
-  std::uint64_t trigger(const event& message) const;
+  std::uint64_t trigger(const trace::event& message) const;
   /// The messages that were sent because of `id` and have been handled, by begin.
-  std::vector<const event*> effects(std::uint64_t id) const;
+  std::vector<const trace::event*> effects(std::uint64_t id) const;
 
   /// The activity of the sender during which the handled `message` was sent; null if it is not recorded.
-  const event* sent_in(const event& message) const;
+  const trace::event* sent_in(const trace::event& message) const;
   /// The last activity of `actor` that began at `when` or before; null if there is none.
-  const event* activity_at(std::uint16_t actor, nanoseconds when) const;
+  const trace::event* activity_at(std::uint16_t actor, trace::nanoseconds when) const;
   /// What its actor did before `activity`; null if that is the first.
-  const event* before(const event& activity) const;
+  const trace::event* before(const trace::event& activity) const;
   /// The place of `activity` among its actor's.
-  std::size_t place(const event& activity) const;
+  std::size_t place(const trace::event& activity) const;
 
  private:
-  using index = std::vector<std::pair<std::uint64_t, const event*>>;
+  using index = std::vector<std::pair<std::uint64_t, const trace::event*>>;
   struct actor_events {
-    std::vector<const event*> activities;
-    std::vector<const event*> ranges;  ///< within activities
+    std::vector<const trace::event*> activities;
+    std::vector<const trace::event*> ranges;  ///< within activities
   };
 
-  static const event* find(const index& by_id, std::uint64_t id);
-  void add_activity(const event& one);
+  static const trace::event* find(const index& by_id, std::uint64_t id);
+  void add_activity(const trace::event& one);
   const actor_events* of(std::uint16_t actor) const;
 
-  const recording* run_;
+  const trace::recording* run_;
   index handled_;
   index sent_;
   index arrived_;

@@ -17,10 +17,10 @@ namespace {
 
 class checker {
  public:
-  explicit checker(const recording& run) : run_(run), order_(run), index_(run), lost_(index_) {
-    for (const process_info& one : run.processes) is_clean_ = is_clean_ && one.end == ending::clean;
-    for (const event& one : run.events)
-      if (one.what == kind::range && static_cast<range_name>(one.type) == range_name::apply)
+  explicit checker(const trace::recording& run) : run_(run), order_(run), index_(run), lost_(index_) {
+    for (const trace::process_info& one : run.processes) is_clean_ = is_clean_ && one.end == trace::ending::clean;
+    for (const trace::event& one : run.events)
+      if (one.what == trace::kind::range && static_cast<trace::range_name>(one.type) == trace::range_name::apply)
         applies_[one.actor].push_back(&one);
   }
 
@@ -38,22 +38,24 @@ class checker {
 
   template <class F>
   void each_handled(F&& look) const {
-    for (const event& one : run_.events)
-      if (one.what == kind::handled) look(one);
+    for (const trace::event& one : run_.events)
+      if (one.what == trace::kind::handled) look(one);
   }
 
   std::string name(std::uint16_t actor) const { return run_.actor_name(actor); }
   bool is_filtered() const { return !lost_.complete_from(); }
   /// Nothing from then on is missing.
-  bool is_complete_from(nanoseconds when) const { return lost_.complete_from() && when >= *lost_.complete_from(); }
+  bool is_complete_from(trace::nanoseconds when) const {
+    return lost_.complete_from() && when >= *lost_.complete_from();
+  }
 
   invariant sender_order() const {
     invariant made{"sender_order", "each receiver handles a sender's messages in the order of their numbers"};
     std::map<std::tuple<std::uint16_t, std::uint16_t, bool>, std::uint64_t> last;
-    each_handled([&](const event& one) {
-      if (sender_of(one.id) == client_actor) return;  // one number for all of them
-      std::uint64_t& before = last[{one.actor, sender_of(one.id), one.has(flag::answer)}];
-      const std::uint64_t now = sequence_of(one.id);
+    each_handled([&](const trace::event& one) {
+      if (trace::sender_of(one.id) == trace::client_actor) return;  // one number for all of them
+      std::uint64_t& before = last[{one.actor, trace::sender_of(one.id), one.has(flag::answer)}];
+      const std::uint64_t now = trace::sequence_of(one.id);
       if (before != 0) {
         ++made.cases;
         if (now <= before)
@@ -68,9 +70,9 @@ class checker {
   invariant gradient_once() const {
     invariant made{"gradient_once",
                    "a server handles one gradient of each trainer for each step, before it applies it"};
-    std::map<std::pair<std::uint16_t, std::uint16_t>, std::map<std::uint64_t, std::vector<const event*>>> all;
-    each_handled([&](const event& one) {
-      if (one.type == gradient_) all[{one.actor, sender_of(one.id)}][one.step].push_back(&one);
+    std::map<std::pair<std::uint16_t, std::uint16_t>, std::map<std::uint64_t, std::vector<const trace::event*>>> all;
+    each_handled([&](const trace::event& one) {
+      if (one.type == gradient_) all[{one.actor, trace::sender_of(one.id)}][one.step].push_back(&one);
     });
     for (const auto& [who, steps] : all) {
       const auto& [server, trainer] = who;
@@ -89,7 +91,7 @@ class checker {
     if (is_filtered()) made.note = "a filter left records out: not judged whether any is missing";
     if (!order_.staleness()) return made;
     for (const auto& [server, applied] : applies_)
-      for (const event* apply : applied) {
+      for (const trace::event* apply : applied) {
         if (!is_complete_from(apply->begin) || !has_all_before(server, apply->step) || is_in_hand(*apply)) continue;
         for (const std::uint16_t trainer : order_.trainers()) {
           ++made.cases;
@@ -106,16 +108,16 @@ class checker {
   /// Whether all that led to `step` at `server` is on record: it applied a step well before, after which nothing is
   /// missing.
   bool has_all_before(std::uint16_t server, std::uint64_t step) const {
-    if (lost_.complete_from() == nanoseconds{0}) return true;
+    if (lost_.complete_from() == trace::nanoseconds{0}) return true;
     constexpr std::uint64_t margin = 2;  // gradients of one step come while the one before is under way
-    return std::ranges::any_of(applies_.at(server), [&](const event* one) {
+    return std::ranges::any_of(applies_.at(server), [&](const trace::event* one) {
       return one->step + margin + order_.lookahead() <= step && is_complete_from(one->begin);
     });
   }
 
   /// Whether the message in whose handling `apply` happened had not been done with, and so has no record yet.
-  bool is_in_hand(const event& apply) const {
-    const actor_state* server = run_.find_actor(apply.actor);
+  bool is_in_hand(const trace::event& apply) const {
+    const trace::actor_state* server = run_.find_actor(apply.actor);
     return server != nullptr && server->message_begin >= 0 && server->message_begin <= apply.begin;
   }
 
@@ -127,7 +129,7 @@ class checker {
     }
     for (const auto& [server, applied] : applies_) {
       std::set<std::uint64_t> seen;
-      for (const event* apply : applied) {
+      for (const trace::event* apply : applied) {
         const std::uint64_t now = order_.optimizer_step(apply->step);
         ++made.cases;
         if (!seen.insert(now).second)
@@ -145,20 +147,21 @@ class checker {
       made.note = "not judged: consistency async applies a step in parts";
       return made;
     }
-    std::map<std::uint16_t, std::map<std::uint64_t, nanoseconds>> done;  // by server: optimizer step, end of its apply
+    std::map<std::uint16_t, std::map<std::uint64_t, trace::nanoseconds>>
+        done;  // by server: optimizer step, end of its apply
     for (const auto& [server, applied] : applies_)
-      for (const event* apply : applied) done[server].emplace(order_.optimizer_step(apply->step), apply->end);
-    each_handled([&](const event& one) {
+      for (const trace::event* apply : applied) done[server].emplace(order_.optimizer_step(apply->step), apply->end);
+    each_handled([&](const trace::event& one) {
       const std::uint64_t before = order_.optimizer_step(one.step);
       if (one.type != rows_ || before <= std::uint64_t{1} + one.aux) return;
       const std::uint64_t needed = before - 1 - one.aux;
-      const std::uint16_t server = sender_of(one.id);
+      const std::uint16_t server = trace::sender_of(one.id);
       const auto steps = done.find(server);
       if (steps == done.end() || steps->second.begin()->first > needed) return;  // of before the recording
       const auto apply = steps->second.find(needed);
       if (apply == steps->second.end() && !is_complete_from(one.sent)) return;
       ++made.cases;
-      const nanoseconds slack = run_.processes[one.process].clock_error;
+      const trace::nanoseconds slack = run_.processes[one.process].clock_error;
       if (apply == steps->second.end())
         violate(made,
                 fmt::format("{} sent {} rows for step {}, which lack {} steps, and has not applied optimizer step {}",
@@ -178,7 +181,7 @@ class checker {
       return made;
     }
     made.rule = fmt::format("rows lack at most {} optimizer steps", *allowed);
-    each_handled([&](const event& one) {
+    each_handled([&](const trace::event& one) {
       if (one.type != rows_) return;
       ++made.cases;
       if (one.aux > *allowed)
@@ -190,8 +193,8 @@ class checker {
 
   invariant credit_not_negative() const {
     invariant made{"credit_not_negative", "no more credit comes back than was given"};
-    for (const event& one : run_.events) {
-      if (one.what != kind::credit && one.what != kind::credit_wait) continue;
+    for (const trace::event& one : run_.events) {
+      if (one.what != trace::kind::credit && one.what != trace::kind::credit_wait) continue;
       ++made.cases;
       if (static_cast<std::int64_t>(one.raw) < 0)
         violate(made,
@@ -208,16 +211,17 @@ class checker {
       return made;
     }
     std::set<std::uint64_t> answered;
-    each_handled([&](const event& one) {
+    each_handled([&](const trace::event& one) {
       if (one.has(flag::answer)) answered.insert(one.cause);
     });
     std::set<std::uint16_t> types;  // of requests whose answers are recorded
-    each_handled([&](const event& one) {
+    each_handled([&](const trace::event& one) {
       if (one.has(flag::request) && answered.contains(one.id)) types.insert(one.type);
     });
-    for (const event& one : run_.events) {
-      const bool is_handled = one.what == kind::handled;
-      if (!one.has(flag::request) || !(is_handled || one.what == kind::sent) || !is_complete_from(one.begin)) continue;
+    for (const trace::event& one : run_.events) {
+      const bool is_handled = one.what == trace::kind::handled;
+      if (!one.has(flag::request) || !(is_handled || one.what == trace::kind::sent) || !is_complete_from(one.begin))
+        continue;
       if (!is_handled && index_.handled(one.id) != nullptr) continue;
       const bool is_open = is_handled && one.has(flag::parked) && types.contains(one.type);
       ++made.cases;
@@ -232,10 +236,10 @@ class checker {
 
   /// Whether who asked ended while it still waited.
   bool is_left_open(std::uint64_t id) const {
-    const actor_state* asker = run_.find_actor(sender_of(id));
+    const trace::actor_state* asker = run_.find_actor(trace::sender_of(id));
     if (asker == nullptr) return true;
-    return !asker->alive &&
-           (asker->open_more > 0 || std::ranges::find(asker->open, id, &actor_state::request::id) != asker->open.end());
+    return !asker->alive && (asker->open_more > 0 ||
+                             std::ranges::find(asker->open, id, &trace::actor_state::request::id) != asker->open.end());
   }
 
   invariant begin_after_arrival() const {
@@ -243,11 +247,11 @@ class checker {
     std::set<std::uint32_t> unaligned;
     for (std::uint32_t i = 0; i < run_.processes.size(); ++i)
       if (!run_.processes[i].clock_aligned) unaligned.insert(i);
-    each_handled([&](const event& one) {
-      const actor_state* sender = run_.find_actor(sender_of(one.id));
+    each_handled([&](const trace::event& one) {
+      const trace::actor_state* sender = run_.find_actor(trace::sender_of(one.id));
       const std::uint32_t from = sender == nullptr ? one.process : sender->process;
       const bool is_one_clock = run_.processes[from].boot == run_.processes[one.process].boot;
-      const nanoseconds slack =
+      const trace::nanoseconds slack =
           is_one_clock ? 0 : run_.processes[from].clock_error + run_.processes[one.process].clock_error;
       ++made.cases;
       const bool is_known = is_one_clock || (!unaligned.contains(from) && !unaligned.contains(one.process));
@@ -262,7 +266,7 @@ class checker {
   void add_notes() {
     std::uint64_t overwritten = 0;
     std::uint64_t dropped = 0;
-    for (const process_info& one : run_.processes) {
+    for (const trace::process_info& one : run_.processes) {
       overwritten += one.overwritten;
       dropped += one.dropped;
     }
@@ -273,19 +277,19 @@ class checker {
     if (!is_clean_) made_.notes.emplace_back("not all processes ended cleanly: what was under way counts as such");
   }
 
-  const recording& run_;
+  const trace::recording& run_;
   const training_order order_;
   const causality index_;
   const lost_messages lost_;
   bool is_clean_ = true;
-  const std::optional<std::uint16_t> gradient_ = type_number<gradient>(run_);
-  const std::optional<std::uint16_t> rows_ = type_number<rows>(run_);
-  std::map<std::uint16_t, std::vector<const event*>> applies_;  ///< by server
+  const std::optional<std::uint16_t> gradient_ = type_number<msg::gradient>(run_);
+  const std::optional<std::uint16_t> rows_ = type_number<msg::rows>(run_);
+  std::map<std::uint16_t, std::vector<const trace::event*>> applies_;  ///< by server
   check_report made_;
 };
 
 }  // namespace
 
-check_report check(const recording& run) { return checker(run).report(); }
+check_report check(const trace::recording& run) { return checker(run).report(); }
 
 }  // namespace troupe::analysis

@@ -45,7 +45,7 @@ constexpr std::size_t violations_listed = 5;
 /// - `requests_answered`: in a process that ended cleanly, every request was answered, unless who asked ended first.
 /// - `begin_after_arrival`: no message arrives before it was sent, or is begun before it has arrived, beyond
 ///   what the clocks may be wrong.
-check_report check(const recording& run);
+check_report check(const trace::recording& run);
 
 /// The verdict, then a line for each invariant, and under it the first violations.
 std::string to_text(const check_report& report);

@@ -9,21 +9,24 @@ namespace troupe::analysis {
 
 namespace {
 
-std::string shape_of(const content_part& part) { return fmt::format("{} {} x {}", part.type, part.rows, part.cols); }
+std::string shape_of(const trace::content_part& part) {
+  return fmt::format("{} {} x {}", part.type, part.rows, part.cols);
+}
 
-bool same_shape(const content_part& a, const content_part& b) {
+bool same_shape(const trace::content_part& a, const trace::content_part& b) {
   return a.name == b.name && std::tie(a.type, a.rows, a.cols) == std::tie(b.type, b.rows, b.cols);
 }
 
 }  // namespace
 
-std::string compare_parts(const content& a, const content& b, std::string_view in_a, std::string_view in_b) {
+std::string compare_parts(const trace::content& a, const trace::content& b, std::string_view in_a,
+                          std::string_view in_b) {
   const std::size_t both = std::min(a.parts.size(), b.parts.size());
   std::string words;
   std::size_t more = std::max(a.parts.size(), b.parts.size()) - both;
   for (std::size_t i = 0; i < both; ++i) {
-    const content_part& of_a = a.parts[i];
-    const content_part& of_b = b.parts[i];
+    const trace::content_part& of_a = a.parts[i];
+    const trace::content_part& of_b = b.parts[i];
     if (same_shape(of_a, of_b) && of_a.digest == of_b.digest) continue;
     if (!words.empty()) {
       ++more;

@@ -55,12 +55,12 @@ step_study study_step(const causality& of, const step_window& window) {
 
 path_statistics gather(const std::vector<step_path>& paths) {
   struct gathered {
-    std::vector<nanoseconds> times;
+    std::vector<trace::nanoseconds> times;
     std::uint64_t largest = 0;
   };
   path_statistics all;
   all.steps = paths.size();
-  std::vector<nanoseconds> steps;
+  std::vector<trace::nanoseconds> steps;
   std::map<stretch, gathered> parts;
   for (const step_path& path : paths) {
     steps.push_back(path.window.duration());
@@ -75,7 +75,7 @@ path_statistics gather(const std::vector<step_path>& paths) {
     part.what = what;
     part.steps = of.times.size();
     part.largest = of.largest;
-    for (const nanoseconds time : of.times) part.sum += time;
+    for (const trace::nanoseconds time : of.times) part.sum += time;
     part.p50 = percentile(of.times, 50, paths.size() - of.times.size());
     part.p95 = percentile(of.times, 95, paths.size() - of.times.size());
     all.parts.push_back(part);

@@ -18,8 +18,8 @@ namespace troupe::analysis {
 /// All stretches of a path that are spent on the same, summed up.
 struct contribution {
   stretch what;
-  nanoseconds time = 0;
-  nanoseconds queued = 0;  ///< of it, while a message that the path needs lay in that actor's queue
+  trace::nanoseconds time = 0;
+  trace::nanoseconds queued = 0;  ///< of it, while a message that the path needs lay in that actor's queue
 };
 
 /// Why one step took as long as it did.
@@ -40,7 +40,7 @@ struct step_study {
   /// take longest then.
   struct what_if {
     stretch what;
-    nanoseconds time = 0;
+    trace::nanoseconds time = 0;
     std::optional<contribution> largest;
   };
   std::optional<what_if> halved;
@@ -53,16 +53,16 @@ step_study study_step(const causality& of, const step_window& window);
 struct path_statistics {
   struct part {
     stretch what;
-    nanoseconds p50 = 0;  ///< over all steps; a step whose path lacks it counts as 0
-    nanoseconds p95 = 0;
-    nanoseconds sum = 0;
+    trace::nanoseconds p50 = 0;  ///< over all steps; a step whose path lacks it counts as 0
+    trace::nanoseconds p95 = 0;
+    trace::nanoseconds sum = 0;
     std::uint64_t steps = 0;    ///< on whose path it is
     std::uint64_t largest = 0;  ///< in which it takes longest
   };
   std::uint64_t steps = 0;
-  nanoseconds p50 = 0;  ///< of a step's time
-  nanoseconds p95 = 0;
-  nanoseconds sum = 0;
+  trace::nanoseconds p50 = 0;  ///< of a step's time
+  trace::nanoseconds p95 = 0;
+  trace::nanoseconds sum = 0;
   std::vector<part> parts;  ///< largest sum first
 };
 
@@ -81,12 +81,12 @@ struct path_report {
 result<path_report> report_critical_path(const causality& of, std::optional<std::uint64_t> step);
 
 /// One line, as in `step 812: 41.7 ms = lookup wait 6.1 (server 1) + forward/backward 22.0 (trainer 0) + ...`.
-std::string path_line(const recording& run, const step_path& path, bool common = true);
+std::string path_line(const trace::recording& run, const step_path& path, bool common = true);
 /// For a terminal; at most `limit` rows of each list.
-std::string report_text(const recording& run, const path_report& report, std::size_t limit);
-boost::json::object report_json(const recording& run, const path_report& report);
+std::string report_text(const trace::recording& run, const path_report& report, std::size_t limit);
+boost::json::object report_json(const trace::recording& run, const path_report& report);
 /// One step of it; `common`: see step_windows.
-boost::json::object study_json(const recording& run, const step_study& study, bool common);
-boost::json::object statistics_json(const recording& run, const path_statistics& all);
+boost::json::object study_json(const trace::recording& run, const step_study& study, bool common);
+boost::json::object statistics_json(const trace::recording& run, const path_statistics& all);
 
 }  // namespace troupe::analysis

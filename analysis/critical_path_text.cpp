@@ -21,11 +21,12 @@ struct unit {
   const char* name;
   double size;
 
-  explicit unit(nanoseconds whole) : name(whole < 1'000'000 ? "us" : "ms"), size(whole < 1'000'000 ? 1e3 : 1e6) {}
-  std::string text(nanoseconds time) const { return fmt::format("{:.1f}", static_cast<double>(time) / size); }
+  explicit unit(trace::nanoseconds whole)
+      : name(whole < 1'000'000 ? "us" : "ms"), size(whole < 1'000'000 ? 1e3 : 1e6) {}
+  std::string text(trace::nanoseconds time) const { return fmt::format("{:.1f}", static_cast<double>(time) / size); }
 };
 
-std::string contribution_text(const recording& run, const contribution& part, const unit& in) {
+std::string contribution_text(const trace::recording& run, const contribution& part, const unit& in) {
   std::string text = fmt::format("{} {} ({}", what_text(run, part.what), in.text(part.time), who_text(run, part.what));
   if (part.queued == part.time) return text + " queue)";
   if (part.queued > 0) text += fmt::format(" queue {}", in.text(part.queued));
@@ -33,12 +34,12 @@ std::string contribution_text(const recording& run, const contribution& part, co
 }
 
 /// Whose step it is, where each trainer has its own.
-std::string step_text(const recording& run, const step_window& window, bool common) {
+std::string step_text(const trace::recording& run, const step_window& window, bool common) {
   return common ? fmt::format("step {}", window.step)
                 : fmt::format("step {} of {}", window.step, run.actor_name(window.commits.front().actor));
 }
 
-std::string chain_text(const recording& run, const step_path& path, std::size_t limit) {
+std::string chain_text(const trace::recording& run, const step_path& path, std::size_t limit) {
   table rows({"at", "time", "what", "who", "message"}, "rrlll");
   for (const path_segment& one : path.chain) {
     std::string message = one.id == 0 ? "" : run.message_name(one.id);
@@ -49,7 +50,7 @@ std::string chain_text(const recording& run, const step_path& path, std::size_t 
   return "\nThe chain\n" + rows.text(limit);
 }
 
-std::string actors_text(const recording& run, const step_study& study, std::size_t limit) {
+std::string actors_text(const trace::recording& run, const step_study& study, std::size_t limit) {
   table rows({"actor", "working", "longest", "", "could take longer by"}, "lrrlr");
   for (const auto& [actor, one] : study.actors) {
     rows.add({run.actor_name(actor), time_text(one.working), time_text(one.longest_time), what_text(run, one.longest),
@@ -59,7 +60,7 @@ std::string actors_text(const recording& run, const step_study& study, std::size
          rows.text(limit);
 }
 
-std::string what_if_text(const recording& run, const step_study& study) {
+std::string what_if_text(const trace::recording& run, const step_study& study) {
   if (!study.halved) return "";
   const auto& [what, time, largest] = *study.halved;
   std::string text = fmt::format("\nIf {} ({}) took half its time, the step would take {}", what_text(run, what),
@@ -72,7 +73,7 @@ std::string what_if_text(const recording& run, const step_study& study) {
   return text + ".\n";
 }
 
-std::string statistics_text(const recording& run, const path_report& report, std::size_t limit) {
+std::string statistics_text(const trace::recording& run, const path_report& report, std::size_t limit) {
   const path_statistics& all = *report.statistics;
   table rows({"what", "who", "p50", "p95", "share", "on the path in", "largest in"}, "llrrrrr");
   for (const path_statistics::part& part : all.parts) {
@@ -85,7 +86,7 @@ std::string statistics_text(const recording& run, const path_report& report, std
          rows.text(limit);
 }
 
-boost::json::object stretch_json(const recording& run, const stretch& what) {
+boost::json::object stretch_json(const trace::recording& run, const stretch& what) {
   constexpr std::array<const char*, 4> kinds = {"work", "wire", "wait", "idle"};
   boost::json::object json = {{"kind", kinds[static_cast<std::size_t>(what.what)]},
                               {"what", what_text(run, what)},
@@ -94,14 +95,14 @@ boost::json::object stretch_json(const recording& run, const stretch& what) {
   return json;
 }
 
-boost::json::object contribution_json(const recording& run, const contribution& part) {
+boost::json::object contribution_json(const trace::recording& run, const contribution& part) {
   boost::json::object json = stretch_json(run, part.what);
   json["time_ns"] = part.time;
   json["queued_ns"] = part.queued;
   return json;
 }
 
-boost::json::object path_json(const recording& run, const step_path& path, bool common) {
+boost::json::object path_json(const trace::recording& run, const step_path& path, bool common) {
   boost::json::object json = {{"step", path.window.step},
                               {"begin_ns", path.window.begin},
                               {"time_ns", path.window.duration()},
@@ -115,11 +116,11 @@ boost::json::object path_json(const recording& run, const step_path& path, bool 
 
 }  // namespace
 
-std::string path_line(const recording& run, const step_path& path, bool common) {
-  const nanoseconds whole = path.window.duration();
+std::string path_line(const trace::recording& run, const step_path& path, bool common) {
+  const trace::nanoseconds whole = path.window.duration();
   const unit in(whole);
   std::string text = fmt::format("{}: {} {} = ", step_text(run, path.window, common), in.text(whole), in.name);
-  nanoseconds rest = 0;
+  trace::nanoseconds rest = 0;
   bool first = true;
   for (const contribution& part : path.parts) {
     if (static_cast<double>(part.time) < least_share * static_cast<double>(whole)) {
@@ -133,7 +134,7 @@ std::string path_line(const recording& run, const step_path& path, bool common) 
   return text;
 }
 
-boost::json::object study_json(const recording& run, const step_study& study, bool common) {
+boost::json::object study_json(const trace::recording& run, const step_study& study, bool common) {
   boost::json::object json = path_json(run, study.path, common);
   boost::json::array chain;
   for (const path_segment& one : study.path.chain) {
@@ -162,7 +163,7 @@ boost::json::object study_json(const recording& run, const step_study& study, bo
   return json;
 }
 
-boost::json::object statistics_json(const recording& run, const path_statistics& all) {
+boost::json::object statistics_json(const trace::recording& run, const path_statistics& all) {
   boost::json::array parts;
   for (const path_statistics::part& part : all.parts) {
     boost::json::object json = stretch_json(run, part.what);
@@ -176,7 +177,7 @@ boost::json::object statistics_json(const recording& run, const path_statistics&
   return {{"steps", all.steps}, {"p50_ns", all.p50}, {"p95_ns", all.p95}, {"sum_ns", all.sum}, {"parts", parts}};
 }
 
-std::string report_text(const recording& run, const path_report& report, std::size_t limit) {
+std::string report_text(const trace::recording& run, const path_report& report, std::size_t limit) {
   std::string text;
   if (!report.common)
     text += "Trainers have no common commit in this run: a step is from the end of a trainer's last one to its own.\n";
@@ -187,7 +188,7 @@ std::string report_text(const recording& run, const path_report& report, std::si
   return report.statistics ? text + statistics_text(run, report, limit) : text;
 }
 
-boost::json::object report_json(const recording& run, const path_report& report) {
+boost::json::object report_json(const trace::recording& run, const path_report& report) {
   boost::json::array studies;
   for (const step_study& study : report.studies) studies.push_back(study_json(run, study, report.common));
   boost::json::object json = {

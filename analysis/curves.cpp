@@ -43,18 +43,18 @@ boost::json::object to_json(const std::string& name, const std::string& unit, co
 
 }  // namespace
 
-boost::json::array curves_of(const recording& of, const step_windows& steps, std::size_t points_most) {
+boost::json::array curves_of(const trace::recording& of, const step_windows& steps, std::size_t points_most) {
   std::map<std::uint16_t, curve> metrics;
-  for (const event& e : of.events) {
+  for (const trace::event& e : of.events) {
     const auto value = std::bit_cast<double>(e.raw);
-    if (e.what == kind::metric && std::isfinite(value)) metrics[e.type].emplace_back(e.step, value);
+    if (e.what == trace::kind::metric && std::isfinite(value)) metrics[e.type].emplace_back(e.step, value);
   }
   boost::json::array all;
   for (auto& [metric, points] : metrics) {
     std::ranges::stable_sort(points, {}, &point::first);
-    const auto name = static_cast<metric_name>(metric);
-    const char* unit = name == metric_name::samples_per_s ? "/s" : "";
-    all.push_back(to_json(std::string(name_of(name)), unit, points, points_most));
+    const auto name = static_cast<trace::metric_name>(metric);
+    const char* unit = name == trace::metric_name::samples_per_s ? "/s" : "";
+    all.push_back(to_json(std::string(trace::name_of(name)), unit, points, points_most));
   }
   curve times;
   for (const step_window& step : steps.whole) times.emplace_back(step.step, static_cast<double>(step.duration()) / 1e6);

@@ -11,6 +11,6 @@ namespace troupe::analysis {
 
 /// Each as `{name, unit, points: [[step, value], ...]}`, of at most about `points_most` points: of a stretch that is
 /// left out, its least and its largest stay.
-boost::json::array curves_of(const recording& of, const step_windows& steps, std::size_t points_most = 1000);
+boost::json::array curves_of(const trace::recording& of, const step_windows& steps, std::size_t points_most = 1000);
 
 }  // namespace troupe::analysis

@@ -15,7 +15,7 @@ namespace troupe::analysis {
 struct death {
   std::uint32_t process = 0;
   std::optional<std::uint16_t> actor;  ///< nothing: the process with all in it
-  nanoseconds when = 0;                ///< an actor's exit, a process's last record
+  trace::nanoseconds when = 0;         ///< an actor's exit, a process's last record
   std::uint16_t code = 0;              ///< of an actor's error
 };
 
@@ -23,9 +23,9 @@ struct death {
 /// counts as dead if it has not said how it ended while others have, later, or live on, or said that the link to it is
 /// down; or if it alone says that it failed. Where all processes were killed nobody died first, and what happened in a
 /// process that ended cleanly is no death.
-std::vector<death> find_deaths(const recording& run);
+std::vector<death> find_deaths(const trace::recording& run);
 
 /// `server 1 (pid 123)`
-std::string name_of(const recording& run, const death& what);
+std::string name_of(const trace::recording& run, const death& what);
 
 }  // namespace troupe::analysis

@@ -22,11 +22,11 @@ namespace troupe::analysis {
 
 namespace {
 
-using content_index = std::unordered_map<std::uint64_t, const content*>;
+using content_index = std::unordered_map<std::uint64_t, const trace::content*>;
 
-content_index index_contents(const recording& run) {
+content_index index_contents(const trace::recording& run) {
   content_index made;
-  for (const content& one : run.contents) made.emplace(one.id, &one);
+  for (const trace::content& one : run.contents) made.emplace(one.id, &one);
   return made;
 }
 
@@ -35,8 +35,8 @@ std::string setting_text(const boost::json::value& value) {
 }
 
 /// What the first process that tells says of `key`; null: none does.
-const boost::json::object* told_of(const recording& run, std::string_view key) {
-  for (const process_info& process : run.processes) {
+const boost::json::object* told_of(const trace::recording& run, std::string_view key) {
+  for (const trace::process_info& process : run.processes) {
     const auto* told = process.metadata.if_contains(key);
     if (told != nullptr && told->is_object()) return &told->get_object();
   }
@@ -44,7 +44,7 @@ const boost::json::object* told_of(const recording& run, std::string_view key) {
 }
 
 /// The first setting that differs, and how many do; empty: none, or one recording does not tell its job.
-std::string compare_jobs(const recording& a, const recording& b) {
+std::string compare_jobs(const trace::recording& a, const trace::recording& b) {
   const boost::json::object* in_a = told_of(a, "job");
   const boost::json::object* in_b = told_of(b, "job");
   if (in_a == nullptr || in_b == nullptr) return "";
@@ -68,8 +68,8 @@ std::string compare_jobs(const recording& a, const recording& b) {
 }
 
 /// What differs of the devices that the runs computed on; empty: nothing.
-std::string compare_devices(const recording& a, const recording& b) {
-  const auto text = [](const recording& run) {
+std::string compare_devices(const trace::recording& a, const trace::recording& b) {
+  const auto text = [](const trace::recording& run) {
     const boost::json::object* told = told_of(run, "devices");
     return told == nullptr ? "the processor" : boost::json::serialize(*told);
   };
@@ -79,7 +79,7 @@ std::string compare_devices(const recording& a, const recording& b) {
 
 class comparison {
  public:
-  comparison(const recording& a, const recording& b, const diff_options& how)
+  comparison(const trace::recording& a, const trace::recording& b, const diff_options& how)
       : a_(a), b_(b), how_(how), contents_a_(index_contents(a)), contents_b_(index_contents(b)) {}
 
   diff take() {
@@ -117,17 +117,17 @@ class comparison {
     }
   }
 
-  std::pair<difference, std::string> compare_message(const event& a, const event& b) {
+  std::pair<difference, std::string> compare_message(const trace::event& a, const trace::event& b) {
     const std::string& type = type_name(a);
-    if (other_forms_ && is_any_of<lookup, rows, gradient>(type)) return {difference::count, ""};
+    if (other_forms_ && is_any_of<msg::lookup, msg::rows, msg::gradient>(type)) return {difference::count, ""};
     const auto in_a = contents_a_.find(a.id);
     const auto in_b = contents_b_.find(b.id);
     std::string words;
     bool fields_differ = false;
     if (in_a != contents_a_.end() && in_b != contents_b_.end()) {
       words = compare_parts(*in_a->second, *in_b->second, "in A", "in B");
-      fields_differ =
-          in_a->second->fields_digest != in_b->second->fields_digest && traits_a_[a.type].diff == comparable::whole;
+      fields_differ = in_a->second->fields_digest != in_b->second->fields_digest &&
+                      traits_a_[a.type].diff == protocol::comparable::whole;
     } else {
       ++without_contents_;
     }
@@ -153,7 +153,7 @@ class comparison {
       const auto [together, is_new] = one_class.try_emplace(a->actor);
       if (is_new)
         together->second = how_.any_order || (servers_depend && rank_in(a_.actor_name(a->actor), "server").has_value());
-      classes[{a->actor, together->second ? any_sender : sender_of(a->id)}].push_back(i);
+      classes[{a->actor, together->second ? any_sender : trace::sender_of(a->id)}].push_back(i);
     }
     for (auto& [where, all] : classes) find_reordered(all, where.second == any_sender && !how_.any_order);
   }
@@ -161,13 +161,13 @@ class comparison {
   /// Among messages of which all must come in the same order; `reads_commute`: but for those that only read.
   void find_reordered(std::vector<std::uint32_t>& all, bool reads_commute) {
     std::ranges::sort(all, {}, [&](std::uint32_t i) { return pairs_[i].a; });
-    const event* first_write = nullptr;  // in B's order, of those that A handles later
-    const event* first = nullptr;
+    const trace::event* first_write = nullptr;  // in B's order, of those that A handles later
+    const trace::event* first = nullptr;
     std::uint32_t write_pair = 0, pair = 0;
     for (auto i = all.rbegin(); i != all.rend(); ++i) {
-      const event* b = pairs_[*i].b;
+      const trace::event* b = pairs_[*i].b;
       const bool reads = reads_commute && traits_a_[pairs_[*i].a->type].only_reads;
-      const event* earliest = reads ? first_write : first;
+      const trace::event* earliest = reads ? first_write : first;
       if (earliest != nullptr && earliest < b)
         at_handling_.emplace(*i, finding{difference::order, reads ? write_pair : pair});
       if (first == nullptr || b < first) first = b, pair = *i;
@@ -233,40 +233,41 @@ class comparison {
     std::map<std::pair<std::uint16_t, std::uint16_t>, std::vector<message_pair>> groups;
     for (const message_pair& one : pairs_)
       if (one.a != nullptr && one.b != nullptr) groups[{one.a->actor, one.a->type}].push_back(one);
-    const auto worked = [](const event* one) { return one->end - one->begin; };
+    const auto worked = [](const trace::event* one) { return one->end - one->begin; };
     for (const auto& [where, all] : groups) {
-      std::vector<nanoseconds> in_a, in_b;
+      std::vector<trace::nanoseconds> in_a, in_b;
       for (const auto& [a, b] : all) {
         in_a.push_back(worked(a));
         in_b.push_back(worked(b));
       }
       time_difference made{where.first, where.second, all.size(), percentile(in_a, 50), percentile(in_b, 50), {}};
-      const nanoseconds change = made.median_b - made.median_a;
+      const trace::nanoseconds change = made.median_b - made.median_a;
       if (std::abs(static_cast<double>(change)) <= percent / 100 * static_cast<double>(made.median_a)) continue;
       const auto by = [&](const message_pair& one) {
-        const nanoseconds longer = worked(one.b) - worked(one.a);
+        const trace::nanoseconds longer = worked(one.b) - worked(one.a);
         return change > 0 ? longer : -longer;
       };
       made.worst = *std::ranges::max_element(all, {}, by);
       made_.times.push_back(made);
     }
     std::ranges::stable_sort(made_.times, std::greater(), [](const time_difference& one) {
-      return std::abs(one.median_b - one.median_a) * static_cast<nanoseconds>(one.messages);
+      return std::abs(one.median_b - one.median_a) * static_cast<trace::nanoseconds>(one.messages);
     });
   }
 
-  const std::string& type_name(const event& of_a) { return type_names_a_[of_a.type]; }
+  const std::string& type_name(const trace::event& of_a) { return type_names_a_[of_a.type]; }
   const std::string& type_name(const message_pair& one) {
     return one.a != nullptr ? type_names_a_[one.a->type] : type_names_b_[one.b->type];
   }
 
-  const recording& a_;
-  const recording& b_;
+  const trace::recording& a_;
+  const trace::recording& b_;
   const diff_options& how_;
   content_index contents_a_;
   content_index contents_b_;
   by_number<std::string> type_names_a_{[this](std::uint16_t type) { return a_.type_name(type); }};
-  by_number<message_traits> traits_a_{[this](std::uint16_t type) { return traits_by_name(a_.type_name(type)); }};
+  by_number<protocol::message_traits> traits_a_{
+      [this](std::uint16_t type) { return protocol::traits_by_name(a_.type_name(type)); }};
   by_number<std::string> type_names_b_{[this](std::uint16_t type) { return b_.type_name(type); }};
   std::vector<message_pair> pairs_;
   bool other_forms_ = false;
@@ -278,7 +279,9 @@ class comparison {
 
 }  // namespace
 
-diff compare(const recording& a, const recording& b, const diff_options& how) { return comparison(a, b, how).take(); }
+diff compare(const trace::recording& a, const trace::recording& b, const diff_options& how) {
+  return comparison(a, b, how).take();
+}
 
 const char* name_of(difference what) {
   constexpr std::array<const char*, 6> names = {"missing", "extra", "order", "size", "contents", "none"};

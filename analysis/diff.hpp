@@ -36,8 +36,8 @@ struct time_difference {
   std::uint16_t receiver = 0;  ///< as A numbers it
   std::uint16_t type = 0;      ///< likewise
   std::uint64_t messages = 0;
-  nanoseconds median_a = 0;  ///< of what the receiver worked on one
-  nanoseconds median_b = 0;
+  trace::nanoseconds median_a = 0;  ///< of what the receiver worked on one
+  trace::nanoseconds median_b = 0;
   message_pair worst;  ///< where B took longest compared to A; if B is faster, the other way round
 };
 
@@ -63,12 +63,12 @@ struct diff_options {
 };
 
 /// Compares two recordings message by message, as `align` pairs them. The recordings must outlive it.
-diff compare(const recording& a, const recording& b, const diff_options& how);
+diff compare(const trace::recording& a, const trace::recording& b, const diff_options& how);
 
 /// For a terminal; at most `limit` rows of each list.
-std::string diff_text(const recording& a, const recording& b, const diff& what, std::size_t limit);
+std::string diff_text(const trace::recording& a, const trace::recording& b, const diff& what, std::size_t limit);
 /// All of it; times in ns.
-boost::json::object diff_json(const recording& a, const recording& b, const diff& what);
+boost::json::object diff_json(const trace::recording& a, const trace::recording& b, const diff& what);
 
 const char* name_of(difference what);
 

@@ -12,15 +12,15 @@ namespace {
 
 class renderer {
  public:
-  renderer(const recording& a, const recording& b, const diff& what) : a_(a), b_(b), what_(what) {}
+  renderer(const trace::recording& a, const trace::recording& b, const diff& what) : a_(a), b_(b), what_(what) {}
 
   std::string first() const {
     const message_difference& one = *what_.first;
-    const event& message = one.message.any();
-    const recording& run = run_of(one.message);
-    std::string words =
-        fmt::format("first difference: step {}, {} of {} to {} ({}): {}", message.step, run.type_name(message.type),
-                    run.actor_name(sender_of(message.id)), run.actor_name(message.actor), names(one.message), how(one));
+    const trace::event& message = one.message.any();
+    const trace::recording& run = run_of(one.message);
+    std::string words = fmt::format("first difference: step {}, {} of {} to {} ({}): {}", message.step,
+                                    run.type_name(message.type), run.actor_name(trace::sender_of(message.id)),
+                                    run.actor_name(message.actor), names(one.message), how(one));
     const std::uint64_t before = what_.equal_before;
     if (before == 1) return words + "; the message before it is equal\n";
     if (before == 0) return words + "; no message comes before it\n";
@@ -63,7 +63,7 @@ class renderer {
     return in_a == in_b ? in_a : fmt::format("{} in A, {} in B", in_a, in_b);
   }
 
-  const recording& run_of(const message_pair& one) const { return one.a != nullptr ? a_ : b_; }
+  const trace::recording& run_of(const message_pair& one) const { return one.a != nullptr ? a_ : b_; }
 
   std::string how(const message_difference& one) const {
     switch (one.what) {
@@ -86,36 +86,36 @@ class renderer {
     return fmt::format("{:+.0f} %", 100 * (static_cast<double>(one.median_b) - a) / a);
   }
 
-  const recording& a_;
-  const recording& b_;
+  const trace::recording& a_;
+  const trace::recording& b_;
   const diff& what_;
 };
 
-boost::json::value id_json(const recording& run, const event* message) {
+boost::json::value id_json(const trace::recording& run, const trace::event* message) {
   if (message == nullptr) return nullptr;
   return boost::json::value(run.message_name(message->id));
 }
 
 }  // namespace
 
-std::string diff_text(const recording& a, const recording& b, const diff& what, std::size_t limit) {
+std::string diff_text(const trace::recording& a, const trace::recording& b, const diff& what, std::size_t limit) {
   const renderer text(a, b, what);
   std::string all = what.first ? text.first() : text.same();
   for (const std::string& note : what.notes) all += fmt::format("note: {}\n", note);
   return all + text.types(limit) + text.times(limit);
 }
 
-boost::json::object diff_json(const recording& a, const recording& b, const diff& what) {
+boost::json::object diff_json(const trace::recording& a, const trace::recording& b, const diff& what) {
   const renderer text(a, b, what);
   boost::json::object json = {
       {"same", what.same()}, {"compared", what.compared}, {"with_contents", what.with_contents}};
   json["first"] = nullptr;
   if (what.first) {
     const message_pair& pair = what.first->message;
-    const event& message = pair.any();
-    const recording& run = text.run_of(pair);
+    const trace::event& message = pair.any();
+    const trace::recording& run = text.run_of(pair);
     json["first"] = {{"difference", name_of(what.first->what)}, {"step", message.step},
-                     {"type", run.type_name(message.type)},     {"from", run.actor_name(sender_of(message.id))},
+                     {"type", run.type_name(message.type)},     {"from", run.actor_name(trace::sender_of(message.id))},
                      {"to", run.actor_name(message.actor)},     {"message_a", id_json(a, pair.a)},
                      {"message_b", id_json(b, pair.b)},         {"detail", text.how(*what.first)},
                      {"equal_before", what.equal_before}};

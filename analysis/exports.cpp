@@ -28,17 +28,18 @@ std::string one_word(const std::string& name) {
   return text.substr(1, text.size() - 2);
 }
 
-std::string what_of(const recording& run, const event& one) {
-  if (one.what == kind::handled)
+std::string what_of(const trace::recording& run, const trace::event& one) {
+  if (one.what == trace::kind::handled)
     return fmt::format("{} (step {}) from {}", run.type_name(one.type), one.step, run.message_name(one.id));
-  return fmt::format("{} (step {})",
-                     one.what == kind::timer ? "turn of its own" : name_of(static_cast<range_name>(one.type)),
-                     one.step);
+  return fmt::format(
+      "{} (step {})",
+      one.what == trace::kind::timer ? "turn of its own" : trace::name_of(static_cast<trace::range_name>(one.type)),
+      one.step);
 }
 
 /// Of a dropped message its type; why it was dropped is another column.
-std::string column_type_of(const recording& run, const event& one) {
-  return one.what == kind::drop ? run.type_name(one.type) : type_of(run, one);
+std::string column_type_of(const trace::recording& run, const trace::event& one) {
+  return one.what == trace::kind::drop ? run.type_name(one.type) : type_of(run, one);
 }
 
 /// Quoted where RFC 4180 asks for it.
@@ -49,7 +50,7 @@ std::string field(std::string_view text) {
   return made + "\"";
 }
 
-std::string flags_of(const event& one) {
+std::string flags_of(const trace::event& one) {
   constexpr std::pair<std::uint8_t, std::string_view> names[] = {{flag::parked, "parked"},
                                                                  {flag::refused, "refused"},
                                                                  {flag::request, "request"},
@@ -63,22 +64,22 @@ std::string flags_of(const event& one) {
 
 }  // namespace
 
-std::uint64_t write_shiviz(const recording& run, std::ostream& to) {
+std::uint64_t write_shiviz(const trace::recording& run, std::ostream& to) {
   const causality index(run);
   const std::vector<std::uint16_t>& actors = index.actors();
   std::unordered_map<std::uint16_t, std::size_t> place;
   std::vector<std::string> names;
-  std::vector<const event*> activities;
+  std::vector<const trace::event*> activities;
   for (const std::uint16_t actor : actors) {
     place[actor] = names.size();
     names.push_back(one_word(run.actor_name(actor)));
     const auto all = index.activities(actor);
     activities.insert(activities.end(), all.begin(), all.end());
   }
-  std::ranges::stable_sort(activities, {}, &event::begin);
+  std::ranges::stable_sort(activities, {}, &trace::event::begin);
 
   using clock = std::vector<std::uint32_t>;  // by place
-  std::unordered_map<const event*, std::uint32_t> number;
+  std::unordered_map<const trace::event*, std::uint32_t> number;
   std::vector<clock> written;
   std::vector<clock> now(actors.size(), clock(actors.size()));
   const auto advance = [](clock& mine, const clock& other) {
@@ -86,10 +87,10 @@ std::uint64_t write_shiviz(const recording& run, std::ostream& to) {
   };
   to << "(?<event>.*)\\n(?<host>\\S*) (?<clock>{.*})\n\n";
   std::string lines;
-  for (const event* one : activities) {
+  for (const trace::event* one : activities) {
     const std::size_t actor = place.at(one->actor);
-    if (one->what == kind::handled)
-      if (const event* sending = index.sent_in(*one))
+    if (one->what == trace::kind::handled)
+      if (const trace::event* sending = index.sent_in(*one))
         if (const auto known = number.find(sending); known != number.end()) advance(now[actor], written[known->second]);
     ++now[actor][actor];
     number.emplace(one, static_cast<std::uint32_t>(written.size()));
@@ -107,24 +108,25 @@ std::uint64_t write_shiviz(const recording& run, std::ostream& to) {
   return activities.size();
 }
 
-std::uint64_t write_csv(const recording& run, std::ostream& to) {
+std::uint64_t write_csv(const trace::recording& run, std::ostream& to) {
   to << "kind,process,actor,type,message,cause,step,sent_ns,arrived_ns,begin_ns,end_ns,bytes,aux,value,flags\r\n";
   by_number<std::string> names([&](std::uint16_t actor) { return run.actor_name(actor); });
   const auto message = [&](std::uint64_t id) {
-    return id == 0 ? std::string() : field(fmt::format("{} #{}", names[sender_of(id)], sequence_of(id)));
+    return id == 0 ? std::string() : field(fmt::format("{} #{}", names[trace::sender_of(id)], trace::sequence_of(id)));
   };
   std::string line;
-  for (const event& one : run.events) {
-    const bool is_collective = one.what == kind::collective || one.what == kind::collective_launch;
-    const std::string number = one.what == kind::collective          ? std::to_string(one.id)
-                               : one.what == kind::collective_launch ? std::to_string(one.cause)
-                               : one.what == kind::metric            ? fmt::format("{}", std::bit_cast<double>(one.raw))
-                               : one.what == kind::credit || one.what == kind::credit_wait ? std::to_string(one.raw)
-                                                                                           : "";
+  for (const trace::event& one : run.events) {
+    const bool is_collective = one.what == trace::kind::collective || one.what == trace::kind::collective_launch;
+    const std::string number = one.what == trace::kind::collective          ? std::to_string(one.id)
+                               : one.what == trace::kind::collective_launch ? std::to_string(one.cause)
+                               : one.what == trace::kind::metric ? fmt::format("{}", std::bit_cast<double>(one.raw))
+                               : one.what == trace::kind::credit || one.what == trace::kind::credit_wait
+                                   ? std::to_string(one.raw)
+                                   : "";
     line.clear();
-    fmt::format_to(std::back_inserter(line), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", name_of(one.what),
-                   one.process, field(names[one.actor]), field(column_type_of(run, one)),
-                   one.what == kind::collective ? "" : message(one.id), is_collective ? "" : message(one.cause),
+    fmt::format_to(std::back_inserter(line), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n",
+                   trace::name_of(one.what), one.process, field(names[one.actor]), field(column_type_of(run, one)),
+                   one.what == trace::kind::collective ? "" : message(one.id), is_collective ? "" : message(one.cause),
                    one.step, one.sent, one.arrived, one.begin, one.end, one.bytes, one.aux, number, flags_of(one));
     to << line;
   }

@@ -14,10 +14,10 @@ namespace troupe::analysis {
 /// from what each actor did one after the other and from which message each was; no time is compared, but that an
 /// activity which the recording has after one of its effects counts as unrelated. Blanks in names become underscores.
 /// Returns how many events were written. ShiViz itself draws some thousands.
-std::uint64_t write_shiviz(const recording& run, std::ostream& to);
+std::uint64_t write_shiviz(const trace::recording& run, std::ostream& to);
 
 /// Writes a line for each event, after one of column names, as RFC 4180 has it. Times are nanoseconds of the recording;
 /// fields that a kind of event does not have are empty. Returns how many events were written.
-std::uint64_t write_csv(const recording& run, std::ostream& to);
+std::uint64_t write_csv(const trace::recording& run, std::ostream& to);
 
 }  // namespace troupe::analysis

@@ -6,65 +6,68 @@ namespace troupe::analysis {
 
 namespace {
 
-std::optional<nanoseconds> find_complete_from(const recording& run) {
-  if (std::ranges::any_of(run.processes, &process_info::filtered)) return {};
-  return std::max<nanoseconds>(0, run.complete_from());
+std::optional<trace::nanoseconds> find_complete_from(const trace::recording& run) {
+  if (std::ranges::any_of(run.processes, &trace::process_info::filtered)) return {};
+  return std::max<trace::nanoseconds>(0, run.complete_from());
 }
 
 }  // namespace
 
 lost_messages::lost_messages(const causality& index) : index_(index), complete_from_(find_complete_from(index.run())) {
-  const recording& run = index.run();
+  const trace::recording& run = index.run();
   find_held_back();
-  for (const event& one : run.events) {
-    if (one.what == kind::handled || one.what == kind::arrived || one.what == kind::sent) account_for(one);
-    if (one.what != kind::sent) continue;
+  for (const trace::event& one : run.events) {
+    if (one.what == trace::kind::handled || one.what == trace::kind::arrived || one.what == trace::kind::sent)
+      account_for(one);
+    if (one.what != trace::kind::sent) continue;
     if (one.has(flag::answer)) answers_[one.cause] = &one;
     const bool came = index.arrived(one.id) != nullptr || index.handled(one.id) != nullptr ||
-                      std::ranges::find(run.actors, one.id, &actor_state::message) != run.actors.end();
-    if (!came && std::ranges::find(held_back_, one.id, &event::id) == held_back_.end()) never_arrived_.push_back(&one);
+                      std::ranges::find(run.actors, one.id, &trace::actor_state::message) != run.actors.end();
+    if (!came && std::ranges::find(held_back_, one.id, &trace::event::id) == held_back_.end())
+      never_arrived_.push_back(&one);
   }
-  for (const actor_state& actor : run.actors) {
-    if (actor.message != 0) accounted_[sender_of(actor.message)].push_back(sequence_of(actor.message));
-    for (const auto& request : actor.open) accounted_[sender_of(request.id)].push_back(sequence_of(request.id));
+  for (const trace::actor_state& actor : run.actors) {
+    if (actor.message != 0) accounted_[trace::sender_of(actor.message)].push_back(trace::sequence_of(actor.message));
+    for (const auto& request : actor.open)
+      accounted_[trace::sender_of(request.id)].push_back(trace::sequence_of(request.id));
   }
   for (auto& [sender, numbers] : accounted_) std::ranges::sort(numbers);
 }
 
 void lost_messages::find_held_back() {
-  for (const event& one : index_.run().events) {
-    if (one.what == kind::credit_wait && index_.arrived(one.id) == nullptr && index_.handled(one.id) == nullptr)
+  for (const trace::event& one : index_.run().events) {
+    if (one.what == trace::kind::credit_wait && index_.arrived(one.id) == nullptr && index_.handled(one.id) == nullptr)
       held_back_.push_back(&one);
-    if (one.what == kind::credit)
+    if (one.what == trace::kind::credit)
       std::erase_if(held_back_,
-                    [&](const event* held) { return held->process == one.process && held->aux == one.aux; });
+                    [&](const trace::event* held) { return held->process == one.process && held->aux == one.aux; });
   }
 }
 
-void lost_messages::account_for(const event& one) {
-  const std::uint16_t sender = sender_of(one.id);
-  accounted_[sender].push_back(sequence_of(one.id));
-  const nanoseconds when = one.what == kind::handled ? one.sent : one.begin;
+void lost_messages::account_for(const trace::event& one) {
+  const std::uint16_t sender = trace::sender_of(one.id);
+  accounted_[sender].push_back(trace::sequence_of(one.id));
+  const trace::nanoseconds when = one.what == trace::kind::handled ? one.sent : one.begin;
   if (!complete_from_ || when < *complete_from_) return;
-  const auto [first, is_new] = first_complete_.try_emplace(sender, sequence_of(one.id));
-  if (!is_new) first->second = std::min(first->second, sequence_of(one.id));
+  const auto [first, is_new] = first_complete_.try_emplace(sender, trace::sequence_of(one.id));
+  if (!is_new) first->second = std::min(first->second, trace::sequence_of(one.id));
 }
 
-const event* lost_messages::find(std::uint16_t sender, std::uint16_t receiver, std::uint16_t type,
-                                 std::uint64_t step) const {
-  const auto found = std::ranges::find_if(never_arrived_, [&](const event* one) {
+const trace::event* lost_messages::find(std::uint16_t sender, std::uint16_t receiver, std::uint16_t type,
+                                        std::uint64_t step) const {
+  const auto found = std::ranges::find_if(never_arrived_, [&](const trace::event* one) {
     return one->actor == sender && one->aux == receiver && one->type == type && one->step == step;
   });
   return found == never_arrived_.end() ? nullptr : *found;
 }
 
-const event* lost_messages::answer_sent(std::uint64_t request) const {
+const trace::event* lost_messages::answer_sent(std::uint64_t request) const {
   const auto found = answers_.find(request);
   return found == answers_.end() ? nullptr : found->second;
 }
 
 std::vector<std::uint64_t> lost_messages::unaccounted(std::uint16_t sender) const {
-  const actor_state* board = index_.run().find_actor(sender);
+  const trace::actor_state* board = index_.run().find_actor(sender);
   if (!complete_from_ || board == nullptr) return {};
   std::uint64_t next = 1;
   if (*complete_from_ > 0) {

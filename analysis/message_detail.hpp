@@ -15,6 +15,6 @@ boost::json::object message_json(const causality& in, std::uint64_t id);
 
 /// A part of what a message held: its name, type, shape and digest; if its bytes are there: min, max, mean, counts of
 /// NaN, Inf and zeros, and the first few numbers. Never all of them.
-boost::json::object peek(const content_part& part);
+boost::json::object peek(const trace::content_part& part);
 
 }  // namespace troupe::analysis

@@ -22,6 +22,6 @@ std::string write_id(std::uint64_t id);
 std::optional<std::uint64_t> read_id(std::string_view text);
 
 /// The actor that `text` names: `trainer 0` as it is shown, `trainer-0`, `t0`. Errors: there is none; it says who is.
-result<std::uint16_t> find_actor(const recording& run, std::string_view text);
+result<std::uint16_t> find_actor(const trace::recording& run, std::string_view text);
 
 }  // namespace troupe::analysis

@@ -46,27 +46,28 @@ struct wanted_text {
   std::optional<std::uint64_t> sequence;
 };
 
-kind kind_of(std::string_view name) {
-  for (int i = 1; i <= static_cast<int>(kind::collective_launch); ++i)
-    if (name_of(static_cast<kind>(i)) == name) return static_cast<kind>(i);
-  return kind::none;
+trace::kind kind_of(std::string_view name) {
+  for (int i = 1; i <= static_cast<int>(trace::kind::collective_launch); ++i)
+    if (trace::name_of(static_cast<trace::kind>(i)) == name) return static_cast<trace::kind>(i);
+  return trace::kind::none;
 }
 
 /// Whether its id is a message's.
-bool has_message(kind what) {
-  return what == kind::handled || what == kind::released || what == kind::sent || what == kind::arrived ||
-         what == kind::drop || what == kind::credit_wait || what == kind::collective_launch;
+bool has_message(trace::kind what) {
+  return what == trace::kind::handled || what == trace::kind::released || what == trace::kind::sent ||
+         what == trace::kind::arrived || what == trace::kind::drop || what == trace::kind::credit_wait ||
+         what == trace::kind::collective_launch;
 }
 
 /// What is more comes first. Of records that are no messages there is only how long they took.
-std::int64_t rank(const event& e, message_order by) {
+std::int64_t rank(const trace::event& e, message_order by) {
   switch (by) {
     case message_order::slowest:
-      return e.end - (e.what == kind::handled ? e.sent : e.begin);
+      return e.end - (e.what == trace::kind::handled ? e.sent : e.begin);
     case message_order::largest:
       return e.bytes;
     case message_order::longest_queued:
-      return e.what == kind::handled ? e.begin - e.arrived : 0;
+      return e.what == trace::kind::handled ? e.begin - e.arrived : 0;
     default:
       return 0;
   }
@@ -74,25 +75,25 @@ std::int64_t rank(const event& e, message_order by) {
 
 class matcher {
  public:
-  matcher(const recording& in, const message_query& what)
+  matcher(const trace::recording& in, const message_query& what)
       : what_(what),
         text_(what.text),
         kind_(kind_of(what.kind)),
-        is_actor_([&in, &what](std::uint16_t actor) { return matches(what.actor, in.actor_name(actor)); }),
-        is_from_([&in, &what](std::uint16_t actor) { return matches(what.from, in.actor_name(actor)); }),
-        is_to_([&in, &what](std::uint16_t actor) { return matches(what.to, in.actor_name(actor)); }),
-        is_type_([&in, &what](std::uint16_t type) { return matches(what.type, in.type_name(type)); }),
+        is_actor_([&in, &what](std::uint16_t actor) { return trace::matches(what.actor, in.actor_name(actor)); }),
+        is_from_([&in, &what](std::uint16_t actor) { return trace::matches(what.from, in.actor_name(actor)); }),
+        is_to_([&in, &what](std::uint16_t actor) { return trace::matches(what.to, in.actor_name(actor)); }),
+        is_type_([&in, &what](std::uint16_t type) { return trace::matches(what.type, in.type_name(type)); }),
         has_text_type_([&in, this](std::uint16_t type) { return contains(in.type_name(type), text_.text); }),
         has_text_actor_([&in, this](std::uint16_t actor) { return contains(in.actor_name(actor), text_.text); }) {}
   matcher(const matcher&) = delete;
 
-  bool operator()(const event& e) {
-    if (kind_ != kind::none && e.what != kind_) return false;
+  bool operator()(const trace::event& e) {
+    if (kind_ != trace::kind::none && e.what != kind_) return false;
     if (e.begin > what_.until || e.step < what_.first_step || e.step > what_.last_step) return false;
     if (e.bytes < what_.bytes_least) return false;
     if (what_.latency_least > 0 && rank(e, message_order::slowest) < what_.latency_least) return false;
     const bool has_sender = has_message(e.what);
-    const std::uint16_t sender = has_sender ? sender_of(e.id) : e.actor;
+    const std::uint16_t sender = has_sender ? trace::sender_of(e.id) : e.actor;
     if (!what_.actor.empty() && !is_actor_[e.actor] && !is_actor_[sender]) return false;
     if (!what_.from.empty() && !is_from_[sender]) return false;
     if (!what_.to.empty() && !is_to_[e.actor]) return false;
@@ -102,32 +103,32 @@ class matcher {
   }
 
  private:
-  bool has_text(const event& e, std::uint16_t sender, bool has_type) {
+  bool has_text(const trace::event& e, std::uint16_t sender, bool has_type) {
     if (text_.id) return e.id == *text_.id;
-    if (text_.sequence) return sequence_of(e.id) == *text_.sequence && has_text_actor_[sender];
+    if (text_.sequence) return trace::sequence_of(e.id) == *text_.sequence && has_text_actor_[sender];
     return has_text_actor_[e.actor] || has_text_actor_[sender] || (has_type && has_text_type_[e.type]);
   }
 
   const message_query& what_;
   wanted_text text_;
-  kind kind_;
+  trace::kind kind_;
   by_number<bool> is_actor_, is_from_, is_to_, is_type_, has_text_type_, has_text_actor_;
 };
 
 /// What a record is about, of those too that have no type.
-std::string words_about(const recording& in, const event& e) {
+std::string words_about(const trace::recording& in, const trace::event& e) {
   switch (e.what) {
-    case kind::collective:
+    case trace::kind::collective:
       return fmt::format("#{} bucket {}", e.id, e.aux);
-    case kind::collective_launch:
+    case trace::kind::collective_launch:
       return fmt::format("#{} rank {}", e.cause, e.aux);
-    case kind::link_up:
-    case kind::link_down:
+    case trace::kind::link_up:
+    case trace::kind::link_down:
       return fmt::format("node {}", e.aux);
-    case kind::credit:
-    case kind::credit_wait:
+    case trace::kind::credit:
+    case trace::kind::credit_wait:
       return fmt::format("node {}, {} B under way", e.aux, e.raw);
-    case kind::exit:
+    case trace::kind::exit:
       return e.aux == 0 ? "normally" : fmt::format("error {}", e.aux);
     default:
       return type_of(in, e);
@@ -154,7 +155,7 @@ result<message_query> message_query::read(const std::map<std::string, std::strin
   what.type = text_of("type");
   what.text = text_of("text");
   if (const auto kind = text_of("kind"); !kind.empty()) what.kind = kind;
-  if (what.kind != "all" && kind_of(what.kind) == kind::none)
+  if (what.kind != "all" && kind_of(what.kind) == trace::kind::none)
     problem = fmt::format("kind is '{}', which is none", what.kind);
   number("first_step", what.first_step);
   number("last_step", what.last_step);
@@ -175,7 +176,7 @@ result<message_query> message_query::read(const std::map<std::string, std::strin
   return what;
 }
 
-message_page find_messages(const recording& in, const message_query& what) {
+message_page find_messages(const trace::recording& in, const message_query& what) {
   matcher fits(in, what);
   // Rank and place of each that matches: by time the rank is the place alone.
   using ranked = std::pair<std::int64_t, std::uint32_t>;
@@ -198,15 +199,15 @@ message_page find_messages(const recording& in, const message_query& what) {
   return page;
 }
 
-boost::json::object row_of(const recording& in, const event& e) {
+boost::json::object row_of(const trace::recording& in, const trace::event& e) {
   boost::json::object row = event_json(in, e);
   if (const std::string words = words_about(in, e); !words.empty()) row["type"] = words;
   if (has_message(e.what)) {
     row["id"] = write_id(e.id);
     row["message"] = in.message_name(e.id);
-    row["from"] = in.actor_name(sender_of(e.id));
+    row["from"] = in.actor_name(trace::sender_of(e.id));
   }
-  if (e.what != kind::handled) return row;
+  if (e.what != trace::kind::handled) return row;
   boost::json::array flags;
   for (const auto& [bit, name] : {std::pair{flag::request, "request"},
                                   {flag::answer, "answer"},

@@ -25,8 +25,8 @@ struct message_query {
   std::uint64_t first_step = 0;
   std::uint64_t last_step = UINT64_MAX;
   std::uint64_t bytes_least = 0;
-  nanoseconds latency_least = 0;
-  nanoseconds until = INT64_MAX;  ///< those that begin by then: holds still what a list shows of a live run
+  trace::nanoseconds latency_least = 0;
+  trace::nanoseconds until = INT64_MAX;  ///< those that begin by then: holds still what a list shows of a live run
   message_order order = message_order::newest;
   std::uint64_t cursor = 0;  ///< how many to skip
   std::uint64_t limit = 100;
@@ -41,9 +41,9 @@ struct message_page {
 };
 
 /// Looks through all events once: some 10 ms for a million.
-message_page find_messages(const recording& in, const message_query& what);
+message_page find_messages(const trace::recording& in, const message_query& what);
 
 /// A row of the list.
-boost::json::object row_of(const recording& in, const event& what);
+boost::json::object row_of(const trace::recording& in, const trace::event& what);
 
 }  // namespace troupe::analysis

@@ -29,19 +29,19 @@ double half(std::uint16_t bits) {
 
 }  // namespace
 
-double number_at(dtype type, const void* numbers, std::size_t i) {
+double number_at(msg::dtype type, const void* numbers, std::size_t i) {
   switch (type) {
-    case dtype::f16:
+    case msg::dtype::f16:
       return half(bits_at<std::uint16_t>(numbers, i));
-    case dtype::bf16:  // the upper half of a float32
+    case msg::dtype::bf16:  // the upper half of a float32
       return std::bit_cast<float>(std::uint32_t{bits_at<std::uint16_t>(numbers, i)} << 16);
-    case dtype::f32:
+    case msg::dtype::f32:
       return bits_at<float>(numbers, i);
-    case dtype::f64:
+    case msg::dtype::f64:
       return bits_at<double>(numbers, i);
-    case dtype::i64:
+    case msg::dtype::i64:
       return static_cast<double>(bits_at<std::int64_t>(numbers, i));
-    case dtype::u64:
+    case msg::dtype::u64:
       break;
   }
   return static_cast<double>(bits_at<std::uint64_t>(numbers, i));

@@ -9,6 +9,6 @@
 namespace troupe::analysis {
 
 /// Number `i` of those that lie at `numbers`, which need not be aligned.
-double number_at(dtype type, const void* numbers, std::size_t i);
+double number_at(msg::dtype type, const void* numbers, std::size_t i);
 
 }  // namespace troupe::analysis

@@ -8,19 +8,19 @@ namespace troupe::analysis {
 
 open_collectives::open_collectives(const causality& index) {
   std::map<std::uint16_t, std::uint16_t> rank_of;
-  for (const actor_state& actor : index.run().actors)
+  for (const trace::actor_state& actor : index.run().actors)
     if (const auto rank = rank_in(actor.name, "trainer")) rank_of[actor.actor] = *rank;
   for (const auto& [actor, rank] : rank_of) ranks_.insert(rank);
-  for (const event& one : index.run().events) {
-    if (one.what == kind::collective) {
+  for (const trace::event& one : index.run().events) {
+    if (one.what == trace::kind::collective) {
       all_[{one.actor, one.id}].completed = true;
-    } else if (one.what == kind::collective_launch) {
+    } else if (one.what == trace::kind::collective_launch) {
       const key which{one.actor, one.cause};
       state& launched = all_[which];
       launched.step = one.step;
       launched.ranks.insert(one.aux);
-      if (rank_of.contains(sender_of(one.id))) launched.own.insert(one.aux);
-      if (const event* share = index.handled(one.id)) launched.bucket = share->aux;
+      if (rank_of.contains(trace::sender_of(one.id))) launched.own.insert(one.aux);
+      if (const trace::event* share = index.handled(one.id)) launched.bucket = share->aux;
       by_launch_[one.id] = which;
       ranks_.insert(one.aux);
       place& last = last_[{one.actor, one.aux}];

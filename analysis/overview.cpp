@@ -25,17 +25,17 @@ std::string role_of(std::string_view name) {
   return std::string(numbered ? name.substr(0, space) : name);
 }
 
-nanoseconds begin_of(const recording& run) { return run.events.empty() ? 0 : run.events.front().begin; }
+trace::nanoseconds begin_of(const trace::recording& run) { return run.events.empty() ? 0 : run.events.front().begin; }
 
 /// The last value of each metric, and over the last seconds how much was done.
-boost::json::object figures_json(const recording& of) {
+boost::json::object figures_json(const trace::recording& of) {
   boost::json::object figures;
   for (const auto& [which, value] : last_figures(of)) {
-    const std::string_view name = name_of(which);
+    const std::string_view name = trace::name_of(which);
     figures[name == "samples/s" ? "samples_per_s" : name == "test loss" ? "test_loss" : name] = value;
   }
-  constexpr nanoseconds recent = 5'000'000'000;
-  const nanoseconds since = std::max(begin_of(of), of.end() - recent);
+  constexpr trace::nanoseconds recent = 5'000'000'000;
+  const trace::nanoseconds since = std::max(begin_of(of), of.end() - recent);
   const double seconds = static_cast<double>(of.end() - since) / 1e9;
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
@@ -51,10 +51,10 @@ boost::json::object figures_json(const recording& of) {
 }
 
 /// Types of messages that occur, of the many that there may be.
-std::set<std::uint16_t> types_in(const recording& of) {
+std::set<std::uint16_t> types_in(const trace::recording& of) {
   std::vector<bool> occurs(std::size_t{1} << 16);
-  for (const event& e : of.events)
-    if (e.what == kind::handled) occurs[e.type] = true;
+  for (const trace::event& e : of.events)
+    if (e.what == trace::kind::handled) occurs[e.type] = true;
   std::set<std::uint16_t> types;
   for (std::size_t type = 0; type < occurs.size(); ++type)
     if (occurs[type]) types.insert(static_cast<std::uint16_t>(type));
@@ -67,36 +67,36 @@ std::string text_at(const boost::json::object& from, const char* key) {
 }
 
 /// What happens to an actor right now.
-boost::json::object actor_json(const recording& of, const actor_state& state) {
+boost::json::object actor_json(const trace::recording& of, const trace::actor_state& state) {
   boost::json::object one{{"actor", state.name},  {"role", role_of(state.name)}, {"process", state.process},
                           {"alive", state.alive}, {"step", state.step},          {"handled", state.handled}};
   if (state.message_begin >= 0 && state.alive) {
-    one["working_ns"] = std::max<nanoseconds>(0, of.end() - state.message_begin);
+    one["working_ns"] = std::max<trace::nanoseconds>(0, of.end() - state.message_begin);
     if (state.message != 0) {
       one["message"] = write_id(state.message);
       one["message_type"] = of.type_name(state.message_type);
     }
   }
   boost::json::array open;
-  for (const actor_state::request& request : state.open)
+  for (const trace::actor_state::request& request : state.open)
     open.push_back(boost::json::object{{"id", write_id(request.id)},
                                        {"type", of.type_name(request.type)},
                                        {"peer", of.actor_name(request.peer)},
                                        {"step", request.step},
-                                       {"waited_ns", std::max<nanoseconds>(0, of.end() - request.since)}});
+                                       {"waited_ns", std::max<trace::nanoseconds>(0, of.end() - request.since)}});
   one["open"] = std::move(open);
   one["open_more"] = state.open_more;
   return one;
 }
 
 /// Actors that are on no board, but in records: those of a log whose process ended.
-std::vector<actor_state> all_actors(const recording& of, const std::vector<edge_summary>& edges) {
-  std::vector<actor_state> all = of.actors;
+std::vector<trace::actor_state> all_actors(const trace::recording& of, const std::vector<edge_summary>& edges) {
+  std::vector<trace::actor_state> all = of.actors;
   std::set<std::uint16_t> known;
-  for (const actor_state& one : all) known.insert(one.actor);
+  for (const trace::actor_state& one : all) known.insert(one.actor);
   const auto add = [&](std::uint16_t actor) {
     if (!known.insert(actor).second) return;
-    actor_state& one = all.emplace_back();
+    trace::actor_state& one = all.emplace_back();
     one.actor = actor;
     one.name = of.actor_name(actor);
     one.message_begin = -1;
@@ -106,27 +106,27 @@ std::vector<actor_state> all_actors(const recording& of, const std::vector<edge_
     add(one.sender);
     add(one.receiver);
   }
-  std::ranges::sort(all, {}, &actor_state::actor);
+  std::ranges::sort(all, {}, &trace::actor_state::actor);
   return all;
 }
 
 /// The last word on each link's credit: bytes under way from a process to a node, and how often somebody had to wait.
-boost::json::array credits_json(const recording& of, nanoseconds since) {
+boost::json::array credits_json(const trace::recording& of, trace::nanoseconds since) {
   struct link {
     std::uint64_t under_way = 0;
     std::uint64_t waits = 0;
   };
   std::map<std::pair<std::uint32_t, std::uint16_t>, link> links;
-  for (const event& e : of.events) {
-    if (e.what != kind::credit && e.what != kind::credit_wait) continue;
+  for (const trace::event& e : of.events) {
+    if (e.what != trace::kind::credit && e.what != trace::kind::credit_wait) continue;
     link& one = links[{e.process, e.aux}];
     one.under_way = e.raw;
-    if (e.what == kind::credit_wait && e.begin >= since) ++one.waits;
+    if (e.what == trace::kind::credit_wait && e.begin >= since) ++one.waits;
   }
   boost::json::array all;
   for (const auto& [ends, one] : links) {
     const auto& [process, peer] = ends;
-    const auto other = std::ranges::find(of.processes, peer, &process_info::node);
+    const auto other = std::ranges::find(of.processes, peer, &trace::process_info::node);
     boost::json::object link{{"process", process}, {"node", peer}, {"under_way", one.under_way}, {"waits", one.waits}};
     if (other != of.processes.end()) link["to_process"] = other - of.processes.begin();
     all.push_back(std::move(link));
@@ -136,14 +136,14 @@ boost::json::array credits_json(const recording& of, nanoseconds since) {
 
 }  // namespace
 
-std::map<metric_name, double> last_figures(const recording& run) {
-  std::map<metric_name, double> last;
-  for (const event& e : run.events)
-    if (e.what == kind::metric) last[static_cast<metric_name>(e.type)] = std::bit_cast<double>(e.raw);
+std::map<trace::metric_name, double> last_figures(const trace::recording& run) {
+  std::map<trace::metric_name, double> last;
+  for (const trace::event& e : run.events)
+    if (e.what == trace::kind::metric) last[static_cast<trace::metric_name>(e.type)] = std::bit_cast<double>(e.raw);
   return last;
 }
 
-boost::json::object run_json(const recording& of) {
+boost::json::object run_json(const trace::recording& of) {
   boost::json::object run{{"run", fmt::format("{:016x}", of.run)},
                           {"begin_ns", begin_of(of)},
                           {"end_ns", of.end()},
@@ -161,20 +161,20 @@ boost::json::object run_json(const recording& of) {
   for (const std::uint16_t type : types_in(of)) types.emplace_back(of.type_name(type));
   run["types"] = std::move(types);
   boost::json::array actors;
-  for (const actor_state& one : of.actors) actors.emplace_back(one.name);
+  for (const trace::actor_state& one : of.actors) actors.emplace_back(one.name);
   run["actors"] = std::move(actors);
   return run;
 }
 
-boost::json::object topology_json(const recording& of, nanoseconds recent) {
-  const nanoseconds since = std::max(begin_of(of), of.end() - recent);
-  const auto span = static_cast<double>(std::max<nanoseconds>(1, of.end() - since));
+boost::json::object topology_json(const trace::recording& of, trace::nanoseconds recent) {
+  const trace::nanoseconds since = std::max(begin_of(of), of.end() - recent);
+  const auto span = static_cast<double>(std::max<trace::nanoseconds>(1, of.end() - since));
   const std::vector<edge_summary> by_type = summarize_edges(of, since);
   std::map<std::uint16_t, actor_summary> acted;
   for (const actor_summary& one : summarize_actors(of, since)) acted[one.actor] = one;
 
   boost::json::array actors;
-  for (const actor_state& state : all_actors(of, by_type)) {
+  for (const trace::actor_state& state : all_actors(of, by_type)) {
     boost::json::object one = actor_json(of, state);
     const actor_summary& sums = acted[state.actor];
     one["busy"] = static_cast<double>(sums.working) / span;
@@ -202,10 +202,10 @@ boost::json::object topology_json(const recording& of, nanoseconds recent) {
   return {{"actors", std::move(actors)}, {"edges", std::move(edges)}, {"credits", credits_json(of, since)}};
 }
 
-boost::json::object traffic_json(const recording& of) {
+boost::json::object traffic_json(const trace::recording& of) {
   const std::vector<edge_summary> edges = summarize_edges(of);
   boost::json::array actors;
-  for (const actor_state& one : all_actors(of, edges)) actors.emplace_back(one.name);
+  for (const trace::actor_state& one : all_actors(of, edges)) actors.emplace_back(one.name);
   boost::json::array cells;
   for (const edge_summary& one : edges) {
     boost::json::object& cell = cells.emplace_back(edge_json(of, one)).as_object();

@@ -7,8 +7,8 @@ namespace troupe::analysis {
 
 namespace {
 
-recording without_events(const recording& of) {
-  recording part;
+trace::recording without_events(const trace::recording& of) {
+  trace::recording part;
   part.run = of.run;
   part.processes = of.processes;
   part.actors = of.actors;
@@ -19,16 +19,16 @@ recording without_events(const recording& of) {
 
 }  // namespace
 
-recording part_of(const recording& of, nanoseconds begin, nanoseconds end) {
-  recording part = without_events(of);
-  const auto last = std::ranges::lower_bound(of.events, end, {}, &event::begin);
+trace::recording part_of(const trace::recording& of, trace::nanoseconds begin, trace::nanoseconds end) {
+  trace::recording part = without_events(of);
+  const auto last = std::ranges::lower_bound(of.events, end, {}, &trace::event::begin);
   std::copy_if(of.events.begin(), last, std::back_inserter(part.events),
-               [&](const event& one) { return one.end >= begin; });
+               [&](const trace::event& one) { return one.end >= begin; });
   return part;
 }
 
-recording newest_of(const recording& of, std::size_t most) {
-  recording part = without_events(of);
+trace::recording newest_of(const trace::recording& of, std::size_t most) {
+  trace::recording part = without_events(of);
   const std::size_t count = std::min(most, of.events.size());
   part.events.assign(of.events.end() - static_cast<std::ptrdiff_t>(count), of.events.end());
   return part;

@@ -9,9 +9,9 @@
 namespace troupe::analysis {
 
 /// What ends after `begin` and begins before `end`; all else is as in `of`, but for the contents.
-recording part_of(const recording& of, nanoseconds begin, nanoseconds end);
+trace::recording part_of(const trace::recording& of, trace::nanoseconds begin, trace::nanoseconds end);
 
 /// The `most` events that begin last.
-recording newest_of(const recording& of, std::size_t most);
+trace::recording newest_of(const trace::recording& of, std::size_t most);
 
 }  // namespace troupe::analysis

@@ -10,25 +10,25 @@ namespace troupe::analysis {
 
 namespace {
 
-constexpr nanoseconds never = std::numeric_limits<nanoseconds>::max();
+constexpr trace::nanoseconds never = std::numeric_limits<trace::nanoseconds>::max();
 
-stretch idle(std::uint16_t actor) { return {path_category::idle, actor, 0, 0, range_name::none}; }
+stretch idle(std::uint16_t actor) { return {path_category::idle, actor, 0, 0, trace::range_name::none}; }
 
-stretch work_of(const event& one) {
-  if (one.what != kind::range) return {path_category::work, one.actor, 0, one.type, range_name::none};
-  return {path_category::work, one.actor, 0, 0, static_cast<range_name>(one.type)};
+stretch work_of(const trace::event& one) {
+  if (one.what != trace::kind::range) return {path_category::work, one.actor, 0, one.type, trace::range_name::none};
+  return {path_category::work, one.actor, 0, 0, static_cast<trace::range_name>(one.type)};
 }
 
 }  // namespace
 
-std::string what_text(const recording& run, const stretch& what) {
-  if (what.range != range_name::none) return std::string(name_of(what.range));
+std::string what_text(const trace::recording& run, const stretch& what) {
+  if (what.range != trace::range_name::none) return std::string(trace::name_of(what.range));
   if (what.what == path_category::idle) return "idle";
   const std::string type = what.type == 0 ? "own turn" : run.type_name(what.type);
   return what.what == path_category::wire ? type + " wire" : what.what == path_category::wait ? type + " wait" : type;
 }
 
-std::string who_text(const recording& run, const stretch& what) {
+std::string who_text(const trace::recording& run, const stretch& what) {
   const std::string actor = run.actor_name(what.actor);
   return what.what == path_category::wire ? run.actor_name(what.peer) + " to " + actor : actor;
 }
@@ -49,13 +49,13 @@ step_graph::step_graph(const causality& of, const step_window& window) : of_(of)
   sort();
 }
 
-step_graph::node step_graph::add_moment(nanoseconds when) {
+step_graph::node step_graph::add_moment(trace::nanoseconds when) {
   moments_.push_back({clip(when), 0, origin});
   return static_cast<node>(moments_.size() - 1);
 }
 
-void step_graph::connect(node from, node to, nanoseconds time, const stretch& what, std::uint64_t id) {
-  edges_.push_back({from, to, std::max<nanoseconds>(time, 0), what, id});
+void step_graph::connect(node from, node to, trace::nanoseconds time, const stretch& what, std::uint64_t id) {
+  edges_.push_back({from, to, std::max<trace::nanoseconds>(time, 0), what, id});
 }
 
 void step_graph::connect(node from, node to, const stretch& what, std::uint64_t id) {
@@ -64,7 +64,7 @@ void step_graph::connect(node from, node to, const stretch& what, std::uint64_t 
 
 void step_graph::add_activities(std::uint16_t actor) {
   const auto all = of_.activities(actor);
-  auto at = std::ranges::lower_bound(all, window_.begin, {}, &event::begin);
+  auto at = std::ranges::lower_bound(all, window_.begin, {}, &trace::event::begin);
   if (at != all.begin() && (*std::prev(at))->end > window_.begin) --at;
   actor_part part{actor, static_cast<std::size_t>(at - all.begin()), {}};
   for (; at != all.end() && (*at)->begin <= window_.end; ++at) {
@@ -83,38 +83,40 @@ void step_graph::add_activities(std::uint16_t actor) {
 void step_graph::add_order(actor_part& part) {
   node last = origin;
   for (activity& one : part.activities) {
-    const nanoseconds begin = moments_[one.begin].when;
-    if (one.what->what == kind::handled) {
-      const nanoseconds possible = std::max(clip(one.what->arrived), moments_[last].when);
-      const stretch wait{path_category::wait, part.actor, 0, one.what->type, range_name::none};
-      const nanoseconds waited = std::max<nanoseconds>(begin - possible, 0);
+    const trace::nanoseconds begin = moments_[one.begin].when;
+    if (one.what->what == trace::kind::handled) {
+      const trace::nanoseconds possible = std::max(clip(one.what->arrived), moments_[last].when);
+      const stretch wait{path_category::wait, part.actor, 0, one.what->type, trace::range_name::none};
+      const trace::nanoseconds waited = std::max<trace::nanoseconds>(begin - possible, 0);
       connect(last, one.begin, waited, wait, one.what->id);
       add_message(*one.what, one.begin, waited);
     } else {  // a turn of its own, which it was ready for since the one before, if there is one
-      const stretch wait{path_category::wait, part.actor, 0, 0, range_name::none};
+      const stretch wait{path_category::wait, part.actor, 0, 0, trace::range_name::none};
       connect(last, one.begin, of_.before(*one.what) != nullptr ? wait : idle(part.actor));
     }
     last = one.end;
   }
 }
 
-void step_graph::add_message(const event& message, node begin, nanoseconds waited) {
-  const std::uint16_t sender = sender_of(message.id);
+void step_graph::add_message(const trace::event& message, node begin, trace::nanoseconds waited) {
+  const std::uint16_t sender = trace::sender_of(message.id);
   // A message cannot begin before it arrives, whatever clocks say.
-  const nanoseconds came = std::min(clip(message.arrived), moments_[begin].when);
+  const trace::nanoseconds came = std::min(clip(message.arrived), moments_[begin].when);
   const node sent = message.sent <= window_.begin ? origin : moment_of(sender, message.sent, of_.sent_in(message));
   const node arrival = add_moment(came);
   if (moments_[sent].when <= came) {
-    connect(sent, arrival, {path_category::wire, message.actor, sender, message.type, range_name::none}, message.id);
+    connect(sent, arrival, {path_category::wire, message.actor, sender, message.type, trace::range_name::none},
+            message.id);
   } else {
     connect(origin, arrival, idle(sender));
   }
-  connect(arrival, begin, waited, {path_category::wait, message.actor, 0, message.type, range_name::none}, message.id);
+  connect(arrival, begin, waited, {path_category::wait, message.actor, 0, message.type, trace::range_name::none},
+          message.id);
   moments_[begin].begins = message.id;
   moments_[begin].arrival = arrival;
 }
 
-step_graph::activity* step_graph::find(const event* one) {
+step_graph::activity* step_graph::find(const trace::event* one) {
   if (one == nullptr) return nullptr;
   const auto part = std::ranges::lower_bound(actors_, one->actor, {}, &actor_part::actor);
   if (part == actors_.end() || part->actor != one->actor) return nullptr;
@@ -123,7 +125,7 @@ step_graph::activity* step_graph::find(const event* one) {
   return inside ? &part->activities[place - part->first] : nullptr;
 }
 
-step_graph::node step_graph::moment_of(std::uint16_t actor, nanoseconds when, const event* at) {
+step_graph::node step_graph::moment_of(std::uint16_t actor, trace::nanoseconds when, const trace::event* at) {
   activity* within = find(at != nullptr ? at : of_.activity_at(actor, when));
   if (within != nullptr && when <= within->end_time) {
     const node here = add_moment(std::max(when, within->what->begin));
@@ -136,23 +138,23 @@ step_graph::node step_graph::moment_of(std::uint16_t actor, nanoseconds when, co
 }
 
 /// The innermost range at that moment, else the activity itself.
-stretch step_graph::work_at(const event& one, nanoseconds when) const {
-  const event* innermost = &one;
-  for (const event* range : of_.ranges_in(one)) {
+stretch step_graph::work_at(const trace::event& one, trace::nanoseconds when) const {
+  const trace::event* innermost = &one;
+  for (const trace::event* range : of_.ranges_in(one)) {
     if (range->begin <= when && when < range->end) innermost = range;
   }
   return work_of(*innermost);
 }
 
 void step_graph::add_work(activity& one) {
-  for (const event* range : of_.ranges_in(*one.what)) {
-    for (const nanoseconds border : {range->begin, range->end}) {
+  for (const trace::event* range : of_.ranges_in(*one.what)) {
+    for (const trace::nanoseconds border : {range->begin, range->end}) {
       if (border > moments_[one.begin].when && border < one.end_time) one.between.push_back(add_moment(border));
     }
   }
   std::ranges::sort(one.between, {}, [&](node at) { return std::pair(moments_[at].when, at); });
   one.between.push_back(one.end);
-  const std::uint64_t id = one.what->what == kind::handled ? one.what->id : 0;
+  const std::uint64_t id = one.what->what == trace::kind::handled ? one.what->id : 0;
   node last = one.begin;
   for (const node next : one.between) {
     connect(last, next, work_at(*one.what, moments_[last].when), id);
@@ -191,14 +193,14 @@ void step_graph::sort() {
 
 namespace {
 
-nanoseconds scaled_time(nanoseconds time, bool scale, double factor) {
-  return scale ? static_cast<nanoseconds>(std::llround(static_cast<double>(time) * factor)) : time;
+trace::nanoseconds scaled_time(trace::nanoseconds time, bool scale, double factor) {
+  return scale ? static_cast<trace::nanoseconds>(std::llround(static_cast<double>(time) * factor)) : time;
 }
 
 }  // namespace
 
-std::vector<nanoseconds> step_graph::earliest(const std::optional<stretch>& scaled, double factor) const {
-  std::vector<nanoseconds> at(moments_.size(), 0);
+std::vector<trace::nanoseconds> step_graph::earliest(const std::optional<stretch>& scaled, double factor) const {
+  std::vector<trace::nanoseconds> at(moments_.size(), 0);
   for (const node here : order_) {
     for (std::uint32_t i = into_[here]; i < into_[here + 1]; ++i) {
       const edge& one = edges_[i];
@@ -208,8 +210,8 @@ std::vector<nanoseconds> step_graph::earliest(const std::optional<stretch>& scal
   return at;
 }
 
-std::vector<nanoseconds> step_graph::latest(const std::vector<nanoseconds>& earliest) const {
-  std::vector<nanoseconds> at(moments_.size(), never);
+std::vector<trace::nanoseconds> step_graph::latest(const std::vector<trace::nanoseconds>& earliest) const {
+  std::vector<trace::nanoseconds> at(moments_.size(), never);
   at[end_] = earliest[end_];
   for (auto here = order_.rbegin(); here != order_.rend(); ++here) {
     for (std::uint32_t i = into_[*here]; i < into_[*here + 1]; ++i) {
@@ -221,10 +223,10 @@ std::vector<nanoseconds> step_graph::latest(const std::vector<nanoseconds>& earl
 }
 
 std::vector<path_segment> step_graph::longest_path(const std::optional<stretch>& scaled, double factor) const {
-  const std::vector<nanoseconds> at = earliest(scaled, factor);
+  const std::vector<trace::nanoseconds> at = earliest(scaled, factor);
   std::vector<path_segment> path;
   // Messages that lay in the queue of the actor that the path is at, and since when.
-  std::vector<std::pair<nanoseconds, std::uint64_t>> queue;
+  std::vector<std::pair<trace::nanoseconds, std::uint64_t>> queue;
   for (node here = end_; here != origin;) {
     const edge* binding = nullptr;
     for (std::uint32_t i = into_[here]; i < into_[here + 1]; ++i) {
@@ -236,9 +238,9 @@ std::vector<path_segment> step_graph::longest_path(const std::optional<stretch>&
     const moment& now = moments_[here];
     if (now.arrival != origin && binding->from == now.arrival) queue.clear();
     if (now.arrival != origin && binding->from != now.arrival) queue.emplace_back(at[now.arrival], now.begins);
-    nanoseconds end = at[here];
+    trace::nanoseconds end = at[here];
     while (end > at[binding->from]) {
-      nanoseconds begin = at[binding->from];
+      trace::nanoseconds begin = at[binding->from];
       std::uint64_t waiting = 0;
       if (binding->what.what == path_category::work) {
         for (auto since = queue.rbegin(); since != queue.rend(); ++since) {
@@ -261,19 +263,19 @@ std::vector<path_segment> step_graph::longest_path(const std::optional<stretch>&
 }
 
 std::map<std::uint16_t, step_graph::slack_of_actor> step_graph::slack() const {
-  const std::vector<nanoseconds> early = earliest({}, 1);
-  const std::vector<nanoseconds> late = latest(early);
-  const auto time_of = [&](const event& work) {
-    return std::max<nanoseconds>(std::min(work.end, window_.end) - clip(work.begin), 0);
+  const std::vector<trace::nanoseconds> early = earliest({}, 1);
+  const std::vector<trace::nanoseconds> late = latest(early);
+  const auto time_of = [&](const trace::event& work) {
+    return std::max<trace::nanoseconds>(std::min(work.end, window_.end) - clip(work.begin), 0);
   };
   std::map<std::uint16_t, slack_of_actor> all;
   for (const actor_part& part : actors_) {
     slack_of_actor& sum = all[part.actor];
     for (const activity& one : part.activities) {
-      const event* work = one.what;
+      const trace::event* work = one.what;
       sum.working += time_of(*work);
-      for (const event* range : of_.ranges_in(*one.what)) {  // a name, where one says what most of it was
-        const nanoseconds least = work == one.what ? time_of(*work) / 2 : time_of(*work);
+      for (const trace::event* range : of_.ranges_in(*one.what)) {  // a name, where one says what most of it was
+        const trace::nanoseconds least = work == one.what ? time_of(*work) / 2 : time_of(*work);
         if (time_of(*range) > least) work = range;
       }
       if (time_of(*work) < sum.longest_time) continue;

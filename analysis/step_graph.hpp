@@ -30,25 +30,25 @@ struct stretch {
   std::uint16_t actor = 0;
   std::uint16_t peer = 0;  ///< wire: the sender
   std::uint16_t type = 0;  ///< of the message; 0 where `range` says what it is
-  range_name range = range_name::none;
+  trace::range_name range = trace::range_name::none;
 
   auto operator<=>(const stretch&) const = default;
 };
 
 /// As in `gradient wire`, and as in `trainer 0 to server 1`.
-std::string what_text(const recording& run, const stretch& what);
-std::string who_text(const recording& run, const stretch& what);
+std::string what_text(const trace::recording& run, const stretch& what);
+std::string who_text(const trace::recording& run, const stretch& what);
 
 /// A part of a path.
 struct path_segment {
   stretch what;
-  nanoseconds begin = 0;
-  nanoseconds end = 0;
+  trace::nanoseconds begin = 0;
+  trace::nanoseconds end = 0;
   std::uint64_t id = 0;  ///< the message that is worked on or under way; 0: none
   std::uint64_t queued =
       0;  ///< the message that lay in the queue meanwhile, so that the path goes through here; 0: none
 
-  nanoseconds duration() const { return end - begin; }
+  trace::nanoseconds duration() const { return end - begin; }
 };
 
 class step_graph {
@@ -65,10 +65,10 @@ class step_graph {
 
   /// What an actor did, and how much longer it could have taken without a later commit.
   struct slack_of_actor {
-    nanoseconds working = 0;
+    trace::nanoseconds working = 0;
     stretch longest;  ///< its longest work
-    nanoseconds longest_time = 0;
-    std::optional<nanoseconds> slack;  ///< there; nullopt: nothing that the commit waits for came of it
+    trace::nanoseconds longest_time = 0;
+    std::optional<trace::nanoseconds> slack;  ///< there; nullopt: nothing that the commit waits for came of it
   };
   std::map<std::uint16_t, slack_of_actor> slack() const;
 
@@ -77,20 +77,20 @@ class step_graph {
   static constexpr node origin = 0;
 
   struct moment {
-    nanoseconds when = 0;      ///< not before the window's begin
-    std::uint64_t begins = 0;  ///< the message whose handling begins here; 0: none
-    node arrival = origin;     ///< of that message
+    trace::nanoseconds when = 0;  ///< not before the window's begin
+    std::uint64_t begins = 0;     ///< the message whose handling begins here; 0: none
+    node arrival = origin;        ///< of that message
   };
   struct edge {
     node from = origin;
     node to = origin;
-    nanoseconds time = 0;
+    trace::nanoseconds time = 0;
     stretch what;
     std::uint64_t id = 0;
   };
   struct activity {
-    const event* what = nullptr;
-    nanoseconds end_time = 0;  ///< not after the next one's begin
+    const trace::event* what = nullptr;
+    trace::nanoseconds end_time = 0;  ///< not after the next one's begin
     node begin = origin;
     node end = origin;
     std::vector<node> between;
@@ -101,24 +101,24 @@ class step_graph {
     std::vector<activity> activities;
   };
 
-  nanoseconds clip(nanoseconds when) const { return when < window_.begin ? window_.begin : when; }
-  node add_moment(nanoseconds when);
+  trace::nanoseconds clip(trace::nanoseconds when) const { return when < window_.begin ? window_.begin : when; }
+  node add_moment(trace::nanoseconds when);
   void connect(node from, node to, const stretch& what, std::uint64_t id = 0);
-  void connect(node from, node to, nanoseconds time, const stretch& what, std::uint64_t id);
+  void connect(node from, node to, trace::nanoseconds time, const stretch& what, std::uint64_t id);
 
   void add_activities(std::uint16_t actor);
   void add_order(actor_part& part);
-  void add_message(const event& message, node begin, nanoseconds waited);
+  void add_message(const trace::event& message, node begin, trace::nanoseconds waited);
   void add_work(activity& one);
   void sort();
 
-  activity* find(const event* one);
+  activity* find(const trace::event* one);
   /// The moment `when` in the life of `actor`: within `at`, or after it if that had ended.
-  node moment_of(std::uint16_t actor, nanoseconds when, const event* at);
-  stretch work_at(const event& one, nanoseconds when) const;
+  node moment_of(std::uint16_t actor, trace::nanoseconds when, const trace::event* at);
+  stretch work_at(const trace::event& one, trace::nanoseconds when) const;
 
-  std::vector<nanoseconds> earliest(const std::optional<stretch>& scaled, double factor) const;
-  std::vector<nanoseconds> latest(const std::vector<nanoseconds>& earliest) const;
+  std::vector<trace::nanoseconds> earliest(const std::optional<stretch>& scaled, double factor) const;
+  std::vector<trace::nanoseconds> latest(const std::vector<trace::nanoseconds>& earliest) const;
 
   const causality& of_;
   const step_window window_;

@@ -14,17 +14,17 @@ namespace troupe::analysis {
 
 namespace {
 
-bool is_apply(const event& one) {
-  return one.what == kind::range && one.type == static_cast<std::uint16_t>(range_name::apply);
+bool is_apply(const trace::event& one) {
+  return one.what == trace::kind::range && one.type == static_cast<std::uint16_t>(trace::range_name::apply);
 }
 
 /// Whether all actors commit each step together.
-bool commits_together(const recording& run) {
-  const auto rows_type = type_number<rows>(run);
+bool commits_together(const trace::recording& run) {
+  const auto rows_type = type_number<msg::rows>(run);
   std::set<std::pair<std::uint16_t, std::uint64_t>> applied;
-  for (const event& one : run.events) {
+  for (const trace::event& one : run.events) {
     if (is_apply(one) && !applied.emplace(one.actor, one.step).second) return false;
-    if (one.what == kind::handled && one.aux > 0 && one.type == rows_type) return false;
+    if (one.what == trace::kind::handled && one.aux > 0 && one.type == rows_type) return false;
   }
   return true;
 }
@@ -34,18 +34,18 @@ struct step_parts {
   std::set<std::uint16_t> servers;
   std::vector<step_window::commit> commits;
 
-  nanoseconds end() const { return std::ranges::max_element(commits, {}, &step_window::commit::when)->when; }
+  trace::nanoseconds end() const { return std::ranges::max_element(commits, {}, &step_window::commit::when)->when; }
 };
 
-step_windows common_steps(const recording& run, nanoseconds since) {
+step_windows common_steps(const trace::recording& run, trace::nanoseconds since) {
   std::map<std::uint64_t, step_parts> steps;
   std::set<std::uint16_t> trainers;
   std::set<std::uint16_t> servers;
-  for (const event& one : run.events) {
-    if (one.what != kind::step && !is_apply(one)) continue;
+  for (const trace::event& one : run.events) {
+    if (one.what != trace::kind::step && !is_apply(one)) continue;
     step_parts& parts = steps[one.step];
-    (one.what == kind::step ? trainers : servers).insert(one.actor);
-    (one.what == kind::step ? parts.trainers : parts.servers).insert(one.actor);
+    (one.what == trace::kind::step ? trainers : servers).insert(one.actor);
+    (one.what == trace::kind::step ? parts.trainers : parts.servers).insert(one.actor);
     parts.commits.push_back({one.actor, one.end});
   }
   // A step whose gradients are accumulated, or left out, is one that no server applies.
@@ -67,13 +67,13 @@ step_windows common_steps(const recording& run, nanoseconds since) {
   return found;
 }
 
-step_windows own_steps(const recording& run, nanoseconds since) {
+step_windows own_steps(const trace::recording& run, trace::nanoseconds since) {
   step_windows found;
   found.common = false;
-  std::map<std::uint16_t, const event*> last;
-  for (const event& one : run.events) {
-    if (one.what != kind::step) continue;
-    const event*& before = last[one.actor];
+  std::map<std::uint16_t, const trace::event*> last;
+  for (const trace::event& one : run.events) {
+    if (one.what != trace::kind::step) continue;
+    const trace::event*& before = last[one.actor];
     const bool whole =
         before != nullptr && before->step + 1 == one.step && before->end >= since && before->end < one.end;
     if (whole) {
@@ -88,15 +88,15 @@ step_windows own_steps(const recording& run, nanoseconds since) {
 
 }  // namespace
 
-step_windows find_steps(const recording& run) {
-  const nanoseconds since = run.complete_from();
+step_windows find_steps(const trace::recording& run) {
+  const trace::nanoseconds since = run.complete_from();
   step_windows found = commits_together(run) ? common_steps(run, since) : own_steps(run, since);
   std::ranges::stable_sort(found.whole, {}, &step_window::end);
   return found;
 }
 
-nanoseconds step_time(const step_windows& all, std::size_t percent) {
-  std::vector<nanoseconds> times;
+trace::nanoseconds step_time(const step_windows& all, std::size_t percent) {
+  std::vector<trace::nanoseconds> times;
   for (const step_window& one : all.whole) times.push_back(one.duration());
   return percentile(times, percent);
 }

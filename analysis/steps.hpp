@@ -16,16 +16,16 @@ namespace troupe::analysis {
 struct step_window {
   struct commit {
     std::uint16_t actor = 0;
-    nanoseconds when = 0;
+    trace::nanoseconds when = 0;
   };
 
   std::uint64_t step = 0;
-  nanoseconds begin = 0;
-  nanoseconds end = 0;
+  trace::nanoseconds begin = 0;
+  trace::nanoseconds end = 0;
   /// What the step consisted of: when each server had applied it and each trainer had done it. The last is its commit.
   std::vector<commit> commits;
 
-  nanoseconds duration() const { return end - begin; }
+  trace::nanoseconds duration() const { return end - begin; }
 };
 
 struct step_windows {
@@ -40,10 +40,10 @@ struct step_windows {
 
 /// Finds them by the records of trainers' steps and of servers' applies. A run counts as synchronous unless rows were
 /// served that lacked a step, or a server applied a step in parts.
-step_windows find_steps(const recording& run);
+step_windows find_steps(const trace::recording& run);
 
 /// How long `percent` % of the whole steps take at most; 0 if there are none.
-nanoseconds step_time(const step_windows& all, std::size_t percent);
+trace::nanoseconds step_time(const step_windows& all, std::size_t percent);
 
 /// Whole windows of one step (one, or in runs without a common commit one a trainer); an error names those there are.
 result<std::vector<const step_window*>> find_step(const step_windows& all, std::uint64_t step);

@@ -14,28 +14,29 @@ namespace troupe::analysis {
 namespace {
 
 /// The first event that begins at `when` or later.
-auto begun_since(const recording& run, nanoseconds when) {
-  return std::ranges::lower_bound(run.events, when, {}, &event::begin);
+auto begun_since(const trace::recording& run, trace::nanoseconds when) {
+  return std::ranges::lower_bound(run.events, when, {}, &trace::event::begin);
 }
 
 /// Whether a message that came to `receiver` at `when` or later would have left a record there.
-bool leaves_record(const recording& run, const actor_state& receiver, nanoseconds when) {
-  const process_info& process = run.processes[receiver.process];
+bool leaves_record(const trace::recording& run, const trace::actor_state& receiver, trace::nanoseconds when) {
+  const trace::process_info& process = run.processes[receiver.process];
   return !process.filtered && when >= process.complete_from;
 }
 
 std::vector<lost_message> find_lost(const causality& of) {
-  const recording& run = of.run();
+  const trace::recording& run = of.run();
   std::set<std::uint64_t> dropped;
   std::vector<lost_message> lost;
-  for (const event& one : run.events) {
-    if (one.what != kind::drop) continue;
+  for (const trace::event& one : run.events) {
+    if (one.what != trace::kind::drop) continue;
     dropped.insert(one.id);
-    lost.push_back({one.id, one.type, one.actor, one.begin, std::string(name_of(static_cast<drop_reason>(one.aux)))});
+    lost.push_back({one.id, one.type, one.actor, one.begin,
+                    std::string(trace::name_of(static_cast<trace::drop_reason>(one.aux)))});
   }
-  for (const event& one : run.events) {
-    if (one.what != kind::sent || of.handled(one.id) != nullptr || dropped.contains(one.id)) continue;
-    const actor_state* receiver = run.find_actor(one.aux);
+  for (const trace::event& one : run.events) {
+    if (one.what != trace::kind::sent || of.handled(one.id) != nullptr || dropped.contains(one.id)) continue;
+    const trace::actor_state* receiver = run.find_actor(one.aux);
     if (receiver == nullptr || receiver->alive || !leaves_record(run, *receiver, one.begin)) continue;
     lost.push_back({one.id, one.type, one.aux, one.begin, receiver->name + " had ended"});
   }
@@ -45,21 +46,22 @@ std::vector<lost_message> find_lost(const causality& of) {
 
 /// What the board says is open, and what was parked and never released although whoever asked is unknown to the board.
 std::vector<unanswered_request> find_unanswered(const causality& of) {
-  const recording& run = of.run();
+  const trace::recording& run = of.run();
   std::vector<unanswered_request> open;
-  for (const actor_state& actor : run.actors) {
-    for (const actor_state::request& one : actor.open)
+  for (const trace::actor_state& actor : run.actors) {
+    for (const trace::actor_state::request& one : actor.open)
       open.push_back({one.id, one.type, one.peer, one.step, one.since});
   }
   std::set<std::uint64_t> answered;
-  for (const event& one : run.events) {
+  for (const trace::event& one : run.events) {
     if (one.has(flag::answer)) answered.insert(one.cause);
   }
-  for (const event& one : run.events) {
-    const bool parked = one.what == kind::handled && one.has(flag::parked);
-    if (!parked || answered.contains(one.id) || run.find_actor(sender_of(one.id)) != nullptr) continue;
+  for (const trace::event& one : run.events) {
+    const bool parked = one.what == trace::kind::handled && one.has(flag::parked);
+    if (!parked || answered.contains(one.id) || run.find_actor(trace::sender_of(one.id)) != nullptr) continue;
     // Nobody records that a client has its answer.
-    if (sender_of(one.id) == client_actor && run.processes[one.process].end == ending::clean) continue;
+    if (trace::sender_of(one.id) == trace::client_actor && run.processes[one.process].end == trace::ending::clean)
+      continue;
     open.push_back({one.id, one.type, one.actor, one.step, one.sent});
   }
   std::ranges::stable_sort(open, {}, &unanswered_request::since);
@@ -68,23 +70,23 @@ std::vector<unanswered_request> find_unanswered(const causality& of) {
 
 }  // namespace
 
-std::vector<actor_summary> summarize_actors(const recording& run, nanoseconds since) {
+std::vector<actor_summary> summarize_actors(const trace::recording& run, trace::nanoseconds since) {
   struct running {
     actor_summary sum;
-    nanoseconds busy_until = std::numeric_limits<nanoseconds>::min();
+    trace::nanoseconds busy_until = std::numeric_limits<trace::nanoseconds>::min();
   };
   std::map<std::uint16_t, running> all;
   for (auto one = begun_since(run, since); one != run.events.end(); ++one) {
-    const bool is_handled = one->what == kind::handled;
-    if (!is_handled && one->what != kind::range && one->what != kind::timer) continue;
+    const bool is_handled = one->what == trace::kind::handled;
+    if (!is_handled && one->what != trace::kind::range && one->what != trace::kind::timer) continue;
     auto& [sum, busy_until] = all[one->actor];
     // A range may lie within a message's handling, or be work of its own.
-    sum.working += std::max<nanoseconds>(one->end - std::max(one->begin, busy_until), 0);
+    sum.working += std::max<trace::nanoseconds>(one->end - std::max(one->begin, busy_until), 0);
     busy_until = std::max(busy_until, one->end);
     if (!is_handled) continue;
     ++sum.handled;
     sum.queued += one->begin - one->arrived;
-    const nanoseconds worked = one->end - one->begin;
+    const trace::nanoseconds worked = one->end - one->begin;
     if (sum.longest != 0 && worked <= sum.longest_time) continue;
     sum.longest = one->id;
     sum.longest_time = worked;
@@ -97,18 +99,18 @@ std::vector<actor_summary> summarize_actors(const recording& run, nanoseconds si
   return sorted;
 }
 
-std::vector<edge_summary> summarize_edges(const recording& run, nanoseconds since) {
+std::vector<edge_summary> summarize_edges(const trace::recording& run, trace::nanoseconds since) {
   std::unordered_map<std::uint64_t, edge_summary> edges;
   for (auto one = begun_since(run, since); one != run.events.end(); ++one) {
-    if (one->what != kind::handled) continue;
-    const std::uint16_t sender = sender_of(one->id);
+    if (one->what != trace::kind::handled) continue;
+    const std::uint16_t sender = trace::sender_of(one->id);
     edge_summary& edge = edges[std::uint64_t{sender} << 32 | std::uint64_t{one->actor} << 16 | one->type];
     edge.sender = sender;
     edge.receiver = one->actor;
     edge.type = one->type;
     ++edge.messages;
     edge.bytes += one->bytes;
-    edge.wire += std::max<nanoseconds>(one->arrived - one->sent, 0);  // clocks may differ a little
+    edge.wire += std::max<trace::nanoseconds>(one->arrived - one->sent, 0);  // clocks may differ a little
     edge.queued += one->begin - one->arrived;
     edge.worked += one->end - one->begin;
     edge.latency += one->end - one->sent;
@@ -123,13 +125,13 @@ std::vector<edge_summary> summarize_edges(const recording& run, nanoseconds sinc
 }
 
 summary summarize(const causality& of) {
-  const recording& run = of.run();
+  const trace::recording& run = of.run();
   summary all;
   all.begin = run.events.empty() ? 0 : run.events.front().begin;
   all.end = run.end();
-  for (const event& one : run.events) {
+  for (const trace::event& one : run.events) {
     all.end = std::max(all.end, one.end);
-    if (one.what != kind::handled) continue;
+    if (one.what != trace::kind::handled) continue;
     ++all.messages;
     all.bytes += one.bytes;
   }

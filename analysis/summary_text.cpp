@@ -15,10 +15,10 @@ namespace troupe::analysis {
 namespace {
 
 /// What was dropped need not have been a message of the run.
-std::string name_of(const recording& run, std::uint64_t id) { return id == 0 ? "-" : run.message_name(id); }
+std::string name_of(const trace::recording& run, std::uint64_t id) { return id == 0 ? "-" : run.message_name(id); }
 
-std::string how_it_ended(ending end) {
-  return end == ending::clean ? "ended" : end == ending::failed ? "failed" : "no end recorded";
+std::string how_it_ended(trace::ending end) {
+  return end == trace::ending::clean ? "ended" : end == trace::ending::failed ? "failed" : "no end recorded";
 }
 
 std::vector<const step_window*> slowest_first(const step_windows& steps) {
@@ -33,11 +33,11 @@ std::uint16_t last_of(const step_window& step) {
   return std::ranges::max_element(step.commits, {}, &step_window::commit::when)->actor;
 }
 
-std::string processes_text(const recording& run) {
+std::string processes_text(const trace::recording& run) {
   table rows({"process", "host", "pid", "records", "overwritten", "filtered", "torn", "contents lost", "clock", "end"},
              "rlrrrrrrrl");
   for (std::size_t i = 0; i < run.processes.size(); ++i) {
-    const process_info& one = run.processes[i];
+    const trace::process_info& one = run.processes[i];
     rows.add({std::to_string(i), one.host, std::to_string(one.pid), count_text(one.records),
               count_text(one.overwritten), count_text(one.dropped), count_text(one.torn), count_text(one.contents_lost),
               one.clock_aligned ? "+-" + time_text(one.clock_error) : "not aligned", how_it_ended(one.end)});
@@ -45,10 +45,10 @@ std::string processes_text(const recording& run) {
   return "\nProcesses\n" + rows.text();
 }
 
-std::string actors_text(const recording& run, const summary& what, std::size_t limit) {
+std::string actors_text(const trace::recording& run, const summary& what, std::size_t limit) {
   table rows({"actor", "process", "handled", "working", "of the time", "queued", "longest", "message"}, "lrrrrrrl");
   for (const actor_summary& one : what.actors) {
-    const actor_state* known = run.find_actor(one.actor);
+    const trace::actor_state* known = run.find_actor(one.actor);
     rows.add({run.actor_name(one.actor), known == nullptr ? "-" : std::to_string(known->process),
               count_text(one.handled), time_text(one.working), share_text(one.working, what.end - what.begin),
               time_text(one.queued), one.longest == 0 ? "-" : time_text(one.longest_time),
@@ -57,10 +57,10 @@ std::string actors_text(const recording& run, const summary& what, std::size_t l
   return "\nActors\n" + rows.text(limit);
 }
 
-std::string edges_text(const recording& run, const summary& what, std::size_t limit) {
+std::string edges_text(const trace::recording& run, const summary& what, std::size_t limit) {
   table rows({"from", "to", "type", "messages", "bytes", "mean wire", "mean queued"}, "lllrrrr");
   for (const edge_summary& one : what.edges) {
-    const auto messages = static_cast<nanoseconds>(one.messages);
+    const auto messages = static_cast<trace::nanoseconds>(one.messages);
     rows.add({run.actor_name(one.sender), run.actor_name(one.receiver), run.type_name(one.type),
               count_text(one.messages), size_text(one.bytes), time_text(one.wire / messages),
               time_text(one.queued / messages)});
@@ -68,7 +68,7 @@ std::string edges_text(const recording& run, const summary& what, std::size_t li
   return "\nMessages by edge\n" + rows.text(limit);
 }
 
-std::string steps_text(const recording& run, const summary& what, std::size_t limit) {
+std::string steps_text(const trace::recording& run, const summary& what, std::size_t limit) {
   table rows({"step", "time", "last", "began at"}, "rrlr");
   for (const step_window* one : slowest_first(what.steps)) {
     rows.add(
@@ -80,7 +80,7 @@ std::string steps_text(const recording& run, const summary& what, std::size_t li
          rows.text(limit);
 }
 
-std::string trouble_text(const recording& run, const summary& what, std::size_t limit) {
+std::string trouble_text(const trace::recording& run, const summary& what, std::size_t limit) {
   std::string text;
   if (!what.lost.empty()) {
     table rows({"message", "type", "to", "at", "why"}, "lllrl");
@@ -104,7 +104,7 @@ std::string trouble_text(const recording& run, const summary& what, std::size_t 
 }  // namespace
 
 std::string summary_text(const causality& of, const summary& what, std::size_t limit) {
-  const recording& run = of.run();
+  const trace::recording& run = of.run();
   return fmt::format("{} messages, {}, of {} actors in {} process{}, in {}\n", count_text(what.messages),
                      size_text(what.bytes), what.actors.size(), run.processes.size(),
                      run.processes.size() == 1 ? "" : "es", time_text(what.end - what.begin)) +
@@ -112,9 +112,9 @@ std::string summary_text(const causality& of, const summary& what, std::size_t l
          steps_text(run, what, limit) + edges_text(run, what, limit);
 }
 
-boost::json::array processes_json(const recording& run) {
+boost::json::array processes_json(const trace::recording& run) {
   boost::json::array all;
-  for (const process_info& one : run.processes) {
+  for (const trace::process_info& one : run.processes) {
     all.push_back({{"host", one.host},
                    {"pid", one.pid},
                    {"node", one.node},
@@ -131,7 +131,7 @@ boost::json::array processes_json(const recording& run) {
   return all;
 }
 
-boost::json::object edge_json(const recording& run, const edge_summary& one) {
+boost::json::object edge_json(const trace::recording& run, const edge_summary& one) {
   return {{"from", run.actor_name(one.sender)},
           {"to", run.actor_name(one.receiver)},
           {"type", run.type_name(one.type)},
@@ -142,10 +142,10 @@ boost::json::object edge_json(const recording& run, const edge_summary& one) {
 }
 
 boost::json::object summary_json(const causality& of, const summary& what) {
-  const recording& run = of.run();
+  const trace::recording& run = of.run();
   boost::json::array actors;
   for (const actor_summary& one : what.actors) {
-    const actor_state* known = run.find_actor(one.actor);
+    const trace::actor_state* known = run.find_actor(one.actor);
     actors.push_back({{"actor", run.actor_name(one.actor)},
                       {"process", known == nullptr ? boost::json::value() : boost::json::value(known->process)},
                       {"alive", known != nullptr && known->alive},

@@ -26,15 +26,15 @@ namespace troupe::analysis {
 namespace {
 
 struct stretch {
-  nanoseconds begin = 0;
-  nanoseconds end = 0;
+  trace::nanoseconds begin = 0;
+  trace::nanoseconds end = 0;
 };
 
 class timeline {
  public:
-  timeline(const recording& run, std::ostream& to) : run_(run), index_(run), out_(to) {
-    for (const actor_state& actor : run.actors) process_of_.emplace(actor.actor, actor.process);
-    for (const event& one : run.events)
+  timeline(const trace::recording& run, std::ostream& to) : run_(run), index_(run), out_(to) {
+    for (const trace::actor_state& actor : run.actors) process_of_.emplace(actor.actor, actor.process);
+    for (const trace::event& one : run.events)
       if (is_slice(one)) process_of_.emplace(one.actor, one.process);
   }
 
@@ -49,15 +49,15 @@ class timeline {
   }
 
  private:
-  static bool is_slice(const event& one) {
-    return one.what == kind::handled || one.what == kind::range || one.what == kind::timer ||
-           one.what == kind::checkpoint;
+  static bool is_slice(const trace::event& one) {
+    return one.what == trace::kind::handled || one.what == trace::kind::range || one.what == trace::kind::timer ||
+           one.what == trace::kind::checkpoint;
   }
 
   /// Numbers from 1: viewers take 0 for the machine's idle process.
-  static track track_of(const event& one) { return {one.process + 1, std::uint32_t{one.actor} + 1}; }
+  static track track_of(const trace::event& one) { return {one.process + 1, std::uint32_t{one.actor} + 1}; }
   /// Links are nobody's: what happens to them is on a thread of its own.
-  static track links_of(const event& one) { return {one.process + 1, std::uint32_t{UINT16_MAX} + 2}; }
+  static track links_of(const trace::event& one) { return {one.process + 1, std::uint32_t{UINT16_MAX} + 2}; }
 
   std::optional<track> track_of(std::uint16_t actor) const {
     const auto known = process_of_.find(actor);
@@ -67,16 +67,16 @@ class timeline {
 
   std::string message_name(std::uint64_t id) {
     if (id == 0) return "null";
-    const std::string& sender = names_[sender_of(id)];
-    return fmt::format("{} #{}\"", sender.substr(0, sender.size() - 1), sequence_of(id));
+    const std::string& sender = names_[trace::sender_of(id)];
+    return fmt::format("{} #{}\"", sender.substr(0, sender.size() - 1), trace::sequence_of(id));
   }
 
   void name_tracks() {
     for (std::uint32_t i = 0; i < run_.processes.size(); ++i) {
-      const process_info& one = run_.processes[i];
+      const trace::process_info& one = run_.processes[i];
       out_.process_name(i + 1, json_string(fmt::format("node {} ({}, pid {})", one.node, one.host, one.pid)), one.node);
       const bool has_links = std::ranges::any_of(
-          run_.events, [i](const event& event) { return event.process == i && is_of_link(event.what); });
+          run_.events, [i](const trace::event& event) { return event.process == i && is_of_link(event.what); });
       if (has_links) out_.thread_name({i + 1, std::uint32_t{UINT16_MAX} + 2}, "\"links\"", UINT16_MAX + 2);
     }
     for (const auto& [actor, process] : std::map(process_of_.begin(), process_of_.end()))
@@ -86,18 +86,18 @@ class timeline {
   // -- slices -------------------------------------------------------------------------
 
   void write_slices() {
-    std::map<track, std::vector<const event*>> by_track;
-    for (const event& one : run_.events)
+    std::map<track, std::vector<const trace::event*>> by_track;
+    for (const trace::event& one : run_.events)
       if (is_slice(one)) by_track[track_of(one)].push_back(&one);
     for (auto& [where, all] : by_track) {
-      std::ranges::stable_sort(all, [](const event* a, const event* b) {
+      std::ranges::stable_sort(all, [](const trace::event* a, const trace::event* b) {
         return std::pair(a->begin, -a->end) < std::pair(b->begin, -b->end);
       });
       std::vector<stretch>& outermost = outermost_[where];
-      std::vector<nanoseconds> open;  // ends of the slices around
-      for (const event* one : all) {
+      std::vector<trace::nanoseconds> open;  // ends of the slices around
+      for (const trace::event* one : all) {
         while (!open.empty() && open.back() <= one->begin) open.pop_back();
-        nanoseconds end = std::max(one->begin, one->end);
+        trace::nanoseconds end = std::max(one->begin, one->end);
         if (open.empty())
           outermost.push_back({one->begin, end});
         else
@@ -108,35 +108,35 @@ class timeline {
     }
   }
 
-  void write_slice(track where, const event& one, nanoseconds end) {
+  void write_slice(track where, const trace::event& one, trace::nanoseconds end) {
     ++counts_.slices;
-    if (one.what == kind::handled) {
+    if (one.what == trace::kind::handled) {
       ++counts_.messages;
       out_.slice(where, types_[one.type], "message", one.begin, end, args_of(one));
       return;
     }
     const std::string_view what =
-        one.what == kind::timer ? "turn of its own" : name_of(static_cast<range_name>(one.type));
-    out_.slice(where, fmt::format("\"{}\"", what), one.what == kind::checkpoint ? "checkpoint" : "range", one.begin,
-               end, fmt::format("\"step\":{}", one.step));
+        one.what == trace::kind::timer ? "turn of its own" : trace::name_of(static_cast<trace::range_name>(one.type));
+    out_.slice(where, fmt::format("\"{}\"", what), one.what == trace::kind::checkpoint ? "checkpoint" : "range",
+               one.begin, end, fmt::format("\"step\":{}", one.step));
   }
 
-  std::string args_of(const event& one) {
+  std::string args_of(const trace::event& one) {
     return fmt::format("\"message\":{},\"from\":{},\"cause\":{},\"step\":{},\"bytes\":{},\"queued_us\":{:.3f}",
-                       message_name(one.id), names_[sender_of(one.id)], message_name(one.cause), one.step, one.bytes,
-                       static_cast<double>(one.begin - one.arrived) / 1e3);
+                       message_name(one.id), names_[trace::sender_of(one.id)], message_name(one.cause), one.step,
+                       one.bytes, static_cast<double>(one.begin - one.arrived) / 1e3);
   }
 
   // -- flows ----------------------------------------------------------------------------
 
   /// A slice's end belongs to the next one, unless the slice takes no time.
   template <class T>
-  static nanoseconds last_moment(const T& slice) {
+  static trace::nanoseconds last_moment(const T& slice) {
     return std::max(slice.begin, slice.end - 1);
   }
 
   /// The moment closest to `when` that lies in one of the outermost slices of `where`, at most as late; nothing: none.
-  std::optional<nanoseconds> moment_in_slice(track where, nanoseconds when) const {
+  std::optional<trace::nanoseconds> moment_in_slice(track where, trace::nanoseconds when) const {
     const auto slices = outermost_.find(where);
     if (slices == outermost_.end()) return {};
     const auto after = std::ranges::upper_bound(slices->second, when, {}, &stretch::begin);
@@ -145,11 +145,11 @@ class timeline {
   }
 
   void write_flows() {
-    for (const event& one : run_.events) {
-      if (one.what != kind::handled) continue;
-      const event* sending = index_.sent_in(one);
-      const auto from = track_of(sender_of(one.id));
-      std::optional<nanoseconds> sent;
+    for (const trace::event& one : run_.events) {
+      if (one.what != trace::kind::handled) continue;
+      const trace::event* sending = index_.sent_in(one);
+      const auto from = track_of(trace::sender_of(one.id));
+      std::optional<trace::nanoseconds> sent;
       if (sending != nullptr && from)
         sent = moment_in_slice(*from, std::min({std::max(one.sent, sending->begin), last_moment(*sending), one.begin}));
       if (!sent || *sent < sending->begin) {
@@ -162,40 +162,41 @@ class timeline {
 
   // -- whatever else ----------------------------------------------------------------------
 
-  static bool is_of_link(kind what) {
-    return what == kind::link_up || what == kind::link_down || what == kind::credit_wait || what == kind::credit;
+  static bool is_of_link(trace::kind what) {
+    return what == trace::kind::link_up || what == trace::kind::link_down || what == trace::kind::credit_wait ||
+           what == trace::kind::credit;
   }
 
   void write_others() {
     std::uint64_t number = 0;
-    for (const event& one : run_.events) {
+    for (const trace::event& one : run_.events) {
       switch (one.what) {
-        case kind::step:
+        case trace::kind::step:
           out_.async(track_of(one), fmt::format("\"step {}\"", one.step), "step", ++number, one.begin, one.end, "");
           ++counts_.asyncs;
           break;
-        case kind::collective:
+        case trace::kind::collective:
           out_.async(track_of(one), fmt::format("\"collective {}\"", one.id), "collective", ++number,
                      std::min(one.sent, one.begin), one.end,
                      fmt::format("\"step\":{},\"bucket\":{},\"bytes\":{},\"all_launched_us\":{:.3f}", one.step, one.aux,
                                  one.bytes, static_cast<double>(one.begin - one.sent) / 1e3));
           ++counts_.asyncs;
           break;
-        case kind::spawn:
+        case trace::kind::spawn:
           instant(one, "");
           break;
-        case kind::exit:
+        case trace::kind::exit:
           instant(one, fmt::format("\"error\":{}", one.aux));
           break;
-        case kind::drop:
+        case trace::kind::drop:
           instant(one, fmt::format("\"message\":{},\"type\":{},\"why\":\"{}\"", message_name(one.id), types_[one.type],
-                                   name_of(static_cast<drop_reason>(one.aux))));
+                                   trace::name_of(static_cast<trace::drop_reason>(one.aux))));
           break;
-        case kind::link_up:
-        case kind::link_down:
+        case trace::kind::link_up:
+        case trace::kind::link_down:
           instant(one, fmt::format("\"node\":{}", one.aux));
           break;
-        case kind::credit_wait:
+        case trace::kind::credit_wait:
           instant(one, fmt::format("\"node\":{},\"message\":{},\"bytes_under_way\":{}", one.aux, message_name(one.id),
                                    one.raw));
           break;
@@ -205,15 +206,15 @@ class timeline {
     }
   }
 
-  void instant(const event& one, const std::string& args) {
+  void instant(const trace::event& one, const std::string& args) {
     ++counts_.instants;
-    out_.instant(is_of_link(one.what) ? links_of(one) : track_of(one), fmt::format("\"{}\"", name_of(one.what)),
+    out_.instant(is_of_link(one.what) ? links_of(one) : track_of(one), fmt::format("\"{}\"", trace::name_of(one.what)),
                  "event", one.begin, args);
   }
 
   // -- counters -----------------------------------------------------------------------------
 
-  using changes = std::vector<std::pair<nanoseconds, std::int64_t>>;
+  using changes = std::vector<std::pair<trace::nanoseconds, std::int64_t>>;
 
   void write_changes(std::uint32_t process, const std::string& name, std::string_view unit, changes& all) {
     std::ranges::sort(all);
@@ -229,21 +230,22 @@ class timeline {
   void write_counters() {
     std::map<track, changes> queues;
     std::map<std::pair<std::uint32_t, std::uint32_t>, changes> in_flight;
-    const auto fly = [&](const event& one, std::uint32_t to, nanoseconds when, std::int64_t sign) {
-      const auto from = process_of_.find(sender_of(one.id));
+    const auto fly = [&](const trace::event& one, std::uint32_t to, trace::nanoseconds when, std::int64_t sign) {
+      const auto from = process_of_.find(trace::sender_of(one.id));
       if (from != process_of_.end() && from->second != to)
         in_flight[{from->second, to}].emplace_back(when, sign * std::int64_t{one.bytes});
     };
-    for (const event& one : run_.events) {
-      if (one.what == kind::handled) {
+    for (const trace::event& one : run_.events) {
+      if (one.what == trace::kind::handled) {
         fly(one, one.process, std::min(one.sent, one.arrived), 1);
         fly(one, one.process, one.arrived, -1);
         if (one.arrived >= one.begin) continue;
         queues[track_of(one)].emplace_back(one.arrived, 1);
         queues[track_of(one)].emplace_back(one.begin, -1);
-      } else if (one.what == kind::arrived && index_.handled(one.id) == nullptr) {
+      } else if (one.what == trace::kind::arrived && index_.handled(one.id) == nullptr) {
         queues[track_of(one)].emplace_back(one.begin, 1);
-      } else if (one.what == kind::sent && index_.handled(one.id) == nullptr && index_.arrived(one.id) == nullptr) {
+      } else if (one.what == trace::kind::sent && index_.handled(one.id) == nullptr &&
+                 index_.arrived(one.id) == nullptr) {
         const auto to = process_of_.find(one.aux);
         if (to != process_of_.end()) fly(one, to->second, one.begin, 1);
       }
@@ -259,15 +261,15 @@ class timeline {
   }
 
   /// What is a figure in itself.
-  void write_figure(const event& one) {
-    if (one.what == kind::handled && one.type == rows_) {
+  void write_figure(const trace::event& one) {
+    if (one.what == trace::kind::handled && one.type == rows_) {
       out_.counter(one.process + 1, "\"staleness of " + names_[one.actor].substr(1), one.begin, "steps", one.aux);
       ++counts_.counters;
     }
-    if (one.what == kind::metric) {
+    if (one.what == trace::kind::metric) {
       const auto value = std::bit_cast<double>(one.raw);
       if (!std::isfinite(value)) return;  // JSON has no word for it
-      const std::string_view which = name_of(static_cast<metric_name>(one.type));
+      const std::string_view which = trace::name_of(static_cast<trace::metric_name>(one.type));
       out_.counter(one.process + 1, fmt::format("\"{}\"", which), one.begin, which, value);
       ++counts_.counters;
     }
@@ -275,7 +277,7 @@ class timeline {
 
   boost::json::object other_data() const {
     boost::json::array clocks;
-    for (const process_info& one : run_.processes)
+    for (const trace::process_info& one : run_.processes)
       clocks.push_back(boost::json::value(fmt::format(
           "node {}: {}", one.node,
           one.clock_aligned ? fmt::format("within {}", time_text(one.clock_error)) : "not aligned with the others")));
@@ -284,11 +286,11 @@ class timeline {
             {"warnings", boost::json::value_from(run_.warnings)}};
   }
 
-  const recording& run_;
+  const trace::recording& run_;
   const causality index_;
   trace_events out_;
   timeline_counts counts_;
-  const std::optional<std::uint16_t> rows_ = type_number<rows>(run_);  ///< the type
+  const std::optional<std::uint16_t> rows_ = type_number<msg::rows>(run_);  ///< the type
   std::unordered_map<std::uint16_t, std::uint32_t> process_of_;
   by_number<std::string> names_{[this](std::uint16_t actor) { return json_string(run_.actor_name(actor)); }};
   by_number<std::string> types_{[this](std::uint16_t type) { return json_string(run_.type_name(type)); }};
@@ -297,6 +299,6 @@ class timeline {
 
 }  // namespace
 
-timeline_counts write_timeline(const recording& run, std::ostream& to) { return timeline(run, to).write(); }
+timeline_counts write_timeline(const trace::recording& run, std::ostream& to) { return timeline(run, to).write(); }
 
 }  // namespace troupe::analysis

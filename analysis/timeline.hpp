@@ -26,6 +26,6 @@ struct timeline_counts {
 /// steps and collectives as async slices; instants for spawn, exit, drop, checkpoints' phases aside, and links;
 /// counters for the depth of queues, bytes in flight between processes, staleness and the run's metrics. Streams, and
 /// so takes little memory beside the recording. Look at `to` for whether all could be written.
-timeline_counts write_timeline(const recording& run, std::ostream& to);
+timeline_counts write_timeline(const trace::recording& run, std::ostream& to);
 
 }  // namespace troupe::analysis

@@ -37,9 +37,9 @@ void trace_events::end() {
   buffer_.clear();
 }
 
-void trace_events::time(std::string_view field, nanoseconds when) {
-  constexpr nanoseconds ns_per_us = 1000;
-  const nanoseconds size = std::abs(when);
+void trace_events::time(std::string_view field, trace::nanoseconds when) {
+  constexpr trace::nanoseconds ns_per_us = 1000;
+  const trace::nanoseconds size = std::abs(when);
   fmt::format_to(std::back_inserter(buffer_), ",\"{}\":{}{}.{:03}", field, when < 0 ? "-" : "", size / ns_per_us,
                  size % ns_per_us);
 }
@@ -62,8 +62,8 @@ void trace_events::thread_name(track where, std::string_view name, std::int64_t 
   end();
 }
 
-void trace_events::slice(track where, std::string_view name, std::string_view category, nanoseconds begins,
-                         nanoseconds ends, std::string_view args) {
+void trace_events::slice(track where, std::string_view name, std::string_view category, trace::nanoseconds begins,
+                         trace::nanoseconds ends, std::string_view args) {
   begin('X', where);
   time("ts", begins);
   time("dur", ends - begins);
@@ -72,7 +72,7 @@ void trace_events::slice(track where, std::string_view name, std::string_view ca
 }
 
 void trace_events::async(track where, std::string_view name, std::string_view category, std::uint64_t id,
-                         nanoseconds begins, nanoseconds ends, std::string_view args) {
+                         trace::nanoseconds begins, trace::nanoseconds ends, std::string_view args) {
   for (const bool is_begin : {true, false}) {
     begin(is_begin ? 'b' : 'e', where);
     time("ts", is_begin ? begins : ends);
@@ -82,7 +82,7 @@ void trace_events::async(track where, std::string_view name, std::string_view ca
   }
 }
 
-void trace_events::flow(std::uint64_t id, track from, nanoseconds sent, track to, nanoseconds begun) {
+void trace_events::flow(std::uint64_t id, track from, trace::nanoseconds sent, track to, trace::nanoseconds begun) {
   begin('s', from);
   time("ts", sent);
   fmt::format_to(std::back_inserter(buffer_), ",\"name\":\"message\",\"cat\":\"message\",\"id\":{}", id);
@@ -93,7 +93,7 @@ void trace_events::flow(std::uint64_t id, track from, nanoseconds sent, track to
   end();
 }
 
-void trace_events::instant(track where, std::string_view name, std::string_view category, nanoseconds when,
+void trace_events::instant(track where, std::string_view name, std::string_view category, trace::nanoseconds when,
                            std::string_view args) {
   begin('i', where);
   time("ts", when);
@@ -102,7 +102,7 @@ void trace_events::instant(track where, std::string_view name, std::string_view 
   end();
 }
 
-void trace_events::counter(std::uint32_t process, std::string_view name, nanoseconds when, std::string_view unit,
+void trace_events::counter(std::uint32_t process, std::string_view name, trace::nanoseconds when, std::string_view unit,
                            double value) {
   begin('C', {process, 0});
   time("ts", when);

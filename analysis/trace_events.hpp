@@ -30,19 +30,21 @@ class trace_events {
 
   void process_name(std::uint32_t process, std::string_view name, std::int64_t place);
   void thread_name(track where, std::string_view name, std::int64_t place);
-  void slice(track where, std::string_view name, std::string_view category, nanoseconds begin, nanoseconds end,
-             std::string_view args);
+  void slice(track where, std::string_view name, std::string_view category, trace::nanoseconds begin,
+             trace::nanoseconds end, std::string_view args);
   /// Beginning and end of something that may overlap with whatever else is on its track.
-  void async(track where, std::string_view name, std::string_view category, std::uint64_t id, nanoseconds begin,
-             nanoseconds end, std::string_view args);
+  void async(track where, std::string_view name, std::string_view category, std::uint64_t id, trace::nanoseconds begin,
+             trace::nanoseconds end, std::string_view args);
   /// An arrow between the slices that enclose these moments.
-  void flow(std::uint64_t id, track from, nanoseconds sent, track to, nanoseconds begun);
-  void instant(track where, std::string_view name, std::string_view category, nanoseconds when, std::string_view args);
-  void counter(std::uint32_t process, std::string_view name, nanoseconds when, std::string_view unit, double value);
+  void flow(std::uint64_t id, track from, trace::nanoseconds sent, track to, trace::nanoseconds begun);
+  void instant(track where, std::string_view name, std::string_view category, trace::nanoseconds when,
+               std::string_view args);
+  void counter(std::uint32_t process, std::string_view name, trace::nanoseconds when, std::string_view unit,
+               double value);
 
  private:
   void begin(char phase, track where);
-  void time(std::string_view field, nanoseconds when);
+  void time(std::string_view field, trace::nanoseconds when);
   void end();
 
   std::ostream& to_;

@@ -27,15 +27,15 @@ std::optional<std::uint16_t> rank_in(std::string_view name, std::string_view rol
   return rank && *rank <= UINT16_MAX ? std::optional(static_cast<std::uint16_t>(*rank)) : std::nullopt;
 }
 
-training_order::training_order(const recording& run) {
-  for (const actor_state& actor : run.actors)
+training_order::training_order(const trace::recording& run) {
+  for (const trace::actor_state& actor : run.actors)
     if (const auto rank = rank_in(actor.name, "trainer")) by_rank_[*rank] = actor.actor;
   for (const auto& [rank, actor] : by_rank_) trainers_.push_back(actor);
   // A run in one process says what its job is, unless a test has made it up.
   const bool is_master_there =
-      std::ranges::any_of(run.processes, [](const process_info& one) { return one.node == 0; });
+      std::ranges::any_of(run.processes, [](const trace::process_info& one) { return one.node == 0; });
   if (!is_master_there) staleness_.reset();
-  for (const process_info& process : run.processes) {
+  for (const trace::process_info& process : run.processes) {
     const boost::json::value* job = process.metadata.if_contains("job");
     if (job == nullptr || !job->is_object()) continue;
     if (const boost::json::value* consistency = job->get_object().if_contains("consistency")) {

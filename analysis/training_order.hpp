@@ -17,7 +17,7 @@ namespace troupe::analysis {
 /// synchronous, and each step an optimizer step.
 class training_order {
  public:
-  explicit training_order(const recording& run);
+  explicit training_order(const trace::recording& run);
 
   /// Numbers of all trainers, by rank.
   const std::vector<std::uint16_t>& trainers() const { return trainers_; }

@@ -17,10 +17,10 @@ class wait_finder {
  public:
   wait_finder(const causality& index, const lost_messages& lost)
       : index_(index), run_(index.run()), lost_(lost), now_(run_.end()), order_(run_), collectives_(index) {
-    for (const event& one : run_.events) add(one);
+    for (const trace::event& one : run_.events) add(one);
   }
 
-  void ask(const actor_state& who) {
+  void ask(const trace::actor_state& who) {
     for (const auto& request : who.open) {
       wait_edge next;
       next.who = next.sender = who.actor;
@@ -31,7 +31,7 @@ class wait_finder {
       next.step = request.step;
       next.since = request.since;
       next.in_handler = is_at_work(run_, who.actor) && request.since >= who.message_begin;
-      if (const event* handled = index_.handled(request.id)) {
+      if (const trace::event* handled = index_.handled(request.id)) {
         after_handled(next, *handled);
         continue;
       }
@@ -46,47 +46,47 @@ class wait_finder {
   }
 
  private:
-  void add(const event& one) {
-    if ((one.what == kind::handled || one.what == kind::arrived) && !one.has(flag::answer)) {
-      std::uint64_t& newest = newest_[{one.actor, sender_of(one.id)}];
-      newest = std::max(newest, sequence_of(one.id));
+  void add(const trace::event& one) {
+    if ((one.what == trace::kind::handled || one.what == trace::kind::arrived) && !one.has(flag::answer)) {
+      std::uint64_t& newest = newest_[{one.actor, trace::sender_of(one.id)}];
+      newest = std::max(newest, trace::sequence_of(one.id));
     }
-    if (one.what == kind::handled && one.type == gradient_) {
-      std::uint64_t& last = gradients_[{one.actor, sender_of(one.id)}];
+    if (one.what == trace::kind::handled && one.type == gradient_) {
+      std::uint64_t& last = gradients_[{one.actor, trace::sender_of(one.id)}];
       last = std::max(last, one.step);
-      gradient_numbers_[sender_of(one.id)].emplace_back(one.step, sequence_of(one.id));
+      gradient_numbers_[trace::sender_of(one.id)].emplace_back(one.step, trace::sequence_of(one.id));
     }
-    if (one.what == kind::arrived && index_.handled(one.id) == nullptr && !is_in_hand(one.actor, one.id))
+    if (one.what == trace::kind::arrived && index_.handled(one.id) == nullptr && !is_in_hand(one.actor, one.id))
       queues_[one.actor].push_back(&one);
   }
 
   bool is_in_hand(std::uint16_t actor, std::uint64_t id) const {
-    const actor_state* state = run_.find_actor(actor);
+    const trace::actor_state* state = run_.find_actor(actor);
     return state != nullptr && state->message == id && is_at_work(run_, actor);
   }
 
   bool share_process(std::uint16_t a, std::uint16_t b) const {
-    const actor_state* one = run_.find_actor(a);
-    const actor_state* other = run_.find_actor(b);
+    const trace::actor_state* one = run_.find_actor(a);
+    const trace::actor_state* other = run_.find_actor(b);
     return one != nullptr && other != nullptr && one->process == other->process;
   }
 
   /// Of what `next` waits for, which was sent and has not come: lost, or not yet there. A link keeps the order of
   /// one sender's messages, and so does a mailbox.
-  void judge_transit(wait_edge& next, nanoseconds sent) const {
-    const auto newest = newest_.find({next.receiver, sender_of(next.message)});
+  void judge_transit(wait_edge& next, trace::nanoseconds sent) const {
+    const auto newest = newest_.find({next.receiver, trace::sender_of(next.message)});
     const bool is_overtaken =
-        next.message != 0 && newest != newest_.end() && newest->second > sequence_of(next.message);
+        next.message != 0 && newest != newest_.end() && newest->second > trace::sequence_of(next.message);
     next.state = is_overtaken || now_ - sent > longest_transit_ns ? wait_state::never_arrived : wait_state::under_way;
   }
 
-  std::uint64_t in_front(std::uint16_t actor, nanoseconds when) const {
+  std::uint64_t in_front(std::uint16_t actor, trace::nanoseconds when) const {
     const auto queue = queues_.find(actor);
     std::uint64_t count = 0;
     if (queue != queues_.end())
       count = static_cast<std::uint64_t>(
-          std::ranges::count_if(queue->second, [&](const event* other) { return other->begin < when; }));
-    for (const actor_state& other : run_.actors)  // within a process nothing is recorded on arrival
+          std::ranges::count_if(queue->second, [&](const trace::event* other) { return other->begin < when; }));
+    for (const trace::actor_state& other : run_.actors)  // within a process nothing is recorded on arrival
       for (const auto& request : other.open)
         if (request.peer == actor && request.since < when && share_process(other.actor, actor) &&
             index_.handled(request.id) == nullptr && !is_in_hand(actor, request.id))
@@ -95,19 +95,19 @@ class wait_finder {
   }
 
   bool is_held_back(std::uint64_t id) const {
-    return std::ranges::find(lost_.held_back(), id, &event::id) != lost_.held_back().end();
+    return std::ranges::find(lost_.held_back(), id, &trace::event::id) != lost_.held_back().end();
   }
 
   /// Of a request that its receiver has not handled yet.
   void before_handled(wait_edge& next) const {
     if (is_in_hand(next.on, next.message)) {
       next.state = wait_state::in_hand;
-    } else if (const event* arrived = index_.arrived(next.message)) {
+    } else if (const trace::event* arrived = index_.arrived(next.message)) {
       next.state = wait_state::queued;
       next.behind = in_front(next.on, arrived->begin);
     } else if (is_held_back(next.message)) {
       next.state = wait_state::out_of_credit;
-    } else if (const event* sent = index_.sent(next.message)) {
+    } else if (const trace::event* sent = index_.sent(next.message)) {
       judge_transit(next, sent->begin);
       next.sent = sent->begin;
     } else if (const auto from = lost_.complete_from(); !share_process(next.who, next.on) &&
@@ -121,29 +121,29 @@ class wait_finder {
   }
 
   /// Of a request that has been handled, and whose answer has not.
-  void after_handled(wait_edge& next, const event& handled) {
-    const event* answer = lost_.answer_sent(next.message);
+  void after_handled(wait_edge& next, const trace::event& handled) {
+    const trace::event* answer = lost_.answer_sent(next.message);
     if (answer != nullptr || !handled.has(flag::parked)) {
       wait_for_answer(next, handled, answer);
       return;
     }
     next.state = wait_state::parked;
     const std::string type = run_.type_name(handled.type);
-    if (is_any_of<reduce>(type)) {
+    if (is_any_of<msg::reduce>(type)) {
       wait_for_ranks(next);
       return;
     }
     found_.push_back(next);
-    if (is_any_of<lookup>(type))
+    if (is_any_of<msg::lookup>(type))
       wait_for_gradients(handled, order_.needed(handled.step), order_.needed_strictly(handled.step));
-    else if (is_any_of<save_module, state_dict, row_digests, parameters>(type))
+    else if (is_any_of<msg::save_module, msg::state_dict, msg::row_digests, msg::parameters>(type))
       wait_for_gradients(handled, handled.step, handled.step);
-    else if (is_any_of<gradient_norm, optimizer_step, save_dense>(type))
+    else if (is_any_of<msg::gradient_norm, msg::optimizer_step, msg::save_dense>(type))
       wait_for_all(handled);
   }
 
   /// The answer has been given: it is on its way, or lost. `answer`: null if that within a process is not recorded.
-  void wait_for_answer(wait_edge& next, const event& handled, const event* answer) {
+  void wait_for_answer(wait_edge& next, const trace::event& handled, const trace::event* answer) {
     std::swap(next.sender, next.receiver);
     next.sent = answer != nullptr ? answer->begin : handled.end;
     const bool has_arrived = answer != nullptr && index_.arrived(answer->id) != nullptr;
@@ -166,8 +166,8 @@ class wait_finder {
     next.collective = *collective;
     if (collective->missing.empty()) {
       next.state = wait_state::incomplete;
-      for (const event* one : lost_.never_arrived())
-        if (one->aux == next.on && one->step == collective->step && sender_of(one->id) != next.who)
+      for (const trace::event* one : lost_.never_arrived())
+        if (one->aux == next.on && one->step == collective->step && trace::sender_of(one->id) != next.who)
           set_lost(next, *one);
       found_.push_back(next);
     }
@@ -180,14 +180,14 @@ class wait_finder {
       // In another process's group it may be there.
       if (const auto elsewhere = collectives_.launched_elsewhere(*collective, rank)) {
         missing.on = missing.sender = *elsewhere;
-        for (const event* one : lost_.never_arrived())
+        for (const trace::event* one : lost_.never_arrived())
           if (one->actor == *elsewhere && one->aux == next.on && one->step == collective->step) set_lost(missing, *one);
       }
       found_.push_back(missing);
     }
   }
 
-  void set_lost(wait_edge& next, const event& sent) const {
+  void set_lost(wait_edge& next, const trace::event& sent) const {
     next.sent = sent.begin;
     next.sender = sent.actor;
     next.receiver = sent.aux;
@@ -198,7 +198,7 @@ class wait_finder {
   }
 
   /// The server of the parked `query` waits for gradients up to step `last`; if it has those, up to `strictly`.
-  void wait_for_gradients(const event& query, std::uint64_t last, std::uint64_t strictly) {
+  void wait_for_gradients(const trace::event& query, std::uint64_t last, std::uint64_t strictly) {
     const auto have = [&](std::uint16_t trainer) {
       const auto known = gradients_.find({query.actor, trainer});
       return known == gradients_.end() ? 0 : known->second;
@@ -213,17 +213,18 @@ class wait_finder {
   }
 
   /// Each trainer has to send what the parked `query` is.
-  void wait_for_all(const event& query) {
+  void wait_for_all(const trace::event& query) {
     std::set<std::uint16_t> have;
-    for (const event& one : run_.events)
-      if (one.what == kind::handled && one.actor == query.actor && one.type == query.type && one.step == query.step)
-        have.insert(sender_of(one.id));
+    for (const trace::event& one : run_.events)
+      if (one.what == trace::kind::handled && one.actor == query.actor && one.type == query.type &&
+          one.step == query.step)
+        have.insert(trace::sender_of(one.id));
     for (const std::uint16_t trainer : order_.trainers())
       if (!have.contains(trainer)) wait_for_message(query, trainer, query.type, query.step);
   }
 
   /// Whoever has parked `query` waits for that message of `trainer`.
-  void wait_for_message(const event& query, std::uint16_t trainer, std::uint16_t type, std::uint64_t step) {
+  void wait_for_message(const trace::event& query, std::uint16_t trainer, std::uint16_t type, std::uint64_t step) {
     wait_edge next;
     next.who = next.receiver = query.actor;
     next.on = next.sender = trainer;
@@ -248,23 +249,23 @@ class wait_finder {
   void locate(wait_edge& next) const {
     const auto queue = queues_.find(next.who);
     if (queue != queues_.end())
-      for (const event* one : queue->second)
-        if (sender_of(one->id) == next.on && one->type == next.type && one->step == next.step) {
+      for (const trace::event* one : queue->second)
+        if (trace::sender_of(one->id) == next.on && one->type == next.type && one->step == next.step) {
           next.state = wait_state::queued;
           next.message = one->id;
           next.behind = in_front(next.who, one->begin);
           return;
         }
-    for (const event* one : lost_.held_back()) {
-      const event* sent = index_.sent(one->id);
+    for (const trace::event* one : lost_.held_back()) {
+      const trace::event* sent = index_.sent(one->id);
       const bool is_it = sent == nullptr || (sent->type == next.type && sent->aux == next.who);
-      if (is_it && sender_of(one->id) == next.on && one->step == next.step) {
+      if (is_it && trace::sender_of(one->id) == next.on && one->step == next.step) {
         next.state = wait_state::out_of_credit;
         next.message = one->id;
         return;
       }
     }
-    if (const event* sent = lost_.find(next.on, next.who, next.type, next.step))
+    if (const trace::event* sent = lost_.find(next.on, next.who, next.type, next.step))
       set_lost(next, *sent);
     else if (const auto number = lost_number(next)) {
       next.message = *number;
@@ -294,33 +295,33 @@ class wait_finder {
   }
 
   bool has_gone_beyond(const wait_edge& next) const {
-    const actor_state* state = run_.find_actor(next.on);
+    const trace::actor_state* state = run_.find_actor(next.on);
     if (state == nullptr) return false;
     if (state->step > next.step) return true;
     const auto numbers = gradient_numbers_.find(next.on);
     if (numbers != gradient_numbers_.end() &&
         std::ranges::any_of(numbers->second, [&](const auto& known) { return known.first >= next.step; }))
       return true;
-    return std::ranges::any_of(state->open, [&](const actor_state::request& open) {
+    return std::ranges::any_of(state->open, [&](const trace::actor_state::request& open) {
       const std::string type = run_.type_name(open.type);
-      return (is_any_of<reduce>(type) && open.step >= next.step) ||
-             (is_any_of<lookup>(type) && open.step > next.step + order_.lookahead());
+      return (is_any_of<msg::reduce>(type) && open.step >= next.step) ||
+             (is_any_of<msg::lookup>(type) && open.step > next.step + order_.lookahead());
     });
   }
 
   const causality& index_;
-  const recording& run_;
+  const trace::recording& run_;
   const lost_messages& lost_;
-  const nanoseconds now_;
+  const trace::nanoseconds now_;
   const training_order order_;
-  const std::optional<std::uint16_t> gradient_ = type_number<gradient>(run_);
+  const std::optional<std::uint16_t> gradient_ = type_number<msg::gradient>(run_);
   const open_collectives collectives_;
   std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t> gradients_;  ///< (server, trainer): the last step
   /// By trainer: step and sequence number of gradients that were handled.
   std::map<std::uint16_t, std::vector<std::pair<std::uint64_t, std::uint64_t>>> gradient_numbers_;
   /// (receiver, sender): the highest number that has come, answers aside.
   std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint64_t> newest_;
-  std::map<std::uint16_t, std::vector<const event*>> queues_;  ///< by actor: arrived and not begun
+  std::map<std::uint16_t, std::vector<const trace::event*>> queues_;  ///< by actor: arrived and not begun
   std::vector<wait_edge> found_;
 };
 
@@ -337,23 +338,23 @@ std::uint32_t open_collective::communicator() const {
   return group >= first_of_many ? group - first_of_many : 0;
 }
 
-bool is_at_work(const recording& run, std::uint16_t actor) {
-  const actor_state* state = run.find_actor(actor);
+bool is_at_work(const trace::recording& run, std::uint16_t actor) {
+  const trace::actor_state* state = run.find_actor(actor);
   return state != nullptr && state->alive && state->message_begin >= 0;
 }
 
 std::vector<wait_edge> find_waits(const causality& index, const lost_messages& lost,
                                   const std::set<std::uint32_t>& dead) {
-  const recording& run = index.run();
+  const trace::recording& run = index.run();
   wait_finder finder(index, lost);
-  for (const actor_state& actor : run.actors) {
-    if (dead.contains(actor.process) || run.processes[actor.process].end == ending::clean) continue;
-    if (!actor.alive && run.processes[actor.process].end == ending::none) continue;
+  for (const trace::actor_state& actor : run.actors) {
+    if (dead.contains(actor.process) || run.processes[actor.process].end == trace::ending::clean) continue;
+    if (!actor.alive && run.processes[actor.process].end == trace::ending::none) continue;
     finder.ask(actor);
   }
   std::vector<wait_edge> found = finder.take();
   std::erase_if(found, [&](const wait_edge& one) {
-    const actor_state* who = run.find_actor(one.who);
+    const trace::actor_state* who = run.find_actor(one.who);
     return who != nullptr && dead.contains(who->process);
   });
   return found;

@@ -49,17 +49,17 @@ struct wait_edge {
   std::uint16_t type = 0;
   std::uint64_t message = 0;  ///< what has not been answered, or has not come; 0: its number is not known
   std::uint64_t step = 0;
-  nanoseconds since = 0;
-  std::uint64_t behind = 0;         ///< queued: messages that came before
-  std::optional<nanoseconds> sent;  ///< under way or never arrived: when, if recorded
-  std::uint16_t sender = 0;         ///< under way, never arrived, out of credit: of what
-  std::uint16_t receiver = 0;       ///< likewise
+  trace::nanoseconds since = 0;
+  std::uint64_t behind = 0;                ///< queued: messages that came before
+  std::optional<trace::nanoseconds> sent;  ///< under way or never arrived: when, if recorded
+  std::uint16_t sender = 0;                ///< under way, never arrived, out of credit: of what
+  std::uint16_t receiver = 0;              ///< likewise
   std::optional<open_collective> collective;
   bool in_handler = false;  ///< asked by what `who` is still handling
 };
 
 /// Whether `actor` was handling a message, or at work of its own, when the recording ended.
-bool is_at_work(const recording& run, std::uint16_t actor);
+bool is_at_work(const trace::recording& run, std::uint16_t actor);
 
 /// All waits that the boards and the records show, those of actors with the oldest first.
 ///

@@ -12,29 +12,29 @@ namespace troupe::analysis {
 
 namespace {
 
-bool is_bar(const event& e) {
-  return (e.what == kind::handled || e.what == kind::range || e.what == kind::checkpoint ||
-          e.what == kind::collective) &&
+bool is_bar(const trace::event& e) {
+  return (e.what == trace::kind::handled || e.what == trace::kind::range || e.what == trace::kind::checkpoint ||
+          e.what == trace::kind::collective) &&
          e.end > e.begin;
 }
 
-boost::json::object bar_of(const recording& of, const event& e) {
-  const bool is_message = e.what == kind::handled;
-  const bool is_range = e.what == kind::range || e.what == kind::checkpoint;
-  boost::json::object bar{{"kind", name_of(e.what)}, {"begin_ns", e.begin}, {"end_ns", e.end}, {"step", e.step}};
+boost::json::object bar_of(const trace::recording& of, const trace::event& e) {
+  const bool is_message = e.what == trace::kind::handled;
+  const bool is_range = e.what == trace::kind::range || e.what == trace::kind::checkpoint;
+  boost::json::object bar{{"kind", trace::name_of(e.what)}, {"begin_ns", e.begin}, {"end_ns", e.end}, {"step", e.step}};
   if (is_message || (is_range && e.id != 0)) bar["id"] = write_id(e.id);
   if (is_message) {
     bar["name"] = of.type_name(e.type);
-    bar["from"] = of.actor_name(sender_of(e.id));
+    bar["from"] = of.actor_name(trace::sender_of(e.id));
   } else {
-    bar["name"] = is_range ? name_of(static_cast<range_name>(e.type)) : "collective";
+    bar["name"] = is_range ? trace::name_of(static_cast<trace::range_name>(e.type)) : "collective";
   }
   return bar;
 }
 
 }  // namespace
 
-boost::json::object steps_json(const recording& of, const step_windows& all, std::size_t last) {
+boost::json::object steps_json(const trace::recording& of, const step_windows& all, std::size_t last) {
   boost::json::array steps;
   for (std::size_t i = all.whole.size() - std::min(all.whole.size(), last); i < all.whole.size(); ++i) {
     const step_window& one = all.whole[i];
@@ -52,22 +52,24 @@ boost::json::object steps_json(const recording& of, const step_windows& all, std
   return summary;
 }
 
-boost::json::object waterfall_json(const recording& of, const step_window& step, std::size_t bars_most) {
+boost::json::object waterfall_json(const trace::recording& of, const step_window& step, std::size_t bars_most) {
   // What began long before and still went on is rare: looked for among the events of twice the step's length before.
-  const nanoseconds early = step.begin - 2 * (step.duration());
-  std::vector<const event*> bars;
-  for (auto e = std::ranges::lower_bound(of.events, early, {}, &event::begin);
+  const trace::nanoseconds early = step.begin - 2 * (step.duration());
+  std::vector<const trace::event*> bars;
+  for (auto e = std::ranges::lower_bound(of.events, early, {}, &trace::event::begin);
        e != of.events.end() && e->begin < step.end; ++e)
     if (is_bar(*e) && e->end > step.begin) bars.push_back(&*e);
   const std::size_t left_out = bars.size() - std::min(bars.size(), bars_most);
   if (left_out > 0) {
-    const auto longer = [](const event* a, const event* b) { return a->end - a->begin > b->end - b->begin; };
+    const auto longer = [](const trace::event* a, const trace::event* b) {
+      return a->end - a->begin > b->end - b->begin;
+    };
     std::nth_element(bars.begin(), bars.begin() + static_cast<std::ptrdiff_t>(bars_most), bars.end(), longer);
     bars.resize(bars_most);
   }
-  std::ranges::sort(bars, {}, [](const event* e) { return std::pair(e->begin, -e->end); });
+  std::ranges::sort(bars, {}, [](const trace::event* e) { return std::pair(e->begin, -e->end); });
   std::map<std::uint16_t, boost::json::array> rows;
-  for (const event* e : bars) rows[e->actor].push_back(bar_of(of, *e));
+  for (const trace::event* e : bars) rows[e->actor].push_back(bar_of(of, *e));
   boost::json::array actors;
   for (auto& [actor, row] : rows)
     actors.push_back(boost::json::object{{"actor", of.actor_name(actor)}, {"bars", std::move(row)}});

@@ -8,19 +8,19 @@ namespace troupe::analysis {
 
 namespace {
 
-const event* record_of(const causality& of, std::uint64_t id) {
-  if (const event* handled = of.handled(id)) return handled;
-  const event* arrived = of.arrived(id);
+const trace::event* record_of(const causality& of, std::uint64_t id) {
+  if (const trace::event* handled = of.handled(id)) return handled;
+  const trace::event* arrived = of.arrived(id);
   return arrived != nullptr ? arrived : of.sent(id);
 }
 
-hop hop_of(const causality& of, const event& message) {
+hop hop_of(const causality& of, const trace::event& message) {
   hop one{message.id, &message, of.trigger(message) != message.cause, 0, 0, 0, 0};
-  if (message.what != kind::handled) return one;
-  one.wire = std::max<nanoseconds>(message.arrived - message.sent, 0);  // clocks may differ a little
+  if (message.what != trace::kind::handled) return one;
+  one.wire = std::max<trace::nanoseconds>(message.arrived - message.sent, 0);  // clocks may differ a little
   one.waited = message.begin - message.arrived;
   one.worked = message.end - message.begin;
-  if (const event* sender = of.sent_in(message)) one.into = message.sent - sender->begin;
+  if (const trace::event* sender = of.sent_in(message)) one.into = message.sent - sender->begin;
   return one;
 }
 
@@ -31,7 +31,7 @@ cause_chain find_causes(const causality& of, std::uint64_t id) {
   std::unordered_set<std::uint64_t> seen;  // records that contradict each other could make a circle
   std::uint64_t step = 0;
   while (true) {
-    const event* message = record_of(of, id);
+    const trace::event* message = record_of(of, id);
     if (message == nullptr || !seen.insert(id).second) {
       chain.missing = id;
       return chain;
@@ -57,7 +57,7 @@ class cone_search {
  public:
   cone_search(const causality& of, std::uint64_t step) : of_(of), step_(step) {}
 
-  void reach(const event& activity) {
+  void reach(const trace::event& activity) {
     bounds& actor = of_actor(activity.actor);
     const std::size_t place = of_.place(activity);
     if (place < actor.end) return;  // already in it, or of an earlier step
@@ -68,12 +68,12 @@ class cone_search {
 
   void run() {
     while (!todo_.empty()) {
-      const event* one = todo_.back();
+      const trace::event* one = todo_.back();
       todo_.pop_back();
-      if (one->what != kind::handled) continue;
-      const event* sender = of_.sent_in(*one);
+      if (one->what != trace::kind::handled) continue;
+      const trace::event* sender = of_.sent_in(*one);
       // Where the sender's records do not tell in which activity it was sent: what it had done until then.
-      if (sender == nullptr) sender = of_.activity_at(sender_of(one->id), one->sent);
+      if (sender == nullptr) sender = of_.activity_at(trace::sender_of(one->id), one->sent);
       if (sender != nullptr && sender != one) reach(*sender);
     }
   }
@@ -83,8 +83,8 @@ class cone_search {
     for (const auto& [actor, places] : bounds_) {
       influence::part part{actor, {}, places.begin == 0 && overwritten(actor)};
       for (std::size_t i = places.end; i > places.begin; --i) {
-        const event* one = of_.activities(actor)[i - 1];
-        if (one->what == kind::handled && one->id != id) part.messages.push_back(one);
+        const trace::event* one = of_.activities(actor)[i - 1];
+        if (one->what == trace::kind::handled && one->id != id) part.messages.push_back(one);
       }
       cone.messages += part.messages.size();
       if (!part.messages.empty()) cone.actors.push_back(std::move(part));
@@ -99,7 +99,7 @@ class cone_search {
   };
 
   bool overwritten(std::uint16_t actor) const {
-    const event& first = *of_.activities(actor).front();
+    const trace::event& first = *of_.activities(actor).front();
     const auto& processes = of_.run().processes;
     return first.process < processes.size() && processes[first.process].overwritten > 0;
   }
@@ -118,20 +118,20 @@ class cone_search {
   const causality& of_;
   std::uint64_t step_;
   std::map<std::uint16_t, bounds> bounds_;
-  std::vector<const event*> todo_;
+  std::vector<const trace::event*> todo_;
 };
 
 }  // namespace
 
 influence find_influence(const causality& of, std::uint64_t id) {
-  const event* message = record_of(of, id);
+  const trace::event* message = record_of(of, id);
   if (message == nullptr) return {id, 0, {}, 0};
   cone_search search(of, message->step);
-  const event* last = message;
-  if (message->what != kind::handled) {  // what its sender was at
+  const trace::event* last = message;
+  if (message->what != trace::kind::handled) {  // what its sender was at
     last = of.handled(of.trigger(*message));
-    const event* sent = of.sent(id);
-    if (last == nullptr && sent != nullptr) last = of.activity_at(sender_of(id), sent->begin);
+    const trace::event* sent = of.sent(id);
+    if (last == nullptr && sent != nullptr) last = of.activity_at(trace::sender_of(id), sent->begin);
   }
   if (last != nullptr) search.reach(*last);
   search.run();

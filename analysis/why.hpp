@@ -16,12 +16,12 @@ namespace troupe::analysis {
 struct hop {
   std::uint64_t id = 0;
   /// Its record as handled; else as arrived or sent, and then it has no times but those of that.
-  const event* message = nullptr;
-  bool released = false;   ///< it answers a request that had been parked, and this is what its trigger set free
-  nanoseconds wire = 0;    ///< sent to arrived
-  nanoseconds waited = 0;  ///< arrived to begun
-  nanoseconds worked = 0;  ///< begun to ended
-  nanoseconds into = 0;    ///< how long its sender had worked when it sent it
+  const trace::event* message = nullptr;
+  bool released = false;          ///< it answers a request that had been parked, and this is what its trigger set free
+  trace::nanoseconds wire = 0;    ///< sent to arrived
+  trace::nanoseconds waited = 0;  ///< arrived to begun
+  trace::nanoseconds worked = 0;  ///< begun to ended
+  trace::nanoseconds into = 0;    ///< how long its sender had worked when it sent it
 };
 
 struct cause_chain {
@@ -47,8 +47,8 @@ struct influence {
   std::uint64_t step = 0;
   struct part {
     std::uint16_t actor = 0;
-    std::vector<const event*> messages;  ///< that the actor handled, the latest first
-    bool reaches_back = false;           ///< to before the first that is recorded: it may have had more
+    std::vector<const trace::event*> messages;  ///< that the actor handled, the latest first
+    bool reaches_back = false;                  ///< to before the first that is recorded: it may have had more
   };
   std::vector<part> actors;  ///< by number
   std::uint64_t messages = 0;

@@ -15,22 +15,24 @@ namespace troupe::analysis {
 namespace {
 
 /// Who got it.
-std::uint16_t receiver_of(const event& message) { return message.what == kind::sent ? message.aux : message.actor; }
-
-std::string state_of(const event& message) {
-  return message.what == kind::handled   ? "handled"
-         : message.what == kind::arrived ? "arrived, not handled"
-                                         : "sent, never arrived";
+std::uint16_t receiver_of(const trace::event& message) {
+  return message.what == trace::kind::sent ? message.aux : message.actor;
 }
 
-std::string beginning_text(const recording& run, const cause_chain& chain) {
-  const event& last = *chain.hops.back().message;
+std::string state_of(const trace::event& message) {
+  return message.what == trace::kind::handled   ? "handled"
+         : message.what == trace::kind::arrived ? "arrived, not handled"
+                                                : "sent, never arrived";
+}
+
+std::string beginning_text(const trace::recording& run, const cause_chain& chain) {
+  const trace::event& last = *chain.hops.back().message;
   switch (chain.begins) {
     case cause_chain::start::step:
       return fmt::format("There step {} begins: {} is of step {}.", chain.hops.front().message->step,
                          run.message_name(last.id), last.step);
     case cause_chain::start::actor:
-      return fmt::format("{} sent that of its own accord.", run.actor_name(sender_of(last.id)));
+      return fmt::format("{} sent that of its own accord.", run.actor_name(trace::sender_of(last.id)));
     case cause_chain::start::unknown:
       break;
   }
@@ -38,9 +40,9 @@ std::string beginning_text(const recording& run, const cause_chain& chain) {
 }
 
 /// "12 lookup, 3 rows".
-std::string types_text(const recording& run, const influence::part& part) {
+std::string types_text(const trace::recording& run, const influence::part& part) {
   std::map<std::uint16_t, std::uint64_t> counts;
-  for (const event* one : part.messages) ++counts[one->type];
+  for (const trace::event* one : part.messages) ++counts[one->type];
   std::string text;
   for (const auto& [type, count] : counts) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count_text(count), run.type_name(type));
@@ -51,13 +53,13 @@ std::string types_text(const recording& run, const influence::part& part) {
 }  // namespace
 
 std::string causes_text(const causality& of, const cause_chain& chain, std::size_t limit) {
-  const recording& run = of.run();
-  const event& message = *chain.hops.front().message;
+  const trace::recording& run = of.run();
+  const trace::event& message = *chain.hops.front().message;
   table rows({"message", "type", "step", "to", "wire", "waited", "worked", "sent after", "because of"}, "llrlrrrrl");
   for (std::size_t i = 0; i < chain.hops.size(); ++i) {
     const hop& one = chain.hops[i];
     const bool last = i + 1 == chain.hops.size();
-    const bool handled = one.message->what == kind::handled;
+    const bool handled = one.message->what == trace::kind::handled;
     const std::string cause =
         last ? "" : run.message_name(chain.hops[i + 1].id) + (one.released ? ", which released it" : "");
     rows.add({run.message_name(one.id), run.type_name(one.message->type), std::to_string(one.message->step),
@@ -72,18 +74,18 @@ std::string causes_text(const causality& of, const cause_chain& chain, std::size
 }
 
 boost::json::object causes_json(const causality& of, const cause_chain& chain) {
-  const recording& run = of.run();
+  const trace::recording& run = of.run();
   boost::json::array hops;
   for (const hop& one : chain.hops) {
-    const event& message = *one.message;
+    const trace::event& message = *one.message;
     boost::json::object json = {{"message", run.message_name(one.id)},
                                 {"type", run.type_name(message.type)},
                                 {"step", message.step},
-                                {"from", run.actor_name(sender_of(one.id))},
+                                {"from", run.actor_name(trace::sender_of(one.id))},
                                 {"to", run.actor_name(receiver_of(message))},
                                 {"state", state_of(message)},
                                 {"released", one.released}};
-    if (message.what == kind::handled) {
+    if (message.what == trace::kind::handled) {
       json["sent_ns"] = message.sent;
       json["wire_ns"] = one.wire;
       json["waited_ns"] = one.waited;
@@ -99,7 +101,7 @@ boost::json::object causes_json(const causality& of, const cause_chain& chain) {
 }
 
 std::string influence_text(const causality& of, const influence& cone, std::size_t limit) {
-  const recording& run = of.run();
+  const trace::recording& run = of.run();
   const std::string since = cone.step == 0 ? "as far as records go" : fmt::format("since step {} began", cone.step);
   std::string text = fmt::format("{} messages of {} actors could have influenced {}, {}\n", count_text(cone.messages),
                                  cone.actors.size(), run.message_name(cone.id), since);
@@ -107,7 +109,7 @@ std::string influence_text(const causality& of, const influence& cone, std::size
     text += fmt::format("\n{} handled {}{}\n", run.actor_name(part.actor), types_text(run, part),
                         part.reaches_back ? ", and perhaps some before its records begin" : "");
     table rows({"message", "type", "step", "at", "worked"}, "llrrr");
-    for (const event* one : part.messages) {
+    for (const trace::event* one : part.messages) {
       rows.add({run.message_name(one->id), run.type_name(one->type), std::to_string(one->step), time_text(one->begin),
                 time_text(one->end - one->begin)});
     }
@@ -117,11 +119,11 @@ std::string influence_text(const causality& of, const influence& cone, std::size
 }
 
 boost::json::object influence_json(const causality& of, const influence& cone, std::size_t limit) {
-  const recording& run = of.run();
+  const trace::recording& run = of.run();
   boost::json::array actors;
   for (const influence::part& part : cone.actors) {
     boost::json::array messages;
-    for (const event* one : part.messages) {
+    for (const trace::event* one : part.messages) {
       if (messages.size() == limit) break;
       messages.push_back({{"message", run.message_name(one->id)},
                           {"type", run.type_name(one->type)},

@@ -20,7 +20,7 @@
 
 extern char** environ;
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 constexpr const char* bench_token_variable = "TROUPE_TOKEN";
@@ -75,8 +75,8 @@ class service_process {
     ::close(out[1]);
     if (problem != 0) return run_fault("a second process cannot be started");
     const std::string line = read_line(output_);
-    const auto data = parse_endpoint(line.substr(0, line.find(' ')));
-    const auto tcp = parse_endpoint(line.substr(line.find(' ') + 1));
+    const auto data = links::parse_endpoint(line.substr(0, line.find(' ')));
+    const auto tcp = links::parse_endpoint(line.substr(line.find(' ') + 1));
     if (!data || !tcp) return run_fault("the serving process did not start");
     return lookup_service{*data, *tcp};
   }
@@ -88,11 +88,11 @@ class service_process {
 };
 
 /// Of links that are encrypted by that token, or not at all.
-result<credentials> credentials_of(const std::string& token, bool tls) {
-  if (!tls) return credentials{token};
-  auto made = make_tls(expanded_key(token));
+result<links::credentials> credentials_of(const std::string& token, bool tls) {
+  if (!tls) return links::credentials{token};
+  auto made = links::make_tls(links::expanded_key(token));
   if (!made) return run_fault(std::move(made.error().message));
-  return credentials{token, std::move(*made)};
+  return links::credentials{token, std::move(*made)};
 }
 
 result<int> serve(bool tls, console& out) {
@@ -103,7 +103,7 @@ result<int> serve(bool tls, console& out) {
   const auto served = serve_lookups(
       *mine, {16, 64},
       [&out](const lookup_service& where) {
-        out.result(fmt::format("{} {}\n", to_string(where.data), to_string(where.tcp)));
+        out.result(fmt::format("{} {}\n", links::to_string(where.data), links::to_string(where.tcp)));
       },
       [] { read_line(STDIN_FILENO); });
   if (!served) return tl::unexpected<fault>(served.error());
@@ -130,7 +130,7 @@ result<int> bench(const CLI::App& app, const program_context& context) {
     return bad_input("troupe bench takes what to measure: lookup");
   const bool tls = app.get_option("--tls")->count() > 0;
   if (app.get_option("--serve")->count() > 0) return serve(tls, context.out);
-  const std::string token = random_token();
+  const std::string token = links::random_token();
   const auto mine = credentials_of(token, tls);
   if (!mine) return tl::unexpected<fault>(mine.error());
   service_process service;
@@ -162,4 +162,4 @@ subcommand add_bench(CLI::App& program, const program_context& context) {
   return self;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

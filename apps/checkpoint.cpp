@@ -15,17 +15,17 @@
 #include "model/checkpoint/export.hpp"
 #include "model/checkpoint/resume.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
-std::uint64_t bytes_of(const inspection& seen) {
+std::uint64_t bytes_of(const model::inspection& seen) {
   std::uint64_t bytes = 0;
   if (!seen.what) return bytes;
-  for (const saved_file& file : seen.what->manifest.files) bytes += file.length;
+  for (const model::saved_file& file : seen.what->manifest.files) bytes += file.length;
   return bytes;
 }
 
-std::uint64_t files_of(const inspection& seen) { return seen.what ? seen.what->manifest.files.size() : 0; }
+std::uint64_t files_of(const model::inspection& seen) { return seen.what ? seen.what->manifest.files.size() : 0; }
 
 std::string json_texts(const std::vector<std::string>& texts) {
   std::vector<std::string> strings;
@@ -34,39 +34,39 @@ std::string json_texts(const std::vector<std::string>& texts) {
 }
 
 /// Looks at every checkpoint of a folder, newest first; a fault if there is none.
-result<std::vector<inspection>> inspect_all(const std::string& directory, inspection_depth depth) {
-  const auto steps = checkpoint_steps(directory);
+result<std::vector<model::inspection>> inspect_all(const std::string& directory, model::inspection_depth depth) {
+  const auto steps = model::checkpoint_steps(directory);
   if (!steps) return tl::unexpected(steps.error());
-  std::vector<inspection> all;
+  std::vector<model::inspection> all;
   for (const std::uint64_t step : *steps) {
-    if (auto seen = inspect_checkpoint(directory, step, depth)) all.push_back(std::move(*seen));
+    if (auto seen = model::inspect_checkpoint(directory, step, depth)) all.push_back(std::move(*seen));
   }
-  if (all.empty()) return tl::unexpected(no_checkpoint_in(directory));
+  if (all.empty()) return tl::unexpected(model::no_checkpoint_in(directory));
   return all;
 }
 
 /// A row for each checkpoint, and below it what is wrong with it.
-std::string table_text(const std::vector<inspection>& all) {
+std::string table_text(const std::vector<model::inspection>& all) {
   std::string text = fmt::format("{:>12}  {:>5}  {:>17}  state\n", "step", "files", "bytes");
-  for (const inspection& seen : all) {
+  for (const model::inspection& seen : all) {
     text += fmt::format("{:>12}  {:>5}  {:>17}  {}\n", count_text(seen.step), files_of(seen),
-                        count_text(bytes_of(seen)), state_name(seen.found.state));
+                        count_text(bytes_of(seen)), model::state_name(seen.found.state));
     for (const std::string& wrong : seen.found.faults) text += fmt::format("{:>12}  {}\n", "", one_line(wrong));
   }
   return text;
 }
 
 result<int> list(const program_context& context, const std::string& directory) {
-  const auto all = inspect_all(directory, inspection_depth::lengths);
+  const auto all = inspect_all(directory, model::inspection_depth::lengths);
   if (!all) return tl::unexpected(all.error());
   if (!context.out.json()) {
     context.out.result(table_text(*all));
     return exit_done;
   }
-  for (const inspection& seen : *all) {
+  for (const model::inspection& seen : *all) {
     json_line line("checkpoint");
     line.add("step", seen.step).add("bytes", bytes_of(seen)).add("files", files_of(seen));
-    line.add("whole", seen.found.state == checkpoint_state::whole);
+    line.add("whole", seen.found.state == model::checkpoint_state::whole);
     line.add_json("faults", json_texts(seen.found.faults));
     context.out.result(line.take());
   }
@@ -74,45 +74,45 @@ result<int> list(const program_context& context, const std::string& directory) {
 }
 
 result<int> verify(const program_context& context, const std::string& directory) {
-  const auto all = inspect_all(directory, inspection_depth::bytes);
+  const auto all = inspect_all(directory, model::inspection_depth::bytes);
   if (!all) return tl::unexpected(all.error());
   if (!context.out.json()) context.out.result(table_text(*all));
   int code = exit_done;
-  for (const inspection& seen : *all) {
-    const checkpoint_state state = seen.found.state;
+  for (const model::inspection& seen : *all) {
+    const model::checkpoint_state state = seen.found.state;
     if (context.out.json()) {
       json_line line("verify");
-      line.add("step", seen.step).add("ok", state == checkpoint_state::whole);
+      line.add("step", seen.step).add("ok", state == model::checkpoint_state::whole);
       line.add_json("faults", json_texts(seen.found.faults));
       context.out.result(line.take());
     }
-    if (state == checkpoint_state::torn) code = exit_failed;
-    if (state == checkpoint_state::unreadable && code == exit_done) code = exit_wrong_input;
+    if (state == model::checkpoint_state::torn) code = exit_failed;
+    if (state == model::checkpoint_state::unreadable && code == exit_done) code = exit_wrong_input;
   }
   return code;
 }
 
 /// The checkpoint that --step names, whole to the last byte.
-result<checkpoint> checkpoint_of(const std::string& directory, const std::string& step_text) {
+result<model::checkpoint> checkpoint_of(const std::string& directory, const std::string& step_text) {
   const auto step = parse_number<std::uint64_t>(step_text);
   if (!step) return bad_input(fmt::format("--step {}: must be a whole number", printable(step_text)));
-  const auto steps = checkpoint_steps(directory);
+  const auto steps = model::checkpoint_steps(directory);
   if (!steps) return tl::unexpected(steps.error());
-  if (steps->empty()) return tl::unexpected(no_checkpoint_in(directory));
+  if (steps->empty()) return tl::unexpected(model::no_checkpoint_in(directory));
   auto seen = std::ranges::find(*steps, *step) == steps->end()
                   ? std::nullopt
-                  : inspect_checkpoint(directory, *step, inspection_depth::bytes);
+                  : model::inspect_checkpoint(directory, *step, model::inspection_depth::bytes);
   if (!seen) {
     return bad_input(
         fmt::format("--step {}: {} holds step {}", *step, printable_path(directory), fmt::join(*steps, ", ")));
   }
-  if (seen->found.state == checkpoint_state::whole) return std::move(*seen->what);
+  if (seen->found.state == model::checkpoint_state::whole) return std::move(*seen->what);
   return bad_input(fmt::format("checkpoint step {} in {} is {}: {}", *step, printable_path(directory),
-                               state_name(seen->found.state), seen->found.faults.front()));
+                               model::state_name(seen->found.state), seen->found.faults.front()));
 }
 
-result<checkpoint> newest_checkpoint(const std::string& directory) {
-  auto found = newest_whole_checkpoint(directory);
+result<model::checkpoint> newest_checkpoint(const std::string& directory) {
+  auto found = model::newest_whole_checkpoint(directory);
   if (!found) return tl::unexpected(std::move(found.error()));
   for (const std::string& warning : found->warnings) {
     console::log(fmt::format("troupe: warning: {}\n", one_line(warning)));
@@ -126,10 +126,10 @@ result<int> export_to_file(const CLI::App& app, const program_context& context, 
   const auto step = given_text(app, "step");
   const auto saved = step ? checkpoint_of(directory, *step) : newest_checkpoint(directory);
   if (!saved) return tl::unexpected(saved.error());
-  export_options options;
+  model::export_options options;
   options.weights_only = app.count("--weights-only") > 0;
   options.overwrite = app.count("--force") > 0;
-  const auto written = export_checkpoint(*saved, *output, options);
+  const auto written = model::export_checkpoint(*saved, *output, options);
   if (!written) return tl::unexpected(written.error());
   if (context.out.json()) {
     json_line line("export");
@@ -194,4 +194,4 @@ subcommand add_checkpoint(CLI::App& program, const program_context& context) {
   return self;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -5,7 +5,7 @@
 #include "apps/network_options.hpp"
 #include "base/result.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 void add_client_options(CLI::App& app) {
   app.add_option("HOST:PORT")->description("where the master listens");
@@ -13,10 +13,10 @@ void add_client_options(CLI::App& app) {
   add_network_options(app, true);
 }
 
-result<client_options> read_client_options(const CLI::App& app, console& out) {
+result<cluster::client_options> read_client_options(const CLI::App& app, console& out) {
   const CLI::Option* master = app.get_option("HOST:PORT");
   if (master->count() == 0) return bad_input("HOST:PORT is missing: where the master listens");
-  client_options options;
+  cluster::client_options options;
   const auto where = read_endpoint("HOST:PORT", master->results().front());
   if (!where) return tl::unexpected<fault>(where.error());
   options.master = *where;
@@ -30,4 +30,4 @@ result<client_options> read_client_options(const CLI::App& app, console& out) {
   return options;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

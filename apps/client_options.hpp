@@ -5,10 +5,10 @@
 #include "apps/subcommand.hpp"
 #include "cluster/client.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// HOST:PORT, --timeout, and the options of every process of a run.
 void add_client_options(CLI::App& app);
-result<client_options> read_client_options(const CLI::App& app, console& out);
+result<cluster::client_options> read_client_options(const CLI::App& app, console& out);
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 bool contains(const std::vector<std::string>& texts, std::string_view text) {
@@ -212,4 +212,4 @@ int run_command_line(const std::vector<std::string>& arguments, std::chrono::ste
   return out.finish(code ? *code : out.error(code.error()));
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -12,7 +12,7 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 /// Lines are held back at most this long while more of them come.
@@ -88,4 +88,4 @@ void prepare_streams() {
   }
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

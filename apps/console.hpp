@@ -8,7 +8,7 @@
 
 #include "base/result.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// Exit codes of every subcommand.
 enum exit_code : int { exit_done = 0, exit_failed = 1, exit_wrong_input = 2, exit_interrupted = 130 };
@@ -76,4 +76,4 @@ class console {
 /// main.
 void prepare_streams();
 
-}  // namespace troupe
+}  // namespace troupe::apps

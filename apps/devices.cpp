@@ -8,7 +8,7 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 /// A JSON array of values that are JSON already.
@@ -70,4 +70,4 @@ subcommand add_devices(CLI::App& program, const program_context& context) {
   return self;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

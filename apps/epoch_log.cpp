@@ -6,9 +6,9 @@
 #include <limits>
 #include <utility>
 
-namespace troupe {
+namespace troupe::apps {
 
-result<void> epoch_log::add(const epoch_summary& epoch) {
+result<void> epoch_log::add(const actors::epoch_summary& epoch) {
   if (failed_) return {};
   const int error = write_all(file_.number(), std::exchange(pending_, {}) + record(epoch));
   if (error == 0) return {};
@@ -32,9 +32,9 @@ result<epoch_logs> open_epoch_logs(const std::optional<std::string>& metrics_csv
   return logs;
 }
 
-double samples_per_s(const epoch_summary& epoch) {
+double samples_per_s(const actors::epoch_summary& epoch) {
   return epoch.seconds > 0 ? static_cast<double>(epoch.samples) / epoch.seconds
                            : std::numeric_limits<double>::quiet_NaN();
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

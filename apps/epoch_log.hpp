@@ -12,7 +12,7 @@
 #include "base/result.hpp"
 #include "cluster/run.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// One such file. Not for two threads at a time.
 class epoch_log {
@@ -24,12 +24,12 @@ class epoch_log {
 
   /// Writes the epoch's record, whole and at once. After a fault (of kind run) nothing is written any more, and nothing
   /// is wrong any more.
-  result<void> add(const epoch_summary& epoch);
+  result<void> add(const actors::epoch_summary& epoch);
 
   bool failed() const { return failed_; }
 
  private:
-  virtual std::string record(const epoch_summary& epoch) const = 0;
+  virtual std::string record(const actors::epoch_summary& epoch) const = 0;
 
   std::string option_;
   descriptor file_;
@@ -53,6 +53,6 @@ result<std::unique_ptr<epoch_log>> open_metrics_csv(const std::string& path, std
 result<std::unique_ptr<epoch_log>> open_tensorboard(const std::string& directory, std::optional<std::uint64_t> kept_to);
 
 /// Samples of all trainers per second of training; NaN where no time was measured.
-double samples_per_s(const epoch_summary& epoch);
+double samples_per_s(const actors::epoch_summary& epoch);
 
-}  // namespace troupe
+}  // namespace troupe::apps

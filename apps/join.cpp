@@ -11,23 +11,23 @@
 #include "base/text.hpp"
 #include "cluster/node.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 constexpr std::uint32_t count_max = 1024;
 constexpr std::size_t name_bytes_max = 64;
 
 /// `HOST` or `HOST:PORT`.
-result<std::optional<endpoint>> read_advertise(const CLI::App& app) {
+result<std::optional<links::endpoint>> read_advertise(const CLI::App& app) {
   const auto text = given_text(app, "advertise");
   if (!text) return std::nullopt;
-  if (auto where = parse_endpoint(*text)) return where;
-  if (auto host = parse_endpoint(*text + ":0")) return host;
+  if (auto where = links::parse_endpoint(*text)) return where;
+  if (auto host = links::parse_endpoint(*text + ":0")) return host;
   return bad_input(fmt::format("--advertise {}: must be HOST or HOST:PORT", printable(*text)));
 }
 
 /// What this process offers.
-std::optional<fault> read_offer(const CLI::App& app, node_options& options) {
+std::optional<fault> read_offer(const CLI::App& app, cluster::node_options& options) {
   const auto role = given_text(app, "as");
   if (role != "server" && role != "trainer")
     return fault{fault_kind::input, fmt::format("--as {}: must be server or trainer", printable(role.value_or("")))};
@@ -49,10 +49,10 @@ std::optional<fault> read_offer(const CLI::App& app, node_options& options) {
   return std::nullopt;
 }
 
-result<node_options> read_options(const CLI::App& app, const program_context& context) {
+result<cluster::node_options> read_options(const CLI::App& app, const program_context& context) {
   const CLI::Option* master = app.get_option("HOST:PORT");
   if (master->count() == 0) return bad_input("HOST:PORT is missing: where the master listens");
-  node_options options;
+  cluster::node_options options;
   auto where = read_endpoint("HOST:PORT", master->results().front());
   if (!where) return tl::unexpected<fault>(std::move(where.error()));
   options.master = *where;
@@ -73,7 +73,7 @@ result<node_options> read_options(const CLI::App& app, const program_context& co
   options.threads = machine->threads;
   options.devices = std::move(machine->devices);
   if (!context.out.quiet()) options.on_note = [&out = context.out](const std::string& line) { out.note(line); };
-  if (options.on_note && !options.devices.unusable.empty()) options.on_note(describe(options.devices, 0, 0));
+  if (options.on_note && !options.devices.unusable.empty()) options.on_note(actors::describe(options.devices, 0, 0));
   return options;
 }
 
@@ -87,7 +87,7 @@ result<int> join(const CLI::App& app, const program_context& context) {
   options->recorder = traced->recorder();
   options->watch.step_timeout = wanted->step_timeout;
   options->watch.wanted = diagnosis_wanted;
-  const auto done = run_node(*options, &stop_on_signals());
+  const auto done = cluster::run_node(*options, &stop_on_signals());
   traced->finish(done.has_value() || done.error().kind == fault_kind::input, context.out);
   if (!done) return tl::unexpected<fault>(done.error());
   return exit_done;
@@ -122,4 +122,4 @@ subcommand add_join(CLI::App& program, const program_context& context) {
   return self;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -22,7 +22,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 namespace {
 
@@ -38,7 +38,7 @@ constexpr std::uint32_t client_node = 1;
 constexpr std::uint64_t repeats_before = 20;
 
 /// Both processes as each of them expects the other.
-std::vector<peer_node> both(const std::string& server_address) {
+std::vector<msg::peer_node> both(const std::string& server_address) {
   return {{server_node, 0, "the serving process", false, {0}, server_address},
           {client_node, 0, "the measuring process", true, {0}, ""}};
 }
@@ -47,7 +47,7 @@ struct quiet_config : caf::actor_system_config {
   quiet_config() {
     config_file_path.clear();
     set("caf.scheduler.max-threads", 2);
-    add_network(*this);
+    cluster::add_network(*this);
   }
 };
 
@@ -58,7 +58,7 @@ double median(std::vector<double> values) {
 }
 
 std::vector<std::int64_t> random_rows(const lookup_size& size) {
-  random_sequence random(size.rows);
+  model::random_sequence random(size.rows);
   std::vector<std::int64_t> rows(size.rows);
   for (std::int64_t& row : rows) row = static_cast<std::int64_t>(random.below(table_rows));
   return rows;
@@ -81,22 +81,22 @@ void stay_on_core(unsigned core) {
 // -- the serving process ---------------------------------------------------------
 
 /// Makes the tables, module 1 for the first width.
-caf::error make_tables(caf::actor_system& system, const parameter_server_actor& server,
+caf::error make_tables(caf::actor_system& system, const msg::parameter_server_actor& server,
                        const std::vector<std::uint64_t>& dims) {
   caf::scoped_actor self(system);
   caf::error problem;
   for (const std::uint64_t dim : dims) {
-    const module_spec spec{"EmbeddingBag",
-                           {{"num_embeddings", std::to_string(table_rows)},
-                            {"embedding_dim", std::to_string(dim)},
-                            {"mode", "sum"},
-                            {"table", "0"},
-                            {"seed", "1"},
-                            {"optimizer", "sgd"},
-                            {"lr", "0.05"},
-                            {"reduce", "sum"}}};
-    self->request(server, std::chrono::seconds(60), instantiate{{bench_run}, spec, 0, 1, 1, 1, 0, 0})
-        .receive([](const module_ref&) {}, [&problem](caf::error& error) { problem = std::move(error); });
+    const msg::module_spec spec{"EmbeddingBag",
+                                {{"num_embeddings", std::to_string(table_rows)},
+                                 {"embedding_dim", std::to_string(dim)},
+                                 {"mode", "sum"},
+                                 {"table", "0"},
+                                 {"seed", "1"},
+                                 {"optimizer", "sgd"},
+                                 {"lr", "0.05"},
+                                 {"reduce", "sum"}}};
+    self->request(server, std::chrono::seconds(60), msg::instantiate{{bench_run}, spec, 0, 1, 1, 1, 0, 0})
+        .receive([](const msg::module_ref&) {}, [&problem](caf::error& error) { problem = std::move(error); });
   }
   return problem;
 }
@@ -132,13 +132,13 @@ void serve_bytes(tcp::socket socket) {
 // -- the measuring process -------------------------------------------------------
 
 /// Asks again and again; `done` gets the time of each round trip in microseconds.
-void ask(caf::event_based_actor* self, parameter_server_actor server, lookup question, std::uint64_t repeats,
+void ask(caf::event_based_actor* self, msg::parameter_server_actor server, msg::lookup question, std::uint64_t repeats,
          std::shared_ptr<std::vector<double>> times, std::shared_ptr<std::promise<caf::error>> done) {
   const auto begin = clock::now();
   // The link has a deadline for it; one of CAF's would wake its clock's thread each time.
   self->request(server, caf::infinite, question)
       .then(
-          [=](const rows&) {
+          [=](const msg::rows&) {
             const std::chrono::duration<double, std::micro> took = clock::now() - begin;
             times->push_back(took.count());
             if (times->size() == repeats) return done->set_value({});
@@ -147,18 +147,18 @@ void ask(caf::event_based_actor* self, parameter_server_actor server, lookup que
           [=](const caf::error& error) { done->set_value(error); });
 }
 
-result<double> measure_lookup(caf::actor_system& system, const parameter_server_actor& server, std::uint64_t module,
-                              const lookup_size& size) {
+result<double> measure_lookup(caf::actor_system& system, const msg::parameter_server_actor& server,
+                              std::uint64_t module, const lookup_size& size) {
   auto times = std::make_shared<std::vector<double>>();
   auto done = std::make_shared<std::promise<caf::error>>();
   auto outcome = done->get_future();
-  lookup question;
-  question.head = {bench_run, 1, trainer_number(0, 1)};
-  question.tables.push_back({module, blob::own(random_rows(size)), {}, {}});
+  msg::lookup question;
+  question.head = {bench_run, 1, actors::trainer_number(0, 1)};
+  question.tables.push_back({module, msg::blob::own(random_rows(size)), {}, {}});
   system.spawn([=, repeats = size.repeats + repeats_before](caf::event_based_actor* self) {
     ask(self, server, question, repeats, times, done);
   });
-  if (const caf::error error = outcome.get()) return run_fault(describe(error));
+  if (const caf::error error = outcome.get()) return run_fault(protocol::describe(error));
   times->erase(times->begin(), times->begin() + repeats_before);
   return median(*times);
 }
@@ -180,8 +180,8 @@ double measure_tcp(int wire, const lookup_size& size) {
 }
 
 /// A link to the serving process.
-result<data_link_ptr> link_to_service(data_plane& data, const lookup_service& service) {
-  data.expect({bench_run, client_node, 0}, both(to_string(service.data)), {});
+result<cluster::data_link_ptr> link_to_service(cluster::data_plane& data, const lookup_service& service) {
+  data.expect({bench_run, client_node, 0}, both(links::to_string(service.data)), {});
   std::promise<std::string> settled;
   data.connect([&settled](const std::string& problem) { settled.set_value(problem); });
   const std::string problem = settled.get_future().get();
@@ -191,19 +191,19 @@ result<data_link_ptr> link_to_service(data_plane& data, const lookup_service& se
 
 }  // namespace
 
-result<void> serve_lookups(const credentials& mine, const std::vector<std::uint64_t>& dims,
+result<void> serve_lookups(const links::credentials& mine, const std::vector<std::uint64_t>& dims,
                            const std::function<void(const lookup_service&)>& on_ready,
                            const std::function<void()>& wait) {
   stay_on_core(1);
-  initialize_network_types();
+  cluster::initialize_network_types();
   quiet_config config;
   caf::actor_system system(config);
-  data_plane data(system, {.mine = mine, .links = {.dead_after = silence_max}, .handshakes = {}});
+  cluster::data_plane data(system, {.mine = mine, .links = {.dead_after = silence_max}, .handshakes = {}});
   const auto where = data.listen({"127.0.0.1", 0});
   if (!where) return run_fault(where.error().message);
-  const auto server = system.spawn(parameter_server, bench_run, 0U);
-  data.actors().add(server_number(0), caf::actor_cast<caf::strong_actor_ptr>(server));
-  data.expect({bench_run, server_node, 0}, both(to_string(*where)), {});
+  const auto server = system.spawn(actors::parameter_server, bench_run, 0U);
+  data.actors().add(actors::server_number(0), caf::actor_cast<caf::strong_actor_ptr>(server));
+  data.expect({bench_run, server_node, 0}, both(links::to_string(*where)), {});
   const caf::error problem = make_tables(system, server, dims);
 
   boost::asio::io_context io;
@@ -223,26 +223,26 @@ result<void> serve_lookups(const credentials& mine, const std::vector<std::uint6
   ::shutdown(acceptor.native_handle(), SHUT_RDWR);
   bytes.join();
   caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
-  if (problem) return run_fault(describe(problem));
+  if (problem) return run_fault(protocol::describe(problem));
   return {};
 }
 
-result<std::vector<lookup_figures>> measure_lookups(const credentials& mine, const lookup_service& service,
+result<std::vector<lookup_figures>> measure_lookups(const links::credentials& mine, const lookup_service& service,
                                                     const std::vector<lookup_size>& sizes) {
   stay_on_core(0);
-  initialize_network_types();
+  cluster::initialize_network_types();
   quiet_config config;
   caf::actor_system system(config);
-  data_plane data(system, {.mine = mine, .links = {.dead_after = silence_max}, .handshakes = {}});
+  cluster::data_plane data(system, {.mine = mine, .links = {.dead_after = silence_max}, .handshakes = {}});
   auto link = link_to_service(data, service);
   if (!link) return tl::unexpected(link.error());
-  const auto server = (*link)->proxy<parameter_server_actor>(server_number(0));
+  const auto server = (*link)->proxy<msg::parameter_server_actor>(actors::server_number(0));
 
   boost::asio::io_context io;
   tcp::socket socket(io);
   boost::system::error_code refused;
   socket.connect({boost::asio::ip::make_address(service.tcp.host), service.tcp.port}, refused);
-  if (refused) return run_fault(fmt::format("{}: {}", to_string(service.tcp), refused.message()));
+  if (refused) return run_fault(fmt::format("{}: {}", links::to_string(service.tcp), refused.message()));
   socket.set_option(tcp::no_delay(true));
 
   std::vector<lookup_figures> all;
@@ -259,4 +259,4 @@ result<std::vector<lookup_figures>> measure_lookups(const credentials& mine, con
   return all;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

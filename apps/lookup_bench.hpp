@@ -12,7 +12,7 @@
 #include "links/credentials.hpp"
 #include "links/endpoint.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// A size to measure: a request of `rows` indices of 8 bytes, an answer of [rows, dim] float32.
 struct lookup_size {
@@ -32,18 +32,18 @@ struct lookup_figures {
 
 /// Where the serving process is reached.
 struct lookup_service {
-  endpoint data;
-  endpoint tcp;
+  links::endpoint data;
+  links::endpoint tcp;
 };
 
 /// Serves a table for each width in `dims`, and plain bytes over TCP. `on_ready` tells where; `wait` blocks until it is
 /// to end.
-result<void> serve_lookups(const credentials& mine, const std::vector<std::uint64_t>& dims,
+result<void> serve_lookups(const links::credentials& mine, const std::vector<std::uint64_t>& dims,
                            const std::function<void(const lookup_service&)>& on_ready,
                            const std::function<void()>& wait);
 
 /// Measures each of `sizes` against that process. Their widths are those it serves, in that order without repetition.
-result<std::vector<lookup_figures>> measure_lookups(const credentials& mine, const lookup_service& service,
+result<std::vector<lookup_figures>> measure_lookups(const links::credentials& mine, const lookup_service& service,
                                                     const std::vector<lookup_size>& sizes);
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -8,8 +8,8 @@
 
 int main(int argc, char** argv) {
   const auto started = std::chrono::steady_clock::now();
-  troupe::prepare_streams();
+  troupe::apps::prepare_streams();
   // Each table has a stream of its own on a CUDA device; streams that share a queue wait for each other.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-  return troupe::run_command_line({argv + (argc > 0 ? 1 : 0), argv + argc}, started);
+  return troupe::apps::run_command_line({argv + (argc > 0 ? 1 : 0), argv + argc}, started);
 }

@@ -10,7 +10,7 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 result<int> lead(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {
@@ -26,17 +26,17 @@ result<int> lead(const CLI::App& app, const program_context& context, const std:
   if (!where) return tl::unexpected<fault>(where.error());
   auto network = read_network_options(app, context.out);
   if (!network) return tl::unexpected<fault>(std::move(network.error()));
-  gather_options gather;
+  cluster::gather_options gather;
   gather.listen = *where;
   gather.network = std::move(*network);
-  gather.resume = resume_advice(*order, fmt::format("troupe master --listen {}", to_string(*where)));
-  gather.on_listening = [&](const endpoint& found) {
-    context.out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", to_string(found),
+  gather.resume = resume_advice(*order, fmt::format("troupe master --listen {}", links::to_string(*where)));
+  gather.on_listening = [&](const links::endpoint& found) {
+    context.out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::to_string(found),
                                  order->what.servers, order->what.servers == 1 ? "" : "s", order->what.trainers,
                                  order->what.trainers == 1 ? "" : "s"));
   };
   auto code = run_train_order(*order, std::move(gather), context);
-  if (!code) return tl::unexpected<fault>(located(std::move(code.error()), order->file));
+  if (!code) return tl::unexpected<fault>(model::located(std::move(code.error()), order->file));
   return code;
 }
 
@@ -64,4 +64,4 @@ subcommand add_master(CLI::App& program, const program_context& context) {
   return self;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -17,7 +17,7 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 constexpr std::string_view header_line =
@@ -34,7 +34,7 @@ class metrics_csv : public epoch_log {
   using epoch_log::epoch_log;
 
  private:
-  std::string record(const epoch_summary& epoch) const override {
+  std::string record(const actors::epoch_summary& epoch) const override {
     return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{}\n", epoch.epoch, epoch.step, epoch.steps, epoch.samples,
                        cell(epoch.seconds), cell(samples_per_s(epoch)), cell(epoch.figures.loss),
                        cell(epoch.figures.auc), cell(epoch.figures.accuracy), cell(epoch.figures.log_loss),
@@ -103,4 +103,4 @@ result<std::unique_ptr<epoch_log>> open_metrics_csv(const std::string& path, std
   return std::make_unique<metrics_csv>(option, std::move(*file), std::move(*beginning));
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "links/tls_context.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 namespace {
 
@@ -20,7 +20,7 @@ constexpr const char* group = "Network";
 constexpr const char* files_together = "TLS by certificates takes --tls-cert, --tls-key and --tls-ca together";
 
 /// By certificates, where they are given; else by the token.
-result<tls_ptr> read_tls(const CLI::App& app, const std::string& token) {
+result<links::tls_ptr> read_tls(const CLI::App& app, const std::string& token) {
   const auto certificate = given_text(app, "tls-cert");
   const auto key = given_text(app, "tls-key");
   const auto ca = given_text(app, "tls-ca");
@@ -31,7 +31,8 @@ result<tls_ptr> read_tls(const CLI::App& app, const std::string& token) {
                                  : !key       ? "--tls-key"
                                               : "--tls-ca",
                                  files_together));
-  auto made = any ? make_tls(tls_files{*certificate, *key, *ca}) : make_tls(stretched_key(token));
+  auto made =
+      any ? links::make_tls(links::tls_files{*certificate, *key, *ca}) : links::make_tls(links::stretched_key(token));
   if (!made) return bad_input(std::move(made.error().message));
   return std::move(*made);
 }
@@ -48,8 +49,8 @@ std::optional<fault> check_combination(const CLI::App& app, bool insecure) {
 }
 
 /// Takes the token, and tells if it can be guessed.
-void take_token(network_options& options, std::string token, console& out) {
-  if (const auto weak = weakness_of(token)) out.tell("warning: " + *weak);
+void take_token(cluster::network_options& options, std::string token, console& out) {
+  if (const auto weak = links::weakness_of(token)) out.tell("warning: " + *weak);
   options.mine.token = std::move(token);
 }
 
@@ -62,7 +63,7 @@ void add_timeout_options(CLI::App& app) {
                   group);
 }
 
-std::optional<fault> read_timeouts(const CLI::App& app, network_options& options) {
+std::optional<fault> read_timeouts(const CLI::App& app, cluster::network_options& options) {
   constexpr double day = 86'400;
   auto dead_after = read_seconds(app, "dead-after", options.dead_after, 0.5, day);
   if (!dead_after) return std::move(dead_after.error());
@@ -78,11 +79,11 @@ void add_token_option(CLI::App& app, const std::string& otherwise) {
                   fmt::format("the run's token, which every process has to know (default: {})", otherwise), group);
 }
 
-std::optional<fault> read_own_token(const CLI::App& app, network_options& options, console& out) {
+std::optional<fault> read_own_token(const CLI::App& app, cluster::network_options& options, console& out) {
   const auto file = given_text(app, "token-file");
   const char* variable = std::getenv("TROUPE_TOKEN");
   if (!file && (variable == nullptr || *variable == '\0')) return std::nullopt;
-  auto token = read_token(file);
+  auto token = links::read_token(file);
   if (!token) return fault{fault_kind::input, std::move(token.error().message)};
   take_token(options, std::move(*token), out);
   return std::nullopt;
@@ -122,14 +123,14 @@ result<std::chrono::milliseconds> read_seconds(const CLI::App& app, const std::s
   return std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000));
 }
 
-result<endpoint> read_endpoint(const std::string& what, const std::string& text) {
-  if (auto where = parse_endpoint(text)) return *where;
+result<links::endpoint> read_endpoint(const std::string& what, const std::string& text) {
+  if (auto where = links::parse_endpoint(text)) return *where;
   return bad_input(fmt::format("{} {}: must be HOST:PORT, as in 10.0.0.1:7000", what, printable(text)));
 }
 
-result<network_options> read_network_options(const CLI::App& app, console& out) {
-  network_options options;
-  auto token = read_token(given_text(app, "token-file"));
+result<cluster::network_options> read_network_options(const CLI::App& app, console& out) {
+  cluster::network_options options;
+  auto token = links::read_token(given_text(app, "token-file"));
   if (!token) return bad_input(std::move(token.error().message));
   take_token(options, std::move(*token), out);
   const bool insecure = app.get_option("--insecure")->count() > 0;
@@ -144,4 +145,4 @@ result<network_options> read_network_options(const CLI::App& app, console& out) 
   return options;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

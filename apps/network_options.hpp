@@ -7,17 +7,17 @@
 #include "apps/subcommand.hpp"
 #include "cluster/run.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// --dead-after and --request-timeout.
 void add_timeout_options(CLI::App& app);
-std::optional<fault> read_timeouts(const CLI::App& app, network_options& options);
+std::optional<fault> read_timeouts(const CLI::App& app, cluster::network_options& options);
 
 /// --token-file, where a token need not be given.
 void add_token_option(CLI::App& app, const std::string& otherwise);
 /// Reads it, or the variable TROUPE_TOKEN; leaves the token alone if neither is there. Warns of one that can be
 /// guessed.
-std::optional<fault> read_own_token(const CLI::App& app, network_options& options, console& out);
+std::optional<fault> read_own_token(const CLI::App& app, cluster::network_options& options, console& out);
 
 /// Those, --token-file, --tls-cert, --tls-key, --tls-ca and --insecure; and --tls-name for who `connects` to the
 /// master.
@@ -29,13 +29,13 @@ std::string given_network_options(const CLI::App& app);
 
 /// Reads them. Links have TLS by certificates, by the token where none are given, and none with --insecure. Warns of a
 /// token that can be guessed.
-result<network_options> read_network_options(const CLI::App& app, console& out);
+result<cluster::network_options> read_network_options(const CLI::App& app, console& out);
 
 /// A duration in seconds, with a fraction if need be, between `least` and `most` seconds.
 result<std::chrono::milliseconds> read_seconds(const CLI::App& app, const std::string& name,
                                                std::chrono::milliseconds otherwise, double least, double most);
 
 /// `HOST:PORT` as given for `what`.
-result<endpoint> read_endpoint(const std::string& what, const std::string& text);
+result<links::endpoint> read_endpoint(const std::string& what, const std::string& text);
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -11,7 +11,7 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 constexpr std::size_t threads_max = 1024;
@@ -63,10 +63,10 @@ void add_machine_options(CLI::App& app) {
 
 namespace {
 
-result<device_request::kind> read_kind(const char* name, const std::optional<std::string>& text) {
-  if (!text || *text == "auto") return device_request::kind::automatic;
-  if (*text == "cpu") return device_request::kind::cpu;
-  if (*text == "cuda") return device_request::kind::cuda;
+result<actors::device_request::kind> read_kind(const char* name, const std::optional<std::string>& text) {
+  if (!text || *text == "auto") return actors::device_request::kind::automatic;
+  if (*text == "cpu") return actors::device_request::kind::cpu;
+  if (*text == "cuda") return actors::device_request::kind::cuda;
   return bad_input(fmt::format("--{} {}: must be auto, cpu or cuda", name, printable(*text)));
 }
 
@@ -93,7 +93,7 @@ result<std::vector<int>> read_numbers(const std::string& text) {
 
 result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of) {
   machine_options options;
-  device_request wish;
+  actors::device_request wish;
   const auto trainers = read_kind("device", text_of("device"));
   if (!trainers) return tl::unexpected<fault>(trainers.error());
   wish.trainers = *trainers;
@@ -112,10 +112,10 @@ result<machine_options> read_machine_options(const std::function<std::optional<s
           fmt::format("--threads {}: must be a whole number between 1 and {}", printable(*text), threads_max));
     options.threads = *threads;
   }
-  auto devices = choose_devices(wish);
+  auto devices = actors::choose_devices(wish);
   if (!devices) return tl::unexpected<fault>(std::move(devices.error()));
   options.devices = std::move(*devices);
   return options;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

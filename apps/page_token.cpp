@@ -7,13 +7,13 @@
 #include "links/credentials.hpp"
 #include "page/access.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 result<std::string> read_page_token(const std::optional<std::string>& file) {
   constexpr const char* variable = "TROUPE_PAGE_TOKEN";
   std::string token;
   if (file) {
-    auto read = read_token(file);
+    auto read = links::read_token(file);
     if (!read) return bad_input(std::move(read.error().message));
     token = std::move(*read);
   } else if (const char* text = std::getenv(variable)) {
@@ -24,4 +24,4 @@ result<std::string> read_page_token(const std::optional<std::string>& file) {
                                file ? "token file " + *file : variable, token.size()));
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

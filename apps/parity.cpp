@@ -15,7 +15,7 @@
 #include "model/job.hpp"
 #include "model/replay.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 constexpr double error_max = 1e-4;
@@ -79,7 +79,7 @@ result<worst_error> compare_losses(const loss_table& ours, const loss_table& ref
   return worst;
 }
 
-result<worst_error> compare_weights(const initial_weights& ours, const reference_run& reference) {
+result<worst_error> compare_weights(const model::initial_weights& ours, const model::reference_run& reference) {
   worst_error worst;
   if (ours.tables.size() != reference.tables.size()) {
     return different_shape("tables", ours.tables.size(), reference.tables.size());
@@ -102,14 +102,14 @@ result<worst_error> compare_weights(const initial_weights& ours, const reference
 }
 
 /// Runs the job of a reference run and compares it.
-result<comparison> replay_run(const reference_run& reference, const job& what, const machine_options& machine,
-                              bool processes) {
+result<comparison> replay_run(const model::reference_run& reference, const model::job& what,
+                              const machine_options& machine, bool processes) {
   loss_table losses;
-  run_options options;
+  cluster::run_options options;
   options.threads = machine.threads;
   options.devices = machine.devices;
   options.return_weights = true;
-  options.observer.on_epoch = [&](const epoch_summary& epoch) { append_losses(losses, epoch.losses); };
+  options.observer.on_epoch = [&](const actors::epoch_summary& epoch) { append_losses(losses, epoch.losses); };
   role_processes children;
   if (processes) {
     auto gather =
@@ -117,7 +117,7 @@ result<comparison> replay_run(const reference_run& reference, const job& what, c
     if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
     options.gather = std::move(*gather);
   }
-  auto run = run_job(what, options, &stop_on_signals());
+  auto run = cluster::run_job(what, options, &stop_on_signals());
   children.finish(seen_off_after);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
   if (run->stopped || !run->weights) {
@@ -144,16 +144,16 @@ result<int> parity(const CLI::App& app, const program_context& context) {
   if (!machine) return tl::unexpected<fault>(machine.error());
   const CLI::Option* file = app.get_option("FILE");
   if (file->count() == 0) return bad_input("troupe parity needs the FILE of a reference run");
-  const auto reference = open_reference_run(file->results().front());
+  const auto reference = model::open_reference_run(file->results().front());
   if (!reference) return tl::unexpected<fault>(reference.error());
-  std::vector<setting> settings = reference->settings;
+  std::vector<model::setting> settings = reference->settings;
   if (auto servers = given_text(app, "servers")) settings.emplace_back("servers", std::move(*servers));
-  const auto what = parse_job(settings);
+  const auto what = model::parse_job(settings);
   if (!what) return tl::unexpected<fault>(what.error());
 
   if (app.get_option("--processes")->count() > 0)
     if (auto wrong = give_to_processes(*machine, *what, context.out)) return tl::unexpected<fault>(std::move(*wrong));
-  if (const std::string on = describe(machine->devices, what->trainers, what->servers); !on.empty())
+  if (const std::string on = actors::describe(machine->devices, what->trainers, what->servers); !on.empty())
     context.out.note(on);
   const auto found = replay_run(*reference, *what, *machine, app.get_option("--processes")->count() > 0);
   if (!found) return tl::unexpected<fault>(found.error());
@@ -186,4 +186,4 @@ subcommand add_parity(CLI::App& program, const program_context& context) {
   return self;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

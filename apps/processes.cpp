@@ -23,7 +23,7 @@
 
 extern char** environ;
 
-namespace troupe {
+namespace troupe::apps {
 
 namespace {
 
@@ -73,12 +73,13 @@ std::optional<Number> number_in(const char* variable) {
 
 role_processes::~role_processes() { finish(std::chrono::milliseconds(0)); }
 
-void role_processes::start(const job& what, const endpoint& where, const network_options& network,
-                           const machine_options& machine, const std::vector<std::string>& more_variables) {
+void role_processes::start(const model::job& what, const links::endpoint& where,
+                           const cluster::network_options& network, const machine_options& machine,
+                           const std::vector<std::string>& more_variables) {
   std::vector<std::string> variables = {
-      fmt::format("{}={}", master_variable, to_string(where)),
+      fmt::format("{}={}", master_variable, links::to_string(where)),
       fmt::format("{}={}", token_variable, network.mine.token),
-      fmt::format("{}={}", tls_key_variable, network.mine.tls ? to_text(network.mine.tls->key) : ""),
+      fmt::format("{}={}", tls_key_variable, network.mine.tls ? links::to_text(network.mine.tls->key) : ""),
       fmt::format("{}={}", dead_after_variable, network.dead_after.count()),
       fmt::format("{}={}", request_timeout_variable, network.request_timeout.count()),
       fmt::format("{}={}", threads_variable, machine.threads),
@@ -184,8 +185,8 @@ double role_processes::peak_rss_mib() const {
   return static_cast<double>(peak_rss_kib_) / kib_per_mib;
 }
 
-std::optional<fault> give_to_processes(machine_options& machine, const job& what, console& out) {
-  compute_devices& devices = machine.devices;
+std::optional<fault> give_to_processes(machine_options& machine, const model::job& what, console& out) {
+  actors::compute_devices& devices = machine.devices;
   devices.elsewhere = true;
   if (!devices.trainers || what.trainers <= devices.numbers.size()) return std::nullopt;
   const std::string why = fmt::format("{} trainers on {} CUDA device{}: two processes cannot add up on one device",
@@ -199,26 +200,27 @@ std::optional<fault> give_to_processes(machine_options& machine, const job& what
   return std::nullopt;
 }
 
-result<gather_options> gather_children(role_processes& children, const job& what, children_options options) {
-  gather_options gather;
+result<cluster::gather_options> gather_children(role_processes& children, const model::job& what,
+                                                children_options options) {
+  cluster::gather_options gather;
   gather.listen = {"127.0.0.1", 0};
   gather.on_this_machine = true;
   gather.network = std::move(options.network);
-  credentials& mine = gather.network.mine;
+  links::credentials& mine = gather.network.mine;
   const bool is_random = mine.token.empty();
-  if (is_random) mine.token = random_token();
+  if (is_random) mine.token = links::random_token();
   // A token of the user's is for others too, who come with TLS; the children come with it if they are told to.
   if (options.tls || !is_random) {
-    auto made = make_tls(is_random ? expanded_key(mine.token) : stretched_key(mine.token));
+    auto made = links::make_tls(is_random ? links::expanded_key(mine.token) : links::stretched_key(mine.token));
     if (!made) return run_fault(std::move(made.error().message));
     mine.tls = std::move(*made);
     mine.plain_too = !options.tls;
   }
   gather.resume = std::move(options.resume);
-  network_options network = gather.network;
+  cluster::network_options network = gather.network;
   if (!options.tls) network.mine.tls = nullptr;
   gather.on_listening = [&children, &what, network, machine = std::move(options.machine),
-                         variables = std::move(options.variables)](const endpoint& where) {
+                         variables = std::move(options.variables)](const links::endpoint& where) {
     children.start(what, where, network, machine, variables);
   };
   gather.hopeless = [&children] { return children.missing(); };
@@ -226,15 +228,15 @@ result<gather_options> gather_children(role_processes& children, const job& what
 }
 
 /// The links of a process that --processes has started: as its parent's, of which it has the key.
-result<credentials> read_role_credentials() {
+result<links::credentials> read_role_credentials() {
   const char* key_text = std::getenv(tls_key_variable);
-  auto token = read_token(std::nullopt);
+  auto token = links::read_token(std::nullopt);
   if (!token || key_text == nullptr) return bad_input("no token");
-  credentials mine{std::move(*token)};
+  links::credentials mine{std::move(*token)};
   if (*key_text == '\0') return mine;
-  const auto key = to_token_key(key_text);
+  const auto key = links::to_token_key(key_text);
   if (!key) return bad_input("no key");
-  auto made = make_tls(*key);
+  auto made = links::make_tls(*key);
   if (!made) return run_fault(std::move(made.error().message));
   mine.tls = std::move(*made);
   return mine;
@@ -242,7 +244,7 @@ result<credentials> read_role_credentials() {
 
 result<role_order> read_role_order() {
   const char* master = std::getenv(master_variable);
-  const auto where = master == nullptr ? std::nullopt : parse_endpoint(master);
+  const auto where = master == nullptr ? std::nullopt : links::parse_endpoint(master);
   const auto dead_after = number_in<std::uint32_t>(dead_after_variable);
   const auto request_timeout = number_in<std::uint32_t>(request_timeout_variable);
   auto mine = read_role_credentials();
@@ -268,4 +270,4 @@ result<role_order> read_role_order() {
   return order;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -14,7 +14,7 @@
 #include "apps/subcommand.hpp"
 #include "cluster/run.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// What `finish` should allow when the run is over and they know it.
 constexpr std::chrono::milliseconds seen_off_after{700};
@@ -32,8 +32,8 @@ class role_processes {
 
   /// Starts servers and trainers, which join the master at `where`. Its command line shows role and rank of each; what
   /// else it needs is in its environment, `variables` among it. If the system cannot start them, `missing` says so.
-  void start(const job& what, const endpoint& where, const network_options& network, const machine_options& machine,
-             const std::vector<std::string>& variables);
+  void start(const model::job& what, const links::endpoint& where, const cluster::network_options& network,
+             const machine_options& machine, const std::vector<std::string>& variables);
 
   /// Why there are not all of them, as in `server 0 (pid 17) ended with exit code 1`; null while all are there.
   std::optional<std::string> missing();
@@ -66,12 +66,12 @@ class role_processes {
 
 /// Leaves the devices of `machine` to the processes of a run with --processes. Two of them cannot share a device: where
 /// nobody has asked for CUDA, trainers go to the processor then, which `out` tells; else it is a fault.
-std::optional<fault> give_to_processes(machine_options& machine, const job& what, console& out);
+std::optional<fault> give_to_processes(machine_options& machine, const model::job& what, console& out);
 
 /// How a run goes whose servers and trainers are processes that it starts.
 struct children_options {
   /// With the user's token, or none: then they get one that nobody else has.
-  network_options network;
+  cluster::network_options network;
   /// Their links have TLS by the token; else they are plain, and never leave the machine.
   bool tls = false;
   machine_options machine;
@@ -83,14 +83,15 @@ struct children_options {
 
 /// For a run whose servers and trainers are `children`: they are started when the master listens. `children` and `what`
 /// stay where they are until the run is over. Fault: there is no TLS here.
-result<gather_options> gather_children(role_processes& children, const job& what, children_options options);
+result<cluster::gather_options> gather_children(role_processes& children, const model::job& what,
+                                                children_options options);
 
 /// What a process that `role_processes` has started finds in its environment; null if it was started otherwise.
 struct role_order {
-  endpoint master;
-  network_options network;
+  links::endpoint master;
+  cluster::network_options network;
   machine_options machine;
 };
 result<role_order> read_role_order();
 
-}  // namespace troupe
+}  // namespace troupe::apps

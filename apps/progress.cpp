@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 constexpr auto plain_interval = std::chrono::milliseconds(100);
@@ -74,7 +74,7 @@ std::string in_one_line(const std::vector<piece>& pieces, int rank_max) {
   return text;
 }
 
-std::string plain_line(const epoch_summary& now) {
+std::string plain_line(const actors::epoch_summary& now) {
   std::string line = fmt::format("troupe: epoch {}: {} steps, loss {}", count_text(now.epoch), count_text(now.steps),
                                  significant(now.figures.loss));
   if (now.figures.auc) line += ", AUC " + fixed(now.figures.auc, 4);
@@ -113,13 +113,13 @@ progress_display::progress_display(style how, std::uint64_t epochs) : style_(how
   state_.epochs = epochs;
 }
 
-void progress_display::step(const run_progress& now) {
+void progress_display::step(const actors::run_progress& now) {
   if (style_ != style::live) return;
   state_.run = now;
   draw();
 }
 
-void progress_display::epoch(const epoch_summary& now) {
+void progress_display::epoch(const actors::epoch_summary& now) {
   state_.epochs_done = now.epoch;
   if (now.figures.auc) state_.auc = now.figures.auc;
   if (now.figures.rmse) state_.rmse = now.figures.rmse;
@@ -155,4 +155,4 @@ void progress_display::clear() {
   held_.clear();
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

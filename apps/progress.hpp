@@ -9,14 +9,14 @@
 
 #include "cluster/run.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// What the live line shows.
 struct progress_state {
   /// Epochs of the job; 0 if its end is counted in steps.
   std::uint64_t epochs = 0;
   std::uint64_t epochs_done = 0;
-  run_progress run;
+  actors::run_progress run;
   /// Of the last epoch that was evaluated.
   std::optional<double> auc;
   std::optional<double> rmse;
@@ -39,8 +39,8 @@ class progress_display {
   progress_display(const progress_display&) = delete;
   progress_display& operator=(const progress_display&) = delete;
 
-  void step(const run_progress& now);
-  void epoch(const epoch_summary& now);
+  void step(const actors::run_progress& now);
+  void epoch(const actors::epoch_summary& now);
 
   /// A line of its own, above the live line.
   void note(const std::string& text);
@@ -60,4 +60,4 @@ class progress_display {
   std::chrono::steady_clock::time_point last_plain_{};
 };
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -10,7 +10,7 @@
 #include "apps/epoch_log.hpp"
 #include "base/units.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 /// Not a number where no time was measured: "-" in a table, null in JSON.
@@ -22,19 +22,19 @@ double rate(std::uint64_t count, double seconds) {
 struct test_column {
   const char* title;
   int width;
-  std::string (*text)(const epoch_figures&);
+  std::string (*text)(const model::epoch_figures&);
 };
 
 /// Those that tell something of this run, in a table of at most 80 columns: with mse there is no log loss, and of
 /// targets that are no classes there are errors alone.
 std::vector<test_column> test_columns(bool has_rmse, bool has_classes) {
-  const test_column auc{"AUC", 6, [](const epoch_figures& of) { return fixed(of.auc, 4); }};
-  const test_column accuracy{"accuracy", 8, [](const epoch_figures& of) { return fixed(of.accuracy, 4); }};
-  const test_column log_loss{"logloss", 7, [](const epoch_figures& of) { return fixed(of.log_loss, 4); }};
-  const test_column calibration{"calibr.", 7, [](const epoch_figures& of) { return fixed(of.calibration, 4); }};
-  const test_column class_rmse{"RMSE", 7, [](const epoch_figures& of) { return fixed(of.rmse, 4); }};
-  const test_column test_loss{"test loss", 9, [](const epoch_figures& of) { return significant(of.test_loss); }};
-  const test_column rmse{"RMSE", 8, [](const epoch_figures& of) { return significant(of.rmse); }};
+  const test_column auc{"AUC", 6, [](const model::epoch_figures& of) { return fixed(of.auc, 4); }};
+  const test_column accuracy{"accuracy", 8, [](const model::epoch_figures& of) { return fixed(of.accuracy, 4); }};
+  const test_column log_loss{"logloss", 7, [](const model::epoch_figures& of) { return fixed(of.log_loss, 4); }};
+  const test_column calibration{"calibr.", 7, [](const model::epoch_figures& of) { return fixed(of.calibration, 4); }};
+  const test_column class_rmse{"RMSE", 7, [](const model::epoch_figures& of) { return fixed(of.rmse, 4); }};
+  const test_column test_loss{"test loss", 9, [](const model::epoch_figures& of) { return significant(of.test_loss); }};
+  const test_column rmse{"RMSE", 8, [](const model::epoch_figures& of) { return significant(of.rmse); }};
   if (!has_rmse) return {auc, accuracy, log_loss, calibration};
   if (has_classes) return {auc, accuracy, class_rmse, calibration};
   return {test_loss, rmse};
@@ -45,7 +45,7 @@ std::vector<test_column> test_columns(bool has_rmse, bool has_classes) {
 double run_report::steps_per_s() const { return rate(run.steps, run.seconds); }
 double run_report::samples_per_s() const { return rate(run.samples, run.seconds); }
 
-void epoch_history::add(const epoch_summary& epoch) {
+void epoch_history::add(const actors::epoch_summary& epoch) {
   last_ = row{epoch.epoch, epoch.steps, samples_per_s(epoch), epoch.seconds, epoch.figures};
   if ((epoch.epoch - 1) % stride_ != 0) return;
   rows_.push_back(*last_);
@@ -75,7 +75,7 @@ std::string epoch_history::table() const {
 }
 
 std::string summary_table(const run_report& report) {
-  const run_summary& run = report.run;
+  const actors::run_summary& run = report.run;
   std::string text;
   const auto line = [&](const char* name, const std::string& value) {
     text += fmt::format("{:<15} {}\n", name, value);
@@ -99,14 +99,14 @@ std::string summary_table(const run_report& report) {
   return text;
 }
 
-void add(json_line& line, const epoch_figures& figures) {
+void add(json_line& line, const model::epoch_figures& figures) {
   line.add("loss", figures.loss).add("auc", figures.auc).add("accuracy", figures.accuracy);
   line.add("log_loss", figures.log_loss).add("calibration", figures.calibration);
   line.add("test_loss", figures.test_loss).add("rmse", figures.rmse);
 }
 
-json_line done_event(const run_report& report, const job& what) {
-  const run_summary& run = report.run;
+json_line done_event(const run_report& report, const model::job& what) {
+  const actors::run_summary& run = report.run;
   json_line line("done");
   line.add("steps", run.steps).add("samples", run.samples).add("seconds", run.seconds);
   line.add("setup_seconds", report.setup_seconds);
@@ -115,7 +115,7 @@ json_line done_event(const run_report& report, const job& what) {
   line.add("peak_rss_mib", report.peak_rss_mib);
   // A run that was stopped before it began has no weights.
   run.weights_digest.empty() ? line.add_json("weights_digest", "null") : line.add("weights_digest", run.weights_digest);
-  if (what.nan == nan_policy::skip) line.add("skipped_steps", run.skipped_steps);
+  if (what.nan == model::nan_policy::skip) line.add("skipped_steps", run.skipped_steps);
   if (what.staleness > 0)
     line.add("staleness_mean", run.staleness_mean).add("staleness_max", std::uint64_t{run.staleness_max});
   if (run.stopped) line.add("stopped", true);
@@ -133,4 +133,4 @@ double peak_rss_mib() {
   return 0;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

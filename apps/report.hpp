@@ -11,11 +11,11 @@
 #include "cluster/run.hpp"
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// What a finished run has measured, with what only the program knows.
 struct run_report {
-  run_summary run;
+  actors::run_summary run;
   /// From the program's start to the first step.
   double setup_seconds = 0;
   /// VmHWM of the largest process of the run.
@@ -29,7 +29,7 @@ struct run_report {
 /// Needs room for a few rows however many epochs come.
 class epoch_history {
  public:
-  void add(const epoch_summary& epoch);
+  void add(const actors::epoch_summary& epoch);
 
   /// "" before the first epoch has ended.
   std::string table() const;
@@ -41,7 +41,7 @@ class epoch_history {
     std::uint64_t steps;
     double samples_per_s;
     double seconds;
-    epoch_figures figures;
+    model::epoch_figures figures;
   };
 
   static constexpr std::size_t rows_max = 20;
@@ -53,14 +53,14 @@ class epoch_history {
 };
 
 /// The figures of an epoch as fields of `line`.
-void add(json_line& line, const epoch_figures& figures);
+void add(json_line& line, const model::epoch_figures& figures);
 
 /// A finished run as one event.
-json_line done_event(const run_report& report, const job& what);
+json_line done_event(const run_report& report, const model::job& what);
 
 std::string summary_table(const run_report& report);
 
 /// Peak resident memory of this process in MiB, by the system's count; 0 if it does not say.
 double peak_rss_mib();
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -8,10 +8,10 @@
 
 #include "apps/console.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
-stop_request request;
+cluster::stop_request request;
 std::atomic<int> signals_seen = 0;
 std::atomic<bool> diagnosis_asked = false;
 std::atomic<bool> on_terminal = false;
@@ -39,7 +39,7 @@ void on_diagnosis_signal(int) { diagnosis_asked.store(true); }
 
 bool diagnosis_wanted() { return diagnosis_asked.exchange(false); }
 
-const stop_request& stop_on_signals() {
+const cluster::stop_request& stop_on_signals() {
   on_terminal.store(isatty(STDERR_FILENO) == 1);
   struct sigaction action = {};
   action.sa_handler = &on_signal;
@@ -75,4 +75,4 @@ void forget_child(pid_t child) {
   }
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

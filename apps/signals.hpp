@@ -6,14 +6,14 @@
 
 #include "cluster/run.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// From now on the first SIGINT or SIGTERM makes this request, and the second ends the program with exit code 130.
 /// The request lives as long as the program, so a signal may come at any time.
 ///
 /// Handlers rather than a waiting thread: libraries start threads of their own before main, with the signals
 /// unblocked, and any of those may be the one that the system picks.
-const stop_request& stop_on_signals();
+const cluster::stop_request& stop_on_signals();
 
 /// Whether a SIGUSR1 has come since the last call. From any thread.
 bool diagnosis_wanted();
@@ -26,4 +26,4 @@ void kill_when_interrupted(pid_t child);
 /// It has been waited for: its number may be somebody else's from now on.
 void forget_child(pid_t child);
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -4,7 +4,7 @@
 #include "apps/status_report.hpp"
 #include "apps/subcommand.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 subcommand add_status(CLI::App& program, const program_context& context) {
   CLI::App* app = program.add_subcommand("status", "show how a run is, and who waits on whom");
@@ -19,7 +19,7 @@ subcommand add_status(CLI::App& program, const program_context& context) {
   self.run = [app, context]() -> result<int> {
     const auto options = read_client_options(*app, context.out);
     if (!options) return tl::unexpected<fault>(options.error());
-    const auto now = ask_status(*options);
+    const auto now = cluster::ask_status(*options);
     if (!now) return tl::unexpected<fault>(now.error());
     context.out.result(context.out.json() ? status_event(*now) : status_text(*now));
     return exit_done;
@@ -27,4 +27,4 @@ subcommand add_status(CLI::App& program, const program_context& context) {
   return self;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

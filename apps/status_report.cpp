@@ -10,11 +10,11 @@
 #include "base/text.hpp"
 #include "base/units.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 /// As in `trainer 0 waits for rows of step 812 from server 1`.
-std::string words(const wait_status& wait) {
+std::string words(const msg::wait_status& wait) {
   const std::string of = wait.step > 0 ? fmt::format(" of step {}", wait.step) : "";
   const std::string from = wait.on.empty() ? "" : fmt::format(" from {}", wait.on);
   const std::string who = wait.who.empty() ? "waiting" : wait.who + " waits";
@@ -22,12 +22,12 @@ std::string words(const wait_status& wait) {
 }
 
 /// As in `lookups parked: 3`.
-std::string words(const queue_status& queue) {
+std::string words(const msg::queue_status& queue) {
   return one_line(fmt::format("{}: {}", queue.name, count_text(queue.messages)));
 }
 
-const node_status* home_of(const run_status& now, const std::string& actor) {
-  for (const node_status& node : now.nodes)
+const msg::node_status* home_of(const msg::run_status& now, const std::string& actor) {
+  for (const msg::node_status& node : now.nodes)
     for (const std::uint32_t rank : node.ranks)
       if (actor == fmt::format("{} {}", node.trains ? "trainer" : "server", rank)) return &node;
   return nullptr;
@@ -50,12 +50,12 @@ std::string aligned(const std::vector<table_row>& rows) {
   return text;
 }
 
-std::string members_table(const run_status& now) {
+std::string members_table(const msg::run_status& now) {
   std::vector<table_row> rows = {{"member", "host", "pid", "name", "phase", "step", "queued"}};
-  for (const actor_status& one : now.actors) {
-    const node_status* home = home_of(now, one.name);
+  for (const msg::actor_status& one : now.actors) {
+    const msg::node_status* home = home_of(now, one.name);
     std::vector<std::string> queues;
-    for (const queue_status& queue : one.queues) queues.push_back(words(queue));
+    for (const msg::queue_status& queue : one.queues) queues.push_back(words(queue));
     rows.push_back({one_line(one.name), home ? one_line(home->host) : "-", home ? std::to_string(home->pid) : "-",
                     home && !home->name.empty() ? one_line(home->name) : "-", one_line(one.phase), count_text(one.step),
                     queues.empty() ? "-" : fmt::format("{}", fmt::join(queues, ", "))});
@@ -63,10 +63,10 @@ std::string members_table(const run_status& now) {
   return rows.size() > 1 ? aligned(rows) : "";
 }
 
-std::string links_text(const run_status& now) {
+std::string links_text(const msg::run_status& now) {
   std::string text;
-  for (const node_status& node : now.nodes)
-    for (const queue_status& link : node.links)
+  for (const msg::node_status& node : now.nodes)
+    for (const msg::queue_status& link : node.links)
       text += one_line(fmt::format("{} {} to {}: {} bytes not sent, {} messages wait for credit",
                                    node.trains ? "trainer" : "server", fmt::join(node.ranks, ", "), link.name,
                                    count_text(link.bytes), count_text(link.messages))) +
@@ -74,11 +74,11 @@ std::string links_text(const run_status& now) {
   return text;
 }
 
-std::string waits_text(const run_status& now) {
+std::string waits_text(const msg::run_status& now) {
   std::string text;
-  for (const actor_status& one : now.actors)
+  for (const msg::actor_status& one : now.actors)
     if (one.phase == "computing" || one.phase == "gone") text += one_line(one.name + " is " + one.phase) + "\n";
-  for (const wait_status& wait : now.waits) text += words(wait) + "\n";
+  for (const msg::wait_status& wait : now.waits) text += words(wait) + "\n";
   return text;
 }
 
@@ -89,30 +89,30 @@ std::string json_array(const Things& things, ToJson to_json) {
   return fmt::format("[{}]", fmt::join(all, ","));
 }
 
-std::string json(const queue_status& queue) {
+std::string json(const msg::queue_status& queue) {
   return fmt::format(R"({{"name":{},"messages":{},"bytes":{}}})", json_string(queue.name), queue.messages, queue.bytes);
 }
 
-std::string json(const wait_status& wait) {
+std::string json(const msg::wait_status& wait) {
   return fmt::format(R"({{"who":{},"what":{},"step":{},"on":{}}})", json_string(wait.who), json_string(wait.what),
                      wait.step, json_string(wait.on));
 }
 
-std::string json(const node_status& node) {
+std::string json(const msg::node_status& node) {
   return fmt::format(R"({{"role":"{}","ranks":[{}],"host":{},"pid":{},"name":{},"links":{}}})",
                      node.trains ? "trainer" : "server", fmt::join(node.ranks, ","), json_string(node.host), node.pid,
                      json_string(node.name),
-                     json_array(node.links, [](const queue_status& link) { return json(link); }));
+                     json_array(node.links, [](const msg::queue_status& link) { return json(link); }));
 }
 
-std::string json(const actor_status& one) {
+std::string json(const msg::actor_status& one) {
   return fmt::format(R"({{"name":{},"phase":{},"step":{},"queues":{}}})", json_string(one.name), json_string(one.phase),
-                     one.step, json_array(one.queues, [](const queue_status& queue) { return json(queue); }));
+                     one.step, json_array(one.queues, [](const msg::queue_status& queue) { return json(queue); }));
 }
 
 }  // namespace
 
-std::string status_text(const run_status& now) {
+std::string status_text(const msg::run_status& now) {
   std::string text;
   const auto line = [&](const char* name, const std::string& value) {
     text += fmt::format("{:<15} {}\n", name, value);
@@ -129,17 +129,17 @@ std::string status_text(const run_status& now) {
   return text;
 }
 
-std::string status_event(const run_status& now) {
+std::string status_event(const msg::run_status& now) {
   json_line line("status");
   line.add("phase", now.phase).add("step", now.step).add("total_steps", now.total_steps);
   line.add("samples_per_s", now.samples_per_s).add("steps_per_s", now.steps_per_s);
   line.add("progress_age_s", now.progress_age_s);
   line.add("servers", std::uint64_t{now.servers}).add("trainers", std::uint64_t{now.trainers});
-  line.add_json("nodes", json_array(now.nodes, [](const node_status& node) { return json(node); }));
-  line.add_json("actors", json_array(now.actors, [](const actor_status& one) { return json(one); }));
+  line.add_json("nodes", json_array(now.nodes, [](const msg::node_status& node) { return json(node); }));
+  line.add_json("actors", json_array(now.actors, [](const msg::actor_status& one) { return json(one); }));
   if (!now.diagnosis.empty()) line.add("diagnosis", one_line(now.diagnosis));
-  line.add_json("waits", json_array(now.waits, [](const wait_status& wait) { return json(wait); }));
+  line.add_json("waits", json_array(now.waits, [](const msg::wait_status& wait) { return json(wait); }));
   return line.take();
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -6,12 +6,12 @@
 
 #include "protocol/status.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// A few figures, a table of the run's servers and trainers, and a line for each wait.
-std::string status_text(const run_status& now);
+std::string status_text(const msg::run_status& now);
 
 /// The same as one event (docs/run-many-hosts.md).
-std::string status_event(const run_status& now);
+std::string status_event(const msg::run_status& now);
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -6,7 +6,7 @@
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 subcommand add_stop(CLI::App& program, const program_context& context) {
   CLI::App* app = program.add_subcommand("stop", "have a run finish its step, save if it saves, and end");
@@ -21,8 +21,8 @@ subcommand add_stop(CLI::App& program, const program_context& context) {
   self.run = [app, context]() -> result<int> {
     const auto options = read_client_options(*app, context.out);
     if (!options) return tl::unexpected<fault>(options.error());
-    if (auto taken = ask_stop(*options); !taken) return tl::unexpected<fault>(taken.error());
-    const std::string master = to_string(options->master);
+    if (auto taken = cluster::ask_stop(*options); !taken) return tl::unexpected<fault>(taken.error());
+    const std::string master = links::to_string(options->master);
     context.out.result(context.out.json() ? json_line("stop").add("master", master).take()
                                           : fmt::format("master {}: the run ends after the step under way\n", master));
     return exit_done;
@@ -30,4 +30,4 @@ subcommand add_stop(CLI::App& program, const program_context& context) {
   return self;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

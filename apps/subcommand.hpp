@@ -13,7 +13,7 @@
 #include "apps/console.hpp"
 #include "base/result.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// What a subcommand needs from the program.
 struct program_context {
@@ -58,7 +58,7 @@ std::optional<std::string> given_text(const CLI::App& app, const std::string& na
 /// What a process computes with.
 struct machine_options {
   std::size_t threads = 0;  ///< 0: as many as cores
-  compute_devices devices;
+  actors::compute_devices devices;
 };
 
 /// Adds --threads, --device, --devices and --server-device.
@@ -70,4 +70,4 @@ result<machine_options> read_machine_options(const std::function<std::optional<s
 /// Reads the whole command line, runs what it names and returns the program's exit code.
 int run_command_line(const std::vector<std::string>& arguments, std::chrono::steady_clock::time_point started);
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -25,7 +25,7 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are written as they are in memory");
@@ -87,7 +87,7 @@ class tensorboard : public epoch_log {
   using epoch_log::epoch_log;
 
  private:
-  std::string record(const epoch_summary& epoch) const override {
+  std::string record(const actors::epoch_summary& epoch) const override {
     std::string summary;
     const auto add = [&summary](std::string_view tag, std::optional<double> value) {
       if (!value || !std::isfinite(*value)) return;
@@ -126,4 +126,4 @@ result<std::unique_ptr<epoch_log>> open_tensorboard(const std::string& directory
   return std::make_unique<tensorboard>(option, std::move(*file), beginning(kept_to ? *kept_to + 1 : 0));
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -12,7 +12,7 @@
 
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 std::string wrapped(std::string_view text, std::size_t width) {
   std::string out;
@@ -57,4 +57,4 @@ std::size_t terminal_columns(int descriptor, std::size_t otherwise) {
   return otherwise;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

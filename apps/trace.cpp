@@ -32,7 +32,7 @@
 #include "cluster/trace_sources.hpp"
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 /// What was asked.
@@ -99,7 +99,7 @@ result<std::size_t> limit_of(const question& asked) {
 result<trace::recording> read(const question& asked, std::span<const std::string> paths) {
   const auto run = number(asked, "run", 1);
   if (!run) return tl::unexpected(run.error());
-  auto read = trace::read_recording(trace_sources({paths.begin(), paths.end()}, run->value_or(0)));
+  auto read = trace::read_recording(cluster::trace_sources({paths.begin(), paths.end()}, run->value_or(0)));
   if (!read) return bad_input(one_line(read.error().message));
   for (const std::string& warning : read->warnings) asked.out.warning(one_line(warning));
   return std::move(*read);
@@ -181,7 +181,8 @@ std::optional<std::uint64_t> handled_meanwhile(const question& asked, const trac
   if (std::ranges::none_of(before.processes, is_alive)) return std::nullopt;
   constexpr std::chrono::milliseconds a_while{300};
   std::this_thread::sleep_for(a_while);
-  const auto after = trace::read_recording(trace_sources({asked.words.begin(), asked.words.end()}, before.run));
+  const auto after =
+      trace::read_recording(cluster::trace_sources({asked.words.begin(), asked.words.end()}, before.run));
   if (!after) return std::nullopt;  // it has ended meanwhile
   const auto handled = [](const trace::recording& of) {
     std::uint64_t count = 0;
@@ -274,7 +275,7 @@ result<int> tail(const question& asked) {
   if (!lines) return tl::unexpected(lines.error());
   constexpr std::uint64_t usual_lines = 20;
   tail_order order;
-  order.from = trace_sources({asked.words.begin(), asked.words.end()}, run->value_or(0));
+  order.from = cluster::trace_sources({asked.words.begin(), asked.words.end()}, run->value_or(0));
   order.lines = lines->value_or(usual_lines);
   order.follows = asked.app.count("--no-follow") == 0;
   if (const auto text = given_text(asked.app, "filter")) {
@@ -316,7 +317,8 @@ result<int> serve(const question& asked) {
   const auto run = number(asked, "run", 1);
   if (!run) return tl::unexpected(run.error());
   serve_order order;
-  order.from = trace_sources({asked.words.begin(), asked.words.end()}, run->value_or(0), share_of_two_readings);
+  order.from = cluster::trace_sources({asked.words.begin(), asked.words.end()}, run->value_or(0),
+                                      cluster::share_of_two_readings);
   order.port = given_text(asked.app, "port");
   order.listen = given_text(asked.app, "listen");
   order.token = given_text(asked.app, "token");
@@ -428,4 +430,4 @@ subcommand add_trace(CLI::App& program, const program_context& context) {
   return self;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -20,7 +20,7 @@
 #include "trace/names.hpp"
 #include "trace/run_folders.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 namespace {
 
@@ -34,8 +34,8 @@ std::string variable_of(std::string_view name) {
   return variable;
 }
 
-std::optional<std::string> find(const std::vector<setting>& given, const std::string& name) {
-  const auto found = std::ranges::find(given, name, &setting::first);
+std::optional<std::string> find(const std::vector<model::setting>& given, const std::string& name) {
+  const auto found = std::ranges::find(given, name, &model::setting::first);
   if (found != given.end()) return found->second;
   const char* variable = std::getenv(variable_of(name).c_str());
   return variable != nullptr && *variable != '\0' ? std::optional<std::string>(variable) : std::nullopt;
@@ -61,32 +61,33 @@ std::string words(const std::filesystem::path& folder) { return shell_word(folde
 
 }  // namespace
 
-const std::vector<setting_info>& trace_settings() {
-  static const std::vector<setting_info> all = {
+const std::vector<model::setting_info>& trace_settings() {
+  static const std::vector<model::setting_info> all = {
       {"trace", "MODE",
        "what is recorded: off; ring (the last messages, kept if the run fails); full (all, compressed, with digests of "
        "what they held); payload (that, and what they held)",
-       "ring", setting_type::text},
+       "ring", model::setting_type::text},
       {"trace-dir", "DIR", "where; a folder of the run's own among the temporary files unless given", "",
-       setting_type::text},
+       model::setting_type::text},
       {"trace-filter", "ITEMS", "record only these: actor=PATTERN,type=PATTERN,steps=A-B,count=N", "",
-       setting_type::text},
+       model::setting_type::text},
       {"trace-payload", "ACTORS", "whose messages --trace payload keeps, as in 'server *,trainer 0'", "all",
-       setting_type::text},
+       model::setting_type::text},
       {"trace-ring-mib", "N", "room for the last messages, 1 to 4096", "2; 16 with a page, full or payload",
-       setting_type::whole},
+       model::setting_type::whole},
       {"page", "[PORT]", "show the run in a browser, on a port of this machine (default port: any that is free)", "",
-       setting_type::whole},
+       model::setting_type::whole},
       {"step-timeout", "SECONDS",
-       "how long a step may take before what is recorded is looked at and the verdict told; captured from earlier steps "
+       "how long a step may take before what is recorded is looked at and the verdict told; captured from earlier "
+       "steps "
        "unless given",
-       "", setting_type::text},
+       "", model::setting_type::text},
   };
   return all;
 }
 
 void add_trace_options(CLI::App& app) {
-  for (const setting_info& info : trace_settings()) {
+  for (const model::setting_info& info : trace_settings()) {
     std::string meaning = info.meaning;
     if (!info.default_text.empty()) meaning += " (default: " + info.default_text + ")";
     CLI::Option* option = add_text_option(app, info.name, info.value_name, meaning, trace_group);
@@ -94,12 +95,12 @@ void add_trace_options(CLI::App& app) {
   }
 }
 
-result<trace_order> read_trace_options(const std::vector<setting>& given) {
+result<trace_order> read_trace_options(const std::vector<model::setting>& given) {
   trace_order order;
   const auto what = find(given, "trace");
   const auto folder = find(given, "trace-dir");
-  order.is_wanted =
-      std::ranges::any_of(given, [](const setting& one) { return one.first == "trace" || one.first == "trace-dir"; });
+  order.is_wanted = std::ranges::any_of(
+      given, [](const model::setting& one) { return one.first == "trace" || one.first == "trace-dir"; });
   if (what) {
     constexpr std::array modes = {trace::mode::off, trace::mode::ring, trace::mode::full, trace::mode::payload};
     const auto found = std::ranges::find(modes, *what, [](trace::mode one) { return trace::name_of(one); });
@@ -154,13 +155,13 @@ result<trace_order> read_trace_options(const std::vector<setting>& given) {
     const bool is_read = order.page || order.how.what == trace::mode::full || order.how.what == trace::mode::payload;
     order.how.ring_bytes = (is_read ? 16 : 2) * mib;
   }
-  order.how.types = traced_types();
+  order.how.types = actors::traced_types();
   return order;
 }
 
 result<trace_order> read_trace_options(const CLI::App& app) {
-  std::vector<setting> given;
-  for (const setting_info& info : trace_settings())
+  std::vector<model::setting> given;
+  for (const model::setting_info& info : trace_settings())
     if (auto text = given_text(app, info.name)) given.emplace_back(info.name, std::move(*text));
   return read_trace_options(given);
 }
@@ -205,7 +206,7 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
   }
   made.recorder_ = std::move(*started);
   if (order.page) {
-    trace::sources from = trace_sources({order.how.folder}, 0, share_of_two_readings);
+    trace::sources from = cluster::trace_sources({order.how.folder}, 0, cluster::share_of_two_readings);
     from.newest = true;
     auto token = read_page_token(std::nullopt);
     if (!token) return tl::unexpected(std::move(token.error()));
@@ -256,4 +257,4 @@ void run_trace::finish(bool clean, console& out) {
         fmt::format("the trace is in {}: 'troupe trace summary {}' begins with it", folder.string(), words(folder)));
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -14,10 +14,10 @@
 #include "page/live_page.hpp"
 #include "trace/recorder.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// The names of the options, which a job file may hold too.
-const std::vector<setting_info>& trace_settings();
+const std::vector<model::setting_info>& trace_settings();
 
 /// Adds them to a subcommand. What is not given there or in a job file is taken from variables: TROUPE_TRACE for
 /// --trace, TROUPE_TRACE_DIR for --trace-dir, and so on; so the processes of a run can share them.
@@ -37,7 +37,7 @@ struct trace_order {
 };
 
 /// Reads them; `given`: those of command line and job file.
-result<trace_order> read_trace_options(const std::vector<setting>& given);
+result<trace_order> read_trace_options(const std::vector<model::setting>& given);
 result<trace_order> read_trace_options(const CLI::App& app);
 
 /// As variables, for a process that takes part in the same run. `is_on`: this process does record.
@@ -66,4 +66,4 @@ class run_trace {
   bool is_wanted_ = false;
 };
 
-}  // namespace troupe
+}  // namespace troupe::apps

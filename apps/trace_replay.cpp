@@ -28,14 +28,14 @@ extern "C" __attribute__((noinline, used)) void troupe_before_message(std::uint6
   asm volatile("" : : "r"(id), "r"(words) : "memory");
 }
 
-namespace troupe {
+namespace troupe::apps {
 
 namespace {
 
 /// While it lives, a replay that comes to no further message is given up.
 class stall_watch {
  public:
-  explicit stall_watch(replay& of)
+  explicit stall_watch(replay::replay& of)
       : thread_([&of, this](const std::stop_token& over) {
           constexpr std::chrono::seconds timeout{60};
           auto last_handled = of.handled();
@@ -58,7 +58,7 @@ std::string messages(std::uint64_t count) {
 }
 
 /// How it went, for a reader.
-std::string words_of(const replay& again, const replay_order& order, const std::string& digest) {
+std::string words_of(const replay::replay& again, const replay::replay_order& order, const std::string& digest) {
   if (const std::string difference = again.difference(); !difference.empty())
     return fmt::format("{}\n{} before it came as recorded\n", difference, messages(again.handled()));
   if (!again.is_complete())
@@ -82,7 +82,7 @@ std::string words_of(const replay& again, const replay_order& order, const std::
 result<int> replay_one(const trace::recording& recorded, const std::string& actor, console& out) {
   const auto number = analysis::find_actor(recorded, actor);
   if (!number) return bad_input(fmt::format("--actor: {}", one_line(number.error().message)));
-  const auto done = replay_actor(
+  const auto done = replay::replay_actor(
       recorded, *number, [](std::uint64_t id, const std::string& words) { troupe_before_message(id, words.c_str()); });
   if (!done) return bad_input(one_line(done.error().message));
   const std::string name = recorded.actor_name(*number);
@@ -121,27 +121,27 @@ fault start_debugger() {
 }
 
 result<int> replay_run(const trace::recording& recorded, console& out) {
-  const auto order = read_replay_order(recorded);
+  const auto order = replay::read_replay_order(recorded);
   if (!order) return bad_input(one_line(order.error().message));
-  const auto data = open_dataset(order->what);
+  const auto data = model::open_dataset(order->what);
   if (!data) return tl::unexpected<fault>(data.error());
   if (!order->data_digest.empty() && (*data)->digest() != order->data_digest)
     return bad_input(
         fmt::format("--data {}: the rows are not those of the recorded run: their digest is {} here and {} "
                     "there",
                     order->what.data, (*data)->digest(), order->data_digest));
-  replay again(*order, recorded);
-  auto devices = choose_devices(order->devices);
+  replay::replay again(*order, recorded);
+  auto devices = actors::choose_devices(order->devices);
   if (!devices)
     return bad_input(
         fmt::format("the run was on CUDA devices, whose bits come again only there: {}", devices.error().message));
-  run_options options;
+  cluster::run_options options;
   options.devices = std::move(*devices);
   options.replayed = &again;
-  const stop_request& stop = stop_on_signals();
+  const cluster::stop_request& stop = stop_on_signals();
   auto run = [&] {
     const stall_watch watch(again);
-    return run_job(order->what, options, &stop);
+    return cluster::run_job(order->what, options, &stop);
   }();
   // A run that is ended because the recording has shown all that it had ends by an error.
   const bool ended_here = !again.difference().empty() || (again.is_complete() && !order->is_whole);
@@ -150,7 +150,7 @@ result<int> replay_run(const trace::recording& recorded, console& out) {
   const bool same =
       again.difference().empty() && again.is_complete() && (!order->is_whole || digest == order->weights_digest);
   if (out.json()) {
-    json_line line = done_event({run ? std::move(*run) : run_summary{}, 0, peak_rss_mib()}, order->what);
+    json_line line = done_event({run ? std::move(*run) : actors::run_summary{}, 0, peak_rss_mib()}, order->what);
     line.add("same", same).add("messages", again.handled()).add("compared", again.compared());
     line.add("recorded", again.expected());
     order->is_whole ? line.add("recorded_digest", order->weights_digest) : line.add_json("recorded_digest", "null");
@@ -163,4 +163,4 @@ result<int> replay_run(const trace::recording& recorded, console& out) {
   return same ? exit_done : exit_failed;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -9,7 +9,7 @@
 #include "base/result.hpp"
 #include "trace/recording.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// Runs the whole run once more in this process and says whether every message of training held what was recorded.
 /// exit_failed: one did not, or the weights came out different. Faults of kind input: it cannot be replayed; of kind
@@ -23,4 +23,4 @@ result<int> replay_one(const trace::recording& recorded, const std::string& acto
 /// before each message of the actor. Returns only if that cannot be: kind input.
 fault start_debugger();
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -13,7 +13,7 @@
 #include "page/access.hpp"
 #include "page/live_page.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 result<int> serve_trace(const serve_order& order, console& out) {
   page::live_page::options how;
@@ -41,7 +41,7 @@ result<int> serve_trace(const serve_order& order, console& out) {
   }
   // Whoever names the wrong folder should learn it here, not from a page without anything on it.
   if (const auto read = trace::read_recording(order.from); !read) return bad_input(one_line(read.error().message));
-  const stop_request& stop = stop_on_signals();
+  const cluster::stop_request& stop = stop_on_signals();
   const auto served = page::live_page::start(std::move(how));
   if (!served) return run_fault(one_line(served.error().message));
   if (!page::is_loopback(order.listen.value_or("127.0.0.1")))
@@ -53,4 +53,4 @@ result<int> serve_trace(const serve_order& order, console& out) {
   return exit_done;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

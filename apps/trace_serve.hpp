@@ -10,7 +10,7 @@
 #include "base/result.hpp"
 #include "trace/recording.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 struct serve_order {
   trace::sources from;
@@ -24,4 +24,4 @@ struct serve_order {
 /// is nothing to read; of kind run: it cannot listen there.
 result<int> serve_trace(const serve_order& order, console& out);
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -15,7 +15,7 @@
 #include "base/text.hpp"
 #include "trace/follower.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 constexpr std::chrono::milliseconds look_interval{200};
@@ -71,7 +71,7 @@ class printer {
 result<int> tail_trace(const tail_order& order, console& out) {
   auto all = trace::follower::open(order.from);
   if (!all) return bad_input(one_line(all.error().message));
-  const stop_request& stop = stop_on_signals();
+  const cluster::stop_request& stop = stop_on_signals();
   printer to(out, order.wanted.count);
   std::uint64_t lost = 0;
   for (bool is_first = true;; is_first = false) {
@@ -91,4 +91,4 @@ result<int> tail_trace(const tail_order& order, console& out) {
   return exit_done;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -9,7 +9,7 @@
 #include "trace/filter.hpp"
 #include "trace/recording.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 struct tail_order {
   trace::sources from;
@@ -21,4 +21,4 @@ struct tail_order {
 /// Prints events as lines of fixed columns, or as JSON objects. Faults of kind input: there is nothing to read.
 result<int> tail_trace(const tail_order& order, console& out);
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -28,7 +28,7 @@
 #include "cluster/run.hpp"
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 std::string resume_advice(const train_order& order, const std::string& command) {
   if (!order.save) return "nothing was saved (--save DIR), so start anew";
@@ -41,7 +41,7 @@ std::string resume_advice(const train_order& order, const std::string& command) 
 
 namespace {
 
-std::string epoch_event(const epoch_summary& epoch) {
+std::string epoch_event(const actors::epoch_summary& epoch) {
   json_line line("epoch");
   line.add("epoch", epoch.epoch).add("steps", epoch.steps).add("seconds", epoch.seconds);
   line.add("samples_per_s", samples_per_s(epoch));
@@ -49,7 +49,7 @@ std::string epoch_event(const epoch_summary& epoch) {
   return line.take();
 }
 
-std::string checkpoint_event(const checkpoint_summary& taken) {
+std::string checkpoint_event(const actors::checkpoint_summary& taken) {
   return json_line("checkpoint").add("step", taken.step).add("seconds", taken.seconds).take();
 }
 
@@ -65,17 +65,17 @@ progress_display::style progress_style(const console& out) {
 /// Shows a run as it goes, and ends it where nobody is left to see it. May be used from several threads.
 class run_display {
  public:
-  run_display(console& out, const job& what, const stop_request& stop)
+  run_display(console& out, const model::job& what, const cluster::stop_request& stop)
       : out_(out), stop_(stop), progress_(progress_style(out), what.steps ? 0 : what.epochs) {}
 
-  void step(const run_progress& now) {
+  void step(const actors::run_progress& now) {
     const std::lock_guard lock(mutex_);
     out_.flush();
     progress_.step(now);
     look_after_stop();
   }
 
-  void epoch(const epoch_summary& now) {
+  void epoch(const actors::epoch_summary& now) {
     const std::lock_guard lock(mutex_);
     if (out_.json()) {
       out_.event(epoch_event(now));
@@ -86,7 +86,7 @@ class run_display {
     look_after_stop();
   }
 
-  void checkpoint(const checkpoint_summary& now) {
+  void checkpoint(const actors::checkpoint_summary& now) {
     if (now.problem)
       error({fault_kind::run,
              fmt::format("no checkpoint of step {}: {}; training goes on", now.step, now.problem->message)});
@@ -128,7 +128,7 @@ class run_display {
   }
 
   console& out_;
-  const stop_request& stop_;
+  const cluster::stop_request& stop_;
   progress_display progress_;
   epoch_history history_;
   std::mutex mutex_;
@@ -136,7 +136,8 @@ class run_display {
 };
 
 /// Runs the job and reports it; the exit code says whether all of its logs and checkpoints were written.
-result<int> run_order(const train_order& order, run_options options, epoch_logs& logs, const program_context& context) {
+result<int> run_order(const train_order& order, cluster::run_options options, epoch_logs& logs,
+                      const program_context& context) {
   console& out = context.out;
   trace_order tracing = order.traced;
   auto traced = run_trace::start(tracing, out);
@@ -144,15 +145,15 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
   options.recorder = traced->recorder();
   options.watch.step_timeout = tracing.step_timeout;
   options.watch.wanted = diagnosis_wanted;
-  const stop_request& stop = stop_on_signals();
+  const cluster::stop_request& stop = stop_on_signals();
   run_display display(out, order.what, stop);
   bool all_saved = true;
-  options.observer.on_checkpoint = [&](const checkpoint_summary& now) {
+  options.observer.on_checkpoint = [&](const actors::checkpoint_summary& now) {
     all_saved = all_saved && !now.problem;
     display.checkpoint(now);
   };
-  options.observer.on_progress = [&](const run_progress& now) { display.step(now); };
-  options.observer.on_epoch = [&](const epoch_summary& now) {
+  options.observer.on_progress = [&](const actors::run_progress& now) { display.step(now); };
+  options.observer.on_epoch = [&](const actors::epoch_summary& now) {
     for (const auto& log : logs) {
       if (const auto written = log->add(now); !written) display.error(written.error());
     }
@@ -161,7 +162,7 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
 
   options.watch.on_diagnosis = [&](const std::string& line) { display.tell(line); };
   options.observer.on_note = [&](const std::string& line) { display.note(line); };
-  if (const std::string on = describe(options.devices, order.what.trainers, order.what.servers); !on.empty())
+  if (const std::string on = actors::describe(options.devices, order.what.trainers, order.what.servers); !on.empty())
     display.note(on);
   role_processes children;
   if (order.processes) {
@@ -175,14 +176,14 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
     options.gather = std::move(*gather);
     // Whoever knows the token may want to know where to ask.
     if (!order.network.mine.token.empty())
-      options.gather->on_listening = [&display, start = options.gather->on_listening](const endpoint& where) {
-        display.note(fmt::format("listening on {} for troupe status and troupe stop", to_string(where)));
+      options.gather->on_listening = [&display, start = options.gather->on_listening](const links::endpoint& where) {
+        display.note(fmt::format("listening on {} for troupe status and troupe stop", links::to_string(where)));
         start(where);
       };
   }
 
   const std::chrono::duration<double> before_run = std::chrono::steady_clock::now() - context.started;
-  auto run = run_job(order.what, options, &stop);
+  auto run = cluster::run_job(order.what, options, &stop);
   for (const std::string& line : children.finish(run ? seen_off_after : let_go_after)) display.note(line);
   display.close();
   traced->finish(run.has_value() || run.error().kind == fault_kind::input, out);
@@ -201,9 +202,9 @@ result<int> run_order(const train_order& order, run_options options, epoch_logs&
 }
 
 /// Where the run saves; null: nowhere.
-result<std::shared_ptr<checkpoint_store>> open_store(const train_order& order) {
+result<std::shared_ptr<model::checkpoint_store>> open_store(const train_order& order) {
   if (!order.save) return nullptr;
-  auto store = checkpoint_store::open(*order.save, order.resume ? &*order.resume : nullptr);
+  auto store = model::checkpoint_store::open(*order.save, order.resume ? &*order.resume : nullptr);
   if (!store) {
     const std::string& why = store.error().message;  // mostly begins with the folder's name
     const bool names_it = why.starts_with(printable_path(*order.save) + ": ");
@@ -211,7 +212,7 @@ result<std::shared_ptr<checkpoint_store>> open_store(const train_order& order) {
         fault{store.error().kind,
               names_it ? "--save " + why : fmt::format("--save {}: {}", printable_path(*order.save), why)});
   }
-  return std::make_shared<checkpoint_store>(std::move(*store));
+  return std::make_shared<model::checkpoint_store>(std::move(*store));
 }
 
 /// What is wrong if the run would write its metrics over the rows that it reads.
@@ -230,16 +231,16 @@ std::optional<std::string> check_metrics_csv(const train_order& order) {
 }  // namespace
 
 /// Makes or changes no file before everything that could refuse the run has been asked.
-result<int> run_train_order(const train_order& order, std::optional<gather_options> gather,
+result<int> run_train_order(const train_order& order, std::optional<cluster::gather_options> gather,
                             const program_context& context) {
-  run_options options;
+  cluster::run_options options;
   options.gather = std::move(gather);
   options.threads = order.machine.threads;
   options.devices = order.machine.devices;
   options.checkpoints.every = order.checkpoint_every;
-  if (order.resume) options.checkpoints.from = std::make_shared<const checkpoint>(order.resume->what);
+  if (order.resume) options.checkpoints.from = std::make_shared<const model::checkpoint>(order.resume->what);
   stop_on_signals();  // reading through large files takes a while
-  const auto data = check_run(order.what, options);
+  const auto data = cluster::check_run(order.what, options);
   if (!data) return tl::unexpected<fault>(data.error());
   if (auto wrong = check_metrics_csv(order)) return bad_input(std::move(*wrong));
   auto store = open_store(order);
@@ -274,7 +275,7 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   const auto rank = parse_number<std::uint32_t>(given_text(app, "rank").value_or(""));
   if ((role != "server" && role != "trainer") || !rank) return bad_input("--role server|trainer takes --rank N");
   context.out.set_name(fmt::format("{} {}", role, *rank));
-  node_options options;
+  cluster::node_options options;
   options.master = order->master;
   options.network = order->network;
   options.threads = order->machine.threads;
@@ -282,14 +283,14 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   options.trains = role == "trainer";
   options.rank = *rank;
   options.join_timeout = order->network.dead_after / 2;  // it listened before this process was started
-  auto wanted = read_trace_options(std::vector<setting>());
+  auto wanted = read_trace_options(std::vector<model::setting>());
   if (!wanted) return tl::unexpected<fault>(std::move(wanted.error()));
   auto traced = run_trace::start(*wanted, context.out);
   if (!traced) return tl::unexpected<fault>(std::move(traced.error()));
   options.recorder = traced->recorder();
   options.watch.step_timeout = wanted->step_timeout;
   options.watch.wanted = diagnosis_wanted;
-  const auto done = run_node(options, &stop_on_signals());
+  const auto done = cluster::run_node(options, &stop_on_signals());
   traced->finish_quietly(done.has_value() || done.error().kind == fault_kind::input);  // the master's process tells
   if (!done) return tl::unexpected<fault>(done.error());
   return exit_done;
@@ -321,7 +322,7 @@ result<int> run_train(const CLI::App& app, const program_context& context, const
   if (order->processes)
     if (auto wrong = read_own_token(app, order->network, context.out)) return tl::unexpected<fault>(std::move(*wrong));
   auto code = run_train_order(*order, std::nullopt, context);
-  if (!code) return tl::unexpected<fault>(located(std::move(code.error()), order->file));
+  if (!code) return tl::unexpected<fault>(model::located(std::move(code.error()), order->file));
   return code;
 }
 
@@ -355,4 +356,4 @@ subcommand add_train(CLI::App& program, const program_context& context) {
   return self;
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

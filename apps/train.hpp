@@ -9,14 +9,14 @@
 #include "apps/train_options.hpp"
 #include "cluster/run.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 /// Runs the job and reports it. `gather`: its servers and trainers are other processes. The exit code says whether all
 /// of its logs and checkpoints were written.
-result<int> run_train_order(const train_order& order, std::optional<gather_options> gather,
+result<int> run_train_order(const train_order& order, std::optional<cluster::gather_options> gather,
                             const program_context& context);
 
 /// What to do when a run has ended early, in words; `command` is how this one was started.
 std::string resume_advice(const train_order& order, const std::string& command);
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -12,7 +12,7 @@
 #include "base/result.hpp"
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 namespace {
 
 /// Where a setting stands in the help.
@@ -31,34 +31,35 @@ const char* group_of(std::string_view name) {
 }
 
 /// The options of the run itself that a job file may hold beside the job's settings.
-std::vector<setting_info> run_settings() {
-  std::vector<setting_info> infos;
-  const auto add = [&infos](const char* name, setting_type type) { infos.push_back({name, "", "", "", type}); };
-  add("threads", setting_type::whole);
-  add("device", setting_type::text);
-  add("devices", setting_type::text);
-  add("server-device", setting_type::text);
-  add("processes", setting_type::truth);
-  add("save", setting_type::text);
-  add("checkpoint-every", setting_type::whole);
-  add("resume", setting_type::text);
-  add("metrics-csv", setting_type::text);
-  add("tensorboard", setting_type::text);
+std::vector<model::setting_info> run_settings() {
+  std::vector<model::setting_info> infos;
+  const auto add = [&infos](const char* name, model::setting_type type) { infos.push_back({name, "", "", "", type}); };
+  add("threads", model::setting_type::whole);
+  add("device", model::setting_type::text);
+  add("devices", model::setting_type::text);
+  add("server-device", model::setting_type::text);
+  add("processes", model::setting_type::truth);
+  add("save", model::setting_type::text);
+  add("checkpoint-every", model::setting_type::whole);
+  add("resume", model::setting_type::text);
+  add("metrics-csv", model::setting_type::text);
+  add("tensorboard", model::setting_type::text);
   infos.insert(infos.end(), trace_settings().begin(), trace_settings().end());
   return infos;
 }
 
 /// Everything that a job file may hold, in the order in which it is printed.
-std::vector<setting_info> known_settings() {
-  std::vector<setting_info> known = job_settings();
+std::vector<model::setting_info> known_settings() {
+  std::vector<model::setting_info> known = model::job_settings();
   std::ranges::move(run_settings(), std::back_inserter(known));
   return known;
 }
 
 /// The settings given for `names`: the command line's, else the file's.
-std::vector<setting> given_settings(const CLI::App& app, const job_file& file, const std::vector<setting_info>& infos) {
-  std::vector<setting> given;
-  for (const setting_info& info : infos) {
+std::vector<model::setting> given_settings(const CLI::App& app, const model::job_file& file,
+                                           const std::vector<model::setting_info>& infos) {
+  std::vector<model::setting> given;
+  for (const model::setting_info& info : infos) {
     if (auto text = given_text(app, info.name)) {
       given.emplace_back(info.name, std::move(*text));
       continue;
@@ -70,16 +71,16 @@ std::vector<setting> given_settings(const CLI::App& app, const job_file& file, c
   return given;
 }
 
-std::optional<std::string> text_in(const std::vector<setting>& given, std::string_view name) {
-  const auto found = std::ranges::find(given, name, &setting::first);
+std::optional<std::string> text_in(const std::vector<model::setting>& given, std::string_view name) {
+  const auto found = std::ranges::find(given, name, &model::setting::first);
   return found == given.end() ? std::nullopt : std::optional(found->second);
 }
 
 /// The job file as far as it counts.
-result<job_file> read_file(const CLI::App& app) {
+result<model::job_file> read_file(const CLI::App& app) {
   const CLI::Option* path = app.get_option("JOB.toml");
-  if (path->count() == 0) return job_file();
-  auto file = read_job_file(path->results().front(), known_settings());
+  if (path->count() == 0) return model::job_file();
+  auto file = model::read_job_file(path->results().front(), known_settings());
   // What the file says of devices goes together: it was meant for its own `device`.
   const bool has_device = given_text(app, "device").has_value();
   const auto is_void = [&](const auto& entry) {
@@ -91,19 +92,20 @@ result<job_file> read_file(const CLI::App& app) {
 }
 
 /// The settings of a run that goes on: the checkpoint's, and over them those that were given.
-result<std::vector<setting>> resumed_settings(const std::vector<setting>& saved, const std::vector<setting>& given) {
-  const auto data_of = [](const std::vector<setting>& settings) {
-    const auto found = std::ranges::find(settings, "data", &setting::first);
-    return found == settings.end() ? std::vector<setting>() : std::vector<setting>{*found};
+result<std::vector<model::setting>> resumed_settings(const std::vector<model::setting>& saved,
+                                                     const std::vector<model::setting>& given) {
+  const auto data_of = [](const std::vector<model::setting>& settings) {
+    const auto found = std::ranges::find(settings, "data", &model::setting::first);
+    return found == settings.end() ? std::vector<model::setting>() : std::vector<model::setting>{*found};
   };
   // Another data set has other settings: say that first.
   if (const auto data = data_of(given); !data.empty()) {
-    if (auto differs = first_difference(data_of(saved), data, {})) return bad_input(std::move(*differs));
+    if (auto differs = model::first_difference(data_of(saved), data, {})) return bad_input(std::move(*differs));
   }
-  std::vector<setting> all = saved;
+  std::vector<model::setting> all = saved;
   // Whoever gives epochs does not want the steps that would override them.
   if (text_in(given, "epochs") && !text_in(given, "steps"))
-    std::erase_if(all, [](const setting& one) { return one.first == "steps"; });
+    std::erase_if(all, [](const model::setting& one) { return one.first == "steps"; });
   all.insert(all.end(), given.begin(), given.end());
   return all;
 }
@@ -123,7 +125,7 @@ std::optional<fault> fill_checkpoints(train_order& order) {
     order.checkpoint_every = *steps;
   }
   if (const auto folder = text_in(order.run_settings, "resume")) {
-    auto found = newest_whole_checkpoint(*folder);
+    auto found = model::newest_whole_checkpoint(*folder);
     if (!found)
       return fault{fault_kind::input, fmt::format("--resume {}: {}", printable(*folder), found.error().message)};
     order.resume = std::move(*found);
@@ -132,17 +134,17 @@ std::optional<fault> fill_checkpoints(train_order& order) {
 }
 
 /// Reads the job itself.
-std::optional<fault> fill_job(train_order& order, std::vector<setting> given) {
+std::optional<fault> fill_job(train_order& order, std::vector<model::setting> given) {
   if (order.resume) {
     auto all = resumed_settings(order.resume->what.manifest.settings, given);
     if (!all) return all.error();
     given = std::move(*all);
   }
-  auto made = parse_job(given);
+  auto made = model::parse_job(given);
   if (!made) return made.error();
   order.what = std::move(*made);
   if (!order.resume) return std::nullopt;
-  if (auto differs = first_difference(order.resume->what.manifest.settings, to_settings(order.what)))
+  if (auto differs = model::first_difference(order.resume->what.manifest.settings, model::to_settings(order.what)))
     return fault{fault_kind::input, std::move(*differs)};
   return std::nullopt;
 }
@@ -156,7 +158,7 @@ std::optional<fault> fill(train_order& order, const CLI::App& app, const std::ve
                  fmt::format("--{} {}: is not supported by this version of troupe", name, printable(text))};
   }
   if (auto wrong = fill_checkpoints(order)) return wrong;
-  if (auto wrong = fill_job(order, given_settings(app, order.file, job_settings()))) return wrong;
+  if (auto wrong = fill_job(order, given_settings(app, order.file, model::job_settings()))) return wrong;
   auto machine = read_machine_options([&](const char* name) -> std::optional<std::string> {
     if (where == computing::here || std::string_view(name) == "threads") return text_in(order.run_settings, name);
     return std::string_view(name) == "device" ? std::optional<std::string>("cpu") : std::nullopt;
@@ -180,7 +182,7 @@ std::optional<fault> fill(train_order& order, const CLI::App& app, const std::ve
 
 void add_train_options(CLI::App& app) {
   app.add_option("JOB.toml")->description("a job file; options override it");
-  for (const setting_info& info : job_settings()) {
+  for (const model::setting_info& info : model::job_settings()) {
     std::string meaning = info.meaning;
     if (!info.default_text.empty()) meaning += " (default: " + info.default_text + ")";
     add_text_option(app, info.name, info.value_name, meaning, group_of(info.name));
@@ -207,37 +209,38 @@ result<train_order> read_train_order(const CLI::App& app, const std::vector<std:
   order.run_settings = given_settings(app, order.file, run_settings());
   order.network_words = given_network_options(app);
   if (auto wrong = fill(order, app, not_yet, where))
-    return tl::unexpected<fault>(located(std::move(*wrong), order.file));
+    return tl::unexpected<fault>(model::located(std::move(*wrong), order.file));
   return order;
 }
 
 result<machine_options> read_own_machine(const CLI::App& app) {
   auto file = read_file(app);
   if (!file) return tl::unexpected<fault>(std::move(file.error()));
-  const std::vector<setting> given = given_settings(app, *file, run_settings());
+  const std::vector<model::setting> given = given_settings(app, *file, run_settings());
   auto machine = read_machine_options([&](const char* name) { return text_in(given, name); });
-  if (!machine) return tl::unexpected<fault>(located(std::move(machine.error()), *file));
+  if (!machine) return tl::unexpected<fault>(model::located(std::move(machine.error()), *file));
   return machine;
 }
 
-result<std::optional<std::vector<setting>>> read_expected_job(const CLI::App& app) {
+result<std::optional<std::vector<model::setting>>> read_expected_job(const CLI::App& app) {
   if (app.get_option("JOB.toml")->count() == 0) return std::nullopt;
   auto file = read_file(app);
   if (!file) return tl::unexpected<fault>(std::move(file.error()));
-  const auto given = given_settings(app, *file, job_settings());
-  auto made = parse_job(given);
-  if (!made) return tl::unexpected<fault>(located(std::move(made.error()), *file));
+  const auto given = given_settings(app, *file, model::job_settings());
+  auto made = model::parse_job(given);
+  if (!made) return tl::unexpected<fault>(model::located(std::move(made.error()), *file));
   // As the master prints them; what the file leaves open is the master's to say.
-  auto all = to_settings(*made);
-  std::erase_if(
-      all, [&](const setting& one) { return std::ranges::find(given, one.first, &setting::first) == given.end(); });
+  auto all = model::to_settings(*made);
+  std::erase_if(all, [&](const model::setting& one) {
+    return std::ranges::find(given, one.first, &model::setting::first) == given.end();
+  });
   return all;
 }
 
 result<std::string> print_order(const train_order& order) {
-  std::vector<setting> settings = to_settings(order.what);
+  std::vector<model::setting> settings = model::to_settings(order.what);
   settings.insert(settings.end(), order.run_settings.begin(), order.run_settings.end());
-  return print_job(settings, known_settings());
+  return model::print_job(settings, known_settings());
 }
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -15,15 +15,15 @@
 #include "model/job.hpp"
 #include "model/job_file.hpp"
 
-namespace troupe {
+namespace troupe::apps {
 
 struct train_order {
-  job what;
+  model::job what;
   machine_options machine;
   /// One process for each role, and what they need to know.
   bool processes = false;
   bool tls = false;  ///< their links are encrypted
-  network_options network;
+  cluster::network_options network;
   /// The options of network and devices as they were given, for a command that goes on with the run.
   std::string network_words;
   std::string device_words;
@@ -34,12 +34,12 @@ struct train_order {
   std::optional<std::string> save;
   std::uint64_t checkpoint_every = 0;
   /// Where the run goes on from.
-  std::optional<resume_point> resume;
+  std::optional<model::resume_point> resume;
 
   /// What of the job file counts: the command line has not said otherwise. For `located`.
-  job_file file;
+  model::job_file file;
   /// The options of the run itself that were given, in the file or the command line.
-  std::vector<setting> run_settings;
+  std::vector<model::setting> run_settings;
 };
 
 /// Adds everything that `read_train_order` reads, a switch for --print-job among it.
@@ -57,9 +57,9 @@ result<train_order> read_train_order(const CLI::App& app, const std::vector<std:
 result<machine_options> read_own_machine(const CLI::App& app);
 
 /// The settings of the job file that was given beside the master's address, as far as it is a job; null: none.
-result<std::optional<std::vector<setting>>> read_expected_job(const CLI::App& app);
+result<std::optional<std::vector<model::setting>>> read_expected_job(const CLI::App& app);
 
 /// The whole order as a job file: every setting that applies to its data, and the options of the run that were given.
 result<std::string> print_order(const train_order& order);
 
-}  // namespace troupe
+}  // namespace troupe::apps

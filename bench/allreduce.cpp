@@ -60,19 +60,19 @@ struct config : caf::actor_system_config {
   config() {
     config_file_path.clear();
     set("caf.scheduler.max-threads", 2);
-    add_network(*this);
+    cluster::add_network(*this);
   }
 };
 
-void reduce_again(caf::event_based_actor* self, allreduce_actor group, std::uint32_t rank, bucket_size size,
+void reduce_again(caf::event_based_actor* self, msg::allreduce_actor group, std::uint32_t rank, bucket_size size,
                   std::uint64_t first_step, std::shared_ptr<std::vector<double>> times,
                   std::shared_ptr<std::promise<void>> done) {
-  tensor_buffer grad(size.count, 1);
+  msg::tensor_buffer grad(size.count, 1);
   std::fill_n(grad.data(), size.count, 0.5F);
   const auto begin = clock::now();
   self->request(group, caf::infinite,
-                reduce{{run_number, first_step + times->size()}, rank, 0, 1, false, std::move(grad).freeze()})
-      .then([=](const reduced&) {
+                msg::reduce{{run_number, first_step + times->size()}, rank, 0, 1, false, std::move(grad).freeze()})
+      .then([=](const msg::reduced&) {
         const std::chrono::duration<double, std::micro> took = clock::now() - begin;
         times->push_back(took.count());
         if (times->size() == size.repeats + repeats_before) return done->set_value();
@@ -81,17 +81,17 @@ void reduce_again(caf::event_based_actor* self, allreduce_actor group, std::uint
 }
 
 std::vector<double> measure_links(std::uint32_t rank, int to_other, int from_other) {
-  initialize_network_types();
+  cluster::initialize_network_types();
   config settings;
   caf::actor_system system(settings);
-  data_plane data(system, {.mine = {"a token for this measurement"}, .links = {}, .handshakes = {}});
+  cluster::data_plane data(system, {.mine = {"a token for this measurement"}, .links = {}, .handshakes = {}});
   const auto where = data.listen({"127.0.0.1", 0});
   std::array<std::uint16_t, 2> ports{};
   ports[rank] = where->port;
   if (::write(to_other, &ports[rank], sizeof ports[0]) < 0 ||
       ::read(from_other, &ports[1 - rank], sizeof ports[0]) <= 0)
     return {};
-  std::vector<peer_node> peers;
+  std::vector<msg::peer_node> peers;
   for (std::uint32_t i = 0; i < 2; ++i)
     peers.push_back({i, 0, fmt::format("process {}", i), true, {i}, fmt::format("127.0.0.1:{}", ports[i])});
   data.expect({run_number, rank, 0}, peers, {});
@@ -100,13 +100,14 @@ std::vector<double> measure_links(std::uint32_t rank, int to_other, int from_oth
   if (::write(to_other, &ready, 1) < 0 || ::read(from_other, &ready, 1) <= 0) return {};
   data.connect([&connected](const std::string&) { connected.set_value(); });
   connected.get_future().get();
-  group_layout layout;
+  actors::group_layout layout;
   layout.process_of_rank = {0, 1};
   layout.me = rank;
   for (std::uint32_t i = 0; i < 2; ++i)
-    layout.groups.push_back(i == rank ? allreduce_actor() : data.link_to(i)->proxy<allreduce_actor>(group_number));
-  const auto group = system.spawn(allreduce_group, run_number, layout);
-  data.actors().add(group_number, caf::actor_cast<caf::strong_actor_ptr>(group));
+    layout.groups.push_back(i == rank ? msg::allreduce_actor()
+                                      : data.link_to(i)->proxy<msg::allreduce_actor>(actors::group_number));
+  const auto group = system.spawn(actors::allreduce_group, run_number, layout);
+  data.actors().add(actors::group_number, caf::actor_cast<caf::strong_actor_ptr>(group));
   if (::write(to_other, &ready, 1) < 0 || ::read(from_other, &ready, 1) <= 0) return {};
 
   std::vector<double> medians;

@@ -163,13 +163,13 @@ void sum_in_rank_order(State& state) {
 
 void update_dense(State& state, const std::string& optimizer) {
   const auto count = static_cast<std::size_t>(state.range(0));
-  const auto spec = *parse_optimizer(optimizer, optimizer_use::dense);
-  const auto constants = constants_at(spec, 10);
+  const auto spec = *model::parse_optimizer(optimizer, model::optimizer_use::dense);
+  const auto constants = model::constants_at(spec, 10);
   const auto grad = random_floats(count);
   auto weights = random_floats(count);
   std::vector<float> first(count, 0.1F);
   std::vector<float> second(count, 0.1F);
-  run_streamed(state, static_cast<double>(count) * float_bytes * (1 + 2 * (1 + state_buffers(spec))), [&] {
+  run_streamed(state, static_cast<double>(count) * float_bytes * (1 + 2 * (1 + model::state_buffers(spec))), [&] {
     on.update_dense(constants, count, weights.data(), {first.data(), second.data()}, grad.data());
   });
 }
@@ -233,12 +233,13 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   using namespace troupe::bench;
-  machine = {copy_rate(), gather_rate(1), sgemm_rate(1)};
-  std::fprintf(stderr, "one core: copy %.1f GB/s, random rows %.1f GB/s, sgemm %.1f GFLOP/s\n", machine.copy / 1e9,
-               machine.gather / 1e9, machine.sgemm / 1e9);
-  benchmark::AddCustomContext("copy_bytes_per_second", std::to_string(machine.copy));
-  benchmark::AddCustomContext("gather_bytes_per_second", std::to_string(machine.gather));
-  benchmark::AddCustomContext("sgemm_flop_per_second", std::to_string(machine.sgemm));
+  troupe::bench::machine = {troupe::bench::copy_rate(), troupe::bench::gather_rate(1), troupe::bench::sgemm_rate(1)};
+  std::fprintf(stderr, "one core: copy %.1f GB/s, random rows %.1f GB/s, sgemm %.1f GFLOP/s\n",
+               troupe::bench::machine.copy / 1e9, troupe::bench::machine.gather / 1e9,
+               troupe::bench::machine.sgemm / 1e9);
+  benchmark::AddCustomContext("copy_bytes_per_second", std::to_string(troupe::bench::machine.copy));
+  benchmark::AddCustomContext("gather_bytes_per_second", std::to_string(troupe::bench::machine.gather));
+  benchmark::AddCustomContext("sgemm_flop_per_second", std::to_string(troupe::bench::machine.sgemm));
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

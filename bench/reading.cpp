@@ -37,25 +37,25 @@ namespace {
 // -- the file --------------------------------------------------------------------------------------------------------
 
 // Many small numbers and few large ones, as the public file has them.
-void append_integer(std::string& to, std::size_t column, random_sequence& random) {
+void append_integer(std::string& to, std::size_t column, model::random_sequence& random) {
   constexpr double missing = 0.2;
   if (random.unit() < missing) return;
   const double scale = column == 4 ? 1e5 : column % 3 == 0 ? 1e3 : 50;  // column 4 has the largest
   to += fmt::format("{}", static_cast<std::int64_t>(std::expm1(random.unit() * random.unit() * std::log(scale))));
 }
 
-void append_category(std::string& to, std::size_t column, random_sequence& random) {
+void append_category(std::string& to, std::size_t column, model::random_sequence& random) {
   constexpr double missing = 0.1;
   if (random.unit() < missing) return;
   // The values of a column are as skewed as its size lets them be.
   const double size = std::pow(10.0, 1 + static_cast<double>(column % 6));
   const auto value = static_cast<std::uint64_t>(std::pow(size, random.unit()));
-  to += fmt::format("{:08x}", mix(value * 64 + column) & 0xffffffff);
+  to += fmt::format("{:08x}", model::mix(value * 64 + column) & 0xffffffff);
 }
 
 std::string criteo_text(std::size_t rows) {
   std::string text;
-  random_sequence random(random_key(1, random_stream::synthetic));
+  model::random_sequence random(model::random_key(1, model::random_stream::synthetic));
   for (std::size_t row = 0; row < rows; ++row) {
     text += random.unit() < 0.25 ? '1' : '0';
     for (std::size_t column = 0; column < 13; ++column) append_integer(text += '\t', column, random);
@@ -134,10 +134,10 @@ struct stopwatch {
 
 void measure(const char* name, const std::string& path, std::size_t rows, std::size_t text_bytes) {
   fmt::print("{}\n", name);
-  const auto job = parse_job({{"data", "criteo:" + path}, {"trainers", "1"}, {"batch-size", "1024"}});
+  const auto job = model::parse_job({{"data", "criteo:" + path}, {"trainers", "1"}, {"batch-size", "1024"}});
   if (!job) give_up(job.error().message);
   const stopwatch counting;
-  const auto data = open_dataset(*job);
+  const auto data = model::open_dataset(*job);
   if (!data) give_up(data.error().message);
   counting.report("counting", static_cast<double>(rows), static_cast<double>(text_bytes));
 

@@ -94,23 +94,24 @@ void group_rows(State& state) {
 
 void update_rows(State& state, const std::string& optimizer) {
   lookups what(state);
-  const auto spec = *parse_optimizer(optimizer, optimizer_use::table);
-  const auto constants = constants_at(spec, 10);
+  const auto spec = *model::parse_optimizer(optimizer, model::optimizer_use::table);
+  const auto constants = model::constants_at(spec, 10);
   const auto grad = random_floats(what.size * what.dim);
   std::vector<kernels::row_groups> groups(16);
   std::vector<kernels::row_gradients> steps;
   for (kernels::row_groups& one : groups) steps.push_back(grouped(one, what, grad));
-  const std::size_t columns = state_columns(spec, what.dim);
+  const std::size_t columns = model::state_columns(spec, what.dim);
   std::vector<float> first(what.rows * columns, 0.1F);
   std::vector<float> second(what.rows * columns, 0.1F);
   std::int64_t bad_row = 0;
   std::size_t step = 0;
-  const bool every_row = visits_every_row(spec);
+  const bool every_row = model::visits_every_row(spec);
   const auto update = [&] {
     kernels::update_rows(constants, static_cast<std::int64_t>(what.rows), what.dim, what.table.data(),
                          {first.data(), second.data()}, steps[++step % steps.size()], every_row, &bad_row);
   };
-  const double numbers_in_row = static_cast<double>(what.dim + static_cast<std::size_t>(state_buffers(spec)) * columns);
+  const double numbers_in_row =
+      static_cast<double>(what.dim + static_cast<std::size_t>(model::state_buffers(spec)) * columns);
   const double rows = static_cast<double>(every_row ? what.rows : steps[0].rows.size());
   const double bytes = 2 * float_bytes * rows * numbers_in_row + 2 * what.pooled_bytes();
   if (every_row)

@@ -33,13 +33,13 @@ double ns_since(steady_clock::time_point begin) {
 struct sink_state {
   std::string name = "server 0";
   std::uint64_t step = 0;
-  actor_trace trace;
+  troupe::actors::actor_trace trace;
   std::uint64_t taken = 0;
   std::uint64_t expected = 0;
   caf::actor done;
   caf::event_based_actor* self = nullptr;
 
-  void handle(const stop&) {
+  void handle(const troupe::msg::stop&) {
     if (++taken == expected) self->send(done, true);
   }
 };
@@ -49,22 +49,22 @@ caf::behavior sink(caf::stateful_actor<sink_state>* self, std::uint64_t expected
   self->state.expected = expected;
   self->state.done = done;
   self->state.trace.start(self, self->system(), 1, 2, self->state.name);
-  return {recorded<stop>(self)};
+  return {troupe::actors::recorded<troupe::msg::stop>(self)};
 }
 
 /// Nanoseconds a message, of many sent by one actor's thread to another.
 double flood(trace::recorder* recorder) {
   constexpr std::uint64_t messages = 300'000;
-  traced_config config;
+  troupe::actors::traced_config config;
   config.config_file_path.clear();
   config.recorder = recorder;
   caf::actor_system system(config);
   caf::scoped_actor self(system);
   const auto receiver = system.spawn(sink, messages, caf::actor_cast<caf::actor>(caf::strong_actor_ptr(self->ctrl())));
-  actor_trace sender;
+  troupe::actors::actor_trace sender;
   sender.start(caf::actor_cast<caf::abstract_actor*>(caf::strong_actor_ptr(self->ctrl())), system, 1, 3, "trainer 0");
   const auto begin = steady_clock::now();
-  for (std::uint64_t i = 0; i < messages; ++i) self->send(receiver, stop{sender.next(1)});
+  for (std::uint64_t i = 0; i < messages; ++i) self->send(receiver, troupe::msg::stop{sender.next(1)});
   self->receive([](bool) {});
   const double taken = ns_since(begin) / messages;
   self->send_exit(receiver, caf::exit_reason::user_shutdown);
@@ -85,19 +85,19 @@ double quantile(std::vector<double> of, double part) {
 }
 
 double handling_ns(trace::recorder* recorder, std::uint64_t step) {
-  traced_config config;
+  troupe::actors::traced_config config;
   config.config_file_path.clear();
   config.recorder = recorder;
   caf::actor_system system(config);
   caf::scoped_actor self(system);
-  actor_trace trace;
+  troupe::actors::actor_trace trace;
   trace.start(caf::actor_cast<caf::abstract_actor*>(caf::strong_actor_ptr(self->ctrl())), system, 1, 2, "server 0");
-  stop message;
+  troupe::msg::stop message;
   message.head = {1, step, 3, 0, 1, 0, 1, 0};
   return quickest([&] {
     constexpr int calls = 200'000;
     const auto begin = steady_clock::now();
-    for (int i = 0; i < calls; ++i) const actor_trace::handling scope(trace, message, 0);
+    for (int i = 0; i < calls; ++i) const troupe::actors::actor_trace::handling scope(trace, message, 0);
     return ns_since(begin) / calls;
   });
 }
@@ -105,12 +105,12 @@ double handling_ns(trace::recorder* recorder, std::uint64_t step) {
 }  // namespace
 
 int main() {
-  initialize_types();
+  troupe::protocol::initialize_types();
   std::string folder = (std::filesystem::temp_directory_path() / "troupe-bench-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return 1;
   trace::recorder::options how;
   how.folder = folder;
-  how.types = traced_types();
+  how.types = troupe::actors::traced_types();
   how.wanted.first_step = 1;
   {
     auto recorder = trace::recorder::start(how);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <caf/io/basp/header.hpp>
 
-namespace troupe {
+namespace troupe::cluster {
 
 std::optional<std::uint64_t> basp_guard::excess(std::span<const std::byte> bytes) {
   static_assert(header_bytes == caf::io::basp::header_size, "this release of CAF has other headers");
@@ -28,4 +28,4 @@ std::optional<std::uint64_t> basp_guard::excess(std::span<const std::byte> bytes
   return std::nullopt;
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-namespace troupe {
+namespace troupe::cluster {
 
 /// Follows the bytes of one direction of a connection, from its beginning: headers, each with a payload of the length
 /// that it says. Belongs to one thread.
@@ -32,4 +32,4 @@ class basp_guard {
   std::uint64_t payload_left_ = 0;
 };
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -10,7 +10,7 @@
 #include "protocol/initialize_types.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 namespace {
 
@@ -24,7 +24,7 @@ caf::actor broker_of(caf::actor_system& system) {
 }  // namespace
 
 void initialize_network_types() {
-  initialize_types();
+  protocol::initialize_types();
   static const bool done = [] {
     caf::io::middleman::init_global_meta_objects();
     return true;
@@ -65,10 +65,10 @@ void ask_for_actor(caf::actor_system& system, caf::io::scribe_ptr connection,
               if (found)
                 done(found);
               else
-                done(make_failure(errc::peer_failed, "nothing is offered there"));
+                done(protocol::make_failure(protocol::errc::peer_failed, "nothing is offered there"));
             },
             [done](const caf::error& error) { done(error); });
   });
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -14,7 +14,7 @@
 #include <set>
 #include <string>
 
-namespace troupe {
+namespace troupe::cluster {
 
 /// Makes the types of messages known, as `initialize_types` does, and those of CAF's network layer too.
 void initialize_network_types();
@@ -37,4 +37,4 @@ void ask_for_actor(caf::actor_system& system, int socket,
 void ask_for_actor(caf::actor_system& system, caf::io::scribe_ptr connection,
                    std::function<void(caf::expected<caf::strong_actor_ptr>)> done);
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -17,7 +17,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 namespace {
 
@@ -30,11 +30,11 @@ std::chrono::milliseconds left_until(clock::time_point end) {
 
 /// Why no answer came, in words.
 std::string reason(const caf::error& error, const client_options& options) {
-  if (error == caf::sec::request_timeout || error == errc::timeout)
+  if (error == caf::sec::request_timeout || error == protocol::errc::timeout)
     return fmt::format("did not answer within {} s; --timeout allows more",
                        static_cast<double>(options.timeout.count()) / 1000);
-  if (is_secondary(error)) return "the run has just ended";
-  return describe(error);
+  if (protocol::is_secondary(error)) return "the run has just ended";
+  return protocol::describe(error);
 }
 
 /// Asks through a tunnel, whose link is there.
@@ -47,7 +47,7 @@ result<Answer> ask_through(control_tunnel& tunnel, const client_options& options
   add_network(config);
   caf::actor_system system(config);
   const auto failed = [&options](const caf::error& error) {
-    return run_fault(fmt::format("master {}: {}", to_string(options.master), reason(error, options)));
+    return run_fault(fmt::format("master {}: {}", links::to_string(options.master), reason(error, options)));
   };
   const auto master = find_master(system, tunnel, left_until(give_up), [](const std::string&) {});
   if (!master) return failed(master.error());
@@ -65,11 +65,11 @@ result<Answer> ask_through(control_tunnel& tunnel, const client_options& options
 template <class Answer, class Message>
 result<Answer> ask_master(const client_options& options, Message message) {
   const auto give_up = clock::now() + options.timeout;
-  io_thread control;
+  links::io_thread control;
   bool nobody_there = false;
   auto link = connect_to_master(control.io(),
                                 {options.master, options.network.mine, options.network.dead_after, options.timeout},
-                                "client", random_token(), nobody_there, nullptr);
+                                "client", links::random_token(), nobody_there, nullptr);
   if (!link) return tl::unexpected(link.error());
   const auto tunnel = std::make_shared<control_tunnel>(control.io(), *link, client_message_bytes_max);
   auto outcome = ask_through<Answer>(*tunnel, options, give_up, std::move(message));
@@ -79,12 +79,12 @@ result<Answer> ask_master(const client_options& options, Message message) {
 
 }  // namespace
 
-result<run_status> ask_status(const client_options& options) {
-  return ask_master<run_status>(options, status{header_source(0, client_number).next(0, 0)});
+result<msg::run_status> ask_status(const client_options& options) {
+  return ask_master<msg::run_status>(options, msg::status{msg::header_source(0, actors::client_number).next(0, 0)});
 }
 
 result<void> ask_stop(const client_options& options) {
-  return ask_master<void>(options, stop{header_source(0, client_number).next(0, 0)});
+  return ask_master<void>(options, msg::stop{msg::header_source(0, actors::client_number).next(0, 0)});
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

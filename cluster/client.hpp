@@ -9,20 +9,20 @@
 #include "links/endpoint.hpp"
 #include "protocol/status.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 struct client_options {
-  endpoint master;
+  links::endpoint master;
   network_options network;
   /// For all of it: connecting, asking, the answer.
   std::chrono::milliseconds timeout{5000};
 };
 
 /// How the run is, in any of its phases. Faults: the master cannot be reached in time, refuses, or is of another build.
-result<run_status> ask_status(const client_options& options);
+result<msg::run_status> ask_status(const client_options& options);
 
 /// Has the run end after the step under way, or before its first; returns when the master has taken that. Faults as
 /// above.
 result<void> ask_stop(const client_options& options);
 
-}  // namespace troupe
+}  // namespace troupe::cluster

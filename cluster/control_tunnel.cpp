@@ -11,18 +11,18 @@
 #include <utility>
 #include <vector>
 
-namespace troupe {
+namespace troupe::cluster {
 
 namespace {
 
-constexpr std::uint8_t bytes_kind = link::first_user_kind;
+constexpr std::uint8_t bytes_kind = links::link::first_user_kind;
 
 /// In either direction: more than that waits where it is.
 constexpr std::uint64_t queued_bytes_max = std::uint64_t{4} << 20;
 
 }  // namespace
 
-control_tunnel::control_tunnel(boost::asio::io_context& io, link_ptr wire, std::uint64_t message_bytes_max)
+control_tunnel::control_tunnel(boost::asio::io_context& io, links::link_ptr wire, std::uint64_t message_bytes_max)
     : io_(io),
       wire_(std::move(wire)),
       socket_(io),
@@ -39,8 +39,9 @@ int control_tunnel::open() {
 
 void control_tunnel::start(std::function<void(const fault*)> on_end) {
   on_end_ = std::move(on_end);
-  wire_->start({.on_frame = [me = shared_from_this()](received_frame&& frame) { me->received(std::move(frame)); },
-                .on_end = [me = shared_from_this()](const fault* why) { me->ended(why); }});
+  wire_->start(
+      {.on_frame = [me = shared_from_this()](links::received_frame&& frame) { me->received(std::move(frame)); },
+       .on_end = [me = shared_from_this()](const fault* why) { me->ended(why); }});
   boost::asio::post(io_, [me = shared_from_this()] { me->read_from_caf(); });
 }
 
@@ -86,7 +87,7 @@ void control_tunnel::closed_by_caf(const boost::system::error_code& error) {
   if (const auto tell = std::exchange(on_end_, nullptr)) tell(&why);
 }
 
-void control_tunnel::received(received_frame&& frame) {
+void control_tunnel::received(links::received_frame&& frame) {
   if (const auto length = to_caf_.excess({frame.memory.get(), frame.size}))
     return break_off(
         fmt::format("it announced a message of {} bytes, the limit is {}", *length, to_caf_.payload_bytes_max()));
@@ -105,7 +106,7 @@ void control_tunnel::break_off(const std::string& why) {
 void control_tunnel::write_to_caf() {
   if (writing_ || for_caf_.empty()) return;
   writing_ = true;
-  const received_frame& next = for_caf_.front();
+  const links::received_frame& next = for_caf_.front();
   boost::asio::async_write(socket_, boost::asio::buffer(next.memory.get(), next.size),
                            [me = shared_from_this()](const boost::system::error_code& error, std::size_t) {
                              me->writing_ = false;
@@ -123,4 +124,4 @@ void control_tunnel::ended(const fault* why) {
   socket_.close(ignored);
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -21,12 +21,12 @@
 #include "links/link.hpp"
 #include "protocol/blob.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 /// The longest message between master and member. The longest that there are hold the dense weights with the
 /// optimizer's buffers (`save_dense`), which are at most `blob::max_bytes` (`check_messages`), or numbers of a
 /// trainer's test rows, 8 bytes a row (`evaluation`).
-constexpr std::uint64_t member_message_bytes_max = blob::max_bytes + (std::uint64_t{1} << 20);
+constexpr std::uint64_t member_message_bytes_max = msg::blob::max_bytes + (std::uint64_t{1} << 20);
 
 /// The longest message between master and client (`troupe status`, `stop`).
 constexpr std::uint64_t client_message_bytes_max = std::uint64_t{64} << 20;
@@ -37,12 +37,12 @@ class control_tunnel : public std::enable_shared_from_this<control_tunnel> {
   static constexpr std::size_t portion = std::size_t{64} << 10;
 
   /// For links that tunnels use.
-  static link_limits limits(std::chrono::milliseconds dead_after) {
+  static links::link_limits limits(std::chrono::milliseconds dead_after) {
     return {.frame_bytes_max = portion, .dead_after = dead_after};
   }
 
   /// `io` is run by the link's thread.
-  control_tunnel(boost::asio::io_context& io, link_ptr wire, std::uint64_t message_bytes_max);
+  control_tunnel(boost::asio::io_context& io, links::link_ptr wire, std::uint64_t message_bytes_max);
 
   /// Makes the pair of sockets and returns CAF's; -1 if the system has none left. Call once.
   int open();
@@ -54,26 +54,26 @@ class control_tunnel : public std::enable_shared_from_this<control_tunnel> {
   /// Ends link and socket. From any thread.
   void close();
 
-  const link_ptr& wire() const { return wire_; }
+  const links::link_ptr& wire() const { return wire_; }
 
  private:
   void read_from_caf();
-  void received(received_frame&& frame);
+  void received(links::received_frame&& frame);
   void write_to_caf();
   void closed_by_caf(const boost::system::error_code& error);
   void ended(const fault* why);
   void break_off(const std::string& why);
 
   boost::asio::io_context& io_;
-  link_ptr wire_;
+  links::link_ptr wire_;
   boost::asio::local::stream_protocol::socket socket_;
   boost::asio::steady_timer pause_;
   std::function<void(const fault*)> on_end_;
   basp_guard from_caf_;
   basp_guard to_caf_;
-  std::deque<received_frame> for_caf_;
+  std::deque<links::received_frame> for_caf_;
   std::uint64_t bytes_for_caf_ = 0;
   bool writing_ = false;
 };
 
-}  // namespace troupe
+}  // namespace troupe::cluster

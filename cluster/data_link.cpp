@@ -13,51 +13,51 @@
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 namespace {
 
-enum frame_kind : std::uint8_t { message_kind = link::first_user_kind, answer_kind, failure_kind, credit_kind };
+enum frame_kind : std::uint8_t { message_kind = links::link::first_user_kind, answer_kind, failure_kind, credit_kind };
 
 /// Marks the ids under which local actors handle messages without an answer, so that we learn that they have.
 constexpr std::uint64_t handling_flag = std::uint64_t{1} << 59;
 
-std::vector<piece> to_pieces(std::vector<blob> parts) {
-  std::vector<piece> pieces;
+std::vector<links::piece> to_pieces(std::vector<msg::blob> parts) {
+  std::vector<links::piece> pieces;
   pieces.reserve(parts.size());
-  for (const blob& part : parts) pieces.push_back({part.owner(), part.data(), part.size()});
+  for (const msg::blob& part : parts) pieces.push_back({part.owner(), part.data(), part.size()});
   return pieces;
 }
 
-std::uint64_t bytes_of(const std::vector<blob>& parts) {
+std::uint64_t bytes_of(const std::vector<msg::blob>& parts) {
   std::uint64_t bytes = 0;
-  for (const blob& part : parts) bytes += part.size();
+  for (const msg::blob& part : parts) bytes += part.size();
   return bytes;
 }
 
 /// What to try if a message of that type is too long.
 const char* how_to_shorten(caf::type_id_t type) {
-  const bool is_dense = type == caf::type_id_v<bucket_share> || type == caf::type_id_v<bucket_sum>;
+  const bool is_dense = type == caf::type_id_v<msg::bucket_share> || type == caf::type_id_v<msg::bucket_sum>;
   return is_dense ? "a smaller --hidden or --bucket-mib" : "a smaller --batch-size or --dim, or more --servers";
 }
 
 }  // namespace
 
-data_link::data_link(caf::actor_system& system, link_ptr wire, std::shared_ptr<inline_execution> unit,
+data_link::data_link(caf::actor_system& system, links::link_ptr wire, std::shared_ptr<actors::inline_execution> unit,
                      std::shared_ptr<actor_directory> actors, options how)
     : system_(system),
       wire_(std::move(wire)),
       unit_(std::move(unit)),
       actors_(std::move(actors)),
       how_(std::move(how)),
-      trace_(recorder_of(system), how_.node) {}
+      trace_(actors::recorder_of(system), how_.node) {}
 
 void data_link::start(std::function<void(const std::string&)> on_lost) {
   on_lost_ = std::move(on_lost);
   trace_.up();
   replies_ = make_in<reply_proxy>(system_, weak_from_this());
   wire_->start({.on_frame =
-                    [me = weak_from_this()](received_frame&& frame) {
+                    [me = weak_from_this()](links::received_frame&& frame) {
                       if (const auto self = me.lock()) self->received(std::move(frame));
                     },
                 .on_end =
@@ -89,24 +89,26 @@ void data_link::note_step(std::uint64_t step) {
 
 void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf::message_id id,
                         const caf::message& content) {
-  envelope head{0, number};
-  const auto about = head_of(content);
+  protocol::envelope head{0, number};
+  const auto about = protocol::head_of(content);
   if (!about) {
     trace_.dropped(trace::drop_reason::not_carried, content.empty() ? 0 : content.type_at(0), {});
     if (id.is_request() && sender)
-      sender->enqueue(nullptr, id.response_id(),
-                      caf::make_message(make_failure(errc::bad_input, "a message that no data link carries")), nullptr);
+      sender->enqueue(
+          nullptr, id.response_id(),
+          caf::make_message(protocol::make_failure(protocol::errc::bad_input, "a message that no data link carries")),
+          nullptr);
     return;
   }
   note_step(about->second.step);
   if (!id.is_request()) {
     // The lookup of the next step is about to follow.
-    const bool more_follows = about->first == caf::type_id_v<gradient> && unit_->runs_caller();
+    const bool more_follows = about->first == caf::type_id_v<msg::gradient> && unit_->runs_caller();
     if (more_follows)
       unit_->before_end([me = weak_from_this()] {
         if (const auto self = me.lock()) self->wire_->flush();
       });
-    auto parts = *to_frame(head, content);
+    auto parts = *protocol::to_frame(head, content);
     if (auto error = check_length(about->first, about->second.step, parts); error && sender) {
       // Nobody waits for an answer: the sender itself cannot go on.
       caf::exit_msg end{sender->address(), std::move(error)};
@@ -114,7 +116,7 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
       return;
     }
     trace_.passes(trace::kind::sent, about->first, about->second, number, 0, bytes_of(parts));
-    if (auto* wrong = faults(); wrong != nullptr && wrong->loses(about->second, about->first)) return;
+    if (auto* wrong = actors::faults(); wrong != nullptr && wrong->loses(about->second, about->first)) return;
     return send_with_credit(about->second, std::move(parts), more_follows);
   }
 
@@ -130,25 +132,26 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
   if (head.request == 0) {
     const std::string words =
         fmt::format("{} is gone: {}; {} cannot be asked", how_.peer, why_ended_, question(request));
-    return deliver(request, caf::make_message(make_failure(errc::peer_failed, words)), nullptr);
+    return deliver(request, caf::make_message(protocol::make_failure(protocol::errc::peer_failed, words)), nullptr);
   }
-  auto parts = *to_frame(head, content);
+  auto parts = *protocol::to_frame(head, content);
   if (auto error = check_length(about->first, about->second.step, parts)) {
     if (const auto refused = take_pending(head.request))
       deliver(*refused, caf::make_message(std::move(error)), nullptr);
     return;
   }
   trace_.passes(trace::kind::sent, about->first, about->second, number, trace::flag::request, bytes_of(parts));
-  if (auto* wrong = faults(); wrong != nullptr && wrong->loses(about->second, about->first)) return;
+  if (auto* wrong = actors::faults(); wrong != nullptr && wrong->loses(about->second, about->first)) return;
   wire_->send(message_kind, to_pieces(std::move(parts)));
 }
 
-caf::error data_link::check_length(caf::type_id_t type, std::uint64_t step, const std::vector<blob>& parts) const {
+caf::error data_link::check_length(caf::type_id_t type, std::uint64_t step, const std::vector<msg::blob>& parts) const {
   const std::uint64_t bytes = bytes_of(parts);
   if (bytes <= how_.message_bytes_max) return {};
-  return make_failure(errc::bad_input,
-                      fmt::format("{} of step {} for {} has {} bytes, the limit is {}; try {}", message_name(type),
-                                  step, how_.peer, bytes, how_.message_bytes_max, how_to_shorten(type)));
+  return protocol::make_failure(
+      protocol::errc::bad_input,
+      fmt::format("{} of step {} for {} has {} bytes, the limit is {}; try {}", protocol::message_name(type), step,
+                  how_.peer, bytes, how_.message_bytes_max, how_to_shorten(type)));
 }
 
 /// The receiver may keep back less than a portion for ever.
@@ -156,7 +159,7 @@ bool data_link::has_credit(std::uint64_t bytes) const {
   return in_flight_ < portion() || in_flight_ + bytes <= how_.window_bytes;
 }
 
-void data_link::send_with_credit(const header& about, std::vector<blob> parts, bool more_follows) {
+void data_link::send_with_credit(const msg::header& about, std::vector<msg::blob> parts, bool more_follows) {
   const std::uint64_t bytes = bytes_of(parts);
   // Held while sending: what waited for credit must not be overtaken by what comes next.
   const std::lock_guard lock(mutex_);
@@ -170,13 +173,15 @@ void data_link::send_with_credit(const header& about, std::vector<blob> parts, b
   wire_->send(message_kind, to_pieces(std::move(parts)), more_follows);
 }
 
-caf::error data_link::take_credit(const blob& body) {
+caf::error data_link::take_credit(const msg::blob& body) {
   std::uint64_t bytes = 0;
-  if (body.size() != sizeof bytes) return make_failure(errc::malformed, "a credit of no number of bytes");
+  if (body.size() != sizeof bytes)
+    return protocol::make_failure(protocol::errc::malformed, "a credit of no number of bytes");
   std::memcpy(&bytes, body.data(), sizeof bytes);
   const std::lock_guard lock(mutex_);
   if (bytes > in_flight_)
-    return make_failure(errc::malformed, fmt::format("a credit of {} bytes, {} are under way", bytes, in_flight_));
+    return protocol::make_failure(protocol::errc::malformed,
+                                  fmt::format("a credit of {} bytes, {} are under way", bytes, in_flight_));
   in_flight_ -= bytes;
   trace_.credited(bytes, in_flight_);
   while (!uncredited_.empty() && has_credit(uncredited_.front().bytes)) {
@@ -189,8 +194,8 @@ caf::error data_link::take_credit(const blob& body) {
 
 // -- from there to here ---------------------------------------------------------
 
-void data_link::received(received_frame&& frame) {
-  const blob body(frame.memory, frame.memory.get(), frame.size);
+void data_link::received(links::received_frame&& frame) {
+  const msg::blob body(frame.memory, frame.memory.get(), frame.size);
   caf::error problem;
   switch (frame.kind) {
     case message_kind:
@@ -204,12 +209,12 @@ void data_link::received(received_frame&& frame) {
       problem = take_credit(body);
       break;
     default:
-      problem = make_failure(errc::malformed, fmt::format("a frame of kind {}", frame.kind));
+      problem = protocol::make_failure(protocol::errc::malformed, fmt::format("a frame of kind {}", frame.kind));
   }
   unit_->run();
   if (!problem) return;
   wire_->close();
-  lost(fmt::format("it sent {}", describe(problem)));
+  lost(fmt::format("it sent {}", protocol::describe(problem)));
 }
 
 /// Where the receiver of so many bytes runs.
@@ -218,16 +223,18 @@ caf::execution_unit* data_link::context_for(std::uint64_t bytes) {
   return bytes <= small ? unit_.get() : nullptr;
 }
 
-caf::error data_link::take_message(const blob& body) {
-  auto read = from_frame(body);
+caf::error data_link::take_message(const msg::blob& body) {
+  auto read = protocol::from_frame(body);
   if (!read) return read.error();
   auto& [head, content] = *read;
   const auto target = actors_->find(head.actor);
-  if (!target) return make_failure(errc::malformed, fmt::format("a message for actor {}, who is not here", head.actor));
+  if (!target)
+    return protocol::make_failure(protocol::errc::malformed,
+                                  fmt::format("a message for actor {}, who is not here", head.actor));
   // CAF gives the higher bits of a message's id meanings of their own.
   if (head.request >= handling_flag)
-    return make_failure(errc::malformed, fmt::format("a request of number {}", head.request));
-  if (const auto about = head_of(content))
+    return protocol::make_failure(protocol::errc::malformed, fmt::format("a request of number {}", head.request));
+  if (const auto about = protocol::head_of(content))
     trace_.passes(trace::kind::arrived, about->first, about->second, head.actor,
                   head.request != 0 ? trace::flag::request : 0, body.size());
   std::uint64_t id = head.request;
@@ -256,11 +263,11 @@ void data_link::answered(caf::message_id id, const caf::message& content) {
   const std::uint64_t request = id.request_id().integer_value();
   handled(request);
   if ((request & handling_flag) != 0) return;
-  const envelope head{request, 0};
+  const protocol::envelope head{request, 0};
   caf::error failure;
-  if (const auto about = head_of(content)) {
+  if (const auto about = protocol::head_of(content)) {
     note_step(about->second.step);
-    auto parts = *to_frame(head, content);
+    auto parts = *protocol::to_frame(head, content);
     failure = check_length(about->first, about->second.step, parts);
     const std::uint32_t asker = trace::sender_of(about->second.cause);
     trace_.passes(trace::kind::sent, about->first, about->second, asker, trace::flag::answer, bytes_of(parts));
@@ -268,9 +275,9 @@ void data_link::answered(caf::message_id id, const caf::message& content) {
   } else {
     failure = content.match_elements<caf::error>()
                   ? content.get_as<caf::error>(0)
-                  : make_failure(errc::exception, "an answer that no data link carries");
+                  : protocol::make_failure(protocol::errc::exception, "an answer that no data link carries");
   }
-  wire_->send(failure_kind, to_pieces(to_failure_frame(head, failure)));
+  wire_->send(failure_kind, to_pieces(protocol::to_failure_frame(head, failure)));
 }
 
 /// A local actor is done with something. Credit goes back in portions, so that it does not cost a frame for each
@@ -292,22 +299,22 @@ void data_link::handled(std::uint64_t id) {
     if (credit_to_return_ < portion()) return;
     bytes = std::exchange(credit_to_return_, 0);
   }
-  wire_->send(credit_kind, to_pieces({blob::own(std::vector<std::uint64_t>{bytes})}));
+  wire_->send(credit_kind, to_pieces({msg::blob::own(std::vector<std::uint64_t>{bytes})}));
 }
 
-caf::error data_link::take_answer(const blob& body, bool failure) {
-  envelope head;
+caf::error data_link::take_answer(const msg::blob& body, bool failure) {
+  protocol::envelope head;
   caf::message content;
   if (failure) {
-    auto read = from_failure_frame(body);
+    auto read = protocol::from_failure_frame(body);
     if (!read) return read.error();
     head = read->first;
     content = caf::make_message(std::move(read->second));
   } else {
-    auto read = from_frame(body);
+    auto read = protocol::from_frame(body);
     if (!read) return read.error();
     std::tie(head, content) = std::move(*read);
-    if (const auto about = head_of(content))
+    if (const auto about = protocol::head_of(content))
       trace_.passes(trace::kind::arrived, about->first, about->second, trace::sender_of(about->second.cause),
                     trace::flag::answer, body.size());
   }
@@ -333,7 +340,7 @@ void data_link::deliver(const pending_request& request, caf::message content, ca
 // -- the end ----------------------------------------------------------------------
 
 std::string data_link::question(const pending_request& request) const {
-  return fmt::format("{} of step {}", message_name(request.type), request.step);
+  return fmt::format("{} of step {}", protocol::message_name(request.type), request.step);
 }
 
 void data_link::expire(clock::time_point now) {
@@ -351,9 +358,9 @@ void data_link::expire(clock::time_point now) {
   }
   for (const pending_request& one : late)
     deliver(one,
-            caf::make_message(make_failure(
-                errc::timeout, fmt::format("{} did not answer {} within {} s; --request-timeout allows more", how_.peer,
-                                           question(one), how_.request_timeout.count() / 1000.0))),
+            caf::make_message(protocol::make_failure(
+                protocol::errc::timeout, fmt::format("{} did not answer {} within {} s; --request-timeout allows more",
+                                                     how_.peer, question(one), how_.request_timeout.count() / 1000.0))),
             nullptr);
 }
 
@@ -375,9 +382,10 @@ void data_link::fail_pending(const std::string& why) {
   }
   for (const auto& [id, one] : unanswered)
     deliver(one,
-            caf::make_message(make_failure(
-                errc::peer_failed, fmt::format("{} is gone: {}; {} is unanswered", how_.peer, why, question(one)))),
+            caf::make_message(
+                protocol::make_failure(protocol::errc::peer_failed,
+                                       fmt::format("{} is gone: {}; {} is unanswered", how_.peer, why, question(one)))),
             nullptr);
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

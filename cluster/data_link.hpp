@@ -34,7 +34,7 @@
 #include "protocol/message_frame.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 /// The actors of this process that others may send to, by their number within the run. May be used from any thread.
 class actor_directory {
@@ -83,11 +83,11 @@ class data_link : public std::enable_shared_from_this<data_link> {
     std::uint64_t window_bytes = std::uint64_t{64} << 20;
     std::chrono::milliseconds request_timeout{120'000};
     /// Of a message; a longer one is refused to its sender.
-    std::uint64_t message_bytes_max = link_limits{}.frame_bytes_max;
+    std::uint64_t message_bytes_max = links::link_limits{}.frame_bytes_max;
   };
 
   /// `unit` belongs to the link's thread.
-  data_link(caf::actor_system& system, link_ptr wire, std::shared_ptr<inline_execution> unit,
+  data_link(caf::actor_system& system, links::link_ptr wire, std::shared_ptr<actors::inline_execution> unit,
             std::shared_ptr<actor_directory> actors, options how);
 
   /// Begins. `on_lost` is called on the link's thread when the other side is gone, with the reason; not after `close`.
@@ -139,23 +139,23 @@ class data_link : public std::enable_shared_from_this<data_link> {
   };
 
   struct waiting_frame {
-    header head;
-    std::vector<blob> parts;
+    msg::header head;
+    std::vector<msg::blob> parts;
     std::uint64_t bytes = 0;
   };
 
   void note_step(std::uint64_t step);
   caf::strong_actor_ptr make_proxy(std::uint32_t number);
-  void received(received_frame&& frame);
-  caf::error take_message(const blob& body);
-  caf::error take_answer(const blob& body, bool failure);
-  caf::error take_credit(const blob& body);
+  void received(links::received_frame&& frame);
+  caf::error take_message(const msg::blob& body);
+  caf::error take_answer(const msg::blob& body, bool failure);
+  caf::error take_credit(const msg::blob& body);
   std::optional<pending_request> take_pending(std::uint64_t id);
-  caf::error check_length(caf::type_id_t type, std::uint64_t step, const std::vector<blob>& parts) const;
+  caf::error check_length(caf::type_id_t type, std::uint64_t step, const std::vector<msg::blob>& parts) const;
   void deliver(const pending_request& request, caf::message content, caf::execution_unit* context);
   bool has_credit(std::uint64_t bytes) const;
   std::uint64_t portion() const { return how_.window_bytes / 8; }
-  void send_with_credit(const header& about, std::vector<blob> parts, bool more_follows);
+  void send_with_credit(const msg::header& about, std::vector<msg::blob> parts, bool more_follows);
   void handled(std::uint64_t id);
   void lost(const std::string& why);
   void fail_pending(const std::string& why);
@@ -164,8 +164,8 @@ class data_link : public std::enable_shared_from_this<data_link> {
   caf::execution_unit* context_of(std::uint32_t actor, std::uint64_t bytes);
 
   caf::actor_system& system_;
-  link_ptr wire_;
-  const std::shared_ptr<inline_execution> unit_;
+  links::link_ptr wire_;
+  const std::shared_ptr<actors::inline_execution> unit_;
   const std::shared_ptr<actor_directory> actors_;
   const options how_;
   const link_trace trace_;
@@ -189,4 +189,4 @@ class data_link : public std::enable_shared_from_this<data_link> {
 
 using data_link_ptr = std::shared_ptr<data_link>;
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -13,7 +13,7 @@
 #include "links/shared_memory_link.hpp"
 #include "links/tls_context.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 namespace {
 
@@ -21,15 +21,17 @@ namespace {
 constexpr std::chrono::microseconds linger{30};
 
 /// Servers have nothing to tell each other.
-bool need_a_link(const peer_node& a, const peer_node& b) { return a.node != b.node && (a.trains || b.trains); }
+bool need_a_link(const msg::peer_node& a, const msg::peer_node& b) {
+  return a.node != b.node && (a.trains || b.trains);
+}
 
 /// Which of the two makes it: trainers ask servers, and of trainers the one that came later.
-bool dials(const peer_node& from, const peer_node& to) {
+bool dials(const msg::peer_node& from, const msg::peer_node& to) {
   return need_a_link(from, to) && from.trains && (!to.trains || from.node > to.node);
 }
 
-std::uint64_t number_in(const hello& items, std::string_view name) {
-  const auto text = find_item(items, name);
+std::uint64_t number_in(const links::hello& items, std::string_view name) {
+  const auto text = links::find_item(items, name);
   return (text ? parse_number<std::uint64_t>(*text) : std::nullopt).value_or(UINT64_MAX);
 }
 
@@ -44,7 +46,7 @@ data_plane::data_plane(caf::actor_system& system, options how)
     : system_(system),
       how_(std::move(how)),
       thread_(linger),
-      unit_(std::make_shared<inline_execution>(&system)),
+      unit_(std::make_shared<actors::inline_execution>(&system)),
       expiry_(thread_.io()) {}
 
 data_plane::~data_plane() {
@@ -58,19 +60,19 @@ data_plane::~data_plane() {
   actors_->clear();
 }
 
-result<endpoint> data_plane::listen(const endpoint& where) {
-  std::promise<result<endpoint>> opened;
+result<links::endpoint> data_plane::listen(const links::endpoint& where) {
+  std::promise<result<links::endpoint>> opened;
   boost::asio::post(thread_.io(), [&] {
-    auto made =
-        listener::open(thread_.io(), where, how_.mine, how_.links, how_.handshakes,
-                       {.on_hello = [this](const hello& theirs, const endpoint&,
-                                           const std::string& certificate) { return judge(theirs, certificate); },
-                        .on_link =
-                            [this](link_ptr wire) {
-                              const auto node = static_cast<std::uint32_t>(number_in(wire->peer(), "node"));
-                              add(node, std::move(wire));
-                            },
-                        .on_rejected = [](const endpoint&, const fault&) {}});
+    auto made = links::listener::open(
+        thread_.io(), where, how_.mine, how_.links, how_.handshakes,
+        {.on_hello = [this](const links::hello& theirs, const links::endpoint&,
+                            const std::string& certificate) { return judge(theirs, certificate); },
+         .on_link =
+             [this](links::link_ptr wire) {
+               const auto node = static_cast<std::uint32_t>(number_in(wire->peer(), "node"));
+               add(node, std::move(wire));
+             },
+         .on_rejected = [](const links::endpoint&, const fault&) {}});
     if (!made) return opened.set_value(tl::unexpected(made.error()));
     listener_ = std::move(*made);
     expire_later();
@@ -79,12 +81,12 @@ result<endpoint> data_plane::listen(const endpoint& where) {
   return opened.get_future().get();
 }
 
-const peer_node* data_plane::find(std::uint32_t node) const {
-  const auto known = std::ranges::find(peers_, node, &peer_node::node);
+const msg::peer_node* data_plane::find(std::uint32_t node) const {
+  const auto known = std::ranges::find(peers_, node, &msg::peer_node::node);
   return known == peers_.end() ? nullptr : &*known;
 }
 
-hello data_plane::about_me() const {
+links::hello data_plane::about_me() const {
   return {{"purpose", "data"},
           {"run", std::to_string(me_.run)},
           {"node", std::to_string(me_.node)},
@@ -92,12 +94,12 @@ hello data_plane::about_me() const {
 }
 
 /// Whether a link from or to who says so of itself is one that is needed.
-hello_reply data_plane::judge(const hello& theirs, const std::string& certificate) const {
-  if (find_item(theirs, "purpose") != "data") return bad_input("this port takes data links only");
+links::hello_reply data_plane::judge(const links::hello& theirs, const std::string& certificate) const {
+  if (links::find_item(theirs, "purpose") != "data") return bad_input("this port takes data links only");
   if (number_in(theirs, "run") != me_.run)
     return bad_input(fmt::format("a data link of run {}, this is run {}", number_in(theirs, "run"), me_.run));
   const auto node = number_in(theirs, "node");
-  const peer_node* peer = node > UINT32_MAX ? nullptr : find(static_cast<std::uint32_t>(node));
+  const msg::peer_node* peer = node > UINT32_MAX ? nullptr : find(static_cast<std::uint32_t>(node));
   if (peer == nullptr) return bad_input(fmt::format("a data link of node {}, which is not in this run", node));
   if (number_in(theirs, "incarnation") != peer->incarnation)
     return bad_input(fmt::format("{} is in its incarnation {}; this is incarnation {}", peer->name, peer->incarnation,
@@ -108,15 +110,15 @@ hello_reply data_plane::judge(const hello& theirs, const std::string& certificat
   return about_me();
 }
 
-void data_plane::expect(const identity& me, std::vector<peer_node> peers,
+void data_plane::expect(const identity& me, std::vector<msg::peer_node> peers,
                         std::function<void(std::uint32_t, const std::string&)> on_lost) {
   std::promise<void> done;
   boost::asio::post(thread_.io(), [&] {
     me_ = me;
     peers_ = std::move(peers);
     on_lost_ = std::move(on_lost);
-    if (const peer_node* mine = myself())
-      for (const peer_node& other : peers_)
+    if (const msg::peer_node* mine = myself())
+      for (const msg::peer_node& other : peers_)
         if (need_a_link(*mine, other)) missing_.insert(other.node);
     done.set_value();
   });
@@ -127,27 +129,29 @@ void data_plane::connect(std::function<void(const std::string&)> done) {
   boost::asio::post(thread_.io(), [this, done = std::move(done)]() mutable {
     on_settled_ = std::move(done);
     const auto give_up = std::chrono::steady_clock::now() + how_.links.dead_after;
-    if (const peer_node* mine = myself())
-      for (const peer_node& other : peers_)
+    if (const msg::peer_node* mine = myself())
+      for (const msg::peer_node& other : peers_)
         if (dials(*mine, other)) dial(other.node, give_up);
     settle_if_complete();
   });
 }
 
 void data_plane::dial(std::uint32_t node, std::chrono::steady_clock::time_point give_up) {
-  const peer_node* peer = find(node);
-  const auto where = parse_endpoint(peer->address);
+  const msg::peer_node* peer = find(node);
+  const auto where = links::parse_endpoint(peer->address);
   if (!where) return settle(fmt::format("{} has no address for data links: {}", peer->name, peer->address));
-  credentials mine = how_.mine;
+  links::credentials mine = how_.mine;
   mine.peer_certificate = peer->certificate;
   if (mine.tls && mine.tls->by_certificates && peer->certificate.empty())
     return settle(fmt::format("{} has joined without a certificate", peer->name));
-  troupe::connect(thread_.io(), *where, mine, about_me(), how_.links, how_.handshakes,
-                  [this, node, give_up](result<link_ptr> made) { dialled(node, give_up, std::move(made)); });
+  troupe::links::connect(
+      thread_.io(), *where, mine, about_me(), how_.links, how_.handshakes,
+      [this, node, give_up](result<links::link_ptr> made) { dialled(node, give_up, std::move(made)); });
 }
 
-void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_point give_up, result<link_ptr> made) {
-  const peer_node* peer = find(node);
+void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_point give_up,
+                         result<links::link_ptr> made) {
+  const msg::peer_node* peer = find(node);
   if (!made) {
     if (made.error().kind == fault_kind::unreachable && std::chrono::steady_clock::now() < give_up) {
       constexpr std::chrono::milliseconds pause{100};
@@ -166,10 +170,10 @@ void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_poi
   add(node, std::move(*made));
 }
 
-void data_plane::add(std::uint32_t node, link_ptr wire) {
-  const peer_node* peer = find(node);
+void data_plane::add(std::uint32_t node, links::link_ptr wire) {
+  const msg::peer_node* peer = find(node);
   const bool same_host = wire->local_address().host == wire->remote_address().host;
-  wire = with_shared_memory(std::move(wire), how_.links, same_host);
+  wire = links::with_shared_memory(std::move(wire), how_.links, same_host);
   auto made = std::make_shared<data_link>(system_, std::move(wire), unit_, actors_,
                                           data_link::options{.peer = peer->name,
                                                              .node = node,
@@ -223,4 +227,4 @@ void data_plane::expire_later() {
   });
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

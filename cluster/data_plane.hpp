@@ -20,14 +20,14 @@
 #include "links/io_thread.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 class data_plane {
  public:
   struct options {
-    credentials mine;
-    link_limits links;
-    handshake_limits handshakes;
+    links::credentials mine;
+    links::link_limits links;
+    links::handshake_limits handshakes;
     std::chrono::milliseconds request_timeout{300'000};
   };
 
@@ -46,14 +46,14 @@ class data_plane {
   data_plane& operator=(const data_plane&) = delete;
 
   /// Accepts links at `where` from now on, until all that are needed are there; call once. From any thread.
-  result<endpoint> listen(const endpoint& where);
+  result<links::endpoint> listen(const links::endpoint& where);
 
   /// The actors that others may send to.
   actor_directory& actors() { return *actors_; }
 
   /// Links from `peers`, each with the certificate that it has among them, and from nobody else, are welcome now.
   /// `on_lost` is called on the links' thread when one ends that was needed.
-  void expect(const identity& me, std::vector<peer_node> peers,
+  void expect(const identity& me, std::vector<msg::peer_node> peers,
               std::function<void(std::uint32_t node, const std::string& why)> on_lost);
 
   /// Makes the links that are this process's to make. `done` is called once on the links' thread: when these and those
@@ -67,13 +67,13 @@ class data_plane {
   data_link_ptr link_to(std::uint32_t node) const;
 
  private:
-  hello_reply judge(const hello& theirs, const std::string& certificate) const;
-  hello about_me() const;
-  const peer_node* find(std::uint32_t node) const;
-  const peer_node* myself() const { return find(me_.node); }
+  links::hello_reply judge(const links::hello& theirs, const std::string& certificate) const;
+  links::hello about_me() const;
+  const msg::peer_node* find(std::uint32_t node) const;
+  const msg::peer_node* myself() const { return find(me_.node); }
   void dial(std::uint32_t node, std::chrono::steady_clock::time_point give_up);
-  void dialled(std::uint32_t node, std::chrono::steady_clock::time_point give_up, result<link_ptr> made);
-  void add(std::uint32_t node, link_ptr wire);
+  void dialled(std::uint32_t node, std::chrono::steady_clock::time_point give_up, result<links::link_ptr> made);
+  void add(std::uint32_t node, links::link_ptr wire);
   void settle(const std::string& problem);
   void settle_if_complete();
   void expire_later();
@@ -81,13 +81,13 @@ class data_plane {
   caf::actor_system& system_;
   const options how_;
   const std::shared_ptr<actor_directory> actors_ = std::make_shared<actor_directory>();
-  io_thread thread_;
+  links::io_thread thread_;
 
   // Used on the thread only.
-  const std::shared_ptr<inline_execution> unit_;
-  std::unique_ptr<listener> listener_;
+  const std::shared_ptr<actors::inline_execution> unit_;
+  std::unique_ptr<links::listener> listener_;
   identity me_;
-  std::vector<peer_node> peers_;
+  std::vector<msg::peer_node> peers_;
   std::function<void(std::uint32_t, const std::string&)> on_lost_;
   std::function<void(const std::string&)> on_settled_;
   std::set<std::uint32_t> missing_;  ///< nodes to which there is no link yet
@@ -97,4 +97,4 @@ class data_plane {
   std::map<std::uint32_t, data_link_ptr> links_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::cluster

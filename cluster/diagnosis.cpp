@@ -22,7 +22,7 @@
 #include "trace/machine.hpp"
 #include "trace/trace_file.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 namespace {
 
@@ -55,12 +55,13 @@ void copy_rings(const path& from, std::uint64_t run, const private_folder& to) {
   }
 }
 
-std::vector<evidence> ask_nodes(caf::actor_system& system, const master_actor& boss) {
+std::vector<msg::evidence> ask_nodes(caf::actor_system& system, const msg::master_actor& boss) {
   constexpr std::chrono::seconds timeout{15};  // the master's with its nodes is less
-  std::vector<evidence> parts;
+  std::vector<msg::evidence> parts;
   const caf::scoped_actor self(system);
-  self->request(boss, timeout, collect_evidence{header_source(0, client_number).next(0, 0), trace::this_boot()})
-      .receive([&](collected_evidence& all) { parts = std::move(all.parts); }, [](const caf::error&) {});
+  self->request(boss, timeout,
+                msg::collect_evidence{msg::header_source(0, actors::client_number).next(0, 0), trace::this_boot()})
+      .receive([&](msg::collected_evidence& all) { parts = std::move(all.parts); }, [](const caf::error&) {});
   return parts;
 }
 
@@ -94,24 +95,24 @@ std::optional<std::string> watchdog::look() {
   return std::nullopt;
 }
 
-evidence evidence_of(const trace::recorder* recorder, const std::string& boot) {
-  evidence mine;
+msg::evidence evidence_of(const trace::recorder* recorder, const std::string& boot) {
+  msg::evidence mine;
   if (recorder == nullptr) return mine;
   mine.file = recorder->ring_file().filename().string();
   mine.folder = std::filesystem::absolute(recorder->folder()).string();
   mine.stacks = stacks_of_all_threads();
   if (boot == trace::this_boot()) return mine;
   const std::string bytes = recorder->copy();
-  if (bytes.size() > blob::max_bytes) {
+  if (bytes.size() > msg::blob::max_bytes) {
     mine.stacks += fmt::format("(its ring of {} bytes is too long to be sent, the limit is {}; it is in {})\n",
-                               bytes.size(), blob::max_bytes, mine.folder);
+                               bytes.size(), msg::blob::max_bytes, mine.folder);
     return mine;
   }
-  mine.ring = blob::own(std::vector<std::uint8_t>(bytes.begin(), bytes.end()));
+  mine.ring = msg::blob::own(std::vector<std::uint8_t>(bytes.begin(), bytes.end()));
   return mine;
 }
 
-result<diagnosis> diagnose(caf::actor_system& system, const master_actor& boss, const trace::recorder& recorder,
+result<diagnosis> diagnose(caf::actor_system& system, const msg::master_actor& boss, const trace::recorder& recorder,
                            const std::string& why) {
   const auto folder = make_folder(recorder.folder());
   if (!folder) return run_fault(folder.error().message);
@@ -123,7 +124,7 @@ result<diagnosis> diagnose(caf::actor_system& system, const master_actor& boss, 
   std::string stacks = fmt::format("== {}\n{}\n", recorder.ring_file().filename().string(), stacks_of_all_threads());
   const auto own_file = trace::parse_trace_file(own, recorder.ring_file());
   const std::uint64_t run = own_file ? own_file->run : 0;
-  for (const evidence& part : ask_nodes(system, boss)) {
+  for (const msg::evidence& part : ask_nodes(system, boss)) {
     const std::string name = ring_name(part.file);
     stacks += fmt::format("== {}\n{}\n", name, part.stacks);
     if (part.ring.empty())
@@ -140,16 +141,17 @@ result<diagnosis> diagnose(caf::actor_system& system, const master_actor& boss, 
   const analysis::causality events(*recording);
   constexpr std::size_t rows_of_each_list = 20;
   made.verdict = found.verdict;
-  const auto written = folder->write("blocked.json", boost::json::serialize(to_json(*recording, found)) + "\n");
+  const auto written =
+      folder->write("blocked.json", boost::json::serialize(analysis::to_json(*recording, found)) + "\n");
   if (!written) return run_fault(written.error().message);
-  const auto summed_up =
-      folder->write("summary.txt", fmt::format("{}\nwhy this was written: {}\n\n{}\n{}", found.verdict, why,
-                                               to_text(*recording, found),
-                                               summary_text(events, analysis::summarize(events), rows_of_each_list)));
+  const auto summed_up = folder->write(
+      "summary.txt",
+      fmt::format("{}\nwhy this was written: {}\n\n{}\n{}", found.verdict, why, analysis::to_text(*recording, found),
+                  analysis::summary_text(events, analysis::summarize(events), rows_of_each_list)));
   if (!summed_up) return run_fault(summed_up.error().message);
-  caf::anon_send(boss, verdict_found{header_source(0, client_number).next(0, 0),
-                                     fmt::format("{} ({})", found.verdict, made.folder.string())});
+  caf::anon_send(boss, msg::verdict_found{msg::header_source(0, actors::client_number).next(0, 0),
+                                          fmt::format("{} ({})", found.verdict, made.folder.string())});
   return made;
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

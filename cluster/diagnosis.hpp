@@ -17,7 +17,7 @@
 #include "protocol/messages.hpp"
 #include "trace/recorder.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 /// Looks for trainers of this process whose step takes too long.
 class watchdog {
@@ -53,7 +53,7 @@ class alert_slot {
 };
 
 /// What this process can show. `boot`: of whoever asks, who can read the rings of its own machine.
-evidence evidence_of(const trace::recorder* recorder, const std::string& boot);
+msg::evidence evidence_of(const trace::recorder* recorder, const std::string& boot);
 
 /// A diagnosis: its first line, and the folder in which it is.
 struct diagnosis {
@@ -64,7 +64,7 @@ struct diagnosis {
 /// Gathers evidence from all processes that answer within seconds, and writes a folder within the recorder's: their
 /// rings, `stacks.txt`, `blocked.json`, and `summary.txt`, which begins with the verdict. `why`: what led to it. Tells
 /// the master. Blocks; not on an actor's thread.
-result<diagnosis> diagnose(caf::actor_system& system, const master_actor& boss, const trace::recorder& recorder,
+result<diagnosis> diagnose(caf::actor_system& system, const msg::master_actor& boss, const trace::recorder& recorder,
                            const std::string& why);
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -4,14 +4,15 @@
 
 #include "cluster/handshake_info.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
-std::optional<std::string> first_disagreement(const hello& mine, const hello& theirs, const std::string& their_name) {
+std::optional<std::string> first_disagreement(const links::hello& mine, const links::hello& theirs,
+                                              const std::string& their_name) {
   bool common = false;
   for (const auto& [name, value] : mine) {
     common = common || name == first_common_item;
     if (!common) continue;
-    const auto other = find_item(theirs, name);
+    const auto other = links::find_item(theirs, name);
     if (other == value) continue;
     return fmt::format("{} is {} here and {} at {}; the same build is needed everywhere", name, value,
                        other ? std::string(*other) : "unknown", their_name);
@@ -22,4 +23,4 @@ std::optional<std::string> first_disagreement(const hello& mine, const hello& th
   return std::nullopt;
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -9,7 +9,7 @@
 #include "protocol/blob.hpp"
 #include "protocol/schema.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 namespace {
 
@@ -17,22 +17,22 @@ std::string short_form(const std::string& text) {
   return fmt::format("{:016x}", digest_of(reinterpret_cast<const std::byte*>(text.data()), text.size()));
 }
 
-hello common_items() {
+links::hello common_items() {
   initialize_network_types();
-  hello items = {{std::string(first_common_item), TROUPE_VERSION},
-                 {"instruction set", kernels::instruction_sets().front()},
-                 {"BLAS kernels", kernels::blas_kernels()}};
-  for (const auto& [name, form] : message_schema()) items.emplace_back("message " + name, short_form(form));
+  links::hello items = {{std::string(first_common_item), TROUPE_VERSION},
+                        {"instruction set", kernels::instruction_sets().front()},
+                        {"BLAS kernels", kernels::blas_kernels()}};
+  for (const auto& [name, form] : protocol::message_schema()) items.emplace_back("message " + name, short_form(form));
   return items;
 }
 
 }  // namespace
 
-hello handshake_info(const std::string& purpose, const std::string& session) {
-  static const hello common = common_items();
-  hello items = {{"purpose", purpose}, {"session", session}};
+links::hello handshake_info(const std::string& purpose, const std::string& session) {
+  static const links::hello common = common_items();
+  links::hello items = {{"purpose", purpose}, {"session", session}};
   items.insert(items.end(), common.begin(), common.end());
   return items;
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -9,16 +9,17 @@
 
 #include "links/hello.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 /// Items from this one on are the same on both sides.
 constexpr std::string_view first_common_item = "version";
 
 /// `purpose` says what the connection is for; `session` is a name for it that no other has.
-hello handshake_info(const std::string& purpose, const std::string& session);
+links::hello handshake_info(const std::string& purpose, const std::string& session);
 
 /// The first item that has to agree and does not, named with what it is on both sides; null if all agree. `their_name`
 /// is whom `theirs` are of, as in `the master`.
-std::optional<std::string> first_disagreement(const hello& mine, const hello& theirs, const std::string& their_name);
+std::optional<std::string> first_disagreement(const links::hello& mine, const links::hello& theirs,
+                                              const std::string& their_name);
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -11,7 +11,7 @@
 #include "cluster/data_link.hpp"
 #include "protocol/errors.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 /// Stands for an actor of the other process.
 class link_proxy : public caf::actor_proxy {
@@ -24,7 +24,7 @@ class link_proxy : public caf::actor_proxy {
   bool enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) override {
     const auto wire = wire_.lock();
     if (!wire) {
-      bounce(what, make_failure(errc::peer_failed, "the link to it has ended"));
+      bounce(what, protocol::make_failure(protocol::errc::peer_failed, "the link to it has ended"));
       return false;
     }
     wire->forward(number_, std::move(what->sender), what->mid, what->payload);
@@ -65,4 +65,4 @@ caf::strong_actor_ptr make_in(caf::actor_system& system, Args&&... args) {
                                                        std::forward<Args>(args)...);
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -1,6 +1,6 @@
 #include "cluster/link_trace.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 using trace::record;
 
@@ -13,34 +13,34 @@ void link_trace::note(trace::kind what, const record& with, std::uint32_t actor,
   recorder_->append(made);
 }
 
-void link_trace::passes(trace::kind what, caf::type_id_t type, const header& head, std::uint32_t receiver,
+void link_trace::passes(trace::kind what, caf::type_id_t type, const msg::header& head, std::uint32_t receiver,
                         std::uint8_t flags, std::uint64_t bytes) const {
   if (recorder_ == nullptr) return;
   if (!recorder_->wants(type, head.step)) return recorder_->note_dropped();
   record made;
   made.sent = head.sent;
-  made.id = id_of(head);
+  made.id = msg::id_of(head);
   made.cause = head.cause;
   made.busy48_type16 = record::pack(0, type);
   made.step48_aux16 = record::pack(head.step, static_cast<std::uint16_t>(receiver));
   note(what, made, what == trace::kind::sent ? head.sender : receiver, bytes, flags);
 }
 
-void link_trace::dropped(trace::drop_reason why, caf::type_id_t type, const header& head) const {
+void link_trace::dropped(trace::drop_reason why, caf::type_id_t type, const msg::header& head) const {
   if (recorder_ == nullptr) return;
   record made;
-  made.id = id_of(head);
+  made.id = msg::id_of(head);
   made.cause = head.cause;
   made.busy48_type16 = record::pack(0, type);
   made.step48_aux16 = record::pack(head.step, static_cast<std::uint16_t>(why));
   note(trace::kind::drop, made, head.sender, 0, 0);
 }
 
-void link_trace::waits_for_credit(const header& head, std::uint64_t under_way) const {
+void link_trace::waits_for_credit(const msg::header& head, std::uint64_t under_way) const {
   if (recorder_ == nullptr) return;
   record made;
   made.sent = under_way;
-  made.id = id_of(head);
+  made.id = msg::id_of(head);
   made.step48_aux16 = record::pack(head.step, static_cast<std::uint16_t>(peer_));
   note(trace::kind::credit_wait, made, head.sender, 0, 0);
 }
@@ -63,4 +63,4 @@ void link_trace::note_peer(trace::kind what) const {
 void link_trace::up() const { note_peer(trace::kind::link_up); }
 void link_trace::down() const { note_peer(trace::kind::link_down); }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -8,7 +8,7 @@
 #include "protocol/header.hpp"
 #include "trace/recorder.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 /// May be used from any thread.
 class link_trace {
@@ -17,12 +17,12 @@ class link_trace {
   link_trace(trace::recorder* recorder, std::uint32_t peer) : recorder_(recorder), peer_(peer) {}
 
   /// A message has gone to actor `receiver` there (kind sent), or has come for it here (kind arrived).
-  void passes(trace::kind what, caf::type_id_t type, const header& head, std::uint32_t receiver, std::uint8_t flags,
-              std::uint64_t bytes) const;
+  void passes(trace::kind what, caf::type_id_t type, const msg::header& head, std::uint32_t receiver,
+              std::uint8_t flags, std::uint64_t bytes) const;
   /// It could not go, or nobody wanted it.
-  void dropped(trace::drop_reason why, caf::type_id_t type, const header& head) const;
+  void dropped(trace::drop_reason why, caf::type_id_t type, const msg::header& head) const;
   /// Message `head` has to wait while so many bytes are under way.
-  void waits_for_credit(const header& head, std::uint64_t under_way) const;
+  void waits_for_credit(const msg::header& head, std::uint64_t under_way) const;
   /// Credit for `bytes` has come back, `under_way` are left.
   void credited(std::uint64_t bytes, std::uint64_t under_way) const;
   void up() const;
@@ -37,4 +37,4 @@ class link_trace {
   std::uint32_t peer_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -11,16 +11,16 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
-result<link_ptr> connect_to_master(boost::asio::io_context& io, const master_address& master,
-                                   const std::string& purpose, const std::string& session, bool& worth_another_try,
-                                   const stop_request* stop_wish) {
-  const hello about_me = handshake_info(purpose, session);
-  const auto made = std::make_shared<std::promise<result<link_ptr>>>();
+result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const master_address& master,
+                                          const std::string& purpose, const std::string& session,
+                                          bool& worth_another_try, const stop_request* stop_wish) {
+  const links::hello about_me = handshake_info(purpose, session);
+  const auto made = std::make_shared<std::promise<result<links::link_ptr>>>();
   auto outcome = made->get_future();
-  connect(io, master.where, master.mine, about_me, control_tunnel::limits(master.dead_after), {.time = master.time},
-          [made](result<link_ptr> link) { made->set_value(std::move(link)); });
+  links::connect(io, master.where, master.mine, about_me, control_tunnel::limits(master.dead_after),
+                 {.time = master.time}, [made](result<links::link_ptr> link) { made->set_value(std::move(link)); });
   constexpr std::chrono::milliseconds look_interval{50};
   while (outcome.wait_for(look_interval) != std::future_status::ready)
     if (stop_wish != nullptr && stop_wish->requested()) return nullptr;
@@ -35,22 +35,22 @@ result<link_ptr> connect_to_master(boost::asio::io_context& io, const master_add
   return std::move(*link);
 }
 
-caf::expected<master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
-                                        std::chrono::milliseconds timeout,
-                                        std::function<void(const std::string&)> on_lost) {
+caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
+                                             std::chrono::milliseconds timeout,
+                                             std::function<void(const std::string&)> on_lost) {
   const int socket = tunnel.open();
-  if (socket < 0) return make_failure(errc::exception, "the system has no sockets left");
+  if (socket < 0) return protocol::make_failure(protocol::errc::exception, "the system has no sockets left");
   auto found = std::make_shared<std::promise<caf::expected<caf::strong_actor_ptr>>>();
   auto outcome = found->get_future();
   ask_for_actor(system, socket,
                 [found](caf::expected<caf::strong_actor_ptr> answer) { found->set_value(std::move(answer)); });
   tunnel.start([tell = std::move(on_lost)](const fault* why) { tell(why != nullptr ? why->message : "it has ended"); });
   if (outcome.wait_for(timeout) != std::future_status::ready)
-    return make_failure(errc::timeout,
-                        fmt::format("it lets nobody in within {} s", static_cast<double>(timeout.count()) / 1000));
+    return protocol::make_failure(protocol::errc::timeout, fmt::format("it lets nobody in within {} s",
+                                                                       static_cast<double>(timeout.count()) / 1000));
   auto answer = outcome.get();
   if (!answer) return answer.error();
-  return caf::actor_cast<master_actor>(*answer);
+  return caf::actor_cast<msg::master_actor>(*answer);
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

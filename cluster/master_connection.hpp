@@ -20,11 +20,11 @@
 #include "links/link.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 struct master_address {
-  endpoint where;
-  credentials mine;
+  links::endpoint where;
+  links::credentials mine;
   /// The master is taken for dead when it has been silent for so long.
   std::chrono::milliseconds dead_after{5000};
   /// For connecting and introducing oneself, once.
@@ -35,15 +35,15 @@ struct master_address {
 /// `io` is run by another thread, for which this one waits. `worth_another_try` says whether nobody listened there.
 /// Null: a stop was wished (`stop_wish` may be null) before there was an outcome; what was begun ends with `io`.
 /// Faults name the master: it cannot be reached, refuses, or is of another build.
-result<link_ptr> connect_to_master(boost::asio::io_context& io, const master_address& master,
-                                   const std::string& purpose, const std::string& session, bool& worth_another_try,
-                                   const stop_request* stop_wish);
+result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const master_address& master,
+                                          const std::string& purpose, const std::string& session,
+                                          bool& worth_another_try, const stop_request* stop_wish);
 
 /// The master's actor, at the other end of a tunnel that begins with this. `on_lost` is called on the tunnel's thread
 /// when the control link has ended.
-caf::expected<master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
-                                        std::chrono::milliseconds timeout,
-                                        std::function<void(const std::string& why)> on_lost);
+caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
+                                             std::chrono::milliseconds timeout,
+                                             std::function<void(const std::string& why)> on_lost);
 
 /// Tells a node's actor that the control connection has ended, which may be before the actor is there. May be used from
 /// any thread.
@@ -71,7 +71,7 @@ class master_watch {
 
  private:
   void tell() {
-    if (node_ && why_) run_in(node_, [call = call_, why = *why_] { call(why); });
+    if (node_ && why_) actors::run_in(node_, [call = call_, why = *why_] { call(why); });
   }
 
   std::mutex mutex_;
@@ -80,4 +80,4 @@ class master_watch {
   std::function<void(const std::string&)> call_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -22,7 +22,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 namespace {
 
@@ -30,15 +30,15 @@ using clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_interval{50};  // at the wish to stop
 
-link_limits limits_of(const network_options& network) { return {.dead_after = network.dead_after}; }
+links::link_limits limits_of(const network_options& network) { return {.dead_after = network.dead_after}; }
 
-handshake_limits handshakes_of(const network_options& network) { return {.time = network.dead_after}; }
+links::handshake_limits handshakes_of(const network_options& network) { return {.time = network.dead_after}; }
 
 bool wants_stop(const stop_request* wish) { return wish != nullptr && wish->requested(); }
 
 /// The master may come later than its nodes. Null: a stop was wished before it came.
-result<link_ptr> wait_for_master(boost::asio::io_context& io, const node_options& options, const std::string& session,
-                                 const stop_request* stop_wish) {
+result<links::link_ptr> wait_for_master(boost::asio::io_context& io, const node_options& options,
+                                        const std::string& session, const stop_request* stop_wish) {
   const network_options& network = options.network;
   const master_address master{options.master, network.mine, network.dead_after,
                               std::min(network.dead_after, std::max(options.join_timeout, look_interval))};
@@ -59,28 +59,30 @@ result<link_ptr> wait_for_master(boost::asio::io_context& io, const node_options
   }
 }
 
-endpoint data_address(const node_options& options, const link_ptr& control) {
+links::endpoint data_address(const node_options& options, const links::link_ptr& control) {
   const std::string here = control->local_address().host;
   if (!options.advertise) return {here, 0};
   // Any address of this host will do behind a name that others resolve; but what is said to be within it, stays there.
-  const bool stays_here = is_loopback(here) && is_loopback(options.advertise->host);
+  const bool stays_here = links::is_loopback(here) && links::is_loopback(options.advertise->host);
   const char* everywhere = here.find(':') == std::string::npos ? "0.0.0.0" : "::";
   return {stays_here ? here : everywhere, options.advertise->port};
 }
 
-endpoint advertised(const node_options& options, const endpoint& listening) {
+links::endpoint advertised(const node_options& options, const links::endpoint& listening) {
   if (!options.advertise) return listening;
   return {options.advertise->host, options.advertise->port != 0 ? options.advertise->port : listening.port};
 }
 
 /// Takes part until the run is over for this node.
-result<void> take_part(caf::actor_system& system, const node_options& options, const link_ptr& control,
+result<void> take_part(caf::actor_system& system, const node_options& options, const links::link_ptr& control,
                        const std::shared_ptr<control_tunnel>& tunnel, const std::string& session,
                        const stop_request* stop_wish) {
   auto watch = std::make_shared<master_watch>();
   constexpr std::chrono::seconds timeout{10};
   auto master = find_master(system, *tunnel, timeout, [watch](const std::string& why) { watch->lost(why); });
-  if (!master) return run_fault(fmt::format("master {}: {}", to_string(options.master), describe(master.error())));
+  if (!master)
+    return run_fault(
+        fmt::format("master {}: {}", links::to_string(options.master), protocol::describe(master.error())));
 
   data_plane data(system, {.mine = options.network.mine,
                            .links = limits_of(options.network),
@@ -99,10 +101,10 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
   while (outcome.wait_for(look_interval) != std::future_status::ready) {
     auto why = steps ? steps->look() : std::nullopt;
     if (!why && options.watch.wanted && options.watch.wanted()) why = "a signal to a member asked for it";
-    if (why) caf::anon_send(*master, trouble{{}, std::move(*why)});
+    if (why) caf::anon_send(*master, msg::trouble{{}, std::move(*why)});
     if (passed_on || !wants_stop(stop_wish)) continue;
     passed_on = true;
-    caf::anon_send(*master, stop{});
+    caf::anon_send(*master, msg::stop{});
   }
   return outcome.get();
 }
@@ -110,13 +112,13 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
 }  // namespace
 
 result<void> run_node(const node_options& options, const stop_request* stop_wish) {
-  const std::string session = random_token();
-  io_thread control;
+  const std::string session = links::random_token();
+  links::io_thread control;
   auto link = wait_for_master(control.io(), options, session, stop_wish);
   if (!link) return tl::unexpected(link.error());
   if (*link == nullptr) return {};
 
-  traced_config config;
+  actors::traced_config config;
   config.recorder = options.recorder;
   config.devices = options.devices;
   config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
@@ -129,4 +131,4 @@ result<void> run_node(const node_options& options, const stop_request* stop_wish
   return outcome;
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -14,10 +14,10 @@
 #include "model/job.hpp"
 #include "trace/recorder.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 struct node_options {
-  endpoint master;
+  links::endpoint master;
   network_options network;
   bool trains = false;
   /// How many servers or trainers; and the rank of the first, if it matters.
@@ -27,13 +27,13 @@ struct node_options {
   std::string name;
   /// Where others reach this node's data links; port 0: the one that is found. Else the address from which the master
   /// was reached.
-  std::optional<endpoint> advertise;
+  std::optional<links::endpoint> advertise;
   /// What the job is believed to be: the run is refused if it differs.
-  std::optional<std::vector<setting>> expected_job;
+  std::optional<std::vector<model::setting>> expected_job;
   /// How long to try to reach the master.
   std::chrono::milliseconds join_timeout{30'000};
   std::size_t threads = 0;
-  compute_devices devices;
+  actors::compute_devices devices;
   /// Null: nothing is recorded. Must outlive the run.
   trace::recorder* recorder = nullptr;
   watch_options watch;
@@ -45,4 +45,4 @@ struct node_options {
 /// Faults: why it could not join, or why the run has failed.
 result<void> run_node(const node_options& options, const stop_request* stop_wish);
 
-}  // namespace troupe
+}  // namespace troupe::cluster

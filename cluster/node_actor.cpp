@@ -21,38 +21,38 @@
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 void node_state::start(dependencies all) {
   all_ = std::move(all);
   all_.watch->watcher(caf::actor_cast<caf::strong_actor_ptr>(self_),
                       [this](const std::string& why) { master_lost(why); });
   const node_options& options = all_.options;
-  join_node offer{.head = header_source(0, client_number).next(0, 0),
-                  .trains = options.trains,
-                  .count = options.count,
-                  .rank = options.rank.value_or(any_rank),
-                  .name = options.name,
-                  .host = host_name(),
-                  .pid = static_cast<std::uint64_t>(::getpid()),
-                  .address = to_string(all_.data_address),
-                  .session = all_.session,
-                  .job = options.expected_job.value_or(std::vector<setting>()),
-                  .node = self_};
+  msg::join_node offer{.head = msg::header_source(0, actors::client_number).next(0, 0),
+                       .trains = options.trains,
+                       .count = options.count,
+                       .rank = options.rank.value_or(msg::any_rank),
+                       .name = options.name,
+                       .host = host_name(),
+                       .pid = static_cast<std::uint64_t>(::getpid()),
+                       .address = links::to_string(all_.data_address),
+                       .session = all_.session,
+                       .job = options.expected_job.value_or(std::vector<model::setting>()),
+                       .node = self_};
   self_->request(all_.master, options.network.request_timeout, std::move(offer))
-      .then([this](const admitted& place) { admitted_as(place); },
+      .then([this](const msg::admitted& place) { admitted_as(place); },
             [this](const caf::error& error) {
-              const bool input = error == errc::bad_input;
-              end(tl::unexpected(
-                  fault{input ? fault_kind::input : fault_kind::run, reason(error, message_name_v<join_node>)}));
+              const bool input = error == protocol::errc::bad_input;
+              end(tl::unexpected(fault{input ? fault_kind::input : fault_kind::run,
+                                       reason(error, protocol::message_name_v<msg::join_node>)}));
             });
 }
 
 /// Why the master has not done what it was asked for.
 std::string node_state::reason(const caf::error& error, std::string_view question) const {
-  if (!(error == caf::sec::request_timeout)) return describe(error);
+  if (!(error == caf::sec::request_timeout)) return protocol::describe(error);
   return fmt::format("the master ({}) did not answer {} within {} s; --request-timeout allows more",
-                     to_string(all_.options.master), question,
+                     links::to_string(all_.options.master), question,
                      static_cast<double>(all_.options.network.request_timeout.count()) / 1000);
 }
 
@@ -60,85 +60,87 @@ std::string node_state::reason(const caf::error& error, std::string_view questio
 template <class Offer>
 void node_state::offer(Offer what) {
   self_->request(all_.master, all_.options.network.request_timeout, std::move(what))
-      .then([](const joined&) {},
-            [this](const caf::error& error) { end(run_fault(reason(error, message_name_v<Offer>))); });
+      .then([](const msg::joined&) {},
+            [this](const caf::error& error) { end(run_fault(reason(error, protocol::message_name_v<Offer>))); });
 }
 
 /// Starts what this process is to have, and offers it.
-void node_state::admitted_as(const admitted& place) {
+void node_state::admitted_as(const msg::admitted& place) {
   place_ = place;
-  trace.start(self_, self_->system(), place.run, node_number(place.node), fmt::format("node {}", place.node),
+  trace.start(self_, self_->system(), place.run, actors::node_number(place.node), fmt::format("node {}", place.node),
               place.incarnation);
-  if (auto* recorder = recorder_of(self_->system())) recorder->set_run(place.run, place.node, place.incarnation);
+  if (auto* recorder = actors::recorder_of(self_->system()))
+    recorder->set_run(place.run, place.node, place.incarnation);
   const bool trains = all_.options.trains;
   for (const std::uint32_t rank : place.ranks) {
     if (trains) {
       const auto made = spawn_trainer(*self_, self_->system(), place.run, rank, place.servers);
       actors_.push_back(caf::actor_cast<caf::actor>(made));
-      offer(join_trainer{trace.next(0, id_of(place.head)), made, rank});
+      offer(msg::join_trainer{trace.next(0, msg::id_of(place.head)), made, rank});
     } else {
       const auto made = spawn_server(*self_, self_->system(), place.run, rank);
       servers_.push_back(made);
       actors_.push_back(caf::actor_cast<caf::actor>(made));
-      all_.data->actors().add(server_number(rank), caf::actor_cast<caf::strong_actor_ptr>(made));
-      offer(join_server{trace.next(0, id_of(place.head)), made, rank});
+      all_.data->actors().add(actors::server_number(rank), caf::actor_cast<caf::strong_actor_ptr>(made));
+      offer(msg::join_server{trace.next(0, msg::id_of(place.head)), made, rank});
     }
   }
-  const compute_devices& devices = all_.options.devices;
+  const actors::compute_devices& devices = all_.options.devices;
   const bool on_devices = trains ? devices.trainers : devices.servers;
   if (all_.options.on_note)
     all_.options.on_note(fmt::format("joined as {} {}{}; waiting for the others", trains ? "trainer" : "server",
-                                     fmt::join(place.ranks, ", "), on_devices ? places_of(devices, place.ranks) : ""));
+                                     fmt::join(place.ranks, ", "),
+                                     on_devices ? actors::places_of(devices, place.ranks) : ""));
 }
 
-caf::result<committed> node_state::handle(const expect_peers& order) {
+caf::result<msg::committed> node_state::handle(const msg::expect_peers& order) {
   peers_ = order.peers;
   if (auto error = try_to_save(order.save_folder)) return error;
   all_.data->expect(
       {place_.run, place_.node, place_.incarnation}, order.peers,
       [this, me = caf::actor_cast<caf::weak_actor_ptr>(self_)](std::uint32_t peer, const std::string& why) {
         if (const auto strong = caf::actor_cast<caf::strong_actor_ptr>(me))
-          run_in(strong, [this, peer, why] { peer_lost(peer, why); });
+          actors::run_in(strong, [this, peer, why] { peer_lost(peer, why); });
       });
-  return committed{trace.next(0, id_of(order.head))};
+  return msg::committed{trace.next(0, msg::id_of(order.head))};
 }
 
 /// The first checkpoint may be hours away: whether servers can write it is found out now.
 caf::error node_state::try_to_save(const std::string& folder) const {
   if (all_.options.trains || folder.empty() || place_.ranks.empty()) return {};
-  const auto tried = try_folder(folder, table_file_name(0, place_.ranks.front(), place_.servers));
+  const auto tried = model::try_folder(folder, model::table_file_name(0, place_.ranks.front(), place_.servers));
   if (tried) return {};
-  const auto me = std::ranges::find(peers_, place_.node, &peer_node::node);
-  return make_failure(errc::bad_input,
-                      fmt::format("{} cannot write where the run saves: {}; --save takes a folder that "
-                                  "the master and all hosts with servers share, under one path",
-                                  me == peers_.end() ? name : me->name, tried.error().message));
+  const auto me = std::ranges::find(peers_, place_.node, &msg::peer_node::node);
+  return protocol::make_failure(protocol::errc::bad_input,
+                                fmt::format("{} cannot write where the run saves: {}; --save takes a folder that "
+                                            "the master and all hosts with servers share, under one path",
+                                            me == peers_.end() ? name : me->name, tried.error().message));
 }
 
-caf::result<connected> node_state::handle(const connect_peers& order) {
-  connected_ = self_->make_response_promise<connected>();  // stays here: its copies are for one thread
+caf::result<msg::connected> node_state::handle(const msg::connect_peers& order) {
+  connected_ = self_->make_response_promise<msg::connected>();  // stays here: its copies are for one thread
   all_.data->connect(
       [this, me = caf::actor_cast<caf::strong_actor_ptr>(self_), head = order.head](const std::string& problem) {
-        run_in(me, [this, head, problem] {
+        actors::run_in(me, [this, head, problem] {
           if (problem.empty())
             connected_.deliver(links_to_peers(head));
           else
-            connected_.deliver(make_failure(errc::peer_failed, problem));
+            connected_.deliver(protocol::make_failure(protocol::errc::peer_failed, problem));
         });
       });
   return connected_;
 }
 
 /// What trainers of this process take for the servers and for the group.
-connected node_state::links_to_peers(const header& asked) {
-  connected made{trace.next(0, id_of(asked)), {}, {}};
+msg::connected node_state::links_to_peers(const msg::header& asked) {
+  msg::connected made{trace.next(0, msg::id_of(asked)), {}, {}};
   if (!all_.options.trains) {
     tell_servers_their_trainers();
     return made;
   }
-  group_layout layout;
+  actors::group_layout layout;
   layout.timeout = all_.options.network.request_timeout;
-  for (const peer_node& peer : peers_) {
+  for (const msg::peer_node& peer : peers_) {
     const data_link_ptr wire = all_.data->link_to(peer.node);
     for (const std::uint32_t rank : peer.ranks) {
       if (peer.trains) {
@@ -146,19 +148,19 @@ connected node_state::links_to_peers(const header& asked) {
         layout.process_of_rank[rank] = static_cast<std::uint32_t>(layout.groups.size());
       } else {
         made.servers.resize(std::max<std::size_t>(made.servers.size(), std::size_t{rank} + 1));
-        made.servers[rank] = wire->proxy<parameter_server_actor>(server_number(rank));
+        made.servers[rank] = wire->proxy<msg::parameter_server_actor>(actors::server_number(rank));
       }
     }
     if (!peer.trains) continue;
     const bool is_me = peer.node == place_.node;
     if (is_me) layout.me = static_cast<std::uint32_t>(layout.groups.size());
-    layout.groups.push_back(
-        is_me ? allreduce_actor()
-              : wire->proxy<allreduce_actor>(group_sender(static_cast<std::uint32_t>(layout.groups.size()))));
+    layout.groups.push_back(is_me ? msg::allreduce_actor()
+                                  : wire->proxy<msg::allreduce_actor>(
+                                        actors::group_sender(static_cast<std::uint32_t>(layout.groups.size()))));
     layout.senders.push_back(is_me ? caf::actor_addr() : wire->sender());
   }
-  if (layout.groups.size() > 1) made.group_number = group_sender(layout.me);
-  made.group = self_->spawn(allreduce_group, place_.run, std::move(layout));
+  if (layout.groups.size() > 1) made.group_number = actors::group_sender(layout.me);
+  made.group = self_->spawn(actors::allreduce_group, place_.run, std::move(layout));
   actors_.push_back(caf::actor_cast<caf::actor>(made.group));
   all_.data->actors().add(made.group_number, caf::actor_cast<caf::strong_actor_ptr>(made.group));
   return made;
@@ -166,19 +168,19 @@ connected node_state::links_to_peers(const header& asked) {
 
 /// Each of this process's servers takes a trainer's messages from the link to that trainer's process only.
 void node_state::tell_servers_their_trainers() {
-  trainer_origins origins{place_.servers, {}};
-  for (const peer_node& peer : peers_) {
+  actors::trainer_origins origins{place_.servers, {}};
+  for (const msg::peer_node& peer : peers_) {
     if (!peer.trains) continue;
     for (const std::uint32_t rank : peer.ranks) {
       origins.of_rank.resize(std::max<std::size_t>(origins.of_rank.size(), std::size_t{rank} + 1));
       origins.of_rank[rank] = all_.data->link_to(peer.node)->sender();
     }
   }
-  for (const parameter_server_actor& one : servers_) tell_origins(one, origins);
+  for (const msg::parameter_server_actor& one : servers_) actors::tell_origins(one, origins);
 }
 
 void node_state::peer_lost(std::uint32_t node, const std::string& why) {
-  if (!ended_) self_->send(all_.master, link_lost{trace.next(step, 0), place_.node, node, why});
+  if (!ended_) self_->send(all_.master, msg::link_lost{trace.next(step, 0), place_.node, node, why});
 }
 
 void node_state::master_lost(const std::string& why) {
@@ -186,12 +188,13 @@ void node_state::master_lost(const std::string& why) {
   const std::uint64_t at_step = all_.data->newest_step();
   const std::string when = at_step > 0 ? fmt::format(" in step {}", at_step) : "";
   const std::string advice = place_.resume.empty() ? "" : "; " + place_.resume;
-  end(run_fault(fmt::format("the master ({}) is gone{}: {}{}", to_string(all_.options.master), when, why, advice)));
+  end(run_fault(
+      fmt::format("the master ({}) is gone{}: {}{}", links::to_string(all_.options.master), when, why, advice)));
 }
 
-void node_state::fail(const caf::error& error) { end(run_fault(describe(error))); }
+void node_state::fail(const caf::error& error) { end(run_fault(protocol::describe(error))); }
 
-void node_state::handle(const run_over& word) {
+void node_state::handle(const msg::run_over& word) {
   if (word.done) return end({});
   end(run_fault(word.words));
 }
@@ -204,30 +207,31 @@ void node_state::end(result<void> outcome) {
   self_->quit();
 }
 
-caf::result<actor_status> node_state::handle(const actor_query& query) {
-  actor_status now{trace.next(step, id_of(query.head)), name, {}, all_.data->newest_step(), {}, {}};
-  for (const peer_node& peer : peers_) {
+caf::result<msg::actor_status> node_state::handle(const msg::actor_query& query) {
+  msg::actor_status now{trace.next(step, msg::id_of(query.head)), name, {}, all_.data->newest_step(), {}, {}};
+  for (const msg::peer_node& peer : peers_) {
     const data_link_ptr wire = all_.data->link_to(peer.node);
     if (!wire) continue;
-    const queue_status queue{peer.name, wire->waiting_for_credit(), wire->queued_bytes(), 0};
+    const msg::queue_status queue{peer.name, wire->waiting_for_credit(), wire->queued_bytes(), 0};
     if (queue.messages > 0 || queue.bytes > 0) now.queues.push_back(queue);
   }
   return now;
 }
 
-caf::result<evidence> node_state::handle(const evidence_query& query) {
-  auto found = evidence_of(recorder_of(self_->system()), query.boot);
-  found.head = trace.next(step, id_of(query.head));
+caf::result<msg::evidence> node_state::handle(const msg::evidence_query& query) {
+  auto found = evidence_of(actors::recorder_of(self_->system()), query.boot);
+  found.head = trace.next(step, msg::id_of(query.head));
   return found;
 }
 
-node_actor::behavior_type node(node_state::pointer self, node_state::dependencies all) {
+msg::node_actor::behavior_type node(node_state::pointer self, node_state::dependencies all) {
   self->state.start(std::move(all));
-  fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
+  actors::fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {
-      recorded<expect_peers>(self), recorded<connect_peers>(self),  recorded<run_over>(self),
-      recorded<actor_query>(self),  recorded<evidence_query>(self),
+      actors::recorded<msg::expect_peers>(self),   actors::recorded<msg::connect_peers>(self),
+      actors::recorded<msg::run_over>(self),       actors::recorded<msg::actor_query>(self),
+      actors::recorded<msg::evidence_query>(self),
   };
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

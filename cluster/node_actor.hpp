@@ -15,47 +15,47 @@
 #include "cluster/node.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 class node_state {
  public:
-  using pointer = node_actor::stateful_pointer<node_state>;
+  using pointer = msg::node_actor::stateful_pointer<node_state>;
 
   explicit node_state(pointer self) : self_(self) {}
 
   std::string name = "node";
   std::uint64_t step = 0;
-  actor_trace trace;
+  actors::actor_trace trace;
 
   /// What the node has to know about its dependencies.
   struct dependencies {
-    master_actor master;
+    msg::master_actor master;
     std::shared_ptr<master_watch> watch;
     data_plane* data = nullptr;
     node_options options;
     std::string session;
-    endpoint data_address;
+    links::endpoint data_address;
     /// Called once: the run is over, or this node cannot take part.
     std::function<void(result<void>)> on_end;
   };
 
   void start(dependencies all);
 
-  caf::result<committed> handle(const expect_peers& order);
-  caf::result<connected> handle(const connect_peers& order);
-  void handle(const run_over& word);
+  caf::result<msg::committed> handle(const msg::expect_peers& order);
+  caf::result<msg::connected> handle(const msg::connect_peers& order);
+  void handle(const msg::run_over& word);
 
   /// This node cannot go on.
   void fail(const caf::error& error);
-  caf::result<actor_status> handle(const actor_query& query);
-  caf::result<evidence> handle(const evidence_query& query);
+  caf::result<msg::actor_status> handle(const msg::actor_query& query);
+  caf::result<msg::evidence> handle(const msg::evidence_query& query);
 
  private:
   template <class Offer>
   void offer(Offer what);
   std::string reason(const caf::error& error, std::string_view question) const;
-  void admitted_as(const admitted& place);
-  connected links_to_peers(const header& asked);
+  void admitted_as(const msg::admitted& place);
+  msg::connected links_to_peers(const msg::header& asked);
   void tell_servers_their_trainers();
   caf::error try_to_save(const std::string& folder) const;
   void master_lost(const std::string& why);
@@ -64,15 +64,15 @@ class node_state {
 
   pointer self_;
   dependencies all_;
-  admitted place_;
-  std::vector<peer_node> peers_;
-  caf::typed_response_promise<connected> connected_;
+  msg::admitted place_;
+  std::vector<msg::peer_node> peers_;
+  caf::typed_response_promise<msg::connected> connected_;
   std::vector<caf::actor> actors_;
-  std::vector<parameter_server_actor> servers_;  // of actors_
+  std::vector<msg::parameter_server_actor> servers_;  // of actors_
   bool ended_ = false;
 };
 
 /// The behavior of a node; spawn with this function.
-node_actor::behavior_type node(node_state::pointer self, node_state::dependencies all);
+msg::node_actor::behavior_type node(node_state::pointer self, node_state::dependencies all);
 
-}  // namespace troupe
+}  // namespace troupe::cluster

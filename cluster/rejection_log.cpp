@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace troupe {
+namespace troupe::cluster {
 
 std::optional<std::string> rejection_log::add(const std::string& line, clock::time_point now) {
   if (suppressed_ == 0 && (told_ == 0 || now - begin_ >= interval)) {
@@ -31,4 +31,4 @@ std::optional<std::string> rejection_log::summary() {
   return fmt::format("{} more within {} s, the last: {}", std::exchange(suppressed_, 0), interval.count(), last_);
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

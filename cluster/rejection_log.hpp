@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace troupe {
+namespace troupe::cluster {
 
 /// Tells the first few lines of each interval, and at its end how many more there were. For one thread.
 class rejection_log {
@@ -33,4 +33,4 @@ class rejection_log {
   std::string last_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -26,12 +26,14 @@
 #include "links/io_thread.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 namespace {
 
 /// What a connection calls itself.
-std::string session_of(const hello& theirs) { return std::string(find_item(theirs, "session").value_or("")); }
+std::string session_of(const links::hello& theirs) {
+  return std::string(links::find_item(theirs, "session").value_or(""));
+}
 
 /// The certificates of control connections, by session. From any thread.
 class shown_certificates {
@@ -60,7 +62,7 @@ class shown_certificates {
 /// The control connections of a run, as the master's process has them.
 class control_plane {
  public:
-  control_plane(caf::actor_system& system, master_actor boss, const run_options& options,
+  control_plane(caf::actor_system& system, msg::master_actor boss, const run_options& options,
                 std::shared_ptr<shown_certificates> certificates)
       : system_(system),
         boss_(std::move(boss)),
@@ -77,25 +79,25 @@ class control_plane {
   control_plane(const control_plane&) = delete;
   control_plane& operator=(const control_plane&) = delete;
 
-  result<endpoint> listen();
+  result<links::endpoint> listen();
 
   /// Waits until all nodes have gone, but not for ever; then turns the others out.
   void see_off();
 
  private:
-  hello_reply judge(const hello& theirs);
-  void take(link_ptr wire);
+  links::hello_reply judge(const links::hello& theirs);
+  void take(links::link_ptr wire);
   void left(const std::string& session, const fault* why);
   bool is_taken(const std::string& session);
   void turn_away(const fault& why);
   void note(const std::optional<std::string>& line) const;
 
   caf::actor_system& system_;
-  master_actor boss_;
+  msg::master_actor boss_;
   const run_options& options_;
   const std::shared_ptr<shown_certificates> certificates_;
-  io_thread thread_;
-  std::unique_ptr<listener> listener_;
+  links::io_thread thread_;
+  std::unique_ptr<links::listener> listener_;
 
   // Of the thread.
   rejection_log rejection_log_;
@@ -106,15 +108,16 @@ class control_plane {
   std::map<std::string, std::shared_ptr<control_tunnel>> tunnels_;  // by session
 };
 
-result<endpoint> control_plane::listen() {
+result<links::endpoint> control_plane::listen() {
   const network_options& network = options_.gather->network;
-  std::promise<result<endpoint>> opened;
+  std::promise<result<links::endpoint>> opened;
   boost::asio::post(thread_.io(), [&] {
-    auto made = listener::open(thread_.io(), options_.gather->listen, network.mine,
-                               control_tunnel::limits(network.dead_after), {.time = network.dead_after},
-                               {.on_hello = [this](const hello& theirs, auto&&...) { return judge(theirs); },
-                                .on_link = [this](link_ptr wire) { take(std::move(wire)); },
-                                .on_rejected = [this](const endpoint&, const fault& why) { turn_away(why); }});
+    auto made =
+        links::listener::open(thread_.io(), options_.gather->listen, network.mine,
+                              control_tunnel::limits(network.dead_after), {.time = network.dead_after},
+                              {.on_hello = [this](const links::hello& theirs, auto&&...) { return judge(theirs); },
+                               .on_link = [this](links::link_ptr wire) { take(std::move(wire)); },
+                               .on_rejected = [this](const links::endpoint&, const fault& why) { turn_away(why); }});
     if (!made) return opened.set_value(tl::unexpected(made.error()));
     listener_ = std::move(*made);
     opened.set_value(listener_->address());
@@ -122,8 +125,8 @@ result<endpoint> control_plane::listen() {
   return opened.get_future().get();
 }
 
-hello_reply control_plane::judge(const hello& theirs) {
-  const hello mine = handshake_info("master", "");
+links::hello_reply control_plane::judge(const links::hello& theirs) {
+  const links::hello mine = handshake_info("master", "");
   if (auto differs = first_disagreement(mine, theirs, "the other side")) return bad_input(std::move(*differs));
   if (is_taken(session_of(theirs)))
     return bad_input(fmt::format("its session {} is that of another connection", printable(session_of(theirs))));
@@ -151,9 +154,9 @@ void control_plane::turn_away(const fault& why) {
 }
 
 /// Gives a connection to CAF, so that whoever is there finds the master.
-void control_plane::take(link_ptr wire) {
+void control_plane::take(links::link_ptr wire) {
   const std::string session = session_of(wire->peer());
-  const bool is_client = find_item(wire->peer(), "purpose") == "client";
+  const bool is_client = links::find_item(wire->peer(), "purpose") == "client";
   const std::string certificate = wire->peer_certificate();
   const auto tunnel = std::make_shared<control_tunnel>(thread_.io(), std::move(wire),
                                                        is_client ? client_message_bytes_max : member_message_bytes_max);
@@ -168,12 +171,13 @@ void control_plane::take(link_ptr wire) {
     left(session, nullptr);
     return tunnel->close();
   }
-  offer_actor(system_, socket, caf::actor_cast<caf::strong_actor_ptr>(boss_), system_.message_types<master_actor>());
+  offer_actor(system_, socket, caf::actor_cast<caf::strong_actor_ptr>(boss_),
+              system_.message_types<msg::master_actor>());
   tunnel->start([this, session](const fault* why) { left(session, why); });
 }
 
 void control_plane::left(const std::string& session, const fault* why) {
-  caf::anon_send(boss_, node_lost{{}, session, why != nullptr ? why->message : std::string()});
+  caf::anon_send(boss_, msg::node_lost{{}, session, why != nullptr ? why->message : std::string()});
   certificates_->forget(session);
   const std::lock_guard lock(mutex_);
   tunnels_.erase(session);
@@ -191,14 +195,15 @@ void control_plane::see_off() {
 
 }  // namespace
 
-result<run_summary> run_with_nodes(caf::actor_system& system, std::uint64_t run, const run_options& options,
-                                   const std::function<result<run_summary>(const master_actor&)>& run_by) {
+result<actors::run_summary> run_with_nodes(
+    caf::actor_system& system, std::uint64_t run, const run_options& options,
+    const std::function<result<actors::run_summary>(const msg::master_actor&)>& run_by) {
   const gather_options& gather = *options.gather;
   const auto certificates = std::make_shared<shown_certificates>();
-  const master_actor boss =
-      system.spawn(master, run, options.observer, options.checkpoints,
-                   node_rules{gather.network.request_timeout, gather.resume, gather.on_this_machine,
-                              [certificates](const std::string& session) { return certificates->of(session); }});
+  const msg::master_actor boss = system.spawn(
+      actors::master, run, options.observer, options.checkpoints,
+      actors::node_rules{gather.network.request_timeout, gather.resume, gather.on_this_machine,
+                         [certificates](const std::string& session) { return certificates->of(session); }});
   control_plane control(system, boss, options, certificates);
   auto where = control.listen();
   if (!where) {
@@ -212,4 +217,4 @@ result<run_summary> run_with_nodes(caf::actor_system& system, std::uint64_t run,
   return outcome;
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

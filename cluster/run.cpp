@@ -30,7 +30,7 @@
 #include "protocol/initialize_types.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 namespace {
 
@@ -42,30 +42,30 @@ std::uint64_t draw_run_number() {
 }
 
 fault to_fault(const caf::error& error) {
-  const bool input = error == errc::bad_input || error == errc::bad_index;
-  return {input ? fault_kind::input : fault_kind::run, describe(error)};
+  const bool input = error == protocol::errc::bad_input || error == protocol::errc::bad_index;
+  return {input ? fault_kind::input : fault_kind::run, protocol::describe(error)};
 }
 
-run_summary to_summary(const run_result& result, double seconds_before) {
-  run_summary summary{.steps = result.steps,
-                      .samples = result.samples,
-                      .setup_seconds = seconds_before + result.setup_seconds,
-                      .seconds = result.seconds,
-                      .figures = {result.loss, result.auc, result.accuracy, result.log_loss, result.calibration,
-                                  result.test_loss, result.rmse},
-                      .weights_digest = result.weights_digest,
-                      .stopped = result.stopped,
-                      .skipped_steps = result.skipped_steps,
-                      .staleness_max = result.staleness_max,
-                      .staleness_mean = result.staleness_mean,
-                      .weights = std::nullopt};
+actors::run_summary to_summary(const msg::run_result& result, double seconds_before) {
+  actors::run_summary summary{.steps = result.steps,
+                              .samples = result.samples,
+                              .setup_seconds = seconds_before + result.setup_seconds,
+                              .seconds = result.seconds,
+                              .figures = {result.loss, result.auc, result.accuracy, result.log_loss, result.calibration,
+                                          result.test_loss, result.rmse},
+                              .weights_digest = result.weights_digest,
+                              .stopped = result.stopped,
+                              .skipped_steps = result.skipped_steps,
+                              .staleness_max = result.staleness_max,
+                              .staleness_mean = result.staleness_mean,
+                              .weights = std::nullopt};
   if (result.dense.rows > 0) {
     summary.weights.emplace();
-    const auto copy = [](const tensor& from) {
+    const auto copy = [](const msg::tensor& from) {
       const auto numbers = from.as<float>();
       return std::vector<float>(numbers.begin(), numbers.end());
     };
-    for (const tensor& table : result.tables) summary.weights->tables.push_back(copy(table));
+    for (const msg::tensor& table : result.tables) summary.weights->tables.push_back(copy(table));
     summary.weights->dense = copy(result.dense);
   }
   return summary;
@@ -73,19 +73,19 @@ run_summary to_summary(const run_result& result, double seconds_before) {
 
 /// The actors of a run in this process; ends those that are still there when it goes.
 struct run_members {
-  run_members(caf::actor_system& system, std::uint64_t run_number, const job& what, const run_options& options)
-      : boss(system.spawn(master, run_number, options.observer, options.checkpoints, std::nullopt)) {
-    header_source headers(run_number, client_number);
+  run_members(caf::actor_system& system, std::uint64_t run_number, const model::job& what, const run_options& options)
+      : boss(system.spawn(actors::master, run_number, options.observer, options.checkpoints, std::nullopt)) {
+    msg::header_source headers(run_number, actors::client_number);
     everyone.push_back(caf::actor_cast<caf::actor>(boss));
     for (std::uint32_t rank = 0; rank < what.servers; ++rank) {
       auto server = spawn_server(system, system, run_number, rank);
       everyone.push_back(caf::actor_cast<caf::actor>(server));
-      caf::anon_send(boss, join_server{headers.next(0, 0), server});
+      caf::anon_send(boss, msg::join_server{headers.next(0, 0), server});
     }
     for (std::uint32_t rank = 0; rank < what.trainers; ++rank) {
       auto one = spawn_trainer(system, system, run_number, rank, what.servers);
       everyone.push_back(caf::actor_cast<caf::actor>(one));
-      caf::anon_send(boss, join_trainer{headers.next(0, 0), one});
+      caf::anon_send(boss, msg::join_trainer{headers.next(0, 0), one});
     }
   }
 
@@ -96,14 +96,14 @@ struct run_members {
   run_members(const run_members&) = delete;
   run_members& operator=(const run_members&) = delete;
 
-  master_actor boss;
+  msg::master_actor boss;
   std::vector<caf::actor> everyone;
 };
 
 /// Writes a diagnosis where one is due.
 class lookout {
  public:
-  lookout(caf::actor_system& system, const master_actor& boss, const run_options& options, alert_slot& troubles)
+  lookout(caf::actor_system& system, const msg::master_actor& boss, const run_options& options, alert_slot& troubles)
       : system_(system), boss_(boss), options_(options), troubles_(troubles) {
     if (options.recorder != nullptr) steps_.emplace(*options.recorder, options.watch.step_timeout);
   }
@@ -125,20 +125,21 @@ class lookout {
 
  private:
   caf::actor_system& system_;
-  const master_actor& boss_;
+  const msg::master_actor& boss_;
   const run_options& options_;
   alert_slot& troubles_;
   std::optional<watchdog> steps_;
 };
 
 /// Has the master run `order` and waits for the outcome, passing on a wish to stop.
-result<run_summary> await(caf::actor_system& system, const master_actor& boss, run order, double seconds_before,
-                          const stop_request* stop_wish, const run_options& options, alert_slot& troubles) {
-  auto promise = std::make_shared<std::promise<result<run_summary>>>();
+result<actors::run_summary> await(caf::actor_system& system, const msg::master_actor& boss, msg::run order,
+                                  double seconds_before, const stop_request* stop_wish, const run_options& options,
+                                  alert_slot& troubles) {
+  auto promise = std::make_shared<std::promise<result<actors::run_summary>>>();
   auto outcome = promise->get_future();
   system.spawn([boss, order = std::move(order), promise, seconds_before](caf::event_based_actor* self) {
     self->request(boss, caf::infinite, order)
-        .then([=](const run_result& result) { promise->set_value(to_summary(result, seconds_before)); },
+        .then([=](const msg::run_result& result) { promise->set_value(to_summary(result, seconds_before)); },
               [=](const caf::error& error) { promise->set_value(tl::unexpected(to_fault(error))); });
   });
   constexpr std::chrono::milliseconds interval{50};
@@ -150,59 +151,63 @@ result<run_summary> await(caf::actor_system& system, const master_actor& boss, r
     if (options.gather && options.gather->hopeless && !given_up) {
       if (auto why = options.gather->hopeless()) {
         given_up = true;
-        caf::anon_send(boss, give_up{{}, std::move(*why)});
+        caf::anon_send(boss, msg::give_up{{}, std::move(*why)});
       }
     }
     if (passed_on || stop_wish == nullptr || !stop_wish->requested()) continue;
     passed_on = true;
-    caf::anon_send(boss, stop{});
+    caf::anon_send(boss, msg::stop{});
   }
   return outcome.get();
 }
 
 /// Refuses a model that cannot fit, before anything is allocated.
-std::optional<fault> check_memory(const job& what, const dataset& data, const compute_devices& devices) {
+std::optional<fault> check_memory(const model::job& what, const model::dataset& data,
+                                  const actors::compute_devices& devices) {
   const auto add = [](std::uint64_t a, std::uint64_t b) {
     return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
   };
-  std::uint64_t tables = weights_digest::bytes_max;
-  for (const table_spec& table : data.spec().tables)
+  std::uint64_t tables = actors::weights_digest::bytes_max;
+  for (const model::table_spec& table : data.spec().tables)
     if (!devices.servers)
-      tables = add(tables, table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
+      tables = add(tables, model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer));
   // Each trainer has weights, optimizer state and a gradient; the group has a sum.
-  const std::size_t weights = hybrid_model(data.spec(), what).parameter_count();
-  const auto buffers = static_cast<std::uint64_t>(2 + state_buffers(what.dense_optimizer));
+  const std::size_t weights = model::hybrid_model(data.spec(), what).parameter_count();
+  const auto buffers = static_cast<std::uint64_t>(2 + model::state_buffers(what.dense_optimizer));
   const std::uint64_t dense =
-      devices.trainers ? 0 : bounded_product(weights, (what.trainers + 1) * buffers * sizeof(float));
-  const std::uint64_t available = available_memory();
+      devices.trainers ? 0 : model::bounded_product(weights, (what.trainers + 1) * buffers * sizeof(float));
+  const std::uint64_t available = model::available_memory();
   if (tables > available)
-    return fault{fault_kind::input, memory_fault("--rows, --tables: the tables with their optimizer's state", tables)};
+    return fault{fault_kind::input,
+                 model::memory_fault("--rows, --tables: the tables with their optimizer's state", tables)};
   if (add(tables, dense) > available)
-    return fault{fault_kind::input, memory_fault("--hidden, --trainers: the dense weights of all trainers", dense)};
+    return fault{fault_kind::input,
+                 model::memory_fault("--hidden, --trainers: the dense weights of all trainers", dense)};
   return std::nullopt;
 }
 
 /// Refuses dense weights that no message could take from one process to another; for a checkpoint, together with the
 /// optimizer's state.
-std::optional<fault> check_messages(const job& what, const dataset& data, bool saves) {
-  const int buffers = saves ? state_buffers(what.dense_optimizer) : 0;
-  const std::uint64_t bytes = bounded_product(hybrid_model(data.spec(), what).parameter_count(),
-                                              static_cast<std::uint64_t>(1 + buffers) * sizeof(float));
-  if (bytes <= blob::max_bytes) return std::nullopt;
+std::optional<fault> check_messages(const model::job& what, const model::dataset& data, bool saves) {
+  const int buffers = saves ? model::state_buffers(what.dense_optimizer) : 0;
+  const std::uint64_t bytes = model::bounded_product(model::hybrid_model(data.spec(), what).parameter_count(),
+                                                     static_cast<std::uint64_t>(1 + buffers) * sizeof(float));
+  if (bytes <= msg::blob::max_bytes) return std::nullopt;
   return fault{
       fault_kind::input,
       fmt::format("--hidden: the dense weights {}have {} bytes, between processes the limit is {}; use smaller or "
                   "fewer layers, or 'troupe train' without --processes",
                   buffers > 0 ? "and their optimizer's state, which go into a checkpoint together, " : "", bytes,
-                  blob::max_bytes)};
+                  msg::blob::max_bytes)};
 }
 
 /// What readers of a trace are told of the run.
-void describe_run(const run_options& options, std::uint64_t run_number, const job& what, const dataset& data) {
+void describe_run(const run_options& options, std::uint64_t run_number, const model::job& what,
+                  const model::dataset& data) {
   trace::recorder& recorder = *options.recorder;
   recorder.set_run(run_number, 0, 0);
   boost::json::object settings;
-  for (const auto& [name, text] : to_settings(what)) settings[name] = text;
+  for (const auto& [name, text] : model::to_settings(what)) settings[name] = text;
   recorder.describe("job", std::move(settings));
   recorder.describe("data_digest", boost::json::string(data.digest()));
   recorder.describe("remote", options.gather.has_value());
@@ -215,7 +220,7 @@ void describe_run(const run_options& options, std::uint64_t run_number, const jo
 }
 
 /// And of its end.
-void describe_result(trace::recorder& recorder, const run_summary& result) {
+void describe_result(trace::recorder& recorder, const actors::run_summary& result) {
   recorder.describe(
       "result", boost::json::object{
                     {"steps", result.steps}, {"stopped", result.stopped}, {"weights_digest", result.weights_digest}});
@@ -248,12 +253,12 @@ std::optional<fault> check_threads(std::size_t threads) {
 
 }  // namespace
 
-result<std::shared_ptr<const dataset>> check_run(const job& what, const run_options& options) {
-  auto data = open_dataset(what);
+result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, const run_options& options) {
+  auto data = model::open_dataset(what);
   if (!data) return data;
-  if (auto wrong = check_network(what, (*data)->spec())) return bad_input(std::move(*wrong));
+  if (auto wrong = model::check_network(what, (*data)->spec())) return bad_input(std::move(*wrong));
   if (const auto& from = options.checkpoints.from) {
-    if (auto wrong = check_resumed(from->manifest, what, **data, total_steps(what, **data)))
+    if (auto wrong = model::check_resumed(from->manifest, what, **data, actors::total_steps(what, **data)))
       return bad_input(std::move(*wrong));
   }
   if (options.gather)
@@ -263,14 +268,15 @@ result<std::shared_ptr<const dataset>> check_run(const job& what, const run_opti
   if (auto problem = all_here ? check_memory(what, **data, options.devices) : std::nullopt)
     return tl::unexpected(*problem);
   if (!options.devices.elsewhere)
-    if (auto problem = check_devices(what, **data, options.devices)) return tl::unexpected(*problem);
+    if (auto problem = actors::check_devices(what, **data, options.devices)) return tl::unexpected(*problem);
   if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
     return bad_input("--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
   if (auto problem = check_threads(worker_threads(options))) return tl::unexpected(*problem);
   return data;
 }
 
-result<run_summary> run_job(const job& what, const run_options& given_options, const stop_request* stop_wish) {
+result<actors::run_summary> run_job(const model::job& what, const run_options& given_options,
+                                    const stop_request* stop_wish) {
   const auto troubles = std::make_shared<alert_slot>();
   run_options options = given_options;
   options.observer.on_trouble = [troubles](const std::string& words) { troubles->put(words); };
@@ -279,8 +285,8 @@ result<run_summary> run_job(const job& what, const run_options& given_options, c
   const auto data = check_run(what, options);
   if (!data) return tl::unexpected(data.error());
 
-  options.gather ? initialize_network_types() : initialize_types();
-  traced_config config;
+  options.gather ? initialize_network_types() : protocol::initialize_types();
+  actors::traced_config config;
   config.recorder = options.recorder;
   config.replayed = options.replayed;
   config.devices = options.devices;
@@ -290,8 +296,9 @@ result<run_summary> run_job(const job& what, const run_options& given_options, c
   caf::actor_system system(config);
   const std::uint64_t run_number = draw_run_number();
   if (options.recorder != nullptr) describe_run(options, run_number, what, **data);
-  const run order{header_source(run_number, client_number).next(0, 0), to_settings(what), options.return_weights};
-  const auto run_by = [&](const master_actor& boss) {
+  const msg::run order{msg::header_source(run_number, actors::client_number).next(0, 0), model::to_settings(what),
+                       options.return_weights};
+  const auto run_by = [&](const msg::master_actor& boss) {
     const std::chrono::duration<double> before = clock::now() - begin;
     auto outcome = await(system, boss, order, before.count(), stop_wish, options, *troubles);
     if (outcome && options.recorder != nullptr) describe_result(*options.recorder, *outcome);
@@ -302,4 +309,4 @@ result<run_summary> run_job(const job& what, const run_options& given_options, c
   return run_by(actors.boss);
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

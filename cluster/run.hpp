@@ -21,13 +21,15 @@
 #include "model/metrics.hpp"
 #include "trace/recorder.hpp"
 
-namespace troupe {
-
+namespace troupe::actors {
 class replay_control;
+}
+
+namespace troupe::cluster {
 
 /// How processes of a run find each other, and how long they wait.
 struct network_options {
-  credentials mine;
+  links::credentials mine;
   /// A process that has been silent for this long is taken for dead.
   std::chrono::milliseconds dead_after{5000};
   /// For the answer to any one message.
@@ -37,14 +39,14 @@ struct network_options {
 /// Members of a run that come from other processes.
 struct gather_options {
   /// Where they find the master; port 0: any free one.
-  endpoint listen;
+  links::endpoint listen;
   network_options network;
   /// Servers and trainers share this machine's memory; nobody but those who were started for a rank may come.
   bool on_this_machine = false;
   /// What to run to go on from the last checkpoint, in words; told when a process has died.
   std::string resume;
   /// Called when they may come, with the port that was found.
-  std::function<void(const endpoint&)> on_listening;
+  std::function<void(const links::endpoint&)> on_listening;
   /// Asked now and then until the run has begun: why those who are missing will not come, if that is known.
   std::function<std::optional<std::string>()> hopeless;
 };
@@ -64,15 +66,15 @@ struct run_options {
   std::size_t threads = 0;
   /// Return the final weights in the summary.
   bool return_weights = false;
-  run_checkpoints checkpoints;
-  run_observer observer;
+  actors::run_checkpoints checkpoints;
+  actors::run_observer observer;
   /// What the actors of this process compute on.
-  compute_devices devices;
+  actors::compute_devices devices;
   /// Null: nothing is recorded. Must outlive the run.
   trace::recorder* recorder = nullptr;
   watch_options watch;
   /// What the run is held to; null: nothing. Must outlive the run, which is in this process.
-  replay_control* replayed = nullptr;
+  actors::replay_control* replayed = nullptr;
   /// Null: all actors are in this process.
   std::optional<gather_options> gather;
 };
@@ -91,11 +93,11 @@ class stop_request {
 /// What speaks against running `what` with these options, as far as it can be told before anything is made or written:
 /// data, network, memory, threads, the checkpoint to go on from. Else the data set; `run_job` does not read it again
 /// while somebody holds it. Faults are of kind input.
-result<std::shared_ptr<const dataset>> check_run(const job& what, const run_options& options);
+result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, const run_options& options);
 
 /// Runs `what` to its end and blocks until all actors are gone. `stop_wish` may be null.
 /// Faults: those of `check_run`, kind input for data that cannot work, kind run for an actor that failed: the message
 /// names actor, step and cause.
-result<run_summary> run_job(const job& what, const run_options& options, const stop_request* stop_wish);
+result<actors::run_summary> run_job(const model::job& what, const run_options& options, const stop_request* stop_wish);
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -9,21 +9,23 @@
 #include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 /// `spawner` is an actor system or an actor of it.
 template <class Spawner>
-trainer_actor spawn_trainer(Spawner& spawner, const caf::actor_system& system, std::uint64_t run, std::uint32_t rank,
-                            std::uint32_t servers) {
-  if (devices_of(system).trainers) return spawner.template spawn<caf::detached>(trainer, run, rank, servers);
-  return spawner.spawn(trainer, run, rank, servers);
+msg::trainer_actor spawn_trainer(Spawner& spawner, const caf::actor_system& system, std::uint64_t run,
+                                 std::uint32_t rank, std::uint32_t servers) {
+  if (actors::devices_of(system).trainers)
+    return spawner.template spawn<caf::detached>(actors::trainer, run, rank, servers);
+  return spawner.spawn(actors::trainer, run, rank, servers);
 }
 
 template <class Spawner>
-parameter_server_actor spawn_server(Spawner& spawner, const caf::actor_system& system, std::uint64_t run,
-                                    std::uint32_t rank) {
-  if (devices_of(system).servers) return spawner.template spawn<caf::detached>(parameter_server, run, rank);
-  return spawner.spawn(parameter_server, run, rank);
+msg::parameter_server_actor spawn_server(Spawner& spawner, const caf::actor_system& system, std::uint64_t run,
+                                         std::uint32_t rank) {
+  if (actors::devices_of(system).servers)
+    return spawner.template spawn<caf::detached>(actors::parameter_server, run, rank);
+  return spawner.spawn(actors::parameter_server, run, rank);
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-namespace troupe {
+namespace troupe::cluster {
 
 namespace {
 
@@ -116,4 +116,4 @@ std::string stacks_of_all_threads() {
   return text + fmt::format("thread {} ({}), which wrote this\n{}", self, name_of(self), words(mine.data(), depth));
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -11,7 +11,7 @@
 #include "model/memory.hpp"
 #include "trace/recording.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 /// Half of the memory that is available: analyses need some, too.
 constexpr std::uint64_t share_of_one_recording = 2;
@@ -26,8 +26,8 @@ inline trace::sources trace_sources(std::vector<std::filesystem::path> paths, st
   trace::sources made;
   made.paths = std::move(paths);
   made.run = run;
-  made.memory_bytes_max = std::max(least, available_memory() / share);
+  made.memory_bytes_max = std::max(least, model::available_memory() / share);
   return made;
 }
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -40,7 +40,7 @@ class cast {
   void ask(const Handle& whom, Message message) {
     spawn([whom, message = std::move(message)](caf::event_based_actor* self) mutable {
       self->request(whom, caf::infinite, std::move(message))
-          .then([](const Answer&) {}, [](const caf::error& why) { describe(why); });
+          .then([](const Answer&) {}, [](const caf::error& why) { protocol::describe(why); });
     });
   }
 

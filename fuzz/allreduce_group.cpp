@@ -25,7 +25,7 @@ enum kind : std::uint8_t { reduce_kind, share_kind, sum_kind, kinds };
 class others {
  public:
   explicit others(input from) : from_(from) {
-    group_layout layout;
+    actors::group_layout layout;
     const std::uint32_t processes = 2 + from_.below(2);
     trainers_ = 2 + from_.below(3);
     for (std::uint32_t rank = 0; rank < trainers_; ++rank) layout.process_of_rank.push_back(rank % processes);
@@ -33,12 +33,12 @@ class others {
     layout.groups.resize(processes);
     for (std::uint32_t one = 0; one < processes; ++one)
       if (one != layout.me)
-        layout.groups[one] = actors_.spawn([](allreduce_actor::pointer) {
-          return allreduce_actor::behavior_type{[](reduce&) { return reduced{}; }, [](bucket_share&) {},
-                                                [](bucket_sum&) {}, [](group_devices&) {},
-                                                [](const actor_query&) { return actor_status{}; }};
+        layout.groups[one] = actors_.spawn([](msg::allreduce_actor::pointer) {
+          return msg::allreduce_actor::behavior_type{
+              [](msg::reduce&) { return msg::reduced{}; }, [](msg::bucket_share&) {}, [](msg::bucket_sum&) {},
+              [](msg::group_devices&) {}, [](const msg::actor_query&) { return msg::actor_status{}; }};
         });
-    group_ = actors_.spawn(allreduce_group, run_number, layout);
+    group_ = actors_.spawn(actors::allreduce_group, run_number, layout);
   }
 
   void talk() {
@@ -50,7 +50,7 @@ class others {
 
  private:
   /// Of one of two steps, mostly.
-  header next_head() {
+  msg::header next_head() {
     const std::uint8_t odd = from_.byte();
     return {
         odd >= 250 ? from_.count() : run_number, odd % 16 == 15 ? from_.count() : 1 + odd % 2, 9, 0, ++sequence_, 0};
@@ -80,23 +80,23 @@ class others {
   }
 
   /// A consistent column; what is asked for beyond all that is ever sent is left out.
-  tensor next_tensor() {
+  msg::tensor next_tensor() {
     const std::uint8_t odd = from_.byte();
     if (odd % 16 == 15) return {};
-    const dtype type = odd >= 240 ? dtype::f64 : dtype::f32;
+    const msg::dtype type = odd >= 240 ? msg::dtype::f64 : msg::dtype::f32;
     const std::uint64_t count = std::min(next_count(), large);
     return {type, count, 1,
-            blob::own(
-                std::vector<std::byte>(count * size_of(type), from_.take(1).empty() ? std::byte{0} : std::byte{0x3f}))};
+            msg::blob::own(std::vector<std::byte>(count * msg::size_of(type),
+                                                  from_.take(1).empty() ? std::byte{0} : std::byte{0x3f}))};
   }
 
   void send_next() {
     const std::uint32_t what = from_.below(kinds);
-    const header head = next_head();
+    const msg::header head = next_head();
     const std::uint32_t bucket = next_bucket();
     if (what == sum_kind) {
       const std::uint64_t first = next_count();
-      return caf::anon_send(group_, bucket_sum{head, bucket, first, next_tensor()});
+      return caf::anon_send(group_, msg::bucket_sum{head, bucket, first, next_tensor()});
     }
     const std::uint32_t rank = next_rank();
     const std::uint32_t batches = from_.below(3);
@@ -104,14 +104,14 @@ class others {
     if (what == share_kind) {
       const std::uint64_t first = next_count();
       const std::uint64_t count = next_count();
-      return caf::anon_send(group_, bucket_share{head, rank, bucket, batches, stop, first, count, next_tensor()});
+      return caf::anon_send(group_, msg::bucket_share{head, rank, bucket, batches, stop, first, count, next_tensor()});
     }
-    actors_.ask<reduced>(group_, reduce{head, rank, bucket, batches, stop, next_tensor()});
+    actors_.ask<msg::reduced>(group_, msg::reduce{head, rank, bucket, batches, stop, next_tensor()});
   }
 
   input from_;
   cast actors_;
-  allreduce_actor group_;
+  msg::allreduce_actor group_;
   std::uint32_t trainers_ = 0;
   std::uint64_t sequence_ = 0;
 };

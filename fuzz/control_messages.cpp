@@ -57,13 +57,13 @@ std::vector<std::pair<std::string, bytes>> seeds() {
   const auto add = [&]<class T>(std::type_identity<T>) {
     content out;
     caf::binary_serializer sink(the_system(), out);
-    must(sink.apply(sample_maker(nobody).template make<T>()), "a seed cannot be written");
+    must(sink.apply(protocol::sample_maker(protocol::nobody).template make<T>()), "a seed cannot be written");
     const auto number = static_cast<std::uint16_t>(caf::type_id_v<T> - first);
     bytes one{static_cast<std::byte>(number & 0xff), static_cast<std::byte>(number >> 8)};
     for (const caf::byte each : out) one.push_back(static_cast<std::byte>(each));
-    all.emplace_back(message_name_v<T>, std::move(one));
+    all.emplace_back(protocol::message_name_v<T>, std::move(one));
   };
-  [&]<class... T>(boost::mp11::mp_list<T...>) { (add(std::type_identity<T>()), ...); }(message_types());
+  [&]<class... T>(boost::mp11::mp_list<T...>) { (add(std::type_identity<T>()), ...); }(protocol::message_types());
   return all;
 }
 

@@ -23,11 +23,11 @@ std::vector<std::pair<std::string, bytes>> seeds() {
 
 void run(std::span<const std::byte> given) {
   const std::string text(reinterpret_cast<const char*>(given.data()), given.size());
-  is_loopback(text);
-  const auto where = parse_endpoint(text);
+  links::is_loopback(text);
+  const auto where = links::parse_endpoint(text);
   if (!where) return;
-  is_loopback(where->host);
-  must(parse_endpoint(to_string(*where)) == where, "an address is written as another one");
+  links::is_loopback(where->host);
+  must(links::parse_endpoint(links::to_string(*where)) == where, "an address is written as another one");
 }
 
 }  // namespace troupe::fuzz::endpoint_target

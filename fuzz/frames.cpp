@@ -20,13 +20,13 @@ constexpr std::uint64_t frame_bytes_max = 160 * 1024;
 constexpr std::size_t kib = 1024;
 
 struct outcome {
-  std::vector<received_frame> frames;
+  std::vector<links::received_frame> frames;
   std::string fault;
 };
 
-outcome read_all(std::span<const std::byte> all, const link_limits& limits, std::size_t piece) {
+outcome read_all(std::span<const std::byte> all, const links::link_limits& limits, std::size_t piece) {
   outcome got;
-  frame_reader reader(limits);
+  links::frame_reader reader(limits);
   while (true) {
     while (true) {
       auto frame = reader.next();
@@ -48,7 +48,7 @@ outcome read_all(std::span<const std::byte> all, const link_limits& limits, std:
 }
 
 void append_frame(bytes& to, std::uint8_t kind, const bytes& body, std::size_t written) {
-  const auto image = image_of({kind, body.size(), digest_of(body)});
+  const auto image = links::image_of({kind, body.size(), digest_of(body)});
   to.insert(to.end(), image.begin(), image.end());
   to.insert(to.end(), body.begin(), body.begin() + static_cast<std::ptrdiff_t>(written));
 }
@@ -60,9 +60,9 @@ bytes settings(bool digests, std::uint8_t piece, std::uint8_t zeros_kib) {
 std::vector<std::pair<std::string, bytes>> seeds() {
   const bytes text(5, std::byte{'x'});
   bytes small = settings(false, 7, 0);
-  append_frame(small, ping_kind, {}, 0);
-  append_frame(small, link::first_user_kind, text, text.size());
-  append_frame(small, goodbye_kind, {}, 0);
+  append_frame(small, links::ping_kind, {}, 0);
+  append_frame(small, links::link::first_user_kind, text, text.size());
+  append_frame(small, links::goodbye_kind, {}, 0);
   bytes digests = settings(true, 255, 0);
   append_frame(digests, 3, text, text.size());
   append_frame(digests, 4, text, text.size());
@@ -80,25 +80,26 @@ std::vector<std::pair<std::string, bytes>> seeds() {
 
 void run(std::span<const std::byte> given) {
   input from(given);
-  const link_limits limits{.frame_bytes_max = frame_bytes_max,
-                           .digests = from.byte() % 2 == 1 ? digest_use::always : digest_use::never};
+  const links::link_limits limits{
+      .frame_bytes_max = frame_bytes_max,
+      .digests = from.byte() % 2 == 1 ? links::digest_use::always : links::digest_use::never};
   const std::size_t piece_size = std::size_t{from.byte()} + 1;
   const std::size_t zeros = from.byte() * kib;
   bytes all(from.rest().size() + zeros);
   std::ranges::copy(from.rest(), all.begin());
   const auto at_once = read_all(all, limits, all.size());
-  for (const received_frame& frame : at_once.frames) {
+  for (const links::received_frame& frame : at_once.frames) {
     must(frame.size <= frame_bytes_max, "a frame over the limit");
     must(reinterpret_cast<std::uintptr_t>(frame.memory.get()) % 64 == 0, "a frame's memory is not aligned");
     digest_of(std::span(frame.memory.get(), frame.size));
   }
   const auto cut = read_all(all, limits, piece_size * (zeros > 0 ? 64 : 1));
-  must(at_once.fault == cut.fault && std::ranges::equal(at_once.frames, cut.frames,
-                                                        [](const received_frame& a, const received_frame& b) {
-                                                          return a.kind == b.kind && a.size == b.size &&
-                                                                 std::equal(a.memory.get(), a.memory.get() + a.size,
-                                                                            b.memory.get());
-                                                        }),
+  must(at_once.fault == cut.fault &&
+           std::ranges::equal(at_once.frames, cut.frames,
+                              [](const links::received_frame& a, const links::received_frame& b) {
+                                return a.kind == b.kind && a.size == b.size &&
+                                       std::equal(a.memory.get(), a.memory.get() + a.size, b.memory.get());
+                              }),
        "the frames depend on how the bytes are cut");
 }
 

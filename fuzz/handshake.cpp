@@ -18,27 +18,28 @@ namespace troupe::fuzz::handshake_target {
 enum flags : std::uint8_t { as_acceptor = 1, proves = 2, greets = 4, welcome = 8 };
 
 const std::string token = "0123456789abcdef";
-const hello about_me = {{"purpose", "data"}, {"run", "1"}};
+const links::hello about_me = {{"purpose", "data"}, {"run", "1"}};
 
 class peer {
  public:
   explicit peer(input from) : flags_(from.byte()), from_(from) {
     if (is(as_acceptor))
-      role_ = acceptor_role(token, [this](const hello&, const std::string&) -> hello_reply {
+      role_ = links::acceptor_role(token, [this](const links::hello&, const std::string&) -> links::hello_reply {
         if (is(welcome)) return about_me;
         return bad_input("not today");
       });
     else
-      role_ = connector_role(token, about_me);
+      role_ = links::connector_role(token, about_me);
   }
 
   void talk() {
-    handshake_step step = role_->begin({});
-    must(!step.outcome && step.want == prologue_bytes && step.send.size() == prologue_bytes, "no prologue");
+    links::handshake_step step = role_->begin({});
+    must(!step.outcome && step.want == links::prologue_bytes && step.send.size() == links::prologue_bytes,
+         "no prologue");
     std::copy_n(step.send.end() - static_cast<std::ptrdiff_t>(mine_.size()), mine_.size(), mine_.begin());
     for (int turn = 0; !step.outcome; ++turn) {
       must(turn < 4, "the handshake does not end");
-      must(step.want > 0 && step.want <= hello_bytes_max, "a wish for no bytes, or for too many");
+      must(step.want > 0 && step.want <= links::hello_bytes_max, "a wish for no bytes, or for too many");
       const bytes said = next_words(turn, step.want);
       bool suspicious = false;
       for (std::size_t size = 0; size <= std::min<std::size_t>(said.size(), 64); ++size) {
@@ -60,36 +61,36 @@ class peer {
   bytes next_words(int turn, std::size_t want) {
     bytes said;
     if (turn == 0 && is(greets)) {
-      append(said, std::as_bytes(std::span("TROUPE\2", 8)));
-      append(said, theirs_);
+      links::append(said, std::as_bytes(std::span("TROUPE\2", 8)));
+      links::append(said, theirs_);
     } else if (turn == 1 && is(proves)) {
       if (!is(as_acceptor)) said.push_back(std::byte{1});
-      append(said, prove(token, is(as_acceptor) ? "connector" : "acceptor", theirs_, mine_, {}));
+      links::append(said, links::prove(token, is(as_acceptor) ? "connector" : "acceptor", theirs_, mine_, {}));
     } else {
-      append(said, from_.take(want));
+      links::append(said, from_.take(want));
     }
-    if (turn == 0 && said.size() == prologue_bytes)
+    if (turn == 0 && said.size() == links::prologue_bytes)
       std::copy_n(said.end() - static_cast<std::ptrdiff_t>(theirs_.size()), theirs_.size(), theirs_.begin());
     return said;
   }
 
   std::uint8_t flags_;
   input from_;
-  nonce mine_{};
-  nonce theirs_{};
-  std::unique_ptr<handshake_role> role_;
+  links::nonce mine_{};
+  links::nonce theirs_{};
+  std::unique_ptr<links::handshake_role> role_;
 };
 
 bytes from_text(std::uint8_t choice, const std::string& text) {
   bytes said{std::byte{choice}};
-  append(said, std::as_bytes(std::span(text)));
+  links::append(said, std::as_bytes(std::span(text)));
   return said;
 }
 
-void append_hello(bytes& to, const hello& items) {
-  const auto encoded = encode(items);
-  append_number(to, static_cast<std::uint32_t>(encoded.size()));
-  append(to, encoded);
+void append_hello(bytes& to, const links::hello& items) {
+  const auto encoded = links::encode(items);
+  links::append_number(to, static_cast<std::uint32_t>(encoded.size()));
+  links::append(to, encoded);
 }
 
 std::vector<std::pair<std::string, bytes>> seeds() {
@@ -101,10 +102,10 @@ std::vector<std::pair<std::string, bytes>> seeds() {
   append_hello(greeted, about_me);
   bytes without_words{std::byte{proves | greets}, std::byte{1}, {}, {}, {}, {}};
   bytes turned_down{std::byte{proves | greets}, std::byte{0}};
-  append_number(turned_down, std::uint32_t{9});
-  append(turned_down, std::as_bytes(std::span("not \x1b[2J now", 9)));
+  links::append_number(turned_down, std::uint32_t{9});
+  links::append(turned_down, std::as_bytes(std::span("not \x1b[2J now", 9)));
   bytes too_long{std::byte{as_acceptor | proves | greets}};
-  append_number(too_long, static_cast<std::uint32_t>(hello_bytes_max + 1));
+  links::append_number(too_long, static_cast<std::uint32_t>(links::hello_bytes_max + 1));
   bytes wrong_token = from_text(as_acceptor, std::string("TROUPE\2\0", 8) + std::string(64, 'n'));
   return {{"let_in", let_in},
           {"refused", refused},

@@ -8,36 +8,36 @@
 namespace troupe::fuzz::hello_target {
 
 /// As `introduction` makes it, with fewer messages.
-const hello mine = {{"purpose", "control"},
-                    {"session", "session"},
-                    {"version", "0.1.0"},
-                    {"instruction set", "AVX2"},
-                    {"BLAS kernels", "Haswell"},
-                    {"message troupe::blob", "0123456789abcdef"},
-                    {"message troupe::header", "fedcba9876543210"}};
+const links::hello mine = {{"purpose", "control"},
+                           {"session", "session"},
+                           {"version", "0.1.0"},
+                           {"instruction set", "AVX2"},
+                           {"BLAS kernels", "Haswell"},
+                           {"message troupe::blob", "0123456789abcdef"},
+                           {"message troupe::header", "fedcba9876543210"}};
 
 std::vector<std::pair<std::string, bytes>> seeds() {
-  hello older = mine;
+  links::hello older = mine;
   older[2].second = "0.0.1";
-  hello newer = mine;
+  links::hello newer = mine;
   newer.emplace_back("message troupe::unheard_of", "0123456789abcdef");
-  hello few(mine.begin(), mine.begin() + 4);
+  links::hello few(mine.begin(), mine.begin() + 4);
   return {{"empty", {}},
-          {"of_a_data_link", encode({{"purpose", "data"}, {"run", "77"}, {"node", "3"}, {"incarnation", "1"}})},
-          {"few_items", encode(few)},
-          {"other_version", encode(older)},
-          {"unknown_message", encode(newer)},
-          {"same_build", encode(mine)}};
+          {"of_a_data_link", links::encode({{"purpose", "data"}, {"run", "77"}, {"node", "3"}, {"incarnation", "1"}})},
+          {"few_items", links::encode(few)},
+          {"other_version", links::encode(older)},
+          {"unknown_message", links::encode(newer)},
+          {"same_build", links::encode(mine)}};
 }
 
 void run(std::span<const std::byte> given) {
   const auto all = given;
-  const auto theirs = decode_hello(all);
+  const auto theirs = links::decode_hello(all);
   if (!theirs) return;
-  const auto again = encode(*theirs);
+  const auto again = links::encode(*theirs);
   must(std::equal(again.begin(), again.end(), all.begin(), all.end()), "a hello is encoded as other bytes");
-  find_item(*theirs, "purpose");
-  const auto words = first_disagreement(mine, *theirs, "the peer");
+  links::find_item(*theirs, "purpose");
+  const auto words = cluster::first_disagreement(mine, *theirs, "the peer");
   must(words || theirs->size() <= mine.size(), "a hello with more items agrees");
 }
 

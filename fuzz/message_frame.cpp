@@ -11,7 +11,7 @@
 namespace troupe::fuzz::message_frame_target {
 
 /// Exactly as large as the body and aligned as a link aligns it, so that a sanitizer sees who reads beyond it.
-blob body_of(std::span<const std::byte> all) {
+msg::blob body_of(std::span<const std::byte> all) {
   constexpr std::align_val_t alignment{64};
   auto* memory = static_cast<std::byte*>(::operator new(std::max<std::size_t>(all.size(), 1), alignment));
   std::ranges::copy(all, memory);
@@ -22,28 +22,30 @@ blob body_of(std::span<const std::byte> all) {
 std::vector<std::pair<std::string, bytes>> seeds() {
   the_system();
   std::vector<std::pair<std::string, bytes>> all;
-  for (const auto& [type, content] : samples_of<link_types>(nobody))
-    all.emplace_back(message_name(type), joined(*to_frame({7, 2}, content)));
-  all.emplace_back("failure", joined(to_failure_frame({7, 2}, make_failure(errc::bad_index, "row 9 of 5"))));
+  for (const auto& [type, content] : protocol::samples_of<protocol::link_types>(protocol::nobody))
+    all.emplace_back(protocol::message_name(type), joined(*protocol::to_frame({7, 2}, content)));
+  all.emplace_back("failure", joined(protocol::to_failure_frame(
+                                  {7, 2}, protocol::make_failure(protocol::errc::bad_index, "row 9 of 5"))));
   return all;
 }
 
 void run(std::span<const std::byte> given) {
   the_system();
-  const blob body = body_of(given);
-  if (const auto failure = from_failure_frame(body)) {
+  const msg::blob body = body_of(given);
+  if (const auto failure = protocol::from_failure_frame(body)) {
     must(static_cast<bool>(failure->second), "a failure that is none");
-    describe(failure->second);
+    protocol::describe(failure->second);
   }
-  const auto read = from_frame(body);
+  const auto read = protocol::from_frame(body);
   if (!read) return;
-  const auto written = to_frame(read->first, read->second);
-  must(written.has_value() && head_of(read->second).has_value(), "a message is read that cannot be written");
-  const auto again = from_frame(body_of(joined(*written)));
+  const auto written = protocol::to_frame(read->first, read->second);
+  must(written.has_value() && protocol::head_of(read->second).has_value(), "a message is read that cannot be written");
+  const auto again = protocol::from_frame(body_of(joined(*written)));
   must(again && again->first.request == read->first.request && again->first.actor == read->first.actor,
        "a message is written as none");
   // Bits, since NaN is not equal to itself.
-  must(joined(*to_frame(again->first, again->second)) == joined(*written), "a message is written as another one");
+  must(joined(*protocol::to_frame(again->first, again->second)) == joined(*written),
+       "a message is written as another one");
 }
 
 }  // namespace troupe::fuzz::message_frame_target

@@ -25,7 +25,7 @@ enum kind : std::uint8_t { lookup_kind, gradient_kind, norm_kind, step_kind, dic
 
 class peer {
  public:
-  explicit peer(input from) : from_(from), server_(actors_.spawn(parameter_server, run_number, 0U)) {}
+  explicit peer(input from) : from_(from), server_(actors_.spawn(actors::parameter_server, run_number, 0U)) {}
 
   void talk() {
     const bool made = from_.below(16) != 15;
@@ -38,36 +38,36 @@ class peer {
   }
 
  private:
-  instantiate order() {
+  msg::instantiate order() {
     constexpr std::array modes = {"sum", "mean", "max"};
     constexpr std::array dtypes = {"f32", "f16", "bf16"};
     constexpr std::array optimizers = {
         "sgd", "sgd:momentum=0.9,lazy=true", "adagrad", "rowwise_adagrad", "adam", "adam:lazy=true"};
     constexpr std::array schedules = {"constant", "warmup:3", "step:1,0.5", "cosine:4"};
-    constexpr std::array stalenesses = {0U, 1U, 2U, any_staleness};
+    constexpr std::array stalenesses = {0U, 1U, 2U, model::any_staleness};
     dim_ = 1 + from_.below(5);
-    const module_spec spec{"EmbeddingBag",
-                           {{"num_embeddings", std::to_string(table_rows)},
-                            {"embedding_dim", std::to_string(dim_)},
-                            {"mode", modes[from_.below(modes.size())]},
-                            {"seed", "1"},
-                            {"table", "0"},
-                            {"dtype", dtypes[from_.below(dtypes.size())]},
-                            {"optimizer", optimizers[from_.below(optimizers.size())]},
-                            {"lr", "1"},
-                            {"lr_schedule", schedules[from_.below(schedules.size())]},
-                            {"reduce", from_.below(2) == 0 ? "sum" : "mean"}}};
+    const msg::module_spec spec{"EmbeddingBag",
+                                {{"num_embeddings", std::to_string(table_rows)},
+                                 {"embedding_dim", std::to_string(dim_)},
+                                 {"mode", modes[from_.below(modes.size())]},
+                                 {"seed", "1"},
+                                 {"table", "0"},
+                                 {"dtype", dtypes[from_.below(dtypes.size())]},
+                                 {"optimizer", optimizers[from_.below(optimizers.size())]},
+                                 {"lr", "1"},
+                                 {"lr_schedule", schedules[from_.below(schedules.size())]},
+                                 {"reduce", from_.below(2) == 0 ? "sum" : "mean"}}};
     return {
         head(0),       spec, 0, 1, 1 + from_.below(3), 1 + from_.below(2), stalenesses[from_.below(stalenesses.size())],
         from_.below(3)};
   }
 
-  header head(std::uint64_t step) { return {run_number, step, 9, 0, ++sequence_, 0}; }
+  msg::header head(std::uint64_t step) { return {run_number, step, 9, 0, ++sequence_, 0}; }
 
   /// One message in sixteen is of any run, with any sequence.
-  header next_head() {
+  msg::header next_head() {
     const std::uint8_t odd = from_.byte();
-    header one = head(from_.count());
+    msg::header one = head(from_.count());
     if (odd % 16 == 15) {
       one.run = from_.count();
       one.sequence = from_.count();
@@ -78,45 +78,47 @@ class peer {
   void send_next() {
     switch (from_.below(kinds)) {
       case lookup_kind: {
-        lookup wanted{next_head(), {}, 0, dtype::f32};
+        msg::lookup wanted{next_head(), {}, 0, msg::dtype::f32};
         wanted.staleness = static_cast<std::uint32_t>(from_.count());
         wanted.type = next_dtype();
-        for (std::uint32_t i = from_.below(3); i > 0; --i) wanted.tables.push_back(next_bags<bag_lookup>());
-        return actors_.ask<rows>(server_, std::move(wanted));
+        for (std::uint32_t i = from_.below(3); i > 0; --i) wanted.tables.push_back(next_bags<msg::bag_lookup>());
+        return actors_.ask<msg::rows>(server_, std::move(wanted));
       }
       case gradient_kind: {
-        gradient grads{next_head(), next_rank(), from_.below(8) != 7, from_.below(2) == 0, {}};
+        msg::gradient grads{next_head(), next_rank(), from_.below(8) != 7, from_.below(2) == 0, {}};
         for (std::uint32_t i = from_.below(3); i > 0; --i) {
-          auto one = next_bags<bag_gradient>();
+          auto one = next_bags<msg::bag_gradient>();
           one.grad = next_tensor(one.offsets.empty() ? one.indices.size() / 8 : one.offsets.size() / 8);
           grads.tables.push_back(std::move(one));
         }
         return caf::anon_send(server_, std::move(grads));
       }
       case norm_kind: {
-        const header about = next_head();
-        return actors_.ask<squared_norm>(server_, gradient_norm{about, next_rank()});
+        const msg::header about = next_head();
+        return actors_.ask<msg::squared_norm>(server_, msg::gradient_norm{about, next_rank()});
       }
       case step_kind: {
-        const header about = next_head();
-        return actors_.ask<committed>(server_, optimizer_step{about, next_rank(), from_.below(4) != 3, next_float()});
+        const msg::header about = next_head();
+        return actors_.ask<msg::committed>(server_,
+                                           msg::optimizer_step{about, next_rank(), from_.below(4) != 3, next_float()});
       }
       case dict_kind: {
-        const header about = next_head();
-        return actors_.ask<module_state>(server_, state_dict{about, next_module()});
+        const msg::header about = next_head();
+        return actors_.ask<msg::module_state>(server_, msg::state_dict{about, next_module()});
       }
       default: {
-        const header about = next_head();
+        const msg::header about = next_head();
         const std::uint64_t first = from_.count();
-        return actors_.ask<tensor>(server_, row_digests{about, next_module(), first, from_.count()});
+        return actors_.ask<msg::tensor>(server_, msg::row_digests{about, next_module(), first, from_.count()});
       }
     }
   }
 
   std::uint32_t next_rank() { return static_cast<std::uint32_t>(from_.count()); }
   std::uint64_t next_module() { return from_.byte() < 240 ? 1 : from_.count(); }
-  dtype next_dtype() {
-    constexpr std::array types = {dtype::f32, dtype::f16, dtype::bf16, dtype::f64, dtype::i64, dtype::u64};
+  msg::dtype next_dtype() {
+    constexpr std::array types = {msg::dtype::f32, msg::dtype::f16, msg::dtype::bf16,
+                                  msg::dtype::f64, msg::dtype::i64, msg::dtype::u64};
     return types[from_.below(types.size())];
   }
 
@@ -126,7 +128,7 @@ class peer {
   }
 
   /// Up to 7 numbers, now and then with bytes that make no whole one.
-  blob next_numbers(std::uint32_t limit) {
+  msg::blob next_numbers(std::uint32_t limit) {
     const std::uint8_t shape = from_.byte();
     std::vector<std::int64_t> numbers(shape % 8);
     for (std::int64_t& one : numbers) {
@@ -136,18 +138,18 @@ class peer {
     const std::size_t odd = shape >= 240 ? 1 + shape % 7 : 0;
     std::vector<std::byte> all(numbers.size() * sizeof(std::int64_t) + odd);
     if (!numbers.empty()) std::memcpy(all.data(), numbers.data(), numbers.size() * sizeof(std::int64_t));
-    return blob::own(std::move(all));
+    return msg::blob::own(std::move(all));
   }
 
   /// Offsets that ascend from 0, mostly.
-  blob next_offsets(std::size_t indices) {
+  msg::blob next_offsets(std::size_t indices) {
     const std::uint8_t shape = from_.byte();
     if (shape % 4 == 0) return {};
     if (shape >= 240) return next_numbers(static_cast<std::uint32_t>(indices) + 1);
     std::vector<std::int64_t> offsets(1 + shape % 3);
     for (std::size_t i = 1; i < offsets.size(); ++i)
       offsets[i] = std::min(static_cast<std::int64_t>(indices), offsets[i - 1] + from_.byte() % 3);
-    return blob::own(std::move(offsets));
+    return msg::blob::own(std::move(offsets));
   }
 
   template <class Bags>
@@ -161,19 +163,19 @@ class peer {
     if (weighted % 4 == 3) {
       std::vector<float> weights(weighted < 240 ? count : weighted % 8);
       for (float& one : weights) one = next_float();
-      bags.weights = blob::own(std::move(weights));
+      bags.weights = msg::blob::own(std::move(weights));
     }
     return bags;
   }
 
   /// Consistent, as one that has been decoded is; its shape fits, mostly.
-  tensor next_tensor(std::size_t rows) {
+  msg::tensor next_tensor(std::size_t rows) {
     const std::uint8_t odd = from_.byte();
-    const dtype type = odd < 128 ? dtype::f32 : next_dtype();
+    const msg::dtype type = odd < 128 ? msg::dtype::f32 : next_dtype();
     const std::uint64_t cols = odd % 32 == 31 ? from_.below(8) : dim_;
     const std::uint64_t count = odd % 32 == 30 ? from_.below(8) : rows;
-    std::vector<std::byte> numbers(count * cols * size_of(type));
-    if (type == dtype::f32) {
+    std::vector<std::byte> numbers(count * cols * msg::size_of(type));
+    if (type == msg::dtype::f32) {
       for (std::size_t at = 0; at < numbers.size(); at += sizeof(float)) {
         const float one = next_float();
         std::memcpy(numbers.data() + at, &one, sizeof one);
@@ -181,12 +183,12 @@ class peer {
     } else {
       std::ranges::copy(from_.take(numbers.size()), numbers.begin());
     }
-    return {type, count, cols, blob::own(std::move(numbers))};
+    return {type, count, cols, msg::blob::own(std::move(numbers))};
   }
 
   input from_;
   cast actors_;
-  parameter_server_actor server_;
+  msg::parameter_server_actor server_;
   std::size_t dim_ = 1;
   std::uint64_t sequence_ = 0;
 };

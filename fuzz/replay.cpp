@@ -181,16 +181,17 @@ std::vector<target>& targets() {
 
 int main(int argc, char** argv) {
   using namespace troupe::fuzz;
-  if (argc < 3 || argc > 4) return usage();
-  const auto found = std::ranges::find(targets(), std::string_view(argv[1]), &target::name);
-  if (found == targets().end()) return usage();
-  chosen = &*found;
-  if (argv[2] == std::string_view("--make-corpus")) return argc == 4 ? make_corpus(argv[3]) : usage();
+  if (argc < 3 || argc > 4) return troupe::fuzz::usage();
+  const auto found = std::ranges::find(troupe::fuzz::targets(), std::string_view(argv[1]), &troupe::fuzz::target::name);
+  if (found == troupe::fuzz::targets().end()) return troupe::fuzz::usage();
+  troupe::fuzz::chosen = &*found;
+  if (argv[2] == std::string_view("--make-corpus"))
+    return argc == 4 ? troupe::fuzz::make_corpus(argv[3]) : troupe::fuzz::usage();
   std::size_t mutations = 0;
   if (argc == 4) std::from_chars(argv[3], argv[3] + std::strlen(argv[3]), mutations);
-  crash_file = std::string("crash-") + chosen->name;
-  if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(keep_current);
-  std::signal(SIGABRT, on_signal);
-  if (__sanitizer_set_death_callback == nullptr) std::signal(SIGSEGV, on_signal);
-  return replay(argv[2], mutations);
+  troupe::fuzz::crash_file = std::string("crash-") + troupe::fuzz::chosen->name;
+  if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(troupe::fuzz::keep_current);
+  std::signal(SIGABRT, troupe::fuzz::on_signal);
+  if (__sanitizer_set_death_callback == nullptr) std::signal(SIGSEGV, troupe::fuzz::on_signal);
+  return troupe::fuzz::replay(argv[2], mutations);
 }

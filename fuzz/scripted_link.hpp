@@ -23,33 +23,33 @@
 namespace troupe::fuzz {
 
 /// Hands over what the peer is said to have sent, and forgets what is sent to it.
-class scripted_link final : public link {
+class scripted_link final : public links::link {
  public:
   void start(callbacks what) override { callbacks_ = std::move(what); }
-  void send(std::uint8_t, std::vector<piece> body, bool) override {
-    for (const piece& one : body) digest_of(std::span(one.data, one.size));  // reads all of it
+  void send(std::uint8_t, std::vector<links::piece> body, bool) override {
+    for (const links::piece& one : body) digest_of(std::span(one.data, one.size));  // reads all of it
   }
   void flush() override {}
   void pause_reading(bool) override {}
   void close() override { closed_ = true; }
   std::uint64_t queued_bytes() const override { return 0; }
-  const hello& peer() const override { return peer_; }
+  const links::hello& peer() const override { return peer_; }
   const std::string& peer_certificate() const override { return certificate_; }
-  endpoint local_address() const override { return {}; }
-  endpoint remote_address() const override { return {}; }
+  links::endpoint local_address() const override { return {}; }
+  links::endpoint remote_address() const override { return {}; }
 
   bool closed() const { return closed_; }
   /// Lets go of whom it would call, as a link that has ended.
   void forget() { callbacks_ = {}; }
   void receive(std::uint8_t kind, std::span<const std::byte> body) {
-    auto memory = frame_memory(body.size());
+    auto memory = links::frame_memory(body.size());
     std::ranges::copy(body, memory.get());
     callbacks_.on_frame({kind, std::move(memory), body.size()});
   }
 
  private:
   callbacks callbacks_;
-  hello peer_;
+  links::hello peer_;
   std::string certificate_;
   bool closed_ = false;
 };
@@ -57,7 +57,7 @@ class scripted_link final : public link {
 /// The next frame of an input.
 struct scripted_frame {
   explicit scripted_frame(input& from)
-      : kind(static_cast<std::uint8_t>(link::first_user_kind + from.byte())),
+      : kind(static_cast<std::uint8_t>(links::link::first_user_kind + from.byte())),
         body(from.take(from.number<std::uint16_t>())) {}
 
   std::uint8_t kind;
@@ -67,9 +67,9 @@ struct scripted_frame {
 /// A frame as it stands in an input; `kind` counts from the first that is a user's.
 inline bytes framed(std::uint8_t kind, std::span<const std::byte> body) {
   bytes one;
-  append_number(one, kind);
-  append_number(one, static_cast<std::uint16_t>(body.size()));
-  append(one, body);
+  links::append_number(one, kind);
+  links::append_number(one, static_cast<std::uint16_t>(body.size()));
+  links::append(one, body);
   return one;
 }
 

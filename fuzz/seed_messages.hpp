@@ -13,32 +13,33 @@
 
 namespace troupe::fuzz {
 
-inline bytes joined(const std::vector<blob>& parts) {
+inline bytes joined(const std::vector<msg::blob>& parts) {
   bytes all;
-  for (const blob& part : parts) all.insert(all.end(), part.data(), part.data() + part.size());
+  for (const msg::blob& part : parts) all.insert(all.end(), part.data(), part.data() + part.size());
   return all;
 }
 
 inline std::vector<std::pair<std::string, caf::message>> seed_messages() {
-  const header head{1, 1, 3, 0, 1, 0};
-  const blob indices = blob::own(std::vector<std::int64_t>{3, 0, 4});
-  const blob offsets = blob::own(std::vector<std::int64_t>{0, 1});
-  const blob weights = blob::own(std::vector<float>{1, 0.5F, 2});
-  const tensor pooled = tensor::own(2, 2, std::vector<float>{1, -1, 0.25F, 8});
-  const tensor of_rows = tensor::own(3, 2, std::vector<float>(6, 1));
-  return {{"lookup", caf::make_message(lookup{head, {{1, indices, offsets, weights}}, 0, dtype::f32})},
-          {"lookup_of_rows", caf::make_message(lookup{head, {{1, indices, {}, {}}, {1, {}, {}, {}}}, 1, dtype::bf16})},
-          {"rows", caf::make_message(rows{head, {pooled, of_rows}, 1})},
-          {"gradient", caf::make_message(gradient{head, 0, true, true, {{1, indices, offsets, {}, pooled}}})},
-          {"gradient_of_rows", caf::make_message(gradient{head, 0, true, false, {{1, indices, {}, {}, of_rows}}})},
-          {"no_gradient", caf::make_message(gradient{head, 0, false, true, {}})},
-          {"gradient_norm", caf::make_message(gradient_norm{head, 0})},
-          {"squared_norm", caf::make_message(squared_norm{head, indices})},
-          {"optimizer_step", caf::make_message(optimizer_step{head, 0, true, 0.5F})},
-          {"committed", caf::make_message(committed{head})},
-          {"bucket_share", caf::make_message(bucket_share{head, 1, 0, 1, false, 0, 6, of_rows})},
-          {"bucket_share_of_zeros", caf::make_message(bucket_share{head, 1, 0, 0, true, 0, 6, {}})},
-          {"bucket_sum", caf::make_message(bucket_sum{head, 0, 0, of_rows})}};
+  const msg::header head{1, 1, 3, 0, 1, 0};
+  const msg::blob indices = msg::blob::own(std::vector<std::int64_t>{3, 0, 4});
+  const msg::blob offsets = msg::blob::own(std::vector<std::int64_t>{0, 1});
+  const msg::blob weights = msg::blob::own(std::vector<float>{1, 0.5F, 2});
+  const msg::tensor pooled = msg::tensor::own(2, 2, std::vector<float>{1, -1, 0.25F, 8});
+  const msg::tensor of_rows = msg::tensor::own(3, 2, std::vector<float>(6, 1));
+  return {{"lookup", caf::make_message(msg::lookup{head, {{1, indices, offsets, weights}}, 0, msg::dtype::f32})},
+          {"lookup_of_rows",
+           caf::make_message(msg::lookup{head, {{1, indices, {}, {}}, {1, {}, {}, {}}}, 1, msg::dtype::bf16})},
+          {"rows", caf::make_message(msg::rows{head, {pooled, of_rows}, 1})},
+          {"gradient", caf::make_message(msg::gradient{head, 0, true, true, {{1, indices, offsets, {}, pooled}}})},
+          {"gradient_of_rows", caf::make_message(msg::gradient{head, 0, true, false, {{1, indices, {}, {}, of_rows}}})},
+          {"no_gradient", caf::make_message(msg::gradient{head, 0, false, true, {}})},
+          {"gradient_norm", caf::make_message(msg::gradient_norm{head, 0})},
+          {"squared_norm", caf::make_message(msg::squared_norm{head, indices})},
+          {"optimizer_step", caf::make_message(msg::optimizer_step{head, 0, true, 0.5F})},
+          {"committed", caf::make_message(msg::committed{head})},
+          {"bucket_share", caf::make_message(msg::bucket_share{head, 1, 0, 1, false, 0, 6, of_rows})},
+          {"bucket_share_of_zeros", caf::make_message(msg::bucket_share{head, 1, 0, 0, true, 0, 6, {}})},
+          {"bucket_sum", caf::make_message(msg::bucket_sum{head, 0, 0, of_rows})}};
 }
 
 }  // namespace troupe::fuzz

@@ -18,33 +18,33 @@ constexpr std::size_t frames_max = 64;
 
 enum : std::uint8_t { offer_kind = 253, taken_kind, shared_kind };
 
-std::uint8_t as_in_inputs(std::uint8_t kind) { return kind - link::first_user_kind; }
+std::uint8_t as_in_inputs(std::uint8_t kind) { return kind - links::link::first_user_kind; }
 
-shared_memory_writer& memory() {
-  static const auto made = shared_memory_writer::make(memory_bytes);
+links::shared_memory_writer& memory() {
+  static const auto made = links::shared_memory_writer::make(memory_bytes);
   return *made;
 }
 
-bytes offer(const shared_memory_name& name) {
+bytes offer(const links::shared_memory_name& name) {
   bytes one;
-  append_number(one, name.process);
-  append_number(one, name.file);
-  append(one, name.secret);
+  links::append_number(one, name.process);
+  links::append_number(one, name.file);
+  links::append(one, name.secret);
   return one;
 }
 
 bytes announcement(std::uint8_t kind, std::uint32_t slot, std::uint64_t offset, std::uint64_t size) {
   bytes one(4);
-  put_number(one, 0, kind);
-  append_number(one, slot);
-  append_number(one, offset);
-  append_number(one, size);
+  links::put_number(one, 0, kind);
+  links::append_number(one, slot);
+  links::append_number(one, offset);
+  links::append_number(one, size);
   return one;
 }
 
 bytes after(bool is_offered, const std::vector<bytes>& frames) {
   bytes all = {std::byte{is_offered}};
-  for (const bytes& one : frames) append(all, one);
+  for (const bytes& one : frames) links::append(all, one);
   return all;
 }
 
@@ -66,11 +66,11 @@ std::vector<std::pair<std::string, bytes>> seeds() {
 void run(std::span<const std::byte> given) {
   input from(given);
   const auto wire = std::make_shared<scripted_link>();
-  const auto all = with_shared_memory(wire, {.frame_bytes_max = frame_bytes_max}, false);
+  const auto all = links::with_shared_memory(wire, {.frame_bytes_max = frame_bytes_max}, false);
   int ends = 0;
-  all->start({[&ends](received_frame&& frame) {
+  all->start({[&ends](links::received_frame&& frame) {
                 must(ends == 0, "a frame after the end");
-                must(frame.size <= UINT16_MAX && frame.kind >= link::first_user_kind && frame.kind < offer_kind,
+                must(frame.size <= UINT16_MAX && frame.kind >= links::link::first_user_kind && frame.kind < offer_kind,
                      "a frame that nobody could have sent");
                 digest_of(std::span(frame.memory.get(), frame.size));
               },
@@ -81,7 +81,7 @@ void run(std::span<const std::byte> given) {
   if (from.byte() % 2 == 1) wire->receive(offer_kind, offer(memory().name()));
   for (std::size_t i = 0; i < frames_max && !from.empty() && !wire->closed(); ++i) {
     const auto [kind, body] = scripted_frame(from);
-    if (kind >= link::first_user_kind) wire->receive(kind, body);
+    if (kind >= links::link::first_user_kind) wire->receive(kind, body);
   }
   wire->forget();
   must(ends == (wire->closed() ? 1 : 0), "a link that is closed without a word");

@@ -29,8 +29,8 @@ bytes client_hello() {
 
 bytes in_pieces_of(std::uint8_t size, const bytes& all) {
   bytes one;
-  append_number(one, size);
-  append(one, all);
+  links::append_number(one, size);
+  links::append(one, all);
   return one;
 }
 
@@ -52,9 +52,9 @@ void run(std::span<const std::byte> given) {
   if (given.empty()) return;
   const std::size_t piece = std::max(std::to_integer<std::size_t>(given[0]), std::size_t{1});
   auto all = given.subspan(1);
-  tls_opening at_once;
+  links::tls_opening at_once;
   const bool whole = at_once.accepts(all);
-  tls_opening bit_by_bit;
+  links::tls_opening bit_by_bit;
   bool cut = true;
   while (cut && !all.empty()) {
     cut = bit_by_bit.accepts(all.first(std::min(piece, all.size())));

@@ -69,20 +69,20 @@ std::uint64_t id_of(input& from) {
 
 std::uint64_t moment_of(input& from) { return ticks_begin + from.number<std::uint16_t>() * std::uint64_t{16}; }
 
-record record_of(input& from) {
-  const auto what = static_cast<kind>(from.below(20));
+trace::record record_of(input& from) {
+  const auto what = static_cast<trace::kind>(from.below(20));
   const std::uint8_t flags = from.byte();
   const std::uint16_t actor = actor_of(from.byte());
-  const std::uint64_t type = what == kind::handled ? first_type + from.below(types.size() + 1) : from.below(16);
-  record made;
+  const std::uint64_t type = what == trace::kind::handled ? first_type + from.below(types.size() + 1) : from.below(16);
+  trace::record made;
   made.begin = moment_of(from);
   made.sent = (flags & 0x80) != 0 ? from.number<std::uint64_t>() : moment_of(from);
   made.id = id_of(from);
   made.cause = id_of(from);
-  made.busy48_type16 = record::pack(from.count() * 16, type);
-  made.queued48_actor16 = record::pack(from.count() * 16, actor);
-  made.step48_aux16 = record::pack(from.count(), from.byte());
-  made.bytes32_kind8_flags8_stamp16 = pack_kind(from.count(), what, flags & 0x7f);
+  made.busy48_type16 = trace::record::pack(from.count() * 16, type);
+  made.queued48_actor16 = trace::record::pack(from.count() * 16, actor);
+  made.step48_aux16 = trace::record::pack(from.count(), from.byte());
+  made.bytes32_kind8_flags8_stamp16 = trace::pack_kind(from.count(), what, flags & 0x7f);
   return made;
 }
 
@@ -105,20 +105,20 @@ class file_maker {
       if (next == part::end) break;
       if (next == part::metadata) metadata = text(from);
       if (next == part::head) {
-        const std::size_t at = from.number<std::uint16_t>() % sizeof(file_head);
+        const std::size_t at = from.number<std::uint16_t>() % sizeof(trace::file_head);
         changes.emplace_back(at, from.number<std::uint64_t>());
       }
       if (next == part::actor) add_actor(from);
       if (next == part::chunk) add_chunk(from);
-      if (next == part::raw) add_bytes(block_kind::chunks, padded(text(from), chunk_bytes));
-      if (next == part::contents) add_bytes(block_kind::contents, text(from));
+      if (next == part::raw) add_bytes(trace::block_kind::chunks, padded(text(from), trace::chunk_bytes));
+      if (next == part::contents) add_bytes(trace::block_kind::contents, text(from));
       if (next == part::block) add_claim(from);
       if (next == part::cut) cut = from.number<std::uint16_t>();
     }
-    std::string made = head(metadata.substr(0, metadata_bytes));
+    std::string made = head(metadata.substr(0, trace::metadata_bytes));
     for (const auto& [at, number] : changes) put(made, at, number);
-    if (is_log_) add_bytes(block_kind::board, board_);
-    if (!is_log_) made.append(padded(board_, chunk_bytes));
+    if (is_log_) add_bytes(trace::block_kind::board, board_);
+    if (!is_log_) made.append(padded(board_, trace::chunk_bytes));
     made += rest_;
     made.resize(made.size() - std::min(cut, made.size()));
     return made;
@@ -136,29 +136,29 @@ class file_maker {
   }
 
   std::string head(const std::string& metadata) const {
-    file_head made{};
-    made.magic = is_log_ ? log_magic : ring_magic;
-    made.version = format_version;
-    made.head_size = head_bytes;
-    made.metadata_size = metadata_bytes;
-    made.board_entries = is_log_ ? 0 : static_cast<std::uint32_t>(board_.size() / board_entry_bytes);
-    made.chunk_size = chunk_bytes;
-    made.record_size = sizeof(record);
-    made.chunks = is_log_ ? 0 : rest_.size() / chunk_bytes;
+    trace::file_head made{};
+    made.magic = is_log_ ? trace::log_magic : trace::ring_magic;
+    made.version = trace::format_version;
+    made.head_size = trace::head_bytes;
+    made.metadata_size = trace::metadata_bytes;
+    made.board_entries = is_log_ ? 0 : static_cast<std::uint32_t>(board_.size() / trace::board_entry_bytes);
+    made.chunk_size = trace::chunk_bytes;
+    made.record_size = sizeof(trace::record);
+    made.chunks = is_log_ ? 0 : rest_.size() / trace::chunk_bytes;
     made.process = place_ + 1;
     made.begin = {ticks_begin, ticks_begin, ticks_begin};
     made.run = 1;
     made.node = static_cast<std::uint32_t>(place_);
     made.next_chunk = chunks_;
     made.metadata_length = static_cast<std::uint32_t>(metadata.size());
-    std::string bytes(head_bytes + metadata_bytes, '\0');
+    std::string bytes(trace::head_bytes + trace::metadata_bytes, '\0');
     std::memcpy(bytes.data(), &made, sizeof made);
-    metadata.copy(bytes.data() + head_bytes, metadata.size());
+    metadata.copy(bytes.data() + trace::head_bytes, metadata.size());
     return bytes;
   }
 
   void add_actor(input& from) {
-    board_entry made{};
+    trace::board_entry made{};
     made.actor = actor_of(from.byte());
     made.state = from.below(4);
     constexpr std::array<const char*, 6> roles = {"trainer", "server", "allreduce", "master", "node", ""};
@@ -171,38 +171,38 @@ class file_maker {
     made.step_begin = (from.byte() & 1) == 0 ? 0 : moment_of(from);
     made.last_sent = from.count();
     made.open_more = from.byte();
-    const std::size_t requests = from.below(open_requests_max);
+    const std::size_t requests = from.below(trace::open_requests_max);
     for (std::size_t i = 0; i < requests; ++i) {
       made.open[i].id = id_of(from);
       made.open[i].since = moment_of(from);
       made.open[i].type16_peer16 =
           (first_type + from.below(types.size())) | static_cast<std::uint32_t>(actor_of(from.byte())) << 16;
     }
-    std::string bytes(board_entry_bytes, '\0');
+    std::string bytes(trace::board_entry_bytes, '\0');
     std::memcpy(bytes.data(), &made, sizeof made);
     board_ += bytes;
   }
 
   void add_chunk(input& from) {
     const std::uint64_t number = from.count();
-    std::string bytes(chunk_bytes, '\0');
-    put(bytes, offsetof(chunk_head, number), number);
+    std::string bytes(trace::chunk_bytes, '\0');
+    put(bytes, offsetof(trace::chunk_head, number), number);
     const std::uint64_t moment = moment_of(from);
-    put(bytes, offsetof(chunk_head, begin),
-        clock_sample{moment, static_cast<std::int64_t>(moment), static_cast<std::int64_t>(moment)});
-    const std::size_t records = from.below(records_per_chunk + 1);
+    put(bytes, offsetof(trace::chunk_head, begin),
+        trace::clock_sample{moment, static_cast<std::int64_t>(moment), static_cast<std::int64_t>(moment)});
+    const std::size_t records = from.below(trace::records_per_chunk + 1);
     for (std::size_t i = 1; i <= records && !from.empty(); ++i) {
-      record made = record_of(from);
-      made.bytes32_kind8_flags8_stamp16 |= std::uint64_t{stamp_of(number)} << 48;
+      trace::record made = record_of(from);
+      made.bytes32_kind8_flags8_stamp16 |= std::uint64_t{trace::stamp_of(number)} << 48;
       put(bytes, i * sizeof made, made);
     }
     ++chunks_;
-    add_bytes(block_kind::chunks, bytes);
+    add_bytes(trace::block_kind::chunks, bytes);
   }
 
-  void add_bytes(block_kind what, const std::string& bytes) {
+  void add_bytes(trace::block_kind what, const std::string& bytes) {
     if (!is_log_) {
-      rest_ += padded(bytes, chunk_bytes);
+      rest_ += padded(bytes, trace::chunk_bytes);
       return;
     }
     std::string packed(ZSTD_compressBound(bytes.size()), '\0');
@@ -211,13 +211,14 @@ class file_maker {
   }
 
   void add_claim(input& from) {
-    const auto what = static_cast<block_kind>(from.byte());
+    const auto what = static_cast<trace::block_kind>(from.byte());
     const std::uint64_t size = from.count();
     add_block(what, size, text(from));
   }
 
-  void add_block(block_kind what, std::uint64_t size, const std::string& packed) {
-    const block_head head{block_magic, what, packed.size(), size, XXH3_64bits(packed.data(), packed.size())};
+  void add_block(trace::block_kind what, std::uint64_t size, const std::string& packed) {
+    const trace::block_head head{trace::block_magic, what, packed.size(), size,
+                                 XXH3_64bits(packed.data(), packed.size())};
     rest_.append(reinterpret_cast<const char*>(&head), sizeof head).append(packed);
   }
 
@@ -228,42 +229,42 @@ class file_maker {
   std::uint64_t chunks_ = 0;
 };
 
-void ask_everything(const recording& run) {
+void ask_everything(const trace::recording& run) {
   constexpr std::size_t limit = 5;
-  must(std::ranges::is_sorted(run.events, {}, &event::begin), "events are in no order");
-  const causality index(run);
-  const analysis::summary total = summarize(index);
-  summary_text(index, total, limit);
-  summary_json(index, total);
-  if (const auto path = report_critical_path(index, std::nullopt)) {
-    report_text(run, *path, limit);
-    report_json(run, *path);
+  must(std::ranges::is_sorted(run.events, {}, &trace::event::begin), "events are in no order");
+  const analysis::causality index(run);
+  const analysis::summary total = analysis::summarize(index);
+  analysis::summary_text(index, total, limit);
+  analysis::summary_json(index, total);
+  if (const auto path = analysis::report_critical_path(index, std::nullopt)) {
+    analysis::report_text(run, *path, limit);
+    analysis::report_json(run, *path);
   }
   for (std::size_t i = 0; i < run.events.size() && i < limit; ++i) {
     const std::uint64_t id = run.events[run.events.size() - 1 - i].id;
     if (index.handled(id) == nullptr) continue;
-    const cause_chain chain = find_causes(index, id);
-    causes_text(index, chain, limit);
-    causes_json(index, chain);
-    const influence cone = find_influence(index, id);
-    influence_text(index, cone, limit);
-    influence_json(index, cone, limit);
+    const analysis::cause_chain chain = analysis::find_causes(index, id);
+    analysis::causes_text(index, chain, limit);
+    analysis::causes_json(index, chain);
+    const analysis::influence cone = analysis::find_influence(index, id);
+    analysis::influence_text(index, cone, limit);
+    analysis::influence_json(index, cone, limit);
   }
-  const blocked_report blocked = find_blocked(run);
-  to_text(run, blocked);
-  to_json(run, blocked);
-  const check_report checked = check(run);
-  to_text(checked);
-  to_json(checked);
+  const analysis::blocked_report blocked = analysis::find_blocked(run);
+  analysis::to_text(run, blocked);
+  analysis::to_json(run, blocked);
+  const analysis::check_report checked = analysis::check(run);
+  analysis::to_text(checked);
+  analysis::to_json(checked);
   std::ostringstream exported;
-  write_timeline(run, exported);
-  write_shiviz(run, exported);
-  write_csv(run, exported);
-  const diff_options any{.any_order = true, .timing = 0};
-  const diff none = compare(run, run, any);
+  analysis::write_timeline(run, exported);
+  analysis::write_shiviz(run, exported);
+  analysis::write_csv(run, exported);
+  const analysis::diff_options any{.any_order = true, .timing = 0};
+  const analysis::diff none = analysis::compare(run, run, any);
   must(none.same(), "a recording differs from itself");
-  diff_text(run, run, none, limit);
-  diff_json(run, run, none);
+  analysis::diff_text(run, run, none, limit);
+  analysis::diff_json(run, run, none);
 }
 
 /// The opposite of what reads inputs: writes what a seed is made of.
@@ -283,10 +284,10 @@ class seed {
   /// A handled message; ids as sender and sequence.
   seed& handled(std::size_t flags, std::size_t actor, std::size_t type, std::size_t when, std::array<std::size_t, 2> id,
                 std::array<std::size_t, 2> cause, std::size_t step) {
-    record(kind::handled, flags, actor, type, when, id, cause, step);
+    record(trace::kind::handled, flags, actor, type, when, id, cause, step);
     return *this;
   }
-  seed& record(kind what, std::size_t flags, std::size_t actor, std::size_t type, std::size_t when,
+  seed& record(trace::kind what, std::size_t flags, std::size_t actor, std::size_t type, std::size_t when,
                std::array<std::size_t, 2> id, std::array<std::size_t, 2> cause, std::size_t step) {
     byte(static_cast<std::size_t>(what)).byte(flags).byte(actor).byte(type).word(when).word(when - 5);
     return byte(id[0]).byte(id[1]).byte(cause[0]).byte(cause[1]).byte(3).byte(2).byte(step).byte(0).byte(100);
@@ -319,22 +320,23 @@ void add_run(seed& to) {
   to.begin(part::chunk).byte(1).word(0).byte(10);
   to.handled(flag::request, 2, 0, 10, {3, 1}, {0, 0}, 1);
   to.handled(flag::answer, 3, 1, 20, {2, 1}, {3, 1}, 1);
-  to.record(kind::range, 0, 3, 1, 20, {2, 1}, {0, 0}, 1);
+  to.record(trace::kind::range, 0, 3, 1, 20, {2, 1}, {0, 0}, 1);
   to.handled(0, 2, 2, 30, {3, 2}, {2, 1}, 1);
-  to.record(kind::range, 0, 2, 5, 30, {3, 2}, {0, 0}, 1);
-  to.record(kind::step, 0, 3, 0, 20, {2, 1}, {0, 0}, 1);
+  to.record(trace::kind::range, 0, 2, 5, 30, {3, 2}, {0, 0}, 1);
+  to.record(trace::kind::step, 0, 3, 0, 20, {2, 1}, {0, 0}, 1);
   to.handled(flag::request | flag::parked, 2, 0, 28, {3, 3}, {2, 1}, 2);
-  to.record(kind::released, 0, 2, 0, 33, {2, 2}, {3, 2}, 2);
+  to.record(trace::kind::released, 0, 2, 0, 33, {2, 2}, {3, 2}, 2);
   to.handled(flag::answer, 3, 1, 40, {2, 2}, {3, 3}, 2);
-  to.record(kind::step, 0, 3, 0, 40, {2, 2}, {0, 0}, 2);
+  to.record(trace::kind::step, 0, 3, 0, 40, {2, 2}, {0, 0}, 2);
 }
 
 std::vector<std::pair<std::string, bytes>> seeds() {
   seed ring, log, hosts, claim, foreign;
   add_run(ring.byte(0).byte(0));
   std::string contents;
-  write_content({std::uint64_t{3} << 48 | 2, 2, 202, 7, {{"tables[0].grad", "float32", 2, 1, 9, "12345678"}}, "fields"},
-                contents);
+  trace::write_content(
+      {std::uint64_t{3} << 48 | 2, 2, 202, 7, {{"tables[0].grad", "float32", 2, 1, 9, "12345678"}}, "fields"},
+      contents);
   add_run(log.byte(1).byte(0));
   log.begin(part::contents).text(contents).begin(part::cut).word(3);
   for (const std::size_t host : {0, 1}) {
@@ -347,7 +349,7 @@ std::vector<std::pair<std::string, bytes>> seeds() {
   }
   claim.byte(1).byte(0).begin(part::block).byte(2).byte(252).text("not a frame");
   foreign.byte(0).byte(0).begin(part::metadata).text(R"({"types":[[1,2],"x"],"job":7,"boot":3})");
-  foreign.begin(part::head).word(offsetof(file_head, chunks));
+  foreign.begin(part::head).word(offsetof(trace::file_head, chunks));
   for (int i = 0; i < 8; ++i) foreign.byte(0xff);
   foreign.begin(part::raw).text(std::string(200, 'r'));
   return {{"ring", ring.done()},

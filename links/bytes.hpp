@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace troupe {
+namespace troupe::links {
 
 static_assert(std::endian::native == std::endian::little, "numbers travel little-endian, as they lie in memory");
 
@@ -41,4 +41,4 @@ inline void append(std::vector<std::byte>& bytes, std::span<const std::byte> mor
   if (!more.empty()) std::memcpy(bytes.data() + before, more.data(), more.size());
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -10,7 +10,7 @@
 #include "links/stream_link.hpp"
 #include "links/tcp.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -115,4 +115,4 @@ void connect(boost::asio::io_context& io, const endpoint& where, const credentia
   asio::post(io, [attempt] { attempt->start(); });
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -27,7 +27,7 @@
 #include "links/hello.hpp"
 #include "links/link.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 struct handshake_limits {
   /// For the whole handshake, from the accepted or connected socket to the last byte.
@@ -71,4 +71,4 @@ class listener {
 void connect(boost::asio::io_context& io, const endpoint& where, const credentials& mine, const hello& about_me,
              const link_limits& links, const handshake_limits& handshakes, std::function<void(result<link_ptr>)> done);
 
-}  // namespace troupe
+}  // namespace troupe::links

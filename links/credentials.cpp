@@ -24,7 +24,7 @@
 
 #include "links/private_file.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -162,4 +162,4 @@ token_proof prove(const std::string& token, const char* role, const nonce& mine,
 
 bool same_proof(const token_proof& a, const token_proof& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -10,7 +10,7 @@
 
 #include "base/result.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 struct tls_context;
 
@@ -77,4 +77,4 @@ token_proof prove(const std::string& token, const char* role, const nonce& mine,
 /// Compares in constant time.
 bool same_proof(const token_proof& a, const token_proof& b);
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -10,7 +10,7 @@
 
 #include "base/number.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -77,4 +77,4 @@ bool is_loopback(const std::string& host) {
                     [](char a, char b) { return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b; });
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace troupe {
+namespace troupe::links {
 
 struct endpoint {
   std::string host;
@@ -24,4 +24,4 @@ std::string to_string(const endpoint& where);
 /// True for addresses and names that reach this machine only: 127.0.0.0/8, ::1, localhost.
 bool is_loopback(const std::string& host);
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -7,7 +7,7 @@
 #include "base/digest.hpp"
 #include "links/bytes.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -45,7 +45,7 @@ result<frame_header> parse_frame_header(std::span<const std::byte> bytes, const 
 }
 
 std::uint64_t digest_of(const std::vector<piece>& body) {
-  if (body.size() == 1) return digest_of(body.front().data, body.front().size);
+  if (body.size() == 1) return troupe::digest_of(body.front().data, body.front().size);
   running_digest all;
   for (const piece& one : body) all.add({one.data, one.size});
   return all.value();
@@ -58,4 +58,4 @@ std::shared_ptr<std::byte> frame_memory(std::size_t size) {
   return {bytes, [](std::byte* all) { ::operator delete (all, std::align_val_t{64}); }};
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

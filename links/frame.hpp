@@ -14,7 +14,7 @@
 #include "base/result.hpp"
 #include "links/link.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 constexpr std::size_t frame_header_bytes = 24;
 
@@ -39,4 +39,4 @@ std::uint64_t digest_of(const std::vector<piece>& body);
 /// Uninitialised memory that begins at a multiple of 64; null if there is not that much.
 std::shared_ptr<std::byte> frame_memory(std::size_t size);
 
-}  // namespace troupe
+}  // namespace troupe::links

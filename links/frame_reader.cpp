@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -48,7 +48,7 @@ result<std::optional<received_frame>> frame_reader::next() {
     if (header->length <= rest.size()) {
       const auto body = rest.first(header->length);
       begin_ += frame_header_bytes + body.size();
-      const std::uint64_t digest = limits_.digests == digest_use::always ? digest_of(body) : 0;
+      const std::uint64_t digest = limits_.digests == digest_use::always ? troupe::digest_of(body) : 0;
       auto memory = frame_memory(body.size());
       if (memory && !body.empty()) std::memcpy(memory.get(), body.data(), body.size());
       return finish(*header, std::move(memory), digest);
@@ -92,4 +92,4 @@ result<std::optional<received_frame>> frame_reader::finish(const frame_header& h
   return received_frame{header.kind, std::move(memory), static_cast<std::size_t>(header.length)};
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

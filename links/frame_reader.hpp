@@ -16,7 +16,7 @@
 #include "links/frame.hpp"
 #include "links/link.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 class frame_reader {
  public:
@@ -50,4 +50,4 @@ class frame_reader {
   running_digest large_digest_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::links

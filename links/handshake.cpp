@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -205,4 +205,4 @@ void handshake::release() {
   socket_.close(ignored);
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -13,7 +13,7 @@
 #include "links/tcp.hpp"
 #include "links/transport.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 /// Keeps itself alive until it is over. All members are called on the thread that runs the io_context.
 class handshake : public std::enable_shared_from_this<handshake> {
@@ -71,4 +71,4 @@ class handshake : public std::enable_shared_from_this<handshake> {
   std::vector<std::byte> in_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::links

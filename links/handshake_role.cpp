@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "links/bytes.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -253,4 +253,4 @@ std::string shown(std::span<const std::byte> text) {
   return one_line({reinterpret_cast<const char*>(text.data()), text.size()}, length_max);
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

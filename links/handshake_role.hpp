@@ -16,7 +16,7 @@
 #include "links/credentials.hpp"
 #include "links/hello.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 constexpr std::size_t prologue_bytes = 6 + 2 + std::tuple_size_v<nonce>;
 
@@ -60,4 +60,4 @@ std::optional<fault> check_prologue(std::span<const std::byte> first);
 /// `text` on one line, harmless to a terminal, and of bounded length.
 std::string shown(std::span<const std::byte> text);
 
-}  // namespace troupe
+}  // namespace troupe::links

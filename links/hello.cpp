@@ -5,7 +5,7 @@
 
 #include "links/bytes.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -58,4 +58,4 @@ std::optional<std::string_view> find_item(const hello& items, std::string_view n
   return std::nullopt;
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace troupe {
+namespace troupe::links {
 
 /// At most `hello_bytes_max` when encoded.
 using hello = std::vector<std::pair<std::string, std::string>>;
@@ -26,4 +26,4 @@ std::optional<hello> decode_hello(std::span<const std::byte> bytes);
 /// The value of the first item of that name; null if there is none.
 std::optional<std::string_view> find_item(const hello& items, std::string_view name);
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -1,6 +1,6 @@
 #include "links/io_thread.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 void io_thread::work() {
   while (!io_.stopped()) {
@@ -28,4 +28,4 @@ void io_thread::look_for_more() {
   }
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

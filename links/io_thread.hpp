@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-namespace troupe {
+namespace troupe::links {
 
 class io_thread {
  public:
@@ -43,4 +43,4 @@ class io_thread {
   std::thread thread_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -29,7 +29,7 @@
 #include "links/endpoint.hpp"
 #include "links/hello.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 /// A part of a frame's body that is to be sent: bytes that stay as they are while `owner` lives.
 struct piece {
@@ -109,4 +109,4 @@ class link {
 
 using link_ptr = std::shared_ptr<link>;
 
-}  // namespace troupe
+}  // namespace troupe::links

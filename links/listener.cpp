@@ -13,7 +13,7 @@
 #include "links/stream_link.hpp"
 #include "links/tcp.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -213,4 +213,4 @@ result<std::unique_ptr<listener>> listener::open(boost::asio::io_context& io, co
   return std::make_unique<tcp_listener>(std::move(state));
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

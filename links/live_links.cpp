@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -35,4 +35,4 @@ std::shared_ptr<live_links> links_of(boost::asio::execution_context& io) {
   return boost::asio::use_service<link_service>(io).links();
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

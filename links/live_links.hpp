@@ -8,7 +8,7 @@
 #include <mutex>
 #include <unordered_set>
 
-namespace troupe {
+namespace troupe::links {
 
 class abandonable {
  public:
@@ -27,4 +27,4 @@ struct live_links {
 /// Shared, since it may be needed after the io_context.
 std::shared_ptr<live_links> links_of(boost::asio::execution_context& io);
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -5,7 +5,7 @@
 
 #include "links/transport.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -82,4 +82,4 @@ io_outcome failed_io(int error_number) {
 
 std::unique_ptr<transport> plain_transport(int socket) { return std::make_unique<plain>(socket); }
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -56,4 +56,4 @@ result<std::string> read_private_file(const std::string& what, const std::string
   return text;
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -14,7 +14,7 @@
 #include <numeric>
 #include <string_view>
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -140,4 +140,4 @@ std::shared_ptr<const std::byte> shared_memory_reader::read(const shared_chunk& 
           }};
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

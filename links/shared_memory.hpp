@@ -21,7 +21,7 @@
 
 #include "links/credentials.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 /// Where a chunk is.
 struct shared_chunk {
@@ -89,4 +89,4 @@ class shared_memory_reader : public std::enable_shared_from_this<shared_memory_r
   std::size_t bytes_ = 0;  ///< of chunks
 };
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -9,7 +9,7 @@
 #include "links/bytes.hpp"
 #include "links/shared_memory.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -142,4 +142,4 @@ link_ptr with_shared_memory(link_ptr below, const link_limits& limits, bool offe
   return std::make_shared<shared_memory_link>(std::move(below), limits, offers);
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -14,7 +14,7 @@
 
 #include "links/link.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 /// A frame of at least so many bytes goes through shared memory: below, a socket is as fast.
 constexpr std::size_t shared_frame_bytes_min = 8 * 1024;
@@ -23,4 +23,4 @@ constexpr std::size_t shared_frame_bytes_min = 8 * 1024;
 /// think that the two are on one host.
 link_ptr with_shared_memory(link_ptr below, const link_limits& limits, bool offers);
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -10,7 +10,7 @@
 
 #include "base/digest.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -393,4 +393,4 @@ bool stream_link::something_to_read() {
   return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -25,7 +25,7 @@
 #include "links/tcp.hpp"
 #include "links/transport.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 /// A connection whose handshake is over.
 struct greeted_connection {
@@ -132,4 +132,4 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   bool is_paused_ = false;
 };
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace troupe {
+namespace troupe::links {
 
 void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
@@ -41,4 +41,4 @@ std::string seconds_text(std::chrono::milliseconds time) {
   return fmt::format("{:.1f} s", std::chrono::duration<double>(time).count());
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -12,7 +12,7 @@
 #include "base/result.hpp"
 #include "links/endpoint.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 namespace asio = boost::asio;
 
@@ -42,4 +42,4 @@ endpoint to_endpoint(const asio::ip::tcp::endpoint& address);
 /// "4.0 s".
 std::string seconds_text(std::chrono::milliseconds time);
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -18,7 +18,7 @@
 
 #include "links/private_file.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -210,4 +210,4 @@ result<tls_ptr> make_tls(const tls_files& files) {
   return finished(std::move(settings), true, {});
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

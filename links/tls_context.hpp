@@ -12,7 +12,7 @@
 
 struct ssl_ctx_st;
 
-namespace troupe {
+namespace troupe::links {
 
 /// For any number of connections, of any thread; used by credentials.
 struct tls_context {
@@ -38,4 +38,4 @@ struct tls_files {
 /// unreadable, a key that others may read, key and certificate differ, expired).
 result<tls_ptr> make_tls(const tls_files& files);
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace troupe {
+namespace troupe::links {
 
 template <std::size_t Size>
 bool tls_opening::header<Size>::fill(std::span<const std::byte>& from) {
@@ -51,4 +51,4 @@ bool tls_opening::accepts_message_part(std::span<const std::byte> part) {
   return true;
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

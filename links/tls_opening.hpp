@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <span>
 
-namespace troupe {
+namespace troupe::links {
 
 constexpr std::size_t tls_message_bytes_max = std::size_t{16} << 10;
 
@@ -37,4 +37,4 @@ class tls_opening {
   bool encrypted_ = false;  // from here on it is no longer ours to read
 };
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -24,7 +24,7 @@
 #include "links/tls_opening.hpp"
 #include "links/transport.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -386,4 +386,4 @@ std::unique_ptr<transport> tls_transport(int socket, const credentials& mine, li
   return std::make_unique<tls>(socket, mine, side);
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

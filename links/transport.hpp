@@ -14,7 +14,7 @@
 #include "base/result.hpp"
 #include "links/credentials.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 enum class io_state {
   done,
@@ -74,4 +74,4 @@ std::unique_ptr<transport> tls_transport(int socket, const credentials& mine, li
 /// What the number of a failed call on a socket means for a link.
 io_outcome failed_io(int error_number);
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -7,7 +7,7 @@
 #include "base/result.hpp"
 #include "model/sampler.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -80,4 +80,4 @@ result<std::shared_ptr<const dataset>> open_adult(const job& job) {
   return std::make_shared<const adult>(std::move(*data), job);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

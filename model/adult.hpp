@@ -9,7 +9,7 @@
 
 #include "model/datasets.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// One row; as big as a cache line, since training takes rows in random order.
 struct adult_row {
@@ -35,4 +35,4 @@ result<adult_data> parse_adult(std::string_view train_text, std::string_view tes
 /// Reads the files inside the library.
 result<adult_data> read_adult();
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -16,7 +16,7 @@ extern "C" const unsigned char troupe_adult_train_end[];
 extern "C" const unsigned char troupe_adult_test[];
 extern "C" const unsigned char troupe_adult_test_end[];
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -189,4 +189,4 @@ result<adult_data> read_adult() {
   return parse_adult(*train, *test);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

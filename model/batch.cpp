@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -81,4 +81,4 @@ std::optional<std::string> check_batch(const data_spec& spec, const batch& what)
   return check_targets(spec, what);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

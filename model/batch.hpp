@@ -10,7 +10,7 @@
 
 #include "kernels/embedding_bag.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 enum class loss_kind : std::uint8_t { cross_entropy, bce_logits, mse };
 
@@ -74,4 +74,4 @@ struct batch {
 /// May be called from any thread.
 std::optional<std::string> check_batch(const data_spec& spec, const batch& what);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -5,7 +5,7 @@
 #include "model/datasets.hpp"
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 result<batch> dataset::test_batch(std::uint64_t, std::size_t) const {
   batch empty;
@@ -44,4 +44,4 @@ result<std::shared_ptr<const dataset>> open_dataset(const job& job) {
   return open_replay(job);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

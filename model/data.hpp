@@ -15,7 +15,7 @@
 #include "base/result.hpp"
 #include "model/batch.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 struct job;
 
@@ -59,4 +59,4 @@ class dataset {
 /// read while somebody holds it. May be called from any thread.
 result<std::shared_ptr<const dataset>> open_dataset(const job& job);
 
-}  // namespace troupe
+}  // namespace troupe::model

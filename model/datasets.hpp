@@ -13,7 +13,7 @@
 #include "model/data.hpp"
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 enum class data_kind : std::uint8_t { adult, tutorial, synthetic, criteo, csv, replay };
 constexpr std::size_t data_kinds = 6;
@@ -97,4 +97,4 @@ class shared_while_held {
   std::vector<std::pair<Key, std::weak_ptr<const T>>> held_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

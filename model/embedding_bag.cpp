@@ -4,7 +4,7 @@
 
 #include "model/random.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 embedding_bag::embedding_bag(const embedding_bag_options& options, kernels::device& where)
     : options_(options),
@@ -104,4 +104,4 @@ std::vector<embedding_bag::state_buffer> embedding_bag::state() {
   return buffers;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

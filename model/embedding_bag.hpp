@@ -18,7 +18,7 @@
 #include "model/exact_sum.hpp"
 #include "model/optimizer.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 struct embedding_bag_options {
   std::int64_t rows = 0;  ///< of the whole table
@@ -114,4 +114,4 @@ class embedding_bag {
   std::unique_ptr<kernels::table_gradient> gradient_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

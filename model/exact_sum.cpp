@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -92,4 +92,4 @@ std::span<const std::int64_t> exact_sum::limbs() {
   return limbs_;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -13,7 +13,7 @@
 #include <optional>
 #include <span>
 
-namespace troupe {
+namespace troupe::model {
 
 /// Not thread-safe.
 class exact_sum {
@@ -44,4 +44,4 @@ class exact_sum {
   std::uint32_t taken_ = 0;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

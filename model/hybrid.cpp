@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -176,4 +176,4 @@ void hybrid_model::loss(kernels::stream& on, std::size_t size, const loss_target
   }
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -27,7 +27,7 @@
 #include "model/mlp.hpp"
 #include "model/network.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 class hybrid_model final : public network {
  public:
@@ -112,4 +112,4 @@ class hybrid_model final : public network {
 /// data have no use for, vectors that cannot meet, sizes beyond any machine.
 std::optional<std::string> check_network(const job& what, const data_spec& spec);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -6,7 +6,7 @@
 #include "model/hybrid.hpp"
 #include "model/job_table.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -65,4 +65,4 @@ std::optional<std::string> check_network(const job& what, const data_spec& spec)
                      dense_weights_max);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

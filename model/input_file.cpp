@@ -11,7 +11,7 @@
 
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -97,4 +97,4 @@ result<void> input_file::read(std::uint64_t offset, std::span<std::byte> to) con
   return {};
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -10,7 +10,7 @@
 
 #include "base/result.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// A file under its name and as it is now: one that was written anew is another one.
 struct file_identity {
@@ -61,4 +61,4 @@ class input_file {
   file_identity identity_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

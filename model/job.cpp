@@ -10,7 +10,7 @@
 #include "model/job_table.hpp"
 #include "model/setting_spelling.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -136,4 +136,4 @@ std::vector<setting> to_settings(const job& job) {
   return written;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -15,7 +15,7 @@
 #include "model/data.hpp"
 #include "model/optimizer.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// How the trainers' table gradients of one step combine.
 enum class sparse_reduction : std::uint8_t { sum, mean };
@@ -120,4 +120,4 @@ result<job> parse_job(const std::vector<setting>& given);
 /// Every setting of `job` that applies to its data: `parse_job` makes the same job from it.
 std::vector<setting> to_settings(const job& job);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -7,7 +7,7 @@
 #include "model/job_table.hpp"
 #include "model/memory.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -155,4 +155,4 @@ std::optional<std::string> check_job(const job& what, data_kind kind) {
   return spec ? check_network(what, *spec) : std::nullopt;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -17,7 +17,7 @@
 #include "base/text.hpp"
 #include "model/input_file.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -315,4 +315,4 @@ fault located(fault what, const job_file& file) {
   return what;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -9,7 +9,7 @@
 #include "base/result.hpp"
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// What a job file says, in the order of the known settings.
 struct job_file {
@@ -38,4 +38,4 @@ result<std::string> print_job(const std::vector<setting>& settings, const std::v
 /// What a [[columns]] entry may say of a column, in the order in which it is printed.
 const std::vector<std::string>& column_keys();
 
-}  // namespace troupe
+}  // namespace troupe::model

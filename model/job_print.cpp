@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "model/job_file.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -154,4 +154,4 @@ result<std::string> print_job(const std::vector<setting>& settings, const std::v
   return out + columns;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

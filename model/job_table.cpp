@@ -9,7 +9,7 @@
 #include "base/number.hpp"
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -377,4 +377,4 @@ const std::vector<job_setting>& job_table() {
   return table;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

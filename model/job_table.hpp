@@ -13,7 +13,7 @@
 #include "model/datasets.hpp"
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// One line of the table. Thread-safe: nothing changes after it was built.
 struct job_setting {
@@ -56,4 +56,4 @@ void complete_job(job& what, data_kind kind);
 /// What no single setting can tell: values that do not go together. Returns the first such pair, as a message.
 std::optional<std::string> check_job(const job& what, data_kind kind);
 
-}  // namespace troupe
+}  // namespace troupe::model

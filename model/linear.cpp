@@ -4,7 +4,7 @@
 
 #include "model/random.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 void linear::initialize(std::uint64_t key, float* parameters) const {
   const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in)));
@@ -30,4 +30,4 @@ void linear::backward_parameters(kernels::stream& on, std::size_t batch, const f
   on.linear_backward_parameters(batch, in, out, x, grad, grad_parameters, grad_parameters + out * in);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -9,7 +9,7 @@
 #include "kernels/device.hpp"
 #include "model/parameters.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// y = x W^T + b, and then max(y, 0) with `activation::relu`. Parameters: W [out, in] row-major, then b [out].
 ///
@@ -46,4 +46,4 @@ struct linear {
                            float* grad_parameters) const;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -118,4 +118,4 @@ double factor_at(const lr_schedule& schedule, std::uint64_t step) {
   return factor_of(*one, step);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -16,7 +16,7 @@
 
 #include "base/result.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 struct lr_schedule {
   enum class shape : std::uint8_t { constant, warmup, step, cosine };
@@ -45,4 +45,4 @@ std::string to_string(const lr_schedule& schedule);
 /// The factor on the learning rate of optimizer step `step` (1 for the first).
 double factor_at(const lr_schedule& schedule, std::uint64_t step);
 
-}  // namespace troupe
+}  // namespace troupe::model

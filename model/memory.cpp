@@ -8,7 +8,7 @@
 #include <fstream>
 #include <limits>
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -80,4 +80,4 @@ std::string memory_fault(const std::string& what, std::uint64_t bytes, std::uint
                      static_cast<double>(bytes) / gib, static_cast<double>(available) / gib, advice);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -9,7 +9,7 @@
 #include "kernels/rows.hpp"
 #include "model/optimizer.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// Bytes that this process may still take without swapping: what the kernel calls available, or what the control group
 /// leaves, if that is less.
@@ -27,4 +27,4 @@ std::uint64_t table_bytes(std::int64_t rows, std::size_t dim, kernels::row_dtype
 std::string memory_fault(const std::string& what, std::uint64_t bytes, std::uint64_t available = available_memory(),
                          const std::string& advice = "use less, or an optimizer with less state");
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -97,4 +97,4 @@ double calibration(double probability_sum, std::span<const float> labels) {
   return positives > 0 ? probability_sum / static_cast<double>(positives) : none;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

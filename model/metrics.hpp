@@ -10,7 +10,7 @@
 
 #include "model/batch.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// What is told of an epoch: the mean loss of its samples, and what the test rows gave; that is absent where there was
 /// no evaluation, and where a metric has no value.
@@ -59,4 +59,4 @@ double area_under_curve(std::span<const float> scores, std::span<const float> la
 /// right on average, above 1 if they are too high. NaN if no label is positive.
 double calibration(double probability_sum, std::span<const float> labels);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -6,7 +6,7 @@
 
 #include "model/random.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -102,4 +102,4 @@ std::vector<named_parameter> mlp::parameters() const {
   return result;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -12,7 +12,7 @@
 #include "model/linear.hpp"
 #include "model/parameters.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 class mlp {
  public:
@@ -74,4 +74,4 @@ class mlp {
   std::size_t parameter_count_ = 0;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -16,7 +16,7 @@
 #include "kernels/device.hpp"
 #include "model/parameters.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// What a pass may depend on beside its numbers.
 struct pass_mode {
@@ -95,4 +95,4 @@ struct loss_targets {
 using loss_function = std::function<void(kernels::stream& on, std::size_t size, const loss_targets& of_batch,
                                          float* outputs, double* loss)>;
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -206,4 +206,4 @@ bool visits_every_row(const optimizer_spec& spec) {
   return spec.kind == optimizer_kind::adam || spec.weight_decay != 0 || spec.momentum != 0;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -11,7 +11,7 @@
 #include "kernels/optimizer.hpp"
 #include "model/lr_schedule.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// An optimizer's kind and options, PyTorch's names and defaults.
 struct optimizer_spec {
@@ -57,4 +57,4 @@ float initial_state(const optimizer_spec& spec);
 /// True if rows nobody touched must be visited too: momentum, weight decay and Adam by their dense definition.
 bool visits_every_row(const optimizer_spec& spec);
 
-}  // namespace troupe
+}  // namespace troupe::model

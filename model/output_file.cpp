@@ -12,7 +12,7 @@
 
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -142,4 +142,4 @@ result<void> sync_folder(const std::string& path) {
   return {};
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -11,7 +11,7 @@
 #include "base/digest.hpp"
 #include "base/result.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// What a closed file holds.
 struct written_file {
@@ -65,4 +65,4 @@ result<void> try_folder(const std::string& folder, const std::string& name);
 /// Waits until the entries of a folder are on the disk: files created, renamed or removed in it.
 result<void> sync_folder(const std::string& path);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -1,6 +1,6 @@
 #include "model/parameters.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 std::vector<parameter_range> plan_buckets(const std::vector<parameter_range>& layers, std::size_t first_bytes,
                                           std::size_t bytes) {
@@ -19,4 +19,4 @@ std::vector<parameter_range> plan_buckets(const std::vector<parameter_range>& la
   return buckets;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace troupe {
+namespace troupe::model {
 
 /// One tensor of a layer's or a network's parameters: `first` is where it begins in their buffer.
 struct named_parameter {
@@ -32,4 +32,4 @@ struct parameter_range {
 std::vector<parameter_range> plan_buckets(const std::vector<parameter_range>& layers, std::size_t first_bytes,
                                           std::size_t bytes);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -51,4 +51,4 @@ std::vector<std::vector<std::uint32_t>> place_tables(std::span<const table_spec>
   return places;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

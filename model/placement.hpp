@@ -8,7 +8,7 @@
 
 #include "model/data.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// For each table the servers that keep it, by shard: one, or all of them.
 ///
@@ -20,4 +20,4 @@ namespace troupe {
 /// `servers` must be at least 1.
 std::vector<std::vector<std::uint32_t>> place_tables(std::span<const table_spec> tables, std::uint32_t servers);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -6,7 +6,7 @@
 
 #include "kernels/normal.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -51,4 +51,4 @@ std::uint64_t shuffled(std::uint64_t n, std::uint64_t key, std::uint64_t i) {
   return i;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-namespace troupe {
+namespace troupe::model {
 
 /// What a stream of numbers is for; keeps streams of one seed apart.
 enum class random_stream : std::uint64_t {
@@ -81,4 +81,4 @@ void standard_normals(std::uint64_t key, std::span<float> out);
 /// Ciphers with arbitrary finite domains, 2002). Takes less than two passes on average.
 std::uint64_t shuffled(std::uint64_t n, std::uint64_t key, std::uint64_t i);
 
-}  // namespace troupe
+}  // namespace troupe::model

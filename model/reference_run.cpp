@@ -8,7 +8,7 @@
 #include "model/replay.hpp"
 #include "model/replay_file.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -53,4 +53,4 @@ result<reference_run> open_reference_run(const std::string& path) {
   return run;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

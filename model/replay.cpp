@@ -9,7 +9,7 @@
 #include "model/input_file.hpp"
 #include "model/replay_file.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -191,4 +191,4 @@ result<std::shared_ptr<const dataset>> open_replay(const job& job) {
   return std::make_shared<const replay>(std::move(*data));
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -9,7 +9,7 @@
 
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// What a reference run is compared with.
 struct reference_run {
@@ -27,4 +27,4 @@ struct reference_run {
 /// Faults name the file, and the key or tensor. May be called from any thread.
 result<reference_run> open_reference_run(const std::string& path);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "model/job_table.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -212,4 +212,4 @@ result<replay_config> parse_replay_config(std::string_view text) {
   return config;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -9,7 +9,7 @@
 
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 struct replay_config {
   std::uint32_t trainers = 0;
@@ -30,4 +30,4 @@ struct replay_config {
 /// optimizers, which must be there (the tables' only if there are tables). Faults name key, value and limit.
 result<replay_config> parse_replay_config(std::string_view json);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "model/memory.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 result<replay_file> replay_file::open(const std::string& path) {
   auto file = safetensors_file::open(path);
@@ -103,4 +103,4 @@ template result<std::vector<std::vector<double>>> replay_file::tables(std::strin
 template result<std::vector<float>> replay_file::dense(std::string_view) const;
 template result<std::vector<double>> replay_file::dense(std::string_view) const;
 
-}  // namespace troupe
+}  // namespace troupe::model

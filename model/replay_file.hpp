@@ -12,7 +12,7 @@
 #include "model/replay_config.hpp"
 #include "model/safetensors.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// An open reference run: its file and its configuration.
 struct replay_file {
@@ -47,4 +47,4 @@ struct replay_file {
 /// The settings that a reference run decides; see reference_run::settings.
 std::vector<setting> replay_settings(const std::string& path, const replay_config& config);
 
-}  // namespace troupe
+}  // namespace troupe::model

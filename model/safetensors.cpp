@@ -8,7 +8,7 @@
 
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 static_assert(std::endian::native == std::endian::little, "tensors are read as they are in the file");
 
@@ -111,4 +111,4 @@ result<void> safetensors_file::read_range(const tensor_entry& entry, std::uint64
   return file_.read(data_begin_ + entry.begin + offset, to);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -14,7 +14,7 @@
 #include "model/input_file.hpp"
 #include "model/safetensors_header.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// An open file whose header has been checked. Tensors are read one at a time, when asked for; nothing that the file
 /// says leads to more memory than the file is long. All faults name the file. The functions that read may be called
@@ -63,4 +63,4 @@ class safetensors_file {
   safetensors_header header_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

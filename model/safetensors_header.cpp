@@ -9,7 +9,7 @@
 
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -248,4 +248,4 @@ result<safetensors_header> parse_safetensors_header(std::string_view json, std::
   return header;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -11,7 +11,7 @@
 
 #include "base/result.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 enum class tensor_type : std::uint8_t {
   boolean,
@@ -64,4 +64,4 @@ struct safetensors_header {
 /// bytes between them. Takes memory in proportion to the text only. May be called from any thread.
 result<safetensors_header> parse_safetensors_header(std::string_view json, std::uint64_t data_size);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -10,7 +10,7 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 static_assert(std::endian::native == std::endian::little, "tensors are written as they are in memory");
 
@@ -117,4 +117,4 @@ result<written_file> write_safetensors(const std::string& path, std::span<const 
   return writer->finish();
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -17,7 +17,7 @@
 #include "model/output_file.hpp"
 #include "model/safetensors_header.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// A tensor without its bytes.
 struct tensor_declaration {
@@ -72,4 +72,4 @@ class safetensors_writer {
 result<written_file> write_safetensors(const std::string& path, std::span<const tensor_view> tensors,
                                        const tensor_metadata& metadata);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -7,7 +7,7 @@
 
 #include "model/random.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// Deals `rows` rows to `ranks` ranks, reshuffled every epoch: rank r takes positions r, r + ranks, r + 2*ranks, ... of
 /// the epoch's permutation, `batch_size` of them a step; its last batch of an epoch may be short, and steps after that
@@ -66,4 +66,4 @@ class sharded_sampler {
   std::uint64_t seed_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -1,6 +1,6 @@
 #include "model/setting_spelling.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 std::string current_spelling(const std::string& name, const std::string& text) {
   const bool is_number_type = name == "row-dtype" || name == "wire-dtype" || name == "matmul-precision";
@@ -9,4 +9,4 @@ std::string current_spelling(const std::string& name, const std::string& text) {
   return text;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

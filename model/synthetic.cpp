@@ -12,7 +12,7 @@
 #include "model/random.hpp"
 #include "model/zipf.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -107,4 +107,4 @@ class synthetic final : public dataset {
 
 result<std::shared_ptr<const dataset>> open_synthetic(const job& job) { return std::make_shared<const synthetic>(job); }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -6,7 +6,7 @@
 #include "model/datasets.hpp"
 #include "model/random.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -73,4 +73,4 @@ class tutorial final : public dataset {
 
 result<std::shared_ptr<const dataset>> open_tutorial(const job& job) { return std::make_shared<const tutorial>(job); }
 
-}  // namespace troupe
+}  // namespace troupe::model

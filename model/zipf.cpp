@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -41,4 +41,4 @@ double zipf_distribution::inverse_integral(double y) const {
   return power_ == 0 ? std::exp(y) : std::pow(std::max(y * power_, 0.0), 1 / power_);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

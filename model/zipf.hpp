@@ -6,7 +6,7 @@
 
 #include "model/random.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// Row numbers 0 .. rows-1 with probability proportional to 1 / (row + 1)^exponent, in constant time and memory by
 /// rejection-inversion (W. Hörmann, G. Derflinger: Rejection-inversion to generate variates from monotone discrete
@@ -33,4 +33,4 @@ class zipf_distribution {
   double accepted_at_once_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -23,7 +23,7 @@
 
 #include "base/digest.hpp"
 
-namespace troupe {
+namespace troupe::msg {
 
 static_assert(std::endian::native == std::endian::little, "blobs hold little-endian numbers as they lie in memory");
 
@@ -147,4 +147,4 @@ bool inspect(Inspector& f, blob& x) {
   }
 }
 
-}  // namespace troupe
+}  // namespace troupe::msg

@@ -7,33 +7,34 @@
 #include "base/digest.hpp"
 #include "protocol/message_content.hpp"
 
-namespace troupe {
+namespace troupe::protocol {
 
 namespace {
 
-blob bytes_of(const trace::content_part& part) {
-  return blob::own(std::vector<char>(part.bytes.begin(), part.bytes.end()));
+msg::blob bytes_of(const trace::content_part& part) {
+  return msg::blob::own(std::vector<char>(part.bytes.begin(), part.bytes.end()));
 }
 
 }  // namespace
 
-std::optional<dtype> dtype_named(std::string_view name) {
-  for (const dtype type : {dtype::f32, dtype::f64, dtype::i64, dtype::u64, dtype::f16, dtype::bf16})
-    if (name_of(type) == name) return type;
+std::optional<msg::dtype> dtype_named(std::string_view name) {
+  for (const msg::dtype type :
+       {msg::dtype::f32, msg::dtype::f64, msg::dtype::i64, msg::dtype::u64, msg::dtype::f16, msg::dtype::bf16})
+    if (msg::name_of(type) == name) return type;
   return {};
 }
 
-bool content_reader::whole(tensor& x) {
+bool content_reader::whole(msg::tensor& x) {
   if (parts_.empty()) return false;
   const trace::content_part& part = parts_.front();
   const auto type = dtype_named(part.type);
   if (!type) return false;
-  x = tensor(*type, part.rows, part.cols, bytes_of(part));
+  x = msg::tensor(*type, part.rows, part.cols, bytes_of(part));
   parts_ = parts_.subspan(1);
   return x.consistent();
 }
 
-bool content_reader::bulk(blob& x) {
+bool content_reader::bulk(msg::blob& x) {
   if (parts_.empty()) return false;
   x = bytes_of(parts_.front());
   parts_ = parts_.subspan(1);
@@ -47,4 +48,4 @@ bool is_kept(const trace::content& one) {
          });
 }
 
-}  // namespace troupe
+}  // namespace troupe::protocol

@@ -13,10 +13,10 @@
 #include "protocol/header.hpp"
 #include "trace/content.hpp"
 
-namespace troupe {
+namespace troupe::protocol {
 
 /// The one that `name_of` calls so; nothing if there is none.
-std::optional<dtype> dtype_named(std::string_view name);
+std::optional<msg::dtype> dtype_named(std::string_view name);
 
 /// Reads what `content_writer` wrote, in the same order. The header and handles of actors are left as they are: a trace
 /// does not hold them.
@@ -26,9 +26,9 @@ class content_reader : public field_loader<content_reader> {
   explicit content_reader(const trace::content& from)
       : field_loader(std::as_bytes(std::span(from.fields))), parts_(from.parts) {}
 
-  bool skip(const header&) { return true; }
-  bool whole(tensor& x);
-  bool bulk(blob& x);
+  bool skip(const msg::header&) { return true; }
+  bool whole(msg::tensor& x);
+  bool bulk(msg::blob& x);
   std::size_t parts_left() const { return parts_.size(); }
 
  private:
@@ -47,4 +47,4 @@ bool read_content_into(const trace::content& from, Message& message) {
   return reader.apply(message) && reader.is_done();
 }
 
-}  // namespace troupe
+}  // namespace troupe::protocol

@@ -25,7 +25,7 @@
 
 #include "protocol/tensor.hpp"
 
-namespace troupe {
+namespace troupe::protocol {
 
 /// What carries a message between processes.
 enum class plane : std::uint8_t { control, data };
@@ -69,7 +69,7 @@ bool inspect(Inspector& f, T& x) {
 
 /// Whether T carries bulk bytes.
 template <class T>
-constexpr bool holds_blobs = std::is_same_v<T, blob> || std::is_same_v<T, tensor>;
+constexpr bool holds_blobs = std::is_same_v<T, msg::blob> || std::is_same_v<T, msg::tensor>;
 template <class T>
 constexpr bool holds_blobs<std::vector<T>> = holds_blobs<T>;
 template <class T>
@@ -86,9 +86,9 @@ template <class T, class F>
 void for_each_blob(const T& x, F&& use) {
   if constexpr (!holds_blobs<T>) {
     return;
-  } else if constexpr (std::is_same_v<T, blob>) {
+  } else if constexpr (std::is_same_v<T, msg::blob>) {
     use(x);
-  } else if constexpr (std::is_same_v<T, tensor>) {
+  } else if constexpr (std::is_same_v<T, msg::tensor>) {
     use(x.bytes);
   } else if constexpr (described<T>) {
     [&]<class... Field>(boost::mp11::mp_list<Field...>) {
@@ -113,4 +113,14 @@ constexpr message_traits traits_v = [] {
   return made;
 }();
 
-}  // namespace troupe
+}  // namespace troupe::protocol
+
+/// The namespace of messages and what they consist of.
+namespace troupe::msg {
+
+using protocol::comparable;
+using protocol::inspect;
+using protocol::message_traits;
+using protocol::plane;
+
+}  // namespace troupe::msg

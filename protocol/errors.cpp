@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-namespace troupe {
+namespace troupe::protocol {
 
 namespace {
 
@@ -48,4 +48,4 @@ bool is_secondary(const caf::error& error) {
          error == caf::exit_reason::remote_link_unreachable;
 }
 
-}  // namespace troupe
+}  // namespace troupe::protocol

@@ -9,7 +9,7 @@
 
 #include "protocol/type_ids.hpp"
 
-namespace troupe {
+namespace troupe::protocol {
 
 enum class errc : std::uint8_t {
   none = 0,
@@ -44,6 +44,6 @@ std::string describe(const caf::error& error);
 /// True if `error` only reports that another actor is gone.
 bool is_secondary(const caf::error& error);
 
-}  // namespace troupe
+}  // namespace troupe::protocol
 
-CAF_ERROR_CODE_ENUM(troupe::errc)
+CAF_ERROR_CODE_ENUM(troupe::protocol::errc)

@@ -12,7 +12,7 @@
 #include <string>
 #include <type_traits>
 
-namespace troupe {
+namespace troupe::protocol {
 
 /// Writes them. Derived: `bulk(const blob&)`.
 template <class Derived>
@@ -107,4 +107,4 @@ class field_loader : public caf::load_inspector_base<Derived> {
   std::span<const std::byte> fields_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::protocol

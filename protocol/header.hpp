@@ -7,7 +7,7 @@
 
 #include "trace/clock.hpp"
 
-namespace troupe {
+namespace troupe::msg {
 
 /// Identifies a message within a run: the sender in the upper 16 bits, its sequence number below.
 using message_id = std::uint64_t;
@@ -60,4 +60,4 @@ class header_source {
   std::uint64_t sequence_ = 0;
 };
 
-}  // namespace troupe
+}  // namespace troupe::msg

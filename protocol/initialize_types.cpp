@@ -4,7 +4,7 @@
 
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::protocol {
 
 void initialize_types() {
   static const bool done = [] {
@@ -15,4 +15,4 @@ void initialize_types() {
   static_cast<void>(done);
 }
 
-}  // namespace troupe
+}  // namespace troupe::protocol

@@ -2,10 +2,10 @@
 
 #pragma once
 
-namespace troupe {
+namespace troupe::protocol {
 
 /// Makes Troupe's messages known to CAF. To be called before there is an actor system; further calls do nothing. Any
 /// thread.
 void initialize_types();
 
-}  // namespace troupe
+}  // namespace troupe::protocol

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-namespace troupe {
+namespace troupe::msg {
 
 /// Stays within the process: messages that carry it are written down and sent further without it.
 class lookup_destination {
@@ -12,4 +12,4 @@ class lookup_destination {
   virtual ~lookup_destination() = default;
 };
 
-}  // namespace troupe
+}  // namespace troupe::msg

@@ -7,7 +7,7 @@
 
 #include "base/digest.hpp"
 
-namespace troupe {
+namespace troupe::protocol {
 
 bool content_writer::begin_field(caf::string_view name) {
   levels_.push_back({std::string(name.data(), name.size())});
@@ -41,13 +41,13 @@ bool content_writer::leave_element() {
   return true;
 }
 
-bool content_writer::whole(const tensor& x) {
-  add_part(x.bytes, std::string(name_of(x.type)), x.rows, x.cols);
+bool content_writer::whole(const msg::tensor& x) {
+  add_part(x.bytes, std::string(msg::name_of(x.type)), x.rows, x.cols);
   if (!levels_.empty() && levels_.back().is_list) ++levels_.back().next;
   return true;
 }
 
-bool content_writer::bulk(const blob& x) {
+bool content_writer::bulk(const msg::blob& x) {
   add_part(x, "bytes", x.size(), 1);
   return true;
 }
@@ -62,8 +62,8 @@ std::string content_writer::path() const {
   return text;
 }
 
-void content_writer::add_part(const blob& numbers, std::string type, std::uint64_t rows, std::uint64_t cols) {
-  const blob bytes = numbers.on_host();
+void content_writer::add_part(const msg::blob& numbers, std::string type, std::uint64_t rows, std::uint64_t cols) {
+  const msg::blob bytes = numbers.on_host();
   trace::content_part& part = to_.parts.emplace_back();
   part.name = path();
   part.type = std::move(type);
@@ -75,4 +75,4 @@ void content_writer::add_part(const blob& numbers, std::string type, std::uint64
 
 std::uint64_t digest_of_fields(const std::string& fields) { return XXH3_64bits(fields.data(), fields.size()); }
 
-}  // namespace troupe
+}  // namespace troupe::protocol

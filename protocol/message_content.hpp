@@ -13,13 +13,13 @@
 #include "protocol/type_ids.hpp"
 #include "trace/content.hpp"
 
-namespace troupe {
+namespace troupe::protocol {
 
 /// Whether any of a message's numbers are in a device's memory, where others may soon take their place.
 template <class Message>
 bool is_on_device(const Message& message) {
   bool found = false;
-  for_each_blob(message, [&](const blob& one) { found = found || one.device() != nullptr; });
+  for_each_blob(message, [&](const msg::blob& one) { found = found || one.device() != nullptr; });
   return found;
 }
 
@@ -27,7 +27,7 @@ bool is_on_device(const Message& message) {
 template <class Message>
 std::uint64_t weight_of(const Message& message) {
   std::uint64_t bytes = sizeof(Message);
-  for_each_blob(message, [&](const blob& one) { bytes += one.size(); });
+  for_each_blob(message, [&](const msg::blob& one) { bytes += one.size(); });
   return bytes;
 }
 
@@ -47,9 +47,9 @@ class content_writer : public field_saver<content_writer> {
   bool begin_sequence(std::size_t size);
   bool end_sequence();
 
-  bool skip(const header&) { return true; }
-  bool whole(const tensor& x);
-  bool bulk(const blob& x);
+  bool skip(const msg::header&) { return true; }
+  bool whole(const msg::tensor& x);
+  bool bulk(const msg::blob& x);
 
  private:
   /// A field, or an element of a list of them.
@@ -62,7 +62,7 @@ class content_writer : public field_saver<content_writer> {
   bool enter_element();
   bool leave_element();
   std::string path() const;
-  void add_part(const blob& numbers, std::string type, std::uint64_t rows, std::uint64_t cols);
+  void add_part(const msg::blob& numbers, std::string type, std::uint64_t rows, std::uint64_t cols);
 
   trace::content& to_;
   const bool with_bytes_;
@@ -79,7 +79,7 @@ std::uint64_t digest_of_fields(const std::string& fields);
 template <class Message>
 trace::content content_of(const Message& message, bool with_bytes) {
   trace::content made;
-  made.id = id_of(message.head);
+  made.id = msg::id_of(message.head);
   made.type = caf::type_id_v<Message>;
   content_writer writer(made, with_bytes);
   (void)writer.apply(const_cast<Message&>(message));
@@ -88,4 +88,4 @@ trace::content content_of(const Message& message, bool with_bytes) {
   return made;
 }
 
-}  // namespace troupe
+}  // namespace troupe::protocol

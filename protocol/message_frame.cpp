@@ -11,7 +11,7 @@
 #include "protocol/field_bytes.hpp"
 #include "protocol/message_types.hpp"
 
-namespace troupe {
+namespace troupe::protocol {
 
 namespace {
 
@@ -31,19 +31,20 @@ bool for_link_type(caf::type_id_t id, F use) {
 /// Collects blobs, which stay where they are.
 class frame_writer : public field_saver<frame_writer> {
  public:
-  bool bulk(const blob& x) {
+  bool bulk(const msg::blob& x) {
     blobs.push_back(x.on_host());
     return true;
   }
 
-  std::vector<blob> blobs;
+  std::vector<msg::blob> blobs;
 };
 
 class frame_reader : public field_loader<frame_reader> {
  public:
-  frame_reader(std::span<const std::byte> fields, std::span<const blob> blobs) : field_loader(fields), blobs_(blobs) {}
+  frame_reader(std::span<const std::byte> fields, std::span<const msg::blob> blobs)
+      : field_loader(fields), blobs_(blobs) {}
 
-  bool bulk(blob& x) {
+  bool bulk(msg::blob& x) {
     if (blobs_.empty()) return false;
     x = blobs_.front();
     blobs_ = blobs_.subspan(1);
@@ -52,7 +53,7 @@ class frame_reader : public field_loader<frame_reader> {
   std::size_t parts_left() const { return blobs_.size(); }
 
  private:
-  std::span<const blob> blobs_;
+  std::span<const msg::blob> blobs_;
 };
 
 struct body_head {
@@ -66,7 +67,7 @@ struct body_head {
 static_assert(sizeof(body_head) == head_bytes);
 
 /// The parts of a body: everything but the blobs in one piece of memory, then gap and blob in turn.
-std::vector<blob> assemble(const envelope& head, caf::type_id_t type, frame_writer&& from) {
+std::vector<msg::blob> assemble(const envelope& head, caf::type_id_t type, frame_writer&& from) {
   static const auto zeros = std::make_shared<const std::array<std::byte, alignment>>();
   const body_head fixed{head.request,
                         head.actor,
@@ -83,10 +84,10 @@ std::vector<blob> assemble(const envelope& head, caf::type_id_t type, frame_writ
   }
   std::memcpy(front.data() + fields_at, from.fields.data(), from.fields.size());
   std::size_t total = front.size();
-  std::vector<blob> parts;
+  std::vector<msg::blob> parts;
   parts.reserve(1 + 2 * from.blobs.size());
-  parts.push_back(blob::own(std::move(front)));
-  for (blob& bulk : from.blobs) {
+  parts.push_back(msg::blob::own(std::move(front)));
+  for (msg::blob& bulk : from.blobs) {
     if (bulk.empty()) continue;
     if (const std::size_t gap = gap_after(total)) parts.emplace_back(zeros, zeros->data(), gap);
     total += gap_after(total) + bulk.size();
@@ -102,10 +103,10 @@ caf::error malformed(const char* what) {
 struct disassembled {
   body_head fixed;
   std::span<const std::byte> fields;
-  std::vector<blob> blobs;
+  std::vector<msg::blob> blobs;
 };
 
-caf::expected<disassembled> disassemble(const blob& body) {
+caf::expected<disassembled> disassemble(const msg::blob& body) {
   disassembled parts;
   if (body.size() < head_bytes) return malformed("shorter than its head");
   std::memcpy(&parts.fixed, body.data(), head_bytes);
@@ -132,7 +133,7 @@ caf::expected<disassembled> disassemble(const blob& body) {
 
 }  // namespace
 
-std::optional<std::vector<blob>> to_frame(const envelope& head, const caf::message& content) {
+std::optional<std::vector<msg::blob>> to_frame(const envelope& head, const caf::message& content) {
   if (content.size() != 1) return std::nullopt;
   const caf::type_id_t type = content.type_at(0);
   frame_writer writer;
@@ -141,7 +142,7 @@ std::optional<std::vector<blob>> to_frame(const envelope& head, const caf::messa
   return assemble(head, type, std::move(writer));
 }
 
-caf::expected<std::pair<envelope, caf::message>> from_frame(const blob& body) {
+caf::expected<std::pair<envelope, caf::message>> from_frame(const msg::blob& body) {
   auto parts = disassemble(body);
   if (!parts) return parts.error();
   frame_reader reader(parts->fields, parts->blobs);
@@ -157,15 +158,15 @@ caf::expected<std::pair<envelope, caf::message>> from_frame(const blob& body) {
   return std::pair(envelope{parts->fixed.request, parts->fixed.actor}, std::move(content));
 }
 
-std::optional<std::pair<caf::type_id_t, header>> head_of(const caf::message& content) {
+std::optional<std::pair<caf::type_id_t, msg::header>> head_of(const caf::message& content) {
   if (content.size() != 1) return std::nullopt;
-  std::optional<std::pair<caf::type_id_t, header>> head;
+  std::optional<std::pair<caf::type_id_t, msg::header>> head;
   const caf::type_id_t type = content.type_at(0);
   for_link_type(type, [&]<class T>(T*) { head.emplace(type, content.get_as<T>(0).head); });
   return head;
 }
 
-std::vector<blob> to_failure_frame(const envelope& head, const caf::error& failure) {
+std::vector<msg::blob> to_failure_frame(const envelope& head, const caf::error& failure) {
   errc code = errc::exception;
   if (failure.category() == caf::type_id_v<errc>)
     code = static_cast<errc>(failure.code());
@@ -177,7 +178,7 @@ std::vector<blob> to_failure_frame(const envelope& head, const caf::error& failu
   return assemble(head, caf::type_id_v<errc>, std::move(writer));
 }
 
-caf::expected<std::pair<envelope, caf::error>> from_failure_frame(const blob& body) {
+caf::expected<std::pair<envelope, caf::error>> from_failure_frame(const msg::blob& body) {
   const auto parts = disassemble(body);
   if (!parts) return parts.error();
   frame_reader reader(parts->fields, parts->blobs);
@@ -190,4 +191,4 @@ caf::expected<std::pair<envelope, caf::error>> from_failure_frame(const blob& bo
   return std::pair(envelope{parts->fixed.request, parts->fixed.actor}, make_failure(code, std::move(words)));
 }
 
-}  // namespace troupe
+}  // namespace troupe::protocol

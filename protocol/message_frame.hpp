@@ -25,7 +25,7 @@
 #include "protocol/blob.hpp"
 #include "protocol/header.hpp"
 
-namespace troupe {
+namespace troupe::protocol {
 
 /// Where a message belongs on a link.
 struct envelope {
@@ -35,17 +35,17 @@ struct envelope {
 
 /// The parts of the frame body for `content`, a single message of the types that travel over data links. Null for
 /// another type: it belongs on the control connection.
-std::optional<std::vector<blob>> to_frame(const envelope& head, const caf::message& content);
+std::optional<std::vector<msg::blob>> to_frame(const envelope& head, const caf::message& content);
 
 /// The message in a frame body; its blobs share `memory`. Whatever the bytes are, nothing beyond them is read, and
 /// nothing is allocated that they do not account for.
-caf::expected<std::pair<envelope, caf::message>> from_frame(const blob& body);
+caf::expected<std::pair<envelope, caf::message>> from_frame(const msg::blob& body);
 
 /// Type and header of a message that travels over data links.
-std::optional<std::pair<caf::type_id_t, header>> head_of(const caf::message& content);
+std::optional<std::pair<caf::type_id_t, msg::header>> head_of(const caf::message& content);
 
 /// An actor's refusal as an answer, and back; errors of other kinds become errc::exception with the same words.
-std::vector<blob> to_failure_frame(const envelope& head, const caf::error& failure);
-caf::expected<std::pair<envelope, caf::error>> from_failure_frame(const blob& body);
+std::vector<msg::blob> to_failure_frame(const envelope& head, const caf::error& failure);
+caf::expected<std::pair<envelope, caf::error>> from_failure_frame(const msg::blob& body);
 
-}  // namespace troupe
+}  // namespace troupe::protocol

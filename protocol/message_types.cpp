@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace troupe {
+namespace troupe::protocol {
 
 namespace {
 
@@ -39,4 +39,4 @@ std::string_view message_name(caf::type_id_t number) {
   return type != nullptr ? type->name : "";
 }
 
-}  // namespace troupe
+}  // namespace troupe::protocol

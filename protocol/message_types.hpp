@@ -14,7 +14,7 @@
 #include "protocol/messages.hpp"
 #include "protocol/type_ids.hpp"
 
-namespace troupe {
+namespace troupe::protocol {
 
 /// The name by which people and traces know the message type `name`: without its namespace.
 constexpr std::string_view message_name(caf::string_view name) {
@@ -55,4 +55,4 @@ const message_traits& traits_by_name(std::string_view name);
 /// Empty: this is the number of no message.
 std::string_view message_name(caf::type_id_t number);
 
-}  // namespace troupe
+}  // namespace troupe::protocol

@@ -18,7 +18,7 @@
 #include "protocol/training_messages.hpp"
 #include "protocol/type_ids.hpp"
 
-namespace troupe {
+namespace troupe::msg {
 
 // -- master -------------------------------------------------------------------
 
@@ -226,4 +226,4 @@ using master_actor =
                      caf::result<void>(give_up), caf::result<void>(trouble),
                      caf::result<collected_evidence>(collect_evidence), caf::result<void>(verdict_found)>;
 
-}  // namespace troupe
+}  // namespace troupe::msg

@@ -7,7 +7,7 @@
 
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::protocol {
 
 namespace {
 
@@ -79,4 +79,4 @@ std::vector<std::pair<std::string, std::string>> message_schema() {
   return schema;
 }
 
-}  // namespace troupe
+}  // namespace troupe::protocol

@@ -11,12 +11,12 @@
 
 #include "protocol/blob.hpp"
 #include "protocol/describe.hpp"
-#include "protocol/lookup_destination.hpp"
 #include "protocol/header.hpp"
+#include "protocol/lookup_destination.hpp"
 #include "protocol/tensor.hpp"
 #include "protocol/type_ids.hpp"
 
-namespace troupe {
+namespace troupe::msg {
 
 /// Named text arguments, in the order given.
 using arguments = std::vector<std::pair<std::string, std::string>>;
@@ -262,4 +262,4 @@ struct release {
 };
 BOOST_DESCRIBE_STRUCT(release, (), (head, module))
 
-}  // namespace troupe
+}  // namespace troupe::msg

@@ -11,7 +11,7 @@
 #include "protocol/describe.hpp"
 #include "protocol/header.hpp"
 
-namespace troupe {
+namespace troupe::msg {
 
 /// Asks an actor of a run how it is. Changes nothing, and may come at any time.
 struct actor_query {
@@ -162,4 +162,4 @@ struct verdict_found {
 };
 BOOST_DESCRIBE_STRUCT(verdict_found, (), (head, words))
 
-}  // namespace troupe
+}  // namespace troupe::msg

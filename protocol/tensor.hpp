@@ -9,7 +9,7 @@
 
 #include "protocol/blob.hpp"
 
-namespace troupe {
+namespace troupe::msg {
 
 /// f16 and bf16: rows of tables that are stored or travel so, as 16 bits each.
 enum class dtype : std::uint8_t { f32, f64, i64, u64, f16, bf16 };
@@ -138,4 +138,4 @@ class tensor_buffer {
   std::shared_ptr<float[]> data_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::msg

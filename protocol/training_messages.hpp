@@ -13,7 +13,7 @@
 #include "protocol/tensor.hpp"
 #include "protocol/type_ids.hpp"
 
-namespace troupe {
+namespace troupe::msg {
 
 // -- allreduce group ----------------------------------------------------------
 
@@ -218,4 +218,4 @@ BOOST_DESCRIBE_STRUCT(save_dense, (), (head, rank, samples, loss_sum, seconds, s
 using trainer_actor =
     caf::typed_actor<caf::result<trained>(train), caf::result<void>(stop), caf::result<actor_status>(actor_query)>;
 
-}  // namespace troupe
+}  // namespace troupe::msg

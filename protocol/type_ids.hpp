@@ -75,9 +75,12 @@
   a_struct(group_devices)
 // clang-format on
 
-namespace troupe {
-
+namespace troupe::protocol {
 enum class errc : std::uint8_t;
+}
+
+namespace troupe::msg {
+
 enum class dtype : std::uint8_t;
 class blob;
 
@@ -85,13 +88,14 @@ class blob;
 TROUPE_STRUCTS(TROUPE_DECLARE)
 #undef TROUPE_DECLARE
 
-}  // namespace troupe
+}  // namespace troupe::msg
 
+// Their outer names are those of recordings, filters and handshakes, whatever the namespace.
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
-CAF_ADD_TYPE_ID(troupe, (troupe::errc))
-CAF_ADD_TYPE_ID(troupe, (troupe::dtype))
-CAF_ADD_TYPE_ID(troupe, (troupe::blob))
-#define TROUPE_ADD_TYPE_ID(name) CAF_ADD_TYPE_ID(troupe, (troupe::name))
+CAF_ADD_TYPE_ID(troupe, (troupe::protocol::errc), "troupe::errc")
+CAF_ADD_TYPE_ID(troupe, (troupe::msg::dtype), "troupe::dtype")
+CAF_ADD_TYPE_ID(troupe, (troupe::msg::blob), "troupe::blob")
+#define TROUPE_ADD_TYPE_ID(name) CAF_ADD_TYPE_ID(troupe, (troupe::msg::name), "troupe::" #name)
 TROUPE_STRUCTS(TROUPE_ADD_TYPE_ID)
 #undef TROUPE_ADD_TYPE_ID
 CAF_END_TYPE_ID_BLOCK(troupe)

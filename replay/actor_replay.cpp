@@ -27,7 +27,7 @@
 #include "protocol/message_types.hpp"
 #include "replay/replay_order.hpp"
 
-namespace troupe {
+namespace troupe::replay {
 
 namespace {
 
@@ -40,12 +40,12 @@ struct sent_key {
   auto operator<=>(const sent_key&) const = default;
 };
 
-std::string type_of(std::uint16_t type) { return std::string(message_name(type)); }
+std::string type_of(std::uint16_t type) { return std::string(protocol::message_name(type)); }
 
 /// All actors take turns on the caller's thread.
-struct one_thread : traced_config {
+struct one_thread : actors::traced_config {
   one_thread() {
-    initialize_types();
+    protocol::initialize_types();
     config_file_path.clear();
     set("caf.scheduler.policy", "testing");
   }
@@ -115,7 +115,7 @@ class stage {
     target_->attach_functor([this](const caf::error& reason) {
       ended_ = true;
       if (reason && reason != caf::exit_reason::user_shutdown && reason != caf::exit_reason::kill)
-        made_.end = describe(reason);
+        made_.end = protocol::describe(reason);
     });
   }
 
@@ -131,13 +131,13 @@ class stage {
   template <class Message>
   result<Message> read(const trace::event& input) {
     const auto found = contents_.find(input.id);
-    if (found == contents_.end() || !is_kept(*found->second))
+    if (found == contents_.end() || !protocol::is_kept(*found->second))
       return bad_input(
           "what it held is not recorded: '--trace payload' keeps it, of the actors that --trace-payload names, unless "
           "the "
           "run is killed");
     Message made;
-    if (!read_content_into(*found->second, made))
+    if (!protocol::read_content_into(*found->second, made))
       return bad_input("what is recorded of it is not what such a message holds");
     made.head.run = recorded_.run;
     made.head.step = input.step;
@@ -152,7 +152,7 @@ class stage {
   std::optional<std::string> ask(const trace::event& input) {
     auto message = read<Message>(input);
     if (!message) return message.error().message;
-    if constexpr (std::is_same_v<Message, train>) introduce(*message);
+    if constexpr (std::is_same_v<Message, msg::train>) introduce(*message);
     if constexpr (std::is_void_v<Answer>) {
       caf::anon_send(target_, std::move(*message));
     } else {
@@ -181,17 +181,18 @@ class stage {
     }
     owed_answer owed = std::move(promise->second);
     promises_.erase(promise);
-    run_in(owed.by, [owed, message = std::move(*message)]() mutable { owed.promise.deliver(std::move(message)); });
+    actors::run_in(owed.by,
+                   [owed, message = std::move(*message)]() mutable { owed.promise.deliver(std::move(message)); });
     return std::nullopt;
   }
 
   /// In place of the handles, which a trace does not hold.
-  void introduce(train& order) {
+  void introduce(msg::train& order) {
     for (auto& shards : order.tables)
-      for (module_ref& shard : shards)
-        shard.server = caf::actor_cast<parameter_server_actor>(stand_in(server_number(shard.rank)));
-    order.group = caf::actor_cast<allreduce_actor>(stand_in(order.group_number));
-    order.reports = caf::actor_cast<report_actor>(stand_in(master_number));
+      for (msg::module_ref& shard : shards)
+        shard.server = caf::actor_cast<msg::parameter_server_actor>(stand_in(actors::server_number(shard.rank)));
+    order.group = caf::actor_cast<msg::allreduce_actor>(stand_in(order.group_number));
+    order.reports = caf::actor_cast<msg::report_actor>(stand_in(actors::master_number));
   }
 
   // -- what it sends ----------------------------------------------------------------------
@@ -225,7 +226,7 @@ class stage {
     const auto held = contents_.find(id);
     if (held == contents_.end() || has_times<Message>) return id;
     ++made_.compared;
-    const trace::content now = content_of(message, false);
+    const trace::content now = protocol::content_of(message, false);
     std::string words = analysis::compare_parts(*held->second, now, "recorded", "now");
     if (words.empty() && held->second->fields_digest != now.fields_digest) words = "fields differ";
     if (!words.empty() && made_.difference.empty())
@@ -240,7 +241,9 @@ class stage {
     if (board == nullptr || recorded_.processes[board->process].end != trace::ending::clean) return;
     for (const auto& [key, ids] : sent_) {
       // Some depend on the time, and some answer what is left out.
-      if (traits_by_name(key.type).diff == comparable::no || key.type == message_name_v<saved_module>) continue;
+      if (protocol::traits_by_name(key.type).diff == protocol::comparable::no ||
+          key.type == protocol::message_name_v<msg::saved_module>)
+        continue;
       const auto come = come_.find(key);
       const std::size_t count = come == come_.end() ? 0 : come->second;
       if (count >= ids.size()) continue;
@@ -252,7 +255,7 @@ class stage {
 
   /// What tells how long something took differs every time.
   template <class Message>
-  static constexpr bool has_times = traits_v<Message>.diff != comparable::whole;
+  static constexpr bool has_times = protocol::traits_v<Message>.diff != protocol::comparable::whole;
 
   const trace::recording& recorded_;
   const std::uint16_t actor_;
@@ -275,11 +278,12 @@ std::optional<std::string> stage::spawn() {
   const std::string name = recorded_.actor_name(actor_);
   const std::uint32_t servers = count_of("server ");
   if (name.starts_with("server ")) {
-    watch(system_.spawn(parameter_server, recorded_.run, actor_ - server_number(0)));
+    watch(system_.spawn(actors::parameter_server, recorded_.run, actor_ - actors::server_number(0)));
   } else if (name.starts_with("trainer ")) {
-    watch(system_.spawn(trainer, recorded_.run, actor_ - trainer_number(0, servers), servers));
-  } else if (actor_ == group_number) {
-    watch(system_.spawn(allreduce_group, recorded_.run, group_layout::one_process(count_of("trainer "))));
+    watch(system_.spawn(actors::trainer, recorded_.run, actor_ - actors::trainer_number(0, servers), servers));
+  } else if (actor_ == actors::group_number) {
+    watch(
+        system_.spawn(actors::allreduce_group, recorded_.run, actors::group_layout::one_process(count_of("trainer "))));
   } else {
     return fmt::format(
         "{}: alone, only servers, trainers and the allreduce group of one process can be run again; "
@@ -294,9 +298,11 @@ caf::actor stage::stand_in(std::uint32_t number) {
   if (one) return one;
   one = system_.spawn([this, number](caf::event_based_actor* self) -> caf::behavior {
     const auto mine = static_cast<std::uint16_t>(number);
-    return {takes<lookup>(self, mine),         takes<gradient>(self, mine),   takes<gradient_norm>(self, mine),
-            takes<optimizer_step>(self, mine), takes<reduce>(self, mine),     takes<progress>(self, mine),
-            takes<epoch_report>(self, mine),   takes<evaluation>(self, mine), takes<save_dense>(self, mine)};
+    return {takes<msg::lookup>(self, mine),        takes<msg::gradient>(self, mine),
+            takes<msg::gradient_norm>(self, mine), takes<msg::optimizer_step>(self, mine),
+            takes<msg::reduce>(self, mine),        takes<msg::progress>(self, mine),
+            takes<msg::epoch_report>(self, mine),  takes<msg::evaluation>(self, mine),
+            takes<msg::save_dense>(self, mine)};
   });
   spawned_.push_back(one);
   return one;
@@ -306,27 +312,27 @@ caf::actor stage::stand_in(std::uint32_t number) {
 std::optional<std::string> stage::give(const trace::event& input) {
   using give_one = std::optional<std::string> (stage::*)(const trace::event&);
   static const std::map<std::string_view, give_one> all = {
-      {message_name_v<instantiate>, &stage::ask<instantiate, module_ref>},
-      {message_name_v<lookup>, &stage::ask<lookup, rows>},
-      {message_name_v<gradient>, &stage::ask<gradient, void>},
-      {message_name_v<gradient_norm>, &stage::ask<gradient_norm, squared_norm>},
-      {message_name_v<optimizer_step>, &stage::ask<optimizer_step, committed>},
-      {message_name_v<parameters>, &stage::ask<parameters, parameter_list>},
-      {message_name_v<state_dict>, &stage::ask<state_dict, module_state>},
-      {message_name_v<load_state_dict>, &stage::ask<load_state_dict, committed>},
-      {message_name_v<row_digests>, &stage::ask<row_digests, tensor>},
-      {message_name_v<release>, &stage::ask<release, void>},
-      {message_name_v<actor_query>, &stage::ask<actor_query, actor_status>},
-      {message_name_v<train>, &stage::ask<train, trained>},
-      {message_name_v<stop>, &stage::ask<stop, void>},
-      {message_name_v<reduce>, &stage::ask<reduce, reduced>},
-      {message_name_v<rows>, &stage::answer<rows>},
-      {message_name_v<squared_norm>, &stage::answer<squared_norm>},
-      {message_name_v<committed>, &stage::answer<committed>},
-      {message_name_v<reduced>, &stage::answer<reduced>},
+      {protocol::message_name_v<msg::instantiate>, &stage::ask<msg::instantiate, msg::module_ref>},
+      {protocol::message_name_v<msg::lookup>, &stage::ask<msg::lookup, msg::rows>},
+      {protocol::message_name_v<msg::gradient>, &stage::ask<msg::gradient, void>},
+      {protocol::message_name_v<msg::gradient_norm>, &stage::ask<msg::gradient_norm, msg::squared_norm>},
+      {protocol::message_name_v<msg::optimizer_step>, &stage::ask<msg::optimizer_step, msg::committed>},
+      {protocol::message_name_v<msg::parameters>, &stage::ask<msg::parameters, msg::parameter_list>},
+      {protocol::message_name_v<msg::state_dict>, &stage::ask<msg::state_dict, msg::module_state>},
+      {protocol::message_name_v<msg::load_state_dict>, &stage::ask<msg::load_state_dict, msg::committed>},
+      {protocol::message_name_v<msg::row_digests>, &stage::ask<msg::row_digests, msg::tensor>},
+      {protocol::message_name_v<msg::release>, &stage::ask<msg::release, void>},
+      {protocol::message_name_v<msg::actor_query>, &stage::ask<msg::actor_query, msg::actor_status>},
+      {protocol::message_name_v<msg::train>, &stage::ask<msg::train, msg::trained>},
+      {protocol::message_name_v<msg::stop>, &stage::ask<msg::stop, void>},
+      {protocol::message_name_v<msg::reduce>, &stage::ask<msg::reduce, msg::reduced>},
+      {protocol::message_name_v<msg::rows>, &stage::answer<msg::rows>},
+      {protocol::message_name_v<msg::squared_norm>, &stage::answer<msg::squared_norm>},
+      {protocol::message_name_v<msg::committed>, &stage::answer<msg::committed>},
+      {protocol::message_name_v<msg::reduced>, &stage::answer<msg::reduced>},
   };
   const std::string type = recorded_.type_name(input.type);
-  if (type == message_name_v<save_module>) return std::nullopt;  // it changes nothing but files
+  if (type == protocol::message_name_v<msg::save_module>) return std::nullopt;  // it changes nothing but files
   const auto found = all.find(type);
   if (found == all.end()) return "an actor alone cannot handle such a message again";
   return (this->*found->second)(input);
@@ -336,10 +342,10 @@ std::optional<std::string> stage::give(const trace::event& input) {
 
 result<actor_replay_result> replay_actor(const trace::recording& from, std::uint16_t actor,
                                          const std::function<void(std::uint64_t, const std::string&)>& before) {
-  const device_request wish = devices_in(from);
-  if (wish.trainers == device_request::kind::cuda || wish.servers == device_request::kind::cuda)
+  const actors::device_request wish = devices_in(from);
+  if (wish.trainers == actors::device_request::kind::cuda || wish.servers == actors::device_request::kind::cuda)
     return bad_input("the run was on CUDA devices: only the whole of it can be replayed, without --actor");
   return stage(from, actor).play(before);
 }
 
-}  // namespace troupe
+}  // namespace troupe::replay

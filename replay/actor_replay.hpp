@@ -10,7 +10,7 @@
 #include "base/result.hpp"
 #include "trace/recording.hpp"
 
-namespace troupe {
+namespace troupe::replay {
 
 struct actor_replay_result {
   std::uint64_t handled = 0;   ///< messages that it got
@@ -28,4 +28,4 @@ result<actor_replay_result> replay_actor(
     const trace::recording& from, std::uint16_t actor,
     const std::function<void(std::uint64_t id, const std::string& words)>& before = {});
 
-}  // namespace troupe
+}  // namespace troupe::replay

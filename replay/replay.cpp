@@ -14,7 +14,7 @@
 #include "protocol/message_types.hpp"
 #include "replay/replay_order.hpp"
 
-namespace troupe {
+namespace troupe::replay {
 
 namespace {
 
@@ -22,7 +22,7 @@ namespace {
 void end_with(const caf::actor_addr& who, std::string words) {
   if (auto actor = caf::actor_cast<caf::actor>(who))
     caf::anon_send<caf::message_priority::high>(
-        actor, caf::exit_msg{nullptr, make_failure(errc::wrong_context, std::move(words))});
+        actor, caf::exit_msg{nullptr, protocol::make_failure(protocol::errc::wrong_context, std::move(words))});
 }
 
 std::string compare_contents(const trace::content& recorded, const trace::content& now, bool with_fields) {
@@ -40,9 +40,9 @@ std::string compare_contents(const trace::content& recorded, const trace::conten
 replayed_actor::replayed_actor(replay& all, std::uint16_t number, const std::vector<expected_message>* expected)
     : all_(all), number_(number), expected_(expected) {
   for (std::size_t place = 0; place < expected->size(); ++place) {
-    const replay_key& key = (*expected)[place].key;
+    const actors::replay_key& key = (*expected)[place].key;
     by_key_[key].places.push_back(place);
-    if (!traits_by_id(key.type).ordered) continue;
+    if (!protocol::traits_by_id(key.type).ordered) continue;
     ordered_.push_back(place);
     by_sender_[key.sender].push_back(place);
   }
@@ -53,19 +53,19 @@ void replayed_actor::start(const caf::actor_addr& self) {
   self_ = self;
 }
 
-void replayed_actor::hold(const header& head, std::uint16_t type, caf::mailbox_element_ptr message) {
+void replayed_actor::hold(const msg::header& head, std::uint16_t type, caf::mailbox_element_ptr message) {
   all_.held_back_.store(true, std::memory_order_relaxed);
-  held_.push_back({id_of(head), replay_key_of(number_, head, type, 0), std::move(message)});
+  held_.push_back({msg::id_of(head), actors::replay_key_of(number_, head, type, 0), std::move(message)});
 }
 
-bool replayed_actor::may_handle(const header& head, std::uint16_t type) {
-  const message_id id = id_of(head);
+bool replayed_actor::may_handle(const msg::header& head, std::uint16_t type) {
+  const msg::message_id id = msg::id_of(head);
   if (released_ != 0 && id == released_) {
     released_ = 0;
     ++next_;
     return true;
   }
-  const replay_key key = replay_key_of(number_, head, type, 0);
+  const actors::replay_key key = actors::replay_key_of(number_, head, type, 0);
   const std::vector<std::size_t>& of_sender = by_sender_[key.sender];
   const std::size_t come = come_[key.sender]++;
   if (come >= of_sender.size()) {
@@ -73,7 +73,7 @@ bool replayed_actor::may_handle(const header& head, std::uint16_t type) {
       all_.differs(self_, fmt::format("{} came, and no such message is recorded", all_.words_of(key)));
     return false;  // it comes after what is recorded
   }
-  if (const replay_key& recorded = (*expected_)[of_sender[come]].key; recorded != key) {
+  if (const actors::replay_key& recorded = (*expected_)[of_sender[come]].key; recorded != key) {
     all_.differs(self_, fmt::format("{} came where {} is recorded", all_.words_of(key), all_.words_of(recorded)));
     return false;
   }
@@ -84,7 +84,7 @@ bool replayed_actor::may_handle(const header& head, std::uint16_t type) {
 
 caf::mailbox_element_ptr replayed_actor::take_next() {
   if (next_ == ordered_.size()) return nullptr;
-  const replay_key& wanted = (*expected_)[ordered_[next_]].key;
+  const actors::replay_key& wanted = (*expected_)[ordered_[next_]].key;
   const auto found = std::ranges::find_if(held_, [&](const auto& one) { return one.key == wanted; });
   if (found == held_.end()) return nullptr;
   released_ = found->id;
@@ -93,8 +93,9 @@ caf::mailbox_element_ptr replayed_actor::take_next() {
   return message;
 }
 
-void replayed_actor::compare(const header& head, std::uint16_t type, std::uint16_t aux, const trace::content& now) {
-  const replay_key key = replay_key_of(number_, head, type, aux);
+void replayed_actor::compare(const msg::header& head, std::uint16_t type, std::uint16_t aux,
+                             const trace::content& now) {
+  const actors::replay_key key = actors::replay_key_of(number_, head, type, aux);
   const auto found = by_key_.find(key);
   if (found == by_key_.end() || found->second.next == found->second.places.size()) {
     if (all_.order_.is_whole)
@@ -105,7 +106,7 @@ void replayed_actor::compare(const header& head, std::uint16_t type, std::uint16
   if (recorded.held != nullptr) {
     // Buckets also carry the wish to stop, which nobody has in a replay.
     const std::string words =
-        compare_contents(*recorded.held, now, all_.order_.is_whole || !traits_by_id(type).by_bucket);
+        compare_contents(*recorded.held, now, all_.order_.is_whole || !protocol::traits_by_id(type).by_bucket);
     if (!words.empty())
       return all_.differs(self_, fmt::format("{}, recorded as {}: {}", all_.words_of(key),
                                              all_.recorded_.message_name(recorded.id), words));
@@ -134,9 +135,9 @@ replayed_actor* replay::find(std::uint32_t actor) {
   return found == actors_.end() ? nullptr : found->second.get();
 }
 
-std::string replay::words_of(const replay_key& key) const {
-  const std::string bucket = traits_by_id(key.type).by_bucket ? fmt::format(", bucket {}", key.bucket) : "";
-  return fmt::format("step {}{}: {} from {} to {}", key.step, bucket, message_name(key.type),
+std::string replay::words_of(const actors::replay_key& key) const {
+  const std::string bucket = protocol::traits_by_id(key.type).by_bucket ? fmt::format(", bucket {}", key.bucket) : "";
+  return fmt::format("step {}{}: {} from {} to {}", key.step, bucket, protocol::message_name(key.type),
                      recorded_.actor_name(key.sender), recorded_.actor_name(key.receiver));
 }
 
@@ -175,4 +176,4 @@ std::string replay::difference() const {
   return difference_;
 }
 
-}  // namespace troupe
+}  // namespace troupe::replay

@@ -20,25 +20,25 @@
 #include "actors/replay_gate.hpp"
 #include "actors/replay_key.hpp"
 
-namespace troupe {
-
-namespace trace {
+namespace troupe::trace {
 struct recording;
-}  // namespace trace
+}
+
+namespace troupe::replay {
 
 struct expected_message;
 struct replay_order;
 class replay;
 
-class replayed_actor final : public replay_gate {
+class replayed_actor final : public actors::replay_gate {
  public:
   replayed_actor(replay& all, std::uint16_t number, const std::vector<expected_message>* expected);
 
   void start(const caf::actor_addr& self) override;
-  bool may_handle(const header& head, std::uint16_t type) override;
-  void hold(const header& head, std::uint16_t type, caf::mailbox_element_ptr message) override;
+  bool may_handle(const msg::header& head, std::uint16_t type) override;
+  void hold(const msg::header& head, std::uint16_t type, caf::mailbox_element_ptr message) override;
   caf::mailbox_element_ptr take_next() override;
-  void compare(const header& head, std::uint16_t type, std::uint16_t aux, const trace::content& now) override;
+  void compare(const msg::header& head, std::uint16_t type, std::uint16_t aux, const trace::content& now) override;
 
   /// For which message the order waits; empty: none. From any thread.
   std::string waits_for() const;
@@ -47,8 +47,8 @@ class replayed_actor final : public replay_gate {
   friend class replay;
 
   struct held_message {
-    message_id id = 0;
-    replay_key key;
+    msg::message_id id = 0;
+    actors::replay_key key;
     caf::mailbox_element_ptr message;
   };
 
@@ -61,19 +61,19 @@ class replayed_actor final : public replay_gate {
   const std::uint16_t number_;
   const std::vector<expected_message>* const expected_;
   caf::actor_addr self_;  ///< guarded by the replay's mutex where another thread asks
-  std::map<replay_key, same_key> by_key_;
+  std::map<actors::replay_key, same_key> by_key_;
 
   // The order of what must be handled in order.
   std::vector<std::size_t> ordered_;                             ///< places in `expected_`
   std::atomic<std::size_t> next_ = 0;                            ///< in `ordered_`
   std::map<std::uint16_t, std::vector<std::size_t>> by_sender_;  ///< places in `expected_`
   std::map<std::uint16_t, std::size_t> come_;                    ///< messages of a sender
-  message_id released_ = 0;                                      ///< held before
+  msg::message_id released_ = 0;                                 ///< held before
   std::vector<held_message> held_;
 };
 
 /// Shared by the actors of the run that replays `order`, both of which must outlive it.
-class replay final : public replay_control {
+class replay final : public actors::replay_control {
  public:
   replay(const replay_order& order, const trace::recording& from);
 
@@ -101,7 +101,7 @@ class replay final : public replay_control {
   /// `noticed` ends, and with it the run. The first line counts.
   void differs(const caf::actor_addr& noticed, std::string words);
   void count(const caf::actor_addr& self, bool has_content);
-  std::string words_of(const replay_key& key) const;
+  std::string words_of(const actors::replay_key& key) const;
 
   const replay_order& order_;
   const trace::recording& recorded_;
@@ -114,4 +114,4 @@ class replay final : public replay_control {
   std::string difference_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::replay

@@ -13,16 +13,16 @@
 #include "protocol/message_types.hpp"
 #include "protocol/type_ids.hpp"
 
-namespace troupe {
+namespace troupe::replay {
 
 namespace {
 
 /// All parts of the allreduce group count as one actor.
 std::uint16_t in_one_process(std::uint32_t actor, const trace::recording& of) {
   constexpr std::uint32_t nodes_begin = 0xc000;  // which are numbered from the end
-  const bool is_group = (actor >= group_sender(0) && actor < nodes_begin) ||
+  const bool is_group = (actor >= actors::group_sender(0) && actor < nodes_begin) ||
                         of.actor_name(static_cast<std::uint16_t>(actor)).starts_with("allreduce");
-  return static_cast<std::uint16_t>(is_group ? group_number : actor);
+  return static_cast<std::uint16_t>(is_group ? actors::group_number : actor);
 }
 
 const boost::json::value* find_metadata(const trace::recording& of, std::string_view key) {
@@ -34,7 +34,7 @@ const boost::json::value* find_metadata(const trace::recording& of, std::string_
 /// Recorded numbers of the types that are replayed, and what this program calls them.
 std::unordered_map<std::uint16_t, std::uint16_t> numbers_of_types(const trace::recording& of) {
   std::unordered_map<std::uint16_t, std::uint16_t> numbers;
-  for (const message_type& type : all_message_types())
+  for (const protocol::message_type& type : protocol::all_message_types())
     for (const auto& [number, name] : of.types)
       if (type.traits.replayed && type.name == name) numbers.emplace(number, type.number);
   return numbers;
@@ -57,7 +57,7 @@ std::optional<std::string> find_gap(const trace::recording& of) {
 }
 
 /// The first server or trainer of the job of which nothing is there.
-std::optional<std::string> find_missing(const trace::recording& of, const job& what) {
+std::optional<std::string> find_missing(const trace::recording& of, const model::job& what) {
   const auto is_there = [&](const std::string& name) {
     return std::ranges::find(of.actors, name, &trace::actor_state::name) != of.actors.end();
   };
@@ -70,9 +70,9 @@ std::optional<std::string> find_missing(const trace::recording& of, const job& w
 
 }  // namespace
 
-device_request devices_in(const trace::recording& of) {
-  using kind = device_request::kind;
-  device_request wish{kind::cpu, kind::cpu, {}};
+actors::device_request devices_in(const trace::recording& of) {
+  using kind = actors::device_request::kind;
+  actors::device_request wish{kind::cpu, kind::cpu, {}};
   const auto* told = find_metadata(of, "devices");
   if (told == nullptr || !told->is_object()) return wish;
   const auto is_true = [&](const char* name) {
@@ -97,10 +97,10 @@ result<replay_order> read_replay_order(const trace::recording& from) {
         "the recording does not say what job the run had: the file of the process that was started "
         "by 'troupe train' or 'troupe master' is missing");
   replay_order made;
-  std::vector<setting> settings;
+  std::vector<model::setting> settings;
   for (const auto& [name, value] : job->get_object())
     if (value.is_string()) settings.emplace_back(name, value.get_string());
-  auto parsed = parse_job(settings);
+  auto parsed = model::parse_job(settings);
   if (!parsed) return bad_input(fmt::format("the recorded job: {}", parsed.error().message));
   made.what = std::move(*parsed);
   if (auto missing = find_missing(from, made.what)) return bad_input(std::move(*missing));
@@ -126,16 +126,16 @@ result<replay_order> read_replay_order(const trace::recording& from) {
   for (const trace::event& one : from.events) {
     const auto type = types.find(one.type);
     if (one.what != trace::kind::handled || type == types.end()) continue;
-    header head;
+    msg::header head;
     head.step = one.step;
     head.sender = in_one_process(static_cast<std::uint32_t>(one.id >> 48), from);
     const auto held = contents.find(one.id);
     const std::uint16_t receiver = in_one_process(one.actor, from);
-    made.by_receiver[receiver].push_back({replay_key_of(receiver, head, type->second, one.aux), one.id,
+    made.by_receiver[receiver].push_back({actors::replay_key_of(receiver, head, type->second, one.aux), one.id,
                                           held == contents.end() ? nullptr : held->second});
   }
   if (made.by_receiver.empty()) return bad_input("nothing of training is recorded: the run ended before it");
   return made;
 }
 
-}  // namespace troupe
+}  // namespace troupe::replay

@@ -14,21 +14,21 @@
 #include "model/job.hpp"
 #include "trace/recording.hpp"
 
-namespace troupe {
+namespace troupe::replay {
 
 struct expected_message {
-  replay_key key;
-  message_id id = 0;                     ///< in the recording
+  actors::replay_key key;
+  msg::message_id id = 0;                ///< in the recording
   const trace::content* held = nullptr;  ///< null: not recorded
 };
 
 struct replay_order {
-  job what;
+  model::job what;
   std::string data_digest;  ///< of its rows; empty: not recorded
   /// Trainers and servers were in different processes, between which tables travel in other forms.
   bool is_remote = false;
   /// What the run computed on.
-  device_request devices;
+  actors::device_request devices;
   /// The run came to its job's end, and all of that is recorded.
   bool is_whole = false;
   std::string weights_digest;  ///< empty: the run did not come to its end
@@ -38,10 +38,10 @@ struct replay_order {
 };
 
 /// What the recorded run computed on; what is not told, on the processor.
-device_request devices_in(const trace::recording& of);
+actors::device_request devices_in(const trace::recording& of);
 
 /// Errors, a line for the user: the recording lacks the job, or messages; the run went on from a checkpoint; it had not
 /// begun to train.
 result<replay_order> read_replay_order(const trace::recording& from);
 
-}  // namespace troupe
+}  // namespace troupe::replay

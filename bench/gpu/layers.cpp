@@ -60,12 +60,12 @@ struct layer {
   std::size_t batch;
   std::size_t in;
   std::size_t out;
-  device_array<float> x;
-  device_array<float> weight;
-  device_array<float> bias;
-  device_array<float> y;
-  device_array<float> grad_weight;
-  device_array<float> grad_bias;
+  kernels::device_array<float> x;
+  kernels::device_array<float> weight;
+  kernels::device_array<float> bias;
+  kernels::device_array<float> y;
+  kernels::device_array<float> grad_weight;
+  kernels::device_array<float> grad_bias;
 };
 
 }  // namespace

@@ -48,8 +48,8 @@ class lookups {
  private:
   std::size_t batch_;
   std::vector<std::int64_t> indices_;
-  device_array<std::int64_t> on_device_;
-  device_array<std::int64_t> offsets_;
+  kernels::device_array<std::int64_t> on_device_;
+  kernels::device_array<std::int64_t> offsets_;
 };
 
 }  // namespace troupe::bench

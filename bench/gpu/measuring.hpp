@@ -71,8 +71,8 @@ const std::vector<float>& pattern();
 inline float number_at(std::size_t i) { return pattern()[i % pattern().size()]; }
 
 template <class T>
-device_array<T> repeated(kernels::stream& on, std::span<const T> numbers, std::size_t count) {
-  device_array<T> all;
+kernels::device_array<T> repeated(kernels::stream& on, std::span<const T> numbers, std::size_t count) {
+  kernels::device_array<T> all;
   all.resize(on, count);
   std::size_t filled = std::min(count, numbers.size());
   on.upload(numbers.data(), all.data(), filled * sizeof(T));
@@ -85,7 +85,7 @@ device_array<T> repeated(kernels::stream& on, std::span<const T> numbers, std::s
   return all;
 }
 
-inline device_array<float> numbers(kernels::stream& on, std::size_t count) {
+inline kernels::device_array<float> numbers(kernels::stream& on, std::size_t count) {
   return repeated<float>(on, pattern(), count);
 }
 

@@ -26,7 +26,7 @@ class hybrid_step {
         from_(from),
         repeats_(repeats),
         model_({{{static_cast<std::int64_t>(s.rows), hybrid_dim, kernels::pooling::sum, false, bag}}, 0, 2},
-               std::vector<std::size_t>{512, 256}, loss_kind::cross_entropy),
+               std::vector<std::size_t>{512, 256}, model::loss_kind::cross_entropy),
         table_(numbers(on, s.rows * hybrid_dim)) {
     kernels::assign<float>(on, model_.initial_parameters(1), weights_);
     std::vector<std::int64_t> classes(turns * s.batch);
@@ -66,7 +66,7 @@ class hybrid_step {
                            grad_input_.data());
     model_.backward_parameters(
         on_, size_.batch, input_.data(), activations_, outputs,
-        [this](parameter_range range) { return grads_.data() + range.first; }, [](parameter_range) {});
+        [this](model::parameter_range range) { return grads_.data() + range.first; }, [](model::parameter_range) {});
     on_.update_dense(sgd_, weights_.size(), weights_.data(), {}, grads_.data());
     table_gradient_->group();
     table_gradient_->apply(sgd_, hybrid_dim, table_.data(), {}, static_cast<float>(size_.batch), false);
@@ -76,16 +76,16 @@ class hybrid_step {
   const sizes& size_;
   const lookups& from_;
   const bool repeats_;
-  const hybrid_model model_;
-  const kernels::update_constants sgd_ = constants_at({}, 1);
-  device_array<float> table_;
-  device_array<float> weights_;
-  device_array<float> grads_;
-  device_array<std::int64_t> classes_;
-  device_array<float> input_;
-  device_array<float> grad_input_;
-  device_array<double> loss_;
-  hybrid_model::activations activations_;
+  const model::hybrid_model model_;
+  const kernels::update_constants sgd_ = model::constants_at({}, 1);
+  kernels::device_array<float> table_;
+  kernels::device_array<float> weights_;
+  kernels::device_array<float> grads_;
+  kernels::device_array<std::int64_t> classes_;
+  kernels::device_array<float> input_;
+  kernels::device_array<float> grad_input_;
+  kernels::device_array<double> loss_;
+  model::hybrid_model::activations activations_;
   std::unique_ptr<kernels::table_gradient> table_gradient_ = on_.make_table_gradient();
   std::array<std::unique_ptr<kernels::graph>, turns> graphs_;
 };

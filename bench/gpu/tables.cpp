@@ -16,8 +16,8 @@ constexpr std::size_t dim = 128;
 struct table_update {
   kernels::stream& on;
   kernels::update_constants constants;
-  device_array<float> table;
-  device_array<float> state;
+  kernels::device_array<float> table;
+  kernels::device_array<float> state;
   std::unique_ptr<kernels::table_gradient> gradient = on.make_table_gradient();
 
   void run(std::size_t rows, const kernels::bags_view& bags, const float* grad) {
@@ -50,7 +50,7 @@ float updated_on_host(const lookups& from, std::int64_t row, const kernels::upda
 
 double measure_copy(kernels::stream& on, const sizes& s, const report& to) {
   const auto from = numbers(on, s.copied);
-  device_array<float> copy;
+  kernels::device_array<float> copy;
   copy.resize(on, s.copied);
   const std::size_t bytes = s.copied * sizeof(float);
   on.copy(from.data(), copy.data(), bytes);
@@ -67,7 +67,7 @@ void measure_lookup(kernels::stream& on, const sizes& s, const report& to, const
   std::vector<std::byte> stored(pattern().size() * width);
   kernels::encode(pattern().size(), pattern().data(), {stored.data(), type});
   const auto table = repeated<std::byte>(on, stored, s.rows * dim * width);
-  device_array<float> out;
+  kernels::device_array<float> out;
   out.resize(on, turns * s.batch * dim);
   const auto call = [&](std::size_t turn) {
     on.embedding_bag_forward(kernels::pooling::sum, {table.data(), type}, dim, from.bags(turn),
@@ -91,10 +91,10 @@ void measure_lookup(kernels::stream& on, const sizes& s, const report& to, const
 
 void measure_update(kernels::stream& on, const sizes& s, const report& to, const lookups& from,
                     const std::string& optimizer, double copy_rate) {
-  const auto spec = *parse_optimizer(optimizer, optimizer_use::table);
-  const std::size_t columns = static_cast<std::size_t>(state_buffers(spec)) * state_columns(spec, dim);
+  const auto spec = *model::parse_optimizer(optimizer, model::optimizer_use::table);
+  const std::size_t columns = static_cast<std::size_t>(model::state_buffers(spec)) * model::state_columns(spec, dim);
   const auto grad = numbers(on, turns * s.batch * dim);
-  table_update update{on, constants_at(spec, 1), numbers(on, s.rows * dim), {}};
+  table_update update{on, model::constants_at(spec, 1), numbers(on, s.rows * dim), {}};
   if (columns > 0) {
     update.state.resize(on, s.rows * columns);
     on.fill(update.state.size(), 0, update.state.data());

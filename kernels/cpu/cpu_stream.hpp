@@ -18,7 +18,9 @@ class cpu_stream final : public stream {
   void synchronize() override {}
   std::unique_ptr<event> record() override;
   void wait(const event& /*before*/) override {}
-  void capture_or_launch(std::unique_ptr<graph>& /*captured*/, const std::function<void()>& enqueue) override { enqueue(); }
+  void capture_or_launch(std::unique_ptr<graph>& /*captured*/, const std::function<void()>& enqueue) override {
+    enqueue();
+  }
 
   void upload(const void* host, void* to, std::size_t bytes) override { copy(host, to, bytes); }
   void download(const void* from, void* host, std::size_t bytes) override { copy(from, host, bytes); }

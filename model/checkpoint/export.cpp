@@ -15,7 +15,7 @@
 #include "model/checkpoint/names.hpp"
 #include "model/safetensors.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -176,4 +176,4 @@ result<written_file> export_checkpoint(const checkpoint& saved, const std::strin
   return written;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

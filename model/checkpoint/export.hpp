@@ -7,7 +7,7 @@
 #include "model/checkpoint/tensors.hpp"
 #include "model/output_file.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 struct export_options {
   /// Leave the optimizer's numbers out.
@@ -22,4 +22,4 @@ struct export_options {
 /// Faults: kind input for a path that cannot be and for files of the checkpoint, kind run for writing. Any thread.
 result<written_file> export_checkpoint(const checkpoint& saved, const std::string& path, export_options options);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -16,7 +16,7 @@
 #include "model/input_file.hpp"
 #include "model/safetensors.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -188,4 +188,4 @@ fault no_checkpoint_in(const std::string& directory) {
                             : "is it the folder that --save was given?")};
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

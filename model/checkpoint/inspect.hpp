@@ -9,7 +9,7 @@
 
 #include "model/checkpoint/tensors.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// How much of a checkpoint is looked at. Each includes those before it.
 enum class inspection_depth : std::uint8_t {
@@ -54,4 +54,4 @@ damage find_damage(const checkpoint& saved, inspection_depth depth);
 /// The fault of a folder that holds no checkpoint.
 fault no_checkpoint_in(const std::string& directory);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -101,4 +101,4 @@ std::optional<std::string> find_contradiction(const checkpoint_manifest& manifes
   return wrong_files(manifest);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -15,7 +15,7 @@
 #include "model/metrics.hpp"
 #include "model/safetensors_writer.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 constexpr std::uint64_t manifest_version = 2;
 /// What can be read. Version 1 has no `test_loss` and no `rmse`.
@@ -111,4 +111,4 @@ struct manifest_fault {
 /// without naming the file. Takes memory in proportion to the text.
 tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_view text);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -12,7 +12,7 @@
 #include "model/checkpoint/manifest.hpp"
 #include "model/setting_spelling.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace json = boost::json;
 
@@ -250,4 +250,4 @@ tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_vie
   }
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

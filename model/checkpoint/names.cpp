@@ -4,7 +4,7 @@
 
 #include "base/number.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -74,4 +74,4 @@ bool is_checkpoint_file(std::string_view name) {
   return shards && table_file_name(*table, *shard, *shards) == name;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

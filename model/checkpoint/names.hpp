@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace troupe {
+namespace troupe::model {
 
 constexpr const char* checkpoint_lock_name = ".lock";
 constexpr const char* dense_file_name = "dense.safetensors";
@@ -33,4 +33,4 @@ std::optional<std::uint64_t> step_of_files_folder(std::string_view name);
 /// True for what may lie in a folder with a checkpoint's files.
 bool is_checkpoint_file(std::string_view name);
 
-}  // namespace troupe
+}  // namespace troupe::model

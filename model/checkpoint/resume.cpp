@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "model/checkpoint/names.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -106,4 +106,4 @@ std::optional<std::string> first_difference(std::span<const setting> saved, std:
   return std::nullopt;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

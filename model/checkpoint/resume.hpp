@@ -13,7 +13,7 @@
 #include "model/data.hpp"
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 struct resume_point {
   checkpoint what;
@@ -42,4 +42,4 @@ extern const std::vector<std::string_view> settings_free_on_resume;
 std::optional<std::string> first_difference(std::span<const setting> saved, std::span<const setting> now,
                                             std::span<const std::string_view> free = settings_free_on_resume);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -20,7 +20,7 @@
 #include "model/checkpoint/names.hpp"
 #include "model/output_file.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -258,4 +258,4 @@ void checkpoint_store::remove_old(const checkpoint_manifest& newest) const {
   }
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

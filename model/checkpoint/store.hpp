@@ -10,7 +10,7 @@
 #include "model/checkpoint/manifest.hpp"
 #include "model/checkpoint/resume.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// Called by one thread at a time; between `begin` and `commit` any number of threads write files into the folder that
 /// `begin` gave. One save at a time.
@@ -58,4 +58,4 @@ class checkpoint_store {
   std::string begun_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -11,7 +11,7 @@
 #include "model/checkpoint/names.hpp"
 #include "model/safetensors.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -152,4 +152,4 @@ result<void> read_dense(const checkpoint& saved, std::string_view name, std::spa
   return file->read_range(**entry, 0, out);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -10,7 +10,7 @@
 
 #include "model/checkpoint/manifest.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// A committed checkpoint.
 struct checkpoint {
@@ -54,4 +54,4 @@ result<void> read_dense(const checkpoint& saved, std::string_view name, std::spa
 /// The tensors that the file of one shard of a table has.
 std::vector<tensor_declaration> tensors_of(const saved_table& table, shard_of shard);
 
-}  // namespace troupe
+}  // namespace troupe::model

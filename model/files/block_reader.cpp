@@ -7,7 +7,7 @@
 
 #include "base/result.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 result<row_block> block_reader::read(std::uint64_t number, const std::atomic<bool>& cancelled) {
   pass& used = pass_to(number);
@@ -91,4 +91,4 @@ result<std::string_view> block_reader::next_line(pass& from) const {
   }
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -8,7 +8,7 @@
 
 #include "model/files/file_rows.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// For one thread. A plain file is entered where a block begins. A compressed one can only be read from its beginning,
 /// so a few passes over it are kept where they are: who asks for blocks in order continues a pass, also if several do
@@ -37,4 +37,4 @@ class block_reader {
   std::list<pass> passes_;  // the one used last comes first
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -13,7 +13,7 @@
 
 #include "base/result.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -185,4 +185,4 @@ std::unique_ptr<byte_source> open_source(std::shared_ptr<const input_file> file,
   return std::make_unique<plain_source>(std::move(file), offset);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -8,7 +8,7 @@
 
 #include "model/input_file.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 enum class compression : std::uint8_t { none, gzip, zstd };
 
@@ -29,4 +29,4 @@ class byte_source {
 /// gzip members or zstd frames, one after the other.
 std::unique_ptr<byte_source> open_source(std::shared_ptr<const input_file> file, compression how, std::uint64_t offset);
 
-}  // namespace troupe
+}  // namespace troupe::model

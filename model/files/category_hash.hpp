@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace troupe {
+namespace troupe::model {
 
 /// Row 0 for an empty text (a missing value), else 1 + XXH3(text) % (rows - 1).
 class category_hash {
@@ -31,4 +31,4 @@ class category_hash {
   std::uint64_t reciprocal_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

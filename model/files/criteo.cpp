@@ -14,7 +14,7 @@
 #include "model/files/fields.hpp"
 #include "model/files/row_format.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -98,4 +98,4 @@ class criteo final : public row_format {
 
 std::shared_ptr<const row_format> criteo_format(const job& job) { return std::make_shared<const criteo>(job); }
 
-}  // namespace troupe
+}  // namespace troupe::model

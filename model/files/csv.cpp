@@ -18,7 +18,7 @@
 #include "model/files/line_reader.hpp"
 #include "model/files/row_format.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -277,4 +277,4 @@ result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::
   return std::make_shared<const csv>(job, *descriptions, std::move(columns), described);
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "model/datasets.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -229,4 +229,4 @@ result<std::vector<csv_column>> parse_columns(const job& job) {
   return columns;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

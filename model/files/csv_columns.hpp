@@ -8,7 +8,7 @@
 
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// What a column is used for: the target, a dense feature, a table with one index a sample, a table with a bag of
 /// indices a sample, or nothing.
@@ -39,4 +39,4 @@ result<std::vector<csv_column>> parse_columns(const job& job);
 /// How a message calls the column: "column 2 (age)", or "column 2" if it has no name. `number` counts from 1.
 std::string column_text(std::size_t number, const std::string& name);
 
-}  // namespace troupe
+}  // namespace troupe::model

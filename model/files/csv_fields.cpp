@@ -2,7 +2,7 @@
 
 #include "model/files/fields.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 bool csv_fields::next(std::string_view& field) {
   if (done_) return false;
@@ -40,4 +40,4 @@ bool csv_fields::next_quoted(std::string_view& field) {
   return wrong_ == nullptr;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

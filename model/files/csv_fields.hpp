@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace troupe {
+namespace troupe::model {
 
 class csv_fields {
  public:
@@ -32,4 +32,4 @@ class csv_fields {
   std::string unquoted_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

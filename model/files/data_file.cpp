@@ -6,7 +6,7 @@
 
 #include "base/result.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 result<std::shared_ptr<const input_file>> open_data_file(const std::string& path) {
   auto file = input_file::open(path, "a data file");
@@ -15,4 +15,4 @@ result<std::shared_ptr<const input_file>> open_data_file(const std::string& path
   return std::make_shared<const input_file>(std::move(*file));
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

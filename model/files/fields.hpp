@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace troupe {
+namespace troupe::model {
 
 static_assert(std::endian::native == std::endian::little, "a word's first byte is taken to be its lowest");
 
@@ -29,4 +29,4 @@ inline const char* field_end(const char* from, const char* to, char separator) {
   return to;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -9,7 +9,7 @@
 #include "base/result.hpp"
 #include "model/random.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 bool row_selection::operator()(std::uint64_t row) const {
   if (share_ == 0) return !held_out_;
@@ -62,4 +62,4 @@ result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_
   return made;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -10,7 +10,7 @@
 #include "model/files/line_reader.hpp"
 #include "model/files/row_format.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// Which of a file's rows belong to a data set: all, those held out for evaluation, or the others. A row is held out
 /// by a hash of its number, so that the choice depends on nothing else.
@@ -68,4 +68,4 @@ struct file_rows {
 result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_ptr<const row_format> format,
                             row_cut cut);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -8,7 +8,7 @@
 
 #include "base/result.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -71,4 +71,4 @@ result<std::size_t> line_reader::refill() {
   return got;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -12,7 +12,7 @@
 
 #include "model/files/byte_source.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// One pass over the lines of a text. For one thread.
 class line_reader {
@@ -53,4 +53,4 @@ class line_reader {
   bool ended_ = false;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -12,7 +12,7 @@
 #include "model/input_file.hpp"
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// Nothing changes after it was made: may be used from any thread.
 class row_format {
@@ -40,4 +40,4 @@ std::shared_ptr<const row_format> criteo_format(const job& job);
 /// A CSV file whose columns `job.columns` describes; reads the header line of `file`, if it has one.
 result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::shared_ptr<const input_file>& file);
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -12,7 +12,7 @@
 #include "base/text.hpp"
 #include "model/memory.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -167,4 +167,4 @@ result<std::shared_ptr<const row_block>> row_stream::read(block_reader& reader, 
   }
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -15,7 +15,7 @@
 
 #include "model/files/block_reader.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// Bytes of the largest blocks of a file that a stream has in memory at once, with the one being read.
 std::uint64_t bytes_of_blocks(const file_rows& of);
@@ -81,4 +81,4 @@ class row_stream {
   std::thread reader_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

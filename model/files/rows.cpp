@@ -3,7 +3,7 @@
 #include <cstring>
 #include <numeric>
 
-namespace troupe {
+namespace troupe::model {
 
 batch_builder::batch_builder(const row_layout& layout, loss_kind loss, std::size_t size)
     : layout_(layout), loss_(loss), singles_(layout.singles), bags_(layout.bags) {
@@ -52,4 +52,4 @@ void batch_builder::add(const row_block& from, std::size_t row) {
   ++next_;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -8,7 +8,7 @@
 
 #include "model/data.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// What a row of a file holds, and which of its parts each table of the model takes.
 struct row_layout {
@@ -71,4 +71,4 @@ class batch_builder {
   std::size_t next_ = 0;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

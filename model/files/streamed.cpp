@@ -18,7 +18,7 @@
 #include "model/random.hpp"
 #include "model/sampler.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 namespace {
 
@@ -206,4 +206,4 @@ result<std::shared_ptr<const dataset>> open_files(const job& job) {
   return std::shared_ptr<const dataset>(*held, (*held)->get());
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -4,19 +4,19 @@
 
 #include "tests/actors/stage.hpp"
 
-namespace troupe::allreduce_group_test {
+namespace troupe::actors::allreduce_group_test {
 namespace {
 
 class allreduce_group_test : public stage {
  protected:
-  reduce share(std::uint64_t step, std::uint32_t rank, std::vector<float> numbers, std::uint32_t batches = 1,
-               bool stop = false) {
+  msg::reduce share(std::uint64_t step, std::uint32_t rank, std::vector<float> numbers, std::uint32_t batches = 1,
+                    bool stop = false) {
     const std::uint64_t count = numbers.size();
-    return {{1, step, 0, 0, ++sequence_, 0}, rank, 0, batches, stop, tensor::own(count, 1, std::move(numbers))};
+    return {{1, step, 0, 0, ++sequence_, 0}, rank, 0, batches, stop, msg::tensor::own(count, 1, std::move(numbers))};
   }
 
-  std::vector<float> result_of(const std::shared_ptr<outcome<reduced>>& answer) {
-    EXPECT_TRUE(answer->value) << describe(answer->error);
+  std::vector<float> result_of(const std::shared_ptr<outcome<msg::reduced>>& answer) {
+    EXPECT_TRUE(answer->value) << protocol::describe(answer->error);
     if (!answer->value) return {};
     const auto numbers = answer->value->grad.as<float>();
     return {numbers.begin(), numbers.end()};
@@ -30,10 +30,10 @@ TEST_F(allreduce_group_test, everyone_gets_the_mean_summed_in_rank_order) {
   const std::vector<float> expected = {((1.0F + 1e8F) + -1e8F) * (1.0F / 3.0F), 15.0F * (1.0F / 3.0F)};
   for (std::vector<std::uint32_t> order : {std::vector<std::uint32_t>{0, 1, 2}, {2, 0, 1}, {1, 2, 0}}) {
     auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(3));
-    std::vector<std::shared_ptr<outcome<reduced>>> answers;
+    std::vector<std::shared_ptr<outcome<msg::reduced>>> answers;
     for (std::uint32_t rank : order) {
       for (const auto& answer : answers) EXPECT_TRUE(answer->pending());
-      answers.push_back(ask<reduced>(group, share(1, rank, shares[rank])));
+      answers.push_back(ask<msg::reduced>(group, share(1, rank, shares[rank])));
       run();
     }
     for (const auto& answer : answers) EXPECT_EQ(result_of(answer), expected);
@@ -42,9 +42,9 @@ TEST_F(allreduce_group_test, everyone_gets_the_mean_summed_in_rank_order) {
 
 TEST_F(allreduce_group_test, ranks_without_a_batch_do_not_count) {
   auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(3));
-  auto a = ask<reduced>(group, share(1, 0, {2}));
-  auto b = ask<reduced>(group, share(1, 1, {0}, false));
-  auto c = ask<reduced>(group, share(1, 2, {4}));
+  auto a = ask<msg::reduced>(group, share(1, 0, {2}));
+  auto b = ask<msg::reduced>(group, share(1, 1, {0}, false));
+  auto c = ask<msg::reduced>(group, share(1, 2, {4}));
   run();
   EXPECT_EQ(result_of(a), std::vector<float>{3});
   EXPECT_EQ(result_of(b), std::vector<float>{3});
@@ -53,10 +53,10 @@ TEST_F(allreduce_group_test, ranks_without_a_batch_do_not_count) {
 
 TEST_F(allreduce_group_test, one_wish_to_stop_reaches_all) {
   auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(2));
-  auto a = ask<reduced>(group, share(1, 0, {1}));
-  auto b = ask<reduced>(group, share(1, 1, {1}, true, true));
-  auto c = ask<reduced>(group, share(2, 0, {1}));
-  auto d = ask<reduced>(group, share(2, 1, {1}));
+  auto a = ask<msg::reduced>(group, share(1, 0, {1}));
+  auto b = ask<msg::reduced>(group, share(1, 1, {1}, true, true));
+  auto c = ask<msg::reduced>(group, share(2, 0, {1}));
+  auto d = ask<msg::reduced>(group, share(2, 1, {1}));
   run();
   EXPECT_TRUE(a->value->stop && b->value->stop);
   EXPECT_FALSE(c->value->stop || d->value->stop);
@@ -64,11 +64,11 @@ TEST_F(allreduce_group_test, one_wish_to_stop_reaches_all) {
 
 TEST_F(allreduce_group_test, steps_do_not_mix) {
   auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(2));
-  auto a = ask<reduced>(group, share(1, 0, {1}));
-  auto b = ask<reduced>(group, share(2, 0, {10}));
+  auto a = ask<msg::reduced>(group, share(1, 0, {1}));
+  auto b = ask<msg::reduced>(group, share(2, 0, {10}));
   run();
   EXPECT_TRUE(a->pending() && b->pending());
-  auto c = ask<reduced>(group, share(2, 1, {20}));
+  auto c = ask<msg::reduced>(group, share(2, 1, {20}));
   run();
   EXPECT_TRUE(a->pending());
   EXPECT_EQ(result_of(b), std::vector<float>{15});
@@ -76,18 +76,18 @@ TEST_F(allreduce_group_test, steps_do_not_mix) {
 
 TEST_F(allreduce_group_test, shares_that_do_not_fit_are_refused_with_the_reason) {
   auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(2));
-  auto first = ask<reduced>(group, share(1, 0, {1, 2}));
+  auto first = ask<msg::reduced>(group, share(1, 0, {1, 2}));
   run();
-  auto twice = ask<reduced>(group, share(1, 0, {1, 2}));
-  auto narrow = ask<reduced>(group, share(1, 1, {1}));
-  auto nobody = ask<reduced>(group, share(1, 2, {1, 2}));
+  auto twice = ask<msg::reduced>(group, share(1, 0, {1, 2}));
+  auto narrow = ask<msg::reduced>(group, share(1, 1, {1}));
+  auto nobody = ask<msg::reduced>(group, share(1, 2, {1, 2}));
   run();
-  EXPECT_EQ(twice->error, errc::wrong_context);
-  EXPECT_EQ(narrow->error, errc::shape_mismatch);
-  EXPECT_NE(describe(narrow->error).find("rank 1 sent 4 bytes, rank 0 sent 8"), std::string::npos);
-  EXPECT_EQ(nobody->error, errc::bad_input);
+  EXPECT_EQ(twice->error, protocol::errc::wrong_context);
+  EXPECT_EQ(narrow->error, protocol::errc::shape_mismatch);
+  EXPECT_NE(protocol::describe(narrow->error).find("rank 1 sent 4 bytes, rank 0 sent 8"), std::string::npos);
+  EXPECT_EQ(nobody->error, protocol::errc::bad_input);
   EXPECT_TRUE(first->pending());
 }
 
 }  // namespace
-}  // namespace troupe::allreduce_group_test
+}  // namespace troupe::actors::allreduce_group_test

@@ -7,7 +7,7 @@
 #include "actors/allreduce_group.hpp"
 #include "tests/actors/stage.hpp"
 
-namespace troupe::allreduce_processes_test {
+namespace troupe::actors::allreduce_processes_test {
 namespace {
 
 class allreduce_processes_test : public stage {
@@ -19,15 +19,15 @@ class allreduce_processes_test : public stage {
   };
 
   /// The group of each process; each reaches the others through actors that stand for them.
-  std::vector<allreduce_actor> spawn_groups(const std::vector<std::uint32_t>& process_of_rank) {
+  std::vector<msg::allreduce_actor> spawn_groups(const std::vector<std::uint32_t>& process_of_rank) {
     const std::uint32_t processes = *std::max_element(process_of_rank.begin(), process_of_rank.end()) + 1;
-    std::vector<std::shared_ptr<allreduce_actor>> targets;
-    std::vector<allreduce_actor> standins;
+    std::vector<std::shared_ptr<msg::allreduce_actor>> targets;
+    std::vector<msg::allreduce_actor> standins;
     for (std::uint32_t i = 0; i < processes; ++i) {
-      targets.push_back(std::make_shared<allreduce_actor>());
+      targets.push_back(std::make_shared<msg::allreduce_actor>());
       standins.push_back(stand_in(targets.back()));
     }
-    std::vector<allreduce_actor> groups;
+    std::vector<msg::allreduce_actor> groups;
     for (std::uint32_t me = 0; me < processes; ++me) {
       group_layout layout{process_of_rank, standins, me};
       layout.groups[me] = nullptr;
@@ -37,45 +37,48 @@ class allreduce_processes_test : public stage {
     return groups;
   }
 
-  allreduce_actor stand_in(const std::shared_ptr<allreduce_actor>& target) {
-    return spawn([target](allreduce_actor::pointer self) {
-      return allreduce_actor::behavior_type{
-          [](reduce&) -> caf::result<reduced> { return make_failure(errc::bad_input, "not over a link"); },
-          [self, target](bucket_share& share) {
+  msg::allreduce_actor stand_in(const std::shared_ptr<msg::allreduce_actor>& target) {
+    return spawn([target](msg::allreduce_actor::pointer self) {
+      return msg::allreduce_actor::behavior_type{
+          [](msg::reduce&) -> caf::result<msg::reduced> {
+            return protocol::make_failure(protocol::errc::bad_input, "not over a link");
+          },
+          [self, target](msg::bucket_share& share) {
             if (*target) self->send(*target, std::move(share));
           },
-          [self, target](bucket_sum& part) {
+          [self, target](msg::bucket_sum& part) {
             if (*target) self->send(*target, std::move(part));
           },
-          [](group_devices&) {}, [](const actor_query&) { return actor_status{}; }};
+          [](msg::group_devices&) {}, [](const msg::actor_query&) { return msg::actor_status{}; }};
     });
   }
 
-  static header head(std::uint64_t step, std::uint64_t run = 1) { return {run, step, 9, 0, 1, 0}; }
+  static msg::header head(std::uint64_t step, std::uint64_t run = 1) { return {run, step, 9, 0, 1, 0}; }
 
-  static reduce to_reduce(std::uint64_t step, std::uint32_t rank, std::uint32_t bucket, const rank_share& share) {
-    return {head(step), rank, bucket, share.batches, share.stop, tensor::own(share.numbers.size(), 1, share.numbers)};
+  static msg::reduce to_reduce(std::uint64_t step, std::uint32_t rank, std::uint32_t bucket, const rank_share& share) {
+    return {head(step),    rank,       bucket,
+            share.batches, share.stop, msg::tensor::own(share.numbers.size(), 1, share.numbers)};
   }
 
   /// What every rank gets, in order of ranks; `seed` 0: in order.
-  std::vector<reduced> exchange(const std::vector<std::uint32_t>& process_of_rank,
-                                const std::vector<rank_share>& shares, std::uint64_t seed) {
+  std::vector<msg::reduced> exchange(const std::vector<std::uint32_t>& process_of_rank,
+                                     const std::vector<rank_share>& shares, std::uint64_t seed) {
     const auto groups = spawn_groups(process_of_rank);
-    std::vector<std::shared_ptr<outcome<reduced>>> answers;
+    std::vector<std::shared_ptr<outcome<msg::reduced>>> answers;
     for (std::uint32_t rank = 0; rank < shares.size(); ++rank)
-      answers.push_back(ask<reduced>(groups[process_of_rank[rank]], to_reduce(1, rank, 0, shares[rank])));
+      answers.push_back(ask<msg::reduced>(groups[process_of_rank[rank]], to_reduce(1, rank, 0, shares[rank])));
     seed == 0 ? run() : run_shuffled(seed);
-    std::vector<reduced> all;
+    std::vector<msg::reduced> all;
     for (const auto& answer : answers) {
-      EXPECT_TRUE(answer->value) << (answer->pending() ? "is pending" : describe(answer->error));
-      all.push_back(answer->value.value_or(reduced{}));
+      EXPECT_TRUE(answer->value) << (answer->pending() ? "is pending" : protocol::describe(answer->error));
+      all.push_back(answer->value.value_or(msg::reduced{}));
     }
     return all;
   }
 
   /// Numbers of very different sizes, so that another order of summing gives other bits.
   static std::vector<rank_share> random_shares(std::size_t ranks, std::size_t count, std::uint64_t seed) {
-    random_sequence random(mix(seed));
+    model::random_sequence random(model::mix(seed));
     std::vector<rank_share> shares(ranks);
     for (rank_share& share : shares) {
       for (std::size_t i = 0; i < count; ++i)
@@ -88,41 +91,43 @@ class allreduce_processes_test : public stage {
   void expect_bits_of_one_process(const std::vector<std::uint32_t>& process_of_rank,
                                   const std::vector<rank_share>& shares, std::uint64_t seed) {
     const auto expected = exchange(std::vector<std::uint32_t>(shares.size(), 0), shares, 0).front();
-    for (const reduced& one : exchange(process_of_rank, shares, seed)) {
+    for (const msg::reduced& one : exchange(process_of_rank, shares, seed)) {
       EXPECT_TRUE(one.grad.bytes == expected.grad.bytes) << shares.front().numbers.size() << " numbers, seed " << seed;
       EXPECT_EQ(one.stop, expected.stop);
     }
   }
 
   /// A group of rank 0 that has two others, ranks 1 and 2, in another process, of which nothing comes back.
-  allreduce_actor lonely_group() {
-    const auto nobody = stand_in(std::make_shared<allreduce_actor>());
-    return spawn(allreduce_group, std::uint64_t{1}, group_layout{{0, 1, 1}, {allreduce_actor(), nobody}, 0});
+  msg::allreduce_actor lonely_group() {
+    const auto nobody = stand_in(std::make_shared<msg::allreduce_actor>());
+    return spawn(allreduce_group, std::uint64_t{1}, group_layout{{0, 1, 1}, {msg::allreduce_actor(), nobody}, 0});
   }
 
   /// Expects that the messages end the group with an error of that code that has `words`.
   template <class... Messages>
-  void expect_end(const allreduce_actor& group, errc code, const std::string& words, Messages... messages) {
+  void expect_end(const msg::allreduce_actor& group, protocol::errc code, const std::string& words,
+                  Messages... messages) {
     const auto reason = watch(group);
     run();
     (caf::anon_send(group, std::move(messages)), ...);
     run();
     ASSERT_TRUE(*reason) << words;
     EXPECT_EQ(**reason, code) << words;
-    EXPECT_NE(describe(**reason).find(words), std::string::npos) << describe(**reason);
-    EXPECT_NE(describe(**reason).find("allreduce, step 1: "), std::string::npos) << describe(**reason);
+    EXPECT_NE(protocol::describe(**reason).find(words), std::string::npos) << protocol::describe(**reason);
+    EXPECT_NE(protocol::describe(**reason).find("allreduce, step 1: "), std::string::npos)
+        << protocol::describe(**reason);
   }
 
-  static bucket_share share_of(std::uint32_t rank, std::uint64_t first, std::uint64_t count, std::size_t numbers,
-                               std::uint64_t step = 1) {
-    return {head(step), rank, 0, 1, false, first, count, tensor::own(numbers, 1, std::vector<float>(numbers, 1))};
+  static msg::bucket_share share_of(std::uint32_t rank, std::uint64_t first, std::uint64_t count, std::size_t numbers,
+                                    std::uint64_t step = 1) {
+    return {head(step), rank, 0, 1, false, first, count, msg::tensor::own(numbers, 1, std::vector<float>(numbers, 1))};
   }
 
   /// A trainer's part in `steps` steps of two buckets: as a trainer does, it waits for both means before the next step.
   /// `check` is called with each mean, which are counted in `means`.
-  void take_part(const allreduce_actor& group, std::uint32_t rank, std::uint64_t steps,
+  void take_part(const msg::allreduce_actor& group, std::uint32_t rank, std::uint64_t steps,
                  std::function<rank_share(std::uint64_t step, std::uint32_t bucket)> share,
-                 std::function<void(const reduced&)> check, std::shared_ptr<std::size_t> means) {
+                 std::function<void(const msg::reduced&)> check, std::shared_ptr<std::size_t> means) {
     spawn([=](caf::event_based_actor* self) {
       const auto begin = std::make_shared<std::function<void(std::uint64_t)>>();
       const auto missing = std::make_shared<int>(0);
@@ -132,19 +137,19 @@ class allreduce_processes_test : public stage {
         for (std::uint32_t bucket = 0; bucket < 2; ++bucket)
           self->request(group, caf::infinite, to_reduce(step, rank, bucket, share(step, bucket)))
               .then(
-                  [=, next = again.lock()](const reduced& mean) {
+                  [=, next = again.lock()](const msg::reduced& mean) {
                     check(mean);
                     ++*means;
                     if (--*missing == 0) (*next)(step + 1);
                   },
-                  [](const caf::error& error) { ADD_FAILURE() << describe(error); });
+                  [](const caf::error& error) { ADD_FAILURE() << protocol::describe(error); });
       };
       (*begin)(1);
     });
   }
 
-  static bucket_sum sum_of(std::uint64_t first, std::size_t numbers) {
-    return {head(1), 0, first, tensor::own(numbers, 1, std::vector<float>(numbers, 1))};
+  static msg::bucket_sum sum_of(std::uint64_t first, std::size_t numbers) {
+    return {head(1), 0, first, msg::tensor::own(numbers, 1, std::vector<float>(numbers, 1))};
   }
 };
 
@@ -187,7 +192,7 @@ TEST_F(allreduce_processes_test, one_wish_to_stop_reaches_all_processes) {
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
     auto shares = random_shares(3, 5, 1);
     shares[rank].stop = true;
-    for (const reduced& one : exchange({0, 1, 2}, shares, 0)) EXPECT_TRUE(one.stop);
+    for (const msg::reduced& one : exchange({0, 1, 2}, shares, 0)) EXPECT_TRUE(one.stop);
   }
 }
 
@@ -198,7 +203,7 @@ TEST_F(allreduce_processes_test, steps_and_buckets_do_not_mix) {
   const auto share = [&](std::uint64_t step, std::uint32_t bucket) {
     return rank_share{std::vector<float>(bucket == 0 ? 4 : 17'000, value_of(step, bucket)), 1, false};
   };
-  const auto check = [&](const reduced& mean) {
+  const auto check = [&](const msg::reduced& mean) {
     const float expected = value_of(mean.head.step, mean.bucket) * 3 * (1.0F / 3.0F);
     EXPECT_EQ(mean.grad.as<float>().front(), expected);
     EXPECT_EQ(mean.grad.as<float>().back(), expected);
@@ -213,61 +218,65 @@ TEST_F(allreduce_processes_test, steps_and_buckets_do_not_mix) {
 }
 
 TEST_F(allreduce_processes_test, shares_that_do_not_fit_end_the_group_with_the_reason) {
-  expect_end(lonely_group(), errc::bad_input, "a bucket of rank 3, the group has 3", share_of(3, 0, 4, 4));
-  expect_end(lonely_group(), errc::bad_input, "a bucket of rank 0 from another process", share_of(0, 0, 4, 4));
-  expect_end(lonely_group(), errc::wrong_context, "bucket 0 of rank 1 twice", share_of(1, 0, 4, 4),
+  expect_end(lonely_group(), protocol::errc::bad_input, "a bucket of rank 3, the group has 3", share_of(3, 0, 4, 4));
+  expect_end(lonely_group(), protocol::errc::bad_input, "a bucket of rank 0 from another process",
+             share_of(0, 0, 4, 4));
+  expect_end(lonely_group(), protocol::errc::wrong_context, "bucket 0 of rank 1 twice", share_of(1, 0, 4, 4),
              share_of(1, 0, 4, 4));
-  expect_end(lonely_group(), errc::shape_mismatch, "rank 2 sent 20 bytes, rank 1 sent 16", share_of(1, 0, 4, 4),
-             share_of(2, 0, 5, 5));
-  expect_end(lonely_group(), errc::shape_mismatch, "bucket 0 of rank 1", share_of(1, 0, 4, 3));
-  expect_end(lonely_group(), errc::shape_mismatch, "bucket 0 of rank 1", share_of(1, 1, 4, 4));
-  expect_end(lonely_group(), errc::shape_mismatch, "bucket 0 of rank 1", share_of(1, 0, ~std::uint64_t{0}, 4));
-  expect_end(lonely_group(), errc::shape_mismatch, "bucket 0 of rank 1", share_of(1, 0, 40'000, 40'000));
-  bucket_share doubles = share_of(1, 0, 2, 4);
-  doubles.grad = tensor::own(2, 1, std::vector<double>{1, 2});
-  expect_end(lonely_group(), errc::shape_mismatch, "bucket 0 of rank 1", doubles);
-  bucket_share elsewhere = share_of(1, 0, 4, 4);
+  expect_end(lonely_group(), protocol::errc::shape_mismatch, "rank 2 sent 20 bytes, rank 1 sent 16",
+             share_of(1, 0, 4, 4), share_of(2, 0, 5, 5));
+  expect_end(lonely_group(), protocol::errc::shape_mismatch, "bucket 0 of rank 1", share_of(1, 0, 4, 3));
+  expect_end(lonely_group(), protocol::errc::shape_mismatch, "bucket 0 of rank 1", share_of(1, 1, 4, 4));
+  expect_end(lonely_group(), protocol::errc::shape_mismatch, "bucket 0 of rank 1",
+             share_of(1, 0, ~std::uint64_t{0}, 4));
+  expect_end(lonely_group(), protocol::errc::shape_mismatch, "bucket 0 of rank 1", share_of(1, 0, 40'000, 40'000));
+  msg::bucket_share doubles = share_of(1, 0, 2, 4);
+  doubles.grad = msg::tensor::own(2, 1, std::vector<double>{1, 2});
+  expect_end(lonely_group(), protocol::errc::shape_mismatch, "bucket 0 of rank 1", doubles);
+  msg::bucket_share elsewhere = share_of(1, 0, 4, 4);
   elsewhere.head = head(1, 2);
-  expect_end(lonely_group(), errc::wrong_context, "a bucket of run 2, this is run 1", elsewhere);
+  expect_end(lonely_group(), protocol::errc::wrong_context, "a bucket of run 2, this is run 1", elsewhere);
 }
 
 TEST_F(allreduce_processes_test, devices_of_others_end_a_group_on_the_processor) {
   const auto devices_of = [](std::uint32_t process, std::size_t id_bytes) {
-    return group_devices{head(1), process, "host", {"GPU-1"}, blob::own(std::vector<std::byte>(id_bytes))};
+    return msg::group_devices{head(1), process, "host", {"GPU-1"}, msg::blob::own(std::vector<std::byte>(id_bytes))};
   };
-  expect_end(lonely_group(), errc::bad_input,
+  expect_end(lonely_group(), protocol::errc::bad_input,
              "trainers 1, 2 on CUDA devices and trainer 0 on the processor do not mix; give all of them",
              devices_of(1, 128));
-  expect_end(lonely_group(), errc::wrong_context, "devices of process 0, which does not take part", devices_of(0, 128));
-  expect_end(lonely_group(), errc::wrong_context, "devices of process 2", devices_of(2, 128));
-  expect_end(lonely_group(), errc::wrong_context, "devices of process 1", devices_of(1, 127));
+  expect_end(lonely_group(), protocol::errc::wrong_context, "devices of process 0, which does not take part",
+             devices_of(0, 128));
+  expect_end(lonely_group(), protocol::errc::wrong_context, "devices of process 2", devices_of(2, 128));
+  expect_end(lonely_group(), protocol::errc::wrong_context, "devices of process 1", devices_of(1, 127));
 }
 
 TEST_F(allreduce_processes_test, shares_that_cannot_be_under_way_end_the_group_with_the_reason) {
-  expect_end(lonely_group(), errc::wrong_context,
+  expect_end(lonely_group(), protocol::errc::wrong_context,
              "bucket 0 while those of steps 2 and 3 are under way, at most two steps can be", share_of(1, 0, 4, 4, 2),
              share_of(1, 0, 4, 4, 3), share_of(1, 0, 4, 4, 1));
-  bucket_share far = share_of(1, 0, 4, 4);
+  msg::bucket_share far = share_of(1, 0, 4, 4);
   far.bucket = 1024;
-  expect_end(lonely_group(), errc::bad_input, "bucket 1024, there are at most 1024", far);
+  expect_end(lonely_group(), protocol::errc::bad_input, "bucket 1024, there are at most 1024", far);
   const auto group = lonely_group();
-  const auto mean = ask<reduced>(group, to_reduce(1, 0, 0, {{1, 2, 3, 4}}));
+  const auto mean = ask<msg::reduced>(group, to_reduce(1, 0, 0, {{1, 2, 3, 4}}));
   for (std::uint32_t rank = 1; rank < 3; ++rank) caf::anon_send(group, share_of(rank, 0, 4, 4));
   run();
   EXPECT_TRUE(mean->value);
-  expect_end(group, errc::wrong_context, "bucket 0 is over", share_of(1, 0, 4, 4));
+  expect_end(group, protocol::errc::wrong_context, "bucket 0 is over", share_of(1, 0, 4, 4));
 }
 
 TEST_F(allreduce_processes_test, a_process_speaks_for_its_own_ranks_only) {
-  const auto nobody = stand_in(std::make_shared<allreduce_actor>());
+  const auto nobody = stand_in(std::make_shared<msg::allreduce_actor>());
   constexpr std::size_t third = 20'000;  // so that each process sums up a slice
   for (const bool honest : {true, false}) {
-    const auto target = std::make_shared<allreduce_actor>();
+    const auto target = std::make_shared<msg::allreduce_actor>();
     const auto first = stand_in(target);
     const auto second = stand_in(target);
-    *target = spawn(
-        allreduce_group, std::uint64_t{1},
-        group_layout{{0, 1, 2}, {allreduce_actor(), nobody, nobody}, 0, {}, {{}, first.address(), second.address()}});
+    *target =
+        spawn(allreduce_group, std::uint64_t{1},
+              group_layout{
+                  {0, 1, 2}, {msg::allreduce_actor(), nobody, nobody}, 0, {}, {{}, first.address(), second.address()}});
     const auto reason = watch(*target);
     caf::anon_send(first, share_of(1, 0, 3 * third, third));
     run();
@@ -276,27 +285,30 @@ TEST_F(allreduce_processes_test, a_process_speaks_for_its_own_ranks_only) {
     run();
     ASSERT_EQ(reason->has_value(), !honest);
     if (!honest) {
-      EXPECT_NE(describe(**reason).find("a bucket of rank 2 from a process without that rank"), std::string::npos);
+      EXPECT_NE(protocol::describe(**reason).find("a bucket of rank 2 from a process without that rank"),
+                std::string::npos);
       continue;
     }
     caf::anon_send(first, sum_of(2 * third, third));
     run();
     ASSERT_TRUE(*reason);
-    EXPECT_NE(describe(**reason).find("that no other process owes"), std::string::npos) << describe(**reason);
+    EXPECT_NE(protocol::describe(**reason).find("that no other process owes"), std::string::npos)
+        << protocol::describe(**reason);
   }
 }
 
 TEST_F(allreduce_processes_test, sums_that_nobody_owes_end_the_group_with_the_reason) {
-  expect_end(lonely_group(), errc::wrong_context, "which is not open", sum_of(0, 4));
-  expect_end(lonely_group(), errc::shape_mismatch, "that no other process owes", share_of(1, 0, 4, 4), sum_of(0, 4));
+  expect_end(lonely_group(), protocol::errc::wrong_context, "which is not open", sum_of(0, 4));
+  expect_end(lonely_group(), protocol::errc::shape_mismatch, "that no other process owes", share_of(1, 0, 4, 4),
+             sum_of(0, 4));
   constexpr std::size_t half = 20'000;
-  expect_end(lonely_group(), errc::shape_mismatch, "that no other process owes", share_of(1, 0, 2 * half, half),
-             sum_of(0, half));
-  expect_end(lonely_group(), errc::shape_mismatch, "that no other process owes", share_of(1, 0, 2 * half, half),
-             sum_of(half, half - 1));
-  expect_end(lonely_group(), errc::shape_mismatch, "that no other process owes", share_of(1, 0, 2 * half, half),
-             sum_of(half, half), sum_of(half, half));
+  expect_end(lonely_group(), protocol::errc::shape_mismatch, "that no other process owes",
+             share_of(1, 0, 2 * half, half), sum_of(0, half));
+  expect_end(lonely_group(), protocol::errc::shape_mismatch, "that no other process owes",
+             share_of(1, 0, 2 * half, half), sum_of(half, half - 1));
+  expect_end(lonely_group(), protocol::errc::shape_mismatch, "that no other process owes",
+             share_of(1, 0, 2 * half, half), sum_of(half, half), sum_of(half, half));
 }
 
 }  // namespace
-}  // namespace troupe::allreduce_processes_test
+}  // namespace troupe::actors::allreduce_processes_test

@@ -5,28 +5,28 @@
 
 #include <gtest/gtest.h>
 
-namespace troupe::bag_cache_test {
+namespace troupe::actors::bag_cache_test {
 namespace {
 
 using numbers = std::vector<std::int64_t>;
 
-bag_lookup lookup_of(numbers indices, numbers offsets) {
-  return {1, blob::own(std::move(indices)), blob::own(std::move(offsets)), {}};
+msg::bag_lookup lookup_of(numbers indices, numbers offsets) {
+  return {1, msg::blob::own(std::move(indices)), msg::blob::own(std::move(offsets)), {}};
 }
 
-bag_gradient gradient_of(const bag_lookup& asked) {
+msg::bag_gradient gradient_of(const msg::bag_lookup& asked) {
   return {asked.module, asked.indices, asked.offsets, asked.weights, {}};
 }
 
-numbers taken(bag_cache& from, const bag_lookup& asked) {
+numbers taken(bag_cache& from, const msg::bag_lookup& asked) {
   const auto bags = from.take(gradient_of(asked));
   return bags ? numbers(bags->indices.begin(), bags->indices.end()) : numbers();
 }
 
 TEST(bag_cache, a_gradient_takes_the_bags_of_its_lookup_once) {
   bag_cache kept(3);
-  const bag_lookup first = lookup_of({5, 6}, {0, 1});
-  const bag_lookup second = lookup_of({7, 8, 9}, {0});
+  const msg::bag_lookup first = lookup_of({5, 6}, {0, 1});
+  const msg::bag_lookup second = lookup_of({7, 8, 9}, {0});
   EXPECT_EQ(kept.put(kernels::host_stream(), first).indices.size(), 2U);
   EXPECT_EQ(kept.put(kernels::host_stream(), second).offsets.size(), 1U);
   EXPECT_EQ(taken(kept, second), (numbers{7, 8, 9}));
@@ -36,13 +36,13 @@ TEST(bag_cache, a_gradient_takes_the_bags_of_its_lookup_once) {
 
 TEST(bag_cache, the_same_numbers_elsewhere_are_other_bags) {
   bag_cache kept(3);
-  const bag_lookup asked = lookup_of({5, 6}, {0, 1});
+  const msg::bag_lookup asked = lookup_of({5, 6}, {0, 1});
   kept.put(kernels::host_stream(), asked);
   EXPECT_EQ(taken(kept, lookup_of({5, 6}, {0, 1})), numbers());
-  bag_lookup other_bags = asked;
-  other_bags.offsets = blob::own(numbers{0, 2});
+  msg::bag_lookup other_bags = asked;
+  other_bags.offsets = msg::blob::own(numbers{0, 2});
   EXPECT_EQ(taken(kept, other_bags), numbers());
-  bag_lookup shorter = asked;
+  msg::bag_lookup shorter = asked;
   shorter.indices = asked.indices.part(0, sizeof(std::int64_t));
   EXPECT_EQ(taken(kept, shorter), numbers());
   EXPECT_EQ(taken(kept, asked), (numbers{5, 6}));
@@ -51,14 +51,14 @@ TEST(bag_cache, the_same_numbers_elsewhere_are_other_bags) {
 TEST(bag_cache, what_was_looked_up_is_not_kept_alive) {
   bag_cache kept(3);
   const auto indices = std::make_shared<const numbers>(numbers{5, 6});
-  kept.put(kernels::host_stream(), {1, blob::view(indices, *indices), {}, {}});
+  kept.put(kernels::host_stream(), {1, msg::blob::view(indices, *indices), {}, {}});
   EXPECT_EQ(indices.use_count(), 1);
-  EXPECT_EQ(taken(kept, {1, blob::view(indices, *indices), {}, {}}), (numbers{5, 6}));
+  EXPECT_EQ(taken(kept, {1, msg::blob::view(indices, *indices), {}, {}}), (numbers{5, 6}));
 }
 
 TEST(bag_cache, what_is_gone_makes_room) {
   bag_cache kept(2);
-  const bag_lookup first = lookup_of({1}, {0});
+  const msg::bag_lookup first = lookup_of({1}, {0});
   kept.put(kernels::host_stream(), lookup_of({2}, {0}));  // gone at once
   kept.put(kernels::host_stream(), first);
   kept.put(kernels::host_stream(), lookup_of({3}, {0}));
@@ -67,9 +67,9 @@ TEST(bag_cache, what_is_gone_makes_room) {
 
 TEST(bag_cache, bags_that_are_here_are_not_taken_anew) {
   bag_cache kept(2);
-  const std::vector<bag_lookup> asked = {lookup_of({1}, {0}), lookup_of({2}, {0})};
+  const std::vector<msg::bag_lookup> asked = {lookup_of({1}, {0}), lookup_of({2}, {0})};
   for (int again = 0; again < 3; ++again)
-    for (const bag_lookup& one : asked) EXPECT_EQ(kept.put(kernels::host_stream(), one).indices.size(), 1U);
+    for (const msg::bag_lookup& one : asked) EXPECT_EQ(kept.put(kernels::host_stream(), one).indices.size(), 1U);
   EXPECT_TRUE(kept.has(asked[0]));
   EXPECT_EQ(taken(kept, asked[0]), numbers{1});
   EXPECT_FALSE(kept.has(asked[0]));
@@ -78,8 +78,8 @@ TEST(bag_cache, bags_that_are_here_are_not_taken_anew) {
 
 TEST(bag_cache, the_oldest_goes_when_there_are_too_many) {
   bag_cache kept(2);
-  const std::vector<bag_lookup> asked = {lookup_of({1}, {0}), lookup_of({2}, {0}), lookup_of({3}, {0})};
-  for (const bag_lookup& one : asked) kept.put(kernels::host_stream(), one);
+  const std::vector<msg::bag_lookup> asked = {lookup_of({1}, {0}), lookup_of({2}, {0}), lookup_of({3}, {0})};
+  for (const msg::bag_lookup& one : asked) kept.put(kernels::host_stream(), one);
   EXPECT_EQ(taken(kept, asked[0]), numbers());
   EXPECT_EQ(taken(kept, asked[1]), numbers{2});
   kept.put(kernels::host_stream(), asked[0]);  // in the place that has become free
@@ -88,4 +88,4 @@ TEST(bag_cache, the_oldest_goes_when_there_are_too_many) {
 }
 
 }  // namespace
-}  // namespace troupe::bag_cache_test
+}  // namespace troupe::actors::bag_cache_test

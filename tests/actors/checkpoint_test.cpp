@@ -10,7 +10,7 @@
 #include "model/checkpoint/resume.hpp"
 #include "tests/actors/run_stage.hpp"
 
-namespace troupe::checkpoint_test {
+namespace troupe::actors::checkpoint_test {
 namespace {
 
 class checkpoint_run : public run_stage {
@@ -22,10 +22,10 @@ class checkpoint_run : public run_stage {
   ~checkpoint_run() override { std::filesystem::remove_all(folder_); }
 
   /// Keeps the rows in memory from run to run.
-  static void SetUpTestSuite() { rows_ = open_dataset(*parse_job({})).value(); }
+  static void SetUpTestSuite() { rows_ = model::open_dataset(*model::parse_job({})).value(); }
   static void TearDownTestSuite() { rows_.reset(); }
 
-  using settings = std::vector<setting>;
+  using settings = std::vector<model::setting>;
 
   /// Adam and momentum, so that there is state of every kind, over epochs that a checkpoint may cut.
   static settings adult(const char* servers, const char* steps) {
@@ -38,10 +38,10 @@ class checkpoint_run : public run_stage {
             {"steps", steps}};
   }
 
-  std::shared_ptr<checkpoint_store> store(const resume_point* resumed = nullptr) {
-    auto opened = checkpoint_store::open(folder_, resumed);
+  std::shared_ptr<model::checkpoint_store> store(const model::resume_point* resumed = nullptr) {
+    auto opened = model::checkpoint_store::open(folder_, resumed);
     EXPECT_TRUE(opened) << (opened ? "" : opened.error().message);
-    return opened ? std::make_shared<checkpoint_store>(std::move(*opened)) : nullptr;
+    return opened ? std::make_shared<model::checkpoint_store>(std::move(*opened)) : nullptr;
   }
 
   run_observer noting() {
@@ -52,40 +52,40 @@ class checkpoint_run : public run_stage {
   }
 
   /// A run to its end, from the newest checkpoint if `resumes`, saving every `every` steps (0: only at the end).
-  run_result finish(const settings& what, bool saves, std::uint64_t every, bool resumes) {
+  msg::run_result finish(const settings& what, bool saves, std::uint64_t every, bool resumes) {
     epochs_.clear();
     taken_.clear();
     run_checkpoints checkpoints;
-    std::optional<resume_point> from;
+    std::optional<model::resume_point> from;
     if (resumes) {
-      auto found = newest_whole_checkpoint(folder_);
+      auto found = model::newest_whole_checkpoint(folder_);
       EXPECT_TRUE(found) << (found ? "" : found.error().message);
       if (!found) return {};
       from = std::move(*found);
-      checkpoints.from = std::make_shared<const checkpoint>(from->what);
+      checkpoints.from = std::make_shared<const model::checkpoint>(from->what);
     }
     if (saves) checkpoints.store = store(from ? &*from : nullptr);
     checkpoints.every = every;
     begin(what, noting(), std::move(checkpoints));
     run();
-    EXPECT_TRUE(answer_->value) << describe(answer_->error);
-    return answer_->value.value_or(run_result{});
+    EXPECT_TRUE(answer_->value) << protocol::describe(answer_->error);
+    return answer_->value.value_or(msg::run_result{});
   }
 
   std::string folder_;
   std::vector<epoch_summary> epochs_;
   std::vector<checkpoint_summary> taken_;
-  static inline std::shared_ptr<const dataset> rows_;
+  static inline std::shared_ptr<const model::dataset> rows_;
 };
 
 TEST_F(checkpoint_run, broken_anywhere_it_ends_like_an_unbroken_one) {
-  const run_result whole = finish(adult("1", "30"), false, 0, false);
+  const msg::run_result whole = finish(adult("1", "30"), false, 0, false);
   const std::vector<epoch_summary> whole_epochs = epochs_;
   for (const char* broken_at : {"1", "7", "9", "17", "18", "29", "30"}) {
     finish(adult("2", broken_at), true, 0, false);
     ASSERT_EQ(taken_.size(), 1u);
     for (const char* servers : {"1", "3"}) {
-      const run_result rest = finish(adult(servers, "30"), false, 0, true);
+      const msg::run_result rest = finish(adult(servers, "30"), false, 0, true);
       EXPECT_EQ(rest.weights_digest, whole.weights_digest) << "broken at " << broken_at << ", " << servers;
       EXPECT_EQ(rest.steps, 30u);
       EXPECT_EQ(rest.samples, whole.samples) << broken_at;
@@ -102,7 +102,7 @@ TEST_F(checkpoint_run, broken_anywhere_it_ends_like_an_unbroken_one) {
 }
 
 TEST_F(checkpoint_run, checkpoints_come_as_often_as_asked_and_at_the_end) {
-  const run_result saving = finish(adult("1", "25"), true, 10, false);
+  const msg::run_result saving = finish(adult("1", "25"), true, 10, false);
   ASSERT_EQ(taken_.size(), 3u);
   EXPECT_EQ(taken_[0].step, 10u);
   EXPECT_EQ(taken_[1].step, 20u);
@@ -110,13 +110,13 @@ TEST_F(checkpoint_run, checkpoints_come_as_often_as_asked_and_at_the_end) {
   for (const auto& one : taken_) EXPECT_FALSE(one.problem);
   EXPECT_EQ(saving.weights_digest, finish(adult("1", "25"), false, 0, false).weights_digest)
       << "saving changes nothing";
-  EXPECT_EQ(checkpoint_steps(folder_).value(), (std::vector<std::uint64_t>{25, 20}));
+  EXPECT_EQ(model::checkpoint_steps(folder_).value(), (std::vector<std::uint64_t>{25, 20}));
 }
 
 TEST_F(checkpoint_run, accumulation_is_never_cut) {
   auto job = adult("1", "24");
   job.emplace_back("accumulate", "3");
-  const run_result whole = finish(job, true, 5, false);
+  const msg::run_result whole = finish(job, true, 5, false);
   std::vector<std::uint64_t> steps;
   for (const auto& one : taken_) steps.push_back(one.step);
   EXPECT_EQ(steps, (std::vector<std::uint64_t>{6, 12, 15, 21, 24}));
@@ -128,18 +128,18 @@ TEST_F(checkpoint_run, accumulation_is_never_cut) {
 }
 
 TEST_F(checkpoint_run, a_wish_to_stop_leaves_a_checkpoint_to_go_on_from) {
-  const run_result whole = finish(adult("1", "30"), false, 0, false);
+  const msg::run_result whole = finish(adult("1", "30"), false, 0, false);
   run_checkpoints checkpoints;
   checkpoints.store = store();
   begin(adult("2", "30"), noting(), checkpoints);
   handle(400);
-  caf::anon_send(master_, stop{});
+  caf::anon_send(master_, msg::stop{});
   run();
-  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
   EXPECT_TRUE(answer_->value->stopped);
   EXPECT_LT(answer_->value->steps, 30u);
   checkpoints.store.reset();
-  const run_result rest = finish(adult("3", "30"), false, 0, true);
+  const msg::run_result rest = finish(adult("3", "30"), false, 0, true);
   EXPECT_EQ(rest.weights_digest, whole.weights_digest);
   EXPECT_EQ(rest.samples, whole.samples);
   EXPECT_EQ(rest.loss, whole.loss);
@@ -149,12 +149,12 @@ TEST_F(checkpoint_run, a_wish_to_stop_leaves_a_checkpoint_to_go_on_from) {
 TEST_F(checkpoint_run, a_finished_run_is_evaluated_when_its_figures_are_missing) {
   auto blind = adult("1", "18");
   blind.emplace_back("eval-every", "0");
-  const run_result whole = finish(adult("1", "18"), false, 0, false);
+  const msg::run_result whole = finish(adult("1", "18"), false, 0, false);
   const std::vector<epoch_summary> whole_epochs = epochs_;
   ASSERT_EQ(whole_epochs.size(), 2u);
   EXPECT_EQ(finish(blind, true, 0, false).auc, std::nullopt);
   for (const bool missing : {true, false}) {
-    const run_result seen = finish(adult("2", "18"), true, 0, true);
+    const msg::run_result seen = finish(adult("2", "18"), true, 0, true);
     EXPECT_EQ(seen.auc, whole.auc);
     EXPECT_EQ(seen.log_loss, whole.log_loss);
     EXPECT_EQ(seen.loss, whole.loss);
@@ -169,17 +169,17 @@ TEST_F(checkpoint_run, a_finished_run_is_evaluated_when_its_figures_are_missing)
 }
 
 TEST_F(checkpoint_run, a_run_stopped_at_its_last_step_is_evaluated_by_the_one_that_goes_on) {
-  const run_result whole = finish(adult("1", "18"), false, 0, false);
+  const msg::run_result whole = finish(adult("1", "18"), false, 0, false);
   run_checkpoints checkpoints;
   checkpoints.store = store();
   checkpoints.every = 17;
   run_observer stopping;
   stopping.on_checkpoint = [this](const checkpoint_summary& taken) {
-    if (taken.step == 17) caf::anon_send(trainers_[0], stop{});
+    if (taken.step == 17) caf::anon_send(trainers_[0], msg::stop{});
   };
   begin(adult("1", "18"), std::move(stopping), checkpoints);
   run();
-  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
   EXPECT_TRUE(answer_->value->stopped);
   EXPECT_EQ(answer_->value->steps, 18u);
   EXPECT_EQ(answer_->value->auc, std::nullopt);
@@ -192,7 +192,7 @@ TEST_F(checkpoint_run, a_beginning_is_saved_too) {
   checkpoints.store = store();
   begin(adult("1", "30"), noting(), std::move(checkpoints));
   handle(20);
-  EXPECT_EQ(checkpoint_steps(folder_).value(), (std::vector<std::uint64_t>{0}));
+  EXPECT_EQ(model::checkpoint_steps(folder_).value(), (std::vector<std::uint64_t>{0}));
   caf::anon_send_exit(master_, caf::exit_reason::kill);
   run();
   const std::string digest = finish(adult("1", "30"), false, 0, true).weights_digest;
@@ -207,7 +207,7 @@ TEST_F(checkpoint_run, a_disk_that_is_full_is_told_and_training_goes_on) {
   rlimit small = before;
   small.rlim_cur = 4096;
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  const run_result full = finish(adult("2", "20"), true, 10, false);
+  const msg::run_result full = finish(adult("2", "20"), true, 10, false);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, ignored);
   EXPECT_EQ(full.weights_digest, digest);
@@ -217,18 +217,19 @@ TEST_F(checkpoint_run, a_disk_that_is_full_is_told_and_training_goes_on) {
     EXPECT_EQ(one.problem->kind, fault_kind::run);
     EXPECT_NE(one.problem->message.find(folder_), std::string::npos) << one.problem->message;
   }
-  EXPECT_EQ(checkpoint_steps(folder_).value(), (std::vector<std::uint64_t>{0})) << "what was whole stays";
+  EXPECT_EQ(model::checkpoint_steps(folder_).value(), (std::vector<std::uint64_t>{0})) << "what was whole stays";
 }
 
 TEST_F(checkpoint_run, a_job_that_ends_before_the_checkpoint_is_refused) {
   finish(adult("1", "12"), true, 0, false);
   run_checkpoints checkpoints;
-  checkpoints.from = std::make_shared<const checkpoint>(newest_whole_checkpoint(folder_)->what);
+  checkpoints.from = std::make_shared<const model::checkpoint>(model::newest_whole_checkpoint(folder_)->what);
   begin(adult("1", "11"), {}, checkpoints);
   run();
-  EXPECT_EQ(answer_->error, errc::bad_input);
-  EXPECT_NE(describe(answer_->error).find("of step 12"), std::string::npos) << describe(answer_->error);
+  EXPECT_EQ(answer_->error, protocol::errc::bad_input);
+  EXPECT_NE(protocol::describe(answer_->error).find("of step 12"), std::string::npos)
+      << protocol::describe(answer_->error);
 }
 
 }  // namespace
-}  // namespace troupe::checkpoint_test
+}  // namespace troupe::actors::checkpoint_test

@@ -8,7 +8,7 @@
 #include "tests/actors/master_parts.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::checkpointing_test {
+namespace troupe::actors::checkpointing_test {
 namespace {
 
 using state = checkpointing::state;
@@ -18,9 +18,9 @@ class checkpointing_test : public master_parts_stage {
   /// Two tables on two servers, and two trainers, whose four steps have changed nothing.
   void begin() {
     plan({{20, 2, kernels::pooling::sum, false, 50}, {4, 3}}, 2, 2);
-    auto opened = checkpoint_store::open(folder_.path(), nullptr);
+    auto opened = model::checkpoint_store::open(folder_.path(), nullptr);
     ASSERT_TRUE(opened) << opened.error().message;
-    plan_.checkpoints.store = std::make_shared<checkpoint_store>(std::move(*opened));
+    plan_.checkpoints.store = std::make_shared<model::checkpoint_store>(std::move(*opened));
     as_master([this](master_parts& mine) {
       mine.tables.start(plan_, servers_, [] {});
       mine.checkpoints.start(plan_, mine.tables.tables(), mine.figures,
@@ -30,15 +30,15 @@ class checkpointing_test : public master_parts_stage {
     ASSERT_EQ(parts_->tables.now(), table_setup::state::ready);
     for (std::uint64_t step = 1; step <= 4; ++step)
       for (const std::uint32_t rank : {0U, 1U})
-        for (const auto& server : servers_) caf::anon_send(server, gradient{head(step), rank, false, true, {}});
+        for (const auto& server : servers_) caf::anon_send(server, msg::gradient{head(step), rank, false, true, {}});
     run();
   }
 
   state now() const { return parts_->checkpoints.now(); }
 
   /// A trainer stands still after step 4; rank 0 with weights 0, 0.5, 1, ...
-  std::shared_ptr<outcome<committed>> stand_still(std::uint32_t rank) {
-    save_dense share;
+  std::shared_ptr<outcome<msg::committed>> stand_still(std::uint32_t rank) {
+    msg::save_dense share;
     share.head = head(4);
     share.rank = rank;
     share.samples = 10 + rank;
@@ -46,15 +46,15 @@ class checkpointing_test : public master_parts_stage {
     share.seconds = 3 - rank;
     share.skipped = 2;
     if (rank == 0) {
-      std::vector<float> weights(hybrid_model(plan_.data->spec(), plan_.what).parameter_count());
+      std::vector<float> weights(model::hybrid_model(plan_.data->spec(), plan_.what).parameter_count());
       for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = 0.5F * static_cast<float>(i);
       const std::uint64_t count = weights.size();
-      share.dense.push_back(tensor::own(count, 1, std::move(weights)));
+      share.dense.push_back(msg::tensor::own(count, 1, std::move(weights)));
     }
-    return ask<committed>(master_, std::move(share));
+    return ask<msg::committed>(master_, std::move(share));
   }
 
-  const checkpoint_folder folder_;
+  const model::checkpoint_folder folder_;
   std::vector<checkpoint_summary> reports_;
 };
 
@@ -80,34 +80,34 @@ TEST_F(checkpointing_test, it_is_on_disk_before_anybody_goes_on) {
   EXPECT_EQ(reports_[0].step, 4u);
   EXPECT_FALSE(reports_[0].problem);
 
-  const auto found = newest_whole_checkpoint(folder_.path());
+  const auto found = model::newest_whole_checkpoint(folder_.path());
   ASSERT_TRUE(found) << found.error().message;
-  const checkpoint_manifest& saved = found->what.manifest;
+  const model::checkpoint_manifest& saved = found->what.manifest;
   EXPECT_EQ(saved.step, 4u);
   EXPECT_EQ(saved.position.skipped_steps, 2u);
   EXPECT_EQ(saved.position.epoch_seconds, 3) << "the slowest trainer's";
-  EXPECT_EQ(saved.position.ranks, (std::vector<rank_position>{{0.25, 10}, {0.5, 11}}));
+  EXPECT_EQ(saved.position.ranks, (std::vector<model::rank_position>{{0.25, 10}, {0.5, 11}}));
   EXPECT_FALSE(saved.position.last_epoch) << "no epoch is over";
   ASSERT_EQ(saved.tables.size(), 2u);
   EXPECT_EQ(saved.tables[0].shards, 2u);
   const auto given = plan_.data->start()->tables;
   for (std::size_t t = 0; t < 2; ++t) {
     std::vector<float> rows(given[t].size());
-    ASSERT_TRUE(read_table(found->what, t, "weight", {}, std::as_writable_bytes(std::span(rows))));
+    ASSERT_TRUE(model::read_table(found->what, t, "weight", {}, std::as_writable_bytes(std::span(rows))));
     EXPECT_EQ(rows, given[t]) << "table " << t;
   }
   float next = 0;
-  for (const tensor_declaration& one : saved.dense) {
-    std::vector<float> part(*tensor_bytes(one.type, one.shape) / sizeof(float));
-    ASSERT_TRUE(read_dense(found->what, one.name, std::as_writable_bytes(std::span(part))));
+  for (const model::tensor_declaration& one : saved.dense) {
+    std::vector<float> part(*model::tensor_bytes(one.type, one.shape) / sizeof(float));
+    ASSERT_TRUE(model::read_dense(found->what, one.name, std::as_writable_bytes(std::span(part))));
     for (const float element : part) EXPECT_EQ(element, std::exchange(next, next + 0.5F)) << one.name;
   }
 }
 
 TEST_F(checkpointing_test, one_that_cannot_be_written_is_told_and_the_next_one_is_taken) {
   begin();
-  const module_ref lost = parts_->tables.tables()[0][1];
-  caf::anon_send(lost.server, release{head(4), lost.module});
+  const msg::module_ref lost = parts_->tables.tables()[0][1];
+  caf::anon_send(lost.server, msg::release{head(4), lost.module});
   run();
   const auto first = stand_still(0);
   const auto last = stand_still(1);
@@ -117,8 +117,8 @@ TEST_F(checkpointing_test, one_that_cannot_be_written_is_told_and_the_next_one_i
   ASSERT_EQ(reports_.size(), 1u);
   ASSERT_TRUE(reports_[0].problem);
   EXPECT_EQ(reports_[0].problem->kind, fault_kind::run);
-  EXPECT_FALSE(newest_whole_checkpoint(folder_.path()));
-  EXPECT_TRUE(std::ranges::none_of(entries_of(folder_.path()), [](const auto& name) {
+  EXPECT_FALSE(model::newest_whole_checkpoint(folder_.path()));
+  EXPECT_TRUE(std::ranges::none_of(model::entries_of(folder_.path()), [](const auto& name) {
     return name.starts_with("step");
   })) << "nothing of it stays";
   const auto again = stand_still(0);
@@ -133,8 +133,8 @@ TEST_F(checkpointing_test, who_has_no_part_in_it_does_no_harm) {
   const auto stranger = stand_still(2);
   const auto twice = stand_still(0);
   run();
-  EXPECT_EQ(describe(stranger->error), "rank 2 wants a checkpoint, there is none to take");
-  EXPECT_EQ(describe(twice->error), "rank 0 wants a checkpoint while one is taken");
+  EXPECT_EQ(protocol::describe(stranger->error), "rank 2 wants a checkpoint, there is none to take");
+  EXPECT_EQ(protocol::describe(twice->error), "rank 0 wants a checkpoint while one is taken");
   EXPECT_EQ(now(), state::gathering);
 }
 
@@ -148,7 +148,7 @@ TEST_F(checkpointing_test, a_run_that_saves_nothing_takes_none) {
   });
   const auto answer = stand_still(0);
   run();
-  EXPECT_EQ(answer->error, errc::wrong_context);
+  EXPECT_EQ(answer->error, protocol::errc::wrong_context);
   EXPECT_EQ(now(), state::idle);
 }
 
@@ -163,19 +163,20 @@ TEST_F(checkpointing_test, servers_try_in_a_folder_that_is_gone_when_they_have) 
     EXPECT_EQ(now(), state::idle);
     EXPECT_FALSE(std::filesystem::exists(tried));
   });
-  const auto found = newest_whole_checkpoint(folder_.path());
+  const auto found = model::newest_whole_checkpoint(folder_.path());
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->what.manifest.step, 0u) << "the beginning is saved";
 }
 
 TEST(checkpointing, nobody_has_tried_where_there_is_no_folder) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   master_parts parts(nullptr);
   run_plan plan;
-  plan.checkpoints.store = std::make_shared<checkpoint_store>(checkpoint_store::open(folder.path(), nullptr).value());
+  plan.checkpoints.store =
+      std::make_shared<model::checkpoint_store>(model::checkpoint_store::open(folder.path(), nullptr).value());
   parts.checkpoints.start(plan, parts.tables.tables(), parts.figures, nullptr);
   EXPECT_DEATH(parts.checkpoints.tried(), "assertion failed: may_follow");
 }
 
 }  // namespace
-}  // namespace troupe::checkpointing_test
+}  // namespace troupe::actors::checkpointing_test

@@ -12,19 +12,19 @@
 #include "tests/actors/two_towers.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::dense_replica_test {
+namespace troupe::actors::dense_replica_test {
 namespace {
 
 using kernels::test::same_bits;
 
-optimizer_spec sgd(double lr) {
-  optimizer_spec spec;
+model::optimizer_spec sgd(double lr) {
+  model::optimizer_spec spec;
   spec.lr = lr;
   return spec;
 }
 
-optimizer_spec adam() {
-  optimizer_spec spec;
+model::optimizer_spec adam() {
+  model::optimizer_spec spec;
   spec.kind = kernels::optimizer_kind::adam;
   spec.eps = 1e-8;
   spec.lr = 0.1;
@@ -62,7 +62,7 @@ struct small {
   }
 
   std::vector<float> weights() {
-    const tensor now = replica.weights();
+    const msg::tensor now = replica.weights();
     const auto numbers = now.as<float>();
     return {numbers.begin(), numbers.end()};
   }
@@ -85,7 +85,7 @@ TEST(dense_replica, a_step_is_what_the_chain_rule_says) {
   std::vector<std::uint32_t> order;
   s.replica.backward_parameters(true, [&](std::uint32_t bucket) {
     order.push_back(bucket);
-    const tensor share = s.replica.share(bucket);
+    const msg::tensor share = s.replica.share(bucket);
     EXPECT_TRUE(s.replica.is_reducing(bucket));
     EXPECT_EQ(share.as<float>()[0], bucket == 0 ? 4.0F : 12.0F) << "the last layer's bucket is the first";
     s.replica.take(bucket, share);
@@ -100,8 +100,8 @@ TEST(dense_replica, a_mean_from_the_group_is_applied_whatever_the_share_was) {
   s.replica.open(1);
   s.pass({3, 1}, {5});
   s.replica.backward_parameters(true, [&](std::uint32_t bucket) { s.replica.share(bucket); });
-  s.replica.take(1, tensor::own(1, 1, std::vector<float>{0.5F}));
-  s.replica.take(0, tensor::own(1, 1, std::vector<float>{-8}));
+  s.replica.take(1, msg::tensor::own(1, 1, std::vector<float>{0.5F}));
+  s.replica.take(0, msg::tensor::own(1, 1, std::vector<float>{-8}));
   EXPECT_EQ(s.weights(), (std::vector<float>{1.75F, 5}));
 }
 
@@ -161,15 +161,15 @@ TEST(dense_replica, it_goes_on_from_its_state_with_the_same_bits) {
   ASSERT_TRUE(after.replica.restore(saved));
   step(whole, 3);
   step(after, 3);
-  EXPECT_TRUE(same_bits(whole.weights(), after.weights()));
-  EXPECT_FALSE(same_bits(before.weights(), after.weights()));
+  EXPECT_TRUE(kernels::test::same_bits(whole.weights(), after.weights()));
+  EXPECT_FALSE(kernels::test::same_bits(before.weights(), after.weights()));
 
   const auto kept = after.weights();
   EXPECT_FALSE(after.replica.restore({saved.begin(), saved.end() - 1}));
   auto other = saved;
-  other[1] = tensor::own(3, 1, std::vector<float>(3));
+  other[1] = msg::tensor::own(3, 1, std::vector<float>(3));
   EXPECT_FALSE(after.replica.restore(other));
-  EXPECT_TRUE(same_bits(kept, after.weights())) << "what is refused changes nothing";
+  EXPECT_TRUE(kernels::test::same_bits(kept, after.weights())) << "what is refused changes nothing";
 }
 
 TEST(dense_replica, a_gradient_that_is_not_finite_is_named_with_its_step) {
@@ -216,4 +216,4 @@ TEST(dense_replica_death, an_order_that_cannot_be_is_a_bug) {
 }
 
 }  // namespace
-}  // namespace troupe::dense_replica_test
+}  // namespace troupe::actors::dense_replica_test

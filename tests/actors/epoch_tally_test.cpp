@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace troupe::epoch_tally_test {
+namespace troupe::actors::epoch_tally_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -26,7 +26,7 @@ TEST(epoch_tally, samples_weigh_the_losses_and_steps_without_one_count_as_steps_
   tally.add_absent();
   tally.add_loss(std::numeric_limits<double>::infinity(), 8);
   tally.add_loss(2, 3);
-  const epoch_report told = tally.report(start + 4s);
+  const msg::epoch_report told = tally.report(start + 4s);
   EXPECT_EQ(told.epoch, 1U);
   EXPECT_EQ(told.samples, 11U);
   EXPECT_EQ(told.loss_sum, 10.0);
@@ -44,7 +44,7 @@ TEST(epoch_tally, an_epoch_begins_with_nothing) {
   tally.add_loss(1, 2);
   tally.report(start + 1s);
   tally.begin_epoch(start + 3s);
-  const epoch_report told = tally.report(start + 5s);
+  const msg::epoch_report told = tally.report(start + 5s);
   EXPECT_EQ(told.epoch, 2U);
   EXPECT_EQ(told.samples, 0U);
   EXPECT_EQ(told.loss_sum, 0.0);
@@ -54,39 +54,39 @@ TEST(epoch_tally, an_epoch_begins_with_nothing) {
 
 TEST(epoch_tally, skipped_steps_and_stale_rows_are_told_once) {
   epoch_tally tally = begun();
-  std::vector<rows> answers(2);
+  std::vector<msg::rows> answers(2);
   answers[0].missing = 3;
   tally.add_rows(answers);
   answers[1].missing = 5;
   tally.add_rows(answers);
   tally.add_skipped();
   EXPECT_EQ(tally.position(start, true).skipped, 1U) << "a checkpoint keeps them without taking them";
-  const epoch_report told = tally.report(start);
+  const msg::epoch_report told = tally.report(start);
   EXPECT_EQ(told.skipped, 1U);
   EXPECT_EQ(told.lookups, 4U);
   EXPECT_EQ(told.staleness_sum, 11U);
   EXPECT_EQ(told.staleness_max, 5U);
-  const epoch_report again = tally.report(start);
+  const msg::epoch_report again = tally.report(start);
   EXPECT_EQ(again.skipped + again.lookups + again.staleness_sum + again.staleness_max, 0U);
 }
 
 TEST(epoch_tally, it_goes_on_where_a_checkpoint_was_taken) {
   epoch_tally first = begun();
   first.add_loss(0.25, 4);
-  const save_dense kept = first.position(start + 10s, true);
-  trainer_position from;
+  const msg::save_dense kept = first.position(start + 10s, true);
+  msg::trainer_position from;
   from.samples = kept.samples;
   from.loss_sum = kept.loss_sum;
   from.seconds = kept.seconds;
   epoch_tally second;
   second.resume(6, from, start + 100s);
   second.add_loss(1, 4);
-  const epoch_report told = second.report(start + 101s);
+  const msg::epoch_report told = second.report(start + 101s);
   EXPECT_EQ(told.epoch, 7U);
   EXPECT_EQ(told.samples, 8U);
   EXPECT_EQ(told.loss_sum, 5.0);
   EXPECT_EQ(told.seconds, 11.0);
-  const save_dense over = first.position(start + 10s, false);
+  const msg::save_dense over = first.position(start + 10s, false);
   EXPECT_EQ(over.samples, 0U) << "of an epoch that is over nothing is left to go on with";
   EXPECT_EQ(over.seconds, 0.0);
 }
@@ -117,4 +117,4 @@ TEST(epoch_tally, progress_is_told_ten_times_a_second_at_most_and_only_if_there_
 }
 
 }  // namespace
-}  // namespace troupe::epoch_tally_test
+}  // namespace troupe::actors::epoch_tally_test

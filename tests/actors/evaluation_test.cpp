@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace troupe::evaluation_test {
+namespace troupe::actors::evaluation_test {
 namespace {
 
 TEST(test_share, the_ranks_go_through_all_rows_together_and_none_twice) {
@@ -30,7 +30,7 @@ TEST(test_share, the_ranks_go_through_all_rows_together_and_none_twice) {
 }
 
 TEST(test_share, what_the_function_counts_is_reported_and_forgotten) {
-  test_share mine(0, 1, 3000, [](const batch& samples, const float* outputs, predictions& counts) {
+  test_share mine(0, 1, 3000, [](const model::batch& samples, const float* outputs, model::predictions& counts) {
     counts.tested += samples.size;
     for (std::size_t i = 0; i < samples.size; ++i) counts.scores.push_back(outputs[i]);
     counts.labels.resize(counts.scores.size(), 1.0F);
@@ -40,13 +40,13 @@ TEST(test_share, what_the_function_counts_is_reported_and_forgotten) {
     counts.log_loss_sum = 0.25;
     counts.probability_sum = 0.125;
   });
-  batch samples;
+  model::batch samples;
   samples.size = 2;
   const std::vector<float> outputs = {1, 2};
   mine.begin();
   mine.score(samples, outputs.data());
   mine.score(samples, outputs.data());
-  const evaluation told = mine.report();
+  const msg::evaluation told = mine.report();
   EXPECT_EQ(told.tested, 4U);
   EXPECT_EQ(told.loss_sum, 1.0);
   EXPECT_EQ(told.correct, 3U);
@@ -62,4 +62,4 @@ TEST(test_share, what_the_function_counts_is_reported_and_forgotten) {
 }
 
 }  // namespace
-}  // namespace troupe::evaluation_test
+}  // namespace troupe::actors::evaluation_test

@@ -4,24 +4,24 @@
 
 #include "tests/actors/master_parts.hpp"
 
-namespace troupe::final_weights_test {
+namespace troupe::actors::final_weights_test {
 namespace {
 
 class final_weights_test : public master_parts_stage {
  protected:
-  static trained result_of(std::uint64_t digest) {
-    trained made;
+  static msg::trained result_of(std::uint64_t digest) {
+    msg::trained made;
     made.steps = 0;
     made.dense_digest = digest;
-    made.dense = tensor::own(3, 1, std::vector<float>{1, 2, 3});
+    made.dense = msg::tensor::own(3, 1, std::vector<float>{1, 2, 3});
     return made;
   }
 
   /// What is told of the given tables on so many servers.
-  run_result collect(std::uint32_t servers, std::uint64_t dense_digest) {
+  msg::run_result collect(std::uint32_t servers, std::uint64_t dense_digest) {
     plan({{20, 2, kernels::pooling::sum, false, 50}, {4, 3}}, servers, 2);
     plan_.return_weights = true;
-    run_result result;
+    msg::run_result result;
     int done = 0;
     as_master([&](master_parts& mine) {
       mine.tables.start(plan_, servers_, [&] {
@@ -38,7 +38,7 @@ class final_weights_test : public master_parts_stage {
 };
 
 TEST_F(final_weights_test, those_of_one_server_are_the_given_ones) {
-  const run_result whole = collect(1, 17);
+  const msg::run_result whole = collect(1, 17);
   const auto given = plan_.data->start()->tables;
   ASSERT_EQ(whole.tables.size(), 2u);
   for (std::size_t t = 0; t < 2; ++t) {
@@ -52,13 +52,13 @@ TEST_F(final_weights_test, those_of_one_server_are_the_given_ones) {
     std::vector<std::uint64_t> rows;
     for (std::uint64_t row = part->first; row < part->first + part->rows; ++row)
       rows.push_back(digest_of(reinterpret_cast<const std::byte*>(given[part->table].data() + row * dim), dim * 4));
-    ASSERT_TRUE(digest.add(*part, tensor::own(part->rows, 1, std::move(rows))));
+    ASSERT_TRUE(digest.add(*part, msg::tensor::own(part->rows, 1, std::move(rows))));
   }
   EXPECT_EQ(whole.weights_digest, digest.text(17));
 }
 
 TEST_F(final_weights_test, those_of_three_servers_are_the_same) {
-  const run_result spread = collect(3, 17);
+  const msg::run_result spread = collect(3, 17);
   ASSERT_EQ(parts_->tables.tables()[0].size(), 3u);
   const auto given = plan_.data->start()->tables;
   ASSERT_EQ(spread.tables.size(), 2u);
@@ -71,7 +71,7 @@ TEST_F(final_weights_test, those_of_three_servers_are_the_same) {
 TEST_F(final_weights_test, trainers_that_have_not_come_to_the_same_weights_are_an_error) {
   as_master([](master_parts& mine) {
     for (const std::uint32_t rank : {2U, 0U, 1U}) mine.weights.add(rank, result_of(rank == 2 ? 18 : 17));
-    EXPECT_EQ(describe(mine.weights.check()), "master, step 0: the dense weights of trainers 0 and 2 differ");
+    EXPECT_EQ(protocol::describe(mine.weights.check()), "master, step 0: the dense weights of trainers 0 and 2 differ");
   });
 }
 
@@ -86,4 +86,4 @@ TEST_F(final_weights_test, a_model_without_tables_has_a_digest_at_once) {
 }
 
 }  // namespace
-}  // namespace troupe::final_weights_test
+}  // namespace troupe::actors::final_weights_test

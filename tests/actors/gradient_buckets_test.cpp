@@ -10,26 +10,27 @@
 #include <utility>
 #include <vector>
 
-namespace troupe::gradient_buckets_test {
+namespace troupe::actors::gradient_buckets_test {
 namespace {
 
 using enum gradient_buckets::state;
 
 /// Layers of 2, 3 and 1 parameters, from the first to the last.
-constexpr parameter_range first{0, 2};
-constexpr parameter_range second{2, 3};
-constexpr parameter_range third{5, 1};
+constexpr model::parameter_range first{0, 2};
+constexpr model::parameter_range second{2, 3};
+constexpr model::parameter_range third{5, 1};
 
 /// Bucket 0 has the last two layers, bucket 1 the first.
 gradient_buckets made() { return {kernels::host_stream(), {{2, 4}, {0, 2}}}; }
 
 /// A layer's gradient, all `value`.
-std::optional<std::uint32_t> write(gradient_buckets& to, parameter_range layer, float value, bool is_last_batch) {
+std::optional<std::uint32_t> write(gradient_buckets& to, model::parameter_range layer, float value,
+                                   bool is_last_batch) {
   std::fill_n(to.gradient_at(layer), layer.count, value);
   return to.finished(layer, is_last_batch);
 }
 
-std::vector<float> numbers_of(const tensor& share) {
+std::vector<float> numbers_of(const msg::tensor& share) {
   const auto numbers = share.as<float>();
   EXPECT_EQ(share.rows, numbers.size());
   return {numbers.begin(), numbers.end()};
@@ -102,7 +103,7 @@ TEST(gradient_buckets, a_share_stays_as_it_is_while_the_next_step_is_written) {
   buckets.open();
   buckets.begin_batch();
   for (const auto& layer : {third, second, first}) write(buckets, layer, 1, true);
-  const tensor kept = buckets.share(1);
+  const msg::tensor kept = buckets.share(1);
   buckets.share(0);
   buckets.settle(0);
   buckets.settle(1);
@@ -130,4 +131,4 @@ TEST(gradient_buckets_death, a_bucket_leaves_once_and_its_mean_comes_once) {
 }
 
 }  // namespace
-}  // namespace troupe::gradient_buckets_test
+}  // namespace troupe::actors::gradient_buckets_test

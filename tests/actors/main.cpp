@@ -3,7 +3,7 @@
 #include "protocol/initialize_types.hpp"
 
 int main(int argc, char** argv) {
-  troupe::initialize_types();
+  troupe::protocol::initialize_types();
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

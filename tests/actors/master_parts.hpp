@@ -23,10 +23,10 @@
 #include "actors/table_setup.hpp"
 #include "tests/actors/stage.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 struct master_parts {
-  explicit master_parts(master_actor::pointer self) : requests(self, trace, members) {}
+  explicit master_parts(msg::master_actor::pointer self) : requests(self, trace, members) {}
 
   actor_trace trace;
   membership members;
@@ -38,20 +38,20 @@ struct master_parts {
 };
 
 /// Rows that nobody trains on, and tables whose element (row, column) of table t begins as 1000 t + 10 row + column.
-class given_tables : public dataset {
+class given_tables : public model::dataset {
  public:
-  explicit given_tables(std::vector<table_spec> tables, bool with_weights = true) : with_weights_(with_weights) {
+  explicit given_tables(std::vector<model::table_spec> tables, bool with_weights = true) : with_weights_(with_weights) {
     spec_.tables = std::move(tables);
     spec_.dense_features = 3;
   }
 
-  const data_spec& spec() const override { return spec_; }
+  const model::data_spec& spec() const override { return spec_; }
   std::uint64_t steps_per_epoch() const override { return 4; }
-  result<batch> train_batch(std::uint64_t, std::uint32_t) const override { return batch{}; }
+  result<model::batch> train_batch(std::uint64_t, std::uint32_t) const override { return model::batch{}; }
 
-  std::optional<initial_weights> start() const override {
+  std::optional<model::initial_weights> start() const override {
     if (!with_weights_) return std::nullopt;
-    initial_weights given;
+    model::initial_weights given;
     for (std::size_t t = 0; t < spec_.tables.size(); ++t) {
       auto& table = given.tables.emplace_back();
       for (std::int64_t row = 0; row < spec_.tables[t].rows; ++row)
@@ -62,54 +62,55 @@ class given_tables : public dataset {
   }
 
  private:
-  data_spec spec_;
+  model::data_spec spec_;
   bool with_weights_;
 };
 
 class master_parts_stage : public stage {
  protected:
-  using host_pointer = master_actor::stateful_pointer<master_parts>;
+  using host_pointer = msg::master_actor::stateful_pointer<master_parts>;
 
   master_parts_stage() {
-    master_ = spawn([this](host_pointer self) -> master_actor::behavior_type {
+    master_ = spawn([this](host_pointer self) -> msg::master_actor::behavior_type {
       parts_ = &self->state;
       self->state.trace.start(self, self->system(), 1, master_number, "master");
       self->state.requests.start([this](const caf::error& error, const caf::actor_addr& whom, caf::string_view type) {
         complaints_.push_back({error, whom, std::string(type.begin(), type.end())});
       });
-      return {[](const join_server&) { return joined{}; },
-              [](const join_trainer&) { return joined{}; },
-              [](const troupe::run&) { return run_result{}; },
-              [](const status&) { return run_status{}; },
-              [](const stop&) {},
-              [](const progress&) {},
-              [](const epoch_report&) {},
-              [](const evaluation&) {},
-              [self](save_dense& share) -> caf::result<committed> {
-                auto go_on = self->make_response_promise<committed>();
+      return {[](const msg::join_server&) { return msg::joined{}; },
+              [](const msg::join_trainer&) { return msg::joined{}; },
+              [](const troupe::msg::run&) { return msg::run_result{}; },
+              [](const msg::status&) { return msg::run_status{}; },
+              [](const msg::stop&) {},
+              [](const msg::progress&) {},
+              [](const msg::epoch_report&) {},
+              [](const msg::evaluation&) {},
+              [self](msg::save_dense& share) -> caf::result<msg::committed> {
+                auto go_on = self->make_response_promise<msg::committed>();
                 if (auto error = self->state.checkpoints.add(std::move(share), go_on)) go_on.deliver(error);
                 return go_on;
               },
-              [](const join_node&) { return admitted{}; },
-              [](const node_lost&) {},
-              [](const link_lost&) {},
-              [](const give_up&) {},
-              [](const trouble&) {},
-              [](const collect_evidence&) { return collected_evidence{}; },
-              [](const verdict_found&) {}};
+              [](const msg::join_node&) { return msg::admitted{}; },
+              [](const msg::node_lost&) {},
+              [](const msg::link_lost&) {},
+              [](const msg::give_up&) {},
+              [](const msg::trouble&) {},
+              [](const msg::collect_evidence&) { return msg::collected_evidence{}; },
+              [](const msg::verdict_found&) {}};
     });
     run();
   }
 
-  static job job_for(std::uint32_t servers, std::uint32_t trainers) {
-    job made = parse_job({}).value();
+  static model::job job_for(std::uint32_t servers, std::uint32_t trainers) {
+    model::job made = model::parse_job({}).value();
     made.servers = servers;
     made.trainers = trainers;
     return made;
   }
 
   /// A plan for these tables, with as many servers and trainers, and servers to carry it out.
-  void plan(std::vector<table_spec> tables, std::uint32_t servers, std::uint32_t trainers, bool with_weights = true) {
+  void plan(std::vector<model::table_spec> tables, std::uint32_t servers, std::uint32_t trainers,
+            bool with_weights = true) {
     plan_.what = job_for(servers, trainers);
     plan_.data = std::make_shared<given_tables>(std::move(tables), with_weights);
     plan_.total_steps = 8;
@@ -134,7 +135,7 @@ class master_parts_stage : public stage {
   }
 
   /// The header of a message of the run.
-  header head(std::uint64_t step) { return headers_.next(step, 0); }
+  msg::header head(std::uint64_t step) { return headers_.next(step, 0); }
 
   struct complaint {
     caf::error error;
@@ -143,13 +144,13 @@ class master_parts_stage : public stage {
   };
 
   run_plan plan_;
-  std::vector<parameter_server_actor> servers_;
+  std::vector<msg::parameter_server_actor> servers_;
   std::vector<complaint> complaints_;
-  master_actor master_;
+  msg::master_actor master_;
   master_parts* parts_ = nullptr;
 
  private:
-  header_source headers_{1, client_number};
+  msg::header_source headers_{1, client_number};
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -8,20 +8,20 @@
 #include "tests/actors/stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::members_test {
+namespace troupe::actors::members_test {
 namespace {
 
 class members_test : public stage {
  protected:
   /// A node as the master sees it, that does what the test says.
   struct fake_node {
-    node_actor handle;
-    std::shared_ptr<outcome<admitted>> place = std::make_shared<outcome<admitted>>();
-    std::shared_ptr<outcome<joined>> filled = std::make_shared<outcome<joined>>();
+    msg::node_actor handle;
+    std::shared_ptr<outcome<msg::admitted>> place = std::make_shared<outcome<msg::admitted>>();
+    std::shared_ptr<outcome<msg::joined>> filled = std::make_shared<outcome<msg::joined>>();
   };
 
   /// What a node does when it has been admitted.
-  using deed = std::function<void(node_actor::pointer, const fake_node&)>;
+  using deed = std::function<void(msg::node_actor::pointer, const fake_node&)>;
 
   members_test() { lead({}); }
 
@@ -35,14 +35,14 @@ class members_test : public stage {
 
   /// Asks for a run with one server and one trainer.
   void order() {
-    answer_ =
-        ask<run_result>(master_, troupe::run{{}, {{"data", "tutorial"}, {"servers", "1"}, {"trainers", "1"}}, false});
+    answer_ = ask<msg::run_result>(
+        master_, troupe::msg::run{{}, {{"data", "tutorial"}, {"servers", "1"}, {"trainers", "1"}}, false});
     run();
   }
 
-  fake_node join(bool trains, const deed& then = {}, std::uint32_t count = 1, std::uint32_t rank = any_rank) {
+  fake_node join(bool trains, const deed& then = {}, std::uint32_t count = 1, std::uint32_t rank = msg::any_rank) {
     fake_node made;
-    join_node offer;
+    msg::join_node offer;
     offer.trains = trains;
     offer.count = count;
     offer.rank = rank;
@@ -50,29 +50,29 @@ class members_test : public stage {
     offer.pid = ++pids_;
     offer.session = std::to_string(pids_);
     // Links take a while: the run has begun, and nobody trains yet.
-    const auto waits = std::make_shared<caf::typed_response_promise<connected>>();
+    const auto waits = std::make_shared<caf::typed_response_promise<msg::connected>>();
     made.handle = spawn([this, boss = master_, offer, made, then,
-                         waits](node_actor::pointer self) mutable -> node_actor::behavior_type {
+                         waits](msg::node_actor::pointer self) mutable -> msg::node_actor::behavior_type {
       offer.node = self;
       self->request(boss, caf::infinite, offer)
           .then(
-              [self, made, then](admitted& place) {
+              [self, made, then](msg::admitted& place) {
                 made.place->value = std::move(place);
                 if (then) then(self, made);
               },
               [made](const caf::error& error) { made.place->error = error; });
-      return {[this](const expect_peers& order) {
+      return {[this](const msg::expect_peers& order) {
                 tried_.push_back(order.save_folder);
                 found_.push_back(std::filesystem::is_directory(order.save_folder));
-                return committed{};
+                return msg::committed{};
               },
-              [this, self, waits](connect_peers&) -> caf::result<connected> {
+              [this, self, waits](msg::connect_peers&) -> caf::result<msg::connected> {
                 if (links_) return *links_;
-                *waits = self->make_response_promise<connected>();
+                *waits = self->make_response_promise<msg::connected>();
                 return *waits;
               },
-              [](run_over&) {}, [](actor_query&) { return actor_status{}; },
-              [](evidence_query&) { return evidence{}; }};
+              [](msg::run_over&) {}, [](msg::actor_query&) { return msg::actor_status{}; },
+              [](msg::evidence_query&) { return msg::evidence{}; }};
     });
     run();
     return made;
@@ -81,15 +81,15 @@ class members_test : public stage {
   /// Offers the master something for rank 0.
   template <class Offer, class Handle>
   deed offer(Handle what) {
-    return [boss = master_, what](node_actor::pointer self, const fake_node& me) {
+    return [boss = master_, what](msg::node_actor::pointer self, const fake_node& me) {
       self->request(boss, caf::infinite, Offer{{}, what, 0})
-          .then([me](joined& done) { me.filled->value = done; },
+          .then([me](msg::joined& done) { me.filled->value = done; },
                 [me](const caf::error& error) { me.filled->error = error; });
     };
   }
 
-  deed offer_server() { return offer<join_server>(spawn(parameter_server, std::uint64_t{1}, 0U)); }
-  deed offer_trainer() { return offer<join_trainer>(spawn(trainer, std::uint64_t{1}, 0U, 1U)); }
+  deed offer_server() { return offer<msg::join_server>(spawn(parameter_server, std::uint64_t{1}, 0U)); }
+  deed offer_trainer() { return offer<msg::join_trainer>(spawn(trainer, std::uint64_t{1}, 0U, 1U)); }
 
   void end(const fake_node& who) {
     caf::anon_send_exit(who.handle, caf::exit_reason::kill);
@@ -100,10 +100,10 @@ class members_test : public stage {
     return std::ranges::any_of(notes_, [&](const auto& line) { return line.find(part) != std::string::npos; });
   }
 
-  master_actor master_;
-  std::shared_ptr<outcome<run_result>> answer_;
+  msg::master_actor master_;
+  std::shared_ptr<outcome<msg::run_result>> answer_;
   std::vector<std::string> notes_;
-  std::optional<connected> links_;  ///< of every node, if they are ever there
+  std::optional<msg::connected> links_;  ///< of every node, if they are ever there
   /// Where nodes were told to try to write, and whether there was such a folder.
   std::vector<std::string> tried_;
   std::vector<bool> found_;
@@ -120,8 +120,8 @@ TEST_F(members_test, a_run_that_starts_its_members_takes_nobody_else) {
   lead({}, true);
   order();
   const fake_node stranger = join(true);
-  EXPECT_EQ(stranger.place->error, errc::bad_input);
-  EXPECT_EQ(describe(stranger.place->error),
+  EXPECT_EQ(stranger.place->error, protocol::errc::bad_input);
+  EXPECT_EQ(protocol::describe(stranger.place->error),
             "this run starts its members itself; one that others may join is begun by 'troupe master'");
   EXPECT_TRUE(join(true, {}, 1, 0).place->value);
 }
@@ -130,25 +130,25 @@ TEST_F(members_test, a_trainer_cannot_act_as_a_server) {
   order();
   const fake_node alone = join(true, offer_server());
   ASSERT_TRUE(alone.place->value);
-  EXPECT_EQ(alone.filled->error, errc::bad_input);
-  EXPECT_EQ(describe(alone.filled->error), "server 0 was not given to this process");
+  EXPECT_EQ(alone.filled->error, protocol::errc::bad_input);
+  EXPECT_EQ(protocol::describe(alone.filled->error), "server 0 was not given to this process");
 }
 
 TEST_F(members_test, nobody_fills_a_place_of_another_process) {
   order();
   ASSERT_TRUE(join(false).place->value);
-  EXPECT_EQ(join(true, offer_server()).filled->error, errc::bad_input);
+  EXPECT_EQ(join(true, offer_server()).filled->error, protocol::errc::bad_input);
   const fake_node nobody;
-  const auto answer = ask<joined>(master_, join_trainer{{}, spawn(trainer, std::uint64_t{1}, 0U, 1U), 0});
+  const auto answer = ask<msg::joined>(master_, msg::join_trainer{{}, spawn(trainer, std::uint64_t{1}, 0U, 1U), 0});
   run();
-  EXPECT_EQ(answer->error, errc::bad_input);
+  EXPECT_EQ(answer->error, protocol::errc::bad_input);
 }
 
 TEST_F(members_test, a_process_that_goes_before_the_run_leaves_its_place) {
   order();
   const fake_node first = join(true, offer_trainer());
   ASSERT_TRUE(first.filled->value);
-  EXPECT_EQ(join(true).place->error, errc::bad_input);
+  EXPECT_EQ(join(true).place->error, protocol::errc::bad_input);
   EXPECT_TRUE(noted("a trainer (host a, pid 2) was not let in: 1 trainer offered: the job asks for 1, 1 have joined"));
   end(first);
   EXPECT_TRUE(noted("trainer 0 (host a, pid 1) has left: "));
@@ -161,7 +161,7 @@ TEST_F(members_test, a_process_that_goes_before_the_run_leaves_its_place) {
 TEST_F(members_test, the_word_about_a_lost_connection_frees_the_place_too) {
   order();
   ASSERT_TRUE(join(true).place->value);
-  caf::anon_send(master_, node_lost{{}, "1", "no byte came for 4 s"});
+  caf::anon_send(master_, msg::node_lost{{}, "1", "no byte came for 4 s"});
   run();
   EXPECT_TRUE(noted("trainer 0 (host a, pid 1) has left: no byte came for 4 s"));
   EXPECT_TRUE(join(true).place->value);
@@ -182,24 +182,24 @@ TEST_F(members_test, nobody_joins_a_run_that_has_begun) {
   join(false, offer_server());
   join(true, offer_trainer());
   const fake_node late = join(true);
-  EXPECT_EQ(late.place->error, errc::wrong_context);
-  EXPECT_NE(describe(late.place->error).find("the run has begun"), std::string::npos);
+  EXPECT_EQ(late.place->error, protocol::errc::wrong_context);
+  EXPECT_NE(protocol::describe(late.place->error).find("the run has begun"), std::string::npos);
 }
 
 TEST_F(members_test, the_death_of_a_process_ends_the_run_with_what_to_do) {
   order();
   join(false, offer_server());
   join(true, offer_trainer());
-  caf::anon_send(master_, node_lost{{}, "2", "its connection was closed"});
+  caf::anon_send(master_, msg::node_lost{{}, "2", "its connection was closed"});
   run();
-  EXPECT_EQ(answer_->error, errc::peer_failed);
-  EXPECT_EQ(describe(answer_->error),
+  EXPECT_EQ(answer_->error, protocol::errc::peer_failed);
+  EXPECT_EQ(protocol::describe(answer_->error),
             "trainer 0 (host a, pid 2) died in step 0: its connection was closed; start anew");
 }
 
 TEST_F(members_test, a_process_of_several_is_one_thing_in_what_is_told_of_it) {
-  answer_ =
-      ask<run_result>(master_, troupe::run{{}, {{"data", "tutorial"}, {"servers", "1"}, {"trainers", "2"}}, false});
+  answer_ = ask<msg::run_result>(
+      master_, troupe::msg::run{{}, {{"data", "tutorial"}, {"servers", "1"}, {"trainers", "2"}}, false});
   run();
   const fake_node both = join(true, {}, 2);
   ASSERT_TRUE(both.place->value);
@@ -210,27 +210,27 @@ TEST_F(members_test, a_process_of_several_is_one_thing_in_what_is_told_of_it) {
 
 TEST_F(members_test, a_process_with_fewer_links_than_servers_ends_the_run_with_the_reason) {
   order();
-  links_ = connected{};
+  links_ = msg::connected{};
   join(false, offer_server());
   join(true, offer_trainer());
-  EXPECT_EQ(answer_->error, errc::malformed);
-  EXPECT_EQ(describe(answer_->error),
+  EXPECT_EQ(answer_->error, protocol::errc::malformed);
+  EXPECT_EQ(protocol::describe(answer_->error),
             "trainer 0 (host a, pid 2) tells of links to 0 servers and of no group, the run has 1");
 }
 
 TEST_F(members_test, the_loss_of_somebody_before_the_run_is_told_with_what_to_do) {
   order();
-  caf::anon_send(master_, give_up{{}, "server 0 (pid 7) was ended by signal 9"});
+  caf::anon_send(master_, msg::give_up{{}, "server 0 (pid 7) was ended by signal 9"});
   run();
-  EXPECT_EQ(describe(answer_->error),
+  EXPECT_EQ(protocol::describe(answer_->error),
             "server 0 (pid 7) was ended by signal 9; the run had not begun, so start it anew");
 }
 
 TEST_F(members_test, a_run_that_saves_shows_its_processes_a_folder_to_try) {
-  const checkpoint_folder folder;
-  auto store = checkpoint_store::open(folder.path(), nullptr);
+  const model::checkpoint_folder folder;
+  auto store = model::checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(store) << store.error().message;
-  lead({.store = std::make_shared<checkpoint_store>(std::move(*store)), .every = 0, .from = nullptr});
+  lead({.store = std::make_shared<model::checkpoint_store>(std::move(*store)), .every = 0, .from = nullptr});
   order();
   join(false, offer_server());
   join(true, offer_trainer());
@@ -248,4 +248,4 @@ TEST_F(members_test, a_run_that_saves_nothing_has_nothing_tried) {
 }
 
 }  // namespace
-}  // namespace troupe::members_test
+}  // namespace troupe::actors::members_test

@@ -5,7 +5,7 @@
 #include "actors/actor_name.hpp"
 #include "tests/actors/master_parts.hpp"
 
-namespace troupe::membership_test {
+namespace troupe::actors::membership_test {
 namespace {
 
 using kind = verdict::kind;
@@ -20,8 +20,8 @@ class membership_test : public master_parts_stage {
   }
 
   /// What that offer has become.
-  caf::expected<peer_node> come(const node_actor& who, bool trains, const std::string& session) {
-    join_node offer;
+  caf::expected<msg::peer_node> come(const msg::node_actor& who, bool trains, const std::string& session) {
+    msg::join_node offer;
     offer.trains = trains;
     offer.host = "a";
     offer.pid = ++pids_;
@@ -34,12 +34,12 @@ class membership_test : public master_parts_stage {
   void begin() {
     gather();
     for (const bool trains : {false, true, true}) {
-      nodes_.push_back(dummy<node_actor>());
+      nodes_.push_back(dummy<msg::node_actor>());
       ASSERT_TRUE(come(nodes_.back(), trains, std::to_string(nodes_.size())));
     }
-    ASSERT_TRUE(all_.join(join_server{{}, server_, 0}, as_sender(nodes_[0])));
+    ASSERT_TRUE(all_.join(msg::join_server{{}, server_, 0}, as_sender(nodes_[0])));
     for (const std::uint32_t rank : {0U, 1U})
-      ASSERT_TRUE(all_.join(join_trainer{{}, trainers_[rank], rank}, as_sender(nodes_[rank + 1])));
+      ASSERT_TRUE(all_.join(msg::join_trainer{{}, trainers_[rank], rank}, as_sender(nodes_[rank + 1])));
     all_.close();
   }
 
@@ -56,24 +56,25 @@ class membership_test : public master_parts_stage {
   membership all_;
   std::vector<std::string> notes_;
   std::uint64_t pids_ = 0;
-  parameter_server_actor server_ = dummy<parameter_server_actor>();
-  std::vector<trainer_actor> trainers_ = {dummy<trainer_actor>(), dummy<trainer_actor>()};
-  std::vector<node_actor> nodes_;
+  msg::parameter_server_actor server_ = dummy<msg::parameter_server_actor>();
+  std::vector<msg::trainer_actor> trainers_ = {dummy<msg::trainer_actor>(), dummy<msg::trainer_actor>()};
+  std::vector<msg::node_actor> nodes_;
 };
 
 TEST_F(membership_test, members_in_this_process_get_the_ranks_in_the_order_of_their_coming) {
   all_.start(std::nullopt, nullptr);
-  EXPECT_EQ(*all_.join(join_trainer{{}, trainers_[1]}, nullptr), 0u);
-  EXPECT_EQ(*all_.join(join_trainer{{}, trainers_[0]}, nullptr), 1u);
-  EXPECT_EQ(describe(all_.check(job_for(1, 2), true)),
+  EXPECT_EQ(*all_.join(msg::join_trainer{{}, trainers_[1]}, nullptr), 0u);
+  EXPECT_EQ(*all_.join(msg::join_trainer{{}, trainers_[0]}, nullptr), 1u);
+  EXPECT_EQ(protocol::describe(all_.check(job_for(1, 2), true)),
             "0 servers and 2 trainers have joined, the job asks for 1 and 2");
-  EXPECT_EQ(describe(all_.check(job_for(0, 2), true)), "--servers 0: the model has tables, so it needs at least 1");
+  EXPECT_EQ(protocol::describe(all_.check(job_for(0, 2), true)),
+            "--servers 0: the model has tables, so it needs at least 1");
   EXPECT_FALSE(all_.check(job_for(0, 2), false));
-  EXPECT_EQ(*all_.join(join_server{{}, server_}, nullptr), 0u);
+  EXPECT_EQ(*all_.join(msg::join_server{{}, server_}, nullptr), 0u);
   all_.open(job_for(1, 2));
   EXPECT_TRUE(all_.complete());
   all_.close();
-  EXPECT_EQ(describe(all_.join(join_server{{}, server_}, nullptr).error()),
+  EXPECT_EQ(protocol::describe(all_.join(msg::join_server{{}, server_}, nullptr).error()),
             "the run has begun: no server can join any more");
   EXPECT_EQ(all_.number_of(server_.address()), server_number(0));
   EXPECT_EQ(all_.number_of(trainers_[0].address()), trainer_number(1, 1));
@@ -82,34 +83,34 @@ TEST_F(membership_test, members_in_this_process_get_the_ranks_in_the_order_of_th
 
 TEST_F(membership_test, it_is_complete_when_every_place_is_filled_by_whom_it_was_given_to) {
   gather();
-  const auto home = dummy<node_actor>();
+  const auto home = dummy<msg::node_actor>();
   ASSERT_TRUE(come(home, true, "1"));
-  EXPECT_EQ(all_.join(join_trainer{{}, trainers_[0], 0}, nullptr).error(), errc::bad_input);
-  EXPECT_EQ(all_.join(join_trainer{{}, trainers_[0], 1}, as_sender(home)).error(), errc::bad_input);
-  EXPECT_EQ(*all_.join(join_trainer{{}, trainers_[0], 0}, as_sender(home)), 0u);
-  const auto others = dummy<node_actor>();
+  EXPECT_EQ(all_.join(msg::join_trainer{{}, trainers_[0], 0}, nullptr).error(), protocol::errc::bad_input);
+  EXPECT_EQ(all_.join(msg::join_trainer{{}, trainers_[0], 1}, as_sender(home)).error(), protocol::errc::bad_input);
+  EXPECT_EQ(*all_.join(msg::join_trainer{{}, trainers_[0], 0}, as_sender(home)), 0u);
+  const auto others = dummy<msg::node_actor>();
   ASSERT_TRUE(come(others, true, "2"));
-  ASSERT_TRUE(all_.join(join_trainer{{}, trainers_[1], 1}, as_sender(others)));
-  const auto last = dummy<node_actor>();
+  ASSERT_TRUE(all_.join(msg::join_trainer{{}, trainers_[1], 1}, as_sender(others)));
+  const auto last = dummy<msg::node_actor>();
   ASSERT_TRUE(come(last, false, "3"));
   EXPECT_FALSE(all_.complete()) << "the server itself has not come";
-  ASSERT_TRUE(all_.join(join_server{{}, server_, 0}, as_sender(last)));
+  ASSERT_TRUE(all_.join(msg::join_server{{}, server_, 0}, as_sender(last)));
   EXPECT_TRUE(all_.complete());
 }
 
 TEST_F(membership_test, a_loss_before_the_run_frees_the_places_once) {
   gather();
-  const auto first = dummy<node_actor>();
+  const auto first = dummy<msg::node_actor>();
   ASSERT_TRUE(come(first, true, "1"));
-  ASSERT_TRUE(all_.join(join_trainer{{}, trainers_[0], 0}, as_sender(first)));
-  EXPECT_EQ(all_.judge(node_lost{{}, "1", "it was unplugged"}, 0).what, kind::harmless);
+  ASSERT_TRUE(all_.join(msg::join_trainer{{}, trainers_[0], 0}, as_sender(first)));
+  EXPECT_EQ(all_.judge(msg::node_lost{{}, "1", "it was unplugged"}, 0).what, kind::harmless);
   EXPECT_EQ(ends(first, caf::exit_reason::remote_link_unreachable).what, kind::harmless);
   EXPECT_EQ(ends(trainers_[0], caf::exit_reason::remote_link_unreachable).what, kind::harmless);
   EXPECT_EQ(notes_, (std::vector<std::string>{"trainer 0 (host a, pid 1) has joined",
                                               "trainer 0 (host a, pid 1) has left: it was unplugged"}));
   EXPECT_TRUE(all_.trainers()[0] == nullptr);
   EXPECT_TRUE(all_.nodes().empty());
-  const auto second = come(dummy<node_actor>(), true, "2");
+  const auto second = come(dummy<msg::node_actor>(), true, "2");
   ASSERT_TRUE(second);
   EXPECT_EQ(second->ranks, std::vector<std::uint32_t>{0});
   EXPECT_EQ(second->incarnation, 1u);
@@ -118,65 +119,69 @@ TEST_F(membership_test, a_loss_before_the_run_frees_the_places_once) {
 
 TEST_F(membership_test, a_connection_that_nobody_had_joined_by_is_noted_if_it_broke) {
   gather();
-  EXPECT_EQ(all_.judge(node_lost{{}, "unknown", "reset"}, 0).what, kind::harmless);
-  EXPECT_EQ(all_.judge(node_lost{{}, "unknown", ""}, 0).what, kind::harmless);
+  EXPECT_EQ(all_.judge(msg::node_lost{{}, "unknown", "reset"}, 0).what, kind::harmless);
+  EXPECT_EQ(all_.judge(msg::node_lost{{}, "unknown", ""}, 0).what, kind::harmless);
   EXPECT_EQ(notes_, std::vector<std::string>{"a process that had not joined is gone: reset"});
 }
 
 TEST_F(membership_test, a_connection_that_is_lost_in_the_run_is_fatal) {
   begin();
-  const verdict found = all_.judge(node_lost{{}, "2", "no byte came for 4 s"}, 7);
+  const verdict found = all_.judge(msg::node_lost{{}, "2", "no byte came for 4 s"}, 7);
   EXPECT_EQ(found.what, kind::fatal);
-  EXPECT_EQ(found.why, errc::peer_failed);
-  EXPECT_EQ(describe(found.why), "trainer 0 (host a, pid 2) died in step 7: no byte came for 4 s; start anew");
+  EXPECT_EQ(found.why, protocol::errc::peer_failed);
+  EXPECT_EQ(protocol::describe(found.why),
+            "trainer 0 (host a, pid 2) died in step 7: no byte came for 4 s; start anew");
 }
 
 TEST_F(membership_test, an_actor_that_ends_in_the_run_is_fatal_with_its_own_words_and_doubtful_without) {
   begin();
-  const verdict told = ends(server_, make_failure(errc::not_finite, "server 0, step 7: it is NaN"));
+  const verdict told = ends(server_, protocol::make_failure(protocol::errc::not_finite, "server 0, step 7: it is NaN"));
   EXPECT_EQ(told.what, kind::fatal);
-  EXPECT_EQ(describe(told.why), "server 0, step 7: it is NaN");
+  EXPECT_EQ(protocol::describe(told.why), "server 0, step 7: it is NaN");
   const verdict lost = ends(trainers_[1], caf::exit_reason::remote_link_unreachable);
   EXPECT_EQ(lost.what, kind::doubtful);
-  EXPECT_EQ(describe(lost.why), "trainer 1 (host a, pid 3), step 7: ended: caf::exit_reason::remote_link_unreachable");
-  const verdict of_another = ends(trainers_[1], make_failure(errc::peer_failed, "trainer 1: server 0 is gone"));
+  EXPECT_EQ(protocol::describe(lost.why),
+            "trainer 1 (host a, pid 3), step 7: ended: caf::exit_reason::remote_link_unreachable");
+  const verdict of_another =
+      ends(trainers_[1], protocol::make_failure(protocol::errc::peer_failed, "trainer 1: server 0 is gone"));
   EXPECT_EQ(of_another.what, kind::doubtful);
-  EXPECT_EQ(describe(of_another.why), "trainer 1: server 0 is gone");
+  EXPECT_EQ(protocol::describe(of_another.why), "trainer 1: server 0 is gone");
   EXPECT_EQ(ends(nodes_[1], caf::exit_reason::kill).what, kind::harmless) << "its connection tells more";
 }
 
 TEST_F(membership_test, a_broken_data_link_is_doubtful_in_the_run_and_nothing_before) {
   gather();
-  EXPECT_EQ(all_.judge(link_lost{{}, 0, 1, "reset"}, 0).what, kind::harmless);
+  EXPECT_EQ(all_.judge(msg::link_lost{{}, 0, 1, "reset"}, 0).what, kind::harmless);
   all_ = {};
   pids_ = 0;
   begin();
-  const verdict found = all_.judge(link_lost{{}, 0, 9, "reset"}, 7);
+  const verdict found = all_.judge(msg::link_lost{{}, 0, 9, "reset"}, 7);
   EXPECT_EQ(found.what, kind::doubtful);
-  EXPECT_EQ(describe(found.why),
+  EXPECT_EQ(protocol::describe(found.why),
             "the data link between server 0 (host a, pid 1) and node 9 is gone in step 7: reset; start anew");
 }
 
 TEST_F(membership_test, a_question_without_answer_is_judged_by_what_came_instead) {
   begin();
   const auto judged = [this](const caf::error& error) {
-    return all_.judge(error, server_.address(), caf::type_name_v<instantiate>, 7);
+    return all_.judge(error, server_.address(), caf::type_name_v<msg::instantiate>, 7);
   };
   EXPECT_EQ(judged(caf::sec::request_timeout).what, kind::fatal);
-  EXPECT_EQ(describe(judged(caf::sec::request_timeout).why),
+  EXPECT_EQ(protocol::describe(judged(caf::sec::request_timeout).why),
             "server 0 (host a, pid 1), step 7: did not answer instantiate within 2 s; --request-timeout allows more");
-  EXPECT_EQ(judged(make_failure(errc::out_of_memory, "server 0")).what, kind::fatal);
-  EXPECT_EQ(judged(make_failure(errc::peer_failed, "server 0: another is gone")).what, kind::doubtful);
+  EXPECT_EQ(judged(protocol::make_failure(protocol::errc::out_of_memory, "server 0")).what, kind::fatal);
+  EXPECT_EQ(judged(protocol::make_failure(protocol::errc::peer_failed, "server 0: another is gone")).what,
+            kind::doubtful);
   EXPECT_EQ(judged(caf::sec::request_receiver_down).what, kind::harmless) << "its death tells more";
 }
 
 TEST_F(membership_test, a_trainer_takes_what_stands_for_the_servers_in_its_process) {
   begin();
-  connected links;
-  links.servers = {dummy<parameter_server_actor>()};
-  links.group = dummy<allreduce_actor>();
+  msg::connected links;
+  links.servers = {dummy<msg::parameter_server_actor>()};
+  links.group = dummy<msg::allreduce_actor>();
   links.group_number = group_sender(1);
-  module_ref shard;
+  msg::module_ref shard;
   shard.server = server_;
   ASSERT_FALSE(all_.linked(1, links));
   EXPECT_EQ(all_.as_seen_by(0, {{shard}})[0][0].server, links.servers[0]);
@@ -184,7 +189,8 @@ TEST_F(membership_test, a_trainer_takes_what_stands_for_the_servers_in_its_proce
   EXPECT_EQ(all_.group_number_of(0), group_sender(1));
   EXPECT_EQ(all_.who_is(links.group.address()), "allreduce of trainer 0 (host a, pid 2)");
   links.servers.clear();
-  EXPECT_EQ(describe(all_.linked(2, links)), "trainer 1 (host a, pid 3) tells of links to 0 servers, the run has 1");
+  EXPECT_EQ(protocol::describe(all_.linked(2, links)),
+            "trainer 1 (host a, pid 3) tells of links to 0 servers, the run has 1");
 }
 
 TEST(membership, a_run_that_is_not_known_cannot_begin_and_one_begins_once) {
@@ -198,4 +204,4 @@ TEST(membership, a_run_that_is_not_known_cannot_begin_and_one_begins_once) {
 }
 
 }  // namespace
-}  // namespace troupe::membership_test
+}  // namespace troupe::actors::membership_test

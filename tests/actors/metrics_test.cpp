@@ -9,28 +9,28 @@
 #include <limits>
 #include <stdexcept>
 
-namespace troupe::metrics_test {
+namespace troupe::actors::metrics_test {
 namespace {
 
-epoch_report report_of(std::uint32_t rank, std::uint64_t samples, double seconds, double loss_sum,
-                       std::vector<double> losses, bool evaluates) {
+msg::epoch_report report_of(std::uint32_t rank, std::uint64_t samples, double seconds, double loss_sum,
+                            std::vector<double> losses, bool evaluates) {
   const std::uint64_t steps = losses.size();
-  header head;
+  msg::header head;
   head.step = 32;
-  return {head, rank, 4, steps, samples, seconds, loss_sum, tensor::own(steps, 1, std::move(losses)), evaluates};
+  return {head, rank, 4, steps, samples, seconds, loss_sum, msg::tensor::own(steps, 1, std::move(losses)), evaluates};
 }
 
-evaluation share_of(std::uint32_t rank, std::uint64_t rows, std::uint64_t correct, std::vector<float> scores,
-                    std::vector<float> labels, double log_loss_sum = 0, double probability_sum = 0,
-                    std::uint64_t tested = 0, double loss_sum = 0) {
+msg::evaluation share_of(std::uint32_t rank, std::uint64_t rows, std::uint64_t correct, std::vector<float> scores,
+                         std::vector<float> labels, double log_loss_sum = 0, double probability_sum = 0,
+                         std::uint64_t tested = 0, double loss_sum = 0) {
   const std::uint64_t scored = scores.size();
   return {{},
           rank,
           4,
           rows,
           correct,
-          tensor::own(scored, 1, std::move(scores)),
-          tensor::own(scored, 1, std::move(labels)),
+          msg::tensor::own(scored, 1, std::move(scores)),
+          msg::tensor::own(scored, 1, std::move(labels)),
           log_loss_sum,
           probability_sum,
           tested,
@@ -38,7 +38,7 @@ evaluation share_of(std::uint32_t rank, std::uint64_t rows, std::uint64_t correc
 }
 
 TEST(metrics, an_epoch_is_complete_when_every_rank_has_reported) {
-  epoch_totals gathering(3, loss_kind::bce_logits);
+  epoch_totals gathering(3, model::loss_kind::bce_logits);
   for (const std::uint32_t rank : {2U, 0U, 1U}) {
     EXPECT_FALSE(gathering.complete());
     gathering.add(report_of(rank, 1, 1, 1, {1}, false));
@@ -50,7 +50,7 @@ TEST(metrics, an_epoch_that_evaluates_is_complete_when_every_share_is_there_in_a
   // Numbers 0 and 1 are the ranks' reports, 2 and 3 their shares.
   std::vector<int> order = {0, 1, 2, 3};
   do {
-    epoch_totals gathering(2, loss_kind::bce_logits);
+    epoch_totals gathering(2, model::loss_kind::bce_logits);
     for (const int what : order) {
       EXPECT_FALSE(gathering.complete());
       const auto rank = static_cast<std::uint32_t>(what % 2);
@@ -64,13 +64,13 @@ TEST(metrics, an_epoch_that_evaluates_is_complete_when_every_share_is_there_in_a
 }
 
 TEST(metrics, a_rank_beyond_the_trainers_is_refused) {
-  epoch_totals gathering(2, loss_kind::bce_logits);
+  epoch_totals gathering(2, model::loss_kind::bce_logits);
   EXPECT_THROW(gathering.add(report_of(2, 1, 1, 1, {1}, false)), std::out_of_range);
   EXPECT_THROW(gathering.add(share_of(2, 1, 1, {}, {})), std::out_of_range);
 }
 
 TEST(metrics, loss_is_the_mean_over_samples_and_seconds_are_the_slowest_rank_s) {
-  epoch_totals gathering(3, loss_kind::bce_logits);
+  epoch_totals gathering(3, model::loss_kind::bce_logits);
   gathering.add(report_of(1, 100, 2.5, 50, {0.5, 0.75}, false));
   gathering.add(report_of(2, 20, 1.5, 40, {2, std::numeric_limits<double>::quiet_NaN()}, false));
   gathering.add(report_of(0, 80, 2, 60, {0.25, 1}, false));
@@ -94,7 +94,7 @@ TEST(metrics, loss_is_the_mean_over_samples_and_seconds_are_the_slowest_rank_s) 
 
 // Neither rank's own area is that of both: positives {0.9, 0.2}, negatives {0.5, 0.1, 0.2}; of 6 pairs 4.5 in order.
 TEST(metrics, auc_and_accuracy_are_over_the_test_rows_of_all_ranks) {
-  epoch_totals gathering(2, loss_kind::bce_logits);
+  epoch_totals gathering(2, model::loss_kind::bce_logits);
   for (const std::uint32_t rank : {0U, 1U}) gathering.add(report_of(rank, 10, 1, 1, {1}, true));
   gathering.add(share_of(1, 2, 1, {0.2F, 0.2F}, {1, 0}));
   gathering.add(share_of(0, 3, 2, {0.9F, 0.5F, 0.1F}, {1, 0, 0}));
@@ -110,7 +110,7 @@ TEST(metrics, there_is_no_auc_without_scores_of_both_classes) {
   const std::vector<float> scores = {0.1F, 0.2F};
   const std::vector<float> ones = {1, 1};
   for (const auto& [given, labels] : {std::pair(none, none), std::pair(scores, ones)}) {
-    epoch_totals gathering(1, loss_kind::bce_logits);
+    epoch_totals gathering(1, model::loss_kind::bce_logits);
     gathering.add(report_of(0, 10, 1, 1, {1}, true));
     gathering.add(share_of(0, 2, 1, given, labels));
     const auto summary = gathering.summary();
@@ -121,7 +121,7 @@ TEST(metrics, there_is_no_auc_without_scores_of_both_classes) {
 }
 
 TEST(metrics, log_loss_and_calibration_are_over_the_test_rows_of_all_ranks) {
-  epoch_totals gathering(2, loss_kind::bce_logits);
+  epoch_totals gathering(2, model::loss_kind::bce_logits);
   for (const std::uint32_t rank : {0U, 1U}) gathering.add(report_of(rank, 10, 1, 1, {1}, true));
   gathering.add(share_of(1, 2, 1, {0.2F, 0.2F}, {1, 0}, 1.5, 1.25));
   gathering.add(share_of(0, 3, 2, {0.9F, 0.5F, 0.1F}, {1, 0, 0}, 1, 1.75));
@@ -131,20 +131,21 @@ TEST(metrics, log_loss_and_calibration_are_over_the_test_rows_of_all_ranks) {
 }
 
 TEST(metrics, test_loss_is_the_mean_over_the_test_rows_of_all_ranks_and_rmse_its_root_with_mse) {
-  for (const loss_kind loss : {loss_kind::mse, loss_kind::bce_logits, loss_kind::cross_entropy}) {
+  for (const model::loss_kind loss :
+       {model::loss_kind::mse, model::loss_kind::bce_logits, model::loss_kind::cross_entropy}) {
     epoch_totals gathering(3, loss);
     for (const std::uint32_t rank : {0U, 1U, 2U}) gathering.add(report_of(rank, 10, 1, 1, {1}, true));
     gathering.add(share_of(2, 0, 0, {}, {}));  // has no test rows
     gathering.add(share_of(1, 0, 0, {}, {}, 0, 0, 2, 7));
     gathering.add(share_of(0, 0, 0, {}, {}, 0, 0, 3, 4.25));
     EXPECT_EQ(gathering.summary().figures.test_loss, 2.25);
-    EXPECT_EQ(gathering.summary().figures.rmse, loss == loss_kind::mse ? std::optional(1.5) : std::nullopt);
+    EXPECT_EQ(gathering.summary().figures.rmse, loss == model::loss_kind::mse ? std::optional(1.5) : std::nullopt);
   }
 }
 
 TEST(metrics, there_is_no_test_loss_without_an_evaluation_or_a_test_row) {
   for (const bool evaluates : {false, true}) {
-    epoch_totals gathering(1, loss_kind::mse);
+    epoch_totals gathering(1, model::loss_kind::mse);
     gathering.add(report_of(0, 10, 1, 1, {1}, evaluates));
     if (evaluates) gathering.add(share_of(0, 0, 0, {}, {}));
     EXPECT_FALSE(gathering.summary().figures.test_loss);
@@ -157,7 +158,7 @@ TEST(metrics, do_not_depend_on_the_order_of_the_shares) {
   std::vector<std::uint32_t> order = {0, 1, 2};
   const std::vector<double> sums = {1e16, 1, 1};
   do {
-    epoch_totals gathering(3, loss_kind::bce_logits);
+    epoch_totals gathering(3, model::loss_kind::bce_logits);
     for (const std::uint32_t rank : order) {
       gathering.add(report_of(rank, 1, 1, 1, {1}, true));
       gathering.add(share_of(rank, 1, 1, {0.5F}, {1}, sums[rank], sums[rank], 1, sums[rank]));
@@ -170,14 +171,14 @@ TEST(metrics, do_not_depend_on_the_order_of_the_shares) {
 
 TEST(metrics, are_absent_where_the_loss_or_the_targets_have_none) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  epoch_totals values(2, loss_kind::mse);  // mse of binary targets; rank 1 has no test rows
+  epoch_totals values(2, model::loss_kind::mse);  // mse of binary targets; rank 1 has no test rows
   for (const std::uint32_t rank : {0U, 1U}) values.add(report_of(rank, 10, 1, 1, {1}, true));
   values.add(share_of(0, 2, 1, {0.2F, 0.4F}, {0, 1}, nan, 0.6));
   values.add(share_of(1, 0, 0, {}, {}));
   EXPECT_EQ(values.summary().figures.accuracy, 0.5);
   EXPECT_FALSE(values.summary().figures.log_loss);
   EXPECT_EQ(values.summary().figures.calibration, 0.6);
-  epoch_totals none(1, loss_kind::bce_logits);  // targets that are no classes
+  epoch_totals none(1, model::loss_kind::bce_logits);  // targets that are no classes
   none.add(report_of(0, 10, 1, 1, {1}, true));
   none.add(share_of(0, 0, 0, {}, {}));
   EXPECT_FALSE(none.summary().figures.accuracy);
@@ -187,4 +188,4 @@ TEST(metrics, are_absent_where_the_loss_or_the_targets_have_none) {
 }
 
 }  // namespace
-}  // namespace troupe::metrics_test
+}  // namespace troupe::actors::metrics_test

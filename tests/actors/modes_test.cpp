@@ -5,10 +5,10 @@
 #include "tests/actors/run_stage.hpp"
 #include "tests/actors/slow_road.hpp"
 
-namespace troupe::modes_test {
+namespace troupe::actors::modes_test {
 namespace {
 
-using settings = std::vector<setting>;
+using settings = std::vector<model::setting>;
 
 class modes : public run_stage {
  protected:
@@ -21,26 +21,26 @@ class modes : public run_stage {
   }
 
   /// Keeps the rows in memory from run to run.
-  static void SetUpTestSuite() { rows_ = open_dataset(*parse_job({})).value(); }
+  static void SetUpTestSuite() { rows_ = model::open_dataset(*model::parse_job({})).value(); }
   static void TearDownTestSuite() { rows_.reset(); }
 
-  run_result result_of(const settings& what, std::uint64_t order = 0) {
+  msg::run_result result_of(const settings& what, std::uint64_t order = 0) {
     begin(what);
     run_shuffled(order);
-    EXPECT_TRUE(answer_->value) << describe(answer_->error);
-    return answer_->value.value_or(run_result{});
+    EXPECT_TRUE(answer_->value) << protocol::describe(answer_->error);
+    return answer_->value.value_or(msg::run_result{});
   }
 
   /// The final dense weights.
   std::vector<float> weights_of(const settings& what) {
     return_weights_ = true;
-    const run_result result = result_of(what);
+    const msg::run_result result = result_of(what);
     const auto dense = result.dense.as<float>();
     return {dense.begin(), dense.end()};
   }
 
  private:
-  static inline std::shared_ptr<const dataset> rows_;
+  static inline std::shared_ptr<const model::dataset> rows_;
 };
 
 void expect_near(const std::vector<float>& a, const std::vector<float>& b, double limit) {
@@ -111,16 +111,17 @@ TEST_F(modes, clipping_bounds_how_far_a_step_goes) {
 
 TEST_F(modes, staleness_is_bounded_and_counted) {
   for (std::uint64_t order = 0; order < 5; ++order) {
-    const run_result sync = result_of(adult({{"trainers", "3"}}), order);
+    const msg::run_result sync = result_of(adult({{"trainers", "3"}}), order);
     EXPECT_EQ(sync.staleness_max, 0u);
     EXPECT_EQ(sync.staleness_mean, 0.0);
     for (const std::uint32_t bound : {1, 2, 5}) {
       const std::string consistency = "ssp:" + std::to_string(bound);
-      const run_result bounded = result_of(adult({{"trainers", "3"}, {"consistency", consistency}}), order);
+      const msg::run_result bounded = result_of(adult({{"trainers", "3"}, {"consistency", consistency}}), order);
       EXPECT_EQ(bounded.staleness_max, bound) << "as many lookups are ahead, and no more steps are lacking";
       EXPECT_GT(bounded.staleness_mean, bound * 0.5);
     }
-    const run_result free = result_of(adult({{"trainers", "3"}, {"servers", "2"}, {"consistency", "async"}}), order);
+    const msg::run_result free =
+        result_of(adult({{"trainers", "3"}, {"servers", "2"}, {"consistency", "async"}}), order);
     EXPECT_GE(free.staleness_max, 1u);
     EXPECT_EQ(free.steps, 24u);
   }
@@ -138,7 +139,7 @@ TEST_F(modes, steps_with_nan_are_left_out_on_all_ranks) {
     settings what = wild;
     what.emplace_back("nan", "skip");
     what.emplace_back("servers", servers);
-    const run_result skipped = result_of(what, 1);
+    const msg::run_result skipped = result_of(what, 1);
     EXPECT_GT(skipped.skipped_steps, 0u);
     EXPECT_LT(skipped.skipped_steps, 40u);
     EXPECT_EQ(skipped.steps, 40u);
@@ -156,23 +157,23 @@ TEST_F(modes, steps_with_nan_are_left_out_on_all_ranks) {
 TEST_F(modes, test_rows_see_a_short_last_optimizer_step) {
   const settings what = {{"data", "synthetic"}, {"rows", "100"},    {"trainers", "2"},   {"accumulate", "4"},
                          {"steps", "6"},        {"sparse-lr", "5"}, {"batch-size", "64"}};
-  const run_result prompt = result_of(what);
+  const msg::run_result prompt = result_of(what);
   for (const std::uint64_t late_from : {5, 6}) {
     slow_road road{1, late_from, {}, false, {}};
-    relay_ = [this, &road](const parameter_server_actor& server) {
-      return spawn([&road, server](parameter_server_actor::pointer self) { return road.behavior(self, server); });
+    relay_ = [this, &road](const msg::parameter_server_actor& server) {
+      return spawn([&road, server](msg::parameter_server_actor::pointer self) { return road.behavior(self, server); });
     };
     begin(what);
     run();
     EXPECT_TRUE(answer_->pending());
     ASSERT_EQ(road.kept.size(), 7 - late_from);
-    for (gradient& late : road.kept) caf::anon_send(servers_[0], std::move(late));
+    for (msg::gradient& late : road.kept) caf::anon_send(servers_[0], std::move(late));
     run();
-    ASSERT_TRUE(answer_->value) << describe(answer_->error);
+    ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
     EXPECT_EQ(answer_->value->weights_digest, prompt.weights_digest);
     EXPECT_EQ(answer_->value->log_loss, prompt.log_loss);
   }
 }
 
 }  // namespace
-}  // namespace troupe::modes_test
+}  // namespace troupe::actors::modes_test

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-namespace troupe::non_finite_watch_test {
+namespace troupe::actors::non_finite_watch_test {
 namespace {
 
 kernels::stream& on = kernels::host_stream();
@@ -69,4 +69,4 @@ TEST(non_finite_watch_death, more_searches_than_it_was_made_for_are_a_bug) {
 }
 
 }  // namespace
-}  // namespace troupe::non_finite_watch_test
+}  // namespace troupe::actors::non_finite_watch_test

@@ -4,17 +4,19 @@
 
 #include "tests/actors/master_parts.hpp"
 
-namespace troupe::open_requests_test {
+namespace troupe::actors::open_requests_test {
 namespace {
 
 class open_requests_test : public master_parts_stage {
  protected:
   open_requests_test() {
     for (int i = 0; i < 3; ++i)
-      groups_.push_back(spawn([this](allreduce_actor::pointer self) -> allreduce_actor::behavior_type {
-        return {
-            [](reduce&) { return reduced{}; }, [](bucket_share&) {}, [](bucket_sum&) {}, [](group_devices&) {},
-            [this, self](actor_query&) { return promises_.emplace_back(self->make_response_promise<actor_status>()); }};
+      groups_.push_back(spawn([this](msg::allreduce_actor::pointer self) -> msg::allreduce_actor::behavior_type {
+        return {[](msg::reduce&) { return msg::reduced{}; }, [](msg::bucket_share&) {}, [](msg::bucket_sum&) {},
+                [](msg::group_devices&) {},
+                [this, self](msg::actor_query&) {
+                  return promises_.emplace_back(self->make_response_promise<msg::actor_status>());
+                }};
       }));
   }
 
@@ -22,11 +24,12 @@ class open_requests_test : public master_parts_stage {
   void ask_all() {
     as_master([this](master_parts& mine) {
       for (const auto& one : groups_)
-        mine.requests.ask<actor_status>(
-            one, actor_query{},
-            [this](actor_status& answer) -> caf::error {
+        mine.requests.ask<msg::actor_status>(
+            one, msg::actor_query{},
+            [this](msg::actor_status& answer) -> caf::error {
               ++answers_;
-              return answer.name.empty() ? caf::error{} : make_failure(errc::malformed, answer.name);
+              return answer.name.empty() ? caf::error{}
+                                         : protocol::make_failure(protocol::errc::malformed, answer.name);
             },
             [this] { ++done_; });
     });
@@ -41,8 +44,8 @@ class open_requests_test : public master_parts_stage {
     run();
   }
 
-  std::vector<allreduce_actor> groups_;
-  std::vector<caf::typed_response_promise<actor_status>> promises_;
+  std::vector<msg::allreduce_actor> groups_;
+  std::vector<caf::typed_response_promise<msg::actor_status>> promises_;
   int answers_ = 0;
   int done_ = 0;
 };
@@ -51,11 +54,11 @@ TEST_F(open_requests_test, what_follows_goes_on_when_the_last_is_answered_in_any
   ask_all();
   EXPECT_FALSE(parts_->requests.none_open());
   EXPECT_EQ(parts_->requests.questions().size(), 3u);
-  for (const std::size_t which : {1, 2}) answer(which, actor_status{});
+  for (const std::size_t which : {1, 2}) answer(which, msg::actor_status{});
   EXPECT_EQ(done_, 0);
   ASSERT_EQ(parts_->requests.questions().size(), 1u);
   EXPECT_EQ(parts_->requests.questions().begin()->second.whom, groups_[0].address());
-  answer(0, actor_status{});
+  answer(0, msg::actor_status{});
   EXPECT_EQ(done_, 1);
   EXPECT_TRUE(parts_->requests.none_open());
   EXPECT_TRUE(complaints_.empty());
@@ -63,23 +66,23 @@ TEST_F(open_requests_test, what_follows_goes_on_when_the_last_is_answered_in_any
 
 TEST_F(open_requests_test, an_error_and_an_answer_that_cannot_be_are_told_and_nothing_follows) {
   ask_all();
-  answer(0, make_failure(errc::not_finite, "NaN"));
-  answer(1, actor_status{{}, "nonsense", {}, 0, {}, {}});
-  answer(2, actor_status{});
+  answer(0, protocol::make_failure(protocol::errc::not_finite, "NaN"));
+  answer(1, msg::actor_status{{}, "nonsense", {}, 0, {}, {}});
+  answer(2, msg::actor_status{});
   EXPECT_EQ(done_, 0);
   ASSERT_EQ(complaints_.size(), 2u);
-  EXPECT_EQ(complaints_[0].error, errc::not_finite);
+  EXPECT_EQ(complaints_[0].error, protocol::errc::not_finite);
   EXPECT_EQ(complaints_[0].whom, groups_[0].address());
   EXPECT_EQ(complaints_[0].type, "troupe::actor_query");
-  EXPECT_EQ(describe(complaints_[1].error), "nonsense");
+  EXPECT_EQ(protocol::describe(complaints_[1].error), "nonsense");
   EXPECT_EQ(complaints_[1].whom, groups_[1].address());
 }
 
 TEST_F(open_requests_test, a_run_that_is_over_looks_at_no_answer) {
   ask_all();
-  answer(0, actor_status{});
+  answer(0, msg::actor_status{});
   parts_->requests.close();
-  for (const std::size_t which : {1, 2}) answer(which, actor_status{});
+  for (const std::size_t which : {1, 2}) answer(which, msg::actor_status{});
   EXPECT_EQ(answers_, 1);
   EXPECT_EQ(done_, 0);
 }
@@ -88,17 +91,17 @@ TEST_F(open_requests_test, nothing_waits_for_what_is_asked_aside) {
   std::vector<std::string> told;
   as_master([&](master_parts& mine) {
     for (const auto& one : {groups_[0], groups_[1]})
-      mine.requests.ask_aside<actor_status>(
-          one, 1, actor_query{}, [&told](actor_status& answer) { told.push_back(answer.name); },
-          [&told](const caf::error& error) { told.push_back(describe(error)); });
+      mine.requests.ask_aside<msg::actor_status>(
+          one, 1, msg::actor_query{}, [&told](msg::actor_status& answer) { told.push_back(answer.name); },
+          [&told](const caf::error& error) { told.push_back(protocol::describe(error)); });
   });
   run();
   EXPECT_TRUE(parts_->requests.none_open());
-  answer(1, actor_status{{}, "fine", {}, 0, {}, {}});
-  answer(0, make_failure(errc::not_finite, "NaN"));
+  answer(1, msg::actor_status{{}, "fine", {}, 0, {}, {}});
+  answer(0, protocol::make_failure(protocol::errc::not_finite, "NaN"));
   EXPECT_EQ(told, (std::vector<std::string>{"fine", "NaN"}));
   EXPECT_TRUE(complaints_.empty());
 }
 
 }  // namespace
-}  // namespace troupe::open_requests_test
+}  // namespace troupe::actors::open_requests_test

@@ -13,7 +13,7 @@
 #include "actors/bucket_window.hpp"
 #include "model/random.hpp"
 
-namespace troupe::ordered_sum_test {
+namespace troupe::actors::ordered_sum_test {
 namespace {
 
 using state = ordered_sum::state;
@@ -24,7 +24,7 @@ struct rank_input {
 };
 
 /// Numbers of very different sizes, so that another order of summing gives other bits.
-std::vector<rank_input> random_inputs(std::size_t ranks, std::size_t count, random_sequence& random) {
+std::vector<rank_input> random_inputs(std::size_t ranks, std::size_t count, model::random_sequence& random) {
   std::vector<rank_input> inputs(ranks);
   for (rank_input& input : inputs) {
     input.batches = static_cast<std::uint32_t>(random.below(4));
@@ -63,7 +63,7 @@ class processes {
   }
 
   /// The mean that each process has, after messages in an order drawn from `random`.
-  std::vector<std::vector<float>> reduce(const std::vector<rank_input>& inputs, random_sequence& random) {
+  std::vector<std::vector<float>> reduce(const std::vector<rank_input>& inputs, model::random_sequence& random) {
     const std::uint64_t count = inputs.front().numbers.size();
     const bucket_exchange how = fastest_exchange(static_cast<std::uint32_t>(sums_.size()), count);
     for (std::uint32_t p = 0; p < sums_.size(); ++p) sums_[p].begin(layouts_[p], 0, count, how);
@@ -138,7 +138,7 @@ class processes {
 };
 
 /// A process for each rank, or fewer: each has one rank at least.
-std::vector<std::uint32_t> random_layout(std::uint32_t ranks, std::uint32_t processes, random_sequence& random) {
+std::vector<std::uint32_t> random_layout(std::uint32_t ranks, std::uint32_t processes, model::random_sequence& random) {
   std::vector<std::uint32_t> layout(ranks);
   for (std::uint32_t rank = 0; rank < ranks; ++rank)
     layout[rank] = rank < processes ? rank : static_cast<std::uint32_t>(random.below(processes));
@@ -147,7 +147,7 @@ std::vector<std::uint32_t> random_layout(std::uint32_t ranks, std::uint32_t proc
 }
 
 TEST(ordered_sum_test, every_layout_size_and_order_of_messages_gives_the_bits_of_the_plain_sum) {
-  random_sequence random(1);
+  model::random_sequence random(1);
   for (std::uint32_t ranks = 1; ranks <= 8; ++ranks) {
     for (const std::size_t count : {1, 3, 17, 1021, 8193, 33'333}) {
       const auto count_of_processes = static_cast<std::uint32_t>(1 + random.below(ranks));
@@ -163,7 +163,7 @@ TEST(ordered_sum_test, every_layout_size_and_order_of_messages_gives_the_bits_of
 }
 
 TEST(ordered_sum_test, one_group_takes_buckets_of_any_size_one_after_the_other) {
-  random_sequence random(2);
+  model::random_sequence random(2);
   processes group({1, 0, 1, 2}, 3);
   for (const std::size_t count : {40'001, 2, 20'000, 9000, 40'003, 1}) {
     const auto inputs = random_inputs(4, count, random);
@@ -173,7 +173,7 @@ TEST(ordered_sum_test, one_group_takes_buckets_of_any_size_one_after_the_other) 
 
 TEST(ordered_sum_test, no_number_of_a_large_bucket_is_sent_twice_to_a_process) {
   constexpr std::size_t count = 30'011;
-  random_sequence random(3);
+  model::random_sequence random(3);
   processes group({0, 1, 2}, 3);
   auto inputs = random_inputs(3, count, random);
   for (rank_input& input : inputs) input.batches = 1;
@@ -224,7 +224,7 @@ class refusals : public testing::Test {
     return sum_.add_share({rank, batches, false, count, first, {numbers_.data(), numbers}});
   }
 
-  static void expect(const ordered_sum::outcome& got, errc code, const std::string& words) {
+  static void expect(const ordered_sum::outcome& got, protocol::errc code, const std::string& words) {
     ASSERT_FALSE(got) << words;
     EXPECT_EQ(got.error().code, code) << got.error().why;
     EXPECT_NE(got.error().why.find(words), std::string::npos) << got.error().why;
@@ -240,12 +240,12 @@ TEST_F(refusals, a_second_share_of_a_rank_is_refused_and_changes_nothing) {
   const bucket_actions forward{.send_slices = true};
   EXPECT_EQ(share(0, 0, 4, 4), forward);
   EXPECT_EQ(share(2, 0, 4, 4), bucket_actions());
-  expect(share(0, 0, 4, 4), errc::wrong_context, "bucket 7 of rank 0 twice");
-  expect(share(2, 0, 4, 4), errc::wrong_context, "bucket 7 of rank 2 twice");
+  expect(share(0, 0, 4, 4), protocol::errc::wrong_context, "bucket 7 of rank 0 twice");
+  expect(share(2, 0, 4, 4), protocol::errc::wrong_context, "bucket 7 of rank 2 twice");
   EXPECT_EQ(sum_.batches(), 2U);
   EXPECT_EQ(share(1, 0, 4, 4), bucket_actions());
   EXPECT_EQ(share(3, 0, 4, 4), bucket_actions{.sum = true});
-  expect(share(3, 0, 4, 4), errc::wrong_context, "bucket 7 of rank 3 twice");
+  expect(share(3, 0, 4, 4), protocol::errc::wrong_context, "bucket 7 of rank 3 twice");
   EXPECT_EQ(sum_.sum(), bucket_actions{.finish = true});
   EXPECT_EQ(sum_.mean()[3], 1.5F * 4 * 0.25F);
 }
@@ -253,25 +253,25 @@ TEST_F(refusals, a_second_share_of_a_rank_is_refused_and_changes_nothing) {
 TEST_F(refusals, sizes_that_do_not_fit_are_refused_with_both) {
   begin(4);
   EXPECT_TRUE(share(1, 0, 4, 4));
-  expect(share(2, 0, 5, 5), errc::shape_mismatch, "bucket 7: rank 2 sent 20 bytes, rank 1 sent 16");
-  expect(share(0, 0, 3, 3), errc::shape_mismatch, "bucket 7: rank 0 sent 12 bytes, rank 1 sent 16");
-  expect(share(2, 0, 3, 4), errc::shape_mismatch, "3 numbers from 0 on of 4, expected 4 from 0 on");
-  expect(share(2, 1, 4, 4), errc::shape_mismatch, "4 numbers from 1 on of 4, expected 4 from 0 on");
-  expect(share(2, 0, 4, 4, 0), errc::shape_mismatch, "expected 0 from 0 on");
+  expect(share(2, 0, 5, 5), protocol::errc::shape_mismatch, "bucket 7: rank 2 sent 20 bytes, rank 1 sent 16");
+  expect(share(0, 0, 3, 3), protocol::errc::shape_mismatch, "bucket 7: rank 0 sent 12 bytes, rank 1 sent 16");
+  expect(share(2, 0, 3, 4), protocol::errc::shape_mismatch, "3 numbers from 0 on of 4, expected 4 from 0 on");
+  expect(share(2, 1, 4, 4), protocol::errc::shape_mismatch, "4 numbers from 1 on of 4, expected 4 from 0 on");
+  expect(share(2, 0, 4, 4, 0), protocol::errc::shape_mismatch, "expected 0 from 0 on");
   EXPECT_TRUE(share(2, 0, 0, 4, 0));
   EXPECT_FALSE(sum_.has_share(0) || sum_.has_share(3));
 }
 
 TEST_F(refusals, a_share_of_another_process_has_this_one_s_slice) {
   begin(large);
-  expect(share(1, 0, large, large), errc::shape_mismatch, "expected 16000 from 0 on");
-  expect(share(1, slice, slice, large), errc::shape_mismatch, "expected 16000 from 0 on");
+  expect(share(1, 0, large, large), protocol::errc::shape_mismatch, "expected 16000 from 0 on");
+  expect(share(1, slice, slice, large), protocol::errc::shape_mismatch, "expected 16000 from 0 on");
   EXPECT_TRUE(share(1, 0, slice, large));
 }
 
 TEST_F(refusals, what_another_process_claims_has_a_limit) {
   begin(~std::uint64_t{0});
-  expect(share(1, 0, 4, ~std::uint64_t{0}), errc::shape_mismatch, "bucket 7 of rank 1");
+  expect(share(1, 0, 4, ~std::uint64_t{0}), protocol::errc::shape_mismatch, "bucket 7 of rank 1");
 }
 
 TEST_F(refusals, a_sum_that_its_sender_does_not_owe_is_refused) {
@@ -280,14 +280,14 @@ TEST_F(refusals, a_sum_that_its_sender_does_not_owe_is_refused) {
   };
   const std::string words = "that no other process owes";
   begin(large);
-  expect(part(0, 0, slice), errc::shape_mismatch, words);
-  expect(part(2, slice, slice), errc::shape_mismatch, words);
-  expect(part(1, slice, slice - 1), errc::shape_mismatch, words);
-  expect(part(3, slice, slice), errc::shape_mismatch, words);
+  expect(part(0, 0, slice), protocol::errc::shape_mismatch, words);
+  expect(part(2, slice, slice), protocol::errc::shape_mismatch, words);
+  expect(part(1, slice, slice - 1), protocol::errc::shape_mismatch, words);
+  expect(part(3, slice, slice), protocol::errc::shape_mismatch, words);
   EXPECT_EQ(part(1, slice, slice), bucket_actions());
-  expect(part(1, slice, slice), errc::shape_mismatch, words);
+  expect(part(1, slice, slice), protocol::errc::shape_mismatch, words);
   EXPECT_EQ(part({}, 2 * slice, slice), bucket_actions());
-  expect(part({}, 2 * slice, slice), errc::shape_mismatch, words);
+  expect(part({}, 2 * slice, slice), protocol::errc::shape_mismatch, words);
   // All sums are here before the shares are.
   EXPECT_TRUE(share(0, 0, large, large));
   EXPECT_TRUE(share(1, 0, slice, large) && share(2, 0, slice, large));
@@ -298,7 +298,7 @@ TEST_F(refusals, a_sum_that_its_sender_does_not_owe_is_refused) {
 
 TEST_F(refusals, a_small_bucket_has_no_sums) {
   begin(4);
-  expect(sum_.add_sum(1, 0, {numbers_.data(), 4}), errc::shape_mismatch, "that no other process owes");
+  expect(sum_.add_sum(1, 0, {numbers_.data(), 4}), protocol::errc::shape_mismatch, "that no other process owes");
 }
 
 TEST_F(refusals, ranks_whose_process_owes_a_sum_are_waited_for) {
@@ -321,9 +321,9 @@ TEST_F(refusals, an_announced_bucket_has_no_numbers_of_others_and_is_summed_else
   sum_.begin(layout_, 7, large, bucket_exchange::announced);
   EXPECT_EQ(sum_.slice_of(1), bucket_slice());
   EXPECT_TRUE(share(0, 0, large, large));
-  expect(share(1, 0, slice, large), errc::shape_mismatch, "expected 0 from 0 on");
+  expect(share(1, 0, slice, large), protocol::errc::shape_mismatch, "expected 0 from 0 on");
   EXPECT_TRUE(share(1, 0, 0, large, 2) && share(2, 0, 0, large, 0));
-  expect(sum_.add_sum(1, 0, {}), errc::shape_mismatch, "that no other process owes");
+  expect(sum_.add_sum(1, 0, {}), protocol::errc::shape_mismatch, "that no other process owes");
   EXPECT_EQ(share(3, 0, 0, large), bucket_actions{.sum = true});
   EXPECT_EQ(sum_.batches(), 4U);
   sum_.summed_elsewhere();
@@ -359,7 +359,7 @@ TEST_F(ordered_sum_death_test, transitions_that_are_none_abort) {
 
 class bucket_window_test : public testing::Test {
  protected:
-  void expect(const bucket_id& id, errc code, const std::string& words) const {
+  void expect(const bucket_id& id, protocol::errc code, const std::string& words) const {
     const auto refused = window_.check(id);
     ASSERT_TRUE(refused) << words;
     EXPECT_EQ(refused->code, code);
@@ -374,13 +374,13 @@ TEST_F(bucket_window_test, late_shares_find_their_bucket_over) {
   window_.open({3, 1});
   window_.close({3, 1});
   EXPECT_FALSE(window_.check({3, 0}));
-  expect({3, 1}, errc::wrong_context, "bucket 1 is over");
-  expect({2, 5}, errc::wrong_context, "bucket 5 is over");
+  expect({3, 1}, protocol::errc::wrong_context, "bucket 1 is over");
+  expect({2, 5}, protocol::errc::wrong_context, "bucket 5 is over");
   window_.open({4, 1});
   window_.close({4, 1});
   window_.close({3, 0});
-  expect({4, 1}, errc::wrong_context, "bucket 1 is over");
-  expect({3, 2}, errc::wrong_context, "bucket 2 is over");
+  expect({4, 1}, protocol::errc::wrong_context, "bucket 1 is over");
+  expect({3, 2}, protocol::errc::wrong_context, "bucket 2 is over");
   EXPECT_FALSE(window_.check({4, 0}));
 }
 
@@ -390,7 +390,7 @@ TEST_F(bucket_window_test, at_most_two_steps_are_under_way) {
   window_.open({6, 1023});
   EXPECT_FALSE(window_.check({5, 1}) || window_.check({6, 0}));
   for (const std::uint64_t step : {4, 7})
-    expect({step, 0}, errc::wrong_context,
+    expect({step, 0}, protocol::errc::wrong_context,
            "bucket 0 while those of steps 5 and 6 are under way, at most two steps can be");
   window_.close({5, 0});
   EXPECT_FALSE(window_.check({7, 0}));
@@ -398,7 +398,7 @@ TEST_F(bucket_window_test, at_most_two_steps_are_under_way) {
 
 TEST_F(bucket_window_test, a_number_beyond_all_buckets_is_refused) {
   EXPECT_FALSE(window_.check({1, 1023}));
-  expect({1, 1024}, errc::bad_input, "bucket 1024, there are at most 1024");
+  expect({1, 1024}, protocol::errc::bad_input, "bucket 1024, there are at most 1024");
 }
 
 TEST_F(bucket_window_test, the_memory_of_a_closed_bucket_serves_the_next) {
@@ -412,4 +412,4 @@ TEST_F(bucket_window_test, the_memory_of_a_closed_bucket_serves_the_next) {
 }
 
 }  // namespace
-}  // namespace troupe::ordered_sum_test
+}  // namespace troupe::actors::ordered_sum_test

@@ -15,7 +15,7 @@
 #include "tests/actors/two_towers.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::own_network_test {
+namespace troupe::actors::own_network_test {
 namespace {
 
 using kernels::test::same_bits;
@@ -28,21 +28,21 @@ constexpr std::uint64_t steps = 40;
 constexpr double lr = 0.1;
 constexpr std::array<std::int64_t, 2> table_rows = {11, 7};
 
-data_spec towers_spec() {
-  data_spec spec;
+model::data_spec towers_spec() {
+  model::data_spec spec;
   for (const std::int64_t rows : table_rows) spec.tables.push_back({rows, dim, kernels::pooling::sum, false});
   return spec;
 }
 
 /// A user and one or two items for each sample, and a target.
-std::shared_ptr<const batch> batch_of(std::uint64_t step, std::size_t rank) {
+std::shared_ptr<const model::batch> batch_of(std::uint64_t step, std::size_t rank) {
   source_of_numbers random(static_cast<std::uint32_t>(1 + step * ranks + rank));
-  auto made = std::make_shared<batch>();
+  auto made = std::make_shared<model::batch>();
   made->size = samples_of_rank;
   made->tables.resize(2);
   for (std::size_t i = 0; i < samples_of_rank; ++i) {
     for (std::size_t t = 0; t < 2; ++t) {
-      bags& b = made->tables[t];
+      model::bags& b = made->tables[t];
       b.offsets.push_back(static_cast<std::int64_t>(b.indices.size()));
       for (std::size_t n = 0; n < (t == 0 ? 1 : 1 + i % 2); ++n)
         b.indices.push_back(static_cast<std::int64_t>(random.below(static_cast<std::size_t>(table_rows[t]))));
@@ -88,9 +88,9 @@ struct by_hand {
 
  private:
   template <class F>
-  static void each_row(const batch& samples, std::size_t i, const F& visit) {
+  static void each_row(const model::batch& samples, std::size_t i, const F& visit) {
     for (std::size_t t = 0; t < 2; ++t) {
-      const bags& b = samples.tables[t];
+      const model::bags& b = samples.tables[t];
       const auto end = i + 1 < samples.size ? static_cast<std::size_t>(b.offsets[i + 1]) : b.indices.size();
       for (auto at = static_cast<std::size_t>(b.offsets[i]); at < end; ++at)
         visit(t, static_cast<std::size_t>(b.indices[at]));
@@ -110,8 +110,8 @@ class trained {
   }
 
   double step(std::uint64_t number) {
-    std::vector<std::vector<std::vector<bag_gradient>>> gradients;
-    std::vector<std::vector<tensor>> shares(replicas_[0]->buckets());  // by bucket, then rank
+    std::vector<std::vector<std::vector<msg::bag_gradient>>> gradients;
+    std::vector<std::vector<msg::tensor>> shares(replicas_[0]->buckets());  // by bucket, then rank
     double loss = 0;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       dense_replica& replica = *replicas_[rank];
@@ -144,7 +144,7 @@ class trained {
   }
 
   std::vector<float> weights(std::size_t rank) {
-    const tensor now = replicas_[rank]->weights();
+    const msg::tensor now = replicas_[rank]->weights();
     const auto numbers = now.as<float>();
     return {numbers.begin(), numbers.end()};
   }
@@ -152,19 +152,19 @@ class trained {
   std::uint32_t buckets() const { return replicas_[0]->buckets(); }
 
  private:
-  static optimizer_spec sgd() {
-    optimizer_spec spec;
+  static model::optimizer_spec sgd() {
+    model::optimizer_spec spec;
     spec.lr = lr;
     return spec;
   }
 
-  static tensor mean(const std::vector<tensor>& shares) {
+  static msg::tensor mean(const std::vector<msg::tensor>& shares) {
     std::vector<float> sum(shares[0].rows);
-    for (const tensor& share : shares)
+    for (const msg::tensor& share : shares)
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += share.as<float>()[i];
     for (float& number : sum) number /= static_cast<float>(shares.size());
     const std::size_t count = sum.size();
-    return tensor::own(count, 1, std::move(sum));
+    return msg::tensor::own(count, 1, std::move(sum));
   }
 
   const two_towers net_{dim};
@@ -193,7 +193,7 @@ TEST(own_network, trains_as_the_same_arithmetic_in_double) {
   }
   expect_near_all(real.weights(0), reference.parameters, "weights");
   for (std::size_t t = 0; t < 2; ++t) expect_near_all(real.table(t), reference.tables[t], "table");
-  EXPECT_TRUE(same_bits(real.weights(0), real.weights(1)));
+  EXPECT_TRUE(kernels::test::same_bits(real.weights(0), real.weights(1)));
   EXPECT_LT(reference.losses.back(), reference.losses.front()) << "it has captured something";
   for (std::size_t i = 0; i < untrained.parameters.size(); ++i)
     EXPECT_GT(std::abs(untrained.parameters[i] - reference.parameters[i]), 1e-3) << "weight " << i;
@@ -203,9 +203,9 @@ TEST(own_network, no_bit_depends_on_the_number_of_servers) {
   trained one(1);
   trained three(3);
   for (std::uint64_t number = 1; number <= steps; ++number) EXPECT_EQ(one.step(number), three.step(number));
-  EXPECT_TRUE(same_bits(one.weights(0), three.weights(1)));
-  for (std::size_t t = 0; t < 2; ++t) EXPECT_TRUE(same_bits(one.table(t), three.table(t)));
+  EXPECT_TRUE(kernels::test::same_bits(one.weights(0), three.weights(1)));
+  for (std::size_t t = 0; t < 2; ++t) EXPECT_TRUE(kernels::test::same_bits(one.table(t), three.table(t)));
 }
 
 }  // namespace
-}  // namespace troupe::own_network_test
+}  // namespace troupe::actors::own_network_test

@@ -9,15 +9,15 @@
 #include "model/exact_sum.hpp"
 #include "tests/actors/server_stage.hpp"
 
-namespace troupe::parameter_server_test {
+namespace troupe::actors::parameter_server_test {
 namespace {
 
 using parameter_server_test = server_stage;
 
 TEST_F(parameter_server_test, a_lookup_is_parked_until_every_trainers_gradient_has_been_applied) {
   make(2);
-  auto now = ask<rows>(server_, look_up(1, {3}));
-  auto later = ask<rows>(server_, look_up(2, {3}));
+  auto now = ask<msg::rows>(server_, look_up(1, {3}));
+  auto later = ask<msg::rows>(server_, look_up(2, {3}));
   run();
   EXPECT_TRUE(now->value);
   EXPECT_TRUE(later->pending());
@@ -49,7 +49,7 @@ TEST_F(parameter_server_test, the_mean_counts_the_trainers_that_had_a_batch) {
 
 TEST_F(parameter_server_test, a_gradient_that_comes_twice_is_applied_once) {
   make(1);
-  const gradient once = grad(1, 0, 4, 1.0F);
+  const msg::gradient once = grad(1, 0, 4, 1.0F);
   send(once);
   send(once);
   EXPECT_EQ(value_at(2, 4), -1.0F);
@@ -57,18 +57,19 @@ TEST_F(parameter_server_test, a_gradient_that_comes_twice_is_applied_once) {
 
 TEST_F(parameter_server_test, a_gradient_that_was_overtaken_ends_the_server_instead_of_being_left_out) {
   make(1, "mean", "sum", 4);
-  const gradient early = grad(1, 0, 4, 1.0F, false);
-  const gradient late = grad(1, 0, 5, 1.0F, false);
+  const msg::gradient early = grad(1, 0, 4, 1.0F, false);
+  const msg::gradient late = grad(1, 0, 5, 1.0F, false);
   auto ended = watch(server_);
   run();
   send(late);
   EXPECT_FALSE(*ended);
   send(early);
   ASSERT_TRUE(*ended);
-  EXPECT_EQ(**ended, errc::wrong_context);
-  EXPECT_EQ(describe(**ended), fmt::format("server 0, step 1: a gradient of rank 0 is its message {} and comes after "
-                                           "its message {}: it was overtaken on its way",
-                                           early.head.sequence, late.head.sequence));
+  EXPECT_EQ(**ended, protocol::errc::wrong_context);
+  EXPECT_EQ(protocol::describe(**ended),
+            fmt::format("server 0, step 1: a gradient of rank 0 is its message {} and comes after "
+                        "its message {}: it was overtaken on its way",
+                        early.head.sequence, late.head.sequence));
 }
 
 /// Two trainers, each in a process of its own.
@@ -80,16 +81,16 @@ class trainers_elsewhere : public server_stage {
     run();
   }
 
-  header head_of(std::uint32_t rank) { return head(1, trainer_number(rank, 1)); }
+  msg::header head_of(std::uint32_t rank) { return head(1, trainer_number(rank, 1)); }
 
-  lookup look_up_as(std::uint32_t rank) {
-    lookup made = look_up(1, {4});
+  msg::lookup look_up_as(std::uint32_t rank) {
+    msg::lookup made = look_up(1, {4});
     made.head = head_of(rank);
     return made;
   }
 
-  gradient grad_as(std::uint32_t rank) {
-    gradient made = grad(1, rank, 4, 1.0F);
+  msg::gradient grad_as(std::uint32_t rank) {
+    msg::gradient made = grad(1, rank, 4, 1.0F);
     made.head = head_of(rank);
     return made;
   }
@@ -100,7 +101,7 @@ class trainers_elsewhere : public server_stage {
     auto request = link_to_[from]->request(server_, caf::infinite, std::move(message));
     run();
     std::string refusal;
-    request.receive([](const Answer&) {}, [&](const caf::error& error) { refusal = describe(error); });
+    request.receive([](const Answer&) {}, [&](const caf::error& error) { refusal = protocol::describe(error); });
     return refusal;
   }
 
@@ -109,35 +110,35 @@ class trainers_elsewhere : public server_stage {
 
 TEST_F(trainers_elsewhere, are_believed_from_their_own_process_only) {
   const std::string not_theirs = "of trainer 0 from a process that does not have that trainer";
-  EXPECT_EQ(refusal_of<rows>(0, look_up_as(0)), "");
-  EXPECT_EQ(refusal_of<rows>(1, look_up_as(0)), "server 0, step 1: a lookup " + not_theirs);
-  EXPECT_EQ(refusal_of<squared_norm>(1, gradient_norm{head_of(0), 0}),
+  EXPECT_EQ(refusal_of<msg::rows>(0, look_up_as(0)), "");
+  EXPECT_EQ(refusal_of<msg::rows>(1, look_up_as(0)), "server 0, step 1: a lookup " + not_theirs);
+  EXPECT_EQ(refusal_of<msg::squared_norm>(1, msg::gradient_norm{head_of(0), 0}),
             "server 0, step 1: a question for the norm " + not_theirs);
-  EXPECT_EQ(refusal_of<committed>(1, optimizer_step{head_of(0), 0}),
+  EXPECT_EQ(refusal_of<msg::committed>(1, msg::optimizer_step{head_of(0), 0}),
             "server 0, step 1: an optimizer step " + not_theirs);
-  EXPECT_EQ(refusal_of<committed>(1, optimizer_step{head_of(1), 0}),
+  EXPECT_EQ(refusal_of<msg::committed>(1, msg::optimizer_step{head_of(1), 0}),
             "server 0, step 1: an optimizer step of rank 0 from trainer 1");
-  EXPECT_EQ(refusal_of<committed>(1, optimizer_step{head(1, server_number(0)), 1}),
+  EXPECT_EQ(refusal_of<msg::committed>(1, msg::optimizer_step{head(1, server_number(0)), 1}),
             "server 0, step 1: an optimizer step of actor 2, which is no trainer");
 
   // None of that has counted.
   for (std::uint32_t rank : {0U, 1U}) link_to_[rank]->send(server_, grad_as(rank));
   run();
-  lookup after = look_up(2, {4});
+  msg::lookup after = look_up(2, {4});
   after.head.sender = trainer_number(0, 1);
-  EXPECT_EQ(refusal_of<rows>(0, std::move(after)), "");
+  EXPECT_EQ(refusal_of<msg::rows>(0, std::move(after)), "");
 }
 
 TEST_F(trainers_elsewhere, a_gradient_in_anothers_name_ends_the_server_and_silences_nobody) {
   auto ended = watch(server_);
   run();
-  gradient forged = grad_as(0);
+  msg::gradient forged = grad_as(0);
   forged.head.sequence = UINT64_MAX;
   link_to_[1]->send(server_, forged);
   run();
   ASSERT_TRUE(*ended) << "the trainer's own gradients would be taken for older ones from now on";
-  EXPECT_EQ(**ended, errc::wrong_context);
-  EXPECT_EQ(describe(**ended),
+  EXPECT_EQ(**ended, protocol::errc::wrong_context);
+  EXPECT_EQ(protocol::describe(**ended),
             "server 0, step 1: a gradient of trainer 0 from a process that does not have that trainer");
 }
 
@@ -146,10 +147,10 @@ TEST_F(parameter_server_test, the_optimizer_step_on_its_own_does_what_the_riding
   send(grad(1, 0, 1, 0.5F, false));
   send(grad(1, 0, 1, 0.25F, false));
   send(grad(1, 1, 1, 0.125F, false));
-  auto first = ask<committed>(server_, optimizer_step{head(1), 0, true});
+  auto first = ask<msg::committed>(server_, msg::optimizer_step{head(1), 0, true});
   run();
   EXPECT_TRUE(first->pending()) << "committed before the second trainer's step";
-  auto second = ask<committed>(server_, optimizer_step{head(1), 1, true});
+  auto second = ask<msg::committed>(server_, msg::optimizer_step{head(1), 1, true});
   run();
   EXPECT_TRUE(first->value && second->value);
   EXPECT_EQ(value_at(2, 1), -0.875F * (2.0F / 3)) << "three batches, two trainers: the sum of two means";
@@ -167,8 +168,8 @@ TEST_F(parameter_server_test, gradients_of_the_next_step_wait_for_this_one) {
 
 TEST_F(parameter_server_test, batches_are_accumulated_to_one_optimizer_step) {
   make(2, "mean", "sum", 3);
-  auto within = ask<rows>(server_, look_up(3, {0}));
-  auto after = ask<rows>(server_, look_up(4, {0}));
+  auto within = ask<msg::rows>(server_, look_up(3, {0}));
+  auto after = ask<msg::rows>(server_, look_up(4, {0}));
   run();
   EXPECT_TRUE(within->value) << "steps 1 to 3 see the same rows";
   EXPECT_TRUE(after->pending());
@@ -194,9 +195,9 @@ TEST_F(parameter_server_test, the_last_optimizer_step_may_have_fewer_batches) {
 TEST_F(parameter_server_test, a_lookup_may_lack_as_many_steps_as_it_allows) {
   constexpr std::uint32_t staleness = 2;
   make(2, "sum", "sum", 1, staleness);
-  auto third = ask<rows>(server_, look_up(3, {0}, staleness));
-  auto fourth = ask<rows>(server_, look_up(4, {0}, staleness));
-  auto fresh = ask<rows>(server_, look_up(2, {0}, 0));
+  auto third = ask<msg::rows>(server_, look_up(3, {0}, staleness));
+  auto fourth = ask<msg::rows>(server_, look_up(4, {0}, staleness));
+  auto fresh = ask<msg::rows>(server_, look_up(2, {0}, 0));
   run();
   ASSERT_TRUE(third->value);
   EXPECT_EQ(third->value->missing, 2u);
@@ -213,10 +214,10 @@ TEST_F(parameter_server_test, a_lookup_may_lack_as_many_steps_as_it_allows) {
 }
 
 TEST_F(parameter_server_test, async_applies_each_trainers_gradient_as_it_comes) {
-  make(2, "mean", "sum", 1, any_staleness);
+  make(2, "mean", "sum", 1, model::any_staleness);
   send(grad(1, 1, 0, 1.0F));
-  auto seen = ask<rows>(server_, look_up(2, {0}, any_staleness));
-  auto fresh = ask<rows>(server_, look_up(2, {0}, 0));
+  auto seen = ask<msg::rows>(server_, look_up(2, {0}, model::any_staleness));
+  auto fresh = ask<msg::rows>(server_, look_up(2, {0}, 0));
   run();
   ASSERT_TRUE(seen->value);
   EXPECT_EQ(seen->value->tables[0].as<float>()[0], -0.5F) << "half a mean of two";
@@ -227,26 +228,26 @@ TEST_F(parameter_server_test, async_applies_each_trainers_gradient_as_it_comes) 
   send(grad(1, 0, 0, 2.0F));
   ASSERT_TRUE(fresh->value);
   EXPECT_EQ(fresh->value->tables[0].as<float>()[0], -2.0F);
-  auto norm = ask<squared_norm>(server_, gradient_norm{head(3), 0});
+  auto norm = ask<msg::squared_norm>(server_, msg::gradient_norm{head(3), 0});
   run();
-  EXPECT_EQ(norm->error, errc::wrong_context);
+  EXPECT_EQ(norm->error, protocol::errc::wrong_context);
 }
 
 TEST_F(parameter_server_test, the_norm_is_that_of_the_gradient_the_optimizer_would_see) {
   make(2, "mean");
   send(grad(1, 0, 0, 3.0F, false));
   send(grad(1, 0, 5, 1.0F, false));
-  auto first = ask<squared_norm>(server_, gradient_norm{head(1), 0});
+  auto first = ask<msg::squared_norm>(server_, msg::gradient_norm{head(1), 0});
   send(grad(1, 1, 0, 6.0F, false));
   EXPECT_TRUE(first->pending());
-  auto second = ask<squared_norm>(server_, gradient_norm{head(1), 1});
+  auto second = ask<msg::squared_norm>(server_, msg::gradient_norm{head(1), 1});
   run();
   ASSERT_TRUE(first->value && second->value);
   EXPECT_EQ(first->value->limbs, second->value->limbs);
   const double expected = dim * (3.0 * 3.0 + 1.0 / 9.0);  // rows 0 and 5: (3 + 6) / 3 and 1 / 3
-  EXPECT_NEAR(exact_sum::from(first->value->limbs.as<std::int64_t>())->value(), expected, 1e-6);
-  auto one = ask<committed>(server_, optimizer_step{head(1), 0, true, 0.5F});
-  auto two = ask<committed>(server_, optimizer_step{head(1), 1, true, 0.5F});
+  EXPECT_NEAR(model::exact_sum::from(first->value->limbs.as<std::int64_t>())->value(), expected, 1e-6);
+  auto one = ask<msg::committed>(server_, msg::optimizer_step{head(1), 0, true, 0.5F});
+  auto two = ask<msg::committed>(server_, msg::optimizer_step{head(1), 1, true, 0.5F});
   run();
   ASSERT_TRUE(one->value && two->value);
   EXPECT_NEAR(value_at(2, 0), -1.5F, 1e-6);
@@ -256,25 +257,25 @@ TEST_F(parameter_server_test, the_norm_is_that_of_the_gradient_the_optimizer_wou
 TEST_F(parameter_server_test, nothing_is_added_to_a_step_after_the_question_for_its_norm) {
   make(2);
   send(grad(1, 0, 0, 3.0F, false));
-  auto first = ask<squared_norm>(server_, gradient_norm{head(1), 0});
-  auto second = ask<squared_norm>(server_, gradient_norm{head(1), 0});
+  auto first = ask<msg::squared_norm>(server_, msg::gradient_norm{head(1), 0});
+  auto second = ask<msg::squared_norm>(server_, msg::gradient_norm{head(1), 0});
   run();
   EXPECT_TRUE(first->pending()) << "the same rank twice is not all ranks";
-  EXPECT_EQ(second->error, errc::wrong_context);
+  EXPECT_EQ(second->error, protocol::errc::wrong_context);
   auto ended = watch(server_);
   run();
   send(grad(1, 0, 0, 1.0F, false));
   ASSERT_TRUE(*ended);
-  EXPECT_EQ(**ended, errc::wrong_context);
-  EXPECT_EQ(describe(**ended), "server 0, step 1: a gradient of rank 0 after its question for the norm");
+  EXPECT_EQ(**ended, protocol::errc::wrong_context);
+  EXPECT_EQ(protocol::describe(**ended), "server 0, step 1: a gradient of rank 0 after its question for the norm");
 }
 
 TEST_F(parameter_server_test, the_next_step_may_ask_for_its_norm_again) {
   make(1);
   for (std::uint64_t step : {1, 2}) {
     send(grad(step, 0, 0, 3.0F, false));
-    auto norm = ask<squared_norm>(server_, gradient_norm{head(step), 0});
-    auto applied = ask<committed>(server_, optimizer_step{head(step), 0, true, 1});
+    auto norm = ask<msg::squared_norm>(server_, msg::gradient_norm{head(step), 0});
+    auto applied = ask<msg::committed>(server_, msg::optimizer_step{head(step), 0, true, 1});
     run();
     EXPECT_TRUE(norm->value && applied->value);
   }
@@ -283,7 +284,7 @@ TEST_F(parameter_server_test, the_next_step_may_ask_for_its_norm_again) {
 TEST_F(parameter_server_test, a_step_that_is_left_out_changes_nothing) {
   make(1);
   send(grad(1, 0, 0, 3.0F, false));
-  auto left_out = ask<committed>(server_, optimizer_step{head(1), 0, false});
+  auto left_out = ask<msg::committed>(server_, msg::optimizer_step{head(1), 0, false});
   run();
   ASSERT_TRUE(left_out->value);
   EXPECT_EQ(value_at(2, 0), 0.0F);
@@ -295,18 +296,18 @@ TEST_F(parameter_server_test, trainers_that_do_not_agree_on_a_step_end_the_serve
   make(2);
   auto ended = watch(server_);
   run();
-  caf::anon_send(server_, optimizer_step{head(1), 0, true, 1.0F});
-  caf::anon_send(server_, optimizer_step{head(1), 1, true, 0.5F});
+  caf::anon_send(server_, msg::optimizer_step{head(1), 0, true, 1.0F});
+  caf::anon_send(server_, msg::optimizer_step{head(1), 1, true, 0.5F});
   run();
   ASSERT_TRUE(*ended);
-  EXPECT_EQ(**ended, errc::wrong_context) << describe(**ended);
+  EXPECT_EQ(**ended, protocol::errc::wrong_context) << protocol::describe(**ended);
 }
 
 TEST_F(parameter_server_test, a_resumed_run_goes_on_with_the_next_step) {
   make(1, "sum", "sum", 2, 0, 6);
-  auto old = ask<rows>(server_, look_up(6, {0}));
+  auto old = ask<msg::rows>(server_, look_up(6, {0}));
   run();
-  EXPECT_EQ(old->error, errc::wrong_context);
+  EXPECT_EQ(old->error, protocol::errc::wrong_context);
   EXPECT_EQ(value_at(7, 0), 0.0F);
   send(grad(7, 0, 0, 1.0F, false));
   send(grad(8, 0, 0, 1.0F));
@@ -316,7 +317,7 @@ TEST_F(parameter_server_test, a_resumed_run_goes_on_with_the_next_step) {
 TEST_F(parameter_server_test, rows_come_unpooled_when_no_offsets_are_given) {
   make(1);
   send(grad(1, 0, 7, 2.0F));
-  auto seen = ask<rows>(server_, lookup{head(2), {{module_, numbers({7, 0, 7}), {}, {}}}});
+  auto seen = ask<msg::rows>(server_, msg::lookup{head(2), {{module_, numbers({7, 0, 7}), {}, {}}}});
   run();
   ASSERT_TRUE(seen->value);
   EXPECT_EQ(seen->value->tables[0].rows, 3u);
@@ -327,51 +328,52 @@ TEST_F(parameter_server_test, rows_come_unpooled_when_no_offsets_are_given) {
 TEST_F(parameter_server_test, lookups_that_cannot_be_answered_are_refused_with_the_reason) {
   make(1);
   struct refusal {
-    lookup wanted;
-    errc code;
+    msg::lookup wanted;
+    protocol::errc code;
     const char* says;
   };
   const std::vector<refusal> refusals = {
-      {look_up(1, {10}), errc::bad_index, "index 10 is outside [0, 10)"},
-      {look_up(1, {0, -1}), errc::bad_index, "index -1"},
-      {{head(1), {{module_, numbers({1}), numbers({1}), {}}}}, errc::bad_index, "offset 1"},
-      {{head(1), {{module_, numbers({1, 2}), numbers({0, 2, 1}), {}}}}, errc::bad_index, "offset 1"},
-      {{head(1), {{module_, numbers({1, 2}), numbers({0}), blob::own(std::vector<float>{1})}}},
-       errc::bad_index,
+      {look_up(1, {10}), protocol::errc::bad_index, "index 10 is outside [0, 10)"},
+      {look_up(1, {0, -1}), protocol::errc::bad_index, "index -1"},
+      {{head(1), {{module_, numbers({1}), numbers({1}), {}}}}, protocol::errc::bad_index, "offset 1"},
+      {{head(1), {{module_, numbers({1, 2}), numbers({0, 2, 1}), {}}}}, protocol::errc::bad_index, "offset 1"},
+      {{head(1), {{module_, numbers({1, 2}), numbers({0}), msg::blob::own(std::vector<float>{1})}}},
+       protocol::errc::bad_index,
        "1 per-sample weights for 2 indices"},
-      {{head(1), {{module_ + 1, numbers({1}), numbers({0}), {}}}}, errc::unknown_module, "no module"},
-      {{head(1), {{module_, numbers({1}), {}, {}}}, 0, dtype::f64},
-       errc::bad_input,
+      {{head(1), {{module_ + 1, numbers({1}), numbers({0}), {}}}}, protocol::errc::unknown_module, "no module"},
+      {{head(1), {{module_, numbers({1}), {}, {}}}, 0, msg::dtype::f64},
+       protocol::errc::bad_input,
        "a lookup of rows as float64: must be float32, float16 or bfloat16"},
-      {look_up(0, {1}), errc::wrong_context, "step 0"},
-      {look_up(9, {1}), errc::wrong_context, "step 9"},
-      {{{run_number + 1, 1, 9, 0, ++sequence_, 0}, {}}, errc::wrong_context, "run 2"},
+      {look_up(0, {1}), protocol::errc::wrong_context, "step 0"},
+      {look_up(9, {1}), protocol::errc::wrong_context, "step 9"},
+      {{{run_number + 1, 1, 9, 0, ++sequence_, 0}, {}}, protocol::errc::wrong_context, "run 2"},
   };
   for (const refusal& r : refusals) {
-    auto refused = ask<rows>(server_, r.wanted);
+    auto refused = ask<msg::rows>(server_, r.wanted);
     run();
     EXPECT_EQ(refused->error, r.code) << r.says;
-    EXPECT_NE(describe(refused->error).find(r.says), std::string::npos) << describe(refused->error);
-    EXPECT_EQ(describe(refused->error).rfind("server 0, step 1: ", 0), 0u) << describe(refused->error);
+    EXPECT_NE(protocol::describe(refused->error).find(r.says), std::string::npos) << protocol::describe(refused->error);
+    EXPECT_EQ(protocol::describe(refused->error).rfind("server 0, step 1: ", 0), 0u)
+        << protocol::describe(refused->error);
   }
   EXPECT_EQ(value_at(1, 0), 0.0F) << "the server goes on";
 }
 
 TEST_F(parameter_server_test, a_gradient_that_cannot_be_applied_ends_the_server_with_the_reason) {
   struct bad {
-    gradient message;
-    errc code;
+    msg::gradient message;
+    protocol::errc code;
     const char* says;
   };
   make(2);
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  gradient narrow = grad(1, 0, 3, 1.0F);
-  narrow.tables[0].grad = tensor::own(1, dim - 1, std::vector<float>(dim - 1));
-  const std::vector<bad> all = {{grad(1, 0, 10, 1.0F), errc::bad_index, "index 10"},
-                                {narrow, errc::shape_mismatch, "expected [1, 4]"},
-                                {grad(1, 5, 3, 1.0F), errc::bad_input, "rank 5"},
-                                {grad(7, 0, 3, 1.0F), errc::wrong_context, "step 7"},
-                                {grad(1, 0, 3, nan), errc::not_finite, "row 3 is NaN or Inf"}};
+  msg::gradient narrow = grad(1, 0, 3, 1.0F);
+  narrow.tables[0].grad = msg::tensor::own(1, dim - 1, std::vector<float>(dim - 1));
+  const std::vector<bad> all = {{grad(1, 0, 10, 1.0F), protocol::errc::bad_index, "index 10"},
+                                {narrow, protocol::errc::shape_mismatch, "expected [1, 4]"},
+                                {grad(1, 5, 3, 1.0F), protocol::errc::bad_input, "rank 5"},
+                                {grad(7, 0, 3, 1.0F), protocol::errc::wrong_context, "step 7"},
+                                {grad(1, 0, 3, nan), protocol::errc::not_finite, "row 3 is NaN or Inf"}};
   for (const bad& b : all) {
     make(2);
     auto ended = watch(server_);
@@ -379,10 +381,10 @@ TEST_F(parameter_server_test, a_gradient_that_cannot_be_applied_ends_the_server_
     send(b.message);
     if (!*ended) send(grad(1, 1, 0, 1.0F));
     ASSERT_TRUE(*ended) << b.says;
-    EXPECT_EQ(**ended, b.code) << describe(**ended);
-    EXPECT_NE(describe(**ended).find(b.says), std::string::npos) << describe(**ended);
+    EXPECT_EQ(**ended, b.code) << protocol::describe(**ended);
+    EXPECT_NE(protocol::describe(**ended).find(b.says), std::string::npos) << protocol::describe(**ended);
   }
 }
 
 }  // namespace
-}  // namespace troupe::parameter_server_test
+}  // namespace troupe::actors::parameter_server_test

@@ -13,14 +13,14 @@
 
 #include "actors/device_tensor.hpp"
 #include "actors/embedding_bag_arguments.hpp"
-#include "actors/weights.hpp"
 #include "actors/row_codec.hpp"
+#include "actors/weights.hpp"
 #include "model/embedding_bag.hpp"
 #include "protocol/errors.hpp"
 #include "tests/actors/rounding.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::remote_embedding_bag_test {
+namespace troupe::actors::remote_embedding_bag_test {
 namespace {
 
 using kernels::row_dtype;
@@ -30,9 +30,9 @@ constexpr std::uint64_t rows_here = 6;
 constexpr std::size_t dim = 3;
 
 /// A table of 6 rows of 3, SGD with lr 1, with `more` arguments in place of these.
-instantiate order(const arguments& more = {}) {
-  arguments args = {{"num_embeddings", "6"}, {"embedding_dim", "3"}, {"mode", "sum"}, {"seed", "1"},
-                    {"table", "2"},          {"optimizer", "sgd"},   {"lr", "1"},     {"reduce", "sum"}};
+msg::instantiate order(const msg::arguments& more = {}) {
+  msg::arguments args = {{"num_embeddings", "6"}, {"embedding_dim", "3"}, {"mode", "sum"}, {"seed", "1"},
+                         {"table", "2"},          {"optimizer", "sgd"},   {"lr", "1"},     {"reduce", "sum"}};
   for (const auto& [name, value] : more) {
     std::erase_if(args, [&n = name](const auto& known) { return known.first == n; });
     args.emplace_back(name, value);
@@ -40,34 +40,37 @@ instantiate order(const arguments& more = {}) {
   return {{}, {"EmbeddingBag", args}, 0, 1, 1};
 }
 
-std::unique_ptr<remote_module> made(const arguments& more = {}) {
+std::unique_ptr<remote_module> made(const msg::arguments& more = {}) {
   auto module = make_remote_embedding_bag(order(more), kernels::host_device());
-  EXPECT_TRUE(module) << (module ? "" : describe(module.error()));
+  EXPECT_TRUE(module) << (module ? "" : protocol::describe(module.error()));
   return module ? std::move(*module) : nullptr;
 }
 
-std::string refusal(const arguments& more) {
+std::string refusal(const msg::arguments& more) {
   auto module = make_remote_embedding_bag(order(more), kernels::host_device());
   EXPECT_FALSE(module);
-  return module ? "" : describe(module.error());
+  return module ? "" : protocol::describe(module.error());
 }
 
-tensor matrix(std::vector<float> numbers) { return tensor::own(numbers.size() / dim, dim, std::move(numbers)); }
+msg::tensor matrix(std::vector<float> numbers) {
+  return msg::tensor::own(numbers.size() / dim, dim, std::move(numbers));
+}
 
 /// Whole rows, by their numbers.
 std::vector<float> look_up(remote_module& module, std::vector<std::int64_t> indices) {
-  const auto begun = module.lookup({0, blob::own(std::move(indices)), {}, {}}, row_dtype::f32);
+  const auto begun = module.lookup({0, msg::blob::own(std::move(indices)), {}, {}}, row_dtype::f32);
   EXPECT_TRUE(begun);
-  const tensor found = (*begun)();
+  const msg::tensor found = (*begun)();
   const auto numbers = found.as<float>();
   return {numbers.begin(), numbers.end()};
 }
 
 /// One step whose gradient is `value` in every column of `row`.
 caf::error step(remote_module& module, std::uint64_t number, std::int64_t row, float value) {
-  const bag_gradient grad{0, blob::own(std::vector<std::int64_t>{row}), {}, {}, matrix(std::vector<float>(dim, value))};
+  const msg::bag_gradient grad{
+      0, msg::blob::own(std::vector<std::int64_t>{row}), {}, {}, matrix(std::vector<float>(dim, value))};
   EXPECT_FALSE(module.check(grad));
-  const bag_gradient* const grads[] = {&grad};
+  const msg::bag_gradient* const grads[] = {&grad};
   if (auto error = module.collect(grads, {1, 1})) return error;
   module.apply(number, 1);
   return module.finish();
@@ -90,18 +93,18 @@ TEST(remote_embedding_bag, steps_by_the_schedule) {
 }
 
 TEST(remote_embedding_bag, takes_a_jobs_optimizer_schedule_and_type_of_rows) {
-  auto parsed = parse_job({{"data", "synthetic"},
-                           {"sparse-optimizer", "lazy-sgd:momentum=0.5"},
-                           {"sparse-lr", "2"},
-                           {"lr-schedule", "step:1,0.5"},
-                           {"row-dtype", "bf16"}});
+  auto parsed = model::parse_job({{"data", "synthetic"},
+                                  {"sparse-optimizer", "lazy-sgd:momentum=0.5"},
+                                  {"sparse-lr", "2"},
+                                  {"lr-schedule", "step:1,0.5"},
+                                  {"row-dtype", "bf16"}});
   ASSERT_TRUE(parsed);
-  instantiate spec = order();
+  msg::instantiate spec = order();
   spec.spec = embedding_bag_spec(*parsed, {static_cast<std::int64_t>(rows_here), dim, kernels::pooling::sum, false}, 0);
   auto module = make_remote_embedding_bag(spec, kernels::host_device());
-  ASSERT_TRUE(module) << describe(module.error());
+  ASSERT_TRUE(module) << protocol::describe(module.error());
   ASSERT_FALSE(load_weights(**module, 0));
-  EXPECT_EQ((*module)->parameters()[0].type, dtype::bf16);
+  EXPECT_EQ((*module)->parameters()[0].type, msg::dtype::bf16);
   // By hand: v = 1, w = -2*1; v = 0.5 + 1, w = -2 - 1*1.5; the other rows stay.
   ASSERT_FALSE(step(**module, 1, 4, 1));
   EXPECT_EQ(look_up(**module, {4, 3}), (std::vector<float>{-2, -2, -2, 0, 0, 0}));
@@ -110,7 +113,8 @@ TEST(remote_embedding_bag, takes_a_jobs_optimizer_schedule_and_type_of_rows) {
 }
 
 TEST(remote_embedding_bag, rows_and_state_come_and_go_as_they_are_stored) {
-  for (const auto& [name, type] : {std::pair{"f32", dtype::f32}, {"f16", dtype::f16}, {"bf16", dtype::bf16}}) {
+  for (const auto& [name, type] :
+       {std::pair{"f32", msg::dtype::f32}, {"f16", msg::dtype::f16}, {"bf16", msg::dtype::bf16}}) {
     for (const auto& [optimizer, columns] :
          {std::pair{"adagrad", dim}, {"rowwise-adagrad", std::size_t{1}}, {"lazy-adam", dim}}) {
       SCOPED_TRACE(std::string(name) + " " + optimizer);
@@ -123,9 +127,9 @@ TEST(remote_embedding_bag, rows_and_state_come_and_go_as_they_are_stored) {
       ASSERT_EQ(entries.size(), optimizer == std::string("lazy-adam") ? 3U : 2U);
       EXPECT_EQ(entries[0].first, "weight");
       EXPECT_EQ(entries[0].second.type, type);
-      EXPECT_EQ(entries[0].second.bytes.size(), rows_here * dim * size_of(type));
+      EXPECT_EQ(entries[0].second.bytes.size(), rows_here * dim * msg::size_of(type));
       EXPECT_EQ(entries[1].first, "state.0");
-      EXPECT_EQ(entries[1].second.type, dtype::f32);
+      EXPECT_EQ(entries[1].second.type, msg::dtype::f32);
       EXPECT_EQ(entries[1].second.rows, rows_here);
       EXPECT_EQ(entries[1].second.cols, columns);
       EXPECT_TRUE(entries[1].second.consistent());
@@ -150,20 +154,21 @@ TEST(remote_embedding_bag, floats_are_rounded_into_rows_of_16_bits) {
 
 TEST(remote_embedding_bag, entries_of_another_shape_or_type_are_refused) {
   auto table = made({{"optimizer", "rowwise-adagrad"}});
-  const auto refused = [&](const char* name, tensor numbers) {
-    return describe(table->load_state_dict({{name, std::move(numbers)}}));
+  const auto refused = [&](const char* name, msg::tensor numbers) {
+    return protocol::describe(table->load_state_dict({{name, std::move(numbers)}}));
   };
   EXPECT_EQ(refused("weight", matrix(std::vector<float>(5 * dim))),
             "table 2: entry 'weight' is [5, 3] of float32, expected [6, 3] of float32");
-  EXPECT_EQ(refused("weight", tensor::own(dim, 6, std::vector<float>(6 * dim))),
+  EXPECT_EQ(refused("weight", msg::tensor::own(dim, 6, std::vector<float>(6 * dim))),
             "table 2: entry 'weight' is [3, 6] of float32, expected [6, 3] of float32");
   EXPECT_EQ(refused("state.0", matrix(std::vector<float>(6 * dim))),
             "table 2: entry 'state.0' is [6, 3] of float32, expected [6, 1] of float32");
-  EXPECT_EQ(refused("weight", tensor::own(6, dim, std::vector<double>(6 * dim))),
+  EXPECT_EQ(refused("weight", msg::tensor::own(6, dim, std::vector<double>(6 * dim))),
             "table 2: entry 'weight' is [6, 3] of float64, expected [6, 3] of float32");
-  EXPECT_EQ(refused("weight", tensor(dtype::f16, 6, dim, blob::own(std::vector<std::uint16_t>(6 * dim)))),
-            "table 2: entry 'weight' is [6, 3] of float16, expected [6, 3] of float32");
-  EXPECT_EQ(refused("weight", tensor(dtype::f32, 6, dim, {})),
+  EXPECT_EQ(
+      refused("weight", msg::tensor(msg::dtype::f16, 6, dim, msg::blob::own(std::vector<std::uint16_t>(6 * dim)))),
+      "table 2: entry 'weight' is [6, 3] of float16, expected [6, 3] of float32");
+  EXPECT_EQ(refused("weight", msg::tensor(msg::dtype::f32, 6, dim, {})),
             "table 2: entry 'weight' is [6, 3] of float32, expected [6, 3] of float32");
   EXPECT_EQ(refused("state.1", {}), "table 2 has no entry 'state.1'");
 }
@@ -190,18 +195,18 @@ TEST(remote_embedding_bag, a_row_beyond_f16_is_noticed_and_what_to_try_is_said) 
   EXPECT_EQ(look_up(*narrow, {5})[0], -std::numeric_limits<float>::infinity());
   auto digests = narrow->row_digests(0, rows_here);
   ASSERT_FALSE(digests);
-  EXPECT_EQ(digests.error(), errc::not_finite);
-  EXPECT_EQ(describe(digests.error()),
+  EXPECT_EQ(digests.error(), protocol::errc::not_finite);
+  EXPECT_EQ(protocol::describe(digests.error()),
             "table 2: row 5 is NaN or Inf; try --row-dtype bf16 or f32 (f16 ends at 65504), a smaller --sparse-lr or a "
             "larger eps");
   EXPECT_TRUE(narrow->row_digests(0, 5)) << "it is not in this piece";
-  EXPECT_EQ(describe(narrow->row_digests(3, 3).error()), describe(digests.error()));
+  EXPECT_EQ(protocol::describe(narrow->row_digests(3, 3).error()), protocol::describe(digests.error()));
   auto wide = made({{"dtype", "bf16"}});
   ASSERT_FALSE(load_weights(*wide, -65000));
   ASSERT_FALSE(step(*wide, 1, 5, 1000));
   EXPECT_TRUE(wide->row_digests(0, rows_here));
   ASSERT_FALSE(load_weights(*wide, std::numeric_limits<float>::infinity()));
-  EXPECT_EQ(describe(wide->row_digests(0, rows_here).error()),
+  EXPECT_EQ(protocol::describe(wide->row_digests(0, rows_here).error()),
             "table 2: row 0 is NaN or Inf; try a smaller --sparse-lr or a larger eps");
 }
 
@@ -211,16 +216,16 @@ TEST(remote_embedding_bag, rows_are_sent_as_the_type_asked_for_and_stay_as_they_
     const auto before = table->state_dict()[0].second;
     const auto rows = look_up(*table, {4, 0, 4});
     for (const row_dtype type : {row_dtype::f16, row_dtype::bf16}) {
-      const auto begun = table->lookup({0, blob::own(std::vector<std::int64_t>{4, 0, 4}), {}, {}}, type);
+      const auto begun = table->lookup({0, msg::blob::own(std::vector<std::int64_t>{4, 0, 4}), {}, {}}, type);
       ASSERT_TRUE(begun);
-      const tensor sent = (*begun)();
+      const msg::tensor sent = (*begun)();
       EXPECT_EQ(sent.type, dtype_of(type));
       EXPECT_EQ(sent.bytes.size(), 3 * dim * 2);
       std::vector<float> numbers(3 * dim);
       decode_rows(sent, numbers.data());
-      EXPECT_TRUE(same_bits(numbers, rounded(rows, type)));
+      EXPECT_TRUE(kernels::test::same_bits(numbers, rounded(rows, type)));
       if (type == stored) {
-        EXPECT_TRUE(same_bits(numbers, rows)) << "they travel exactly";
+        EXPECT_TRUE(kernels::test::same_bits(numbers, rows)) << "they travel exactly";
       }
     }
     EXPECT_TRUE(table->state_dict()[0].second.bytes == before.bytes);
@@ -234,10 +239,10 @@ TEST(remote_embedding_bag, gradients_of_16_bits_are_what_they_stand_for) {
     auto wide = made();
     ASSERT_FALSE(load_weights(*narrow, 0));
     ASSERT_FALSE(load_weights(*wide, 0));
-    const auto apply = [](remote_module& module, const tensor& sent) {
-      const bag_gradient grad{0, blob::own(std::vector<std::int64_t>{5, 2}), {}, {}, sent};
+    const auto apply = [](remote_module& module, const msg::tensor& sent) {
+      const msg::bag_gradient grad{0, msg::blob::own(std::vector<std::int64_t>{5, 2}), {}, {}, sent};
       EXPECT_FALSE(module.check(grad));
-      const bag_gradient* const grads[] = {&grad, &grad};
+      const msg::bag_gradient* const grads[] = {&grad, &grad};
       EXPECT_FALSE(module.collect(grads, {1, 1}));
       const double norm = module.squared_norm().value();
       module.apply(1, 1);
@@ -251,9 +256,9 @@ TEST(remote_embedding_bag, gradients_of_16_bits_are_what_they_stand_for) {
     for (std::size_t d = 0; d < dim; ++d) EXPECT_EQ(moved[d], -2 * rounded(numbers[d], type));
   }
   auto table = made();
-  const bag_gradient doubles{
-      0, blob::own(std::vector<std::int64_t>{5}), {}, {}, tensor::own(1, dim, std::vector<double>(dim))};
-  EXPECT_EQ(describe(table->check(doubles)),
+  const msg::bag_gradient doubles{
+      0, msg::blob::own(std::vector<std::int64_t>{5}), {}, {}, msg::tensor::own(1, dim, std::vector<double>(dim))};
+  EXPECT_EQ(protocol::describe(table->check(doubles)),
             "table 2: gradient [1, 3] of float64, expected [1, 3] of float32, float16 or bfloat16");
 }
 
@@ -262,27 +267,27 @@ TEST(remote_embedding_bag, more_indices_than_can_be_counted_are_refused) {
   auto table = made();
   constexpr std::size_t half = std::size_t{1} << 30;
   const std::int64_t none = 0;
-  bag_gradient grad;
-  grad.indices = blob(nullptr, &none, half * sizeof none);
-  const bag_gradient* const grads[] = {&grad, &grad};
-  EXPECT_EQ(describe(table->collect(grads, {1, 2})),
+  msg::bag_gradient grad;
+  grad.indices = msg::blob(nullptr, &none, half * sizeof none);
+  const msg::bag_gradient* const grads[] = {&grad, &grad};
+  EXPECT_EQ(protocol::describe(table->collect(grads, {1, 2})),
             "table 2: 2147483648 indices in an optimizer step: must be at most 2147483647; use a smaller --batch-size "
             "or --accumulate, or fewer trainers");
 }
 
 TEST(remote_embedding_bag, room_for_other_rows_than_are_looked_up_is_refused) {
   auto table = made();
-  const auto refused = [&](bag_lookup wanted, std::uint64_t rows, std::uint64_t cols) {
+  const auto refused = [&](msg::bag_lookup wanted, std::uint64_t rows, std::uint64_t cols) {
     wanted.room = std::make_shared<const device_destination>(device_matrix{nullptr, rows, cols, {}, nullptr});
     const auto begun = table->lookup(wanted, row_dtype::f32);
-    return begun ? "" : describe(begun.error());
+    return begun ? "" : protocol::describe(begun.error());
   };
-  const bag_lookup two_bags{
-      0, blob::own(std::vector<std::int64_t>{4, 0, 4}), blob::own(std::vector<std::int64_t>{0, 2}), {}};
+  const msg::bag_lookup two_bags{
+      0, msg::blob::own(std::vector<std::int64_t>{4, 0, 4}), msg::blob::own(std::vector<std::int64_t>{0, 2}), {}};
   EXPECT_EQ(refused(two_bags, 2, dim), "");
   EXPECT_NE(refused(two_bags, 3, dim).find("table 2: room for [3, 3] pooled rows, expected [2, 3]"), std::string::npos);
   EXPECT_NE(refused(two_bags, 2, 4).find("table 2: room for [2, 4] pooled rows, expected [2, 3]"), std::string::npos);
-  bag_lookup rows = two_bags;
+  msg::bag_lookup rows = two_bags;
   rows.offsets = {};
   EXPECT_NE(refused(rows, 3, dim).find("room for [3, 3] pooled rows, expected [0, 3]"), std::string::npos);
 }
@@ -297,4 +302,4 @@ TEST(remote_embedding_bag, arguments_that_are_wrong_or_unknown_are_refused) {
 }
 
 }  // namespace
-}  // namespace troupe::remote_embedding_bag_test
+}  // namespace troupe::actors::remote_embedding_bag_test

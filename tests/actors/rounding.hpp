@@ -9,7 +9,7 @@
 
 #include "kernels/rows.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// The number of `type` that is nearest to x, of two equally near ones the even one; Inf beyond the largest.
 inline float rounded(float x, kernels::row_dtype type) {
@@ -30,4 +30,4 @@ inline std::vector<float> rounded(std::vector<float> numbers, kernels::row_dtype
   return numbers;
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

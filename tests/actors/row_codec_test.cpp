@@ -13,7 +13,7 @@
 #include "tests/actors/rounding.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::row_codec_test {
+namespace troupe::actors::row_codec_test {
 namespace {
 
 using kernels::row_dtype;
@@ -22,7 +22,7 @@ using kernels::test::source_of_numbers;
 
 constexpr row_dtype all_types[] = {row_dtype::f32, row_dtype::f16, row_dtype::bf16};
 
-std::vector<float> decoded(const tensor& from) {
+std::vector<float> decoded(const msg::tensor& from) {
   std::vector<float> numbers(from.rows * from.cols);
   decode_rows(from, numbers.data());
   return numbers;
@@ -38,21 +38,22 @@ TEST(wire, rows_are_rounded_once_and_come_back_so) {
   numbers[3] = 65519.0F;
   numbers[4] = -0.0F;
   for (const row_dtype type : all_types) {
-    const tensor sent = encode_rows(numbers.data(), 7, 9, type);
+    const msg::tensor sent = encode_rows(numbers.data(), 7, 9, type);
     EXPECT_EQ(sent.type, dtype_of(type));
     EXPECT_EQ(row_dtype_of(sent.type), type);
     EXPECT_EQ(sent.rows, 7u);
     EXPECT_EQ(sent.cols, 9u);
     EXPECT_TRUE(sent.consistent());
     EXPECT_EQ(sent.bytes.size(), 63 * kernels::size_of(type));
-    EXPECT_TRUE(same_bits(decoded(sent), rounded(numbers, type))) << static_cast<int>(type);
+    EXPECT_TRUE(kernels::test::same_bits(decoded(sent), rounded(numbers, type))) << static_cast<int>(type);
     const auto once = decoded(sent);
-    EXPECT_TRUE(same_bits(decoded(encode_rows(once.data(), 7, 9, type)), once)) << "what fits travels exactly";
+    EXPECT_TRUE(kernels::test::same_bits(decoded(encode_rows(once.data(), 7, 9, type)), once))
+        << "what fits travels exactly";
   }
 }
 
 TEST(wire, rows_do_not_travel_as_other_types) {
-  for (const dtype type : {dtype::f64, dtype::i64, dtype::u64}) EXPECT_FALSE(row_dtype_of(type));
+  for (const msg::dtype type : {msg::dtype::f64, msg::dtype::i64, msg::dtype::u64}) EXPECT_FALSE(row_dtype_of(type));
 }
 
 TEST(wire, the_first_number_that_is_not_finite_is_found) {
@@ -83,4 +84,4 @@ TEST(wire, what_a_type_does_not_hold_becomes_inf) {
 }
 
 }  // namespace
-}  // namespace troupe::row_codec_test
+}  // namespace troupe::actors::row_codec_test

@@ -4,15 +4,16 @@
 
 #include "tests/actors/master_parts.hpp"
 
-namespace troupe::run_figures_test {
+namespace troupe::actors::run_figures_test {
 namespace {
 
 class run_figures_test : public master_parts_stage {
  protected:
   run_figures_test() { plan({}, 0, 2); }
 
-  static epoch_report report(std::uint64_t epoch, std::uint32_t rank, double loss_sum, std::uint64_t samples = 10) {
-    epoch_report made;
+  static msg::epoch_report report(std::uint64_t epoch, std::uint32_t rank, double loss_sum,
+                                  std::uint64_t samples = 10) {
+    msg::epoch_report made;
     made.head.step = 4 * epoch;
     made.rank = rank;
     made.epoch = epoch;
@@ -20,7 +21,7 @@ class run_figures_test : public master_parts_stage {
     made.samples = samples;
     made.seconds = 1 + rank;
     made.loss_sum = loss_sum;
-    made.losses = tensor::own(1, 1, std::vector<double>{1});
+    made.losses = msg::tensor::own(1, 1, std::vector<double>{1});
     made.skipped = 1;
     made.lookups = 3;
     made.staleness_sum = 2 + rank;
@@ -43,7 +44,7 @@ TEST_F(run_figures_test, epochs_are_told_in_their_order_however_the_ranks_report
   EXPECT_TRUE(figures_.add(report(1, 0, 10)).empty());
   EXPECT_TRUE(figures_.add(report(2, 0, 4)).empty()) << "the first is not complete";
   EXPECT_EQ(epochs_of(figures_.add(report(1, 1, 30))), (std::vector<std::uint64_t>{1, 2}));
-  run_result result;
+  msg::run_result result;
   figures_.set_up_took(0.5);
   figures_.fill(result);
   EXPECT_EQ(result.samples, 40u);
@@ -62,12 +63,12 @@ TEST_F(run_figures_test, an_epoch_that_is_evaluated_waits_for_all_shares) {
     made.evaluates = true;
     EXPECT_TRUE(figures_.add(std::move(made)).empty());
   }
-  evaluation share;
+  msg::evaluation share;
   share.rank = 1;
   share.epoch = 1;
   share.rows = 4;
   share.correct = 3;
-  EXPECT_TRUE(figures_.add(evaluation(share)).empty());
+  EXPECT_TRUE(figures_.add(msg::evaluation(share)).empty());
   share.rank = 0;
   const auto complete = figures_.add(std::move(share));
   ASSERT_EQ(complete.size(), 1u);
@@ -75,15 +76,16 @@ TEST_F(run_figures_test, an_epoch_that_is_evaluated_waits_for_all_shares) {
 }
 
 TEST_F(run_figures_test, a_run_that_goes_on_counts_on) {
-  checkpoint_manifest saved;
+  model::checkpoint_manifest saved;
   saved.step = 4;
   saved.position.samples = 100;
   saved.position.seconds = 8;
   saved.position.skipped_steps = 3;
-  saved.position.last_epoch = epoch_figures{};
+  saved.position.last_epoch = model::epoch_figures{};
   saved.position.last_epoch->loss = 0.125;
   plan_.steps_done = 4;
-  plan_.checkpoints.from = std::make_shared<const checkpoint>(checkpoint{.directory = "", .manifest = saved});
+  plan_.checkpoints.from =
+      std::make_shared<const model::checkpoint>(model::checkpoint{.directory = "", .manifest = saved});
   figures_.start(plan_);
   EXPECT_EQ(figures_.so_far().samples, 100u);
   EXPECT_EQ(figures_.so_far().figures.loss, 0.125);
@@ -99,7 +101,7 @@ TEST_F(run_figures_test, progress_tells_how_fast_it_goes_and_how_long_it_will_ta
   figures_.start(plan_);
   EXPECT_FALSE(figures_.last_progress());
   for (const std::uint32_t rank : {0U, 1U}) figures_.add(report(1, rank, 10));
-  progress now;
+  msg::progress now;
   now.head.step = 6;
   now.samples = 30;
   now.seconds = 4;
@@ -121,4 +123,4 @@ TEST_F(run_figures_test, a_rank_that_is_none_is_refused) {
 }
 
 }  // namespace
-}  // namespace troupe::run_figures_test
+}  // namespace troupe::actors::run_figures_test

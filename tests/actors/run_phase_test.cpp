@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace troupe::run_phase_test {
+namespace troupe::actors::run_phase_test {
 namespace {
 
 using enum run_phase;
@@ -41,4 +41,4 @@ TEST(run_phases, users_are_told_what_they_have_always_been_told) {
 }
 
 }  // namespace
-}  // namespace troupe::run_phase_test
+}  // namespace troupe::actors::run_phase_test

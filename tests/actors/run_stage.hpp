@@ -12,44 +12,46 @@
 #include "actors/trainer.hpp"
 #include "tests/actors/stage.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 class run_stage : public stage {
  protected:
   /// Puts master, servers and trainers of a job on the stage and asks for the run; nothing is handled yet.
-  void begin(const std::vector<setting>& settings, run_observer observer = {}, run_checkpoints checkpoints = {}) {
-    auto parsed = parse_job(settings);
+  void begin(const std::vector<model::setting>& settings, run_observer observer = {},
+             run_checkpoints checkpoints = {}) {
+    auto parsed = model::parse_job(settings);
     ASSERT_TRUE(parsed) << parsed.error().message;
     master_ = spawn(master, std::uint64_t{1}, std::move(observer), std::move(checkpoints), std::optional<node_rules>());
     servers_.clear();
     trainers_.clear();
     for (std::uint32_t rank = 0; rank < parsed->servers; ++rank) {
       servers_.push_back(spawn(parameter_server, std::uint64_t{1}, rank));
-      caf::anon_send(master_, join_server{{}, relay_ ? relay_(servers_.back()) : servers_.back()});
+      caf::anon_send(master_, msg::join_server{{}, relay_ ? relay_(servers_.back()) : servers_.back()});
     }
     for (std::uint32_t rank = 0; rank < parsed->trainers; ++rank) {
       trainers_.push_back(spawn(trainer, std::uint64_t{1}, rank, parsed->servers));
-      caf::anon_send(master_, join_trainer{{}, relay_trainer_ ? relay_trainer_(trainers_.back()) : trainers_.back()});
+      caf::anon_send(master_,
+                     msg::join_trainer{{}, relay_trainer_ ? relay_trainer_(trainers_.back()) : trainers_.back()});
     }
-    answer_ = ask<run_result>(master_, troupe::run{{}, settings, return_weights_});
+    answer_ = ask<msg::run_result>(master_, troupe::msg::run{{}, settings, return_weights_});
   }
 
   /// Handles `count` messages.
   void handle(std::size_t count) { scheduler().run(count); }
 
-  static std::vector<setting> tutorial(const char* trainers, const char* servers) {
+  static std::vector<model::setting> tutorial(const char* trainers, const char* servers) {
     return {{"data", "tutorial"}, {"trainers", trainers}, {"servers", servers}, {"steps", "25"}, {"seed", "3"}};
   }
 
-  master_actor master_;
-  std::vector<parameter_server_actor> servers_;
-  std::vector<trainer_actor> trainers_;
-  std::shared_ptr<outcome<run_result>> answer_;
+  msg::master_actor master_;
+  std::vector<msg::parameter_server_actor> servers_;
+  std::vector<msg::trainer_actor> trainers_;
+  std::shared_ptr<outcome<msg::run_result>> answer_;
   bool return_weights_ = false;
   /// If given, makes what master and trainers take for a server.
-  std::function<parameter_server_actor(parameter_server_actor)> relay_;
+  std::function<msg::parameter_server_actor(msg::parameter_server_actor)> relay_;
   /// The same for a trainer.
-  std::function<trainer_actor(trainer_actor)> relay_trainer_;
+  std::function<msg::trainer_actor(msg::trainer_actor)> relay_trainer_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -10,7 +10,7 @@
 #include "actors/parameter_server.hpp"
 #include "tests/actors/stage.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 class server_stage : public stage {
  protected:
@@ -21,18 +21,19 @@ class server_stage : public stage {
   void make(std::uint32_t trainers, const char* reduce = "sum", const char* mode = "sum", std::uint32_t accumulate = 1,
             std::uint32_t staleness = 0, std::uint64_t steps_done = 0) {
     server_ = spawn(parameter_server, run_number, 0U);
-    auto made = ask<module_ref>(
-        server_, instantiate{head(0), spec(reduce, mode), 0, 1, trainers, accumulate, staleness, steps_done});
+    auto made = ask<msg::module_ref>(
+        server_, msg::instantiate{head(0), spec(reduce, mode), 0, 1, trainers, accumulate, staleness, steps_done});
     run();
-    ASSERT_TRUE(made->value) << describe(made->error);
+    ASSERT_TRUE(made->value) << protocol::describe(made->error);
     module_ = made->value->module;
-    auto loaded = ask<committed>(
-        server_, load_state_dict{head(0), module_, {{"weight", tensor::own(10, dim, std::vector<float>(10 * dim))}}});
+    auto loaded = ask<msg::committed>(
+        server_,
+        msg::load_state_dict{head(0), module_, {{"weight", msg::tensor::own(10, dim, std::vector<float>(10 * dim))}}});
     run();
-    ASSERT_TRUE(loaded->value) << describe(loaded->error);
+    ASSERT_TRUE(loaded->value) << protocol::describe(loaded->error);
   }
 
-  static module_spec spec(const char* reduce, const char* mode) {
+  static msg::module_spec spec(const char* reduce, const char* mode) {
     return {"EmbeddingBag",
             {{"num_embeddings", "10"},
              {"embedding_dim", std::to_string(dim)},
@@ -44,39 +45,41 @@ class server_stage : public stage {
              {"reduce", reduce}}};
   }
 
-  header head(std::uint64_t step, std::uint32_t sender = 9) { return {run_number, step, sender, 0, ++sequence_, 0}; }
+  msg::header head(std::uint64_t step, std::uint32_t sender = 9) {
+    return {run_number, step, sender, 0, ++sequence_, 0};
+  }
 
-  static blob numbers(std::vector<std::int64_t> list) { return blob::own(std::move(list)); }
+  static msg::blob numbers(std::vector<std::int64_t> list) { return msg::blob::own(std::move(list)); }
 
-  lookup look_up(std::uint64_t step, std::vector<std::int64_t> indices, std::uint32_t staleness = 0) {
+  msg::lookup look_up(std::uint64_t step, std::vector<std::int64_t> indices, std::uint32_t staleness = 0) {
     return {head(step), {{module_, numbers(std::move(indices)), numbers({0}), {}}}, staleness};
   }
 
   /// A gradient of one bag with the single index `row`, every element `value`.
-  gradient grad(std::uint64_t step, std::uint32_t rank, std::int64_t row, float value, bool ends_step = true) {
+  msg::gradient grad(std::uint64_t step, std::uint32_t rank, std::int64_t row, float value, bool ends_step = true) {
     return {head(step),
             rank,
             true,
             ends_step,
-            {{module_, numbers({row}), numbers({0}), {}, tensor::own(1, dim, std::vector<float>(dim, value))}}};
+            {{module_, numbers({row}), numbers({0}), {}, msg::tensor::own(1, dim, std::vector<float>(dim, value))}}};
   }
 
-  void send(gradient message) {
+  void send(msg::gradient message) {
     caf::anon_send(server_, std::move(message));
     run();
   }
 
   /// First element of a row, as a lookup for `step` sees it.
   float value_at(std::uint64_t step, std::int64_t row) {
-    auto seen = ask<rows>(server_, look_up(step, {row}));
+    auto seen = ask<msg::rows>(server_, look_up(step, {row}));
     run();
-    EXPECT_TRUE(seen->value) << describe(seen->error);
+    EXPECT_TRUE(seen->value) << protocol::describe(seen->error);
     return seen->value ? seen->value->tables[0].as<float>()[0] : std::nanf("");
   }
 
-  parameter_server_actor server_;
+  msg::parameter_server_actor server_;
   std::uint64_t module_ = 0;
   std::uint64_t sequence_ = 0;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -15,7 +15,7 @@
 #include "tests/actors/spread_tables.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::sparse_client_test {
+namespace troupe::actors::sparse_client_test {
 namespace {
 
 using kernels::optimizer_kind;
@@ -29,8 +29,8 @@ constexpr std::size_t ranks = 2;
 constexpr float untouched = -77;
 
 /// Every way of pooling; the second table has fewer rows than there may be shards.
-data_spec all_modes() {
-  data_spec spec;
+model::data_spec all_modes() {
+  model::data_spec spec;
   spec.tables = {{23, 5, pooling::sum, false},
                  {3, 8, pooling::mean, false},
                  {23, 17, pooling::max, false},
@@ -42,17 +42,19 @@ data_spec all_modes() {
 
 /// Bags with repeated indices, empty ones, and one table without any index. Of each table's rows, the first `rows_used`
 /// occur.
-std::shared_ptr<const batch> random_batch(source_of_numbers& random, const data_spec& spec, std::size_t size,
-                                          bool last_is_empty, std::int64_t rows_used = 1000) {
-  auto samples = std::make_shared<batch>();
+std::shared_ptr<const model::batch> random_batch(source_of_numbers& random, const model::data_spec& spec,
+                                                 std::size_t size, bool last_is_empty, std::int64_t rows_used = 1000) {
+  auto samples = std::make_shared<model::batch>();
   samples->size = size;
   samples->dense = random.numbers(size * spec.dense_features);
   for (const auto& table : spec.tables) {
-    auto made = make_bags(random, size, static_cast<std::size_t>(std::min(table.rows, rows_used)), table.weighted);
+    auto made = kernels::test::make_bags(random, size, static_cast<std::size_t>(std::min(table.rows, rows_used)),
+                                         table.weighted);
     samples->tables.push_back({std::move(made.indices), std::move(made.offsets), std::move(made.weights)});
   }
   if (last_is_empty) samples->tables.back() = {{}, std::vector<std::int64_t>(size, 0), {}};
-  EXPECT_EQ(check_batch({spec.tables, 0, 1}, {size, samples->tables, {}, {}, std::vector<float>(size)}), std::nullopt);
+  EXPECT_EQ(model::check_batch({spec.tables, 0, 1}, {size, samples->tables, {}, {}, std::vector<float>(size)}),
+            std::nullopt);
   return samples;
 }
 
@@ -64,10 +66,10 @@ struct trained_bits {
 };
 
 /// Every server gives its answer; then what the client fills of `input` on the processor.
-caf::error pool(const sparse_client& client, sparse_client::context& plan, std::vector<rows> answers,
+caf::error pool(const sparse_client& client, sparse_client::context& plan, std::vector<msg::rows> answers,
                 std::vector<float>& input) {
   for (std::size_t s = 0; s < client.servers(); ++s) {
-    const lookup asked = client.ask(plan, s, {}, 0);
+    const msg::lookup asked = client.ask(plan, s, {}, 0);
     EXPECT_EQ(asked.tables.size(), plan.lookups[s].size());
     EXPECT_TRUE(sparse_client::owes(plan, s));
   }
@@ -82,8 +84,9 @@ caf::error pool(const sparse_client& client, sparse_client::context& plan, std::
   return error;
 }
 
-std::vector<std::vector<bag_gradient>> gradients_of(const sparse_client& client, const sparse_client::context& plan,
-                                                    const std::vector<float>& grad_input) {
+std::vector<std::vector<msg::bag_gradient>> gradients_of(const sparse_client& client,
+                                                         const sparse_client::context& plan,
+                                                         const std::vector<float>& grad_input) {
   kernels::mirrored_array<float> there;
   there.resize(kernels::host_stream(), grad_input.size());
   std::ranges::copy(grad_input, there.host());
@@ -91,16 +94,16 @@ std::vector<std::vector<bag_gradient>> gradients_of(const sparse_client& client,
 }
 
 /// Four steps of two ranks with random gradients of the input; the ranks take turns in using few rows only.
-trained_bits train_some(std::uint32_t shards, const optimizer_spec& optimizer, row_dtype wire = row_dtype::f32,
+trained_bits train_some(std::uint32_t shards, const model::optimizer_spec& optimizer, row_dtype wire = row_dtype::f32,
                         bool remote = false) {
-  const data_spec spec = all_modes();
-  const input_layout layout(spec);
+  const model::data_spec spec = all_modes();
+  const model::input_layout layout(spec);
   spread_tables tables(spec, shards, optimizer, wire, remote);
   source_of_numbers random(3);
   trained_bits bits;
   bits.pooled_here.resize(spec.tables.size());
   for (std::uint64_t step = 1; step <= 4; ++step) {
-    std::vector<std::vector<std::vector<bag_gradient>>> gradients;
+    std::vector<std::vector<std::vector<msg::bag_gradient>>> gradients;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const std::size_t size = rank == 0 ? 9 : 1 + step;
       const std::int64_t rows_used = (step + rank) % 2 == 0 ? 2 : 1000;
@@ -123,18 +126,20 @@ trained_bits train_some(std::uint32_t shards, const optimizer_spec& optimizer, r
 void expect_same(const trained_bits& several, const trained_bits& one, std::uint32_t shards) {
   ASSERT_EQ(several.inputs.size(), one.inputs.size());
   for (std::size_t i = 0; i < one.inputs.size(); ++i)
-    EXPECT_TRUE(same_bits(several.inputs[i], one.inputs[i])) << "input " << i << ", " << shards << " shards";
+    EXPECT_TRUE(kernels::test::same_bits(several.inputs[i], one.inputs[i]))
+        << "input " << i << ", " << shards << " shards";
   for (std::size_t t = 0; t < one.tables.size(); ++t)
-    EXPECT_TRUE(same_bits(several.tables[t], one.tables[t])) << "table " << t << ", " << shards << " shards";
+    EXPECT_TRUE(kernels::test::same_bits(several.tables[t], one.tables[t]))
+        << "table " << t << ", " << shards << " shards";
 }
 
 TEST(sparse_client, no_bit_depends_on_the_number_of_shards) {
   for (const auto kind : {optimizer_kind::sgd, optimizer_kind::adagrad, optimizer_kind::adam}) {
-    optimizer_spec optimizer;
+    model::optimizer_spec optimizer;
     optimizer.kind = kind;
     optimizer.lr = 0.1;
     for (const row_dtype wire : {row_dtype::f32, row_dtype::f16, row_dtype::bf16}) {
-      SCOPED_TRACE(name_of(dtype_of(wire)));
+      SCOPED_TRACE(msg::name_of(dtype_of(wire)));
       const auto one = train_some(1, optimizer, wire);
       for (const std::uint32_t shards : {2U, 3U, 5U}) expect_same(train_some(shards, optimizer, wire), one, shards);
     }
@@ -145,7 +150,7 @@ TEST(sparse_client, no_bit_depends_on_the_number_of_shards) {
 // rank may send the gradient of its rows and the other one that of its pooled rows.
 TEST(sparse_client, no_bit_depends_on_where_a_whole_table_is_pooled) {
   for (const auto kind : {optimizer_kind::sgd, optimizer_kind::adagrad, optimizer_kind::adam}) {
-    optimizer_spec optimizer;
+    model::optimizer_spec optimizer;
     optimizer.kind = kind;
     optimizer.lr = 0.1;
     const auto there = train_some(1, optimizer);
@@ -161,17 +166,17 @@ TEST(sparse_client, no_bit_depends_on_where_a_whole_table_is_pooled) {
 }
 
 TEST(sparse_client, a_whole_table_is_pooled_here_where_that_sends_less) {
-  data_spec spec;
+  model::data_spec spec;
   spec.tables = {{50, 4, pooling::sum, false}, {50, 4, pooling::mean, false}, {50, 4, pooling::sum, true}};
-  const input_layout layout(spec);
+  const model::input_layout layout(spec);
   const spread_tables remote(spec, 1, {}, row_dtype::f32, true);
   const spread_tables local(spec, 1, {});
-  auto samples = std::make_shared<batch>();
+  auto samples = std::make_shared<model::batch>();
   samples->size = 3;
   // Three bags of: two distinct rows; three; none.
   samples->tables = {{{7, 9, 7, 9, 9}, {0, 2, 4}, {}}, {{7, 9, 7, 8, 9}, {0, 2, 4}, {}}, {{}, {0, 0, 0}, {}}};
   const auto plan = remote.client().prepare(1, samples);
-  const auto asked = [](const bag_lookup& wanted) {
+  const auto asked = [](const msg::bag_lookup& wanted) {
     const auto indices = wanted.indices.as<std::int64_t>();
     return std::vector<std::int64_t>(indices.begin(), indices.end());
   };
@@ -202,8 +207,8 @@ TEST(sparse_client, a_whole_table_is_pooled_here_where_that_sends_less) {
 }
 
 TEST(sparse_client, input_is_the_dense_features_and_then_each_table_pooled_in_its_columns) {
-  const data_spec spec = all_modes();
-  const input_layout layout(spec);
+  const model::data_spec spec = all_modes();
+  const model::input_layout layout(spec);
   const spread_tables whole(spec, 1, {});
   source_of_numbers random(2);
   for (const std::uint32_t shards : {1U, 2U, 3U, 5U}) {
@@ -223,13 +228,13 @@ TEST(sparse_client, input_is_the_dense_features_and_then_each_table_pooled_in_it
       for (std::size_t row = 0; row < 12; ++row)
         std::copy_n(pooled.data() + row * dim, dim, expected.data() + row * layout.width + layout.columns[t]);
     }
-    EXPECT_TRUE(same_bits(input, expected)) << shards;
+    EXPECT_TRUE(kernels::test::same_bits(input, expected)) << shards;
   }
 }
 
 TEST(sparse_client, rows_pooled_here_travel_once_each) {
-  const data_spec spec = all_modes();
-  const input_layout layout(spec);
+  const model::data_spec spec = all_modes();
+  const model::input_layout layout(spec);
   source_of_numbers random(3);
   for (const auto& [shards, wire] :
        {std::pair{1U, row_dtype::f32}, {2U, row_dtype::f32}, {5U, row_dtype::f32}, {1U, row_dtype::f16}}) {
@@ -259,11 +264,11 @@ TEST(sparse_client, rows_pooled_here_travel_once_each) {
 // Two samples: rows 1, 3 and 3 again, summed; then row 1 alone. What the rows and the sums of their gradients are in 16
 // bits is computed apart from the kernels.
 TEST(sparse_client, sixteen_bits_round_single_rows_and_each_rows_whole_gradient) {
-  data_spec spec;
+  model::data_spec spec;
   spec.tables = {{5, 4, pooling::sum, false}};
   spec.dense_features = 1;
-  const input_layout layout(spec);
-  auto samples = std::make_shared<batch>();
+  const model::input_layout layout(spec);
+  auto samples = std::make_shared<model::batch>();
   samples->size = 2;
   samples->dense = {untouched, untouched};
   samples->tables = {{{1, 3, 3, 1}, {0, 3}, {}}};
@@ -288,7 +293,7 @@ TEST(sparse_client, sixteen_bits_round_single_rows_and_each_rows_whole_gradient)
         const float expected[] = {rounded(first + second, wire), rounded(first + first, wire)};
         std::size_t found = 0;
         for (std::uint32_t s = 0; s < shards; ++s) {
-          const bag_gradient& sent = gradients[s][0];
+          const msg::bag_gradient& sent = gradients[s][0];
           EXPECT_EQ(sent.grad.bytes.size(), sent.grad.rows * 4 * 2);
           std::vector<float> numbers(sent.grad.rows * 4);
           decode_rows(sent.grad, numbers.data());
@@ -303,10 +308,10 @@ TEST(sparse_client, sixteen_bits_round_single_rows_and_each_rows_whole_gradient)
 }
 
 TEST(sparse_client, what_sixteen_bits_do_not_hold_is_named_with_what_to_try) {
-  data_spec spec;
+  model::data_spec spec;
   spec.tables = {{5, 4, pooling::mean, false}, {7, 2, pooling::sum, false}};
-  const input_layout layout(spec);
-  auto samples = std::make_shared<batch>();
+  const model::input_layout layout(spec);
+  auto samples = std::make_shared<model::batch>();
   samples->size = 2;
   samples->tables = {{{1, 3}, {0, 1}, {}}, {{2, 6}, {0, 1}, {}}};
   for (const std::uint32_t shards : {1U, 2U, 3U}) {
@@ -320,8 +325,8 @@ TEST(sparse_client, what_sixteen_bits_do_not_hold_is_named_with_what_to_try) {
     ASSERT_FALSE(pool(narrow.client(), plan, answers, input));
     EXPECT_FALSE(narrow.client().check_rows(plan));
     const auto error = narrow.client().check_gradients(plan, gradients_of(narrow.client(), plan, grad));
-    EXPECT_EQ(error, errc::not_finite);
-    EXPECT_EQ(describe(error),
+    EXPECT_EQ(error, protocol::errc::not_finite);
+    EXPECT_EQ(protocol::describe(error),
               "table 1: the gradient of row 6 is NaN or Inf as float16; try --wire-dtype bf16 or f32 (f16 ends at "
               "65504), or a smaller --dense-lr or --sparse-lr");
     // As if the rows of the server that has row 3 had grown.
@@ -330,8 +335,8 @@ TEST(sparse_client, what_sixteen_bits_do_not_hold_is_named_with_what_to_try) {
     of_server = encode_rows(beyond.data(), of_server.rows, 4, row_dtype::f16);
     plan.answers = answers;
     const auto in_rows = narrow.client().check_rows(plan);
-    EXPECT_EQ(in_rows, errc::not_finite);
-    EXPECT_EQ(describe(in_rows).rfind("table 0: row ", 0), 0u) << describe(in_rows);
+    EXPECT_EQ(in_rows, protocol::errc::not_finite);
+    EXPECT_EQ(protocol::describe(in_rows).rfind("table 0: row ", 0), 0u) << protocol::describe(in_rows);
 
     plan = wide.client().prepare(1, samples);
     ASSERT_FALSE(pool(wide.client(), plan, wide.answer(plan), input));
@@ -341,11 +346,11 @@ TEST(sparse_client, what_sixteen_bits_do_not_hold_is_named_with_what_to_try) {
 
 // Rows 2 and 4 are equal: the first in the bag takes the gradient, and a third one beats them in one column.
 TEST(sparse_client, gradient_of_a_maximum_goes_to_the_row_that_had_it) {
-  data_spec spec;
+  model::data_spec spec;
   spec.tables = {{6, 2, pooling::max, false}};
   spec.dense_features = 1;
-  const input_layout layout(spec);
-  auto samples = std::make_shared<batch>();
+  const model::input_layout layout(spec);
+  auto samples = std::make_shared<model::batch>();
   samples->size = 3;
   samples->dense.assign(3, 0);
   samples->tables = {{{4, 2, 3, 2}, {0, 3, 3}, {}}};
@@ -353,14 +358,14 @@ TEST(sparse_client, gradient_of_a_maximum_goes_to_the_row_that_had_it) {
     const spread_tables tables(spec, shards, {});
     auto plan = tables.client().prepare(1, samples);
     const std::vector<float> table = {0, 0, 0, 0, 5, 1, 4, 9, 5, 1, 0, 0};
-    std::vector<rows> answers(shards);
+    std::vector<msg::rows> answers(shards);
     for (std::size_t s = 0; s < shards; ++s) {
       std::vector<float> numbers;
       for (const std::int64_t row : plan.lookups[s][0].indices.as<std::int64_t>()) {
         const auto whole = static_cast<std::size_t>(tables.table(0, s).whole_row(row));
         numbers.insert(numbers.end(), {table[2 * whole], table[2 * whole + 1]});
       }
-      answers[s].tables.push_back(tensor::own(numbers.size() / 2, 2, std::move(numbers)));
+      answers[s].tables.push_back(msg::tensor::own(numbers.size() / 2, 2, std::move(numbers)));
     }
     std::vector<float> input(9);
     ASSERT_FALSE(pool(tables.client(), plan, answers, input));
@@ -382,8 +387,8 @@ TEST(sparse_client, gradient_of_a_maximum_goes_to_the_row_that_had_it) {
 }
 
 TEST(sparse_client, answers_of_another_shape_are_refused) {
-  const data_spec spec = all_modes();
-  const input_layout layout(spec);
+  const model::data_spec spec = all_modes();
+  const model::input_layout layout(spec);
   source_of_numbers random(4);
   const auto samples = random_batch(random, spec, 9, false);
   for (const auto& [shards, wire] :
@@ -398,34 +403,35 @@ TEST(sparse_client, answers_of_another_shape_are_refused) {
       std::vector<float> input(9 * layout.width);
       const auto error = pool(tables.client(), copy, spoilt, input);
       ASSERT_TRUE(error) << "table " << t << ", " << shards << " shards";
-      EXPECT_EQ(error, errc::shape_mismatch);
+      EXPECT_EQ(error, protocol::errc::shape_mismatch);
       const auto expected = "table " + std::to_string(t) + ": server " + std::to_string(s) + " did not answer with [" +
                             std::to_string(answers[s].tables[t].rows) + ", " +
-                            std::to_string(answers[s].tables[t].cols) + "] of " + name_of(answers[s].tables[t].type);
-      EXPECT_EQ(describe(error), expected);
+                            std::to_string(answers[s].tables[t].cols) + "] of " +
+                            msg::name_of(answers[s].tables[t].type);
+      EXPECT_EQ(protocol::describe(error), expected);
     };
     for (std::size_t t = 0; t < answers[0].tables.size(); ++t) {
       const std::size_t s = shards - 1;
-      const tensor& right = answers[s].tables[t];
+      const msg::tensor& right = answers[s].tables[t];
       const auto with_rows = [&](std::uint64_t count) {
-        return [&right, t, count](std::vector<tensor>& spoilt) {
-          spoilt[t] = tensor::own(count, right.cols, std::vector<float>(count * right.cols));
+        return [&right, t, count](std::vector<msg::tensor>& spoilt) {
+          spoilt[t] = msg::tensor::own(count, right.cols, std::vector<float>(count * right.cols));
         };
       };
       expect_refusal(t, s, with_rows(right.rows + 1));
       if (right.rows > 0) {
         expect_refusal(t, s, with_rows(right.rows - 1));
-        expect_refusal(t, s, [&](std::vector<tensor>& spoilt) { spoilt[t] = {}; });
+        expect_refusal(t, s, [&](std::vector<msg::tensor>& spoilt) { spoilt[t] = {}; });
       }
-      expect_refusal(t, s, [&](std::vector<tensor>& spoilt) { spoilt[t].type = dtype::i64; });
-      expect_refusal(t, s, [&](std::vector<tensor>& spoilt) { spoilt.resize(t); });
+      expect_refusal(t, s, [&](std::vector<msg::tensor>& spoilt) { spoilt[t].type = msg::dtype::i64; });
+      expect_refusal(t, s, [&](std::vector<msg::tensor>& spoilt) { spoilt.resize(t); });
     }
   }
 }
 
 TEST(sparse_client, a_batch_without_samples_asks_for_nothing) {
   const spread_tables tables(all_modes(), 2, {});
-  auto empty = std::make_shared<batch>();
+  auto empty = std::make_shared<model::batch>();
   empty->tables.resize(5);
   const auto plan = tables.client().prepare(7, empty);
   EXPECT_EQ(plan.step, 7U);
@@ -438,14 +444,14 @@ TEST(sparse_client, a_lookup_says_what_it_was_asked_to) {
   source_of_numbers random(5);
   const spread_tables tables(all_modes(), 2, {}, row_dtype::bf16);
   auto plan = tables.client().prepare(3, random_batch(random, all_modes(), 4, false));
-  header head;
+  msg::header head;
   head.step = 3;
   head.sequence = 11;
-  const lookup asked = tables.client().ask(plan, 1, head, 6);
+  const msg::lookup asked = tables.client().ask(plan, 1, head, 6);
   EXPECT_EQ(asked.head.step, 3U);
   EXPECT_EQ(asked.head.sequence, 11U);
   EXPECT_EQ(asked.staleness, 6U);
-  EXPECT_EQ(asked.type, dtype::bf16);
+  EXPECT_EQ(asked.type, msg::dtype::bf16);
   EXPECT_TRUE(sparse_client::owes(plan, 1));
   sparse_client::take(plan, 1, std::move(tables.answer(plan)[1]));
   EXPECT_FALSE(sparse_client::owes(plan, 1));
@@ -459,15 +465,15 @@ TEST(sparse_client, the_servers_shares_of_the_norm_add_up_exactly) {
   const double shares[] = {0x1p53, 1.0, 0x1p-60};
   for (const std::size_t s : {2, 0, 1}) {
     EXPECT_TRUE(client.owes_norm(s));
-    exact_sum share;
+    model::exact_sum share;
     share.add(shares[s]);
     const auto limbs = share.limbs();
-    EXPECT_FALSE(client.take_norm(s, {{}, blob::own(std::vector<std::int64_t>(limbs.begin(), limbs.end()))}));
+    EXPECT_FALSE(client.take_norm(s, {{}, msg::blob::own(std::vector<std::int64_t>(limbs.begin(), limbs.end()))}));
     EXPECT_FALSE(client.owes_norm(s));
   }
   EXPECT_EQ(client.squared_norm_of_tables(), 0x1p53 + 2) << "doubles added one by one would give 2^53";
   client.ask_for_norm();
-  EXPECT_EQ(client.take_norm(0, {{}, blob::own(std::vector<std::int64_t>{1, 2})}), errc::shape_mismatch);
+  EXPECT_EQ(client.take_norm(0, {{}, msg::blob::own(std::vector<std::int64_t>{1, 2})}), protocol::errc::shape_mismatch);
 }
 
 TEST(sparse_client_death, an_answer_that_was_not_asked_for_is_a_bug) {
@@ -477,9 +483,9 @@ TEST(sparse_client_death, an_answer_that_was_not_asked_for_is_a_bug) {
   EXPECT_DEATH(sparse_client::take(plan, 0, {}), "assertion failed: c.unanswered > 0");
   tables.client().ask(plan, 0, {}, 0);
   network_input input;
-  input.resize(kernels::host_stream(), 4, input_layout(all_modes()).width);
+  input.resize(kernels::host_stream(), 4, model::input_layout(all_modes()).width);
   EXPECT_DEATH((void)tables.client().pool(plan, kernels::host_stream(), input), "assertion failed: c.unanswered == 0");
 }
 
 }  // namespace
-}  // namespace troupe::sparse_client_test
+}  // namespace troupe::actors::sparse_client_test

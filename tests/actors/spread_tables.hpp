@@ -10,27 +10,28 @@
 #include <utility>
 #include <vector>
 
-#include "actors/sparse_client.hpp"
 #include "actors/bag_view.hpp"
-#include "actors/weights.hpp"
 #include "actors/row_codec.hpp"
+#include "actors/sparse_client.hpp"
+#include "actors/weights.hpp"
 #include "model/embedding_bag.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// All tables, spread over `shards` servers that are not there: what they would do is done here.
 class spread_tables {
  public:
-  spread_tables(const data_spec& all, std::uint32_t shards, const optimizer_spec& optimizer,
+  spread_tables(const model::data_spec& all, std::uint32_t shards, const model::optimizer_spec& optimizer,
                 kernels::row_dtype wire = kernels::row_dtype::f32, bool remote = false)
       : wire_(wire) {
-    std::vector<std::vector<module_ref>> refs;
+    std::vector<std::vector<msg::module_ref>> refs;
     for (std::size_t t = 0; t < all.tables.size(); ++t) {
-      const table_spec& spec = all.tables[t];
+      const model::table_spec& spec = all.tables[t];
       tables_.emplace_back();
       refs.emplace_back();
       for (std::uint32_t s = 0; s < shards; ++s) {
-        tables_[t].emplace_back(embedding_bag_options{spec.rows, spec.dim, spec.mode, 1, t, s, shards, optimizer});
+        tables_[t].emplace_back(
+            model::embedding_bag_options{spec.rows, spec.dim, spec.mode, 1, t, s, shards, optimizer});
         refs[t].push_back({{}, {}, module_of(t, s), s, shards, s});
       }
     }
@@ -39,19 +40,19 @@ class spread_tables {
 
   const sparse_client& client() const { return client_; }
   sparse_client& client() { return client_; }
-  embedding_bag& table(std::size_t t, std::size_t shard) const { return tables_[t][shard]; }
+  model::embedding_bag& table(std::size_t t, std::size_t shard) const { return tables_[t][shard]; }
 
   /// The answers, by server.
-  std::vector<rows> answer(const sparse_client::context& plan) const {
+  std::vector<msg::rows> answer(const sparse_client::context& plan) const {
     EXPECT_EQ(plan.lookups.size(), client_.servers());
-    std::vector<rows> answers;
+    std::vector<msg::rows> answers;
     for (std::size_t s = 0; s < plan.lookups.size(); ++s) {
       EXPECT_EQ(plan.lookups[s].size(), tables_.size());
       answers.emplace_back();
       for (std::size_t t = 0; t < plan.lookups[s].size(); ++t) {
-        const bag_lookup& wanted = plan.lookups[s][t];
+        const msg::bag_lookup& wanted = plan.lookups[s][t];
         EXPECT_EQ(wanted.module, module_of(t, s));
-        embedding_bag& table = tables_[t][s];
+        model::embedding_bag& table = tables_[t][s];
         const auto view = view_of(wanted);
         for (const std::int64_t row : view.indices) EXPECT_TRUE(row >= 0 && row < table.rows()) << row;
         const std::size_t count = view.offsets.empty() ? view.indices.size() : view.size();
@@ -64,13 +65,13 @@ class spread_tables {
   }
 
   /// One step with the gradients of all ranks, each by server.
-  void apply(std::uint64_t step, const std::vector<std::vector<std::vector<bag_gradient>>>& of_ranks) {
+  void apply(std::uint64_t step, const std::vector<std::vector<std::vector<msg::bag_gradient>>>& of_ranks) {
     for (std::size_t t = 0; t < tables_.size(); ++t) {
       for (std::size_t s = 0; s < tables_[t].size(); ++s) {
-        std::vector<embedding_bag::contribution> contributions;
+        std::vector<model::embedding_bag::contribution> contributions;
         std::vector<std::vector<float>> decoded;
         for (const auto& by_server : of_ranks) {
-          const bag_gradient& given = by_server.at(s).at(t);
+          const msg::bag_gradient& given = by_server.at(s).at(t);
           EXPECT_EQ(given.module, module_of(t, s));
           EXPECT_TRUE(given.grad.consistent());
           const auto view = view_of(given);
@@ -89,7 +90,7 @@ class spread_tables {
   std::vector<float> weights(std::size_t t) const {
     const std::size_t dim = tables_[t].front().dim();
     std::vector<float> whole(static_cast<std::size_t>(tables_[t].front().options().rows) * dim);
-    for (const embedding_bag& shard : tables_[t]) {
+    for (const model::embedding_bag& shard : tables_[t]) {
       for (std::int64_t row = 0; row < shard.rows(); ++row)
         std::copy_n(shard.weights().data() + static_cast<std::size_t>(row) * dim, dim,
                     whole.data() + static_cast<std::size_t>(shard.whole_row(row)) * dim);
@@ -101,8 +102,8 @@ class spread_tables {
   static std::uint64_t module_of(std::size_t table, std::size_t shard) { return 100 * table + shard; }
 
   kernels::row_dtype wire_;
-  mutable std::vector<std::vector<embedding_bag>> tables_;  // a lookup may use their staging
+  mutable std::vector<std::vector<model::embedding_bag>> tables_;  // a lookup may use their staging
   sparse_client client_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::actors

@@ -17,7 +17,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
 /// What became of a request.
 template <class T>
@@ -66,7 +66,7 @@ class staged_system {
   void run() { scheduler().run(); }
 
   /// Handles a message of any ready actor; false if there is none.
-  bool run_any(random_sequence& random) {
+  bool run_any(model::random_sequence& random) {
     auto& jobs = scheduler().jobs;
     if (!jobs.empty()) std::swap(jobs.front(), jobs[random.below(jobs.size())]);
     return scheduler().try_run_once();
@@ -74,7 +74,7 @@ class staged_system {
 
   /// Handles all messages, choosing the next actor by a seed.
   void run_shuffled(std::uint64_t seed) {
-    random_sequence random(mix(seed));
+    model::random_sequence random(model::mix(seed));
     while (run_any(random)) {
     }
   }
@@ -119,4 +119,4 @@ class staged_system {
 
 class stage : public testing::Test, protected staged_system {};
 
-}  // namespace troupe
+}  // namespace troupe::actors

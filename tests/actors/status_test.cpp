@@ -10,7 +10,7 @@
 #include "tests/actors/server_stage.hpp"
 #include "tests/actors/slow_road.hpp"
 
-namespace troupe::status_test {
+namespace troupe::actors::status_test {
 namespace {
 
 using lines = std::vector<std::string>;
@@ -18,31 +18,31 @@ using lines = std::vector<std::string>;
 class status_test : public run_stage {
  protected:
   /// How the run is when everybody has done all that can be done.
-  run_status told() {
-    auto answer = ask<run_status>(master_, status{});
+  msg::run_status told() {
+    auto answer = ask<msg::run_status>(master_, msg::status{});
     run();
-    EXPECT_TRUE(answer->value) << describe(answer->error);
-    return answer->value.value_or(run_status{});
+    EXPECT_TRUE(answer->value) << protocol::describe(answer->error);
+    return answer->value.value_or(msg::run_status{});
   }
 
-  static lines waits_of(const run_status& now) {
+  static lines waits_of(const msg::run_status& now) {
     lines all;
-    for (const wait_status& wait : now.waits)
+    for (const msg::wait_status& wait : now.waits)
       all.push_back(wait.who + " < " + wait.what + " " + std::to_string(wait.step) + " < " + wait.on);
     return all;
   }
 
-  static lines phases_of(const run_status& now) {
+  static lines phases_of(const msg::run_status& now) {
     lines all;
-    for (const actor_status& one : now.actors) all.push_back(one.name + ": " + one.phase);
+    for (const msg::actor_status& one : now.actors) all.push_back(one.name + ": " + one.phase);
     return all;
   }
 
   /// Holds back the gradients of `rank` from `step` on.
   void hold_gradients(std::uint32_t rank, std::uint64_t step) {
     road_ = {rank, step, {}, false, {}};
-    relay_ = [this](const parameter_server_actor& server) {
-      return spawn([this, server](parameter_server_actor::pointer self) { return road_.behavior(self, server); });
+    relay_ = [this](const msg::parameter_server_actor& server) {
+      return spawn([this, server](msg::parameter_server_actor::pointer self) { return road_.behavior(self, server); });
     };
   }
 
@@ -50,7 +50,7 @@ class status_test : public run_stage {
     while (!road_.kept.empty()) {
       auto late = std::exchange(road_.kept, {});
       road_.step = UINT64_MAX;
-      for (gradient& one : late) caf::anon_send(servers_[0], std::move(one));
+      for (msg::gradient& one : late) caf::anon_send(servers_[0], std::move(one));
       run();
     }
   }
@@ -67,7 +67,7 @@ TEST_F(status_test, names_who_waits_for_rows_and_for_gradients) {
   begin(tutorial("2", "1"));
   run();
   ASSERT_TRUE(answer_->pending());
-  const run_status now = told();
+  const msg::run_status now = told();
   EXPECT_EQ(now.phase, "training");
   EXPECT_EQ(now.total_steps, 25u);
   EXPECT_EQ(now.servers, 1u);
@@ -83,28 +83,30 @@ TEST_F(status_test, names_who_waits_for_rows_and_for_gradients) {
   EXPECT_EQ(now.actors[0].queues[1].messages, 1u);
 
   release();
-  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
   EXPECT_EQ(answer_->value->weights_digest, digest) << "asking changes nothing";
 }
 
 /// A group of one of two processes, and what stands for the other's.
 TEST_F(status_test, a_group_names_the_ranks_that_have_not_sent) {
-  auto other = spawn([](allreduce_actor::pointer) {
-    return allreduce_actor::behavior_type{[](reduce&) { return reduced{}; }, [](bucket_share&) {}, [](bucket_sum&) {},
-                                          [](group_devices&) {}, [](actor_query&) { return actor_status{}; }};
+  auto other = spawn([](msg::allreduce_actor::pointer) {
+    return msg::allreduce_actor::behavior_type{[](msg::reduce&) { return msg::reduced{}; }, [](msg::bucket_share&) {},
+                                               [](msg::bucket_sum&) {}, [](msg::group_devices&) {},
+                                               [](msg::actor_query&) { return msg::actor_status{}; }};
   });
-  const group_layout layout{{0, 0, 1}, {allreduce_actor(), other}, 0};
+  const group_layout layout{{0, 0, 1}, {msg::allreduce_actor(), other}, 0};
   auto group = spawn(allreduce_group, std::uint64_t{1}, layout);
-  auto idle = ask<actor_status>(group, actor_query{});
+  auto idle = ask<msg::actor_status>(group, msg::actor_query{});
   run();
   EXPECT_EQ(idle->value->phase, "idle");
   EXPECT_TRUE(idle->value->waits.empty());
   const auto share = [](std::uint64_t step, std::uint32_t rank, std::uint64_t sequence) {
-    return reduce{{1, step, 0, 0, sequence, 0}, rank, 2, 1, false, tensor::own(3, 1, std::vector<float>{1, 2, 3})};
+    return msg::reduce{
+        {1, step, 0, 0, sequence, 0}, rank, 2, 1, false, msg::tensor::own(3, 1, std::vector<float>{1, 2, 3})};
   };
-  auto first = ask<reduced>(group, share(7, 1, 1));
+  auto first = ask<msg::reduced>(group, share(7, 1, 1));
   run();
-  auto now = ask<actor_status>(group, actor_query{});
+  auto now = ask<msg::actor_status>(group, msg::actor_query{});
   run();
   ASSERT_EQ(now->value->waits.size(), 2u);
   EXPECT_EQ(now->value->phase, "waiting");
@@ -122,13 +124,13 @@ TEST_F(status_test, asked_at_any_moment_it_answers_and_changes_nothing) {
   std::set<std::string> waits;
   for (std::size_t every : {3, 7, 31}) {
     begin(tutorial("3", "2"));
-    std::vector<std::shared_ptr<outcome<run_status>>> answers;
+    std::vector<std::shared_ptr<outcome<msg::run_status>>> answers;
     while (answer_->pending() && !scheduler().jobs.empty()) {
       handle(every);
-      answers.push_back(ask<run_status>(master_, status{}));
+      answers.push_back(ask<msg::run_status>(master_, msg::status{}));
     }
     run();
-    ASSERT_TRUE(answer_->value) << describe(answer_->error);
+    ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
     EXPECT_EQ(answer_->value->weights_digest, digest) << "asked every " << every;
     std::size_t told = 0;
     for (const auto& one : answers) {
@@ -136,7 +138,7 @@ TEST_F(status_test, asked_at_any_moment_it_answers_and_changes_nothing) {
       if (!one->value) continue;
       ++told;
       phases.insert(one->value->phase);
-      for (const wait_status& wait : one->value->waits) {
+      for (const msg::wait_status& wait : one->value->waits) {
         EXPECT_NE(wait.who, wait.on);
         waits.insert(wait.what);
       }
@@ -149,26 +151,27 @@ TEST_F(status_test, asked_at_any_moment_it_answers_and_changes_nothing) {
 }
 
 TEST_F(status_test, an_actor_that_does_not_answer_is_computing) {
-  std::vector<caf::typed_response_promise<actor_status>> unanswered;
-  relay_trainer_ = [this, &unanswered](const trainer_actor& real) {
-    return spawn([real, &unanswered](trainer_actor::pointer self) {
-      return trainer_actor::behavior_type{[self, real](train& order) { return self->delegate(real, std::move(order)); },
-                                          [self, real](const stop& order) { self->send(real, order); },
-                                          [self, &unanswered](const actor_query&) {
-                                            return unanswered.emplace_back(self->make_response_promise<actor_status>());
-                                          }};
+  std::vector<caf::typed_response_promise<msg::actor_status>> unanswered;
+  relay_trainer_ = [this, &unanswered](const msg::trainer_actor& real) {
+    return spawn([real, &unanswered](msg::trainer_actor::pointer self) {
+      return msg::trainer_actor::behavior_type{
+          [self, real](msg::train& order) { return self->delegate(real, std::move(order)); },
+          [self, real](const msg::stop& order) { self->send(real, order); },
+          [self, &unanswered](const msg::actor_query&) {
+            return unanswered.emplace_back(self->make_response_promise<msg::actor_status>());
+          }};
     });
   };
   hold_gradients(0, 3);
   begin(tutorial("1", "1"));
   run();
-  auto answer = ask<run_status>(master_, status{});
-  auto another = ask<run_status>(master_, status{});
+  auto answer = ask<msg::run_status>(master_, msg::status{});
+  auto another = ask<msg::run_status>(master_, msg::status{});
   run();
   ASSERT_TRUE(answer->pending());
   scheduler().advance_time(std::chrono::seconds(1));
   run();
-  ASSERT_TRUE(answer->value) << describe(answer->error);
+  ASSERT_TRUE(answer->value) << protocol::describe(answer->error);
   EXPECT_EQ(phases_of(*answer->value), (lines{"server 0: waiting", "trainer 0: computing"}));
   EXPECT_EQ(waits_of(*answer->value), (lines{"server 0 < gradients 3 < trainer 0"}));
   ASSERT_TRUE(another->value) << "one round answers all who have asked";
@@ -177,17 +180,17 @@ TEST_F(status_test, an_actor_that_does_not_answer_is_computing) {
 TEST_F(status_test, names_who_waits_for_a_checkpoint) {
   std::string folder = (std::filesystem::temp_directory_path() / "troupe-status-XXXXXX").string();
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  auto opened = checkpoint_store::open(folder, nullptr);
+  auto opened = model::checkpoint_store::open(folder, nullptr);
   ASSERT_TRUE(opened) << opened.error().message;
   run_checkpoints checkpoints;
-  checkpoints.store = std::make_shared<checkpoint_store>(std::move(*opened));
+  checkpoints.store = std::make_shared<model::checkpoint_store>(std::move(*opened));
   checkpoints.every = 10;
   hold_gradients(1, UINT64_MAX);
   road_.never_saves = true;
   begin(tutorial("2", "1"), {}, checkpoints);
   run();
   ASSERT_TRUE(answer_->pending());
-  const run_status now = told();
+  const msg::run_status now = told();
   EXPECT_EQ(now.phase, "saving");
   EXPECT_EQ(phases_of(now), (lines{"server 0: idle", "trainer 0: saving", "trainer 1: saving"}));
   EXPECT_EQ(waits_of(now),
@@ -200,12 +203,12 @@ TEST_F(status_test, names_who_waits_for_a_checkpoint) {
 class status_of_server : public server_stage {
  protected:
   lines told() {
-    auto answer = ask<actor_status>(server_, actor_query{head(0)});
+    auto answer = ask<msg::actor_status>(server_, msg::actor_query{head(0)});
     run();
     lines all;
-    EXPECT_TRUE(answer->value) << describe(answer->error);
+    EXPECT_TRUE(answer->value) << protocol::describe(answer->error);
     if (!answer->value) return all;
-    for (const wait_status& wait : answer->value->waits)
+    for (const msg::wait_status& wait : answer->value->waits)
       all.push_back(wait.what + " " + std::to_string(wait.step) + " < " + wait.on);
     EXPECT_EQ(answer->value->phase, all.empty() ? "idle" : "waiting");
     return all;
@@ -219,7 +222,7 @@ TEST_F(status_of_server, with_nothing_to_do_it_waits_for_nobody) {
 
 TEST_F(status_of_server, names_the_next_gradient_of_an_accumulated_step) {
   make(2, "sum", "sum", 3);
-  auto parked = ask<rows>(server_, look_up(4, {1}));
+  auto parked = ask<msg::rows>(server_, look_up(4, {1}));
   run();
   EXPECT_EQ(told(), (lines{"gradients 1 < trainer 0", "gradients 1 < trainer 1"}));
   send(grad(1, 0, 3, 1, false));
@@ -232,23 +235,23 @@ TEST_F(status_of_server, names_the_next_gradient_of_an_accumulated_step) {
 TEST_F(status_of_server, names_whose_verdict_on_the_step_is_missing) {
   make(2);
   send(grad(1, 0, 3, 1, false));
-  auto first = ask<squared_norm>(server_, gradient_norm{head(1), 0});
+  auto first = ask<msg::squared_norm>(server_, msg::gradient_norm{head(1), 0});
   run();
   EXPECT_EQ(told(), (lines{"gradients 1 < trainer 1"})) << "what trainer 0 has not sent, it cannot send yet";
   send(grad(1, 1, 3, 1, false));
-  auto second = ask<squared_norm>(server_, gradient_norm{head(1), 1});
-  auto order = ask<committed>(server_, optimizer_step{head(1), 1, true, 1});
+  auto second = ask<msg::squared_norm>(server_, msg::gradient_norm{head(1), 1});
+  auto order = ask<msg::committed>(server_, msg::optimizer_step{head(1), 1, true, 1});
   run();
   EXPECT_EQ(told(), (lines{"the optimizer step 1 < trainer 0"}));
 }
 
 TEST_F(status_of_server, names_who_is_behind_where_trainers_have_no_step_in_common) {
-  make(2, "sum", "sum", 1, any_staleness);
+  make(2, "sum", "sum", 1, model::any_staleness);
   send(grad(1, 0, 3, 1));
   send(grad(2, 0, 3, 1));
   send(grad(1, 1, 3, 1));
   EXPECT_EQ(told(), lines{});
-  auto test_rows = ask<rows>(server_, look_up(3, {1}));
+  auto test_rows = ask<msg::rows>(server_, look_up(3, {1}));
   run();
   EXPECT_EQ(told(), (lines{"gradients 2 < trainer 1"}));
 }
@@ -259,29 +262,32 @@ class status_of_gathering : public status_test {
  protected:
   void wait_for_members() {
     master_ = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{}, std::optional(node_rules{}));
-    answer_ = ask<run_result>(master_, troupe::run{{}, tutorial("2", "1"), false});
+    answer_ = ask<msg::run_result>(master_, troupe::msg::run{{}, tutorial("2", "1"), false});
     run();
   }
 
   /// A process that offers a trainer or a server and then says nothing.
-  std::shared_ptr<outcome<admitted>> come(bool trains, const std::string& name) {
-    node_ = spawn([this](node_actor::pointer self) {
-      return node_actor::behavior_type{
-          [this, self](const expect_peers&) {
-            return unanswered_.emplace_back(self->make_response_promise<committed>());
+  std::shared_ptr<outcome<msg::admitted>> come(bool trains, const std::string& name) {
+    node_ = spawn([this](msg::node_actor::pointer self) {
+      return msg::node_actor::behavior_type{
+          [this, self](const msg::expect_peers&) {
+            return unanswered_.emplace_back(self->make_response_promise<msg::committed>());
           },
-          [self](const connect_peers&) { return self->make_response_promise<connected>(); }, [](const run_over&) {},
-          [](const actor_query&) {
-            return actor_status{{}, "node", "", 0, {}, {{"server 0", 2, 4096, 0}}};
+          [self](const msg::connect_peers&) { return self->make_response_promise<msg::connected>(); },
+          [](const msg::run_over&) {},
+          [](const msg::actor_query&) {
+            return msg::actor_status{{}, "node", "", 0, {}, {{"server 0", 2, 4096, 0}}};
           },
-          [self, after = evidence_after_](const evidence_query&) {
-            auto promise = self->make_response_promise<evidence>();
-            self->run_delayed(after, [promise]() mutable { promise.deliver(evidence{{}, "late.ring", {}, {}, {}}); });
+          [self, after = evidence_after_](const msg::evidence_query&) {
+            auto promise = self->make_response_promise<msg::evidence>();
+            self->run_delayed(after, [promise]() mutable {
+              promise.deliver(msg::evidence{{}, "late.ring", {}, {}, {}});
+            });
             return promise;
           }};
     });
-    auto place =
-        ask<admitted>(master_, join_node{{}, trains, 1, any_rank, name, "a", 17, "127.0.0.1:1", name, {}, node_});
+    auto place = ask<msg::admitted>(
+        master_, msg::join_node{{}, trains, 1, msg::any_rank, name, "a", 17, "127.0.0.1:1", name, {}, node_});
     run();
     return place;
   }
@@ -295,14 +301,14 @@ class status_of_gathering : public status_test {
     run();
   }
 
-  node_actor node_;
-  std::vector<caf::typed_response_promise<committed>> unanswered_;
+  msg::node_actor node_;
+  std::vector<caf::typed_response_promise<msg::committed>> unanswered_;
   std::chrono::seconds evidence_after_{0};  ///< of the process that comes next, until it answers
 };
 
 TEST_F(status_of_gathering, tells_who_is_missing) {
   wait_for_members();
-  run_status now = told();
+  msg::run_status now = told();
   EXPECT_EQ(now.phase, "waiting for members");
   EXPECT_EQ(now.total_steps, 25u);
   EXPECT_EQ(waits_of(now), (lines{" < 1 server and 2 trainers to join 0 < "}));
@@ -321,9 +327,9 @@ TEST_F(status_of_gathering, tells_who_is_missing) {
   EXPECT_EQ(now.trainers, 0u) << "its trainer has not come yet";
 
   // Rank 1 before rank 0: there is a gap.
-  caf::anon_send(master_, node_lost{{}, "nobody's session", "a client has gone"});
+  caf::anon_send(master_, msg::node_lost{{}, "nobody's session", "a client has gone"});
   ASSERT_TRUE(come(true, "slow")->value);
-  offer(join_trainer{{}, spawn(trainer, std::uint64_t{1}, 1U, 1U), 1});
+  offer(msg::join_trainer{{}, spawn(trainer, std::uint64_t{1}, 1U, 1U), 1});
   now = told();
   EXPECT_EQ(now.trainers, 1u);
   EXPECT_EQ(phases_of(now), (lines{"trainer 1: idle"}));
@@ -337,14 +343,14 @@ TEST_F(status_of_gathering, evidence_that_takes_seconds_is_waited_for_and_of_a_s
   ASSERT_TRUE(come(true, "slow")->value);
   evidence_after_ = std::chrono::hours(1);
   ASSERT_TRUE(come(true, "silent")->value);
-  const auto answer = ask<collected_evidence>(master_, collect_evidence{{}, "this machine"});
+  const auto answer = ask<msg::collected_evidence>(master_, msg::collect_evidence{{}, "this machine"});
   run();
   for (const int seconds : {6, 5}) {
     ASSERT_TRUE(answer->pending()) << seconds;
     scheduler().advance_time(std::chrono::seconds(seconds));
     run();
   }
-  ASSERT_TRUE(answer->value) << describe(answer->error);
+  ASSERT_TRUE(answer->value) << protocol::describe(answer->error);
   ASSERT_EQ(answer->value->parts.size(), 1u);
   EXPECT_EQ(answer->value->parts[0].file, "late.ring");
 }
@@ -352,12 +358,12 @@ TEST_F(status_of_gathering, evidence_that_takes_seconds_is_waited_for_and_of_a_s
 TEST_F(status_of_gathering, tells_whose_links_are_missing) {
   wait_for_members();
   ASSERT_TRUE(come(false, "a")->value);
-  offer(join_server{{}, spawn(parameter_server, std::uint64_t{1}, 0U), 0});
+  offer(msg::join_server{{}, spawn(parameter_server, std::uint64_t{1}, 0U), 0});
   for (std::uint32_t rank : {0U, 1U}) {
     ASSERT_TRUE(come(true, std::to_string(rank))->value);
-    offer(join_trainer{{}, spawn(trainer, std::uint64_t{1}, rank, 1U), rank});
+    offer(msg::join_trainer{{}, spawn(trainer, std::uint64_t{1}, rank, 1U), rank});
   }
-  const run_status now = told();
+  const msg::run_status now = told();
   EXPECT_EQ(now.phase, "connecting");
   EXPECT_EQ(waits_of(now), (lines{"master < data links 0 < server 0", "master < data links 0 < trainer 0",
                                   "master < data links 0 < trainer 1"}));
@@ -365,17 +371,17 @@ TEST_F(status_of_gathering, tells_whose_links_are_missing) {
 
 TEST_F(status_of_gathering, a_wish_to_stop_before_the_order_is_kept) {
   master_ = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{}, std::optional(node_rules{}));
-  caf::anon_send(master_, stop{});
+  caf::anon_send(master_, msg::stop{});
   run();
   auto early = come(true, "early");
   EXPECT_TRUE(early->pending());
   EXPECT_EQ(told().phase, "waiting for members");
-  answer_ = ask<run_result>(master_, troupe::run{{}, tutorial("2", "1"), false});
+  answer_ = ask<msg::run_result>(master_, troupe::msg::run{{}, tutorial("2", "1"), false});
   run();
-  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
   EXPECT_TRUE(answer_->value->stopped);
   EXPECT_EQ(answer_->value->steps, 0u);
 }
 
 }  // namespace
-}  // namespace troupe::status_test
+}  // namespace troupe::actors::status_test

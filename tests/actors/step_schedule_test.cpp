@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-namespace troupe::step_schedule_test {
+namespace troupe::actors::step_schedule_test {
 namespace {
 
 /// The steps of a run for which `is_so`.
@@ -71,4 +71,4 @@ TEST(step_schedule, checkpoints_follow_the_optimizer_step_in_which_one_is_due) {
 }
 
 }  // namespace
-}  // namespace troupe::step_schedule_test
+}  // namespace troupe::actors::step_schedule_test

@@ -4,7 +4,7 @@
 
 #include "tests/actors/master_parts.hpp"
 
-namespace troupe::table_setup_test {
+namespace troupe::actors::table_setup_test {
 namespace {
 
 using state = table_setup::state;
@@ -18,10 +18,10 @@ class table_setup_test : public master_parts_stage {
   state now() const { return parts_->tables.now(); }
 
   /// The weights of a shard as its server has them.
-  std::vector<float> weights_of(const module_ref& shard) {
-    const auto answer = ask<module_state>(shard.server, state_dict{head(0), shard.module});
+  std::vector<float> weights_of(const msg::module_ref& shard) {
+    const auto answer = ask<msg::module_state>(shard.server, msg::state_dict{head(0), shard.module});
     run();
-    EXPECT_TRUE(answer->value) << describe(answer->error);
+    EXPECT_TRUE(answer->value) << protocol::describe(answer->error);
     if (!answer->value) return {};
     const auto numbers = answer->value->entries.at(0).second.as<float>();
     return {numbers.begin(), numbers.end()};
@@ -38,14 +38,14 @@ TEST_F(table_setup_test, given_weights_are_spread_row_by_row) {
   EXPECT_EQ(now(), state::making);
   EXPECT_EQ(ready_, 0);
   run();
-  ASSERT_TRUE(complaints_.empty()) << describe(complaints_[0].error);
+  ASSERT_TRUE(complaints_.empty()) << protocol::describe(complaints_[0].error);
   EXPECT_EQ(now(), state::ready);
   EXPECT_EQ(ready_, 1);
   const table_shards& tables = parts_->tables.tables();
   ASSERT_EQ(tables.size(), 3u);
   EXPECT_EQ(tables[0].size(), 3u);
   for (std::size_t t = 0; t < tables.size(); ++t) {
-    const table_spec& spec = plan_.data->spec().tables[t];
+    const model::table_spec& spec = plan_.data->spec().tables[t];
     const auto given = plan_.data->start()->tables[t];
     std::vector<float> found(given.size());
     for (std::size_t s = 0; s < tables[t].size(); ++s) {
@@ -78,7 +78,8 @@ TEST_F(table_setup_test, a_model_without_tables_is_ready_at_once) {
 TEST_F(table_setup_test, weights_that_a_server_cannot_restore_are_told_and_nothing_follows) {
   plan({{20, 2}}, 1, 1);
   plan_.steps_done = 4;
-  plan_.checkpoints.from = std::make_shared<const checkpoint>(checkpoint{.directory = "/nowhere", .manifest = {}});
+  plan_.checkpoints.from =
+      std::make_shared<const model::checkpoint>(model::checkpoint{.directory = "/nowhere", .manifest = {}});
   start();
   run();
   EXPECT_EQ(now(), state::filling);
@@ -86,16 +87,17 @@ TEST_F(table_setup_test, weights_that_a_server_cannot_restore_are_told_and_nothi
   ASSERT_EQ(complaints_.size(), 1u);
   EXPECT_EQ(complaints_[0].type, "troupe::restore_module");
   EXPECT_EQ(complaints_[0].whom, servers_[0].address());
-  EXPECT_NE(describe(complaints_[0].error).find("/nowhere"), std::string::npos) << describe(complaints_[0].error);
+  EXPECT_NE(protocol::describe(complaints_[0].error).find("/nowhere"), std::string::npos)
+      << protocol::describe(complaints_[0].error);
 }
 
 TEST(table_setup, tables_are_set_up_once) {
   master_parts parts(nullptr);
   run_plan plan;
-  plan.data = std::make_shared<given_tables>(std::vector<table_spec>{});
+  plan.data = std::make_shared<given_tables>(std::vector<model::table_spec>{});
   parts.tables.start(plan, {}, [] {});
   EXPECT_DEATH(parts.tables.start(plan, {}, [] {}), "assertion failed: may_follow");
 }
 
 }  // namespace
-}  // namespace troupe::table_setup_test
+}  // namespace troupe::actors::table_setup_test

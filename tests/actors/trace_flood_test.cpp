@@ -16,7 +16,7 @@
 #include "tests/trace/temporary_folder.hpp"
 #include "trace/recording.hpp"
 
-namespace troupe::trace_flood_test {
+namespace troupe::actors::trace_flood_test {
 namespace {
 
 /// Takes `expected` messages, then says that it is done.
@@ -27,7 +27,7 @@ struct sink_state {
   std::function<void()> done;
   std::uint64_t expected = 0;
 
-  void handle(const stop&) {
+  void handle(const msg::stop&) {
     if (++taken == expected) done();
   }
 };
@@ -36,7 +36,7 @@ caf::behavior sink(caf::stateful_actor<sink_state>* self, std::uint64_t expected
   self->state.expected = expected;
   self->state.done = [self, whom] { self->send(whom, true); };
   self->state.trace.start(self, self->system(), 1, 2, self->state.name);
-  return {recorded<stop>(self)};
+  return {recorded<msg::stop>(self)};
 }
 
 /// Sends so many from this thread to an actor on another, and returns the nanoseconds that each took.
@@ -54,16 +54,16 @@ double flood_ns(trace::recorder* recorder, std::uint64_t messages) {
   actor_trace sender;
   sender.start(caf::actor_cast<caf::abstract_actor*>(me), system, 1, 3, "trainer 0");
   const auto begin = std::chrono::steady_clock::now();
-  for (std::uint64_t i = 0; i < messages; ++i) self->send(receiver, stop{sender.next(1)});
+  for (std::uint64_t i = 0; i < messages; ++i) self->send(receiver, msg::stop{sender.next(1)});
   self->receive([](bool) {});
   const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
   self->send_exit(receiver, caf::exit_reason::user_shutdown);
   return taken.count() / static_cast<double>(messages);
 }
 
-std::unique_ptr<trace::recorder> start_recorder(const temporary_folder& folder, trace::mode what,
+std::unique_ptr<trace::recorder> start_recorder(const trace::temporary_folder& folder, trace::mode what,
                                                 std::uint64_t ring_bytes) {
-  initialize_types();
+  protocol::initialize_types();
   trace::recorder::options how;
   how.what = what;
   how.folder = folder.path();
@@ -77,7 +77,7 @@ std::unique_ptr<trace::recorder> start_recorder(const temporary_folder& folder, 
 TEST(TraceFlood, WhatIsLostIsCounted) {
   constexpr std::uint64_t messages = 200'000;
   constexpr std::uint64_t little = std::uint64_t{256} << 10;
-  const temporary_folder folder;
+  const trace::temporary_folder folder;
   {
     const auto recorder = start_recorder(folder, trace::mode::full, little);
     flood_ns(recorder.get(), messages);
@@ -99,7 +99,7 @@ TEST(TraceFlood, WhatIsLostIsCounted) {
 TEST(TraceTiming, AFloodIsHardlySlowerWithARing) {
   constexpr int pairs = 15;
   constexpr std::uint64_t messages = 100'000;
-  const temporary_folder folder;
+  const trace::temporary_folder folder;
   constexpr std::uint64_t usual = std::uint64_t{16} << 20;
   const auto recorder = start_recorder(folder, trace::mode::ring, usual);
   std::vector<double> ratios;
@@ -117,4 +117,4 @@ TEST(TraceTiming, AFloodIsHardlySlowerWithARing) {
 }
 
 }  // namespace
-}  // namespace troupe::trace_flood_test
+}  // namespace troupe::actors::trace_flood_test

@@ -17,14 +17,14 @@
 #include "trace/recording.hpp"
 #include "trace/trace_file.hpp"
 
-namespace troupe::traced_actors_test {
+namespace troupe::actors::traced_actors_test {
 namespace {
 
 /// An actor system that records in a folder of its own.
 class traced_actors_test : public testing::Test {
  protected:
   traced_actors_test() {
-    initialize_types();
+    protocol::initialize_types();
     trace::recorder::options how;
     how.folder = folder_.path();
     how.types = traced_types();
@@ -37,7 +37,7 @@ class traced_actors_test : public testing::Test {
 
   trace::recording read() const { return *trace::read_recording({{folder_.path()}, 0}); }
 
-  temporary_folder folder_;
+  trace::temporary_folder folder_;
   std::unique_ptr<trace::recorder> recorder_;
   traced_config config_;
   std::unique_ptr<caf::actor_system> system_;
@@ -51,8 +51,9 @@ struct stubborn_state {
   std::vector<caf::response_promise> unanswered;
 };
 
-using stubborn_actor = caf::typed_actor<caf::result<committed>(optimizer_step),
-                                        caf::result<squared_norm>(gradient_norm), caf::result<void>(stop)>;
+using stubborn_actor =
+    caf::typed_actor<caf::result<msg::committed>(msg::optimizer_step),
+                     caf::result<msg::squared_norm>(msg::gradient_norm), caf::result<void>(msg::stop)>;
 
 template <class Question, class Answer>
 stubborn_actor::behavior_type stubborn(stubborn_actor::stateful_pointer<stubborn_state> self, std::uint32_t number,
@@ -60,13 +61,13 @@ stubborn_actor::behavior_type stubborn(stubborn_actor::stateful_pointer<stubborn
   self->state.name = "server " + std::to_string(number - server_number(0));
   self->state.trace.start(self, self->system(), 1, number, self->state.name);
   return {
-      [self](optimizer_step&) -> caf::result<committed> {
+      [self](msg::optimizer_step&) -> caf::result<msg::committed> {
         return self->state.unanswered.emplace_back(self->make_response_promise());
       },
-      [self](gradient_norm&) -> caf::result<squared_norm> {
+      [self](msg::gradient_norm&) -> caf::result<msg::squared_norm> {
         return self->state.unanswered.emplace_back(self->make_response_promise());
       },
-      [self, other, other_number](stop& order) {
+      [self, other, other_number](msg::stop& order) {
         const actor_trace::handling scope(self->state.trace, order, 0);
         Question question;
         question.head = self->state.trace.next(1);
@@ -79,10 +80,10 @@ stubborn_actor::behavior_type stubborn(stubborn_actor::stateful_pointer<stubborn
 TEST_F(traced_actors_test, two_that_wait_for_each_other_are_a_cycle_with_both_types) {
   const auto first = std::make_shared<stubborn_actor>();
   const auto second = std::make_shared<stubborn_actor>();
-  *first = system_->spawn(stubborn<optimizer_step, committed>, server_number(0), second, server_number(1));
-  *second = system_->spawn(stubborn<gradient_norm, squared_norm>, server_number(1), first, server_number(0));
-  caf::anon_send(*first, stop{});
-  caf::anon_send(*second, stop{});
+  *first = system_->spawn(stubborn<msg::optimizer_step, msg::committed>, server_number(0), second, server_number(1));
+  *second = system_->spawn(stubborn<msg::gradient_norm, msg::squared_norm>, server_number(1), first, server_number(0));
+  caf::anon_send(*first, msg::stop{});
+  caf::anon_send(*second, msg::stop{});
   const auto both_ask = [&] {
     const trace::recording now = read();
     return now.actors.size() == 2 && now.actors[0].open.size() == 1 && now.actors[1].open.size() == 1 &&
@@ -104,43 +105,43 @@ struct clerk_state {
   std::string name = "server 0";
   std::uint64_t step = 0;
   actor_trace trace;
-  std::optional<std::pair<header, caf::typed_response_promise<committed>>> parked;
+  std::optional<std::pair<msg::header, caf::typed_response_promise<msg::committed>>> parked;
 
-  caf::result<committed> handle(const optimizer_step& order) {
-    if (order.rank == 1) return make_failure(errc::bad_input, "no");
+  caf::result<msg::committed> handle(const msg::optimizer_step& order) {
+    if (order.rank == 1) return protocol::make_failure(protocol::errc::bad_input, "no");
     if (order.rank == 2) {
-      parked.emplace(order.head, self->make_response_promise<committed>());
+      parked.emplace(order.head, self->make_response_promise<msg::committed>());
       return parked->second;
     }
-    return committed{trace.next(order.head.step, id_of(order.head))};
+    return msg::committed{trace.next(order.head.step, msg::id_of(order.head))};
   }
-  void handle(const stop&) {
-    if (parked) parked->second.deliver(committed{trace.next(7, id_of(parked->first))});
+  void handle(const msg::stop&) {
+    if (parked) parked->second.deliver(msg::committed{trace.next(7, msg::id_of(parked->first))});
   }
 
-  using actor = caf::typed_actor<caf::result<committed>(optimizer_step), caf::result<void>(stop)>;
+  using actor = caf::typed_actor<caf::result<msg::committed>(msg::optimizer_step), caf::result<void>(msg::stop)>;
   explicit clerk_state(actor::stateful_pointer<clerk_state> me) : self(me) {}
   actor::stateful_pointer<clerk_state> self;
 };
 
 clerk_state::actor::behavior_type clerk(clerk_state::actor::stateful_pointer<clerk_state> self) {
   self->state.trace.start(self, self->system(), 1, server_number(0), self->state.name);
-  return {recorded<optimizer_step>(self), recorded<stop>(self)};
+  return {recorded<msg::optimizer_step>(self), recorded<msg::stop>(self)};
 }
 
 TEST_F(traced_actors_test, answers_refusals_and_what_is_parked_can_be_told_apart) {
   {
     const caf::scoped_actor asker(*system_);
-    header_source headers(1, trainer_number(0, 1));
+    msg::header_source headers(1, trainer_number(0, 1));
     const auto made = system_->spawn(clerk);
     const auto ask = [&](std::uint32_t rank) {
-      return asker->request(made, caf::infinite, optimizer_step{headers.next(7, 0), rank, true, 1});
+      return asker->request(made, caf::infinite, msg::optimizer_step{headers.next(7, 0), rank, true, 1});
     };
-    ask(0).receive([](const committed&) {}, [](const caf::error&) { FAIL(); });
-    ask(1).receive([](const committed&) { FAIL(); }, [](const caf::error&) {});
+    ask(0).receive([](const msg::committed&) {}, [](const caf::error&) { FAIL(); });
+    ask(1).receive([](const msg::committed&) { FAIL(); }, [](const caf::error&) {});
     auto parked = ask(2);
-    asker->send(made, stop{headers.next(0, 0)});
-    parked.receive([](const committed&) {}, [](const caf::error&) { FAIL(); });
+    asker->send(made, msg::stop{headers.next(0, 0)});
+    parked.receive([](const msg::committed&) {}, [](const caf::error&) { FAIL(); });
     asker->send_exit(made, caf::exit_reason::user_shutdown);
     asker->wait_for(made);
   }
@@ -174,20 +175,20 @@ TEST_F(traced_actors_test, answers_refusals_and_what_is_parked_can_be_told_apart
 /// Content that is the same whoever sent it, and another when a number differs.
 TEST(MessageContent, NamesItsPartsAndLeavesTheHeaderOut) {
   const auto made = [](std::uint64_t sequence, float last) {
-    gradient sent;
+    msg::gradient sent;
     sent.head = {1, 5, 3, 0, sequence, 0, sequence, 0};
     sent.rank = 1;
-    bag_gradient one{4,
-                     blob::own(std::vector<std::int64_t>{5, 0}),
-                     blob::own(std::vector<std::int64_t>{0, 2}),
-                     {},
-                     tensor::own(1, 2, std::vector<float>{1, last})};
+    msg::bag_gradient one{4,
+                          msg::blob::own(std::vector<std::int64_t>{5, 0}),
+                          msg::blob::own(std::vector<std::int64_t>{0, 2}),
+                          {},
+                          msg::tensor::own(1, 2, std::vector<float>{1, last})};
     sent.tables = {one, one};
     return sent;
   };
-  const trace::content a = content_of(made(1, 2), false);
-  const trace::content b = content_of(made(9, 2), false);
-  const trace::content c = content_of(made(1, 3), true);
+  const trace::content a = protocol::content_of(made(1, 2), false);
+  const trace::content b = protocol::content_of(made(9, 2), false);
+  const trace::content c = protocol::content_of(made(1, 3), true);
   ASSERT_EQ(a.parts.size(), 8U);
   EXPECT_EQ(a.parts[0].name, "tables[0].indices");
   EXPECT_EQ(a.parts[3].name, "tables[0].grad");
@@ -200,7 +201,7 @@ TEST(MessageContent, NamesItsPartsAndLeavesTheHeaderOut) {
   EXPECT_EQ(a.parts[0].digest, c.parts[0].digest);
   EXPECT_TRUE(a.parts[3].bytes.empty());
   EXPECT_EQ(c.parts[3].bytes.size(), 2 * sizeof(float));
-  EXPECT_EQ(weight_of(made(1, 2)), sizeof(gradient) + 2 * (16 + 16 + 8));
+  EXPECT_EQ(protocol::weight_of(made(1, 2)), sizeof(msg::gradient) + 2 * (16 + 16 + 8));
 }
 
 // -- speed -----------------------------------------------------------------------------
@@ -223,17 +224,17 @@ double median_of(std::vector<double> of) {
 
 TEST_F(traced_actors_test, work_begins_with_its_message_and_its_answer_is_sent_when_it_ends) {
   actor_trace trace;
-  header answer;
+  msg::header answer;
   {
     const caf::scoped_actor self(*system_);
     trace.start(caf::actor_cast<caf::abstract_actor*>(caf::actor_cast<caf::strong_actor_ptr>(self)), *system_, 1,
                 server_number(0), "server 0");
-    stop order;
+    msg::stop order;
     order.head = {1, 5, trainer_number(0, 1), 0, 1, 0, trace::ticks_now(), 0};
     {
       const actor_trace::handling scope(trace, order, 0);
       { const actor_trace::range working(trace, trace::range_name::pool, 5, trace.latest()); }
-      answer = trace.next(5, id_of(order.head), trace.latest());
+      answer = trace.next(5, msg::id_of(order.head), trace.latest());
       EXPECT_LE(trace.latest(), trace::ticks_now());
     }
     const std::uint64_t after = trace::ticks_now();
@@ -256,11 +257,11 @@ TEST_F(traced_actors_test, work_begins_with_its_message_and_its_answer_is_sent_w
 
 // How much either takes, bench/tracing.cpp measures: it depends on the machine and on what else that does.
 TEST(TraceTiming, ADroppedRecordTakesLessThanOneThatIsKept) {
-  const temporary_folder folder;
+  const trace::temporary_folder folder;
   trace::recorder::options how;
   how.folder = folder.path();
   how.wanted.first_step = 1;
-  how.types = {{caf::type_id_v<stop>, "stop"}};
+  how.types = {{caf::type_id_v<msg::stop>, "stop"}};
   const auto recorder = std::move(*trace::recorder::start(how));
   traced_config config;
   config.recorder = recorder.get();
@@ -269,9 +270,9 @@ TEST(TraceTiming, ADroppedRecordTakesLessThanOneThatIsKept) {
   actor_trace trace;
   trace.start(caf::actor_cast<caf::abstract_actor*>(caf::actor_cast<caf::strong_actor_ptr>(self)), system, 1, 2,
               "server 0");
-  stop wanted;
+  msg::stop wanted;
   wanted.head = {1, 5, 3, 0, 1, 0, trace::ticks_now(), 0};
-  stop unwanted = wanted;
+  msg::stop unwanted = wanted;
   unwanted.head.step = 0;
   std::vector<double> kept_ns;
   std::vector<double> dropped_ns;
@@ -285,4 +286,4 @@ TEST(TraceTiming, ADroppedRecordTakesLessThanOneThatIsKept) {
 }
 
 }  // namespace
-}  // namespace troupe::traced_actors_test
+}  // namespace troupe::actors::traced_actors_test

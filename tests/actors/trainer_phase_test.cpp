@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-namespace troupe::trainer_phase_test {
+namespace troupe::actors::trainer_phase_test {
 namespace {
 
 using enum trainer_phase;
@@ -30,4 +30,4 @@ TEST(trainer_phases, done_and_failed_are_the_end) {
 }
 
 }  // namespace
-}  // namespace troupe::trainer_phase_test
+}  // namespace troupe::actors::trainer_phase_test

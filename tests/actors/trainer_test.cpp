@@ -12,7 +12,7 @@
 #include "model/data.hpp"
 #include "tests/actors/stage.hpp"
 
-namespace troupe::trainer_test {
+namespace troupe::actors::trainer_test {
 namespace {
 
 using lines = std::vector<std::string>;
@@ -21,10 +21,10 @@ class trainer_test : public stage {
  protected:
   /// One trainer of the tutorial's job, of which one step has one bucket, and all that it talks to.
   void begin(const char* steps) {
-    const std::vector<setting> settings = {{"data", "tutorial"}, {"trainers", "1"}, {"steps", steps}};
-    const auto parsed = parse_job(settings);
+    const std::vector<model::setting> settings = {{"data", "tutorial"}, {"trainers", "1"}, {"steps", steps}};
+    const auto parsed = model::parse_job(settings);
     ASSERT_TRUE(parsed) << parsed.error().message;
-    dim_ = (*open_dataset(*parsed))->spec().tables.at(0).dim;
+    dim_ = (*model::open_dataset(*parsed))->spec().tables.at(0).dim;
     trainer_ = spawn(trainer, std::uint64_t{1}, 0U, 1U);
     order_.job = settings;
     order_.tables = {{{{}, server_ = make_server(), 5, 0, 1, 0}}};
@@ -32,14 +32,14 @@ class trainer_test : public stage {
     order_.reports = make_reports();
   }
 
-  void go() { answer_ = ask<trained>(trainer_, order_); }
+  void go() { answer_ = ask<msg::trained>(trainer_, order_); }
 
   std::string phase() {
-    auto told = ask<actor_status>(trainer_, actor_query{});
+    auto told = ask<msg::actor_status>(trainer_, msg::actor_query{});
     run();
     if (!told->value) return "none";
     std::string all = told->value->phase;
-    for (const wait_status& wait : told->value->waits)
+    for (const msg::wait_status& wait : told->value->waits)
       all += fmt::format(", {} {} of {}", wait.what, wait.step, wait.on);
     return all;
   }
@@ -55,88 +55,91 @@ class trainer_test : public stage {
     run();
   }
 
-  actor_status pay() {
+  msg::actor_status pay() {
     if (owed_) std::exchange(owed_, nullptr)();
     return {};
   }
 
-  rows zeros(const lookup& wanted) const {
+  msg::rows zeros(const msg::lookup& wanted) const {
     const std::uint64_t bags = wanted.tables.at(0).offsets.as<std::int64_t>().size();
-    rows answer;
-    answer.tables = {tensor::own(bags, dim_, std::vector<float>(bags * dim_))};
+    msg::rows answer;
+    answer.tables = {msg::tensor::own(bags, dim_, std::vector<float>(bags * dim_))};
     return answer;
   }
 
   lines log_;
-  train order_;
-  trainer_actor trainer_;
-  parameter_server_actor server_;
-  std::shared_ptr<outcome<trained>> answer_;
+  msg::train order_;
+  msg::trainer_actor trainer_;
+  msg::parameter_server_actor server_;
+  std::shared_ptr<outcome<msg::trained>> answer_;
   std::size_t dim_ = 0;
-  reduced mean_to_give_;  ///< instead of the share, if it has a gradient
-  bool stops_ = false;    ///< the group tells all ranks to
+  msg::reduced mean_to_give_;  ///< instead of the share, if it has a gradient
+  bool stops_ = false;         ///< the group tells all ranks to
   bool holds_rows_ = false;
   bool holds_mean_ = false;
   bool holds_save_ = false;
-  lookup held_lookup_;
-  reduced held_mean_;
-  caf::typed_response_promise<rows> rows_promise_;
-  caf::typed_response_promise<reduced> mean_promise_;
-  caf::typed_response_promise<committed> save_promise_;
+  msg::lookup held_lookup_;
+  msg::reduced held_mean_;
+  caf::typed_response_promise<msg::rows> rows_promise_;
+  caf::typed_response_promise<msg::reduced> mean_promise_;
+  caf::typed_response_promise<msg::committed> save_promise_;
 
  private:
   std::function<void()> owed_;
 
-  parameter_server_actor make_server() {
-    return spawn([this](parameter_server_actor::pointer self) {
-      return parameter_server_actor::behavior_type{
-          [](instantiate&) { return module_ref{}; },
-          [this, self](lookup& wanted) -> caf::result<rows> {
+  msg::parameter_server_actor make_server() {
+    return spawn([this](msg::parameter_server_actor::pointer self) {
+      return msg::parameter_server_actor::behavior_type{
+          [](msg::instantiate&) { return msg::module_ref{}; },
+          [this, self](msg::lookup& wanted) -> caf::result<msg::rows> {
             log_.push_back(fmt::format("lookup {}", wanted.head.step));
             if (!holds_rows_) return zeros(wanted);
             held_lookup_ = wanted;
-            return rows_promise_ = self->make_response_promise<rows>();
+            return rows_promise_ = self->make_response_promise<msg::rows>();
           },
-          [this](gradient& given) {
+          [this](msg::gradient& given) {
             log_.push_back(fmt::format("gradient {}{}", given.head.step, given.step ? ", step" : ""));
           },
-          [](gradient_norm&) { return squared_norm{}; },
-          [](optimizer_step&) { return committed{}; },
-          [](parameters&) { return parameter_list{}; },
-          [](state_dict&) { return module_state{}; },
-          [](load_state_dict&) { return committed{}; },
-          [](row_digests&) { return tensor{}; },
-          [](save_module&) { return saved_module{}; },
-          [](restore_module&) { return committed{}; },
-          [](release&) {},
-          [this](actor_query&) { return pay(); }};
+          [](msg::gradient_norm&) { return msg::squared_norm{}; },
+          [](msg::optimizer_step&) { return msg::committed{}; },
+          [](msg::parameters&) { return msg::parameter_list{}; },
+          [](msg::state_dict&) { return msg::module_state{}; },
+          [](msg::load_state_dict&) { return msg::committed{}; },
+          [](msg::row_digests&) { return msg::tensor{}; },
+          [](msg::save_module&) { return msg::saved_module{}; },
+          [](msg::restore_module&) { return msg::committed{}; },
+          [](msg::release&) {},
+          [this](msg::actor_query&) { return pay(); }};
     });
   }
 
-  allreduce_actor make_group() {
-    return spawn([this](allreduce_actor::pointer self) {
-      return allreduce_actor::behavior_type{
-          [this, self](reduce& share) -> caf::result<reduced> {
+  msg::allreduce_actor make_group() {
+    return spawn([this](msg::allreduce_actor::pointer self) {
+      return msg::allreduce_actor::behavior_type{
+          [this, self](msg::reduce& share) -> caf::result<msg::reduced> {
             log_.push_back(fmt::format("reduce {}", share.head.step));
-            reduced mean{{}, share.bucket, stops_, mean_to_give_.grad.rows > 0 ? mean_to_give_.grad : share.grad};
+            msg::reduced mean{{}, share.bucket, stops_, mean_to_give_.grad.rows > 0 ? mean_to_give_.grad : share.grad};
             if (!holds_mean_) return mean;
             held_mean_ = mean;
-            return mean_promise_ = self->make_response_promise<reduced>();
+            return mean_promise_ = self->make_response_promise<msg::reduced>();
           },
-          [](bucket_share&) {}, [](bucket_sum&) {}, [](group_devices&) {}, [this](actor_query&) { return pay(); }};
+          [](msg::bucket_share&) {}, [](msg::bucket_sum&) {}, [](msg::group_devices&) {},
+          [this](msg::actor_query&) { return pay(); }};
     });
   }
 
-  report_actor make_reports() {
-    return spawn([this](report_actor::pointer self) {
-      return report_actor::behavior_type{
-          [this](progress&) { pay(); },
-          [this](epoch_report& told) { log_.push_back(fmt::format("epoch {}, {} steps", told.epoch, told.steps)); },
-          [](evaluation&) {},
-          [this, self](save_dense& share) -> caf::result<committed> {
+  msg::report_actor make_reports() {
+    return spawn([this](msg::report_actor::pointer self) {
+      return msg::report_actor::behavior_type{
+          [this](msg::progress&) { pay(); },
+          [this](msg::epoch_report& told) {
+            log_.push_back(fmt::format("epoch {}, {} steps", told.epoch, told.steps));
+          },
+          [](msg::evaluation&) {},
+          [this, self](msg::save_dense& share) -> caf::result<msg::committed> {
             log_.push_back(fmt::format("save {}", share.head.step));
-            if (!holds_save_) return committed{};
-            return save_promise_ = self->make_response_promise<committed>();
+            if (!holds_save_) return msg::committed{};
+            return save_promise_ = self->make_response_promise<msg::committed>();
           }};
     });
   }
@@ -148,7 +151,7 @@ TEST_F(trainer_test, a_steps_messages_leave_in_their_order) {
   run();
   EXPECT_EQ(log_, (lines{"lookup 1", "gradient 1, step", "lookup 2", "reduce 1", "gradient 2, step", "reduce 2",
                          "epoch 1, 2 steps"}));
-  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
   EXPECT_EQ(answer_->value->steps, 2u);
   EXPECT_FALSE(answer_->value->stopped);
   EXPECT_GT(answer_->value->dense.rows, 0u);
@@ -162,14 +165,14 @@ TEST_F(trainer_test, it_says_in_each_phase_for_what_it_waits) {
   go();
   run();
   EXPECT_EQ(phase(), "looking up, rows 1 of server 0");
-  deliver(server_, actor_query{}, rows_promise_, zeros(held_lookup_));
+  deliver(server_, msg::actor_query{}, rows_promise_, zeros(held_lookup_));
   EXPECT_EQ(phase(), "reducing, bucket 0 1 of allreduce");
-  deliver(order_.group, actor_query{}, mean_promise_, held_mean_);
+  deliver(order_.group, msg::actor_query{}, mean_promise_, held_mean_);
   EXPECT_EQ(phase(), "saving, the checkpoint 1 of master");
   EXPECT_TRUE(answer_->pending());
-  deliver(order_.reports, progress{}, save_promise_, committed{});
+  deliver(order_.reports, msg::progress{}, save_promise_, msg::committed{});
   EXPECT_EQ(phase(), "done");
-  EXPECT_TRUE(answer_->value) << describe(answer_->error);
+  EXPECT_TRUE(answer_->value) << protocol::describe(answer_->error);
 }
 
 TEST_F(trainer_test, a_wish_to_stop_that_comes_with_a_mean_ends_the_loop_after_that_step) {
@@ -177,7 +180,7 @@ TEST_F(trainer_test, a_wish_to_stop_that_comes_with_a_mean_ends_the_loop_after_t
   stops_ = true;
   go();
   run();
-  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
   EXPECT_EQ(answer_->value->steps, 1u);
   EXPECT_TRUE(answer_->value->stopped);
 }
@@ -189,20 +192,21 @@ TEST_F(trainer_test, behind_the_last_step_nothing_is_left_but_the_checkpoint) {
   go();
   run();
   EXPECT_EQ(log_, (lines{"save 9", "epoch 1, 9 steps"}));
-  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
   EXPECT_EQ(answer_->value->steps, 9u);
 }
 
 TEST_F(trainer_test, a_mean_of_another_size_ends_it) {
   begin("2");
-  mean_to_give_.grad = tensor::own(3, 1, std::vector<float>(3));
+  mean_to_give_.grad = msg::tensor::own(3, 1, std::vector<float>(3));
   const auto reason = watch(trainer_);
   go();
   run();
   ASSERT_TRUE(*reason);
-  EXPECT_EQ(**reason, errc::shape_mismatch);
-  EXPECT_NE(describe(**reason).find("trainer 0, step 1: a mean of 3 numbers for a bucket of "), std::string::npos)
-      << describe(**reason);
+  EXPECT_EQ(**reason, protocol::errc::shape_mismatch);
+  EXPECT_NE(protocol::describe(**reason).find("trainer 0, step 1: a mean of 3 numbers for a bucket of "),
+            std::string::npos)
+      << protocol::describe(**reason);
 }
 
 TEST_F(trainer_test, tables_of_another_model_are_refused) {
@@ -213,9 +217,10 @@ TEST_F(trainer_test, tables_of_another_model_are_refused) {
     go();
     run();
     ASSERT_TRUE(*reason);
-    EXPECT_EQ(describe(**reason), fmt::format("trainer 0, step 0: shards of {} tables for a model of 1", tables));
+    EXPECT_EQ(protocol::describe(**reason),
+              fmt::format("trainer 0, step 0: shards of {} tables for a model of 1", tables));
   }
 }
 
 }  // namespace
-}  // namespace troupe::trainer_test
+}  // namespace troupe::actors::trainer_test

@@ -11,17 +11,19 @@
 
 #include "model/network.hpp"
 
-namespace troupe {
+namespace troupe::actors {
 
-class two_towers final : public network {
+class two_towers final : public model::network {
  public:
   explicit two_towers(std::size_t dim) : dim_(dim) {}
 
   std::size_t in_features() const override { return 2 * dim_; }
   std::size_t out_features() const override { return 1; }
-  std::vector<named_parameter> parameters() const override { return {{"scale", {dim_}, 0}, {"bias", {1}, dim_}}; }
-  std::vector<named_parameter> buffers() const override { return {{"passes", {1}, 0}}; }
-  std::vector<parameter_range> ranges() const override { return {{0, dim_}, {dim_, 1}}; }
+  std::vector<model::named_parameter> parameters() const override {
+    return {{"scale", {dim_}, 0}, {"bias", {1}, dim_}};
+  }
+  std::vector<model::named_parameter> buffers() const override { return {{"passes", {1}, 0}}; }
+  std::vector<model::parameter_range> ranges() const override { return {{0, dim_}, {dim_, 1}}; }
   std::size_t parameter_count() const override { return dim_ + 1; }
   std::vector<float> initial_parameters(std::uint64_t seed) const override {
     std::vector<float> all(dim_ + 1, 0.5F + 0.125F * static_cast<float>(seed));
@@ -30,15 +32,17 @@ class two_towers final : public network {
   }
   std::vector<float> initial_buffers() const override { return {100}; }
 
-  struct activations final : network::activations {
+  struct activations final : model::network::activations {
     std::vector<float> y;
     float* outputs() const override { return const_cast<float*>(y.data()); }
     void append_addresses(std::vector<const void*>& to) const override { to.push_back(y.data()); }
   };
-  std::unique_ptr<network::activations> make_activations() const override { return std::make_unique<activations>(); }
+  std::unique_ptr<model::network::activations> make_activations() const override {
+    return std::make_unique<activations>();
+  }
 
-  float* forward(kernels::stream&, const pass_mode& mode, std::size_t size, const tensors& numbers, const float* input,
-                 network::activations& kept) const override {
+  float* forward(kernels::stream&, const model::pass_mode& mode, std::size_t size, const tensors& numbers,
+                 const float* input, model::network::activations& kept) const override {
     auto& y = static_cast<activations&>(kept).y;
     y.assign(size, 0);
     for (std::size_t i = 0; i < size; ++i) {
@@ -51,8 +55,9 @@ class two_towers final : public network {
     return y.data();
   }
 
-  void backward_inputs(kernels::stream&, const pass_mode&, std::size_t size, const tensors& numbers, const float* input,
-                       network::activations&, const float* grad_y, float* grad_input) const override {
+  void backward_inputs(kernels::stream&, const model::pass_mode&, std::size_t size, const tensors& numbers,
+                       const float* input, model::network::activations&, const float* grad_y,
+                       float* grad_input) const override {
     for (std::size_t i = 0; grad_input != nullptr && i < size; ++i)
       for (std::size_t d = 0; d < dim_; ++d) {
         const std::size_t u = i * 2 * dim_ + d;
@@ -61,9 +66,9 @@ class two_towers final : public network {
       }
   }
 
-  void backward_parameters(kernels::stream&, std::size_t size, const float* input, const network::activations&,
-                           const float* grad_y, const std::function<float*(parameter_range)>& grad_at,
-                           const std::function<void(parameter_range)>& finished) const override {
+  void backward_parameters(kernels::stream&, std::size_t size, const float* input, const model::network::activations&,
+                           const float* grad_y, const std::function<float*(model::parameter_range)>& grad_at,
+                           const std::function<void(model::parameter_range)>& finished) const override {
     float* bias = grad_at({dim_, 1});
     *bias = 0;
     for (std::size_t i = 0; i < size; ++i) *bias += grad_y[i];
@@ -77,16 +82,16 @@ class two_towers final : public network {
   }
 
   /// Of the last forward pass.
-  mutable pass_mode last_mode;
+  mutable model::pass_mode last_mode;
 
  private:
   std::size_t dim_;
 };
 
 /// The mean squared error of its outputs.
-inline void squared_error(kernels::stream& on, std::size_t size, const loss_targets& targets, float* outputs,
+inline void squared_error(kernels::stream& on, std::size_t size, const model::loss_targets& targets, float* outputs,
                           double* loss) {
   on.mean_squared_error(size, 1, outputs, targets.values, outputs, loss);
 }
 
-}  // namespace troupe
+}  // namespace troupe::actors

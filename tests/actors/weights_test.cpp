@@ -17,7 +17,7 @@
 #include "protocol/messages.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::weights_test {
+namespace troupe::actors::weights_test {
 namespace {
 
 using kernels::test::same_bits;
@@ -33,14 +33,14 @@ struct table {
 
 /// Row r goes to shard r % shards; `entry(row)` says what it leaves there.
 template <class Number, class Entry>
-std::vector<tensor> spread(const table& from, std::size_t shards, std::size_t columns, const Entry& entry) {
+std::vector<msg::tensor> spread(const table& from, std::size_t shards, std::size_t columns, const Entry& entry) {
   std::vector<std::vector<Number>> parts(shards);
   for (std::size_t r = 0; r < from.rows; ++r) {
     const auto numbers = entry(from.row(r));
     parts[r % shards].insert(parts[r % shards].end(), numbers.begin(), numbers.end());
   }
-  std::vector<tensor> result;
-  for (auto& part : parts) result.push_back(tensor::own(part.size() / columns, columns, std::move(part)));
+  std::vector<msg::tensor> result;
+  for (auto& part : parts) result.push_back(msg::tensor::own(part.size() / columns, columns, std::move(part)));
   return result;
 }
 
@@ -50,11 +50,11 @@ std::uint64_t digest_of_floats(const float* numbers, std::size_t count) {
 
 /// What shards would answer: the digests of a piece, by table and whole-table row.
 template <class RowDigest>
-tensor answer_to(const weights_digest::piece& part, std::uint32_t shards, const RowDigest& digest_of_row) {
+msg::tensor answer_to(const weights_digest::piece& part, std::uint32_t shards, const RowDigest& digest_of_row) {
   std::vector<std::uint64_t> digests;
   for (std::uint64_t row = part.first; row < part.first + part.rows; ++row)
     digests.push_back(digest_of_row(part.table, row * shards + part.shard));
-  return tensor::own(part.rows, 1, std::move(digests));
+  return msg::tensor::own(part.rows, 1, std::move(digests));
 }
 
 /// Answers all that is asked, always one of what is under way, drawn by a seed.
@@ -62,13 +62,13 @@ template <class RowDigest>
 std::string digest_in_pieces(const std::vector<weights_digest::table>& tables, const RowDigest& digest_of_row,
                              std::uint64_t dense_digest, std::uint64_t seed) {
   weights_digest digest(tables);
-  random_sequence random(mix(seed));
+  model::random_sequence random(model::mix(seed));
   std::vector<weights_digest::piece> under_way;
   std::uint64_t rows_under_way = 0;
   while (true) {
     while (const auto part = digest.next()) {
       EXPECT_GT(part->rows, 0U);
-      EXPECT_LE(part->rows, row_digests_max);
+      EXPECT_LE(part->rows, msg::row_digests_max);
       rows_under_way += part->rows;
       under_way.push_back(*part);
     }
@@ -101,23 +101,24 @@ TEST(weights, merged_shards_are_the_table) {
     for (const std::size_t shards : {1, 2, 3, 5, 20}) {
       const auto parts = spread<float>(whole, shards, whole.dim,
                                        [&](const float* row) { return std::vector<float>(row, row + whole.dim); });
-      const tensor merged = merge_shards(parts, whole.rows, whole.dim);
-      EXPECT_EQ(merged.type, dtype::f32);
+      const msg::tensor merged = merge_shards(parts, whole.rows, whole.dim);
+      EXPECT_EQ(merged.type, msg::dtype::f32);
       EXPECT_EQ(merged.rows, whole.rows);
       EXPECT_EQ(merged.cols, whole.dim);
       EXPECT_TRUE(merged.consistent());
-      EXPECT_TRUE(same_bits(merged.as<float>(), whole.weights)) << whole.rows << " rows, " << shards << " shards";
+      EXPECT_TRUE(kernels::test::same_bits(merged.as<float>(), whole.weights))
+          << whole.rows << " rows, " << shards << " shards";
     }
   }
 }
 
 TEST(weights, merged_shards_of_16_bits_are_the_floats_that_they_stand_for) {
   for (const auto& [type, row_type] :
-       {std::pair{dtype::f16, kernels::row_dtype::f16}, std::pair{dtype::bf16, kernels::row_dtype::bf16}}) {
+       {std::pair{msg::dtype::f16, kernels::row_dtype::f16}, std::pair{msg::dtype::bf16, kernels::row_dtype::bf16}}) {
     EXPECT_EQ(dtype_of(row_type), type);
     for (const table& whole : some_tables()) {
       for (const std::size_t shards : {1, 2, 5}) {
-        std::vector<tensor> parts;
+        std::vector<msg::tensor> parts;
         for (std::size_t s = 0; s < shards; ++s) {
           std::vector<std::uint16_t> numbers;
           for (std::size_t r = s; r < whole.rows; r += shards) {
@@ -125,16 +126,17 @@ TEST(weights, merged_shards_of_16_bits_are_the_floats_that_they_stand_for) {
             kernels::encode(whole.dim, whole.row(r), {&numbers[numbers.size() - whole.dim], row_type});
           }
           const std::uint64_t rows = numbers.size() / whole.dim;
-          parts.emplace_back(type, rows, whole.dim, blob::own(std::move(numbers)));
+          parts.emplace_back(type, rows, whole.dim, msg::blob::own(std::move(numbers)));
           ASSERT_TRUE(parts.back().consistent());
         }
         std::vector<std::uint16_t> stored(whole.weights.size());
         std::vector<float> expected(stored.size());
         kernels::encode(stored.size(), whole.weights.data(), {stored.data(), row_type});
         kernels::decode({stored.data(), row_type}, stored.size(), expected.data());
-        const tensor merged = merge_shards(parts, whole.rows, whole.dim);
-        EXPECT_EQ(merged.type, dtype::f32);
-        EXPECT_TRUE(same_bits(merged.as<float>(), expected)) << whole.rows << " rows, " << shards << " shards";
+        const msg::tensor merged = merge_shards(parts, whole.rows, whole.dim);
+        EXPECT_EQ(merged.type, msg::dtype::f32);
+        EXPECT_TRUE(kernels::test::same_bits(merged.as<float>(), expected))
+            << whole.rows << " rows, " << shards << " shards";
       }
     }
   }
@@ -178,8 +180,9 @@ TEST(weights, digest_of_many_rows_is_that_of_their_digests_in_one_piece) {
 
 // Tables of one piece and of many, of fewer rows than shards, and of more rows than may be under way.
 TEST(weights, digest_in_pieces_depends_on_neither_their_order_nor_their_size) {
-  const std::vector<std::uint64_t> rows = {5, row_digests_max, row_digests_max + 1, weights_digest::rows_max + 1003};
-  const auto digest_of_row = [](std::size_t table, std::uint64_t row) { return mix(row * 7 + table); };
+  const std::vector<std::uint64_t> rows = {5, msg::row_digests_max, msg::row_digests_max + 1,
+                                           weights_digest::rows_max + 1003};
+  const auto digest_of_row = [](std::size_t table, std::uint64_t row) { return model::mix(row * 7 + table); };
   std::vector<std::uint64_t> parts;
   for (std::size_t t = 0; t < rows.size(); ++t)
     for (std::uint64_t row = 0; row < rows[t]; ++row) parts.push_back(digest_of_row(t, row));
@@ -205,12 +208,12 @@ TEST(weights, answers_that_are_not_the_digests_asked_for_are_refused) {
   EXPECT_FALSE(digest.next());
   EXPECT_EQ(second->shard, 1U);
   EXPECT_FALSE(digest.add(*first, {}));
-  EXPECT_FALSE(digest.add(*first, tensor::own(4, 1, std::vector<std::uint64_t>(4))));
-  EXPECT_FALSE(digest.add(*first, tensor::own(6, 1, std::vector<std::uint64_t>(6))));
-  EXPECT_FALSE(digest.add(*first, tensor::own(5, 1, std::vector<std::int64_t>(5))));
-  EXPECT_FALSE(digest.add(*first, tensor::own(5, 2, std::vector<std::uint64_t>(10))));
-  EXPECT_TRUE(digest.add(*first, tensor::own(5, 1, std::vector<std::uint64_t>(5))));
-  EXPECT_TRUE(digest.add(*second, tensor::own(5, 1, std::vector<std::uint64_t>(5))));
+  EXPECT_FALSE(digest.add(*first, msg::tensor::own(4, 1, std::vector<std::uint64_t>(4))));
+  EXPECT_FALSE(digest.add(*first, msg::tensor::own(6, 1, std::vector<std::uint64_t>(6))));
+  EXPECT_FALSE(digest.add(*first, msg::tensor::own(5, 1, std::vector<std::int64_t>(5))));
+  EXPECT_FALSE(digest.add(*first, msg::tensor::own(5, 2, std::vector<std::uint64_t>(10))));
+  EXPECT_TRUE(digest.add(*first, msg::tensor::own(5, 1, std::vector<std::uint64_t>(5))));
+  EXPECT_TRUE(digest.add(*second, msg::tensor::own(5, 1, std::vector<std::uint64_t>(5))));
 }
 
 TEST(weights, digest_changes_with_any_bit) {
@@ -251,4 +254,4 @@ TEST(weights, digest_changes_with_the_order_of_rows_and_tables) {
 }
 
 }  // namespace
-}  // namespace troupe::weights_test
+}  // namespace troupe::actors::weights_test

@@ -50,7 +50,8 @@ std::string table_fields(std::uint64_t table, std::uint64_t rows, std::uint64_t 
   return fields;
 }
 
-content_part part(std::string name, std::string type, std::uint64_t rows, std::uint64_t cols, std::string bytes) {
+trace::content_part part(std::string name, std::string type, std::uint64_t rows, std::uint64_t cols,
+                         std::string bytes) {
   return {std::move(name), std::move(type), rows, cols, 0, std::move(bytes)};
 }
 
@@ -59,11 +60,11 @@ struct table_gradient {
   std::vector<std::int64_t> indices;
   std::vector<std::int64_t> offsets;
   std::vector<float> weights;
-  content_part grad;
+  trace::content_part grad;
 };
 
-content gradient_of(std::uint32_t rank, const std::vector<table_gradient>& tables) {
-  content made;
+trace::content gradient_of(std::uint32_t rank, const std::vector<table_gradient>& tables) {
+  trace::content made;
   put(made.fields, rank);
   put(made.fields, true);
   put(made.fields, true);
@@ -82,13 +83,13 @@ content gradient_of(std::uint32_t rank, const std::vector<table_gradient>& table
 }
 
 /// The first of its tables, as the server took it.
-bag_gradient bag_gradient_of(const table_gradient& table) {
-  troupe::gradient made;
-  EXPECT_TRUE(read_content_into(gradient_of(0, {table}), made));
+msg::bag_gradient bag_gradient_of(const table_gradient& table) {
+  troupe::msg::gradient made;
+  EXPECT_TRUE(protocol::read_content_into(gradient_of(0, {table}), made));
   return made.tables.at(0);
 }
 
-content_part floats(std::uint64_t dim, const std::vector<float>& numbers) {
+trace::content_part floats(std::uint64_t dim, const std::vector<float>& numbers) {
   return part("", "float32", numbers.size() / dim, dim, bytes_of(numbers));
 }
 
@@ -102,9 +103,9 @@ class blamed_run {
   }
 
   void table(std::uint16_t server, const std::string& fields, std::uint8_t flags = flag::request) {
-    content held;
+    trace::content held;
     held.fields = fields;
-    add(made_recording::master, server, "instantiate", 0, held, flags);
+    add(trace::made_recording::master, server, "instantiate", 0, held, flags);
   }
 
   std::uint64_t gradient(std::uint16_t trainer, std::uint16_t server, std::uint64_t step,
@@ -112,12 +113,12 @@ class blamed_run {
     return add(made.trainer(trainer), server, "gradient", step, gradient_of(trainer, tables), flags);
   }
 
-  made_recording made{2, 2};
+  trace::made_recording made{2, 2};
 
  private:
-  std::uint64_t add(std::uint16_t from, std::uint16_t server, const char* type, std::uint64_t step, content held,
+  std::uint64_t add(std::uint16_t from, std::uint16_t server, const char* type, std::uint64_t step, trace::content held,
                     std::uint8_t flags) {
-    now_ += us(10);
+    now_ += trace::us(10);
     held.id = made.handled({.from = from,
                             .to = made.server(server),
                             .type = type,
@@ -125,13 +126,13 @@ class blamed_run {
                             .sent = now_,
                             .arrived = now_,
                             .begin = now_,
-                            .end = now_ + us(1),
+                            .end = now_ + trace::us(1),
                             .flags = flags});
     made.edit().contents.push_back(held);
     return held.id;
   }
 
-  nanoseconds now_ = 0;
+  trace::nanoseconds now_ = 0;
 };
 
 TEST(Blame, RowsThatTravelOneByOneLieInTheirShard) {
@@ -215,7 +216,7 @@ TEST(Blame, SaysWhatThereIsNot) {
   blamed_run run;
   EXPECT_EQ(blame(run.made.done(), 2, 0).error().message, "there is no table 2: the run has tables 0 to 1");
   EXPECT_EQ(blame(run.made.done(), 1, 7).error().message, "table 1 has rows 0 to 6, not 7");
-  for (content& one : run.made.edit().contents) one.fields.clear();
+  for (trace::content& one : run.made.edit().contents) one.fields.clear();
   EXPECT_NE(blame(run.made.done(), 0, 0).error().message.find("--trace payload --trace-payload 'server *'"),
             std::string::npos);
 }
@@ -241,8 +242,8 @@ TEST(Blame, AClaimedWidthTakesNoMemoryUnlessItsNumbersAreThere) {
   EXPECT_TRUE(none->sum.empty());
   // Four bytes times this width are 4, as 64 bits count.
   constexpr std::uint64_t wrapped = (std::uint64_t{1} << 62) + 1;
-  troupe::gradient one;
-  EXPECT_FALSE(read_content_into(
+  troupe::msg::gradient one;
+  EXPECT_FALSE(protocol::read_content_into(
       gradient_of(0, {{1, {3}, {}, {}, part("", "float32", 1, wrapped, std::string(4, '\0'))}}), one));
 }
 

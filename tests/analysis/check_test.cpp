@@ -17,34 +17,34 @@ const invariant& find(const check_report& report, std::string_view name) {
 /// Four steps that went as they should, and ended cleanly while the next step's lookups were open.
 class four_steps : public synchronous_run {
  public:
-  four_steps() : synchronous_run({ms(5), ms(5), ms(5), ms(5)}) {
-    for (process_info& one : run().processes) one.end = ending::clean;
-    for (actor_state& one : run().actors) one.alive = false;
+  four_steps() : synchronous_run({trace::ms(5), trace::ms(5), trace::ms(5), trace::ms(5)}) {
+    for (trace::process_info& one : run().processes) one.end = trace::ending::clean;
+    for (trace::actor_state& one : run().actors) one.alive = false;
     for (const std::uint64_t id : {lookup_of_0, lookup_of_1})
-      made.actor(sender_of(id)).open.push_back({id, made.type("lookup"), made.server(1), 5, ms(1)});
+      made.actor(trace::sender_of(id)).open.push_back({id, made.type("lookup"), made.server(1), 5, trace::ms(1)});
     made.done();
   }
 
-  recording& run() { return made.edit(); }
+  trace::recording& run() { return made.edit(); }
   void set_consistency(std::string_view what) {
     run().processes[0].metadata["job"] = boost::json::object{{"consistency", what}};
   }
   /// The `n`th event of which `is_it` is true.
   template <class F>
-  event& event_of(F&& is_it, std::size_t n = 0) {
-    for (event& one : run().events)
+  trace::event& event_of(F&& is_it, std::size_t n = 0) {
+    for (trace::event& one : run().events)
       if (is_it(one) && n-- == 0) return one;
     throw std::out_of_range("no such event");
   }
   auto handled_as(std::string_view type, std::uint16_t from, std::uint16_t to, std::uint64_t step) {
-    return [=, number = made.type(type)](const event& one) {
-      return one.what == kind::handled && one.type == number && sender_of(one.id) == from && one.actor == to &&
-             one.step == step;
+    return [=, number = made.type(type)](const trace::event& one) {
+      return one.what == trace::kind::handled && one.type == number && trace::sender_of(one.id) == from &&
+             one.actor == to && one.step == step;
     };
   }
   auto applied(std::uint16_t server, std::uint64_t step) {
-    return [=](const event& one) {
-      return one.what == kind::range && one.type == static_cast<std::uint16_t>(range_name::apply) &&
+    return [=](const trace::event& one) {
+      return one.what == trace::kind::range && one.type == static_cast<std::uint16_t>(trace::range_name::apply) &&
              one.actor == server && one.step == step;
     };
   }
@@ -88,22 +88,31 @@ TEST(Check, MessagesOutOfOrderAreFound) {
 TEST(Check, AnswersAndOtherMessagesHaveAnOrderEach) {
   four_steps r;
   // The group sends trainer 0 an answer with a number after which a one-way message with a lower one comes.
-  r.made.handled({.from = 1, .to = r.made.trainer(0), .type = "note", .begin = ms(900), .end = ms(901), .sequence = 1});
+  r.made.handled({.from = 1,
+                  .to = r.made.trainer(0),
+                  .type = "note",
+                  .begin = trace::ms(900),
+                  .end = trace::ms(901),
+                  .sequence = 1});
   EXPECT_EQ(r.broken(), "");
 }
 
 TEST(Check, ClientsShareANumber) {
   four_steps r;
   for (const int i : {1, 2})
-    r.made.handled(
-        {.from = 0xffff, .to = 0, .type = "status", .begin = ms(900 + i), .end = ms(900 + i), .sequence = 1});
+    r.made.handled({.from = 0xffff,
+                    .to = 0,
+                    .type = "status",
+                    .begin = trace::ms(900 + i),
+                    .end = trace::ms(900 + i),
+                    .sequence = 1});
   EXPECT_EQ(r.broken(), "");
 }
 
 TEST(Check, AGradientHandledTwiceIsFound) {
   four_steps r;
-  event again = r.event_of(r.handled_as("gradient", r.made.trainer(1), r.made.server(1), 4));
-  again.begin += us(1);
+  trace::event again = r.event_of(r.handled_as("gradient", r.made.trainer(1), r.made.server(1), 4));
+  again.begin += trace::us(1);
   r.run().events.push_back(again);
   const auto report = r.judged();
   EXPECT_EQ(find(report, "gradient_once").violations, 1U);
@@ -141,8 +150,8 @@ TEST(Check, AStepAppliedTwiceOrLeftOutIsFound) {
 
 TEST(Check, RowsOfAnUncommittedStepAreFound) {
   four_steps r;
-  event& rows = r.event_of(r.handled_as("rows", r.made.server(1), r.made.trainer(0), 3));
-  rows.sent = r.event_of(r.applied(r.made.server(1), 2)).end - us(1);
+  trace::event& rows = r.event_of(r.handled_as("rows", r.made.server(1), r.made.trainer(0), 3));
+  rows.sent = r.event_of(r.applied(r.made.server(1), 2)).end - trace::us(1);
   EXPECT_EQ(r.broken().substr(0, 30), "committed_rows: server 1 sent ");
   EXPECT_NE(r.broken().find("rows for step 3 before it had applied optimizer step 2"), std::string::npos);
   // Rows that say that they lack that step are right, if the job allows it.
@@ -174,18 +183,18 @@ TEST(Check, StepsOfSeveralBatchesCountAsOne) {
   }
   EXPECT_EQ(r.broken(), "");
   // Rows for step 4 need no more than those for step 3: the optimizer step that ended with step 2.
-  event& rows = r.event_of(r.handled_as("rows", r.made.server(1), r.made.trainer(0), 4));
-  rows.sent = r.event_of(r.applied(r.made.server(1), 2)).end + us(1);
+  trace::event& rows = r.event_of(r.handled_as("rows", r.made.server(1), r.made.trainer(0), 4));
+  rows.sent = r.event_of(r.applied(r.made.server(1), 2)).end + trace::us(1);
   EXPECT_EQ(r.broken(), "");
-  rows.sent = r.event_of(r.applied(r.made.server(1), 2)).end - us(1);
+  rows.sent = r.event_of(r.applied(r.made.server(1), 2)).end - trace::us(1);
   EXPECT_EQ(r.broken().substr(0, 14), "committed_rows");
 }
 
 TEST(Check, NegativeCreditIsFound) {
   four_steps r;
-  event credit;
-  credit.what = kind::credit;
-  credit.begin = credit.end = ms(50);
+  trace::event credit;
+  credit.what = trace::kind::credit;
+  credit.begin = credit.end = trace::ms(50);
   credit.raw = 100;
   credit.bytes = 4096;
   credit.aux = 2;
@@ -202,7 +211,7 @@ TEST(Check, ARequestWithoutAnswerIsFound) {
   std::erase_if(r.run().events, rows);
   EXPECT_EQ(r.broken().substr(0, 27), "requests_answered: trainer ");
   EXPECT_NE(r.broken().find("(lookup, step 3) was parked by server 1 and never answered"), std::string::npos);
-  r.run().processes[0].end = ending::failed;
+  r.run().processes[0].end = trace::ending::failed;
   const auto report = r.judged();
   EXPECT_TRUE(report.holds());
   EXPECT_EQ(find(report, "requests_answered").note, "not judged: the run has not ended cleanly");
@@ -210,7 +219,7 @@ TEST(Check, ARequestWithoutAnswerIsFound) {
 
 TEST(Check, AMessageBegunBeforeItCameIsFound) {
   four_steps r;
-  event& one = r.event_of(r.handled_as("gradient", r.made.trainer(0), r.made.server(0), 2));
+  trace::event& one = r.event_of(r.handled_as("gradient", r.made.trainer(0), r.made.server(0), 2));
   one.arrived = one.begin + 1;
   EXPECT_EQ(r.broken().substr(0, 19), "begin_after_arrival");
   one.arrived = one.begin;
@@ -223,20 +232,20 @@ TEST(Check, ClocksMayBeWrongByTheirStatedError) {
   r.run().processes.resize(2);
   r.run().processes[1] = r.run().processes[0];
   r.run().processes[1].boot = "another";
-  r.run().processes[1].clock_error = us(50);
+  r.run().processes[1].clock_error = trace::us(50);
   r.made.actor(r.made.trainer(0)).process = 1;
-  event& one = r.event_of(r.handled_as("gradient", r.made.trainer(0), r.made.server(0), 2));
-  one.sent = one.arrived + us(50);
+  trace::event& one = r.event_of(r.handled_as("gradient", r.made.trainer(0), r.made.server(0), 2));
+  one.sent = one.arrived + trace::us(50);
   EXPECT_EQ(r.broken(), "");
-  one.sent = one.arrived + us(50) + 1;
+  one.sent = one.arrived + trace::us(50) + 1;
   EXPECT_EQ(r.broken().substr(0, 19), "begin_after_arrival");
 }
 
 TEST(Check, WhatARingHasLostIsNeitherKeptNorBroken) {
   four_steps r;
   // Nothing is left of before step 3's gradients.
-  const nanoseconds cut = r.event_of(r.handled_as("gradient", r.made.trainer(1), r.made.server(1), 3)).begin + 1;
-  std::erase_if(r.run().events, [&](const event& one) { return one.begin < cut; });
+  const trace::nanoseconds cut = r.event_of(r.handled_as("gradient", r.made.trainer(1), r.made.server(1), 3)).begin + 1;
+  std::erase_if(r.run().events, [&](const trace::event& one) { return one.begin < cut; });
   r.run().processes[0].overwritten = 100;
   r.run().processes[0].complete_from = cut;
   const auto report = r.judged();

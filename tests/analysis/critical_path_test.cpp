@@ -10,33 +10,33 @@ namespace troupe::analysis::critical_path_test {
 namespace {
 
 TEST(CriticalPath, IsOneLine) {
-  synchronous_run one({ms(8), ms(8)});
-  const recording& run = one.made.done();
+  synchronous_run one({trace::ms(8), trace::ms(8)});
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const step_path path = find_critical_path(index, find_steps(run).whole[0]);
   EXPECT_EQ(path_line(run, path),
             "step 2: 30.7 ms = pool 2.0 (server 1 queue 1.0) + forward/backward 20.0 (trainer 0) + "
             "gradient wire 0.5 (trainer 0 to server 1) + apply 8.0 (server 1) + 0.2 other");
   ASSERT_NE(path.largest(), nullptr);
-  EXPECT_EQ(path.largest()->time, ms(20));
+  EXPECT_EQ(path.largest()->time, trace::ms(20));
 }
 
 /// As a test of the whole program does it: 50 ms of sleep in server 1's apply on steps 10 to 20.
 TEST(CriticalPath, NamesTheServerThatIsSlowForExactlyThoseSteps) {
-  std::vector<nanoseconds> applies(30, ms(8));
-  for (std::size_t step = 10; step <= 20; ++step) applies[step - 1] += ms(50);
+  std::vector<trace::nanoseconds> applies(30, trace::ms(8));
+  for (std::size_t step = 10; step <= 20; ++step) applies[step - 1] += trace::ms(50);
   synchronous_run one(applies);
-  const recording& run = one.made.done();
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const auto report = report_critical_path(index, std::nullopt);
   ASSERT_TRUE(report) << report.error().message;
   ASSERT_EQ(report->paths.size(), 29U);
   for (const step_path& path : report->paths) {
     const bool slow = path.window.step >= 10 && path.window.step <= 20;
-    EXPECT_EQ(path.largest()->what.range, slow ? range_name::apply : range_name::forward_backward);
+    EXPECT_EQ(path.largest()->what.range, slow ? trace::range_name::apply : trace::range_name::forward_backward);
     EXPECT_EQ(path.largest()->what.actor, slow ? one.made.server(1) : one.made.trainer(0));
     if (slow) {
-      EXPECT_EQ(path.largest()->time, ms(58));
+      EXPECT_EQ(path.largest()->time, trace::ms(58));
     }
   }
   ASSERT_EQ(report->studies.size(), 1U);
@@ -44,63 +44,63 @@ TEST(CriticalPath, NamesTheServerThatIsSlowForExactlyThoseSteps) {
 }
 
 TEST(CriticalPath, AsksWhatIfTheLargestPartTookHalf) {
-  synchronous_run one({ms(8), ms(58)});
-  const recording& run = one.made.done();
+  synchronous_run one({trace::ms(8), trace::ms(58)});
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const step_study study = study_step(index, find_steps(run).whole[0]);
   ASSERT_TRUE(study.halved);
-  EXPECT_EQ(study.halved->what.range, range_name::apply);
-  EXPECT_EQ(study.halved->time, us(80'700) - ms(29));
+  EXPECT_EQ(study.halved->what.range, trace::range_name::apply);
+  EXPECT_EQ(study.halved->time, trace::us(80'700) - trace::ms(29));
   ASSERT_TRUE(study.halved->largest);
-  EXPECT_EQ(study.halved->largest->what.range, range_name::apply);
+  EXPECT_EQ(study.halved->largest->what.range, trace::range_name::apply);
 
-  synchronous_run other({ms(8), ms(8)});
-  const recording& second = other.made.done();
+  synchronous_run other({trace::ms(8), trace::ms(8)});
+  const trace::recording& second = other.made.done();
   const causality second_index(second);
   const step_study faster = study_step(second_index, find_steps(second).whole[0]);
-  EXPECT_EQ(faster.halved->time, us(24'900));
+  EXPECT_EQ(faster.halved->time, trace::us(24'900));
   EXPECT_EQ(faster.halved->largest->what.actor, other.made.trainer(1));
-  EXPECT_EQ(faster.halved->largest->time, ms(15));
+  EXPECT_EQ(faster.halved->largest->time, trace::ms(15));
 }
 
 TEST(CriticalPath, SumsAllStepsUp) {
-  std::vector<nanoseconds> applies(21, ms(8));
-  applies[20] = ms(58);  // one of 20 whole steps
+  std::vector<trace::nanoseconds> applies(21, trace::ms(8));
+  applies[20] = trace::ms(58);  // one of 20 whole steps
   synchronous_run one(applies);
-  const recording& run = one.made.done();
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const auto report = report_critical_path(index, std::nullopt);
   ASSERT_TRUE(report && report->statistics);
   const path_statistics& all = *report->statistics;
   EXPECT_EQ(all.steps, 20U);
   EXPECT_EQ(report->incomplete, 1U);
-  EXPECT_EQ(all.p50, us(30'700));
-  EXPECT_EQ(all.p95, us(30'700));  // rank 19 of 20
-  EXPECT_EQ(all.sum, us(30'700) * 20 + ms(50));
+  EXPECT_EQ(all.p50, trace::us(30'700));
+  EXPECT_EQ(all.p95, trace::us(30'700));  // rank 19 of 20
+  EXPECT_EQ(all.sum, trace::us(30'700) * 20 + trace::ms(50));
   ASSERT_GE(all.parts.size(), 2U);
-  EXPECT_EQ(all.parts[0].what.range, range_name::forward_backward);
+  EXPECT_EQ(all.parts[0].what.range, trace::range_name::forward_backward);
   EXPECT_EQ(all.parts[0].largest, 19U);
-  EXPECT_EQ(all.parts[1].what.range, range_name::apply);
-  EXPECT_EQ(all.parts[1].p50, ms(8));
+  EXPECT_EQ(all.parts[1].what.range, trace::range_name::apply);
+  EXPECT_EQ(all.parts[1].p50, trace::ms(8));
   EXPECT_EQ(all.parts[1].largest, 1U);
   EXPECT_EQ(all.parts[1].steps, 20U);
 }
 
 TEST(CriticalPath, CountsAStepWithoutAPartAsZero) {
-  const stretch apply{path_category::work, 2, 0, 0, range_name::apply};
+  const stretch apply{path_category::work, 2, 0, 0, trace::range_name::apply};
   std::vector<step_path> paths(10);
-  for (std::size_t i = 0; i < paths.size(); ++i) paths[i].window.end = ms(1);
-  for (std::size_t i = 0; i < 4; ++i) paths[i].parts.push_back({apply, us(100 * static_cast<int>(i + 1)), 0});
+  for (std::size_t i = 0; i < paths.size(); ++i) paths[i].window.end = trace::ms(1);
+  for (std::size_t i = 0; i < 4; ++i) paths[i].parts.push_back({apply, trace::us(100 * static_cast<int>(i + 1)), 0});
   const path_statistics all = gather(paths);
   ASSERT_EQ(all.parts.size(), 1U);
   EXPECT_EQ(all.parts[0].p50, 0);
-  EXPECT_EQ(all.parts[0].p95, us(400));
+  EXPECT_EQ(all.parts[0].p95, trace::us(400));
 }
 
 TEST(CriticalPath, TakesEachTrainersOwnStepsWhereThereIsNoCommonCommit) {
-  synchronous_run one({ms(8), ms(8)});
-  one.made.range(one.made.server(0), range_name::apply, 1, ms(126), ms(126));
-  const recording& run = one.made.done();
+  synchronous_run one({trace::ms(8), trace::ms(8)});
+  one.made.range(one.made.server(0), trace::range_name::apply, 1, trace::ms(126), trace::ms(126));
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const auto report = report_critical_path(index, 2);
   ASSERT_TRUE(report) << report.error().message;
@@ -112,20 +112,20 @@ TEST(CriticalPath, TakesEachTrainersOwnStepsWhereThereIsNoCommonCommit) {
 }
 
 TEST(CriticalPath, OfAStepThatIsNotThereIsAnError) {
-  synchronous_run one({ms(8), ms(8)});
-  const recording& run = one.made.done();
+  synchronous_run one({trace::ms(8), trace::ms(8)});
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const auto report = report_critical_path(index, 7);
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().message, "step 7: the recording holds whole steps between 2 and 2, not this one");
-  const recording nothing;
+  const trace::recording nothing;
   EXPECT_EQ(report_critical_path(causality(nothing), std::nullopt).error().message,
             "the recording holds no whole step");
 }
 
 TEST(CriticalPath, IsShownAsTextAndAsJson) {
-  synchronous_run one({ms(8), ms(8), ms(9)});
-  const recording& run = one.made.done();
+  synchronous_run one({trace::ms(8), trace::ms(8), trace::ms(9)});
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const auto report = report_critical_path(index, std::nullopt);
   ASSERT_TRUE(report);
@@ -139,10 +139,11 @@ TEST(CriticalPath, IsShownAsTextAndAsJson) {
   const boost::json::object json = report_json(run, *report);
   const auto& step = json.at("studied").as_array()[0].as_object();
   EXPECT_EQ(step.at("step").to_number<int>(), 3);
-  EXPECT_EQ(step.at("time_ns").to_number<nanoseconds>(), us(31'700));
-  nanoseconds sum = 0;
-  for (const auto& part : step.at("parts").as_array()) sum += part.as_object().at("time_ns").to_number<nanoseconds>();
-  EXPECT_EQ(sum, us(31'700));
+  EXPECT_EQ(step.at("time_ns").to_number<trace::nanoseconds>(), trace::us(31'700));
+  trace::nanoseconds sum = 0;
+  for (const auto& part : step.at("parts").as_array())
+    sum += part.as_object().at("time_ns").to_number<trace::nanoseconds>();
+  EXPECT_EQ(sum, trace::us(31'700));
   EXPECT_EQ(json.at("steps").as_array().size(), 2U);
   EXPECT_EQ(step.at("chain").as_array().size(), 7U);
 }

@@ -16,7 +16,7 @@ namespace {
 /// `gradient` and the `lookup` of the next step, which the server answers when it has handled both gradients.
 class run_of {
  public:
-  using change = std::function<void(made_message&, content&)>;
+  using change = std::function<void(trace::made_message&, trace::content&)>;
 
   /// `changes` may change any message before it is recorded, or leave it out by giving it to nobody.
   explicit run_of(std::uint64_t steps, change changes = {}) : changes_(std::move(changes)) {
@@ -33,31 +33,31 @@ class run_of {
         last_gradient = message(made.trainer(t), made.server(0), "gradient", step, rows[t]);
         lookups[t] = message(made.trainer(t), made.server(0), "lookup", step + 1, rows[t]);
       }
-      for (std::uint16_t t : {0, 1}) made.step(made.trainer(t), step, now_ - us(50), now_);
+      for (std::uint16_t t : {0, 1}) made.step(made.trainer(t), step, now_ - trace::us(50), now_);
     }
-    made.edit().processes[0].end = ending::clean;
+    made.edit().processes[0].end = trace::ending::clean;
   }
 
-  const recording& done() { return made.done(); }
+  const trace::recording& done() { return made.done(); }
 
   std::uint64_t message(std::uint16_t from, std::uint16_t to, std::string_view type, std::uint64_t step,
                         std::uint64_t cause) {
-    now_ += us(10);
-    made_message m{.from = from,
-                   .to = to,
-                   .type = type,
-                   .step = step,
-                   .cause = cause,
-                   .sent = now_ - us(5),
-                   .arrived = now_ - us(4),
-                   .begin = now_,
-                   .end = now_ + us(4),
-                   .bytes = 100};
-    content held;
+    now_ += trace::us(10);
+    trace::made_message m{.from = from,
+                          .to = to,
+                          .type = type,
+                          .step = step,
+                          .cause = cause,
+                          .sent = now_ - trace::us(5),
+                          .arrived = now_ - trace::us(4),
+                          .begin = now_,
+                          .end = now_ + trace::us(4),
+                          .bytes = 100};
+    trace::content held;
     held.parts = {{"tables[0].indices", "bytes", 96, 1, step, ""}, {"tables[0].grad", "float32", 12, 8, 77 + step, ""}};
     held.fields_digest = 5;
     if (changes_) changes_(m, held);
-    if (m.to == nobody) return made_id(from, 1'000'000);
+    if (m.to == nobody) return trace::made_id(from, 1'000'000);
     held.id = made.handled(m);
     held.actor = m.to;
     made.edit().contents.push_back(held);
@@ -65,14 +65,14 @@ class run_of {
   }
 
   static constexpr std::uint16_t nobody = 999;
-  made_recording made{1, 2};
+  trace::made_recording made{1, 2};
 
  private:
   change changes_;
-  nanoseconds now_ = 0;
+  trace::nanoseconds now_ = 0;
 };
 
-bool is(const made_message& m, std::string_view type, std::uint64_t step, std::uint16_t from) {
+bool is(const trace::made_message& m, std::string_view type, std::uint64_t step, std::uint16_t from) {
   return m.type == type && m.step == step && m.from == from;
 }
 
@@ -88,7 +88,7 @@ bool has_note(const diff& found, std::string_view words) {
 }
 
 TEST(Diff, EqualRunsHaveNone) {
-  run_of a(10), b(10, [](made_message&m, content&) { m.end += us(1); });
+  run_of a(10), b(10, [](trace::made_message&m, trace::content&) { m.end += trace::us(1); });
   const diff found = compare(a.done(), b.done(), {});
   EXPECT_TRUE(found.same());
   EXPECT_EQ(found.compared, 2U + 10 * 6);
@@ -98,7 +98,7 @@ TEST(Diff, EqualRunsHaveNone) {
 
 TEST(Diff, NamesTheTensorOfTheFirstOfManyDifferences) {
   run_of a(10);
-  run_of b(10, [](made_message& m, content& held) {
+  run_of b(10, [](trace::made_message& m, trace::content& held) {
     const bool flipped = is(m, "gradient", 4, trainer1) || m.step > 5 || (m.step == 5 && m.type == "rows");
     if (flipped) held.parts[1].digest ^= 1;
   });
@@ -122,17 +122,17 @@ TEST(Diff, NamesTheTensorOfTheFirstOfManyDifferences) {
 
 TEST(Diff, OrderIsOfCausesNotOfClocks) {
   // The server's clock is behind: rows that follow from the gradient lie before it in time.
-  const auto behind = [](made_message& m, content& held, bool changed) {
-    if (m.from == server0) m.sent -= ms(500);
+  const auto behind = [](trace::made_message& m, trace::content& held, bool changed) {
+    if (m.from == server0) m.sent -= trace::ms(500);
     if (m.to == server0) {
-      m.arrived -= ms(500);
-      m.begin -= ms(500);
-      m.end -= ms(500);
+      m.arrived -= trace::ms(500);
+      m.begin -= trace::ms(500);
+      m.end -= trace::ms(500);
     }
     if (changed && (is(m, "gradient", 2, trainer0) || (m.type == "rows" && m.step == 3))) held.parts[0].digest = 0;
   };
-  run_of a(5, [&](made_message& m, content& held) { behind(m, held, false); });
-  run_of b(5, [&](made_message& m, content& held) { behind(m, held, true); });
+  run_of a(5, [&](trace::made_message& m, trace::content& held) { behind(m, held, false); });
+  run_of b(5, [&](trace::made_message& m, trace::content& held) { behind(m, held, true); });
   const diff found = compare(a.done(), b.done(), {});
   ASSERT_TRUE(found.first);
   EXPECT_EQ(a.done().type_name(found.first->message.a->type), "gradient");
@@ -142,7 +142,7 @@ TEST(Diff, TheSenderOfTwoThatDifferIsAskedForTheFirst) {
   // Rows of one step differ at trainer 1 alone: what it sends after it follows from them, although trainer 0's number
   // is lower and its gradient is recorded first.
   run_of a(3);
-  run_of b(3, [](made_message& m, content& held) {
+  run_of b(3, [](trace::made_message& m, trace::content& held) {
     if ((is(m, "rows", 2, server0) && m.to == trainer1) || (m.type == "gradient" && m.step == 2))
       held.parts[0].rows = 95;
   });
@@ -155,7 +155,7 @@ TEST(Diff, TheSenderOfTwoThatDifferIsAskedForTheFirst) {
 
 TEST(Diff, MissingAndExtraMessages) {
   run_of a(10);
-  run_of b(10, [](made_message& m, content&) {
+  run_of b(10, [](trace::made_message& m, trace::content&) {
     if (is(m, "gradient", 7, trainer0)) m.to = run_of::nobody;
   });
   EXPECT_EQ(first_line(a, b),
@@ -164,18 +164,18 @@ TEST(Diff, MissingAndExtraMessages) {
   const diff other = compare(b.done(), a.done(), {});
   ASSERT_TRUE(other.first);
   EXPECT_EQ(other.first->what, difference::extra);
-  EXPECT_EQ(other.first->message.b->id, made_id(trainer0, 14));
+  EXPECT_EQ(other.first->message.b->id, trace::made_id(trainer0, 14));
   EXPECT_EQ(other.types.at(0).found[static_cast<std::size_t>(difference::extra)], 1U);
 }
 
 TEST(Diff, SizesAndFields) {
   run_of a(3);
-  run_of bigger(3, [](made_message& m, content&) {
+  run_of bigger(3, [](trace::made_message& m, trace::content&) {
     if (is(m, "lookup", 3, trainer0)) m.bytes = 108;
   });
   EXPECT_EQ(compare(a.done(), bigger.done(), {}).first->what, difference::size);
   EXPECT_EQ(compare(a.done(), bigger.done(), {}).first->detail, "it has 100 bytes in A, 108 in B");
-  run_of fields(3, [](made_message& m, content& held) {
+  run_of fields(3, [](trace::made_message& m, trace::content& held) {
     if (is(m, "lookup", 3, trainer0)) held.fields_digest = 6;
   });
   EXPECT_EQ(compare(a.done(), fields.done(), {}).first->detail,
@@ -185,12 +185,12 @@ TEST(Diff, SizesAndFields) {
 TEST(Diff, WhatDependsOnTimeIsNotCompared) {
   run_of a(3), b(3);
   for (run_of* one : {&a, &b}) {
-    const std::uint64_t report = one->message(trainer0, made_recording::master, "epoch_report", 3, 0);
+    const std::uint64_t report = one->message(trainer0, trace::made_recording::master, "epoch_report", 3, 0);
     one->made.edit().contents.back().fields_digest = one == &a ? 1 : 2;
     EXPECT_NE(report, 0U);
   }
-  b.message(trainer0, made_recording::master, "progress", 3, 0);
-  b.message(0xffff, made_recording::master, "status", 0, 0);
+  b.message(trainer0, trace::made_recording::master, "progress", 3, 0);
+  b.message(0xffff, trace::made_recording::master, "status", 0, 0);
   EXPECT_TRUE(compare(a.done(), b.done(), {}).same());
   b.made.edit().contents[b.made.edit().contents.size() - 3].parts[1].digest = 0;  // the report's losses
   EXPECT_FALSE(compare(a.done(), b.done(), {}).same());
@@ -198,9 +198,9 @@ TEST(Diff, WhatDependsOnTimeIsNotCompared) {
 
 /// What trainer 0 sends in step 2 comes to the server before trainer 1's gradient, or after it.
 run_of run_with(bool trainer_1_first, const char* consistency) {
-  run_of made(3, [=](made_message& m, content&) {
+  run_of made(3, [=](trace::made_message& m, trace::content&) {
     const bool is_late = trainer_1_first && (is(m, "gradient", 2, trainer0) || is(m, "lookup", 3, trainer0));
-    if (is_late) m.begin += us(25);
+    if (is_late) m.begin += trace::us(25);
   });
   made.made.edit().processes[0].metadata["job"] = boost::json::object{{"consistency", consistency}};
   return made;
@@ -220,8 +220,8 @@ TEST(Diff, OrderCountsWhereItMatters) {
 }
 
 TEST(Diff, LookupsMayOvertakeEachOther) {
-  const auto late = [](made_message& m, content&) {
-    if (is(m, "lookup", 1, trainer0)) m.begin += us(12);
+  const auto late = [](trace::made_message& m, trace::content&) {
+    if (is(m, "lookup", 1, trainer0)) m.begin += trace::us(12);
   };
   run_of a(3), b(3, late);
   for (run_of* one : {&a, &b})
@@ -250,13 +250,14 @@ TEST(Diff, TellsWhichSettingDiffers) {
 
 TEST(Diff, GroupsOfSeveralProcessesCountAsOne) {
   run_of a(3), b(3);
-  a.message(trainer0, made_recording::group, "reduce", 3, 0);
-  b.made.edit().actors.erase(std::ranges::find(b.made.edit().actors, made_recording::group, &actor_state::actor));
+  a.message(trainer0, trace::made_recording::group, "reduce", 3, 0);
+  b.made.edit().actors.erase(
+      std::ranges::find(b.made.edit().actors, trace::made_recording::group, &trace::actor_state::actor));
   b.made.actor(0x8000, "allreduce 0");
   b.made.actor(0x8001, "allreduce 1");
   b.message(trainer0, 0x8000, "reduce", 3, 0);
   b.message(0x8000, 0x8001, "bucket_share", 3, 0);
-  for (event& one : b.made.edit().events) one.bytes += b.made.edit().types[one.type] == "rows" ? 8 : 0;
+  for (trace::event& one : b.made.edit().events) one.bytes += b.made.edit().types[one.type] == "rows" ? 8 : 0;
   const diff found = compare(a.done(), b.done(), {});
   EXPECT_TRUE(found.same());
   EXPECT_EQ(found.compared, 2U + 3 * 6 + 1);
@@ -283,21 +284,23 @@ TEST(Diff, WithoutContentsItSaysSo) {
 }
 
 /// As a ring that has kept the records from `since` on, of a process that was killed.
-recording overwritten_before(const recording& run, nanoseconds since, nanoseconds until) {
-  recording left = run;
-  std::erase_if(left.events, [&](const event& one) { return one.begin < since || one.begin >= until; });
+trace::recording overwritten_before(const trace::recording& run, trace::nanoseconds since, trace::nanoseconds until) {
+  trace::recording left = run;
+  std::erase_if(left.events, [&](const trace::event& one) { return one.begin < since || one.begin >= until; });
   left.processes[0].overwritten = 1000;
   left.processes[0].complete_from = since;
-  left.processes[0].end = ending::none;
+  left.processes[0].end = trace::ending::none;
   left.processes[0].metadata["mode"] = "ring";
   return left;
 }
 
 TEST(Diff, ComparesTheStepsThatBothRingsHold) {
   run_of whole(20);
-  constexpr nanoseconds step = us(60);
-  const recording a = overwritten_before(whole.done(), us(20) + 3 * step + us(25), us(20) + 15 * step + us(35));
-  const recording b = overwritten_before(whole.done(), us(20) + 6 * step + us(45), us(20) + 17 * step + us(15));
+  constexpr trace::nanoseconds step = trace::us(60);
+  const trace::recording a = overwritten_before(whole.done(), trace::us(20) + 3 * step + trace::us(25),
+                                                trace::us(20) + 15 * step + trace::us(35));
+  const trace::recording b = overwritten_before(whole.done(), trace::us(20) + 6 * step + trace::us(45),
+                                                trace::us(20) + 17 * step + trace::us(15));
   const diff found = compare(a, b, {});
   EXPECT_TRUE(found.same());
   EXPECT_TRUE(has_note(found, "the beginning of B has been overwritten: steps from 9 on are compared"));
@@ -307,7 +310,7 @@ TEST(Diff, ComparesTheStepsThatBothRingsHold) {
 
 TEST(Diff, ARunThatBrokeOffLacksMessages) {
   run_of whole(20), cut(10);
-  cut.made.edit().processes[0].end = ending::none;
+  cut.made.edit().processes[0].end = trace::ending::none;
   const diff found = compare(whole.done(), cut.done(), {});
   ASSERT_TRUE(found.first);
   EXPECT_EQ(found.first->what, difference::missing);
@@ -316,7 +319,7 @@ TEST(Diff, ARunThatBrokeOffLacksMessages) {
 }
 
 TEST(Diff, AFilteredRecordingLacksNothing) {
-  run_of whole(5), part(5, [](made_message&m, content&) {
+  run_of whole(5), part(5, [](trace::made_message&m, trace::content&) {
     if (m.type == "lookup") m.to = run_of::nobody;
   });
   part.made.edit().processes[0].dropped = 12;
@@ -330,9 +333,9 @@ TEST(Diff, AFilteredRecordingLacksNothing) {
 TEST(Diff, TimesByTheirMedians) {
   run_of a(9);
   // Of gradients most take 6 us for 4, one takes 40; one message of another type is slow, which no median tells.
-  run_of b(9, [](made_message& m, content&) {
-    if (m.type == "gradient") m.end += m.step == 5 && m.from == trainer1 ? us(36) : us(2);
-    if (is(m, "lookup", 3, trainer0)) m.end += ms(1);
+  run_of b(9, [](trace::made_message& m, trace::content&) {
+    if (m.type == "gradient") m.end += m.step == 5 && m.from == trainer1 ? trace::us(36) : trace::us(2);
+    if (is(m, "lookup", 3, trainer0)) m.end += trace::ms(1);
   });
   EXPECT_TRUE(compare(a.done(), b.done(), {}).same());
   EXPECT_TRUE(compare(a.done(), b.done(), {.any_order = false, .timing = 60}).same());
@@ -342,15 +345,15 @@ TEST(Diff, TimesByTheirMedians) {
   ASSERT_EQ(found.times.size(), 1U);
   EXPECT_EQ(a.done().type_name(found.times[0].type), "gradient");
   EXPECT_EQ(found.times[0].messages, 18U);
-  EXPECT_EQ(found.times[0].median_a, us(4));
-  EXPECT_EQ(found.times[0].median_b, us(6));
+  EXPECT_EQ(found.times[0].median_a, trace::us(4));
+  EXPECT_EQ(found.times[0].median_b, trace::us(6));
   EXPECT_EQ(found.times[0].worst.a->step, 5U);
-  EXPECT_EQ(sender_of(found.times[0].worst.a->id), trainer1);
+  EXPECT_EQ(trace::sender_of(found.times[0].worst.a->id), trainer1);
   EXPECT_NE(diff_text(a.done(), b.done(), found, 20).find("+50 %"), std::string::npos);
 }
 
 TEST(Diff, JsonHasTheSame) {
-  run_of a(3), b(3, [](made_message&m, content&held) {
+  run_of a(3), b(3, [](trace::made_message&m, trace::content&held) {
     if (is(m, "gradient", 2, trainer1)) held.parts[1].digest = 0;
   });
   const boost::json::object json = diff_json(a.done(), b.done(), compare(a.done(), b.done(), {}));

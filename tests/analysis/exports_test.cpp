@@ -28,25 +28,25 @@ std::vector<std::string> lines_of(const std::string& text, const std::string& en
 }  // namespace
 
 TEST(Shiviz, ClocksFollowMessagesAndOrder) {
-  made_recording r(1, 1);
+  trace::made_recording r(1, 1);
   const auto lookup = r.handled({.from = r.trainer(0),
                                  .to = r.server(0),
                                  .type = "lookup",
                                  .step = 2,
-                                 .sent = us(1),
-                                 .arrived = us(2),
-                                 .begin = us(3),
-                                 .end = us(5)});
+                                 .sent = trace::us(1),
+                                 .arrived = trace::us(2),
+                                 .begin = trace::us(3),
+                                 .end = trace::us(5)});
   r.handled({.from = r.server(0),
              .to = r.trainer(0),
              .type = "rows",
              .step = 2,
              .cause = lookup,
-             .sent = us(4),
-             .arrived = us(6),
-             .begin = us(6),
-             .end = us(9)});
-  r.range(r.trainer(0), range_name::prepare_batch, 3, us(10), us(12));
+             .sent = trace::us(4),
+             .arrived = trace::us(6),
+             .begin = trace::us(6),
+             .end = trace::us(9)});
+  r.range(r.trainer(0), trace::range_name::prepare_batch, 3, trace::us(10), trace::us(12));
   std::ostringstream to;
   EXPECT_EQ(write_shiviz(r.done(), to), 3U);
   EXPECT_EQ(to.str(),
@@ -57,7 +57,7 @@ TEST(Shiviz, ClocksFollowMessagesAndOrder) {
 }
 
 TEST(Shiviz, EachHostCountsItsEventsFromOne) {
-  synchronous_run r({ms(5), ms(5)});
+  synchronous_run r({trace::ms(5), trace::ms(5)});
   std::ostringstream to;
   const auto count = write_shiviz(r.made.done(), to);
   const auto lines = lines_of(to.str(), "\n");
@@ -74,23 +74,23 @@ TEST(Shiviz, EachHostCountsItsEventsFromOne) {
 }
 
 TEST(Csv, EachEventIsALine) {
-  made_recording r(1, 1);
+  trace::made_recording r(1, 1);
   r.actor(r.trainer(0), "trainer \"0\", first", 0);
   r.handled({.from = r.trainer(0),
              .to = r.server(0),
              .type = "lookup",
              .step = 2,
-             .cause = made_id(r.server(0), 9),
+             .cause = trace::made_id(r.server(0), 9),
              .sent = 1,
              .arrived = 2,
              .begin = 3,
              .end = 5,
              .flags = flag::request | flag::parked,
              .bytes = 64});
-  r.range(r.server(0), range_name::apply, 3, 10, 12);
-  event loss;
-  loss.what = kind::metric;
-  loss.type = static_cast<std::uint16_t>(metric_name::loss);
+  r.range(r.server(0), trace::range_name::apply, 3, 10, 12);
+  trace::event loss;
+  loss.what = trace::kind::metric;
+  loss.type = static_cast<std::uint16_t>(trace::metric_name::loss);
   loss.begin = loss.end = loss.sent = loss.arrived = 20;
   loss.raw = std::bit_cast<std::uint64_t>(0.5);
   r.add(loss);
@@ -107,7 +107,7 @@ TEST(Csv, EachEventIsALine) {
 }
 
 TEST(Csv, EveryLineHasEveryField) {
-  synchronous_run r({ms(5), ms(5)});
+  synchronous_run r({trace::ms(5), trace::ms(5)});
   std::ostringstream to;
   const auto count = write_csv(r.made.done(), to);
   const auto lines = lines_of(to.str(), "\r\n");

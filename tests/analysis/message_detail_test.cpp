@@ -12,7 +12,7 @@ namespace troupe::analysis::message_detail_test {
 namespace {
 
 template <class T>
-content_part part_of(const std::string& type, const std::vector<T>& numbers) {
+trace::content_part part_of(const std::string& type, const std::vector<T>& numbers) {
   const std::string bytes(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T));
   return {"grad", type, numbers.size(), 1, 0xabc, bytes};
 }

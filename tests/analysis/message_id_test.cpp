@@ -14,25 +14,25 @@ class MessageId : public testing::Test {
       made.handled({.from = made.trainer(0), .to = made.server(1), .type = "lookup", .sequence = sequence});
     }
     made.handled({.from = made.server(1), .to = made.trainer(0), .type = "rows", .sequence = 33});
-    made.handled({.from = made_recording::master, .to = made.trainer(0), .type = "train", .sequence = 3});
-    made.frame(kind::sent, {.from = 0x8001, .to = 1, .type = "bucket_share", .sequence = 9});
+    made.handled({.from = trace::made_recording::master, .to = made.trainer(0), .type = "train", .sequence = 3});
+    made.frame(trace::kind::sent, {.from = 0x8001, .to = 1, .type = "bucket_share", .sequence = 9});
   }
 
   result<std::uint64_t> find(std::string_view text) { return find_message(causality(made.done()), text); }
 
-  made_recording made{2, 1};
+  trace::made_recording made{2, 1};
 };
 
 TEST_F(MessageId, IsReadAsItIsShownAndShorter) {
-  const auto id = made_id(made.trainer(0), 417);
+  const auto id = trace::made_id(made.trainer(0), 417);
   for (const char* text : {"trainer 0 #417", "trainer-0:417", "trainer 0:417", "Trainer-0 #417", "t0:417", "T0#417"}) {
     EXPECT_EQ(find(text), id) << text;
   }
   EXPECT_EQ(find(std::to_string(id)), id);
-  EXPECT_EQ(find("s1:33"), made_id(made.server(1), 33));
+  EXPECT_EQ(find("s1:33"), trace::made_id(made.server(1), 33));
   EXPECT_EQ(find("master #3"), 3U);
   EXPECT_EQ(find("m:3"), 3U);
-  EXPECT_EQ(find("actor 32769 #9"), made_id(0x8001, 9));
+  EXPECT_EQ(find("actor 32769 #9"), trace::made_id(0x8001, 9));
 }
 
 TEST_F(MessageId, ThatIsNotThereIsAnErrorThatSaysWhatIs) {
@@ -57,8 +57,8 @@ TEST_F(MessageId, ThatIsNoneIsRefused) {
 }
 
 TEST(MessageIdInAddresses, GoesThereAndBack) {
-  EXPECT_EQ(write_id(made_id(0xffff, 0xffff'ffff'ffff)), "65535.281474976710655");
-  EXPECT_EQ(read_id("65535.281474976710655"), made_id(0xffff, 0xffff'ffff'ffff));
+  EXPECT_EQ(write_id(trace::made_id(0xffff, 0xffff'ffff'ffff)), "65535.281474976710655");
+  EXPECT_EQ(read_id("65535.281474976710655"), trace::made_id(0xffff, 0xffff'ffff'ffff));
   for (const char* wrong : {"", ".", "1", "1.", ".1", "65536.1", "1.281474976710656", "-1.2", "1.2.3", "1.x"})
     EXPECT_EQ(read_id(wrong), std::nullopt) << wrong;
 }

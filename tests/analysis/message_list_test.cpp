@@ -17,15 +17,19 @@ namespace {
 class MessageList : public testing::Test {
  protected:
   MessageList() : made_(1, 2) {
-    handled("lookup", 3, 2, 1, {us(0), us(10), us(12), us(20)}, 100);     // trainer 0 #1: latency 20, queued 2
-    handled("lookup", 4, 2, 1, {us(1), us(11), us(20), us(30)}, 100);     // trainer 1 #1: latency 29, queued 9
-    handled("rows", 2, 3, 1, {us(20), us(21), us(40), us(41)}, 9000);     // server 0 #1: latency 21, queued 19
-    handled("gradient", 3, 2, 2, {us(41), us(50), us(50), us(90)}, 500);  // trainer 0 #2: latency 49, queued 0
-    made_.range(2, range_name::apply, 2, us(60), us(80));
+    handled("lookup", 3, 2, 1, {trace::us(0), trace::us(10), trace::us(12), trace::us(20)},
+            100);  // trainer 0 #1: latency 20, queued 2
+    handled("lookup", 4, 2, 1, {trace::us(1), trace::us(11), trace::us(20), trace::us(30)},
+            100);  // trainer 1 #1: latency 29, queued 9
+    handled("rows", 2, 3, 1, {trace::us(20), trace::us(21), trace::us(40), trace::us(41)},
+            9000);  // server 0 #1: latency 21, queued 19
+    handled("gradient", 3, 2, 2, {trace::us(41), trace::us(50), trace::us(50), trace::us(90)},
+            500);  // trainer 0 #2: latency 49, queued 0
+    made_.range(2, trace::range_name::apply, 2, trace::us(60), trace::us(80));
   }
 
   struct times {
-    nanoseconds sent, arrived, begin, end;
+    trace::nanoseconds sent, arrived, begin, end;
   };
   void handled(const char* type, std::uint16_t from, std::uint16_t to, std::uint64_t step, times at,
                std::uint32_t bytes) {
@@ -48,7 +52,7 @@ class MessageList : public testing::Test {
       parameters[one.substr(0, one.find('='))] = one.substr(one.find('=') + 1);
     const auto what = message_query::read(parameters);
     if (!what) return {what.error().message};
-    const recording& run = made_.done();
+    const trace::recording& run = made_.done();
     const message_page found = find_messages(run, *what);
     total_ = found.total;
     std::vector<std::string> names;
@@ -57,7 +61,7 @@ class MessageList : public testing::Test {
   }
 
   using ids = std::vector<std::string>;
-  made_recording made_;
+  trace::made_recording made_;
   std::uint64_t total_ = 0;
 };
 
@@ -102,7 +106,7 @@ TEST_F(MessageList, GoesFromPageToPage) {
 TEST_F(MessageList, ShowsOtherRecordsWhenAsked) {
   EXPECT_EQ(find("kind=range").size(), 1u);
   EXPECT_EQ(find("kind=all").size(), 5u);
-  const recording& run = made_.done();
+  const trace::recording& run = made_.done();
   EXPECT_EQ(row_of(run, run.events.back()).at("type"), "apply");
 }
 
@@ -114,7 +118,7 @@ TEST_F(MessageList, SaysWhatIsWrongWithAQuery) {
 }
 
 TEST_F(MessageList, ARowHasItsTimes) {
-  const recording& run = made_.done();
+  const trace::recording& run = made_.done();
   EXPECT_EQ(boost::json::serialize(row_of(run, run.events.front())),
             R"({"kind":"handled","begin_ns":12000,"end_ns":20000,"step":1,"actor":"server 0","type":"lookup",)"
             R"("message":"trainer 0 #1","from":"trainer 0","bytes":100,"sent_ns":0,"arrived_ns":10000,)"

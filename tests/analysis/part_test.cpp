@@ -8,16 +8,16 @@ namespace troupe::analysis::part_test {
 namespace {
 
 TEST(Part, TakesWhatIsOfAStretch) {
-  recording run;
+  trace::recording run;
   for (int i = 0; i < 5; ++i) {
-    event& e = run.events.emplace_back();
+    trace::event& e = run.events.emplace_back();
     e.begin = i * 10;
     e.end = e.begin + 15;
     e.id = static_cast<std::uint64_t>(i);
   }
-  const auto ids = [](const recording& of) {
+  const auto ids = [](const trace::recording& of) {
     std::vector<std::uint64_t> all;
-    for (const event& e : of.events) all.push_back(e.id);
+    for (const trace::event& e : of.events) all.push_back(e.id);
     return all;
   };
   EXPECT_EQ(ids(part_of(run, 20, 40)), (std::vector<std::uint64_t>{1, 2, 3})) << "0 ends at 15, 4 begins at 40";

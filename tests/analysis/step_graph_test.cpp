@@ -9,43 +9,44 @@
 namespace troupe::analysis::step_graph_test {
 namespace {
 
-std::string text(const recording& run, const path_segment& one) {
+std::string text(const trace::recording& run, const path_segment& one) {
   return what_text(run, one.what) + " (" + who_text(run, one.what) + ")" + (one.queued != 0 ? " queue" : "");
 }
 
 struct part {
   std::string what;
-  nanoseconds time;
+  trace::nanoseconds time;
 
   bool operator==(const part&) const = default;
   friend void PrintTo(const part& one, std::ostream* out) { *out << one.what << " " << one.time; }
 };
 
-std::vector<part> parts(const recording& run, const std::vector<path_segment>& path) {
+std::vector<part> parts(const trace::recording& run, const std::vector<path_segment>& path) {
   std::vector<part> all;
   for (const path_segment& one : path) all.push_back({text(run, one), one.duration()});
   return all;
 }
 
 TEST(StepGraph, FollowsMessagesAndProgramOrderBackFromTheCommit) {
-  synchronous_run one({ms(8), ms(8)});
-  const recording& run = one.made.done();
+  synchronous_run one({trace::ms(8), trace::ms(8)});
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const step_windows windows = find_steps(run);
   ASSERT_EQ(windows.whole.size(), 1U);
   const step_graph graph(index, windows.whole[0]);
-  EXPECT_EQ(parts(run, graph.critical_path()), (std::vector<part>{{"pool (server 1) queue", ms(1)},
-                                                                  {"pool (server 1)", ms(1)},
-                                                                  {"rows wire (server 1 to trainer 0)", us(100)},
-                                                                  {"rows wait (trainer 0)", us(100)},
-                                                                  {"forward/backward (trainer 0)", ms(20)},
-                                                                  {"gradient wire (trainer 0 to server 1)", us(500)},
-                                                                  {"apply (server 1)", ms(8)}}));
+  EXPECT_EQ(parts(run, graph.critical_path()),
+            (std::vector<part>{{"pool (server 1) queue", trace::ms(1)},
+                               {"pool (server 1)", trace::ms(1)},
+                               {"rows wire (server 1 to trainer 0)", trace::us(100)},
+                               {"rows wait (trainer 0)", trace::us(100)},
+                               {"forward/backward (trainer 0)", trace::ms(20)},
+                               {"gradient wire (trainer 0 to server 1)", trace::us(500)},
+                               {"apply (server 1)", trace::ms(8)}}));
 }
 
 TEST(StepGraph, NamesTheMessagesOfThePath) {
-  synchronous_run one({ms(8), ms(8), ms(8)});
-  const recording& run = one.made.done();
+  synchronous_run one({trace::ms(8), trace::ms(8), trace::ms(8)});
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const auto path = step_graph(index, find_steps(run).whole[1]).critical_path();
   ASSERT_EQ(path.size(), 7U);
@@ -57,8 +58,8 @@ TEST(StepGraph, NamesTheMessagesOfThePath) {
 }
 
 TEST(StepGraph, TellsBySlackHowMuchLongerOthersCouldHaveWorked) {
-  synchronous_run one({ms(8), ms(8)});
-  const recording& run = one.made.done();
+  synchronous_run one({trace::ms(8), trace::ms(8)});
+  const trace::recording& run = one.made.done();
   const causality index(run);
   auto slack = step_graph(index, find_steps(run).whole[0]).slack();
   const auto& made = one.made;
@@ -66,89 +67,90 @@ TEST(StepGraph, TellsBySlackHowMuchLongerOthersCouldHaveWorked) {
   EXPECT_EQ(slack.at(made.server(1)).slack, 0);
   EXPECT_EQ(what_text(run, slack.at(made.server(1)).longest), "apply");
   // Its lookup must have been parked when trainer 0's gradient comes.
-  EXPECT_EQ(slack.at(made.trainer(1)).slack, us(5800));
-  EXPECT_EQ(slack.at(made.trainer(1)).longest_time, ms(15));
-  EXPECT_EQ(slack.at(made.server(0)).slack, ms(3));
-  EXPECT_EQ(slack.at(made_recording::group).slack, us(4700));
-  EXPECT_EQ(slack.at(made_recording::group).working, us(550));
-  EXPECT_FALSE(slack.contains(made_recording::master));
+  EXPECT_EQ(slack.at(made.trainer(1)).slack, trace::us(5800));
+  EXPECT_EQ(slack.at(made.trainer(1)).longest_time, trace::ms(15));
+  EXPECT_EQ(slack.at(made.server(0)).slack, trace::ms(3));
+  EXPECT_EQ(slack.at(trace::made_recording::group).slack, trace::us(4700));
+  EXPECT_EQ(slack.at(trace::made_recording::group).working, trace::us(550));
+  EXPECT_FALSE(slack.contains(trace::made_recording::master));
 }
 
 TEST(StepGraph, RecomputesThePathWhereSomethingTakesLess) {
-  synchronous_run one({ms(8), ms(8)});
-  const recording& run = one.made.done();
+  synchronous_run one({trace::ms(8), trace::ms(8)});
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const step_graph graph(index, find_steps(run).whole[0]);
-  const stretch forward{path_category::work, one.made.trainer(0), 0, 0, range_name::forward_backward};
+  const stretch forward{path_category::work, one.made.trainer(0), 0, 0, trace::range_name::forward_backward};
   EXPECT_EQ(parts(run, graph.longest_path(forward, 0.5)),
-            (std::vector<part>{{"pool (server 1)", ms(1)},
-                               {"rows wire (server 1 to trainer 1)", us(100)},
-                               {"forward/backward (trainer 1)", ms(15)},
-                               {"gradient wire (trainer 1 to server 1)", us(500)},
-                               {"gradient (server 1) queue", us(200)},
-                               {"lookup (server 1) queue", us(100)},
-                               {"apply (server 1)", ms(8)}}));
+            (std::vector<part>{{"pool (server 1)", trace::ms(1)},
+                               {"rows wire (server 1 to trainer 1)", trace::us(100)},
+                               {"forward/backward (trainer 1)", trace::ms(15)},
+                               {"gradient wire (trainer 1 to server 1)", trace::us(500)},
+                               {"gradient (server 1) queue", trace::us(200)},
+                               {"lookup (server 1) queue", trace::us(100)},
+                               {"apply (server 1)", trace::ms(8)}}));
 }
 
 TEST(StepGraph, SaysIdleWhereNoRecordTellsWhatWasDone) {
-  made_recording made(1, 1);
+  trace::made_recording made(1, 1);
   const auto server = made.server(0);
   const auto trainer = made.trainer(0);
-  made.range(trainer, range_name::prepare_batch, 1, ms(12), ms(15));
+  made.range(trainer, trace::range_name::prepare_batch, 1, trace::ms(12), trace::ms(15));
   const auto gradient = made.handled({.from = trainer,
                                       .to = server,
                                       .type = "gradient",
                                       .step = 1,
-                                      .sent = ms(18),
-                                      .arrived = ms(20),
-                                      .begin = ms(21),
-                                      .end = ms(25)});
-  const recording& run = made.done();
+                                      .sent = trace::ms(18),
+                                      .arrived = trace::ms(20),
+                                      .begin = trace::ms(21),
+                                      .end = trace::ms(25)});
+  const trace::recording& run = made.done();
   const causality index(run);
-  const step_graph graph(index, {1, ms(10), ms(25), {{server, ms(25)}}});
-  EXPECT_EQ(parts(run, graph.critical_path()), (std::vector<part>{{"idle (trainer 0)", ms(2)},
-                                                                  {"prepare batch (trainer 0)", ms(3)},
-                                                                  {"idle (trainer 0)", ms(3)},
-                                                                  {"gradient wire (trainer 0 to server 0)", ms(2)},
-                                                                  {"gradient wait (server 0)", ms(1)},
-                                                                  {"gradient (server 0)", ms(4)}}));
+  const step_graph graph(index, {1, trace::ms(10), trace::ms(25), {{server, trace::ms(25)}}});
+  EXPECT_EQ(parts(run, graph.critical_path()),
+            (std::vector<part>{{"idle (trainer 0)", trace::ms(2)},
+                               {"prepare batch (trainer 0)", trace::ms(3)},
+                               {"idle (trainer 0)", trace::ms(3)},
+                               {"gradient wire (trainer 0 to server 0)", trace::ms(2)},
+                               {"gradient wait (server 0)", trace::ms(1)},
+                               {"gradient (server 0)", trace::ms(4)}}));
   EXPECT_EQ(graph.critical_path().back().id, gradient);
 }
 
 TEST(StepGraph, CountsTheTimeBeforeATurnOfAnActorsOwnAsItsWaiting) {
-  made_recording made(1, 1);
+  trace::made_recording made(1, 1);
   const auto trainer = made.trainer(0);
   made.handled({.from = 2,
                 .to = trainer,
                 .type = "rows",
                 .step = 1,
-                .sent = ms(8),
-                .arrived = ms(9),
-                .begin = ms(10),
-                .end = ms(11)});
-  event turn;
-  turn.what = kind::timer;
+                .sent = trace::ms(8),
+                .arrived = trace::ms(9),
+                .begin = trace::ms(10),
+                .end = trace::ms(11)});
+  trace::event turn;
+  turn.what = trace::kind::timer;
   turn.actor = trainer;
-  turn.begin = ms(14);
-  turn.end = ms(20);
+  turn.begin = trace::ms(14);
+  turn.end = trace::ms(20);
   made.add(turn);
-  made.range(trainer, range_name::prepare_batch, 2, ms(15), ms(20));
-  const recording& run = made.done();
+  made.range(trainer, trace::range_name::prepare_batch, 2, trace::ms(15), trace::ms(20));
+  const trace::recording& run = made.done();
   const causality index(run);
-  const step_graph graph(index, {1, ms(10), ms(20), {{trainer, ms(20)}}});
-  EXPECT_EQ(parts(run, graph.critical_path()), (std::vector<part>{{"rows (trainer 0)", ms(1)},
-                                                                  {"own turn wait (trainer 0)", ms(3)},
-                                                                  {"own turn (trainer 0)", ms(1)},
-                                                                  {"prepare batch (trainer 0)", ms(5)}}));
+  const step_graph graph(index, {1, trace::ms(10), trace::ms(20), {{trainer, trace::ms(20)}}});
+  EXPECT_EQ(parts(run, graph.critical_path()), (std::vector<part>{{"rows (trainer 0)", trace::ms(1)},
+                                                                  {"own turn wait (trainer 0)", trace::ms(3)},
+                                                                  {"own turn (trainer 0)", trace::ms(1)},
+                                                                  {"prepare batch (trainer 0)", trace::ms(5)}}));
 }
 
 TEST(StepGraph, OfAnEmptyRecordingIsIdle) {
-  const recording run;
+  const trace::recording run;
   const causality index(run);
-  const auto path = step_graph(index, {1, ms(10), ms(25), {{3, ms(25)}}}).critical_path();
+  const auto path = step_graph(index, {1, trace::ms(10), trace::ms(25), {{3, trace::ms(25)}}}).critical_path();
   ASSERT_EQ(path.size(), 1U);
   EXPECT_EQ(path[0].what.what, path_category::idle);
-  EXPECT_EQ(path[0].duration(), ms(15));
+  EXPECT_EQ(path[0].duration(), trace::ms(15));
 }
 
 /// Actors that handle messages one after the other and send others while they do, at random.
@@ -156,31 +158,32 @@ class random_run {
  public:
   explicit random_run(unsigned seed) : random_(seed) {
     constexpr int actors = 4;
-    std::vector<nanoseconds> free(actors, 0);
-    std::vector<made_message> under_way;
+    std::vector<trace::nanoseconds> free(actors, 0);
+    std::vector<trace::made_message> under_way;
     for (std::uint16_t actor = 0; actor < actors; ++actor) {
       under_way.push_back(
           {.from = actor, .to = static_cast<std::uint16_t>((actor + 1) % actors), .type = "m", .arrived = draw(5)});
     }
     while (!under_way.empty() && handled_ < 400) {
       // The next to be begun.
-      const auto start = [&](const made_message& m) { return std::max(m.arrived, free[m.to]); };
+      const auto start = [&](const trace::made_message& m) { return std::max(m.arrived, free[m.to]); };
       const auto next = std::ranges::min_element(under_way, {}, start);
-      made_message m = *next;
+      trace::made_message m = *next;
       under_way.erase(next);
       m.begin = start(m) + draw(2);
       m.end = m.begin + draw(30);
       free[m.to] = m.end;
       const std::uint64_t id = made.handled(m);
       ++handled_;
-      if (draw(3) == 0) made.range(m.to, range_name::apply, 1, m.begin + (m.end - m.begin) / 3, m.end);
+      if (draw(3) == 0) made.range(m.to, trace::range_name::apply, 1, m.begin + (m.end - m.begin) / 3, m.end);
       if (draw(4) == 0) {
-        const nanoseconds turn = m.end + draw(4);
+        const trace::nanoseconds turn = m.end + draw(4);
         free[m.to] = turn + draw(10);
-        made.range(m.to, range_name::save, 1, turn, free[m.to]);
+        made.range(m.to, trace::range_name::save, 1, turn, free[m.to]);
       }
-      for (nanoseconds i = draw(2); i >= 0 && under_way.size() < 12; --i) {
-        made_message out{.from = m.to, .to = static_cast<std::uint16_t>(draw(actors - 1)), .type = "m", .cause = id};
+      for (trace::nanoseconds i = draw(2); i >= 0 && under_way.size() < 12; --i) {
+        trace::made_message out{
+            .from = m.to, .to = static_cast<std::uint16_t>(draw(actors - 1)), .type = "m", .cause = id};
         out.sent = m.begin + draw(m.end - m.begin);
         out.arrived = out.sent + draw(8);
         under_way.push_back(out);
@@ -188,9 +191,11 @@ class random_run {
     }
   }
 
-  nanoseconds draw(nanoseconds most) { return std::uniform_int_distribution<nanoseconds>(0, most)(random_); }
+  trace::nanoseconds draw(trace::nanoseconds most) {
+    return std::uniform_int_distribution<trace::nanoseconds>(0, most)(random_);
+  }
 
-  made_recording made;
+  trace::made_recording made;
 
  private:
   std::mt19937 random_;
@@ -201,15 +206,15 @@ TEST(StepGraph, HasPathsWithoutGapsThatAddUp) {
   std::size_t segments = 0;
   for (unsigned seed = 1; seed <= 60; ++seed) {
     random_run one(seed);
-    const recording& run = one.made.done();
+    const trace::recording& run = one.made.done();
     const causality index(run);
     for (int i = 0; i < 10; ++i) {
-      const event& last =
-          run.events[static_cast<std::size_t>(one.draw(static_cast<nanoseconds>(run.events.size()) - 1))];
-      const nanoseconds begin = one.draw(last.end);
+      const trace::event& last =
+          run.events[static_cast<std::size_t>(one.draw(static_cast<trace::nanoseconds>(run.events.size()) - 1))];
+      const trace::nanoseconds begin = one.draw(last.end);
       const step_graph graph(index, {1, begin, last.end, {{last.actor, last.end}}});
       const auto path = graph.critical_path();
-      nanoseconds at = begin;
+      trace::nanoseconds at = begin;
       for (const path_segment& segment : path) {
         ASSERT_EQ(segment.begin, at) << "seed " << seed;
         ASSERT_LT(segment.begin, segment.end);
@@ -218,7 +223,7 @@ TEST(StepGraph, HasPathsWithoutGapsThatAddUp) {
       ASSERT_EQ(at, last.end) << "seed " << seed;
       segments += path.size();
       if (path.empty()) continue;
-      nanoseconds faster = 0;
+      trace::nanoseconds faster = 0;
       for (const path_segment& segment : graph.longest_path(path.back().what, 0.5)) faster += segment.duration();
       ASSERT_LE(faster, last.end - begin);
       for (const auto& [actor, slack_of_actor] : graph.slack()) {

@@ -8,37 +8,37 @@ namespace troupe::analysis::steps_test {
 namespace {
 
 /// Steps 1 to 4 of two trainers and two servers, 10 ms each; the last to commit is server 1.
-made_recording four_steps() {
-  made_recording made(2, 2);
+trace::made_recording four_steps() {
+  trace::made_recording made(2, 2);
   for (std::uint64_t step = 1; step <= 4; ++step) {
-    const auto begin = ms(static_cast<std::int64_t>(step) * 10);
-    made.step(made.trainer(0), step, begin, begin + ms(5));
-    made.step(made.trainer(1), step, begin, begin + ms(6));
-    made.range(made.server(0), range_name::apply, step, begin + ms(4), begin + ms(7));
-    made.range(made.server(1), range_name::apply, step, begin + ms(4), begin + ms(8));
+    const auto begin = trace::ms(static_cast<std::int64_t>(step) * 10);
+    made.step(made.trainer(0), step, begin, begin + trace::ms(5));
+    made.step(made.trainer(1), step, begin, begin + trace::ms(6));
+    made.range(made.server(0), trace::range_name::apply, step, begin + trace::ms(4), begin + trace::ms(7));
+    made.range(made.server(1), trace::range_name::apply, step, begin + trace::ms(4), begin + trace::ms(8));
   }
   return made;
 }
 
 TEST(Steps, OfASynchronousRunReachFromCommitToCommit) {
-  made_recording made = four_steps();
+  trace::made_recording made = four_steps();
   const step_windows found = find_steps(made.done());
   EXPECT_TRUE(found.common);
   ASSERT_EQ(found.whole.size(), 3U);
   EXPECT_EQ(found.incomplete, 1U);  // nothing tells when step 0 ended
   EXPECT_EQ(found.whole[0].step, 2U);
-  EXPECT_EQ(found.whole[0].begin, ms(18));
-  EXPECT_EQ(found.whole[0].end, ms(28));
+  EXPECT_EQ(found.whole[0].begin, trace::ms(18));
+  EXPECT_EQ(found.whole[0].end, trace::ms(28));
   EXPECT_EQ(found.whole[0].commits.size(), 4U);
 }
 
 TEST(Steps, ThatAreOverwrittenInPartAreLeftOut) {
-  made_recording made = four_steps();
-  recording& run = made.edit();
+  trace::made_recording made = four_steps();
+  trace::recording& run = made.edit();
   run.processes[0].overwritten = 100;
-  run.processes[0].complete_from = ms(20);
+  run.processes[0].complete_from = trace::ms(20);
   made.done();
-  std::erase_if(run.events, [](const event& one) { return one.begin < ms(20); });
+  std::erase_if(run.events, [](const trace::event& one) { return one.begin < trace::ms(20); });
   const step_windows found = find_steps(run);
   ASSERT_EQ(found.whole.size(), 2U);  // of step 2's beginning nothing is left
   EXPECT_EQ(found.whole[0].step, 3U);
@@ -46,11 +46,12 @@ TEST(Steps, ThatAreOverwrittenInPartAreLeftOut) {
 }
 
 TEST(Steps, ThatATrainerOrServerHasNotDoneAreLeftOut) {
-  made_recording made = four_steps();
-  made.step(made.trainer(0), 5, ms(50), ms(55));
-  recording& run = made.edit();
-  std::erase_if(run.events,
-                [](const event& one) { return one.what == kind::range && one.step == 3 && one.actor == 2; });
+  trace::made_recording made = four_steps();
+  made.step(made.trainer(0), 5, trace::ms(50), trace::ms(55));
+  trace::recording& run = made.edit();
+  std::erase_if(run.events, [](const trace::event& one) {
+    return one.what == trace::kind::range && one.step == 3 && one.actor == 2;
+  });
   const step_windows found = find_steps(made.done());
   ASSERT_EQ(found.whole.size(), 1U);
   EXPECT_EQ(found.whole[0].step, 2U);
@@ -58,39 +59,46 @@ TEST(Steps, ThatATrainerOrServerHasNotDoneAreLeftOut) {
 }
 
 TEST(Steps, ThatNoServerAppliesAreWhole) {
-  made_recording made = four_steps();
-  std::erase_if(made.edit().events, [](const event& one) { return one.what == kind::range && one.step == 3; });
+  trace::made_recording made = four_steps();
+  std::erase_if(made.edit().events,
+                [](const trace::event& one) { return one.what == trace::kind::range && one.step == 3; });
   const step_windows found = find_steps(made.done());
   ASSERT_EQ(found.whole.size(), 3U);
-  EXPECT_EQ(found.whole[1].end, ms(36));
+  EXPECT_EQ(found.whole[1].end, trace::ms(36));
 }
 
 TEST(Steps, AreATrainersOwnWhereServersApplyThemInParts) {
-  made_recording made = four_steps();
-  made.range(made.server(0), range_name::apply, 2, ms(40), ms(41));
+  trace::made_recording made = four_steps();
+  made.range(made.server(0), trace::range_name::apply, 2, trace::ms(40), trace::ms(41));
   const step_windows found = find_steps(made.done());
   EXPECT_FALSE(found.common);
   ASSERT_EQ(found.whole.size(), 6U);
   EXPECT_EQ(found.incomplete, 2U);
-  EXPECT_EQ(found.whole[0].begin, ms(15));
-  EXPECT_EQ(found.whole[0].end, ms(25));
+  EXPECT_EQ(found.whole[0].begin, trace::ms(15));
+  EXPECT_EQ(found.whole[0].end, trace::ms(25));
   ASSERT_EQ(found.whole[0].commits.size(), 1U);
   EXPECT_EQ(found.whole[0].commits[0].actor, made.trainer(0));
 }
 
 TEST(Steps, AreATrainersOwnWhereRowsLackSteps) {
-  made_recording made = four_steps();
-  made.handled({.from = 2, .to = made.trainer(0), .type = "rows", .step = 3, .begin = ms(30), .end = ms(31), .aux = 1});
+  trace::made_recording made = four_steps();
+  made.handled({.from = 2,
+                .to = made.trainer(0),
+                .type = "rows",
+                .step = 3,
+                .begin = trace::ms(30),
+                .end = trace::ms(31),
+                .aux = 1});
   EXPECT_FALSE(find_steps(made.done()).common);
 }
 
 TEST(Steps, AreFoundByNumberOrTheErrorNamesWhichThereAre) {
-  made_recording made = four_steps();
+  trace::made_recording made = four_steps();
   const step_windows found = find_steps(made.done());
   const auto third = find_step(found, 3);
   ASSERT_TRUE(third);
   ASSERT_EQ(third->size(), 1U);
-  EXPECT_EQ(third->front()->end, ms(38));
+  EXPECT_EQ(third->front()->end, trace::ms(38));
   const auto none = find_step(found, 1);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().message, "step 1: the recording holds whole steps between 2 and 4, not this one");

@@ -8,40 +8,40 @@ namespace troupe::analysis::summary_test {
 namespace {
 
 struct small_run {
-  made_recording made{1, 1};
+  trace::made_recording made{1, 1};
   std::uint16_t server = made.server(0);
   std::uint16_t trainer = made.trainer(0);
   std::uint64_t lookup = made.handled({.from = trainer,
                                        .to = server,
                                        .type = "lookup",
                                        .step = 1,
-                                       .sent = ms(0),
-                                       .arrived = ms(1),
-                                       .begin = ms(3),
-                                       .end = ms(4),
+                                       .sent = trace::ms(0),
+                                       .arrived = trace::ms(1),
+                                       .begin = trace::ms(3),
+                                       .end = trace::ms(4),
                                        .bytes = 100});
   std::uint64_t second = made.handled({.from = trainer,
                                        .to = server,
                                        .type = "lookup",
                                        .step = 2,
-                                       .sent = ms(5),
-                                       .arrived = ms(6),
-                                       .begin = ms(6),
-                                       .end = ms(9),
+                                       .sent = trace::ms(5),
+                                       .arrived = trace::ms(6),
+                                       .begin = trace::ms(6),
+                                       .end = trace::ms(9),
                                        .bytes = 50});
   std::uint64_t rows = made.handled({.from = server,
                                      .to = trainer,
                                      .type = "rows",
                                      .step = 1,
                                      .cause = lookup,
-                                     .sent = ms(4),
-                                     .arrived = ms(5),
-                                     .begin = ms(5),
-                                     .end = ms(10),
+                                     .sent = trace::ms(4),
+                                     .arrived = trace::ms(5),
+                                     .begin = trace::ms(5),
+                                     .end = trace::ms(10),
                                      .flags = flag::answer,
                                      .bytes = 1000});
 
-  small_run() { made.range(trainer, range_name::prepare_batch, 2, ms(12), ms(20)); }
+  small_run() { made.range(trainer, trace::range_name::prepare_batch, 2, trace::ms(12), trace::ms(20)); }
 
   summary sum() { return summarize(causality(made.done())); }
 };
@@ -51,16 +51,16 @@ TEST(Summary, CountsTimeOfActors) {
   const summary sum = one.sum();
   EXPECT_EQ(sum.messages, 3U);
   EXPECT_EQ(sum.bytes, 1150U);
-  EXPECT_EQ(sum.begin, ms(3));
-  EXPECT_EQ(sum.end, ms(20));
+  EXPECT_EQ(sum.begin, trace::ms(3));
+  EXPECT_EQ(sum.end, trace::ms(20));
   ASSERT_EQ(sum.actors.size(), 2U);
   EXPECT_EQ(sum.actors[0].actor, one.server);
   EXPECT_EQ(sum.actors[0].handled, 2U);
-  EXPECT_EQ(sum.actors[0].working, ms(4));
-  EXPECT_EQ(sum.actors[0].queued, ms(2));
+  EXPECT_EQ(sum.actors[0].working, trace::ms(4));
+  EXPECT_EQ(sum.actors[0].queued, trace::ms(2));
   EXPECT_EQ(sum.actors[0].longest, one.second);
-  EXPECT_EQ(sum.actors[0].longest_time, ms(3));
-  EXPECT_EQ(sum.actors[1].working, ms(13));  // its own turn counts
+  EXPECT_EQ(sum.actors[0].longest_time, trace::ms(3));
+  EXPECT_EQ(sum.actors[1].working, trace::ms(13));  // its own turn counts
 }
 
 TEST(Summary, CountsMessagesByEdgeAndTypeMostBytesFirst) {
@@ -71,43 +71,44 @@ TEST(Summary, CountsMessagesByEdgeAndTypeMostBytesFirst) {
   EXPECT_EQ(sum.edges[0].receiver, one.trainer);
   EXPECT_EQ(sum.edges[1].messages, 2U);
   EXPECT_EQ(sum.edges[1].bytes, 150U);
-  EXPECT_EQ(sum.edges[1].wire, ms(2));
-  EXPECT_EQ(sum.edges[1].queued, ms(2));
+  EXPECT_EQ(sum.edges[1].wire, trace::ms(2));
+  EXPECT_EQ(sum.edges[1].queued, trace::ms(2));
 }
 
 TEST(Summary, SumsUpWhatBeganSinceAMoment) {
   small_run one;
-  const recording& run = one.made.done();
-  const std::vector<edge_summary> edges = summarize_edges(run, ms(5));
+  const trace::recording& run = one.made.done();
+  const std::vector<edge_summary> edges = summarize_edges(run, trace::ms(5));
   ASSERT_EQ(edges.size(), 2U);
   EXPECT_EQ(edges[1].messages, 1U) << "the first lookup began before";
-  EXPECT_EQ(edges[1].latency, ms(4));
-  EXPECT_EQ(edges[0].worked, ms(5));
-  EXPECT_EQ(edges[0].longest, ms(6));
-  const std::vector<actor_summary> actors = summarize_actors(run, ms(5));
+  EXPECT_EQ(edges[1].latency, trace::ms(4));
+  EXPECT_EQ(edges[0].worked, trace::ms(5));
+  EXPECT_EQ(edges[0].longest, trace::ms(6));
+  const std::vector<actor_summary> actors = summarize_actors(run, trace::ms(5));
   ASSERT_EQ(actors.size(), 2U);
-  EXPECT_EQ(actors[0].working, ms(3));
-  EXPECT_EQ(actors[1].working, ms(13));
+  EXPECT_EQ(actors[0].working, trace::ms(3));
+  EXPECT_EQ(actors[1].working, trace::ms(13));
 }
 
 TEST(Summary, CountsARangeWithinAMessageOnce) {
   small_run one;
-  one.made.range(one.server, range_name::apply, 1, us(6'500), ms(8));
-  EXPECT_EQ(one.sum().actors[0].working, ms(4));
+  one.made.range(one.server, trace::range_name::apply, 1, trace::us(6'500), trace::ms(8));
+  EXPECT_EQ(one.sum().actors[0].working, trace::ms(4));
 }
 
 TEST(Summary, ListsMessagesThatCameToNothing) {
   small_run one;
   one.made.actor(one.server).alive = false;
   const auto gone = one.made.frame(
-      kind::sent, {.from = one.trainer, .to = one.server, .type = "gradient", .step = 2, .sent = ms(15)});
-  one.made.frame(kind::sent, {.from = one.server, .to = one.trainer, .type = "rows", .step = 2, .sent = ms(16)});
-  event drop;
-  drop.what = kind::drop;
+      trace::kind::sent, {.from = one.trainer, .to = one.server, .type = "gradient", .step = 2, .sent = trace::ms(15)});
+  one.made.frame(trace::kind::sent,
+                 {.from = one.server, .to = one.trainer, .type = "rows", .step = 2, .sent = trace::ms(16)});
+  trace::event drop;
+  drop.what = trace::kind::drop;
   drop.actor = one.trainer;
-  drop.id = made_id(one.server, 77);
-  drop.aux = static_cast<std::uint16_t>(drop_reason::unexpected);
-  drop.begin = drop.end = ms(14);
+  drop.id = trace::made_id(one.server, 77);
+  drop.aux = static_cast<std::uint16_t>(trace::drop_reason::unexpected);
+  drop.begin = drop.end = trace::ms(14);
   one.made.add(drop);
   const summary sum = one.sum();
   ASSERT_EQ(sum.lost.size(), 2U);
@@ -120,7 +121,7 @@ TEST(Summary, ListsMessagesThatCameToNothing) {
 TEST(Summary, DoesNotCallLostWhatMayHaveBeenOverwritten) {
   small_run one;
   one.made.actor(one.server).alive = false;
-  one.made.frame(kind::sent, {.from = one.trainer, .to = one.server, .type = "gradient", .sent = ms(15)});
+  one.made.frame(trace::kind::sent, {.from = one.trainer, .to = one.server, .type = "gradient", .sent = trace::ms(15)});
   one.made.edit().processes[0].dropped = 1;
   one.made.edit().processes[0].filtered = true;
   EXPECT_TRUE(one.sum().lost.empty());
@@ -128,28 +129,28 @@ TEST(Summary, DoesNotCallLostWhatMayHaveBeenOverwritten) {
 
 TEST(Summary, ListsRequestsThatAreOpen) {
   small_run one;
-  one.made.actor(one.trainer).open.push_back({one.second, one.made.type("lookup"), one.server, 2, ms(5)});
+  one.made.actor(one.trainer).open.push_back({one.second, one.made.type("lookup"), one.server, 2, trace::ms(5)});
   const auto stranger = one.made.handled({.from = 0xffff,
                                           .to = one.server,
                                           .type = "status",
-                                          .sent = ms(1),
-                                          .begin = ms(2),
-                                          .end = ms(2),
+                                          .sent = trace::ms(1),
+                                          .begin = trace::ms(2),
+                                          .end = trace::ms(2),
                                           .flags = flag::request | flag::parked});
   const auto heard = one.made.handled({.from = 0xffff,
                                        .to = one.server,
                                        .type = "status",
-                                       .sent = ms(1),
-                                       .begin = ms(2),
-                                       .end = ms(2),
+                                       .sent = trace::ms(1),
+                                       .begin = trace::ms(2),
+                                       .end = trace::ms(2),
                                        .flags = flag::request | flag::parked});
-  one.made.released(one.server, made_id(one.server, 40), one.second, ms(7));
+  one.made.released(one.server, trace::made_id(one.server, 40), one.second, trace::ms(7));
   one.made.handled({.from = one.server,
                     .to = one.trainer,
                     .type = "run status",
                     .cause = heard,
-                    .begin = ms(8),
-                    .end = ms(8),
+                    .begin = trace::ms(8),
+                    .end = trace::ms(8),
                     .flags = flag::answer,
                     .sequence = 40});
   const summary sum = one.sum();
@@ -163,7 +164,7 @@ TEST(Summary, IsShownAsTextAndAsJson) {
   small_run one;
   one.made.edit().processes[0].overwritten = 1234;
   one.made.edit().warnings.push_back("ring-3.trace: cut short");
-  const recording& run = one.made.done();
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const summary sum = summarize(index);
   const std::string text = summary_text(index, sum, 1);
@@ -179,7 +180,7 @@ TEST(Summary, IsShownAsTextAndAsJson) {
 }
 
 TEST(Summary, OfNothingIsEmpty) {
-  const recording run;
+  const trace::recording run;
   const causality index(run);
   const summary sum = summarize(index);
   EXPECT_EQ(sum.messages, 0U);

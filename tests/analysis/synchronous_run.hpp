@@ -22,13 +22,13 @@ namespace troupe::analysis {
 ///   ms
 class synchronous_run {
  public:
-  explicit synchronous_run(const std::vector<nanoseconds>& apply_times) {
-    for (const nanoseconds apply : apply_times) add_step(apply);
+  explicit synchronous_run(const std::vector<trace::nanoseconds>& apply_times) {
+    for (const trace::nanoseconds apply : apply_times) add_step(apply);
   }
 
-  made_recording made{2, 2};
-  std::vector<nanoseconds> commits = {ms(100)};  ///< by step, from 0
-  std::uint64_t rows_of_1 = 0;                   ///< server 1's of the last step for trainers 0 and 1
+  trace::made_recording made{2, 2};
+  std::vector<trace::nanoseconds> commits = {trace::ms(100)};  ///< by step, from 0
+  std::uint64_t rows_of_1 = 0;                                 ///< server 1's of the last step for trainers 0 and 1
   std::uint64_t rows_of_1_for_1 = 0;
   std::uint64_t gradient_of_0 = 0;  ///< the last step's, trainer 0 to server 1
   std::uint64_t gradient_of_1 = 0;
@@ -38,13 +38,13 @@ class synchronous_run {
   std::uint64_t reduced_of_1 = 0;
 
  private:
-  void add_step(nanoseconds apply) {
-    const nanoseconds b = commits.back();
-    const auto at = [b](double ms) { return b + static_cast<nanoseconds>(ms * 1e6 + 0.5); };
+  void add_step(trace::nanoseconds apply) {
+    const trace::nanoseconds b = commits.back();
+    const auto at = [b](double ms) { return b + static_cast<trace::nanoseconds>(ms * 1e6 + 0.5); };
     const std::uint64_t step = commits.size();
     const std::uint16_t s0 = made.server(0), s1 = made.server(1), t0 = made.trainer(0), t1 = made.trainer(1);
-    constexpr std::uint16_t group = made_recording::group;
-    const nanoseconds commit = at(22.7) + apply;
+    constexpr std::uint16_t group = trace::made_recording::group;
+    const trace::nanoseconds commit = at(22.7) + apply;
 
     // Rows.
     for (const std::uint16_t t : {t0, t1}) {
@@ -82,15 +82,15 @@ class synchronous_run {
                                               .end = at(25.2),
                                               .flags = flag::answer,
                                               .bytes = 1000});
-    made.range(t1, range_name::forward_backward, step, at(1.1), at(16.1));
-    made.range(t1, range_name::backward_parameters, step, at(16.1), at(19.1));
-    made.range(t0, range_name::forward_backward, step, at(2.2), at(22.2));
-    made.range(t0, range_name::backward_parameters, step, at(22.2), at(25.2));
+    made.range(t1, trace::range_name::forward_backward, step, at(1.1), at(16.1));
+    made.range(t1, trace::range_name::backward_parameters, step, at(16.1), at(19.1));
+    made.range(t0, trace::range_name::forward_backward, step, at(2.2), at(22.2));
+    made.range(t0, trace::range_name::backward_parameters, step, at(22.2), at(25.2));
     rows_of_1 = rows0;
     rows_of_1_for_1 = rows1;
 
     // Gradients, and the lookups of the next step.
-    const auto gradient = [&](std::uint16_t from, std::uint16_t to, double sent, double begin, nanoseconds end) {
+    const auto gradient = [&](std::uint16_t from, std::uint16_t to, double sent, double begin, trace::nanoseconds end) {
       return made.handled({.from = from,
                            .to = to,
                            .type = "gradient",
@@ -102,7 +102,8 @@ class synchronous_run {
                            .end = end,
                            .bytes = 500});
     };
-    const auto lookup = [&](std::uint16_t from, double sent, nanoseconds begin, nanoseconds end, std::uint8_t flags) {
+    const auto lookup = [&](std::uint16_t from, double sent, trace::nanoseconds begin, trace::nanoseconds end,
+                            std::uint8_t flags) {
       return made.handled({.from = from,
                            .to = s1,
                            .type = "lookup",
@@ -119,12 +120,12 @@ class synchronous_run {
     gradient_of_1 = gradient(t1, s1, 16.1, 16.6, at(16.8));
     lookup_of_1 = lookup(t1, 16.1, at(16.8), at(16.9), flag::request | flag::parked);
     gradient(t0, s0, 22.2, 22.7, at(27.7));
-    made.range(s0, range_name::apply, step, at(22.7), at(27.7));
-    gradient_of_0 = gradient(t0, s1, 22.2, 22.7, commit + ms(1));
-    made.range(s1, range_name::apply, step, at(22.7), commit);
-    made.range(s1, range_name::pool, step + 1, commit, commit + ms(1));
-    lookup_of_0 = lookup(t0, 22.2, commit + ms(1), commit + ms(2), flag::request);
-    made.range(s1, range_name::pool, step + 1, commit + ms(1), commit + ms(2));
+    made.range(s0, trace::range_name::apply, step, at(22.7), at(27.7));
+    gradient_of_0 = gradient(t0, s1, 22.2, 22.7, commit + trace::ms(1));
+    made.range(s1, trace::range_name::apply, step, at(22.7), commit);
+    made.range(s1, trace::range_name::pool, step + 1, commit, commit + trace::ms(1));
+    lookup_of_0 = lookup(t0, 22.2, commit + trace::ms(1), commit + trace::ms(2), flag::request);
+    made.range(s1, trace::range_name::pool, step + 1, commit + trace::ms(1), commit + trace::ms(2));
 
     // The bucket.
     const std::uint64_t reduce1 = made.handled({.from = t1,
@@ -149,7 +150,7 @@ class synchronous_run {
                                 .end = at(25.8),
                                 .flags = flag::request,
                                 .bytes = 400});
-    made.range(group, range_name::sum, step, at(25.3), at(25.8));
+    made.range(group, trace::range_name::sum, step, at(25.3), at(25.8));
     for (const std::uint16_t t : {t0, t1}) {
       const std::uint64_t reduced = made.handled({.from = group,
                                                   .to = t,

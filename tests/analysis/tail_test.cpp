@@ -9,27 +9,27 @@
 namespace troupe::analysis::tail_test {
 namespace {
 
-made_recording busy_server() {
-  made_recording made{1, 2};
+trace::made_recording busy_server() {
+  trace::made_recording made{1, 2};
   // Three messages arrive at once; each takes 10 us.
   for (const std::uint64_t i : {0, 1, 2})
     made.handled({.from = made.trainer(1),
                   .to = made.server(0),
                   .type = i == 1 ? "lookup" : "gradient",
                   .step = 7 + i,
-                  .cause = made_id(made.server(0), 12),
-                  .sent = us(90),
-                  .arrived = us(100),
-                  .begin = us(100 + 10 * static_cast<std::int64_t>(i)),
-                  .end = us(110 + 10 * static_cast<std::int64_t>(i)),
+                  .cause = trace::made_id(made.server(0), 12),
+                  .sent = trace::us(90),
+                  .arrived = trace::us(100),
+                  .begin = trace::us(100 + 10 * static_cast<std::int64_t>(i)),
+                  .end = trace::us(110 + 10 * static_cast<std::int64_t>(i)),
                   .bytes = 2048});
-  made.range(made.server(0), range_name::apply, 7, us(104), us(109));
+  made.range(made.server(0), trace::range_name::apply, 7, trace::us(104), trace::us(109));
   return made;
 }
 
 TEST(Tail, LinesHaveFixedColumns) {
-  made_recording made = busy_server();
-  const recording& run = made.done();
+  trace::made_recording made = busy_server();
+  const trace::recording& run = made.done();
   const auto shown = tail_events(run, {});
   ASSERT_EQ(shown.size(), 4U);
   EXPECT_EQ(tail_header(),
@@ -48,9 +48,9 @@ TEST(Tail, LinesHaveFixedColumns) {
 }
 
 TEST(Tail, FiltersByActorTypeAndStep) {
-  made_recording made = busy_server();
-  const recording& run = made.done();
-  const auto count = [&](std::string_view filter) { return tail_events(run, *parse_filter(filter)).size(); };
+  trace::made_recording made = busy_server();
+  const trace::recording& run = made.done();
+  const auto count = [&](std::string_view filter) { return tail_events(run, *trace::parse_filter(filter)).size(); };
   EXPECT_EQ(count("actor=server *"), 4U);
   EXPECT_EQ(count("actor=trainer *"), 0U);
   EXPECT_EQ(count("type=gradient"), 2U);
@@ -59,15 +59,15 @@ TEST(Tail, FiltersByActorTypeAndStep) {
 }
 
 TEST(Tail, JsonNamesWhatColumnsShow) {
-  made_recording made = busy_server();
-  const recording& run = made.done();
+  trace::made_recording made = busy_server();
+  const trace::recording& run = made.done();
   const boost::json::object json = tail_json(run, tail_events(run, {}).front());
   EXPECT_EQ(json.at("kind").as_string(), "handled");
   EXPECT_EQ(json.at("type").as_string(), "gradient");
   EXPECT_EQ(json.at("message").as_string(), "trainer 1 #1");
   EXPECT_EQ(json.at("because_of").as_string(), "server 0 #12");
   EXPECT_EQ(json.at("queue_depth").as_uint64(), 2U);
-  EXPECT_EQ(json.at("arrived_ns").as_int64(), us(100));
+  EXPECT_EQ(json.at("arrived_ns").as_int64(), trace::us(100));
 }
 
 }  // namespace

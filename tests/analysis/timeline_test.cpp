@@ -13,7 +13,7 @@ namespace troupe::analysis::timeline_test {
 
 namespace {
 
-std::string timeline_of(const recording& run, timeline_counts* counts = nullptr) {
+std::string timeline_of(const trace::recording& run, timeline_counts* counts = nullptr) {
   std::ostringstream to;
   const timeline_counts made = write_timeline(run, to);
   if (counts != nullptr) *counts = made;
@@ -23,14 +23,14 @@ std::string timeline_of(const recording& run, timeline_counts* counts = nullptr)
 }  // namespace
 
 TEST(Timeline, ARunKeepsToTheRulesAndItsCounts) {
-  synchronous_run r({ms(5), ms(8), ms(5)});
-  const recording& run = r.made.done();
+  synchronous_run r({trace::ms(5), trace::ms(8), trace::ms(5)});
+  const trace::recording& run = r.made.done();
   timeline_counts counts;
   const trace_event_rules shown(timeline_of(run, &counts));
   const auto count = [&](auto is_so) { return static_cast<std::uint64_t>(std::ranges::count_if(run.events, is_so)); };
-  const auto handled = count([](const event& one) { return one.what == kind::handled; });
+  const auto handled = count([](const trace::event& one) { return one.what == trace::kind::handled; });
   EXPECT_EQ(counts.messages, handled);
-  EXPECT_EQ(counts.slices, handled + count([](const event& one) { return one.what == kind::range; }));
+  EXPECT_EQ(counts.slices, handled + count([](const trace::event& one) { return one.what == trace::kind::range; }));
   EXPECT_EQ(shown.slice_count(), counts.slices);
   EXPECT_EQ(shown.starts.size(), counts.flows);
   EXPECT_EQ(counts.flows + counts.unbound, handled);
@@ -41,7 +41,7 @@ TEST(Timeline, ARunKeepsToTheRulesAndItsCounts) {
 }
 
 TEST(Timeline, ProcessesAndActorsHaveNamesAndPlaces) {
-  made_recording r(1, 1);
+  trace::made_recording r(1, 1);
   r.edit().processes.resize(2);
   for (std::uint32_t i : {0U, 1U}) {
     r.edit().processes[i].host = i == 0 ? "alpha" : "beta";
@@ -49,7 +49,7 @@ TEST(Timeline, ProcessesAndActorsHaveNamesAndPlaces) {
     r.edit().processes[i].node = i;
   }
   r.actor(r.server(0), "server \"0\"\n", 1);
-  r.handled({.from = r.trainer(0), .to = r.server(0), .type = "lookup", .begin = us(5), .end = us(7)});
+  r.handled({.from = r.trainer(0), .to = r.server(0), .type = "lookup", .begin = trace::us(5), .end = trace::us(7)});
   const trace_event_rules shown(timeline_of(r.done()));
   EXPECT_EQ(shown.processes.at(1), "node 0 (alpha, pid 10)");
   EXPECT_EQ(shown.processes.at(2), "node 1 (beta, pid 11)");
@@ -58,12 +58,12 @@ TEST(Timeline, ProcessesAndActorsHaveNamesAndPlaces) {
 }
 
 TEST(Timeline, ASliceSaysWhatTheMessageWas) {
-  made_recording r(1, 1);
+  trace::made_recording r(1, 1);
   r.handled({.from = r.trainer(0),
              .to = r.server(0),
              .type = "lookup",
              .step = 12,
-             .cause = made_id(r.server(0), 4),
+             .cause = trace::made_id(r.server(0), 4),
              .sent = 1'000'001,
              .arrived = 1'001'001,
              .begin = 1'002'001,
@@ -83,145 +83,150 @@ TEST(Timeline, ASliceSaysWhatTheMessageWas) {
 }
 
 TEST(Timeline, AnArrowLeavesTheSliceInWhichItsMessageWasSent) {
-  made_recording r(1, 1);
+  trace::made_recording r(1, 1);
   const auto lookup = r.handled({.from = r.trainer(0),
                                  .to = r.server(0),
                                  .type = "lookup",
                                  .sent = 0,
                                  .arrived = 1,
-                                 .begin = us(10),
-                                 .end = us(20)});
+                                 .begin = trace::us(10),
+                                 .end = trace::us(20)});
   r.handled({.from = r.trainer(0),
              .to = r.server(0),
              .type = "note",
              .sent = 0,
-             .arrived = us(1),
-             .begin = us(20),
-             .end = us(30)});
+             .arrived = trace::us(1),
+             .begin = trace::us(20),
+             .end = trace::us(30)});
   // Sent at the very end of the first slice, where the next one begins.
   r.handled({.from = r.server(0),
              .to = r.trainer(0),
              .type = "rows",
              .cause = lookup,
-             .sent = us(20),
-             .arrived = us(25),
-             .begin = us(25),
-             .end = us(26),
+             .sent = trace::us(20),
+             .arrived = trace::us(25),
+             .begin = trace::us(25),
+             .end = trace::us(26),
              .flags = flag::answer});
   const trace_event_rules shown(timeline_of(r.done()));
   ASSERT_EQ(shown.starts.size(), 1U);
-  EXPECT_EQ(shown.starts.at("1").when, us(20) - 1);
+  EXPECT_EQ(shown.starts.at("1").when, trace::us(20) - 1);
   EXPECT_EQ(shown.starts.at("1").where, (trace_event_rules::thread{1, 3}));
-  EXPECT_EQ(shown.ends.at("1").when, us(25));
+  EXPECT_EQ(shown.ends.at("1").when, trace::us(25));
 }
 
 TEST(Timeline, AClockThatIsWrongMakesNoArrowGoBackwards) {
-  made_recording r(1, 1);
+  trace::made_recording r(1, 1);
   const auto lookup = r.handled({.from = r.trainer(0),
                                  .to = r.server(0),
                                  .type = "lookup",
                                  .sent = 0,
                                  .arrived = 1,
-                                 .begin = us(10),
-                                 .end = us(20)});
+                                 .begin = trace::us(10),
+                                 .end = trace::us(20)});
   r.handled({.from = r.server(0),
              .to = r.trainer(0),
              .type = "rows",
              .cause = lookup,
-             .sent = us(19),
-             .arrived = us(18),
-             .begin = us(18),
-             .end = us(22)});
+             .sent = trace::us(19),
+             .arrived = trace::us(18),
+             .begin = trace::us(18),
+             .end = trace::us(22)});
   const auto early = r.handled({.from = r.trainer(0),
                                 .to = r.server(0),
                                 .type = "lookup",
-                                .sent = us(39),
-                                .arrived = us(40),
-                                .begin = us(40),
-                                .end = us(50)});
+                                .sent = trace::us(39),
+                                .arrived = trace::us(40),
+                                .begin = trace::us(40),
+                                .end = trace::us(50)});
   r.handled({.from = r.server(0),
              .to = r.trainer(0),
              .type = "rows",
              .cause = early,
-             .sent = us(45),
-             .arrived = us(30),
-             .begin = us(30),
-             .end = us(31)});
+             .sent = trace::us(45),
+             .arrived = trace::us(30),
+             .begin = trace::us(30),
+             .end = trace::us(31)});
   timeline_counts counts;
   const trace_event_rules shown(timeline_of(r.done(), &counts));
   EXPECT_EQ(counts.flows, 1U);
   EXPECT_EQ(counts.unbound, 3U);
-  EXPECT_EQ(shown.starts.at("1").when, us(18));
+  EXPECT_EQ(shown.starts.at("1").when, trace::us(18));
 }
 
 TEST(Timeline, SlicesThatOverlapAreCut) {
-  made_recording r(1, 1);
-  r.handled({.from = r.trainer(0), .to = r.server(0), .type = "lookup", .begin = us(10), .end = us(20)});
-  r.range(r.server(0), range_name::apply, 3, us(15), us(25));
-  r.range(r.server(0), range_name::pool, 3, us(15), us(25));
+  trace::made_recording r(1, 1);
+  r.handled({.from = r.trainer(0), .to = r.server(0), .type = "lookup", .begin = trace::us(10), .end = trace::us(20)});
+  r.range(r.server(0), trace::range_name::apply, 3, trace::us(15), trace::us(25));
+  r.range(r.server(0), trace::range_name::pool, 3, trace::us(15), trace::us(25));
   const trace_event_rules shown(timeline_of(r.done()));
   const auto& all = shown.slices_of("server 0");
   ASSERT_EQ(all.size(), 3U);
-  EXPECT_EQ(all[1].end, us(20));
-  EXPECT_EQ(all[2].end, us(20));
+  EXPECT_EQ(all[1].end, trace::us(20));
+  EXPECT_EQ(all[2].end, trace::us(20));
 }
 
 TEST(Timeline, CountersTellOfQueuesAndWhatIsUnderWay) {
-  made_recording r(1, 2);
+  trace::made_recording r(1, 2);
   r.edit().processes.resize(2);
   r.edit().processes[1].node = 1;
   for (const std::uint16_t t : {0, 1}) r.actor(r.trainer(t)).process = 1;
-  const auto send = [&](std::uint16_t t, nanoseconds sent, nanoseconds arrived, nanoseconds begin) {
+  const auto send = [&](std::uint16_t t, trace::nanoseconds sent, trace::nanoseconds arrived,
+                        trace::nanoseconds begin) {
     r.handled({.from = r.trainer(t),
                .to = r.server(0),
                .type = "gradient",
                .sent = sent,
                .arrived = arrived,
                .begin = begin,
-               .end = begin + us(10),
+               .end = begin + trace::us(10),
                .flags = flag::remote,
                .bytes = 100});
   };
-  send(0, us(10), us(20), us(30));
-  send(1, us(10), us(25), us(40));
-  r.frame(kind::sent, {.from = r.trainer(0), .to = r.server(0), .type = "lookup", .sent = us(50), .bytes = 7});
+  send(0, trace::us(10), trace::us(20), trace::us(30));
+  send(1, trace::us(10), trace::us(25), trace::us(40));
+  r.frame(trace::kind::sent,
+          {.from = r.trainer(0), .to = r.server(0), .type = "lookup", .sent = trace::us(50), .bytes = 7});
   const trace_event_rules shown(timeline_of(r.done()));
-  using points = std::vector<std::pair<nanoseconds, double>>;
-  EXPECT_EQ(shown.counters.at("queue of server 0"), (points{{us(20), 1}, {us(25), 2}, {us(30), 1}, {us(40), 0}}));
-  EXPECT_EQ(shown.counters.at("in flight to node 0"), (points{{us(10), 200}, {us(20), 100}, {us(25), 0}, {us(50), 7}}));
+  using points = std::vector<std::pair<trace::nanoseconds, double>>;
+  EXPECT_EQ(shown.counters.at("queue of server 0"),
+            (points{{trace::us(20), 1}, {trace::us(25), 2}, {trace::us(30), 1}, {trace::us(40), 0}}));
+  EXPECT_EQ(shown.counters.at("in flight to node 0"),
+            (points{{trace::us(10), 200}, {trace::us(20), 100}, {trace::us(25), 0}, {trace::us(50), 7}}));
 }
 
 TEST(Timeline, StalenessAndMetricsAreCounters) {
-  made_recording r(1, 1);
-  r.handled({.from = r.server(0), .to = r.trainer(0), .type = "rows", .begin = us(1), .end = us(2), .aux = 2});
-  event loss;
-  loss.what = kind::metric;
-  loss.type = static_cast<std::uint16_t>(metric_name::loss);
-  loss.begin = loss.end = us(5);
+  trace::made_recording r(1, 1);
+  r.handled(
+      {.from = r.server(0), .to = r.trainer(0), .type = "rows", .begin = trace::us(1), .end = trace::us(2), .aux = 2});
+  trace::event loss;
+  loss.what = trace::kind::metric;
+  loss.type = static_cast<std::uint16_t>(trace::metric_name::loss);
+  loss.begin = loss.end = trace::us(5);
   loss.raw = std::bit_cast<std::uint64_t>(0.25);
   r.add(loss);
   loss.raw = std::bit_cast<std::uint64_t>(std::numeric_limits<double>::quiet_NaN());
   r.add(loss);
   const trace_event_rules shown(timeline_of(r.done()));
-  using points = std::vector<std::pair<nanoseconds, double>>;
-  EXPECT_EQ(shown.counters.at("staleness of trainer 0"), (points{{us(1), 2}}));
-  EXPECT_EQ(shown.counters.at("loss"), (points{{us(5), 0.25}}));
+  using points = std::vector<std::pair<trace::nanoseconds, double>>;
+  EXPECT_EQ(shown.counters.at("staleness of trainer 0"), (points{{trace::us(1), 2}}));
+  EXPECT_EQ(shown.counters.at("loss"), (points{{trace::us(5), 0.25}}));
 }
 
 TEST(Timeline, WhatHappensInAMomentIsAnInstant) {
-  made_recording r(1, 1);
-  const auto note = [&](kind what, std::uint16_t actor, std::uint16_t aux) {
-    event one;
+  trace::made_recording r(1, 1);
+  const auto note = [&](trace::kind what, std::uint16_t actor, std::uint16_t aux) {
+    trace::event one;
     one.what = what;
     one.actor = actor;
     one.aux = aux;
-    one.begin = one.end = us(9);
+    one.begin = one.end = trace::us(9);
     r.add(one);
   };
-  note(kind::spawn, r.server(0), 0);
-  note(kind::exit, r.server(0), 6);
-  note(kind::drop, r.server(0), 1);
-  note(kind::link_down, 0, 3);
+  note(trace::kind::spawn, r.server(0), 0);
+  note(trace::kind::exit, r.server(0), 6);
+  note(trace::kind::drop, r.server(0), 1);
+  note(trace::kind::link_down, 0, 3);
   const trace_event_rules shown(timeline_of(r.done()));
   ASSERT_EQ(shown.instants.size(), 4U);
   EXPECT_EQ(shown.instants[1].at("name"), "exit");
@@ -232,7 +237,7 @@ TEST(Timeline, WhatHappensInAMomentIsAnInstant) {
 }
 
 TEST(Timeline, NothingRecordedIsAnEmptyTimeline) {
-  const trace_event_rules shown(timeline_of(recording{}));
+  const trace_event_rules shown(timeline_of(trace::recording{}));
   EXPECT_EQ(shown.slice_count(), 0U);
 }
 

@@ -21,14 +21,14 @@ class trace_event_rules {
  public:
   using thread = std::pair<std::int64_t, std::int64_t>;
   struct slice {
-    nanoseconds begin = 0;
-    nanoseconds end = 0;
+    trace::nanoseconds begin = 0;
+    trace::nanoseconds end = 0;
     std::string name;
     boost::json::object args;
   };
   struct end_of_flow {
     thread where;
-    nanoseconds when = 0;
+    trace::nanoseconds when = 0;
   };
 
   /// Reports by EXPECT whatever is against the rules.
@@ -49,7 +49,7 @@ class trace_event_rules {
   std::map<std::string, end_of_flow> starts, ends;
   std::map<thread, std::string> threads;
   std::map<std::int64_t, std::string> processes;
-  std::map<std::string, std::vector<std::pair<nanoseconds, double>>> counters;  ///< by name
+  std::map<std::string, std::vector<std::pair<trace::nanoseconds, double>>> counters;  ///< by name
   std::vector<boost::json::object> instants;
 
   std::size_t slice_count() const {
@@ -66,7 +66,7 @@ class trace_event_rules {
   }
 
  private:
-  static nanoseconds ns(const boost::json::value& us) {
+  static trace::nanoseconds ns(const boost::json::value& us) {
     return std::llround((us.is_double() ? us.get_double() : us.to_number<double>()) * 1e3);
   }
 
@@ -76,7 +76,7 @@ class trace_event_rules {
     const std::string name(one.at("name").as_string());
     switch (phase) {
       case 'X': {
-        const nanoseconds begin = ns(one.at("ts"));
+        const trace::nanoseconds begin = ns(one.at("ts"));
         EXPECT_GE(ns(one.at("dur")), 0);
         slices[where].push_back({begin, begin + ns(one.at("dur")), name, one.at("args").as_object()});
         break;
@@ -115,8 +115,8 @@ class trace_event_rules {
   void check_nesting() {
     for (const auto& [where, some] : slices) {
       EXPECT_TRUE(threads.contains(where)) << "a thread without a name";
-      std::vector<nanoseconds> open;
-      nanoseconds last = some.front().begin;
+      std::vector<trace::nanoseconds> open;
+      trace::nanoseconds last = some.front().begin;
       for (const slice& one : some) {
         EXPECT_GE(one.begin, last);
         last = one.begin;

@@ -16,10 +16,10 @@ std::vector<std::uint64_t> ids(const cause_chain& chain) {
 }
 
 TEST(Why, FollowsCausesBackToTheStepsBegin) {
-  synchronous_run one({ms(8), ms(8)});
+  synchronous_run one({trace::ms(8), trace::ms(8)});
   const auto before = one.gradient_of_0;  // of step 2
-  synchronous_run longer({ms(8), ms(8), ms(8)});
-  const recording& run = longer.made.done();
+  synchronous_run longer({trace::ms(8), trace::ms(8), trace::ms(8)});
+  const trace::recording& run = longer.made.done();
   const causality index(run);
   const cause_chain chain = find_causes(index, longer.reduced_of_1);
   // Released by trainer 0's share, which came of its rows, which answered its lookup: that of step 3 was sent in
@@ -35,10 +35,10 @@ TEST(Why, FollowsCausesBackToTheStepsBegin) {
   EXPECT_EQ(chain.hops[2].id, longer.rows_of_1);
   EXPECT_EQ(run.type_name(chain.hops[3].message->type), "lookup");
   EXPECT_EQ(run.type_name(last.type), "rows");
-  EXPECT_EQ(chain.hops[1].wire, us(100));
-  EXPECT_EQ(chain.hops[2].waited, us(100));
-  EXPECT_EQ(chain.hops[2].worked, ms(23));
-  EXPECT_EQ(chain.hops[1].into, ms(23));
+  EXPECT_EQ(chain.hops[1].wire, trace::us(100));
+  EXPECT_EQ(chain.hops[2].waited, trace::us(100));
+  EXPECT_EQ(chain.hops[2].worked, trace::ms(23));
+  EXPECT_EQ(chain.hops[1].into, trace::ms(23));
 
   const cause_chain released = find_causes(index, longer.rows_of_1_for_1);
   ASSERT_EQ(released.hops.size(), 2U);
@@ -46,17 +46,17 @@ TEST(Why, FollowsCausesBackToTheStepsBegin) {
 }
 
 TEST(Why, SaysWhereRecordsEnd) {
-  synchronous_run one({ms(8)});
-  const auto unknown = made_id(one.made.trainer(0), 9999);
+  synchronous_run one({trace::ms(8)});
+  const auto unknown = trace::made_id(one.made.trainer(0), 9999);
   const auto id = one.made.handled({.from = one.made.server(0),
                                     .to = one.made.trainer(0),
                                     .type = "rows",
                                     .cause = unknown,
-                                    .sent = ms(1),
-                                    .arrived = ms(1),
-                                    .begin = ms(1),
-                                    .end = ms(1)});
-  const recording& run = one.made.done();
+                                    .sent = trace::ms(1),
+                                    .arrived = trace::ms(1),
+                                    .begin = trace::ms(1),
+                                    .end = trace::ms(1)});
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const cause_chain chain = find_causes(index, id);
   EXPECT_EQ(ids(chain), std::vector<std::uint64_t>{id});
@@ -70,14 +70,14 @@ TEST(Why, SaysWhereRecordsEnd) {
 }
 
 TEST(Why, KnowsAMessageThatNeverArrived) {
-  synchronous_run one({ms(8)});
-  const auto lost = one.made.frame(kind::sent, {.from = one.made.trainer(0),
-                                                .to = one.made.server(1),
-                                                .type = "gradient",
-                                                .step = 1,
-                                                .cause = one.rows_of_1,
-                                                .sent = ms(125)});
-  const recording& run = one.made.done();
+  synchronous_run one({trace::ms(8)});
+  const auto lost = one.made.frame(trace::kind::sent, {.from = one.made.trainer(0),
+                                                       .to = one.made.server(1),
+                                                       .type = "gradient",
+                                                       .step = 1,
+                                                       .cause = one.rows_of_1,
+                                                       .sent = trace::ms(125)});
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const cause_chain chain = find_causes(index, lost);
   EXPECT_EQ(ids(chain), (std::vector<std::uint64_t>{lost, one.rows_of_1}));
@@ -90,48 +90,48 @@ TEST(Why, KnowsAMessageThatNeverArrived) {
 }
 
 TEST(Why, EndsInACircle) {
-  made_recording made;
-  const auto first = made_id(made.trainer(0), 1);
+  trace::made_recording made;
+  const auto first = trace::made_id(made.trainer(0), 1);
   const auto second = made.handled({.from = made.server(0), .to = made.trainer(0), .type = "a", .cause = first});
   made.handled({.from = made.trainer(0), .to = made.server(0), .type = "b", .cause = second});
-  const recording& run = made.done();
+  const trace::recording& run = made.done();
   EXPECT_EQ(find_causes(causality(run), first).hops.size(), 2U);
 }
 
 /// The cone by its definition: whatever leads to the message by steps of program order and of messages.
 std::set<std::uint64_t> cone_by_definition(const causality& index, std::uint64_t id) {
   std::set<std::uint64_t> found;
-  std::set<const event*> seen;
-  std::vector<const event*> todo = {index.handled(id)};
+  std::set<const trace::event*> seen;
+  std::vector<const trace::event*> todo = {index.handled(id)};
   while (!todo.empty()) {
-    const event* one = todo.back();
+    const trace::event* one = todo.back();
     todo.pop_back();
     if (one == nullptr || !seen.insert(one).second) continue;
-    if (one->what == kind::handled && one->id != id) found.insert(one->id);
+    if (one->what == trace::kind::handled && one->id != id) found.insert(one->id);
     todo.push_back(index.before(*one));
-    if (one->what != kind::handled) continue;
-    const event* sender = index.sent_in(*one);
-    todo.push_back(sender != nullptr ? sender : index.activity_at(sender_of(one->id), one->sent));
+    if (one->what != trace::kind::handled) continue;
+    const trace::event* sender = index.sent_in(*one);
+    todo.push_back(sender != nullptr ? sender : index.activity_at(trace::sender_of(one->id), one->sent));
   }
   return found;
 }
 
 TEST(Cone, HoldsAllThatCouldHaveInfluencedAMessage) {
-  synchronous_run one({ms(8), ms(8), ms(8)});
+  synchronous_run one({trace::ms(8), trace::ms(8), trace::ms(8)});
   const auto ask = one.made.handled({.from = one.made.trainer(0),
                                      .to = one.made.server(1),
                                      .type = "save_dense",
                                      .cause = one.rows_of_1,
-                                     .sent = ms(185),
-                                     .arrived = ms(200),
-                                     .begin = ms(200),
-                                     .end = ms(201)});
-  const recording& run = one.made.done();
+                                     .sent = trace::ms(185),
+                                     .arrived = trace::ms(200),
+                                     .begin = trace::ms(200),
+                                     .end = trace::ms(201)});
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const influence cone = find_influence(index, ask);  // outside of steps: as far as records go
   std::set<std::uint64_t> found;
   for (const auto& part : cone.actors) {
-    for (const event* message : part.messages) found.insert(message->id);
+    for (const trace::event* message : part.messages) found.insert(message->id);
   }
   EXPECT_EQ(found, cone_by_definition(index, ask));
   EXPECT_EQ(cone.messages, found.size());
@@ -139,8 +139,8 @@ TEST(Cone, HoldsAllThatCouldHaveInfluencedAMessage) {
 }
 
 TEST(Cone, ReachesBackToEachActorsFirstMessageOfTheStep) {
-  synchronous_run one({ms(8), ms(8), ms(8)});
-  const recording& run = one.made.done();
+  synchronous_run one({trace::ms(8), trace::ms(8), trace::ms(8)});
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const influence cone = find_influence(index, one.rows_of_1);
   EXPECT_EQ(cone.step, 3U);
@@ -149,17 +149,17 @@ TEST(Cone, ReachesBackToEachActorsFirstMessageOfTheStep) {
   ASSERT_EQ(cone.actors.size(), 2U);
   EXPECT_EQ(cone.actors[0].actor, one.made.server(1));
   std::vector<std::string> types;
-  for (const event* message : cone.actors[0].messages) types.push_back(run.type_name(message->type));
+  for (const trace::event* message : cone.actors[0].messages) types.push_back(run.type_name(message->type));
   EXPECT_EQ(types, (std::vector<std::string>{"lookup", "gradient", "lookup"}));
   EXPECT_EQ(cone.actors[1].actor, one.made.trainer(0));
   ASSERT_EQ(cone.actors[1].messages.size(), 1U);
-  EXPECT_EQ(sender_of(cone.actors[1].messages[0]->id), one.made.server(0));
+  EXPECT_EQ(trace::sender_of(cone.actors[1].messages[0]->id), one.made.server(0));
 }
 
 TEST(Cone, IsShownWithinALimit) {
-  synchronous_run one({ms(8), ms(8), ms(8)});
+  synchronous_run one({trace::ms(8), trace::ms(8), trace::ms(8)});
   one.made.edit().processes[0].overwritten = 5;
-  const recording& run = one.made.done();
+  const trace::recording& run = one.made.done();
   const causality index(run);
   const influence cone = find_influence(index, one.reduced_of_1);
   const std::string text = influence_text(index, cone, 1);

@@ -12,7 +12,7 @@
 
 #include "tests/apps/event_file.hpp"
 
-namespace troupe::epoch_log_test {
+namespace troupe::apps::epoch_log_test {
 namespace {
 
 constexpr const char* header =
@@ -50,8 +50,8 @@ class epoch_log_test : public testing::Test {
   std::string folder_ = testing::TempDir() + "troupe-apps-XXXXXX";
 };
 
-epoch_summary some_epoch(std::uint64_t number) {
-  epoch_summary epoch;
+actors::epoch_summary some_epoch(std::uint64_t number) {
+  actors::epoch_summary epoch;
   epoch.epoch = number;
   epoch.step = number * 100;
   epoch.steps = 100;
@@ -67,9 +67,9 @@ epoch_summary some_epoch(std::uint64_t number) {
   return epoch;
 }
 
-epoch_summary without_evaluation(std::uint64_t number) {
-  epoch_summary epoch = some_epoch(number);
-  epoch.figures = epoch_figures{epoch.figures.loss, {}, {}, {}, {}, {}, {}};
+actors::epoch_summary without_evaluation(std::uint64_t number) {
+  actors::epoch_summary epoch = some_epoch(number);
+  epoch.figures = model::epoch_figures{epoch.figures.loss, {}, {}, {}, {}, {}, {}};
   return epoch;
 }
 
@@ -88,7 +88,7 @@ TEST_F(epoch_log_test, csv_has_a_line_for_each_epoch_as_soon_as_it_is_over) {
 
 TEST_F(epoch_log_test, csv_leaves_out_what_is_not_finite) {
   auto log = open_metrics_csv(path("m.csv"), std::nullopt);
-  epoch_summary epoch = some_epoch(1);
+  actors::epoch_summary epoch = some_epoch(1);
   epoch.seconds = 0;
   epoch.figures.loss = std::numeric_limits<double>::quiet_NaN();
   epoch.figures.calibration = std::numeric_limits<double>::infinity();
@@ -208,4 +208,4 @@ TEST_F(epoch_log_test, only_what_is_asked_for_is_opened) {
 }
 
 }  // namespace
-}  // namespace troupe::epoch_log_test
+}  // namespace troupe::apps::epoch_log_test

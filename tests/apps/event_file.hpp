@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace troupe {
+namespace troupe::apps {
 
 struct event {
   double wall_time = 0;
@@ -147,4 +147,4 @@ class event_file_reader {
   bool failed_ = false;
 };
 
-}  // namespace troupe
+}  // namespace troupe::apps

@@ -16,7 +16,7 @@
 
 #include "links/frame.hpp"
 
-namespace troupe::control_tunnel_test {
+namespace troupe::cluster::control_tunnel_test {
 namespace {
 
 using bytes = std::vector<std::byte>;
@@ -37,23 +37,23 @@ bytes message_of(std::uint64_t payload) {
 }
 
 /// Hands over what the test says, and keeps what is sent.
-class told_link final : public link {
+class told_link final : public links::link {
  public:
   void start(callbacks what) override { callbacks_ = std::move(what); }
-  void send(std::uint8_t, std::vector<piece> body, bool) override {
-    for (const piece& one : body) sent += one.size;
+  void send(std::uint8_t, std::vector<links::piece> body, bool) override {
+    for (const links::piece& one : body) sent += one.size;
   }
   void flush() override {}
   void pause_reading(bool pause) override { paused = pause; }
   void close() override { closed = true; }
   std::uint64_t queued_bytes() const override { return 0; }
-  const hello& peer() const override { return peer_; }
+  const links::hello& peer() const override { return peer_; }
   const std::string& peer_certificate() const override { return certificate_; }
-  endpoint local_address() const override { return {}; }
-  endpoint remote_address() const override { return {}; }
+  links::endpoint local_address() const override { return {}; }
+  links::endpoint remote_address() const override { return {}; }
 
   void receive(std::span<const std::byte> body) {
-    auto memory = frame_memory(body.size());
+    auto memory = links::frame_memory(body.size());
     std::ranges::copy(body, memory.get());
     callbacks_.on_frame({first_user_kind, std::move(memory), body.size()});
   }
@@ -67,7 +67,7 @@ class told_link final : public link {
 
  private:
   callbacks callbacks_;
-  hello peer_;
+  links::hello peer_;
   std::string certificate_;
 };
 
@@ -192,4 +192,4 @@ TEST_F(ControlTunnel, ReadsNoFurtherThanCafCanFollow) {
 }
 
 }  // namespace
-}  // namespace troupe::control_tunnel_test
+}  // namespace troupe::cluster::control_tunnel_test

@@ -15,7 +15,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe::data_link_test {
+namespace troupe::cluster::data_link_test {
 namespace {
 
 constexpr std::uint32_t number = 5;
@@ -23,28 +23,28 @@ constexpr auto timeout = std::chrono::seconds(60);  // for a broken build, not t
 
 /// What a server of the test does.
 struct handlers {
-  std::function<caf::result<rows>(parameter_server_actor::pointer, lookup&)> on_lookup;
-  std::function<void(gradient&)> on_gradient;
+  std::function<caf::result<msg::rows>(msg::parameter_server_actor::pointer, msg::lookup&)> on_lookup;
+  std::function<void(msg::gradient&)> on_gradient;
 };
 
-parameter_server_actor::behavior_type server(parameter_server_actor::pointer self, handlers what) {
-  return {[](instantiate&) { return module_ref{}; },
-          [self, what](lookup& asked) { return what.on_lookup(self, asked); },
-          [what](gradient& sent) { what.on_gradient(sent); },
-          [](gradient_norm&) { return squared_norm{}; },
-          [](optimizer_step&) { return committed{}; },
-          [](parameters&) { return parameter_list{}; },
-          [](state_dict&) { return module_state{}; },
-          [](load_state_dict&) { return committed{}; },
-          [](row_digests&) { return tensor{}; },
-          [](save_module&) { return saved_module{}; },
-          [](restore_module&) { return committed{}; },
-          [](release&) {},
-          [](actor_query&) { return actor_status{}; }};
+msg::parameter_server_actor::behavior_type server(msg::parameter_server_actor::pointer self, handlers what) {
+  return {[](msg::instantiate&) { return msg::module_ref{}; },
+          [self, what](msg::lookup& asked) { return what.on_lookup(self, asked); },
+          [what](msg::gradient& sent) { what.on_gradient(sent); },
+          [](msg::gradient_norm&) { return msg::squared_norm{}; },
+          [](msg::optimizer_step&) { return msg::committed{}; },
+          [](msg::parameters&) { return msg::parameter_list{}; },
+          [](msg::state_dict&) { return msg::module_state{}; },
+          [](msg::load_state_dict&) { return msg::committed{}; },
+          [](msg::row_digests&) { return msg::tensor{}; },
+          [](msg::save_module&) { return msg::saved_module{}; },
+          [](msg::restore_module&) { return msg::committed{}; },
+          [](msg::release&) {},
+          [](msg::actor_query&) { return msg::actor_status{}; }};
 }
 
-caf::result<rows> five_rows(parameter_server_actor::pointer, lookup& asked) {
-  return rows{asked.head, {tensor::own(5, 1, std::vector<float>{1, 2, 3, 4, 5})}, asked.staleness};
+caf::result<msg::rows> five_rows(msg::parameter_server_actor::pointer, msg::lookup& asked) {
+  return msg::rows{asked.head, {msg::tensor::own(5, 1, std::vector<float>{1, 2, 3, 4, 5})}, asked.staleness};
 }
 
 /// For what outlives the links.
@@ -65,8 +65,8 @@ class data_link_test : public testing::Test {
 
   /// Handles lookups by leaving them unanswered.
   auto never() {
-    return [this](parameter_server_actor::pointer self, lookup&) -> caf::result<rows> {
-      unanswered_.push_back(self->make_response_promise<rows>());
+    return [this](msg::parameter_server_actor::pointer self, msg::lookup&) -> caf::result<msg::rows> {
+      unanswered_.push_back(self->make_response_promise<msg::rows>());
       return unanswered_.back();
     };
   }
@@ -82,20 +82,21 @@ class data_link_test : public testing::Test {
   }
 
   /// Two ends of a link, over TCP.
-  std::pair<link_ptr, link_ptr> make_wires() {
-    std::unique_ptr<listener> listening;
-    std::promise<link_ptr> accepted;
-    std::promise<link_ptr> connected;
-    const credentials mine{"a token that tests share", nullptr};
+  std::pair<links::link_ptr, links::link_ptr> make_wires() {
+    std::unique_ptr<links::listener> listening;
+    std::promise<links::link_ptr> accepted;
+    std::promise<links::link_ptr> connected;
+    const links::credentials mine{"a token that tests share", nullptr};
     on_thread([&] {
-      auto opened = listener::open(thread_.io(), {"127.0.0.1", 0}, mine, {}, {},
-                                   {.on_hello = [](const hello&, auto&&...) { return hello(); },
-                                    .on_link = [&](link_ptr wire) { accepted.set_value(std::move(wire)); },
-                                    .on_rejected = [](const endpoint&, const fault&) {}});
+      auto opened =
+          links::listener::open(thread_.io(), {"127.0.0.1", 0}, mine, {}, {},
+                                {.on_hello = [](const links::hello&, auto&&...) { return links::hello(); },
+                                 .on_link = [&](links::link_ptr wire) { accepted.set_value(std::move(wire)); },
+                                 .on_rejected = [](const links::endpoint&, const fault&) {}});
       ASSERT_TRUE(opened) << opened.error().message;
       listening = std::move(*opened);
-      connect(thread_.io(), listening->address(), mine, {}, {}, {},
-              [&](result<link_ptr> wire) { connected.set_value(wire ? *wire : nullptr); });
+      links::connect(thread_.io(), listening->address(), mine, {}, {}, {},
+                     [&](result<links::link_ptr> wire) { connected.set_value(wire ? *wire : nullptr); });
     });
     auto pair = std::pair(connected.get_future().get(), accepted.get_future().get());
     on_thread([&] { listening.reset(); });
@@ -103,7 +104,7 @@ class data_link_test : public testing::Test {
   }
 
   /// Links a server with those handlers, and returns what stands for it here.
-  parameter_server_actor link_to(handlers what, std::uint64_t window = std::uint64_t{1} << 20) {
+  msg::parameter_server_actor link_to(handlers what, std::uint64_t window = std::uint64_t{1} << 20) {
     actor_there_ = system_.spawn(server, std::move(what));
     spawned_.push_back(caf::actor_cast<caf::actor>(actor_there_));
     actors_there_.add(number, caf::actor_cast<caf::strong_actor_ptr>(actor_there_));
@@ -113,10 +114,10 @@ class data_link_test : public testing::Test {
         system_, far, shared(unit_), shared(actors_there_),
         data_link::options{.peer = "trainer 1", .window_bytes = window, .message_bytes_max = message_bytes_max_});
     there_->start([](const std::string&) {});
-    return here_->proxy<parameter_server_actor>(number);
+    return here_->proxy<msg::parameter_server_actor>(number);
   }
 
-  void start_here(const link_ptr& wire, std::uint64_t window) {
+  void start_here(const links::link_ptr& wire, std::uint64_t window) {
     here_ = std::make_shared<data_link>(system_, wire, shared(unit_), shared(actors_here_),
                                         data_link::options{.peer = "server 0",
                                                            .window_bytes = window,
@@ -126,12 +127,12 @@ class data_link_test : public testing::Test {
   }
 
   /// Bytes from the other side that no data link would send, and the word about the link's end.
-  std::string word_about(std::uint8_t kind, const std::vector<blob>& parts) {
+  std::string word_about(std::uint8_t kind, const std::vector<msg::blob>& parts) {
     const auto [near, far] = make_wires();
     start_here(near, 1 << 20);
-    far->start({[](received_frame&&) {}, [](const fault*) {}});
-    std::vector<piece> pieces;
-    for (const blob& part : parts) pieces.push_back({part.owner(), part.data(), part.size()});
+    far->start({[](links::received_frame&&) {}, [](const fault*) {}});
+    std::vector<links::piece> pieces;
+    for (const msg::blob& part : parts) pieces.push_back({part.owner(), part.data(), part.size()});
     far->send(kind, std::move(pieces));
     return word_of_loss();
   }
@@ -143,35 +144,39 @@ class data_link_test : public testing::Test {
     return {};
   }
 
-  static lookup ask_rows(std::uint64_t step) { return {{1, step, 9, 0, 1, 0}, {{4, {}, {}, {}}}, 3, dtype::f32}; }
+  static msg::lookup ask_rows(std::uint64_t step) {
+    return {{1, step, 9, 0, 1, 0}, {{4, {}, {}, {}}}, 3, msg::dtype::f32};
+  }
 
-  static gradient some_gradient(std::uint64_t step, std::size_t bytes) {
+  static msg::gradient some_gradient(std::uint64_t step, std::size_t bytes) {
     const std::size_t count = bytes / sizeof(float);
-    return {{1, step, 9, 0, 1, 0}, 0, true, true, {{4, {}, {}, {}, tensor::own(count, 1, std::vector<float>(count))}}};
+    return {
+        {1, step, 9, 0, 1, 0}, 0, true, true, {{4, {}, {}, {}, msg::tensor::own(count, 1, std::vector<float>(count))}}};
   }
 
   /// The error that a request is answered with.
-  caf::error failure_of(const parameter_server_actor& whom, std::uint64_t step) {
+  caf::error failure_of(const msg::parameter_server_actor& whom, std::uint64_t step) {
     return failure_of(whom, ask_rows(step));
   }
-  caf::error failure_of(const parameter_server_actor& whom, const lookup& question) {
+  caf::error failure_of(const msg::parameter_server_actor& whom, const msg::lookup& question) {
     caf::error found;
     self_->request(whom, timeout, question)
-        .receive([](const rows&) { ADD_FAILURE() << "an answer"; }, [&](const caf::error& error) { found = error; });
+        .receive([](const msg::rows&) { ADD_FAILURE() << "an answer"; },
+                 [&](const caf::error& error) { found = error; });
     return found;
   }
 
   caf::actor_system_config config_;
   caf::actor_system system_{config_};
   caf::scoped_actor self_{system_};
-  io_thread thread_;
-  inline_execution unit_{&system_};
+  links::io_thread thread_;
+  actors::inline_execution unit_{&system_};
   actor_directory actors_here_;
   actor_directory actors_there_;
-  parameter_server_actor actor_there_;
+  msg::parameter_server_actor actor_there_;
   std::vector<caf::actor> spawned_;
-  std::vector<caf::typed_response_promise<rows>> unanswered_;
-  std::uint64_t message_bytes_max_ = link_limits{}.frame_bytes_max;
+  std::vector<caf::typed_response_promise<msg::rows>> unanswered_;
+  std::uint64_t message_bytes_max_ = links::link_limits{}.frame_bytes_max;
   data_link_ptr here_;
   data_link_ptr there_;
   std::promise<std::string> lost_;
@@ -180,10 +185,10 @@ class data_link_test : public testing::Test {
 TEST_F(data_link_test, a_lookup_is_answered_through_it) {
   const auto whom = link_to({five_rows, nullptr});
   for (std::uint64_t step = 1; step <= 3; ++step) {
-    rows found;
+    msg::rows found;
     self_->request(whom, timeout, ask_rows(step))
-        .receive([&](rows& answer) { found = std::move(answer); },
-                 [](const caf::error& error) { FAIL() << describe(error); });
+        .receive([&](msg::rows& answer) { found = std::move(answer); },
+                 [](const caf::error& error) { FAIL() << protocol::describe(error); });
     EXPECT_EQ(found.head.step, step);
     EXPECT_EQ(found.missing, 3u);
     ASSERT_EQ(found.tables.size(), 1u);
@@ -194,22 +199,22 @@ TEST_F(data_link_test, a_lookup_is_answered_through_it) {
 }
 
 TEST_F(data_link_test, a_refusal_comes_back_with_its_words) {
-  const auto whom = link_to({[](parameter_server_actor::pointer, lookup&) -> caf::result<rows> {
-                               return make_failure(errc::bad_index, "index 7 of table 2");
+  const auto whom = link_to({[](msg::parameter_server_actor::pointer, msg::lookup&) -> caf::result<msg::rows> {
+                               return protocol::make_failure(protocol::errc::bad_index, "index 7 of table 2");
                              },
                              nullptr});
   const caf::error error = failure_of(whom, 1);
-  EXPECT_EQ(error, errc::bad_index);
-  EXPECT_EQ(describe(error), "index 7 of table 2");
+  EXPECT_EQ(error, protocol::errc::bad_index);
+  EXPECT_EQ(protocol::describe(error), "index 7 of table 2");
 }
 
 TEST_F(data_link_test, what_no_data_link_carries_is_refused_here) {
   const auto whom = link_to({five_rows, nullptr});
   caf::error found;
-  self_->request(whom, timeout, parameters{})
-      .receive([](const parameter_list&) { ADD_FAILURE() << "an answer"; },
+  self_->request(whom, timeout, msg::parameters{})
+      .receive([](const msg::parameter_list&) { ADD_FAILURE() << "an answer"; },
                [&](const caf::error& error) { found = error; });
-  EXPECT_EQ(found, errc::bad_input);
+  EXPECT_EQ(found, protocol::errc::bad_input);
 }
 
 TEST_F(data_link_test, a_request_that_stays_unanswered_fails_naming_who_what_and_when) {
@@ -220,14 +225,16 @@ TEST_F(data_link_test, a_request_that_stays_unanswered_fails_naming_who_what_and
   caf::error found;
   auto answer = self_->request(whom, caf::infinite, ask_rows(13));
   here_->expire(data_link::clock::now() + std::chrono::seconds(8));
-  answer.receive([](const rows&) { ADD_FAILURE() << "an answer"; }, [&](const caf::error& error) { found = error; });
-  EXPECT_EQ(found, errc::timeout);
-  EXPECT_EQ(describe(found), "server 0 did not answer lookup of step 13 within 7 s; --request-timeout allows more");
+  answer.receive([](const msg::rows&) { ADD_FAILURE() << "an answer"; },
+                 [&](const caf::error& error) { found = error; });
+  EXPECT_EQ(found, protocol::errc::timeout);
+  EXPECT_EQ(protocol::describe(found),
+            "server 0 did not answer lookup of step 13 within 7 s; --request-timeout allows more");
 }
 
 TEST_F(data_link_test, requests_that_wait_fail_when_the_link_is_lost) {
   std::promise<void> came;
-  const auto whom = link_to({[&, leave = never()](parameter_server_actor::pointer self, lookup& asked) {
+  const auto whom = link_to({[&, leave = never()](msg::parameter_server_actor::pointer self, msg::lookup& asked) {
                                came.set_value();
                                return leave(self, asked);
                              },
@@ -237,17 +244,19 @@ TEST_F(data_link_test, requests_that_wait_fail_when_the_link_is_lost) {
   there_->close();
   EXPECT_EQ(word_of_loss(), "it has ended");
   caf::error found;
-  answer.receive([](const rows&) { ADD_FAILURE() << "an answer"; }, [&](const caf::error& error) { found = error; });
-  EXPECT_EQ(found, errc::peer_failed);
-  EXPECT_EQ(describe(found), "server 0 is gone: it has ended; lookup of step 12 is unanswered");
-  EXPECT_EQ(describe(failure_of(whom, 13)), "server 0 is gone: it has ended; lookup of step 13 cannot be asked");
+  answer.receive([](const msg::rows&) { ADD_FAILURE() << "an answer"; },
+                 [&](const caf::error& error) { found = error; });
+  EXPECT_EQ(found, protocol::errc::peer_failed);
+  EXPECT_EQ(protocol::describe(found), "server 0 is gone: it has ended; lookup of step 12 is unanswered");
+  EXPECT_EQ(protocol::describe(failure_of(whom, 13)),
+            "server 0 is gone: it has ended; lookup of step 13 cannot be asked");
 }
 
 TEST_F(data_link_test, an_actor_of_a_link_that_was_let_go_is_gone) {
   const auto whom = link_to({five_rows, nullptr});
   here_->close();
   here_.reset();
-  EXPECT_NE(describe(failure_of(whom, 1)), "");
+  EXPECT_NE(protocol::describe(failure_of(whom, 1)), "");
 }
 
 // The receiver handles nothing until it is allowed to: meanwhile no more than the window is on its way.
@@ -260,7 +269,7 @@ TEST_F(data_link_test, a_slow_receiver_holds_the_sender_back_at_the_window) {
   std::promise<void> all_came;
   std::vector<std::uint64_t> steps;
   const auto whom = link_to({five_rows,
-                             [&](gradient& one) {
+                             [&](msg::gradient& one) {
                                allowed.wait();
                                if (one.head.step == 0) return;  // the test's own, to keep the actor busy
                                steps.push_back(one.head.step);
@@ -279,7 +288,8 @@ TEST_F(data_link_test, a_slow_receiver_holds_the_sender_back_at_the_window) {
 
 TEST_F(data_link_test, a_message_longer_than_the_window_goes_all_the_same) {
   std::promise<std::size_t> came;
-  const auto whom = link_to({five_rows, [&](gradient& one) { came.set_value(one.tables[0].grad.bytes.size()); }}, 1024);
+  const auto whom =
+      link_to({five_rows, [&](msg::gradient& one) { came.set_value(one.tables[0].grad.bytes.size()); }}, 1024);
   caf::anon_send(whom, some_gradient(1, 1 << 20));
   auto size = came.get_future();
   ASSERT_EQ(size.wait_for(timeout), std::future_status::ready);
@@ -289,8 +299,8 @@ TEST_F(data_link_test, a_message_longer_than_the_window_goes_all_the_same) {
 // -- messages beyond the limit ------------------------------------------------------
 
 void expect_too_long(const caf::error& error, const std::string& what) {
-  EXPECT_EQ(error, errc::bad_input) << describe(error);
-  const std::string words = describe(error);
+  EXPECT_EQ(error, protocol::errc::bad_input) << protocol::describe(error);
+  const std::string words = protocol::describe(error);
   EXPECT_EQ(words.find(what + " has "), 0u) << words;
   EXPECT_NE(words.find(" bytes, the limit is 1000; try a smaller --batch-size"), std::string::npos) << words;
 }
@@ -298,17 +308,17 @@ void expect_too_long(const caf::error& error, const std::string& what) {
 TEST_F(data_link_test, a_request_that_is_too_long_is_refused_and_the_link_goes_on) {
   message_bytes_max_ = 1000;
   const auto whom = link_to({five_rows, nullptr});
-  lookup many = ask_rows(12);
-  many.tables[0].indices = blob::own(std::vector<std::int64_t>(200));
+  msg::lookup many = ask_rows(12);
+  many.tables[0].indices = msg::blob::own(std::vector<std::int64_t>(200));
   expect_too_long(failure_of(whom, many), "lookup of step 12 for server 0");
   self_->request(whom, timeout, ask_rows(13))
-      .receive([](const rows&) {}, [](const caf::error& error) { FAIL() << describe(error); });
+      .receive([](const msg::rows&) {}, [](const caf::error& error) { FAIL() << protocol::describe(error); });
 }
 
 TEST_F(data_link_test, an_answer_that_is_too_long_fails_at_who_asked) {
   message_bytes_max_ = 1000;
-  const auto many_rows = [](parameter_server_actor::pointer, lookup& asked) -> caf::result<rows> {
-    return rows{asked.head, {tensor::own(500, 1, std::vector<float>(500))}, 0};
+  const auto many_rows = [](msg::parameter_server_actor::pointer, msg::lookup& asked) -> caf::result<msg::rows> {
+    return msg::rows{asked.head, {msg::tensor::own(500, 1, std::vector<float>(500))}, 0};
   };
   const auto whom = link_to({many_rows, nullptr});
   expect_too_long(failure_of(whom, 12), "rows of step 12 for trainer 1");
@@ -318,7 +328,7 @@ TEST_F(data_link_test, an_answer_that_is_too_long_fails_at_who_asked) {
 // Nobody waits for an answer to a gradient.
 TEST_F(data_link_test, who_sends_what_is_too_long_ends_with_the_reason) {
   message_bytes_max_ = 1000;
-  const auto whom = link_to({five_rows, [](gradient&) { ADD_FAILURE() << "it came"; }});
+  const auto whom = link_to({five_rows, [](msg::gradient&) { ADD_FAILURE() << "it came"; }});
   const auto sender = system_.spawn([whom](caf::event_based_actor* self) -> caf::behavior {
     self->send(whom, some_gradient(12, 4000));
     return {[](int) {}};
@@ -333,13 +343,13 @@ TEST_F(data_link_test, what_is_no_message_ends_the_link_with_the_reason) {
   const auto has = [](const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
   };
-  const std::string word = word_about(link::first_user_kind, {blob::own(std::string("no message at all"))});
+  const std::string word = word_about(links::link::first_user_kind, {msg::blob::own(std::string("no message at all"))});
   EXPECT_TRUE(has(word, "it sent ") && has(word, "a frame that is no message")) << word;
 }
 
 TEST_F(data_link_test, a_message_for_nobody_ends_the_link_with_the_reason) {
-  const auto parts = to_frame({1, 99}, caf::make_message(committed{}));
-  EXPECT_EQ(word_about(link::first_user_kind, *parts), "it sent a message for actor 99, who is not here");
+  const auto parts = protocol::to_frame({1, 99}, caf::make_message(msg::committed{}));
+  EXPECT_EQ(word_about(links::link::first_user_kind, *parts), "it sent a message for actor 99, who is not here");
 }
 
 // CAF gives the higher bits of a message's id meanings of their own, and so does the link.
@@ -348,12 +358,12 @@ TEST_F(data_link_test, a_request_of_no_possible_number_ends_the_link_with_the_re
   spawned_.push_back(caf::actor_cast<caf::actor>(actor_there_));
   actors_here_.add(number, caf::actor_cast<caf::strong_actor_ptr>(actor_there_));
   constexpr std::uint64_t ours = (std::uint64_t{1} << 59) + 1;
-  const auto parts = to_frame({ours, number}, caf::make_message(ask_rows(1)));
-  EXPECT_EQ(word_about(link::first_user_kind, *parts), fmt::format("it sent a request of number {}", ours));
+  const auto parts = protocol::to_frame({ours, number}, caf::make_message(ask_rows(1)));
+  EXPECT_EQ(word_about(links::link::first_user_kind, *parts), fmt::format("it sent a request of number {}", ours));
 }
 
 TEST_F(data_link_test, credit_for_nothing_ends_the_link_with_the_reason) {
-  EXPECT_EQ(word_about(link::first_user_kind + 3, {blob::own(std::vector<std::uint64_t>{5})}),
+  EXPECT_EQ(word_about(links::link::first_user_kind + 3, {msg::blob::own(std::vector<std::uint64_t>{5})}),
             "it sent a credit of 5 bytes, 0 are under way");
 }
 
@@ -364,14 +374,14 @@ TEST_F(data_link_test, a_frame_of_another_kind_ends_the_link_with_the_reason) {
 TEST_F(data_link_test, an_answer_to_nothing_is_ignored) {
   const auto [near, far] = make_wires();
   start_here(near, 1 << 20);
-  far->start({[](received_frame&&) {}, [](const fault*) {}});
-  std::vector<piece> pieces;
-  const auto parts = to_frame({77, 0}, caf::make_message(committed{}));
-  for (const blob& part : *parts) pieces.push_back({part.owner(), part.data(), part.size()});
-  far->send(link::first_user_kind + 1, std::move(pieces));
+  far->start({[](links::received_frame&&) {}, [](const fault*) {}});
+  std::vector<links::piece> pieces;
+  const auto parts = protocol::to_frame({77, 0}, caf::make_message(msg::committed{}));
+  for (const msg::blob& part : *parts) pieces.push_back({part.owner(), part.data(), part.size()});
+  far->send(links::link::first_user_kind + 1, std::move(pieces));
   far->send(77, {});
   EXPECT_EQ(word_of_loss(), "it sent a frame of kind 77") << "the answer has not ended the link";
 }
 
 }  // namespace
-}  // namespace troupe::data_link_test
+}  // namespace troupe::cluster::data_link_test

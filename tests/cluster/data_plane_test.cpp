@@ -17,15 +17,15 @@
 #include "tests/links/certificates.hpp"
 #include "tests/links/raw_socket.hpp"
 
-namespace troupe::data_plane_test {
+namespace troupe::cluster::data_plane_test {
 namespace {
 
 constexpr std::uint64_t run_number = 5;
 constexpr auto timeout = std::chrono::seconds(60);  // for a broken build, not to be reached
 
-bool is_refused(const endpoint& where) {
+bool is_refused(const links::endpoint& where) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = raw_socket::loopback(where.port);
+  const sockaddr_in address = links::raw_socket::loopback(where.port);
   const bool refused =
       ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 && errno == ECONNREFUSED;
   ::close(socket);
@@ -44,7 +44,7 @@ class DataPlaneTest : public testing::Test {
  protected:
   /// A server's process and a trainer's, by `credentials`, each of which the master has seen with a certificate.
   struct member {
-    credentials mine;
+    links::credentials mine;
     std::string certificate;
   };
 
@@ -56,8 +56,13 @@ class DataPlaneTest : public testing::Test {
       const auto where = planes_.back()->listen({"127.0.0.1", 0});
       ASSERT_TRUE(where) << where.error().message;
       where_.push_back(*where);
-      peers_.push_back(
-          {number, 0, number == 0 ? "server 0" : "trainer 0", number == 1, {0}, to_string(*where), one->certificate});
+      peers_.push_back({number,
+                        0,
+                        number == 0 ? "server 0" : "trainer 0",
+                        number == 1,
+                        {0},
+                        links::to_string(*where),
+                        one->certificate});
     }
     for (std::uint32_t number = 0; number < 2; ++number) planes_[number]->expect({run_number, number, 0}, peers_, {});
   }
@@ -82,18 +87,19 @@ class DataPlaneTest : public testing::Test {
   }
 
   member certified(const std::string& name) const {
-    const tls_files files = ours_.issue(name, 3600, 0, "");  // names do not matter: addresses come from the master
-    return {{token_, *make_tls(files)}, fingerprint_of(files)};
+    const links::tls_files files =
+        ours_.issue(name, 3600, 0, "");  // names do not matter: addresses come from the master
+    return {{token_, *links::make_tls(files)}, links::fingerprint_of(files)};
   }
-  member by_token() const { return {{token_, *make_tls(expanded_key(token_))}, ""}; }
+  member by_token() const { return {{token_, *links::make_tls(links::expanded_key(token_))}, ""}; }
 
   const std::string token_ = "a token that tests share";
-  const authority ours_{"ours"};
+  const links::authority ours_{"ours"};
   caf::actor_system_config config_;
   caf::actor_system system_{config_};
   std::vector<std::unique_ptr<data_plane>> planes_;
-  std::vector<endpoint> where_;
-  std::vector<peer_node> peers_;
+  std::vector<links::endpoint> where_;
+  std::vector<msg::peer_node> peers_;
 };
 
 TEST_F(DataPlaneTest, links_lead_to_those_with_the_certificates_that_the_master_saw) {
@@ -127,12 +133,12 @@ TEST_F(DataPlaneTest, whom_the_master_saw_without_a_certificate_is_not_believed_
 
 TEST_F(DataPlaneTest, the_ports_are_closed_when_all_links_are_there) {
   start(by_token(), by_token());
-  for (const endpoint& where : where_) EXPECT_FALSE(is_refused(where));
+  for (const links::endpoint& where : where_) EXPECT_FALSE(is_refused(where));
   auto server = connect(0);
   auto trainer = connect(1);
   EXPECT_EQ(outcome_of(server), "");
   EXPECT_EQ(outcome_of(trainer), "");
-  for (const endpoint& where : where_) EXPECT_TRUE(is_refused(where)) << to_string(where);
+  for (const links::endpoint& where : where_) EXPECT_TRUE(is_refused(where)) << links::to_string(where);
 }
 
 TEST_F(DataPlaneTest, processes_of_one_host_share_memory_under_tls_too) {
@@ -150,4 +156,4 @@ TEST_F(DataPlaneTest, processes_of_one_host_share_memory_under_tls_too) {
 }
 
 }  // namespace
-}  // namespace troupe::data_plane_test
+}  // namespace troupe::cluster::data_plane_test

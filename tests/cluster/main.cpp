@@ -3,7 +3,7 @@
 #include "cluster/caf_network.hpp"
 
 int main(int argc, char** argv) {
-  troupe::initialize_network_types();
+  troupe::cluster::initialize_network_types();
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -6,46 +6,46 @@
 #include "tests/actors/stage.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::node_test {
+namespace troupe::cluster::node_test {
 namespace {
 
 /// Admits whoever comes as number 3, with rank 1 of two servers.
-master_actor::behavior_type admitting_master(master_actor::pointer, std::shared_ptr<node_actor> comes) {
-  return {[](const join_server&) { return joined{}; },
-          [](const join_trainer&) { return joined{}; },
-          [](const troupe::run&) { return run_result{}; },
-          [](const status&) { return run_status{}; },
-          [](const stop&) {},
-          [](const progress&) {},
-          [](const epoch_report&) {},
-          [](const evaluation&) {},
-          [](const save_dense&) { return committed{}; },
-          [comes](const join_node& offer) {
+msg::master_actor::behavior_type admitting_master(msg::master_actor::pointer, std::shared_ptr<msg::node_actor> comes) {
+  return {[](const msg::join_server&) { return msg::joined{}; },
+          [](const msg::join_trainer&) { return msg::joined{}; },
+          [](const troupe::msg::run&) { return msg::run_result{}; },
+          [](const msg::status&) { return msg::run_status{}; },
+          [](const msg::stop&) {},
+          [](const msg::progress&) {},
+          [](const msg::epoch_report&) {},
+          [](const msg::evaluation&) {},
+          [](const msg::save_dense&) { return msg::committed{}; },
+          [comes](const msg::join_node& offer) {
             *comes = offer.node;
-            return admitted{{}, 1, 3, 0, {1}, 2, ""};
+            return msg::admitted{{}, 1, 3, 0, {1}, 2, ""};
           },
-          [](const node_lost&) {},
-          [](const link_lost&) {},
-          [](const give_up&) {},
-          [](const trouble&) {},
-          [](const collect_evidence&) { return collected_evidence{}; },
-          [](const verdict_found&) {}};
+          [](const msg::node_lost&) {},
+          [](const msg::link_lost&) {},
+          [](const msg::give_up&) {},
+          [](const msg::trouble&) {},
+          [](const msg::collect_evidence&) { return msg::collected_evidence{}; },
+          [](const msg::verdict_found&) {}};
 }
 
-class node_test : public stage {
+class node_test : public actors::stage {
  protected:
   /// What a node with servers or trainers says when the run saves in that folder.
-  std::shared_ptr<outcome<committed>> answer_about(const std::string& folder, bool trains) {
-    const auto comes = std::make_shared<node_actor>();
+  std::shared_ptr<actors::outcome<msg::committed>> answer_about(const std::string& folder, bool trains) {
+    const auto comes = std::make_shared<msg::node_actor>();
     const auto boss = spawn(admitting_master, comes);
     data_ = std::make_unique<data_plane>(boss.home_system(), data_plane::options{});
     node_options options;
     options.trains = trains;
     spawn(node, node_state::dependencies{boss, std::make_shared<master_watch>(), data_.get(), options, "a session",
-                                         endpoint{"127.0.0.1", 7}, [](result<void>) {}});
+                                         links::endpoint{"127.0.0.1", 7}, [](result<void>) {}});
     run();
-    auto answer = ask<committed>(
-        *comes, expect_peers{{}, {{3, 0, "server 1 (host b, pid 12)", trains, {1}, "127.0.0.1:7"}}, folder});
+    auto answer = ask<msg::committed>(
+        *comes, msg::expect_peers{{}, {{3, 0, "server 1 (host b, pid 12)", trains, {1}, "127.0.0.1:7"}}, folder});
     run();
     return answer;
   }
@@ -55,15 +55,15 @@ class node_test : public stage {
 
 TEST_F(node_test, servers_that_cannot_write_where_the_run_saves_refuse_it) {
   const auto answer = answer_about("/nowhere/step-1", false);
-  EXPECT_EQ(answer->error, errc::bad_input);
-  const std::string words = describe(answer->error);
+  EXPECT_EQ(answer->error, protocol::errc::bad_input);
+  const std::string words = protocol::describe(answer->error);
   EXPECT_EQ(words.find("server 1 (host b, pid 12) cannot write where the run saves: /nowhere/step-1/"), 0u) << words;
   EXPECT_NE(words.find("No such file or directory"), std::string::npos) << words;
   EXPECT_NE(words.find("--save"), std::string::npos) << words;
 }
 
 TEST_F(node_test, servers_leave_nothing_where_they_have_tried_to_write) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   EXPECT_TRUE(answer_about(folder.path(), false)->value);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
@@ -73,4 +73,4 @@ TEST_F(node_test, trainers_need_no_folder) { EXPECT_TRUE(answer_about("/nowhere/
 TEST_F(node_test, a_run_that_saves_nothing_needs_no_folder) { EXPECT_TRUE(answer_about("", false)->value); }
 
 }  // namespace
-}  // namespace troupe::node_test
+}  // namespace troupe::cluster::node_test

@@ -4,14 +4,15 @@
 
 #include <gtest/gtest.h>
 
-namespace troupe::rejection_log_test {
+namespace troupe::cluster::rejection_log_test {
 namespace {
 
 constexpr rejection_log::clock::time_point begin{std::chrono::hours(1)};
 
 TEST(rejection_log_test, the_first_few_are_told_as_they_are) {
   rejection_log log;
-  for (std::uint32_t i = 0; i < rejection_log::reported_each; ++i) EXPECT_EQ(log.add("a stranger", begin), "a stranger");
+  for (std::uint32_t i = 0; i < rejection_log::reported_each; ++i)
+    EXPECT_EQ(log.add("a stranger", begin), "a stranger");
   EXPECT_FALSE(log.due());
   EXPECT_FALSE(log.summary());
 }
@@ -45,4 +46,4 @@ TEST(rejection_log_test, nobody_is_told_of_before_those_who_were_only_counted) {
 }
 
 }  // namespace
-}  // namespace troupe::rejection_log_test
+}  // namespace troupe::cluster::rejection_log_test

@@ -8,10 +8,10 @@
 
 #include "tests/actors/run_stage.hpp"
 
-namespace troupe::run_test {
+namespace troupe::cluster::run_test {
 namespace {
 
-using run_test = run_stage;
+using run_test = actors::run_stage;
 
 TEST_F(run_test, the_weights_do_not_depend_on_the_order_of_messages_nor_on_the_number_of_servers) {
   std::string digest;
@@ -20,7 +20,7 @@ TEST_F(run_test, the_weights_do_not_depend_on_the_order_of_messages_nor_on_the_n
     for (std::uint64_t seed = 0; seed < 10; ++seed) {
       begin(tutorial("3", servers));
       run_shuffled(seed);
-      ASSERT_TRUE(answer_->value) << describe(answer_->error);
+      ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
       if (digest.empty()) {
         digest = answer_->value->weights_digest;
         loss = answer_->value->loss;
@@ -43,30 +43,31 @@ TEST_F(run_test, another_seed_gives_other_weights) {
 }
 
 TEST_F(run_test, all_trainers_tell_their_weights_digest_and_rank_0_the_weights) {
-  std::vector<trained> told;
+  std::vector<msg::trained> told;
   std::uint64_t tamper = 0;  // with rank 1's
-  relay_trainer_ = [&](const trainer_actor& real) {
-    return spawn([&told, &tamper, real](trainer_actor::pointer self) {
-      return trainer_actor::behavior_type{
-          [&told, &tamper, real, self](train& order) -> caf::result<trained> {
-            auto promise = self->make_response_promise<trained>();
+  relay_trainer_ = [&](const msg::trainer_actor& real) {
+    return spawn([&told, &tamper, real](msg::trainer_actor::pointer self) {
+      return msg::trainer_actor::behavior_type{
+          [&told, &tamper, real, self](msg::train& order) -> caf::result<msg::trained> {
+            auto promise = self->make_response_promise<msg::trained>();
             const bool is_tampered_with = order.rank == 1;
-            self->request(real, caf::infinite, std::move(order)).then([=, &told, &tamper](trained& result) mutable {
-              told.push_back(result);
-              if (is_tampered_with) result.dense_digest ^= tamper;
-              promise.deliver(std::move(result));
-            });
+            self->request(real, caf::infinite, std::move(order))
+                .then([=, &told, &tamper](msg::trained& result) mutable {
+                  told.push_back(result);
+                  if (is_tampered_with) result.dense_digest ^= tamper;
+                  promise.deliver(std::move(result));
+                });
             return promise;
           },
-          [](const stop&) {}, [](const actor_query&) { return actor_status{}; }};
+          [](const msg::stop&) {}, [](const msg::actor_query&) { return msg::actor_status{}; }};
     });
   };
   begin(tutorial("3", "1"));
   run();
-  ASSERT_TRUE(answer_->value) << describe(answer_->error);
+  ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
   ASSERT_EQ(told.size(), 3u);
   std::size_t with_weights = 0;
-  for (const trained& one : told) {
+  for (const msg::trained& one : told) {
     EXPECT_EQ(one.dense_digest, told[0].dense_digest);
     if (one.dense.rows == 0) continue;
     ++with_weights;
@@ -77,13 +78,13 @@ TEST_F(run_test, all_trainers_tell_their_weights_digest_and_rank_0_the_weights) 
   tamper = 1;
   begin(tutorial("3", "1"));
   run();
-  EXPECT_EQ(describe(answer_->error), "master, step 25: the dense weights of trainers 0 and 1 differ");
+  EXPECT_EQ(protocol::describe(answer_->error), "master, step 25: the dense weights of trainers 0 and 1 differ");
 }
 
 TEST_F(run_test, epochs_are_reported_in_order_and_with_every_ranks_losses) {
-  std::vector<epoch_summary> epochs;
-  run_observer observer;
-  observer.on_epoch = [&](const epoch_summary& e) { epochs.push_back(e); };
+  std::vector<actors::epoch_summary> epochs;
+  actors::run_observer observer;
+  observer.on_epoch = [&](const actors::epoch_summary& e) { epochs.push_back(e); };
   begin(tutorial("2", "1"), std::move(observer));
   run_shuffled(5);
   ASSERT_EQ(epochs.size(), 3u);
@@ -103,9 +104,9 @@ TEST_F(run_test, epochs_are_reported_in_order_and_with_every_ranks_losses) {
 // Without learning, the weights are the same for any number of trainers, and so is what they say of the 4096 test rows:
 // four chunks, so that the fifth trainer has none.
 TEST_F(run_test, every_test_row_is_scored_once_however_many_trainers_there_are) {
-  std::vector<epoch_summary> epochs;
-  run_observer observer;
-  observer.on_epoch = [&](const epoch_summary& e) { epochs.push_back(e); };
+  std::vector<actors::epoch_summary> epochs;
+  actors::run_observer observer;
+  observer.on_epoch = [&](const actors::epoch_summary& e) { epochs.push_back(e); };
   for (const char* trainers : {"1", "3", "5"}) {
     begin({{"data", "synthetic"},
            {"rows", "100"},
@@ -115,10 +116,10 @@ TEST_F(run_test, every_test_row_is_scored_once_however_many_trainers_there_are) 
            {"sparse-lr", "0"}},
           observer);
     run();
-    ASSERT_TRUE(answer_->value) << describe(answer_->error);
+    ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
   }
   ASSERT_EQ(epochs.size(), 3u);
-  for (const epoch_summary& epoch : epochs) {
+  for (const actors::epoch_summary& epoch : epochs) {
     EXPECT_TRUE(epoch.figures.auc);
     EXPECT_EQ(epoch.figures.auc, epochs.front().figures.auc);
     EXPECT_EQ(epoch.figures.accuracy, epochs.front().figures.accuracy);
@@ -140,9 +141,9 @@ TEST_F(run_test, an_actor_that_dies_ends_the_run_and_everyone_else) {
       scheduler().advance_time(std::chrono::seconds(2));
       run();
       EXPECT_FALSE(answer_->pending());
-      EXPECT_EQ(answer_->error, errc::peer_failed);
+      EXPECT_EQ(answer_->error, protocol::errc::peer_failed);
       EXPECT_TRUE(*others && *boss) << "victim " << victim << " after " << after;
-      const std::string line = describe(answer_->error);
+      const std::string line = protocol::describe(answer_->error);
       EXPECT_NE(line.find("step"), std::string::npos) << line;
     }
   }
@@ -151,13 +152,13 @@ TEST_F(run_test, an_actor_that_dies_ends_the_run_and_everyone_else) {
 TEST_F(run_test, a_server_that_refuses_ends_the_run_with_its_own_words) {
   begin(tutorial("2", "1"));
   handle(60);
-  gradient wrong{{1, 1'000'000, 0, 0, 1'000'000, 0}, 0, true, true, {}};
+  msg::gradient wrong{{1, 1'000'000, 0, 0, 1'000'000, 0}, 0, true, true, {}};
   caf::anon_send(servers_[0], wrong);
   run();
   scheduler().advance_time(std::chrono::seconds(2));
   run();
-  EXPECT_EQ(answer_->error, errc::wrong_context);
-  EXPECT_EQ(describe(answer_->error).rfind("server 0, step ", 0), 0u) << describe(answer_->error);
+  EXPECT_EQ(answer_->error, protocol::errc::wrong_context);
+  EXPECT_EQ(protocol::describe(answer_->error).rfind("server 0, step ", 0), 0u) << protocol::describe(answer_->error);
 }
 
 TEST_F(run_test, a_loss_that_is_not_finite_ends_the_run_naming_trainer_and_step) {
@@ -168,21 +169,21 @@ TEST_F(run_test, a_loss_that_is_not_finite_ends_the_run_naming_trainer_and_step)
   run();
   scheduler().advance_time(std::chrono::seconds(2));
   run();
-  EXPECT_EQ(answer_->error, errc::not_finite);
-  const std::string line = describe(answer_->error);
+  EXPECT_EQ(answer_->error, protocol::errc::not_finite);
+  const std::string line = protocol::describe(answer_->error);
   EXPECT_EQ(line.rfind("trainer ", 0), 0u) << line;
   EXPECT_NE(line.find(", step "), std::string::npos) << line;
   EXPECT_NE(line.find("--dense-lr"), std::string::npos) << line;
 }
 
 TEST_F(run_test, an_exception_in_the_master_ends_the_run_naming_it) {
-  run_observer observer;
-  observer.on_epoch = [](const epoch_summary&) { throw std::runtime_error("the log has gone"); };
+  actors::run_observer observer;
+  observer.on_epoch = [](const actors::epoch_summary&) { throw std::runtime_error("the log has gone"); };
   begin(tutorial("2", "1"), std::move(observer));
   auto other = watch(trainers_[0]);
   run();
-  EXPECT_EQ(answer_->error, errc::exception) << describe(answer_->error);
-  EXPECT_EQ(describe(answer_->error), "master, step 10: the log has gone");
+  EXPECT_EQ(answer_->error, protocol::errc::exception) << protocol::describe(answer_->error);
+  EXPECT_EQ(protocol::describe(answer_->error), "master, step 10: the log has gone");
   EXPECT_TRUE(*other);
 }
 
@@ -192,9 +193,9 @@ TEST_F(run_test, a_wish_to_stop_ends_all_trainers_after_the_same_step) {
     settings[3].second = "100000";
     begin(settings);
     handle(after);
-    caf::anon_send(master_, stop{});
+    caf::anon_send(master_, msg::stop{});
     run_shuffled(after);
-    ASSERT_TRUE(answer_->value) << describe(answer_->error);
+    ASSERT_TRUE(answer_->value) << protocol::describe(answer_->error);
     EXPECT_TRUE(answer_->value->stopped);
     EXPECT_LT(answer_->value->steps, 1000u);
   }
@@ -204,11 +205,12 @@ TEST_F(run_test, too_few_members_are_refused) {
   begin(tutorial("2", "1"));
   auto settings = tutorial("3", "1");
   run();
-  auto boss = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{}, std::optional<node_rules>());
-  auto refused = ask<run_result>(boss, troupe::run{{}, settings, false});
+  auto boss = spawn(actors::master, std::uint64_t{1}, actors::run_observer{}, actors::run_checkpoints{},
+                    std::optional<actors::node_rules>());
+  auto refused = ask<msg::run_result>(boss, troupe::msg::run{{}, settings, false});
   run();
-  EXPECT_EQ(refused->error, errc::bad_input);
-  EXPECT_NE(describe(refused->error).find("0 servers and 0 trainers have joined"), std::string::npos);
+  EXPECT_EQ(refused->error, protocol::errc::bad_input);
+  EXPECT_NE(protocol::describe(refused->error).find("0 servers and 0 trainers have joined"), std::string::npos);
 }
 
 TEST_F(run_test, status_tells_phase_and_members) {
@@ -216,7 +218,7 @@ TEST_F(run_test, status_tells_phase_and_members) {
   settings[3].second = "100000";
   begin(settings);
   handle(80);
-  auto answer = ask<run_status>(master_, status{});
+  auto answer = ask<msg::run_status>(master_, msg::status{});
   for (int i = 0; i < 1000 && answer->pending(); ++i) handle(1);
   ASSERT_TRUE(answer->value);
   EXPECT_EQ(answer->value->phase, "training");
@@ -226,4 +228,4 @@ TEST_F(run_test, status_tells_phase_and_members) {
 }
 
 }  // namespace
-}  // namespace troupe::run_test
+}  // namespace troupe::cluster::run_test

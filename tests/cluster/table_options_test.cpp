@@ -11,27 +11,28 @@
 #include "model/job.hpp"
 #include "tests/model/temporary_file.hpp"
 
-namespace troupe::table_options_test {
+namespace troupe::cluster::table_options_test {
 namespace {
 
 /// A short run of `more` settings; the later of two equal ones counts.
-run_summary run_of(std::vector<setting> more, bool return_weights = false) {
-  std::vector<setting> settings = {{"data", "synthetic"}, {"tables", "2"},        {"rows", "50"},     {"dim", "5"},
-                                   {"bag", "3"},          {"batch-size", "16"},   {"steps", "12"},    {"hidden", "8"},
-                                   {"trainers", "2"},     {"sparse-lr", "0.125"}, {"eval-every", "0"}};
+actors::run_summary run_of(std::vector<model::setting> more, bool return_weights = false) {
+  std::vector<model::setting> settings = {{"data", "synthetic"},  {"tables", "2"},    {"rows", "50"},
+                                          {"dim", "5"},           {"bag", "3"},       {"batch-size", "16"},
+                                          {"steps", "12"},        {"hidden", "8"},    {"trainers", "2"},
+                                          {"sparse-lr", "0.125"}, {"eval-every", "0"}};
   settings.insert(settings.end(), more.begin(), more.end());
-  const auto what = parse_job(settings);
+  const auto what = model::parse_job(settings);
   EXPECT_TRUE(what) << (what ? "" : what.error().message);
   run_options options;
   options.threads = 2;
   options.return_weights = return_weights;
   const auto summary = run_job(*what, options, nullptr);
   EXPECT_TRUE(summary) << (summary ? "" : summary.error().message);
-  return summary.value_or(run_summary{});
+  return summary.value_or(actors::run_summary{});
 }
 
 TEST(table_options, no_bit_depends_on_the_number_of_servers) {
-  for (const std::vector<setting>& how : std::vector<std::vector<setting>>{
+  for (const std::vector<model::setting>& how : std::vector<std::vector<model::setting>>{
            {{"sparse-optimizer", "rowwise-adagrad:weight_decay=0.01"}, {"row-dtype", "f16"}},
            {{"sparse-optimizer", "lazy-adam"}, {"row-dtype", "bf16"}, {"lr-schedule", "warmup:4+cosine:8"}},
            {{"sparse-optimizer", "lazy-sgd:momentum=0.9"}, {"lr-schedule", "step:3,0.5"}},
@@ -53,19 +54,19 @@ TEST(table_options, no_bit_depends_on_the_number_of_servers) {
 
 TEST(table_options, each_of_them_changes_what_is_trained) {
   const std::string plain = run_of({}).weights_digest;
-  for (const setting& one : std::vector<setting>{{"sparse-optimizer", "rowwise-adagrad"},
-                                                 {"sparse-optimizer", "lazy-adam"},
-                                                 {"lr-schedule", "warmup:4"},
-                                                 {"row-dtype", "f16"},
-                                                 {"row-dtype", "bf16"},
-                                                 {"wire-dtype", "f16"},
-                                                 {"wire-dtype", "bf16"}})
+  for (const model::setting& one : std::vector<model::setting>{{"sparse-optimizer", "rowwise-adagrad"},
+                                                               {"sparse-optimizer", "lazy-adam"},
+                                                               {"lr-schedule", "warmup:4"},
+                                                               {"row-dtype", "f16"},
+                                                               {"row-dtype", "bf16"},
+                                                               {"wire-dtype", "f16"},
+                                                               {"wire-dtype", "bf16"}})
     EXPECT_NE(run_of({one}).weights_digest, plain) << one.first << " " << one.second;
 }
 
 // A cosine that has ended leaves a learning rate of 0: further steps change neither tables nor dense weights.
 TEST(table_options, a_schedule_that_has_ended_stops_dense_weights_and_servers_alike) {
-  const setting schedule{"lr-schedule", "warmup:2+cosine:4"};
+  const model::setting schedule{"lr-schedule", "warmup:2+cosine:4"};
   const auto after = [&](const char* steps) { return run_of({schedule, {"steps", steps}}).weights_digest; };
   EXPECT_NE(after("5"), after("6"));
   EXPECT_EQ(after("6"), after("12"));
@@ -91,7 +92,7 @@ TEST(table_options, weights_that_are_returned_are_the_floats_that_the_rows_stand
 
 TEST(table_options, adult_is_learnt_as_well_with_16_bits_on_the_wire) {
   const auto auc_of = [](const char* wire) {
-    const auto summary = run_job(*parse_job({{"wire-dtype", wire}}), {}, nullptr);
+    const auto summary = run_job(*model::parse_job({{"wire-dtype", wire}}), {}, nullptr);
     EXPECT_TRUE(summary && summary->figures.auc);
     return summary && summary->figures.auc ? *summary->figures.auc : 0;
   };
@@ -103,19 +104,20 @@ TEST(table_options, adult_is_learnt_as_well_with_16_bits_on_the_wire) {
 
 // Labels of 1e9 make gradients that only 16 bits with a float32's range hold.
 TEST(table_options, a_gradient_beyond_f16_ends_the_run_or_is_left_out) {
-  const temporary_file file("y,city\n1000000000,a\n1000000000,b\n");
+  const model::temporary_file file("y,city\n1000000000,a\n1000000000,b\n");
   const auto run_with = [&](const char* wire, const char* nan) {
-    const auto what = parse_job({{"data", "csv:" + file.path()},
-                                 {"columns", R"([{"name":"y","kind":"label"},{"name":"city","kind":"categorical"}])"},
-                                 {"rows", "5"},
-                                 {"dim", "4"},
-                                 {"loss", "mse"},
-                                 {"batch-size", "1"},
-                                 {"steps", "2"},
-                                 {"dense-lr", "0"},
-                                 {"sparse-lr", "0"},
-                                 {"wire-dtype", wire},
-                                 {"nan", nan}});
+    const auto what =
+        model::parse_job({{"data", "csv:" + file.path()},
+                          {"columns", R"([{"name":"y","kind":"label"},{"name":"city","kind":"categorical"}])"},
+                          {"rows", "5"},
+                          {"dim", "4"},
+                          {"loss", "mse"},
+                          {"batch-size", "1"},
+                          {"steps", "2"},
+                          {"dense-lr", "0"},
+                          {"sparse-lr", "0"},
+                          {"wire-dtype", wire},
+                          {"nan", nan}});
     EXPECT_TRUE(what) << (what ? "" : what.error().message);
     return run_job(*what, {}, nullptr);
   };
@@ -136,4 +138,4 @@ TEST(table_options, a_gradient_beyond_f16_ends_the_run_or_is_left_out) {
 }
 
 }  // namespace
-}  // namespace troupe::table_options_test
+}  // namespace troupe::cluster::table_options_test

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace troupe::thread_stacks_test {
+namespace troupe::cluster::thread_stacks_test {
 namespace {
 
 TEST(ThreadStacksTiming, ThreadsThatKeepSignalsToThemselvesAreNotWaitedForASecondEach) {
@@ -44,4 +44,4 @@ TEST(ThreadStacksTiming, ThreadsThatKeepSignalsToThemselvesAreNotWaitedForASecon
 }
 
 }  // namespace
-}  // namespace troupe::thread_stacks_test
+}  // namespace troupe::cluster::thread_stacks_test

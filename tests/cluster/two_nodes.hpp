@@ -12,7 +12,7 @@
 #include "cluster/caf_network.hpp"
 #include "tests/actors/stage.hpp"
 
-namespace troupe {
+namespace troupe::cluster {
 
 class two_nodes : public testing::Test {
  protected:
@@ -24,7 +24,7 @@ class two_nodes : public testing::Test {
   }
 
   ~two_nodes() override {
-    for (staged_system* one : {&here_, &there_}) {
+    for (actors::staged_system* one : {&here_, &there_}) {
       one->dismiss();
       // CAF keeps whoever was named in a message to the other process until it ends.
       for (caf::actor_id id = 1; id <= one->system().latest_actor_id(); ++id)
@@ -56,7 +56,7 @@ class two_nodes : public testing::Test {
 
   /// Handles all messages of both, in order, or the next so many; returns how many.
   std::size_t run(std::size_t most = SIZE_MAX) {
-    const auto turn = [](staged_system& which) {
+    const auto turn = [](actors::staged_system& which) {
       return which.scheduler().try_run_once() || network_of(which).try_run_once();
     };
     std::size_t turns = 0;
@@ -66,8 +66,8 @@ class two_nodes : public testing::Test {
 
   /// Handles all messages, with choices drawn from a seed: whose turn it is, and whether an actor's or the network's.
   void run_shuffled(std::uint64_t seed) {
-    random_sequence random(mix(seed));
-    const auto turn = [&random](staged_system& which) {
+    model::random_sequence random(model::mix(seed));
+    const auto turn = [&random](actors::staged_system& which) {
       const bool network_first = random.below(2) == 0;
       return (network_first && network_of(which).try_run_once()) || which.run_any(random) ||
              network_of(which).try_run_once();
@@ -96,15 +96,15 @@ class two_nodes : public testing::Test {
 
   /// The connection is lost, with what was under way in it. Both sides see that it is.
   void cut() {
-    for (staged_system* one : {&here_, &there_}) {
+    for (actors::staged_system* one : {&here_, &there_}) {
       auto& network = network_of(*one);
       network.virtual_network_buffer(end_).clear();
       network.impl_ptr(end_)->io_failure(&network, caf::io::network::operation::read);
     }
   }
 
-  staged_system here_{in_memory_network};
-  staged_system there_{in_memory_network};
+  actors::staged_system here_{in_memory_network};
+  actors::staged_system there_{in_memory_network};
 
  private:
   static void in_memory_network(caf::actor_system_config& config) {
@@ -112,7 +112,7 @@ class two_nodes : public testing::Test {
     config.set("caf.middleman.network-backend", "testing");
   }
 
-  static caf::io::network::test_multiplexer& network_of(staged_system& which) {
+  static caf::io::network::test_multiplexer& network_of(actors::staged_system& which) {
     return dynamic_cast<caf::io::network::test_multiplexer&>(which.system().middleman().backend());
   }
 
@@ -122,4 +122,4 @@ class two_nodes : public testing::Test {
   caf::actor guest_;                                                          ///< who is given or has been taken
 };
 
-}  // namespace troupe
+}  // namespace troupe::cluster

@@ -12,7 +12,7 @@
 #include "cluster/node_actor.hpp"
 #include "tests/cluster/two_nodes.hpp"
 
-namespace troupe::two_nodes_members_test {
+namespace troupe::cluster::two_nodes_members_test {
 namespace {
 
 constexpr std::chrono::seconds timeout(60);
@@ -25,38 +25,38 @@ class two_nodes_members : public two_nodes {
     std::shared_ptr<data_plane> data;
     std::optional<result<void>> outcome;
     std::vector<std::string> notes;
-    node_actor handle;
+    msg::node_actor handle;
   };
 
   /// A node with a trainer, whose links take for ever.
   struct plain_node {
-    std::optional<admitted> place;
+    std::optional<msg::admitted> place;
     caf::error refusal;
-    std::vector<peer_node> peers;
-    std::optional<run_over> end;
-    caf::typed_response_promise<connected> waits;
-    node_actor handle;
+    std::vector<msg::peer_node> peers;
+    std::optional<msg::run_over> end;
+    caf::typed_response_promise<msg::connected> waits;
+    msg::node_actor handle;
   };
 
   two_nodes_members() {
-    run_observer observer;
+    actors::run_observer observer;
     observer.on_note = [this](const std::string& line) { notes_.push_back(line); };
     master_ = here_.spawn(
-        master, std::uint64_t{7}, std::move(observer), run_checkpoints{},
-        std::optional<node_rules>(node_rules{timeout, "start anew", false,
-                                             [](const std::string& session) { return "certificate of " + session; }}));
+        actors::master, std::uint64_t{7}, std::move(observer), actors::run_checkpoints{},
+        std::optional<actors::node_rules>(actors::node_rules{
+            timeout, "start anew", false, [](const std::string& session) { return "certificate of " + session; }}));
     master_there_ = across(master_);
   }
 
   ~two_nodes_members() override {
-    for (const auto& one : nodes_) caf::anon_send(one->handle, run_over{{}, true, ""});
+    for (const auto& one : nodes_) caf::anon_send(one->handle, msg::run_over{{}, true, ""});
     run();
   }
 
   /// Asks for a run with one server and one trainer.
   void order() {
-    answer_ = here_.ask<run_result>(
-        master_, troupe::run{{}, {{"data", "tutorial"}, {"servers", "1"}, {"trainers", "1"}}, false});
+    answer_ = here_.ask<msg::run_result>(
+        master_, troupe::msg::run{{}, {{"data", "tutorial"}, {"servers", "1"}, {"trainers", "1"}}, false});
     run();
   }
 
@@ -69,46 +69,47 @@ class two_nodes_members : public two_nodes {
     options.on_note = [made = made.get()](const std::string& line) { made->notes.push_back(line); };
     if (change) change(options);
     made->data = std::make_shared<data_plane>(there_.system(), data_plane::options{});
-    made->handle =
-        there_.spawn(node, node_state::dependencies{master_there_, made->watch, made->data.get(), options, "session",
-                                                    endpoint{"there", 7001}, [made = made.get()](result<void> how) {
-                                                      EXPECT_FALSE(made->outcome);
-                                                      made->outcome = std::move(how);
-                                                    }});
+    made->handle = there_.spawn(
+        node, node_state::dependencies{master_there_, made->watch, made->data.get(), options, "session",
+                                       links::endpoint{"there", 7001}, [made = made.get()](result<void> how) {
+                                         EXPECT_FALSE(made->outcome);
+                                         made->outcome = std::move(how);
+                                       }});
     run();
     return made;
   }
 
   /// A process that offers a trainer.
-  std::shared_ptr<plain_node> join_with_trainer(staged_system& where, const std::string& name = "") {
+  std::shared_ptr<plain_node> join_with_trainer(actors::staged_system& where, const std::string& name = "") {
     auto made = std::make_shared<plain_node>();
     const auto boss = &where == &there_ ? master_there_ : master_;
-    const auto work = where.spawn(trainer, std::uint64_t{7}, 0U, 1U);
-    made->handle = where.spawn([=](node_actor::pointer self) -> node_actor::behavior_type {
-      const join_node offer{{}, true, 1, any_rank, name, "b", 18, "b:7002", "other session", {}, self};
+    const auto work = where.spawn(actors::trainer, std::uint64_t{7}, 0U, 1U);
+    made->handle = where.spawn([=](msg::node_actor::pointer self) -> msg::node_actor::behavior_type {
+      const msg::join_node offer{{}, true, 1, msg::any_rank, name, "b", 18, "b:7002", "other session", {}, self};
       self->request(boss, caf::infinite, offer)
           .then(
-              [=](admitted& place) {
+              [=](msg::admitted& place) {
                 made->place = std::move(place);
-                self->request(boss, caf::infinite, join_trainer{{}, work, 0}).then([](const joined&) {});
+                self->request(boss, caf::infinite, msg::join_trainer{{}, work, 0}).then([](const msg::joined&) {});
               },
               [=](const caf::error& error) { made->refusal = error; });
-      return {[=](expect_peers& asked) {
+      return {[=](msg::expect_peers& asked) {
                 made->peers = std::move(asked.peers);
-                return committed{};
+                return msg::committed{};
               },
-              [=](connect_peers&) -> caf::result<connected> {
-                made->waits = self->make_response_promise<connected>();
+              [=](msg::connect_peers&) -> caf::result<msg::connected> {
+                made->waits = self->make_response_promise<msg::connected>();
                 return made->waits;
               },
-              [=](run_over& word) { made->end = std::move(word); }, [](actor_query&) { return actor_status{}; },
-              [](evidence_query&) { return evidence{}; }};
+              [=](msg::run_over& word) { made->end = std::move(word); },
+              [](msg::actor_query&) { return msg::actor_status{}; },
+              [](msg::evidence_query&) { return msg::evidence{}; }};
     });
     run();
     return made;
   }
 
-  void pass(caf::timespan time, staged_system& where) {
+  void pass(caf::timespan time, actors::staged_system& where) {
     where.scheduler().advance_time(time);
     run();
   }
@@ -122,9 +123,9 @@ class two_nodes_members : public two_nodes {
 
   bool noted(const std::string& line) const { return std::ranges::find(notes_, line) != notes_.end(); }
 
-  master_actor master_;
-  master_actor master_there_;  ///< as it is known there
-  std::shared_ptr<outcome<run_result>> answer_;
+  msg::master_actor master_;
+  msg::master_actor master_there_;  ///< as it is known there
+  std::shared_ptr<actors::outcome<msg::run_result>> answer_;
   std::vector<std::string> notes_;
   std::vector<std::shared_ptr<real_node>> nodes_;
 };
@@ -185,7 +186,7 @@ TEST_F(two_nodes_members, a_node_that_is_refused_is_told_why_word_for_word) {
   EXPECT_EQ(why([](node_options& offer) { offer.rank = 1; }), "server 1 is taken, or the job has none");
   EXPECT_EQ(why([](node_options& offer) { offer.count = 3; }), "3 servers offered: the job asks for 1, 0 have joined");
   EXPECT_EQ(why([](node_options& offer) { offer.count = 0; }), "0 servers offered: the job asks for 1, 0 have joined");
-  EXPECT_EQ(why([](node_options& offer) { offer.expected_job = std::vector{setting("seed", "77")}; }),
+  EXPECT_EQ(why([](node_options& offer) { offer.expected_job = std::vector{model::setting("seed", "77")}; }),
             "the job differs from the master's: --seed is 77 there and 1 at the master");
   EXPECT_TRUE(answer_->pending()) << "nobody who was refused does harm";
 }
@@ -193,22 +194,22 @@ TEST_F(two_nodes_members, a_node_that_is_refused_is_told_why_word_for_word) {
 TEST_F(two_nodes_members, nobody_fills_a_place_of_another_node_from_afar) {
   order();
   join_with_server();
-  const auto answer =
-      there_.ask<joined>(master_there_, join_server{{}, there_.spawn(parameter_server, std::uint64_t{7}, 0U), 0});
+  const auto answer = there_.ask<msg::joined>(
+      master_there_, msg::join_server{{}, there_.spawn(actors::parameter_server, std::uint64_t{7}, 0U), 0});
   run();
-  EXPECT_EQ(answer->error, errc::bad_input);
-  EXPECT_EQ(describe(answer->error), "server 0 was not given to this process");
+  EXPECT_EQ(answer->error, protocol::errc::bad_input);
+  EXPECT_EQ(protocol::describe(answer->error), "server 0 was not given to this process");
 }
 
 TEST_F(two_nodes_members, everyone_is_told_how_the_run_has_ended) {
   order();
   const auto server = join_with_server();
   const auto one = join_with_trainer(there_);
-  caf::anon_send(master_there_, node_lost{{}, "other session", "it was unplugged"});
+  caf::anon_send(master_there_, msg::node_lost{{}, "other session", "it was unplugged"});
   run();
   const std::string line = "trainer 0 (host b, pid 18) died in step 0: it was unplugged; start anew";
-  EXPECT_EQ(answer_->error, errc::peer_failed);
-  EXPECT_EQ(describe(answer_->error), line);
+  EXPECT_EQ(answer_->error, protocol::errc::peer_failed);
+  EXPECT_EQ(protocol::describe(answer_->error), line);
   ASSERT_TRUE(server->outcome && !*server->outcome);
   EXPECT_EQ(server->outcome->error().message, line);
   ASSERT_TRUE(one->end);
@@ -223,9 +224,9 @@ TEST_F(two_nodes_members, a_node_that_does_not_answer_in_time_ends_the_run) {
   pass(timeout - std::chrono::seconds(1), here_);
   EXPECT_TRUE(answer_->pending());
   pass(std::chrono::seconds(1), here_);
-  EXPECT_EQ(answer_->error, errc::timeout);
+  EXPECT_EQ(answer_->error, protocol::errc::timeout);
   const std::string end = ", step 0: did not answer connect_peers within 60 s; --request-timeout allows more";
-  EXPECT_EQ(describe(answer_->error), me("server 0") + end);
+  EXPECT_EQ(protocol::describe(answer_->error), me("server 0") + end);
   ASSERT_TRUE(server->outcome && !*server->outcome);
   EXPECT_EQ(server->outcome->error().message, me("server 0") + end);
 }
@@ -239,10 +240,10 @@ TEST_F(two_nodes_members, a_node_that_is_lost_before_the_run_leaves_its_place) {
   run();
   EXPECT_TRUE(noted(me("server 0") + " has left: it has ended"));
   EXPECT_TRUE(answer_->pending());
-  const auto again = here_.ask<admitted>(
-      master_, join_node{{}, false, 1, 0, "", "c", 19, "", "third", {}, join_with_trainer(here_)->handle});
+  const auto again = here_.ask<msg::admitted>(
+      master_, msg::join_node{{}, false, 1, 0, "", "c", 19, "", "third", {}, join_with_trainer(here_)->handle});
   run();
-  ASSERT_TRUE(again->value) << describe(again->error);
+  ASSERT_TRUE(again->value) << protocol::describe(again->error);
   EXPECT_EQ(again->value->incarnation, 1u);
 }
 
@@ -254,11 +255,11 @@ TEST_F(two_nodes_members, a_node_that_is_lost_in_the_run_ends_it_with_the_tunnel
   cut();
   run();
   EXPECT_TRUE(answer_->pending()) << "a better reason is waited for";
-  caf::anon_send(master_, node_lost{{}, "session", "no byte came for 4 s"});
+  caf::anon_send(master_, msg::node_lost{{}, "session", "no byte came for 4 s"});
   run();
   const std::string line = me("server 0") + " died in step 0: no byte came for 4 s; start anew";
-  EXPECT_EQ(answer_->error, errc::peer_failed);
-  EXPECT_EQ(describe(answer_->error), line);
+  EXPECT_EQ(answer_->error, protocol::errc::peer_failed);
+  EXPECT_EQ(protocol::describe(answer_->error), line);
   ASSERT_TRUE(one->end);
   EXPECT_EQ(one->end->words, line);
 }
@@ -270,8 +271,9 @@ TEST_F(two_nodes_members, a_node_that_is_lost_in_the_run_ends_it_without_any_wor
   cut();
   run();
   pass(std::chrono::seconds(1), here_);
-  EXPECT_EQ(answer_->error, errc::peer_failed);
-  EXPECT_EQ(describe(answer_->error), me("server 0") + ", step 0: ended: caf::exit_reason::remote_link_unreachable");
+  EXPECT_EQ(answer_->error, protocol::errc::peer_failed);
+  EXPECT_EQ(protocol::describe(answer_->error),
+            me("server 0") + ", step 0: ended: caf::exit_reason::remote_link_unreachable");
 }
 
 TEST_F(two_nodes_members, a_node_that_has_lost_its_master_ends_and_says_so) {
@@ -297,18 +299,18 @@ TEST_F(two_nodes_members, an_offer_that_is_under_way_when_the_connection_is_lost
 }
 
 TEST_F(two_nodes_members, nobody_waits_for_ever_for_an_answer_from_a_node_that_is_lost) {
-  const auto server = there_.spawn(parameter_server, std::uint64_t{7}, 0U);
+  const auto server = there_.spawn(actors::parameter_server, std::uint64_t{7}, 0U);
   const auto known_here = across(server);
   const auto reason = here_.watch(known_here);
   run();
-  const auto asked = here_.ask<parameter_list>(known_here, parameters{{}, 4}, timeout);
+  const auto asked = here_.ask<msg::parameter_list>(known_here, msg::parameters{{}, 4}, timeout);
   here_.run();  // it is handed to CAF's network
   cut();
   run();
   ASSERT_TRUE(*reason);
   EXPECT_EQ(**reason, caf::exit_reason::remote_link_unreachable);
-  EXPECT_TRUE(is_secondary(**reason));
-  const auto late = here_.ask<parameter_list>(known_here, parameters{{}, 4}, timeout);
+  EXPECT_TRUE(protocol::is_secondary(**reason));
+  const auto late = here_.ask<msg::parameter_list>(known_here, msg::parameters{{}, 4}, timeout);
   run();
   pass(timeout, here_);
   EXPECT_FALSE(asked->pending());
@@ -317,4 +319,4 @@ TEST_F(two_nodes_members, nobody_waits_for_ever_for_an_answer_from_a_node_that_i
 }
 
 }  // namespace
-}  // namespace troupe::two_nodes_members_test
+}  // namespace troupe::cluster::two_nodes_members_test

@@ -6,7 +6,7 @@
 #include "tests/cluster/two_nodes.hpp"
 #include "tests/protocol/samples.hpp"
 
-namespace troupe::two_nodes_messages_test {
+namespace troupe::cluster::two_nodes_messages_test {
 namespace {
 
 class two_nodes_messages : public two_nodes {
@@ -38,7 +38,7 @@ class two_nodes_messages : public two_nodes {
     run();
   }
 
-  static bytes bytes_of(staged_system& where, const caf::message& content) {
+  static bytes bytes_of(actors::staged_system& where, const caf::message& content) {
     bytes out;
     caf::binary_serializer sink(where.system(), out);
     EXPECT_TRUE(sink.apply(content));
@@ -46,10 +46,10 @@ class two_nodes_messages : public two_nodes {
   }
 
   /// A tensor that has been there and back.
-  tensor back(const tensor& sent) {
+  msg::tensor back(const msg::tensor& sent) {
     there_and_back(caf::make_message(sent));
-    EXPECT_TRUE(came_back_.match_elements<tensor>());
-    return came_back_.match_elements<tensor>() ? came_back_.get_as<tensor>(0) : tensor();
+    EXPECT_TRUE(came_back_.match_elements<msg::tensor>());
+    return came_back_.match_elements<msg::tensor>() ? came_back_.get_as<msg::tensor>(0) : msg::tensor();
   }
 
   caf::actor mirror_;  ///< there, as it is known here
@@ -59,11 +59,11 @@ class two_nodes_messages : public two_nodes {
 };
 
 TEST_F(two_nodes_messages, every_type_of_the_protocol_crosses_to_the_other_node_and_back) {
-  const auto all = samples_of_all_types([this](auto behavior) { return here_.spawn(behavior); });
+  const auto all = protocol::samples_of_all_types([this](auto behavior) { return here_.spawn(behavior); });
   for (caf::type_id_t id = caf::id_block::troupe::begin; id < caf::id_block::troupe::end; ++id) {
     const auto sample = all.find(id);
     ASSERT_NE(sample, all.end()) << "no sample of message type " << caf::query_type_name(id);
-    if (id == caf::type_id_v<errc>) continue;  // travels as an error: see the refusals
+    if (id == caf::type_id_v<protocol::errc>) continue;  // travels as an error: see the refusals
     const bytes sent = bytes_of(here_, sample->second);
     there_and_back(sample->second);
     EXPECT_EQ(caf::to_string(arrived_), caf::to_string(sample->second));
@@ -74,24 +74,27 @@ TEST_F(two_nodes_messages, every_type_of_the_protocol_crosses_to_the_other_node_
 
 TEST_F(two_nodes_messages, an_actor_that_a_message_names_can_be_reached_from_the_other_node) {
   const auto server = here_.spawn([](caf::event_based_actor*) -> caf::behavior {
-    return {[](const parameters& asked) { return parameter_list{asked.head, {{"weight", dtype::f16, 3, 4}}}; }};
+    return {[](const msg::parameters& asked) {
+      return msg::parameter_list{asked.head, {{"weight", msg::dtype::f16, 3, 4}}};
+    }};
   });
-  const auto handle = caf::actor_cast<parameter_server_actor>(server);
-  there_and_back(caf::make_message(module_ref{some_header(), handle, 4, 1, 3, 2}));
-  EXPECT_EQ(came_back_.get_as<module_ref>(0).server, handle);
-  const auto answer = there_.ask<parameter_list>(arrived_.get_as<module_ref>(0).server, parameters{some_header(), 4});
+  const auto handle = caf::actor_cast<msg::parameter_server_actor>(server);
+  there_and_back(caf::make_message(msg::module_ref{protocol::some_header(), handle, 4, 1, 3, 2}));
+  EXPECT_EQ(came_back_.get_as<msg::module_ref>(0).server, handle);
+  const auto answer = there_.ask<msg::parameter_list>(arrived_.get_as<msg::module_ref>(0).server,
+                                                      msg::parameters{protocol::some_header(), 4});
   run();
-  ASSERT_TRUE(answer->value) << describe(answer->error);
-  EXPECT_EQ(answer->value->head.sequence, some_header().sequence);
+  ASSERT_TRUE(answer->value) << protocol::describe(answer->error);
+  EXPECT_EQ(answer->value->head.sequence, protocol::some_header().sequence);
   ASSERT_EQ(answer->value->items.size(), 1u);
-  EXPECT_EQ(answer->value->items[0].type, dtype::f16);
+  EXPECT_EQ(answer->value->items[0].type, msg::dtype::f16);
   EXPECT_EQ(answer->value->items[0].cols, 4u);
 }
 
 TEST_F(two_nodes_messages, tensors_without_rows_or_columns_keep_their_shape) {
   for (const auto& [rows, cols] : {std::pair<std::uint64_t, std::uint64_t>{0, 0}, {0, 3}, {3, 0}}) {
-    const tensor same = back(tensor(dtype::i64, rows, cols, blob()));
-    EXPECT_EQ(same.type, dtype::i64);
+    const msg::tensor same = back(msg::tensor(msg::dtype::i64, rows, cols, msg::blob()));
+    EXPECT_EQ(same.type, msg::dtype::i64);
     EXPECT_EQ(same.rows, rows);
     EXPECT_EQ(same.cols, cols);
     EXPECT_TRUE(same.bytes.empty());
@@ -100,66 +103,69 @@ TEST_F(two_nodes_messages, tensors_without_rows_or_columns_keep_their_shape) {
 
 TEST_F(two_nodes_messages, numbers_that_are_hard_to_carry_keep_their_bits) {
   using limits = std::numeric_limits<float>;
-  const tensor sent =
-      tensor::own(4, 2,
-                  std::vector<float>{-0.0F, limits::denorm_min(), -1e-39F, limits::min(), limits::max(),
-                                     -limits::infinity(), limits::quiet_NaN(), limits::signaling_NaN()});
+  const msg::tensor sent =
+      msg::tensor::own(4, 2,
+                       std::vector<float>{-0.0F, limits::denorm_min(), -1e-39F, limits::min(), limits::max(),
+                                          -limits::infinity(), limits::quiet_NaN(), limits::signaling_NaN()});
   EXPECT_TRUE(back(sent).bytes == sent.bytes);
 }
 
 TEST_F(two_nodes_messages, a_message_of_24_mebibytes_and_one_of_20000_parts_arrive_whole) {
   std::vector<std::uint64_t> numbers(3 << 20);
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = mix(i);
-  const tensor large = tensor::own(3, 1 << 20, std::move(numbers));
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = model::mix(i);
+  const msg::tensor large = msg::tensor::own(3, 1 << 20, std::move(numbers));
   EXPECT_TRUE(back(large).bytes == large.bytes);
 
-  rows many{some_header(), {}, 1};
+  msg::rows many{protocol::some_header(), {}, 1};
   for (std::size_t i = 0; i < 20'000; ++i)
-    many.tables.push_back(tensor::own(i % 3, 1, std::vector<float>(i % 3, static_cast<float>(i))));
+    many.tables.push_back(msg::tensor::own(i % 3, 1, std::vector<float>(i % 3, static_cast<float>(i))));
   there_and_back(caf::make_message(many));
-  ASSERT_TRUE(came_back_.match_elements<rows>());
-  const auto& same = came_back_.get_as<rows>(0).tables;
+  ASSERT_TRUE(came_back_.match_elements<msg::rows>());
+  const auto& same = came_back_.get_as<msg::rows>(0).tables;
   ASSERT_EQ(same.size(), many.tables.size());
   for (std::size_t i = 0; i < same.size(); ++i) ASSERT_TRUE(same[i].bytes == many.tables[i].bytes) << i;
 }
 
 TEST_F(two_nodes_messages, every_refusal_arrives_with_its_code_and_its_words) {
   const auto refuses = across(there_.spawn([](caf::event_based_actor*) -> caf::behavior {
-    return {[](const give_up& asked) -> caf::result<committed> {
-      return make_failure(static_cast<errc>(asked.head.step), asked.words);
+    return {[](const msg::give_up& asked) -> caf::result<msg::committed> {
+      return protocol::make_failure(static_cast<protocol::errc>(asked.head.step), asked.words);
     }};
   }));
   for (const std::string& words :
        {std::string(), std::string("table 2: \"käse\"\n{} of 5 % is\tno row"), std::string(100'000, 'x')}) {
-    for (std::uint8_t code = 1; code <= static_cast<std::uint8_t>(errc::malformed); ++code) {
-      const auto answer = here_.ask<committed>(refuses, give_up{{1, code, 9, 0, 1, 0}, words});
+    for (std::uint8_t code = 1; code <= static_cast<std::uint8_t>(protocol::errc::malformed); ++code) {
+      const auto answer = here_.ask<msg::committed>(refuses, msg::give_up{{1, code, 9, 0, 1, 0}, words});
       run();
-      EXPECT_EQ(answer->error, static_cast<errc>(code));
-      EXPECT_EQ(describe(answer->error), words);
-      EXPECT_EQ(is_secondary(answer->error), static_cast<errc>(code) == errc::peer_failed);
+      EXPECT_EQ(answer->error, static_cast<protocol::errc>(code));
+      EXPECT_EQ(protocol::describe(answer->error), words);
+      EXPECT_EQ(protocol::is_secondary(answer->error),
+                static_cast<protocol::errc>(code) == protocol::errc::peer_failed);
     }
   }
 }
 
 TEST_F(two_nodes_messages, why_an_actor_has_ended_is_told_to_who_watches_it_from_the_other_node) {
   const auto ends = across(there_.spawn([](caf::event_based_actor* self) -> caf::behavior {
-    return {[self](const give_up& order) { self->quit(make_failure(errc::not_finite, order.words)); }};
+    return {[self](const msg::give_up& order) {
+      self->quit(protocol::make_failure(protocol::errc::not_finite, order.words));
+    }};
   }));
   const auto reason = here_.watch(ends);
   run();
   EXPECT_FALSE(*reason);
-  caf::anon_send(ends, give_up{some_header(), "row 5 is NaN"});
+  caf::anon_send(ends, msg::give_up{protocol::some_header(), "row 5 is NaN"});
   run();
   ASSERT_TRUE(*reason);
-  EXPECT_EQ(**reason, errc::not_finite);
-  EXPECT_EQ(describe(**reason), "row 5 is NaN");
+  EXPECT_EQ(**reason, protocol::errc::not_finite);
+  EXPECT_EQ(protocol::describe(**reason), "row 5 is NaN");
 }
 
 // CAF drops what cannot be read, so the deadline of the request is all that its sender has.
 TEST_F(two_nodes_messages, a_request_that_cannot_be_read_fails_at_its_deadline_and_the_connection_lives_on) {
   const auto counts = across(there_.spawn(
-      [](caf::event_based_actor*) -> caf::behavior { return {[](const tensor& one) { return one.rows; }}; }));
-  tensor wrong = some_tensor();
+      [](caf::event_based_actor*) -> caf::behavior { return {[](const msg::tensor& one) { return one.rows; }}; }));
+  msg::tensor wrong = protocol::some_tensor();
   wrong.rows = 5;
   const auto refused = here_.ask<std::uint64_t>(counts, wrong, std::chrono::seconds(7));
   run();
@@ -170,10 +176,10 @@ TEST_F(two_nodes_messages, a_request_that_cannot_be_read_fails_at_its_deadline_a
   run();
   EXPECT_EQ(refused->error, caf::sec::request_timeout);
 
-  const auto answered = here_.ask<std::uint64_t>(counts, some_tensor());
+  const auto answered = here_.ask<std::uint64_t>(counts, protocol::some_tensor());
   run();
   EXPECT_EQ(answered->value, 2u);
 }
 
 }  // namespace
-}  // namespace troupe::two_nodes_messages_test
+}  // namespace troupe::cluster::two_nodes_messages_test

@@ -145,12 +145,14 @@ bool is_supported(const product& how, const layout& a, const layout& b, const la
   const bool rounds = how.compute != CUBLAS_COMPUTE_32F;
   const bool of_float = a.type == CUDA_R_32F && b.type == CUDA_R_32F;
   const bool of_bf16 = a.type == CUDA_R_16BF && b.type == CUDA_R_16BF && !rounds;
-  if (how.epilogue != CUBLASLT_EPILOGUE_DEFAULT && !configured().epilogues) return false;
+  if (how.epilogue != CUBLASLT_EPILOGUE_DEFAULT && !troupe::emulated_cuda::configured().epilogues) return false;
   return (how.epilogue & ~known) == 0 && (of_float || of_bf16) && c.type == CUDA_R_32F && d.type == CUDA_R_32F &&
          d.rows > 0 && d.cols > 0 && shapes_fit(how, a, b, c, d);
 }
 
-bool on_device(const void* address, std::size_t bytes) { return find_place(address, bytes) == place::device; }
+bool on_device(const void* address, std::size_t bytes) {
+  return troupe::emulated_cuda::find_place(address, bytes) == troupe::emulated_cuda::place::device;
+}
 
 bool are_on_device(const product& how, const operands& on) {
   const bool bias_is_used = (how.epilogue & ~(CUBLASLT_EPILOGUE_DEFAULT | CUBLASLT_EPILOGUE_RELU)) != 0;
@@ -165,8 +167,8 @@ bool are_on_device(const product& how, const operands& on) {
 // -- descriptors ------------------------------------------------------------------------------------------------------
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
-  if (usable() != cudaSuccess) return CUBLAS_STATUS_NOT_INITIALIZED;
-  *handle = new cublasLtContext{current_device()};
+  if (troupe::emulated_cuda::usable() != cudaSuccess) return CUBLAS_STATUS_NOT_INITIALIZED;
+  *handle = new cublasLtContext{troupe::emulated_cuda::current_device()};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -280,7 +282,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   if (!are_on_device(how, on) || stream == nullptr || stream->device() != handle->device) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const cudaError_t code = enqueue(stream, [how, on] { multiply(how, on); });
+  const cudaError_t code = troupe::emulated_cuda::enqueue(stream, [how, on] { multiply(how, on); });
   return code == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 

@@ -44,20 +44,22 @@ std::string device_identity(int number) {
 using namespace troupe::emulated_cuda;
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  const cudaError_t code = usable();
-  *count = code == cudaSuccess ? configured().devices : 0;
-  return note(code);
+  const cudaError_t code = troupe::emulated_cuda::usable();
+  *count = code == cudaSuccess ? troupe::emulated_cuda::configured().devices : 0;
+  return troupe::emulated_cuda::note(code);
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (const cudaError_t code = usable(); code != cudaSuccess) return note(code);
-  if (device < 0 || device >= configured().devices) return note(cudaErrorInvalidDevice);
+  if (const cudaError_t code = troupe::emulated_cuda::usable(); code != cudaSuccess)
+    return troupe::emulated_cuda::note(code);
+  if (device < 0 || device >= troupe::emulated_cuda::configured().devices)
+    return troupe::emulated_cuda::note(cudaErrorInvalidDevice);
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "Emulated card %d", device);
-  properties->uuid = uuid_of(device);
-  properties->totalGlobalMem = configured().memory_mib << 20;
-  properties->major = configured().capability / 10;
-  properties->minor = configured().capability % 10;
+  properties->uuid = troupe::emulated_cuda::uuid_of(device);
+  properties->totalGlobalMem = troupe::emulated_cuda::configured().memory_mib << 20;
+  properties->major = troupe::emulated_cuda::configured().capability / 10;
+  properties->minor = troupe::emulated_cuda::configured().capability % 10;
   properties->multiProcessorCount = 4;
   properties->maxThreadsPerBlock = 1024;
   properties->maxThreadsPerMultiProcessor = 2048;
@@ -68,14 +70,16 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  if (const cudaError_t code = usable(); code != cudaSuccess) return note(code);
-  if (device < 0 || device >= configured().devices) return note(cudaErrorInvalidDevice);
-  chosen_device = device;
+  if (const cudaError_t code = troupe::emulated_cuda::usable(); code != cudaSuccess)
+    return troupe::emulated_cuda::note(code);
+  if (device < 0 || device >= troupe::emulated_cuda::configured().devices)
+    return troupe::emulated_cuda::note(cudaErrorInvalidDevice);
+  troupe::emulated_cuda::chosen_device = device;
   return cudaSuccess;
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = configured().driver;
+  *version = troupe::emulated_cuda::configured().driver;
   return cudaSuccess;
 }
 
@@ -85,8 +89,8 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 
 cudaError_t cudaGetLastError() {
-  const cudaError_t code = last_error;
-  last_error = cudaSuccess;
+  const cudaError_t code = troupe::emulated_cuda::last_error;
+  troupe::emulated_cuda::last_error = cudaSuccess;
   return code;
 }
 

@@ -117,26 +117,35 @@ using namespace troupe::emulated_cuda;
 
 cudaError_t cudaMalloc(void** address, std::size_t bytes) {
   *address = nullptr;
-  if (const cudaError_t code = usable(); code != cudaSuccess || bytes == 0) return note(code);
-  if (captures() > 0) return note(cudaErrorStreamCaptureUnsupported);
-  return note(book().allocate(current_device(), bytes, address));
+  if (const cudaError_t code = troupe::emulated_cuda::usable(); code != cudaSuccess || bytes == 0)
+    return troupe::emulated_cuda::note(code);
+  if (troupe::emulated_cuda::captures() > 0) return troupe::emulated_cuda::note(cudaErrorStreamCaptureUnsupported);
+  return troupe::emulated_cuda::note(
+      troupe::emulated_cuda::book().allocate(troupe::emulated_cuda::current_device(), bytes, address));
 }
 
-cudaError_t cudaFree(void* address) { return note(book().release(address, false)); }
+cudaError_t cudaFree(void* address) {
+  return troupe::emulated_cuda::note(troupe::emulated_cuda::book().release(address, false));
+}
 
 cudaError_t cudaMallocHost(void** address, std::size_t bytes) {
   *address = nullptr;
-  if (const cudaError_t code = usable(); code != cudaSuccess || bytes == 0) return note(code);
-  if (captures() > 0) return note(cudaErrorStreamCaptureUnsupported);
-  return note(book().allocate(host, bytes, address));
+  if (const cudaError_t code = troupe::emulated_cuda::usable(); code != cudaSuccess || bytes == 0)
+    return troupe::emulated_cuda::note(code);
+  if (troupe::emulated_cuda::captures() > 0) return troupe::emulated_cuda::note(cudaErrorStreamCaptureUnsupported);
+  return troupe::emulated_cuda::note(
+      troupe::emulated_cuda::book().allocate(troupe::emulated_cuda::host, bytes, address));
 }
 
-cudaError_t cudaFreeHost(void* address) { return note(book().release(address, true)); }
+cudaError_t cudaFreeHost(void* address) {
+  return troupe::emulated_cuda::note(troupe::emulated_cuda::book().release(address, true));
+}
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  if (const cudaError_t code = usable(); code != cudaSuccess) return note(code);
-  *total = configured().memory_mib << 20;
-  *free = *total - book().used(current_device());
+  if (const cudaError_t code = troupe::emulated_cuda::usable(); code != cudaSuccess)
+    return troupe::emulated_cuda::note(code);
+  *total = troupe::emulated_cuda::configured().memory_mib << 20;
+  *free = *total - troupe::emulated_cuda::book().used(troupe::emulated_cuda::current_device());
   return cudaSuccess;
 }
 
@@ -144,11 +153,13 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
-  return note(copy(from, to, bytes, kind, stream));
+  return troupe::emulated_cuda::note(troupe::emulated_cuda::copy(from, to, bytes, kind, stream));
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
-  if (find_place(to, bytes) != place::device) return note(cudaErrorInvalidValue);
-  return note(enqueue_anywhere(stream, [=] { std::memset(to, value, bytes); }));
+  if (troupe::emulated_cuda::find_place(to, bytes) != troupe::emulated_cuda::place::device)
+    return troupe::emulated_cuda::note(cudaErrorInvalidValue);
+  return troupe::emulated_cuda::note(
+      troupe::emulated_cuda::enqueue_anywhere(stream, [=] { std::memset(to, value, bytes); }));
 }

@@ -28,16 +28,16 @@ struct ncclComm {
   phase now = phase::meeting;
   int device = 0;
   bool asked = false;  ///< about what is being launched
-  std::shared_ptr<meeting> with;
+  std::shared_ptr<troupe::emulated_cuda::meeting> with;
   std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<std::atomic<int>> under_way = std::make_shared<std::atomic<int>>(0);
-  std::vector<std::pair<cudaStream_t, work>> to_launch;
+  std::vector<std::pair<cudaStream_t, troupe::emulated_cuda::work>> to_launch;
 };
 
 namespace {
 
 thread_local int group_depth = 0;
-thread_local std::vector<std::pair<ncclComm*, std::pair<cudaStream_t, work>>> group;
+thread_local std::vector<std::pair<ncclComm*, std::pair<cudaStream_t, troupe::emulated_cuda::work>>> group;
 thread_local bool group_connects = false;
 thread_local std::string last_words;
 
@@ -49,7 +49,7 @@ ncclResult_t refuse(ncclResult_t code, std::string words) {
 /// Two hosts may have cards of the same identity; NCCL tells hosts apart by this variable if it is set.
 std::string card_of(int device) {
   const char* host = std::getenv("NCCL_HOSTID");
-  return device_identity(device) + (host != nullptr ? host : "");
+  return troupe::emulated_cuda::device_identity(device) + (host != nullptr ? host : "");
 }
 
 ncclResult_t end_group() {
@@ -67,10 +67,11 @@ ncclResult_t end_group() {
 void launch(ncclComm& comm) {
   for (auto& [stream, task] : comm.to_launch) {
     ++*comm.under_way;
-    const auto code = enqueue_anywhere(stream, [task = std::move(task), under_way = comm.under_way] {
-      task();
-      --*under_way;
-    });
+    const auto code =
+        troupe::emulated_cuda::enqueue_anywhere(stream, [task = std::move(task), under_way = comm.under_way] {
+          task();
+          --*under_way;
+        });
     if (code != cudaSuccess) comm.now = ncclComm::phase::failed;
   }
   comm.to_launch.clear();
@@ -101,9 +102,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   if (config == nullptr || config->blocking != 0) return refuse(ncclInvalidUsage, "only non-blocking is emulated");
   const std::string name(id.internal, strnlen(id.internal, sizeof id.internal));
   auto made = std::make_unique<ncclComm>();
-  made->device = current_device();
+  made->device = troupe::emulated_cuda::current_device();
   try {
-    made->with = std::make_shared<meeting>(name, rank, ranks, card_of(made->device));
+    made->with = std::make_shared<troupe::emulated_cuda::meeting>(name, rank, ranks, card_of(made->device));
   } catch (const std::system_error& error) {
     return refuse(ncclSystemError, error.what());
   }
@@ -136,13 +137,13 @@ ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataTyp
   if (stream == nullptr || stream->device() != comm->device) {
     return refuse(ncclInvalidUsage, "the stream is not of the communicator's device");
   }
-  if (find_place(to, count * sizeof(float)) != place::device) {
+  if (troupe::emulated_cuda::find_place(to, count * sizeof(float)) != troupe::emulated_cuda::place::device) {
     return refuse(ncclInvalidArgument, "the buffer is not in a device's memory");
   }
   const std::uint64_t first = comm->with->next_sum(count);
-  work task = [with = comm->with, aborted = comm->aborted, first, buffer = static_cast<float*>(to), count] {
-    with->sum(first, buffer, count, *aborted);
-  };
+  troupe::emulated_cuda::work task = [with = comm->with, aborted = comm->aborted, first,
+                                      buffer = static_cast<float*>(to),
+                                      count] { with->sum(first, buffer, count, *aborted); };
   group.emplace_back(comm, std::pair(stream, std::move(task)));
   return group_depth == 0 ? end_group() : ncclSuccess;
 }

@@ -7,11 +7,11 @@
 using namespace troupe::emulated_cuda;
 
 struct CUgraph_st {
-  std::vector<work> tasks;
+  std::vector<troupe::emulated_cuda::work> tasks;
 };
 
 struct CUgraphExec_st {
-  std::vector<work> tasks;
+  std::vector<troupe::emulated_cuda::work> tasks;
 };
 
 // -- streams ----------------------------------------------------------------------------------------------------------
@@ -20,17 +20,21 @@ constexpr int lowest_priority = 0;
 constexpr int highest_priority = -5;
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
-  if (const cudaError_t code = usable(); code != cudaSuccess) return note(code);
+  if (const cudaError_t code = troupe::emulated_cuda::usable(); code != cudaSuccess)
+    return troupe::emulated_cuda::note(code);
   *lowest = lowest_priority;
   *highest = highest_priority;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
-  if (priority > lowest_priority || priority < highest_priority) return note(cudaErrorInvalidValue);
-  if (const cudaError_t code = usable(); code != cudaSuccess) return note(code);
-  if (flags != cudaStreamNonBlocking) return note(cudaErrorInvalidValue);  // there is no default stream to wait for
-  *stream = new CUstream_st(current_device());
+  if (priority > lowest_priority || priority < highest_priority)
+    return troupe::emulated_cuda::note(cudaErrorInvalidValue);
+  if (const cudaError_t code = troupe::emulated_cuda::usable(); code != cudaSuccess)
+    return troupe::emulated_cuda::note(code);
+  if (flags != cudaStreamNonBlocking)
+    return troupe::emulated_cuda::note(cudaErrorInvalidValue);  // there is no default stream to wait for
+  *stream = new CUstream_st(troupe::emulated_cuda::current_device());
   return cudaSuccess;
 }
 
@@ -40,25 +44,26 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (stream == nullptr) return note(cudaErrorInvalidResourceHandle);
-  if (stream->capturing) return note(cudaErrorStreamCaptureUnsupported);
+  if (stream == nullptr) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
+  if (stream->capturing) return troupe::emulated_cuda::note(cudaErrorStreamCaptureUnsupported);
   stream->wait_until_idle();
-  return note(stream->failure());
+  return troupe::emulated_cuda::note(stream->failure());
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  if (event == nullptr || stream == nullptr) return note(cudaErrorInvalidResourceHandle);
-  if (stream->capturing) return note(cudaErrorStreamCaptureIsolation);
-  return note(
-      enqueue_anywhere(stream, [over = event->over, count = event->recorded.load()] { over->wait_for(count); }));
+  if (event == nullptr || stream == nullptr) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
+  if (stream->capturing) return troupe::emulated_cuda::note(cudaErrorStreamCaptureIsolation);
+  return troupe::emulated_cuda::note(troupe::emulated_cuda::enqueue_anywhere(
+      stream, [over = event->over, count = event->recorded.load()] { over->wait_for(count); }));
 }
 
 // -- events -----------------------------------------------------------------------------------------------------------
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  if (const cudaError_t code = usable(); code != cudaSuccess) return note(code);
+  if (const cudaError_t code = troupe::emulated_cuda::usable(); code != cudaSuccess)
+    return troupe::emulated_cuda::note(code);
   *event = new CUevent_st;
-  (*event)->device = current_device();
+  (*event)->device = troupe::emulated_cuda::current_device();
   return cudaSuccess;
 }
 
@@ -69,20 +74,21 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (event == nullptr || stream == nullptr || event->device != stream->device()) {
-    return note(cudaErrorInvalidResourceHandle);
+    return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
   }
-  if (stream->capturing) return note(cudaErrorStreamCaptureUnsupported);
+  if (stream->capturing) return troupe::emulated_cuda::note(cudaErrorStreamCaptureUnsupported);
   const std::uint64_t count = ++event->recorded;
-  return note(enqueue_anywhere(stream, [over = event->over, count] { over->reach(count); }));
+  return troupe::emulated_cuda::note(
+      troupe::emulated_cuda::enqueue_anywhere(stream, [over = event->over, count] { over->reach(count); }));
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  if (event == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (event == nullptr) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
   return event->over->has_reached(event->recorded) ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  if (event == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (event == nullptr) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
   event->over->wait_for(event->recorded);
   return cudaSuccess;
 }
@@ -90,16 +96,16 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 // -- graphs -----------------------------------------------------------------------------------------------------------
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  if (stream == nullptr || stream->capturing) return note(cudaErrorInvalidResourceHandle);
+  if (stream == nullptr || stream->capturing) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
   stream->capturing = true;
-  ++captures();
+  ++troupe::emulated_cuda::captures();
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  if (stream == nullptr || !stream->capturing) return note(cudaErrorInvalidResourceHandle);
+  if (stream == nullptr || !stream->capturing) return troupe::emulated_cuda::note(cudaErrorInvalidResourceHandle);
   stream->capturing = false;
-  --captures();
+  --troupe::emulated_cuda::captures();
   *graph = new CUgraph_st{std::exchange(stream->captured, {})};
   return cudaSuccess;
 }
@@ -110,8 +116,9 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
-  for (const work& task : executable->tasks) {
-    if (const cudaError_t code = enqueue_anywhere(stream, task); code != cudaSuccess) return note(code);
+  for (const troupe::emulated_cuda::work& task : executable->tasks) {
+    if (const cudaError_t code = troupe::emulated_cuda::enqueue_anywhere(stream, task); code != cudaSuccess)
+      return troupe::emulated_cuda::note(code);
   }
   return cudaSuccess;
 }

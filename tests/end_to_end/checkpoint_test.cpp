@@ -14,19 +14,19 @@ namespace {
 /// Two checkpoints, steps 20 and 40.
 class CheckpointCommand : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_NO_FATAL_FAILURE(make_checkpoints(saved(), {20, 40})); }
+  void SetUp() override { ASSERT_NO_FATAL_FAILURE(model::make_checkpoints(saved(), {20, 40})); }
 
   std::string saved() const { return folder_ / "saved"; }
 
   /// Takes the last byte of the newest checkpoint's dense file.
   void tear() const {
-    const auto newest = inspect_checkpoint(saved(), 40, inspection_depth::lengths);
-    const std::string path = newest->what->path_of(dense_file_name);
-    const std::string content = content_of(path);
-    set_content(path, content.substr(0, content.size() - 1));
+    const auto newest = model::inspect_checkpoint(saved(), 40, model::inspection_depth::lengths);
+    const std::string path = newest->what->path_of(model::dense_file_name);
+    const std::string content = model::content_of(path);
+    model::set_content(path, content.substr(0, content.size() - 1));
   }
 
-  checkpoint_folder folder_;
+  model::checkpoint_folder folder_;
 };
 
 TEST_F(CheckpointCommand, ListTellsWhatThereIs) {
@@ -43,9 +43,9 @@ TEST_F(CheckpointCommand, ListTellsWhatThereIs) {
     EXPECT_TRUE(line.at("faults").as_array().empty());
   }
   std::uint64_t bytes = 0;
-  const auto newest = inspect_checkpoint(saved(), 40, inspection_depth::lengths);
-  for (const std::string& name : entries_of(saved() + "/" + newest->what->manifest.folder)) {
-    bytes += content_of(newest->what->path_of(name)).size();
+  const auto newest = model::inspect_checkpoint(saved(), 40, model::inspection_depth::lengths);
+  for (const std::string& name : model::entries_of(saved() + "/" + newest->what->manifest.folder)) {
+    bytes += model::content_of(newest->what->path_of(name)).size();
   }
   EXPECT_EQ(lines[0].at("bytes").to_number<std::uint64_t>(), bytes);
 
@@ -82,11 +82,11 @@ TEST_F(CheckpointCommand, VerifyFindsNothingWhereAllIsWell) {
 }
 
 TEST_F(CheckpointCommand, VerifyFindsAFlippedBit) {
-  const auto newest = inspect_checkpoint(saved(), 40, inspection_depth::lengths);
-  const std::string path = newest->what->path_of(table_file_name(0, 1, 2));
-  std::string content = content_of(path);
+  const auto newest = model::inspect_checkpoint(saved(), 40, model::inspection_depth::lengths);
+  const std::string path = newest->what->path_of(model::table_file_name(0, 1, 2));
+  std::string content = model::content_of(path);
   content.back() = static_cast<char>(content.back() ^ 1);
-  set_content(path, content);
+  model::set_content(path, content);
   EXPECT_EQ(run({"checkpoint", "list", saved()}).exit_code, 0);
 
   const outcome result = run({"checkpoint", "verify", saved(), "--json"});
@@ -107,7 +107,7 @@ TEST_F(CheckpointCommand, VerifyFindsAFlippedBit) {
 
 TEST_F(CheckpointCommand, NothingThereIsAnError) {
   std::filesystem::create_directory(folder_ / "empty");
-  set_content(folder_ / "file", "");
+  model::set_content(folder_ / "file", "");
   for (const std::string action : {"list", "verify"}) {
     EXPECT_NE(expect_error(run({"checkpoint", action, folder_ / "empty"}), 2).find("holds no checkpoint"),
               std::string::npos);
@@ -125,21 +125,21 @@ TEST_F(CheckpointCommand, ExportWritesAPlainFile) {
   const auto event = last_event(result, "export");
   EXPECT_EQ(event.at("step"), 40);
   EXPECT_EQ(std::string(event.at("file").as_string()), file);
-  const std::string content = content_of(file);
+  const std::string content = model::content_of(file);
   EXPECT_EQ(event.at("bytes").to_number<std::uint64_t>(), content.size());
-  const plain_file read = read_strictly(content);
+  const model::plain_file read = model::read_strictly(content);
   EXPECT_EQ(read.metadata.at("step"), "40");
   EXPECT_EQ(read.tensors.at("table.0.weight").shape, (std::vector<std::uint64_t>{10, 3}));
   EXPECT_EQ(read.tensors.count("top.0.weight.state.0"), 1u);
 
   const std::string line = expect_error(run({"checkpoint", "export", saved(), "-o", file}), 2);
   EXPECT_NE(line.find("--force"), std::string::npos) << line;
-  EXPECT_EQ(content_of(file), content);
+  EXPECT_EQ(model::content_of(file), content);
 
   const outcome again = run({"checkpoint", "export", saved(), "-o", file, "--force", "--step", "20", "--weights-only"});
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(again.out.find("step 20 as " + file + ": "), 0u) << again.out;
-  const plain_file older = read_strictly(content_of(file));
+  const model::plain_file older = model::read_strictly(model::content_of(file));
   EXPECT_EQ(older.metadata.at("step"), "20");
   EXPECT_EQ(older.tensors.size(), 4u);
 }

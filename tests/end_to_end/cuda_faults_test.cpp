@@ -83,11 +83,11 @@ TEST_F(CudaGpu, ANanInABf16RunStopsIt) {
 }
 
 /// Data of which row 175 makes a dense gradient overflow where the loss does not, and what trains on it: in step 44.
-words with_an_overflow(const checkpoint_folder& folder) {
+words with_an_overflow(const model::checkpoint_folder& folder) {
   std::string rows = "n0,c0,y\n";
   for (int i = 0; i < 400; ++i)
     rows += fmt::format("{},{},{}\n", i == 350 ? "3e38" : fmt::format("0.{}", i % 9), i % 7, i % 2);
-  set_content(folder / "rows.csv", rows);
+  model::set_content(folder / "rows.csv", rows);
   return {
       "--data",
       "csv:" + (folder / "rows.csv"),
@@ -106,7 +106,7 @@ words with_an_overflow(const checkpoint_folder& folder) {
 }
 
 TEST_F(CudaGpu, NoCheckpointIsTakenOfAStepWithANan) {
-  checkpoint_folder folder;
+  model::checkpoint_folder folder;
   const words options = with_an_overflow(folder);
   std::vector<std::string> kept;
   for (const char* device : {"cpu", "cuda"}) {

@@ -92,7 +92,7 @@ TEST_F(CudaGpu, TheNumberOfServersMakesNoDifference) {
 }
 
 TEST_F(CudaGpu, ACheckpointGoesOnWhereverItIsResumed) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const std::string half = folder.path() + "/half";
   const run_figures whole =
       train_on_cards({"--data", "adult", "--steps", "24", "--eval-every", "0", "--device", "cuda"});
@@ -109,7 +109,7 @@ TEST_F(CudaGpu, LowerPrecisionLearnsAsWell) {
 }
 
 TEST_F(CudaGpu, ACheckpointOfLowerPrecisionGoesOnOnTheProcessor) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const std::string half = folder.path() + "/half";
   train_on_cards(with(adult, {"--device", "cuda", "--matmul-precision", "tf32", "--save", half}));
   const words on = {"--resume", half, "--steps", "24", "--device", "cpu", "--matmul-precision", "f32"};
@@ -124,7 +124,7 @@ TEST_F(CudaGpu, MoreTrainersThanDevicesIsSaid) {
 }
 
 TEST_F(CudaGpu, ATraceOfItHolds) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const std::string kept = folder.path() + "/trace";
   train_on_cards(
       {"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--trace", "payload", "--trace-dir", kept});
@@ -133,7 +133,7 @@ TEST_F(CudaGpu, ATraceOfItHolds) {
 }
 
 TEST_F(CudaGpu, ARecordingOfItIsReplayed) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const std::string kept = folder.path() + "/trace";
   train_on_cards({"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--trace", "full", "--trace-dir", kept});
   const outcome again = run({"trace", "replay", kept, "--json"});
@@ -183,7 +183,7 @@ TEST_F(EmulatedCudaGpu, ProcessesGoToTheProcessorWhereDevicesAreTooFewAndNobodyA
 
 /// Which process has which number is up to who joins first; how they tell each other their devices is no difference.
 TEST_F(EmulatedCudaGpu, HowDevicesAreIntroducedIsNoDifferenceOfTwoRuns) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const words options = {"--data", "tutorial", "--epochs", "2", "--device", "cuda", "--processes", "--trace", "full"};
   for (const char* name : {"/one", "/other"}) train_on_cards(with(options, {"--trace-dir", folder.path() + name}));
   const outcome compared = run({"trace", "diff", folder.path() + "/one", folder.path() + "/other"});
@@ -225,9 +225,9 @@ TEST_F(EmulatedCudaGpu, TrainersOnDevicesAndOnProcessorsDoNotMix) {
 }
 
 TEST_F(EmulatedCudaGpu, WhoJoinsComputesOnWhatTheJobFileSaysAndSaysSo) {
-  checkpoint_folder folder;
+  model::checkpoint_folder folder;
   const std::string file = folder / "job.toml";
-  set_content(file, "data = 'adult'\nsteps = 12\neval-every = 0\ndevice = 'cuda'\ndevices = '1,0'\n");
+  model::set_content(file, "data = 'adult'\nsteps = 12\neval-every = 0\ndevice = 'cuda'\ndevices = '1,0'\n");
   gathered_run all(adult);
   all.join({"--as", "server", "--device", "cpu"});
   all.join({file, "--as", "trainer", "--count", "2"});
@@ -239,9 +239,9 @@ TEST_F(EmulatedCudaGpu, WhoJoinsComputesOnWhatTheJobFileSaysAndSaysSo) {
 }
 
 TEST_F(EmulatedCudaGpu, TheCommandLinesDeviceTakesThePlaceOfAllThatTheFileSaysOfDevices) {
-  checkpoint_folder folder;
+  model::checkpoint_folder folder;
   const std::string file = folder / "job.toml";
-  set_content(file, "data = 'adult'\nsteps = 2\ndevice = 'cuda'\ndevices = '1'\nserver-device = 'cuda'\n");
+  model::set_content(file, "data = 'adult'\nsteps = 2\ndevice = 'cuda'\ndevices = '1'\nserver-device = 'cuda'\n");
   const outcome result = run({"train", file, "--device", "cpu"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err.find("CUDA"), std::string::npos) << result.err;

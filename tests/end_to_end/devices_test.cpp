@@ -38,7 +38,7 @@ TEST(Devices, AreReportedAsText) {
 TEST(Devices, AreLookedForWithModulesNextToTheProgramAndNowhereElse) {
   if (!last_event(run({"devices", "--json"}), "devices").at("cuda").at("built").as_bool())
     GTEST_SKIP() << "skipped: built without the CUDA backend";
-  const checkpoint_folder elsewhere;
+  const model::checkpoint_folder elsewhere;
   launch how;
   how.program = elsewhere.path() + "/troupe";
   std::filesystem::copy_file(TROUPE_PROGRAM, how.program);

@@ -29,9 +29,9 @@ arguments adult(const std::string& steps, const arguments& more) {
 }
 
 /// Options of a run that goes on from `from`, if that holds a checkpoint, and saves there.
-arguments saving(const checkpoint_folder& from, const arguments& more) {
+arguments saving(const model::checkpoint_folder& from, const arguments& more) {
   arguments all = {"--save", from.path()};
-  if (!entries_of(from.path()).empty()) all.insert(all.end(), {"--resume", from.path()});
+  if (!model::entries_of(from.path()).empty()) all.insert(all.end(), {"--resume", from.path()});
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -48,10 +48,11 @@ std::vector<std::string> timeless_lines(const std::string& csv) {
   return lines;
 }
 
-std::vector<event> events_in(const std::string& folder) {
-  const auto names = entries_of(folder);
+std::vector<apps::event> events_in(const std::string& folder) {
+  const auto names = model::entries_of(folder);
   EXPECT_EQ(names.size(), 1u) << folder;
-  return names.empty() ? std::vector<event>() : event_file_reader(read_file(folder + "/" + names.front())).read();
+  return names.empty() ? std::vector<apps::event>()
+                       : apps::event_file_reader(read_file(folder + "/" + names.front())).read();
 }
 
 /// The steps that TensorBoard shows of event files, read one after the other: the start of a session takes away what
@@ -59,7 +60,7 @@ std::vector<event> events_in(const std::string& folder) {
 std::vector<std::uint64_t> steps_shown(const std::vector<std::string>& folders) {
   std::vector<std::uint64_t> steps;
   for (const std::string& folder : folders) {
-    for (const event& one : events_in(folder)) {
+    for (const apps::event& one : events_in(folder)) {
       if (one.session_status == 1) std::erase_if(steps, [&](std::uint64_t step) { return step >= one.step; });
       if (!one.scalars.empty()) steps.push_back(one.step);
     }
@@ -68,7 +69,7 @@ std::vector<std::uint64_t> steps_shown(const std::vector<std::string>& folders) 
 }
 
 TEST(MetricsCsv, IntoAFifoThatNobodyReadsAreRefused) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const std::string fifo = folder / "metrics";
   ASSERT_EQ(::mkfifo(fifo.c_str(), S_IRUSR | S_IWUSR), 0);
   const std::string line = expect_error(run(adult("1", {"--metrics-csv", fifo})), 2);
@@ -125,8 +126,8 @@ TEST(TensorBoard, HasTheNumbersOfTheEvents) {
 }
 
 TEST(MetricsCsv, OfARunBrokenWithinEpochsIsThatOfAnUnbrokenOne) {
-  const checkpoint_folder checkpoints;
-  const checkpoint_folder logs;
+  const model::checkpoint_folder checkpoints;
+  const model::checkpoint_folder logs;
   const std::string whole = logs / "whole.csv";
   const std::string broken = logs / "broken.csv";
   ASSERT_EQ(run(adult("23", {"--metrics-csv", whole})).exit_code, 0);
@@ -141,8 +142,8 @@ TEST(MetricsCsv, OfARunBrokenWithinEpochsIsThatOfAnUnbrokenOne) {
 }
 
 TEST(TensorBoard, OfARunBrokenWithinEpochsShowsTheStepsOfAnUnbrokenOne) {
-  const checkpoint_folder checkpoints;
-  const checkpoint_folder logs;
+  const model::checkpoint_folder checkpoints;
+  const model::checkpoint_folder logs;
   std::vector<std::string> folders;
   for (const char* steps : {"4", "13", "23"}) {
     folders.push_back(logs / steps);
@@ -152,7 +153,7 @@ TEST(TensorBoard, OfARunBrokenWithinEpochsShowsTheStepsOfAnUnbrokenOne) {
 }
 
 TEST(RefusedRun, LeavesFilesAsTheyWere) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const std::string kept = folder / "kept.csv";
   const std::string saved = folder / "saved";
   ASSERT_EQ(run(adult("4", {"--save", saved})).exit_code, 0);
@@ -163,7 +164,7 @@ TEST(RefusedRun, LeavesFilesAsTheyWere) {
   const auto expect_untouched = [&](const outcome& refused, const char* why) {
     EXPECT_NE(expect_error(refused, 2).find(why), std::string::npos) << refused.err;
     EXPECT_EQ(read_file(kept), before) << why;
-    EXPECT_EQ(entries_of(folder.path()), (std::vector<std::string>{"kept.csv", "saved"})) << why;
+    EXPECT_EQ(model::entries_of(folder.path()), (std::vector<std::string>{"kept.csv", "saved"})) << why;
   };
   const arguments outputs = {"--metrics-csv", kept, "--save", new_checkpoints, "--tensorboard", new_events};
   const auto refused = [&](arguments more) {
@@ -179,7 +180,7 @@ TEST(RefusedRun, LeavesFilesAsTheyWere) {
 }
 
 TEST(MetricsCsv, IsNotWrittenOverTheRows) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const std::string rows = folder / "rows.csv";
   std::ofstream(rows) << "y,x\n1,2\n0,3\n1,4\n";
   const auto job = [](const std::string& data, arguments more) {

@@ -144,7 +144,7 @@ TEST(CsvFiles, TellTheErrorsOfPredictedNumbers) {
   const outcome result = run(with(job, {"--save", folder, "--json"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   ASSERT_EQ(run({"checkpoint", "export", folder, "-o", exported, "--force", "--weights-only"}).exit_code, 0);
-  const auto file = safetensors_file::open(exported);
+  const auto file = model::safetensors_file::open(exported);
   ASSERT_TRUE(file) << file.error().message;
   const auto weight = file->read_doubles("top.0.weight");
   const auto bias = file->read_doubles("top.0.bias");

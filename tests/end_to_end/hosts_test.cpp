@@ -20,7 +20,7 @@ words job_of(const words& options) { return with(options, one_server_two_trainer
 std::string whole_digest() { return digest_of(run(with({"train", "--json"}, job_of(short_job)))); }
 
 /// An address of this machine where nobody listens.
-std::string free_address() { return to_string(raw_server().address()); }
+std::string free_address() { return links::to_string(links::raw_server().address()); }
 
 words join_to(const std::string& where, const words& more) { return with({"join", where, "--as", "trainer"}, more); }
 
@@ -61,7 +61,7 @@ TEST(Hosts, MayComeBeforeTheMaster) {
 }
 
 TEST(Hosts, GoOnWithWhatProcessesSaved) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const auto steps = [](const std::string& count) { return words{"--data", "tutorial", "--steps", count}; };
   const std::string whole = digest_of(run(with({"train", "--json"}, job_of(steps("40")))));
   digest_of(run(with({"train", "--json", "--processes", "--save", folder.path()}, job_of(steps("15")))));
@@ -147,7 +147,7 @@ TEST(Hosts, CannotTakeWhatNoMessageCouldCarry) {
 }
 
 TEST(Hosts, CannotSaveWhatNoMessageCouldCarry) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const words wide = {"master", "--listen",    "127.0.0.1:0",       "--data", "synthetic", "--hidden", "12288,12288",
                       "--save", folder.path(), "--dense-optimizer", "adam"};
   const std::string line = expect_error(run(wide, with_token()), 2);
@@ -242,10 +242,10 @@ TEST(WaitingHosts, ThatAreStoppedBeforeThereIsAMasterEndWell) {
 }
 
 TEST(WaitingHosts, ThatAreStoppedWhileTheyConnectDoNotWaitForTheOtherSide) {
-  raw_server silent;
-  program trainer(join_to(to_string(silent.address()), {"--dead-after", "86400", "--join-timeout", "86400"}),
+  links::raw_server silent;
+  program trainer(join_to(links::to_string(silent.address()), {"--dead-after", "86400", "--join-timeout", "86400"}),
                   with_token());
-  raw_socket side(-1);
+  links::raw_socket side(-1);
   ASSERT_TRUE(comes_true([&] { return silent.accept(side); }));
   ASSERT_TRUE(comes_true([&] { return side.hear() && !side.received().empty(); }));
   trainer.send(SIGTERM);
@@ -255,7 +255,7 @@ TEST(WaitingHosts, ThatAreStoppedWhileTheyConnectDoNotWaitForTheOtherSide) {
 }
 
 TEST(StoppedHosts, EndTheStepSaveItAndGoAll) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   gathered_run several(with(job_of(endless), {"--save", folder.path()}));
   several.join_as("server");
   program& one = several.join({"--as", "trainer", "--count", "2"});

@@ -21,11 +21,11 @@ namespace {
 
 const words short_job = {"--data", "tutorial", "--steps", "10", "--servers", "1", "--trainers", "1"};
 
-words tls_options(const tls_files& files) {
+words tls_options(const links::tls_files& files) {
   return {"--tls-cert", files.certificate, "--tls-key", files.key, "--tls-ca", files.ca};
 }
 
-bool ends(raw_socket& socket) {
+bool ends(links::raw_socket& socket) {
   return comes_true([&] { return !socket.hear(); });
 }
 
@@ -48,8 +48,8 @@ class Intruders : public testing::Test {
     EXPECT_EQ(several.finish(), digest_of(run(with({"train", "--json"}, short_job))));
   }
 
-  const authority ours_{"ours"};
-  const authority others_{"others"};
+  const links::authority ours_{"ours"};
+  const links::authority others_{"others"};
 };
 
 // -- tokens ---------------------------------------------------------------------------
@@ -102,7 +102,7 @@ TEST_F(Intruders, WithAnotherAuthoritysCertificateAreToldSo) {
 }
 
 TEST_F(Intruders, WithACertificateThatHasExpiredAreToldSo) {
-  const tls_files expired = ours_.issue("late", -60);
+  const links::tls_files expired = ours_.issue("late", -60);
   const std::string line =
       expect_error(run(with({"join", "127.0.0.1:1", "--as", "server"}, tls_options(expired)), with_token()), 2);
   EXPECT_NE(line.find(expired.certificate), std::string::npos) << line;
@@ -112,7 +112,7 @@ TEST_F(Intruders, WithACertificateThatHasExpiredAreToldSo) {
 TEST_F(Intruders, WithoutACertificateAreNotLetIn) {
   gathered_run several(short_job, tls_options(ours_.issue("master")));
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = raw_socket::loopback(several.address().port);
+  const sockaddr_in address = links::raw_socket::loopback(several.address().port);
   ASSERT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
   const std::unique_ptr<SSL, decltype(&SSL_free)> nobody(SSL_new(context.get()), SSL_free);
@@ -178,7 +178,7 @@ TEST_F(Intruders, DoNotGetBetweenProcessesThatEachHaveACertificate) {
 }
 
 TEST_F(Intruders, AreNotLetInByOptionsThatContradictEachOther) {
-  const tls_files files = ours_.issue("node");
+  const links::tls_files files = ours_.issue("node");
   const auto error_of = [](const words& more) {
     return expect_error(run(with({"join", "127.0.0.1:1", "--as", "server"}, more), with_token()), 2);
   };
@@ -193,7 +193,7 @@ TEST_F(Intruders, AreNotLetInByOptionsThatContradictEachOther) {
 }
 
 TEST_F(Intruders, CannotReadTheKeyFromAFileThatIsNotTheOwnersAlone) {
-  const tls_files files = ours_.issue("node");
+  const links::tls_files files = ours_.issue("node");
   ::chmod(files.key.c_str(), S_IRUSR | S_IWUSR | S_IRGRP);
   const std::string line =
       expect_error(run(with({"join", "127.0.0.1:1", "--as", "server"}, tls_options(files)), with_token()), 2);
@@ -219,7 +219,7 @@ TEST_F(Intruders, ThatCouldGuessTheTokenAreWarnedOf) {
 
 TEST_F(Intruders, ThatSpeakAnotherProtocolAreShownInTheLog) {
   gathered_run several(short_job);
-  raw_socket browser = raw_socket::to(several.address());
+  links::raw_socket browser = links::raw_socket::to(several.address());
   browser.say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_TRUE(several.master().wait_for_error("was not let in: ")) << several.master().error();
   EXPECT_NE(line_with(several.master().error(), "was not let in: ").find("GET / HTTP"), std::string::npos);
@@ -230,7 +230,7 @@ TEST_F(Intruders, ThatSpeakAnotherProtocolAreShownInTheLog) {
 TEST_F(Intruders, ThatAreManyAreCountedInsteadOfShownOneByOne) {
   gathered_run several(short_job);
   for (int i = 0; i < 20; ++i) {
-    raw_socket browser = raw_socket::to(several.address());
+    links::raw_socket browser = links::raw_socket::to(several.address());
     browser.say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     ASSERT_TRUE(ends(browser));
   }
@@ -247,15 +247,15 @@ TEST_F(Intruders, ThatAreManyAreCountedInsteadOfShownOneByOne) {
 
 TEST_F(Intruders, ThatNeverSpeakKeepNobodyElseOut) {
   gathered_run several(short_job);
-  std::vector<raw_socket> silent;
-  for (int i = 0; i < 200; ++i) silent.push_back(raw_socket::to(several.address()));
+  std::vector<links::raw_socket> silent;
+  for (int i = 0; i < 200; ++i) silent.push_back(links::raw_socket::to(several.address()));
   expect_completes(several);
 }
 
 /// Speaks as a node does until the handshake is over.
-result<hello> shake_hands(raw_socket& socket) {
-  const auto me = connector_role(run_token, handshake_info("node", "a-session-of-nobody"));
-  for (handshake_step step = me->begin({});;) {
+result<links::hello> shake_hands(links::raw_socket& socket) {
+  const auto me = links::connector_role(run_token, cluster::handshake_info("node", "a-session-of-nobody"));
+  for (links::handshake_step step = me->begin({});;) {
     socket.say(step.send);
     if (step.outcome) return *step.outcome;
     comes_true([&] { return !socket.hear() || socket.received().size() >= step.want; });
@@ -276,11 +276,11 @@ class IntrudersWithTheToken : public Intruders {
 
   // What comes after the handshake is read in the same way, whatever it is wrapped in.
   gathered_run several_{short_job, {"--insecure"}};
-  raw_socket socket_ = raw_socket::to(several_.address());
+  links::raw_socket socket_ = links::raw_socket::to(several_.address());
 };
 
 TEST_F(IntrudersWithTheToken, CannotMakeTheMasterWaitForAFrameOfFourGibibytes) {
-  const frame_header_image image = image_of({link::first_user_kind, std::uint64_t{4} << 30, 0});
+  const links::frame_header_image image = links::image_of({links::link::first_user_kind, std::uint64_t{4} << 30, 0});
   socket_.say(std::span<const std::byte>(image));
   EXPECT_TRUE(ends(socket_));
   EXPECT_TRUE(several_.master().wait_for_error("announced a frame of 4294967296 bytes, the limit is "))
@@ -289,7 +289,8 @@ TEST_F(IntrudersWithTheToken, CannotMakeTheMasterWaitForAFrameOfFourGibibytes) {
 }
 
 TEST_F(IntrudersWithTheToken, CannotMakeTheMasterWaitForAFrameThatNoTunnelSends) {
-  const frame_header_image image = image_of({link::first_user_kind, (std::uint64_t{64} << 10) + 1, 0});
+  const links::frame_header_image image =
+      links::image_of({links::link::first_user_kind, (std::uint64_t{64} << 10) + 1, 0});
   socket_.say(std::span<const std::byte>(image));
   EXPECT_TRUE(ends(socket_));
   EXPECT_TRUE(several_.master().wait_for_error("announced a frame of 65537 bytes, the limit is 65536"))
@@ -301,7 +302,8 @@ TEST_F(IntrudersWithTheToken, CannotMakeTheMasterTakeAMessageOfTwoGibibytes) {
   // The actor system's header: 32 bytes, of which the second four are the length, big-endian.
   std::array<std::byte, 32> header{};
   header[4] = std::byte{0x80};
-  const frame_header_image image = image_of({link::first_user_kind, header.size(), troupe::digest_of(header)});
+  const links::frame_header_image image =
+      links::image_of({links::link::first_user_kind, header.size(), troupe::digest_of(header)});
   socket_.say(std::span<const std::byte>(image));
   socket_.say(std::span<const std::byte>(header));
   EXPECT_TRUE(ends(socket_));
@@ -314,7 +316,8 @@ TEST_F(IntrudersWithTheToken, AreGoneAfterAFrameThatIsNoMessage) {
   const std::string junk =
       "nothing that an actor system says to another, and long enough for its first header .........";
   const auto body = std::as_bytes(std::span(junk));
-  const frame_header_image image = image_of({link::first_user_kind, junk.size(), troupe::digest_of(body)});
+  const links::frame_header_image image =
+      links::image_of({links::link::first_user_kind, junk.size(), troupe::digest_of(body)});
   socket_.say(std::span<const std::byte>(image));
   socket_.say(junk);
   EXPECT_TRUE(ends(socket_));
@@ -322,7 +325,7 @@ TEST_F(IntrudersWithTheToken, AreGoneAfterAFrameThatIsNoMessage) {
 }
 
 TEST_F(IntrudersWithTheToken, CannotTakeTheSessionOfAnotherConnection) {
-  raw_socket second = raw_socket::to(several_.address());
+  links::raw_socket second = links::raw_socket::to(several_.address());
   const auto refused = shake_hands(second);
   ASSERT_FALSE(refused);
   const std::string why = "its session a-session-of-nobody is that of another connection";

@@ -30,10 +30,10 @@ void expect_end_in_time(clock::time_point begin, const words& timeout_options = 
 const words two_each = {"--servers", "2", "--trainers", "2"};
 
 /// Where children find the master: nobody listens there when the run is over.
-endpoint master_of(pid_t child) {
+links::endpoint master_of(pid_t child) {
   const std::string name = "TROUPE_MASTER=";
   for (const std::string& one : proc_words(child, "environ"))
-    if (one.rfind(name, 0) == 0) return *parse_endpoint(one.substr(name.size()));
+    if (one.rfind(name, 0) == 0) return *links::parse_endpoint(one.substr(name.size()));
   ADD_FAILURE() << "process " << child << " knows no master";
   return {};
 }
@@ -67,8 +67,7 @@ std::string name_of(const testing::TestParamInfo<loss_case>& one) {
   std::string name = one.param.who;
   name.front() = static_cast<char>(std::toupper(name.front()));
   std::erase(name, ' ');
-  return name + (one.param.signal == SIGKILL ? "Killed" : "Silent") +
-         (one.param.timeout_options.empty() ? "" : "Soon");
+  return name + (one.param.signal == SIGKILL ? "Killed" : "Silent") + (one.param.timeout_options.empty() ? "" : "Soon");
 }
 
 const words soon = {"--dead-after", "1"};
@@ -80,7 +79,7 @@ const std::vector<loss_case> losses = {
 
 class LostProcessTiming : public testing::TestWithParam<loss_case> {
  protected:
-  const checkpoint_folder folder_;
+  const model::checkpoint_folder folder_;
 };
 
 TEST_P(LostProcessTiming, EndsTheRunInTimeAndSaysHowToGoOn) {
@@ -88,7 +87,7 @@ TEST_P(LostProcessTiming, EndsTheRunInTimeAndSaysHowToGoOn) {
   program running(with(with({"train", "--json", "--processes"}, options), GetParam().timeout_options));
   ASSERT_TRUE(running.wait_for_output("\"event\":\"checkpoint\"")) << running.error();
   const pid_t lost = process_of(running, GetParam().who);
-  const endpoint master = master_of(lost);
+  const links::endpoint master = master_of(lost);
   const auto begin = clock::now();
   ASSERT_EQ(kill(lost, GetParam().signal), 0);
   const outcome ended = running.finish();  // of the last process
@@ -109,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(Of, LostProcessTiming, testing::ValuesIn(losses), name_
 TEST(LostMasterTiming, EndsItsProcessesInTime) {
   program running(with(with({"train", "--json", "--processes"}, endless), two_each));
   ASSERT_TRUE(running.wait_for_output(trains)) << running.error();
-  const endpoint master = master_of(process_of(running, "server 0"));
+  const links::endpoint master = master_of(process_of(running, "server 0"));
   const auto begin = clock::now();
   running.send(SIGKILL);
   const outcome ended = running.finish();  // of the last process
@@ -117,12 +116,12 @@ TEST(LostMasterTiming, EndsItsProcessesInTime) {
   ASSERT_TRUE(ended.in_time);
   EXPECT_EQ(ended.signal, SIGKILL);
   for (const std::string who : {"server 0", "server 1", "trainer 0", "trainer 1"})
-    line_with(ended.err, "troupe " + who + ": error: the master (" + to_string(master) + ") is gone");
+    line_with(ended.err, "troupe " + who + ": error: the master (" + links::to_string(master) + ") is gone");
   EXPECT_FALSE(somebody_listens(master));
 }
 
 TEST(LostProcess, LeavesACheckpointFromWhichTheAdviceGoesOn) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const words job = with({"--data", "tutorial", "--servers", "1", "--trainers", "2", "--seed", "7"}, {"--json"});
   const words saving = {"--save", folder.path(), "--checkpoint-every", "20"};
   program running(with(with({"train", "--processes", "--epochs", "1000000000"}, job), saving));
@@ -139,7 +138,7 @@ TEST(LostProcess, LeavesACheckpointFromWhichTheAdviceGoesOn) {
 
 class LostHostTiming : public testing::TestWithParam<loss_case> {
  protected:
-  const checkpoint_folder folder_;
+  const model::checkpoint_folder folder_;
 };
 
 TEST_P(LostHostTiming, EndsTheRunInTimeForAllOthers) {
@@ -166,10 +165,10 @@ TEST_P(LostHostTiming, EndsTheRunInTimeForAllOthers) {
 INSTANTIATE_TEST_SUITE_P(Of, LostHostTiming, testing::Values(losses[0], losses[2], losses[4], losses[5]), name_of);
 
 TEST(LostHost, LeavesACommandWithTheNetworkOptionsThatWereGiven) {
-  const checkpoint_folder folder;
-  const secrets_folder secrets;
-  const authority ours("ours");
-  const tls_files tls = ours.issue("node");
+  const model::checkpoint_folder folder;
+  const links::secrets_folder secrets;
+  const links::authority ours("ours");
+  const links::tls_files tls = ours.issue("node");
   const words network = {"--token-file", secrets.write("the token", std::string(run_token) + "\n"),
                          "--tls-cert",   tls.certificate,
                          "--tls-key",    tls.key,

@@ -45,12 +45,12 @@ template <class Message>
 std::size_t made_again(const trace::recording& from) {
   std::size_t count = 0;
   for (const trace::content& before : from.contents) {
-    if (from.type_name(before.type) != message_name_v<Message>) continue;
+    if (from.type_name(before.type) != protocol::message_name_v<Message>) continue;
     ++count;
-    EXPECT_TRUE(is_kept(before));
+    EXPECT_TRUE(protocol::is_kept(before));
     Message message;
-    EXPECT_TRUE(read_content_into(before, message));
-    const trace::content after = content_of(message, true);
+    EXPECT_TRUE(protocol::read_content_into(before, message));
+    const trace::content after = protocol::content_of(message, true);
     EXPECT_EQ(after.fields, before.fields);
     EXPECT_EQ(after.fields_digest, before.fields_digest);
     EXPECT_EQ(after.parts.size(), before.parts.size());
@@ -72,10 +72,10 @@ TEST(OlderVersionsRecording, HoldsTheMessagesThatItHeld) {
       if constexpr (requires(One x) { x.head; }) read += made_again<One>(*from);
     };
     (count(std::type_identity<T>()), ...);
-  }(message_types());
+  }(protocol::message_types());
   EXPECT_EQ(read, 44u);
   EXPECT_EQ(from->contents.size(), 44u);
-  EXPECT_EQ(made_again<gradient>(*from), 6u);  // of 2 trainers
+  EXPECT_EQ(made_again<msg::gradient>(*from), 6u);  // of 2 trainers
 }
 
 TEST(OlderVersionsRecording, IsReplayed) {

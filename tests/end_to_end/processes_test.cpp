@@ -68,10 +68,10 @@ TEST(Bench, MeasuresLookupsOverPlainAndEncryptedLinks) {
 
 // Of five rows, every other step has none for two of three trainers, which wait for no rows then.
 TEST(Processes, MayBeAheadOfTheOthersWithoutABatch) {
-  checkpoint_folder folder;
+  model::checkpoint_folder folder;
   std::string rows = "c,y\n";
   for (int i = 0; i < 5; ++i) rows += std::to_string(i % 2) + "," + std::to_string(i % 2) + "\n";
-  set_content(folder / "rows.csv", rows);
+  model::set_content(folder / "rows.csv", rows);
   const words few = {"--data",       "csv:" + (folder / "rows.csv"),
                      "--columns",    R"([{"name":"c","kind":"categorical","rows":2},{"name":"y","kind":"label"}])",
                      "--trainers",   "3",
@@ -105,7 +105,7 @@ TEST(Processes, SaveWhatOneProcessGoesOnFromAndTheOtherWayRound) {
     return with({"--batch-size", "64", "--eval-every", "0", "--trainers", "2", "--steps", steps}, more);
   };
   const std::string whole = digest_of(run(train(adult("60", {}))));
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   digest_of(run(train_in_processes(adult("20", {"--servers", "2", "--save", folder.path()}))));
   const words resumed = {"--save", folder.path(), "--resume", folder.path()};
   digest_of(run(train(adult("40", with(resumed, {"--servers", "1"})))));
@@ -133,7 +133,7 @@ TEST(Processes, ReportTheirOwnMemoryAndNotThatOfWhatAShellRanBefore) {
 TEST(Processes, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
   const words options = with(jobs.front().options, two_each);
   const std::string whole = digest_of(run(train(options)));
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit small = before;
@@ -149,7 +149,7 @@ TEST(Processes, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
 }
 
 TEST(Processes, ASecondRunThatSavesInTheSameFolderNamesTheFirst) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const words options = with(with(endless, two_each), {"--save", folder.path()});
   program first(train_in_processes(options));
   ASSERT_TRUE(first.wait_for_output(trains));
@@ -203,7 +203,7 @@ TEST(Processes, ShareNoMemoryWhereFilesMayNotBeThatLargeAndTrainAllTheSame) {
 }
 
 TEST(Processes, SayWhichFileIsLargerThanFilesMayBe) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const file_size_limit small(100'000);
   const words job = {"--data", "synthetic", "--rows", "20000", "--steps", "12", "--save", folder.path()};
   const outcome ended = run(train_in_processes(job));
@@ -233,7 +233,7 @@ TEST(Processes, TakeNoOptionsButTheirRoleAndRank) {
 class FirstSignalToProcesses : public testing::TestWithParam<int> {};
 
 TEST_P(FirstSignalToProcesses, EndsTheStepSavesItAndLeavesNobody) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   program running(train_in_processes(with(with(endless, two_each), {"--save", folder.path()})));
   ASSERT_TRUE(running.wait_for_output(trains));
   running.send(GetParam());

@@ -40,7 +40,7 @@ class trace_checker : public testing::EmptyTestEventListener {
         continue;
       }
       const analysis::check_report found = analysis::check(*recording);
-      EXPECT_TRUE(found.holds()) << "run " << run << ": " << to_text(found);
+      EXPECT_TRUE(found.holds()) << "run " << run << ": " << analysis::to_text(found);
     }
     std::error_code ignored;
     std::filesystem::remove_all(folder_of_test, ignored);

@@ -59,7 +59,7 @@ std::filesystem::path files_of(const std::string& folder, const std::string& ste
 }
 
 TEST(Resume, EndsWithTheDigestOfAnUnbrokenRunAlsoWithMoreServers) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const std::string whole = digest_of_run(run(adult("300")));
   run(adult("130", {"--save", folder.path(), "--servers", "2"}));
   EXPECT_EQ(digest_of_run(run(adult("300", {"--resume", folder.path(), "--servers", "3"}))), whole);
@@ -70,18 +70,18 @@ TEST(Resume, EndsWithTheDigestOfAnUnbrokenRunAlsoWithMoreServers) {
 }
 
 TEST(Resume, GoesOnFromACheckpointWithOlderSpellingsOfNumberTypes) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const arguments f16 = {"--wire-dtype", "f16"};
   const std::string whole = digest_of_run(run(adult("60", f16)));
   run(adult("40", {"--wire-dtype", "fp16", "--save", folder.path()}));
-  const std::string file = folder / manifest_name(40);
-  auto manifest = parse_manifest(read_file(file));
+  const std::string file = folder / model::manifest_name(40);
+  auto manifest = model::parse_manifest(read_file(file));
   ASSERT_TRUE(manifest.has_value()) << manifest.error().message;
   for (auto& [name, value] : manifest->settings) {
     if (name == "wire-dtype") value = "fp16";
     if (name == "row-dtype" || name == "matmul-precision") value = "fp32";
   }
-  std::ofstream(file) << to_text(*manifest);
+  std::ofstream(file) << model::to_text(*manifest);
   EXPECT_EQ(digest_of_run(run(adult("60", {"--resume", folder.path()}))), whole);
   EXPECT_EQ(digest_of_run(run(adult("60", {"--resume", folder.path(), "--wire-dtype", "f16"}))), whole);
   EXPECT_EQ(digest_of_run(run(adult("60", {"--resume", folder.path(), "--wire-dtype", "fp16"}))), whole);
@@ -92,10 +92,10 @@ TEST(Resume, GoesOnFromACheckpointWithOlderSpellingsOfNumberTypes) {
 // Ten runs, each killed five times and gone on with, each time with another number of servers.
 TEST(Resume, WorksAfterFiftyKills) {
   const std::string whole = digest_of_run(run(adult("400")));
-  random_sequence random(random_key(1, random_stream::tutorial));
+  model::random_sequence random(model::random_key(1, model::random_stream::tutorial));
   int kills = 0;
   while (kills < 50) {
-    const checkpoint_folder folder;
+    const model::checkpoint_folder folder;
     std::uint64_t done = 0;
     for (bool begun = false; kills < 50 && done < 340; ++kills) {
       arguments more = {"--save", folder.path(), "--checkpoint-every",
@@ -124,7 +124,7 @@ TEST(Resume, WorksAfterFiftyKills) {
 
 TEST(Resume, FallsBackFromATornCheckpointAndSaysSo) {
   const std::string whole = digest_of_run(run(adult("120")));
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   run(adult("100", {"--save", folder.path(), "--checkpoint-every", "40"}));
   flip_a_bit(files_of(folder.path(), "100") / "dense.safetensors", 2000);
   const outcome resumed = run(adult("120", {"--resume", folder.path()}));
@@ -138,7 +138,7 @@ TEST(Resume, FallsBackFromATornCheckpointAndSaysSo) {
 
 // In mid-epoch, from two servers to three, in a file that is read in windows.
 TEST(Resume, GoesOnInADataFileThatIsStillTheSame) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   const auto write = [&](std::size_t rows) {
     std::ofstream file(folder / "clicks.csv");
     file << "clicked,price,shop\n";
@@ -177,7 +177,7 @@ TEST(Resume, GoesOnInADataFileThatIsStillTheSame) {
 }
 
 TEST(Resume, RefusesWhatItCannotGoOnFrom) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   run(adult("40", {"--save", folder.path()}));
   const auto refusal = [&](const arguments& more) {
     arguments all = {"train", "--resume", folder.path()};
@@ -199,7 +199,7 @@ TEST(Resume, RefusesWhatItCannotGoOnFrom) {
 
 TEST(Resume, GoesOnAfterAStop) {
   const std::string whole = digest_of_run(run(adult("3000")));
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   program running(adult("3000", {"--save", folder.path(), "--checkpoint-every", "50"}));
   ASSERT_TRUE(running.wait_for_output("\"step\":50,"));
   running.send(SIGINT);
@@ -212,7 +212,7 @@ TEST(Resume, GoesOnAfterAStop) {
 // What a full disk does, as far as a process can be told: no file may grow beyond a few blocks.
 TEST(Resume, AFullDiskDoesNotEndTheRunButShowsInTheExitCode) {
   const std::string whole = digest_of_run(run(adult("60")));
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit small = before;

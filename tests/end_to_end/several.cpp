@@ -62,9 +62,9 @@ bool comes_true(const std::function<bool()>& condition) {
   return true;
 }
 
-bool somebody_listens(const endpoint& where) {
+bool somebody_listens(const links::endpoint& where) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = raw_socket::loopback(where.port);
+  const sockaddr_in address = links::raw_socket::loopback(where.port);
   const bool found = ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
   ::close(socket);
   return found;

@@ -39,7 +39,7 @@ std::string line_with(const std::string& text, const std::string& part);
 bool comes_true(const std::function<bool()>& condition);
 
 /// Whether somebody listens there.
-bool somebody_listens(const endpoint& where);
+bool somebody_listens(const links::endpoint& where);
 
 /// A run whose members the test starts: a master that listens on a free port of this machine, and those who join it.
 class gathered_run {
@@ -49,7 +49,7 @@ class gathered_run {
 
   program& master() { return *master_; }
   const std::string& where() const { return where_; }
-  endpoint address() const { return *parse_endpoint(where_); }
+  links::endpoint address() const { return *links::parse_endpoint(where_); }
 
   /// Starts somebody who joins, perhaps with variables of his own.
   program& join(const words& options, const std::vector<std::pair<std::string, std::string>>& variables = {});

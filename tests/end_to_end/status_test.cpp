@@ -122,7 +122,7 @@ TEST(Status, OfARunTellsItsProcessesAndRates) {
 }
 
 TEST(Stop, EndsARunWithACheckpoint) {
-  const checkpoint_folder folder;
+  const model::checkpoint_folder folder;
   program leader(endless_processes({"--save", folder.path()}), with_token());
   const std::string where = where_it_listens(leader);
   ASSERT_TRUE(leader.wait_for_output("\"event\":\"epoch\""));

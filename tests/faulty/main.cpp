@@ -53,7 +53,7 @@ std::vector<wanted_fault> read_faults() {
   return all;
 }
 
-class injector : public troupe::fault_injector {
+class injector : public troupe::actors::fault_injector {
  public:
   explicit injector(std::vector<wanted_fault> all) : all_(std::move(all)) {}
 
@@ -64,9 +64,9 @@ class injector : public troupe::fault_injector {
         std::this_thread::sleep_for(std::chrono::milliseconds(one.number("ms")));
   }
 
-  bool loses(const troupe::header& head, std::uint16_t type) override {
+  bool loses(const troupe::msg::header& head, std::uint16_t type) override {
     for (const wanted_fault& one : all_)
-      if (one.name == "lose" && one.settings.at("type") == troupe::message_name(type) &&
+      if (one.name == "lose" && one.settings.at("type") == troupe::protocol::message_name(type) &&
           one.number("sender") == head.sender && one.number("step") == head.step && !lost_.exchange(true))
         return true;
     return false;
@@ -89,7 +89,7 @@ class injector : public troupe::fault_injector {
     }
   }
 
-  void signs(std::uint32_t rank, std::uint64_t step, troupe::gradient& message) override {
+  void signs(std::uint32_t rank, std::uint64_t step, troupe::msg::gradient& message) override {
     for (const wanted_fault& one : all_) {
       if (one.name != "impersonate" || one.number("rank") != rank || one.number("step") != step) continue;
       message.rank = static_cast<std::uint32_t>(one.number("as"));
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
       troupe::trace::set_clock_fault(
           {static_cast<std::int64_t>(one.number("offset-ms")) * 1'000'000, static_cast<double>(one.number("ppm"))});
   injector faults(wanted);
-  troupe::install_faults(&faults);
-  troupe::prepare_streams();
-  return troupe::run_command_line(arguments, started);
+  troupe::actors::install_faults(&faults);
+  troupe::apps::prepare_streams();
+  return troupe::apps::run_command_line(arguments, started);
 }

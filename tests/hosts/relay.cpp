@@ -35,7 +35,7 @@ int check(int value, const std::string& what) {
   return value;
 }
 
-sockaddr_in address_of(const endpoint& where) {
+sockaddr_in address_of(const links::endpoint& where) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(where.port);
@@ -46,7 +46,7 @@ sockaddr_in address_of(const endpoint& where) {
 
 int make_socket() { return check(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket"); }
 
-int bind_to(int socket, const endpoint& where) {
+int bind_to(int socket, const links::endpoint& where) {
   const int on = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const sockaddr_in address = address_of(where);
@@ -102,7 +102,7 @@ struct relay::connection {
   std::array<stretch, 2> ways;
 };
 
-relay::relay(const std::string& host, const endpoint& target, travel how) : how_(how), target_(target) {
+relay::relay(const std::string& host, const links::endpoint& target, travel how) : how_(how), target_(target) {
   constexpr int tries = 100;
   for (int left = tries; listening_ < 0; --left) {
     listening_ = make_socket();

@@ -31,12 +31,12 @@ class relay {
  public:
   /// Listens at `host`, at any free port that is free at `target`'s host too if that has port 0: then the target is to
   /// take it.
-  relay(const std::string& host, const endpoint& target, travel how = {});
+  relay(const std::string& host, const links::endpoint& target, travel how = {});
   ~relay();
   relay(const relay&) = delete;
   relay& operator=(const relay&) = delete;
 
-  const endpoint& address() const { return address_; }
+  const links::endpoint& address() const { return address_; }
 
   /// From now on what goes that way never arrives, not even an end.
   void swallow(way which);
@@ -58,8 +58,8 @@ class relay {
   void wake() const;
 
   const travel how_;
-  endpoint target_;
-  endpoint address_;
+  links::endpoint target_;
+  links::endpoint address_;
   int listening_ = -1;
   int reserved_ = -1;  // keeps the target's port from others until the target has it
   int wakes_ = -1;

@@ -36,7 +36,7 @@ void expect_match(const std::string& text, const std::string& expected) {
 relay before_data(travel how = {}) { return {relays_at, {processes_at, 0}, how}; }
 
 place behind(const relay& data, const relay& control) {
-  return {.options = {"--advertise", to_string(data.address())}, .master = control.address()};
+  return {.options = {"--advertise", links::to_string(data.address())}, .master = control.address()};
 }
 
 // -- connections that fail ----------------------------------------------------------
@@ -65,7 +65,7 @@ class FailingConnectionTest : public testing::Test {
     expect_match(told.master, blame);
     for (std::size_t i = 0; i < told.members.size(); ++i)
       expect_match(told.members[i], i != its_place ? blame
-                                                   : "the master \\(" + to_string(control->address()) +
+                                                   : "the master \\(" + links::to_string(control->address()) +
                                                          "\\) is gone in step \\d+: " + its_why);
   }
 

@@ -15,7 +15,7 @@ using namespace end_to_end;
 // and far less than it would take if nobody noticed.
 constexpr std::chrono::seconds timeout{20};
 
-std::string error_line(const outcome& from) {
+std::string error_line(const end_to_end::outcome& from) {
   EXPECT_TRUE(from.in_time);
   EXPECT_EQ(from.exit_code, 1) << from.err;
   return line_with(from.err, "troupe: error: ");
@@ -28,45 +28,45 @@ words with(words all, const words& more) {
   return all;
 }
 
-launch with_token() {
-  launch how;
+end_to_end::launch with_token() {
+  end_to_end::launch how;
   how.environment = {{"TROUPE_TOKEN", "a token that one run's processes share"}};
   return how;
 }
 
 std::string digest_of_one_process(const words& job) {
-  const auto done = last_event(run(with({"train", "--json"}, job)), "done");
+  const auto done = end_to_end::last_event(end_to_end::run(with({"train", "--json"}, job)), "done");
   return done.contains("weights_digest") ? std::string(done.at("weights_digest").as_string()) : "no digest";
 }
 
 std::string line_with(const std::string& text, const std::string& part) {
-  for (const std::string& line : lines_of(text))
+  for (const std::string& line : end_to_end::lines_of(text))
     if (line.find(part) != std::string::npos) return line;
   ADD_FAILURE() << "no line with '" << part << "' in:\n" << text;
   return {};
 }
 
-std::unique_ptr<program> start_on(const host* where, const words& arguments) {
+std::unique_ptr<end_to_end::program> start_on(const host* where, const words& arguments) {
   std::optional<host::visit> there;
   if (where != nullptr) there.emplace(*where);
-  return std::make_unique<program>(arguments, with_token());
+  return std::make_unique<end_to_end::program>(arguments, with_token());
 }
 
 spread_run::spread_run(words job, words network, const host* on, const std::string& address)
     : network_(std::move(network)), where_{address, 0} {
-  master_ = start_on(on, with(with({"master", "--listen", to_string(where_), "--json"}, job), network_));
+  master_ = start_on(on, with(with({"master", "--listen", links::to_string(where_), "--json"}, job), network_));
   const std::string begin = "listening on ";
   if (!master_->wait_for_error(begin) || !master_->wait_for_error(" for "))
     throw std::runtime_error("the master does not listen: " + master_->error());
   const std::string line = line_with(master_->error(), begin);
   const std::size_t at = line.find(begin) + begin.size();
-  where_ = parse_endpoint(line.substr(at, line.find(" for ", at) - at)).value();
+  where_ = links::parse_endpoint(line.substr(at, line.find(" for ", at) - at)).value();
 }
 
-program& spread_run::join(const std::string& role, const place& at) {
-  const words asked = {"join", to_string(at.master.value_or(where_)), "--as", role};
+end_to_end::program& spread_run::join(const std::string& role, const place& at) {
+  const words asked = {"join", links::to_string(at.master.value_or(where_)), "--as", role};
   members_.push_back(start_on(at.on, with(with(asked, network_), at.options)));
-  program& made = *members_.back();
+  end_to_end::program& made = *members_.back();
   if (!made.wait_for_error("joined as " + role)) throw std::runtime_error("it does not join: " + made.error());
   return made;
 }
@@ -76,13 +76,13 @@ void spread_run::wait_until_it_trains() {
 }
 
 std::string spread_run::finish() {
-  const outcome led = master_->finish();
+  const end_to_end::outcome led = master_->finish();
   EXPECT_EQ(led.exit_code, 0) << led.err;
   for (const auto& one : members_) {
-    const outcome taken_part = one->finish();
+    const end_to_end::outcome taken_part = one->finish();
     EXPECT_EQ(taken_part.exit_code, 0) << taken_part.err;
   }
-  const auto done = last_event(led, "done");
+  const auto done = end_to_end::last_event(led, "done");
   return done.contains("weights_digest") ? std::string(done.at("weights_digest").as_string()) : "none";
 }
 

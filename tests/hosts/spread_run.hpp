@@ -39,7 +39,7 @@ struct place {
   const host* on = nullptr;
   words options = {};
   /// Where it finds the master, if not where the master is.
-  std::optional<endpoint> master = std::nullopt;
+  std::optional<links::endpoint> master = std::nullopt;
 };
 
 class spread_run {
@@ -48,7 +48,7 @@ class spread_run {
   spread_run(words job, words network, const host* on = nullptr, const std::string& address = "127.0.0.1");
 
   end_to_end::program& master() { return *master_; }
-  const endpoint& where() const { return where_; }
+  const links::endpoint& where() const { return where_; }
 
   /// Starts a `server` or `trainer` and waits until it is known as such: ranks follow the order of the calls.
   end_to_end::program& join(const std::string& role, const place& at = {});
@@ -71,7 +71,7 @@ class spread_run {
 
  private:
   words network_;
-  endpoint where_;
+  links::endpoint where_;
   std::unique_ptr<end_to_end::program> master_;
   std::vector<std::unique_ptr<end_to_end::program>> members_;
 };

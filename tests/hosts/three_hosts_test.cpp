@@ -52,7 +52,7 @@ class ThreeHostsTest : public testing::Test {
     return run->finish();
   }
 
-  std::unique_ptr<relay> relay_on(const host& where, const std::string& address, const endpoint& target) {
+  std::unique_ptr<relay> relay_on(const host& where, const std::string& address, const links::endpoint& target) {
     const host::visit there(where);
     return std::make_unique<relay>(address, target);
   }
@@ -111,8 +111,8 @@ TEST_F(ThreeHostsTest, a_run_without_tls_has_the_weights_of_one_process) {
 }
 
 TEST_F(ThreeHostsTest, a_run_by_certificates_has_the_weights_of_one_process) {
-  const authority ours("ours");
-  const tls_files files = ours.issue("everybody", 3600, 0, std::string("IP:") + three_hosts::a_address);
+  const links::authority ours("ours");
+  const links::tls_files files = ours.issue("everybody", 3600, 0, std::string("IP:") + three_hosts::a_address);
   const words tls = {"--tls-cert", files.certificate, "--tls-key", files.key, "--tls-ca", files.ca};
   EXPECT_EQ(digest_of_three_hosts(tutorial, tls), digest_of_one_process(tutorial));
 }
@@ -122,7 +122,7 @@ TEST_F(ThreeHostsTest, a_run_by_certificates_has_the_weights_of_one_process) {
 TEST_F(ThreeHostsTest, a_host_in_two_networks_is_reached_in_the_one_that_others_are_in) {
   // Whatever it does: it leads the run from all its addresses, serves, and trains.
   spread_run run(tutorial, by_token, &net->b, "0.0.0.0");
-  const endpoint master{three_hosts::b_address, run.where().port};
+  const links::endpoint master{three_hosts::b_address, run.where().port};
   for (const host* on : {&net->b, &net->c}) run.join("server", {.on = on, .master = master});
   for (const host* on : {&net->b, &net->a}) run.join("trainer", {.on = on, .master = master});
   EXPECT_EQ(run.finish(), digest_of_one_process(tutorial));
@@ -143,7 +143,7 @@ TEST_F(ThreeHostsTest, an_address_that_others_cannot_reach_is_told_with_both_sid
 TEST_F(ThreeHostsTest, a_relay_that_is_advertised_is_where_others_reach_a_host) {
   const auto before_b = relay_on(net->outside, three_hosts::outside_address, {three_hosts::b_address, 0});
   const auto run = lead(tutorial, by_token);
-  run->join("server", {.on = &net->b, .options = {"--advertise", to_string(before_b->address())}});
+  run->join("server", {.on = &net->b, .options = {"--advertise", links::to_string(before_b->address())}});
   run->join("server", {.on = &net->a});
   run->join("trainer", {.on = &net->c, .options = {"--count", "2"}});
   EXPECT_EQ(run->finish(), digest_of_one_process(tutorial));

@@ -86,10 +86,10 @@ TEST(row_groups, rows_ascend_and_keep_the_order_of_sources_and_indices) {
     for (const std::size_t batch : {1, 3, 50, 400}) {
       SCOPED_TRACE(testing::Message() << rows << " rows, batch " << batch);
       const auto bound = static_cast<std::size_t>(rows);
-      std::vector<source> sources = {{pooling::sum, make_bags(random, batch, bound, false)},
-                                     {pooling::mean, make_bags(random, batch, bound, false)},
-                                     {pooling::sum, make_bags(random, batch, bound, true)},
-                                     {pooling::mean, make_bags(random, batch, bound, false)}};
+      std::vector<source> sources = {{pooling::sum, kernels::test::make_bags(random, batch, bound, false)},
+                                     {pooling::mean, kernels::test::make_bags(random, batch, bound, false)},
+                                     {pooling::sum, kernels::test::make_bags(random, batch, bound, true)},
+                                     {pooling::mean, kernels::test::make_bags(random, batch, bound, false)}};
       sources.back().bags.offsets.clear();
       // Of three bags all are empty.
       if (batch != 3) sources.front().bags.indices.back() = rows - 1;

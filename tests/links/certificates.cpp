@@ -13,7 +13,7 @@
 #include <fstream>
 #include <stdexcept>
 
-namespace troupe {
+namespace troupe::links {
 
 namespace {
 
@@ -105,4 +105,4 @@ tls_files authority::issue(const std::string& name, long seconds_left, std::size
           folder_.path(name_ + ".ca")};
 }
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -10,7 +10,7 @@
 struct evp_pkey_st;
 struct x509_st;
 
-namespace troupe {
+namespace troupe::links {
 
 class secrets_folder {
  public:
@@ -49,4 +49,4 @@ class authority {
   std::shared_ptr<x509_st> certificate_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -9,7 +9,7 @@
 
 #include "tests/links/certificates.hpp"
 
-namespace troupe::credentials_test {
+namespace troupe::links::credentials_test {
 namespace {
 
 /// Sets the variable of the token for as long as it lives.
@@ -198,4 +198,4 @@ TEST_F(TlsFilesTest, an_expired_certificate_is_told_at_once) {
 }
 
 }  // namespace
-}  // namespace troupe::credentials_test
+}  // namespace troupe::links::credentials_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace troupe::endpoint_test {
+namespace troupe::links::endpoint_test {
 namespace {
 
 TEST(EndpointTest, host_and_port_are_read_and_written_back) {
@@ -54,4 +54,4 @@ TEST(EndpointTest, only_this_machine_s_own_addresses_are_loopback) {
 }
 
 }  // namespace
-}  // namespace troupe::endpoint_test
+}  // namespace troupe::links::endpoint_test

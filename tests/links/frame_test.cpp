@@ -13,7 +13,7 @@
 #include "links/frame_reader.hpp"
 #include "tests/links/stage.hpp"
 
-namespace troupe::frame_test {
+namespace troupe::links::frame_test {
 namespace {
 
 const link_limits limits{
@@ -136,4 +136,4 @@ TEST(FrameTest, the_digest_of_pieces_is_that_of_the_whole) {
 }
 
 }  // namespace
-}  // namespace troupe::frame_test
+}  // namespace troupe::links::frame_test

@@ -14,7 +14,7 @@
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"
 
-namespace troupe::handshake_test {
+namespace troupe::links::handshake_test {
 namespace {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -309,4 +309,4 @@ TEST_F(HandshakeTest, a_listener_may_be_ended_by_its_own_callback) {
 }
 
 }  // namespace
-}  // namespace troupe::handshake_test
+}  // namespace troupe::links::handshake_test

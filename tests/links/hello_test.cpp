@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-namespace troupe::hello_test {
+namespace troupe::links::hello_test {
 namespace {
 
 const hello example = {
@@ -46,4 +46,4 @@ TEST(HelloTest, what_is_longer_than_the_limit_is_refused) {
 }
 
 }  // namespace
-}  // namespace troupe::hello_test
+}  // namespace troupe::links::hello_test

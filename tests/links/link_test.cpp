@@ -11,7 +11,7 @@
 #include "tests/links/certificates.hpp"
 #include "tests/links/stage.hpp"
 
-namespace troupe::link_test {
+namespace troupe::links::link_test {
 namespace {
 
 constexpr std::size_t kibi = 1024;
@@ -230,4 +230,4 @@ TEST_P(LinkTest, links_outlive_their_io_context_without_harm) {
 }
 
 }  // namespace
-}  // namespace troupe::link_test
+}  // namespace troupe::links::link_test

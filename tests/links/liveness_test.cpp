@@ -16,7 +16,7 @@
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"
 
-namespace troupe::liveness_test {
+namespace troupe::links::liveness_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -239,4 +239,4 @@ TEST_F(LivenessTest, frames_that_came_before_the_connection_broke_are_still_deli
 }
 
 }  // namespace
-}  // namespace troupe::liveness_test
+}  // namespace troupe::links::liveness_test

@@ -18,7 +18,7 @@
 
 #include "links/endpoint.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 class raw_socket {
  public:
@@ -123,4 +123,4 @@ class raw_server {
   endpoint where_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::links

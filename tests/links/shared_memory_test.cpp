@@ -15,7 +15,7 @@
 #include "links/shared_memory_link.hpp"
 #include "tests/links/stage.hpp"
 
-namespace troupe::shared_memory_test {
+namespace troupe::links::shared_memory_test {
 namespace {
 
 constexpr std::size_t kibi = 1024;
@@ -269,4 +269,4 @@ TEST_F(SharedMemoryLink, an_announcement_before_any_offer_ends_the_link) {
 }
 
 }  // namespace
-}  // namespace troupe::shared_memory_test
+}  // namespace troupe::links::shared_memory_test

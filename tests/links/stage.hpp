@@ -19,7 +19,7 @@
 #include "base/result.hpp"
 #include "links/connect.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 /// Runs `io` until `condition` holds; false if it never does. The limit is there for a broken build, not to be reached.
 inline bool run_until(boost::asio::io_context& io, const std::function<bool()>& condition) {
@@ -127,4 +127,4 @@ class LinkStage : public testing::Test {
   std::vector<fault> rejected;
 };
 
-}  // namespace troupe
+}  // namespace troupe::links

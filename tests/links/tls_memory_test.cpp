@@ -20,7 +20,7 @@
 #include "tests/links/raw_socket.hpp"
 #include "tests/links/stage.hpp"
 
-namespace troupe::tls_memory_test {
+namespace troupe::links::tls_memory_test {
 namespace {
 
 // What OpenSSL has allocated in threads that count and not freed, and the most that it was.
@@ -183,4 +183,4 @@ TEST(TlsOpeningTest, messages_are_judged_however_they_are_cut) {
 }
 
 }  // namespace
-}  // namespace troupe::tls_memory_test
+}  // namespace troupe::links::tls_memory_test

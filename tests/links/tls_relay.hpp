@@ -18,7 +18,7 @@
 #include "links/transport.hpp"
 #include "tests/links/raw_socket.hpp"
 
-namespace troupe {
+namespace troupe::links {
 
 /// Its thread does the work. Passes on one connection after the other.
 class tls_relay {
@@ -121,4 +121,4 @@ class tls_relay {
   std::thread thread_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::links

@@ -12,7 +12,7 @@
 #include "tests/links/stage.hpp"
 #include "tests/links/tls_relay.hpp"
 
-namespace troupe::tls_test {
+namespace troupe::links::tls_test {
 namespace {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -310,4 +310,4 @@ TEST_F(TlsTest, proofs_are_bound_to_the_connection_where_the_token_encrypts_too)
 }
 
 }  // namespace
-}  // namespace troupe::tls_test
+}  // namespace troupe::links::tls_test

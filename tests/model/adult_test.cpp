@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-namespace troupe::adult_test {
+namespace troupe::model::adult_test {
 namespace {
 
 const adult_data& real_data() {
@@ -175,4 +175,4 @@ TEST(adult, test_batches_are_the_test_rows_in_order) {
 }
 
 }  // namespace
-}  // namespace troupe::adult_test
+}  // namespace troupe::model::adult_test

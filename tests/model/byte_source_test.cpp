@@ -10,7 +10,7 @@
 #include "model/random.hpp"
 #include "tests/model/data_file.hpp"
 
-namespace troupe::byte_source_test {
+namespace troupe::model::byte_source_test {
 namespace {
 
 // The file's whole text, taken in pieces of `room` bytes.
@@ -165,4 +165,4 @@ TEST(data_file, tells_when_it_has_been_written_to) {
 }
 
 }  // namespace
-}  // namespace troupe::byte_source_test
+}  // namespace troupe::model::byte_source_test

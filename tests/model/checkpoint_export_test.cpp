@@ -13,7 +13,7 @@
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/model/strict_safetensors.hpp"
 
-namespace troupe::checkpoint_export_test {
+namespace troupe::model::checkpoint_export_test {
 namespace {
 
 constexpr std::uint64_t step = 20;
@@ -251,4 +251,4 @@ TEST(checkpoint_export, on_a_full_disk_leaves_what_was_there) {
 }
 
 }  // namespace
-}  // namespace troupe::checkpoint_export_test
+}  // namespace troupe::model::checkpoint_export_test

@@ -12,7 +12,7 @@
 #include "tests/model/made_checkpoint.hpp"
 #include "tests/model/watched_system.hpp"
 
-namespace troupe::checkpoint_failure_test {
+namespace troupe::model::checkpoint_failure_test {
 namespace {
 
 /// The step that a run would go on from; its tensors must be those of that step.
@@ -210,4 +210,4 @@ TEST(FailingRead, is_never_taken_for_a_torn_checkpoint) {
 }
 
 }  // namespace
-}  // namespace troupe::checkpoint_failure_test
+}  // namespace troupe::model::checkpoint_failure_test

@@ -10,7 +10,7 @@
 #include "model/checkpoint/names.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::checkpoint_manifest_test {
+namespace troupe::model::checkpoint_manifest_test {
 namespace {
 
 /// A sound manifest with something of everything.
@@ -295,4 +295,4 @@ TEST(checkpoint_manifest, that_contradicts_itself_is_refused) {
 }
 
 }  // namespace
-}  // namespace troupe::checkpoint_manifest_test
+}  // namespace troupe::model::checkpoint_manifest_test

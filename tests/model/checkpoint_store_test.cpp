@@ -11,7 +11,7 @@
 #include "model/checkpoint/names.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::checkpoint_store_test {
+namespace troupe::model::checkpoint_store_test {
 namespace {
 
 /// Names in a folder, the digits that make a save's folder its own left out.
@@ -317,4 +317,4 @@ TEST(checkpoint_store, another_run_that_was_quicker_is_noticed) {
 }
 
 }  // namespace
-}  // namespace troupe::checkpoint_store_test
+}  // namespace troupe::model::checkpoint_store_test

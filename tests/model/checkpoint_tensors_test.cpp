@@ -7,7 +7,7 @@
 #include "model/checkpoint/names.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::checkpoint_tensors_test {
+namespace troupe::model::checkpoint_tensors_test {
 namespace {
 
 constexpr std::uint64_t step = 3;
@@ -148,4 +148,4 @@ TEST(checkpoint_tensors, files_that_are_not_as_the_manifest_says_are_refused) {
 }
 
 }  // namespace
-}  // namespace troupe::checkpoint_tensors_test
+}  // namespace troupe::model::checkpoint_tensors_test

@@ -10,7 +10,7 @@
 #include "model/checkpoint/resume.hpp"
 #include "tests/model/made_checkpoint.hpp"
 
-namespace troupe::checkpoint_torn_test {
+namespace troupe::model::checkpoint_torn_test {
 namespace {
 
 /// Two checkpoints, of which the newer one is damaged.
@@ -292,4 +292,4 @@ TEST(ResumeFrom, another_job_is_told_by_its_first_difference) {
 }
 
 }  // namespace
-}  // namespace troupe::checkpoint_torn_test
+}  // namespace troupe::model::checkpoint_torn_test

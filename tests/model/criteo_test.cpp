@@ -6,7 +6,7 @@
 #include "model/files/category_hash.hpp"
 #include "tests/model/data_file.hpp"
 
-namespace troupe::criteo_test {
+namespace troupe::model::criteo_test {
 namespace {
 
 // The columns of a line, joined by tabs.
@@ -153,4 +153,4 @@ TEST(criteo, what_the_first_pass_finds_is_refused_before_training) {
 }
 
 }  // namespace
-}  // namespace troupe::criteo_test
+}  // namespace troupe::model::criteo_test

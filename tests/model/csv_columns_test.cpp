@@ -6,7 +6,7 @@
 
 #include "tests/model/data_file.hpp"
 
-namespace troupe::csv_columns_test {
+namespace troupe::model::csv_columns_test {
 namespace {
 
 result<std::vector<csv_column>> columns_of(const std::string& text, bool header = true) {
@@ -123,4 +123,4 @@ TEST(csv_columns, what_is_no_json_array_is_refused) {
 }
 
 }  // namespace
-}  // namespace troupe::csv_columns_test
+}  // namespace troupe::model::csv_columns_test

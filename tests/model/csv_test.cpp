@@ -8,7 +8,7 @@
 #include "model/files/file_rows.hpp"
 #include "tests/model/data_file.hpp"
 
-namespace troupe::csv_test {
+namespace troupe::model::csv_test {
 namespace {
 
 const std::string all_kinds = R"([
@@ -214,4 +214,4 @@ TEST(csv, compressed_files_are_read_as_plain_ones) {
 }
 
 }  // namespace
-}  // namespace troupe::csv_test
+}  // namespace troupe::model::csv_test

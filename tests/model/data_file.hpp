@@ -13,7 +13,7 @@
 #include "model/job.hpp"
 #include "tests/model/temporary_file.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 inline std::string gzip(const std::string& text) {
   z_stream stream{};
@@ -65,4 +65,4 @@ std::string refusal(const result<T>& what) {
   return what.error().message;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

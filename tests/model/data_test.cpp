@@ -10,7 +10,7 @@
 #include "model/datasets.hpp"
 #include "model/job.hpp"
 
-namespace troupe::data_test {
+namespace troupe::model::data_test {
 namespace {
 
 // Two tables, the second with weights; two samples; one dense feature; three classes.
@@ -184,4 +184,4 @@ TEST(shared_while_held, does_not_remember_a_fault) {
 }
 
 }  // namespace
-}  // namespace troupe::data_test
+}  // namespace troupe::model::data_test

@@ -10,7 +10,7 @@
 #include "tests/kernels/support.hpp"
 #include "tests/model/reference_network.hpp"
 
-namespace troupe::dlrm_test {
+namespace troupe::model::dlrm_test {
 namespace {
 
 using kernels::test::same_bits;
@@ -215,7 +215,7 @@ TEST(dlrm, bottom_and_top_start_with_different_weights) {
   ASSERT_EQ(model.parameters()[0].shape, model.parameters()[4].shape);
   const auto parameters = model.initial_parameters(7);
   for (std::size_t i = 0; i < 16; ++i) EXPECT_NE(parameters[i], parameters[model.parameters()[4].first + i]) << i;
-  EXPECT_TRUE(same_bits(parameters, model.initial_parameters(7)));
+  EXPECT_TRUE(kernels::test::same_bits(parameters, model.initial_parameters(7)));
 }
 
 TEST(dlrm, a_smaller_batch_reuses_the_buffers_of_a_larger_one) {
@@ -234,9 +234,10 @@ TEST(dlrm, a_smaller_batch_reuses_the_buffers_of_a_larger_one) {
   gradients_of(model, 20, parameters, large, used, grad_outputs);
   model.forward(kernels::host_stream(), {}, 3, {parameters.data()}, input.data(), used);
   const auto again = gradients_of(model, 3, parameters, input, used, grad_outputs);
-  EXPECT_TRUE(same_bits(again.parameters, expected.parameters));
+  EXPECT_TRUE(kernels::test::same_bits(again.parameters, expected.parameters));
   EXPECT_EQ(std::isnan(again.input[0]), std::isnan(expected.input[0]));
-  EXPECT_TRUE(same_bits(std::span(again.input).subspan(6, 64), std::span(expected.input).subspan(6, 64)));
+  EXPECT_TRUE(
+      kernels::test::same_bits(std::span(again.input).subspan(6, 64), std::span(expected.input).subspan(6, 64)));
 }
 
 TEST(dlrm, bottom_hidden_has_a_default) {
@@ -268,4 +269,4 @@ TEST(dlrm, vectors_that_cannot_meet_are_refused) {
 }
 
 }  // namespace
-}  // namespace troupe::dlrm_test
+}  // namespace troupe::model::dlrm_test

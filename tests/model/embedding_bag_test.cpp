@@ -13,7 +13,7 @@
 #include "tests/kernels/optimizer_support.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::embedding_bag_test {
+namespace troupe::model::embedding_bag_test {
 namespace {
 
 using kernels::pooling;
@@ -79,7 +79,7 @@ TEST(embedding_bag, initial_rows_do_not_depend_on_the_sharding) {
     for (options.shard = 0; options.shard < shards; ++options.shard) {
       const embedding_bag part(options);
       for (std::int64_t row = 0; row < part.rows(); ++row)
-        ASSERT_TRUE(same_bits(row_of(part, row), row_of(whole, part.whole_row(row))))
+        ASSERT_TRUE(kernels::test::same_bits(row_of(part, row), row_of(whole, part.whole_row(row))))
             << "row " << row << " of shard " << options.shard << " of " << shards;
     }
   }
@@ -88,17 +88,17 @@ TEST(embedding_bag, initial_rows_do_not_depend_on_the_sharding) {
 TEST(embedding_bag, initial_rows_differ_by_seed_and_table_and_from_each_other) {
   auto options = shape_of(50, 8);
   const embedding_bag one(options);
-  EXPECT_TRUE(same_bits(one.weights(), embedding_bag(options).weights()));
+  EXPECT_TRUE(kernels::test::same_bits(one.weights(), embedding_bag(options).weights()));
   options.seed = 2;
   const embedding_bag other_seed(options);
   options.seed = 1;
   options.table = 1;
   const embedding_bag other_table(options);
   for (std::int64_t row = 0; row < 50; ++row) {
-    EXPECT_FALSE(same_bits(row_of(one, row), row_of(other_seed, row)));
-    EXPECT_FALSE(same_bits(row_of(one, row), row_of(other_table, row)));
+    EXPECT_FALSE(kernels::test::same_bits(row_of(one, row), row_of(other_seed, row)));
+    EXPECT_FALSE(kernels::test::same_bits(row_of(one, row), row_of(other_table, row)));
     if (row > 0) {
-      EXPECT_FALSE(same_bits(row_of(one, row), row_of(one, row - 1)));
+      EXPECT_FALSE(kernels::test::same_bits(row_of(one, row), row_of(one, row - 1)));
     }
   }
 }
@@ -146,7 +146,7 @@ TEST(embedding_bag, forward_without_offsets_gives_the_rows_themselves) {
     std::vector<float> out(4 * 17);
     table.forward({indices, {}, {}}, out.data());
     for (std::size_t i = 0; i < indices.size(); ++i)
-      EXPECT_TRUE(same_bits(std::span(out).subspan(i * 17, 17), row_of(table, indices[i]))) << i;
+      EXPECT_TRUE(kernels::test::same_bits(std::span(out).subspan(i * 17, 17), row_of(table, indices[i]))) << i;
   }
 }
 
@@ -174,10 +174,11 @@ void expect_dense_steps(const optimizer_case& c, pooling mode, std::size_t dim, 
   options.optimizer = spec_of(c);
   embedding_bag table(options);
   source_of_numbers random(seed);
-  optimized<double> reference(c, {table.weights().begin(), table.weights().end()});
+  kernels::test::optimized<double> reference(c, {table.weights().begin(), table.weights().end()});
   for (int step = 1; step <= 6; ++step) {
-    std::vector<bag_batch> bags = {make_bags(random, 4, 20, mode == pooling::sum), make_bags(random, 5, 7, false),
-                                   make_bags(random, 2, 20, false)};
+    std::vector<bag_batch> bags = {kernels::test::make_bags(random, 4, 20, mode == pooling::sum),
+                                   kernels::test::make_bags(random, 5, 7, false),
+                                   kernels::test::make_bags(random, 2, 20, false)};
     bags.back().offsets.clear();
     std::vector<std::vector<float>> grads;
     std::vector<embedding_bag::contribution> contributions;
@@ -189,7 +190,7 @@ void expect_dense_steps(const optimizer_case& c, pooling mode, std::size_t dim, 
       add_dense(bags[i].offsets.empty() ? pooling::sum : mode, bags[i], grads[i], dim, 0.25, dense);
     }
     ASSERT_EQ(table.step(static_cast<std::uint64_t>(step), contributions, 0.25F), std::nullopt);
-    for (std::size_t i = 0; i < dense.size(); ++i) reference_step(c, step, reference, i, dense[i]);
+    for (std::size_t i = 0; i < dense.size(); ++i) kernels::test::reference_step(c, step, reference, i, dense[i]);
     for (std::size_t i = 0; i < dense.size(); ++i)
       ASSERT_NEAR(static_cast<double>(table.weights()[i]), reference.weights[i], 3e-5)
           << "step " << step << ", row " << i / dim << ", column " << i % dim;
@@ -198,7 +199,7 @@ void expect_dense_steps(const optimizer_case& c, pooling mode, std::size_t dim, 
 
 TEST(embedding_bag, steps_are_those_of_a_dense_gradient) {
   std::uint32_t seed = 0;
-  for (const auto& c : optimizer_cases()) {
+  for (const auto& c : kernels::test::optimizer_cases()) {
     for (const auto mode : {pooling::sum, pooling::mean}) {
       for (const std::size_t dim : {1, 5, 16, 33}) {
         SCOPED_TRACE(testing::Message() << c.name << (mode == pooling::sum ? ", sum, " : ", mean, ") << dim);
@@ -212,7 +213,7 @@ TEST(embedding_bag, untouched_rows_keep_their_bits_unless_the_optimizer_moves_th
   const std::vector<float> grad = {1, 1, 1};
   const bag_batch one_row{{1}, {0}, {}};
   const bag_batch other_row{{2}, {0}, {}};
-  for (const auto& c : optimizer_cases()) {
+  for (const auto& c : kernels::test::optimizer_cases()) {
     auto options = shape_of(4, 3);
     options.optimizer = spec_of(c);
     embedding_bag table(options);
@@ -224,16 +225,16 @@ TEST(embedding_bag, untouched_rows_keep_their_bits_unless_the_optimizer_moves_th
     table.step(2, second, 1);
     const bool decays = c.weight_decay != 0;
     const bool has_momentum = c.momentum != 0 || c.kind == kernels::optimizer_kind::adam;
-    EXPECT_EQ(same_bits(row_of(table, 0), row_of(before, 0)), !decays) << c.name;
-    EXPECT_EQ(same_bits(row_of(table, 1), once), !decays && !has_momentum) << c.name;
-    EXPECT_FALSE(same_bits(row_of(table, 2), row_of(before, 2))) << c.name;
+    EXPECT_EQ(kernels::test::same_bits(row_of(table, 0), row_of(before, 0)), !decays) << c.name;
+    EXPECT_EQ(kernels::test::same_bits(row_of(table, 1), once), !decays && !has_momentum) << c.name;
+    EXPECT_FALSE(kernels::test::same_bits(row_of(table, 2), row_of(before, 2))) << c.name;
   }
 }
 
 TEST(embedding_bag, a_gradient_that_is_not_finite_returns_the_first_row_that_has_it) {
   const bag_batch bags{{6, 3, 6, 9}, {0, 1, 2, 3}, {}};
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    for (const auto& c : optimizer_cases()) {
+    for (const auto& c : kernels::test::optimizer_cases()) {
       auto options = shape_of(10, 2);
       options.optimizer = spec_of(c);
       embedding_bag table(options);
@@ -255,21 +256,21 @@ TEST(embedding_bag, state_is_as_big_as_the_weights_and_starts_as_the_optimizer_s
   embedding_bag adagrad(options);
   ASSERT_EQ(adagrad.state().size(), 1U);
   EXPECT_EQ(adagrad.state()[0].columns, 3U);
-  EXPECT_TRUE(same_bits(adagrad.state()[0].numbers, std::vector<float>(12, 0.5F)));
+  EXPECT_TRUE(kernels::test::same_bits(adagrad.state()[0].numbers, std::vector<float>(12, 0.5F)));
   options.optimizer.kind = kernels::optimizer_kind::rowwise_adagrad;
   embedding_bag rowwise(options);
   ASSERT_EQ(rowwise.state().size(), 1U);
   EXPECT_EQ(rowwise.state()[0].columns, 1U);
-  EXPECT_TRUE(same_bits(rowwise.state()[0].numbers, std::vector<float>(4, 0.5F)));
+  EXPECT_TRUE(kernels::test::same_bits(rowwise.state()[0].numbers, std::vector<float>(4, 0.5F)));
   options.optimizer = {};
   options.optimizer.kind = kernels::optimizer_kind::adam;
   embedding_bag adam(options);
   ASSERT_EQ(adam.state().size(), 2U);
   for (const auto& [numbers, columns] : adam.state()) {
     EXPECT_EQ(columns, 3U);
-    EXPECT_TRUE(same_bits(numbers, std::vector<float>(12)));
+    EXPECT_TRUE(kernels::test::same_bits(numbers, std::vector<float>(12)));
   }
 }
 
 }  // namespace
-}  // namespace troupe::embedding_bag_test
+}  // namespace troupe::model::embedding_bag_test

@@ -13,7 +13,7 @@
 
 #include "model/random.hpp"
 
-namespace troupe::exact_sum_test {
+namespace troupe::model::exact_sum_test {
 namespace {
 
 using integer = boost::multiprecision::cpp_int;
@@ -157,4 +157,4 @@ TEST(exact_sum, limbs_that_no_sum_has_are_refused) {
 }
 
 }  // namespace
-}  // namespace troupe::exact_sum_test
+}  // namespace troupe::model::exact_sum_test

@@ -10,7 +10,7 @@
 #include "model/files/csv_fields.hpp"
 #include "model/random.hpp"
 
-namespace troupe::fields_test {
+namespace troupe::model::fields_test {
 namespace {
 
 TEST(fields, a_field_ends_where_a_plain_search_finds_it) {
@@ -94,4 +94,4 @@ TEST(csv_fields, wrong_quotes_are_told) {
 }
 
 }  // namespace
-}  // namespace troupe::fields_test
+}  // namespace troupe::model::fields_test

@@ -8,7 +8,7 @@
 #include "model/job.hpp"
 #include "tests/model/data_file.hpp"
 
-namespace troupe::file_job_test {
+namespace troupe::model::file_job_test {
 namespace {
 
 job parsed(const std::vector<setting>& given) {
@@ -131,4 +131,4 @@ TEST(file_job, jobs_on_files_survive_the_way_through_settings) {
 }
 
 }  // namespace
-}  // namespace troupe::file_job_test
+}  // namespace troupe::model::file_job_test

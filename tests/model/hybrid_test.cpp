@@ -11,7 +11,7 @@
 #include "kernels/device.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::hybrid_test {
+namespace troupe::model::hybrid_test {
 namespace {
 
 using kernels::test::same_bits;
@@ -65,7 +65,7 @@ TEST(hybrid, each_loss_reaches_its_kernel) {
       (kernels::host_stream().*kernel)(7, outputs, outputs_of_network.data(), targets, expected_grad.data(), &expected);
       auto in_place = outputs_of_network;
       EXPECT_EQ(loss_of(model_of(outputs, kind), samples, in_place), expected);
-      EXPECT_TRUE(same_bits(in_place, expected_grad));
+      EXPECT_TRUE(kernels::test::same_bits(in_place, expected_grad));
     };
     expect_loss(loss_kind::cross_entropy, &kernels::stream::softmax_cross_entropy, samples.classes.data());
     expect_loss(loss_kind::bce_logits, &kernels::stream::bce_with_logits, samples.values.data());
@@ -91,4 +91,4 @@ TEST(hybrid, losses_are_means_over_samples_and_outputs) {
 }
 
 }  // namespace
-}  // namespace troupe::hybrid_test
+}  // namespace troupe::model::hybrid_test

@@ -13,7 +13,7 @@
 
 #include "tests/model/tensor_file.hpp"
 
-namespace troupe::job_file_test {
+namespace troupe::model::job_file_test {
 namespace {
 
 /// The settings of a job, and one of the run itself.
@@ -385,4 +385,4 @@ TEST(job_file, what_is_not_utf8_cannot_be_printed) {
 }
 
 }  // namespace
-}  // namespace troupe::job_file_test
+}  // namespace troupe::model::job_file_test

@@ -6,7 +6,7 @@
 
 #include "tests/model/parsed_job.hpp"
 
-namespace troupe::job_refusals_test {
+namespace troupe::model::job_refusals_test {
 namespace {
 
 TEST(job, out_of_range_is_refused_with_the_limit) {
@@ -198,4 +198,4 @@ TEST(job, absurd_sizes_are_refused) {
 }
 
 }  // namespace
-}  // namespace troupe::job_refusals_test
+}  // namespace troupe::model::job_refusals_test

@@ -10,7 +10,7 @@
 #include "model/random.hpp"
 #include "tests/model/tensor_file.hpp"
 
-namespace troupe::job_round_trip_test {
+namespace troupe::model::job_round_trip_test {
 namespace {
 
 job parsed(const std::vector<setting>& given) {
@@ -164,4 +164,4 @@ TEST(job, random_jobs_survive_the_way_through_a_job_file) {
 }
 
 }  // namespace
-}  // namespace troupe::job_round_trip_test
+}  // namespace troupe::model::job_round_trip_test

@@ -8,7 +8,7 @@
 
 #include "tests/model/parsed_job.hpp"
 
-namespace troupe::job_test {
+namespace troupe::model::job_test {
 namespace {
 
 std::map<std::string, std::string> settings_of(const std::vector<setting>& given) {
@@ -253,4 +253,4 @@ TEST(nearest, goes_by_edits_and_swaps) {
 }
 
 }  // namespace
-}  // namespace troupe::job_test
+}  // namespace troupe::model::job_test

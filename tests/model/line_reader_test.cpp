@@ -6,7 +6,7 @@
 #include "model/random.hpp"
 #include "tests/model/data_file.hpp"
 
-namespace troupe::line_reader_test {
+namespace troupe::model::line_reader_test {
 namespace {
 
 line_reader reader_of(const temporary_file& file, std::uint64_t offset = 0, std::uint64_t lines_before = 0) {
@@ -93,4 +93,4 @@ TEST(line_reader, a_zero_byte_is_refused_with_its_line) {
 }
 
 }  // namespace
-}  // namespace troupe::line_reader_test
+}  // namespace troupe::model::line_reader_test

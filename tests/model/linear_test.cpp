@@ -14,7 +14,7 @@
 #include "tests/kernels/support.hpp"
 #include "tests/model/reference_network.hpp"
 
-namespace troupe::linear_test {
+namespace troupe::model::linear_test {
 namespace {
 
 using kernels::test::same_bits;
@@ -94,7 +94,7 @@ TEST(linear, initial_weights_are_a_function_of_the_key) {
   layer.initialize(1, one.data());
   layer.initialize(1, again.data());
   layer.initialize(2, other.data());
-  EXPECT_TRUE(same_bits(one, again));
+  EXPECT_TRUE(kernels::test::same_bits(one, again));
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NE(one[i], other[i]) << i;
 }
 
@@ -119,4 +119,4 @@ TEST(linear, relu_passes_what_is_positive) {
 }
 
 }  // namespace
-}  // namespace troupe::linear_test
+}  // namespace troupe::model::linear_test

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-namespace troupe::lr_schedule_test {
+namespace troupe::model::lr_schedule_test {
 namespace {
 
 lr_schedule parsed(const std::string& text) {
@@ -103,4 +103,4 @@ TEST(lr_schedule, malformed_text_is_refused_with_the_form_and_the_limit) {
 }
 
 }  // namespace
-}  // namespace troupe::lr_schedule_test
+}  // namespace troupe::model::lr_schedule_test

@@ -16,7 +16,7 @@
 #include "model/checkpoint/store.hpp"
 #include "model/checkpoint/tensors.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// A folder in the tests' temporary folder that is gone when the object is.
 class checkpoint_folder {
@@ -189,4 +189,4 @@ inline void expect_made(const checkpoint& saved, const made_content& content = {
   }
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -7,7 +7,7 @@
 
 #include "tests/model/tensor_file.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 // Two steps of one trainer: table 0 has weights (sum), table 1 is left at PyTorch's default mode; one dense feature, no
 // hidden layer, two outputs. Step 0 has two samples, the first without indices for table 0; step 1 has one sample.
@@ -39,4 +39,4 @@ inline tensor_file made_run() {
   return file;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace troupe::memory_test {
+namespace troupe::model::memory_test {
 namespace {
 
 constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
@@ -72,4 +72,4 @@ TEST(memory, the_fault_names_the_thing_and_its_size_and_says_what_to_try) {
 }
 
 }  // namespace
-}  // namespace troupe::memory_test
+}  // namespace troupe::model::memory_test

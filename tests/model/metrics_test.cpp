@@ -12,7 +12,7 @@
 
 #include "tests/kernels/support.hpp"
 
-namespace troupe::metrics_test {
+namespace troupe::model::metrics_test {
 namespace {
 
 using kernels::test::source_of_numbers;
@@ -265,4 +265,4 @@ TEST(metrics, area_under_curve_of_one_class_or_with_nan_is_nan) {
 }
 
 }  // namespace
-}  // namespace troupe::metrics_test
+}  // namespace troupe::model::metrics_test

@@ -14,7 +14,7 @@
 #include "tests/kernels/support.hpp"
 #include "tests/model/reference_network.hpp"
 
-namespace troupe::mlp_test {
+namespace troupe::model::mlp_test {
 namespace {
 
 using kernels::test::same_bits;
@@ -85,7 +85,7 @@ TEST(mlp, without_a_gradient_of_its_input_the_parameters_gradients_are_the_same)
     network.forward(kernels::host_stream(), 3, parameters.data(), x.data(), a);
     std::vector<float> grad_x(x.size());
     const auto with = gradients_of(network, 3, parameters, x, a, grad_y, grad_x.data());
-    EXPECT_TRUE(same_bits(with, gradients_of(network, 3, parameters, x, a, grad_y, nullptr)))
+    EXPECT_TRUE(kernels::test::same_bits(with, gradients_of(network, 3, parameters, x, a, grad_y, nullptr)))
         << testing::PrintToString(widths);
   }
 }
@@ -117,7 +117,8 @@ TEST(mlp, layers_finish_from_the_last_to_the_first_each_one_complete) {
           done.push_back(range);
           EXPECT_EQ(in_pairs(asked), in_pairs(done)) << "finished before it was begun";
           // From here on it is final, and nothing below has been written.
-          EXPECT_TRUE(same_bits(std::span(grads).subspan(range.first), std::span(final_grads).subspan(range.first)));
+          EXPECT_TRUE(kernels::test::same_bits(std::span(grads).subspan(range.first),
+                                               std::span(final_grads).subspan(range.first)));
           EXPECT_TRUE(std::all_of(grads.begin(), grads.begin() + static_cast<std::ptrdiff_t>(range.first),
                                   [](float g) { return std::isnan(g); }));
         });
@@ -147,8 +148,8 @@ TEST(mlp, a_smaller_batch_reuses_the_buffers_of_a_larger_one) {
   network.forward(kernels::host_stream(), 20, parameters.data(), large.data(), used);
   gradients_of(network, 20, parameters, large, used, grad_y, nullptr);
   network.forward(kernels::host_stream(), 3, parameters.data(), x.data(), used);
-  EXPECT_TRUE(same_bits(numbers_of(used.outputs.back()), numbers_of(fresh.outputs.back())));
-  EXPECT_TRUE(same_bits(gradients_of(network, 3, parameters, x, used, grad_y, nullptr), expected));
+  EXPECT_TRUE(kernels::test::same_bits(numbers_of(used.outputs.back()), numbers_of(fresh.outputs.back())));
+  EXPECT_TRUE(kernels::test::same_bits(gradients_of(network, 3, parameters, x, used, grad_y, nullptr), expected));
 }
 
 TEST(mlp, initial_parameters_are_within_the_bounds_of_their_layer) {
@@ -168,13 +169,13 @@ TEST(mlp, initial_parameters_are_within_the_bounds_of_their_layer) {
 TEST(mlp, initial_parameters_depend_on_the_seed_and_differ_between_layers) {
   const mlp network = network_of({4, 4, 4});
   const auto parameters = network.initial_parameters(7);
-  EXPECT_TRUE(same_bits(parameters, network.initial_parameters(7)));
+  EXPECT_TRUE(kernels::test::same_bits(parameters, network.initial_parameters(7)));
   const auto other = network.initial_parameters(8);
   for (std::size_t i = 0; i < parameters.size(); ++i) EXPECT_NE(parameters[i], other[i]) << i;
   for (std::size_t i = 0; i < 20; ++i) EXPECT_NE(parameters[i], parameters[20 + i]) << i;
   // Layers further on do not change those before.
   const auto deeper = network_of({4, 4, 4, 4}).initial_parameters(7);
-  EXPECT_TRUE(same_bits(std::span(deeper).first(40), parameters));
+  EXPECT_TRUE(kernels::test::same_bits(std::span(deeper).first(40), parameters));
 }
 
 // Layers of 10, 20, 30 and 40 parameters, thus of 40, 80, 120 and 160 bytes; the last one finishes first.
@@ -224,4 +225,4 @@ TEST(mlp, buckets_cover_every_parameter_once_from_the_last_to_the_first) {
 }
 
 }  // namespace
-}  // namespace troupe::mlp_test
+}  // namespace troupe::model::mlp_test

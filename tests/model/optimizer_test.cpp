@@ -6,7 +6,7 @@
 
 #include "model/random.hpp"
 
-namespace troupe::optimizer_test {
+namespace troupe::model::optimizer_test {
 namespace {
 
 using kernels::optimizer_kind;
@@ -225,4 +225,4 @@ TEST(optimizer, state_and_visits) {
 }
 
 }  // namespace
-}  // namespace troupe::optimizer_test
+}  // namespace troupe::model::optimizer_test

@@ -9,7 +9,7 @@
 
 #include "model/job.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 inline job parsed(const std::vector<setting>& given) {
   const auto made = parse_job(given);
@@ -26,4 +26,4 @@ inline std::string refusal(const std::vector<setting>& given) {
   return made.error().message;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

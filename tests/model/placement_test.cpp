@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-namespace troupe::placement_test {
+namespace troupe::model::placement_test {
 namespace {
 
 using places = std::vector<std::vector<std::uint32_t>>;
@@ -71,4 +71,4 @@ TEST(placement, any_number_of_servers_gets_a_balanced_share) {
 }
 
 }  // namespace
-}  // namespace troupe::placement_test
+}  // namespace troupe::model::placement_test

@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-namespace troupe::random_test {
+namespace troupe::model::random_test {
 namespace {
 
 std::vector<float> normals(std::uint64_t key, std::size_t count) {
@@ -145,4 +145,4 @@ TEST(shuffled, places_do_not_depend_on_the_position) {
 }
 
 }  // namespace
-}  // namespace troupe::random_test
+}  // namespace troupe::model::random_test

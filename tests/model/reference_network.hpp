@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace troupe {
+namespace troupe::model {
 
 /// Linear layers between `widths`, ReLU between them; parameters as `mlp` keeps them.
 struct reference_network {
@@ -83,4 +83,4 @@ inline void expect_gradients(const reference_network& net, std::size_t batch, st
   check(from, grad_x, "x");
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -6,7 +6,7 @@
 
 #include "tests/model/made_run.hpp"
 
-namespace troupe::replay_config_test {
+namespace troupe::model::replay_config_test {
 namespace {
 
 std::string config_refusal(const std::string& from, const std::string& to) {
@@ -73,4 +73,4 @@ TEST(replay_config, optional_keys_may_be_left_out) {
 }
 
 }  // namespace
-}  // namespace troupe::replay_config_test
+}  // namespace troupe::model::replay_config_test

@@ -11,7 +11,7 @@
 #include "tests/model/made_run.hpp"
 #include "tests/model/tensor_file.hpp"
 
-namespace troupe::replay_test {
+namespace troupe::model::replay_test {
 namespace {
 
 std::string shipped(const std::string& name) { return fmt::format("{}/{}.safetensors", TROUPE_REFERENCE_RUNS, name); }
@@ -330,4 +330,4 @@ TEST(replay, every_flipped_byte_is_survived) {
 }
 
 }  // namespace
-}  // namespace troupe::replay_test
+}  // namespace troupe::model::replay_test

@@ -12,7 +12,7 @@
 #include "model/random.hpp"
 #include "tests/model/data_file.hpp"
 
-namespace troupe::row_stream_test {
+namespace troupe::model::row_stream_test {
 namespace {
 
 // A line is a number: the row's label, and as many times itself in a bag as its last digit says.
@@ -232,4 +232,4 @@ TEST(row_stream, can_end_while_it_reads) {
 }
 
 }  // namespace
-}  // namespace troupe::row_stream_test
+}  // namespace troupe::model::row_stream_test

@@ -8,7 +8,7 @@
 
 #include "tests/model/tensor_file.hpp"
 
-namespace troupe::safetensors_test {
+namespace troupe::model::safetensors_test {
 namespace {
 
 // What is wrong with a file of these bytes, without its path.
@@ -286,4 +286,4 @@ TEST(safetensors, every_byte_left_out_or_doubled_is_survived) {
 }
 
 }  // namespace
-}  // namespace troupe::safetensors_test
+}  // namespace troupe::model::safetensors_test

@@ -12,7 +12,7 @@
 #include "tests/model/strict_safetensors.hpp"
 #include "tests/model/watched_system.hpp"
 
-namespace troupe::safetensors_writer_test {
+namespace troupe::model::safetensors_writer_test {
 namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
@@ -215,4 +215,4 @@ TEST(safetensors_writer, missing_bytes_are_a_fault) {
 }
 
 }  // namespace
-}  // namespace troupe::safetensors_writer_test
+}  // namespace troupe::model::safetensors_writer_test

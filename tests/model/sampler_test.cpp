@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace troupe::sampler_test {
+namespace troupe::model::sampler_test {
 namespace {
 
 // The rows that all ranks take in an epoch, in the order of step, rank and sample.
@@ -69,4 +69,4 @@ TEST(sampler, ranks_take_turns_in_the_permutation) {
 }
 
 }  // namespace
-}  // namespace troupe::sampler_test
+}  // namespace troupe::model::sampler_test

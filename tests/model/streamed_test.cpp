@@ -10,7 +10,7 @@
 #include "model/random.hpp"
 #include "tests/model/data_file.hpp"
 
-namespace troupe::streamed_test {
+namespace troupe::model::streamed_test {
 namespace {
 
 std::string text_of(std::uint64_t rows) {
@@ -241,4 +241,4 @@ TEST(streamed, a_file_that_changes_under_the_run_is_a_fault) {
 }
 
 }  // namespace
-}  // namespace troupe::streamed_test
+}  // namespace troupe::model::streamed_test

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace troupe {
+namespace troupe::model {
 
 /// A tensor as an independent reader sees it.
 struct plain_tensor {
@@ -84,4 +84,4 @@ inline plain_file read_strictly(const std::string& file) {
   return read;
 }
 
-}  // namespace troupe
+}  // namespace troupe::model

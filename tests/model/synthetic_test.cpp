@@ -8,7 +8,7 @@
 #include "model/data.hpp"
 #include "model/job.hpp"
 
-namespace troupe::synthetic_test {
+namespace troupe::model::synthetic_test {
 namespace {
 
 std::shared_ptr<const dataset> opened(std::vector<setting> settings = {}) {
@@ -151,4 +151,4 @@ TEST(synthetic, each_seed_plants_another_signal) {
 }
 
 }  // namespace
-}  // namespace troupe::synthetic_test
+}  // namespace troupe::model::synthetic_test

@@ -14,7 +14,7 @@
 #include "model/embedding_bag.hpp"
 #include "tests/kernels/support.hpp"
 
-namespace troupe::table_rows_test {
+namespace troupe::model::table_rows_test {
 namespace {
 
 using kernels::row_dtype;
@@ -40,7 +40,8 @@ struct rank_step {
   std::size_t dim;
   std::vector<float> grad;
 
-  rank_step(source_of_numbers& random, std::size_t columns) : bags(make_bags(random, 5, 15, false)), dim(columns) {
+  rank_step(source_of_numbers& random, std::size_t columns)
+      : bags(kernels::test::make_bags(random, 5, 15, false)), dim(columns) {
     grad = random.numbers(bags.offsets.size() * dim);
   }
 
@@ -101,9 +102,9 @@ TEST(lazy_optimizers, step_the_touched_rows_and_leave_the_others_alone) {
         for (std::size_t i = 0; i < expected.size(); ++i) {
           const auto row = static_cast<std::int64_t>(i / dim);
           if (!one.touches(row)) {
-            ASSERT_TRUE(same_bits({&before[i], 1}, table.weights().subspan(i, 1))) << "row " << row;
+            ASSERT_TRUE(kernels::test::same_bits({&before[i], 1}, table.weights().subspan(i, 1))) << "row " << row;
             for (std::size_t s = 0; s < state_before.size(); ++s)
-              ASSERT_TRUE(same_bits({&state_before[s][i], 1}, table.state()[s].numbers.subspan(i, 1)));
+              ASSERT_TRUE(kernels::test::same_bits({&state_before[s][i], 1}, table.state()[s].numbers.subspan(i, 1)));
             continue;
           }
           const double grad = one.of(row, i % dim);
@@ -295,9 +296,9 @@ TEST(gradient_norm, asked_for_in_between_changes_nothing_in_a_step) {
       in_parts.apply(t, 0.25F);
       ASSERT_EQ(in_parts.bad_row(), std::nullopt);
     }
-    EXPECT_TRUE(same_bits(at_once.weights(), in_parts.weights())) << optimizer;
+    EXPECT_TRUE(kernels::test::same_bits(at_once.weights(), in_parts.weights())) << optimizer;
   }
 }
 
 }  // namespace
-}  // namespace troupe::table_rows_test
+}  // namespace troupe::model::table_rows_test

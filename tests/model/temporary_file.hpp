@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-namespace troupe {
+namespace troupe::model {
 
 /// A file in the tests' temporary folder that is gone when the object is.
 class temporary_file {
@@ -39,4 +39,4 @@ class temporary_file {
   std::string path_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

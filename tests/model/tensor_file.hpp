@@ -13,7 +13,7 @@
 
 #include "tests/model/temporary_file.hpp"
 
-namespace troupe {
+namespace troupe::model {
 
 /// 8 bytes of length, the header, the data.
 inline std::string file_of(const std::string& header, const std::string& data = "") {
@@ -78,4 +78,4 @@ class tensor_file {
   std::map<std::string, tensor> tensors_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::model

@@ -6,7 +6,7 @@
 #include "model/data.hpp"
 #include "model/job.hpp"
 
-namespace troupe::tutorial_test {
+namespace troupe::model::tutorial_test {
 namespace {
 
 std::shared_ptr<const dataset> opened(const std::string& seed = "1", const std::string& loss = "cross-entropy") {
@@ -83,4 +83,4 @@ TEST(tutorial, mse_takes_the_class_number_as_value) {
 }
 
 }  // namespace
-}  // namespace troupe::tutorial_test
+}  // namespace troupe::model::tutorial_test

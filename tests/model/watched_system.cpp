@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <optional>
 
-namespace troupe {
+namespace troupe::model {
 namespace {
 
 bool watching = false;
@@ -78,7 +78,7 @@ failing_read::~failing_read() { reads_before_failure.reset(); }
 
 bool failing_read::happened() { return read_failed; }
 
-}  // namespace troupe
+}  // namespace troupe::model
 
 extern "C" {
 
@@ -98,8 +98,8 @@ int __wrap_open(const char* path, int flags, ...) {
     va_start(more, flags);
     mode = va_arg(more, mode_t);
     va_end(more);
-    if (troupe::next_call("open", path)) return -1;
-  } else if (troupe::next_read()) {
+    if (troupe::model::next_call("open", path)) return -1;
+  } else if (troupe::model::next_read()) {
     return -1;
   }
   return __real_open(path, flags, mode);
@@ -107,22 +107,22 @@ int __wrap_open(const char* path, int flags, ...) {
 
 // A full disk takes a part of what is written before it says so.
 ssize_t __wrap_write(int descriptor, const void* bytes, size_t count) {
-  if (troupe::next_call("write", troupe::path_of(descriptor))) return -1;
-  return __real_write(descriptor, bytes, count > 1 && troupe::watching ? count / 2 : count);
+  if (troupe::model::next_call("write", troupe::model::path_of(descriptor))) return -1;
+  return __real_write(descriptor, bytes, count > 1 && troupe::model::watching ? count / 2 : count);
 }
 
 ssize_t __wrap_pread(int descriptor, void* bytes, size_t count, off_t offset) {
-  return troupe::next_read() ? -1 : __real_pread(descriptor, bytes, count, offset);
+  return troupe::model::next_read() ? -1 : __real_pread(descriptor, bytes, count, offset);
 }
 
 // Not passed on: nothing here cuts the power, and thousands of real ones take minutes.
 int __wrap_fsync(int descriptor) {
-  if (troupe::next_call("fsync", troupe::path_of(descriptor))) return -1;
+  if (troupe::model::next_call("fsync", troupe::model::path_of(descriptor))) return -1;
   return ::fcntl(descriptor, F_GETFD) < 0 ? -1 : 0;
 }
 
 int __wrap_close(int descriptor) {
-  const bool fails = troupe::next_call("close", troupe::path_of(descriptor));
+  const bool fails = troupe::model::next_call("close", troupe::model::path_of(descriptor));
   const int closed = __real_close(descriptor);
   if (!fails) return closed;
   errno = ENOSPC;
@@ -130,15 +130,15 @@ int __wrap_close(int descriptor) {
 }
 
 int __wrap_mkdir(const char* path, mode_t mode) {
-  return troupe::next_call("mkdir", path) ? -1 : __real_mkdir(path, mode);
+  return troupe::model::next_call("mkdir", path) ? -1 : __real_mkdir(path, mode);
 }
 
 int __wrap_rename(const char* from, const char* to) {
-  return troupe::next_call("rename", to) ? -1 : __real_rename(from, to);
+  return troupe::model::next_call("rename", to) ? -1 : __real_rename(from, to);
 }
 
-int __wrap_unlink(const char* path) { return troupe::next_call("unlink", path) ? -1 : __real_unlink(path); }
+int __wrap_unlink(const char* path) { return troupe::model::next_call("unlink", path) ? -1 : __real_unlink(path); }
 
-int __wrap_rmdir(const char* path) { return troupe::next_call("rmdir", path) ? -1 : __real_rmdir(path); }
+int __wrap_rmdir(const char* path) { return troupe::model::next_call("rmdir", path) ? -1 : __real_rmdir(path); }
 
 }  // extern "C"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace troupe {
+namespace troupe::model {
 
 /// A call that was made: "write", and the path it was about.
 struct system_call {
@@ -54,4 +54,4 @@ class failing_read {
 /// What a process that died exits with.
 constexpr int died = 77;
 
-}  // namespace troupe
+}  // namespace troupe::model

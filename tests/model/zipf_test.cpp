@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace troupe::zipf_test {
+namespace troupe::model::zipf_test {
 namespace {
 
 // Every row's share of many draws against 1 / k^s over its sum.
@@ -53,4 +53,4 @@ TEST(zipf, a_single_row_is_always_drawn) {
 }
 
 }  // namespace
-}  // namespace troupe::zipf_test
+}  // namespace troupe::model::zipf_test

@@ -63,22 +63,22 @@ TEST(Metrics, SumUpWhatWasHandled) {
   made.handled({.from = 3,
                 .to = 2,
                 .type = "lookup",
-                .sent = ms(0),
-                .arrived = ms(1),
-                .begin = ms(3),
-                .end = ms(10),
+                .sent = trace::ms(0),
+                .arrived = trace::ms(1),
+                .begin = trace::ms(3),
+                .end = trace::ms(10),
                 .bytes = 100});
   made.handled({.from = 3,
                 .to = 2,
                 .type = "lookup",
-                .sent = ms(5),
-                .arrived = ms(6),
-                .begin = ms(10),
-                .end = ms(15),
+                .sent = trace::ms(5),
+                .arrived = trace::ms(6),
+                .begin = trace::ms(10),
+                .end = trace::ms(15),
                 .bytes = 50});
-  made.range(2, trace::range_name::pool, 1, ms(11), ms(14));
-  made.range(2, trace::range_name::save, 1, ms(20), ms(30));
-  made.step(3, 7, ms(0), ms(250));
+  made.range(2, trace::range_name::pool, 1, trace::ms(11), trace::ms(14));
+  made.range(2, trace::range_name::save, 1, trace::ms(20), trace::ms(30));
+  made.step(3, 7, trace::ms(0), trace::ms(250));
   const reading of = *made_source::over(made.done());
   totals sums;
   sums.add(*of.what);
@@ -100,8 +100,8 @@ TEST(Metrics, NeverGoBackWhenARingForgets) {
       made.handled({.from = 3,
                     .to = 2,
                     .type = "lookup",
-                    .begin = ms(i),
-                    .end = ms(i + 1),
+                    .begin = trace::ms(i),
+                    .end = trace::ms(i + 1),
                     .sequence = static_cast<std::uint64_t>(i)});
     return made.done();
   };
@@ -112,12 +112,12 @@ TEST(Metrics, NeverGoBackWhenARingForgets) {
   sums.add(with(20, 20));  // what was between is lost
   ASSERT_EQ(sums.messages().size(), 1u);
   EXPECT_EQ(sums.messages().begin()->second.messages, 9u);
-  EXPECT_EQ(sums.worked().begin()->second, ms(9));
+  EXPECT_EQ(sums.worked().begin()->second, trace::ms(9));
 }
 
 TEST(Metrics, BeginAnewWithAnotherRun) {
   trace::made_recording made(1, 1);
-  made.handled({.from = 3, .to = 2, .type = "lookup", .begin = ms(1), .end = ms(2)});
+  made.handled({.from = 3, .to = 2, .type = "lookup", .begin = trace::ms(1), .end = trace::ms(2)});
   totals sums;
   sums.add(made.done());
   made.edit().run = 8;
@@ -132,14 +132,14 @@ TEST(Metrics, TellWhatTheBoardsSay) {
   server.step = 9;
   server.open.resize(2);
   server.open_more = 3;
-  server.message_begin = ms(100);
+  server.message_begin = trace::ms(100);
   trace::process_info& process = made.edit().processes[0];
   process.host = "a\"b\\c";
   process.pid = 7;
   process.records = 10;
   process.overwritten = 90;
   process.torn = 1;
-  process.last = ms(1600);
+  process.last = trace::ms(1600);
   auto of = made_source::over(made.done());
   of->live = true;
   const std::string text = metrics_text(*of, {});

@@ -60,7 +60,7 @@ class writer {
 };
 
 TEST(Recorded, ReadsAgainOnlyWhatHasChanged) {
-  const temporary_folder folder;
+  const trace::temporary_folder folder;
   writer run(folder.path());
   run.handle(1);
   recorded source({{folder.path()}, 0}, eager);
@@ -84,7 +84,7 @@ TEST(Recorded, ReadsAgainOnlyWhatHasChanged) {
 }
 
 TEST(Recorded, LooksNoMoreOftenThanItMay) {
-  const temporary_folder folder;
+  const trace::temporary_folder folder;
   writer run(folder.path());
   run.handle(1);
   recorded source({{folder.path()}, 0}, {std::chrono::hours(1), 0});
@@ -94,7 +94,7 @@ TEST(Recorded, LooksNoMoreOftenThanItMay) {
 }
 
 TEST(Recorded, KnowsThatARunHasFailed) {
-  const temporary_folder folder;
+  const trace::temporary_folder folder;
   writer run(folder.path());
   run.handle(1);
   recorded source({{folder.path()}, 0}, eager);
@@ -106,7 +106,7 @@ TEST(Recorded, KnowsThatARunHasFailed) {
 }
 
 TEST(Recorded, KeepsWhatItHadWhenTheFilesAreGone) {
-  const temporary_folder folder;
+  const trace::temporary_folder folder;
   writer run(folder.path());
   run.handle(1);
   recorded source({{folder.path()}, 0}, eager);
@@ -119,7 +119,7 @@ TEST(Recorded, KeepsWhatItHadWhenTheFilesAreGone) {
 }
 
 TEST(Recorded, KnowsThatAProcessWasKilled) {
-  const temporary_folder folder;
+  const trace::temporary_folder folder;
   const pid_t child = fork();
   if (child == 0) {
     writer run(folder.path());
@@ -137,7 +137,7 @@ TEST(Recorded, KnowsThatAProcessWasKilled) {
 }
 
 TEST(Recorded, TakesNoMoreMemoryThanItMayHoweverOftenItReads) {
-  const temporary_folder folder;
+  const trace::temporary_folder folder;
   writer run(folder.path());
   run.handle(1);
   trace::sources from{{folder.path()}};
@@ -158,7 +158,7 @@ TEST(Recorded, TakesNoMoreMemoryThanItMayHoweverOftenItReads) {
 
 // As a diagnosis makes it, of a process that goes on.
 TEST(Recorded, KnowsThatACopyDoesNotGoOn) {
-  const temporary_folder folder;
+  const trace::temporary_folder folder;
   writer run(folder.path() / "run");
   run.handle(1);
   std::filesystem::create_directory(folder.path() / "copy");
@@ -175,7 +175,7 @@ TEST(Recorded, KnowsThatACopyDoesNotGoOn) {
 }
 
 TEST(Recorded, SaysWhatItCannotRead) {
-  const temporary_folder folder;
+  const trace::temporary_folder folder;
   std::ofstream(folder.path() / "a.ring") << "no trace";
   recorded source({{folder.path()}, 0}, eager);
   const reading nothing = source.latest();
@@ -188,7 +188,7 @@ TEST(Recorded, SaysWhatItCannotRead) {
 }
 
 TEST(LivePage, ServesAFolderUntilItIsStopped) {
-  const temporary_folder folder;
+  const trace::temporary_folder folder;
   writer run(folder.path());
   run.handle(1);
   auto page = live_page::start({{{folder.path()}, 0}, "127.0.0.1", 0, "secret-token"});

@@ -5,7 +5,7 @@
 #include "protocol/message_content.hpp"
 #include "tests/protocol/samples.hpp"
 
-namespace troupe::content_reader_test {
+namespace troupe::protocol::content_reader_test {
 namespace {
 
 class ContentReader : public testing::Test {
@@ -62,22 +62,22 @@ TEST_F(ContentReader, MakesEveryKindOfMessageAgain) {
 }
 
 TEST_F(ContentReader, RefusesAListLongerThanWhatIsThere) {
-  trace::content wrong = kept<parameter_list>();
+  trace::content wrong = kept<msg::parameter_list>();
   wrong.fields.replace(0, 4, "\xff\xff\xff\x7f");
-  parameter_list made;
+  msg::parameter_list made;
   EXPECT_FALSE(read_content_into(wrong, made));
   EXPECT_TRUE(made.items.empty());
 }
 
 TEST_F(ContentReader, RefusesATensorThatIsNone) {
-  trace::content wrong = kept<reduce>();
+  trace::content wrong = kept<msg::reduce>();
   wrong.parts.at(0).type = "float128";
-  reduce made;
+  msg::reduce made;
   EXPECT_FALSE(read_content_into(wrong, made));
-  wrong = kept<reduce>();
+  wrong = kept<msg::reduce>();
   wrong.parts.at(0).rows = 1'000'000;
   EXPECT_FALSE(read_content_into(wrong, made));
 }
 
 }  // namespace
-}  // namespace troupe::content_reader_test
+}  // namespace troupe::protocol::content_reader_test

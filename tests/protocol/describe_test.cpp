@@ -11,7 +11,7 @@
 #include "protocol/message_types.hpp"
 #include "tests/protocol/samples.hpp"
 
-namespace troupe::describe_test {
+namespace troupe::protocol::describe_test {
 namespace {
 
 /// Whatever a field is. An optional could be made of both, so that it needs one of its own.
@@ -42,7 +42,7 @@ TEST(Describe, NoFieldIsForgotten) {
   [&]<class... T>(boost::mp11::mp_list<T...>) {
     const auto check = []<class One>(std::type_identity<One>) {
       // Room on a device stays within the process.
-      constexpr std::size_t stays = std::is_same_v<One, bag_lookup> ? 1 : 0;
+      constexpr std::size_t stays = std::is_same_v<One, msg::bag_lookup> ? 1 : 0;
       if constexpr (described<One>) {
         EXPECT_EQ(undescribed<One>, stays) << message_name_v<One>;
       }
@@ -54,7 +54,7 @@ TEST(Describe, NoFieldIsForgotten) {
 struct with_forgotten {
   int named = 0;
   std::optional<double> forgotten;
-  std::vector<header> heads;
+  std::vector<msg::header> heads;
   std::string also_named;
 };
 BOOST_DESCRIBE_STRUCT(with_forgotten, (), (named, heads, also_named))
@@ -62,30 +62,30 @@ BOOST_DESCRIBE_STRUCT(with_forgotten, (), (named, heads, also_named))
 TEST(Describe, AForgottenFieldWouldBeNoticed) { EXPECT_EQ(undescribed<with_forgotten>, 1u); }
 
 TEST(Describe, BulkFollowsFromTheFields) {
-  EXPECT_TRUE(holds_blobs<lookup>);           // blobs in structs in a list
-  EXPECT_TRUE(holds_blobs<rows>);             // tensors in a list
-  EXPECT_TRUE(holds_blobs<load_state_dict>);  // in pairs
-  EXPECT_TRUE(holds_blobs<train>);            // in a struct
-  EXPECT_FALSE(holds_blobs<optimizer_step>);
-  EXPECT_FALSE(holds_blobs<run_status>);
+  EXPECT_TRUE(holds_blobs<msg::lookup>);           // blobs in structs in a list
+  EXPECT_TRUE(holds_blobs<msg::rows>);             // tensors in a list
+  EXPECT_TRUE(holds_blobs<msg::load_state_dict>);  // in pairs
+  EXPECT_TRUE(holds_blobs<msg::train>);            // in a struct
+  EXPECT_FALSE(holds_blobs<msg::optimizer_step>);
+  EXPECT_FALSE(holds_blobs<msg::run_status>);
 }
 
 TEST(Describe, EveryBlobIsFoundInTheOrderOfTheFields) {
-  const blob a = some_indices(), b = some_indices(), c = some_indices();
-  const tensor last = some_tensor();
-  const gradient given{.head = some_header(), .tables = {{1, a, b, {}, last}, {2, c, {}, {}, {}}}};
+  const msg::blob a = some_indices(), b = some_indices(), c = some_indices();
+  const msg::tensor last = some_tensor();
+  const msg::gradient given{.head = some_header(), .tables = {{1, a, b, {}, last}, {2, c, {}, {}, {}}}};
   std::vector<const std::byte*> found;
-  for_each_blob(given, [&](const blob& one) { found.push_back(one.data()); });
+  for_each_blob(given, [&](const msg::blob& one) { found.push_back(one.data()); });
   const std::byte* const none = nullptr;
   EXPECT_EQ(found, (std::vector{a.data(), b.data(), none, last.bytes.data(), c.data(), none, none, none}));
   EXPECT_EQ(weight_of(given), sizeof given + 3 * a.size() + last.bytes.size());
 }
 
 TEST(MessageTypes, AreFoundByNumberAndByName) {
-  EXPECT_EQ(message_name_v<gradient_norm>, "gradient_norm");
-  EXPECT_EQ(message_name(caf::type_id_v<gradient_norm>), "gradient_norm");
+  EXPECT_EQ(message_name_v<msg::gradient_norm>, "gradient_norm");
+  EXPECT_EQ(message_name(caf::type_id_v<msg::gradient_norm>), "gradient_norm");
   EXPECT_EQ(message_name(caf::type_id_v<std::string>), "");
-  EXPECT_TRUE(traits_by_id(caf::type_id_v<gradient_norm>).ordered);
+  EXPECT_TRUE(traits_by_id(caf::type_id_v<msg::gradient_norm>).ordered);
   EXPECT_TRUE(traits_by_name("gradient_norm").ordered);
   for (const auto& none : {traits_by_id(0), traits_by_id(UINT16_MAX), traits_by_name("no such message")}) {
     EXPECT_FALSE(none.ordered);
@@ -104,10 +104,10 @@ TEST(MessageTypes, AreInTheOrderOfTheirNumbers) {
 }
 
 TEST(MessageTypes, OfBucketsAreThoseThatHaveOne) {
-  EXPECT_TRUE(traits_v<reduce>.by_bucket);
+  EXPECT_TRUE(traits_v<msg::reduce>.by_bucket);
   EXPECT_TRUE(traits_by_name("bucket_sum").by_bucket);
-  EXPECT_FALSE(traits_v<rows>.by_bucket);
+  EXPECT_FALSE(traits_v<msg::rows>.by_bucket);
 }
 
 }  // namespace
-}  // namespace troupe::describe_test
+}  // namespace troupe::protocol::describe_test

@@ -12,11 +12,11 @@
 #include "protocol/message_content.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe::device_blob_test {
+namespace troupe::protocol::device_blob_test {
 namespace {
 
 /// Its addresses are numbers that no memory is at.
-class hidden_memory final : public device_memory {
+class hidden_memory final : public msg::device_memory {
  public:
   static constexpr std::uintptr_t begin = 4096;
 
@@ -39,11 +39,11 @@ const std::vector<float> numbers = {1, -2, 3.5F, 1e-40F};
 
 struct hidden {
   std::shared_ptr<const hidden_memory> memory = std::make_shared<const hidden_memory>(numbers);
-  blob bytes =
-      blob::on_device(memory, reinterpret_cast<const void*>(hidden_memory::begin), numbers.size() * sizeof(float));
+  msg::blob bytes =
+      msg::blob::on_device(memory, reinterpret_cast<const void*>(hidden_memory::begin), numbers.size() * sizeof(float));
 };
 
-std::vector<float> floats_of(const blob& bytes) {
+std::vector<float> floats_of(const msg::blob& bytes) {
   const auto all = bytes.as<float>();
   return {all.begin(), all.end()};
 }
@@ -57,17 +57,17 @@ TEST(device_blob, a_copy_on_the_host_has_the_same_bytes) {
 }
 
 TEST(device_blob, what_is_on_the_host_is_not_copied) {
-  const blob here = blob::own(numbers);
+  const msg::blob here = msg::blob::own(numbers);
   EXPECT_EQ(here.on_host().data(), here.data());
 }
 
 TEST(device_blob, nobody_reads_it_to_pass_it_on) {
   const hidden there;
-  const reduce share{{}, 0, 0, 1, false, {dtype::f32, 4, 1, there.bytes}};
-  const reduce same = share;
+  const msg::reduce share{{}, 0, 0, 1, false, {msg::dtype::f32, 4, 1, there.bytes}};
+  const msg::reduce same = share;
   EXPECT_EQ(same.grad.bytes.data(), there.bytes.data());
   EXPECT_TRUE(is_on_device(share));
-  EXPECT_FALSE(is_on_device(reduce{{}, 0, 0, 1, false, tensor::own(4, 1, std::vector<float>(numbers))}));
+  EXPECT_FALSE(is_on_device(msg::reduce{{}, 0, 0, 1, false, msg::tensor::own(4, 1, std::vector<float>(numbers))}));
   EXPECT_EQ(weight_of(share), sizeof share + 16);
   EXPECT_EQ(there.memory->reads, 0);
 }
@@ -77,7 +77,7 @@ TEST(device_blob, comes_out_of_a_message_as_the_hosts) {
   caf::byte_buffer bytes;
   caf::binary_serializer sink(nullptr, bytes);
   ASSERT_TRUE(sink.apply(there.bytes));
-  blob back;
+  msg::blob back;
   caf::binary_deserializer source(nullptr, bytes);
   ASSERT_TRUE(source.apply(back));
   EXPECT_EQ(floats_of(back), numbers);
@@ -85,8 +85,8 @@ TEST(device_blob, comes_out_of_a_message_as_the_hosts) {
 
 TEST(device_blob, has_the_digest_of_its_numbers_in_a_trace) {
   const hidden there;
-  const reduce share{{}, 0, 0, 1, false, {dtype::f32, 4, 1, there.bytes}};
-  const reduce on_host{{}, 0, 0, 1, false, tensor::own(4, 1, std::vector<float>(numbers))};
+  const msg::reduce share{{}, 0, 0, 1, false, {msg::dtype::f32, 4, 1, there.bytes}};
+  const msg::reduce on_host{{}, 0, 0, 1, false, msg::tensor::own(4, 1, std::vector<float>(numbers))};
   const auto found = content_of(share, true);
   const auto expected = content_of(on_host, true);
   ASSERT_EQ(found.parts.size(), 1U);
@@ -95,4 +95,4 @@ TEST(device_blob, has_the_digest_of_its_numbers_in_a_trace) {
 }
 
 }  // namespace
-}  // namespace troupe::device_blob_test
+}  // namespace troupe::protocol::device_blob_test

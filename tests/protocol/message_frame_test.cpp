@@ -10,7 +10,7 @@
 #include "protocol/errors.hpp"
 #include "tests/protocol/samples.hpp"
 
-namespace troupe::message_frame_test {
+namespace troupe::protocol::message_frame_test {
 namespace {
 
 constexpr std::size_t alignment = 64;
@@ -20,49 +20,50 @@ const envelope somewhere{0x1122334455667788, 5};
 std::vector<caf::message> samples() {
   std::vector<caf::message> all;
   for (const auto& [type, content] : samples_of<link_types>(nobody)) all.push_back(content);
-  all.push_back(caf::make_message(lookup{.head = some_header(), .tables = {{5, {}, some_indices(), some_indices()}}}));
-  all.push_back(caf::make_message(lookup{.head = some_header(), .tables = {}}));
-  all.push_back(caf::make_message(rows{some_header(), {some_tensor(), tensor(), some_tensor()}, 1}));
+  all.push_back(
+      caf::make_message(msg::lookup{.head = some_header(), .tables = {{5, {}, some_indices(), some_indices()}}}));
+  all.push_back(caf::make_message(msg::lookup{.head = some_header(), .tables = {}}));
+  all.push_back(caf::make_message(msg::rows{some_header(), {some_tensor(), msg::tensor(), some_tensor()}, 1}));
   return all;
 }
 
 std::string type_of(const caf::message& content) { return caf::to_string(caf::query_type_name(content.type_at(0))); }
 
 /// The parts as the other side has them: in one piece of memory that begins where a link's does.
-blob received(const std::vector<blob>& parts) {
+msg::blob received(const std::vector<msg::blob>& parts) {
   std::size_t size = 0;
-  for (const blob& part : parts) size += part.size();
+  for (const msg::blob& part : parts) size += part.size();
   const std::size_t whole = (size + alignment) / alignment * alignment;
   std::byte* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, whole));
   const std::shared_ptr<const void> owner(memory, [](std::byte* bytes) { std::free(bytes); });
   std::byte* at = memory;
-  for (const blob& part : parts) at = std::copy_n(part.data(), part.size(), at);
+  for (const msg::blob& part : parts) at = std::copy_n(part.data(), part.size(), at);
   return {owner, memory, size};
 }
 
-blob frame_of(const caf::message& content) {
+msg::blob frame_of(const caf::message& content) {
   const auto parts = to_frame(somewhere, content);
   EXPECT_TRUE(parts) << type_of(content);
-  return parts ? received(*parts) : blob();
+  return parts ? received(*parts) : msg::blob();
 }
 
-blob failure_frame() { return received(to_failure_frame(somewhere, make_failure(errc::bad_index, "index 7"))); }
+msg::blob failure_frame() { return received(to_failure_frame(somewhere, make_failure(errc::bad_index, "index 7"))); }
 
 /// Memory of exactly that size, so that sanitizers see whoever reads beyond it.
-blob copy_of(const blob& whole, std::size_t size) {
-  return blob::own(std::vector<std::byte>(whole.data(), whole.data() + size));
+msg::blob copy_of(const msg::blob& whole, std::size_t size) {
+  return msg::blob::own(std::vector<std::byte>(whole.data(), whole.data() + size));
 }
 
 /// With some of one byte's bits turned over.
-blob damaged(const blob& whole, std::size_t at, unsigned bits) {
+msg::blob damaged(const msg::blob& whole, std::size_t at, unsigned bits) {
   std::vector<std::byte> bytes(whole.data(), whole.data() + whole.size());
   bytes[at] ^= static_cast<std::byte>(bits);
-  return blob::own(std::move(bytes));
+  return msg::blob::own(std::move(bytes));
 }
 
 TEST(message_frame, every_message_of_a_link_survives_it) {
   for (const caf::message& sent : samples()) {
-    const blob frame = frame_of(sent);
+    const msg::blob frame = frame_of(sent);
     const auto read = from_frame(frame);
     ASSERT_TRUE(read) << type_of(sent) << ": " << describe(read.error());
     EXPECT_EQ(read->first.request, somewhere.request);
@@ -73,10 +74,10 @@ TEST(message_frame, every_message_of_a_link_survives_it) {
 }
 
 TEST(message_frame, bulk_bytes_are_pointed_at_where_they_lie_and_begin_at_cache_lines) {
-  const blob frame = frame_of(caf::make_message(rows{some_header(), {some_tensor(), some_tensor()}, 1}));
+  const msg::blob frame = frame_of(caf::make_message(msg::rows{some_header(), {some_tensor(), some_tensor()}, 1}));
   const auto read = from_frame(frame);
   ASSERT_TRUE(read);
-  for (const tensor& one : read->second.get_as<rows>(0).tables) {
+  for (const msg::tensor& one : read->second.get_as<msg::rows>(0).tables) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.bytes.data()) % alignment, 0u);
     EXPECT_GE(one.bytes.data(), frame.data());
     EXPECT_LE(one.bytes.data() + one.bytes.size(), frame.data() + frame.size());
@@ -85,15 +86,15 @@ TEST(message_frame, bulk_bytes_are_pointed_at_where_they_lie_and_begin_at_cache_
 }
 
 TEST(message_frame, sending_copies_no_bulk_bytes) {
-  const tensor sent = some_tensor();
-  const auto parts = to_frame(somewhere, caf::make_message(bucket_sum{some_header(), 1, 2, sent}));
+  const msg::tensor sent = some_tensor();
+  const auto parts = to_frame(somewhere, caf::make_message(msg::bucket_sum{some_header(), 1, 2, sent}));
   ASSERT_TRUE(parts);
   EXPECT_EQ(parts->back().data(), sent.bytes.data());
 }
 
 TEST(message_frame, other_messages_do_not_travel_so) {
-  for (const caf::message& other : {caf::make_message(stop{some_header()}), caf::make_message(some_indices()),
-                                    caf::make_message(), caf::make_message(committed{}, committed{})}) {
+  for (const caf::message& other : {caf::make_message(msg::stop{some_header()}), caf::make_message(some_indices()),
+                                    caf::make_message(), caf::make_message(msg::committed{}, msg::committed{})}) {
     EXPECT_FALSE(to_frame(somewhere, other));
     EXPECT_FALSE(head_of(other));
   }
@@ -110,7 +111,7 @@ TEST(message_frame, its_header_is_known_without_the_rest) {
 
 TEST(message_frame, truncated_ones_are_refused_at_every_length) {
   for (const caf::message& sent : samples()) {
-    const blob whole = frame_of(sent);
+    const msg::blob whole = frame_of(sent);
     for (std::size_t size = 0; size < whole.size(); ++size) {
       const auto read = from_frame(copy_of(whole, size));
       ASSERT_FALSE(read) << type_of(sent) << " of " << size << " bytes";
@@ -121,8 +122,8 @@ TEST(message_frame, truncated_ones_are_refused_at_every_length) {
 
 TEST(message_frame, longer_ones_are_refused) {
   for (const caf::message& sent : samples()) {
-    std::vector<blob> parts = *to_frame(somewhere, sent);
-    parts.push_back(blob::own(std::vector<std::byte>(1)));
+    std::vector<msg::blob> parts = *to_frame(somewhere, sent);
+    parts.push_back(msg::blob::own(std::vector<std::byte>(1)));
     EXPECT_FALSE(from_frame(received(parts))) << type_of(sent);
   }
 }
@@ -131,7 +132,7 @@ TEST(message_frame, longer_ones_are_refused) {
 TEST(message_frame, damaged_ones_are_refused_or_other_messages) {
   std::size_t refused = 0;
   for (const caf::message& sent : samples()) {
-    const blob whole = frame_of(sent);
+    const msg::blob whole = frame_of(sent);
     for (std::size_t at = 0; at < whole.size(); ++at) {
       for (const unsigned bits : {0x01U, 0x10U, 0x80U, 0xffU}) {
         const auto read = from_frame(damaged(whole, at, bits));
@@ -148,7 +149,7 @@ TEST(message_frame, damaged_ones_are_refused_or_other_messages) {
 }
 
 TEST(message_frame, lists_longer_than_their_frame_are_refused_before_anything_is_allocated) {
-  const blob whole = frame_of(caf::make_message(rows{some_header(), {}, 1}));
+  const msg::blob whole = frame_of(caf::make_message(msg::rows{some_header(), {}, 1}));
   // The length of the list stands before the last field.
   const std::size_t at = whole.size() - 2 * sizeof(std::uint32_t);
   EXPECT_FALSE(from_frame(damaged(damaged(whole, at + 3, 0xff), at + 2, 0xff)));
@@ -178,15 +179,15 @@ TEST(message_frame, failures_survive_it_too) {
 }
 
 TEST(message_frame, failures_that_are_none_are_refused) {
-  const blob whole = failure_frame();
+  const msg::blob whole = failure_frame();
   for (std::size_t size = 0; size < whole.size(); ++size) EXPECT_FALSE(from_failure_frame(copy_of(whole, size)));
   for (std::size_t at = 0; at < whole.size(); ++at) {
     const auto read = from_failure_frame(damaged(whole, at, 0xff));
     EXPECT_TRUE(!read || read->second) << "byte " << at;
   }
-  EXPECT_FALSE(from_failure_frame(frame_of(caf::make_message(committed{some_header()}))));
+  EXPECT_FALSE(from_failure_frame(frame_of(caf::make_message(msg::committed{some_header()}))));
   EXPECT_FALSE(from_frame(whole));
 }
 
 }  // namespace
-}  // namespace troupe::message_frame_test
+}  // namespace troupe::protocol::message_frame_test

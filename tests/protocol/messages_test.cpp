@@ -10,7 +10,7 @@
 #include "protocol/messages.hpp"
 #include "tests/protocol/samples.hpp"
 
-namespace troupe::messages_test {
+namespace troupe::protocol::messages_test {
 namespace {
 
 using bytes = caf::binary_serializer::container_type;
@@ -62,13 +62,13 @@ TEST_F(messages, every_type_of_the_protocol_survives_the_wire) {
 }
 
 TEST_F(messages, fields_arrive_where_they_belong) {
-  gradient received;
+  msg::gradient received;
   ASSERT_TRUE(
-      load(save(gradient{some_header(), 1, false, true, {{4, some_indices(), {}, {}, some_tensor()}}}), received));
+      load(save(msg::gradient{some_header(), 1, false, true, {{4, some_indices(), {}, {}, some_tensor()}}}), received));
   EXPECT_EQ(received.head.run, 7u);
   EXPECT_EQ(received.head.step, 12u);
   EXPECT_EQ(received.head.sequence, 99u);
-  EXPECT_EQ(received.head.cause, (message_id{2} << 48) | 41);
+  EXPECT_EQ(received.head.cause, (msg::message_id{2} << 48) | 41);
   EXPECT_FALSE(received.has_batch);
   EXPECT_TRUE(received.step);
   ASSERT_EQ(received.tables.size(), 1u);
@@ -81,22 +81,22 @@ TEST_F(messages, fields_arrive_where_they_belong) {
 TEST_F(messages, a_blob_within_a_process_is_shared_not_copied) {
   auto numbers = std::make_shared<std::vector<float>>(1000, 1.0F);
   const float* where = numbers->data();
-  caf::message sent = caf::make_message(tensor(dtype::f32, 1000, 1, blob::view(numbers, *numbers)));
-  EXPECT_EQ(sent.get_as<tensor>(0).as<float>().data(), where);
+  caf::message sent = caf::make_message(msg::tensor(msg::dtype::f32, 1000, 1, msg::blob::view(numbers, *numbers)));
+  EXPECT_EQ(sent.get_as<msg::tensor>(0).as<float>().data(), where);
 }
 
 TEST_F(messages, ids_name_sender_and_sequence) {
-  header_source source(1, 5);
+  msg::header_source source(1, 5);
   EXPECT_EQ(source.next(2, 77).sequence, 1u);
-  const header second = source.next(3, 78);
-  EXPECT_EQ(id_of(second), (message_id{5} << 48) | 2);
+  const msg::header second = source.next(3, 78);
+  EXPECT_EQ(msg::id_of(second), (msg::message_id{5} << 48) | 2);
   EXPECT_EQ(second.cause, 78u);
 }
 
 TEST_F(messages, truncated_ones_are_refused_at_every_length) {
-  const bytes whole = save(gradient{some_header(), 1, true, true, {{4, some_indices(), {}, {}, some_tensor()}}});
+  const bytes whole = save(msg::gradient{some_header(), 1, true, true, {{4, some_indices(), {}, {}, some_tensor()}}});
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    gradient received;
+    msg::gradient received;
     EXPECT_FALSE(load(bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)), received)) << length;
   }
 }
@@ -110,8 +110,8 @@ bytes forged_blob(caf::actor_system& system, std::uint64_t length, std::uint64_t
 }
 
 TEST_F(messages, a_blob_longer_than_its_message_is_refused) {
-  for (std::uint64_t length : {std::uint64_t{9}, blob::max_bytes, blob::max_bytes + 1, ~std::uint64_t{0}}) {
-    blob received;
+  for (std::uint64_t length : {std::uint64_t{9}, msg::blob::max_bytes, msg::blob::max_bytes + 1, ~std::uint64_t{0}}) {
+    msg::blob received;
     EXPECT_FALSE(load(forged_blob(system_, length, 0), received)) << length;
     EXPECT_TRUE(received.empty());
   }
@@ -122,26 +122,26 @@ TEST_F(messages, a_blob_with_a_flipped_bit_is_refused) {
   for (std::size_t i = 8; i < whole.size(); ++i) {
     bytes flipped = whole;
     flipped[i] = static_cast<caf::byte>(static_cast<unsigned char>(flipped[i]) ^ 0x10U);
-    blob received;
+    msg::blob received;
     EXPECT_FALSE(load(flipped, received)) << i;
   }
 }
 
 TEST_F(messages, a_tensor_whose_shape_does_not_match_its_bytes_is_refused) {
   for (auto [r, c] : {std::pair<std::uint64_t, std::uint64_t>{2, 4}, {0, 0}, {~std::uint64_t{0}, 2}, {1ULL << 62, 1}}) {
-    tensor wrong = some_tensor();
+    msg::tensor wrong = some_tensor();
     wrong.rows = r;
     wrong.cols = c;
-    tensor received;
+    msg::tensor received;
     EXPECT_FALSE(load(save(wrong), received)) << r << " x " << c;
   }
 }
 
 TEST_F(messages, an_unknown_dtype_is_refused) {
-  bytes wire = save(dtype::u64);
+  bytes wire = save(msg::dtype::u64);
   ASSERT_EQ(wire.size(), 1u);
   wire[0] = static_cast<caf::byte>(200);
-  dtype received{};
+  msg::dtype received{};
   EXPECT_FALSE(load(wire, received));
 }
 
@@ -170,4 +170,4 @@ TEST_F(messages, every_error_code_has_a_name_of_its_own) {
 }
 
 }  // namespace
-}  // namespace troupe::messages_test
+}  // namespace troupe::protocol::messages_test

@@ -16,7 +16,7 @@
 #include "protocol/message_types.hpp"
 #include "protocol/schema.hpp"
 
-namespace troupe::recorded_messages_test {
+namespace troupe::protocol::recorded_messages_test {
 namespace {
 
 struct recorded_message {
@@ -108,7 +108,7 @@ TEST_F(RecordedMessages, AreReadFromDataLinks) {
     const bool is_framed = one.lines.at("frame") != "-";
     EXPECT_EQ(is_framed, traits_by_id(one.number).via == plane::data);
     if (!is_framed) continue;
-    const blob frame = blob::own(bytes_of(one.lines.at("frame")));
+    const msg::blob frame = msg::blob::own(bytes_of(one.lines.at("frame")));
     const auto message = from_frame(frame);
     ASSERT_TRUE(message);
     EXPECT_EQ(message->first.request, 0x1122334455667788u);
@@ -117,12 +117,12 @@ TEST_F(RecordedMessages, AreReadFromDataLinks) {
     std::vector<std::byte> again;
     const auto parts = to_frame(message->first, message->second);
     ASSERT_TRUE(parts);
-    for (const blob& part : *parts) again.insert(again.end(), part.data(), part.data() + part.size());
-    EXPECT_EQ(blob::own(again), frame);
+    for (const msg::blob& part : *parts) again.insert(again.end(), part.data(), part.data() + part.size());
+    EXPECT_EQ(msg::blob::own(again), frame);
     ++read;
   }
   EXPECT_EQ(read, 10u);
 }
 
 }  // namespace
-}  // namespace troupe::recorded_messages_test
+}  // namespace troupe::protocol::recorded_messages_test

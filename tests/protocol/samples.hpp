@@ -12,13 +12,13 @@
 
 #include "protocol/message_types.hpp"
 
-namespace troupe {
+namespace troupe::protocol {
 
-inline header some_header() { return {7, 12, 3, 1, 99, (message_id{2} << 48) | 41}; }
+inline msg::header some_header() { return {7, 12, 3, 1, 99, (msg::message_id{2} << 48) | 41}; }
 
-inline tensor some_tensor() { return tensor::own(2, 3, std::vector<float>{1, -2, 3.5F, 0, 1e-39F, -7}); }
+inline msg::tensor some_tensor() { return msg::tensor::own(2, 3, std::vector<float>{1, -2, 3.5F, 0, 1e-39F, -7}); }
 
-inline blob some_indices() { return blob::own(std::vector<std::int64_t>{5, 0, -1, std::int64_t{1} << 40}); }
+inline msg::blob some_indices() { return msg::blob::own(std::vector<std::int64_t>{5, 0, -1, std::int64_t{1} << 40}); }
 
 /// Fills in messages: no two numbers or texts are the same, lists have two elements, optional values are there.
 /// `handle_of` makes the handles of actors, given a `std::type_identity` of their type.
@@ -35,9 +35,11 @@ class sample_maker {
   }
 
  private:
-  void fill(header& x) { x = some_header(); }
-  void fill(tensor& x) { x = tensor::own(2, 3, std::vector<float>{1, -2, next<float>(), 0, 1e-39F, -7}); }
-  void fill(blob& x) { x = blob::own(std::vector<std::int64_t>{next<std::int64_t>(), -1, std::int64_t{1} << 40}); }
+  void fill(msg::header& x) { x = some_header(); }
+  void fill(msg::tensor& x) { x = msg::tensor::own(2, 3, std::vector<float>{1, -2, next<float>(), 0, 1e-39F, -7}); }
+  void fill(msg::blob& x) {
+    x = msg::blob::own(std::vector<std::int64_t>{next<std::int64_t>(), -1, std::int64_t{1} << 40});
+  }
   void fill(std::string& x) { x = "text " + std::to_string(next<int>()); }
   void fill(bool& x) { x = true; }
 
@@ -108,4 +110,4 @@ std::map<caf::type_id_t, caf::message> samples_of_all_types(Spawn spawn) {
   return samples_of<message_types>([&](auto interface) { return spawn(idle_actor(interface)); });
 }
 
-}  // namespace troupe
+}  // namespace troupe::protocol

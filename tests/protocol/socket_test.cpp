@@ -10,7 +10,7 @@
 
 #include "protocol/messages.hpp"
 
-namespace troupe::socket_test {
+namespace troupe::protocol::socket_test {
 namespace {
 
 /// Every exponent with several mantissas and both signs: subnormals, zeros, infinities and NaN payloads among them.
@@ -32,11 +32,11 @@ std::vector<std::uint32_t> bits_of(std::span<const float> numbers) {
 }
 
 caf::behavior echo() {
-  return {[](const tensor& x) { return x; }};
+  return {[](const msg::tensor& x) { return x; }};
 }
 
 caf::behavior count_bytes() {
-  return {[](const tensor& x) { return static_cast<std::uint64_t>(x.bytes.size()); }};
+  return {[](const msg::tensor& x) { return static_cast<std::uint64_t>(x.bytes.size()); }};
 }
 
 class two_nodes : public testing::Test {
@@ -75,8 +75,8 @@ TEST_F(two_nodes, every_exponent_subnormals_infinities_and_nan_payloads_arrive_b
   const auto sent = telling_floats();
   caf::scoped_actor self(client_);
   std::vector<std::uint32_t> received;
-  self->request(remote(echo), std::chrono::seconds(60), tensor::own(sent.size(), 1, sent))
-      .receive([&](const tensor& x) { received = bits_of(x.as<float>()); },
+  self->request(remote(echo), std::chrono::seconds(60), msg::tensor::own(sent.size(), 1, sent))
+      .receive([&](const msg::tensor& x) { received = bits_of(x.as<float>()); },
                [](const caf::error& error) { FAIL() << caf::to_string(error); });
   EXPECT_EQ(received, bits_of(sent));
 }
@@ -85,11 +85,12 @@ TEST_F(two_nodes, a_tensor_of_several_mebibytes_arrives_whole) {
   caf::scoped_actor self(client_);
   constexpr std::uint64_t count = 2'000'003;
   std::uint64_t arrived = 0;
-  self->request(remote(count_bytes), std::chrono::seconds(60), tensor::own(count, 1, std::vector<float>(count, 0.5F)))
+  self->request(remote(count_bytes), std::chrono::seconds(60),
+                msg::tensor::own(count, 1, std::vector<float>(count, 0.5F)))
       .receive([&](std::uint64_t bytes) { arrived = bytes; },
                [](const caf::error& error) { FAIL() << caf::to_string(error); });
   EXPECT_EQ(arrived, count * sizeof(float));
 }
 
 }  // namespace
-}  // namespace troupe::socket_test
+}  // namespace troupe::protocol::socket_test

@@ -8,7 +8,7 @@
 #include "protocol/messages.hpp"
 #include "replay/replay_order.hpp"
 
-namespace troupe::replay_test {
+namespace troupe::replay::replay_test {
 namespace {
 
 constexpr std::uint16_t server = 2;
@@ -17,10 +17,10 @@ constexpr std::uint16_t second_trainer = 4;
 
 class Replay : public testing::Test {
  protected:
-  Replay() { initialize_types(); }
+  Replay() { protocol::initialize_types(); }
 
-  static header from(std::uint16_t sender, std::uint64_t step, std::uint64_t sequence) {
-    header made;
+  static msg::header from(std::uint16_t sender, std::uint64_t step, std::uint64_t sequence) {
+    msg::header made;
     made.sender = sender;
     made.step = step;
     made.sequence = sequence;
@@ -29,13 +29,14 @@ class Replay : public testing::Test {
 
   template <class Message>
   void expect(std::uint16_t sender, std::uint64_t step, const trace::content* held = nullptr) {
-    const header head = from(sender, step, 0);
-    order_.by_receiver[server].push_back({replay_key_of(server, head, caf::type_id_v<Message>, 0), ++ids_, held});
+    const msg::header head = from(sender, step, 0);
+    order_.by_receiver[server].push_back(
+        {actors::replay_key_of(server, head, caf::type_id_v<Message>, 0), ++ids_, held});
   }
 
   /// Whether it has its turn; else it is put aside.
   template <class Message>
-  bool comes(replayed_actor& actor, const header& head) {
+  bool comes(replayed_actor& actor, const msg::header& head) {
     if (actor.may_handle(head, caf::type_id_v<Message>)) return true;
     Message message;
     message.head = head;
@@ -44,7 +45,7 @@ class Replay : public testing::Test {
   }
 
   static std::uint64_t sequence_of(const caf::mailbox_element_ptr& message) {
-    return message->payload.get_as<lookup>(0).head.sequence;
+    return message->payload.get_as<msg::lookup>(0).head.sequence;
   }
 
   replay_order order_;
@@ -54,38 +55,38 @@ class Replay : public testing::Test {
 
 TEST_F(Replay, PutsAsideWhatComesBeforeItsTurn) {
   order_.is_whole = true;
-  expect<lookup>(first_trainer, 1);
-  expect<lookup>(second_trainer, 1);
-  expect<gradient>(second_trainer, 1);
+  expect<msg::lookup>(first_trainer, 1);
+  expect<msg::lookup>(second_trainer, 1);
+  expect<msg::gradient>(second_trainer, 1);
   replay all(order_, recorded_);
   replayed_actor& actor = *all.find(server);
-  EXPECT_FALSE(comes<lookup>(actor, from(second_trainer, 1, 1)));
+  EXPECT_FALSE(comes<msg::lookup>(actor, from(second_trainer, 1, 1)));
   EXPECT_EQ(actor.take_next(), nullptr);
-  EXPECT_FALSE(comes<gradient>(actor, from(second_trainer, 1, 2)));
-  EXPECT_TRUE(comes<lookup>(actor, from(first_trainer, 1, 1)));
+  EXPECT_FALSE(comes<msg::gradient>(actor, from(second_trainer, 1, 2)));
+  EXPECT_TRUE(comes<msg::lookup>(actor, from(first_trainer, 1, 1)));
   const auto next = actor.take_next();
   ASSERT_NE(next, nullptr);
-  EXPECT_TRUE(comes<lookup>(actor, from(second_trainer, 1, 1))) << "it is back, and has its turn";
+  EXPECT_TRUE(comes<msg::lookup>(actor, from(second_trainer, 1, 1))) << "it is back, and has its turn";
   EXPECT_NE(actor.take_next(), nullptr);
-  EXPECT_TRUE(comes<gradient>(actor, from(second_trainer, 1, 2)));
+  EXPECT_TRUE(comes<msg::gradient>(actor, from(second_trainer, 1, 2)));
   EXPECT_EQ(actor.take_next(), nullptr);
   EXPECT_EQ(all.difference(), "");
 }
 
 /// Evaluation asks several times in the same step.
 TEST_F(Replay, KeepsTheOrderOfWhatLooksTheSame) {
-  expect<lookup>(first_trainer, 1);
-  expect<lookup>(second_trainer, 1);
-  expect<lookup>(second_trainer, 1);
+  expect<msg::lookup>(first_trainer, 1);
+  expect<msg::lookup>(second_trainer, 1);
+  expect<msg::lookup>(second_trainer, 1);
   replay all(order_, recorded_);
   replayed_actor& actor = *all.find(server);
-  EXPECT_FALSE(comes<lookup>(actor, from(second_trainer, 1, 1)));
-  EXPECT_TRUE(comes<lookup>(actor, from(first_trainer, 1, 1)));
+  EXPECT_FALSE(comes<msg::lookup>(actor, from(second_trainer, 1, 1)));
+  EXPECT_TRUE(comes<msg::lookup>(actor, from(first_trainer, 1, 1)));
   const auto next = actor.take_next();
   ASSERT_NE(next, nullptr);
   EXPECT_EQ(sequence_of(next), 1U);
-  EXPECT_FALSE(comes<lookup>(actor, from(second_trainer, 1, 2))) << "the other one is on its way";
-  EXPECT_TRUE(comes<lookup>(actor, from(second_trainer, 1, 1)));
+  EXPECT_FALSE(comes<msg::lookup>(actor, from(second_trainer, 1, 2))) << "the other one is on its way";
+  EXPECT_TRUE(comes<msg::lookup>(actor, from(second_trainer, 1, 1)));
   const auto last = actor.take_next();
   ASSERT_NE(last, nullptr);
   EXPECT_EQ(sequence_of(last), 2U);
@@ -93,24 +94,24 @@ TEST_F(Replay, KeepsTheOrderOfWhatLooksTheSame) {
 
 TEST_F(Replay, NoticesWhatWasNotRecorded) {
   order_.is_whole = true;
-  expect<lookup>(first_trainer, 1);
-  expect<gradient>(first_trainer, 1);
+  expect<msg::lookup>(first_trainer, 1);
+  expect<msg::gradient>(first_trainer, 1);
   replay all(order_, recorded_);
   replayed_actor& actor = *all.find(server);
-  EXPECT_TRUE(comes<lookup>(actor, from(first_trainer, 1, 1)));
-  EXPECT_FALSE(comes<lookup>(actor, from(first_trainer, 2, 2)));
+  EXPECT_TRUE(comes<msg::lookup>(actor, from(first_trainer, 1, 1)));
+  EXPECT_FALSE(comes<msg::lookup>(actor, from(first_trainer, 2, 2)));
   EXPECT_NE(all.difference().find("step 2: lookup"), std::string::npos) << all.difference();
   EXPECT_NE(all.difference().find("where step 1: gradient"), std::string::npos) << all.difference();
 }
 
 TEST_F(Replay, TakesNothingBeyondTheEndOfTheRecording) {
-  expect<lookup>(first_trainer, 1);
+  expect<msg::lookup>(first_trainer, 1);
   replay all(order_, recorded_);
   replayed_actor& actor = *all.find(server);
-  EXPECT_TRUE(comes<lookup>(actor, from(first_trainer, 1, 1)));
-  actor.compare(from(first_trainer, 1, 1), caf::type_id_v<lookup>, 0, {});
+  EXPECT_TRUE(comes<msg::lookup>(actor, from(first_trainer, 1, 1)));
+  actor.compare(from(first_trainer, 1, 1), caf::type_id_v<msg::lookup>, 0, {});
   EXPECT_TRUE(all.is_complete());
-  EXPECT_FALSE(comes<gradient>(actor, from(first_trainer, 1, 2)));
+  EXPECT_FALSE(comes<msg::gradient>(actor, from(first_trainer, 1, 2)));
   EXPECT_EQ(all.difference(), "") << "the recorded run ended early";
 }
 
@@ -118,18 +119,18 @@ TEST_F(Replay, NamesTheTensorThatDiffers) {
   trace::content held;
   held.parts.push_back({"tables[0].grad", "float32", 2, 3, 17, {}});
   order_.is_whole = true;
-  expect<gradient>(first_trainer, 1, &held);
+  expect<msg::gradient>(first_trainer, 1, &held);
   replay all(order_, recorded_);
   trace::content now = held;
   now.parts[0].digest = 18;
-  all.find(server)->compare(from(first_trainer, 1, 1), caf::type_id_v<gradient>, 0, now);
+  all.find(server)->compare(from(first_trainer, 1, 1), caf::type_id_v<msg::gradient>, 0, now);
   EXPECT_NE(all.difference().find("tables[0].grad differs"), std::string::npos) << all.difference();
   EXPECT_EQ(all.compared(), 0U);
 }
 
 TEST_F(Replay, TellsForWhatItWaits) {
   order_.is_whole = true;
-  expect<gradient>(first_trainer, 4);
+  expect<msg::gradient>(first_trainer, 4);
   replay all(order_, recorded_);
   all.give_up();
   EXPECT_NE(all.difference().find("step 4: gradient"), std::string::npos) << all.difference();
@@ -162,4 +163,4 @@ TEST(ReplayOrder, ShowsWhatIsNoStepAsItStands) {
 }
 
 }  // namespace
-}  // namespace troupe::replay_test
+}  // namespace troupe::replay::replay_test

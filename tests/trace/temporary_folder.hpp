@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-namespace troupe {
+namespace troupe::trace {
 
 class temporary_folder {
  public:
@@ -27,4 +27,4 @@ class temporary_folder {
   std::filesystem::path path_;
 };
 
-}  // namespace troupe
+}  // namespace troupe::trace
