@@ -17,7 +17,6 @@
 #include "protocol/errors.hpp"
 
 namespace troupe::actors {
-
 namespace {
 
 class remote_embedding_bag final : public remote_module {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <type_traits>
 
@@ -270,7 +271,8 @@ job_setting line(const char* name, const char* value_name, const char* meaning, 
 constexpr std::uint64_t epochs_max = 1'000'000'000;
 constexpr std::uint64_t dim_max = 65536;
 
-std::vector<job_setting> make_table() {
+/// What runs, on which data.
+std::vector<job_setting> run_and_data_settings() {
   // clang-format off
   return {
       line("data", "NAME", "data set: adult, tutorial, synthetic, criteo:FILE or csv:FILE",
@@ -315,6 +317,14 @@ std::vector<job_setting> make_table() {
            files_only("0"), test_fraction()),
       line("shuffle-rows", "N", "rows of the window within which a file is shuffled",
            files_only("65536"), whole(&job::shuffle_rows, 1, 1'000'000'000)),
+  };
+  // clang-format on
+}
+
+/// What is trained, and how.
+std::vector<job_setting> training_settings() {
+  // clang-format off
+  return {
       line("hidden", "WIDTHS", "widths of the hidden layers, such as 64,32, or none",
            {"64,32", "none", "64", "64,32", "64,32", "none"}, hidden_widths()),
       line("interaction", "NAME", "how tables and dense features meet: cat (side by side), or dot (DLRM: pairwise dots)",
@@ -364,6 +374,12 @@ std::vector<job_setting> make_table() {
            everywhere("stop"), choice<nan_policy>(&job::nan, {{"stop", nan_policy::stop}, {"skip", nan_policy::skip}})),
   };
   // clang-format on
+}
+
+std::vector<job_setting> make_table() {
+  auto all = run_and_data_settings();
+  std::ranges::move(training_settings(), std::back_inserter(all));
+  return all;
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ summary() {
 
 # Whether the tests find a device: they skip themselves where there is none, and say why.
 has_device() {
-  "$build/tests/kernels/kernels_test" --gtest_filter='stream_order/Gpu.copies_there_and_back' >"$build/device.log" 2>&1
+  "$build/tests/kernels/kernels_test" --gtest_filter='StreamOrder/Gpu.CopiesThereAndBack' >"$build/device.log" 2>&1
   ! grep -q 'no CUDA device' "$build/device.log"
 }
 
@@ -199,16 +199,16 @@ sanitized() {
 # NCCL's kernels are left to NCCL. The tests of the device's memory look at how much of it is free: they are alone on it.
 # Hazards are those of memory that a block's threads share, which these suites' kernels have.
 run_sanitizers() {
-  local others='*Gpu.*-CommunicatorGpu.*:device_memory/Gpu.*' shares suite
-  for suite in interaction linear loss elementwise table_gradient update; do
-    shares="${shares:+$shares:}stream_$suite/Gpu.*"
+  local others='*Gpu.*-CommunicatorGpu.*:DeviceMemory/Gpu.*' shares suite
+  for suite in Interaction Linear Loss Elementwise TableGradient Update; do
+    shares="${shares:+$shares:}Stream$suite/Gpu.*"
   done
   sanitizer=$(command -v compute-sanitizer || echo "$(dirname "${CUDACXX:-/usr/local/cuda/bin/nvcc}")/compute-sanitizer")
   if [[ ! -x $sanitizer ]]; then
     skip_all "compute-sanitizer is not installed" "${sanitizer_steps[@]}"
     return
   fi
-  sanitized "memcheck of device memory" 60 'device_memory/Gpu.*'
+  sanitized "memcheck of device memory" 60 'DeviceMemory/Gpu.*'
   finish || true
   sanitized racecheck 400 "$shares"
   sanitized memcheck 300 "$others"

@@ -7,7 +7,7 @@
 namespace troupe::actors::allreduce_group_test {
 namespace {
 
-class allreduce_group_test : public stage {
+class AllreduceGroup : public stage {
  protected:
   msg::reduce share(std::uint64_t step, std::uint32_t rank, std::vector<float> numbers, std::uint32_t batches = 1,
                     bool stop = false) {
@@ -25,7 +25,7 @@ class allreduce_group_test : public stage {
   std::uint64_t sequence_ = 0;
 };
 
-TEST_F(allreduce_group_test, everyone_gets_the_mean_summed_in_rank_order) {
+TEST_F(AllreduceGroup, EveryoneGetsTheMeanSummedInRankOrder) {
   const std::vector<std::vector<float>> shares = {{1, 3}, {1e8F, 5}, {-1e8F, 7}};
   const std::vector<float> expected = {((1.0F + 1e8F) + -1e8F) * (1.0F / 3.0F), 15.0F * (1.0F / 3.0F)};
   for (std::vector<std::uint32_t> order : {std::vector<std::uint32_t>{0, 1, 2}, {2, 0, 1}, {1, 2, 0}}) {
@@ -40,7 +40,7 @@ TEST_F(allreduce_group_test, everyone_gets_the_mean_summed_in_rank_order) {
   }
 }
 
-TEST_F(allreduce_group_test, ranks_without_a_batch_do_not_count) {
+TEST_F(AllreduceGroup, RanksWithoutABatchDoNotCount) {
   auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(3));
   auto a = ask<msg::reduced>(group, share(1, 0, {2}));
   auto b = ask<msg::reduced>(group, share(1, 1, {0}, false));
@@ -51,7 +51,7 @@ TEST_F(allreduce_group_test, ranks_without_a_batch_do_not_count) {
   EXPECT_EQ(result_of(c), std::vector<float>{3});
 }
 
-TEST_F(allreduce_group_test, one_wish_to_stop_reaches_all) {
+TEST_F(AllreduceGroup, OneWishToStopReachesAll) {
   auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(2));
   auto a = ask<msg::reduced>(group, share(1, 0, {1}));
   auto b = ask<msg::reduced>(group, share(1, 1, {1}, true, true));
@@ -62,7 +62,7 @@ TEST_F(allreduce_group_test, one_wish_to_stop_reaches_all) {
   EXPECT_FALSE(c->value->stop || d->value->stop);
 }
 
-TEST_F(allreduce_group_test, steps_do_not_mix) {
+TEST_F(AllreduceGroup, StepsDoNotMix) {
   auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(2));
   auto a = ask<msg::reduced>(group, share(1, 0, {1}));
   auto b = ask<msg::reduced>(group, share(2, 0, {10}));
@@ -74,7 +74,7 @@ TEST_F(allreduce_group_test, steps_do_not_mix) {
   EXPECT_EQ(result_of(b), std::vector<float>{15});
 }
 
-TEST_F(allreduce_group_test, shares_that_do_not_fit_are_refused_with_the_reason) {
+TEST_F(AllreduceGroup, SharesThatDoNotFitAreRefusedWithTheReason) {
   auto group = spawn(allreduce_group, std::uint64_t{1}, group_layout::one_process(2));
   auto first = ask<msg::reduced>(group, share(1, 0, {1, 2}));
   run();

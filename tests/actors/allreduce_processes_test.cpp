@@ -10,7 +10,7 @@
 namespace troupe::actors::allreduce_processes_test {
 namespace {
 
-class allreduce_processes_test : public stage {
+class AllreduceProcesses : public stage {
  protected:
   struct rank_share {
     std::vector<float> numbers;
@@ -158,19 +158,19 @@ const std::vector<std::vector<std::uint32_t>> layouts = {{0, 1}, {0, 1, 2}, {0, 
 // Whole up to 64 KiB for each other process, in slices beyond.
 constexpr std::size_t counts[] = {1, 3, 1000, 8192, 16384, 16385, 40'003};
 
-TEST_F(allreduce_processes_test, every_layout_gives_the_bits_of_one_process) {
+TEST_F(AllreduceProcesses, EveryLayoutGivesTheBitsOfOneProcess) {
   for (const auto& layout : layouts)
     for (const std::size_t count : counts)
       expect_bits_of_one_process(layout, random_shares(layout.size(), count, count), 0);
 }
 
-TEST_F(allreduce_processes_test, the_order_of_messages_does_not_show) {
+TEST_F(AllreduceProcesses, TheOrderOfMessagesDoesNotShow) {
   for (const auto& layout : layouts)
     for (std::uint64_t seed = 1; seed <= 20; ++seed)
       expect_bits_of_one_process(layout, random_shares(layout.size(), seed % 2 == 0 ? 100 : 16'999, seed), seed);
 }
 
-TEST_F(allreduce_processes_test, ranks_without_a_batch_do_not_count_anywhere) {
+TEST_F(AllreduceProcesses, RanksWithoutABatchDoNotCountAnywhere) {
   for (const std::size_t count : {std::size_t{10}, std::size_t{33'000}}) {
     for (std::uint32_t without = 0; without < 8; ++without) {
       auto shares = random_shares(3, count, without);
@@ -182,13 +182,13 @@ TEST_F(allreduce_processes_test, ranks_without_a_batch_do_not_count_anywhere) {
   }
 }
 
-TEST_F(allreduce_processes_test, ranks_with_several_batches_count_so_often) {
+TEST_F(AllreduceProcesses, RanksWithSeveralBatchesCountSoOften) {
   auto shares = random_shares(3, 20'000, 5);
   shares[1].batches = 4;
   expect_bits_of_one_process({0, 1, 0}, shares, 3);
 }
 
-TEST_F(allreduce_processes_test, one_wish_to_stop_reaches_all_processes) {
+TEST_F(AllreduceProcesses, OneWishToStopReachesAllProcesses) {
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
     auto shares = random_shares(3, 5, 1);
     shares[rank].stop = true;
@@ -196,7 +196,7 @@ TEST_F(allreduce_processes_test, one_wish_to_stop_reaches_all_processes) {
   }
 }
 
-TEST_F(allreduce_processes_test, steps_and_buckets_do_not_mix) {
+TEST_F(AllreduceProcesses, StepsAndBucketsDoNotMix) {
   const std::vector<std::uint32_t> layout = {0, 1, 1};
   constexpr std::uint64_t steps = 5;
   const auto value_of = [](std::uint64_t step, std::uint32_t bucket) { return static_cast<float>(step * 10 + bucket); };
@@ -217,7 +217,7 @@ TEST_F(allreduce_processes_test, steps_and_buckets_do_not_mix) {
   }
 }
 
-TEST_F(allreduce_processes_test, shares_that_do_not_fit_end_the_group_with_the_reason) {
+TEST_F(AllreduceProcesses, SharesThatDoNotFitEndTheGroupWithTheReason) {
   expect_end(lonely_group(), protocol::errc::bad_input, "a bucket of rank 3, the group has 3", share_of(3, 0, 4, 4));
   expect_end(lonely_group(), protocol::errc::bad_input, "a bucket of rank 0 from another process",
              share_of(0, 0, 4, 4));
@@ -238,7 +238,7 @@ TEST_F(allreduce_processes_test, shares_that_do_not_fit_end_the_group_with_the_r
   expect_end(lonely_group(), protocol::errc::wrong_context, "a bucket of run 2, this is run 1", elsewhere);
 }
 
-TEST_F(allreduce_processes_test, devices_of_others_end_a_group_on_the_processor) {
+TEST_F(AllreduceProcesses, DevicesOfOthersEndAGroupOnTheProcessor) {
   const auto devices_of = [](std::uint32_t process, std::size_t id_bytes) {
     return msg::group_devices{head(1), process, "host", {"GPU-1"}, msg::blob::own(std::vector<std::byte>(id_bytes))};
   };
@@ -251,7 +251,7 @@ TEST_F(allreduce_processes_test, devices_of_others_end_a_group_on_the_processor)
   expect_end(lonely_group(), protocol::errc::wrong_context, "devices of process 1", devices_of(1, 127));
 }
 
-TEST_F(allreduce_processes_test, shares_that_cannot_be_under_way_end_the_group_with_the_reason) {
+TEST_F(AllreduceProcesses, SharesThatCannotBeUnderWayEndTheGroupWithTheReason) {
   expect_end(lonely_group(), protocol::errc::wrong_context,
              "bucket 0 while those of steps 2 and 3 are under way, at most two steps can be", share_of(1, 0, 4, 4, 2),
              share_of(1, 0, 4, 4, 3), share_of(1, 0, 4, 4, 1));
@@ -266,7 +266,7 @@ TEST_F(allreduce_processes_test, shares_that_cannot_be_under_way_end_the_group_w
   expect_end(group, protocol::errc::wrong_context, "bucket 0 is over", share_of(1, 0, 4, 4));
 }
 
-TEST_F(allreduce_processes_test, a_process_speaks_for_its_own_ranks_only) {
+TEST_F(AllreduceProcesses, AProcessSpeaksForItsOwnRanksOnly) {
   const auto nobody = stand_in(std::make_shared<msg::allreduce_actor>());
   constexpr std::size_t third = 20'000;  // so that each process sums up a slice
   for (const bool honest : {true, false}) {
@@ -297,7 +297,7 @@ TEST_F(allreduce_processes_test, a_process_speaks_for_its_own_ranks_only) {
   }
 }
 
-TEST_F(allreduce_processes_test, sums_that_nobody_owes_end_the_group_with_the_reason) {
+TEST_F(AllreduceProcesses, SumsThatNobodyOwesEndTheGroupWithTheReason) {
   expect_end(lonely_group(), protocol::errc::wrong_context, "which is not open", sum_of(0, 4));
   expect_end(lonely_group(), protocol::errc::shape_mismatch, "that no other process owes", share_of(1, 0, 4, 4),
              sum_of(0, 4));

@@ -23,7 +23,7 @@ numbers taken(bag_cache& from, const msg::bag_lookup& asked) {
   return bags ? numbers(bags->indices.begin(), bags->indices.end()) : numbers();
 }
 
-TEST(bag_cache, a_gradient_takes_the_bags_of_its_lookup_once) {
+TEST(BagCache, AGradientTakesTheBagsOfItsLookupOnce) {
   bag_cache kept(3);
   const msg::bag_lookup first = lookup_of({5, 6}, {0, 1});
   const msg::bag_lookup second = lookup_of({7, 8, 9}, {0});
@@ -34,7 +34,7 @@ TEST(bag_cache, a_gradient_takes_the_bags_of_its_lookup_once) {
   EXPECT_EQ(taken(kept, first), numbers());
 }
 
-TEST(bag_cache, the_same_numbers_elsewhere_are_other_bags) {
+TEST(BagCache, TheSameNumbersElsewhereAreOtherBags) {
   bag_cache kept(3);
   const msg::bag_lookup asked = lookup_of({5, 6}, {0, 1});
   kept.put(kernels::host_stream(), asked);
@@ -48,7 +48,7 @@ TEST(bag_cache, the_same_numbers_elsewhere_are_other_bags) {
   EXPECT_EQ(taken(kept, asked), (numbers{5, 6}));
 }
 
-TEST(bag_cache, what_was_looked_up_is_not_kept_alive) {
+TEST(BagCache, WhatWasLookedUpIsNotKeptAlive) {
   bag_cache kept(3);
   const auto indices = std::make_shared<const numbers>(numbers{5, 6});
   kept.put(kernels::host_stream(), {1, msg::blob::view(indices, *indices), {}, {}});
@@ -56,7 +56,7 @@ TEST(bag_cache, what_was_looked_up_is_not_kept_alive) {
   EXPECT_EQ(taken(kept, {1, msg::blob::view(indices, *indices), {}, {}}), (numbers{5, 6}));
 }
 
-TEST(bag_cache, what_is_gone_makes_room) {
+TEST(BagCache, WhatIsGoneMakesRoom) {
   bag_cache kept(2);
   const msg::bag_lookup first = lookup_of({1}, {0});
   kept.put(kernels::host_stream(), lookup_of({2}, {0}));  // gone at once
@@ -65,7 +65,7 @@ TEST(bag_cache, what_is_gone_makes_room) {
   EXPECT_EQ(taken(kept, first), numbers{1});
 }
 
-TEST(bag_cache, bags_that_are_here_are_not_taken_anew) {
+TEST(BagCache, BagsThatAreHereAreNotTakenAnew) {
   bag_cache kept(2);
   const std::vector<msg::bag_lookup> asked = {lookup_of({1}, {0}), lookup_of({2}, {0})};
   for (int again = 0; again < 3; ++again)
@@ -76,7 +76,7 @@ TEST(bag_cache, bags_that_are_here_are_not_taken_anew) {
   EXPECT_TRUE(kept.has(gradient_of(asked[1])));
 }
 
-TEST(bag_cache, the_oldest_goes_when_there_are_too_many) {
+TEST(BagCache, TheOldestGoesWhenThereAreTooMany) {
   bag_cache kept(2);
   const std::vector<msg::bag_lookup> asked = {lookup_of({1}, {0}), lookup_of({2}, {0}), lookup_of({3}, {0})};
   for (const msg::bag_lookup& one : asked) kept.put(kernels::host_stream(), one);

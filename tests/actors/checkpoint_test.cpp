@@ -13,13 +13,13 @@
 namespace troupe::actors::checkpoint_test {
 namespace {
 
-class checkpoint_run : public run_stage {
+class CheckpointRun : public run_stage {
  protected:
-  checkpoint_run() {
+  CheckpointRun() {
     std::string pattern = (std::filesystem::temp_directory_path() / "troupe-checkpoint-XXXXXX").string();
     folder_ = mkdtemp(pattern.data());
   }
-  ~checkpoint_run() override { std::filesystem::remove_all(folder_); }
+  ~CheckpointRun() override { std::filesystem::remove_all(folder_); }
 
   /// Keeps the rows in memory from run to run.
   static void SetUpTestSuite() { rows_ = model::open_dataset(*model::parse_job({})).value(); }
@@ -78,7 +78,7 @@ class checkpoint_run : public run_stage {
   static inline std::shared_ptr<const model::dataset> rows_;
 };
 
-TEST_F(checkpoint_run, broken_anywhere_it_ends_like_an_unbroken_one) {
+TEST_F(CheckpointRun, BrokenAnywhereItEndsLikeAnUnbrokenOne) {
   const msg::run_result whole = finish(adult("1", "30"), false, 0, false);
   const std::vector<epoch_summary> whole_epochs = epochs_;
   for (const char* broken_at : {"1", "7", "9", "17", "18", "29", "30"}) {
@@ -101,7 +101,7 @@ TEST_F(checkpoint_run, broken_anywhere_it_ends_like_an_unbroken_one) {
   }
 }
 
-TEST_F(checkpoint_run, checkpoints_come_as_often_as_asked_and_at_the_end) {
+TEST_F(CheckpointRun, CheckpointsComeAsOftenAsAskedAndAtTheEnd) {
   const msg::run_result saving = finish(adult("1", "25"), true, 10, false);
   ASSERT_EQ(taken_.size(), 3u);
   EXPECT_EQ(taken_[0].step, 10u);
@@ -113,7 +113,7 @@ TEST_F(checkpoint_run, checkpoints_come_as_often_as_asked_and_at_the_end) {
   EXPECT_EQ(model::checkpoint_steps(folder_).value(), (std::vector<std::uint64_t>{25, 20}));
 }
 
-TEST_F(checkpoint_run, accumulation_is_never_cut) {
+TEST_F(CheckpointRun, AccumulationIsNeverCut) {
   auto job = adult("1", "24");
   job.emplace_back("accumulate", "3");
   const msg::run_result whole = finish(job, true, 5, false);
@@ -127,7 +127,7 @@ TEST_F(checkpoint_run, accumulation_is_never_cut) {
   EXPECT_EQ(finish(job, false, 0, true).weights_digest, whole.weights_digest);
 }
 
-TEST_F(checkpoint_run, a_wish_to_stop_leaves_a_checkpoint_to_go_on_from) {
+TEST_F(CheckpointRun, AWishToStopLeavesACheckpointToGoOnFrom) {
   const msg::run_result whole = finish(adult("1", "30"), false, 0, false);
   run_checkpoints checkpoints;
   checkpoints.store = store();
@@ -146,7 +146,7 @@ TEST_F(checkpoint_run, a_wish_to_stop_leaves_a_checkpoint_to_go_on_from) {
 }
 
 // Nine steps are an epoch of two trainers.
-TEST_F(checkpoint_run, a_finished_run_is_evaluated_when_its_figures_are_missing) {
+TEST_F(CheckpointRun, AFinishedRunIsEvaluatedWhenItsFiguresAreMissing) {
   auto blind = adult("1", "18");
   blind.emplace_back("eval-every", "0");
   const msg::run_result whole = finish(adult("1", "18"), false, 0, false);
@@ -168,7 +168,7 @@ TEST_F(checkpoint_run, a_finished_run_is_evaluated_when_its_figures_are_missing)
   }
 }
 
-TEST_F(checkpoint_run, a_run_stopped_at_its_last_step_is_evaluated_by_the_one_that_goes_on) {
+TEST_F(CheckpointRun, ARunStoppedAtItsLastStepIsEvaluatedByTheOneThatGoesOn) {
   const msg::run_result whole = finish(adult("1", "18"), false, 0, false);
   run_checkpoints checkpoints;
   checkpoints.store = store();
@@ -187,7 +187,7 @@ TEST_F(checkpoint_run, a_run_stopped_at_its_last_step_is_evaluated_by_the_one_th
   EXPECT_EQ(finish(adult("1", "18"), false, 0, true).auc, whole.auc);
 }
 
-TEST_F(checkpoint_run, a_beginning_is_saved_too) {
+TEST_F(CheckpointRun, ABeginningIsSavedToo) {
   run_checkpoints checkpoints;
   checkpoints.store = store();
   begin(adult("1", "30"), noting(), std::move(checkpoints));
@@ -199,7 +199,7 @@ TEST_F(checkpoint_run, a_beginning_is_saved_too) {
   EXPECT_EQ(digest, finish(adult("1", "30"), false, 0, false).weights_digest);
 }
 
-TEST_F(checkpoint_run, a_disk_that_is_full_is_told_and_training_goes_on) {
+TEST_F(CheckpointRun, ADiskThatIsFullIsToldAndTrainingGoesOn) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
@@ -220,7 +220,7 @@ TEST_F(checkpoint_run, a_disk_that_is_full_is_told_and_training_goes_on) {
   EXPECT_EQ(model::checkpoint_steps(folder_).value(), (std::vector<std::uint64_t>{0})) << "what was whole stays";
 }
 
-TEST_F(checkpoint_run, a_job_that_ends_before_the_checkpoint_is_refused) {
+TEST_F(CheckpointRun, AJobThatEndsBeforeTheCheckpointIsRefused) {
   finish(adult("1", "12"), true, 0, false);
   run_checkpoints checkpoints;
   checkpoints.from = std::make_shared<const model::checkpoint>(model::newest_whole_checkpoint(folder_)->what);

@@ -13,7 +13,7 @@ namespace {
 
 using state = checkpointing::state;
 
-class checkpointing_test : public master_parts_stage {
+class Checkpointing : public master_parts_stage {
  protected:
   /// Two tables on two servers, and two trainers, whose four steps have changed nothing.
   void begin() {
@@ -58,7 +58,7 @@ class checkpointing_test : public master_parts_stage {
   std::vector<checkpoint_summary> reports_;
 };
 
-TEST_F(checkpointing_test, it_is_on_disk_before_anybody_goes_on) {
+TEST_F(Checkpointing, ItIsOnDiskBeforeAnybodyGoesOn) {
   begin();
   EXPECT_EQ(now(), state::idle);
   const auto first = stand_still(1);
@@ -104,7 +104,7 @@ TEST_F(checkpointing_test, it_is_on_disk_before_anybody_goes_on) {
   }
 }
 
-TEST_F(checkpointing_test, one_that_cannot_be_written_is_told_and_the_next_one_is_taken) {
+TEST_F(Checkpointing, OneThatCannotBeWrittenIsToldAndTheNextOneIsTaken) {
   begin();
   const msg::module_ref lost = parts_->tables.tables()[0][1];
   caf::anon_send(lost.server, msg::release{head(4), lost.module});
@@ -126,7 +126,7 @@ TEST_F(checkpointing_test, one_that_cannot_be_written_is_told_and_the_next_one_i
   EXPECT_EQ(now(), state::gathering);
 }
 
-TEST_F(checkpointing_test, who_has_no_part_in_it_does_no_harm) {
+TEST_F(Checkpointing, WhoHasNoPartInItDoesNoHarm) {
   begin();
   EXPECT_EQ(stand_still(0)->error, caf::error{});
   run();
@@ -138,7 +138,7 @@ TEST_F(checkpointing_test, who_has_no_part_in_it_does_no_harm) {
   EXPECT_EQ(now(), state::gathering);
 }
 
-TEST_F(checkpointing_test, a_run_that_saves_nothing_takes_none) {
+TEST_F(Checkpointing, ARunThatSavesNothingTakesNone) {
   plan({}, 0, 1);
   as_master([this](master_parts& mine) {
     mine.checkpoints.start(plan_, mine.tables.tables(), mine.figures, nullptr);
@@ -152,7 +152,7 @@ TEST_F(checkpointing_test, a_run_that_saves_nothing_takes_none) {
   EXPECT_EQ(now(), state::idle);
 }
 
-TEST_F(checkpointing_test, servers_try_in_a_folder_that_is_gone_when_they_have) {
+TEST_F(Checkpointing, ServersTryInAFolderThatIsGoneWhenTheyHave) {
   begin();
   as_master([this](master_parts& mine) {
     mine.checkpoints.save_beginning();
@@ -168,7 +168,7 @@ TEST_F(checkpointing_test, servers_try_in_a_folder_that_is_gone_when_they_have) 
   EXPECT_EQ(found->what.manifest.step, 0u) << "the beginning is saved";
 }
 
-TEST(checkpointing, nobody_has_tried_where_there_is_no_folder) {
+TEST(CheckpointingState, NobodyHasTriedWhereThereIsNoFolder) {
   const model::checkpoint_folder folder;
   master_parts parts(nullptr);
   run_plan plan;

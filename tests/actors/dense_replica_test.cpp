@@ -74,7 +74,7 @@ struct small {
 };
 
 // y = 2·3·1 + 1 = 7 against 5: the loss is 4, dy = 4, dw = 4·3 = 12, dc = 4, du = 4·2·1 = 8, dv = 4·2·3 = 24.
-TEST(dense_replica, a_step_is_what_the_chain_rule_says) {
+TEST(DenseReplica, AStepIsWhatTheChainRuleSays) {
   small s;
   s.replica.open(1);
   const std::vector<float> pairs = {3, 1};
@@ -95,7 +95,7 @@ TEST(dense_replica, a_step_is_what_the_chain_rule_says) {
   EXPECT_EQ(s.weights(), (std::vector<float>{2 - 0.5F * 12, 1 - 0.5F * 4}));
 }
 
-TEST(dense_replica, a_mean_from_the_group_is_applied_whatever_the_share_was) {
+TEST(DenseReplica, AMeanFromTheGroupIsAppliedWhateverTheShareWas) {
   small s;
   s.replica.open(1);
   s.pass({3, 1}, {5});
@@ -106,7 +106,7 @@ TEST(dense_replica, a_mean_from_the_group_is_applied_whatever_the_share_was) {
 }
 
 // The second batch, y = 2·1·1 + 1 = 3 against 2: dy = 2, dw = 2, dc = 2.
-TEST(dense_replica, batches_of_an_optimizer_step_are_summed_and_counted) {
+TEST(DenseReplica, BatchesOfAnOptimizerStepAreSummedAndCounted) {
   small s;
   s.replica.open(1);
   s.pass({3, 1}, {5});
@@ -118,7 +118,7 @@ TEST(dense_replica, batches_of_an_optimizer_step_are_summed_and_counted) {
   EXPECT_EQ(s.replica.share(1).as<float>()[0], 14.0F);
 }
 
-TEST(dense_replica, a_spoilt_batch_makes_the_shares_nan) {
+TEST(DenseReplica, ASpoiltBatchMakesTheSharesNan) {
   small s;
   s.replica.open(1);
   s.pass({std::numeric_limits<float>::infinity(), 1}, {5});
@@ -128,7 +128,7 @@ TEST(dense_replica, a_spoilt_batch_makes_the_shares_nan) {
 }
 
 // The gradient is (12, 4); its squared norm 160.
-TEST(dense_replica, whole_means_wait_for_a_factor) {
+TEST(DenseReplica, WholeMeansWaitForAFactor) {
   small s({.optimizer = sgd(0.5), .applies_whole = true});
   s.replica.open(1);
   s.pass({3, 1}, {5});
@@ -140,7 +140,7 @@ TEST(dense_replica, whole_means_wait_for_a_factor) {
   EXPECT_EQ(s.weights(), (std::vector<float>{2 - 0.5F * 3, 1 - 0.5F * 1}));
 }
 
-TEST(dense_replica, it_goes_on_from_its_state_with_the_same_bits) {
+TEST(DenseReplica, ItGoesOnFromItsStateWithTheSameBits) {
   const auto step = [](small& s, std::uint64_t update) {
     s.replica.open(update);
     s.pass({3, 1, 0.5F, static_cast<float>(update)}, {5, -1}, update);
@@ -172,7 +172,7 @@ TEST(dense_replica, it_goes_on_from_its_state_with_the_same_bits) {
   EXPECT_TRUE(kernels::test::same_bits(kept, after.weights())) << "what is refused changes nothing";
 }
 
-TEST(dense_replica, a_gradient_that_is_not_finite_is_named_with_its_step) {
+TEST(DenseReplica, AGradientThatIsNotFiniteIsNamedWithItsStep) {
   small s({.optimizer = sgd(1), .grad_input_name = "the gradient of the towers"});
   s.replica.open(1);
   s.pass({1e30F, 1e30F, 1, 1}, {0, 0}, 9);
@@ -188,7 +188,7 @@ TEST(dense_replica, a_gradient_that_is_not_finite_is_named_with_its_step) {
   EXPECT_FALSE(unwatched.replica.judge(9));
 }
 
-TEST(dense_replica, what_is_scored_is_no_training_pass) {
+TEST(DenseReplica, WhatIsScoredIsNoTrainingPass) {
   small s;
   s.replica.open(1);
   s.pass({3, 1}, {5});
@@ -205,7 +205,7 @@ TEST(dense_replica, what_is_scored_is_no_training_pass) {
   EXPECT_TRUE(s.replica.judge(1));
 }
 
-TEST(dense_replica_death, an_order_that_cannot_be_is_a_bug) {
+TEST(DenseReplicaDeathTest, AnOrderThatCannotBeIsABug) {
   small s;
   EXPECT_DEATH(s.replica.share(0), "assertion failed: may_follow");
   s.replica.open(1);

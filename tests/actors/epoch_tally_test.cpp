@@ -20,7 +20,7 @@ epoch_tally begun() {
   return tally;
 }
 
-TEST(epoch_tally, samples_weigh_the_losses_and_steps_without_one_count_as_steps_only) {
+TEST(EpochTally, SamplesWeighTheLossesAndStepsWithoutOneCountAsStepsOnly) {
   epoch_tally tally = begun();
   tally.add_loss(0.5, 8);
   tally.add_absent();
@@ -39,7 +39,7 @@ TEST(epoch_tally, samples_weigh_the_losses_and_steps_without_one_count_as_steps_
   EXPECT_EQ(losses[3], 2.0);
 }
 
-TEST(epoch_tally, an_epoch_begins_with_nothing) {
+TEST(EpochTally, AnEpochBeginsWithNothing) {
   epoch_tally tally = begun();
   tally.add_loss(1, 2);
   tally.report(start + 1s);
@@ -52,7 +52,7 @@ TEST(epoch_tally, an_epoch_begins_with_nothing) {
   EXPECT_EQ(told.seconds, 2.0);
 }
 
-TEST(epoch_tally, skipped_steps_and_stale_rows_are_told_once) {
+TEST(EpochTally, SkippedStepsAndStaleRowsAreToldOnce) {
   epoch_tally tally = begun();
   std::vector<msg::rows> answers(2);
   answers[0].missing = 3;
@@ -70,7 +70,7 @@ TEST(epoch_tally, skipped_steps_and_stale_rows_are_told_once) {
   EXPECT_EQ(again.skipped + again.lookups + again.staleness_sum + again.staleness_max, 0U);
 }
 
-TEST(epoch_tally, it_goes_on_where_a_checkpoint_was_taken) {
+TEST(EpochTally, ItGoesOnWhereACheckpointWasTaken) {
   epoch_tally first = begun();
   first.add_loss(0.25, 4);
   const msg::save_dense kept = first.position(start + 10s, true);
@@ -91,13 +91,13 @@ TEST(epoch_tally, it_goes_on_where_a_checkpoint_was_taken) {
   EXPECT_EQ(over.seconds, 0.0);
 }
 
-TEST(epoch_tally, the_time_of_a_checkpoint_is_none_of_the_epochs) {
+TEST(EpochTally, TheTimeOfACheckpointIsNoneOfTheEpochs) {
   epoch_tally tally = begun();
   tally.pause(start + 2s, start + 9s);
   EXPECT_EQ(tally.report(start + 10s).seconds, 3.0);
 }
 
-TEST(epoch_tally, progress_is_told_ten_times_a_second_at_most_and_only_if_there_is_any) {
+TEST(EpochTally, ProgressIsToldTenTimesASecondAtMostAndOnlyIfThereIsAny) {
   epoch_tally tally = begun();
   EXPECT_FALSE(tally.tell_progress(start + 1s)) << "no sample yet";
   tally.add_loss(2, 3);

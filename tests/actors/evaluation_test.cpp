@@ -9,7 +9,7 @@
 namespace troupe::actors::evaluation_test {
 namespace {
 
-TEST(test_share, the_ranks_go_through_all_rows_together_and_none_twice) {
+TEST(TestShare, TheRanksGoThroughAllRowsTogetherAndNoneTwice) {
   for (const std::uint64_t rows : {0ULL, 1ULL, 1023ULL, 1024ULL, 1025ULL, 5000ULL, 7168ULL}) {
     for (const std::uint32_t ranks : {1U, 2U, 3U}) {
       std::vector<int> times(rows);
@@ -29,7 +29,7 @@ TEST(test_share, the_ranks_go_through_all_rows_together_and_none_twice) {
   }
 }
 
-TEST(test_share, what_the_function_counts_is_reported_and_forgotten) {
+TEST(TestShare, WhatTheFunctionCountsIsReportedAndForgotten) {
   test_share mine(0, 1, 3000, [](const model::batch& samples, const float* outputs, model::predictions& counts) {
     counts.tested += samples.size;
     for (std::size_t i = 0; i < samples.size; ++i) counts.scores.push_back(outputs[i]);

@@ -7,7 +7,7 @@
 namespace troupe::actors::final_weights_test {
 namespace {
 
-class final_weights_test : public master_parts_stage {
+class FinalWeights : public master_parts_stage {
  protected:
   static msg::trained result_of(std::uint64_t digest) {
     msg::trained made;
@@ -37,7 +37,7 @@ class final_weights_test : public master_parts_stage {
   }
 };
 
-TEST_F(final_weights_test, those_of_one_server_are_the_given_ones) {
+TEST_F(FinalWeights, ThoseOfOneServerAreTheGivenOnes) {
   const msg::run_result whole = collect(1, 17);
   const auto given = plan_.data->start()->tables;
   ASSERT_EQ(whole.tables.size(), 2u);
@@ -57,7 +57,7 @@ TEST_F(final_weights_test, those_of_one_server_are_the_given_ones) {
   EXPECT_EQ(whole.weights_digest, digest.text(17));
 }
 
-TEST_F(final_weights_test, those_of_three_servers_are_the_same) {
+TEST_F(FinalWeights, ThoseOfThreeServersAreTheSame) {
   const msg::run_result spread = collect(3, 17);
   ASSERT_EQ(parts_->tables.tables()[0].size(), 3u);
   const auto given = plan_.data->start()->tables;
@@ -68,14 +68,14 @@ TEST_F(final_weights_test, those_of_three_servers_are_the_same) {
   }
 }
 
-TEST_F(final_weights_test, trainers_that_have_not_come_to_the_same_weights_are_an_error) {
+TEST_F(FinalWeights, TrainersThatHaveNotComeToTheSameWeightsAreAnError) {
   as_master([](master_parts& mine) {
     for (const std::uint32_t rank : {2U, 0U, 1U}) mine.weights.add(rank, result_of(rank == 2 ? 18 : 17));
     EXPECT_EQ(protocol::describe(mine.weights.check()), "master, step 0: the dense weights of trainers 0 and 2 differ");
   });
 }
 
-TEST_F(final_weights_test, a_model_without_tables_has_a_digest_at_once) {
+TEST_F(FinalWeights, AModelWithoutTablesHasADigestAtOnce) {
   plan({}, 0, 1);
   int done = 0;
   as_master([&](master_parts& mine) {

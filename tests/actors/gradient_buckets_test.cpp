@@ -36,7 +36,7 @@ std::vector<float> numbers_of(const msg::tensor& share) {
   return {numbers.begin(), numbers.end()};
 }
 
-TEST(gradient_buckets, nothing_follows_but_what_the_diagram_has) {
+TEST(GradientBuckets, NothingFollowsButWhatTheDiagramHas) {
   const std::set<std::pair<gradient_buckets::state, gradient_buckets::state>> legal = {
       {resting, filling}, {filling, full}, {full, reducing}, {filling, reducing}, {reducing, resting}};
   for (const auto from : {resting, filling, full, reducing})
@@ -44,7 +44,7 @@ TEST(gradient_buckets, nothing_follows_but_what_the_diagram_has) {
       EXPECT_EQ(gradient_buckets::may_follow(from, to), legal.contains({from, to})) << int(from) << " to " << int(to);
 }
 
-TEST(gradient_buckets, one_is_full_when_the_last_of_its_layers_is_written) {
+TEST(GradientBuckets, OneIsFullWhenTheLastOfItsLayersIsWritten) {
   gradient_buckets buckets = made();
   buckets.open();
   buckets.begin_batch();
@@ -59,7 +59,7 @@ TEST(gradient_buckets, one_is_full_when_the_last_of_its_layers_is_written) {
   EXPECT_EQ(buckets.batches(), 1U);
 }
 
-TEST(gradient_buckets, batches_of_an_optimizer_step_add_up) {
+TEST(GradientBuckets, BatchesOfAnOptimizerStepAddUp) {
   gradient_buckets buckets = made();
   buckets.open();
   for (const float value : {1.0F, 10.0F, 100.0F}) {
@@ -74,7 +74,7 @@ TEST(gradient_buckets, batches_of_an_optimizer_step_add_up) {
   EXPECT_EQ(numbers_of(buckets.share(1)), (std::vector<float>{111, 111}));
 }
 
-TEST(gradient_buckets, a_rank_without_a_batch_shares_zeros_that_count_as_none) {
+TEST(GradientBuckets, ARankWithoutABatchSharesZerosThatCountAsNone) {
   gradient_buckets buckets = made();
   for (int step = 0; step < 2; ++step) {
     buckets.open();
@@ -87,7 +87,7 @@ TEST(gradient_buckets, a_rank_without_a_batch_shares_zeros_that_count_as_none) {
   }
 }
 
-TEST(gradient_buckets, a_spoilt_batch_shows_in_every_share_whatever_comes_behind_it) {
+TEST(GradientBuckets, ASpoiltBatchShowsInEveryShareWhateverComesBehindIt) {
   gradient_buckets buckets = made();
   buckets.open();
   buckets.poison(false);
@@ -98,7 +98,7 @@ TEST(gradient_buckets, a_spoilt_batch_shows_in_every_share_whatever_comes_behind
     for (const float number : numbers_of(buckets.share(i))) EXPECT_TRUE(std::isnan(number));
 }
 
-TEST(gradient_buckets, a_share_stays_as_it_is_while_the_next_step_is_written) {
+TEST(GradientBuckets, AShareStaysAsItIsWhileTheNextStepIsWritten) {
   gradient_buckets buckets = made();
   buckets.open();
   buckets.begin_batch();
@@ -113,14 +113,14 @@ TEST(gradient_buckets, a_share_stays_as_it_is_while_the_next_step_is_written) {
   EXPECT_EQ(numbers_of(kept), (std::vector<float>{1, 1}));
 }
 
-TEST(gradient_buckets_death, a_step_cannot_begin_while_a_mean_is_missing) {
+TEST(GradientBucketsDeathTest, AStepCannotBeginWhileAMeanIsMissing) {
   gradient_buckets buckets = made();
   buckets.open();
   buckets.share(0);
   EXPECT_DEATH(buckets.open(), "assertion failed: may_follow");
 }
 
-TEST(gradient_buckets_death, a_bucket_leaves_once_and_its_mean_comes_once) {
+TEST(GradientBucketsDeathTest, ABucketLeavesOnceAndItsMeanComesOnce) {
   gradient_buckets buckets = made();
   buckets.open();
   buckets.share(0);

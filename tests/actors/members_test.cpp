@@ -11,7 +11,7 @@
 namespace troupe::actors::members_test {
 namespace {
 
-class members_test : public stage {
+class Members : public stage {
  protected:
   /// A node as the master sees it, that does what the test says.
   struct fake_node {
@@ -23,7 +23,7 @@ class members_test : public stage {
   /// What a node does when it has been admitted.
   using deed = std::function<void(msg::node_actor::pointer, const fake_node&)>;
 
-  members_test() { lead({}); }
+  Members() { lead({}); }
 
   /// A master, with nobody there yet.
   void lead(run_checkpoints checkpoints, bool own_members = false) {
@@ -110,13 +110,13 @@ class members_test : public stage {
   std::uint64_t pids_ = 0;
 };
 
-TEST_F(members_test, a_process_fills_the_place_that_it_was_given) {
+TEST_F(Members, AProcessFillsThePlaceThatItWasGiven) {
   order();
   EXPECT_TRUE(join(false, offer_server()).filled->value);
   EXPECT_TRUE(noted("server 0 (host a, pid 1) has joined"));
 }
 
-TEST_F(members_test, a_run_that_starts_its_members_takes_nobody_else) {
+TEST_F(Members, ARunThatStartsItsMembersTakesNobodyElse) {
   lead({}, true);
   order();
   const fake_node stranger = join(true);
@@ -126,7 +126,7 @@ TEST_F(members_test, a_run_that_starts_its_members_takes_nobody_else) {
   EXPECT_TRUE(join(true, {}, 1, 0).place->value);
 }
 
-TEST_F(members_test, a_trainer_cannot_act_as_a_server) {
+TEST_F(Members, ATrainerCannotActAsAServer) {
   order();
   const fake_node alone = join(true, offer_server());
   ASSERT_TRUE(alone.place->value);
@@ -134,7 +134,7 @@ TEST_F(members_test, a_trainer_cannot_act_as_a_server) {
   EXPECT_EQ(protocol::describe(alone.filled->error), "server 0 was not given to this process");
 }
 
-TEST_F(members_test, nobody_fills_a_place_of_another_process) {
+TEST_F(Members, NobodyFillsAPlaceOfAnotherProcess) {
   order();
   ASSERT_TRUE(join(false).place->value);
   EXPECT_EQ(join(true, offer_server()).filled->error, protocol::errc::bad_input);
@@ -144,7 +144,7 @@ TEST_F(members_test, nobody_fills_a_place_of_another_process) {
   EXPECT_EQ(answer->error, protocol::errc::bad_input);
 }
 
-TEST_F(members_test, a_process_that_goes_before_the_run_leaves_its_place) {
+TEST_F(Members, AProcessThatGoesBeforeTheRunLeavesItsPlace) {
   order();
   const fake_node first = join(true, offer_trainer());
   ASSERT_TRUE(first.filled->value);
@@ -158,7 +158,7 @@ TEST_F(members_test, a_process_that_goes_before_the_run_leaves_its_place) {
   EXPECT_TRUE(answer_->pending()) << "there is no server yet";
 }
 
-TEST_F(members_test, the_word_about_a_lost_connection_frees_the_place_too) {
+TEST_F(Members, TheWordAboutALostConnectionFreesThePlaceToo) {
   order();
   ASSERT_TRUE(join(true).place->value);
   caf::anon_send(master_, msg::node_lost{{}, "1", "no byte came for 4 s"});
@@ -168,7 +168,7 @@ TEST_F(members_test, the_word_about_a_lost_connection_frees_the_place_too) {
 }
 
 // The order of a run takes a while, and so does the word about an offer.
-TEST_F(members_test, a_process_that_goes_before_it_is_admitted_takes_no_place) {
+TEST_F(Members, AProcessThatGoesBeforeItIsAdmittedTakesNoPlace) {
   const fake_node early = join(true);
   EXPECT_TRUE(early.place->pending());
   end(early);
@@ -177,7 +177,7 @@ TEST_F(members_test, a_process_that_goes_before_it_is_admitted_takes_no_place) {
   EXPECT_TRUE(join(true).place->value);
 }
 
-TEST_F(members_test, nobody_joins_a_run_that_has_begun) {
+TEST_F(Members, NobodyJoinsARunThatHasBegun) {
   order();
   join(false, offer_server());
   join(true, offer_trainer());
@@ -186,7 +186,7 @@ TEST_F(members_test, nobody_joins_a_run_that_has_begun) {
   EXPECT_NE(protocol::describe(late.place->error).find("the run has begun"), std::string::npos);
 }
 
-TEST_F(members_test, the_death_of_a_process_ends_the_run_with_what_to_do) {
+TEST_F(Members, TheDeathOfAProcessEndsTheRunWithWhatToDo) {
   order();
   join(false, offer_server());
   join(true, offer_trainer());
@@ -197,7 +197,7 @@ TEST_F(members_test, the_death_of_a_process_ends_the_run_with_what_to_do) {
             "trainer 0 (host a, pid 2) died in step 0: its connection was closed; start anew");
 }
 
-TEST_F(members_test, a_process_of_several_is_one_thing_in_what_is_told_of_it) {
+TEST_F(Members, AProcessOfSeveralIsOneThingInWhatIsToldOfIt) {
   answer_ = ask<msg::run_result>(
       master_, troupe::msg::run{{}, {{"data", "tutorial"}, {"servers", "1"}, {"trainers", "2"}}, false});
   run();
@@ -208,7 +208,7 @@ TEST_F(members_test, a_process_of_several_is_one_thing_in_what_is_told_of_it) {
   EXPECT_TRUE(noted("the process of trainers 0, 1 (host a, pid 1) has left: "));
 }
 
-TEST_F(members_test, a_process_with_fewer_links_than_servers_ends_the_run_with_the_reason) {
+TEST_F(Members, AProcessWithFewerLinksThanServersEndsTheRunWithTheReason) {
   order();
   links_ = msg::connected{};
   join(false, offer_server());
@@ -218,7 +218,7 @@ TEST_F(members_test, a_process_with_fewer_links_than_servers_ends_the_run_with_t
             "trainer 0 (host a, pid 2) tells of links to 0 servers and of no group, the run has 1");
 }
 
-TEST_F(members_test, the_loss_of_somebody_before_the_run_is_told_with_what_to_do) {
+TEST_F(Members, TheLossOfSomebodyBeforeTheRunIsToldWithWhatToDo) {
   order();
   caf::anon_send(master_, msg::give_up{{}, "server 0 (pid 7) was ended by signal 9"});
   run();
@@ -226,7 +226,7 @@ TEST_F(members_test, the_loss_of_somebody_before_the_run_is_told_with_what_to_do
             "server 0 (pid 7) was ended by signal 9; the run had not begun, so start it anew");
 }
 
-TEST_F(members_test, a_run_that_saves_shows_its_processes_a_folder_to_try) {
+TEST_F(Members, ARunThatSavesShowsItsProcessesAFolderToTry) {
   const model::checkpoint_folder folder;
   auto store = model::checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(store) << store.error().message;
@@ -240,7 +240,7 @@ TEST_F(members_test, a_run_that_saves_shows_its_processes_a_folder_to_try) {
   EXPECT_FALSE(std::filesystem::exists(tried_[0])) << "nothing of it stays";
 }
 
-TEST_F(members_test, a_run_that_saves_nothing_has_nothing_tried) {
+TEST_F(Members, ARunThatSavesNothingHasNothingTried) {
   order();
   join(false, offer_server());
   join(true, offer_trainer());

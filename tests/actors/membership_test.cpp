@@ -10,7 +10,7 @@ namespace {
 
 using kind = verdict::kind;
 
-class membership_test : public master_parts_stage {
+class Membership : public master_parts_stage {
  protected:
   /// Members come from other processes, to a run with one server and two trainers.
   void gather() {
@@ -61,7 +61,7 @@ class membership_test : public master_parts_stage {
   std::vector<msg::node_actor> nodes_;
 };
 
-TEST_F(membership_test, members_in_this_process_get_the_ranks_in_the_order_of_their_coming) {
+TEST_F(Membership, MembersInThisProcessGetTheRanksInTheOrderOfTheirComing) {
   all_.start(std::nullopt, nullptr);
   EXPECT_EQ(*all_.join(msg::join_trainer{{}, trainers_[1]}, nullptr), 0u);
   EXPECT_EQ(*all_.join(msg::join_trainer{{}, trainers_[0]}, nullptr), 1u);
@@ -81,7 +81,7 @@ TEST_F(membership_test, members_in_this_process_get_the_ranks_in_the_order_of_th
   EXPECT_EQ(all_.who_is(trainers_[0].address()), "trainer 1");
 }
 
-TEST_F(membership_test, it_is_complete_when_every_place_is_filled_by_whom_it_was_given_to) {
+TEST_F(Membership, ItIsCompleteWhenEveryPlaceIsFilledByWhomItWasGivenTo) {
   gather();
   const auto home = dummy<msg::node_actor>();
   ASSERT_TRUE(come(home, true, "1"));
@@ -98,7 +98,7 @@ TEST_F(membership_test, it_is_complete_when_every_place_is_filled_by_whom_it_was
   EXPECT_TRUE(all_.complete());
 }
 
-TEST_F(membership_test, a_loss_before_the_run_frees_the_places_once) {
+TEST_F(Membership, ALossBeforeTheRunFreesThePlacesOnce) {
   gather();
   const auto first = dummy<msg::node_actor>();
   ASSERT_TRUE(come(first, true, "1"));
@@ -117,14 +117,14 @@ TEST_F(membership_test, a_loss_before_the_run_frees_the_places_once) {
   EXPECT_EQ(second->node, 1u) << "no two processes have one number";
 }
 
-TEST_F(membership_test, a_connection_that_nobody_had_joined_by_is_noted_if_it_broke) {
+TEST_F(Membership, AConnectionThatNobodyHadJoinedByIsNotedIfItBroke) {
   gather();
   EXPECT_EQ(all_.judge(msg::node_lost{{}, "unknown", "reset"}, 0).what, kind::harmless);
   EXPECT_EQ(all_.judge(msg::node_lost{{}, "unknown", ""}, 0).what, kind::harmless);
   EXPECT_EQ(notes_, std::vector<std::string>{"a process that had not joined is gone: reset"});
 }
 
-TEST_F(membership_test, a_connection_that_is_lost_in_the_run_is_fatal) {
+TEST_F(Membership, AConnectionThatIsLostInTheRunIsFatal) {
   begin();
   const verdict found = all_.judge(msg::node_lost{{}, "2", "no byte came for 4 s"}, 7);
   EXPECT_EQ(found.what, kind::fatal);
@@ -133,7 +133,7 @@ TEST_F(membership_test, a_connection_that_is_lost_in_the_run_is_fatal) {
             "trainer 0 (host a, pid 2) died in step 7: no byte came for 4 s; start anew");
 }
 
-TEST_F(membership_test, an_actor_that_ends_in_the_run_is_fatal_with_its_own_words_and_doubtful_without) {
+TEST_F(Membership, AnActorThatEndsInTheRunIsFatalWithItsOwnWordsAndDoubtfulWithout) {
   begin();
   const verdict told = ends(server_, protocol::make_failure(protocol::errc::not_finite, "server 0, step 7: it is NaN"));
   EXPECT_EQ(told.what, kind::fatal);
@@ -149,7 +149,7 @@ TEST_F(membership_test, an_actor_that_ends_in_the_run_is_fatal_with_its_own_word
   EXPECT_EQ(ends(nodes_[1], caf::exit_reason::kill).what, kind::harmless) << "its connection tells more";
 }
 
-TEST_F(membership_test, a_broken_data_link_is_doubtful_in_the_run_and_nothing_before) {
+TEST_F(Membership, ABrokenDataLinkIsDoubtfulInTheRunAndNothingBefore) {
   gather();
   EXPECT_EQ(all_.judge(msg::link_lost{{}, 0, 1, "reset"}, 0).what, kind::harmless);
   all_ = {};
@@ -161,7 +161,7 @@ TEST_F(membership_test, a_broken_data_link_is_doubtful_in_the_run_and_nothing_be
             "the data link between server 0 (host a, pid 1) and node 9 is gone in step 7: reset; start anew");
 }
 
-TEST_F(membership_test, a_question_without_answer_is_judged_by_what_came_instead) {
+TEST_F(Membership, AQuestionWithoutAnswerIsJudgedByWhatCameInstead) {
   begin();
   const auto judged = [this](const caf::error& error) {
     return all_.judge(error, server_.address(), caf::type_name_v<msg::instantiate>, 7);
@@ -175,7 +175,7 @@ TEST_F(membership_test, a_question_without_answer_is_judged_by_what_came_instead
   EXPECT_EQ(judged(caf::sec::request_receiver_down).what, kind::harmless) << "its death tells more";
 }
 
-TEST_F(membership_test, a_trainer_takes_what_stands_for_the_servers_in_its_process) {
+TEST_F(Membership, ATrainerTakesWhatStandsForTheServersInItsProcess) {
   begin();
   msg::connected links;
   links.servers = {dummy<msg::parameter_server_actor>()};
@@ -193,7 +193,7 @@ TEST_F(membership_test, a_trainer_takes_what_stands_for_the_servers_in_its_proce
             "trainer 1 (host a, pid 3) tells of links to 0 servers, the run has 1");
 }
 
-TEST(membership, a_run_that_is_not_known_cannot_begin_and_one_begins_once) {
+TEST(MembershipState, ARunThatIsNotKnownCannotBeginAndOneBeginsOnce) {
   membership all;
   all.start(std::nullopt, nullptr);
   EXPECT_DEATH(all.close(), "assertion failed");

@@ -37,7 +37,7 @@ msg::evaluation share_of(std::uint32_t rank, std::uint64_t rows, std::uint64_t c
           loss_sum};
 }
 
-TEST(metrics, an_epoch_is_complete_when_every_rank_has_reported) {
+TEST(Metrics, AnEpochIsCompleteWhenEveryRankHasReported) {
   epoch_totals gathering(3, model::loss_kind::bce_logits);
   for (const std::uint32_t rank : {2U, 0U, 1U}) {
     EXPECT_FALSE(gathering.complete());
@@ -46,7 +46,7 @@ TEST(metrics, an_epoch_is_complete_when_every_rank_has_reported) {
   EXPECT_TRUE(gathering.complete());
 }
 
-TEST(metrics, an_epoch_that_evaluates_is_complete_when_every_share_is_there_in_any_order) {
+TEST(Metrics, AnEpochThatEvaluatesIsCompleteWhenEveryShareIsThereInAnyOrder) {
   // Numbers 0 and 1 are the ranks' reports, 2 and 3 their shares.
   std::vector<int> order = {0, 1, 2, 3};
   do {
@@ -63,13 +63,13 @@ TEST(metrics, an_epoch_that_evaluates_is_complete_when_every_share_is_there_in_a
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST(metrics, a_rank_beyond_the_trainers_is_refused) {
+TEST(Metrics, ARankBeyondTheTrainersIsRefused) {
   epoch_totals gathering(2, model::loss_kind::bce_logits);
   EXPECT_THROW(gathering.add(report_of(2, 1, 1, 1, {1}, false)), std::out_of_range);
   EXPECT_THROW(gathering.add(share_of(2, 1, 1, {}, {})), std::out_of_range);
 }
 
-TEST(metrics, loss_is_the_mean_over_samples_and_seconds_are_the_slowest_rank_s) {
+TEST(Metrics, LossIsTheMeanOverSamplesAndSecondsAreTheSlowestRanks) {
   epoch_totals gathering(3, model::loss_kind::bce_logits);
   gathering.add(report_of(1, 100, 2.5, 50, {0.5, 0.75}, false));
   gathering.add(report_of(2, 20, 1.5, 40, {2, std::numeric_limits<double>::quiet_NaN()}, false));
@@ -93,7 +93,7 @@ TEST(metrics, loss_is_the_mean_over_samples_and_seconds_are_the_slowest_rank_s) 
 }
 
 // Neither rank's own area is that of both: positives {0.9, 0.2}, negatives {0.5, 0.1, 0.2}; of 6 pairs 4.5 in order.
-TEST(metrics, auc_and_accuracy_are_over_the_test_rows_of_all_ranks) {
+TEST(Metrics, AucAndAccuracyAreOverTheTestRowsOfAllRanks) {
   epoch_totals gathering(2, model::loss_kind::bce_logits);
   for (const std::uint32_t rank : {0U, 1U}) gathering.add(report_of(rank, 10, 1, 1, {1}, true));
   gathering.add(share_of(1, 2, 1, {0.2F, 0.2F}, {1, 0}));
@@ -105,7 +105,7 @@ TEST(metrics, auc_and_accuracy_are_over_the_test_rows_of_all_ranks) {
   EXPECT_EQ(*summary.figures.auc, 4.5 / 6);
 }
 
-TEST(metrics, there_is_no_auc_without_scores_of_both_classes) {
+TEST(Metrics, ThereIsNoAucWithoutScoresOfBothClasses) {
   const std::vector<float> none;
   const std::vector<float> scores = {0.1F, 0.2F};
   const std::vector<float> ones = {1, 1};
@@ -120,7 +120,7 @@ TEST(metrics, there_is_no_auc_without_scores_of_both_classes) {
   }
 }
 
-TEST(metrics, log_loss_and_calibration_are_over_the_test_rows_of_all_ranks) {
+TEST(Metrics, LogLossAndCalibrationAreOverTheTestRowsOfAllRanks) {
   epoch_totals gathering(2, model::loss_kind::bce_logits);
   for (const std::uint32_t rank : {0U, 1U}) gathering.add(report_of(rank, 10, 1, 1, {1}, true));
   gathering.add(share_of(1, 2, 1, {0.2F, 0.2F}, {1, 0}, 1.5, 1.25));
@@ -130,7 +130,7 @@ TEST(metrics, log_loss_and_calibration_are_over_the_test_rows_of_all_ranks) {
   EXPECT_EQ(summary.figures.calibration, 3.0 / 2);
 }
 
-TEST(metrics, test_loss_is_the_mean_over_the_test_rows_of_all_ranks_and_rmse_its_root_with_mse) {
+TEST(Metrics, TestLossIsTheMeanOverTheTestRowsOfAllRanksAndRmseItsRootWithMse) {
   for (const model::loss_kind loss :
        {model::loss_kind::mse, model::loss_kind::bce_logits, model::loss_kind::cross_entropy}) {
     epoch_totals gathering(3, loss);
@@ -143,7 +143,7 @@ TEST(metrics, test_loss_is_the_mean_over_the_test_rows_of_all_ranks_and_rmse_its
   }
 }
 
-TEST(metrics, there_is_no_test_loss_without_an_evaluation_or_a_test_row) {
+TEST(Metrics, ThereIsNoTestLossWithoutAnEvaluationOrATestRow) {
   for (const bool evaluates : {false, true}) {
     epoch_totals gathering(1, model::loss_kind::mse);
     gathering.add(report_of(0, 10, 1, 1, {1}, evaluates));
@@ -154,7 +154,7 @@ TEST(metrics, there_is_no_test_loss_without_an_evaluation_or_a_test_row) {
 }
 
 // Sums of three numbers whose value depends on the order of the additions.
-TEST(metrics, do_not_depend_on_the_order_of_the_shares) {
+TEST(Metrics, DoNotDependOnTheOrderOfTheShares) {
   std::vector<std::uint32_t> order = {0, 1, 2};
   const std::vector<double> sums = {1e16, 1, 1};
   do {
@@ -169,7 +169,7 @@ TEST(metrics, do_not_depend_on_the_order_of_the_shares) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST(metrics, are_absent_where_the_loss_or_the_targets_have_none) {
+TEST(Metrics, AreAbsentWhereTheLossOrTheTargetsHaveNone) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   epoch_totals values(2, model::loss_kind::mse);  // mse of binary targets; rank 1 has no test rows
   for (const std::uint32_t rank : {0U, 1U}) values.add(report_of(rank, 10, 1, 1, {1}, true));

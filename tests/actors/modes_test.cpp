@@ -10,7 +10,7 @@ namespace {
 
 using settings = std::vector<model::setting>;
 
-class modes : public run_stage {
+class Modes : public run_stage {
  protected:
   /// A short Adult run with plain SGD on both sides, and `more` settings over it.
   static settings adult(const settings& more) {
@@ -57,14 +57,14 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 // A rank's four batches of 32 are the samples of one batch of 128, so the mean gradient is the same.
-TEST_F(modes, accumulating_small_batches_is_like_one_big_batch) {
+TEST_F(Modes, AccumulatingSmallBatchesIsLikeOneBigBatch) {
   const auto big = weights_of(adult({{"batch-size", "128"}, {"steps", "6"}}));
   const auto small = weights_of(adult({{"batch-size", "32"}, {"steps", "24"}, {"accumulate", "4"}}));
   expect_near(small, big, 2e-6);
   EXPECT_GT(distance(big, weights_of(adult({{"batch-size", "32"}, {"steps", "6"}}))), 1e-3) << "else it shows nothing";
 }
 
-TEST_F(modes, bits_depend_neither_on_servers_nor_on_the_order_of_messages) {
+TEST_F(Modes, BitsDependNeitherOnServersNorOnTheOrderOfMessages) {
   const std::vector<settings> cases = {{{"accumulate", "5"}},
                                        {{"clip-norm", "0.05"}},
                                        {{"clip-norm", "0.05"}, {"accumulate", "3"}, {"sparse-reduce", "sum"}},
@@ -94,7 +94,7 @@ TEST_F(modes, bits_depend_neither_on_servers_nor_on_the_order_of_messages) {
 }
 
 // Without tables' and weights' curvature coming in: after one step of SGD the weights have moved by lr * clipped norm.
-TEST_F(modes, clipping_bounds_how_far_a_step_goes) {
+TEST_F(Modes, ClippingBoundsHowFarAStepGoes) {
   const auto start = weights_of(adult({{"steps", "1"}, {"dense-lr", "0"}, {"sparse-lr", "0"}}));
   const auto free = weights_of(adult({{"steps", "1"}}));
   const auto clipped = weights_of(adult({{"steps", "1"}, {"clip-norm", "0.01"}}));
@@ -109,7 +109,7 @@ TEST_F(modes, clipping_bounds_how_far_a_step_goes) {
     EXPECT_NEAR(clipped[i] - start[i], factor * (static_cast<double>(free[i]) - start[i]), 1e-7) << i;
 }
 
-TEST_F(modes, staleness_is_bounded_and_counted) {
+TEST_F(Modes, StalenessIsBoundedAndCounted) {
   for (std::uint64_t order = 0; order < 5; ++order) {
     const msg::run_result sync = result_of(adult({{"trainers", "3"}}), order);
     EXPECT_EQ(sync.staleness_max, 0u);
@@ -127,12 +127,12 @@ TEST_F(modes, staleness_is_bounded_and_counted) {
   }
 }
 
-TEST_F(modes, ssp_of_no_steps_is_sync) {
+TEST_F(Modes, SspOfNoStepsIsSync) {
   EXPECT_EQ(result_of(adult({{"consistency", "ssp:0"}})).weights_digest, result_of(adult({})).weights_digest);
 }
 
 // The learning rate is so high that nearly every step overflows; those are left out, and weights stay finite.
-TEST_F(modes, steps_with_nan_are_left_out_on_all_ranks) {
+TEST_F(Modes, StepsWithNanAreLeftOutOnAllRanks) {
   const settings wild = {{"data", "tutorial"}, {"steps", "40"}, {"dense-lr", "1000000"}, {"sparse-lr", "1000000"}};
   std::string digest;
   for (const char* servers : {"1", "3"}) {
@@ -154,7 +154,7 @@ TEST_F(modes, steps_with_nan_are_left_out_on_all_ranks) {
 }
 
 // Steps 5 and 6 make the last optimizer step, which is short. The test rows wait for it, however late it is.
-TEST_F(modes, test_rows_see_a_short_last_optimizer_step) {
+TEST_F(Modes, TestRowsSeeAShortLastOptimizerStep) {
   const settings what = {{"data", "synthetic"}, {"rows", "100"},    {"trainers", "2"},   {"accumulate", "4"},
                          {"steps", "6"},        {"sparse-lr", "5"}, {"batch-size", "64"}};
   const msg::run_result prompt = result_of(what);

@@ -18,7 +18,7 @@ std::vector<float> bad_at(std::size_t place, float number) {
   return numbers;
 }
 
-TEST(non_finite_watch, the_first_of_the_first_step_is_named) {
+TEST(NonFiniteWatch, TheFirstOfTheFirstStepIsNamed) {
   non_finite_watch watch(on, 4);
   const std::vector<float> good(10, 1.0F);
   const auto nan = bad_at(7, std::numeric_limits<float>::quiet_NaN());
@@ -37,7 +37,7 @@ TEST(non_finite_watch, the_first_of_the_first_step_is_named) {
   EXPECT_EQ(next->words(), "another is Inf (number 0 of 10); try a smaller --dense-lr or --sparse-lr");
 }
 
-TEST(non_finite_watch, nothing_is_known_before_it_has_been_fetched) {
+TEST(NonFiniteWatch, NothingIsKnownBeforeItHasBeenFetched) {
   non_finite_watch watch(on, 4);
   const auto nan = bad_at(1, std::numeric_limits<float>::quiet_NaN());
   watch.look(on, 1, nan.data(), 10, "this");
@@ -46,7 +46,7 @@ TEST(non_finite_watch, nothing_is_known_before_it_has_been_fetched) {
   EXPECT_TRUE(watch.judge(9));
 }
 
-TEST(non_finite_watch, places_are_used_round_and_round) {
+TEST(NonFiniteWatch, PlacesAreUsedRoundAndRound) {
   non_finite_watch watch(on, 3);
   const std::vector<float> good(10, 1.0F);
   for (std::uint64_t step = 1; step < 20; ++step) {
@@ -61,7 +61,7 @@ TEST(non_finite_watch, places_are_used_round_and_round) {
   }
 }
 
-TEST(non_finite_watch_death, more_searches_than_it_was_made_for_are_a_bug) {
+TEST(NonFiniteWatchDeathTest, MoreSearchesThanItWasMadeForAreABug) {
   non_finite_watch watch(on, 1);
   const std::vector<float> good(10, 1.0F);
   watch.look(on, 1, good.data(), 10, "this");

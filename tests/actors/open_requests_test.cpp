@@ -7,9 +7,9 @@
 namespace troupe::actors::open_requests_test {
 namespace {
 
-class open_requests_test : public master_parts_stage {
+class OpenRequests : public master_parts_stage {
  protected:
-  open_requests_test() {
+  OpenRequests() {
     for (int i = 0; i < 3; ++i)
       groups_.push_back(spawn([this](msg::allreduce_actor::pointer self) -> msg::allreduce_actor::behavior_type {
         return {[](msg::reduce&) { return msg::reduced{}; }, [](msg::bucket_share&) {}, [](msg::bucket_sum&) {},
@@ -50,7 +50,7 @@ class open_requests_test : public master_parts_stage {
   int done_ = 0;
 };
 
-TEST_F(open_requests_test, what_follows_goes_on_when_the_last_is_answered_in_any_order) {
+TEST_F(OpenRequests, WhatFollowsGoesOnWhenTheLastIsAnsweredInAnyOrder) {
   ask_all();
   EXPECT_FALSE(parts_->requests.none_open());
   EXPECT_EQ(parts_->requests.questions().size(), 3u);
@@ -64,7 +64,7 @@ TEST_F(open_requests_test, what_follows_goes_on_when_the_last_is_answered_in_any
   EXPECT_TRUE(complaints_.empty());
 }
 
-TEST_F(open_requests_test, an_error_and_an_answer_that_cannot_be_are_told_and_nothing_follows) {
+TEST_F(OpenRequests, AnErrorAndAnAnswerThatCannotBeAreToldAndNothingFollows) {
   ask_all();
   answer(0, protocol::make_failure(protocol::errc::not_finite, "NaN"));
   answer(1, msg::actor_status{{}, "nonsense", {}, 0, {}, {}});
@@ -78,7 +78,7 @@ TEST_F(open_requests_test, an_error_and_an_answer_that_cannot_be_are_told_and_no
   EXPECT_EQ(complaints_[1].whom, groups_[1].address());
 }
 
-TEST_F(open_requests_test, a_run_that_is_over_looks_at_no_answer) {
+TEST_F(OpenRequests, ARunThatIsOverLooksAtNoAnswer) {
   ask_all();
   answer(0, msg::actor_status{});
   parts_->requests.close();
@@ -87,7 +87,7 @@ TEST_F(open_requests_test, a_run_that_is_over_looks_at_no_answer) {
   EXPECT_EQ(done_, 0);
 }
 
-TEST_F(open_requests_test, nothing_waits_for_what_is_asked_aside) {
+TEST_F(OpenRequests, NothingWaitsForWhatIsAskedAside) {
   std::vector<std::string> told;
   as_master([&](master_parts& mine) {
     for (const auto& one : {groups_[0], groups_[1]})

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "actors/bucket_window.hpp"
 #include "model/random.hpp"
 
 namespace troupe::actors::ordered_sum_test {
@@ -146,7 +145,7 @@ std::vector<std::uint32_t> random_layout(std::uint32_t ranks, std::uint32_t proc
   return layout;
 }
 
-TEST(ordered_sum_test, every_layout_size_and_order_of_messages_gives_the_bits_of_the_plain_sum) {
+TEST(OrderedSum, EveryLayoutSizeAndOrderOfMessagesGivesTheBitsOfThePlainSum) {
   model::random_sequence random(1);
   for (std::uint32_t ranks = 1; ranks <= 8; ++ranks) {
     for (const std::size_t count : {1, 3, 17, 1021, 8193, 33'333}) {
@@ -162,7 +161,7 @@ TEST(ordered_sum_test, every_layout_size_and_order_of_messages_gives_the_bits_of
   }
 }
 
-TEST(ordered_sum_test, one_group_takes_buckets_of_any_size_one_after_the_other) {
+TEST(OrderedSum, OneGroupTakesBucketsOfAnySizeOneAfterTheOther) {
   model::random_sequence random(2);
   processes group({1, 0, 1, 2}, 3);
   for (const std::size_t count : {40'001, 2, 20'000, 9000, 40'003, 1}) {
@@ -171,7 +170,7 @@ TEST(ordered_sum_test, one_group_takes_buckets_of_any_size_one_after_the_other) 
   }
 }
 
-TEST(ordered_sum_test, no_number_of_a_large_bucket_is_sent_twice_to_a_process) {
+TEST(OrderedSum, NoNumberOfALargeBucketIsSentTwiceToAProcess) {
   constexpr std::size_t count = 30'011;
   model::random_sequence random(3);
   processes group({0, 1, 2}, 3);
@@ -182,7 +181,7 @@ TEST(ordered_sum_test, no_number_of_a_large_bucket_is_sent_twice_to_a_process) {
   EXPECT_EQ(group.numbers_sent(), 3 * count - count + 2 * count);
 }
 
-TEST(ordered_sum_test, slices_are_a_partition_in_whole_cache_lines) {
+TEST(OrderedSum, SlicesAreAPartitionInWholeCacheLines) {
   for (std::uint32_t count_of_processes = 2; count_of_processes <= 9; ++count_of_processes) {
     for (const std::uint64_t count : {16'385, 16'400, 99'999, 1'000'000}) {
       const rank_layout layout{std::vector<std::uint32_t>(count_of_processes, 0), count_of_processes, 0};
@@ -203,7 +202,7 @@ TEST(ordered_sum_test, slices_are_a_partition_in_whole_cache_lines) {
   }
 }
 
-TEST(ordered_sum_test, a_bucket_goes_whole_up_to_64_kib_for_all_other_processes) {
+TEST(OrderedSum, ABucketGoesWholeUpTo64KibForAllOtherProcesses) {
   EXPECT_EQ(fastest_exchange(1, 1'000'000'000), bucket_exchange::whole);
   EXPECT_EQ(fastest_exchange(2, 16'384), bucket_exchange::whole);
   EXPECT_EQ(fastest_exchange(2, 16'385), bucket_exchange::slices);
@@ -212,7 +211,7 @@ TEST(ordered_sum_test, a_bucket_goes_whole_up_to_64_kib_for_all_other_processes)
 }
 
 /// The sum of process 0, which has rank 0; ranks 1 and 2 are in process 1, rank 3 in process 2.
-class refusals : public testing::Test {
+class Refusals : public testing::Test {
  protected:
   static constexpr std::uint64_t large = 48'000;
   static constexpr std::uint64_t slice = 16'000;
@@ -235,7 +234,7 @@ class refusals : public testing::Test {
   ordered_sum sum_;
 };
 
-TEST_F(refusals, a_second_share_of_a_rank_is_refused_and_changes_nothing) {
+TEST_F(Refusals, ASecondShareOfARankIsRefusedAndChangesNothing) {
   begin(4);
   const bucket_actions forward{.send_slices = true};
   EXPECT_EQ(share(0, 0, 4, 4), forward);
@@ -250,7 +249,7 @@ TEST_F(refusals, a_second_share_of_a_rank_is_refused_and_changes_nothing) {
   EXPECT_EQ(sum_.mean()[3], 1.5F * 4 * 0.25F);
 }
 
-TEST_F(refusals, sizes_that_do_not_fit_are_refused_with_both) {
+TEST_F(Refusals, SizesThatDoNotFitAreRefusedWithBoth) {
   begin(4);
   EXPECT_TRUE(share(1, 0, 4, 4));
   expect(share(2, 0, 5, 5), protocol::errc::shape_mismatch, "bucket 7: rank 2 sent 20 bytes, rank 1 sent 16");
@@ -262,19 +261,19 @@ TEST_F(refusals, sizes_that_do_not_fit_are_refused_with_both) {
   EXPECT_FALSE(sum_.has_share(0) || sum_.has_share(3));
 }
 
-TEST_F(refusals, a_share_of_another_process_has_this_one_s_slice) {
+TEST_F(Refusals, AShareOfAnotherProcessHasThisOnesSlice) {
   begin(large);
   expect(share(1, 0, large, large), protocol::errc::shape_mismatch, "expected 16000 from 0 on");
   expect(share(1, slice, slice, large), protocol::errc::shape_mismatch, "expected 16000 from 0 on");
   EXPECT_TRUE(share(1, 0, slice, large));
 }
 
-TEST_F(refusals, what_another_process_claims_has_a_limit) {
+TEST_F(Refusals, WhatAnotherProcessClaimsHasALimit) {
   begin(~std::uint64_t{0});
   expect(share(1, 0, 4, ~std::uint64_t{0}), protocol::errc::shape_mismatch, "bucket 7 of rank 1");
 }
 
-TEST_F(refusals, a_sum_that_its_sender_does_not_owe_is_refused) {
+TEST_F(Refusals, ASumThatItsSenderDoesNotOweIsRefused) {
   const auto part = [&](std::optional<std::uint32_t> from, std::uint64_t first, std::uint64_t size) {
     return sum_.add_sum(from, first, {numbers_.data(), size});
   };
@@ -296,12 +295,12 @@ TEST_F(refusals, a_sum_that_its_sender_does_not_owe_is_refused) {
   EXPECT_EQ(sum_.sum(), last);
 }
 
-TEST_F(refusals, a_small_bucket_has_no_sums) {
+TEST_F(Refusals, ASmallBucketHasNoSums) {
   begin(4);
   expect(sum_.add_sum(1, 0, {numbers_.data(), 4}), protocol::errc::shape_mismatch, "that no other process owes");
 }
 
-TEST_F(refusals, ranks_whose_process_owes_a_sum_are_waited_for) {
+TEST_F(Refusals, RanksWhoseProcessOwesASumAreWaitedFor) {
   const auto waits = [&] {
     std::vector<bool> by_rank;
     for (std::uint32_t rank = 0; rank < 4; ++rank) by_rank.push_back(sum_.waits_for(rank));
@@ -317,7 +316,7 @@ TEST_F(refusals, ranks_whose_process_owes_a_sum_are_waited_for) {
   EXPECT_EQ(waits(), (std::vector{false, false, false, true}));
 }
 
-TEST_F(refusals, an_announced_bucket_has_no_numbers_of_others_and_is_summed_elsewhere) {
+TEST_F(Refusals, AnAnnouncedBucketHasNoNumbersOfOthersAndIsSummedElsewhere) {
   sum_.begin(layout_, 7, large, bucket_exchange::announced);
   EXPECT_EQ(sum_.slice_of(1), bucket_slice());
   EXPECT_TRUE(share(0, 0, large, large));
@@ -331,7 +330,7 @@ TEST_F(refusals, an_announced_bucket_has_no_numbers_of_others_and_is_summed_else
   sum_.end();
 }
 
-TEST_F(refusals, one_wish_to_stop_is_everyone_s) {
+TEST_F(Refusals, OneWishToStopIsEveryones) {
   for (std::uint32_t who = 0; who < 4; ++who) {
     begin(1);
     for (std::uint32_t rank = 0; rank < 4; ++rank) {
@@ -344,71 +343,15 @@ TEST_F(refusals, one_wish_to_stop_is_everyone_s) {
   }
 }
 
-using ordered_sum_death_test = refusals;
+using OrderedSumDeathTest = Refusals;
 
-TEST_F(ordered_sum_death_test, transitions_that_are_none_abort) {
+TEST_F(OrderedSumDeathTest, TransitionsThatAreNoneAbort) {
   EXPECT_DEATH(sum_.end(), "assertion failed");
   begin(4);
   EXPECT_DEATH(begin(4), "assertion failed");
   EXPECT_DEATH(sum_.sum(), "assertion failed");
   EXPECT_DEATH(sum_.summed_elsewhere(), "assertion failed");
   EXPECT_DEATH(sum_.end(), "assertion failed");
-}
-
-// -- which buckets are under way --------------------------------------------------------------------------------------
-
-class bucket_window_test : public testing::Test {
- protected:
-  void expect(const bucket_id& id, protocol::errc code, const std::string& words) const {
-    const auto refused = window_.check(id);
-    ASSERT_TRUE(refused) << words;
-    EXPECT_EQ(refused->code, code);
-    EXPECT_EQ(refused->why, words);
-  }
-
-  bucket_window<std::vector<int>> window_;
-};
-
-TEST_F(bucket_window_test, late_shares_find_their_bucket_over) {
-  window_.open({3, 0});
-  window_.open({3, 1});
-  window_.close({3, 1});
-  EXPECT_FALSE(window_.check({3, 0}));
-  expect({3, 1}, protocol::errc::wrong_context, "bucket 1 is over");
-  expect({2, 5}, protocol::errc::wrong_context, "bucket 5 is over");
-  window_.open({4, 1});
-  window_.close({4, 1});
-  window_.close({3, 0});
-  expect({4, 1}, protocol::errc::wrong_context, "bucket 1 is over");
-  expect({3, 2}, protocol::errc::wrong_context, "bucket 2 is over");
-  EXPECT_FALSE(window_.check({4, 0}));
-}
-
-TEST_F(bucket_window_test, at_most_two_steps_are_under_way) {
-  window_.open({5, 0});
-  EXPECT_FALSE(window_.check({9, 0}));
-  window_.open({6, 1023});
-  EXPECT_FALSE(window_.check({5, 1}) || window_.check({6, 0}));
-  for (const std::uint64_t step : {4, 7})
-    expect({step, 0}, protocol::errc::wrong_context,
-           "bucket 0 while those of steps 5 and 6 are under way, at most two steps can be");
-  window_.close({5, 0});
-  EXPECT_FALSE(window_.check({7, 0}));
-}
-
-TEST_F(bucket_window_test, a_number_beyond_all_buckets_is_refused) {
-  EXPECT_FALSE(window_.check({1, 1023}));
-  expect({1, 1024}, protocol::errc::bad_input, "bucket 1024, there are at most 1024");
-}
-
-TEST_F(bucket_window_test, the_memory_of_a_closed_bucket_serves_the_next) {
-  std::vector<int>& first = window_.open({1, 0});
-  first.assign(100, 1);
-  const int* const memory = first.data();
-  EXPECT_EQ(window_.find({1, 0}), &first);
-  window_.close({1, 0});
-  EXPECT_EQ(window_.find({1, 0}), nullptr);
-  EXPECT_EQ(window_.open({2, 0}).data(), memory);
 }
 
 }  // namespace

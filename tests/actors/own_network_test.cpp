@@ -178,7 +178,7 @@ void expect_near_all(const std::vector<float>& actual, const std::vector<double>
     EXPECT_NEAR(static_cast<double>(actual[i]), expected[i], 2e-5) << what << ", number " << i;
 }
 
-TEST(own_network, trains_as_the_same_arithmetic_in_double) {
+TEST(OwnNetwork, TrainsAsTheSameArithmeticInDouble) {
   trained real(1);
   by_hand reference;
   for (const float number : real.weights(0)) reference.parameters.push_back(static_cast<double>(number));
@@ -199,7 +199,7 @@ TEST(own_network, trains_as_the_same_arithmetic_in_double) {
     EXPECT_GT(std::abs(untrained.parameters[i] - reference.parameters[i]), 1e-3) << "weight " << i;
 }
 
-TEST(own_network, no_bit_depends_on_the_number_of_servers) {
+TEST(OwnNetwork, NoBitDependsOnTheNumberOfServers) {
   trained one(1);
   trained three(3);
   for (std::uint64_t number = 1; number <= steps; ++number) EXPECT_EQ(one.step(number), three.step(number));

@@ -7,9 +7,9 @@
 namespace troupe::actors::parameter_server_modules_test {
 namespace {
 
-using parameter_server_modules = server_stage;
+using ParameterServerModules = server_stage;
 
-TEST_F(parameter_server_modules, modules_are_described_saved_loaded_and_released) {
+TEST_F(ParameterServerModules, ModulesAreDescribedSavedLoadedAndReleased) {
   make(1);
   auto list = ask<msg::parameter_list>(server_, msg::parameters{head(0), module_});
   send(grad(1, 0, 6, 1.5F));
@@ -31,7 +31,7 @@ TEST_F(parameter_server_modules, modules_are_described_saved_loaded_and_released
   EXPECT_EQ(after->error, protocol::errc::unknown_module);
 }
 
-TEST_F(parameter_server_modules, messages_of_another_run_are_refused) {
+TEST_F(ParameterServerModules, MessagesOfAnotherRunAreRefused) {
   make(1);
   msg::header other = head(0);
   other.run = run_number + 1;
@@ -53,7 +53,7 @@ TEST_F(parameter_server_modules, messages_of_another_run_are_refused) {
   EXPECT_EQ(value_at(1, 0), 0.0F) << "the module is still there";
 }
 
-TEST_F(parameter_server_modules, row_digests_come_in_the_pieces_asked_for) {
+TEST_F(ParameterServerModules, RowDigestsComeInThePiecesAskedFor) {
   make(1);
   send(grad(1, 0, 6, 1.5F));
   const auto digests = [this](std::uint64_t first, std::uint64_t count) {
@@ -85,7 +85,7 @@ TEST_F(parameter_server_modules, row_digests_come_in_the_pieces_asked_for) {
   refusal(~std::uint64_t{0}, 2);
 }
 
-TEST_F(parameter_server_modules, a_checkpoint_that_cannot_be_restored_is_refused_with_the_reason) {
+TEST_F(ParameterServerModules, ACheckpointThatCannotBeRestoredIsRefusedWithTheReason) {
   make(1);
   const model::checkpoint_folder folder;
   const auto refusal = [&] {
@@ -100,7 +100,7 @@ TEST_F(parameter_server_modules, a_checkpoint_that_cannot_be_restored_is_refused
                            " cannot be read: step-000000000040.json: its end is missing (0 bytes are there)");
 }
 
-TEST_F(parameter_server_modules, specifications_that_cannot_be_made_are_refused) {
+TEST_F(ParameterServerModules, SpecificationsThatCannotBeMadeAreRefused) {
   auto server = spawn(parameter_server, run_number, 0U);
   const auto refused = [&](msg::module_spec wanted) {
     auto answer = ask<msg::module_ref>(server, msg::instantiate{head(0), std::move(wanted), 0, 1, 1});

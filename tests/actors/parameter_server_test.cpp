@@ -12,9 +12,9 @@
 namespace troupe::actors::parameter_server_test {
 namespace {
 
-using parameter_server_test = server_stage;
+using ParameterServer = server_stage;
 
-TEST_F(parameter_server_test, a_lookup_is_parked_until_every_trainers_gradient_has_been_applied) {
+TEST_F(ParameterServer, ALookupIsParkedUntilEveryTrainersGradientHasBeenApplied) {
   make(2);
   auto now = ask<msg::rows>(server_, look_up(1, {3}));
   auto later = ask<msg::rows>(server_, look_up(2, {3}));
@@ -28,7 +28,7 @@ TEST_F(parameter_server_test, a_lookup_is_parked_until_every_trainers_gradient_h
   EXPECT_EQ(later->value->tables[0].as<float>()[0], -0.75F);
 }
 
-TEST_F(parameter_server_test, sums_are_in_rank_order_whatever_the_order_of_arrival) {
+TEST_F(ParameterServer, SumsAreInRankOrderWhateverTheOrderOfArrival) {
   // (1 + 1e8) - 1e8 is 0 in float32, 1 + (1e8 - 1e8) is 1: the order shows.
   const float values[] = {1.0F, 1e8F, -1e8F};
   const float expected = -((values[0] + values[1]) + values[2]);
@@ -39,7 +39,7 @@ TEST_F(parameter_server_test, sums_are_in_rank_order_whatever_the_order_of_arriv
   }
 }
 
-TEST_F(parameter_server_test, the_mean_counts_the_trainers_that_had_a_batch) {
+TEST_F(ParameterServer, TheMeanCountsTheTrainersThatHadABatch) {
   make(3, "mean");
   send(grad(1, 0, 2, 3.0F));
   send({head(1), 1, false, true, {}});
@@ -47,7 +47,7 @@ TEST_F(parameter_server_test, the_mean_counts_the_trainers_that_had_a_batch) {
   EXPECT_EQ(value_at(2, 2), -4.0F);
 }
 
-TEST_F(parameter_server_test, a_gradient_that_comes_twice_is_applied_once) {
+TEST_F(ParameterServer, AGradientThatComesTwiceIsAppliedOnce) {
   make(1);
   const msg::gradient once = grad(1, 0, 4, 1.0F);
   send(once);
@@ -55,7 +55,7 @@ TEST_F(parameter_server_test, a_gradient_that_comes_twice_is_applied_once) {
   EXPECT_EQ(value_at(2, 4), -1.0F);
 }
 
-TEST_F(parameter_server_test, a_gradient_that_was_overtaken_ends_the_server_instead_of_being_left_out) {
+TEST_F(ParameterServer, AGradientThatWasOvertakenEndsTheServerInsteadOfBeingLeftOut) {
   make(1, "mean", "sum", 4);
   const msg::gradient early = grad(1, 0, 4, 1.0F, false);
   const msg::gradient late = grad(1, 0, 5, 1.0F, false);
@@ -73,9 +73,9 @@ TEST_F(parameter_server_test, a_gradient_that_was_overtaken_ends_the_server_inst
 }
 
 /// Two trainers, each in a process of its own.
-class trainers_elsewhere : public server_stage {
+class TrainersElsewhere : public server_stage {
  protected:
-  trainers_elsewhere() {
+  TrainersElsewhere() {
     make(2);
     tell_origins(server_, {1, {link_to_[0]->address(), link_to_[1]->address()}});
     run();
@@ -108,7 +108,7 @@ class trainers_elsewhere : public server_stage {
   std::array<caf::scoped_actor, 2> link_to_{{{system()}, {system()}}};
 };
 
-TEST_F(trainers_elsewhere, are_believed_from_their_own_process_only) {
+TEST_F(TrainersElsewhere, AreBelievedFromTheirOwnProcessOnly) {
   const std::string not_theirs = "of trainer 0 from a process that does not have that trainer";
   EXPECT_EQ(refusal_of<msg::rows>(0, look_up_as(0)), "");
   EXPECT_EQ(refusal_of<msg::rows>(1, look_up_as(0)), "server 0, step 1: a lookup " + not_theirs);
@@ -129,7 +129,7 @@ TEST_F(trainers_elsewhere, are_believed_from_their_own_process_only) {
   EXPECT_EQ(refusal_of<msg::rows>(0, std::move(after)), "");
 }
 
-TEST_F(trainers_elsewhere, a_gradient_in_anothers_name_ends_the_server_and_silences_nobody) {
+TEST_F(TrainersElsewhere, AGradientInAnothersNameEndsTheServerAndSilencesNobody) {
   auto ended = watch(server_);
   run();
   msg::gradient forged = grad_as(0);
@@ -142,7 +142,7 @@ TEST_F(trainers_elsewhere, a_gradient_in_anothers_name_ends_the_server_and_silen
             "server 0, step 1: a gradient of trainer 0 from a process that does not have that trainer");
 }
 
-TEST_F(parameter_server_test, the_optimizer_step_on_its_own_does_what_the_riding_one_does) {
+TEST_F(ParameterServer, TheOptimizerStepOnItsOwnDoesWhatTheRidingOneDoes) {
   make(2);
   send(grad(1, 0, 1, 0.5F, false));
   send(grad(1, 0, 1, 0.25F, false));
@@ -156,7 +156,7 @@ TEST_F(parameter_server_test, the_optimizer_step_on_its_own_does_what_the_riding
   EXPECT_EQ(value_at(2, 1), -0.875F * (2.0F / 3)) << "three batches, two trainers: the sum of two means";
 }
 
-TEST_F(parameter_server_test, gradients_of_the_next_step_wait_for_this_one) {
+TEST_F(ParameterServer, GradientsOfTheNextStepWaitForThisOne) {
   make(2);
   send(grad(1, 0, 0, 1.0F));
   send({head(2), 0, false, true, {}});
@@ -166,7 +166,7 @@ TEST_F(parameter_server_test, gradients_of_the_next_step_wait_for_this_one) {
   EXPECT_EQ(value_at(3, 0), -3.0F);
 }
 
-TEST_F(parameter_server_test, batches_are_accumulated_to_one_optimizer_step) {
+TEST_F(ParameterServer, BatchesAreAccumulatedToOneOptimizerStep) {
   make(2, "mean", "sum", 3);
   auto within = ask<msg::rows>(server_, look_up(3, {0}));
   auto after = ask<msg::rows>(server_, look_up(4, {0}));
@@ -185,14 +185,14 @@ TEST_F(parameter_server_test, batches_are_accumulated_to_one_optimizer_step) {
   EXPECT_EQ(value_at(6, 0), -31.0F * (1.0F / 5));
 }
 
-TEST_F(parameter_server_test, the_last_optimizer_step_may_have_fewer_batches) {
+TEST_F(ParameterServer, TheLastOptimizerStepMayHaveFewerBatches) {
   make(1, "mean", "sum", 4);
   send(grad(1, 0, 0, 1.0F, false));
   send(grad(2, 0, 0, 2.0F, true));
   EXPECT_EQ(value_at(3, 0), -1.5F) << "the rows after the run's end";
 }
 
-TEST_F(parameter_server_test, a_lookup_may_lack_as_many_steps_as_it_allows) {
+TEST_F(ParameterServer, ALookupMayLackAsManyStepsAsItAllows) {
   constexpr std::uint32_t staleness = 2;
   make(2, "sum", "sum", 1, staleness);
   auto third = ask<msg::rows>(server_, look_up(3, {0}, staleness));
@@ -213,7 +213,7 @@ TEST_F(parameter_server_test, a_lookup_may_lack_as_many_steps_as_it_allows) {
   EXPECT_EQ(fresh->value->missing, 0u);
 }
 
-TEST_F(parameter_server_test, async_applies_each_trainers_gradient_as_it_comes) {
+TEST_F(ParameterServer, AsyncAppliesEachTrainersGradientAsItComes) {
   make(2, "mean", "sum", 1, model::any_staleness);
   send(grad(1, 1, 0, 1.0F));
   auto seen = ask<msg::rows>(server_, look_up(2, {0}, model::any_staleness));
@@ -233,7 +233,7 @@ TEST_F(parameter_server_test, async_applies_each_trainers_gradient_as_it_comes) 
   EXPECT_EQ(norm->error, protocol::errc::wrong_context);
 }
 
-TEST_F(parameter_server_test, the_norm_is_that_of_the_gradient_the_optimizer_would_see) {
+TEST_F(ParameterServer, TheNormIsThatOfTheGradientTheOptimizerWouldSee) {
   make(2, "mean");
   send(grad(1, 0, 0, 3.0F, false));
   send(grad(1, 0, 5, 1.0F, false));
@@ -254,7 +254,7 @@ TEST_F(parameter_server_test, the_norm_is_that_of_the_gradient_the_optimizer_wou
 }
 
 // What modules have collected for the norm is what they apply.
-TEST_F(parameter_server_test, nothing_is_added_to_a_step_after_the_question_for_its_norm) {
+TEST_F(ParameterServer, NothingIsAddedToAStepAfterTheQuestionForItsNorm) {
   make(2);
   send(grad(1, 0, 0, 3.0F, false));
   auto first = ask<msg::squared_norm>(server_, msg::gradient_norm{head(1), 0});
@@ -270,7 +270,7 @@ TEST_F(parameter_server_test, nothing_is_added_to_a_step_after_the_question_for_
   EXPECT_EQ(protocol::describe(**ended), "server 0, step 1: a gradient of rank 0 after its question for the norm");
 }
 
-TEST_F(parameter_server_test, the_next_step_may_ask_for_its_norm_again) {
+TEST_F(ParameterServer, TheNextStepMayAskForItsNormAgain) {
   make(1);
   for (std::uint64_t step : {1, 2}) {
     send(grad(step, 0, 0, 3.0F, false));
@@ -281,7 +281,7 @@ TEST_F(parameter_server_test, the_next_step_may_ask_for_its_norm_again) {
   }
 }
 
-TEST_F(parameter_server_test, a_step_that_is_left_out_changes_nothing) {
+TEST_F(ParameterServer, AStepThatIsLeftOutChangesNothing) {
   make(1);
   send(grad(1, 0, 0, 3.0F, false));
   auto left_out = ask<msg::committed>(server_, msg::optimizer_step{head(1), 0, false});
@@ -292,7 +292,7 @@ TEST_F(parameter_server_test, a_step_that_is_left_out_changes_nothing) {
   EXPECT_EQ(value_at(3, 0), -1.0F);
 }
 
-TEST_F(parameter_server_test, trainers_that_do_not_agree_on_a_step_end_the_server) {
+TEST_F(ParameterServer, TrainersThatDoNotAgreeOnAStepEndTheServer) {
   make(2);
   auto ended = watch(server_);
   run();
@@ -303,7 +303,7 @@ TEST_F(parameter_server_test, trainers_that_do_not_agree_on_a_step_end_the_serve
   EXPECT_EQ(**ended, protocol::errc::wrong_context) << protocol::describe(**ended);
 }
 
-TEST_F(parameter_server_test, a_resumed_run_goes_on_with_the_next_step) {
+TEST_F(ParameterServer, AResumedRunGoesOnWithTheNextStep) {
   make(1, "sum", "sum", 2, 0, 6);
   auto old = ask<msg::rows>(server_, look_up(6, {0}));
   run();
@@ -314,7 +314,7 @@ TEST_F(parameter_server_test, a_resumed_run_goes_on_with_the_next_step) {
   EXPECT_EQ(value_at(9, 0), -1.0F);
 }
 
-TEST_F(parameter_server_test, rows_come_unpooled_when_no_offsets_are_given) {
+TEST_F(ParameterServer, RowsComeUnpooledWhenNoOffsetsAreGiven) {
   make(1);
   send(grad(1, 0, 7, 2.0F));
   auto seen = ask<msg::rows>(server_, msg::lookup{head(2), {{module_, numbers({7, 0, 7}), {}, {}}}});
@@ -325,7 +325,7 @@ TEST_F(parameter_server_test, rows_come_unpooled_when_no_offsets_are_given) {
   EXPECT_EQ(seen->value->tables[0].as<float>()[dim], 0.0F);
 }
 
-TEST_F(parameter_server_test, lookups_that_cannot_be_answered_are_refused_with_the_reason) {
+TEST_F(ParameterServer, LookupsThatCannotBeAnsweredAreRefusedWithTheReason) {
   make(1);
   struct refusal {
     msg::lookup wanted;
@@ -359,7 +359,7 @@ TEST_F(parameter_server_test, lookups_that_cannot_be_answered_are_refused_with_t
   EXPECT_EQ(value_at(1, 0), 0.0F) << "the server goes on";
 }
 
-TEST_F(parameter_server_test, a_gradient_that_cannot_be_applied_ends_the_server_with_the_reason) {
+TEST_F(ParameterServer, AGradientThatCannotBeAppliedEndsTheServerWithTheReason) {
   struct bad {
     msg::gradient message;
     protocol::errc code;

@@ -81,7 +81,7 @@ caf::error load_weights(remote_module& module, float value) {
 }
 
 // warmup:2 and a cosine of two steps: factors 0.5, 1, 1, 0.5, 0.
-TEST(remote_embedding_bag, steps_by_the_schedule) {
+TEST(RemoteEmbeddingBag, StepsByTheSchedule) {
   auto table = made({{"lr_schedule", "warmup:2+cosine:2"}});
   ASSERT_FALSE(load_weights(*table, 0));
   std::vector<float> seen;
@@ -92,7 +92,7 @@ TEST(remote_embedding_bag, steps_by_the_schedule) {
   EXPECT_EQ(seen, (std::vector<float>{-0.5F, -1.5F, -2.5F, -3, -3}));
 }
 
-TEST(remote_embedding_bag, takes_a_jobs_optimizer_schedule_and_type_of_rows) {
+TEST(RemoteEmbeddingBag, TakesAJobsOptimizerScheduleAndTypeOfRows) {
   auto parsed = model::parse_job({{"data", "synthetic"},
                                   {"sparse-optimizer", "lazy-sgd:momentum=0.5"},
                                   {"sparse-lr", "2"},
@@ -112,7 +112,7 @@ TEST(remote_embedding_bag, takes_a_jobs_optimizer_schedule_and_type_of_rows) {
   EXPECT_EQ(look_up(**module, {4, 3}), (std::vector<float>{-3.5F, -3.5F, -3.5F, 0, 0, 0}));
 }
 
-TEST(remote_embedding_bag, rows_and_state_come_and_go_as_they_are_stored) {
+TEST(RemoteEmbeddingBag, RowsAndStateComeAndGoAsTheyAreStored) {
   for (const auto& [name, type] :
        {std::pair{"f32", msg::dtype::f32}, {"f16", msg::dtype::f16}, {"bf16", msg::dtype::bf16}}) {
     for (const auto& [optimizer, columns] :
@@ -146,13 +146,13 @@ TEST(remote_embedding_bag, rows_and_state_come_and_go_as_they_are_stored) {
   }
 }
 
-TEST(remote_embedding_bag, floats_are_rounded_into_rows_of_16_bits) {
+TEST(RemoteEmbeddingBag, FloatsAreRoundedIntoRowsOf16Bits) {
   auto table = made({{"dtype", "bf16"}});
   ASSERT_FALSE(load_weights(*table, 1.0F + 0x1p-9F));
   EXPECT_EQ(look_up(*table, {0}), std::vector<float>(dim, 1.0F));
 }
 
-TEST(remote_embedding_bag, entries_of_another_shape_or_type_are_refused) {
+TEST(RemoteEmbeddingBag, EntriesOfAnotherShapeOrTypeAreRefused) {
   auto table = made({{"optimizer", "rowwise-adagrad"}});
   const auto refused = [&](const char* name, msg::tensor numbers) {
     return protocol::describe(table->load_state_dict({{name, std::move(numbers)}}));
@@ -174,7 +174,7 @@ TEST(remote_embedding_bag, entries_of_another_shape_or_type_are_refused) {
 }
 
 // The digest is that of the stored bits: XXH3 of 2 bytes a number.
-TEST(remote_embedding_bag, digests_are_those_of_the_stored_bits) {
+TEST(RemoteEmbeddingBag, DigestsAreThoseOfTheStoredBits) {
   auto table = made({{"dtype", "f16"}});
   const auto weights = table->state_dict()[0].second;
   const auto digests = table->row_digests(0, rows_here);
@@ -188,7 +188,7 @@ TEST(remote_embedding_bag, digests_are_those_of_the_stored_bits) {
     EXPECT_EQ(part->as<std::uint64_t>()[row], digests->as<std::uint64_t>()[2 + row]);
 }
 
-TEST(remote_embedding_bag, a_row_beyond_f16_is_noticed_and_what_to_try_is_said) {
+TEST(RemoteEmbeddingBag, ARowBeyondF16IsNoticedAndWhatToTryIsSaid) {
   auto narrow = made({{"dtype", "f16"}});
   ASSERT_FALSE(load_weights(*narrow, -65000));
   ASSERT_FALSE(step(*narrow, 1, 5, 1000));
@@ -210,7 +210,7 @@ TEST(remote_embedding_bag, a_row_beyond_f16_is_noticed_and_what_to_try_is_said) 
             "table 2: row 0 is NaN or Inf; try a smaller --sparse-lr or a larger eps");
 }
 
-TEST(remote_embedding_bag, rows_are_sent_as_the_type_asked_for_and_stay_as_they_are_stored) {
+TEST(RemoteEmbeddingBag, RowsAreSentAsTheTypeAskedForAndStayAsTheyAreStored) {
   for (const auto& [name, stored] : {std::pair{"f32", row_dtype::f32}, {"f16", row_dtype::f16}}) {
     auto table = made({{"dtype", name}});
     const auto before = table->state_dict()[0].second;
@@ -232,7 +232,7 @@ TEST(remote_embedding_bag, rows_are_sent_as_the_type_asked_for_and_stay_as_they_
   }
 }
 
-TEST(remote_embedding_bag, gradients_of_16_bits_are_what_they_stand_for) {
+TEST(RemoteEmbeddingBag, GradientsOf16BitsAreWhatTheyStandFor) {
   const std::vector<float> numbers = {1.0F + 0x1p-11F, 0.1F, -3.3F, 1e-7F, 7, 0.7F};
   for (const row_dtype type : {row_dtype::f16, row_dtype::bf16}) {
     auto narrow = made();
@@ -263,7 +263,7 @@ TEST(remote_embedding_bag, gradients_of_16_bits_are_what_they_stand_for) {
 }
 
 // Their number alone is looked at: they are not there.
-TEST(remote_embedding_bag, more_indices_than_can_be_counted_are_refused) {
+TEST(RemoteEmbeddingBag, MoreIndicesThanCanBeCountedAreRefused) {
   auto table = made();
   constexpr std::size_t half = std::size_t{1} << 30;
   const std::int64_t none = 0;
@@ -275,7 +275,7 @@ TEST(remote_embedding_bag, more_indices_than_can_be_counted_are_refused) {
             "or --accumulate, or fewer trainers");
 }
 
-TEST(remote_embedding_bag, room_for_other_rows_than_are_looked_up_is_refused) {
+TEST(RemoteEmbeddingBag, RoomForOtherRowsThanAreLookedUpIsRefused) {
   auto table = made();
   const auto refused = [&](msg::bag_lookup wanted, std::uint64_t rows, std::uint64_t cols) {
     wanted.room = std::make_shared<const device_destination>(device_matrix{nullptr, rows, cols, {}, nullptr});
@@ -292,7 +292,7 @@ TEST(remote_embedding_bag, room_for_other_rows_than_are_looked_up_is_refused) {
   EXPECT_NE(refused(rows, 3, dim).find("room for [3, 3] pooled rows, expected [0, 3]"), std::string::npos);
 }
 
-TEST(remote_embedding_bag, arguments_that_are_wrong_or_unknown_are_refused) {
+TEST(RemoteEmbeddingBag, ArgumentsThatAreWrongOrUnknownAreRefused) {
   EXPECT_EQ(refusal({{"dtype", "f8"}}), "EmbeddingBag: argument dtype=f8 must be one of f32, f16, bf16");
   EXPECT_EQ(refusal({{"lr_schedule", "constant+constant"}}),
             "constant never ends, so nothing can follow it; put it last");

@@ -28,7 +28,7 @@ std::vector<float> decoded(const msg::tensor& from) {
   return numbers;
 }
 
-TEST(wire, rows_are_rounded_once_and_come_back_so) {
+TEST(Wire, RowsAreRoundedOnceAndComeBackSo) {
   source_of_numbers random(1);
   std::vector<float> numbers = random.numbers(7 * 9);
   // Both sides of a tie, a number that is small for either type, and the largest that half of one still holds.
@@ -52,11 +52,11 @@ TEST(wire, rows_are_rounded_once_and_come_back_so) {
   }
 }
 
-TEST(wire, rows_do_not_travel_as_other_types) {
+TEST(Wire, RowsDoNotTravelAsOtherTypes) {
   for (const msg::dtype type : {msg::dtype::f64, msg::dtype::i64, msg::dtype::u64}) EXPECT_FALSE(row_dtype_of(type));
 }
 
-TEST(wire, the_first_number_that_is_not_finite_is_found) {
+TEST(Wire, TheFirstNumberThatIsNotFiniteIsFound) {
   for (const row_dtype type : all_types) {
     for (const std::size_t count : {0, 1, 511, 512, 513, 1500}) {
       std::vector<float> numbers(count, 65000.0F);
@@ -76,7 +76,7 @@ TEST(wire, the_first_number_that_is_not_finite_is_found) {
 }
 
 // What rounds to 65536, and above float32's largest number of 8 bits, has nowhere to go.
-TEST(wire, what_a_type_does_not_hold_becomes_inf) {
+TEST(Wire, WhatATypeDoesNotHoldBecomesInf) {
   const std::vector<float> numbers = {65519.0F, 65520.0F, std::numeric_limits<float>::max()};
   EXPECT_EQ(find_non_finite(encode_rows(numbers.data(), 3, 1, row_dtype::f16)), 1u);
   EXPECT_EQ(find_non_finite(encode_rows(numbers.data(), 3, 1, row_dtype::bf16)), 2u);

@@ -7,9 +7,9 @@
 namespace troupe::actors::run_figures_test {
 namespace {
 
-class run_figures_test : public master_parts_stage {
+class RunFigures : public master_parts_stage {
  protected:
-  run_figures_test() { plan({}, 0, 2); }
+  RunFigures() { plan({}, 0, 2); }
 
   static msg::epoch_report report(std::uint64_t epoch, std::uint32_t rank, double loss_sum,
                                   std::uint64_t samples = 10) {
@@ -38,7 +38,7 @@ class run_figures_test : public master_parts_stage {
   run_figures figures_;
 };
 
-TEST_F(run_figures_test, epochs_are_told_in_their_order_however_the_ranks_report) {
+TEST_F(RunFigures, EpochsAreToldInTheirOrderHoweverTheRanksReport) {
   figures_.start(plan_);
   EXPECT_TRUE(figures_.add(report(2, 1, 6)).empty());
   EXPECT_TRUE(figures_.add(report(1, 0, 10)).empty());
@@ -56,7 +56,7 @@ TEST_F(run_figures_test, epochs_are_told_in_their_order_however_the_ranks_report
   EXPECT_EQ(result.staleness_mean, (2.0 + 3.0 + 2.0 + 3.0) / 12);
 }
 
-TEST_F(run_figures_test, an_epoch_that_is_evaluated_waits_for_all_shares) {
+TEST_F(RunFigures, AnEpochThatIsEvaluatedWaitsForAllShares) {
   figures_.start(plan_);
   for (const std::uint32_t rank : {0U, 1U}) {
     auto made = report(1, rank, 5);
@@ -75,7 +75,7 @@ TEST_F(run_figures_test, an_epoch_that_is_evaluated_waits_for_all_shares) {
   EXPECT_EQ(complete[0].figures.accuracy, 0.75);
 }
 
-TEST_F(run_figures_test, a_run_that_goes_on_counts_on) {
+TEST_F(RunFigures, ARunThatGoesOnCountsOn) {
   model::checkpoint_manifest saved;
   saved.step = 4;
   saved.position.samples = 100;
@@ -97,7 +97,7 @@ TEST_F(run_figures_test, a_run_that_goes_on_counts_on) {
 }
 
 // Step 6 is the second of the second epoch of four steps; two of eight are left.
-TEST_F(run_figures_test, progress_tells_how_fast_it_goes_and_how_long_it_will_take) {
+TEST_F(RunFigures, ProgressTellsHowFastItGoesAndHowLongItWillTake) {
   figures_.start(plan_);
   EXPECT_FALSE(figures_.last_progress());
   for (const std::uint32_t rank : {0U, 1U}) figures_.add(report(1, rank, 10));
@@ -117,7 +117,7 @@ TEST_F(run_figures_test, progress_tells_how_fast_it_goes_and_how_long_it_will_ta
   EXPECT_EQ(figures_.last_progress()->steps_per_s, 2 / 4.0);
 }
 
-TEST_F(run_figures_test, a_rank_that_is_none_is_refused) {
+TEST_F(RunFigures, ARankThatIsNoneIsRefused) {
   figures_.start(plan_);
   EXPECT_THROW(figures_.add(report(1, 2, 1)), std::out_of_range);
 }

@@ -16,7 +16,7 @@ using enum run_phase;
 
 const std::vector<run_phase> all = {unordered, gathering, connecting, making_tables, training, collecting, over};
 
-TEST(run_phases, nothing_follows_but_the_next_phase_or_the_end) {
+TEST(RunPhases, NothingFollowsButTheNextPhaseOrTheEnd) {
   // A run in this process has no links to make.
   const std::set<std::pair<run_phase, run_phase>> legal = {
       {unordered, gathering},    {gathering, connecting}, {gathering, making_tables}, {connecting, making_tables},
@@ -27,13 +27,13 @@ TEST(run_phases, nothing_follows_but_the_next_phase_or_the_end) {
       EXPECT_EQ(may_follow(from, to), legal.contains({from, to})) << words_of(from) << " to " << words_of(to);
 }
 
-TEST(run_phases, a_run_is_under_way_from_the_moment_when_nobody_can_join_until_its_end) {
+TEST(RunPhases, ARunIsUnderWayFromTheMomentWhenNobodyCanJoinUntilItsEnd) {
   for (const run_phase one : all)
     EXPECT_EQ(is_under_way(one), one == connecting || one == making_tables || one == training || one == collecting)
         << words_of(one);
 }
 
-TEST(run_phases, users_are_told_what_they_have_always_been_told) {
+TEST(RunPhases, UsersAreToldWhatTheyHaveAlwaysBeenTold) {
   std::vector<std::string> told;
   for (const run_phase one : all) told.emplace_back(words_of(one));
   EXPECT_EQ(told, (std::vector<std::string>{"waiting for members", "waiting for members", "connecting", "making tables",

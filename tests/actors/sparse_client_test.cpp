@@ -5,13 +5,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <set>
 #include <string>
 
 #include "actors/row_codec.hpp"
 #include "protocol/errors.hpp"
 #include "tests/actors/rounding.hpp"
+#include "tests/actors/sparse_client_support.hpp"
 #include "tests/actors/spread_tables.hpp"
 #include "tests/kernels/support.hpp"
 
@@ -25,147 +25,7 @@ using kernels::test::make_bags;
 using kernels::test::same_bits;
 using kernels::test::source_of_numbers;
 
-constexpr std::size_t ranks = 2;
-constexpr float untouched = -77;
-
-/// Every way of pooling; the second table has fewer rows than there may be shards.
-model::data_spec all_modes() {
-  model::data_spec spec;
-  spec.tables = {{23, 5, pooling::sum, false},
-                 {3, 8, pooling::mean, false},
-                 {23, 17, pooling::max, false},
-                 {40, 4, pooling::sum, true},
-                 {11, 33, pooling::mean, false}};
-  spec.dense_features = 3;
-  return spec;
-}
-
-/// Bags with repeated indices, empty ones, and one table without any index. Of each table's rows, the first `rows_used`
-/// occur.
-std::shared_ptr<const model::batch> random_batch(source_of_numbers& random, const model::data_spec& spec,
-                                                 std::size_t size, bool last_is_empty, std::int64_t rows_used = 1000) {
-  auto samples = std::make_shared<model::batch>();
-  samples->size = size;
-  samples->dense = random.numbers(size * spec.dense_features);
-  for (const auto& table : spec.tables) {
-    auto made = kernels::test::make_bags(random, size, static_cast<std::size_t>(std::min(table.rows, rows_used)),
-                                         table.weighted);
-    samples->tables.push_back({std::move(made.indices), std::move(made.offsets), std::move(made.weights)});
-  }
-  if (last_is_empty) samples->tables.back() = {{}, std::vector<std::int64_t>(size, 0), {}};
-  EXPECT_EQ(model::check_batch({spec.tables, 0, 1}, {size, samples->tables, {}, {}, std::vector<float>(size)}),
-            std::nullopt);
-  return samples;
-}
-
-struct trained_bits {
-  std::vector<std::vector<float>> inputs;
-  std::vector<std::vector<float>> tables;
-  /// In how many of the ranks' steps each table was pooled by the trainer.
-  std::vector<std::size_t> pooled_here;
-};
-
-/// Every server gives its answer; then what the client fills of `input` on the processor.
-caf::error pool(const sparse_client& client, sparse_client::context& plan, std::vector<msg::rows> answers,
-                std::vector<float>& input) {
-  for (std::size_t s = 0; s < client.servers(); ++s) {
-    const msg::lookup asked = client.ask(plan, s, {}, 0);
-    EXPECT_EQ(asked.tables.size(), plan.lookups[s].size());
-    EXPECT_TRUE(sparse_client::owes(plan, s));
-  }
-  EXPECT_EQ(plan.unanswered, client.servers());
-  for (std::size_t s = 0; s < answers.size(); ++s) sparse_client::take(plan, s, std::move(answers[s]));
-  EXPECT_EQ(plan.unanswered, 0u);
-  network_input there;
-  there.resize(kernels::host_stream(), plan.samples->size, input.size() / plan.samples->size);
-  std::ranges::copy(input, there.data());
-  auto error = client.pool(plan, kernels::host_stream(), there);
-  std::copy_n(there.data(), input.size(), input.begin());
-  return error;
-}
-
-std::vector<std::vector<msg::bag_gradient>> gradients_of(const sparse_client& client,
-                                                         const sparse_client::context& plan,
-                                                         const std::vector<float>& grad_input) {
-  kernels::mirrored_array<float> there;
-  there.resize(kernels::host_stream(), grad_input.size());
-  std::ranges::copy(grad_input, there.host());
-  return client.gradients(plan, there, nullptr);
-}
-
-/// Four steps of two ranks with random gradients of the input; the ranks take turns in using few rows only.
-trained_bits train_some(std::uint32_t shards, const model::optimizer_spec& optimizer, row_dtype wire = row_dtype::f32,
-                        bool remote = false) {
-  const model::data_spec spec = all_modes();
-  const model::input_layout layout(spec);
-  spread_tables tables(spec, shards, optimizer, wire, remote);
-  source_of_numbers random(3);
-  trained_bits bits;
-  bits.pooled_here.resize(spec.tables.size());
-  for (std::uint64_t step = 1; step <= 4; ++step) {
-    std::vector<std::vector<std::vector<msg::bag_gradient>>> gradients;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const std::size_t size = rank == 0 ? 9 : 1 + step;
-      const std::int64_t rows_used = (step + rank) % 2 == 0 ? 2 : 1000;
-      auto plan = tables.client().prepare(1, random_batch(random, spec, size, step == 2, rows_used));
-      for (std::size_t t = 0; t < plan.tables.size(); ++t) bits.pooled_here[t] += plan.tables[t].is_pooled_here ? 1 : 0;
-      std::vector<float> input(size * layout.width, untouched);
-      EXPECT_FALSE(pool(tables.client(), plan, tables.answer(plan), input));
-      const auto grad = random.numbers(input.size());
-      gradients.push_back(gradients_of(tables.client(), plan, grad));
-      EXPECT_FALSE(tables.client().check_gradients(plan, gradients.back()));
-      EXPECT_EQ(gradients.back().size(), shards);
-      bits.inputs.push_back(std::move(input));
-    }
-    tables.apply(step, gradients);
-  }
-  for (std::size_t t = 0; t < spec.tables.size(); ++t) bits.tables.push_back(tables.weights(t));
-  return bits;
-}
-
-void expect_same(const trained_bits& several, const trained_bits& one, std::uint32_t shards) {
-  ASSERT_EQ(several.inputs.size(), one.inputs.size());
-  for (std::size_t i = 0; i < one.inputs.size(); ++i)
-    EXPECT_TRUE(kernels::test::same_bits(several.inputs[i], one.inputs[i]))
-        << "input " << i << ", " << shards << " shards";
-  for (std::size_t t = 0; t < one.tables.size(); ++t)
-    EXPECT_TRUE(kernels::test::same_bits(several.tables[t], one.tables[t]))
-        << "table " << t << ", " << shards << " shards";
-}
-
-TEST(sparse_client, no_bit_depends_on_the_number_of_shards) {
-  for (const auto kind : {optimizer_kind::sgd, optimizer_kind::adagrad, optimizer_kind::adam}) {
-    model::optimizer_spec optimizer;
-    optimizer.kind = kind;
-    optimizer.lr = 0.1;
-    for (const row_dtype wire : {row_dtype::f32, row_dtype::f16, row_dtype::bf16}) {
-      SCOPED_TRACE(msg::name_of(dtype_of(wire)));
-      const auto one = train_some(1, optimizer, wire);
-      for (const std::uint32_t shards : {2U, 3U, 5U}) expect_same(train_some(shards, optimizer, wire), one, shards);
-    }
-  }
-}
-
-// Two ranks of four steps: sums, means and weighted sums, empty bags, tables that a batch does not use. In a step, one
-// rank may send the gradient of its rows and the other one that of its pooled rows.
-TEST(sparse_client, no_bit_depends_on_where_a_whole_table_is_pooled) {
-  for (const auto kind : {optimizer_kind::sgd, optimizer_kind::adagrad, optimizer_kind::adam}) {
-    model::optimizer_spec optimizer;
-    optimizer.kind = kind;
-    optimizer.lr = 0.1;
-    const auto there = train_some(1, optimizer);
-    const auto here = train_some(1, optimizer, row_dtype::f32, true);
-    expect_same(here, there, 1);
-    expect_same(train_some(3, optimizer, row_dtype::f32, true), there, 3);
-    EXPECT_EQ(there.pooled_here, (std::vector<std::size_t>{0, 0, 8, 0, 0})) << "in one process: the maximum only";
-    for (const std::size_t t : {0U, 1U, 3U, 4U}) {
-      EXPECT_GT(here.pooled_here[t], 0U) << "table " << t;
-      EXPECT_LT(here.pooled_here[t], 8U) << "table " << t;
-    }
-  }
-}
-
-TEST(sparse_client, a_whole_table_is_pooled_here_where_that_sends_less) {
+TEST(SparseClient, AWholeTableIsPooledHereWhereThatSendsLess) {
   model::data_spec spec;
   spec.tables = {{50, 4, pooling::sum, false}, {50, 4, pooling::mean, false}, {50, 4, pooling::sum, true}};
   const model::input_layout layout(spec);
@@ -206,7 +66,7 @@ TEST(sparse_client, a_whole_table_is_pooled_here_where_that_sends_less) {
   EXPECT_EQ(gradients[0][2].grad.rows, 0u);
 }
 
-TEST(sparse_client, input_is_the_dense_features_and_then_each_table_pooled_in_its_columns) {
+TEST(SparseClient, InputIsTheDenseFeaturesAndThenEachTablePooledInItsColumns) {
   const model::data_spec spec = all_modes();
   const model::input_layout layout(spec);
   const spread_tables whole(spec, 1, {});
@@ -232,7 +92,7 @@ TEST(sparse_client, input_is_the_dense_features_and_then_each_table_pooled_in_it
   }
 }
 
-TEST(sparse_client, rows_pooled_here_travel_once_each) {
+TEST(SparseClient, RowsPooledHereTravelOnceEach) {
   const model::data_spec spec = all_modes();
   const model::input_layout layout(spec);
   source_of_numbers random(3);
@@ -263,7 +123,7 @@ TEST(sparse_client, rows_pooled_here_travel_once_each) {
 
 // Two samples: rows 1, 3 and 3 again, summed; then row 1 alone. What the rows and the sums of their gradients are in 16
 // bits is computed apart from the kernels.
-TEST(sparse_client, sixteen_bits_round_single_rows_and_each_rows_whole_gradient) {
+TEST(SparseClient, SixteenBitsRoundSingleRowsAndEachRowsWholeGradient) {
   model::data_spec spec;
   spec.tables = {{5, 4, pooling::sum, false}};
   spec.dense_features = 1;
@@ -307,7 +167,7 @@ TEST(sparse_client, sixteen_bits_round_single_rows_and_each_rows_whole_gradient)
   }
 }
 
-TEST(sparse_client, what_sixteen_bits_do_not_hold_is_named_with_what_to_try) {
+TEST(SparseClient, WhatSixteenBitsDoNotHoldIsNamedWithWhatToTry) {
   model::data_spec spec;
   spec.tables = {{5, 4, pooling::mean, false}, {7, 2, pooling::sum, false}};
   const model::input_layout layout(spec);
@@ -345,7 +205,7 @@ TEST(sparse_client, what_sixteen_bits_do_not_hold_is_named_with_what_to_try) {
 }
 
 // Rows 2 and 4 are equal: the first in the bag takes the gradient, and a third one beats them in one column.
-TEST(sparse_client, gradient_of_a_maximum_goes_to_the_row_that_had_it) {
+TEST(SparseClient, GradientOfAMaximumGoesToTheRowThatHadIt) {
   model::data_spec spec;
   spec.tables = {{6, 2, pooling::max, false}};
   spec.dense_features = 1;
@@ -386,7 +246,7 @@ TEST(sparse_client, gradient_of_a_maximum_goes_to_the_row_that_had_it) {
   }
 }
 
-TEST(sparse_client, answers_of_another_shape_are_refused) {
+TEST(SparseClient, AnswersOfAnotherShapeAreRefused) {
   const model::data_spec spec = all_modes();
   const model::input_layout layout(spec);
   source_of_numbers random(4);
@@ -429,7 +289,7 @@ TEST(sparse_client, answers_of_another_shape_are_refused) {
   }
 }
 
-TEST(sparse_client, a_batch_without_samples_asks_for_nothing) {
+TEST(SparseClient, ABatchWithoutSamplesAsksForNothing) {
   const spread_tables tables(all_modes(), 2, {});
   auto empty = std::make_shared<model::batch>();
   empty->tables.resize(5);
@@ -440,7 +300,7 @@ TEST(sparse_client, a_batch_without_samples_asks_for_nothing) {
   EXPECT_EQ(plan.samples, empty);
 }
 
-TEST(sparse_client, a_lookup_says_what_it_was_asked_to) {
+TEST(SparseClient, ALookupSaysWhatItWasAskedTo) {
   source_of_numbers random(5);
   const spread_tables tables(all_modes(), 2, {}, row_dtype::bf16);
   auto plan = tables.client().prepare(3, random_batch(random, all_modes(), 4, false));
@@ -457,7 +317,7 @@ TEST(sparse_client, a_lookup_says_what_it_was_asked_to) {
   EXPECT_FALSE(sparse_client::owes(plan, 1));
 }
 
-TEST(sparse_client, the_servers_shares_of_the_norm_add_up_exactly) {
+TEST(SparseClient, TheServersSharesOfTheNormAddUpExactly) {
   spread_tables tables(all_modes(), 3, {});
   sparse_client& client = tables.client();
   EXPECT_FALSE(client.owes_norm(0));
@@ -476,7 +336,7 @@ TEST(sparse_client, the_servers_shares_of_the_norm_add_up_exactly) {
   EXPECT_EQ(client.take_norm(0, {{}, msg::blob::own(std::vector<std::int64_t>{1, 2})}), protocol::errc::shape_mismatch);
 }
 
-TEST(sparse_client_death, an_answer_that_was_not_asked_for_is_a_bug) {
+TEST(SparseClientDeathTest, AnAnswerThatWasNotAskedForIsABug) {
   source_of_numbers random(6);
   const spread_tables tables(all_modes(), 2, {});
   auto plan = tables.client().prepare(1, random_batch(random, all_modes(), 4, false));

@@ -15,7 +15,7 @@ namespace {
 
 using lines = std::vector<std::string>;
 
-class status_test : public run_stage {
+class Status : public run_stage {
  protected:
   /// How the run is when everybody has done all that can be done.
   msg::run_status told() {
@@ -58,7 +58,7 @@ class status_test : public run_stage {
   slow_road road_{};
 };
 
-TEST_F(status_test, names_who_waits_for_rows_and_for_gradients) {
+TEST_F(Status, NamesWhoWaitsForRowsAndForGradients) {
   begin(tutorial("2", "1"));
   run();
   const std::string digest = answer_->value->weights_digest;
@@ -88,7 +88,7 @@ TEST_F(status_test, names_who_waits_for_rows_and_for_gradients) {
 }
 
 /// A group of one of two processes, and what stands for the other's.
-TEST_F(status_test, a_group_names_the_ranks_that_have_not_sent) {
+TEST_F(Status, AGroupNamesTheRanksThatHaveNotSent) {
   auto other = spawn([](msg::allreduce_actor::pointer) {
     return msg::allreduce_actor::behavior_type{[](msg::reduce&) { return msg::reduced{}; }, [](msg::bucket_share&) {},
                                                [](msg::bucket_sum&) {}, [](msg::group_devices&) {},
@@ -116,7 +116,7 @@ TEST_F(status_test, a_group_names_the_ranks_that_have_not_sent) {
   EXPECT_EQ(now->value->waits[1].on, "trainer 2");
 }
 
-TEST_F(status_test, asked_at_any_moment_it_answers_and_changes_nothing) {
+TEST_F(Status, AskedAtAnyMomentItAnswersAndChangesNothing) {
   begin(tutorial("3", "2"));
   run();
   const std::string digest = answer_->value->weights_digest;
@@ -150,7 +150,7 @@ TEST_F(status_test, asked_at_any_moment_it_answers_and_changes_nothing) {
   EXPECT_TRUE(waits.contains("bucket 0"));
 }
 
-TEST_F(status_test, an_actor_that_does_not_answer_is_computing) {
+TEST_F(Status, AnActorThatDoesNotAnswerIsComputing) {
   std::vector<caf::typed_response_promise<msg::actor_status>> unanswered;
   relay_trainer_ = [this, &unanswered](const msg::trainer_actor& real) {
     return spawn([real, &unanswered](msg::trainer_actor::pointer self) {
@@ -177,7 +177,7 @@ TEST_F(status_test, an_actor_that_does_not_answer_is_computing) {
   ASSERT_TRUE(another->value) << "one round answers all who have asked";
 }
 
-TEST_F(status_test, names_who_waits_for_a_checkpoint) {
+TEST_F(Status, NamesWhoWaitsForACheckpoint) {
   std::string folder = (std::filesystem::temp_directory_path() / "troupe-status-XXXXXX").string();
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   auto opened = model::checkpoint_store::open(folder, nullptr);
@@ -200,7 +200,7 @@ TEST_F(status_test, names_who_waits_for_a_checkpoint) {
 
 // -- one server -------------------------------------------------------------------
 
-class status_of_server : public server_stage {
+class StatusOfServer : public server_stage {
  protected:
   lines told() {
     auto answer = ask<msg::actor_status>(server_, msg::actor_query{head(0)});
@@ -215,12 +215,12 @@ class status_of_server : public server_stage {
   }
 };
 
-TEST_F(status_of_server, with_nothing_to_do_it_waits_for_nobody) {
+TEST_F(StatusOfServer, WithNothingToDoItWaitsForNobody) {
   make(2);
   EXPECT_EQ(told(), lines{});
 }
 
-TEST_F(status_of_server, names_the_next_gradient_of_an_accumulated_step) {
+TEST_F(StatusOfServer, NamesTheNextGradientOfAnAccumulatedStep) {
   make(2, "sum", "sum", 3);
   auto parked = ask<msg::rows>(server_, look_up(4, {1}));
   run();
@@ -232,7 +232,7 @@ TEST_F(status_of_server, names_the_next_gradient_of_an_accumulated_step) {
   EXPECT_EQ(told(), (lines{"gradients 1 < trainer 1"}));
 }
 
-TEST_F(status_of_server, names_whose_verdict_on_the_step_is_missing) {
+TEST_F(StatusOfServer, NamesWhoseVerdictOnTheStepIsMissing) {
   make(2);
   send(grad(1, 0, 3, 1, false));
   auto first = ask<msg::squared_norm>(server_, msg::gradient_norm{head(1), 0});
@@ -245,7 +245,7 @@ TEST_F(status_of_server, names_whose_verdict_on_the_step_is_missing) {
   EXPECT_EQ(told(), (lines{"the optimizer step 1 < trainer 0"}));
 }
 
-TEST_F(status_of_server, names_who_is_behind_where_trainers_have_no_step_in_common) {
+TEST_F(StatusOfServer, NamesWhoIsBehindWhereTrainersHaveNoStepInCommon) {
   make(2, "sum", "sum", 1, model::any_staleness);
   send(grad(1, 0, 3, 1));
   send(grad(2, 0, 3, 1));
@@ -258,7 +258,7 @@ TEST_F(status_of_server, names_who_is_behind_where_trainers_have_no_step_in_comm
 
 // -- before the run -------------------------------------------------------------
 
-class status_of_gathering : public status_test {
+class StatusOfGathering : public Status {
  protected:
   void wait_for_members() {
     master_ = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{}, std::optional(node_rules{}));
@@ -306,7 +306,7 @@ class status_of_gathering : public status_test {
   std::chrono::seconds evidence_after_{0};  ///< of the process that comes next, until it answers
 };
 
-TEST_F(status_of_gathering, tells_who_is_missing) {
+TEST_F(StatusOfGathering, TellsWhoIsMissing) {
   wait_for_members();
   msg::run_status now = told();
   EXPECT_EQ(now.phase, "waiting for members");
@@ -337,7 +337,7 @@ TEST_F(status_of_gathering, tells_who_is_missing) {
 }
 
 // A process on a slow machine takes seconds to look at its threads and to send its ring.
-TEST_F(status_of_gathering, evidence_that_takes_seconds_is_waited_for_and_of_a_silent_process_is_left_out) {
+TEST_F(StatusOfGathering, EvidenceThatTakesSecondsIsWaitedForAndOfASilentProcessIsLeftOut) {
   wait_for_members();
   evidence_after_ = std::chrono::seconds(6);
   ASSERT_TRUE(come(true, "slow")->value);
@@ -355,7 +355,7 @@ TEST_F(status_of_gathering, evidence_that_takes_seconds_is_waited_for_and_of_a_s
   EXPECT_EQ(answer->value->parts[0].file, "late.ring");
 }
 
-TEST_F(status_of_gathering, tells_whose_links_are_missing) {
+TEST_F(StatusOfGathering, TellsWhoseLinksAreMissing) {
   wait_for_members();
   ASSERT_TRUE(come(false, "a")->value);
   offer(msg::join_server{{}, spawn(parameter_server, std::uint64_t{1}, 0U), 0});
@@ -369,7 +369,7 @@ TEST_F(status_of_gathering, tells_whose_links_are_missing) {
                                   "master < data links 0 < trainer 1"}));
 }
 
-TEST_F(status_of_gathering, a_wish_to_stop_before_the_order_is_kept) {
+TEST_F(StatusOfGathering, AWishToStopBeforeTheOrderIsKept) {
   master_ = spawn(master, std::uint64_t{1}, run_observer{}, run_checkpoints{}, std::optional(node_rules{}));
   caf::anon_send(master_, msg::stop{});
   run();

@@ -20,7 +20,7 @@ std::vector<std::uint64_t> steps(const step_schedule& of, const std::function<bo
 
 using list = std::vector<std::uint64_t>;
 
-TEST(step_schedule, the_last_optimizer_step_may_be_short) {
+TEST(StepSchedule, TheLastOptimizerStepMayBeShort) {
   const step_schedule of{.total_steps = 8, .steps_per_epoch = 8, .accumulate = 3};
   EXPECT_EQ(steps(of, [&](auto step) { return of.begins_update(step); }), (list{1, 4, 7}));
   EXPECT_EQ(steps(of, [&](auto step) { return of.ends_update(step); }), (list{3, 6, 8}));
@@ -34,7 +34,7 @@ TEST(step_schedule, the_last_optimizer_step_may_be_short) {
   EXPECT_EQ(seen_by, (list{2, 3, 4, 5, 6, 7, 8, 10})) << "step 9 would belong to the short one and wait for it";
 }
 
-TEST(step_schedule, epochs_are_counted_and_the_last_may_be_short) {
+TEST(StepSchedule, EpochsAreCountedAndTheLastMayBeShort) {
   const step_schedule of{.total_steps = 7, .steps_per_epoch = 3};
   EXPECT_EQ(steps(of, [&](auto step) { return of.completes_epoch(step); }), (list{3, 6}));
   list places;
@@ -49,7 +49,7 @@ TEST(step_schedule, epochs_are_counted_and_the_last_may_be_short) {
   EXPECT_EQ(whole.epoch_after(6), 1U) << "the last epoch, though it is over";
 }
 
-TEST(step_schedule, test_rows_follow_every_few_epochs_and_the_last_step) {
+TEST(StepSchedule, TestRowsFollowEveryFewEpochsAndTheLastStep) {
   step_schedule of{.total_steps = 11, .steps_per_epoch = 2, .eval_every = 2};
   const auto evaluates = [&](auto step) { return of.evaluates_after(step); };
   EXPECT_EQ(steps(of, evaluates), (list{4, 8, 11}));
@@ -59,7 +59,7 @@ TEST(step_schedule, test_rows_follow_every_few_epochs_and_the_last_step) {
   EXPECT_EQ(steps(of, evaluates), list{});
 }
 
-TEST(step_schedule, checkpoints_follow_the_optimizer_step_in_which_one_is_due) {
+TEST(StepSchedule, CheckpointsFollowTheOptimizerStepInWhichOneIsDue) {
   step_schedule of{.total_steps = 14, .steps_per_epoch = 14, .accumulate = 3, .saves = true, .checkpoint_every = 4};
   const auto saves = [&](auto step) { return of.saves_after(step, false); };
   EXPECT_EQ(steps(of, saves), (list{6, 9, 12, 14})) << "due after 4, 8 and 12, and at the end";

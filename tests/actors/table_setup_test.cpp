@@ -9,7 +9,7 @@ namespace {
 
 using state = table_setup::state;
 
-class table_setup_test : public master_parts_stage {
+class TableSetup : public master_parts_stage {
  protected:
   void start() {
     as_master([this](master_parts& mine) { mine.tables.start(plan_, servers_, [this] { ++ready_; }); });
@@ -30,7 +30,7 @@ class table_setup_test : public master_parts_stage {
   int ready_ = 0;
 };
 
-TEST_F(table_setup_test, given_weights_are_spread_row_by_row) {
+TEST_F(TableSetup, GivenWeightsAreSpreadRowByRow) {
   // The first table is heavy, and so is on all servers; the others are each on one.
   plan({{20, 2, kernels::pooling::sum, false, 50}, {4, 3}, {5, 2}}, 3, 1);
   EXPECT_EQ(now(), state::none);
@@ -59,7 +59,7 @@ TEST_F(table_setup_test, given_weights_are_spread_row_by_row) {
   }
 }
 
-TEST_F(table_setup_test, tables_without_given_weights_are_ready_when_all_are_made) {
+TEST_F(TableSetup, TablesWithoutGivenWeightsAreReadyWhenAllAreMade) {
   plan({{20, 2}, {4, 3}}, 2, 1, false);
   start();
   std::set<state> seen;
@@ -68,14 +68,14 @@ TEST_F(table_setup_test, tables_without_given_weights_are_ready_when_all_are_mad
   EXPECT_EQ(ready_, 1);
 }
 
-TEST_F(table_setup_test, a_model_without_tables_is_ready_at_once) {
+TEST_F(TableSetup, AModelWithoutTablesIsReadyAtOnce) {
   plan({}, 0, 1);
   start();
   EXPECT_EQ(now(), state::ready);
   EXPECT_EQ(ready_, 1);
 }
 
-TEST_F(table_setup_test, weights_that_a_server_cannot_restore_are_told_and_nothing_follows) {
+TEST_F(TableSetup, WeightsThatAServerCannotRestoreAreToldAndNothingFollows) {
   plan({{20, 2}}, 1, 1);
   plan_.steps_done = 4;
   plan_.checkpoints.from =
@@ -91,7 +91,7 @@ TEST_F(table_setup_test, weights_that_a_server_cannot_restore_are_told_and_nothi
       << protocol::describe(complaints_[0].error);
 }
 
-TEST(table_setup, tables_are_set_up_once) {
+TEST(TableSetupState, TablesAreSetUpOnce) {
   master_parts parts(nullptr);
   run_plan plan;
   plan.data = std::make_shared<given_tables>(std::vector<model::table_spec>{});

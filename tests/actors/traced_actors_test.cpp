@@ -21,9 +21,9 @@ namespace troupe::actors::traced_actors_test {
 namespace {
 
 /// An actor system that records in a folder of its own.
-class traced_actors_test : public testing::Test {
+class TracedActors : public testing::Test {
  protected:
-  traced_actors_test() {
+  TracedActors() {
     protocol::initialize_types();
     trace::recorder::options how;
     how.folder = folder_.path();
@@ -77,7 +77,7 @@ stubborn_actor::behavior_type stubborn(stubborn_actor::stateful_pointer<stubborn
   };
 }
 
-TEST_F(traced_actors_test, two_that_wait_for_each_other_are_a_cycle_with_both_types) {
+TEST_F(TracedActors, TwoThatWaitForEachOtherAreACycleWithBothTypes) {
   const auto first = std::make_shared<stubborn_actor>();
   const auto second = std::make_shared<stubborn_actor>();
   *first = system_->spawn(stubborn<msg::optimizer_step, msg::committed>, server_number(0), second, server_number(1));
@@ -129,7 +129,7 @@ clerk_state::actor::behavior_type clerk(clerk_state::actor::stateful_pointer<cle
   return {recorded<msg::optimizer_step>(self), recorded<msg::stop>(self)};
 }
 
-TEST_F(traced_actors_test, answers_refusals_and_what_is_parked_can_be_told_apart) {
+TEST_F(TracedActors, AnswersRefusalsAndWhatIsParkedCanBeToldApart) {
   {
     const caf::scoped_actor asker(*system_);
     msg::header_source headers(1, trainer_number(0, 1));
@@ -222,7 +222,7 @@ double median_of(std::vector<double> of) {
   return *middle;
 }
 
-TEST_F(traced_actors_test, work_begins_with_its_message_and_its_answer_is_sent_when_it_ends) {
+TEST_F(TracedActors, WorkBeginsWithItsMessageAndItsAnswerIsSentWhenItEnds) {
   actor_trace trace;
   msg::header answer;
   {

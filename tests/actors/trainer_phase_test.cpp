@@ -12,7 +12,7 @@ namespace {
 
 using enum trainer_phase;
 
-TEST(trainer_phases, nothing_follows_but_what_the_diagram_has) {
+TEST(TrainerPhases, NothingFollowsButWhatTheDiagramHas) {
   const std::set<std::pair<trainer_phase, trainer_phase>> legal = {
       {idle, looking_up},     {idle, evaluating},   {idle, saving},     {idle, done},
       {looking_up, reducing}, {reducing, saving},   {reducing, done},   {reducing, evaluating},
@@ -24,7 +24,7 @@ TEST(trainer_phases, nothing_follows_but_what_the_diagram_has) {
       EXPECT_EQ(may_follow(from, to), legal.contains({from, to})) << int(from) << " to " << int(to);
 }
 
-TEST(trainer_phases, done_and_failed_are_the_end) {
+TEST(TrainerPhases, DoneAndFailedAreTheEnd) {
   for (const auto one : {idle, looking_up, reducing, evaluating, saving, done, failed})
     EXPECT_EQ(is_over(one), one == done || one == failed) << int(one);
 }

@@ -17,7 +17,7 @@ namespace {
 
 using lines = std::vector<std::string>;
 
-class trainer_test : public stage {
+class Trainer : public stage {
  protected:
   /// One trainer of the tutorial's job, of which one step has one bucket, and all that it talks to.
   void begin(const char* steps) {
@@ -145,7 +145,7 @@ class trainer_test : public stage {
   }
 };
 
-TEST_F(trainer_test, a_steps_messages_leave_in_their_order) {
+TEST_F(Trainer, AStepsMessagesLeaveInTheirOrder) {
   begin("2");
   go();
   run();
@@ -157,7 +157,7 @@ TEST_F(trainer_test, a_steps_messages_leave_in_their_order) {
   EXPECT_GT(answer_->value->dense.rows, 0u);
 }
 
-TEST_F(trainer_test, it_says_in_each_phase_for_what_it_waits) {
+TEST_F(Trainer, ItSaysInEachPhaseForWhatItWaits) {
   begin("1");
   order_.saves = true;
   holds_rows_ = holds_mean_ = holds_save_ = true;
@@ -175,7 +175,7 @@ TEST_F(trainer_test, it_says_in_each_phase_for_what_it_waits) {
   EXPECT_TRUE(answer_->value) << protocol::describe(answer_->error);
 }
 
-TEST_F(trainer_test, a_wish_to_stop_that_comes_with_a_mean_ends_the_loop_after_that_step) {
+TEST_F(Trainer, AWishToStopThatComesWithAMeanEndsTheLoopAfterThatStep) {
   begin("9");
   stops_ = true;
   go();
@@ -185,7 +185,7 @@ TEST_F(trainer_test, a_wish_to_stop_that_comes_with_a_mean_ends_the_loop_after_t
   EXPECT_TRUE(answer_->value->stopped);
 }
 
-TEST_F(trainer_test, behind_the_last_step_nothing_is_left_but_the_checkpoint) {
+TEST_F(Trainer, BehindTheLastStepNothingIsLeftButTheCheckpoint) {
   begin("9");
   order_.saves = true;
   order_.from.steps_done = 9;
@@ -196,7 +196,7 @@ TEST_F(trainer_test, behind_the_last_step_nothing_is_left_but_the_checkpoint) {
   EXPECT_EQ(answer_->value->steps, 9u);
 }
 
-TEST_F(trainer_test, a_mean_of_another_size_ends_it) {
+TEST_F(Trainer, AMeanOfAnotherSizeEndsIt) {
   begin("2");
   mean_to_give_.grad = msg::tensor::own(3, 1, std::vector<float>(3));
   const auto reason = watch(trainer_);
@@ -209,7 +209,7 @@ TEST_F(trainer_test, a_mean_of_another_size_ends_it) {
       << protocol::describe(**reason);
 }
 
-TEST_F(trainer_test, tables_of_another_model_are_refused) {
+TEST_F(Trainer, TablesOfAnotherModelAreRefused) {
   for (const std::size_t tables : {0, 2}) {
     begin("2");
     order_.tables.resize(tables);

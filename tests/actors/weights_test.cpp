@@ -96,7 +96,7 @@ std::vector<table> some_tables() {
   return {{7, 3, random.numbers(21)}, {1, 5, random.numbers(5)}, {12, 2, random.numbers(24)}};
 }
 
-TEST(weights, merged_shards_are_the_table) {
+TEST(Weights, MergedShardsAreTheTable) {
   for (const table& whole : some_tables()) {
     for (const std::size_t shards : {1, 2, 3, 5, 20}) {
       const auto parts = spread<float>(whole, shards, whole.dim,
@@ -112,7 +112,7 @@ TEST(weights, merged_shards_are_the_table) {
   }
 }
 
-TEST(weights, merged_shards_of_16_bits_are_the_floats_that_they_stand_for) {
+TEST(Weights, MergedShardsOf16BitsAreTheFloatsThatTheyStandFor) {
   for (const auto& [type, row_type] :
        {std::pair{msg::dtype::f16, kernels::row_dtype::f16}, std::pair{msg::dtype::bf16, kernels::row_dtype::bf16}}) {
     EXPECT_EQ(dtype_of(row_type), type);
@@ -142,7 +142,7 @@ TEST(weights, merged_shards_of_16_bits_are_the_floats_that_they_stand_for) {
   }
 }
 
-TEST(weights, digest_does_not_depend_on_the_sharding) {
+TEST(Weights, DigestDoesNotDependOnTheSharding) {
   const auto tables = some_tables();
   const std::vector<float> dense = {1, 2, 3};
   const std::string digest = digest_of_model(tables, dense, 1);
@@ -152,7 +152,7 @@ TEST(weights, digest_does_not_depend_on_the_sharding) {
 }
 
 // XXH3 of no bytes, from the published reference implementation, is 2d06800538d394c2.
-TEST(weights, digest_follows_its_definition) {
+TEST(Weights, DigestFollowsItsDefinition) {
   EXPECT_EQ(digest_of(nullptr, 0), 0x2d06800538d394c2U);
   const std::uint64_t of_dense = 0x2d06800538d394c2U;
   char expected[17];
@@ -162,7 +162,7 @@ TEST(weights, digest_follows_its_definition) {
 }
 
 // Lengths on both sides of the limits at which XXH3 changes its ways: 16, 128, 240 and 1024 bytes.
-TEST(weights, digest_of_many_rows_is_that_of_their_digests_in_one_piece) {
+TEST(Weights, DigestOfManyRowsIsThatOfTheirDigestsInOnePiece) {
   const std::vector<float> dense = {1, 2, 3};
   for (const std::size_t rows : {0, 1, 2, 15, 16, 29, 30, 31, 127, 128, 129, 1000}) {
     source_of_numbers random(rows);
@@ -179,7 +179,7 @@ TEST(weights, digest_of_many_rows_is_that_of_their_digests_in_one_piece) {
 }
 
 // Tables of one piece and of many, of fewer rows than shards, and of more rows than may be under way.
-TEST(weights, digest_in_pieces_depends_on_neither_their_order_nor_their_size) {
+TEST(Weights, DigestInPiecesDependsOnNeitherTheirOrderNorTheirSize) {
   const std::vector<std::uint64_t> rows = {5, msg::row_digests_max, msg::row_digests_max + 1,
                                            weights_digest::rows_max + 1003};
   const auto digest_of_row = [](std::size_t table, std::uint64_t row) { return model::mix(row * 7 + table); };
@@ -200,7 +200,7 @@ TEST(weights, digest_in_pieces_depends_on_neither_their_order_nor_their_size) {
   }
 }
 
-TEST(weights, answers_that_are_not_the_digests_asked_for_are_refused) {
+TEST(Weights, AnswersThatAreNotTheDigestsAskedForAreRefused) {
   weights_digest digest({{10, 2}});
   const auto first = digest.next();
   const auto second = digest.next();
@@ -216,7 +216,7 @@ TEST(weights, answers_that_are_not_the_digests_asked_for_are_refused) {
   EXPECT_TRUE(digest.add(*second, msg::tensor::own(5, 1, std::vector<std::uint64_t>(5))));
 }
 
-TEST(weights, digest_changes_with_any_bit) {
+TEST(Weights, DigestChangesWithAnyBit) {
   auto tables = some_tables();
   std::vector<float> dense = {1, 0, -3};
   std::set<std::string> digests = {digest_of_model(tables, dense, 2)};
@@ -239,7 +239,7 @@ TEST(weights, digest_changes_with_any_bit) {
   EXPECT_EQ(digests.size(), changes);
 }
 
-TEST(weights, digest_changes_with_the_order_of_rows_and_tables) {
+TEST(Weights, DigestChangesWithTheOrderOfRowsAndTables) {
   const auto tables = some_tables();
   const std::vector<float> dense = {1, 2};
   const std::string digest = digest_of_model(tables, dense, 2);

@@ -38,21 +38,31 @@ class synchronous_run {
   std::uint64_t reduced_of_1 = 0;
 
  private:
-  void add_step(trace::nanoseconds apply) {
-    const trace::nanoseconds b = commits.back();
-    const auto at = [b](double ms) { return b + static_cast<trace::nanoseconds>(ms * 1e6 + 0.5); };
-    const std::uint64_t step = commits.size();
-    const std::uint16_t s0 = made.server(0), s1 = made.server(1), t0 = made.trainer(0), t1 = made.trainer(1);
-    constexpr std::uint16_t group = trace::made_recording::group;
-    const trace::nanoseconds commit = at(22.7) + apply;
+  /// What a step's messages have in common.
+  struct step_frame {
+    std::uint64_t step;
+    trace::nanoseconds begin;   ///< of the step
+    trace::nanoseconds commit;  ///< of server 1
 
-    // Rows.
+    trace::nanoseconds operator()(double ms) const { return begin + static_cast<trace::nanoseconds>(ms * 1e6 + 0.5); }
+  };
+
+  void add_step(trace::nanoseconds apply) {
+    step_frame at{commits.size(), commits.back(), 0};
+    at.commit = at(22.7) + apply;
+    add_rows(at);
+    add_gradients(at);
+    add_bucket(at);
+    commits.push_back(at.commit);
+  }
+
+  void add_rows(const step_frame& at) {
     for (const std::uint16_t t : {t0, t1}) {
       made.handled({.from = s0,
                     .to = t,
                     .type = "rows",
-                    .step = step,
-                    .sent = b,
+                    .step = at.step,
+                    .sent = at.begin,
                     .arrived = at(0.1),
                     .begin = at(0.1),
                     .end = at(0.2),
@@ -62,7 +72,7 @@ class synchronous_run {
     const std::uint64_t rows1 = made.handled({.from = s1,
                                               .to = t1,
                                               .type = "rows",
-                                              .step = step,
+                                              .step = at.step,
                                               .cause = lookup_of_1,
                                               .sent = at(1.0),
                                               .arrived = at(1.1),
@@ -70,11 +80,11 @@ class synchronous_run {
                                               .end = at(19.1),
                                               .flags = flag::answer,
                                               .bytes = 1000});
-    if (step > 1) made.released(s1, rows1, gradient_of_0, at(1.0));
+    if (at.step > 1) made.released(s1, rows1, gradient_of_0, at(1.0));
     const std::uint64_t rows0 = made.handled({.from = s1,
                                               .to = t0,
                                               .type = "rows",
-                                              .step = step,
+                                              .step = at.step,
                                               .cause = lookup_of_0,
                                               .sent = at(2.0),
                                               .arrived = at(2.1),
@@ -82,20 +92,22 @@ class synchronous_run {
                                               .end = at(25.2),
                                               .flags = flag::answer,
                                               .bytes = 1000});
-    made.range(t1, trace::range_name::forward_backward, step, at(1.1), at(16.1));
-    made.range(t1, trace::range_name::backward_parameters, step, at(16.1), at(19.1));
-    made.range(t0, trace::range_name::forward_backward, step, at(2.2), at(22.2));
-    made.range(t0, trace::range_name::backward_parameters, step, at(22.2), at(25.2));
+    made.range(t1, trace::range_name::forward_backward, at.step, at(1.1), at(16.1));
+    made.range(t1, trace::range_name::backward_parameters, at.step, at(16.1), at(19.1));
+    made.range(t0, trace::range_name::forward_backward, at.step, at(2.2), at(22.2));
+    made.range(t0, trace::range_name::backward_parameters, at.step, at(22.2), at(25.2));
     rows_of_1 = rows0;
     rows_of_1_for_1 = rows1;
+  }
 
-    // Gradients, and the lookups of the next step.
+  /// Gradients, and the lookups of the next step.
+  void add_gradients(const step_frame& at) {
     const auto gradient = [&](std::uint16_t from, std::uint16_t to, double sent, double begin, trace::nanoseconds end) {
       return made.handled({.from = from,
                            .to = to,
                            .type = "gradient",
-                           .step = step,
-                           .cause = from == t0 ? rows0 : rows1,
+                           .step = at.step,
+                           .cause = from == t0 ? rows_of_1 : rows_of_1_for_1,
                            .sent = at(sent),
                            .arrived = at(sent + 0.5),
                            .begin = at(begin),
@@ -107,8 +119,8 @@ class synchronous_run {
       return made.handled({.from = from,
                            .to = s1,
                            .type = "lookup",
-                           .step = step + 1,
-                           .cause = from == t0 ? rows0 : rows1,
+                           .step = at.step + 1,
+                           .cause = from == t0 ? rows_of_1 : rows_of_1_for_1,
                            .sent = at(sent),
                            .arrived = at(sent + 0.55),
                            .begin = begin,
@@ -120,19 +132,20 @@ class synchronous_run {
     gradient_of_1 = gradient(t1, s1, 16.1, 16.6, at(16.8));
     lookup_of_1 = lookup(t1, 16.1, at(16.8), at(16.9), flag::request | flag::parked);
     gradient(t0, s0, 22.2, 22.7, at(27.7));
-    made.range(s0, trace::range_name::apply, step, at(22.7), at(27.7));
-    gradient_of_0 = gradient(t0, s1, 22.2, 22.7, commit + trace::ms(1));
-    made.range(s1, trace::range_name::apply, step, at(22.7), commit);
-    made.range(s1, trace::range_name::pool, step + 1, commit, commit + trace::ms(1));
-    lookup_of_0 = lookup(t0, 22.2, commit + trace::ms(1), commit + trace::ms(2), flag::request);
-    made.range(s1, trace::range_name::pool, step + 1, commit + trace::ms(1), commit + trace::ms(2));
+    made.range(s0, trace::range_name::apply, at.step, at(22.7), at(27.7));
+    gradient_of_0 = gradient(t0, s1, 22.2, 22.7, at.commit + trace::ms(1));
+    made.range(s1, trace::range_name::apply, at.step, at(22.7), at.commit);
+    made.range(s1, trace::range_name::pool, at.step + 1, at.commit, at.commit + trace::ms(1));
+    lookup_of_0 = lookup(t0, 22.2, at.commit + trace::ms(1), at.commit + trace::ms(2), flag::request);
+    made.range(s1, trace::range_name::pool, at.step + 1, at.commit + trace::ms(1), at.commit + trace::ms(2));
+  }
 
-    // The bucket.
+  void add_bucket(const step_frame& at) {
     const std::uint64_t reduce1 = made.handled({.from = t1,
                                                 .to = group,
                                                 .type = "reduce",
-                                                .step = step,
-                                                .cause = rows1,
+                                                .step = at.step,
+                                                .cause = rows_of_1_for_1,
                                                 .sent = at(19.1),
                                                 .arrived = at(19.2),
                                                 .begin = at(19.2),
@@ -142,20 +155,20 @@ class synchronous_run {
     reduce_of_0 = made.handled({.from = t0,
                                 .to = group,
                                 .type = "reduce",
-                                .step = step,
-                                .cause = rows0,
+                                .step = at.step,
+                                .cause = rows_of_1,
                                 .sent = at(25.2),
                                 .arrived = at(25.3),
                                 .begin = at(25.3),
                                 .end = at(25.8),
                                 .flags = flag::request,
                                 .bytes = 400});
-    made.range(group, trace::range_name::sum, step, at(25.3), at(25.8));
+    made.range(group, trace::range_name::sum, at.step, at(25.3), at(25.8));
     for (const std::uint16_t t : {t0, t1}) {
       const std::uint64_t reduced = made.handled({.from = group,
                                                   .to = t,
                                                   .type = "reduced",
-                                                  .step = step,
+                                                  .step = at.step,
                                                   .cause = t == t0 ? reduce_of_0 : reduce1,
                                                   .sent = at(25.8),
                                                   .arrived = at(25.9),
@@ -165,10 +178,12 @@ class synchronous_run {
                                                   .bytes = 400});
       if (t == t1) made.released(group, reduced, reduce_of_0, at(25.8));
       reduced_of_1 = reduced;
-      made.step(t, step, t == t0 ? at(2.2) : at(1.1), at(26.0));
+      made.step(t, at.step, t == t0 ? at(2.2) : at(1.1), at(26.0));
     }
-    commits.push_back(commit);
   }
+
+  static constexpr std::uint16_t group = trace::made_recording::group;
+  const std::uint16_t s0 = made.server(0), s1 = made.server(1), t0 = made.trainer(0), t1 = made.trainer(1);
 };
 
 }  // namespace troupe::analysis

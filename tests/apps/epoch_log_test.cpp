@@ -18,10 +18,10 @@ namespace {
 constexpr const char* header =
     "epoch,step,steps,samples,seconds,samples_per_s,loss,auc,accuracy,log_loss,calibration,test_loss,rmse\n";
 
-class epoch_log_test : public testing::Test {
+class EpochLog : public testing::Test {
  protected:
-  epoch_log_test() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
-  ~epoch_log_test() override { std::filesystem::remove_all(folder_); }
+  EpochLog() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
+  ~EpochLog() override { std::filesystem::remove_all(folder_); }
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
@@ -76,7 +76,7 @@ actors::epoch_summary without_evaluation(std::uint64_t number) {
 constexpr const char* first_line = "1,100,100,51200,0.25,204800,0.3333333333333333,0.9,0.75,0.1,1.5,0.0625,0.25\n";
 constexpr const char* second_line = "2,200,100,51200,0.25,204800,0.3333333333333333,,,,,,\n";
 
-TEST_F(epoch_log_test, csv_has_a_line_for_each_epoch_as_soon_as_it_is_over) {
+TEST_F(EpochLog, CsvHasALineForEachEpochAsSoonAsItIsOver) {
   write("m.csv", "what was there before");
   auto log = open_metrics_csv(path("m.csv"), std::nullopt);
   ASSERT_TRUE(log);
@@ -86,7 +86,7 @@ TEST_F(epoch_log_test, csv_has_a_line_for_each_epoch_as_soon_as_it_is_over) {
   EXPECT_EQ(content(path("m.csv")), std::string(header) + first_line + second_line);
 }
 
-TEST_F(epoch_log_test, csv_leaves_out_what_is_not_finite) {
+TEST_F(EpochLog, CsvLeavesOutWhatIsNotFinite) {
   auto log = open_metrics_csv(path("m.csv"), std::nullopt);
   actors::epoch_summary epoch = some_epoch(1);
   epoch.seconds = 0;
@@ -96,7 +96,7 @@ TEST_F(epoch_log_test, csv_leaves_out_what_is_not_finite) {
   EXPECT_EQ(content(path("m.csv")), std::string(header) + "1,100,100,51200,0,,,0.9,0.75,0.1,,0.0625,0.25\n");
 }
 
-TEST_F(epoch_log_test, a_resumed_csv_goes_on_behind_the_checkpoint_s_step) {
+TEST_F(EpochLog, AResumedCsvGoesOnBehindTheCheckpointsStep) {
   const std::string first = std::string(header) + first_line;
   for (const auto& [before, kept] :
        {std::pair(std::string(), std::string(header)), std::pair(std::string(header), std::string(header)),
@@ -116,7 +116,7 @@ TEST_F(epoch_log_test, a_resumed_csv_goes_on_behind_the_checkpoint_s_step) {
   EXPECT_EQ(content(path("m.csv")), first);
 }
 
-TEST_F(epoch_log_test, a_resumed_csv_does_not_touch_what_is_no_such_file) {
+TEST_F(EpochLog, AResumedCsvDoesNotTouchWhatIsNoSuchFile) {
   for (const std::string& before :
        {std::string("my diary\n"), std::string(header).substr(0, 20), std::string("epoch,step\n1,2\n"),
         std::string(header) + "1,one,100,51200,0.25,204800,0.3,,,,\n", std::string(header) + "1,100\n"}) {
@@ -129,7 +129,7 @@ TEST_F(epoch_log_test, a_resumed_csv_does_not_touch_what_is_no_such_file) {
   }
 }
 
-TEST_F(epoch_log_test, a_file_that_cannot_be_created_is_refused) {
+TEST_F(EpochLog, AFileThatCannotBeCreatedIsRefused) {
   const auto csv = open_metrics_csv(path("no/such/folder.csv"), std::nullopt);
   ASSERT_FALSE(csv);
   EXPECT_EQ(csv.error().kind, fault_kind::input);
@@ -144,7 +144,7 @@ TEST_F(epoch_log_test, a_file_that_cannot_be_created_is_refused) {
   EXPECT_FALSE(open_tensorboard("", std::nullopt));
 }
 
-TEST_F(epoch_log_test, a_write_that_fails_is_told_once) {
+TEST_F(EpochLog, AWriteThatFailsIsToldOnce) {
   auto log = open_metrics_csv("/dev/full", std::nullopt);
   ASSERT_TRUE(log);
   EXPECT_FALSE((*log)->failed());
@@ -161,7 +161,7 @@ TEST_F(epoch_log_test, a_write_that_fails_is_told_once) {
   EXPECT_FALSE((*resumed)->add(some_epoch(1)));
 }
 
-TEST_F(epoch_log_test, event_files_hold_the_scalars_of_each_epoch_at_its_step) {
+TEST_F(EpochLog, EventFilesHoldTheScalarsOfEachEpochAtItsStep) {
   auto log = open_tensorboard(path("a/b"), std::nullopt);
   ASSERT_TRUE(log);
   ASSERT_TRUE((*log)->add(some_epoch(1)));
@@ -186,7 +186,7 @@ TEST_F(epoch_log_test, event_files_hold_the_scalars_of_each_epoch_at_its_step) {
             (std::map<std::string, float>{{"train/loss", 1.0F / 3}, {"train/samples_per_s", 204800}}));
 }
 
-TEST_F(epoch_log_test, event_files_of_a_resumed_run_replace_what_lies_behind_the_checkpoint) {
+TEST_F(EpochLog, EventFilesOfAResumedRunReplaceWhatLiesBehindTheCheckpoint) {
   auto log = open_tensorboard(path("tb"), 300);
   ASSERT_TRUE(log);
   ASSERT_TRUE((*log)->add(some_epoch(4)));
@@ -197,7 +197,7 @@ TEST_F(epoch_log_test, event_files_of_a_resumed_run_replace_what_lies_behind_the
   EXPECT_EQ(events[2].step, 400u);
 }
 
-TEST_F(epoch_log_test, only_what_is_asked_for_is_opened) {
+TEST_F(EpochLog, OnlyWhatIsAskedForIsOpened) {
   const auto none = open_epoch_logs(std::nullopt, std::nullopt);
   ASSERT_TRUE(none);
   EXPECT_TRUE(none->empty());

@@ -53,9 +53,9 @@ std::shared_ptr<T> shared(T& what) {
   return {std::shared_ptr<void>(), &what};
 }
 
-class data_link_test : public testing::Test {
+class DataLink : public testing::Test {
  protected:
-  ~data_link_test() override {
+  ~DataLink() override {
     if (here_) here_->close();
     if (there_) there_->close();
     thread_.stop();
@@ -182,7 +182,7 @@ class data_link_test : public testing::Test {
   std::promise<std::string> lost_;
 };
 
-TEST_F(data_link_test, a_lookup_is_answered_through_it) {
+TEST_F(DataLink, ALookupIsAnsweredThroughIt) {
   const auto whom = link_to({five_rows, nullptr});
   for (std::uint64_t step = 1; step <= 3; ++step) {
     msg::rows found;
@@ -198,7 +198,7 @@ TEST_F(data_link_test, a_lookup_is_answered_through_it) {
   }
 }
 
-TEST_F(data_link_test, a_refusal_comes_back_with_its_words) {
+TEST_F(DataLink, ARefusalComesBackWithItsWords) {
   const auto whom = link_to({[](msg::parameter_server_actor::pointer, msg::lookup&) -> caf::result<msg::rows> {
                                return protocol::make_failure(protocol::errc::bad_index, "index 7 of table 2");
                              },
@@ -208,7 +208,7 @@ TEST_F(data_link_test, a_refusal_comes_back_with_its_words) {
   EXPECT_EQ(protocol::describe(error), "index 7 of table 2");
 }
 
-TEST_F(data_link_test, what_no_data_link_carries_is_refused_here) {
+TEST_F(DataLink, WhatNoDataLinkCarriesIsRefusedHere) {
   const auto whom = link_to({five_rows, nullptr});
   caf::error found;
   self_->request(whom, timeout, msg::parameters{})
@@ -217,7 +217,7 @@ TEST_F(data_link_test, what_no_data_link_carries_is_refused_here) {
   EXPECT_EQ(found, protocol::errc::bad_input);
 }
 
-TEST_F(data_link_test, a_request_that_stays_unanswered_fails_naming_who_what_and_when) {
+TEST_F(DataLink, ARequestThatStaysUnansweredFailsNamingWhoWhatAndWhen) {
   const auto whom = link_to({never(), nullptr});
   const auto asked = self_->request(whom, caf::infinite, ask_rows(12));
   (void)asked;
@@ -232,7 +232,7 @@ TEST_F(data_link_test, a_request_that_stays_unanswered_fails_naming_who_what_and
             "server 0 did not answer lookup of step 13 within 7 s; --request-timeout allows more");
 }
 
-TEST_F(data_link_test, requests_that_wait_fail_when_the_link_is_lost) {
+TEST_F(DataLink, RequestsThatWaitFailWhenTheLinkIsLost) {
   std::promise<void> came;
   const auto whom = link_to({[&, leave = never()](msg::parameter_server_actor::pointer self, msg::lookup& asked) {
                                came.set_value();
@@ -252,7 +252,7 @@ TEST_F(data_link_test, requests_that_wait_fail_when_the_link_is_lost) {
             "server 0 is gone: it has ended; lookup of step 13 cannot be asked");
 }
 
-TEST_F(data_link_test, an_actor_of_a_link_that_was_let_go_is_gone) {
+TEST_F(DataLink, AnActorOfALinkThatWasLetGoIsGone) {
   const auto whom = link_to({five_rows, nullptr});
   here_->close();
   here_.reset();
@@ -260,7 +260,7 @@ TEST_F(data_link_test, an_actor_of_a_link_that_was_let_go_is_gone) {
 }
 
 // The receiver handles nothing until it is allowed to: meanwhile no more than the window is on its way.
-TEST_F(data_link_test, a_slow_receiver_holds_the_sender_back_at_the_window) {
+TEST_F(DataLink, ASlowReceiverHoldsTheSenderBackAtTheWindow) {
   constexpr std::uint64_t window = 64 << 10;
   constexpr std::size_t each = 8 << 10;
   constexpr std::size_t count = 40;
@@ -286,7 +286,7 @@ TEST_F(data_link_test, a_slow_receiver_holds_the_sender_back_at_the_window) {
   for (std::uint64_t step = 1; step <= count; ++step) EXPECT_EQ(steps[step - 1], step);
 }
 
-TEST_F(data_link_test, a_message_longer_than_the_window_goes_all_the_same) {
+TEST_F(DataLink, AMessageLongerThanTheWindowGoesAllTheSame) {
   std::promise<std::size_t> came;
   const auto whom =
       link_to({five_rows, [&](msg::gradient& one) { came.set_value(one.tables[0].grad.bytes.size()); }}, 1024);
@@ -305,7 +305,7 @@ void expect_too_long(const caf::error& error, const std::string& what) {
   EXPECT_NE(words.find(" bytes, the limit is 1000; try a smaller --batch-size"), std::string::npos) << words;
 }
 
-TEST_F(data_link_test, a_request_that_is_too_long_is_refused_and_the_link_goes_on) {
+TEST_F(DataLink, ARequestThatIsTooLongIsRefusedAndTheLinkGoesOn) {
   message_bytes_max_ = 1000;
   const auto whom = link_to({five_rows, nullptr});
   msg::lookup many = ask_rows(12);
@@ -315,7 +315,7 @@ TEST_F(data_link_test, a_request_that_is_too_long_is_refused_and_the_link_goes_o
       .receive([](const msg::rows&) {}, [](const caf::error& error) { FAIL() << protocol::describe(error); });
 }
 
-TEST_F(data_link_test, an_answer_that_is_too_long_fails_at_who_asked) {
+TEST_F(DataLink, AnAnswerThatIsTooLongFailsAtWhoAsked) {
   message_bytes_max_ = 1000;
   const auto many_rows = [](msg::parameter_server_actor::pointer, msg::lookup& asked) -> caf::result<msg::rows> {
     return msg::rows{asked.head, {msg::tensor::own(500, 1, std::vector<float>(500))}, 0};
@@ -326,7 +326,7 @@ TEST_F(data_link_test, an_answer_that_is_too_long_fails_at_who_asked) {
 }
 
 // Nobody waits for an answer to a gradient.
-TEST_F(data_link_test, who_sends_what_is_too_long_ends_with_the_reason) {
+TEST_F(DataLink, WhoSendsWhatIsTooLongEndsWithTheReason) {
   message_bytes_max_ = 1000;
   const auto whom = link_to({five_rows, [](msg::gradient&) { ADD_FAILURE() << "it came"; }});
   const auto sender = system_.spawn([whom](caf::event_based_actor* self) -> caf::behavior {
@@ -339,7 +339,7 @@ TEST_F(data_link_test, who_sends_what_is_too_long_ends_with_the_reason) {
 
 // -- what is no message ---------------------------------------------------------------
 
-TEST_F(data_link_test, what_is_no_message_ends_the_link_with_the_reason) {
+TEST_F(DataLink, WhatIsNoMessageEndsTheLinkWithTheReason) {
   const auto has = [](const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
   };
@@ -347,13 +347,13 @@ TEST_F(data_link_test, what_is_no_message_ends_the_link_with_the_reason) {
   EXPECT_TRUE(has(word, "it sent ") && has(word, "a frame that is no message")) << word;
 }
 
-TEST_F(data_link_test, a_message_for_nobody_ends_the_link_with_the_reason) {
+TEST_F(DataLink, AMessageForNobodyEndsTheLinkWithTheReason) {
   const auto parts = protocol::to_frame({1, 99}, caf::make_message(msg::committed{}));
   EXPECT_EQ(word_about(links::link::first_user_kind, *parts), "it sent a message for actor 99, who is not here");
 }
 
 // CAF gives the higher bits of a message's id meanings of their own, and so does the link.
-TEST_F(data_link_test, a_request_of_no_possible_number_ends_the_link_with_the_reason) {
+TEST_F(DataLink, ARequestOfNoPossibleNumberEndsTheLinkWithTheReason) {
   actor_there_ = system_.spawn(server, handlers{five_rows, nullptr});
   spawned_.push_back(caf::actor_cast<caf::actor>(actor_there_));
   actors_here_.add(number, caf::actor_cast<caf::strong_actor_ptr>(actor_there_));
@@ -362,16 +362,16 @@ TEST_F(data_link_test, a_request_of_no_possible_number_ends_the_link_with_the_re
   EXPECT_EQ(word_about(links::link::first_user_kind, *parts), fmt::format("it sent a request of number {}", ours));
 }
 
-TEST_F(data_link_test, credit_for_nothing_ends_the_link_with_the_reason) {
+TEST_F(DataLink, CreditForNothingEndsTheLinkWithTheReason) {
   EXPECT_EQ(word_about(links::link::first_user_kind + 3, {msg::blob::own(std::vector<std::uint64_t>{5})}),
             "it sent a credit of 5 bytes, 0 are under way");
 }
 
-TEST_F(data_link_test, a_frame_of_another_kind_ends_the_link_with_the_reason) {
+TEST_F(DataLink, AFrameOfAnotherKindEndsTheLinkWithTheReason) {
   EXPECT_EQ(word_about(77, {}), "it sent a frame of kind 77");
 }
 
-TEST_F(data_link_test, an_answer_to_nothing_is_ignored) {
+TEST_F(DataLink, AnAnswerToNothingIsIgnored) {
   const auto [near, far] = make_wires();
   start_here(near, 1 << 20);
   far->start({[](links::received_frame&&) {}, [](const fault*) {}});

@@ -102,12 +102,12 @@ class DataPlaneTest : public testing::Test {
   std::vector<msg::peer_node> peers_;
 };
 
-TEST_F(DataPlaneTest, links_lead_to_those_with_the_certificates_that_the_master_saw) {
+TEST_F(DataPlaneTest, LinksLeadToThoseWithTheCertificatesThatTheMasterSaw) {
   start(certified("a"), certified("b"));
   EXPECT_EQ(problem_of_trainer(), "");
 }
 
-TEST_F(DataPlaneTest, a_server_with_another_certificate_of_the_same_authority_is_refused) {
+TEST_F(DataPlaneTest, AServerWithAnotherCertificateOfTheSameAuthorityIsRefused) {
   member server = certified("a");
   server.certificate = certified("c").certificate;
   start(server, certified("b"));
@@ -115,7 +115,7 @@ TEST_F(DataPlaneTest, a_server_with_another_certificate_of_the_same_authority_is
   EXPECT_NE(problem.find("its certificate is not the one that it had when it joined"), std::string::npos) << problem;
 }
 
-TEST_F(DataPlaneTest, a_trainer_with_another_certificate_of_the_same_authority_is_refused) {
+TEST_F(DataPlaneTest, ATrainerWithAnotherCertificateOfTheSameAuthorityIsRefused) {
   member trainer = certified("b");
   trainer.certificate = certified("c").certificate;
   start(certified("a"), trainer);
@@ -123,7 +123,7 @@ TEST_F(DataPlaneTest, a_trainer_with_another_certificate_of_the_same_authority_i
   EXPECT_NE(problem.find("refused: trainer 0 had another certificate when it joined"), std::string::npos) << problem;
 }
 
-TEST_F(DataPlaneTest, whom_the_master_saw_without_a_certificate_is_not_believed_with_any) {
+TEST_F(DataPlaneTest, WhomTheMasterSawWithoutACertificateIsNotBelievedWithAny) {
   member server = certified("a");
   server.certificate.clear();
   start(server, certified("b"));
@@ -131,7 +131,7 @@ TEST_F(DataPlaneTest, whom_the_master_saw_without_a_certificate_is_not_believed_
   EXPECT_NE(problem.find("server 0 has joined without a certificate"), std::string::npos) << problem;
 }
 
-TEST_F(DataPlaneTest, the_ports_are_closed_when_all_links_are_there) {
+TEST_F(DataPlaneTest, ThePortsAreClosedWhenAllLinksAreThere) {
   start(by_token(), by_token());
   for (const links::endpoint& where : where_) EXPECT_FALSE(is_refused(where));
   auto server = connect(0);
@@ -141,7 +141,7 @@ TEST_F(DataPlaneTest, the_ports_are_closed_when_all_links_are_there) {
   for (const links::endpoint& where : where_) EXPECT_TRUE(is_refused(where)) << links::to_string(where);
 }
 
-TEST_F(DataPlaneTest, processes_of_one_host_share_memory_under_tls_too) {
+TEST_F(DataPlaneTest, ProcessesOfOneHostShareMemoryUnderTlsToo) {
   const int before = count_shared_memory();
   start(by_token(), by_token());
   auto server = connect(0);

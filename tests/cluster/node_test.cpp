@@ -32,7 +32,7 @@ msg::master_actor::behavior_type admitting_master(msg::master_actor::pointer, st
           [](const msg::verdict_found&) {}};
 }
 
-class node_test : public actors::stage {
+class Node : public actors::stage {
  protected:
   /// What a node with servers or trainers says when the run saves in that folder.
   std::shared_ptr<actors::outcome<msg::committed>> answer_about(const std::string& folder, bool trains) {
@@ -53,7 +53,7 @@ class node_test : public actors::stage {
   std::unique_ptr<data_plane> data_;
 };
 
-TEST_F(node_test, servers_that_cannot_write_where_the_run_saves_refuse_it) {
+TEST_F(Node, ServersThatCannotWriteWhereTheRunSavesRefuseIt) {
   const auto answer = answer_about("/nowhere/step-1", false);
   EXPECT_EQ(answer->error, protocol::errc::bad_input);
   const std::string words = protocol::describe(answer->error);
@@ -62,15 +62,15 @@ TEST_F(node_test, servers_that_cannot_write_where_the_run_saves_refuse_it) {
   EXPECT_NE(words.find("--save"), std::string::npos) << words;
 }
 
-TEST_F(node_test, servers_leave_nothing_where_they_have_tried_to_write) {
+TEST_F(Node, ServersLeaveNothingWhereTheyHaveTriedToWrite) {
   const model::checkpoint_folder folder;
   EXPECT_TRUE(answer_about(folder.path(), false)->value);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST_F(node_test, trainers_need_no_folder) { EXPECT_TRUE(answer_about("/nowhere/step-1", true)->value); }
+TEST_F(Node, TrainersNeedNoFolder) { EXPECT_TRUE(answer_about("/nowhere/step-1", true)->value); }
 
-TEST_F(node_test, a_run_that_saves_nothing_needs_no_folder) { EXPECT_TRUE(answer_about("", false)->value); }
+TEST_F(Node, ARunThatSavesNothingNeedsNoFolder) { EXPECT_TRUE(answer_about("", false)->value); }
 
 }  // namespace
 }  // namespace troupe::cluster::node_test

@@ -9,7 +9,7 @@ namespace {
 
 constexpr rejection_log::clock::time_point begin{std::chrono::hours(1)};
 
-TEST(rejection_log_test, the_first_few_are_told_as_they_are) {
+TEST(RejectionLog, TheFirstFewAreToldAsTheyAre) {
   rejection_log log;
   for (std::uint32_t i = 0; i < rejection_log::reported_each; ++i)
     EXPECT_EQ(log.add("a stranger", begin), "a stranger");
@@ -17,7 +17,7 @@ TEST(rejection_log_test, the_first_few_are_told_as_they_are) {
   EXPECT_FALSE(log.summary());
 }
 
-TEST(rejection_log_test, the_others_are_counted_and_the_count_is_told) {
+TEST(RejectionLog, TheOthersAreCountedAndTheCountIsTold) {
   rejection_log log;
   for (std::uint32_t i = 0; i < rejection_log::reported_each; ++i) log.add("a stranger", begin);
   for (int i = 0; i < 1000; ++i) EXPECT_FALSE(log.add("stranger " + std::to_string(i), begin));
@@ -27,7 +27,7 @@ TEST(rejection_log_test, the_others_are_counted_and_the_count_is_told) {
   EXPECT_FALSE(log.summary()) << "once";
 }
 
-TEST(rejection_log_test, a_new_interval_begins_anew) {
+TEST(RejectionLog, ANewIntervalBeginsAnew) {
   rejection_log log;
   const auto later = begin + rejection_log::interval;
   for (std::uint32_t i = 0; i < rejection_log::reported_each; ++i) log.add("a stranger", begin);
@@ -37,7 +37,7 @@ TEST(rejection_log_test, a_new_interval_begins_anew) {
   EXPECT_EQ(log.due(), later + rejection_log::interval);
 }
 
-TEST(rejection_log_test, nobody_is_told_of_before_those_who_were_only_counted) {
+TEST(RejectionLog, NobodyIsToldOfBeforeThoseWhoWereOnlyCounted) {
   rejection_log log;
   for (std::uint32_t i = 0; i <= rejection_log::reported_each; ++i) log.add("a stranger", begin);
   EXPECT_FALSE(log.add("one whose interval has not been summed up", begin + rejection_log::interval));

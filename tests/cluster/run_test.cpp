@@ -11,9 +11,9 @@
 namespace troupe::cluster::run_test {
 namespace {
 
-using run_test = actors::run_stage;
+using Runs = actors::run_stage;
 
-TEST_F(run_test, the_weights_do_not_depend_on_the_order_of_messages_nor_on_the_number_of_servers) {
+TEST_F(Runs, TheWeightsDoNotDependOnTheOrderOfMessagesNorOnTheNumberOfServers) {
   std::string digest;
   double loss = 0;
   for (const char* servers : {"1", "2", "3"}) {
@@ -31,7 +31,7 @@ TEST_F(run_test, the_weights_do_not_depend_on_the_order_of_messages_nor_on_the_n
   }
 }
 
-TEST_F(run_test, another_seed_gives_other_weights) {
+TEST_F(Runs, AnotherSeedGivesOtherWeights) {
   begin(tutorial("2", "1"));
   run();
   const std::string digest = answer_->value->weights_digest;
@@ -42,7 +42,7 @@ TEST_F(run_test, another_seed_gives_other_weights) {
   EXPECT_NE(answer_->value->weights_digest, digest);
 }
 
-TEST_F(run_test, all_trainers_tell_their_weights_digest_and_rank_0_the_weights) {
+TEST_F(Runs, AllTrainersTellTheirWeightsDigestAndRank0TheWeights) {
   std::vector<msg::trained> told;
   std::uint64_t tamper = 0;  // with rank 1's
   relay_trainer_ = [&](const msg::trainer_actor& real) {
@@ -81,7 +81,7 @@ TEST_F(run_test, all_trainers_tell_their_weights_digest_and_rank_0_the_weights) 
   EXPECT_EQ(protocol::describe(answer_->error), "master, step 25: the dense weights of trainers 0 and 1 differ");
 }
 
-TEST_F(run_test, epochs_are_reported_in_order_and_with_every_ranks_losses) {
+TEST_F(Runs, EpochsAreReportedInOrderAndWithEveryRanksLosses) {
   std::vector<actors::epoch_summary> epochs;
   actors::run_observer observer;
   observer.on_epoch = [&](const actors::epoch_summary& e) { epochs.push_back(e); };
@@ -103,7 +103,7 @@ TEST_F(run_test, epochs_are_reported_in_order_and_with_every_ranks_losses) {
 
 // Without learning, the weights are the same for any number of trainers, and so is what they say of the 4096 test rows:
 // four chunks, so that the fifth trainer has none.
-TEST_F(run_test, every_test_row_is_scored_once_however_many_trainers_there_are) {
+TEST_F(Runs, EveryTestRowIsScoredOnceHoweverManyTrainersThereAre) {
   std::vector<actors::epoch_summary> epochs;
   actors::run_observer observer;
   observer.on_epoch = [&](const actors::epoch_summary& e) { epochs.push_back(e); };
@@ -126,7 +126,7 @@ TEST_F(run_test, every_test_row_is_scored_once_however_many_trainers_there_are) 
   }
 }
 
-TEST_F(run_test, an_actor_that_dies_ends_the_run_and_everyone_else) {
+TEST_F(Runs, AnActorThatDiesEndsTheRunAndEveryoneElse) {
   for (std::size_t victim = 0; victim < 3; ++victim) {
     for (std::size_t after : {30, 60, 120, 200}) {
       begin(tutorial("2", "1"));
@@ -149,7 +149,7 @@ TEST_F(run_test, an_actor_that_dies_ends_the_run_and_everyone_else) {
   }
 }
 
-TEST_F(run_test, a_server_that_refuses_ends_the_run_with_its_own_words) {
+TEST_F(Runs, AServerThatRefusesEndsTheRunWithItsOwnWords) {
   begin(tutorial("2", "1"));
   handle(60);
   msg::gradient wrong{{1, 1'000'000, 0, 0, 1'000'000, 0}, 0, true, true, {}};
@@ -161,7 +161,7 @@ TEST_F(run_test, a_server_that_refuses_ends_the_run_with_its_own_words) {
   EXPECT_EQ(protocol::describe(answer_->error).rfind("server 0, step ", 0), 0u) << protocol::describe(answer_->error);
 }
 
-TEST_F(run_test, a_loss_that_is_not_finite_ends_the_run_naming_trainer_and_step) {
+TEST_F(Runs, ALossThatIsNotFiniteEndsTheRunNamingTrainerAndStep) {
   auto settings = tutorial("2", "1");
   settings.emplace_back("dense-lr", "1000000");
   settings.emplace_back("sparse-lr", "1000000");
@@ -176,7 +176,7 @@ TEST_F(run_test, a_loss_that_is_not_finite_ends_the_run_naming_trainer_and_step)
   EXPECT_NE(line.find("--dense-lr"), std::string::npos) << line;
 }
 
-TEST_F(run_test, an_exception_in_the_master_ends_the_run_naming_it) {
+TEST_F(Runs, AnExceptionInTheMasterEndsTheRunNamingIt) {
   actors::run_observer observer;
   observer.on_epoch = [](const actors::epoch_summary&) { throw std::runtime_error("the log has gone"); };
   begin(tutorial("2", "1"), std::move(observer));
@@ -187,7 +187,7 @@ TEST_F(run_test, an_exception_in_the_master_ends_the_run_naming_it) {
   EXPECT_TRUE(*other);
 }
 
-TEST_F(run_test, a_wish_to_stop_ends_all_trainers_after_the_same_step) {
+TEST_F(Runs, AWishToStopEndsAllTrainersAfterTheSameStep) {
   for (std::size_t after : {40, 75, 150, 300}) {
     auto settings = tutorial("3", "2");
     settings[3].second = "100000";
@@ -201,7 +201,7 @@ TEST_F(run_test, a_wish_to_stop_ends_all_trainers_after_the_same_step) {
   }
 }
 
-TEST_F(run_test, too_few_members_are_refused) {
+TEST_F(Runs, TooFewMembersAreRefused) {
   begin(tutorial("2", "1"));
   auto settings = tutorial("3", "1");
   run();
@@ -213,7 +213,7 @@ TEST_F(run_test, too_few_members_are_refused) {
   EXPECT_NE(protocol::describe(refused->error).find("0 servers and 0 trainers have joined"), std::string::npos);
 }
 
-TEST_F(run_test, status_tells_phase_and_members) {
+TEST_F(Runs, StatusTellsPhaseAndMembers) {
   auto settings = tutorial("2", "1");
   settings[3].second = "100000";
   begin(settings);

@@ -31,7 +31,7 @@ actors::run_summary run_of(std::vector<model::setting> more, bool return_weights
   return summary.value_or(actors::run_summary{});
 }
 
-TEST(table_options, no_bit_depends_on_the_number_of_servers) {
+TEST(TableOptions, NoBitDependsOnTheNumberOfServers) {
   for (const std::vector<model::setting>& how : std::vector<std::vector<model::setting>>{
            {{"sparse-optimizer", "rowwise-adagrad:weight_decay=0.01"}, {"row-dtype", "f16"}},
            {{"sparse-optimizer", "lazy-adam"}, {"row-dtype", "bf16"}, {"lr-schedule", "warmup:4+cosine:8"}},
@@ -52,7 +52,7 @@ TEST(table_options, no_bit_depends_on_the_number_of_servers) {
   }
 }
 
-TEST(table_options, each_of_them_changes_what_is_trained) {
+TEST(TableOptions, EachOfThemChangesWhatIsTrained) {
   const std::string plain = run_of({}).weights_digest;
   for (const model::setting& one : std::vector<model::setting>{{"sparse-optimizer", "rowwise-adagrad"},
                                                                {"sparse-optimizer", "lazy-adam"},
@@ -65,14 +65,14 @@ TEST(table_options, each_of_them_changes_what_is_trained) {
 }
 
 // A cosine that has ended leaves a learning rate of 0: further steps change neither tables nor dense weights.
-TEST(table_options, a_schedule_that_has_ended_stops_dense_weights_and_servers_alike) {
+TEST(TableOptions, AScheduleThatHasEndedStopsDenseWeightsAndServersAlike) {
   const model::setting schedule{"lr-schedule", "warmup:2+cosine:4"};
   const auto after = [&](const char* steps) { return run_of({schedule, {"steps", steps}}).weights_digest; };
   EXPECT_NE(after("5"), after("6"));
   EXPECT_EQ(after("6"), after("12"));
 }
 
-TEST(table_options, weights_that_are_returned_are_the_floats_that_the_rows_stand_for) {
+TEST(TableOptions, WeightsThatAreReturnedAreTheFloatsThatTheRowsStandFor) {
   for (const auto& [name, type] : {std::pair{"f16", kernels::row_dtype::f16}, {"bf16", kernels::row_dtype::bf16}}) {
     for (const char* servers : {"1", "2"}) {
       const auto summary = run_of({{"row-dtype", name}, {"servers", servers}}, true);
@@ -90,7 +90,7 @@ TEST(table_options, weights_that_are_returned_are_the_floats_that_the_rows_stand
   }
 }
 
-TEST(table_options, adult_is_learnt_as_well_with_16_bits_on_the_wire) {
+TEST(TableOptions, AdultIsLearntAsWellWith16BitsOnTheWire) {
   const auto auc_of = [](const char* wire) {
     const auto summary = run_job(*model::parse_job({{"wire-dtype", wire}}), {}, nullptr);
     EXPECT_TRUE(summary && summary->figures.auc);
@@ -103,7 +103,7 @@ TEST(table_options, adult_is_learnt_as_well_with_16_bits_on_the_wire) {
 }
 
 // Labels of 1e9 make gradients that only 16 bits with a float32's range hold.
-TEST(table_options, a_gradient_beyond_f16_ends_the_run_or_is_left_out) {
+TEST(TableOptions, AGradientBeyondF16EndsTheRunOrIsLeftOut) {
   const model::temporary_file file("y,city\n1000000000,a\n1000000000,b\n");
   const auto run_with = [&](const char* wire, const char* nan) {
     const auto what =

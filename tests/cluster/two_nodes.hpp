@@ -14,16 +14,16 @@
 
 namespace troupe::cluster {
 
-class two_nodes : public testing::Test {
+class TwoNodes : public testing::Test {
  protected:
-  two_nodes() {
+  TwoNodes() {
     porter_there_ = there_.spawn([this](caf::event_based_actor*) -> caf::behavior {
       return {[this](caf::get_atom) { return guest_; }, [this](caf::actor& guest) { guest_ = std::move(guest); }};
     });
     connect();
   }
 
-  ~two_nodes() override {
+  ~TwoNodes() override {
     for (actors::staged_system* one : {&here_, &there_}) {
       one->dismiss();
       // CAF keeps whoever was named in a message to the other process until it ends.

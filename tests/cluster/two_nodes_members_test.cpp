@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::seconds timeout(60);
 
-class two_nodes_members : public two_nodes {
+class TwoNodesMembers : public TwoNodes {
  protected:
   /// A real node, as its process sees it. Its data plane neither listens nor makes links.
   struct real_node {
@@ -38,7 +38,7 @@ class two_nodes_members : public two_nodes {
     msg::node_actor handle;
   };
 
-  two_nodes_members() {
+  TwoNodesMembers() {
     actors::run_observer observer;
     observer.on_note = [this](const std::string& line) { notes_.push_back(line); };
     master_ = here_.spawn(
@@ -48,7 +48,7 @@ class two_nodes_members : public two_nodes {
     master_there_ = across(master_);
   }
 
-  ~two_nodes_members() override {
+  ~TwoNodesMembers() override {
     for (const auto& one : nodes_) caf::anon_send(one->handle, msg::run_over{{}, true, ""});
     run();
   }
@@ -132,7 +132,7 @@ class two_nodes_members : public two_nodes {
 
 // -- joining --------------------------------------------------------------------------
 
-TEST_F(two_nodes_members, a_node_joins_and_all_are_told_whom_to_expect) {
+TEST_F(TwoNodesMembers, ANodeJoinsAndAllAreToldWhomToExpect) {
   order();
   const auto server = join_with_server();
   EXPECT_TRUE(noted(me("server 0") + " has joined"));
@@ -162,7 +162,7 @@ TEST_F(two_nodes_members, a_node_joins_and_all_are_told_whom_to_expect) {
   EXPECT_TRUE(answer_->pending());
 }
 
-TEST_F(two_nodes_members, an_offer_that_came_before_the_order_is_answered_when_the_run_is_known) {
+TEST_F(TwoNodesMembers, AnOfferThatCameBeforeTheOrderIsAnsweredWhenTheRunIsKnown) {
   const auto server = join_with_server();
   EXPECT_TRUE(server->notes.empty());
   order();
@@ -171,7 +171,7 @@ TEST_F(two_nodes_members, an_offer_that_came_before_the_order_is_answered_when_t
   EXPECT_FALSE(server->outcome);
 }
 
-TEST_F(two_nodes_members, a_node_that_is_refused_is_told_why_word_for_word) {
+TEST_F(TwoNodesMembers, ANodeThatIsRefusedIsToldWhyWordForWord) {
   order();
   join_with_trainer(here_, "taken");
   const auto why = [this](const std::function<void(node_options&)>& change) {
@@ -191,7 +191,7 @@ TEST_F(two_nodes_members, a_node_that_is_refused_is_told_why_word_for_word) {
   EXPECT_TRUE(answer_->pending()) << "nobody who was refused does harm";
 }
 
-TEST_F(two_nodes_members, nobody_fills_a_place_of_another_node_from_afar) {
+TEST_F(TwoNodesMembers, NobodyFillsAPlaceOfAnotherNodeFromAfar) {
   order();
   join_with_server();
   const auto answer = there_.ask<msg::joined>(
@@ -201,7 +201,7 @@ TEST_F(two_nodes_members, nobody_fills_a_place_of_another_node_from_afar) {
   EXPECT_EQ(protocol::describe(answer->error), "server 0 was not given to this process");
 }
 
-TEST_F(two_nodes_members, everyone_is_told_how_the_run_has_ended) {
+TEST_F(TwoNodesMembers, EveryoneIsToldHowTheRunHasEnded) {
   order();
   const auto server = join_with_server();
   const auto one = join_with_trainer(there_);
@@ -217,7 +217,7 @@ TEST_F(two_nodes_members, everyone_is_told_how_the_run_has_ended) {
   EXPECT_EQ(one->end->words, line);
 }
 
-TEST_F(two_nodes_members, a_node_that_does_not_answer_in_time_ends_the_run) {
+TEST_F(TwoNodesMembers, ANodeThatDoesNotAnswerInTimeEndsTheRun) {
   order();
   const auto server = join_with_server();
   join_with_trainer(there_);
@@ -233,7 +233,7 @@ TEST_F(two_nodes_members, a_node_that_does_not_answer_in_time_ends_the_run) {
 
 // -- a connection that is lost ----------------------------------------------------------
 
-TEST_F(two_nodes_members, a_node_that_is_lost_before_the_run_leaves_its_place) {
+TEST_F(TwoNodesMembers, ANodeThatIsLostBeforeTheRunLeavesItsPlace) {
   order();
   join_with_server();
   cut();
@@ -248,7 +248,7 @@ TEST_F(two_nodes_members, a_node_that_is_lost_before_the_run_leaves_its_place) {
 }
 
 // The tunnel tells why, if it is there to tell.
-TEST_F(two_nodes_members, a_node_that_is_lost_in_the_run_ends_it_with_the_tunnels_word) {
+TEST_F(TwoNodesMembers, ANodeThatIsLostInTheRunEndsItWithTheTunnelsWord) {
   order();
   join_with_server();
   const auto one = join_with_trainer(here_);
@@ -264,7 +264,7 @@ TEST_F(two_nodes_members, a_node_that_is_lost_in_the_run_ends_it_with_the_tunnel
   EXPECT_EQ(one->end->words, line);
 }
 
-TEST_F(two_nodes_members, a_node_that_is_lost_in_the_run_ends_it_without_any_word_too) {
+TEST_F(TwoNodesMembers, ANodeThatIsLostInTheRunEndsItWithoutAnyWordToo) {
   order();
   join_with_server();
   join_with_trainer(here_);
@@ -276,7 +276,7 @@ TEST_F(two_nodes_members, a_node_that_is_lost_in_the_run_ends_it_without_any_wor
             me("server 0") + ", step 0: ended: caf::exit_reason::remote_link_unreachable");
 }
 
-TEST_F(two_nodes_members, a_node_that_has_lost_its_master_ends_and_says_so) {
+TEST_F(TwoNodesMembers, ANodeThatHasLostItsMasterEndsAndSaysSo) {
   order();
   const auto server = join_with_server();
   cut();
@@ -286,7 +286,7 @@ TEST_F(two_nodes_members, a_node_that_has_lost_its_master_ends_and_says_so) {
   EXPECT_EQ(server->outcome->error().message, "the master (here:7000) is gone: its connection was closed; start anew");
 }
 
-TEST_F(two_nodes_members, an_offer_that_is_under_way_when_the_connection_is_lost_fails_at_its_deadline) {
+TEST_F(TwoNodesMembers, AnOfferThatIsUnderWayWhenTheConnectionIsLostFailsAtItsDeadline) {
   const auto server = join_with_server();
   cut();
   run();
@@ -298,7 +298,7 @@ TEST_F(two_nodes_members, an_offer_that_is_under_way_when_the_connection_is_lost
             "the master (here:7000) did not answer join_node within 60 s; --request-timeout allows more");
 }
 
-TEST_F(two_nodes_members, nobody_waits_for_ever_for_an_answer_from_a_node_that_is_lost) {
+TEST_F(TwoNodesMembers, NobodyWaitsForEverForAnAnswerFromANodeThatIsLost) {
   const auto server = there_.spawn(actors::parameter_server, std::uint64_t{7}, 0U);
   const auto known_here = across(server);
   const auto reason = here_.watch(known_here);

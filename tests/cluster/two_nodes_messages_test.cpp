@@ -9,11 +9,11 @@
 namespace troupe::cluster::two_nodes_messages_test {
 namespace {
 
-class two_nodes_messages : public two_nodes {
+class TwoNodesMessages : public TwoNodes {
  protected:
   using bytes = caf::binary_serializer::container_type;
 
-  two_nodes_messages() {
+  TwoNodesMessages() {
     mirror_ = across(there_.spawn([this](caf::event_based_actor* self) -> caf::behavior {
       self->set_default_handler([this](caf::scheduled_actor* me, caf::message& content) {
         arrived_ = content;
@@ -58,7 +58,7 @@ class two_nodes_messages : public two_nodes {
   caf::message came_back_;
 };
 
-TEST_F(two_nodes_messages, every_type_of_the_protocol_crosses_to_the_other_node_and_back) {
+TEST_F(TwoNodesMessages, EveryTypeOfTheProtocolCrossesToTheOtherNodeAndBack) {
   const auto all = protocol::samples_of_all_types([this](auto behavior) { return here_.spawn(behavior); });
   for (caf::type_id_t id = caf::id_block::troupe::begin; id < caf::id_block::troupe::end; ++id) {
     const auto sample = all.find(id);
@@ -72,7 +72,7 @@ TEST_F(two_nodes_messages, every_type_of_the_protocol_crosses_to_the_other_node_
   }
 }
 
-TEST_F(two_nodes_messages, an_actor_that_a_message_names_can_be_reached_from_the_other_node) {
+TEST_F(TwoNodesMessages, AnActorThatAMessageNamesCanBeReachedFromTheOtherNode) {
   const auto server = here_.spawn([](caf::event_based_actor*) -> caf::behavior {
     return {[](const msg::parameters& asked) {
       return msg::parameter_list{asked.head, {{"weight", msg::dtype::f16, 3, 4}}};
@@ -91,7 +91,7 @@ TEST_F(two_nodes_messages, an_actor_that_a_message_names_can_be_reached_from_the
   EXPECT_EQ(answer->value->items[0].cols, 4u);
 }
 
-TEST_F(two_nodes_messages, tensors_without_rows_or_columns_keep_their_shape) {
+TEST_F(TwoNodesMessages, TensorsWithoutRowsOrColumnsKeepTheirShape) {
   for (const auto& [rows, cols] : {std::pair<std::uint64_t, std::uint64_t>{0, 0}, {0, 3}, {3, 0}}) {
     const msg::tensor same = back(msg::tensor(msg::dtype::i64, rows, cols, msg::blob()));
     EXPECT_EQ(same.type, msg::dtype::i64);
@@ -101,7 +101,7 @@ TEST_F(two_nodes_messages, tensors_without_rows_or_columns_keep_their_shape) {
   }
 }
 
-TEST_F(two_nodes_messages, numbers_that_are_hard_to_carry_keep_their_bits) {
+TEST_F(TwoNodesMessages, NumbersThatAreHardToCarryKeepTheirBits) {
   using limits = std::numeric_limits<float>;
   const msg::tensor sent =
       msg::tensor::own(4, 2,
@@ -110,7 +110,7 @@ TEST_F(two_nodes_messages, numbers_that_are_hard_to_carry_keep_their_bits) {
   EXPECT_TRUE(back(sent).bytes == sent.bytes);
 }
 
-TEST_F(two_nodes_messages, a_message_of_24_mebibytes_and_one_of_20000_parts_arrive_whole) {
+TEST_F(TwoNodesMessages, AMessageOf24MebibytesAndOneOf20000PartsArriveWhole) {
   std::vector<std::uint64_t> numbers(3 << 20);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = model::mix(i);
   const msg::tensor large = msg::tensor::own(3, 1 << 20, std::move(numbers));
@@ -126,7 +126,7 @@ TEST_F(two_nodes_messages, a_message_of_24_mebibytes_and_one_of_20000_parts_arri
   for (std::size_t i = 0; i < same.size(); ++i) ASSERT_TRUE(same[i].bytes == many.tables[i].bytes) << i;
 }
 
-TEST_F(two_nodes_messages, every_refusal_arrives_with_its_code_and_its_words) {
+TEST_F(TwoNodesMessages, EveryRefusalArrivesWithItsCodeAndItsWords) {
   const auto refuses = across(there_.spawn([](caf::event_based_actor*) -> caf::behavior {
     return {[](const msg::give_up& asked) -> caf::result<msg::committed> {
       return protocol::make_failure(static_cast<protocol::errc>(asked.head.step), asked.words);
@@ -145,7 +145,7 @@ TEST_F(two_nodes_messages, every_refusal_arrives_with_its_code_and_its_words) {
   }
 }
 
-TEST_F(two_nodes_messages, why_an_actor_has_ended_is_told_to_who_watches_it_from_the_other_node) {
+TEST_F(TwoNodesMessages, WhyAnActorHasEndedIsToldToWhoWatchesItFromTheOtherNode) {
   const auto ends = across(there_.spawn([](caf::event_based_actor* self) -> caf::behavior {
     return {[self](const msg::give_up& order) {
       self->quit(protocol::make_failure(protocol::errc::not_finite, order.words));
@@ -162,7 +162,7 @@ TEST_F(two_nodes_messages, why_an_actor_has_ended_is_told_to_who_watches_it_from
 }
 
 // CAF drops what cannot be read, so the deadline of the request is all that its sender has.
-TEST_F(two_nodes_messages, a_request_that_cannot_be_read_fails_at_its_deadline_and_the_connection_lives_on) {
+TEST_F(TwoNodesMessages, ARequestThatCannotBeReadFailsAtItsDeadlineAndTheConnectionLivesOn) {
   const auto counts = across(there_.spawn(
       [](caf::event_based_actor*) -> caf::behavior { return {[](const msg::tensor& one) { return one.rows; }}; }));
   msg::tensor wrong = protocol::some_tensor();

@@ -16,7 +16,7 @@ namespace {
 
 // -- a server there, asked from here ----------------------------------------------
 
-class two_nodes_server : public two_nodes {
+class TwoNodesServer : public TwoNodes {
  protected:
   static constexpr std::size_t table_rows = 6;
   static constexpr std::size_t dim = 4;
@@ -113,7 +113,7 @@ class two_nodes_server : public two_nodes {
   std::vector<float> expected_;
 };
 
-TEST_F(two_nodes_server, pooled_rows_and_the_table_after_a_step_are_those_of_the_closed_form) {
+TEST_F(TwoNodesServer, PooledRowsAndTheTableAfterAStepAreThoseOfTheClosedForm) {
   const auto server = server_with_known_rows();
   ASSERT_TRUE(is_there(server));
   // The bags {1, 3}, {} and {3, 3, 0}.
@@ -136,7 +136,7 @@ TEST_F(two_nodes_server, pooled_rows_and_the_table_after_a_step_are_those_of_the
   expect_rows(server, 2);
 }
 
-TEST_F(two_nodes_server, a_step_that_all_agree_on_is_scaled_as_they_say) {
+TEST_F(TwoNodesServer, AStepThatAllAgreeOnIsScaledAsTheySay) {
   const auto server = server_with_known_rows();
   send(server, grad(1, 0, {2}, {0}, repeated({3}), false));
   send(server, grad(1, 1, {2, 4}, {0, 1}, repeated({1, 2}), false));
@@ -157,7 +157,7 @@ TEST_F(two_nodes_server, a_step_that_all_agree_on_is_scaled_as_they_say) {
   expect_rows(server, 2);
 }
 
-TEST_F(two_nodes_server, a_lookup_of_nothing_gets_nothing) {
+TEST_F(TwoNodesServer, ALookupOfNothingGetsNothing) {
   const auto server = server_with_known_rows();
   const auto no_bags = answer<msg::rows>(server, look_up(1, {}, {}));
   EXPECT_EQ(no_bags.tables.at(0).rows, 0u);
@@ -166,7 +166,7 @@ TEST_F(two_nodes_server, a_lookup_of_nothing_gets_nothing) {
 }
 
 /// What a server says to five steps of two trainers with numbers of any size, its rows and its optimizer's state.
-std::vector<msg::tensor> two_nodes_server::converse(const msg::parameter_server_actor& server) {
+std::vector<msg::tensor> TwoNodesServer::converse(const msg::parameter_server_actor& server) {
   model::random_sequence random(model::mix(7));
   const auto number = [&random] {
     return (static_cast<float>(random.below(2'000'001)) - 1e6F) *
@@ -196,7 +196,7 @@ std::vector<msg::tensor> two_nodes_server::converse(const msg::parameter_server_
   return said;
 }
 
-TEST_F(two_nodes_server, the_same_conversation_gives_the_same_bits_within_one_process) {
+TEST_F(TwoNodesServer, TheSameConversationGivesTheSameBitsWithinOneProcess) {
   for (const char* optimizer : {"sgd", "adagrad", "adam"}) {
     const auto across_nodes = converse(make_server(there_, optimizer));
     const auto within_one = converse(make_server(here_, optimizer));
@@ -209,7 +209,7 @@ TEST_F(two_nodes_server, the_same_conversation_gives_the_same_bits_within_one_pr
   }
 }
 
-TEST_F(two_nodes_server, a_refusal_names_server_step_and_cause) {
+TEST_F(TwoNodesServer, ARefusalNamesServerStepAndCause) {
   const auto server = server_with_known_rows();
   const auto answer = here_.ask<msg::rows>(server, look_up(1, {6}, {0}));
   run();
@@ -218,7 +218,7 @@ TEST_F(two_nodes_server, a_refusal_names_server_step_and_cause) {
             "server 0, step 1: table 0, sample 0: index 6 is outside [0, 6) of shard 0 of 1");
 }
 
-TEST_F(two_nodes_server, a_gradient_that_is_wrong_ends_the_server_with_the_reason) {
+TEST_F(TwoNodesServer, AGradientThatIsWrongEndsTheServerWithTheReason) {
   const auto server = server_with_known_rows();
   const auto reason = here_.watch(server);
   run();
@@ -230,7 +230,7 @@ TEST_F(two_nodes_server, a_gradient_that_is_wrong_ends_the_server_with_the_reaso
 
 // -- ranks on both nodes ------------------------------------------------------------
 
-class two_nodes_group : public two_nodes {
+class TwoNodesGroup : public TwoNodes {
  protected:
   /// A group here, of ranks 0 and 2, and one there, of rank 1.
   void make_groups() {
@@ -260,7 +260,7 @@ class two_nodes_group : public two_nodes {
   std::vector<msg::allreduce_actor> others_;  ///< by process, as the other process knows it
 };
 
-TEST_F(two_nodes_group, ranks_on_both_nodes_get_the_sum_in_rank_order_bit_for_bit) {
+TEST_F(TwoNodesGroup, RanksOnBothNodesGetTheSumInRankOrderBitForBit) {
   make_groups();
   model::random_sequence random(model::mix(3));
   // One that goes whole to the other process, and one of which each process sums a slice.
@@ -292,7 +292,7 @@ TEST_F(two_nodes_group, ranks_on_both_nodes_get_the_sum_in_rank_order_bit_for_bi
 
 // -- whole runs ---------------------------------------------------------------------
 
-class two_nodes_run : public two_nodes {
+class TwoNodesRun : public TwoNodes {
  protected:
   /// Asks for a run of two servers and two trainers; each bit of `who_is_there` puts one of them there. Its master and
   /// its group are here.
@@ -331,7 +331,7 @@ class two_nodes_run : public two_nodes {
   ends ends_there_;
 };
 
-TEST_F(two_nodes_run, runs_give_the_bits_of_one_process_whoever_is_on_the_other_node) {
+TEST_F(TwoNodesRun, RunsGiveTheBitsOfOneProcessWhoeverIsOnTheOtherNode) {
   msg::run_result expected;
   for (unsigned who_is_there = 0; who_is_there < 16; ++who_is_there) {
     begin(who_is_there);
@@ -351,7 +351,7 @@ TEST_F(two_nodes_run, runs_give_the_bits_of_one_process_whoever_is_on_the_other_
   }
 }
 
-TEST_F(two_nodes_run, a_run_that_loses_a_server_ends_naming_it_wherever_it_is) {
+TEST_F(TwoNodesRun, ARunThatLosesAServerEndsNamingItWhereverItIs) {
   constexpr unsigned server_1 = 1U << 1U;
   begin(server_1);
   const std::size_t whole = run();

@@ -135,7 +135,8 @@ TEST_F(Intruders, InPlainTextAreToldThatTlsIsSpoken) {
 
 TEST_F(Intruders, WithTlsAreToldThatPlainTextIsSpoken) {
   gathered_run several(short_job, {"--insecure"});
-  expect_refusal(several, {}, with_token(), 1, "does not use TLS", "uses TLS, this side does not");
+  // The master has the first bytes of TLS, or a reset that came before it read them: it names TLS in both cases.
+  expect_refusal(several, {}, with_token(), 1, "does not use TLS", "uses TLS");
   expect_completes(several);
 }
 

@@ -87,51 +87,51 @@ class FailingConnectionTest : public testing::Test {
   relay data = before_data();
 };
 
-TEST_F(FailingConnectionTest, who_is_no_more_heard_by_the_master_is_lost) {
+TEST_F(FailingConnectionTest, WhoIsNoMoreHeardByTheMasterIsLost) {
   start("trainer 0");
   control->swallow(way::there);
   expect_lost(silent, cut_short);
 }
 
-TEST_F(FailingConnectionTest, who_hears_no_more_of_the_master_ends_the_run) {
+TEST_F(FailingConnectionTest, WhoHearsNoMoreOfTheMasterEndsTheRun) {
   start("server 0");
   control->swallow(way::back);
   expect_lost(cut_short, silent);
 }
 
-TEST_F(FailingConnectionTest, a_control_connection_that_is_open_and_silent_is_noticed_on_both_sides) {
+TEST_F(FailingConnectionTest, AControlConnectionThatIsOpenAndSilentIsNoticedOnBothSides) {
   start("server 0");
   control->swallow(way::there);
   control->swallow(way::back);
   expect_lost(silent, silent);
 }
 
-TEST_F(FailingConnectionTest, a_control_connection_that_is_lost_ends_the_run) {
+TEST_F(FailingConnectionTest, AControlConnectionThatIsLostEndsTheRun) {
   start("trainer 0");
   control->lose();
   expect_lost(cut_short, cut_short);
 }
 
-TEST_F(FailingConnectionTest, a_server_that_is_no_more_reached_ends_the_run) {
+TEST_F(FailingConnectionTest, AServerThatIsNoMoreReachedEndsTheRun) {
   start("server 0");
   data.swallow(way::there);
   expect_link_lost(silent_or_cut_short);
 }
 
-TEST_F(FailingConnectionTest, a_server_that_is_no_more_heard_ends_the_run) {
+TEST_F(FailingConnectionTest, AServerThatIsNoMoreHeardEndsTheRun) {
   start("server 0");
   data.swallow(way::back);
   expect_link_lost(silent_or_cut_short);
 }
 
-TEST_F(FailingConnectionTest, a_data_link_that_is_open_and_silent_is_noticed) {
+TEST_F(FailingConnectionTest, ADataLinkThatIsOpenAndSilentIsNoticed) {
   start("trainer 0");
   data.swallow(way::there);
   data.swallow(way::back);
   expect_link_lost(silent);
 }
 
-TEST_F(FailingConnectionTest, a_data_link_that_is_lost_ends_the_run) {
+TEST_F(FailingConnectionTest, ADataLinkThatIsLostEndsTheRun) {
   start("trainer 0");
   data.lose();
   expect_link_lost(cut_short);
@@ -154,12 +154,12 @@ std::string digest_of_slow_run(const words& job, travel how) {
   return digest;
 }
 
-TEST(SlowConnectionTest, fifty_milliseconds_each_way_change_no_bit) {
+TEST(SlowConnectionTest, FiftyMillisecondsEachWayChangeNoBit) {
   const words job = {"--data", "tutorial", "--epochs", "1", "--servers", "2", "--trainers", "2"};
   EXPECT_EQ(digest_of_slow_run(job, {.delay = 50ms}), digest_of_one_process(job));
 }
 
-TEST(SlowConnectionTest, frames_that_take_longer_than_silence_may_last_are_no_death) {
+TEST(SlowConnectionTest, FramesThatTakeLongerThanSilenceMayLastAreNoDeath) {
   // A bucket of 1 MB, of which the trainers tell each other halves: one takes 1.25 s.
   const words job = {"--data",       "synthetic", "--rows",    "100", "--hidden",   "500,500", "--bucket-mib", "8",
                      "--batch-size", "8",         "--servers", "2",   "--trainers", "2",       "--steps",      "2"};

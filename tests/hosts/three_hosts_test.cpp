@@ -71,7 +71,7 @@ class ThreeHostsTest : public testing::Test {
 
 // -- what was recorded -----------------------------------------------------------------
 
-TEST_F(ThreeHostsTest, a_diagnosis_has_what_every_host_has_recorded) {
+TEST_F(ThreeHostsTest, ADiagnosisHasWhatEveryHostHasRecorded) {
   std::string folder = testing::TempDir() + "troupe-hosts-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const auto records_in = [&](const std::string& name) { return words{"--trace-dir", folder + "/" + name}; };
@@ -97,20 +97,20 @@ TEST_F(ThreeHostsTest, a_diagnosis_has_what_every_host_has_recorded) {
 
 // -- runs that complete ---------------------------------------------------------------
 
-TEST_F(ThreeHostsTest, a_run_has_the_weights_of_one_process) {
+TEST_F(ThreeHostsTest, ARunHasTheWeightsOfOneProcess) {
   EXPECT_EQ(digest_of_three_hosts(tutorial, by_token), digest_of_one_process(tutorial));
 }
 
-TEST_F(ThreeHostsTest, the_adult_job_has_the_weights_of_one_process) {
+TEST_F(ThreeHostsTest, TheAdultJobHasTheWeightsOfOneProcess) {
   const words adult = {"--data", "adult", "--seed", "7", "--servers", "2", "--trainers", "2"};
   EXPECT_EQ(digest_of_three_hosts(adult, by_token), digest_of_one_process(adult));
 }
 
-TEST_F(ThreeHostsTest, a_run_without_tls_has_the_weights_of_one_process) {
+TEST_F(ThreeHostsTest, ARunWithoutTlsHasTheWeightsOfOneProcess) {
   EXPECT_EQ(digest_of_three_hosts(tutorial, {"--insecure"}), digest_of_one_process(tutorial));
 }
 
-TEST_F(ThreeHostsTest, a_run_by_certificates_has_the_weights_of_one_process) {
+TEST_F(ThreeHostsTest, ARunByCertificatesHasTheWeightsOfOneProcess) {
   const links::authority ours("ours");
   const links::tls_files files = ours.issue("everybody", 3600, 0, std::string("IP:") + three_hosts::a_address);
   const words tls = {"--tls-cert", files.certificate, "--tls-key", files.key, "--tls-ca", files.ca};
@@ -119,7 +119,7 @@ TEST_F(ThreeHostsTest, a_run_by_certificates_has_the_weights_of_one_process) {
 
 // -- addresses --------------------------------------------------------------------------
 
-TEST_F(ThreeHostsTest, a_host_in_two_networks_is_reached_in_the_one_that_others_are_in) {
+TEST_F(ThreeHostsTest, AHostInTwoNetworksIsReachedInTheOneThatOthersAreIn) {
   // Whatever it does: it leads the run from all its addresses, serves, and trains.
   spread_run run(tutorial, by_token, &net->b, "0.0.0.0");
   const links::endpoint master{three_hosts::b_address, run.where().port};
@@ -128,7 +128,7 @@ TEST_F(ThreeHostsTest, a_host_in_two_networks_is_reached_in_the_one_that_others_
   EXPECT_EQ(run.finish(), digest_of_one_process(tutorial));
 }
 
-TEST_F(ThreeHostsTest, an_address_that_others_cannot_reach_is_told_with_both_sides_and_what_to_do) {
+TEST_F(ThreeHostsTest, AnAddressThatOthersCannotReachIsToldWithBothSidesAndWhatToDo) {
   const auto run = lead(tutorial, soon);
   run->join("server", {.on = &net->b});
   run->join("server", {.on = &net->b, .options = {"--advertise", three_hosts::b_lonely_address}});
@@ -140,7 +140,7 @@ TEST_F(ThreeHostsTest, an_address_that_others_cannot_reach_is_told_with_both_sid
   for (const std::string& line : told.members) expect_match(line, expected);
 }
 
-TEST_F(ThreeHostsTest, a_relay_that_is_advertised_is_where_others_reach_a_host) {
+TEST_F(ThreeHostsTest, ARelayThatIsAdvertisedIsWhereOthersReachAHost) {
   const auto before_b = relay_on(net->outside, three_hosts::outside_address, {three_hosts::b_address, 0});
   const auto run = lead(tutorial, by_token);
   run->join("server", {.on = &net->b, .options = {"--advertise", links::to_string(before_b->address())}});
@@ -150,7 +150,7 @@ TEST_F(ThreeHostsTest, a_relay_that_is_advertised_is_where_others_reach_a_host) 
   EXPECT_GT(before_b->passed(way::there), 0U);
 }
 
-TEST_F(ThreeHostsTest, a_tunnel_to_the_master_takes_an_address_for_the_data_links) {
+TEST_F(ThreeHostsTest, ATunnelToTheMasterTakesAnAddressForTheDataLinks) {
   const auto run = lead(tutorial, by_token);
   const auto tunnel = relay_on(net->c, "127.0.0.1", run->where());
   for (const host* on : {&net->b, &net->b}) run->join("server", {.on = on});
@@ -164,7 +164,7 @@ TEST_F(ThreeHostsTest, a_tunnel_to_the_master_takes_an_address_for_the_data_link
 
 // Everybody else names who is gone, in the time that was promised; who is cut off sees the master gone.
 
-TEST_F(ThreeHostsTest, all_notice_that_a_host_of_trainers_is_cut_off) {
+TEST_F(ThreeHostsTest, AllNoticeThatAHostOfTrainersIsCutOff) {
   const auto told = cut_in_mid_run(net->c);
   const std::string blame = std::string(R"(trainer 0 \(host c, pid \d+\) died in step \d+: )") + silent;
   expect_match(told.master, blame);
@@ -172,7 +172,7 @@ TEST_F(ThreeHostsTest, all_notice_that_a_host_of_trainers_is_cut_off) {
   expect_match(told.members[2], std::string(R"(the master \(10\.77\.0\.1:\d+\) is gone in step \d+: )") + silent);
 }
 
-TEST_F(ThreeHostsTest, all_notice_that_a_host_of_servers_is_cut_off) {
+TEST_F(ThreeHostsTest, AllNoticeThatAHostOfServersIsCutOff) {
   const auto told = cut_in_mid_run(net->b);
   const std::string blame = std::string(R"(server [01] \(host b, pid \d+\) died in step \d+: )") + silent;
   expect_match(told.master, blame);

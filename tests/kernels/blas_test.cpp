@@ -18,7 +18,7 @@ namespace {
 constexpr auto plain = factor_form::plain;
 constexpr auto transposed = factor_form::transposed;
 
-TEST(blas, product_takes_each_factor_plain_or_transposed) {
+TEST(Blas, ProductTakesEachFactorPlainOrTransposed) {
   source_of_numbers random(1);
   constexpr std::size_t m = 37;
   constexpr std::size_t n = 21;
@@ -48,7 +48,7 @@ TEST(blas, product_takes_each_factor_plain_or_transposed) {
 
 // OpenBLAS takes OPENBLAS_CORETYPE from the environment: the library sets it unless it was there before, and a test
 // started with it would see the user's choice.
-TEST(blas, kernels_are_those_of_the_instruction_set) {
+TEST(Blas, KernelsAreThoseOfTheInstructionSet) {
   const std::string kernels = blas_kernels();
   EXPECT_NE(kernels, "");
   const char* wanted = std::getenv("OPENBLAS_CORETYPE");

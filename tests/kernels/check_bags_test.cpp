@@ -25,7 +25,7 @@ void expect_fault(const bag_batch& bags, std::int64_t rows, kind what, std::size
 
 void expect_valid(const bag_batch& bags, std::int64_t rows) { expect_fault(bags, rows, kind::none, 0, 0); }
 
-TEST(check_bags, accepts_valid_batches) {
+TEST(CheckBags, AcceptsValidBatches) {
   expect_valid({{}, {}, {}}, 1);
   expect_valid({{}, {0, 0, 0}, {}}, 0);
   expect_valid({{0, 9, 3}, {0, 0, 2, 3, 3}, {}}, 10);
@@ -33,7 +33,7 @@ TEST(check_bags, accepts_valid_batches) {
   expect_valid({{highest - 1}, {0}, {}}, highest);
 }
 
-TEST(check_bags, finds_the_first_index_out_of_range_and_its_bag) {
+TEST(CheckBags, FindsTheFirstIndexOutOfRangeAndItsBag) {
   expect_fault({{0, 1, 10, 11}, {0, 2, 2}, {}}, 10, kind::index, 2, 10);
   expect_fault({{0, -1, 3}, {0, 0, 1, 3}, {}}, 10, kind::index, 2, -1);
   expect_fault({{0, 1, 12}, {0, 1}, {}}, 10, kind::index, 1, 12);
@@ -43,7 +43,7 @@ TEST(check_bags, finds_the_first_index_out_of_range_and_its_bag) {
   expect_fault({{0}, {0}, {}}, 0, kind::index, 0, 0);
 }
 
-TEST(check_bags, finds_an_index_at_any_position) {
+TEST(CheckBags, FindsAnIndexAtAnyPosition) {
   for (std::size_t position = 0; position < 67; ++position) {
     bag_batch bags{std::vector<std::int64_t>(67, 4), {0, 30}, {}};
     bags.indices[position] = 5;
@@ -51,7 +51,7 @@ TEST(check_bags, finds_an_index_at_any_position) {
   }
 }
 
-TEST(check_bags, finds_offsets_that_descend_exceed_or_do_not_start_at_0) {
+TEST(CheckBags, FindsOffsetsThatDescendExceedOrDoNotStartAt0) {
   expect_fault({{0, 0, 0}, {0, 2, 1}, {}}, 1, kind::offset, 2, 1);
   expect_fault({{0, 0, 0}, {0, 4, 4}, {}}, 1, kind::offset, 1, 4);
   expect_fault({{0, 0, 0}, {1, 2}, {}}, 1, kind::offset, 0, 1);
@@ -61,14 +61,14 @@ TEST(check_bags, finds_offsets_that_descend_exceed_or_do_not_start_at_0) {
   }
 }
 
-TEST(check_bags, finds_indices_without_any_bag) { expect_fault({{0, 0}, {}, {}}, 1, kind::offset, 0, 2); }
+TEST(CheckBags, FindsIndicesWithoutAnyBag) { expect_fault({{0, 0}, {}, {}}, 1, kind::offset, 0, 2); }
 
-TEST(check_bags, finds_a_wrong_number_of_weights) {
+TEST(CheckBags, FindsAWrongNumberOfWeights) {
   expect_fault({{0, 0, 0}, {0}, {1, 2}}, 1, kind::weights, 0, 2);
   expect_fault({{}, {0}, {1}}, 1, kind::weights, 0, 1);
 }
 
-TEST(check_bags, looks_at_weights_then_offsets_then_indices) {
+TEST(CheckBags, LooksAtWeightsThenOffsetsThenIndices) {
   expect_fault({{7}, {1}, {1, 2}}, 1, kind::weights, 0, 2);
   expect_fault({{7}, {1}, {}}, 1, kind::offset, 0, 1);
 }

@@ -10,10 +10,10 @@ namespace troupe::kernels::test::device_memory_test {
 namespace {
 
 template <class Place>
-class device_memory : public stream_test<Place> {};
-TYPED_TEST_SUITE(device_memory, each_device, device_names);
+class DeviceMemory : public stream_test<Place> {};
+TYPED_TEST_SUITE(DeviceMemory, each_device, device_names);
 
-TYPED_TEST(device_memory, gives_each_its_own) {
+TYPED_TEST(DeviceMemory, GivesEachItsOwn) {
   std::vector<std::shared_ptr<std::byte>> blocks;
   for (const std::size_t bytes : {1, 511, 512, 513, 100000, 5000000}) {
     blocks.push_back(this->device().allocate(bytes));
@@ -23,7 +23,7 @@ TYPED_TEST(device_memory, gives_each_its_own) {
   }
 }
 
-TYPED_TEST(device_memory, staging_memory_is_the_hosts) {
+TYPED_TEST(DeviceMemory, StagingMemoryIsTheHosts) {
   const auto staging = this->device().allocate_staging(1000);
   std::memset(staging.get(), 5, 1000);
   const auto x = this->template room<std::byte>(1000);
@@ -31,7 +31,7 @@ TYPED_TEST(device_memory, staging_memory_is_the_hosts) {
   EXPECT_EQ(this->get(x), std::vector<std::byte>(1000, std::byte{5}));
 }
 
-TYPED_TEST(device_memory, what_is_kept_counts_as_free_and_is_used_again) {
+TYPED_TEST(DeviceMemory, WhatIsKeptCountsAsFreeAndIsUsedAgain) {
   if (this->device().is_host()) GTEST_SKIP() << "skipped: the processor's allocator decides";
   const std::size_t bytes = 50 << 20;
   std::shared_ptr<std::byte> block = this->device().allocate(bytes);
@@ -46,21 +46,21 @@ TYPED_TEST(device_memory, what_is_kept_counts_as_free_and_is_used_again) {
 }
 
 /// For children, whose emulated device is small: a real one's memory costs nothing to give out.
-TYPED_TEST(device_memory, DISABLED_lets_go) {
+TYPED_TEST(DeviceMemory, DISABLED_LetsGo) {
   if (this->device().is_host()) return;
   const std::size_t free = this->device().memory().free;
   this->device().allocate(free / 8 * 5).reset();
   EXPECT_NE(this->device().allocate(free / 4 * 3), nullptr);
 }
 
-TYPED_TEST(device_memory, lets_go_of_what_is_kept_before_it_refuses) {
+TYPED_TEST(DeviceMemory, LetsGoOfWhatIsKeptBeforeItRefuses) {
   if (this->device().is_host()) GTEST_SKIP() << "skipped: the host would start to swap";
   const std::string output =
-      child_process("device_memory/Gpu.DISABLED_lets_go", "TROUPE_EMULATED_CUDA=memory_mib=64").output();
+      child_process("DeviceMemory/Gpu.DISABLED_LetsGo", "TROUPE_EMULATED_CUDA=memory_mib=64").output();
   EXPECT_NE(output.find("[  PASSED  ] 1 test"), std::string::npos) << output;
 }
 
-TYPED_TEST(device_memory, says_how_much_is_free_and_what_to_try) {
+TYPED_TEST(DeviceMemory, SaysHowMuchIsFreeAndWhatToTry) {
   if (this->device().is_host()) GTEST_SKIP() << "skipped: the host would start to swap";
   try {
     this->device().allocate(std::size_t{1} << 50);
@@ -74,7 +74,7 @@ TYPED_TEST(device_memory, says_how_much_is_free_and_what_to_try) {
   this->on().synchronize();
 }
 
-TYPED_TEST(device_memory, may_be_used_from_any_thread) {
+TYPED_TEST(DeviceMemory, MayBeUsedFromAnyThread) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
@@ -94,7 +94,7 @@ TYPED_TEST(device_memory, may_be_used_from_any_thread) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TYPED_TEST(device_memory, a_cuda_device_has_an_identity) {
+TYPED_TEST(DeviceMemory, ACudaDeviceHasAnIdentity) {
   EXPECT_EQ(this->device().uuid().size(), this->device().is_host() ? 0U : 40U);
   EXPECT_EQ(this->device().number(), this->device().is_host() ? -1 : 0);
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-TEST(relu, keeps_what_is_positive) {
+TEST(Relu, KeepsWhatIsPositive) {
   on_every_target([] {
     for (const std::size_t count : odd_sizes) {
       source_of_numbers random(static_cast<std::uint32_t>(count));
@@ -31,7 +31,7 @@ TEST(relu, keeps_what_is_positive) {
   });
 }
 
-TEST(relu, keeps_nan_and_infinity) {
+TEST(Relu, KeepsNanAndInfinity) {
   on_every_target([] {
     for (std::size_t at = 0; at < 33; ++at) {
       std::vector<float> x(33, -1.0F);
@@ -46,7 +46,7 @@ TEST(relu, keeps_nan_and_infinity) {
   });
 }
 
-TEST(relu, passes_the_gradient_where_the_output_is_positive) {
+TEST(Relu, PassesTheGradientWhereTheOutputIsPositive) {
   on_every_target([] {
     for (const std::size_t count : odd_sizes) {
       source_of_numbers random(static_cast<std::uint32_t>(count));
@@ -60,7 +60,7 @@ TEST(relu, passes_the_gradient_where_the_output_is_positive) {
   });
 }
 
-TEST(sum_in_rank_order, adds_from_the_first_rank_on_and_scales_last) {
+TEST(SumInRankOrder, AddsFromTheFirstRankOnAndScalesLast) {
   on_every_target([] {
     for (const std::size_t count : odd_sizes) {
       source_of_numbers random(static_cast<std::uint32_t>(count));
@@ -83,7 +83,7 @@ TEST(sum_in_rank_order, adds_from_the_first_rank_on_and_scales_last) {
   });
 }
 
-TEST(sum_in_rank_order, may_write_to_any_of_its_inputs) {
+TEST(SumInRankOrder, MayWriteToAnyOfItsInputs) {
   constexpr std::size_t count = 100;
   source_of_numbers random(3);
   const std::vector<std::vector<float>> ranks = {random.numbers(count), random.numbers(count), random.numbers(count)};
@@ -98,7 +98,7 @@ TEST(sum_in_rank_order, may_write_to_any_of_its_inputs) {
   }
 }
 
-TEST(find_non_finite, gives_the_first_position) {
+TEST(FindNonFinite, GivesTheFirstPosition) {
   on_every_target([] {
     for (const std::size_t count : odd_sizes) {
       for (const float bad : {nan_value, -nan_value, infinity, -infinity}) {
@@ -113,7 +113,7 @@ TEST(find_non_finite, gives_the_first_position) {
   });
 }
 
-TEST(find_non_finite, gives_the_count_if_all_are_finite) {
+TEST(FindNonFinite, GivesTheCountIfAllAreFinite) {
   on_every_target([] {
     const float extremes[] = {std::numeric_limits<float>::max(), -std::numeric_limits<float>::max(),
                               std::numeric_limits<float>::denorm_min(), -0.0F};
@@ -125,7 +125,7 @@ TEST(find_non_finite, gives_the_count_if_all_are_finite) {
   });
 }
 
-TEST(find_non_finite, looks_beyond_the_first_chunks) {
+TEST(FindNonFinite, LooksBeyondTheFirstChunks) {
   std::vector<float> x(20000, 1.0F);
   x[19999] = infinity;
   x[12345] = nan_value;

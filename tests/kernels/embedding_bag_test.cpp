@@ -32,7 +32,7 @@ const pooling_case pooling_cases[] = {{"sum", pooling::sum, false},
                                       {"mean", pooling::mean, false},
                                       {"max", pooling::max, false}};
 
-class embedding_bag : public testing::TestWithParam<pooling_case> {};
+class EmbeddingBag : public testing::TestWithParam<pooling_case> {};
 
 /// A value in double and how far float32 may be from it.
 struct bounded {
@@ -98,7 +98,7 @@ void check_forward(const pooling_case& c, std::size_t dim, std::size_t batch, st
   }
 }
 
-TEST_P(embedding_bag, forward_is_the_pooled_rows) {
+TEST_P(EmbeddingBag, ForwardIsThePooledRows) {
   on_every_target([&] {
     for (const std::size_t dim : odd_sizes) {
       for (const std::size_t batch : batches) {
@@ -127,7 +127,7 @@ std::vector<std::vector<double>> expected_terms(const pooling_case& c, const std
   return terms;
 }
 
-TEST_P(embedding_bag, backward_adds_each_bags_gradient_to_its_rows) {
+TEST_P(EmbeddingBag, BackwardAddsEachBagsGradientToItsRows) {
   const pooling_case& c = GetParam();
   on_every_target([&] {
     for (const std::size_t dim : odd_sizes) {
@@ -151,7 +151,7 @@ TEST_P(embedding_bag, backward_adds_each_bags_gradient_to_its_rows) {
   });
 }
 
-TEST_P(embedding_bag, bits_do_not_depend_on_how_columns_are_cut) {
+TEST_P(EmbeddingBag, BitsDoNotDependOnHowColumnsAreCut) {
   const pooling_case& c = GetParam();
   on_every_target([&] {
     constexpr std::size_t dim = 100;
@@ -173,10 +173,10 @@ TEST_P(embedding_bag, bits_do_not_depend_on_how_columns_are_cut) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(modes, embedding_bag, testing::ValuesIn(pooling_cases),
+INSTANTIATE_TEST_SUITE_P(Modes, EmbeddingBag, testing::ValuesIn(pooling_cases),
                          [](const testing::TestParamInfo<pooling_case>& tested) { return tested.param.name; });
 
-TEST(embedding_bag_sum, adds_in_index_order) {
+TEST(EmbeddingBagSum, AddsInIndexOrder) {
   // Any other order or pairing of these four gives another sum.
   const std::vector<float> table = {1e8F, 1.0F, -1e8F, 3.0F};
   const bag_batch bags{{0, 1, 2, 3}, {0}, {}};
@@ -185,7 +185,7 @@ TEST(embedding_bag_sum, adds_in_index_order) {
   EXPECT_EQ(out, 3.0F);
 }
 
-TEST(embedding_bag_mean, divides_rather_than_multiplies_by_a_rounded_reciprocal) {
+TEST(EmbeddingBagMean, DividesRatherThanMultipliesByARoundedReciprocal) {
   for (std::size_t length = 1; length <= 100; ++length) {
     const std::vector<float> table = {5.0F / 3.0F};
     const bag_batch bags{std::vector<std::int64_t>(length, 0), {0}, {}};
@@ -197,7 +197,7 @@ TEST(embedding_bag_mean, divides_rather_than_multiplies_by_a_rounded_reciprocal)
   }
 }
 
-TEST(embedding_bag_max, gives_the_gradient_of_a_tie_to_the_first_entry) {
+TEST(EmbeddingBagMax, GivesTheGradientOfATieToTheFirstEntry) {
   on_every_target([] {
     for (const std::size_t dim : odd_sizes) {
       std::vector<float> table(3 * dim, 2.0F);
@@ -215,7 +215,7 @@ TEST(embedding_bag_max, gives_the_gradient_of_a_tie_to_the_first_entry) {
   });
 }
 
-TEST(embedding_bag_max, of_negative_rows_is_negative) {
+TEST(EmbeddingBagMax, OfNegativeRowsIsNegative) {
   const std::vector<float> table = {-3.0F, -2.0F};
   const bag_batch bags{{0, 1}, {0}, {}};
   float out = 0;
@@ -223,7 +223,7 @@ TEST(embedding_bag_max, of_negative_rows_is_negative) {
   EXPECT_EQ(out, -2.0F);
 }
 
-TEST(gather_rows, copies_rows) {
+TEST(GatherRows, CopiesRows) {
   on_every_target([] {
     for (const std::size_t dim : odd_sizes) {
       source_of_numbers random(static_cast<std::uint32_t>(dim));

@@ -79,14 +79,14 @@ vectors_in_rows gradients_of(const shape& s, vectors_in_rows& x, const std::vect
   return grads;
 }
 
-TEST(interaction, pairs_are_those_below_the_diagonal) {
+TEST(Interaction, PairsAreThoseBelowTheDiagonal) {
   EXPECT_EQ(pair_count(0), 0U);
   EXPECT_EQ(pair_count(1), 0U);
   EXPECT_EQ(pair_count(2), 1U);
   EXPECT_EQ(pair_count(27), 351U);
 }
 
-TEST(interaction, dots_come_row_by_row_of_the_lower_triangle) {
+TEST(Interaction, DotsComeRowByRowOfTheLowerTriangle) {
   on_every_target([] {
     for (const shape& s : shapes()) {
       SCOPED_TRACE(text(s));
@@ -112,7 +112,7 @@ TEST(interaction, dots_come_row_by_row_of_the_lower_triangle) {
   });
 }
 
-TEST(interaction, a_vectors_gradient_is_the_sum_over_the_others) {
+TEST(Interaction, AVectorsGradientIsTheSumOverTheOthers) {
   on_every_target([] {
     for (const shape& s : shapes()) {
       SCOPED_TRACE(text(s));
@@ -143,7 +143,7 @@ TEST(interaction, a_vectors_gradient_is_the_sum_over_the_others) {
   });
 }
 
-TEST(interaction, bits_do_not_depend_on_where_the_vectors_lie) {
+TEST(Interaction, BitsDoNotDependOnWhereTheVectorsLie) {
   for (const shape& s : shapes()) {
     SCOPED_TRACE(text(s));
     auto x = random_vectors(s, 0, 4);
@@ -162,7 +162,7 @@ TEST(interaction, bits_do_not_depend_on_where_the_vectors_lie) {
 }
 
 // Instruction sets with fused multiply-add agree in every bit: the order of sums is the same at any width.
-TEST(interaction, bits_do_not_depend_on_the_width_of_vectors) {
+TEST(Interaction, BitsDoNotDependOnTheWidthOfVectors) {
   const shape s{5, 27, 33};
   auto x = random_vectors(s, 0, 5);
   std::vector<std::vector<float>> results;

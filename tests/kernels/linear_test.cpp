@@ -58,7 +58,7 @@ void check_product(const std::vector<float>& result, std::size_t rows, std::size
 
 const auto from_zero = [](std::size_t) { return 0.0; };
 
-TEST(linear, forward_is_the_product_plus_bias) {
+TEST(Linear, ForwardIsTheProductPlusBias) {
   on_every_target([] {
     for (const shape& s : shapes()) {
       SCOPED_TRACE(text(s));
@@ -77,7 +77,7 @@ TEST(linear, forward_is_the_product_plus_bias) {
   });
 }
 
-TEST(linear, backward_overwrites_the_parameters_gradients) {
+TEST(Linear, BackwardOverwritesTheParametersGradients) {
   on_every_target([] {
     for (const shape& s : shapes()) {
       SCOPED_TRACE(text(s));
@@ -101,7 +101,7 @@ TEST(linear, backward_overwrites_the_parameters_gradients) {
   });
 }
 
-TEST(linear, backward_overwrites_the_inputs_gradient) {
+TEST(Linear, BackwardOverwritesTheInputsGradient) {
   on_every_target([] {
     for (const shape& s : shapes()) {
       SCOPED_TRACE(text(s));
@@ -117,7 +117,7 @@ TEST(linear, backward_overwrites_the_inputs_gradient) {
   });
 }
 
-TEST(linear, gives_zero_gradients_for_an_empty_batch) {
+TEST(Linear, GivesZeroGradientsForAnEmptyBatch) {
   for (const std::size_t in : {16, 200}) {
     std::vector<float> grad_weight(in * 8, 77.0F);
     std::vector<float> grad_bias(8, 77.0F);
@@ -127,7 +127,7 @@ TEST(linear, gives_zero_gradients_for_an_empty_batch) {
   }
 }
 
-TEST(linear, repeats_bit_for_bit) {
+TEST(Linear, RepeatsBitForBit) {
   for (const shape s : {shape{6, 16, 8}, shape{129, 100, 64}}) {
     source_of_numbers random(4);
     const std::vector<float> x = random.numbers(s.batch * s.in);

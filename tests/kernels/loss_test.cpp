@@ -49,7 +49,7 @@ double cross_entropy_formula(std::size_t batch, std::size_t classes, const std::
   return loss / static_cast<double>(batch);
 }
 
-TEST(softmax_cross_entropy, follows_its_formula) {
+TEST(SoftmaxCrossEntropy, FollowsItsFormula) {
   on_every_target([] {
     for (const std::size_t classes : odd_sizes) {
       for (const std::size_t batch : batches) {
@@ -73,7 +73,7 @@ TEST(softmax_cross_entropy, follows_its_formula) {
   });
 }
 
-TEST(softmax_cross_entropy, survives_large_logits) {
+TEST(SoftmaxCrossEntropy, SurvivesLargeLogits) {
   on_every_target([] {
     const std::vector<float> logits = {3e38F, -3e38F, 0.0F, 1000.0F, 1001.0F, 1002.0F};
     const std::vector<std::int64_t> target = {0, 2};
@@ -85,7 +85,7 @@ TEST(softmax_cross_entropy, survives_large_logits) {
   });
 }
 
-TEST(softmax_cross_entropy, takes_minus_infinity_for_an_impossible_class) {
+TEST(SoftmaxCrossEntropy, TakesMinusInfinityForAnImpossibleClass) {
   const std::vector<float> logits = {0.0F, -std::numeric_limits<float>::infinity(), 0.0F};
   const std::int64_t target = 0;
   std::vector<float> grad(3);
@@ -108,7 +108,7 @@ double squares_formula(const std::vector<double>& y, const std::vector<float>& t
   return loss / static_cast<double>(y.size());
 }
 
-TEST(bce_with_logits, follows_its_formula) {
+TEST(BceWithLogits, FollowsItsFormula) {
   on_every_target([] {
     for (const std::size_t outputs : odd_sizes) {
       for (const std::size_t batch : batches) {
@@ -133,7 +133,7 @@ TEST(bce_with_logits, follows_its_formula) {
   });
 }
 
-TEST(bce_with_logits, survives_large_logits) {
+TEST(BceWithLogits, SurvivesLargeLogits) {
   on_every_target([] {
     const std::vector<float> logits = {1e30F, -1e30F, 90.0F, -90.0F};
     const std::vector<float> right = {1, 0, 1, 0};
@@ -148,7 +148,7 @@ TEST(bce_with_logits, survives_large_logits) {
   });
 }
 
-TEST(bce_with_logits, keeps_the_precision_of_small_losses) {
+TEST(BceWithLogits, KeepsThePrecisionOfSmallLosses) {
   on_every_target([] {
     const float logit = 20;
     const float target = 1;
@@ -158,7 +158,7 @@ TEST(bce_with_logits, keeps_the_precision_of_small_losses) {
   });
 }
 
-TEST(mean_squared_error, follows_its_formula) {
+TEST(MeanSquaredError, FollowsItsFormula) {
   for (const std::size_t outputs : odd_sizes) {
     for (const std::size_t batch : batches) {
       const std::size_t count = batch * outputs;
@@ -176,7 +176,7 @@ TEST(mean_squared_error, follows_its_formula) {
   }
 }
 
-TEST(losses, show_a_nan_wherever_it_is) {
+TEST(Losses, ShowANanWhereverItIs) {
   on_every_target([] {
     constexpr std::size_t count = 37;
     for (std::size_t at = 0; at < count; ++at) {
@@ -198,7 +198,7 @@ TEST(losses, show_a_nan_wherever_it_is) {
   });
 }
 
-TEST(losses, do_not_depend_on_a_chunk_boundary) {
+TEST(Losses, DoNotDependOnAChunkBoundary) {
   // The mean of copies of one sample is that sample's loss, however many there are.
   for (const std::size_t batch : {1, 255, 256, 257, 1000}) {
     const std::vector<float> z(batch, 0.75F);

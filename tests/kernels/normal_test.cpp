@@ -27,7 +27,7 @@ struct uniform_pairs {
   }
 };
 
-TEST(box_muller, is_as_accurate_as_the_librarys_functions) {
+TEST(BoxMuller, IsAsAccurateAsTheLibrarysFunctions) {
   const uniform_pairs pairs(200'000);
   std::vector<float> out(pairs.u1.size());
   box_muller(out.size(), pairs.u1.data(), pairs.u2.data(), out.data());
@@ -37,7 +37,7 @@ TEST(box_muller, is_as_accurate_as_the_librarys_functions) {
   }
 }
 
-TEST(box_muller, has_the_same_bits_on_every_target_and_in_any_number) {
+TEST(BoxMuller, HasTheSameBitsOnEveryTargetAndInAnyNumber) {
   const uniform_pairs pairs(5000);
   std::vector<float> expected(pairs.u1.size());
   for (std::size_t i = 0; i < expected.size(); ++i) box_muller(1, &pairs.u1[i], &pairs.u2[i], &expected[i]);

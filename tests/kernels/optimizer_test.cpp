@@ -14,9 +14,9 @@
 namespace troupe::kernels::test::optimizer_test {
 namespace {
 
-class update_dense_by : public testing::TestWithParam<optimizer_case> {};
+class UpdateDenseBy : public testing::TestWithParam<optimizer_case> {};
 
-TEST_P(update_dense_by, follows_the_formula_for_several_steps) {
+TEST_P(UpdateDenseBy, FollowsTheFormulaForSeveralSteps) {
   const optimizer_case& c = GetParam();
   on_every_target([&] {
     for (const std::size_t count : odd_sizes) {
@@ -43,7 +43,7 @@ TEST_P(update_dense_by, follows_the_formula_for_several_steps) {
   });
 }
 
-TEST_P(update_dense_by, gives_the_same_bits_in_pieces) {
+TEST_P(UpdateDenseBy, GivesTheSameBitsInPieces) {
   const optimizer_case& c = GetParam();
   on_every_target([&] {
     constexpr std::size_t count = 1000;
@@ -65,12 +65,12 @@ TEST_P(update_dense_by, gives_the_same_bits_in_pieces) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(optimizers, update_dense_by, testing::ValuesIn(optimizer_cases()),
+INSTANTIATE_TEST_SUITE_P(Optimizers, UpdateDenseBy, testing::ValuesIn(optimizer_cases()),
                          [](const testing::TestParamInfo<optimizer_case>& tested) { return tested.param.name; });
 
-TEST(update_dense, touches_nothing_when_there_is_nothing) { host_stream().update_dense({}, 0, nullptr, {}, nullptr); }
+TEST(UpdateDense, TouchesNothingWhenThereIsNothing) { host_stream().update_dense({}, 0, nullptr, {}, nullptr); }
 
-TEST(update_dense, without_decay_takes_an_infinite_weight_for_what_it_is) {
+TEST(UpdateDense, WithoutDecayTakesAnInfiniteWeightForWhatItIs) {
   update_constants c;
   c.lr = 0.1F;
   float weight = std::numeric_limits<float>::infinity();

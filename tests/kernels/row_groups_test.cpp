@@ -78,7 +78,7 @@ void fill(row_groups& groups, std::int64_t rows, const std::vector<source>& sour
 }
 
 // The numbers of rows ask for no, one, two and three passes of the sort.
-TEST(row_groups, rows_ascend_and_keep_the_order_of_sources_and_indices) {
+TEST(RowGroups, RowsAscendAndKeepTheOrderOfSourcesAndIndices) {
   source_of_numbers random(1);
   row_groups groups;
   const std::vector<float> grad(16);
@@ -107,7 +107,7 @@ TEST(row_groups, rows_ascend_and_keep_the_order_of_sources_and_indices) {
   }
 }
 
-TEST(row_groups, scales_are_those_of_the_pooling) {
+TEST(RowGroups, ScalesAreThoseOfThePooling) {
   const std::vector<float> grad(1);
   const bag_batch plain{{5, 5, 3, 5}, {0, 0, 3}, {}};
   const bag_batch weighted{{5, 5, 3, 5}, {0, 0, 3}, {0.5F, -2, 0, 4}};
@@ -126,7 +126,7 @@ TEST(row_groups, scales_are_those_of_the_pooling) {
   EXPECT_EQ(grouping_of(groups.group(1)), (grouping{{3, {{0, 2, 1.0F}}}, {5, {{0, 0, 1.0F}, {0, 1, 1.0F}}}}));
 }
 
-TEST(row_groups, nothing_is_left_of_the_step_before) {
+TEST(RowGroups, NothingIsLeftOfTheStepBefore) {
   const std::vector<float> grad(1);
   row_groups groups;
   fill(groups, 5000, {{pooling::sum, {{4999, 7}, {0}, {}}}, {pooling::sum, {{7}, {0}, {}}}}, grad);

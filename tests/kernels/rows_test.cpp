@@ -82,7 +82,7 @@ std::uint16_t nearest_pattern(const format& f, float x) {
   return static_cast<std::uint16_t>((is_low ? low : high) | (std::signbit(x) ? 0x8000 : 0));
 }
 
-TEST(rows, every_pattern_has_its_value) {
+TEST(Rows, EveryPatternHasItsValue) {
   const auto patterns = all_patterns();
   for (const format& f : formats) {
     on_every_target([&] {
@@ -100,7 +100,7 @@ TEST(rows, every_pattern_has_its_value) {
   }
 }
 
-TEST(rows, a_number_that_the_type_has_keeps_its_pattern) {
+TEST(Rows, ANumberThatTheTypeHasKeepsItsPattern) {
   for (const format& f : formats) {
     on_every_target([&] {
       auto patterns = all_patterns();
@@ -117,7 +117,7 @@ void expect_nearest(const format& f, const std::vector<float>& numbers) {
   }
 }
 
-TEST(rows, halfway_goes_to_the_even_one_and_a_hair_beside_to_the_nearer) {
+TEST(Rows, HalfwayGoesToTheEvenOneAndAHairBesideToTheNearer) {
   for (const format& f : formats) {
     std::vector<float> numbers;
     for (std::uint16_t p = 0; p < f.infinite(); ++p) {
@@ -132,7 +132,7 @@ TEST(rows, halfway_goes_to_the_even_one_and_a_hair_beside_to_the_nearer) {
   }
 }
 
-TEST(rows, random_floats_go_to_the_nearest) {
+TEST(Rows, RandomFloatsGoToTheNearest) {
   std::mt19937 bits(7);
   std::vector<float> numbers;
   while (numbers.size() < 200'000) {
@@ -146,7 +146,7 @@ TEST(rows, random_floats_go_to_the_nearest) {
   for (const format& f : formats) on_every_target([&] { expect_nearest(f, numbers); });
 }
 
-TEST(rows, what_is_too_large_becomes_infinite_and_nan_stays_nan) {
+TEST(Rows, WhatIsTooLargeBecomesInfiniteAndNanStaysNan) {
   for (const format& f : formats) {
     on_every_target([&] {
       const auto max = std::numeric_limits<float>::max();
@@ -164,7 +164,7 @@ TEST(rows, what_is_too_large_becomes_infinite_and_nan_stays_nan) {
   EXPECT_EQ(encoded(formats[0], {65520.0F})[0], 0x7c00);
 }
 
-TEST(rows, of_any_length_are_converted_whole_and_nothing_beside_them) {
+TEST(Rows, OfAnyLengthAreConvertedWholeAndNothingBesideThem) {
   for (const format& f : formats) {
     on_every_target([&] {
       for (const std::size_t count : odd_sizes) {
@@ -183,7 +183,7 @@ TEST(rows, of_any_length_are_converted_whole_and_nothing_beside_them) {
   }
 }
 
-TEST(rows, of_floats_are_copied) {
+TEST(Rows, OfFloatsAreCopied) {
   const std::vector<float> numbers = {1.5F, -infinity, 1e-40F};
   std::vector<float> stored(3);
   encode(3, numbers.data(), stored.data());
@@ -198,7 +198,7 @@ struct pooled {
   bool weighted;
 };
 
-TEST(rows, are_pooled_and_gathered_as_the_floats_that_they_stand_for) {
+TEST(Rows, ArePooledAndGatheredAsTheFloatsThatTheyStandFor) {
   constexpr std::size_t table_rows = 40;
   for (const format& f : formats) {
     on_every_target([&] {

@@ -66,7 +66,7 @@ struct two_ranks {
 bool is_touched(std::size_t row) { return row == 1 || row == 4 || row == 7; }
 
 // lr 0.1 and eps 1e-8, as the formula says, element by element; 10 roundings a step of values below 4.
-TEST(rowwise_adagrad, follows_the_formula_on_touched_rows) {
+TEST(RowwiseAdagrad, FollowsTheFormulaOnTouchedRows) {
   for (const double weight_decay : {0.0, 0.02}) {
     on_every_target([&] {
       for (const std::size_t dim : dims) {
@@ -108,7 +108,7 @@ TEST(rowwise_adagrad, follows_the_formula_on_touched_rows) {
   }
 }
 
-TEST(rowwise_adagrad, rounds_rows_of_16_bits_once_after_the_step_in_float) {
+TEST(RowwiseAdagrad, RoundsRowsOf16BitsOnceAfterTheStepInFloat) {
   for (const row_dtype type : {row_dtype::f16, row_dtype::bf16}) {
     on_every_target([&] {
       for (const std::size_t dim : dims) {
@@ -136,7 +136,7 @@ TEST(rowwise_adagrad, rounds_rows_of_16_bits_once_after_the_step_in_float) {
   }
 }
 
-TEST(rowwise_adagrad, leaves_a_row_alone_whose_gradient_is_not_finite) {
+TEST(RowwiseAdagrad, LeavesARowAloneWhoseGradientIsNotFinite) {
   on_every_target([] {
     for (const std::size_t dim : dims) {
       source_of_numbers random(3);
@@ -170,7 +170,7 @@ std::vector<float> uneven(source_of_numbers& random, std::size_t count) {
   return numbers;
 }
 
-TEST(squared_norm, has_the_bits_of_its_order_on_every_target) {
+TEST(SquaredNorm, HasTheBitsOfItsOrderOnEveryTarget) {
   on_every_target([] {
     for (std::size_t count = 0; count < 300; ++count) {
       source_of_numbers random(static_cast<std::uint32_t>(count));
@@ -180,14 +180,14 @@ TEST(squared_norm, has_the_bits_of_its_order_on_every_target) {
   });
 }
 
-TEST(squared_norm, neither_overflows_nor_underflows) {
+TEST(SquaredNorm, NeitherOverflowsNorUnderflows) {
   const std::vector<float> large(3, std::numeric_limits<float>::max());
   EXPECT_EQ(result_of(&stream::squared_norm, 3, large.data()), 3 * std::pow(static_cast<double>(large[0]), 2));
   const float tiny = std::numeric_limits<float>::denorm_min();
   EXPECT_EQ(result_of(&stream::squared_norm, 1, &tiny), std::ldexp(1.0, -298));
 }
 
-TEST(squared_norm, of_what_is_not_finite_is_not_finite) {
+TEST(SquaredNorm, OfWhatIsNotFiniteIsNotFinite) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     for (std::size_t at = 0; at < 19; ++at) {
       std::vector<float> x(19, 1.0F);
@@ -198,7 +198,7 @@ TEST(squared_norm, of_what_is_not_finite_is_not_finite) {
 }
 
 // With factors of one and a single occurrence the gradient is its source, bit for bit.
-TEST(row_squared_norms, are_those_of_the_merged_rows) {
+TEST(RowSquaredNorms, AreThoseOfTheMergedRows) {
   on_every_target([] {
     for (const std::size_t dim : dims) {
       source_of_numbers random(static_cast<std::uint32_t>(dim));
@@ -224,7 +224,7 @@ TEST(row_squared_norms, are_those_of_the_merged_rows) {
   });
 }
 
-TEST(row_squared_norms, sum_up_several_ranks_and_pass_on_what_is_not_finite) {
+TEST(RowSquaredNorms, SumUpSeveralRanksAndPassOnWhatIsNotFinite) {
   for (const std::size_t dim : dims) {
     source_of_numbers random(static_cast<std::uint32_t>(dim));
     two_ranks ranks(random, dim);

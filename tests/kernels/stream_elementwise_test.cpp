@@ -12,10 +12,10 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float inf = std::numeric_limits<float>::infinity();
 
 template <class Place>
-class stream_elementwise : public stream_test<Place> {};
-TYPED_TEST_SUITE(stream_elementwise, each_device, device_names);
+class StreamElementwise : public stream_test<Place> {};
+TYPED_TEST_SUITE(StreamElementwise, each_device, device_names);
 
-TYPED_TEST(stream_elementwise, fills_and_multiplies) {
+TYPED_TEST(StreamElementwise, FillsAndMultiplies) {
   for (const std::size_t count : odd_sizes) {
     for (const std::size_t before : {0, 1}) {
       source_of_numbers random(static_cast<std::uint32_t>(count));
@@ -34,7 +34,7 @@ TYPED_TEST(stream_elementwise, fills_and_multiplies) {
   this->on().synchronize();
 }
 
-TYPED_TEST(stream_elementwise, copies_and_adds_columns_of_wider_matrices) {
+TYPED_TEST(StreamElementwise, CopiesAndAddsColumnsOfWiderMatrices) {
   constexpr std::size_t rows = 5;
   for (const std::size_t cols : odd_sizes) {
     for (const std::size_t wider : {0, 3, 4}) {
@@ -64,7 +64,7 @@ TYPED_TEST(stream_elementwise, copies_and_adds_columns_of_wider_matrices) {
   }
 }
 
-TYPED_TEST(stream_elementwise, passes_gradients_where_relu_was_active) {
+TYPED_TEST(StreamElementwise, PassesGradientsWhereReluWasActive) {
   for (const std::size_t count : odd_sizes) {
     source_of_numbers random(static_cast<std::uint32_t>(count));
     std::vector<float> y = random.numbers(count);
@@ -83,7 +83,7 @@ TYPED_TEST(stream_elementwise, passes_gradients_where_relu_was_active) {
   }
 }
 
-TYPED_TEST(stream_elementwise, sums_in_rank_order) {
+TYPED_TEST(StreamElementwise, SumsInRankOrder) {
   for (const std::size_t ranks : {1, 2, 3, 255, 256, 257, 600}) {
     for (const std::size_t count : {1, 4, 7, 33}) {
       source_of_numbers random(static_cast<std::uint32_t>(ranks * 100 + count));
@@ -109,7 +109,7 @@ TYPED_TEST(stream_elementwise, sums_in_rank_order) {
   }
 }
 
-TYPED_TEST(stream_elementwise, sums_squares_in_double) {
+TYPED_TEST(StreamElementwise, SumsSquaresInDouble) {
   const auto result = this->template room<double>(1);
   for (const std::size_t count : {0, 1, 7, 255, 256, 257, 4095, 4097, 100000}) {
     source_of_numbers random(static_cast<std::uint32_t>(count));
@@ -132,7 +132,7 @@ TYPED_TEST(stream_elementwise, sums_squares_in_double) {
   }
 }
 
-TYPED_TEST(stream_elementwise, finds_the_first_number_that_is_not_finite) {
+TYPED_TEST(StreamElementwise, FindsTheFirstNumberThatIsNotFinite) {
   const auto result = this->template room<non_finite>(1);
   for (const std::size_t count : {0, 1, 100, 5000, 300000}) {
     std::vector<float> numbers(count, 3e38F);

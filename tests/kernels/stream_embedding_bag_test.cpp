@@ -31,7 +31,7 @@ float pooled(pooling mode, const std::vector<float>& table, std::size_t dim, con
 }
 
 template <class Place>
-class stream_embedding_bag : public stream_test<Place> {
+class StreamEmbeddingBag : public stream_test<Place> {
  protected:
   struct stored_table {
     device_array<std::byte> memory;
@@ -76,9 +76,9 @@ class stream_embedding_bag : public stream_test<Place> {
     ASSERT_TRUE(same_bits(forward(mode, from, dim, bags, out_stride), expected));
   }
 };
-TYPED_TEST_SUITE(stream_embedding_bag, each_device, device_names);
+TYPED_TEST_SUITE(StreamEmbeddingBag, each_device, device_names);
 
-TYPED_TEST(stream_embedding_bag, pools_in_index_order) {
+TYPED_TEST(StreamEmbeddingBag, PoolsInIndexOrder) {
   for (const row_dtype type : {row_dtype::f32, row_dtype::f16, row_dtype::bf16}) {
     for (const std::size_t dim : {1, 3, 4, 8, 12, 16, 33, 64, 100, 128, 260, 600}) {
       for (const std::size_t wider : {0, 3}) {
@@ -98,7 +98,7 @@ TYPED_TEST(stream_embedding_bag, pools_in_index_order) {
   }
 }
 
-TYPED_TEST(stream_embedding_bag, takes_bags_of_any_length) {
+TYPED_TEST(StreamEmbeddingBag, TakesBagsOfAnyLength) {
   source_of_numbers random(3);
   const auto table = this->store(row_dtype::f32, random.numbers(table_rows * 8), 0);
   bag_batch bags;
@@ -110,7 +110,7 @@ TYPED_TEST(stream_embedding_bag, takes_bags_of_any_length) {
   for (const pooling mode : {pooling::sum, pooling::mean, pooling::max}) this->expect_pooled(mode, table, 8, bags, 8);
 }
 
-TYPED_TEST(stream_embedding_bag, a_nan_wins_a_maximum_only_as_the_first_entry) {
+TYPED_TEST(StreamEmbeddingBag, ANanWinsAMaximumOnlyAsTheFirstEntry) {
   const auto table = this->store(row_dtype::f32, {nan, 1.0F, -inf, 2.0F}, 0);
   const std::vector<float> got =
       this->forward(pooling::max, table, 1, bag_batch{{0, 1, 1, 0, 2, 2, 0, 3, 1}, {0, 2, 4, 5, 5, 7}, {}}, 1);
@@ -122,12 +122,12 @@ TYPED_TEST(stream_embedding_bag, a_nan_wins_a_maximum_only_as_the_first_entry) {
   EXPECT_EQ(got[5], 2.0F);
 }
 
-TYPED_TEST(stream_embedding_bag, takes_no_bags) {
+TYPED_TEST(StreamEmbeddingBag, TakesNoBags) {
   const auto table = this->store(row_dtype::f32, {1.0F}, 0);
   EXPECT_TRUE(this->forward(pooling::sum, table, 1, {}, 1).empty());
 }
 
-TYPED_TEST(stream_embedding_bag, gathers_rows_bit_by_bit) {
+TYPED_TEST(StreamEmbeddingBag, GathersRowsBitByBit) {
   for (const row_dtype type : {row_dtype::f32, row_dtype::f16, row_dtype::bf16}) {
     for (const std::size_t dim : {1, 5, 8, 128}) {
       source_of_numbers random(static_cast<std::uint32_t>(dim));

@@ -9,7 +9,7 @@ namespace troupe::kernels::test::stream_interaction_test {
 namespace {
 
 template <class Place>
-class stream_interaction : public stream_test<Place> {
+class StreamInteraction : public stream_test<Place> {
  protected:
   /// Vectors side by side in the rows of a matrix on the device.
   template <class T>
@@ -20,12 +20,12 @@ class stream_interaction : public stream_test<Place> {
     return all;
   }
 };
-TYPED_TEST_SUITE(stream_interaction, each_device, device_names);
+TYPED_TEST_SUITE(StreamInteraction, each_device, device_names);
 
 /// The number of pair (i, j), whichever is larger.
 std::size_t pair_number(std::size_t i, std::size_t j) { return i > j ? pair_count(i) + j : pair_count(j) + i; }
 
-TYPED_TEST(stream_interaction, dots_and_gradients_have_the_bits_of_fused_sums_in_order) {
+TYPED_TEST(StreamInteraction, DotsAndGradientsHaveTheBitsOfFusedSumsInOrder) {
   for (const std::size_t n : {2, 3, 4, 5, 9, 27, 34, 256}) {
     for (const std::size_t dim : {1, 3, 16, 33, 130}) {
       for (const std::size_t batch : {0, 1, 9}) {
@@ -71,7 +71,7 @@ TYPED_TEST(stream_interaction, dots_and_gradients_have_the_bits_of_fused_sums_in
   }
 }
 
-TYPED_TEST(stream_interaction, a_vector_that_is_not_finite_has_a_nan_gradient) {
+TYPED_TEST(StreamInteraction, AVectorThatIsNotFiniteHasANanGradient) {
   std::vector<float> x(3 * 8, 1.0F);
   x[8] = std::nanf("");
   const auto vectors = this->put(x);
@@ -84,7 +84,7 @@ TYPED_TEST(stream_interaction, a_vector_that_is_not_finite_has_a_nan_gradient) {
   EXPECT_EQ(got[1], 2.0F);
 }
 
-TYPED_TEST(stream_interaction, a_cuda_device_refuses_too_many_vectors) {
+TYPED_TEST(StreamInteraction, ACudaDeviceRefusesTooManyVectors) {
   if (this->device().is_host()) GTEST_SKIP() << "skipped: the processor takes any number";
   const std::vector<row_matrix<const float>> vectors(interaction_vectors_max + 1);
   EXPECT_THROW(this->on().pairwise_dots(1, 1, vectors, {}), device_error);

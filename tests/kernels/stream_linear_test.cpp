@@ -65,7 +65,7 @@ struct layer {
 };
 
 template <class Place>
-class stream_linear : public stream_test<Place> {
+class StreamLinear : public stream_test<Place> {
  public:
   using stream_test<Place>::put;
 
@@ -92,9 +92,9 @@ class stream_linear : public stream_test<Place> {
     return this->get(array.data() + before, count);
   }
 };
-TYPED_TEST_SUITE(stream_linear, each_device, device_names);
+TYPED_TEST_SUITE(StreamLinear, each_device, device_names);
 
-TYPED_TEST(stream_linear, forward_is_the_product_plus_bias) {
+TYPED_TEST(StreamLinear, ForwardIsTheProductPlusBias) {
   this->on_each_precision([&](stream& on, double error, const layer_shape& s, std::size_t before) {
     const layer l(*this, s, before);
     const auto y = this->template room<float>(s.batch * s.out + before);
@@ -111,7 +111,7 @@ TYPED_TEST(stream_linear, forward_is_the_product_plus_bias) {
   });
 }
 
-TYPED_TEST(stream_linear, backward_overwrites_the_parameters_gradients) {
+TYPED_TEST(StreamLinear, BackwardOverwritesTheParametersGradients) {
   this->on_each_precision([&](stream& on, double error, const layer_shape& s, std::size_t before) {
     const layer l(*this, s, before);
     const auto grad_weight = this->template room<float>(s.out * s.in + before);
@@ -128,7 +128,7 @@ TYPED_TEST(stream_linear, backward_overwrites_the_parameters_gradients) {
   });
 }
 
-TYPED_TEST(stream_linear, backward_overwrites_the_inputs_gradient) {
+TYPED_TEST(StreamLinear, BackwardOverwritesTheInputsGradient) {
   this->on_each_precision([&](stream& on, double error, const layer_shape& s, std::size_t before) {
     const layer l(*this, s, before);
     const auto grad_x = this->template room<float>(s.batch * s.in + before);
@@ -141,7 +141,7 @@ TYPED_TEST(stream_linear, backward_overwrites_the_inputs_gradient) {
   });
 }
 
-TYPED_TEST(stream_linear, repeats_its_bits) {
+TYPED_TEST(StreamLinear, RepeatsItsBits) {
   this->on_each_precision([&](stream& on, double, const layer_shape& s, std::size_t before) {
     const layer l(*this, s, before);
     std::vector<std::vector<float>> results;
@@ -155,7 +155,7 @@ TYPED_TEST(stream_linear, repeats_its_bits) {
   });
 }
 
-TYPED_TEST(stream_linear, shows_a_nan) {
+TYPED_TEST(StreamLinear, ShowsANan) {
   std::vector<float> x(6, 1.0F);
   x[4] = std::numeric_limits<float>::quiet_NaN();
   const auto device_x = this->put(x);
@@ -168,10 +168,10 @@ TYPED_TEST(stream_linear, shows_a_nan) {
   }
 }
 
-class stream_without_epilogues_Gpu : public stream_test<on_cuda> {};
+class StreamWithoutEpiloguesGpu : public stream_test<on_cuda> {};
 
-TEST_F(stream_without_epilogues_Gpu, bias_and_its_gradient_are_kernels_of_our_own) {
-  const std::string output = child_process("stream_linear/Gpu.*", "TROUPE_EMULATED_CUDA=epilogues=none").output();
+TEST_F(StreamWithoutEpiloguesGpu, BiasAndItsGradientAreKernelsOfOurOwn) {
+  const std::string output = child_process("StreamLinear/Gpu.*", "TROUPE_EMULATED_CUDA=epilogues=none").output();
   EXPECT_NE(output.find("[  PASSED  ] 5 tests"), std::string::npos) << output;
 }
 

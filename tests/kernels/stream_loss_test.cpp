@@ -13,7 +13,7 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float inf = std::numeric_limits<float>::infinity();
 
 template <class Place>
-class stream_loss : public stream_test<Place> {
+class StreamLoss : public stream_test<Place> {
  protected:
   struct outcome {
     double loss;
@@ -58,9 +58,9 @@ class stream_loss : public stream_test<Place> {
     return got;
   }
 };
-TYPED_TEST_SUITE(stream_loss, each_device, device_names);
+TYPED_TEST_SUITE(StreamLoss, each_device, device_names);
 
-TYPED_TEST(stream_loss, cross_entropy_follows_its_formula) {
+TYPED_TEST(StreamLoss, CrossEntropyFollowsItsFormula) {
   for (const std::size_t classes : {1, 2, 10, 31, 32, 33, 100, 257}) {
     for (const std::size_t batch : {1, 2, 7, 33, 300}) {
       source_of_numbers random(static_cast<std::uint32_t>(classes * 1000 + batch));
@@ -88,7 +88,7 @@ TYPED_TEST(stream_loss, cross_entropy_follows_its_formula) {
   }
 }
 
-TYPED_TEST(stream_loss, cross_entropy_survives_large_logits) {
+TYPED_TEST(StreamLoss, CrossEntropySurvivesLargeLogits) {
   const auto got = this->softmax(2, 3, {3e38F, -3e38F, 0.0F, 1000.0F, 1001.0F, 1002.0F}, {0, 2});
   EXPECT_NEAR(got.loss, std::log(1 + std::exp(-1.0) + std::exp(-2.0)) / 2, 1e-7);
   EXPECT_EQ(got.grad[0], 0.0F);
@@ -96,7 +96,7 @@ TYPED_TEST(stream_loss, cross_entropy_survives_large_logits) {
   EXPECT_NEAR(this->softmax(1, 3, {0.0F, -inf, 0.0F}, {0}).loss, std::log(2.0), 1e-7);
 }
 
-TYPED_TEST(stream_loss, binary_cross_entropy_follows_its_formula) {
+TYPED_TEST(StreamLoss, BinaryCrossEntropyFollowsItsFormula) {
   for (const std::size_t count : {1, 5, 33, 256, 257, 5000, 70000}) {
     source_of_numbers random(static_cast<std::uint32_t>(count));
     std::vector<float> logits = random.numbers(count);
@@ -116,7 +116,7 @@ TYPED_TEST(stream_loss, binary_cross_entropy_follows_its_formula) {
   }
 }
 
-TYPED_TEST(stream_loss, binary_cross_entropy_survives_large_logits) {
+TYPED_TEST(StreamLoss, BinaryCrossEntropySurvivesLargeLogits) {
   const auto right = this->bce({1e30F, -1e30F, 90.0F, -90.0F}, {1, 0, 1, 0});
   EXPECT_NEAR(right.loss, 0.0, 1e-30);
   for (const float g : right.grad) EXPECT_NEAR(g, 0.0F, 1e-30);
@@ -127,7 +127,7 @@ TYPED_TEST(stream_loss, binary_cross_entropy_survives_large_logits) {
   EXPECT_NEAR(this->bce({20.0F}, {1.0F}).loss, small, 8 * rounding * small);
 }
 
-TYPED_TEST(stream_loss, mean_squared_error_follows_its_formula) {
+TYPED_TEST(StreamLoss, MeanSquaredErrorFollowsItsFormula) {
   for (const std::size_t count : {1, 33, 257, 5000}) {
     source_of_numbers random(static_cast<std::uint32_t>(count));
     const std::vector<float> y = random.numbers(count);
@@ -144,7 +144,7 @@ TYPED_TEST(stream_loss, mean_squared_error_follows_its_formula) {
   }
 }
 
-TYPED_TEST(stream_loss, shows_a_nan_wherever_it_is) {
+TYPED_TEST(StreamLoss, ShowsANanWhereverItIs) {
   constexpr std::size_t count = 37;
   for (std::size_t at = 0; at < count; ++at) {
     std::vector<float> outputs(count, 0.5F);

@@ -10,10 +10,10 @@ namespace troupe::kernels::test::stream_order_test {
 namespace {
 
 template <class Place>
-class stream_order : public stream_test<Place> {};
-TYPED_TEST_SUITE(stream_order, each_device, device_names);
+class StreamOrder : public stream_test<Place> {};
+TYPED_TEST_SUITE(StreamOrder, each_device, device_names);
 
-TYPED_TEST(stream_order, copies_there_and_back) {
+TYPED_TEST(StreamOrder, CopiesThereAndBack) {
   source_of_numbers random(1);
   for (const std::size_t count : odd_sizes) {
     const std::vector<float> numbers = random.numbers(count);
@@ -28,9 +28,9 @@ TYPED_TEST(stream_order, copies_there_and_back) {
   this->on().synchronize();
 }
 
-TYPED_TEST(stream_order, a_stream_knows_its_device) { EXPECT_EQ(&this->on().device(), &this->device()); }
+TYPED_TEST(StreamOrder, AStreamKnowsItsDevice) { EXPECT_EQ(&this->on().device(), &this->device()); }
 
-TYPED_TEST(stream_order, waits_for_another_streams_event) {
+TYPED_TEST(StreamOrder, WaitsForAnotherStreamsEvent) {
   constexpr std::size_t count = 1 << 20;
   const auto other = this->device().make_stream();
   const auto x = this->template room<float>(count);
@@ -47,7 +47,7 @@ TYPED_TEST(stream_order, waits_for_another_streams_event) {
   }
 }
 
-TYPED_TEST(stream_order, an_event_is_over_when_the_stream_has_come_there) {
+TYPED_TEST(StreamOrder, AnEventIsOverWhenTheStreamHasComeThere) {
   const auto x = this->template room<float>(1 << 20);
   this->on().fill(x.size(), 1.0F, x.data());
   const auto place = this->on().record();
@@ -58,7 +58,7 @@ TYPED_TEST(stream_order, an_event_is_over_when_the_stream_has_come_there) {
   EXPECT_TRUE(again->is_over());
 }
 
-TYPED_TEST(stream_order, the_host_waits_for_an_event_of_one_stream_only) {
+TYPED_TEST(StreamOrder, TheHostWaitsForAnEventOfOneStreamOnly) {
   constexpr std::size_t count = 1 << 20;
   const auto x = this->template room<float>(count);
   const auto other = this->device().make_stream();
@@ -77,7 +77,7 @@ TYPED_TEST(stream_order, the_host_waits_for_an_event_of_one_stream_only) {
   }
 }
 
-TYPED_TEST(stream_order, uploads_follow_each_other_before_the_stream_has_passed) {
+TYPED_TEST(StreamOrder, UploadsFollowEachOtherBeforeTheStreamHasPassed) {
   constexpr std::size_t count = 100'000;
   constexpr std::size_t rounds = 10;
   uploaded_array<float> numbers;
@@ -92,7 +92,7 @@ TYPED_TEST(stream_order, uploads_follow_each_other_before_the_stream_has_passed)
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], static_cast<float>(i / count)) << i;
 }
 
-TYPED_TEST(stream_order, repeats_what_it_has_learned) {
+TYPED_TEST(StreamOrder, RepeatsWhatItHasLearned) {
   source_of_numbers random(2);
   const auto x = this->put(random.numbers(100));
   const auto sum = this->put(std::vector<float>(100, 0.0F));
@@ -113,13 +113,13 @@ TYPED_TEST(stream_order, repeats_what_it_has_learned) {
   EXPECT_EQ(calls, this->device().is_host() ? 6 : 2);
 }
 
-TYPED_TEST(stream_order, repeats_nothing) {
+TYPED_TEST(StreamOrder, RepeatsNothing) {
   std::unique_ptr<graph> captured;
   for (int step = 0; step < 4; ++step) this->on().capture_or_launch(captured, [] {});
   this->on().synchronize();
 }
 
-TYPED_TEST(stream_order, forgets_calls_that_threw) {
+TYPED_TEST(StreamOrder, ForgetsCallsThatThrew) {
   const auto x = this->put(std::vector<float>(10, 1.0F));
   std::unique_ptr<graph> captured;
   const auto doubled = [&](bool fail) {
@@ -136,7 +136,7 @@ TYPED_TEST(stream_order, forgets_calls_that_threw) {
   EXPECT_EQ(this->get(x), std::vector<float>(10, 64.0F));
 }
 
-TYPED_TEST(stream_order, keeps_what_graphs_use_when_more_is_needed) {
+TYPED_TEST(StreamOrder, KeepsWhatGraphsUseWhenMoreIsNeeded) {
   // The scratch memory of products in bf16 grows between two repetitions. A row of the small one takes 16 bytes,
   // because cuBLASLt's kernels read so many at once: behind a shorter row they would read unwritten memory.
   constexpr std::size_t few = 8;

@@ -107,7 +107,7 @@ struct host_table {
 };
 
 template <class Place>
-class stream_table_gradient : public stream_test<Place> {
+class StreamTableGradient : public stream_test<Place> {
  protected:
   /// A copy of a host's table on the device.
   struct device_table {
@@ -155,9 +155,9 @@ class stream_table_gradient : public stream_test<Place> {
   };
   std::vector<device_source> kept_;
 };
-TYPED_TEST_SUITE(stream_table_gradient, each_device, device_names);
+TYPED_TEST_SUITE(StreamTableGradient, each_device, device_names);
 
-TYPED_TEST(stream_table_gradient, updates_rows_with_the_processors_bits) {
+TYPED_TEST(StreamTableGradient, UpdatesRowsWithTheProcessorsBits) {
   constexpr std::size_t rows = 13;
   const auto gradient = this->gradient();
   for (const optimizer_case& c : table_optimizers()) {
@@ -187,7 +187,7 @@ TYPED_TEST(stream_table_gradient, updates_rows_with_the_processors_bits) {
   }
 }
 
-TYPED_TEST(stream_table_gradient, follows_the_formula) {
+TYPED_TEST(StreamTableGradient, FollowsTheFormula) {
   constexpr std::size_t rows = 11;
   constexpr std::size_t dim = 5;
   const auto gradient = this->gradient();
@@ -226,7 +226,7 @@ TYPED_TEST(stream_table_gradient, follows_the_formula) {
   }
 }
 
-TYPED_TEST(stream_table_gradient, takes_keys_of_any_width) {
+TYPED_TEST(StreamTableGradient, TakesKeysOfAnyWidth) {
   // What rows there are, at most, decides how many bits are sorted; only those that are there are touched.
   const auto gradient = this->gradient();
   for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{2}, std::int64_t{256}, std::int64_t{257},
@@ -247,7 +247,7 @@ TYPED_TEST(stream_table_gradient, takes_keys_of_any_width) {
   }
 }
 
-TYPED_TEST(stream_table_gradient, tells_the_norms_of_touched_rows) {
+TYPED_TEST(StreamTableGradient, TellsTheNormsOfTouchedRows) {
   constexpr std::size_t rows = 13;
   const auto gradient = this->gradient();
   for (const std::size_t dim : {1, 8, 33, 128, 600}) {
@@ -278,7 +278,7 @@ TYPED_TEST(stream_table_gradient, tells_the_norms_of_touched_rows) {
   }
 }
 
-TYPED_TEST(stream_table_gradient, names_the_smallest_row_that_is_not_finite_and_leaves_it_alone) {
+TYPED_TEST(StreamTableGradient, NamesTheSmallestRowThatIsNotFiniteAndLeavesItAlone) {
   constexpr std::size_t rows = 200;
   const auto gradient = this->gradient();
   for (const optimizer_case& c : table_optimizers()) {
@@ -309,7 +309,7 @@ TYPED_TEST(stream_table_gradient, names_the_smallest_row_that_is_not_finite_and_
   }
 }
 
-TYPED_TEST(stream_table_gradient, sums_long_rows_with_the_processors_bits) {
+TYPED_TEST(StreamTableGradient, SumsLongRowsWithTheProcessorsBits) {
   constexpr std::size_t rows = 5;
   const optimizer_case c{"sgd", optimizer_kind::sgd};
   const auto gradient = this->gradient();
@@ -357,7 +357,7 @@ TYPED_TEST(stream_table_gradient, sums_long_rows_with_the_processors_bits) {
   }
 }
 
-TYPED_TEST(stream_table_gradient, takes_nothing) {
+TYPED_TEST(StreamTableGradient, TakesNothing) {
   const optimizer_case c{"momentum", optimizer_kind::sgd, 0.1, 0, 0.9};
   const auto gradient = this->gradient();
   host_table expected(c, row_dtype::f32, {1, 2, 3, 4});

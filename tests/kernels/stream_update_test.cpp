@@ -7,10 +7,10 @@ namespace troupe::kernels::test::stream_update_test {
 namespace {
 
 template <class Place>
-class stream_update : public stream_test<Place> {};
-TYPED_TEST_SUITE(stream_update, each_device, device_names);
+class StreamUpdate : public stream_test<Place> {};
+TYPED_TEST_SUITE(StreamUpdate, each_device, device_names);
 
-TYPED_TEST(stream_update, has_the_processors_bits) {
+TYPED_TEST(StreamUpdate, HasTheProcessorsBits) {
   for (const optimizer_case& c : optimizer_cases()) {
     for (const std::size_t count : {0, 1, 4, 7, 100, 2049}) {
       for (const std::size_t before : {0, 1}) {
@@ -37,7 +37,7 @@ TYPED_TEST(stream_update, has_the_processors_bits) {
   }
 }
 
-TYPED_TEST(stream_update, keeps_infinite_weights_without_decay) {
+TYPED_TEST(StreamUpdate, KeepsInfiniteWeightsWithoutDecay) {
   const auto weight = this->put(std::vector<float>{INFINITY});
   const auto grad = this->put(std::vector<float>{1.0F});
   this->on().update_dense(constants_of({"sgd", optimizer_kind::sgd}, 1), 1, weight.data(), {}, grad.data());

@@ -128,9 +128,9 @@ bool update(const optimizer_case& c, int t, std::size_t dim, optimized<float>& t
                      bad_row);
 }
 
-class update_rows_by : public testing::TestWithParam<optimizer_case> {};
+class UpdateRowsBy : public testing::TestWithParam<optimizer_case> {};
 
-TEST_P(update_rows_by, gives_the_bits_of_gradients_summed_by_the_backward_kernel) {
+TEST_P(UpdateRowsBy, GivesTheBitsOfGradientsSummedByTheBackwardKernel) {
   const optimizer_case& c = GetParam();
   on_every_target([&] {
     for (const std::size_t dim : dims) {
@@ -165,7 +165,7 @@ TEST_P(update_rows_by, gives_the_bits_of_gradients_summed_by_the_backward_kernel
   });
 }
 
-TEST_P(update_rows_by, follows_the_formula_on_touched_rows_alone) {
+TEST_P(UpdateRowsBy, FollowsTheFormulaOnTouchedRowsAlone) {
   const optimizer_case& c = GetParam();
   for (const bool every_row : {false, true}) {
     for (const std::size_t dim : {1, 7, 16, 33, 64, 100}) {
@@ -203,7 +203,7 @@ TEST_P(update_rows_by, follows_the_formula_on_touched_rows_alone) {
   }
 }
 
-TEST_P(update_rows_by, rounds_rows_of_16_bits_once_after_the_step_in_float) {
+TEST_P(UpdateRowsBy, RoundsRowsOf16BitsOnceAfterTheStepInFloat) {
   const optimizer_case& c = GetParam();
   for (const row_dtype type : {row_dtype::f16, row_dtype::bf16}) {
     on_every_target([&] {
@@ -237,7 +237,7 @@ TEST_P(update_rows_by, rounds_rows_of_16_bits_once_after_the_step_in_float) {
   }
 }
 
-TEST_P(update_rows_by, leaves_a_row_alone_whose_gradient_is_not_finite) {
+TEST_P(UpdateRowsBy, LeavesARowAloneWhoseGradientIsNotFinite) {
   const optimizer_case& c = GetParam();
   on_every_target([&] {
     for (const std::size_t dim : dims) {
@@ -273,10 +273,10 @@ TEST_P(update_rows_by, leaves_a_row_alone_whose_gradient_is_not_finite) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(optimizers, update_rows_by, testing::ValuesIn(optimizer_cases()),
+INSTANTIATE_TEST_SUITE_P(Optimizers, UpdateRowsBy, testing::ValuesIn(optimizer_cases()),
                          [](const testing::TestParamInfo<optimizer_case>& tested) { return tested.param.name; });
 
-TEST(update_rows, does_not_tell_a_product_that_underflows_to_minus_zero_from_zero) {
+TEST(UpdateRows, DoesNotTellAProductThatUnderflowsToMinusZeroFromZero) {
   on_every_target([] {
     // Subtracting the gradient from a weight of -0 would show its sign.
     const float tiny = -1e-30F;
@@ -294,7 +294,7 @@ TEST(update_rows, does_not_tell_a_product_that_underflows_to_minus_zero_from_zer
   });
 }
 
-TEST(update_rows, does_nothing_without_touched_rows) {
+TEST(UpdateRows, DoesNothingWithoutTouchedRows) {
   gradients grads;
   grads.close();
   std::vector<float> table = {1, 2, 3};

@@ -27,14 +27,14 @@ const std::string token16 = "0123456789abcdef";
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST(TokenTest, a_file_goes_before_the_environment_and_white_space_around_is_left_out) {
+TEST(TokenTest, AFileGoesBeforeTheEnvironmentAndWhiteSpaceAroundIsLeftOut) {
   const secrets_folder folder;
   const token_in_environment other("from the environment");
   EXPECT_EQ(read_token(folder.write("token", " \t" + token16 + "\r\n\n")), token16);
   EXPECT_EQ(read_token(std::nullopt), "from the environment");
 }
 
-TEST(TokenTest, without_a_token_both_ways_to_give_one_are_named) {
+TEST(TokenTest, WithoutATokenBothWaysToGiveOneAreNamed) {
   const token_in_environment none(nullptr);
   const auto token = read_token(std::nullopt);
   ASSERT_FALSE(token);
@@ -43,7 +43,7 @@ TEST(TokenTest, without_a_token_both_ways_to_give_one_are_named) {
   EXPECT_TRUE(has(token.error().message, "TROUPE_TOKEN"));
 }
 
-TEST(TokenTest, its_length_has_limits) {
+TEST(TokenTest, ItsLengthHasLimits) {
   const secrets_folder folder;
   EXPECT_FALSE(read_token(folder.write("token", token16.substr(1))));
   EXPECT_FALSE(read_token(folder.write("token", "")));
@@ -56,7 +56,7 @@ TEST(TokenTest, its_length_has_limits) {
   EXPECT_FALSE(has(token.error().message, "short")) << "a token was shown: " << token.error().message;
 }
 
-TEST(TokenTest, a_file_that_others_may_read_is_refused_with_the_remedy) {
+TEST(TokenTest, AFileThatOthersMayReadIsRefusedWithTheRemedy) {
   const secrets_folder folder;
   const std::string path = folder.write("token", token16);
   for (mode_t mode : {0640, 0604, 0644, 0620}) {
@@ -69,13 +69,13 @@ TEST(TokenTest, a_file_that_others_may_read_is_refused_with_the_remedy) {
   EXPECT_EQ(read_token(path), token16);
 }
 
-TEST(TokenTest, what_is_no_file_is_refused) {
+TEST(TokenTest, WhatIsNoFileIsRefused) {
   const secrets_folder folder;
   EXPECT_TRUE(has(read_token(folder.path("none")).error().message, "No such file"));
   EXPECT_TRUE(has(read_token(folder.path("")).error().message, "regular file"));
 }
 
-TEST(TokenTest, random_ones_differ_and_are_good) {
+TEST(TokenTest, RandomOnesDifferAndAreGood) {
   const std::string one = random_token();
   EXPECT_EQ(one.size(), 64U);
   EXPECT_NE(one, random_token());
@@ -83,7 +83,7 @@ TEST(TokenTest, random_ones_differ_and_are_good) {
   EXPECT_EQ(read_token(folder.write("token", one)), one);
 }
 
-TEST(ProofTest, it_depends_on_the_token_the_role_both_nonces_and_the_channel) {
+TEST(ProofTest, ItDependsOnTheTokenTheRoleBothNoncesAndTheChannel) {
   const nonce a = random_nonce();
   const nonce b = random_nonce();
   EXPECT_NE(a, b);
@@ -100,7 +100,7 @@ TEST(ProofTest, it_depends_on_the_token_the_role_both_nonces_and_the_channel) {
   EXPECT_FALSE(same_proof(proof, other));
 }
 
-TEST(ProofTest, it_is_hmac_sha256_of_the_role_the_nonces_and_the_channel) {
+TEST(ProofTest, ItIsHmacSha256OfTheRoleTheNoncesAndTheChannel) {
   nonce zeros{};
   nonce ones;
   ones.fill(std::byte{1});
@@ -114,18 +114,18 @@ TEST(ProofTest, it_is_hmac_sha256_of_the_role_the_nonces_and_the_channel) {
 
 // The expected bytes are of Python's hashlib and hmac.
 
-TEST(TokenKeyTest, it_is_scrypt_of_the_token) {
+TEST(TokenKeyTest, ItIsScryptOfTheToken) {
   EXPECT_EQ(to_text(stretched_key("a token that tests share")),
             "ef2f793ed3659f0eeb38dd90a3074366a7b11c4c9479b3d4b3bcd12a2301180f");
   EXPECT_NE(stretched_key("another token of tests"), stretched_key("a token that tests share"));
 }
 
-TEST(TokenKeyTest, that_of_a_random_token_is_hkdf_of_it) {
+TEST(TokenKeyTest, ThatOfARandomTokenIsHkdfOfIt) {
   EXPECT_EQ(to_text(expanded_key("a token that tests share")),
             "85e2595f389bba68abe22f354a7c5b9259565fc2760dc64b6672cac5492dce4d");
 }
 
-TEST(TokenKeyTest, its_text_can_be_read_back_and_no_other_text) {
+TEST(TokenKeyTest, ItsTextCanBeReadBackAndNoOtherText) {
   const token_key key = expanded_key(random_token());
   EXPECT_EQ(to_token_key(to_text(key)), key);
   EXPECT_EQ(to_token_key(""), std::nullopt);
@@ -133,7 +133,7 @@ TEST(TokenKeyTest, its_text_can_be_read_back_and_no_other_text) {
   EXPECT_EQ(to_token_key(std::string(64, 'x')), std::nullopt);
 }
 
-TEST(TokenTest, one_that_is_short_or_of_few_kinds_of_characters_is_weak) {
+TEST(TokenTest, OneThatIsShortOrOfFewKindsOfCharactersIsWeak) {
   EXPECT_EQ(weakness_of(random_token()), std::nullopt);
   EXPECT_EQ(weakness_of("0123456789ab0123456789"), std::nullopt) << "22 characters, 12 different ones";
   const auto brief = weakness_of("0123456789ab012345678");
@@ -158,9 +158,9 @@ class TlsFilesTest : public testing::Test {
   const secrets_folder folder;
 };
 
-TEST_F(TlsFilesTest, good_ones_make_a_context) { EXPECT_EQ(fault(ours.issue("a")), ""); }
+TEST_F(TlsFilesTest, GoodOnesMakeAContext) { EXPECT_EQ(fault(ours.issue("a")), ""); }
 
-TEST_F(TlsFilesTest, a_missing_one_is_named) {
+TEST_F(TlsFilesTest, AMissingOneIsNamed) {
   for (std::string tls_files::*which : {&tls_files::certificate, &tls_files::key, &tls_files::ca}) {
     tls_files files = ours.issue("a");
     files.*which = folder.path("none");
@@ -172,13 +172,13 @@ TEST_F(TlsFilesTest, a_missing_one_is_named) {
   }
 }
 
-TEST_F(TlsFilesTest, the_key_of_another_certificate_is_told) {
+TEST_F(TlsFilesTest, TheKeyOfAnotherCertificateIsTold) {
   tls_files files = ours.issue("a");
   files.key = ours.issue("b").key;
   EXPECT_EQ(fault(files), "--tls-key " + files.key + ": is not the key of the certificate in " + files.certificate);
 }
 
-TEST_F(TlsFilesTest, a_key_that_others_may_read_is_refused_with_the_remedy) {
+TEST_F(TlsFilesTest, AKeyThatOthersMayReadIsRefusedWithTheRemedy) {
   const tls_files files = ours.issue("a");
   for (mode_t mode : {0640, 0604, 0644, 0620}) {
     ASSERT_EQ(::chmod(files.key.c_str(), mode), 0);
@@ -189,7 +189,7 @@ TEST_F(TlsFilesTest, a_key_that_others_may_read_is_refused_with_the_remedy) {
   EXPECT_EQ(fault(files), "");
 }
 
-TEST_F(TlsFilesTest, an_expired_certificate_is_told_at_once) {
+TEST_F(TlsFilesTest, AnExpiredCertificateIsToldAtOnce) {
   EXPECT_TRUE(has(fault(ours.issue("a", -60)), "a.crt: the certificate expired on ")) << fault(ours.issue("a", -60));
   const authority late("late", -60);
   tls_files files = ours.issue("a");

@@ -5,7 +5,7 @@
 namespace troupe::links::endpoint_test {
 namespace {
 
-TEST(EndpointTest, host_and_port_are_read_and_written_back) {
+TEST(EndpointTest, HostAndPortAreReadAndWrittenBack) {
   for (const char* text : {"localhost:7000", "127.0.0.1:0", "worker-3.cluster_a.example:65535", "[::1]:7000",
                            "[fe80::1%eth0]:7", "0.0.0.0:7000", "[::]:1"}) {
     const auto where = parse_endpoint(text);
@@ -15,7 +15,7 @@ TEST(EndpointTest, host_and_port_are_read_and_written_back) {
   EXPECT_EQ(parse_endpoint("[::1]:7000"), (endpoint{"::1", 7000}));
 }
 
-TEST(EndpointTest, what_is_no_host_and_port_is_refused) {
+TEST(EndpointTest, WhatIsNoHostAndPortIsRefused) {
   for (const char* text : {"",
                            ":",
                            "localhost",
@@ -45,7 +45,7 @@ TEST(EndpointTest, what_is_no_host_and_port_is_refused) {
   EXPECT_FALSE(parse_endpoint(std::string("a\0b:1", 5)));
 }
 
-TEST(EndpointTest, only_this_machine_s_own_addresses_are_loopback) {
+TEST(EndpointTest, OnlyThisMachinesOwnAddressesAreLoopback) {
   for (const char* host : {"localhost", "LocalHost", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"})
     EXPECT_TRUE(is_loopback(host)) << host;
   for (const char* host : {"", "0.0.0.0", "::", "128.0.0.1", "localhost.example", "127.0.0.1.example", "10.0.0.1",

@@ -61,7 +61,7 @@ std::string read_error(std::span<const std::byte> bytes) {
   return found.empty() ? "" : found.back();
 }
 
-TEST(FrameTest, frames_are_the_same_however_the_bytes_are_cut) {
+TEST(FrameTest, FramesAreTheSameHoweverTheBytesAreCut) {
   std::vector<std::byte> bytes;
   std::vector<std::string> bodies;
   constexpr std::size_t buffer = 64 * 1024;
@@ -74,7 +74,7 @@ TEST(FrameTest, frames_are_the_same_however_the_bytes_are_cut) {
     EXPECT_EQ(read_all(bytes, part, limits), bodies) << part;
 }
 
-TEST(FrameTest, a_header_that_is_none_is_refused) {
+TEST(FrameTest, AHeaderThatIsNoneIsRefused) {
   auto bytes = on_the_wire(2, "body");
   for (std::size_t at : {0, 1, 2, 3}) {
     auto other = bytes;
@@ -88,7 +88,7 @@ TEST(FrameTest, a_header_that_is_none_is_refused) {
   }
 }
 
-TEST(FrameTest, a_length_over_the_limit_is_refused_by_the_header_alone) {
+TEST(FrameTest, ALengthOverTheLimitIsRefusedByTheHeaderAlone) {
   const auto header = image_of({2, std::uint64_t{4} << 30, 0});
   EXPECT_EQ(read_error(header), "it announced a frame of 4294967296 bytes, the limit is 1000000");
   EXPECT_EQ(read_error(image_of({2, ~std::uint64_t{0}, 0})),
@@ -96,12 +96,12 @@ TEST(FrameTest, a_length_over_the_limit_is_refused_by_the_header_alone) {
   EXPECT_EQ(read_error(image_of({2, 1'000'000, 0})), "");
 }
 
-TEST(FrameTest, pings_and_goodbyes_have_no_body) {
+TEST(FrameTest, PingsAndGoodbyesHaveNoBody) {
   EXPECT_EQ(read_error(on_the_wire(0, "x")), "it sent a ping of 1 bytes, it must have none");
   EXPECT_EQ(read_error(on_the_wire(1, "x")), "it sent a goodbye of 1 bytes, it must have none");
 }
 
-TEST(FrameTest, every_flipped_bit_of_a_body_shows_unless_digests_are_off) {
+TEST(FrameTest, EveryFlippedBitOfABodyShowsUnlessDigestsAreOff) {
   for (std::size_t size : {std::size_t{9}, std::size_t{100'000}}) {
     const auto bytes = on_the_wire(2, some_text(size));
     for (std::size_t at : {std::size_t{0}, size / 2, size - 1}) {
@@ -115,7 +115,7 @@ TEST(FrameTest, every_flipped_bit_of_a_body_shows_unless_digests_are_off) {
   }
 }
 
-TEST(FrameTest, what_was_sent_without_a_digest_is_taken_as_it_is) {
+TEST(FrameTest, WhatWasSentWithoutADigestIsTakenAsItIs) {
   for (std::size_t size : {std::size_t{9}, std::size_t{100'000}}) {
     const std::string text = some_text(size);
     std::vector<std::byte> bytes;
@@ -125,7 +125,7 @@ TEST(FrameTest, what_was_sent_without_a_digest_is_taken_as_it_is) {
   }
 }
 
-TEST(FrameTest, the_digest_of_pieces_is_that_of_the_whole) {
+TEST(FrameTest, TheDigestOfPiecesIsThatOfTheWhole) {
   const std::string text = some_text(10'000);
   const auto whole = digest_of({to_piece(text)});
   EXPECT_EQ(digest_of({to_piece(text.substr(0, 1)), to_piece(""), to_piece(text.substr(1))}), whole);

@@ -58,7 +58,7 @@ class HandshakeTest : public LinkStage {
   const credentials theirs{"another token of that length", nullptr};
 };
 
-TEST_F(HandshakeTest, both_sides_learn_what_the_other_says_of_itself) {
+TEST_F(HandshakeTest, BothSidesLearnWhatTheOtherSaysOfItself) {
   const endpoint where = listen(ours);
   const auto result = connected(where, ours);
   ASSERT_TRUE(result) << result.error().message;
@@ -71,7 +71,7 @@ TEST_F(HandshakeTest, both_sides_learn_what_the_other_says_of_itself) {
   EXPECT_EQ((*result)->local_address(), accepted[0]->remote_address());
 }
 
-TEST_F(HandshakeTest, a_wrong_token_is_told_on_both_sides_and_shown_on_none) {
+TEST_F(HandshakeTest, AWrongTokenIsToldOnBothSidesAndShownOnNone) {
   const auto result = connected(listen(ours), theirs);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().kind, fault_kind::not_trusted);
@@ -85,7 +85,7 @@ TEST_F(HandshakeTest, a_wrong_token_is_told_on_both_sides_and_shown_on_none) {
   EXPECT_TRUE(hellos.empty());
 }
 
-TEST_F(HandshakeTest, an_acceptor_that_does_not_know_the_token_is_not_believed) {
+TEST_F(HandshakeTest, AnAcceptorThatDoesNotKnowTheTokenIsNotBelieved) {
   auto words = prologue_of_version(2);
   words.push_back(std::byte{1});
   words.resize(words.size() + 32);  // a proof of zeros
@@ -94,7 +94,7 @@ TEST_F(HandshakeTest, an_acceptor_that_does_not_know_the_token_is_not_believed) 
   EXPECT_TRUE(has(fault.message, "has another token")) << fault.message;
 }
 
-TEST_F(HandshakeTest, a_proof_is_not_accepted_from_who_only_repeats_it) {
+TEST_F(HandshakeTest, AProofIsNotAcceptedFromWhoOnlyRepeatsIt) {
   raw_server server;
   raw_socket peer(-1);
   const auto outcome = dial(server.address(), ours);
@@ -119,7 +119,7 @@ TEST_F(HandshakeTest, a_proof_is_not_accepted_from_who_only_repeats_it) {
   EXPECT_EQ((*outcome)->error().kind, fault_kind::not_trusted);
 }
 
-TEST_F(HandshakeTest, a_refusal_reaches_the_connector_in_the_acceptor_s_words) {
+TEST_F(HandshakeTest, ARefusalReachesTheConnectorInTheAcceptorsWords) {
   refusal = "the run has\nall\x1b[31m trainers\u009b1m\u202e it needs";
   const auto result = connected(listen(ours), ours);
   ASSERT_FALSE(result);
@@ -130,7 +130,7 @@ TEST_F(HandshakeTest, a_refusal_reaches_the_connector_in_the_acceptor_s_words) {
   EXPECT_EQ(rejected[0].kind, fault_kind::refused);
 }
 
-TEST_F(HandshakeTest, another_version_is_told_with_both_numbers) {
+TEST_F(HandshakeTest, AnotherVersionIsToldWithBothNumbers) {
   for (const auto& fault :
        {fault_of_server_saying(prologue_of_version(1)), fault_of_client_saying(prologue_of_version(1))}) {
     EXPECT_EQ(fault.kind, fault_kind::no_peer);
@@ -138,7 +138,7 @@ TEST_F(HandshakeTest, another_version_is_told_with_both_numbers) {
   }
 }
 
-TEST_F(HandshakeTest, another_program_is_recognised_by_its_first_bytes) {
+TEST_F(HandshakeTest, AnotherProgramIsRecognisedByItsFirstBytes) {
   for (const auto& fault : {fault_of_client_saying(bytes_of("GET / HTTP/1.1\r\n\r\n")),
                             fault_of_server_saying(bytes_of("220 mail.example ESMTP\r\n"))}) {
     EXPECT_EQ(fault.kind, fault_kind::no_peer);
@@ -146,7 +146,7 @@ TEST_F(HandshakeTest, another_program_is_recognised_by_its_first_bytes) {
   }
 }
 
-TEST_F(HandshakeTest, a_server_that_ends_without_a_word_is_worth_another_try) {
+TEST_F(HandshakeTest, AServerThatEndsWithoutAWordIsWorthAnotherTry) {
   raw_server server;
   raw_socket peer(-1);
   const auto outcome = dial(server.address(), ours);
@@ -158,7 +158,7 @@ TEST_F(HandshakeTest, a_server_that_ends_without_a_word_is_worth_another_try) {
   EXPECT_TRUE(has((*outcome)->error().message, "without a word")) << (*outcome)->error().message;
 }
 
-TEST_F(HandshakeTest, a_port_where_nobody_listens_is_worth_another_try) {
+TEST_F(HandshakeTest, APortWhereNobodyListensIsWorthAnotherTry) {
   const endpoint where = raw_server().address();  // it has gone by now
   const auto result = connected(where, ours);
   ASSERT_FALSE(result);
@@ -166,7 +166,7 @@ TEST_F(HandshakeTest, a_port_where_nobody_listens_is_worth_another_try) {
   EXPECT_TRUE(has(result.error().message, to_string(where) + ": Connection refused")) << result.error().message;
 }
 
-TEST_F(HandshakeTest, a_server_that_never_speaks_is_given_up) {
+TEST_F(HandshakeTest, AServerThatNeverSpeaksIsGivenUp) {
   const raw_server server;
   const auto result = connected(server.address(), ours, {.time = std::chrono::milliseconds(100)});
   ASSERT_FALSE(result);
@@ -174,7 +174,7 @@ TEST_F(HandshakeTest, a_server_that_never_speaks_is_given_up) {
   EXPECT_TRUE(has(result.error().message, "within 0.1 s")) << result.error().message;
 }
 
-TEST_F(HandshakeTest, a_hello_that_is_announced_too_long_is_refused_unread) {
+TEST_F(HandshakeTest, AHelloThatIsAnnouncedTooLongIsRefusedUnread) {
   const auto role = acceptor_role(good_token, [](const hello&, const std::string&) -> hello_reply { return hello{}; });
   const auto connector = connector_role(good_token, {});
   const auto opening = role->begin({});
@@ -188,7 +188,7 @@ TEST_F(HandshakeTest, a_hello_that_is_announced_too_long_is_refused_unread) {
   EXPECT_TRUE(has(step.outcome->error().message, "announced 65537 bytes about itself, the limit is 65536"));
 }
 
-TEST_F(HandshakeTest, a_hello_of_one_s_own_that_is_too_long_is_a_fault_at_once) {
+TEST_F(HandshakeTest, AHelloOfOnesOwnThatIsTooLongIsAFaultAtOnce) {
   hello items;
   while (encode(items).size() <= hello_bytes_max) items.emplace_back("name", std::string(1000, 'x'));
   std::optional<result<link_ptr>> outcome;
@@ -198,7 +198,7 @@ TEST_F(HandshakeTest, a_hello_of_one_s_own_that_is_too_long_is_a_fault_at_once) 
   EXPECT_EQ(outcome->error().kind, fault_kind::input);
 }
 
-TEST_F(HandshakeTest, connections_that_never_speak_keep_nobody_out) {
+TEST_F(HandshakeTest, ConnectionsThatNeverSpeakKeepNobodyOut) {
   const endpoint where = listen(ours, {.time = std::chrono::minutes(1), .pending_max = 64});
   std::vector<raw_socket> silent;
   for (int i = 0; i < 200; ++i) silent.push_back(raw_socket::to(where));
@@ -211,7 +211,7 @@ TEST_F(HandshakeTest, connections_that_never_speak_keep_nobody_out) {
   EXPECT_TRUE(silent[199].hear());
 }
 
-TEST_F(HandshakeTest, connections_that_one_address_keeps_coming_push_out_none_of_another) {
+TEST_F(HandshakeTest, ConnectionsThatOneAddressKeepsComingPushOutNoneOfAnother) {
   const endpoint where = listen(ours, {.time = std::chrono::minutes(1), .pending_max = 8});
   raw_socket slow = raw_socket::to(where);  // the oldest, and the only one of its address
   std::vector<raw_socket> flood;
@@ -223,7 +223,7 @@ TEST_F(HandshakeTest, connections_that_one_address_keeps_coming_push_out_none_of
   EXPECT_TRUE(flood.back().hear());
 }
 
-TEST_F(HandshakeTest, who_speaks_a_byte_at_a_time_is_ended_in_time) {
+TEST_F(HandshakeTest, WhoSpeaksAByteAtATimeIsEndedInTime) {
   raw_socket slow = raw_socket::to(listen(ours, {.time = std::chrono::milliseconds(200)}));
   const auto words = prologue_of_version(2);
   std::size_t said = 0;
@@ -244,7 +244,7 @@ TEST_F(HandshakeTest, who_speaks_a_byte_at_a_time_is_ended_in_time) {
   ASSERT_TRUE(wait([&] { return !slow.hear(); }));
 }
 
-TEST_F(HandshakeTest, an_address_in_use_is_named_with_what_to_try) {
+TEST_F(HandshakeTest, AnAddressInUseIsNamedWithWhatToTry) {
   const endpoint where = listen(ours);
   const auto second = listener::open(io, where, ours, limits, {}, {});
   ASSERT_FALSE(second);
@@ -256,7 +256,7 @@ TEST_F(HandshakeTest, an_address_in_use_is_named_with_what_to_try) {
   EXPECT_EQ(nowhere.error().kind, fault_kind::input);
 }
 
-TEST_F(HandshakeTest, a_taken_address_of_a_name_is_not_passed_over_for_the_next) {
+TEST_F(HandshakeTest, ATakenAddressOfANameIsNotPassedOverForTheNext) {
   const raw_server squatter;
   const auto at = [&](const char* address) {
     return asio::ip::tcp::endpoint(asio::ip::make_address(address), squatter.address().port);
@@ -272,14 +272,14 @@ TEST_F(HandshakeTest, a_taken_address_of_a_name_is_not_passed_over_for_the_next)
   EXPECT_EQ(to_endpoint(next->local_endpoint()), to_endpoint(at("127.0.0.2")));
 }
 
-TEST_F(HandshakeTest, a_listener_tells_the_address_that_it_has_instead_of_the_name) {
+TEST_F(HandshakeTest, AListenerTellsTheAddressThatItHasInsteadOfTheName) {
   const auto named = listener::open(io, {"localhost", 0}, ours, limits, {}, {});
   ASSERT_TRUE(named) << named.error().message;
   EXPECT_TRUE((*named)->address().host == "127.0.0.1" || (*named)->address().host == "::1") << (*named)->address().host;
   EXPECT_NE((*named)->address().port, 0);
 }
 
-TEST_F(HandshakeTest, a_port_can_be_listened_at_again_right_after_its_links) {
+TEST_F(HandshakeTest, APortCanBeListenedAtAgainRightAfterItsLinks) {
   const endpoint where = listen(ours);
   { const auto result = connected(where, ours); }
   ASSERT_TRUE(wait([&] { return accepted.size() == 1; }));
@@ -289,7 +289,7 @@ TEST_F(HandshakeTest, a_port_can_be_listened_at_again_right_after_its_links) {
   EXPECT_TRUE(again) << again.error().message;
 }
 
-TEST_F(HandshakeTest, a_listener_that_has_gone_ends_who_is_in_the_handshake_and_calls_nobody) {
+TEST_F(HandshakeTest, AListenerThatHasGoneEndsWhoIsInTheHandshakeAndCallsNobody) {
   raw_socket silent = raw_socket::to(listen(ours));
   ASSERT_TRUE(wait([&] { return silent.hear() && !silent.received().empty(); }));
   listening.reset();
@@ -297,7 +297,7 @@ TEST_F(HandshakeTest, a_listener_that_has_gone_ends_who_is_in_the_handshake_and_
   EXPECT_TRUE(rejected.empty());
 }
 
-TEST_F(HandshakeTest, a_listener_may_be_ended_by_its_own_callback) {
+TEST_F(HandshakeTest, AListenerMayBeEndedByItsOwnCallback) {
   listener::callbacks what;
   what.on_hello = [this](const hello&, auto&&...) -> hello_reply {
     listening.reset();

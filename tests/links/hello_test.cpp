@@ -11,7 +11,7 @@ namespace {
 const hello example = {
     {"role", "trainer"}, {"version", "0.2.0"}, {"empty", ""}, {"role", "again"}, {"bytes", std::string("a\0\xff", 3)}};
 
-TEST(HelloTest, all_items_survive_in_order) {
+TEST(HelloTest, AllItemsSurviveInOrder) {
   EXPECT_EQ(decode_hello(encode(example)), example);
   EXPECT_EQ(decode_hello({}), hello{});
   const hello longest = {{"name", std::string(65535, 'x')}};
@@ -19,13 +19,13 @@ TEST(HelloTest, all_items_survive_in_order) {
   EXPECT_GT(encode(longest).size(), hello_bytes_max);
 }
 
-TEST(HelloTest, the_first_item_of_a_name_is_found) {
+TEST(HelloTest, TheFirstItemOfANameIsFound) {
   EXPECT_EQ(find_item(example, "role"), "trainer");
   EXPECT_EQ(find_item(example, "empty"), "");
   EXPECT_FALSE(find_item(example, "none"));
 }
 
-TEST(HelloTest, no_truncation_is_taken_for_the_whole) {
+TEST(HelloTest, NoTruncationIsTakenForTheWhole) {
   const auto bytes = encode(example);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const auto part = decode_hello(std::span(bytes).first(size));
@@ -37,7 +37,7 @@ TEST(HelloTest, no_truncation_is_taken_for_the_whole) {
   }
 }
 
-TEST(HelloTest, what_is_longer_than_the_limit_is_refused) {
+TEST(HelloTest, WhatIsLongerThanTheLimitIsRefused) {
   hello items;
   while (encode(items).size() <= hello_bytes_max) items.emplace_back("name", std::string(1000, 'x'));
   EXPECT_FALSE(decode_hello(encode(items)));

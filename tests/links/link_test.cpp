@@ -52,7 +52,7 @@ std::vector<piece> in_pieces(const std::string& whole) {
   return {to_piece(whole.substr(0, whole.size() / 3)), to_piece(""), to_piece(whole.substr(whole.size() / 3))};
 }
 
-TEST_P(LinkTest, a_frame_arrives_with_its_kind_and_its_pieces_in_one_aligned_body) {
+TEST_P(LinkTest, AFrameArrivesWithItsKindAndItsPiecesInOneAlignedBody) {
   start_both();
   here->wire->send(7, {to_piece("one "), to_piece(""), to_piece("two")});
   there->wire->send(255, {});
@@ -64,7 +64,7 @@ TEST_P(LinkTest, a_frame_arrives_with_its_kind_and_its_pieces_in_one_aligned_bod
   EXPECT_EQ(here->frames[0].size, 0U);
 }
 
-TEST_P(LinkTest, frames_of_all_sizes_from_several_threads_arrive_whole_and_in_order) {
+TEST_P(LinkTest, FramesOfAllSizesFromSeveralThreadsArriveWholeAndInOrder) {
   start_both();
   const std::vector<std::size_t> sizes = {0, 1, 64 * kibi - 1, 3, 64 * kibi, 0, 64 * kibi + 1, 8 * mebi, 100};
   constexpr std::size_t thread_count = 3;
@@ -90,7 +90,7 @@ TEST_P(LinkTest, frames_of_all_sizes_from_several_threads_arrive_whole_and_in_or
   EXPECT_TRUE(wait([&] { return here->wire->queued_bytes() == 0; }));
 }
 
-TEST_P(LinkTest, many_small_pieces_and_frames_arrive_in_order) {
+TEST_P(LinkTest, ManySmallPiecesAndFramesArriveInOrder) {
   start_both();
   std::string whole;
   for (int frame = 0; frame < 50; ++frame) {
@@ -107,7 +107,7 @@ TEST_P(LinkTest, many_small_pieces_and_frames_arrive_in_order) {
   EXPECT_EQ(received, whole);
 }
 
-TEST_P(LinkTest, what_the_other_side_does_not_read_is_queued_and_arrives_once_it_does) {
+TEST_P(LinkTest, WhatTheOtherSideDoesNotReadIsQueuedAndArrivesOnceItDoes) {
   start(*here);
   constexpr std::size_t count = 64;
   for (std::size_t i = 0; i < count; ++i) here->wire->send(2, {to_piece(body(0, i, mebi))});
@@ -120,7 +120,7 @@ TEST_P(LinkTest, what_the_other_side_does_not_read_is_queued_and_arrives_once_it
   for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(to_text(there->frames[i]), body(0, i, mebi)) << i;
 }
 
-TEST_P(LinkTest, what_is_sent_before_goodbye_arrives_and_then_the_end_without_a_fault) {
+TEST_P(LinkTest, WhatIsSentBeforeGoodbyeArrivesAndThenTheEndWithoutAFault) {
   start_both();
   for (std::size_t i = 0; i < 100; ++i) here->wire->send(2, {to_piece(body(0, i, 300 * kibi))});
   EXPECT_GT(here->wire->queued_bytes(), 0U);
@@ -133,7 +133,7 @@ TEST_P(LinkTest, what_is_sent_before_goodbye_arrives_and_then_the_end_without_a_
   EXPECT_EQ(here->wire->queued_bytes(), 0U);
 }
 
-TEST_P(LinkTest, goodbye_comes_through_what_flows_the_other_way) {
+TEST_P(LinkTest, GoodbyeComesThroughWhatFlowsTheOtherWay) {
   start_both();
   for (std::size_t i = 0; i < 50; ++i) there->wire->send(2, {to_piece(body(0, i, mebi))});
   here->wire->send(2, {to_piece("last")});
@@ -143,7 +143,7 @@ TEST_P(LinkTest, goodbye_comes_through_what_flows_the_other_way) {
   EXPECT_EQ(there->frames.size(), 1U);
 }
 
-TEST_P(LinkTest, both_may_close_at_once_and_links_go_when_nobody_holds_them) {
+TEST_P(LinkTest, BothMayCloseAtOnceAndLinksGoWhenNobodyHoldsThem) {
   start_both();
   const std::weak_ptr<link> first = here->wire;
   const std::weak_ptr<link> second = there->wire;
@@ -156,7 +156,7 @@ TEST_P(LinkTest, both_may_close_at_once_and_links_go_when_nobody_holds_them) {
   EXPECT_EQ(here->end_count + there->end_count, 0);
 }
 
-TEST_P(LinkTest, a_link_may_be_closed_before_it_was_started) {
+TEST_P(LinkTest, ALinkMayBeClosedBeforeItWasStarted) {
   start(*there);
   here->wire->close();
   start(*here);
@@ -165,7 +165,7 @@ TEST_P(LinkTest, a_link_may_be_closed_before_it_was_started) {
   EXPECT_EQ(here->end_count, 0);
 }
 
-TEST_P(LinkTest, nothing_is_called_after_a_callback_has_closed_the_link) {
+TEST_P(LinkTest, NothingIsCalledAfterACallbackHasClosedTheLink) {
   int frames = 0;
   int ends = 0;
   there->wire->start({[&](received_frame&&) {
@@ -181,7 +181,7 @@ TEST_P(LinkTest, nothing_is_called_after_a_callback_has_closed_the_link) {
   EXPECT_EQ(ends, 0);
 }
 
-TEST_P(LinkTest, a_callback_may_answer_and_links_keep_themselves_alive) {
+TEST_P(LinkTest, ACallbackMayAnswerAndLinksKeepThemselvesAlive) {
   there->wire->start({[&, back = there->wire.get()](received_frame&& frame) {
                         back->send(3, {piece{frame.memory, frame.memory.get(), frame.size}});
                       },
@@ -194,7 +194,7 @@ TEST_P(LinkTest, a_callback_may_answer_and_links_keep_themselves_alive) {
   for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(to_text(here->frames[i]), body(0, i, 100 * i));
 }
 
-TEST_P(LinkTest, a_frame_over_the_limit_ends_the_link_that_was_to_send_it) {
+TEST_P(LinkTest, AFrameOverTheLimitEndsTheLinkThatWasToSendIt) {
   limits.frame_bytes_max = 1000;
   for (bool started : {true, false}) {
     accepted.clear();
@@ -210,7 +210,7 @@ TEST_P(LinkTest, a_frame_over_the_limit_ends_the_link_that_was_to_send_it) {
   }
 }
 
-TEST_P(LinkTest, links_outlive_their_io_context_without_harm) {
+TEST_P(LinkTest, LinksOutliveTheirIoContextWithoutHarm) {
   start_both();
   for (std::size_t i = 0; i < 64; ++i) here->wire->send(2, {to_piece(body(0, i, mebi))});
   std::atomic<bool> done = false;

@@ -65,15 +65,15 @@ class LivenessTest : public LinkStage {
   std::unique_ptr<link_end> end;
 };
 
-TEST_F(LivenessTest, a_connection_that_ends_without_goodbye_was_closed) {
+TEST_F(LivenessTest, AConnectionThatEndsWithoutGoodbyeWasClosed) {
   EXPECT_EQ(fault_after([&] { peer.close(); }), "its connection was closed");
 }
 
-TEST_F(LivenessTest, a_connection_that_is_cut_off_was_reset) {
+TEST_F(LivenessTest, AConnectionThatIsCutOffWasReset) {
   EXPECT_EQ(fault_after([&] { peer.reset(); }), "its connection was reset");
 }
 
-TEST_F(LivenessTest, goodbye_is_no_fault_and_what_follows_is_ignored) {
+TEST_F(LivenessTest, GoodbyeIsNoFaultAndWhatFollowsIsIgnored) {
   EXPECT_EQ(fault_after([&] {
               auto words = frame_of(2, "before");
               append(words, frame_of(goodbye_kind, ""));
@@ -85,14 +85,14 @@ TEST_F(LivenessTest, goodbye_is_no_fault_and_what_follows_is_ignored) {
   EXPECT_EQ(to_text(end->frames[0]), "before");
 }
 
-TEST_F(LivenessTest, a_header_that_announces_too_much_ends_the_link_before_anything_is_allocated) {
+TEST_F(LivenessTest, AHeaderThatAnnouncesTooMuchEndsTheLinkBeforeAnythingIsAllocated) {
   EXPECT_EQ(fault_after([&] {
               peer.say(image_of({2, std::uint64_t{4} << 30, 0}));
             }),
             "it announced a frame of 4294967296 bytes, the limit is 1073741824");
 }
 
-TEST_F(LivenessTest, a_flipped_bit_ends_the_link) {
+TEST_F(LivenessTest, AFlippedBitEndsTheLink) {
   auto words = frame_of(2, std::string(200'000, 'x'));
   words[100'000] ^= std::byte{1};
   const std::string fault = fault_after([&] { peer.say(words); });
@@ -100,11 +100,11 @@ TEST_F(LivenessTest, a_flipped_bit_ends_the_link) {
   EXPECT_TRUE(end->frames.empty());
 }
 
-TEST_F(LivenessTest, bytes_that_are_no_frame_end_the_link) {
+TEST_F(LivenessTest, BytesThatAreNoFrameEndTheLink) {
   EXPECT_TRUE(has(fault_after([&] { peer.say(std::string(100, 'x')); }), "must begin with"));
 }
 
-TEST_F(LivenessTest, silence_ends_the_link_within_its_time) {
+TEST_F(LivenessTest, SilenceEndsTheLinkWithinItsTime) {
   limits.dead_after = 200ms;
   const std::string fault = fault_after([] {});
   EXPECT_TRUE(has(fault, "no byte came for 0.")) << fault;
@@ -115,7 +115,7 @@ TEST_F(LivenessTest, silence_ends_the_link_within_its_time) {
   EXPECT_TRUE(std::equal(ping.begin(), ping.end(), peer.received().begin()));
 }
 
-TEST_F(LivenessTest, two_links_that_have_nothing_to_say_stay_alive) {
+TEST_F(LivenessTest, TwoLinksThatHaveNothingToSayStayAlive) {
   limits.dead_after = 200ms;
   auto [here, there] = make_ends(mine);
   start(*here);
@@ -128,7 +128,7 @@ TEST_F(LivenessTest, two_links_that_have_nothing_to_say_stay_alive) {
   EXPECT_EQ(here->frame_count + there->frame_count, 0U);
 }
 
-TEST_F(LivenessTest, a_frame_that_comes_slowly_is_a_sign_of_life) {
+TEST_F(LivenessTest, AFrameThatComesSlowlyIsASignOfLife) {
   limits.dead_after = 200ms;
   greet_raw_peer();
   start(*end);
@@ -152,7 +152,7 @@ TEST_F(LivenessTest, a_frame_that_comes_slowly_is_a_sign_of_life) {
   EXPECT_EQ(said, parts);
 }
 
-TEST_F(LivenessTest, a_stop_of_this_process_is_not_taken_for_the_death_of_the_other) {
+TEST_F(LivenessTest, AStopOfThisProcessIsNotTakenForTheDeathOfTheOther) {
   limits.dead_after = 100ms;
   greet_raw_peer();
   start(*end);
@@ -166,7 +166,7 @@ TEST_F(LivenessTest, a_stop_of_this_process_is_not_taken_for_the_death_of_the_ot
   EXPECT_EQ(end->end_count, 0);
 }
 
-TEST_F(LivenessTest, a_link_that_has_been_told_to_pause_leaves_what_comes_where_it_is) {
+TEST_F(LivenessTest, ALinkThatHasBeenToldToPauseLeavesWhatComesWhereItIs) {
   limits.dead_after = 100ms;
   greet_raw_peer();
   start(*end);
@@ -188,7 +188,7 @@ TEST_F(LivenessTest, a_link_that_has_been_told_to_pause_leaves_what_comes_where_
   EXPECT_TRUE(wait([&] { return end->end_count == 1; }));
 }
 
-TEST_F(LivenessTest, a_link_may_pause_while_it_hands_over_a_frame_and_be_closed_then) {
+TEST_F(LivenessTest, ALinkMayPauseWhileItHandsOverAFrameAndBeClosedThen) {
   greet_raw_peer();
   std::size_t frames = 0;
   end->wire->start({.on_frame =
@@ -209,7 +209,7 @@ TEST_F(LivenessTest, a_link_may_pause_while_it_hands_over_a_frame_and_be_closed_
   EXPECT_EQ(frames, 1U);
 }
 
-TEST_F(LivenessTest, close_gives_up_on_a_peer_that_does_not_read) {
+TEST_F(LivenessTest, CloseGivesUpOnAPeerThatDoesNotRead) {
   limits.dead_after = 200ms;
   greet_raw_peer();
   start(*end);
@@ -221,7 +221,7 @@ TEST_F(LivenessTest, close_gives_up_on_a_peer_that_does_not_read) {
   EXPECT_TRUE(wait([&] { return watched.expired(); }));
 }
 
-TEST_F(LivenessTest, frames_that_came_before_the_connection_broke_are_still_delivered) {
+TEST_F(LivenessTest, FramesThatCameBeforeTheConnectionBrokeAreStillDelivered) {
   greet_raw_peer();
   peer.say(frame_of(2, "one"));
   peer.say(frame_of(2, std::string(100'000, 'x')));

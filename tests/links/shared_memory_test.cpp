@@ -33,7 +33,7 @@ class SharedMemory : public testing::Test {
   std::shared_ptr<shared_memory_reader> reader;
 };
 
-TEST_F(SharedMemory, what_is_written_is_read_at_an_aligned_place) {
+TEST_F(SharedMemory, WhatIsWrittenIsReadAtAnAlignedPlace) {
   const std::string text = "some words";
   ASSERT_TRUE(writer->take(1));
   const auto chunk = writer->take(text.size());
@@ -45,7 +45,7 @@ TEST_F(SharedMemory, what_is_written_is_read_at_an_aligned_place) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(there.get()) % 64, 0U);
 }
 
-TEST_F(SharedMemory, the_lowest_place_with_room_is_taken_again_when_the_reader_lets_go) {
+TEST_F(SharedMemory, TheLowestPlaceWithRoomIsTakenAgainWhenTheReaderLetsGo) {
   const auto first = writer->take(30 * kibi);
   const auto second = writer->take(30 * kibi);
   ASSERT_TRUE(first && second);
@@ -63,13 +63,13 @@ TEST_F(SharedMemory, the_lowest_place_with_room_is_taken_again_when_the_reader_l
   EXPECT_EQ(fourth->offset, 5 * kibi);
 }
 
-TEST_F(SharedMemory, room_is_refused_when_all_slots_are_in_use) {
+TEST_F(SharedMemory, RoomIsRefusedWhenAllSlotsAreInUse) {
   constexpr int slots = 1024;
   for (int i = 0; i < slots; ++i) ASSERT_TRUE(writer->take(0)) << i;
   EXPECT_FALSE(writer->take(0));
 }
 
-TEST_F(SharedMemory, it_outlives_its_writer_as_long_as_somebody_reads) {
+TEST_F(SharedMemory, ItOutlivesItsWriterAsLongAsSomebodyReads) {
   const auto chunk = writer->take(5);
   std::memcpy(writer->memory_of(*chunk), "still", 5);
   const auto kept = reader->read(*chunk);
@@ -78,7 +78,7 @@ TEST_F(SharedMemory, it_outlives_its_writer_as_long_as_somebody_reads) {
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(kept.get()), 5), "still");
 }
 
-TEST_F(SharedMemory, a_chunk_that_does_not_lie_in_it_is_refused) {
+TEST_F(SharedMemory, AChunkThatDoesNotLieInItIsRefused) {
   EXPECT_EQ(reader->read({1024, 0, 1}), nullptr) << "slot";
   EXPECT_EQ(reader->read({0, 32, 1}), nullptr) << "alignment";
   EXPECT_EQ(reader->read({0, 0, 64 * kibi + 1}), nullptr) << "size";
@@ -88,7 +88,7 @@ TEST_F(SharedMemory, a_chunk_that_does_not_lie_in_it_is_refused) {
   EXPECT_NE(reader->read({1023, 0, 64 * kibi}), nullptr) << "all of it";
 }
 
-TEST_F(SharedMemory, another_memory_is_not_taken_for_it) {
+TEST_F(SharedMemory, AnotherMemoryIsNotTakenForIt) {
   shared_memory_name other = writer->name();
   other.secret[31] ^= std::byte{1};
   EXPECT_EQ(shared_memory_reader::open(other), nullptr) << "another nonce";
@@ -104,7 +104,7 @@ TEST_F(SharedMemory, another_memory_is_not_taken_for_it) {
   close(pipe_ends[1]);
 }
 
-TEST_F(SharedMemory, nobody_can_shrink_it_under_a_reader) {
+TEST_F(SharedMemory, NobodyCanShrinkItUnderAReader) {
   const auto path = fmt::format("/proc/self/fd/{}", writer->name().file);
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   ASSERT_GE(file, 0);
@@ -187,14 +187,14 @@ class SharedMemoryLink : public LinkStage {
   std::unique_ptr<link_end> there;
 };
 
-TEST_F(SharedMemoryLink, large_frames_go_through_memory_and_arrive_in_order_between_small_ones) {
+TEST_F(SharedMemoryLink, LargeFramesGoThroughMemoryAndArriveInOrderBetweenSmallOnes) {
   connect_both(true, true);
   start_both();
   expect_to_arrive({0, 8 * mebi, 1, shared_frame_bytes_min, shared_frame_bytes_min - 1, 30 * mebi, 100});
   EXPECT_LT(below->bytes, 2 * shared_frame_bytes_min);
 }
 
-TEST_F(SharedMemoryLink, what_finds_no_room_goes_over_the_link_below) {
+TEST_F(SharedMemoryLink, WhatFindsNoRoomGoesOverTheLinkBelow) {
   connect_both(true, true);
   start_both();
   expect_to_arrive({40 * mebi, 40 * mebi, 65 * mebi, 20 * mebi});
@@ -202,14 +202,14 @@ TEST_F(SharedMemoryLink, what_finds_no_room_goes_over_the_link_below) {
   EXPECT_LT(below->bytes, (40 + 65 + 1) * mebi);
 }
 
-TEST_F(SharedMemoryLink, a_side_that_offers_none_sends_over_the_link_below) {
+TEST_F(SharedMemoryLink, ASideThatOffersNoneSendsOverTheLinkBelow) {
   connect_both(false, true);
   start_both();
   expect_to_arrive({8 * mebi});
   EXPECT_EQ(below->bytes, 8 * mebi);
 }
 
-TEST_F(SharedMemoryLink, a_frame_is_kept_when_both_ends_are_gone) {
+TEST_F(SharedMemoryLink, AFrameIsKeptWhenBothEndsAreGone) {
   connect_both(true, true);
   start_both();
   const std::string whole = body(3, mebi);
@@ -249,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(About, FalseWord,
                          testing::Values("another_form", "twice", "short", "kind", "own_kind", "place", "size"),
                          [](const auto& one) { return one.param; });
 
-TEST_P(FalseWord, ends_the_link_with_a_reason) {
+TEST_P(FalseWord, EndsTheLinkWithAReason) {
   connect_both(true, true);
   start_both();
   const auto [kind, text] = frame(GetParam());
@@ -260,7 +260,7 @@ TEST_P(FalseWord, ends_the_link_with_a_reason) {
   EXPECT_TRUE(here->frames.empty());
 }
 
-TEST_F(SharedMemoryLink, an_announcement_before_any_offer_ends_the_link) {
+TEST_F(SharedMemoryLink, AnAnnouncementBeforeAnyOfferEndsTheLink) {
   connect_both(false, false);
   start_both();
   raw_there->send(255, {to_piece(std::string(24, '\0'))});

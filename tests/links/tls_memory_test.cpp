@@ -126,7 +126,7 @@ class TlsMemoryTest : public LinkStage {
   long bytes_for_anybody = 0;
 };
 
-TEST_F(TlsMemoryTest, a_long_first_message_is_refused_when_it_is_announced) {
+TEST_F(TlsMemoryTest, ALongFirstMessageIsRefusedWhenItIsAnnounced) {
   begin_anew();
   raw_socket stranger = raw_socket::to(where);
   // A record of a TLS handshake with the beginning of a ClientHello of 131000 bytes, then more of it.
@@ -139,14 +139,14 @@ TEST_F(TlsMemoryTest, a_long_first_message_is_refused_when_it_is_announced) {
       << rejected[0].message;
 }
 
-TEST_F(TlsMemoryTest, a_certificate_that_is_too_long_is_refused_when_it_is_announced) {
+TEST_F(TlsMemoryTest, ACertificateThatIsTooLongIsRefusedWhenItIsAnnounced) {
   EXPECT_LT(meet_stranger_with_certificate_of(15'000), bytes_for_anybody + limit);
   EXPECT_NE(rejected[0].message.find("certificate is not trusted"), std::string::npos) << rejected[0].message;
   EXPECT_LT(meet_stranger_with_certificate_of(90'000), bytes_for_anybody + limit);
   EXPECT_NE(rejected[0].message.find("excessive message size"), std::string::npos) << rejected[0].message;
 }
 
-TEST(TlsOpeningTest, messages_are_judged_however_they_are_cut) {
+TEST(TlsOpeningTest, MessagesAreJudgedHoweverTheyAreCut) {
   const auto record = [](unsigned char type, const std::vector<unsigned char>& body) {
     std::vector<unsigned char> all = {type, 3, 3, static_cast<unsigned char>(body.size() >> 8),
                                       static_cast<unsigned char>(body.size() & 255)};

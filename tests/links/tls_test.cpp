@@ -46,7 +46,7 @@ class TlsTest : public LinkStage {
   const credentials plain{good_token, nullptr};
 };
 
-TEST_F(TlsTest, certificates_of_one_authority_trust_each_other) {
+TEST_F(TlsTest, CertificatesOfOneAuthorityTrustEachOther) {
   const auto result = connected(listen(with(ours.issue("a"))), with(ours.issue("b")));
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_EQ(find_item((*result)->peer(), "role"), "acceptor");
@@ -54,14 +54,14 @@ TEST_F(TlsTest, certificates_of_one_authority_trust_each_other) {
   EXPECT_EQ(find_item(accepted[0]->peer(), "role"), "connector");
 }
 
-TEST_F(TlsTest, the_token_is_needed_as_well) {
+TEST_F(TlsTest, TheTokenIsNeededAsWell) {
   credentials stranger = with(ours.issue("b"));
   stranger.token = "another token of that length";
   expect_faults(with(ours.issue("a")), stranger, "has another token", fault_kind::not_trusted, "has another token",
                 fault_kind::not_trusted);
 }
 
-TEST_F(TlsTest, who_shows_no_certificate_is_not_let_in) {
+TEST_F(TlsTest, WhoShowsNoCertificateIsNotLetIn) {
   const credentials bare{
       good_token, std::make_shared<tls_context>(
                       tls_context{std::shared_ptr<SSL_CTX>(SSL_CTX_new(TLS_client_method()), SSL_CTX_free), true, {}})};
@@ -69,19 +69,19 @@ TEST_F(TlsTest, who_shows_no_certificate_is_not_let_in) {
                 fault_kind::not_trusted);
 }
 
-TEST_F(TlsTest, a_certificate_of_an_unknown_authority_is_not_trusted_by_the_connector) {
+TEST_F(TlsTest, ACertificateOfAnUnknownAuthorityIsNotTrustedByTheConnector) {
   expect_faults(with(other.issue("a")), with(ours.issue("b")), "unknown ca", fault_kind::not_trusted,
                 "its certificate is not trusted: ", fault_kind::not_trusted);
 }
 
-TEST_F(TlsTest, a_certificate_of_an_unknown_authority_is_not_trusted_by_the_acceptor) {
+TEST_F(TlsTest, ACertificateOfAnUnknownAuthorityIsNotTrustedByTheAcceptor) {
   tls_files trusts_both = other.issue("b");
   trusts_both.ca = ours.issue("x").ca;
   expect_faults(with(ours.issue("a")), with(trusts_both), "unable to get local issuer certificate",
                 fault_kind::not_trusted, "unknown ca", fault_kind::not_trusted);
 }
 
-TEST_F(TlsTest, an_expired_certificate_is_refused_in_so_many_words) {
+TEST_F(TlsTest, AnExpiredCertificateIsRefusedInSoManyWords) {
   // Its owner would be told when it makes its context: so it gets hold of a context first.
   const credentials late = with(ours.issue("b"));
   const tls_files expired = ours.issue("expired", -60);
@@ -92,15 +92,15 @@ TEST_F(TlsTest, an_expired_certificate_is_refused_in_so_many_words) {
                 fault_kind::not_trusted);
 }
 
-TEST_F(TlsTest, a_plain_connector_at_a_tls_port_is_told_on_both_sides) {
+TEST_F(TlsTest, APlainConnectorAtATlsPortIsToldOnBothSides) {
   expect_faults(with(ours.issue("a")), plain, "does not use TLS", fault_kind::no_peer, "uses TLS", fault_kind::no_peer);
 }
 
-TEST_F(TlsTest, a_tls_connector_at_a_plain_port_is_told_on_both_sides) {
+TEST_F(TlsTest, ATlsConnectorAtAPlainPortIsToldOnBothSides) {
   expect_faults(plain, with(ours.issue("b")), "uses TLS", fault_kind::no_peer, "does not use TLS", fault_kind::no_peer);
 }
 
-TEST_F(TlsTest, another_program_at_a_tls_port_is_shown_by_its_first_words) {
+TEST_F(TlsTest, AnotherProgramAtATlsPortIsShownByItsFirstWords) {
   raw_socket stranger = raw_socket::to(listen(with(ours.issue("a"))));
   stranger.say("GET / HTTP/1.1\r\n\r\n");
   ASSERT_TRUE(wait([&] { return rejected.size() == 1; }));
@@ -108,14 +108,14 @@ TEST_F(TlsTest, another_program_at_a_tls_port_is_shown_by_its_first_words) {
   EXPECT_TRUE(has(rejected[0].message, "speaks no TLS; it said \"GET / HTTP/1.1")) << rejected[0].message;
 }
 
-TEST_F(TlsTest, a_tls_port_says_nothing_to_who_has_shown_no_certificate) {
+TEST_F(TlsTest, ATlsPortSaysNothingToWhoHasShownNoCertificate) {
   raw_socket stranger = raw_socket::to(listen(with(ours.issue("a")), {.time = std::chrono::milliseconds(100)}));
   ASSERT_TRUE(wait([&] { return !stranger.hear(); }));
   EXPECT_TRUE(stranger.received().empty());
   EXPECT_EQ(rejected.size(), 1U);
 }
 
-TEST_F(TlsTest, garbage_in_tls_records_is_refused) {
+TEST_F(TlsTest, GarbageInTlsRecordsIsRefused) {
   raw_socket stranger = raw_socket::to(listen(with(ours.issue("a"))));
   std::vector<std::byte> record(1000, std::byte{0x55});
   record[0] = std::byte{0x16};
@@ -132,7 +132,7 @@ TEST_F(TlsTest, garbage_in_tls_records_is_refused) {
 
 // -- by the token ----------------------------------------------------------------------
 
-TEST_F(TlsTest, the_token_alone_makes_an_encrypted_link) {
+TEST_F(TlsTest, TheTokenAloneMakesAnEncryptedLink) {
   const endpoint where = listen(by_token());
   tls_relay wire(where);  // without credentials it passes on what it sees
   const auto result = connected(wire.address(), by_token());
@@ -147,32 +147,32 @@ TEST_F(TlsTest, the_token_alone_makes_an_encrypted_link) {
   EXPECT_EQ(SSL_CTX_get_options(by_token().tls->settings.get()) & SSL_OP_ALLOW_NO_DHE_KEX, 0U) << "psk_dhe_ke only";
 }
 
-TEST_F(TlsTest, another_token_is_told_on_both_sides_and_shown_on_none) {
+TEST_F(TlsTest, AnotherTokenIsToldOnBothSidesAndShownOnNone) {
   const std::string other_token = "another token of that length";
   expect_faults(by_token(), by_token(other_token), "has another token", fault_kind::not_trusted, "has another token",
                 fault_kind::not_trusted);
   EXPECT_FALSE(has(rejected[0].message, good_token) || has(rejected[0].message, other_token)) << rejected[0].message;
 }
 
-TEST_F(TlsTest, who_has_the_token_only_is_told_where_certificates_are_wanted) {
+TEST_F(TlsTest, WhoHasTheTokenOnlyIsToldWhereCertificatesAreWanted) {
   expect_faults(with(ours.issue("a")), by_token(), "uses the token alone, this side certificates",
                 fault_kind::not_trusted, "uses certificates, this side the token alone", fault_kind::not_trusted);
 }
 
-TEST_F(TlsTest, who_goes_by_certificates_is_told_where_the_token_alone_is_wanted) {
+TEST_F(TlsTest, WhoGoesByCertificatesIsToldWhereTheTokenAloneIsWanted) {
   expect_faults(by_token(), with(ours.issue("b")), "uses certificates, this side the token alone",
                 fault_kind::not_trusted, "uses the token alone, this side certificates", fault_kind::not_trusted);
 }
 
-TEST_F(TlsTest, a_plain_connector_at_a_port_of_the_token_is_told_on_both_sides) {
+TEST_F(TlsTest, APlainConnectorAtAPortOfTheTokenIsToldOnBothSides) {
   expect_faults(by_token(), plain, "does not use TLS", fault_kind::no_peer, "uses TLS", fault_kind::no_peer);
 }
 
-TEST_F(TlsTest, a_connector_by_the_token_at_a_plain_port_is_told_on_both_sides) {
+TEST_F(TlsTest, AConnectorByTheTokenAtAPlainPortIsToldOnBothSides) {
   expect_faults(plain, by_token(), "uses TLS", fault_kind::no_peer, "does not use TLS", fault_kind::no_peer);
 }
 
-TEST_F(TlsTest, a_certificate_is_no_substitute_for_the_token) {
+TEST_F(TlsTest, ACertificateIsNoSubstituteForTheToken) {
   // Whoever answers in the place of the run's master, with a certificate and without looking at what is offered.
   const std::shared_ptr<SSL_CTX> settings(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   const tls_files files = ours.issue("a");
@@ -186,7 +186,7 @@ TEST_F(TlsTest, a_certificate_is_no_substitute_for_the_token) {
   EXPECT_TRUE(hellos.empty());
 }
 
-TEST_F(TlsTest, a_port_that_takes_both_takes_plain_peers_and_those_by_the_token_and_no_others) {
+TEST_F(TlsTest, APortThatTakesBothTakesPlainPeersAndThoseByTheTokenAndNoOthers) {
   credentials both = by_token();
   both.plain_too = true;
   const endpoint where = listen(both);
@@ -204,25 +204,25 @@ TEST_F(TlsTest, a_port_that_takes_both_takes_plain_peers_and_those_by_the_token_
 
 // -- names and fingerprints --------------------------------------------------------------
 
-TEST_F(TlsTest, the_address_that_is_dialled_must_stand_in_the_certificate) {
+TEST_F(TlsTest, TheAddressThatIsDialledMustStandInTheCertificate) {
   expect_faults(with(ours.issue("a", 3600, 0, "IP:127.0.0.2,DNS:localhost")), with(ours.issue("b")), "bad certificate",
                 fault_kind::not_trusted, "its certificate is not for 127.0.0.1", fault_kind::not_trusted);
 }
 
-TEST_F(TlsTest, the_name_that_is_dialled_must_stand_in_the_certificate) {
+TEST_F(TlsTest, TheNameThatIsDialledMustStandInTheCertificate) {
   const endpoint where = listen(with(ours.issue("a", 3600, 0, "IP:127.0.0.1,DNS:a.example")));
   const auto result = connected({"localhost", where.port}, with(ours.issue("b")));
   ASSERT_FALSE(result);
   EXPECT_TRUE(has(result.error().message, "its certificate is not for localhost")) << result.error().message;
 }
 
-TEST_F(TlsTest, a_common_name_is_no_name) {
+TEST_F(TlsTest, ACommonNameIsNoName) {
   const auto result = connected(listen(with(ours.issue("127.0.0.1", 3600, 0, ""))), with(ours.issue("b")));
   ASSERT_FALSE(result);
   EXPECT_TRUE(has(result.error().message, "its certificate is not for 127.0.0.1")) << result.error().message;
 }
 
-TEST_F(TlsTest, another_name_may_be_wanted_than_the_one_that_is_dialled) {
+TEST_F(TlsTest, AnotherNameMayBeWantedThanTheOneThatIsDialled) {
   const endpoint where = listen(with(ours.issue("a", 3600, 0, "IP:10.0.0.1,DNS:a.example")));
   for (const char* name : {"a.example", "10.0.0.1"}) {
     credentials mine = with(ours.issue("b"));
@@ -236,7 +236,7 @@ TEST_F(TlsTest, another_name_may_be_wanted_than_the_one_that_is_dialled) {
   }
 }
 
-TEST_F(TlsTest, both_sides_learn_each_other_s_fingerprint) {
+TEST_F(TlsTest, BothSidesLearnEachOthersFingerprint) {
   const endpoint where = listen(with(ours.issue("a")));
   const auto first = connected(where, with(ours.issue("b")));
   const auto second = connected(where, with(ours.issue("c")));
@@ -248,7 +248,7 @@ TEST_F(TlsTest, both_sides_learn_each_other_s_fingerprint) {
   EXPECT_EQ(certificates, (std::vector<std::string>{accepted[0]->peer_certificate(), accepted[1]->peer_certificate()}));
 }
 
-TEST_F(TlsTest, one_certificate_may_be_wanted_and_no_other) {
+TEST_F(TlsTest, OneCertificateMayBeWantedAndNoOther) {
   const endpoint where = listen(with(ours.issue("a")));
   credentials mine = with(ours.issue("b"));
   const auto before = connected(where, mine);
@@ -270,7 +270,7 @@ TEST_F(TlsTest, one_certificate_may_be_wanted_and_no_other) {
 
 // -- somebody in between -------------------------------------------------------------------
 
-TEST_F(TlsTest, a_relay_with_a_certificate_of_the_same_authority_and_no_token_is_refused_on_both_sides) {
+TEST_F(TlsTest, ARelayWithACertificateOfTheSameAuthorityAndNoTokenIsRefusedOnBothSides) {
   const endpoint where = listen(with(ours.issue("a")));
   const credentials relays = with(ours.issue("relay"));
   const tls_relay between(where, relays, relays);
@@ -285,7 +285,7 @@ TEST_F(TlsTest, a_relay_with_a_certificate_of_the_same_authority_and_no_token_is
   EXPECT_TRUE(hellos.empty());
 }
 
-TEST_F(TlsTest, a_relay_without_the_token_gets_nothing_from_those_who_go_by_it) {
+TEST_F(TlsTest, ARelayWithoutTheTokenGetsNothingFromThoseWhoGoByIt) {
   const endpoint where = listen(by_token());
   for (const credentials& relays : {by_token("a token that a relay made up"), with(ours.issue("relay"))}) {
     rejected.clear();
@@ -299,7 +299,7 @@ TEST_F(TlsTest, a_relay_without_the_token_gets_nothing_from_those_who_go_by_it) 
   }
 }
 
-TEST_F(TlsTest, proofs_are_bound_to_the_connection_where_the_token_encrypts_too) {
+TEST_F(TlsTest, ProofsAreBoundToTheConnectionWhereTheTokenEncryptsToo) {
   const endpoint where = listen(by_token());
   const tls_relay between(where, by_token(), by_token());
   const auto result = connected(between.address(), by_token());

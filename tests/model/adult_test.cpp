@@ -17,7 +17,7 @@ const adult_data& real_data() {
 }
 
 // All numbers below were computed from the two files by other means (Python's csv and math modules).
-TEST(adult, has_all_rows_and_labels) {
+TEST(Adult, HasAllRowsAndLabels) {
   const auto& data = real_data();
   const auto is_rich = [](const adult_row& row) { return row.above_50k; };
   EXPECT_EQ(data.train.size(), 32561U);
@@ -26,7 +26,7 @@ TEST(adult, has_all_rows_and_labels) {
   EXPECT_EQ(std::ranges::count_if(data.test, is_rich), 3846);
 }
 
-TEST(adult, vocabularies_are_in_order_of_appearance) {
+TEST(Adult, VocabulariesAreInOrderOfAppearance) {
   const auto& data = real_data();
   EXPECT_EQ(data.table_rows, (std::array<std::int64_t, 8>{10, 17, 8, 16, 7, 6, 3, 43}));
   EXPECT_EQ(data.train[0].categories, (std::array<std::int32_t, 8>{1, 1, 1, 1, 1, 1, 1, 1}));
@@ -36,7 +36,7 @@ TEST(adult, vocabularies_are_in_order_of_appearance) {
   EXPECT_EQ(data.test.back().categories, (std::array<std::int32_t, 8>{7, 1, 2, 2, 2, 1, 1, 1}));
 }
 
-TEST(adult, numbers_are_logarithms_standardised_by_the_training_rows) {
+TEST(Adult, NumbersAreLogarithmsStandardisedByTheTrainingRows) {
   const auto& data = real_data();
   for (std::size_t column = 0; column < adult_dense_features; ++column) {
     double sum = 0;
@@ -75,7 +75,7 @@ std::string refusal(const std::string& train, const std::string& test) {
   return data ? "" : data.error().message;
 }
 
-TEST(adult, values_not_seen_in_training_are_row_0) {
+TEST(Adult, ValuesNotSeenInTrainingAreRow0) {
   const auto data = parse_adult(sound_line + other_line, with_column(with_column(sound_line, 1, "C"), 3, "MA"));
   ASSERT_TRUE(data.has_value()) << data.error().message;
   EXPECT_EQ(data->table_rows, (std::array<std::int64_t, 8>{3, 3, 2, 3, 2, 3, 3, 3}));
@@ -85,7 +85,7 @@ TEST(adult, values_not_seen_in_training_are_row_0) {
   EXPECT_FALSE(data->test[0].above_50k);
 }
 
-TEST(adult, a_column_that_never_changes_becomes_0) {
+TEST(Adult, AColumnThatNeverChangesBecomes0) {
   const auto data = parse_adult(sound_line + other_line, sound_line);
   ASSERT_TRUE(data.has_value()) << data.error().message;
   EXPECT_EQ(data->train[0].numbers[2], 0.0F);
@@ -95,7 +95,7 @@ TEST(adult, a_column_that_never_changes_becomes_0) {
   EXPECT_NEAR(data->train[1].numbers[0], 1, 1e-5);
 }
 
-TEST(adult, blank_lines_carriage_returns_and_a_missing_last_newline_are_fine) {
+TEST(Adult, BlankLinesCarriageReturnsAndAMissingLastNewlineAreFine) {
   std::string crlf = sound_line.substr(0, sound_line.size() - 1);
   crlf += "\r\n";
   const auto data = parse_adult(crlf + "\n" + other_line, sound_line.substr(0, sound_line.size() - 1));
@@ -104,7 +104,7 @@ TEST(adult, blank_lines_carriage_returns_and_a_missing_last_newline_are_fine) {
   EXPECT_EQ(data->test.size(), 1U);
 }
 
-TEST(adult, malformed_content_is_refused_with_its_place) {
+TEST(Adult, MalformedContentIsRefusedWithItsPlace) {
   EXPECT_EQ(refusal(sound_line + with_column(sound_line, 0, "old"), sound_line),
             "adult.data line 2, column 1 (age): old: must be a whole number between 0 and 4294967295");
   EXPECT_EQ(refusal(sound_line, sound_line + "\n" + with_column(sound_line, 10, "-1")),
@@ -127,7 +127,7 @@ std::shared_ptr<const dataset> opened(std::vector<setting> settings = {}) {
   return *open_dataset(*job);
 }
 
-TEST(adult, has_8_tables_and_6_numbers) {
+TEST(Adult, Has8TablesAnd6Numbers) {
   const auto data = opened({{"dim", "5"}});
   ASSERT_EQ(data->spec().tables.size(), 8U);
   for (std::size_t t = 0; t < 8; ++t) {
@@ -142,7 +142,7 @@ TEST(adult, has_8_tables_and_6_numbers) {
   EXPECT_EQ(data->test_rows(), 16281U);
 }
 
-TEST(adult, an_epoch_has_every_row_once) {
+TEST(Adult, AnEpochHasEveryRowOnce) {
   const auto data = opened({{"trainers", "3"}, {"batch-size", "1000"}});
   std::size_t samples = 0;
   double labels = 0;
@@ -161,7 +161,7 @@ TEST(adult, an_epoch_has_every_row_once) {
   EXPECT_NE(data->train_batch(0, 0).value().dense, data->train_batch(data->steps_per_epoch(), 0).value().dense);
 }
 
-TEST(adult, test_batches_are_the_test_rows_in_order) {
+TEST(Adult, TestBatchesAreTheTestRowsInOrder) {
   const auto taken = opened({{"loss", "cross-entropy"}})->test_batch(16279, 2).value();
   ASSERT_EQ(taken.size, 2U);
   const auto& last = real_data().test.back();

@@ -46,7 +46,7 @@ std::string fault_of(const std::string& bytes) {
   return message.substr(std::min(start.size(), message.size()));
 }
 
-TEST(byte_source, plain_gzip_and_zstd_are_told_by_their_bytes) {
+TEST(ByteSource, PlainGzipAndZstdAreToldByTheirBytes) {
   const std::string text = sample_text(50'000);
   for (const std::string& bytes : {text, gzip(text), zstd(text)}) {
     const temporary_file file(bytes);
@@ -58,7 +58,7 @@ TEST(byte_source, plain_gzip_and_zstd_are_told_by_their_bytes) {
   }
 }
 
-TEST(byte_source, a_plain_file_can_be_entered_anywhere) {
+TEST(ByteSource, APlainFileCanBeEnteredAnywhere) {
   const temporary_file file("0123456789");
   const auto source = open_source(*open_data_file(file.path()), compression::none, 7);
   std::string piece(100, '\0');
@@ -67,7 +67,7 @@ TEST(byte_source, a_plain_file_can_be_entered_anywhere) {
   EXPECT_EQ(source->read(piece.data(), piece.size()), 0U);
 }
 
-TEST(byte_source, several_members_and_frames_follow_each_other) {
+TEST(ByteSource, SeveralMembersAndFramesFollowEachOther) {
   const std::string a = sample_text(100);
   const std::string b = sample_text(30'000);
   // A skippable frame: its magic number, a length of 3, 3 bytes.
@@ -83,7 +83,7 @@ TEST(byte_source, several_members_and_frames_follow_each_other) {
   }
 }
 
-TEST(byte_source, compressed_data_that_are_cut_off_anywhere_are_refused) {
+TEST(ByteSource, CompressedDataThatAreCutOffAnywhereAreRefused) {
   const std::string text = sample_text(20);
   for (const std::string& whole : {gzip(text), zstd(text), gzip(text) + gzip(text), zstd(text) + zstd(text)}) {
     for (std::size_t size = 4; size < whole.size(); ++size) {
@@ -99,7 +99,7 @@ TEST(byte_source, compressed_data_that_are_cut_off_anywhere_are_refused) {
 }
 
 // Some bytes say only when and by whom the data were made.
-TEST(byte_source, a_byte_that_changes_the_text_is_refused) {
+TEST(ByteSource, AByteThatChangesTheTextIsRefused) {
   const std::string text = sample_text(20);
   for (const std::string& whole : {gzip(text), zstd(text)}) {
     for (std::size_t place = 0; place < whole.size(); ++place) {
@@ -119,7 +119,7 @@ TEST(byte_source, a_byte_that_changes_the_text_is_refused) {
                                            damaged.size() - 4));
 }
 
-TEST(byte_source, something_else_behind_compressed_data_is_refused) {
+TEST(ByteSource, SomethingElseBehindCompressedDataIsRefused) {
   const std::string text = sample_text(20);
   EXPECT_EQ(
       fault_of(gzip(text) + "0\t1\n"),
@@ -131,7 +131,7 @@ TEST(byte_source, something_else_behind_compressed_data_is_refused) {
   EXPECT_NE(fault_of(gzip(text) + std::string(512, '\0')).find("something else follows"), std::string::npos);
 }
 
-TEST(data_file, what_is_no_file_is_refused) {
+TEST(DataFile, WhatIsNoFileIsRefused) {
   EXPECT_EQ(refusal(open_data_file("/no/such/file")),
             "/no/such/file: No such file or directory; a data file is expected");
   EXPECT_EQ(refusal(open_data_file("/dev/null")), "/dev/null: not a regular file: must be a data file");
@@ -141,7 +141,7 @@ TEST(data_file, what_is_no_file_is_refused) {
   EXPECT_EQ(refusal(open_data_file("a\nb")), "a\\x0ab: No such file or directory; a data file is expected");
 }
 
-TEST(data_file, what_may_not_be_read_is_refused) {
+TEST(DataFile, WhatMayNotBeReadIsRefused) {
   const temporary_file file("0\n");
   ::chmod(file.path().c_str(), 0);
   // Root may read everything: become somebody else for a moment.
@@ -153,7 +153,7 @@ TEST(data_file, what_may_not_be_read_is_refused) {
   EXPECT_EQ(refusal(opened), file.path() + ": Permission denied; a data file is expected");
 }
 
-TEST(data_file, tells_when_it_has_been_written_to) {
+TEST(DataFile, TellsWhenItHasBeenWrittenTo) {
   const temporary_file file("0\n1\n");
   const auto opened = *open_data_file(file.path());
   EXPECT_FALSE(opened->changed().has_value());

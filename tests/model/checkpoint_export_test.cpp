@@ -30,7 +30,7 @@ void expect_bytes(const plain_tensor& found, const std::vector<std::byte>& expec
   EXPECT_EQ(std::memcmp(found.bytes.data(), expected.data(), expected.size()), 0);
 }
 
-TEST(checkpoint_export, is_a_plain_file_of_whole_tables_and_named_layers) {
+TEST(CheckpointExport, IsAPlainFileOfWholeTablesAndNamedLayers) {
   const checkpoint_folder folder;
   const checkpoint saved = made(folder / "a");
   const auto written = export_checkpoint(saved, folder / "model.safetensors", {});
@@ -65,7 +65,7 @@ TEST(checkpoint_export, is_a_plain_file_of_whole_tables_and_named_layers) {
   EXPECT_EQ(entries_of(folder.path()), (std::vector<std::string>{"a", "model.safetensors"}));
 }
 
-TEST(checkpoint_export, does_not_depend_on_the_sharding) {
+TEST(CheckpointExport, DoesNotDependOnTheSharding) {
   std::string first;
   for (std::uint32_t shards = 1; shards <= 5; ++shards) {
     const checkpoint_folder folder;
@@ -81,7 +81,7 @@ TEST(checkpoint_export, does_not_depend_on_the_sharding) {
 }
 
 // Tables of 30 MiB, so that each is written in several pieces; rows that do not divide them.
-TEST(checkpoint_export, is_written_in_pieces) {
+TEST(CheckpointExport, IsWrittenInPieces) {
   for (const std::uint32_t shards : {1U, 3U}) {
     const checkpoint_folder folder;
     made_content content;
@@ -93,7 +93,7 @@ TEST(checkpoint_export, is_written_in_pieces) {
   }
 }
 
-TEST(checkpoint_export, of_the_weights_alone_has_no_optimizer_state) {
+TEST(CheckpointExport, OfTheWeightsAloneHasNoOptimizerState) {
   const checkpoint_folder folder;
   export_options options;
   options.weights_only = true;
@@ -133,7 +133,7 @@ bool works_within(std::uint64_t bytes, Work work) {
   return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
 }
 
-TEST(checkpoint_export, neither_saving_nor_exporting_takes_memory_for_a_table) {
+TEST(CheckpointExport, NeitherSavingNorExportingTakesMemoryForATable) {
   constexpr std::uint64_t most = std::uint64_t{40} << 20;
   const checkpoint_folder folder;
   made_content content;
@@ -166,7 +166,7 @@ TEST(checkpoint_export, neither_saving_nor_exporting_takes_memory_for_a_table) {
 
 // -- where to -----------------------------------------------------------------
 
-TEST(checkpoint_export, replaces_a_file_only_if_told_to) {
+TEST(CheckpointExport, ReplacesAFileOnlyIfToldTo) {
   const checkpoint_folder folder;
   const checkpoint saved = made(folder / "a");
   set_content(folder / "file", "mine");
@@ -186,7 +186,7 @@ TEST(checkpoint_export, replaces_a_file_only_if_told_to) {
   EXPECT_EQ(entries_of(folder.path()), (std::vector<std::string>{"a", "file", "link"}));
 }
 
-TEST(checkpoint_export, refuses_what_cannot_be_a_file) {
+TEST(CheckpointExport, RefusesWhatCannotBeAFile) {
   const checkpoint_folder folder;
   const checkpoint saved = made(folder / "a");
   const auto message = [&](const std::string& path) {
@@ -214,7 +214,7 @@ TEST(checkpoint_export, refuses_what_cannot_be_a_file) {
   EXPECT_TRUE(newest_whole_checkpoint(folder / "a").has_value()) << "nothing was overwritten";
 }
 
-TEST(checkpoint_export, of_a_run_that_begins_is_refused) {
+TEST(CheckpointExport, OfARunThatBeginsIsRefused) {
   const checkpoint_folder folder;
   auto store = checkpoint_store::open(folder / "a", nullptr);
   ASSERT_TRUE(store.has_value());
@@ -226,7 +226,7 @@ TEST(checkpoint_export, of_a_run_that_begins_is_refused) {
             "checkpoint step 0 in " + folder / "a" + " marks the beginning of a run: there are no tensors in it");
 }
 
-TEST(checkpoint_export, on_a_full_disk_leaves_what_was_there) {
+TEST(CheckpointExport, OnAFullDiskLeavesWhatWasThere) {
   const checkpoint_folder folder;
   made_content content;
   content.tables.front().rows = 200'000;

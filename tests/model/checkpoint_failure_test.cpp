@@ -44,7 +44,7 @@ void expect_only(const std::string& directory, std::uint64_t older, std::uint64_
   EXPECT_EQ(entries_of(directory).size(), 5U);
 }
 
-TEST(FailingSave, leaves_the_one_before_at_every_call) {
+TEST(FailingSave, LeavesTheOneBeforeAtEveryCall) {
   bool saved = false;
   std::uint64_t failures = 0;
   for (std::uint64_t number = 0; !saved; ++number) {
@@ -77,7 +77,7 @@ TEST(FailingSave, leaves_the_one_before_at_every_call) {
   EXPECT_GT(failures, 20U);
 }
 
-TEST(FailingSave, leaves_one_to_go_on_from_when_the_process_dies_at_any_call) {
+TEST(FailingSave, LeavesOneToGoOnFromWhenTheProcessDiesAtAnyCall) {
   int status = 1;
   std::uint64_t deaths = 0;
   for (std::uint64_t number = 0; status != 0; ++number) {
@@ -109,7 +109,7 @@ TEST(FailingSave, leaves_one_to_go_on_from_when_the_process_dies_at_any_call) {
 }
 
 // What a power cut leaves cannot be tried here; but the order of the calls can be looked at.
-TEST(FailingSave, commits_nothing_that_is_not_on_the_disk) {
+TEST(FailingSave, CommitsNothingThatIsNotOnTheDisk) {
   const checkpoint_folder folder;
   auto store = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(store.has_value());
@@ -154,7 +154,7 @@ TEST(FailingSave, commits_nothing_that_is_not_on_the_disk) {
   }
 }
 
-TEST(FailingSave, on_a_full_disk_names_the_file_and_the_bytes_wanted) {
+TEST(FailingSave, OnAFullDiskNamesTheFileAndTheBytesWanted) {
   const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20});
   const auto resumed = newest_whole_checkpoint(folder.path());
@@ -187,7 +187,7 @@ TEST(FailingSave, on_a_full_disk_names_the_file_and_the_bytes_wanted) {
 }
 
 // Falling back would in the end remove what may be sound.
-TEST(FailingRead, is_never_taken_for_a_torn_checkpoint) {
+TEST(FailingRead, IsNeverTakenForATornCheckpoint) {
   const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20, 40});
   std::uint64_t failures = 0;

@@ -48,7 +48,7 @@ std::string refusal(const std::string& text, const std::string& from, const std:
 
 // -- names --------------------------------------------------------------------
 
-TEST(checkpoint_names, are_read_as_they_are_written) {
+TEST(CheckpointNames, AreReadAsTheyAreWritten) {
   EXPECT_EQ(manifest_name(40), "step-000000000040.json");
   EXPECT_EQ(files_folder_name(40, 0x1a2b), "step-000000000040-00001a2b");
   EXPECT_EQ(table_file_name(3, 0, 12), "table-3.shard-0-of-12.safetensors");
@@ -63,7 +63,7 @@ TEST(checkpoint_names, are_read_as_they_are_written) {
   }
 }
 
-TEST(checkpoint_names, of_others_are_not_ours) {
+TEST(CheckpointNames, OfOthersAreNotOurs) {
   for (const char* name : {"", "step-", "step-40.json", "step-0000000000040.json", "step-000000000040.json.gz",
                            "step-000000000040.json ", "Step-000000000040.json", "step-+00000000040.json",
                            "step-00000000004x.json", "step-99999999999999999999.json"}) {
@@ -81,7 +81,7 @@ TEST(checkpoint_names, of_others_are_not_ours) {
   }
 }
 
-TEST(checkpoint_names, tell_weights_from_optimizer_state) {
+TEST(CheckpointNames, TellWeightsFromOptimizerState) {
   EXPECT_TRUE(is_optimizer_state("state.0"));
   EXPECT_TRUE(is_optimizer_state("table.3.state.10"));
   EXPECT_TRUE(is_optimizer_state("top.0.weight.state.1"));
@@ -92,7 +92,7 @@ TEST(checkpoint_names, tell_weights_from_optimizer_state) {
 
 // -- round trip ---------------------------------------------------------------
 
-TEST(checkpoint_manifest, reads_what_it_wrote) {
+TEST(CheckpointManifest, ReadsWhatItWrote) {
   const checkpoint_manifest manifest = whole_manifest();
   const std::string text = to_text(manifest);
   const auto parsed = parse_manifest(text);
@@ -106,7 +106,7 @@ TEST(checkpoint_manifest, reads_what_it_wrote) {
       << text;
 }
 
-TEST(checkpoint_manifest, of_a_run_that_begins_has_no_files) {
+TEST(CheckpointManifest, OfARunThatBeginsHasNoFiles) {
   checkpoint_manifest manifest;
   manifest.folder = files_folder_name(0, 1);
   const auto parsed = parse_manifest(to_text(manifest));
@@ -114,7 +114,7 @@ TEST(checkpoint_manifest, of_a_run_that_begins_has_no_files) {
   EXPECT_EQ(*parsed, manifest);
 }
 
-TEST(checkpoint_manifest, keeps_every_bit_of_a_number) {
+TEST(CheckpointManifest, KeepsEveryBitOfANumber) {
   checkpoint_manifest manifest = whole_manifest();
   const std::vector<double> reals = {0.1,
                                      -0.0,
@@ -141,7 +141,7 @@ TEST(checkpoint_manifest, keeps_every_bit_of_a_number) {
   }
 }
 
-TEST(checkpoint_manifest, keeps_every_byte_of_a_setting) {
+TEST(CheckpointManifest, KeepsEveryByteOfASetting) {
   checkpoint_manifest manifest = whole_manifest();
   std::string all;
   for (int byte = 1; byte < 256; ++byte) all += static_cast<char>(byte);
@@ -151,7 +151,7 @@ TEST(checkpoint_manifest, keeps_every_byte_of_a_setting) {
   EXPECT_EQ(parsed->settings, manifest.settings);
 }
 
-TEST(checkpoint_manifest, of_an_older_spelling_has_the_present_one) {
+TEST(CheckpointManifest, OfAnOlderSpellingHasThePresentOne) {
   checkpoint_manifest manifest = whole_manifest();
   manifest.settings = {{"row-dtype", "f16"}, {"wire-dtype", "fp16"}, {"matmul-precision", "fp32"}, {"data", "fp32"}};
   const auto read = parse_manifest(to_text(manifest));
@@ -161,7 +161,7 @@ TEST(checkpoint_manifest, of_an_older_spelling_has_the_present_one) {
                 {"row-dtype", "f16"}, {"wire-dtype", "f16"}, {"matmul-precision", "f32"}, {"data", "fp32"}}));
 }
 
-TEST(checkpoint_manifest, is_the_one_in_the_documentation) {
+TEST(CheckpointManifest, IsTheOneInTheDocumentation) {
   checkpoint_manifest manifest = made_manifest(40);
   manifest.folder = "step-000000000040-1a2b3c4d";
   manifest.settings = {{"data", "synthetic"}, {"seed", "7"}};
@@ -177,7 +177,7 @@ TEST(checkpoint_manifest, is_the_one_in_the_documentation) {
       << to_text(manifest);
 }
 
-TEST(checkpoint_manifest, of_version_1_is_read_without_the_figures_that_came_later) {
+TEST(CheckpointManifest, OfVersion1IsReadWithoutTheFiguresThatCameLater) {
   checkpoint_manifest manifest = whole_manifest();
   manifest.position.last_epoch->test_loss = manifest.position.last_epoch->rmse = std::nullopt;
   std::string text = to_text(manifest);
@@ -193,7 +193,7 @@ TEST(checkpoint_manifest, of_version_1_is_read_without_the_figures_that_came_lat
 
 // -- damage -------------------------------------------------------------------
 
-TEST(checkpoint_manifest, any_changed_bit_is_found) {
+TEST(CheckpointManifest, AnyChangedBitIsFound) {
   const std::string text = to_text(whole_manifest());
   for (std::size_t at = 0; at < text.size(); ++at) {
     for (int bit = 0; bit < 8; ++bit) {
@@ -206,7 +206,7 @@ TEST(checkpoint_manifest, any_changed_bit_is_found) {
   }
 }
 
-TEST(checkpoint_manifest, any_missing_or_added_byte_is_found) {
+TEST(CheckpointManifest, AnyMissingOrAddedByteIsFound) {
   const std::string text = to_text(whole_manifest());
   for (std::size_t length = 0; length < text.size(); ++length) {
     const auto parsed = parse_manifest(text.substr(0, length));
@@ -224,7 +224,7 @@ TEST(checkpoint_manifest, any_missing_or_added_byte_is_found) {
 
 // -- what somebody else wrote -------------------------------------------------
 
-TEST(checkpoint_manifest, another_version_is_refused_with_both_numbers) {
+TEST(CheckpointManifest, AnotherVersionIsRefusedWithBothNumbers) {
   std::string text = to_text(whole_manifest());
   text.replace(text.find("\"version\": 2"), 12, "\"version\": 3");
   const auto newer = parse_manifest(signed_again(text));
@@ -240,7 +240,7 @@ TEST(checkpoint_manifest, another_version_is_refused_with_both_numbers) {
                    .torn);
 }
 
-TEST(checkpoint_manifest, whatever_troupe_does_not_write_is_refused) {
+TEST(CheckpointManifest, WhateverTroupeDoesNotWriteIsRefused) {
   const std::string text = to_text(whole_manifest());
   const std::string other_way = "troupe would write it in another way: unknown or repeated keys?";
   EXPECT_EQ(refusal(text, "\"step\": 40", "\"step\": 4e1"), other_way);
@@ -267,7 +267,7 @@ TEST(checkpoint_manifest, whatever_troupe_does_not_write_is_refused) {
   }
 }
 
-TEST(checkpoint_manifest, that_contradicts_itself_is_refused) {
+TEST(CheckpointManifest, ThatContradictsItselfIsRefused) {
   const std::string text = to_text(whole_manifest());
   const auto refused = [&text](const std::string& from, const std::string& to) { return refusal(text, from, to); };
   EXPECT_EQ(refused("step-000000000040-1a2b3c4d", "../../../etc"), "folder ../../../etc: must be one of step 40");

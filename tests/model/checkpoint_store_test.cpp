@@ -33,7 +33,7 @@ std::string refusal(const std::string& directory, const resume_point* resumed = 
   return store.error().message;
 }
 
-TEST(checkpoint_store, keeps_the_newest_two) {
+TEST(CheckpointStore, KeepsTheNewestTwo) {
   const checkpoint_folder folder;
   auto store = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(store.has_value()) << store.error().message;
@@ -63,7 +63,7 @@ std::string permissions_of(const std::string& path) {
   return fmt::format("{:o}", found.st_mode & 07777U);
 }
 
-TEST(checkpoint_store, writes_through_no_link_that_lies_in_its_folder) {
+TEST(CheckpointStore, WritesThroughNoLinkThatLiesInItsFolder) {
   const checkpoint_folder folder;
   set_content(folder / "mine", "private");
   std::filesystem::create_symlink(folder / "mine", folder / uncommitted_manifest_name(20));
@@ -82,7 +82,7 @@ TEST(checkpoint_store, writes_through_no_link_that_lies_in_its_folder) {
   EXPECT_EQ(content_of(folder / "mine"), "private");
 }
 
-TEST(checkpoint_store, is_locked_by_a_file_that_only_its_owner_can_open) {
+TEST(CheckpointStore, IsLockedByAFileThatOnlyItsOwnerCanOpen) {
   const checkpoint_folder folder;
   ASSERT_TRUE(checkpoint_store::open(folder.path(), nullptr).has_value());
   EXPECT_EQ(permissions_of(folder / ".lock"), "600");
@@ -91,7 +91,7 @@ TEST(checkpoint_store, is_locked_by_a_file_that_only_its_owner_can_open) {
   EXPECT_EQ(permissions_of(folder / ".lock"), "600");
 }
 
-TEST(checkpoint_store, removes_what_was_never_committed_and_nothing_of_others) {
+TEST(CheckpointStore, RemovesWhatWasNeverCommittedAndNothingOfOthers) {
   const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20, 40});
   const auto resumed = newest_whole_checkpoint(folder.path());
@@ -118,7 +118,7 @@ TEST(checkpoint_store, removes_what_was_never_committed_and_nothing_of_others) {
   EXPECT_EQ(entries_of(folder / "step-mine"), names{"dense.safetensors"});
 }
 
-TEST(checkpoint_store, a_step_saved_again_replaces_the_first) {
+TEST(CheckpointStore, AStepSavedAgainReplacesTheFirst) {
   const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20, 40});
   const auto resumed = newest_whole_checkpoint(folder.path());
@@ -133,7 +133,7 @@ TEST(checkpoint_store, a_step_saved_again_replaces_the_first) {
                                                     "step-000000000040-*", "step-000000000040.json"}));
 }
 
-TEST(checkpoint_store, the_beginning_of_a_run_needs_no_files) {
+TEST(CheckpointStore, TheBeginningOfARunNeedsNoFiles) {
   const checkpoint_folder folder;
   auto store = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(store.has_value());
@@ -148,7 +148,7 @@ TEST(checkpoint_store, the_beginning_of_a_run_needs_no_files) {
   EXPECT_EQ(found->what.manifest.settings, manifest.settings);
 }
 
-TEST(checkpoint_store, what_was_begun_and_not_committed_is_removed) {
+TEST(CheckpointStore, WhatWasBegunAndNotCommittedIsRemoved) {
   const checkpoint_folder folder;
   {
     auto store = checkpoint_store::open(folder.path(), nullptr);
@@ -168,7 +168,7 @@ TEST(checkpoint_store, what_was_begun_and_not_committed_is_removed) {
   EXPECT_EQ(entries_of(folder.path()), names{".lock"});
 }
 
-TEST(checkpoint_store, commits_only_what_is_there) {
+TEST(CheckpointStore, CommitsOnlyWhatIsThere) {
   const checkpoint_folder folder;
   auto store = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(store.has_value());
@@ -209,7 +209,7 @@ TEST(checkpoint_store, commits_only_what_is_there) {
 
 // -- which folder -------------------------------------------------------------
 
-TEST(checkpoint_store, makes_the_folder_and_those_above) {
+TEST(CheckpointStore, MakesTheFolderAndThoseAbove) {
   const checkpoint_folder folder;
   for (const char* name : {"one", "two/", "a/b/c", "a/b/../d//", "a/./e"}) {
     const auto store = checkpoint_store::open(folder / name, nullptr);
@@ -224,7 +224,7 @@ TEST(checkpoint_store, makes_the_folder_and_those_above) {
   EXPECT_TRUE(std::filesystem::is_directory(folder / "relative"));
 }
 
-TEST(checkpoint_store, refuses_what_cannot_be_a_folder) {
+TEST(CheckpointStore, RefusesWhatCannotBeAFolder) {
   const checkpoint_folder folder;
   set_content(folder / "file", "");
   EXPECT_EQ(refusal(folder / "file"), folder / "file" + ": is not a folder: checkpoints need one");
@@ -236,7 +236,7 @@ TEST(checkpoint_store, refuses_what_cannot_be_a_folder) {
 }
 
 // In a process of its own without root's privileges, if the tests have them.
-TEST(checkpoint_store, refuses_a_folder_that_cannot_be_written) {
+TEST(CheckpointStore, RefusesAFolderThatCannotBeWritten) {
   const checkpoint_folder folder;
   ASSERT_EQ(::chmod(folder.path().c_str(), 0555), 0);
   constexpr int as_expected = 0;
@@ -260,7 +260,7 @@ TEST(checkpoint_store, refuses_a_folder_that_cannot_be_written) {
   EXPECT_EQ(WEXITSTATUS(status), as_expected);
 }
 
-TEST(checkpoint_store, two_runs_do_not_save_in_one_folder) {
+TEST(CheckpointStore, TwoRunsDoNotSaveInOneFolder) {
   const checkpoint_folder folder;
   auto first = checkpoint_store::open(folder.path(), nullptr);
   ASSERT_TRUE(first.has_value());
@@ -277,7 +277,7 @@ TEST(checkpoint_store, two_runs_do_not_save_in_one_folder) {
   EXPECT_TRUE(checkpoint_store::open(folder.path(), nullptr).has_value());
 }
 
-TEST(checkpoint_store, a_new_run_does_not_touch_those_of_another) {
+TEST(CheckpointStore, ANewRunDoesNotTouchThoseOfAnother) {
   const checkpoint_folder folder;
   make_checkpoints(folder / "a", {20, 40});
   make_checkpoints(folder / "b", {20});
@@ -290,7 +290,7 @@ TEST(checkpoint_store, a_new_run_does_not_touch_those_of_another) {
   EXPECT_TRUE(checkpoint_store::open(folder / "c", &*other).has_value());
 }
 
-TEST(checkpoint_store, the_folder_of_the_run_is_known_by_any_name) {
+TEST(CheckpointStore, TheFolderOfTheRunIsKnownByAnyName) {
   const checkpoint_folder folder;
   make_checkpoints(folder / "a", {20, 40});
   std::filesystem::create_directory_symlink("a", folder / "link");
@@ -302,7 +302,7 @@ TEST(checkpoint_store, the_folder_of_the_run_is_known_by_any_name) {
   }
 }
 
-TEST(checkpoint_store, another_run_that_was_quicker_is_noticed) {
+TEST(CheckpointStore, AnotherRunThatWasQuickerIsNoticed) {
   const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20, 40});
   const auto resumed = newest_whole_checkpoint(folder.path());

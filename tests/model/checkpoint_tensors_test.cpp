@@ -44,7 +44,7 @@ void expect_resharding(const checkpoint& saved, std::uint32_t shards_max) {
   }
 }
 
-TEST(checkpoint_tensors, rows_are_divided_among_shards) {
+TEST(CheckpointTensors, RowsAreDividedAmongShards) {
   EXPECT_EQ(rows_on(10, {0, 3}), 4U);
   EXPECT_EQ(rows_on(10, {1, 3}), 3U);
   EXPECT_EQ(rows_on(10, {2, 3}), 3U);
@@ -53,7 +53,7 @@ TEST(checkpoint_tensors, rows_are_divided_among_shards) {
   EXPECT_EQ(rows_on(std::numeric_limits<std::uint64_t>::max(), {0, 1}), std::numeric_limits<std::uint64_t>::max());
 }
 
-TEST(checkpoint_tensors, come_back_in_any_sharding) {
+TEST(CheckpointTensors, ComeBackInAnySharding) {
   for (const std::uint64_t rows : {0, 1, 2, 3, 7, 60, 61}) {
     for (std::uint32_t shards = 1; shards <= 5; ++shards) {
       const checkpoint_folder folder;
@@ -72,7 +72,7 @@ TEST(checkpoint_tensors, come_back_in_any_sharding) {
 }
 
 // 12 MiB and more of each part, so that every file is read in several pieces; rows that do not divide them.
-TEST(checkpoint_tensors, larger_than_the_buffer_come_back_whole) {
+TEST(CheckpointTensors, LargerThanTheBufferComeBackWhole) {
   const checkpoint_folder folder;
   const made_content content =
       one_table({250'001, 2, {{"weight", tensor_type::f32, 13}, {"state.0", tensor_type::u8, 57}}});
@@ -80,14 +80,14 @@ TEST(checkpoint_tensors, larger_than_the_buffer_come_back_whole) {
   expect_resharding(only_checkpoint(folder.path()), 3);
 }
 
-TEST(checkpoint_tensors, a_row_larger_than_the_buffer_comes_back_whole) {
+TEST(CheckpointTensors, ARowLargerThanTheBufferComesBackWhole) {
   const checkpoint_folder folder;
   const made_content content = one_table({3, 2, {{"weight", tensor_type::f32, 1'500'000}}});
   make_checkpoints(folder.path(), {step}, content);
   expect_resharding(only_checkpoint(folder.path()), 4);
 }
 
-TEST(checkpoint_tensors, several_threads_write_into_one_folder) {
+TEST(CheckpointTensors, SeveralThreadsWriteIntoOneFolder) {
   const checkpoint_folder folder;
   const made_content content = one_table({1000, 8, {{"weight", tensor_type::f32, 16}}});
   auto store = checkpoint_store::open(folder.path(), nullptr);
@@ -113,7 +113,7 @@ TEST(checkpoint_tensors, several_threads_write_into_one_folder) {
   expect_made(only_checkpoint(folder.path()), content);
 }
 
-TEST(checkpoint_tensors, what_is_not_there_is_refused) {
+TEST(CheckpointTensors, WhatIsNotThereIsRefused) {
   const checkpoint_folder folder;
   make_checkpoints(folder.path(), {step});
   const checkpoint saved = only_checkpoint(folder.path());
@@ -133,7 +133,7 @@ TEST(checkpoint_tensors, what_is_not_there_is_refused) {
 }
 
 // A manifest that is sound but belongs to other files: nothing is read beyond what the files have.
-TEST(checkpoint_tensors, files_that_are_not_as_the_manifest_says_are_refused) {
+TEST(CheckpointTensors, FilesThatAreNotAsTheManifestSaysAreRefused) {
   const checkpoint_folder folder;
   make_checkpoints(folder.path(), {step});
   checkpoint saved = only_checkpoint(folder.path());

@@ -49,7 +49,7 @@ class TornCheckpoint : public testing::Test {
   std::vector<std::string> paths_;
 };
 
-TEST_F(TornCheckpoint, any_changed_byte_is_found) {
+TEST_F(TornCheckpoint, AnyChangedByteIsFound) {
   std::size_t changes = 0;
   for (const std::string& path : paths_) {
     const std::string sound = content_of(path);
@@ -73,7 +73,7 @@ TEST_F(TornCheckpoint, any_changed_byte_is_found) {
   EXPECT_TRUE(newest_whole_checkpoint(folder_.path())->warnings.empty());
 }
 
-TEST_F(TornCheckpoint, any_missing_byte_is_found) {
+TEST_F(TornCheckpoint, AnyMissingByteIsFound) {
   for (const saved_file& file : newest_.manifest.files) {
     const std::string path = newest_.path_of(file.name);
     const std::string sound = content_of(path);
@@ -91,7 +91,7 @@ TEST_F(TornCheckpoint, any_missing_byte_is_found) {
   }
 }
 
-TEST_F(TornCheckpoint, a_cut_manifest_is_found) {
+TEST_F(TornCheckpoint, ACutManifestIsFound) {
   const std::string path = folder_ / manifest_name(40);
   const std::string sound = content_of(path);
   for (std::size_t length = 0; length < sound.size(); length += 13) {
@@ -102,7 +102,7 @@ TEST_F(TornCheckpoint, a_cut_manifest_is_found) {
   EXPECT_EQ(fault_found(), manifest_name(40) + ": 8388609 bytes: must be at most 8388608");
 }
 
-TEST_F(TornCheckpoint, a_missing_file_is_found) {
+TEST_F(TornCheckpoint, AMissingFileIsFound) {
   for (const saved_file& file : newest_.manifest.files) {
     const std::string path = newest_.path_of(file.name);
     const std::string sound = content_of(path);
@@ -115,7 +115,7 @@ TEST_F(TornCheckpoint, a_missing_file_is_found) {
   }
 }
 
-TEST_F(TornCheckpoint, a_missing_folder_is_found_in_every_file) {
+TEST_F(TornCheckpoint, AMissingFolderIsFoundInEveryFile) {
   std::filesystem::remove_all(folder_ / newest_.manifest.folder);
   const auto seen = inspect_checkpoint(folder_.path(), 40, inspection_depth::lengths);
   ASSERT_TRUE(seen.has_value());
@@ -125,7 +125,7 @@ TEST_F(TornCheckpoint, a_missing_folder_is_found_in_every_file) {
                                       "table-1.shard-0-of-1.safetensors: is missing"}));
 }
 
-TEST_F(TornCheckpoint, swapped_shards_are_found) {
+TEST_F(TornCheckpoint, SwappedShardsAreFound) {
   const std::string first = newest_.path_of(table_file_name(0, 0, 2));
   const std::string second = newest_.path_of(table_file_name(0, 1, 2));
   ASSERT_EQ(content_of(first).size(), content_of(second).size());
@@ -138,7 +138,7 @@ TEST_F(TornCheckpoint, swapped_shards_are_found) {
   EXPECT_EQ(seen->found.faults.size(), 2U);
 }
 
-TEST_F(TornCheckpoint, files_of_another_step_are_found) {
+TEST_F(TornCheckpoint, FilesOfAnotherStepAreFound) {
   const auto older = inspect_checkpoint(folder_.path(), 20, inspection_depth::lengths);
   ASSERT_TRUE(older.has_value());
   set_content(newest_.path_of("dense.safetensors"), content_of(older->what->path_of("dense.safetensors")));
@@ -147,7 +147,7 @@ TEST_F(TornCheckpoint, files_of_another_step_are_found) {
   EXPECT_EQ(fault_found(), manifest_name(40) + ": is that of step 20");
 }
 
-TEST_F(TornCheckpoint, what_is_there_besides_is_ignored) {
+TEST_F(TornCheckpoint, WhatIsThereBesidesIsIgnored) {
   set_content(newest_.path_of("table-0.shard-2-of-3.safetensors"), "other");
   set_content(newest_.path_of("notes.txt"), "other");
   set_content(folder_ / "step-000000000060.json.tmp", "{");
@@ -159,7 +159,7 @@ TEST_F(TornCheckpoint, what_is_there_besides_is_ignored) {
   expect_made(resumed->what);
 }
 
-TEST_F(TornCheckpoint, is_removed_by_the_next_and_never_counted_as_one) {
+TEST_F(TornCheckpoint, IsRemovedByTheNextAndNeverCountedAsOne) {
   ASSERT_EQ(::truncate(newest_.path_of("dense.safetensors").c_str(), 1), 0);
   const auto resumed = newest_whole_checkpoint(folder_.path());
   ASSERT_TRUE(resumed.has_value());
@@ -171,7 +171,7 @@ TEST_F(TornCheckpoint, is_removed_by_the_next_and_never_counted_as_one) {
   EXPECT_EQ(*checkpoint_steps(folder_.path()), (std::vector<std::uint64_t>{40, 30}));
 }
 
-TEST_F(TornCheckpoint, is_replaced_when_its_step_comes_again) {
+TEST_F(TornCheckpoint, IsReplacedWhenItsStepComesAgain) {
   ASSERT_EQ(::truncate(newest_.path_of("dense.safetensors").c_str(), 1), 0);
   const auto resumed = newest_whole_checkpoint(folder_.path());
   ASSERT_TRUE(resumed.has_value());
@@ -185,7 +185,7 @@ TEST_F(TornCheckpoint, is_replaced_when_its_step_comes_again) {
 
 // -- nothing to go on from ----------------------------------------------------
 
-TEST_F(TornCheckpoint, none_whole_is_a_fault_that_tells_why) {
+TEST_F(TornCheckpoint, NoneWholeIsAFaultThatTellsWhy) {
   set_content(newest_.path_of("dense.safetensors"), "");
   set_content(folder_ / manifest_name(20), "");
   const auto resumed = newest_whole_checkpoint(folder_.path());
@@ -198,7 +198,7 @@ TEST_F(TornCheckpoint, none_whole_is_a_fault_that_tells_why) {
                                          newest_.manifest.files[0].length));
 }
 
-TEST(ResumeFrom, nowhere_is_a_fault_that_says_what_to_try) {
+TEST(ResumeFrom, NowhereIsAFaultThatSaysWhatToTry) {
   const checkpoint_folder folder;
   const auto message = [](const std::string& path) { return newest_whole_checkpoint(path).error().message; };
   EXPECT_EQ(message(folder.path()),
@@ -212,7 +212,7 @@ TEST(ResumeFrom, nowhere_is_a_fault_that_says_what_to_try) {
 }
 
 // What another version wrote may be sound: going on from an older one would have it removed.
-TEST(ResumeFrom, a_checkpoint_of_another_version_is_refused) {
+TEST(ResumeFrom, ACheckpointOfAnotherVersionIsRefused) {
   const checkpoint_folder folder;
   make_checkpoints(folder.path(), {20, 40});
   const std::string path = folder / manifest_name(40);
@@ -231,7 +231,7 @@ TEST(ResumeFrom, a_checkpoint_of_another_version_is_refused) {
             checkpoint_state::unreadable);
 }
 
-TEST(ResumeFrom, a_checkpoint_that_was_removed_meanwhile_is_none) {
+TEST(ResumeFrom, ACheckpointThatWasRemovedMeanwhileIsNone) {
   const checkpoint_folder folder;
   EXPECT_FALSE(inspect_checkpoint(folder.path(), 40, inspection_depth::bytes).has_value());
 }
@@ -248,7 +248,7 @@ std::optional<std::string> resumed(std::uint64_t saved, std::uint64_t total_step
   return check_resumed(from, what, **open_dataset(what), total_steps);
 }
 
-TEST(ResumeFrom, a_run_that_is_over_or_ended_within_an_optimizer_step_is_refused) {
+TEST(ResumeFrom, ARunThatIsOverOrEndedWithinAnOptimizerStepIsRefused) {
   EXPECT_EQ(resumed(40, 41, "1"), std::nullopt);
   EXPECT_EQ(resumed(40, 40, "3"), std::nullopt) << "nothing is left to do";
   EXPECT_EQ(resumed(39, 60, "3"), std::nullopt);
@@ -260,13 +260,13 @@ TEST(ResumeFrom, a_run_that_is_over_or_ended_within_an_optimizer_step_is_refused
             "step-000000000040.json");
 }
 
-TEST(ResumeFrom, other_data_are_refused) {
+TEST(ResumeFrom, OtherDataAreRefused) {
   EXPECT_EQ(resumed(40, 60, "1", "0123"),
             "--data tutorial: is not what it was: the rows differ from those that the checkpoint's run had read; bring "
             "them back, or start anew");
 }
 
-TEST(ResumeFrom, another_job_is_told_by_its_first_difference) {
+TEST(ResumeFrom, AnotherJobIsToldByItsFirstDifference) {
   const std::vector<setting> saved = {{"data", "adult"}, {"servers", "1"}, {"seed", "1"}, {"dim", "8"}};
   EXPECT_EQ(first_difference(saved, saved), std::nullopt);
   auto now = saved;

@@ -46,7 +46,7 @@ std::string fault_with(std::size_t column, const std::string& value) {
   return fault_of(line_of(sound_columns()) + line_of(columns));
 }
 
-TEST(criteo, has_13_numbers_26_tables_and_two_classes) {
+TEST(Criteo, Has13Numbers26TablesAndTwoClasses) {
   const temporary_file file(line_of(sound_columns()));
   const auto data = opened(settings_for(file, {{"dim", "5"}}));
   EXPECT_EQ(data->spec().tables, std::vector<table_spec>(26, {1000, 5, kernels::pooling::sum, false}));
@@ -60,7 +60,7 @@ TEST(criteo, has_13_numbers_26_tables_and_two_classes) {
 }
 
 // Logarithms by Python's math.log1p; a missing integer and a negative one are 0.
-TEST(criteo, integers_are_logarithms) {
+TEST(Criteo, IntegersAreLogarithms) {
   const auto made = first_batch(line_of(sound_columns()));
   const std::vector<float> expected{
       0.6931471824645996F, 0, 1.3862943649291992F, 3.295836925506592F, 7.232010364532471F, 1.6094379124341003F,
@@ -69,7 +69,7 @@ TEST(criteo, integers_are_logarithms) {
   EXPECT_EQ(made.dense, expected);
 }
 
-TEST(criteo, categories_are_hashed_and_missing_ones_are_row_0) {
+TEST(Criteo, CategoriesAreHashedAndMissingOnesAreRow0) {
   const auto made = first_batch(line_of(sound_columns()));
   ASSERT_EQ(made.tables.size(), 26U);
   for (std::size_t t = 0; t < 26; ++t) {
@@ -86,7 +86,7 @@ TEST(criteo, categories_are_hashed_and_missing_ones_are_row_0) {
   EXPECT_EQ(other.tables[25].indices[0], 0);
 }
 
-TEST(criteo, labels_are_values_or_classes) {
+TEST(Criteo, LabelsAreValuesOrClasses) {
   auto columns = sound_columns();
   EXPECT_EQ(first_batch(line_of(columns)).values, std::vector<float>{0});
   columns[0] = "1";
@@ -96,7 +96,7 @@ TEST(criteo, labels_are_values_or_classes) {
   EXPECT_TRUE(classes.values.empty());
 }
 
-TEST(criteo, a_line_may_end_in_any_way) {
+TEST(Criteo, ALineMayEndInAnyWay) {
   const std::string line = line_of(sound_columns());
   const std::string bare = line.substr(0, line.size() - 1);
   for (const std::string& text : {bare, bare + "\r\n", "\xef\xbb\xbf" + line, gzip(line), zstd(bare)}) {
@@ -106,7 +106,7 @@ TEST(criteo, a_line_may_end_in_any_way) {
   }
 }
 
-TEST(criteo, malformed_values_are_refused_with_their_place) {
+TEST(Criteo, MalformedValuesAreRefusedWithTheirPlace) {
   const std::string whole = ": must be a whole number of 64 bits, or empty";
   EXPECT_EQ(fault_with(3, "12x"), " line 2: column 4 (I3): 12x" + whole);
   EXPECT_EQ(fault_with(13, "1.5"), " line 2: column 14 (I13): 1.5" + whole);
@@ -118,7 +118,7 @@ TEST(criteo, malformed_values_are_refused_with_their_place) {
   EXPECT_EQ(fault_with(0, "01"), " line 2: column 1 (label): 01: must be 0 or 1");
 }
 
-TEST(criteo, wrong_numbers_of_columns_are_refused) {
+TEST(Criteo, WrongNumbersOfColumnsAreRefused) {
   const std::string line = line_of(sound_columns());
   auto columns = sound_columns();
   columns.emplace_back("x");
@@ -131,7 +131,7 @@ TEST(criteo, wrong_numbers_of_columns_are_refused) {
   EXPECT_EQ(fault_of("0\n"), " line 1: 1 columns in 0: must be 40, with tabs between them");
 }
 
-TEST(criteo, what_the_first_pass_finds_is_refused_before_training) {
+TEST(Criteo, WhatTheFirstPassFindsIsRefusedBeforeTraining) {
   const auto refused = [](const std::string& bytes) {
     const temporary_file file(bytes);
     return refusal(open_with(settings_for(file))).substr(file.path().size());

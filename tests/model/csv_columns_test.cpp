@@ -29,7 +29,7 @@ std::string fault_with(const std::string& description) {
   return fault_of(R"([{"name": "y", "kind": "label"}, )" + description + "]");
 }
 
-TEST(csv_columns, descriptions_have_defaults) {
+TEST(CsvColumns, DescriptionsHaveDefaults) {
   const auto columns = columns_of(R"([{"name": "y", "kind": "label"}, {"kind": "numeric", "name": "n"},
       {"name": "c", "kind": "categorical"}, {"name": "m", "kind": "multi"}, {"name": "i", "kind": "ignore"}])");
   ASSERT_TRUE(columns.has_value()) << columns.error().message;
@@ -44,7 +44,7 @@ TEST(csv_columns, descriptions_have_defaults) {
   EXPECT_EQ((*columns)[4].kind, csv_kind::ignore);
 }
 
-TEST(csv_columns, keys_reach_their_fields) {
+TEST(CsvColumns, KeysReachTheirFields) {
   const auto columns = columns_of(R"([{"kind": "label"}, {"kind": "numeric", "transform": "log1p"},
       {"kind": "categorical", "rows": 4294967296}, {"kind": "multi", "rows": 2, "separator": " ", "mode": "max"},
       {"kind": "categorical", "vocabulary": ["a", "b"]}])",
@@ -59,7 +59,7 @@ TEST(csv_columns, keys_reach_their_fields) {
   EXPECT_EQ((*columns)[4].vocabulary, (std::vector<std::string>{"a", "b"}));
 }
 
-TEST(csv_columns, keys_that_do_not_belong_are_refused) {
+TEST(CsvColumns, KeysThatDoNotBelongAreRefused) {
   EXPECT_EQ(fault_with(R"({"name": "tags", "kind": "multi", "seperator": ";"})"),
             "column 2 (tags): seperator: unknown key; the nearest is separator");
   EXPECT_EQ(fault_with(R"({"name": "age", "kind": "numeric", "mode": "sum"})"),
@@ -70,7 +70,7 @@ TEST(csv_columns, keys_that_do_not_belong_are_refused) {
             "column 2 (c): rows: must be left out where there is a vocabulary, which has a row for each of its texts");
 }
 
-TEST(csv_columns, malformed_values_are_refused) {
+TEST(CsvColumns, MalformedValuesAreRefused) {
   EXPECT_EQ(fault_with(R"({"name": "a", "kind": "numerical"})"),
             "column 2 (a): kind numerical: unknown; the nearest is numeric, and there are categorical, ignore, label, "
             "multi or numeric");
@@ -104,7 +104,7 @@ TEST(csv_columns, malformed_values_are_refused) {
   EXPECT_EQ(fault_with("7"), "column 2: 7: must be an object");
 }
 
-TEST(csv_columns, columns_that_do_not_go_together_are_refused) {
+TEST(CsvColumns, ColumnsThatDoNotGoTogetherAreRefused) {
   EXPECT_EQ(fault_of("[]"), "no column is the label; give one kind label");
   EXPECT_EQ(fault_with(R"({"name": "a", "kind": "ignore"})"),
             "no column is a feature; give one kind numeric, categorical or multi");
@@ -116,7 +116,7 @@ TEST(csv_columns, columns_that_do_not_go_together_are_refused) {
   EXPECT_EQ(fault_with(many), "4097 columns are categorical or multi; must be at most 4096");
 }
 
-TEST(csv_columns, what_is_no_json_array_is_refused) {
+TEST(CsvColumns, WhatIsNoJsonArrayIsRefused) {
   EXPECT_EQ(refusal(columns_of("[{]")).find("--columns [{]: must be a JSON array of objects: "), 0U);
   EXPECT_EQ(refusal(columns_of("")).find("--columns '': must be a JSON array of objects: "), 0U);
   EXPECT_EQ(refusal(columns_of("{}")), "--columns {}: must be a JSON array of objects");

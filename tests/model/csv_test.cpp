@@ -50,7 +50,7 @@ std::string fault_of(const std::string& text, const std::string& columns, const 
 
 using indices = std::vector<std::int64_t>;
 
-TEST(csv, every_kind_of_column_is_read) {
+TEST(Csv, EveryKindOfColumnIsRead) {
   const std::string text =
       "note,city,clicked,extra,price,tags,age,brands,colour\n"
       "\"a,b\",Ulm,1,?,26,b1;b2;red,-2.5,b3|b1,green\n"
@@ -71,7 +71,7 @@ TEST(csv, every_kind_of_column_is_read) {
   EXPECT_EQ(made.tables[3].offsets, (indices{0, 2, 2}));
 }
 
-TEST(csv, tables_have_the_rows_and_modes_of_their_descriptions) {
+TEST(Csv, TablesHaveTheRowsAndModesOfTheirDescriptions) {
   const temporary_file file("clicked,age,price,city,tags,colour,brands,note\n1,,,,,,,\n");
   const auto data = opened(settings_for(file, all_kinds, {{"dim", "3"}}));
   using kernels::pooling;
@@ -86,12 +86,12 @@ TEST(csv, tables_have_the_rows_and_modes_of_their_descriptions) {
 
 const std::string label_and_city = R"([{"name": "y", "kind": "label"}, {"name": "city", "kind": "categorical"}])";
 
-TEST(csv, rows_is_the_default_of_every_hashed_column) {
+TEST(Csv, RowsIsTheDefaultOfEveryHashedColumn) {
   const temporary_file file("y,city\n1,Ulm\n");
   EXPECT_EQ(opened(settings_for(file, label_and_city))->spec().tables[0].rows, 1000);
 }
 
-TEST(csv, columns_without_a_header_go_by_their_order) {
+TEST(Csv, ColumnsWithoutAHeaderGoByTheirOrder) {
   const std::string columns = R"([{"kind": "numeric"}, {"kind": "ignore"}, {"kind": "label"}])";
   const auto made = rows_of("5;x;1\n6;;0", columns, {{"header", "false"}, {"separator", ";"}});
   EXPECT_EQ(made.dense, (std::vector<float>{5, 6}));
@@ -102,7 +102,7 @@ TEST(csv, columns_without_a_header_go_by_their_order) {
             " line 1: column 1: x: must be a finite number, without blanks around it, or empty");
 }
 
-TEST(csv, the_test_file_may_have_its_columns_in_another_order) {
+TEST(Csv, TheTestFileMayHaveItsColumnsInAnotherOrder) {
   const temporary_file train("clicked,age,price,city,tags,colour,brands,note\n1,2,,Ulm,b1,red,b1,\n");
   const temporary_file test(
       "\xef\xbb\xbf"
@@ -119,7 +119,7 @@ TEST(csv, the_test_file_may_have_its_columns_in_another_order) {
   EXPECT_EQ(made.tables[3].indices, (indices{2, 3}));
 }
 
-TEST(csv, labels_are_what_the_loss_wants) {
+TEST(Csv, LabelsAreWhatTheLossWants) {
   const std::string text = "y,city\n3,a\n0,b\n";
   const auto classes = rows_of(text, label_and_city, {{"loss", "cross-entropy"}, {"classes", "4"}});
   EXPECT_EQ(classes.classes, (indices{3, 0}));
@@ -139,7 +139,7 @@ TEST(csv, labels_are_what_the_loss_wants) {
   EXPECT_FALSE(opened(settings_for(file, label_and_city, {{"loss", "mse"}}))->spec().binary_targets);
 }
 
-TEST(csv, malformed_values_are_refused_with_their_place) {
+TEST(Csv, MalformedValuesAreRefusedWithTheirPlace) {
   const std::string columns = R"([{"name": "y", "kind": "label"}, {"name": "x", "kind": "numeric"},
                                   {"name": "z", "kind": "numeric", "transform": "log1p"}])";
   const std::string limit = ": must be a finite number, without blanks around it, or empty";
@@ -162,7 +162,7 @@ TEST(csv, malformed_values_are_refused_with_their_place) {
 const std::string two_bags = R"([{"name": "y", "kind": "label"}, {"name": "a", "kind": "multi", "rows": 9},
                                  {"name": "b", "kind": "multi", "rows": 9}])";
 
-TEST(csv, a_row_may_have_so_many_values_in_its_bags_and_no_more) {
+TEST(Csv, ARowMayHaveSoManyValuesInItsBagsAndNoMore) {
   const std::string half(bag_values_max / 2 - 1, '|');
   const auto made = rows_of("y,a,b\n1," + half + "," + half + "\n", two_bags);
   EXPECT_EQ(made.tables[0].indices.size() + made.tables[1].indices.size(), bag_values_max);
@@ -177,7 +177,7 @@ TEST(csv, a_row_may_have_so_many_values_in_its_bags_and_no_more) {
   }
 }
 
-TEST(csv, the_values_that_are_counted_are_those_that_are_read) {
+TEST(Csv, TheValuesThatAreCountedAreThoseThatAreRead) {
   const std::string text = "y,a,note,b\n1,x|y,p|q,\n0,\"x|\"\"y|z\",,|\n1,,\"a,b|c\",\"\"\n";
   const auto made = rows_of(text, two_bags);
   const temporary_file file(text);
@@ -188,7 +188,7 @@ TEST(csv, the_values_that_are_counted_are_those_that_are_read) {
   EXPECT_EQ(made.tables[0].indices.size() + made.tables[1].indices.size(), 7U);
 }
 
-TEST(csv, headers_that_do_not_fit_are_refused) {
+TEST(Csv, HeadersThatDoNotFitAreRefused) {
   EXPECT_EQ(fault_of("y,town,cit\n1,a,b\n", label_and_city), " line 1: no column is called city; the nearest is cit");
   EXPECT_EQ(fault_of("city,y,x,city\na,1,2,b\n", label_and_city), " line 1: columns 1 and 4 are both called city");
   // Who does not use a column need not care for its name.
@@ -203,7 +203,7 @@ TEST(csv, headers_that_do_not_fit_are_refused) {
             " line 1: a zero byte: must be text, plain or compressed by gzip or zstd");
 }
 
-TEST(csv, compressed_files_are_read_as_plain_ones) {
+TEST(Csv, CompressedFilesAreReadAsPlainOnes) {
   const std::string text = "y,city\r\n1,a\r\n0,b\r\n";
   const auto plain = rows_of(text, label_and_city);
   for (const std::string& bytes : {gzip(text), zstd(text)}) {

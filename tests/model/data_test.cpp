@@ -33,7 +33,7 @@ batch sound_batch() {
 
 std::string fault_of(const batch& what) { return check_batch(spec_of_two(), what).value_or("none"); }
 
-TEST(check_batch, accepts_what_is_sound) {
+TEST(CheckBatch, AcceptsWhatIsSound) {
   EXPECT_EQ(fault_of(sound_batch()), "none");
   auto with_values = sound_batch();
   with_values.classes.clear();
@@ -44,7 +44,7 @@ TEST(check_batch, accepts_what_is_sound) {
   EXPECT_EQ(fault_of(empty), "none");
 }
 
-TEST(check_batch, names_a_bad_index) {
+TEST(CheckBatch, NamesABadIndex) {
   auto bad = sound_batch();
   bad.tables[0].indices[2] = 10;
   EXPECT_EQ(fault_of(bad), "table 0: index 10 in sample 1: must be between 0 and 9, the table has 10 rows");
@@ -56,7 +56,7 @@ TEST(check_batch, names_a_bad_index) {
             "table 1: index 9223372036854775807 in sample 0: must be between 0 and 4, the table has 5 rows");
 }
 
-TEST(check_batch, names_a_bad_offset) {
+TEST(CheckBatch, NamesABadOffset) {
   const std::string limit = ": offsets must start at 0, never descend, and not exceed the 3 indices";
   auto bad = sound_batch();
   bad.tables[0].offsets = {1, 2};
@@ -67,7 +67,7 @@ TEST(check_batch, names_a_bad_offset) {
   EXPECT_EQ(fault_of(bad), "table 0: offset -1 of sample 1" + limit);
 }
 
-TEST(check_batch, names_wrong_numbers_of_things) {
+TEST(CheckBatch, NamesWrongNumbersOfThings) {
   auto bad = sound_batch();
   bad.tables.pop_back();
   EXPECT_EQ(fault_of(bad), "1 tables' bags: the model has 2 tables");
@@ -101,7 +101,7 @@ TEST(check_batch, names_wrong_numbers_of_things) {
   EXPECT_EQ(fault_of(bad), "table 0: 2 bags for 0 samples: every sample needs one bag");
 }
 
-TEST(check_batch, names_a_bad_class) {
+TEST(CheckBatch, NamesABadClass) {
   auto bad = sound_batch();
   bad.classes[1] = 3;
   EXPECT_EQ(fault_of(bad), "class 3 of sample 1: must be between 0 and 2");
@@ -109,7 +109,7 @@ TEST(check_batch, names_a_bad_class) {
   EXPECT_EQ(fault_of(bad), "class -1 of sample 0: must be between 0 and 2");
 }
 
-TEST(dataset, every_batch_of_every_data_set_is_sound) {
+TEST(Dataset, EveryBatchOfEveryDataSetIsSound) {
   for (const char* data : {"adult", "tutorial", "synthetic"}) {
     for (const char* loss : {"cross-entropy", "mse"}) {
       const auto job = parse_job({{"data", data}, {"loss", loss}, {"trainers", "3"}});
@@ -130,7 +130,7 @@ TEST(dataset, every_batch_of_every_data_set_is_sound) {
   }
 }
 
-TEST(dataset, unknown_data_are_refused) {
+TEST(Dataset, UnknownDataAreRefused) {
   job job;
   job.data = "nothing";
   const auto opened = open_dataset(job);
@@ -138,7 +138,7 @@ TEST(dataset, unknown_data_are_refused) {
   EXPECT_EQ(opened.error().message, "--data nothing: unknown data set");
 }
 
-TEST(shared_while_held, makes_one_object_for_all_holders) {
+TEST(SharedWhileHeld, MakesOneObjectForAllHolders) {
   shared_while_held<std::string, int> shared;
   int made = 0;
   const auto make = [&made]() -> result<int> { return ++made; };
@@ -153,7 +153,7 @@ TEST(shared_while_held, makes_one_object_for_all_holders) {
   EXPECT_FALSE(remembered.expired());
 }
 
-TEST(shared_while_held, makes_a_new_object_after_the_last_holder) {
+TEST(SharedWhileHeld, MakesANewObjectAfterTheLastHolder) {
   shared_while_held<std::string, int> shared;
   int made = 0;
   const auto make = [&made]() -> result<int> { return ++made; };
@@ -161,7 +161,7 @@ TEST(shared_while_held, makes_a_new_object_after_the_last_holder) {
   EXPECT_EQ(**shared.get("a", make), 2);
 }
 
-TEST(shared_while_held, threads_that_ask_at_once_share_one_object) {
+TEST(SharedWhileHeld, ThreadsThatAskAtOnceShareOneObject) {
   shared_while_held<int, int> shared;
   std::atomic<int> made = 0;
   std::array<std::shared_ptr<const int>, 8> held;
@@ -175,7 +175,7 @@ TEST(shared_while_held, threads_that_ask_at_once_share_one_object) {
   for (const auto& mine : held) EXPECT_EQ(mine, held.front());
 }
 
-TEST(shared_while_held, does_not_remember_a_fault) {
+TEST(SharedWhileHeld, DoesNotRememberAFault) {
   shared_while_held<std::string, int> shared;
   const auto failed = shared.get("a", []() -> result<int> { return bad_input("no"); });
   ASSERT_FALSE(failed.has_value());

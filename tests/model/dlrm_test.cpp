@@ -126,7 +126,7 @@ gradients gradients_of(const hybrid_model& model, std::size_t batch, const std::
   return g;
 }
 
-TEST(dlrm, forward_and_backward_are_those_of_the_paper) {
+TEST(Dlrm, ForwardAndBackwardAreThoseOfThePaper) {
   source_of_numbers random(1);
   for (const shape& s : shapes()) {
     for (const std::size_t batch : {1, 2, 7}) {
@@ -166,7 +166,7 @@ TEST(dlrm, forward_and_backward_are_those_of_the_paper) {
   }
 }
 
-TEST(dlrm, layers_finish_from_the_top_to_the_bottom) {
+TEST(Dlrm, LayersFinishFromTheTopToTheBottom) {
   const shape s{6, 2, 4, {5, 3}, {8, 7}};
   const hybrid_model model(spec_of(s), job_of(s));
   const auto parameters = model.initial_parameters(1);
@@ -192,7 +192,7 @@ TEST(dlrm, layers_finish_from_the_top_to_the_bottom) {
   for (std::size_t i = 0; i < firsts.size(); ++i) EXPECT_EQ(buckets[i].first, firsts[i]);
 }
 
-TEST(dlrm, parameters_are_named_from_the_bottom_to_the_top) {
+TEST(Dlrm, ParametersAreNamedFromTheBottomToTheTop) {
   const shape s{6, 3, 4, {5}, {8}};
   const hybrid_model model(spec_of(s), job_of(s));
   // The top MLP's input is the bottom MLP's output and the dots of 4 vectors.
@@ -208,7 +208,7 @@ TEST(dlrm, parameters_are_named_from_the_bottom_to_the_top) {
             (std::vector<named_parameter>{{"top.0.weight", {2, 3}, 0}, {"top.0.bias", {2}, 6}}));
 }
 
-TEST(dlrm, bottom_and_top_start_with_different_weights) {
+TEST(Dlrm, BottomAndTopStartWithDifferentWeights) {
   // Both MLPs have a first layer of 4 x 4.
   const shape s{4, 1, 3, {4}, {4}};
   const hybrid_model model(spec_of(s), job_of(s));
@@ -218,7 +218,7 @@ TEST(dlrm, bottom_and_top_start_with_different_weights) {
   EXPECT_TRUE(kernels::test::same_bits(parameters, model.initial_parameters(7)));
 }
 
-TEST(dlrm, a_smaller_batch_reuses_the_buffers_of_a_larger_one) {
+TEST(Dlrm, ASmallerBatchReusesTheBuffersOfALargerOne) {
   const shape s{6, 8, 8, {16}, {9}};
   const hybrid_model model(spec_of(s), job_of(s));
   const auto parameters = model.initial_parameters(1);
@@ -240,7 +240,7 @@ TEST(dlrm, a_smaller_batch_reuses_the_buffers_of_a_larger_one) {
       kernels::test::same_bits(std::span(again.input).subspan(6, 64), std::span(expected.input).subspan(6, 64)));
 }
 
-TEST(dlrm, bottom_hidden_has_a_default) {
+TEST(Dlrm, BottomHiddenHasADefault) {
   shape s{6, 8, 8, {64}, {9}};
   auto what = job_of(s);
   const hybrid_model given(spec_of(s), what);
@@ -248,7 +248,7 @@ TEST(dlrm, bottom_hidden_has_a_default) {
   EXPECT_EQ(hybrid_model(spec_of(s), what).parameters(), given.parameters());
 }
 
-TEST(dlrm, vectors_that_cannot_meet_are_refused) {
+TEST(Dlrm, VectorsThatCannotMeetAreRefused) {
   const auto fault_of = [](data_spec spec, const job& what) { return check_network(what, spec).value_or("none"); };
   const shape s{6, 3, 4, {5}, {8}};
   EXPECT_EQ(fault_of(spec_of(s), job_of(s)), "none");

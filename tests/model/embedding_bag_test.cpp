@@ -51,7 +51,7 @@ std::span<const float> row_of(const embedding_bag& table, std::int64_t row) {
   return table.weights().subspan(static_cast<std::size_t>(row) * table.dim(), table.dim());
 }
 
-TEST(embedding_bag, shards_hold_every_row_of_the_whole_table_once) {
+TEST(EmbeddingBag, ShardsHoldEveryRowOfTheWholeTableOnce) {
   for (const std::int64_t rows : {1, 2, 7, 100, 101}) {
     for (const std::uint32_t shards : {1U, 2U, 3U, 5U, 8U}) {
       std::vector<int> held(static_cast<std::size_t>(rows));
@@ -69,7 +69,7 @@ TEST(embedding_bag, shards_hold_every_row_of_the_whole_table_once) {
   }
 }
 
-TEST(embedding_bag, initial_rows_do_not_depend_on_the_sharding) {
+TEST(EmbeddingBag, InitialRowsDoNotDependOnTheSharding) {
   auto options = shape_of(101, 9);
   options.seed = 42;
   options.table = 3;
@@ -85,7 +85,7 @@ TEST(embedding_bag, initial_rows_do_not_depend_on_the_sharding) {
   }
 }
 
-TEST(embedding_bag, initial_rows_differ_by_seed_and_table_and_from_each_other) {
+TEST(EmbeddingBag, InitialRowsDifferBySeedAndTableAndFromEachOther) {
   auto options = shape_of(50, 8);
   const embedding_bag one(options);
   EXPECT_TRUE(kernels::test::same_bits(one.weights(), embedding_bag(options).weights()));
@@ -104,7 +104,7 @@ TEST(embedding_bag, initial_rows_differ_by_seed_and_table_and_from_each_other) {
 }
 
 // 320 000 values: the mean deviates by 0.0018, the square's mean by 0.0025, the product of neighbours' by 0.0018.
-TEST(embedding_bag, initial_weights_have_mean_zero_and_deviation_one) {
+TEST(EmbeddingBag, InitialWeightsHaveMeanZeroAndDeviationOne) {
   embedding_bag table(shape_of(10'000, 32));
   double sum = 0;
   double squares = 0;
@@ -122,7 +122,7 @@ TEST(embedding_bag, initial_weights_have_mean_zero_and_deviation_one) {
   EXPECT_NEAR(neighbours / count, 0, 0.01);
 }
 
-TEST(embedding_bag, forward_pools_bag_by_bag) {
+TEST(EmbeddingBag, ForwardPoolsBagByBag) {
   const std::vector<float> weights = {1, 10, 2, 20, 4, -40};
   const bag_batch bags{{2, 0, 2, 1}, {0, 3, 3}, {}};
   const bag_batch weighted{{2, 0, 2, 1}, {0, 3, 3}, {1, 2, 0.5F, -1}};
@@ -139,7 +139,7 @@ TEST(embedding_bag, forward_pools_bag_by_bag) {
   EXPECT_EQ(pooled(pooling::sum, weighted), (std::vector<float>{8, -40, 0, 0, -2, -20}));
 }
 
-TEST(embedding_bag, forward_without_offsets_gives_the_rows_themselves) {
+TEST(EmbeddingBag, ForwardWithoutOffsetsGivesTheRowsThemselves) {
   const std::vector<std::int64_t> indices = {5, 0, 5, 11};
   for (const auto mode : {pooling::sum, pooling::mean, pooling::max}) {
     embedding_bag table(shape_of(12, 17, mode));
@@ -197,7 +197,7 @@ void expect_dense_steps(const optimizer_case& c, pooling mode, std::size_t dim, 
   }
 }
 
-TEST(embedding_bag, steps_are_those_of_a_dense_gradient) {
+TEST(EmbeddingBag, StepsAreThoseOfADenseGradient) {
   std::uint32_t seed = 0;
   for (const auto& c : kernels::test::optimizer_cases()) {
     for (const auto mode : {pooling::sum, pooling::mean}) {
@@ -209,7 +209,7 @@ TEST(embedding_bag, steps_are_those_of_a_dense_gradient) {
   }
 }
 
-TEST(embedding_bag, untouched_rows_keep_their_bits_unless_the_optimizer_moves_them) {
+TEST(EmbeddingBag, UntouchedRowsKeepTheirBitsUnlessTheOptimizerMovesThem) {
   const std::vector<float> grad = {1, 1, 1};
   const bag_batch one_row{{1}, {0}, {}};
   const bag_batch other_row{{2}, {0}, {}};
@@ -231,7 +231,7 @@ TEST(embedding_bag, untouched_rows_keep_their_bits_unless_the_optimizer_moves_th
   }
 }
 
-TEST(embedding_bag, a_gradient_that_is_not_finite_returns_the_first_row_that_has_it) {
+TEST(EmbeddingBag, AGradientThatIsNotFiniteReturnsTheFirstRowThatHasIt) {
   const bag_batch bags{{6, 3, 6, 9}, {0, 1, 2, 3}, {}};
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (const auto& c : kernels::test::optimizer_cases()) {
@@ -248,7 +248,7 @@ TEST(embedding_bag, a_gradient_that_is_not_finite_returns_the_first_row_that_has
   }
 }
 
-TEST(embedding_bag, state_is_as_big_as_the_weights_and_starts_as_the_optimizer_says) {
+TEST(EmbeddingBag, StateIsAsBigAsTheWeightsAndStartsAsTheOptimizerSays) {
   auto options = shape_of(4, 3);
   EXPECT_TRUE(embedding_bag(options).state().empty());
   options.optimizer.kind = kernels::optimizer_kind::adagrad;

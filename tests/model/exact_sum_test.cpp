@@ -65,7 +65,7 @@ std::vector<double> random_numbers(random_sequence& random, std::size_t count, i
   return numbers;
 }
 
-TEST(exact_sum, is_the_double_nearest_to_the_true_sum) {
+TEST(ExactSum, IsTheDoubleNearestToTheTrueSum) {
   random_sequence random(1);
   for (int i = 0; i < 2000; ++i) {
     const std::size_t count = 1 + random.below(30);
@@ -76,7 +76,7 @@ TEST(exact_sum, is_the_double_nearest_to_the_true_sum) {
   }
 }
 
-TEST(exact_sum, rounds_ties_to_even_and_a_hair_beyond_up) {
+TEST(ExactSum, RoundsTiesToEvenAndAHairBeyondUp) {
   const double big = 0x1p53;
   EXPECT_EQ(sum_of({big, 1}).value(), big);
   EXPECT_EQ(sum_of({big, 1, tiniest}).value(), big + 2);
@@ -90,14 +90,14 @@ TEST(exact_sum, rounds_ties_to_even_and_a_hair_beyond_up) {
   EXPECT_EQ(sum_of({largest}).value(), largest);
 }
 
-TEST(exact_sum, of_more_than_the_largest_double_is_infinite) {
+TEST(ExactSum, OfMoreThanTheLargestDoubleIsInfinite) {
   EXPECT_EQ(sum_of({largest, largest}).value(), infinity);
   exact_sum sum = sum_of({largest});
   for (int i = 0; i < 40; ++i) sum.merge(exact_sum(sum));  // 2^40 times the largest
   EXPECT_EQ(sum.value(), infinity);
 }
 
-TEST(exact_sum, has_the_same_bits_in_any_order_and_any_split) {
+TEST(ExactSum, HasTheSameBitsInAnyOrderAndAnySplit) {
   random_sequence random(2);
   for (int i = 0; i < 200; ++i) {
     auto numbers = random_numbers(random, 200, -298, 256);
@@ -118,7 +118,7 @@ TEST(exact_sum, has_the_same_bits_in_any_order_and_any_split) {
 }
 
 // As long doubles have them, exactly: sums of 1000 numbers of 24 bits and sizes of up to 2^30.
-TEST(exact_sum, of_small_integers_is_that_of_long_doubles) {
+TEST(ExactSum, OfSmallIntegersIsThatOfLongDoubles) {
   random_sequence random(3);
   for (int i = 0; i < 100; ++i) {
     exact_sum sum;
@@ -132,7 +132,7 @@ TEST(exact_sum, of_small_integers_is_that_of_long_doubles) {
   }
 }
 
-TEST(exact_sum, remembers_what_is_no_number_to_add) {
+TEST(ExactSum, RemembersWhatIsNoNumberToAdd) {
   for (const double bad : {infinity, -infinity, std::numeric_limits<double>::quiet_NaN(), -1.0, -tiniest}) {
     exact_sum sum = sum_of({1, bad, 2});
     EXPECT_TRUE(std::isnan(sum.value())) << bad;
@@ -142,7 +142,7 @@ TEST(exact_sum, remembers_what_is_no_number_to_add) {
   }
 }
 
-TEST(exact_sum, limbs_that_no_sum_has_are_refused) {
+TEST(ExactSum, LimbsThatNoSumHasAreRefused) {
   const auto good = limbs_of(sum_of({1, 2, 3}));
   EXPECT_TRUE(exact_sum::from(good));
   EXPECT_FALSE(exact_sum::from({}));

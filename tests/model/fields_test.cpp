@@ -13,7 +13,7 @@
 namespace troupe::model::fields_test {
 namespace {
 
-TEST(fields, a_field_ends_where_a_plain_search_finds_it) {
+TEST(Fields, AFieldEndsWhereAPlainSearchFindsIt) {
   random_sequence random(1);
   for (int round = 0; round < 20'000; ++round) {
     std::string text(40, '\0');
@@ -26,7 +26,7 @@ TEST(fields, a_field_ends_where_a_plain_search_finds_it) {
 }
 
 // Hashes by the library's own shared object, remainders by Python.
-TEST(category_hash, is_one_plus_xxh3_modulo_the_rows_less_one) {
+TEST(CategoryHash, IsOnePlusXxh3ModuloTheRowsLessOne) {
   EXPECT_EQ(category_hash(100000).row_of("68fd1e64"), 99448U);
   EXPECT_EQ(category_hash(1000).row_of("80e26c9b"), 335U);
   EXPECT_EQ(category_hash(2).row_of("a"), 1U);
@@ -36,7 +36,7 @@ TEST(category_hash, is_one_plus_xxh3_modulo_the_rows_less_one) {
   EXPECT_EQ(category_hash(1000).row_of(""), 0U);
 }
 
-TEST(category_hash, remainders_are_exact_for_any_size) {
+TEST(CategoryHash, RemaindersAreExactForAnySize) {
   random_sequence random(2);
   for (int round = 0; round < 20'000; ++round) {
     const std::uint64_t bits = 1 + random.below(32);
@@ -62,7 +62,7 @@ std::vector<std::string> fields_of(std::string line, char separator = ',') {
 
 using texts = std::vector<std::string>;
 
-TEST(csv_fields, separators_divide_a_line) {
+TEST(CsvFields, SeparatorsDivideALine) {
   EXPECT_EQ(fields_of("a,b,c"), (texts{"a", "b", "c"}));
   EXPECT_EQ(fields_of(""), (texts{""}));
   EXPECT_EQ(fields_of(","), (texts{"", ""}));
@@ -71,7 +71,7 @@ TEST(csv_fields, separators_divide_a_line) {
   EXPECT_EQ(fields_of("a,b\tc", '\t'), (texts{"a,b", "c"}));
 }
 
-TEST(csv_fields, quotes_hold_separators_and_doubled_quotes) {
+TEST(CsvFields, QuotesHoldSeparatorsAndDoubledQuotes) {
   EXPECT_EQ(fields_of("\"a,b\",c"), (texts{"a,b", "c"}));
   EXPECT_EQ(fields_of("\"\",\"\""), (texts{"", ""}));
   EXPECT_EQ(fields_of("\"a\","), (texts{"a", ""}));
@@ -80,7 +80,7 @@ TEST(csv_fields, quotes_hold_separators_and_doubled_quotes) {
   EXPECT_EQ(fields_of("a \"b\" c,5\""), (texts{"a \"b\" c", "5\""}));
 }
 
-TEST(csv_fields, wrong_quotes_are_told) {
+TEST(CsvFields, WrongQuotesAreTold) {
   const std::string open =
       "wrong: the quotes do not end on this line: must be closed, without a line break within them";
   const std::string behind =

@@ -22,7 +22,7 @@ std::string refusal(const std::vector<setting>& given) { return refusal(parse_jo
 const std::string some_columns = R"([{"name": "y", "kind": "label"}, {"name": "c", "kind": "categorical"}])";
 const std::string no_tables = R"([{"name": "y", "kind": "label"}, {"name": "n", "kind": "numeric"}])";
 
-TEST(file_job, a_csv_file_s_columns_have_defaults) {
+TEST(FileJob, ACsvFilesColumnsHaveDefaults) {
   const auto settings = to_settings(parsed({{"data", "csv:x"}, {"columns", no_tables}}));
   const std::map<std::string, std::string> of(settings.begin(), settings.end());
   EXPECT_EQ(of.at("columns"), no_tables);
@@ -35,7 +35,7 @@ TEST(file_job, a_csv_file_s_columns_have_defaults) {
   EXPECT_FALSE(of.contains("test-file"));
 }
 
-TEST(file_job, settings_of_files_reach_their_fields) {
+TEST(FileJob, SettingsOfFilesReachTheirFields) {
   const job made = parsed({{"data", "csv:a:b"},
                            {"columns", no_tables},
                            {"header", "false"},
@@ -51,7 +51,7 @@ TEST(file_job, settings_of_files_reach_their_fields) {
   EXPECT_EQ(parsed({{"data", "criteo:x"}, {"test-fraction", "0.25"}}).test_fraction, 0.25);
 }
 
-TEST(file_job, settings_of_files_are_refused_elsewhere) {
+TEST(FileJob, SettingsOfFilesAreRefusedElsewhere) {
   for (const char* name : {"shuffle-rows", "test-file", "test-fraction"}) {
     EXPECT_NE(refusal({{"data", "synthetic"}, {name, "0.5"}}).find("use it with --data criteo or csv"),
               std::string::npos)
@@ -65,7 +65,7 @@ TEST(file_job, settings_of_files_are_refused_elsewhere) {
   EXPECT_EQ(refusal({{"data", "csv:"}}), "--data csv:: must name a file: csv:FILE");
 }
 
-TEST(file_job, settings_of_files_that_do_not_go_together_are_refused) {
+TEST(FileJob, SettingsOfFilesThatDoNotGoTogetherAreRefused) {
   const auto csv = [](std::vector<setting> more) {
     more.insert(more.begin(), {{"data", "csv:x"}, {"columns", some_columns}});
     return more;
@@ -101,7 +101,7 @@ TEST(file_job, settings_of_files_that_do_not_go_together_are_refused) {
 }
 
 // Texts of any kind, since a file may be called anything.
-TEST(file_job, jobs_on_files_survive_the_way_through_settings) {
+TEST(FileJob, JobsOnFilesSurviveTheWayThroughSettings) {
   const std::string columns = R"([{"name": "a \"b\", c", "kind": "label"}, {"name": "n", "kind": "numeric"}])";
   for (const char* separator : {",", "tab", "=", " "}) {
     const job made = parsed({{"data", "csv:a=b: c"},

@@ -36,7 +36,7 @@ double loss_of(const hybrid_model& model, const batch& samples, std::vector<floa
   return loss;
 }
 
-TEST(hybrid, input_is_the_dense_features_and_then_the_tables_in_order) {
+TEST(Hybrid, InputIsTheDenseFeaturesAndThenTheTablesInOrder) {
   const std::vector<std::size_t> hidden = {7, 6};
   const hybrid_model model(spec_of(3, {4, 1, 8}, 2), hidden, loss_kind::cross_entropy);
   EXPECT_EQ(model.in_features(), 16U);
@@ -49,7 +49,7 @@ TEST(hybrid, input_is_the_dense_features_and_then_the_tables_in_order) {
   EXPECT_EQ(hybrid_model(spec_of(5, {}, 1), {}, loss_kind::mse).in_features(), 5U);
 }
 
-TEST(hybrid, each_loss_reaches_its_kernel) {
+TEST(Hybrid, EachLossReachesItsKernel) {
   source_of_numbers random(1);
   for (const std::size_t outputs : {1, 2, 5}) {
     batch samples;
@@ -74,7 +74,7 @@ TEST(hybrid, each_loss_reaches_its_kernel) {
 }
 
 // Two logits of 0 have the loss ln 2 whatever the target.
-TEST(hybrid, losses_are_means_over_samples_and_outputs) {
+TEST(Hybrid, LossesAreMeansOverSamplesAndOutputs) {
   batch samples;
   samples.size = 2;
   samples.classes = {0, 1};

@@ -59,7 +59,7 @@ std::string printed(const std::vector<setting>& settings) {
   return text.value_or("");
 }
 
-TEST(job_file, settings_come_as_texts_in_the_order_of_the_help) {
+TEST(JobFile, SettingsComeAsTextsInTheOrderOfTheHelp) {
   EXPECT_EQ(read("# a comment\n"
                  "threads = 3\n"
                  "hidden = [64, 32]  # another\n"
@@ -72,7 +72,7 @@ TEST(job_file, settings_come_as_texts_in_the_order_of_the_help) {
   EXPECT_EQ(read("\xef\xbb\xbfseed = 1\r\nepochs = 2\r\n"), (std::vector<setting>{{"epochs", "2"}, {"seed", "1"}}));
 }
 
-TEST(job_file, each_setting_knows_its_line) {
+TEST(JobFile, EachSettingKnowsItsLine) {
   const temporary_file file("\nhidden = [\n 64\n]\n\nseed = 1\n[[columns]]\nname = 'a'\n");
   const auto made = read_job_file(file.path(), known());
   ASSERT_TRUE(made);
@@ -83,7 +83,7 @@ TEST(job_file, each_setting_knows_its_line) {
   EXPECT_EQ(made->entries[2].line, 2U);
 }
 
-TEST(job_file, numbers_keep_every_digit) {
+TEST(JobFile, NumbersKeepEveryDigit) {
   EXPECT_EQ(value_in("seed = 18446744073709551615"), "18446744073709551615");
   EXPECT_EQ(value_in("seed = 99999999999999999999"), "99999999999999999999");  // for parse_job to refuse
   EXPECT_EQ(value_in("seed = 0xffff_ffff_ffff_ffff"), "18446744073709551615");
@@ -100,7 +100,7 @@ TEST(job_file, numbers_keep_every_digit) {
   EXPECT_EQ(value_in("clip-norm = 1_0.5"), "10.5");
 }
 
-TEST(job_file, lists_and_truths_come_in_the_form_of_the_command_line) {
+TEST(JobFile, ListsAndTruthsComeInTheFormOfTheCommandLine) {
   EXPECT_EQ(value_in("hidden = []"), "none");
   EXPECT_EQ(value_in("hidden = [ 7 ]"), "7");
   EXPECT_EQ(value_in("hidden = [1_000, 0x10,\n 3,]"), "1000,16,3");
@@ -110,14 +110,14 @@ TEST(job_file, lists_and_truths_come_in_the_form_of_the_command_line) {
   EXPECT_EQ(value_in("separator = \"\\t\""), "\t");
 }
 
-TEST(job_file, strings_come_as_they_are) {
+TEST(JobFile, StringsComeAsTheyAre) {
   EXPECT_EQ(value_in(R"(data = "csv:a \"b\" \\ \t\n é \u00e9 \U0001F600")"),
             "csv:a \"b\" \\ \t\n \xc3\xa9 \xc3\xa9 \xf0\x9f\x98\x80");
   EXPECT_EQ(value_in(R"(data = 'csv:\n#[')"), "csv:\\n#[");
   EXPECT_EQ(value_in("data = \"\"\"\ncsv:\\\n   x\"\"\""), "csv:x");
 }
 
-TEST(job_file, columns_become_json) {
+TEST(JobFile, ColumnsBecomeJson) {
   EXPECT_EQ(value_in("[[columns]]\nkind = 'label'\nname = \"cli\\\"cked\"\n"
                      "[[columns]]\nname = 'user'\nrows = 1_000\nvocabulary = ['a', 'b']\nmode = 'sum'\n"),
             R"([{"name":"cli\"cked","kind":"label"},)"
@@ -127,7 +127,7 @@ TEST(job_file, columns_become_json) {
   EXPECT_EQ(value_in("columns = []"), "[]");
 }
 
-TEST(job_file, unknown_settings_are_refused_with_line_and_nearest) {
+TEST(JobFile, UnknownSettingsAreRefusedWithLineAndNearest) {
   EXPECT_EQ(refusal("seed = 1\n\nbathc-size = 3\n"), ":3: bathc-size: unknown setting; the nearest is batch-size");
   EXPECT_EQ(refusal("thread = 1"), ":1: thread: unknown setting; the nearest is threads");
   EXPECT_EQ(refusal("--seed = 1"), ":1: --seed: unknown setting; the nearest is seed");
@@ -139,7 +139,7 @@ TEST(job_file, unknown_settings_are_refused_with_line_and_nearest) {
   EXPECT_EQ(refusal("[[columns]]\nname = 'a'\nseed = 1\n"), ":3: seed: a column has no such key; the nearest is kind");
 }
 
-TEST(job_file, sections_are_refused) {
+TEST(JobFile, SectionsAreRefused) {
   EXPECT_EQ(refusal("seed = 1\n[optimizer]\nname = 'sgd'\n"),
             ":2: optimizer: a job file has no such section; its settings stand by themselves, and columns as "
             "[[columns]]");
@@ -149,7 +149,7 @@ TEST(job_file, sections_are_refused) {
   EXPECT_EQ(refusal("[columns]\nname = 'a'\n"), ":1: columns = [columns]: must be [[columns]] entries");
 }
 
-TEST(job_file, values_of_another_type_are_refused) {
+TEST(JobFile, ValuesOfAnotherTypeAreRefused) {
   EXPECT_EQ(refusal("batch-size = true"), ":1: batch-size = true: must be a whole number");
   EXPECT_EQ(refusal("seed = 1.0"), ":1: seed = 1.0: must be a whole number");
   EXPECT_EQ(refusal("seed = \"1\""), ":1: seed = \"1\": must be a whole number");
@@ -175,7 +175,7 @@ TEST(job_file, values_of_another_type_are_refused) {
   EXPECT_NE(refusal("[[columns]]\nname = \"a\\u0000b\"").find("character of value 0"), std::string::npos);
 }
 
-TEST(job_file, what_is_no_toml_is_refused_with_its_line) {
+TEST(JobFile, WhatIsNoTomlIsRefusedWithItsLine) {
   EXPECT_EQ(refusal("seed = 1\n\nseed = 2\n"), ":3: not valid TOML: value (\"seed\") already exists");
   EXPECT_EQ(refusal("\nseed 1\n").substr(0, 20), ":2: not valid TOML: ");
   EXPECT_EQ(refusal("seed = \n"), ":1: not valid TOML: missing value after key-value separator '='");
@@ -215,7 +215,7 @@ TEST(job_file, what_is_no_toml_is_refused_with_its_line) {
   }
 }
 
-TEST(job_file, what_is_no_job_file_is_refused) {
+TEST(JobFile, WhatIsNoJobFileIsRefused) {
   const auto refused = [](const std::string& path) {
     const auto made = read_job_file(path, known());
     EXPECT_FALSE(made) << path;
@@ -242,7 +242,7 @@ TEST(job_file, what_is_no_job_file_is_refused) {
   EXPECT_EQ(read(just_fits).size(), 1U);
 }
 
-TEST(job_file, what_the_parser_could_not_stand_is_refused) {
+TEST(JobFile, WhatTheParserCouldNotStandIsRefused) {
   const std::string deep = ": nested too deeply for a job file";
   EXPECT_EQ(refusal("\nx = " + std::string(500'000, '[')).substr(0, 14), ":2: a line of ");
   for (const char* one : {"[\n", "{a=\n", "{a={b=\n[\n", "a.a\n.a", "'['[\n"}) {
@@ -271,7 +271,7 @@ TEST(job_file, what_the_parser_could_not_stand_is_refused) {
   EXPECT_EQ(read(columns).size(), 1U);
 }
 
-TEST(job_file, a_fault_is_told_at_the_line_it_comes_from) {
+TEST(JobFile, AFaultIsToldAtTheLineItComesFrom) {
   const temporary_file file("\nbatch-size = 0\nhidden = []\n");
   const auto made = read_job_file(file.path(), known());
   ASSERT_TRUE(made);
@@ -290,7 +290,7 @@ TEST(job_file, a_fault_is_told_at_the_line_it_comes_from) {
   }
 }
 
-TEST(job_file, faults_of_parse_job_begin_with_the_setting) {
+TEST(JobFile, FaultsOfParseJobBeginWithTheSetting) {
   const temporary_file file("data = 'synthetic'\nclasses = 3\nloss = 'bce-logits'\nbag = 0\n");
   auto made = read_job_file(file.path(), known());
   ASSERT_TRUE(made);
@@ -306,7 +306,7 @@ TEST(job_file, faults_of_parse_job_begin_with_the_setting) {
   EXPECT_EQ(told().substr(file.path().size(), 43), ":3: loss = bce-logits: needs --classes 2, n");
 }
 
-TEST(job_file, values_are_printed_in_their_types) {
+TEST(JobFile, ValuesArePrintedInTheirTypes) {
   EXPECT_EQ(printed({{"threads", "08"},
                      {"clip-norm", "0"},
                      {"dense-lr", "0.002"},
@@ -327,7 +327,7 @@ TEST(job_file, values_are_printed_in_their_types) {
             "threads = 8\n");
 }
 
-TEST(job_file, strings_are_printed_such_that_they_read_back) {
+TEST(JobFile, StringsArePrintedSuchThatTheyReadBack) {
   std::string every_byte = "csv:";
   for (int c = 1; c < 128; ++c) every_byte += static_cast<char>(c);
   for (const auto& text : {every_byte, std::string("\xc3\xa9\xf0\x9f\x98\x80"), std::string("\\u00e9"),
@@ -339,7 +339,7 @@ TEST(job_file, strings_are_printed_such_that_they_read_back) {
   EXPECT_EQ(printed({{"data", "a\"\\\n\x7f"}}), "data = \"a\\\"\\\\\\u000a\\u007f\"\n");
 }
 
-TEST(job_file, numbers_are_printed_such_that_they_read_back) {
+TEST(JobFile, NumbersArePrintedSuchThatTheyReadBack) {
   for (const double number : {0.1, 1.0 / 3, 1e22, 5e-324, 123456789.0, 1e-5, std::numeric_limits<double>::max()}) {
     const std::string text = value_in(printed({{"dense-lr", fmt::format("{}", number)}}));
     EXPECT_EQ(std::strtod(text.c_str(), nullptr), number) << text;
@@ -347,7 +347,7 @@ TEST(job_file, numbers_are_printed_such_that_they_read_back) {
   }
 }
 
-TEST(job_file, columns_are_printed_as_entries_and_last) {
+TEST(JobFile, ColumnsArePrintedAsEntriesAndLast) {
   const std::string json = R"([{"kind":"label","name":"y"},{"name":"c","rows":10,"vocabulary":["a","b"]}])";
   const std::string toml =
       "threads = 1\n"
@@ -357,7 +357,7 @@ TEST(job_file, columns_are_printed_as_entries_and_last) {
   EXPECT_EQ(printed(read(toml)), toml);
 }
 
-TEST(job_file, long_lists_are_printed_on_several_lines) {
+TEST(JobFile, LongListsArePrintedOnSeveralLines) {
   std::string json = R"([{"name":"c","vocabulary":[)";
   for (int i = 0; i < 5000; ++i) json += fmt::format("{}\"value {}\"", i == 0 ? "" : ",", i);
   json += "]}]";
@@ -366,7 +366,7 @@ TEST(job_file, long_lists_are_printed_on_several_lines) {
   EXPECT_EQ(printed(read(toml)), toml);
 }
 
-TEST(job_file, columns_that_no_entry_can_say_are_printed_as_text) {
+TEST(JobFile, ColumnsThatNoEntryCanSayArePrintedAsText) {
   for (const char* text : {"[", "3", "[]", "[3]", R"([{"name":null}])", R"([{"other":1}])", R"([{"rows":1.5}])",
                            R"([{"name":"a\u0000"}])", R"([{"vocabulary":[[1]]}])", "not JSON"}) {
     const std::string toml = printed({{"columns", text}});
@@ -375,7 +375,7 @@ TEST(job_file, columns_that_no_entry_can_say_are_printed_as_text) {
   }
 }
 
-TEST(job_file, what_is_not_utf8_cannot_be_printed) {
+TEST(JobFile, WhatIsNotUtf8CannotBePrinted) {
   for (const char* text : {"csv:caf\xe9", "\xff", "a\xc3", "\xed\xa0\x80", "\xc0\x80"}) {
     const auto made = print_job({{"data", text}}, known());
     ASSERT_FALSE(made);

@@ -9,7 +9,7 @@
 namespace troupe::model::job_refusals_test {
 namespace {
 
-TEST(job, out_of_range_is_refused_with_the_limit) {
+TEST(Job, OutOfRangeIsRefusedWithTheLimit) {
   EXPECT_EQ(refusal({{"trainers", "0"}}), "--trainers 0: must be between 1 and 1024");
   EXPECT_EQ(refusal({{"trainers", "1025"}}), "--trainers 1025: must be between 1 and 1024");
   EXPECT_EQ(refusal({{"trainers", "-1"}}), "--trainers -1: must be between 1 and 1024");
@@ -44,7 +44,7 @@ TEST(job, out_of_range_is_refused_with_the_limit) {
   }
 }
 
-TEST(job, malformed_values_are_refused) {
+TEST(Job, MalformedValuesAreRefused) {
   const std::string hidden =
       ": must be none, or up to 64 whole numbers between 1 and 65536 with commas between them, such as 64,32";
   EXPECT_EQ(refusal({{"hidden", "64,,32"}}), "--hidden 64,,32" + hidden);
@@ -88,12 +88,12 @@ TEST(job, malformed_values_are_refused) {
             "--seed 1\\x0a2: must be a whole number between 0 and 18446744073709551615");
 }
 
-TEST(job, unknown_settings_are_refused_with_the_nearest) {
+TEST(Job, UnknownSettingsAreRefusedWithTheNearest) {
   EXPECT_EQ(refusal({{"trainer", "2"}}), "--trainer: unknown setting; the nearest is --trainers");
   EXPECT_EQ(refusal({{"bathc-size", "2"}}), "--bathc-size: unknown setting; the nearest is --batch-size");
 }
 
-TEST(job, settings_of_other_data_are_refused) {
+TEST(Job, SettingsOfOtherDataAreRefused) {
   EXPECT_EQ(refusal({{"rows", "5"}}),
             "--rows 5: adult has no such setting; leave it out, or use it with --data synthetic, criteo or csv");
   EXPECT_EQ(
@@ -114,7 +114,7 @@ TEST(job, settings_of_other_data_are_refused) {
   }
 }
 
-TEST(job, unknown_data_sets_are_refused) {
+TEST(Job, UnknownDataSetsAreRefused) {
   EXPECT_NE(refusal({{"data", "synthetik"}}).find("--data synthetik: unknown data set; the nearest is synthetic"),
             std::string::npos);
   EXPECT_EQ(refusal({{"data", "replay:"}}), "--data replay:: must name a file: replay:FILE");
@@ -124,7 +124,7 @@ TEST(job, unknown_data_sets_are_refused) {
   EXPECT_NE(refusal({{"data", "adult:x"}}).find("unknown data set"), std::string::npos);
 }
 
-TEST(job, values_that_do_not_go_together_are_refused) {
+TEST(Job, ValuesThatDoNotGoTogetherAreRefused) {
   EXPECT_EQ(refusal({{"servers", "0"}}),
             "--servers 0: must be between 1 and 1024; adult has tables, which servers keep");
   EXPECT_NE(refusal({{"data", "tutorial"}, {"servers", "0"}}).find("tutorial has tables"), std::string::npos);
@@ -138,7 +138,7 @@ TEST(job, values_that_do_not_go_together_are_refused) {
   EXPECT_EQ(parsed({{"loss", "cross-entropy"}}).loss, loss_kind::cross_entropy);
 }
 
-TEST(job, bottom_hidden_is_for_dot_and_dense_features) {
+TEST(Job, BottomHiddenIsForDotAndDenseFeatures) {
   using widths = std::vector<std::size_t>;
   EXPECT_EQ(parsed({{"interaction", "dot"}}).bottom_hidden, widths{64});
   EXPECT_EQ(parsed({{"interaction", "dot"}, {"bottom-hidden", "none"}}).bottom_hidden, widths{});
@@ -156,7 +156,7 @@ TEST(job, bottom_hidden_is_for_dot_and_dense_features) {
             "--bottom-hidden 64: synthetic has no dense features for a bottom MLP; leave it out");
 }
 
-TEST(job, dot_needs_two_vectors) {
+TEST(Job, DotNeedsTwoVectors) {
   EXPECT_NE(refusal({{"data", "tutorial"}, {"interaction", "dot"}}).find("needs two vectors or more"),
             std::string::npos);
   EXPECT_NE(refusal({{"data", "synthetic"}, {"interaction", "dot"}}).find("there are 1 table(s)"), std::string::npos);
@@ -164,7 +164,7 @@ TEST(job, dot_needs_two_vectors) {
             interaction_kind::dot);
 }
 
-TEST(job, absurd_sizes_are_refused) {
+TEST(Job, AbsurdSizesAreRefused) {
   EXPECT_EQ(refusal({{"data", "synthetic"}, {"rows", "1000000000000"}}),
             "--rows 1000000000000: 1 table(s) of 1000000000000 rows x 16 would be more than 1099511627776 weights; use "
             "fewer rows");

@@ -61,7 +61,7 @@ constexpr const char* some_columns =
     R"([{"name":"clicked","kind":"label"},{"name":"pri\"ce","kind":"numeric","transform":"log1p"},)"
     R"({"name":"user","kind":"categorical","rows":1000}])";
 
-TEST(job, defaults_survive_the_way_through_settings) {
+TEST(Job, DefaultsSurviveTheWayThroughSettings) {
   for (const char* data : {"adult", "tutorial", "synthetic", "criteo:a.gz", "replay:some file.safetensors"}) {
     const job made = parsed({{"data", data}});
     expect_same(parsed(to_settings(made)), made);
@@ -137,7 +137,7 @@ std::vector<setting> random_settings(random_sequence& random) {
   return given;
 }
 
-TEST(job, random_jobs_survive_the_way_through_settings) {
+TEST(Job, RandomJobsSurviveTheWayThroughSettings) {
   random_sequence random(5);
   for (int i = 0; i < 500; ++i) {
     const job made = parsed(random_settings(random));
@@ -145,7 +145,7 @@ TEST(job, random_jobs_survive_the_way_through_settings) {
   }
 }
 
-TEST(job, random_jobs_survive_the_way_through_a_job_file) {
+TEST(Job, RandomJobsSurviveTheWayThroughAJobFile) {
   random_sequence random(6);
   const temporary_file file("");
   for (int i = 0; i < 500; ++i) {

@@ -28,7 +28,7 @@ std::map<std::string, std::string> defaults_with(std::map<std::string, std::stri
   return own;
 }
 
-TEST(job, defaults_of_adult) {
+TEST(Job, DefaultsOfAdult) {
   EXPECT_EQ(settings_of({}), defaults_with({{"data", "adult"},
                                             {"epochs", "6"},
                                             {"batch-size", "128"},
@@ -41,7 +41,7 @@ TEST(job, defaults_of_adult) {
                                             {"sparse-reduce", "mean"}}));
 }
 
-TEST(job, defaults_of_tutorial) {
+TEST(Job, DefaultsOfTutorial) {
   EXPECT_EQ(settings_of({{"data", "tutorial"}}), defaults_with({{"data", "tutorial"},
                                                                 {"epochs", "100"},
                                                                 {"hidden", "none"},
@@ -52,7 +52,7 @@ TEST(job, defaults_of_tutorial) {
                                                                 {"sparse-reduce", "sum"}}));
 }
 
-TEST(job, defaults_of_synthetic) {
+TEST(Job, DefaultsOfSynthetic) {
   EXPECT_EQ(settings_of({{"data", "synthetic"}}), defaults_with({{"data", "synthetic"},
                                                                  {"epochs", "1"},
                                                                  {"batch-size", "256"},
@@ -70,7 +70,7 @@ TEST(job, defaults_of_synthetic) {
                                                                  {"sparse-reduce", "mean"}}));
 }
 
-TEST(job, older_spellings_of_number_types_are_read_and_the_present_ones_written) {
+TEST(Job, OlderSpellingsOfNumberTypesAreReadAndThePresentOnesWritten) {
   const auto written = [](const char* name, const char* text) {
     const auto settings = to_settings(parsed({{name, text}}));
     return std::ranges::find(settings, name, &setting::first)->second;
@@ -85,7 +85,7 @@ TEST(job, older_spellings_of_number_types_are_read_and_the_present_ones_written)
   EXPECT_EQ(written("matmul-precision", "tf32"), "tf32");
 }
 
-TEST(job, defaults_of_files) {
+TEST(Job, DefaultsOfFiles) {
   EXPECT_EQ(settings_of({{"data", "criteo:train.txt"}}), defaults_with({{"data", "criteo:train.txt"},
                                                                         {"epochs", "1"},
                                                                         {"batch-size", "256"},
@@ -101,7 +101,7 @@ TEST(job, defaults_of_files) {
                                                                         {"sparse-reduce", "mean"}}));
 }
 
-TEST(job, settings_reach_their_fields) {
+TEST(Job, SettingsReachTheirFields) {
   const job made = parsed({{"data", "synthetic"},
                            {"trainers", "3"},
                            {"servers", "4"},
@@ -149,7 +149,7 @@ TEST(job, settings_reach_their_fields) {
   EXPECT_EQ(made.eval_every, 0U);
 }
 
-TEST(job, settings_of_the_run_reach_their_fields) {
+TEST(Job, SettingsOfTheRunReachTheirFields) {
   const job made = parsed(
       {{"row-dtype", "bf16"}, {"consistency", "ssp:3"}, {"accumulate", "4"}, {"clip-norm", "1.5"}, {"nan", "skip"}});
   EXPECT_EQ(made.row_dtype, kernels::row_dtype::bf16);
@@ -166,7 +166,7 @@ TEST(job, settings_of_the_run_reach_their_fields) {
   EXPECT_EQ(parsed({{"interaction", "dot"}}).interaction, interaction_kind::dot);
 }
 
-TEST(job, settings_of_files_reach_their_fields) {
+TEST(Job, SettingsOfFilesReachTheirFields) {
   const job made = parsed({{"data", "criteo:a b.gz"}, {"rows", "7"}, {"test-file", "t.gz"}, {"shuffle-rows", "9"}});
   EXPECT_EQ(made.data, "criteo:a b.gz");
   EXPECT_EQ(made.rows, 7);
@@ -186,13 +186,13 @@ TEST(job, settings_of_files_reach_their_fields) {
   EXPECT_EQ(csv.classes, 5U);
 }
 
-TEST(job, learning_rate_and_optimizer_do_not_depend_on_their_order) {
+TEST(Job, LearningRateAndOptimizerDoNotDependOnTheirOrder) {
   const job made = parsed({{"sparse-lr", "0.7"}, {"sparse-optimizer", "adam"}});
   EXPECT_EQ(made.sparse_optimizer.lr, 0.7);
   EXPECT_EQ(made.sparse_optimizer.kind, kernels::optimizer_kind::adam);
 }
 
-TEST(job, the_schedule_is_one_for_both_learning_rates) {
+TEST(Job, TheScheduleIsOneForBothLearningRates) {
   const job made = parsed({{"lr-schedule", "warmup:10+cosine:100"}, {"sparse-optimizer", "lazy-adam"}});
   EXPECT_EQ(to_string(made.dense_optimizer.schedule), "warmup:10+cosine:100");
   EXPECT_EQ(made.sparse_optimizer.schedule, made.dense_optimizer.schedule);
@@ -201,18 +201,18 @@ TEST(job, the_schedule_is_one_for_both_learning_rates) {
             "--lr-schedule constant+cosine:9: constant never ends, so nothing can follow it; put it last");
 }
 
-TEST(job, optimizers_of_tables_are_for_tables) {
+TEST(Job, OptimizersOfTablesAreForTables) {
   EXPECT_TRUE(parsed({{"sparse-optimizer", "lazy-sgd"}}).sparse_optimizer.lazy);
   EXPECT_EQ(refusal({{"dense-optimizer", "rowwise-adagrad"}}),
             "--dense-optimizer rowwise-adagrad: rowwise-adagrad is for the rows of tables only; use adagrad");
 }
 
-TEST(job, the_last_of_two_equal_settings_counts) {
+TEST(Job, TheLastOfTwoEqualSettingsCounts) {
   EXPECT_EQ(parsed({{"seed", "3"}, {"seed", "4"}}).seed, 4U);
   EXPECT_EQ(parsed({{"data", "synthetic"}, {"data", "tutorial"}}).data, "tutorial");
 }
 
-TEST(job, every_setting_has_a_help_line) {
+TEST(Job, EverySettingHasAHelpLine) {
   const auto& infos = job_settings();
   ASSERT_FALSE(infos.empty());
   EXPECT_EQ(infos.front().name, "data");
@@ -243,7 +243,7 @@ TEST(job, every_setting_has_a_help_line) {
   EXPECT_EQ(type_of["columns"], setting_type::columns);
 }
 
-TEST(nearest, goes_by_edits_and_swaps) {
+TEST(Nearest, GoesByEditsAndSwaps) {
   EXPECT_EQ(nearest("hiden", {"data", "hidden", "seed"}), "hidden");
   EXPECT_EQ(nearest("esed", {"epochs", "dim", "seed"}), "seed");
   EXPECT_EQ(nearest("ab", {"cd", "ba"}), "ba");

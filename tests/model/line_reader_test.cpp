@@ -23,7 +23,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 using lines = std::vector<std::string>;
 
-TEST(line_reader, lines_end_with_lf_or_cr_lf_or_the_file) {
+TEST(LineReader, LinesEndWithLfOrCrLfOrTheFile) {
   EXPECT_EQ(lines_of("a\nb\n"), (lines{"a", "b"}));
   EXPECT_EQ(lines_of("a\nb"), (lines{"a", "b"}));
   EXPECT_EQ(lines_of("a\r\nb\r\n"), (lines{"a", "b"}));
@@ -32,11 +32,11 @@ TEST(line_reader, lines_end_with_lf_or_cr_lf_or_the_file) {
   EXPECT_EQ(lines_of("a\rb\n"), (lines{"a\rb"}));
 }
 
-TEST(line_reader, a_byte_order_mark_is_left_out_of_the_first_line_only) {
+TEST(LineReader, AByteOrderMarkIsLeftOutOfTheFirstLineOnly) {
   EXPECT_EQ(lines_of("\xef\xbb\xbfname\n\xef\xbb\xbfx\n"), (lines{"name", "\xef\xbb\xbfx"}));
 }
 
-TEST(line_reader, lines_of_any_length_and_their_places_are_found) {
+TEST(LineReader, LinesOfAnyLengthAndTheirPlacesAreFound) {
   std::string text;
   lines expected;
   std::vector<std::uint64_t> offsets;
@@ -64,7 +64,7 @@ TEST(line_reader, lines_of_any_length_and_their_places_are_found) {
   EXPECT_EQ(later.offset(), offsets[101]);
 }
 
-TEST(line_reader, too_long_a_line_is_refused) {
+TEST(LineReader, TooLongALineIsRefused) {
   const std::string longest(line_reader::line_max, 'x');
   EXPECT_EQ(lines_of("a\n" + longest + "\nb\n"), (lines{"a", longest, "b"}));
   EXPECT_EQ(lines_of("a\n" + longest), (lines{"a", longest}));
@@ -78,7 +78,7 @@ TEST(line_reader, too_long_a_line_is_refused) {
   EXPECT_EQ(refusal(reader_of(endless).next()), "file line 1: more than 1048576 bytes: must be at most as many");
 }
 
-TEST(line_reader, a_zero_byte_is_refused_with_its_line) {
+TEST(LineReader, AZeroByteIsRefusedWithItsLine) {
   const std::string what = ": a zero byte: must be text, plain or compressed by gzip or zstd";
   const temporary_file first(std::string("a\0b\n", 4));
   EXPECT_EQ(refusal(reader_of(first).next()), "file line 1" + what);

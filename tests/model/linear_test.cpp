@@ -31,7 +31,7 @@ struct shape {
 // On both sides of vector widths, and of the size from which BLAS multiplies.
 constexpr shape shapes[] = {{1, 1, 1}, {2, 3, 5}, {7, 17, 9}, {33, 31, 65}, {65, 129, 33}, {3, 257, 100}};
 
-TEST(linear, multiplies_by_the_weight_and_adds_the_bias) {
+TEST(Linear, MultipliesByTheWeightAndAddsTheBias) {
   source_of_numbers random(1);
   for (const auto& [batch, in, out] : shapes) {
     SCOPED_TRACE(testing::Message() << batch << ", " << in << ", " << out);
@@ -45,7 +45,7 @@ TEST(linear, multiplies_by_the_weight_and_adds_the_bias) {
   }
 }
 
-TEST(linear, gradients_are_central_differences) {
+TEST(Linear, GradientsAreCentralDifferences) {
   source_of_numbers random(2);
   for (const auto& [batch, in, out] : shapes) {
     SCOPED_TRACE(testing::Message() << batch << ", " << in << ", " << out);
@@ -64,7 +64,7 @@ TEST(linear, gradients_are_central_differences) {
   }
 }
 
-TEST(linear, initial_weights_and_biases_fill_their_bounds) {
+TEST(Linear, InitialWeightsAndBiasesFillTheirBounds) {
   for (const std::size_t in : {1, 3, 64, 1000}) {
     const linear layer{in, 2000};
     std::vector<float> parameters(layer.parameter_count());
@@ -86,7 +86,7 @@ TEST(linear, initial_weights_and_biases_fill_their_bounds) {
   }
 }
 
-TEST(linear, initial_weights_are_a_function_of_the_key) {
+TEST(Linear, InitialWeightsAreAFunctionOfTheKey) {
   const linear layer{17, 9};
   std::vector<float> one(layer.parameter_count());
   std::vector<float> again(layer.parameter_count(), 5.0F);
@@ -98,7 +98,7 @@ TEST(linear, initial_weights_are_a_function_of_the_key) {
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NE(one[i], other[i]) << i;
 }
 
-TEST(linear, relu_passes_what_is_positive) {
+TEST(Linear, ReluPassesWhatIsPositive) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   constexpr float inf = std::numeric_limits<float>::infinity();
   // Multiplied by 1, with nothing added.

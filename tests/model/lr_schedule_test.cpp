@@ -33,18 +33,18 @@ void expect_near(const std::vector<double>& values, const std::vector<double>& e
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-15) << "step " << i + 1;
 }
 
-TEST(lr_schedule, constant_is_one_for_ever) {
+TEST(LrSchedule, ConstantIsOneForEver) {
   EXPECT_EQ(lr_schedule{}, parsed("constant"));
   EXPECT_EQ(factors("constant", 3), (std::vector<double>{1, 1, 1}));
   EXPECT_EQ(factor_at({}, 1'000'000'000'000), 1);
 }
 
-TEST(lr_schedule, warmup_climbs_in_equal_steps_and_stays) {
+TEST(LrSchedule, WarmupClimbsInEqualStepsAndStays) {
   EXPECT_EQ(factors("warmup:4", 7), (std::vector<double>{0.25, 0.5, 0.75, 1, 1, 1, 1}));
   EXPECT_EQ(factors("warmup:1", 2), (std::vector<double>{1, 1}));
 }
 
-TEST(lr_schedule, step_multiplies_by_gamma_after_every_so_many) {
+TEST(LrSchedule, StepMultipliesByGammaAfterEverySoMany) {
   EXPECT_EQ(factors("step:2,0.5", 7), (std::vector<double>{1, 1, 0.5, 0.5, 0.25, 0.25, 0.125}));
   EXPECT_NEAR(factor_at(parsed("step:30,0.1"), 90), 0.01, 1e-17);
   EXPECT_NEAR(factor_at(parsed("step:30,0.1"), 91), 0.001, 1e-18);
@@ -53,21 +53,21 @@ TEST(lr_schedule, step_multiplies_by_gamma_after_every_so_many) {
 }
 
 // cos of 0, 60, 120 degrees: 1, 1/2, -1/2.
-TEST(lr_schedule, cosine_falls_along_half_a_wave_to_zero) {
+TEST(LrSchedule, CosineFallsAlongHalfAWaveToZero) {
   expect_near(factors("cosine:3", 5), {1, 0.75, 0.25, 0, 0});
   for (std::uint64_t step = 1; step <= 100; ++step)
     EXPECT_NEAR(factor_at(parsed("cosine:100"), step), std::pow(std::cos(M_PI * (double(step) - 1) / 200), 2), 1e-15);
   EXPECT_EQ(factor_at(parsed("cosine:100"), 101), 0);
 }
 
-TEST(lr_schedule, pieces_follow_one_another_and_count_from_one_each) {
+TEST(LrSchedule, PiecesFollowOneAnotherAndCountFromOneEach) {
   expect_near(factors("warmup:2+cosine:3", 7), {0.5, 1, 1, 0.75, 0.25, 0, 0});
   expect_near(factors("warmup:2+step:2,0.5", 7), {0.5, 1, 1, 1, 0.5, 0.5, 0.25});
   expect_near(factors("cosine:3+warmup:2+constant", 7), {1, 0.75, 0.25, 0.5, 1, 1, 1});
   expect_near(factors("warmup:2+warmup:2+cosine:1", 6), {0.5, 1, 0.5, 1, 1, 0});
 }
 
-TEST(lr_schedule, text_survives) {
+TEST(LrSchedule, TextSurvives) {
   for (const char* text : {"constant", "warmup:100", "step:30,0.1", "cosine:1000", "warmup:5+cosine:7+step:1,1",
                            "warmup:1000000000000+constant", "step:3,1e-07"}) {
     EXPECT_EQ(to_string(parsed(text)), text);
@@ -75,12 +75,12 @@ TEST(lr_schedule, text_survives) {
   }
 }
 
-TEST(lr_schedule, a_piece_after_one_that_never_ends_is_refused) {
+TEST(LrSchedule, APieceAfterOneThatNeverEndsIsRefused) {
   EXPECT_EQ(refusal("constant+warmup:5"), "constant never ends, so nothing can follow it; put it last");
   EXPECT_EQ(refusal("warmup:5+step:3,0.5+cosine:9"), "step never ends, so nothing can follow it; put it last");
 }
 
-TEST(lr_schedule, malformed_text_is_refused_with_the_form_and_the_limit) {
+TEST(LrSchedule, MalformedTextIsRefusedWithTheFormAndTheLimit) {
   EXPECT_EQ(refusal("cosin:5"),
             "unknown schedule cosin; the nearest is cosine, and there are constant, warmup, step or cosine");
   EXPECT_EQ(refusal("warmup"), "warmup must be of the form warmup:STEPS");

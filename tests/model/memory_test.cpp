@@ -17,7 +17,7 @@ std::uint64_t bytes_of(std::int64_t rows, std::size_t dim, const char* optimizer
   return table_bytes(rows, dim, dtype, *parse_optimizer(optimizer, optimizer_use::table));
 }
 
-TEST(memory, a_table_takes_its_rows_and_its_optimizers_state) {
+TEST(Memory, ATableTakesItsRowsAndItsOptimizersState) {
   EXPECT_EQ(bytes_of(1, 1, "sgd"), 4U);
   EXPECT_EQ(bytes_of(1000, 64, "sgd"), 256'000U);
   EXPECT_EQ(bytes_of(1000, 64, "lazy-sgd:momentum=0.9"), 512'000U);
@@ -28,7 +28,7 @@ TEST(memory, a_table_takes_its_rows_and_its_optimizers_state) {
   EXPECT_EQ(bytes_of(3'000'000'000, 128, "adam"), 4'608'000'000'000U);
 }
 
-TEST(memory, rows_of_16_bits_take_half_and_their_state_stays) {
+TEST(Memory, RowsOf16BitsTakeHalfAndTheirStateStays) {
   for (const row_dtype dtype : {row_dtype::f16, row_dtype::bf16}) {
     EXPECT_EQ(bytes_of(1000, 64, "sgd", dtype), 128'000U);
     EXPECT_EQ(bytes_of(1000, 64, "adam", dtype), 640'000U);
@@ -36,7 +36,7 @@ TEST(memory, rows_of_16_bits_take_half_and_their_state_stays) {
   }
 }
 
-TEST(memory, a_table_beyond_64_bits_takes_the_largest_number) {
+TEST(Memory, ATableBeyond64BitsTakesTheLargestNumber) {
   constexpr std::int64_t most_rows = std::numeric_limits<std::int64_t>::max();
   constexpr std::size_t most_columns = std::numeric_limits<std::size_t>::max();
   EXPECT_EQ(bytes_of(std::int64_t{1} << 60, 1, "sgd"), std::uint64_t{1} << 62);
@@ -50,13 +50,13 @@ TEST(memory, a_table_beyond_64_bits_takes_the_largest_number) {
   EXPECT_EQ(bytes_of(1, most_columns / 4, "adagrad"), unlimited);
 }
 
-TEST(memory, products_stop_at_the_largest_number) {
+TEST(Memory, ProductsStopAtTheLargestNumber) {
   EXPECT_EQ(bounded_product(3, 5), 15U);
   EXPECT_EQ(bounded_product(unlimited, 1), unlimited);
   EXPECT_EQ(bounded_product(std::uint64_t{1} << 32, std::uint64_t{1} << 32), unlimited);
 }
 
-TEST(memory, what_is_available_is_a_part_of_what_there_is) {
+TEST(Memory, WhatIsAvailableIsAPartOfWhatThereIs) {
   const auto physical =
       static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   // This test itself runs in a few MiB.
@@ -64,7 +64,7 @@ TEST(memory, what_is_available_is_a_part_of_what_there_is) {
   EXPECT_LE(available_memory(), physical);
 }
 
-TEST(memory, the_fault_names_the_thing_and_its_size_and_says_what_to_try) {
+TEST(Memory, TheFaultNamesTheThingAndItsSizeAndSaysWhatToTry) {
   const std::string fault = memory_fault("table 3", std::uint64_t{3} << 29);
   EXPECT_EQ(fault.find("table 3 would take 1.5 GiB, and "), 0U) << fault;
   EXPECT_NE(fault.find(" GiB of memory are available; use less, or an optimizer with less state"), std::string::npos)

@@ -53,7 +53,7 @@ predictions predicted(const data_spec& spec, loss_kind loss, const batch& sample
   return p;
 }
 
-TEST(metrics, predictions_of_classes_are_those_with_the_largest_output) {
+TEST(Metrics, PredictionsOfClassesAreThoseWithTheLargestOutput) {
   const auto two =
       predicted(spec_of(2, true), loss_kind::cross_entropy, of_classes({0, 1, 1, 0}), {3, 1, 1, 4, 2, -1, -5, -2});
   EXPECT_EQ(two.rows, 4U);
@@ -69,7 +69,7 @@ TEST(metrics, predictions_of_classes_are_those_with_the_largest_output) {
   EXPECT_TRUE(three.labels.empty());
 }
 
-TEST(metrics, predictions_of_one_value_have_the_threshold_of_their_loss) {
+TEST(Metrics, PredictionsOfOneValueHaveTheThresholdOfTheirLoss) {
   const batch samples = of_values({1, 1, 1, 0});
   const std::vector<float> outputs = {0.4F, 0.4F, 0.6F, -0.1F};
   EXPECT_EQ(predicted(spec_of(1, true), loss_kind::bce_logits, samples, outputs).correct, 4U);
@@ -83,14 +83,14 @@ TEST(metrics, predictions_of_one_value_have_the_threshold_of_their_loss) {
   EXPECT_EQ(values.scores.size(), 8U);
 }
 
-TEST(metrics, targets_that_are_no_classes_are_not_counted) {
+TEST(Metrics, TargetsThatAreNoClassesAreNotCounted) {
   const auto values = predicted(spec_of(1, false), loss_kind::mse, of_values({1, 2, 7}), {0.5F, 2, 6});
   EXPECT_EQ(values.rows, 0U);
   EXPECT_EQ(values.correct, 0U);
   EXPECT_TRUE(values.scores.empty());
 }
 
-TEST(metrics, log_loss_of_known_probabilities) {
+TEST(Metrics, LogLossOfKnownProbabilities) {
   // Outputs of 0: every class is as likely as the others.
   for (const std::size_t classes : {2, 3, 10}) {
     const auto p = predicted(spec_of(classes, classes == 2), loss_kind::cross_entropy, of_classes({0, 1, 1}),
@@ -111,7 +111,7 @@ TEST(metrics, log_loss_of_known_probabilities) {
   EXPECT_TRUE(std::isnan(predicted(spec_of(1, true), loss_kind::mse, of_values({1}), {0.5F}).log_loss_sum));
 }
 
-TEST(metrics, log_loss_of_extreme_outputs_neither_overflows_nor_vanishes) {
+TEST(Metrics, LogLossOfExtremeOutputsNeitherOverflowsNorVanishes) {
   const auto sure = predicted(spec_of(1, true), loss_kind::bce_logits, of_values({1, 0}), {1e38F, -1e38F});
   EXPECT_EQ(sure.log_loss_sum, 0);
   EXPECT_EQ(sure.probability_sum, 1);
@@ -124,7 +124,7 @@ TEST(metrics, log_loss_of_extreme_outputs_neither_overflows_nor_vanishes) {
   EXPECT_NEAR(small.log_loss_sum / std::exp(-50.0), 1, 1e-12);
 }
 
-TEST(metrics, log_loss_is_the_sum_over_rows_of_minus_log_probability) {
+TEST(Metrics, LogLossIsTheSumOverRowsOfMinusLogProbability) {
   source_of_numbers random(3);
   for (const std::size_t classes : {1, 2, 5}) {
     constexpr std::size_t rows = 300;
@@ -155,7 +155,7 @@ TEST(metrics, log_loss_is_the_sum_over_rows_of_minus_log_probability) {
   }
 }
 
-TEST(metrics, the_loss_of_values_is_the_mean_squared_error_whatever_they_mean) {
+TEST(Metrics, TheLossOfValuesIsTheMeanSquaredErrorWhateverTheyMean) {
   // Errors 0.5, 0 and -1.
   for (const bool binary : {false, true}) {
     const auto p = predicted(spec_of(1, binary), loss_kind::mse, of_values({1, 0, 1}), {0.5F, 0, 2});
@@ -171,7 +171,7 @@ TEST(metrics, the_loss_of_values_is_the_mean_squared_error_whatever_they_mean) {
   EXPECT_EQ(large.loss_sum, double{1e30F} * double{1e30F});
 }
 
-TEST(metrics, the_loss_of_classes_is_their_log_loss) {
+TEST(Metrics, TheLossOfClassesIsTheirLogLoss) {
   source_of_numbers random(5);
   for (const std::size_t classes : {1, 2, 5}) {
     const auto outputs = random.numbers(100 * classes);
@@ -193,7 +193,7 @@ TEST(metrics, the_loss_of_classes_is_their_log_loss) {
   EXPECT_NEAR(between.loss_sum, -0.5 * std::log(0.75) - 0.5 * std::log(0.25), 1e-7);
 }
 
-TEST(metrics, an_output_that_is_nan_reaches_the_log_loss) {
+TEST(Metrics, AnOutputThatIsNanReachesTheLogLoss) {
   EXPECT_TRUE(
       std::isnan(predicted(spec_of(1, true), loss_kind::bce_logits, of_values({1, 0}), {nan_float, 1}).log_loss_sum));
   EXPECT_TRUE(
@@ -202,7 +202,7 @@ TEST(metrics, an_output_that_is_nan_reaches_the_log_loss) {
       std::isnan(predicted(spec_of(2, true), loss_kind::cross_entropy, of_classes({0}), {nan_float, 1}).log_loss_sum));
 }
 
-TEST(metrics, calibration_is_the_mean_probability_over_the_share_of_positives) {
+TEST(Metrics, CalibrationIsTheMeanProbabilityOverTheShareOfPositives) {
   // Mean probability 0.6 of 5 rows, 2 of them positive: 0.6 / 0.4.
   EXPECT_DOUBLE_EQ(calibration(3, std::vector<float>{0, 1, 0, 1, 0}), 1.5);
   EXPECT_EQ(calibration(2, std::vector<float>{1, 1}), 1);
@@ -225,7 +225,7 @@ double share_of_pairs(const std::vector<float>& scores, const std::vector<float>
   return wins / pairs;
 }
 
-TEST(metrics, area_under_curve_is_the_share_of_pairs_in_order) {
+TEST(Metrics, AreaUnderCurveIsTheShareOfPairsInOrder) {
   source_of_numbers random(2);
   for (const std::size_t levels : {2, 3, 10, 1000, 1 << 30}) {
     for (const std::size_t count : {2, 3, 10, 101, 400}) {
@@ -242,7 +242,7 @@ TEST(metrics, area_under_curve_is_the_share_of_pairs_in_order) {
   }
 }
 
-TEST(metrics, area_under_curve_of_known_orders) {
+TEST(Metrics, AreaUnderCurveOfKnownOrders) {
   const std::vector<float> labels = {0, 0, 1, 1};
   EXPECT_EQ(area_under_curve(std::vector<float>{1, 2, 3, 4}, labels), 1);
   EXPECT_EQ(area_under_curve(std::vector<float>{4, 3, 2, 1}, labels), 0);
@@ -252,7 +252,7 @@ TEST(metrics, area_under_curve_of_known_orders) {
   EXPECT_EQ(area_under_curve(std::vector<float>{-inf, 0.0F, -0.0F, inf}, labels), 0.875);
 }
 
-TEST(metrics, area_under_curve_of_one_class_or_with_nan_is_nan) {
+TEST(Metrics, AreaUnderCurveOfOneClassOrWithNanIsNan) {
   const std::vector<float> scores = {1, 2, 3};
   EXPECT_TRUE(std::isnan(area_under_curve(scores, std::vector<float>{1, 1, 1})));
   EXPECT_TRUE(std::isnan(area_under_curve(scores, std::vector<float>{0, 0, 0})));

@@ -50,7 +50,7 @@ std::vector<std::pair<std::size_t, std::size_t>> in_pairs(const std::vector<para
   return pairs;
 }
 
-TEST(mlp, forward_and_backward_are_those_of_the_formula) {
+TEST(Mlp, ForwardAndBackwardAreThoseOfTheFormula) {
   source_of_numbers random(1);
   for (const auto& widths : networks()) {
     for (const std::size_t batch : {1, 2, 7, 33}) {
@@ -74,7 +74,7 @@ TEST(mlp, forward_and_backward_are_those_of_the_formula) {
   }
 }
 
-TEST(mlp, without_a_gradient_of_its_input_the_parameters_gradients_are_the_same) {
+TEST(Mlp, WithoutAGradientOfItsInputTheParametersGradientsAreTheSame) {
   source_of_numbers random(4);
   for (const auto& widths : networks()) {
     const mlp network = network_of(widths);
@@ -90,7 +90,7 @@ TEST(mlp, without_a_gradient_of_its_input_the_parameters_gradients_are_the_same)
   }
 }
 
-TEST(mlp, layers_finish_from_the_last_to_the_first_each_one_complete) {
+TEST(Mlp, LayersFinishFromTheLastToTheFirstEachOneComplete) {
   source_of_numbers random(2);
   for (const auto& widths : networks()) {
     SCOPED_TRACE(testing::PrintToString(widths));
@@ -127,14 +127,14 @@ TEST(mlp, layers_finish_from_the_last_to_the_first_each_one_complete) {
   }
 }
 
-TEST(mlp, ranges_are_the_linear_layers_one_after_the_other) {
+TEST(Mlp, RangesAreTheLinearLayersOneAfterTheOther) {
   const mlp network = network_of({3, 5, 2, 1});
   using pairs = std::vector<std::pair<std::size_t, std::size_t>>;
   EXPECT_EQ(in_pairs(network.ranges()), (pairs{{0, 20}, {20, 12}, {32, 3}}));
   EXPECT_EQ(network.parameter_count(), 35U);
 }
 
-TEST(mlp, a_smaller_batch_reuses_the_buffers_of_a_larger_one) {
+TEST(Mlp, ASmallerBatchReusesTheBuffersOfALargerOne) {
   source_of_numbers random(4);
   const mlp network = network_of({9, 16, 8, 2});
   const auto parameters = network.initial_parameters(1);
@@ -152,7 +152,7 @@ TEST(mlp, a_smaller_batch_reuses_the_buffers_of_a_larger_one) {
   EXPECT_TRUE(kernels::test::same_bits(gradients_of(network, 3, parameters, x, used, grad_y, nullptr), expected));
 }
 
-TEST(mlp, initial_parameters_are_within_the_bounds_of_their_layer) {
+TEST(Mlp, InitialParametersAreWithinTheBoundsOfTheirLayer) {
   const std::vector<std::size_t> widths = {50, 200, 10, 3};
   const mlp network = network_of(widths);
   const auto parameters = network.initial_parameters(7);
@@ -166,7 +166,7 @@ TEST(mlp, initial_parameters_are_within_the_bounds_of_their_layer) {
   }
 }
 
-TEST(mlp, initial_parameters_depend_on_the_seed_and_differ_between_layers) {
+TEST(Mlp, InitialParametersDependOnTheSeedAndDifferBetweenLayers) {
   const mlp network = network_of({4, 4, 4});
   const auto parameters = network.initial_parameters(7);
   EXPECT_TRUE(kernels::test::same_bits(parameters, network.initial_parameters(7)));
@@ -179,7 +179,7 @@ TEST(mlp, initial_parameters_depend_on_the_seed_and_differ_between_layers) {
 }
 
 // Layers of 10, 20, 30 and 40 parameters, thus of 40, 80, 120 and 160 bytes; the last one finishes first.
-TEST(mlp, buckets_are_closed_when_they_have_reached_their_size) {
+TEST(Mlp, BucketsAreClosedWhenTheyHaveReachedTheirSize) {
   using pairs = std::vector<std::pair<std::size_t, std::size_t>>;
   const std::vector<parameter_range> layers = {{0, 10}, {10, 20}, {30, 30}, {60, 40}};
   EXPECT_EQ(in_pairs(plan_buckets(layers, 1, 1)), (pairs{{60, 40}, {30, 30}, {10, 20}, {0, 10}}));
@@ -192,7 +192,7 @@ TEST(mlp, buckets_are_closed_when_they_have_reached_their_size) {
   EXPECT_TRUE(plan_buckets({}, 1, 1).empty());
 }
 
-TEST(mlp, buckets_cover_every_parameter_once_from_the_last_to_the_first) {
+TEST(Mlp, BucketsCoverEveryParameterOnceFromTheLastToTheFirst) {
   source_of_numbers random(5);
   for (int round = 0; round < 500; ++round) {
     std::vector<parameter_range> layers;

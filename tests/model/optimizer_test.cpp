@@ -23,7 +23,7 @@ std::string refusal(const std::string& text, optimizer_use use = optimizer_use::
   return spec ? "" : spec.error().message;
 }
 
-TEST(optimizer, names_bring_the_defaults_of_pytorch) {
+TEST(Optimizer, NamesBringTheDefaultsOfPytorch) {
   const auto sgd = parsed("sgd");
   EXPECT_EQ(sgd.kind, optimizer_kind::sgd);
   EXPECT_EQ(sgd.momentum, 0);
@@ -44,7 +44,7 @@ TEST(optimizer, names_bring_the_defaults_of_pytorch) {
   EXPECT_EQ(rowwise.initial_accumulator_value, 0);
 }
 
-TEST(optimizer, lazy_ones_are_sgd_and_adam_that_leave_rows_alone) {
+TEST(Optimizer, LazyOnesAreSgdAndAdamThatLeaveRowsAlone) {
   for (const char* options : {"", ":weight_decay=0.5"}) {
     for (const char* name : {"sgd", "adam"}) {
       auto spec = parsed(std::string("lazy-") + name + options);
@@ -55,7 +55,7 @@ TEST(optimizer, lazy_ones_are_sgd_and_adam_that_leave_rows_alone) {
   }
 }
 
-TEST(optimizer, options_are_read) {
+TEST(Optimizer, OptionsAreRead) {
   const auto sgd = parsed("sgd:momentum=0.9,nesterov=true,weight_decay=1e-4");
   EXPECT_EQ(sgd.momentum, 0.9);
   EXPECT_TRUE(sgd.nesterov);
@@ -71,7 +71,7 @@ TEST(optimizer, options_are_read) {
   EXPECT_EQ(adam.weight_decay, 0.01);
 }
 
-TEST(optimizer, text_is_the_shortest_that_reads_the_same) {
+TEST(Optimizer, TextIsTheShortestThatReadsTheSame) {
   for (const char* text : {"sgd", "adagrad", "adam", "sgd:momentum=0.9", "sgd:momentum=0.9,nesterov=true",
                            "adagrad:eps=1e-06", "adam:beta1=0.8,eps=1e-06", "rowwise-adagrad",
                            "rowwise-adagrad:eps=1e-06,initial_accumulator_value=0.5,weight_decay=0.25", "lazy-sgd",
@@ -81,7 +81,7 @@ TEST(optimizer, text_is_the_shortest_that_reads_the_same) {
   EXPECT_EQ(to_string(parsed("adam:eps=1e-8,beta1=0.9")), "adam");
 }
 
-TEST(optimizer, random_specs_survive_the_way_through_text) {
+TEST(Optimizer, RandomSpecsSurviveTheWayThroughText) {
   random_sequence random(1);
   for (int i = 0; i < 1000; ++i) {
     optimizer_spec spec;
@@ -105,7 +105,7 @@ TEST(optimizer, random_specs_survive_the_way_through_text) {
   }
 }
 
-TEST(optimizer, refuses_with_name_value_and_limit) {
+TEST(Optimizer, RefusesWithNameValueAndLimit) {
   EXPECT_EQ(refusal("sgdd"), "unknown optimizer sgdd; the nearest is sgd, and there are sgd, adagrad or adam");
   EXPECT_EQ(refusal("adamw"), "unknown optimizer adamw; the nearest is adam, and there are sgd, adagrad or adam");
   EXPECT_EQ(refusal("sgd:momentun=0.9"),
@@ -126,7 +126,7 @@ TEST(optimizer, refuses_with_name_value_and_limit) {
   EXPECT_EQ(refusal(""), "unknown optimizer ''; the nearest is sgd, and there are sgd, adagrad or adam");
 }
 
-TEST(optimizer, options_of_another_optimizer_are_refused) {
+TEST(Optimizer, OptionsOfAnotherOptimizerAreRefused) {
   for (const char* text : {"adam:momentum=0.9", "adagrad:beta1=0.9", "sgd:eps=1e-8", "adam:nesterov=true",
                            "sgd:initial_accumulator_value=1", "rowwise-adagrad:momentum=0.9", "lazy-adam:nesterov=true",
                            "lazy-sgd:eps=1e-8"}) {
@@ -134,13 +134,13 @@ TEST(optimizer, options_of_another_optimizer_are_refused) {
   }
 }
 
-TEST(optimizer, nesterov_needs_momentum) {
+TEST(Optimizer, NesterovNeedsMomentum) {
   EXPECT_EQ(refusal("sgd:nesterov=true"), "nesterov needs a momentum above 0, such as momentum=0.9");
   EXPECT_EQ(refusal("sgd:nesterov=true,momentum=0"), "nesterov needs a momentum above 0, such as momentum=0.9");
   EXPECT_FALSE(parsed("sgd:nesterov=false").nesterov);
 }
 
-TEST(optimizer, those_of_tables_are_refused_for_dense_weights_with_what_to_use_instead) {
+TEST(Optimizer, ThoseOfTablesAreRefusedForDenseWeightsWithWhatToUseInstead) {
   EXPECT_EQ(refusal("rowwise-adagrad:eps=1"), "rowwise-adagrad is for the rows of tables only; use adagrad");
   EXPECT_EQ(refusal("lazy-sgd:momentum=0.9"), "lazy-sgd is for the rows of tables only; use sgd");
   EXPECT_EQ(refusal("lazy-adam"), "lazy-adam is for the rows of tables only; use adam");
@@ -154,7 +154,7 @@ TEST(optimizer, those_of_tables_are_refused_for_dense_weights_with_what_to_use_i
 // By hand for beta1 = 0.9, beta2 = 0.99, lr = 0.1:
 //   t = 1: 1 - 0.9 = 0.1, so lr / 0.1 = 1; sqrt(1 - 0.99) = 0.1.
 //   t = 2: 1 - 0.81 = 0.19, so 0.1 / 0.19 = 0.526315789; sqrt(1 - 0.9801) = sqrt(0.0199) = 0.141067360.
-TEST(optimizer, adam_constants_follow_the_step) {
+TEST(Optimizer, AdamConstantsFollowTheStep) {
   auto adam = parsed("adam:beta2=0.99");
   adam.lr = 0.1;
   const auto first = constants_at(adam, 1);
@@ -174,7 +174,7 @@ TEST(optimizer, adam_constants_follow_the_step) {
   EXPECT_FLOAT_EQ(late.bias_correction2_sqrt, 1.0F);
 }
 
-TEST(optimizer, other_constants_stay) {
+TEST(Optimizer, OtherConstantsStay) {
   auto sgd = parsed("sgd:momentum=0.9,nesterov=true,weight_decay=0.5");
   sgd.lr = 0.25;
   for (const std::uint64_t step : {1U, 1000U}) {
@@ -189,7 +189,7 @@ TEST(optimizer, other_constants_stay) {
 }
 
 // A warm-up of four steps: the factor of step 3 is 0.75, of step 9 it is 1.
-TEST(optimizer, schedule_multiplies_the_learning_rate_before_rounding) {
+TEST(Optimizer, ScheduleMultipliesTheLearningRateBeforeRounding) {
   auto sgd = parsed("sgd");
   sgd.lr = 0.1;
   sgd.schedule = *parse_lr_schedule("warmup:4");
@@ -201,7 +201,7 @@ TEST(optimizer, schedule_multiplies_the_learning_rate_before_rounding) {
   EXPECT_EQ(constants_at(adam, 3).lr, static_cast<float>(0.1 * 0.75 / 0.875));
 }
 
-TEST(optimizer, state_and_visits) {
+TEST(Optimizer, StateAndVisits) {
   struct expectation {
     const char* text;
     int buffers;

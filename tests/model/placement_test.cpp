@@ -26,28 +26,28 @@ std::vector<double> shares(const std::vector<table_spec>& tables, const places& 
   return share;
 }
 
-TEST(placement, one_server_keeps_everything) {
+TEST(Placement, OneServerKeepsEverything) {
   EXPECT_EQ(place_tables(std::vector{table(10, 8), table(1'000'000, 64, 26)}, 1), (places{{0}, {0}}));
 }
 
-TEST(placement, a_single_table_is_spread_over_all_servers) {
+TEST(Placement, ASingleTableIsSpreadOverAllServers) {
   EXPECT_EQ(place_tables(std::vector{table(1000, 16)}, 3), (places{{0, 1, 2}}));
 }
 
-TEST(placement, equal_tables_are_dealt_out_whole) {
+TEST(Placement, EqualTablesAreDealtOutWhole) {
   const std::vector<table_spec> tables(26, table(100'000, 16));
   const auto where = place_tables(tables, 2);
   for (const auto& shards : where) EXPECT_EQ(shards.size(), 1u);
   EXPECT_EQ(shares(tables, where, 2), (std::vector<double>{0.5, 0.5}));
 }
 
-TEST(placement, a_table_that_would_tip_the_balance_is_spread) {
+TEST(Placement, ATableThatWouldTipTheBalanceIsSpread) {
   const std::vector<table_spec> tables(3, table(1000, 16));
   const auto where = place_tables(tables, 2);
   EXPECT_EQ(where, (places{{0}, {1}, {0, 1}}));
 }
 
-TEST(placement, the_heaviest_table_is_spread_and_the_light_ones_level_the_rest) {
+TEST(Placement, TheHeaviestTableIsSpreadAndTheLightOnesLevelTheRest) {
   const std::vector<table_spec> tables{table(50, 16), table(2000, 16, 40), table(50, 16, 3), table(50, 16, 3),
                                        table(50, 16, 2)};
   const auto where = place_tables(tables, 3);
@@ -55,12 +55,12 @@ TEST(placement, the_heaviest_table_is_spread_and_the_light_ones_level_the_rest) 
   for (const double share : shares(tables, where, 3)) EXPECT_NEAR(share, 1.0 / 3, 0.1);
 }
 
-TEST(placement, a_big_part_of_the_memory_is_spread_though_its_traffic_is_small) {
+TEST(Placement, ABigPartOfTheMemoryIsSpreadThoughItsTrafficIsSmall) {
   const std::vector<table_spec> tables{table(100, 16, 20), table(100, 16, 20), table(50'000'000, 16, 0.5)};
   EXPECT_EQ(place_tables(tables, 2), (places{{0}, {1}, {0, 1}}));
 }
 
-TEST(placement, any_number_of_servers_gets_a_balanced_share) {
+TEST(Placement, AnyNumberOfServersGetsABalancedShare) {
   std::vector<table_spec> tables;
   for (std::int64_t t = 1; t <= 40; ++t) tables.push_back(table(100 * t, 8, static_cast<double>(t % 7) + 1));
   for (std::uint32_t servers = 1; servers <= 16; ++servers) {

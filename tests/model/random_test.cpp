@@ -21,7 +21,7 @@ std::vector<float> normals(std::uint64_t key, std::size_t count) {
 }
 
 // The published first outputs of SplitMix64 for the seed 1234567.
-TEST(random, is_splitmix64) {
+TEST(Random, IsSplitmix64) {
   EXPECT_EQ(random_bits(1234567, 0), 6457827717110365317U);
   EXPECT_EQ(random_bits(1234567, 1), 3203168211198807973U);
   EXPECT_EQ(random_bits(1234567, 2), 9817491932198370423U);
@@ -30,7 +30,7 @@ TEST(random, is_splitmix64) {
   EXPECT_EQ(sequence.bits(), 3203168211198807973U);
 }
 
-TEST(random, below_stays_below_and_reaches_every_value) {
+TEST(Random, BelowStaysBelowAndReachesEveryValue) {
   random_sequence sequence(1);
   std::map<std::uint64_t, int> count;
   for (int i = 0; i < 70000; ++i) ++count[sequence.below(7)];
@@ -41,7 +41,7 @@ TEST(random, below_stays_below_and_reaches_every_value) {
 }
 
 // Expected values from the documented formula, computed with Python's mathematics.
-TEST(random, normal_and_uniform_follow_the_formula) {
+TEST(Random, NormalAndUniformFollowTheFormula) {
   constexpr auto last_key = std::numeric_limits<std::uint64_t>::max();
   EXPECT_FLOAT_EQ(normals(1, 1)[0], -0.03426732122898102F);
   EXPECT_FLOAT_EQ(normals(1, 2)[1], -2.5000674724578857F);
@@ -52,7 +52,7 @@ TEST(random, normal_and_uniform_follow_the_formula) {
   EXPECT_EQ(uniform(last_key, 7, -0.25F, 0.5F), -0.06142835691571236F);
 }
 
-TEST(random, normals_take_the_streams_numbers_two_by_two) {
+TEST(Random, NormalsTakeTheStreamsNumbersTwoByTwo) {
   const auto numbers = normals(9, 1000);
   for (std::uint64_t i = 0; i < numbers.size(); ++i) {
     const double u1 = 1 - unit_from(random_bits(9, 2 * i));
@@ -62,7 +62,7 @@ TEST(random, normals_take_the_streams_numbers_two_by_two) {
   }
 }
 
-TEST(random, a_number_does_not_depend_on_how_many_are_asked_for) {
+TEST(Random, ANumberDoesNotDependOnHowManyAreAskedFor) {
   const auto many = normals(5, 300);
   for (std::size_t count = 0; count < 300; ++count) {
     const auto some = normals(5, count);
@@ -70,7 +70,7 @@ TEST(random, a_number_does_not_depend_on_how_many_are_asked_for) {
   }
 }
 
-TEST(random, normal_has_the_moments_of_a_normal_distribution) {
+TEST(Random, NormalHasTheMomentsOfANormalDistribution) {
   constexpr int count = 1'000'000;
   std::array<double, 5> moment{};
   for (const double x : normals(3, count)) {
@@ -82,7 +82,7 @@ TEST(random, normal_has_the_moments_of_a_normal_distribution) {
   EXPECT_NEAR(moment[4], 3, 0.05);
 }
 
-TEST(random, keys_of_different_streams_differ) {
+TEST(Random, KeysOfDifferentStreamsDiffer) {
   std::set<std::uint64_t> keys;
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     for (const auto stream : {random_stream::table_weights, random_stream::shuffle, random_stream::tutorial}) {
@@ -94,7 +94,7 @@ TEST(random, keys_of_different_streams_differ) {
   EXPECT_EQ(keys.size(), 5U * 3 * 5 * 5);
 }
 
-TEST(shuffled, is_a_permutation_of_every_small_range) {
+TEST(Shuffled, IsAPermutationOfEverySmallRange) {
   for (const std::uint64_t key : {0U, 77U}) {
     for (std::uint64_t n = 1; n <= 1000; ++n) {
       std::vector<bool> seen(n);
@@ -108,7 +108,7 @@ TEST(shuffled, is_a_permutation_of_every_small_range) {
   }
 }
 
-TEST(shuffled, never_repeats_in_a_large_range) {
+TEST(Shuffled, NeverRepeatsInALargeRange) {
   for (const std::uint64_t n : {(std::uint64_t{1} << 40) + 7, std::numeric_limits<std::uint64_t>::max()}) {
     std::set<std::uint64_t> seen;
     for (std::uint64_t i = 0; i < 50000; ++i) {
@@ -120,7 +120,7 @@ TEST(shuffled, never_repeats_in_a_large_range) {
   }
 }
 
-TEST(shuffled, all_orders_of_a_small_range_are_about_as_frequent) {
+TEST(Shuffled, AllOrdersOfASmallRangeAreAboutAsFrequent) {
   std::map<std::vector<std::uint64_t>, int> count;
   for (std::uint64_t key = 0; key < 24000; ++key) {
     ++count[{shuffled(4, key, 0), shuffled(4, key, 1), shuffled(4, key, 2), shuffled(4, key, 3)}];
@@ -130,7 +130,7 @@ TEST(shuffled, all_orders_of_a_small_range_are_about_as_frequent) {
   for (const auto& [order, times] : count) EXPECT_NEAR(times, 1000, 160);
 }
 
-TEST(shuffled, places_do_not_depend_on_the_position) {
+TEST(Shuffled, PlacesDoNotDependOnThePosition) {
   constexpr std::uint64_t n = 32561;
   double product = 0;
   std::uint64_t fixed = 0;

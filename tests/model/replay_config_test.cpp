@@ -19,7 +19,7 @@ std::string config_refusal(const std::string& from, const std::string& to) {
   return config ? "" : config.error().message;
 }
 
-TEST(replay_config, unsound_configurations_are_refused) {
+TEST(ReplayConfig, UnsoundConfigurationsAreRefused) {
   EXPECT_EQ(config_refusal("\"trainers\":1,", ""), "trainers is missing");
   EXPECT_EQ(config_refusal("\"trainers\":1", "\"trainers\":0"),
             "trainers 0: must be a whole number between 1 and 1024");
@@ -57,7 +57,7 @@ TEST(replay_config, unsound_configurations_are_refused) {
   }
 }
 
-TEST(replay_config, optional_keys_may_be_left_out) {
+TEST(ReplayConfig, OptionalKeysMayBeLeftOut) {
   const auto config = parse_replay_config(
       R"({"trainers":2,"steps":3,"dense_features":4,"outputs":5,"loss":"mse","tables":[],"seed":7,"ragged":true,)"
       R"("batch":9,"dense_optimizer":{"kind":"sgd","momentum":0.5,"nesterov":true,"dampening":0}})");

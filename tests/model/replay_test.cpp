@@ -35,7 +35,7 @@ std::shared_ptr<const dataset> data_of(const std::string& path) {
 // -- the shipped files: expected values read from them with Python's struct module
 // ---------------------------------------
 
-TEST(replay, all_shipped_runs_open_and_are_sound) {
+TEST(Replay, AllShippedRunsOpenAndAreSound) {
   const std::map<std::string, std::uint64_t> steps{
       {"tutorial_sum", 200}, {"tutorial_mean", 200}, {"ctr_adagrad", 60}, {"mlp_mse", 100}};
   for (const auto& [name, count] : steps) {
@@ -58,7 +58,7 @@ TEST(replay, all_shipped_runs_open_and_are_sound) {
   }
 }
 
-TEST(replay, settings_say_the_run_s_job) {
+TEST(Replay, SettingsSayTheRunsJob) {
   const auto ctr = open_reference_run(shipped("ctr_adagrad"));
   ASSERT_TRUE(ctr.has_value()) << ctr.error().message;
   const std::vector<setting> expected{{"data", "replay:" + shipped("ctr_adagrad")},
@@ -83,7 +83,7 @@ TEST(replay, settings_say_the_run_s_job) {
   EXPECT_TRUE(sum.hidden.empty());
 }
 
-TEST(replay, batches_and_results_are_the_file_s) {
+TEST(Replay, BatchesAndResultsAreTheFiles) {
   const auto data = data_of(shipped("ctr_adagrad"));
   ASSERT_NE(data, nullptr);
   const std::vector<table_spec> tables{{1000, 8, kernels::pooling::sum, false},
@@ -128,7 +128,7 @@ TEST(replay, batches_and_results_are_the_file_s) {
 // -- made files
 // ----------------------------------------------------------------------------------------------------------
 
-TEST(replay, weights_and_empty_bags_are_read) {
+TEST(Replay, WeightsAndEmptyBagsAreRead) {
   const temporary_file file(made_run().bytes());
   const auto data = data_of(file.path());
   ASSERT_NE(data, nullptr);
@@ -153,7 +153,7 @@ TEST(replay, weights_and_empty_bags_are_read) {
   EXPECT_EQ(data->start()->dense, (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
 }
 
-TEST(replay, optimizers_are_read_with_pytorch_s_defaults) {
+TEST(Replay, OptimizersAreReadWithPytorchsDefaults) {
   const temporary_file file(made_run().bytes());
   const auto made = job_of(*open_reference_run(file.path()));
   EXPECT_EQ(made.dense_optimizer.kind, kernels::optimizer_kind::adam);
@@ -168,7 +168,7 @@ TEST(replay, optimizers_are_read_with_pytorch_s_defaults) {
   EXPECT_EQ(made.sparse_reduce, sparse_reduction::mean);
 }
 
-TEST(replay, a_file_written_anew_is_read_anew) {
+TEST(Replay, AFileWrittenAnewIsReadAnew) {
   auto content = made_run();
   const temporary_file file(content.bytes());
   const auto before = data_of(file.path());
@@ -207,7 +207,7 @@ std::string refusal_with(const std::string& name, const std::vector<std::uint64_
   return refusal(file);
 }
 
-TEST(replay, bad_batches_are_refused_with_their_place) {
+TEST(Replay, BadBatchesAreRefusedWithTheirPlace) {
   EXPECT_EQ(refusal_with<std::int64_t>("trainer.0.table.0.indices", {3}, {3, 0, 4}),
             "trainer 0, step 1 (from 0): table 0: index 4 in sample 0: must be between 0 and 3, the table has 4 rows");
   EXPECT_EQ(refusal_with<std::int64_t>("trainer.0.table.0.indices", {3}, {3, -1, 0}),
@@ -226,7 +226,7 @@ TEST(replay, bad_batches_are_refused_with_their_place) {
   EXPECT_EQ(refusal(classes), "trainer 0, step 1 (from 0): class 2 of sample 0: must be between 0 and 1");
 }
 
-TEST(replay, counts_that_do_not_fit_are_refused) {
+TEST(Replay, CountsThatDoNotFitAreRefused) {
   EXPECT_EQ(refusal_with<std::int64_t>("trainer.0.bags", {3}, {2, 1, 0}), "tensor trainer.0.bags: 3 values: must be 2");
   EXPECT_EQ(refusal_with<std::int64_t>("trainer.0.bags", {2}, {2, 2}),
             "tensor trainer.0.table.0.offsets: 3 values: must be 4");
@@ -243,7 +243,7 @@ TEST(replay, counts_that_do_not_fit_are_refused) {
   EXPECT_EQ(refusal_with<double>("trainer.0.loss", {1}, {1}), "tensor trainer.0.loss: 1 values: must be 2");
 }
 
-TEST(replay, shapes_types_and_values_that_do_not_fit_are_refused) {
+TEST(Replay, ShapesTypesAndValuesThatDoNotFitAreRefused) {
   EXPECT_EQ(refusal_with<float>("init.table.0.weight", {2, 4}, std::vector<float>(8)),
             "tensor init.table.0.weight: shape [2, 4]: must be [4, 2]");
   EXPECT_EQ(refusal_with<float>("final.dense.0.weight", {2, 3}, std::vector<float>(6)),
@@ -257,7 +257,7 @@ TEST(replay, shapes_types_and_values_that_do_not_fit_are_refused) {
             "tensor trainer.0.dense, value 1: nan: must be finite");
 }
 
-TEST(replay, missing_tensors_are_refused_by_name) {
+TEST(Replay, MissingTensorsAreRefusedByName) {
   for (const char* name :
        {"init.table.1.weight", "final.table.0.weight", "init.dense.0.bias", "final.dense.0.weight", "trainer.0.bags",
         "trainer.0.table.0.index_count", "trainer.0.table.1.indices", "trainer.0.table.0.offsets",
@@ -268,7 +268,7 @@ TEST(replay, missing_tensors_are_refused_by_name) {
   }
 }
 
-TEST(replay, a_file_that_does_not_fit_in_memory_is_refused_before_it_is_read) {
+TEST(Replay, AFileThatDoesNotFitInMemoryIsRefusedBeforeItIsRead) {
   constexpr std::uint64_t size = std::uint64_t{1} << 42;
   const std::string header = fmt::format(R"({{"x":{{"dtype":"U8","shape":[{}],"data_offsets":[0,{}]}}}})", size, size);
   const std::uint64_t length = header.size();
@@ -280,7 +280,7 @@ TEST(replay, a_file_that_does_not_fit_in_memory_is_refused_before_it_is_read) {
       << refused.error().message;
 }
 
-TEST(replay, a_file_without_configuration_is_refused) {
+TEST(Replay, AFileWithoutConfigurationIsRefused) {
   const temporary_file file(file_of("{}"));
   EXPECT_EQ(open_reference_run(file.path()).error().message,
             file.path() + ": __metadata__.config is missing: must be a reference run");
@@ -288,7 +288,7 @@ TEST(replay, a_file_without_configuration_is_refused) {
             "/does/not/exist: No such file or directory; a safetensors file is expected");
 }
 
-TEST(replay, a_job_that_does_not_fit_the_run_is_refused) {
+TEST(Replay, AJobThatDoesNotFitTheRunIsRefused) {
   const auto with = [](const std::string& name, std::vector<setting> more) {
     auto settings = open_reference_run(shipped(name))->settings;
     settings.insert(settings.end(), more.begin(), more.end());
@@ -307,7 +307,7 @@ TEST(replay, a_job_that_does_not_fit_the_run_is_refused) {
 // -- many small damages
 // --------------------------------------------------------------------------------------------------
 
-TEST(replay, every_flipped_byte_is_survived) {
+TEST(Replay, EveryFlippedByteIsSurvived) {
   const std::string sound = made_run().bytes();
   const temporary_file file(sound);
   for (std::size_t place = 0; place < sound.size(); ++place) {

@@ -74,7 +74,7 @@ void expect_block(const row_stream& stream, std::uint64_t number, row_selection 
   EXPECT_EQ(stream.first_row(number + 1) - stream.first_row(number), expected.size());
 }
 
-TEST(row_stream, blocks_are_the_rows_of_the_file_in_any_order) {
+TEST(RowStream, BlocksAreTheRowsOfTheFileInAnyOrder) {
   const std::string text = text_of(997);
   for (const std::string& bytes : {text, text.substr(0, text.size() - 1), gzip(text), zstd(text)}) {
     const temporary_file file(bytes);
@@ -92,7 +92,7 @@ TEST(row_stream, blocks_are_the_rows_of_the_file_in_any_order) {
   }
 }
 
-TEST(row_stream, every_selected_row_has_its_block) {
+TEST(RowStream, EverySelectedRowHasItsBlock) {
   const temporary_file file(text_of(500));
   const auto which = row_selection::held_out(0.05);
   const row_stream stream(rows_of(file, {3, 2}), which);
@@ -107,7 +107,7 @@ TEST(row_stream, every_selected_row_has_its_block) {
   EXPECT_GT(selected, 10U);
 }
 
-TEST(row_stream, a_share_is_held_out_and_the_rest_kept) {
+TEST(RowStream, AShareIsHeldOutAndTheRestKept) {
   const auto held_out = row_selection::held_out(0.2);
   const auto kept = row_selection::kept(0.2);
   int count = 0;
@@ -120,7 +120,7 @@ TEST(row_stream, a_share_is_held_out_and_the_rest_kept) {
   EXPECT_FALSE(row_selection::held_out(0)(3));
 }
 
-TEST(row_stream, threads_that_ask_at_once_get_the_same_blocks) {
+TEST(RowStream, ThreadsThatAskAtOnceGetTheSameBlocks) {
   const temporary_file file(gzip(text_of(3000)));
   const row_stream stream(rows_of(file, {10, 3}), row_selection::all());
   std::vector<std::jthread> threads;
@@ -139,7 +139,7 @@ TEST(row_stream, threads_that_ask_at_once_get_the_same_blocks) {
   }
 }
 
-TEST(row_stream, holds_few_blocks_and_reads_each_once_for_callers_close_together) {
+TEST(RowStream, HoldsFewBlocksAndReadsEachOnceForCallersCloseTogether) {
   const temporary_file file(text_of(1000));
   const row_stream stream(rows_of(file, {10, 1}), row_selection::all());
   std::vector<std::weak_ptr<const row_block>> blocks;
@@ -156,7 +156,7 @@ TEST(row_stream, holds_few_blocks_and_reads_each_once_for_callers_close_together
   }
 }
 
-TEST(row_stream, a_bad_line_is_a_fault_of_its_block_alone) {
+TEST(RowStream, ABadLineIsAFaultOfItsBlockAlone) {
   std::string text = text_of(100);
   text.replace(text.find("\n57\n"), 4, "\n5x\n");
   for (const std::string& bytes : {text, gzip(text), zstd(text)}) {
@@ -173,7 +173,7 @@ TEST(row_stream, a_bad_line_is_a_fault_of_its_block_alone) {
   }
 }
 
-TEST(row_stream, a_file_that_is_written_to_is_a_fault) {
+TEST(RowStream, AFileThatIsWrittenToIsAFault) {
   for (const auto& bytes : {text_of(100), gzip(text_of(100))}) {
     const temporary_file file(bytes);
     const row_stream stream(rows_of(file, {5, 1}), row_selection::all());
@@ -186,7 +186,7 @@ TEST(row_stream, a_file_that_is_written_to_is_a_fault) {
   }
 }
 
-TEST(row_stream, a_file_replaced_by_another_stays_as_it_was) {
+TEST(RowStream, AFileReplacedByAnotherStaysAsItWas) {
   const temporary_file file(text_of(100));
   const row_stream stream(rows_of(file, {5, 1}), row_selection::all());
   ::unlink(file.path().c_str());
@@ -194,7 +194,7 @@ TEST(row_stream, a_file_replaced_by_another_stays_as_it_was) {
   for (std::uint64_t number = 0; number < 20; ++number) expect_block(stream, number, row_selection::all());
 }
 
-TEST(row_stream, the_largest_blocks_with_their_bags_must_fit_in_memory) {
+TEST(RowStream, TheLargestBlocksWithTheirBagsMustFitInMemory) {
   // Each row has a label and a bag, 12 bytes. Blocks 0 to 8 have 45 values; block 9 has 90 and is one of the five.
   std::string text = text_of(90);
   for (int row = 0; row < 10; ++row) text += "9\n";
@@ -209,7 +209,7 @@ TEST(row_stream, the_largest_blocks_with_their_bags_must_fit_in_memory) {
                 "memory are available; use shorter bags");
 }
 
-TEST(row_stream, who_has_too_large_blocks_is_told_what_makes_them_smaller) {
+TEST(RowStream, WhoHasTooLargeBlocksIsToldWhatMakesThemSmaller) {
   const temporary_file file(text_of(100));
   const auto ends_with = [&](row_cut cut, const std::string& advice) {
     return check_blocks(*rows_of(file, cut), 0).value_or("").ends_with("; use " + advice);
@@ -219,7 +219,7 @@ TEST(row_stream, who_has_too_large_blocks_is_told_what_makes_them_smaller) {
   EXPECT_TRUE(ends_with({10'000, 2}, "shorter bags"));
 }
 
-TEST(row_stream, can_end_while_it_reads) {
+TEST(RowStream, CanEndWhileItReads) {
   const temporary_file file(gzip(text_of(200'000)));
   const auto rows = rows_of(file, {200'000, 1});
   for (int i = 0; i < 20; ++i) {

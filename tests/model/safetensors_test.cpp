@@ -36,7 +36,7 @@ tensor_file small_file() {
   return file;
 }
 
-TEST(safetensors, reads_what_was_written) {
+TEST(Safetensors, ReadsWhatWasWritten) {
   const temporary_file file(small_file().bytes());
   const auto opened = safetensors_file::open(file.path());
   ASSERT_TRUE(opened.has_value()) << opened.error().message;
@@ -62,7 +62,7 @@ TEST(safetensors, reads_what_was_written) {
   EXPECT_EQ(opened->read_bytes("bytes").value(), (std::vector<std::byte>{std::byte{1}, std::byte{2}, std::byte{255}}));
 }
 
-TEST(safetensors, asking_for_another_type_or_name_is_a_fault) {
+TEST(Safetensors, AskingForAnotherTypeOrNameIsAFault) {
   const temporary_file file(small_file().bytes());
   const auto opened = safetensors_file::open(file.path());
   ASSERT_TRUE(opened.has_value()) << opened.error().message;
@@ -72,7 +72,7 @@ TEST(safetensors, asking_for_another_type_or_name_is_a_fault) {
   EXPECT_EQ(opened->read_bytes("nothing").error().message, file.path() + ": tensor nothing is missing");
 }
 
-TEST(safetensors, a_file_that_moves_keeps_working) {
+TEST(Safetensors, AFileThatMovesKeepsWorking) {
   const temporary_file file(small_file().bytes());
   auto first = safetensors_file::open(file.path());
   ASSERT_TRUE(first.has_value());
@@ -84,7 +84,7 @@ TEST(safetensors, a_file_that_moves_keeps_working) {
   EXPECT_EQ(third->read_doubles("scalar").value(), std::vector<double>{2.5});
 }
 
-TEST(safetensors, a_file_cut_while_it_is_open_is_a_fault) {
+TEST(Safetensors, AFileCutWhileItIsOpenIsAFault) {
   const temporary_file file(small_file().bytes());
   const auto opened = safetensors_file::open(file.path());
   ASSERT_TRUE(opened.has_value());
@@ -97,7 +97,7 @@ TEST(safetensors, a_file_cut_while_it_is_open_is_a_fault) {
 // -- things that are not such a file
 // -----------------------------------------------------------------------------------
 
-TEST(safetensors, foreign_things_are_refused) {
+TEST(Safetensors, ForeignThingsAreRefused) {
   EXPECT_EQ(refusal(""), "0 bytes: a safetensors file has at least 8");
   EXPECT_EQ(refusal("1234567"), "7 bytes: a safetensors file has at least 8");
   EXPECT_EQ(refusal(std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16)),
@@ -112,7 +112,7 @@ TEST(safetensors, foreign_things_are_refused) {
             "'': No such file or directory; a safetensors file is expected");
 }
 
-TEST(safetensors, a_named_pipe_is_refused_without_waiting) {
+TEST(Safetensors, ANamedPipeIsRefusedWithoutWaiting) {
   const temporary_file file("");
   const std::string pipe = file.path() + ".pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -120,7 +120,7 @@ TEST(safetensors, a_named_pipe_is_refused_without_waiting) {
   ::unlink(pipe.c_str());
 }
 
-TEST(safetensors, a_huge_header_is_refused_before_it_is_read) {
+TEST(Safetensors, AHugeHeaderIsRefusedBeforeItIsRead) {
   // 99 MB are within the limit, but not within the file.
   EXPECT_EQ(refusal(std::string("\xc0\x9e\xe6\x05\0\0\0\0{}", 10)),
             "header of 99000000 bytes: must be at most 2 in this file; is it a safetensors file?");
@@ -140,7 +140,7 @@ TEST(safetensors, a_huge_header_is_refused_before_it_is_read) {
 // A header with one tensor `t` of 8 bytes of data.
 std::string refused_tensor(const std::string& body) { return refusal(file_of("{\"t\":" + body + "}", "12345678")); }
 
-TEST(safetensors, the_smallest_sound_headers_are_read) {
+TEST(Safetensors, TheSmallestSoundHeadersAreRead) {
   for (const auto& content : {file_of("{}"), file_of("{}   "), file_of(" {\"__metadata__\":{}}"),
                               file_of(R"({"t":{"data_offsets":[0,8],"shape":[2],"dtype":"F32"}})", "12345678")}) {
     const temporary_file file(content);
@@ -149,7 +149,7 @@ TEST(safetensors, the_smallest_sound_headers_are_read) {
   }
 }
 
-TEST(safetensors, sizes_that_do_not_fit_are_refused) {
+TEST(Safetensors, SizesThatDoNotFitAreRefused) {
   EXPECT_EQ(refused_tensor(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"),
             "t: 8 bytes for F32 [3]: must be 12");
   EXPECT_EQ(refused_tensor(R"({"dtype":"F64","shape":[],"data_offsets":[0,4]})"), "t: 4 bytes for F64 []: must be 8");
@@ -170,7 +170,7 @@ TEST(safetensors, sizes_that_do_not_fit_are_refused) {
             "t: ends at byte 18446744073709551615: must be at most 8, the end of the file");
 }
 
-TEST(safetensors, overlaps_and_holes_are_refused) {
+TEST(Safetensors, OverlapsAndHolesAreRefused) {
   const auto two = [](const char* first, const char* second) {
     return refusal(file_of(fmt::format(R"({{"a":{{"dtype":"U8","shape":[4],"data_offsets":{}}},)"
                                        R"("b":{{"dtype":"U8","shape":[4],"data_offsets":{}}}}})",
@@ -185,7 +185,7 @@ TEST(safetensors, overlaps_and_holes_are_refused) {
   EXPECT_EQ(refusal(file_of("{}", "x")), "1 bytes behind the last tensor: must be none");
 }
 
-TEST(safetensors, unknown_and_missing_and_repeated_parts_are_refused) {
+TEST(Safetensors, UnknownAndMissingAndRepeatedPartsAreRefused) {
   const std::string sound = R"({"dtype":"U8","shape":[8],"data_offsets":[0,8]})";
   const std::string keys = "must be dtype (text), shape or data_offsets (arrays)";
   EXPECT_EQ(refused_tensor(R"({"dtype":"F33","shape":[8],"data_offsets":[0,8]})"), "t, key dtype: unknown dtype F33");
@@ -214,14 +214,14 @@ TEST(safetensors, unknown_and_missing_and_repeated_parts_are_refused) {
   }
 }
 
-TEST(safetensors, metadata_is_text_to_text) {
+TEST(Safetensors, MetadataIsTextToText) {
   EXPECT_EQ(refusal(file_of(R"({"__metadata__":{"a":1}})")), "__metadata__, key a: must be text");
   EXPECT_EQ(refusal(file_of(R"({"__metadata__":{"a":{}}})")), "__metadata__, key a: must be text");
   EXPECT_EQ(refusal(file_of(R"({"__metadata__":{"a":["x"]}})")), "__metadata__, key a: must be text");
   EXPECT_EQ(refusal(file_of(R"({"__metadata__":{"a":"x","a":"y"}})")), "__metadata__, key a: given twice");
 }
 
-TEST(safetensors, json_that_is_not_one_object_is_refused) {
+TEST(Safetensors, JsonThatIsNotOneObjectIsRefused) {
   for (const char* text : {"", " ", "[]", "7", "\"x\"", "{", "{]", "{}{}", "{} x", "{\"a\"}", "{\"a\":}", "{,}", "nul",
                            "{\"a\xff\":{}}", "{\"__metadata__\":{\"a\":\"\x01\"}}", "// {}\n{}"}) {
     EXPECT_FALSE(refusal(file_of(text)).empty()) << text;
@@ -230,7 +230,7 @@ TEST(safetensors, json_that_is_not_one_object_is_refused) {
   EXPECT_FALSE(refusal(file_of("{\"a\":" + std::string(10'000'000, '{'))).empty());
 }
 
-TEST(safetensors, odd_names_stay_on_one_short_line) {
+TEST(Safetensors, OddNamesStayOnOneShortLine) {
   EXPECT_EQ(refusal(file_of(R"({"a\nb":7})")), "a\\x0ab: must be an object with dtype, shape and data_offsets");
   EXPECT_LT(refusal(file_of("{\"" + std::string(100'000, 'n') + "\":7}")).size(), 300U);
 }
@@ -255,14 +255,14 @@ void open_and_read_all(const temporary_file& file) {
   }
 }
 
-TEST(safetensors, truncation_at_every_length_is_refused) {
+TEST(Safetensors, TruncationAtEveryLengthIsRefused) {
   const std::string sound = small_file().bytes();
   for (std::size_t length = 0; length < sound.size(); ++length) {
     EXPECT_FALSE(refusal(sound.substr(0, length)).empty()) << length;
   }
 }
 
-TEST(safetensors, every_flipped_byte_is_survived) {
+TEST(Safetensors, EveryFlippedByteIsSurvived) {
   const std::string sound = small_file().bytes();
   const temporary_file file(sound);
   for (std::size_t place = 0; place < sound.size(); ++place) {
@@ -274,7 +274,7 @@ TEST(safetensors, every_flipped_byte_is_survived) {
   }
 }
 
-TEST(safetensors, every_byte_left_out_or_doubled_is_survived) {
+TEST(Safetensors, EveryByteLeftOutOrDoubledIsSurvived) {
   const std::string sound = small_file().bytes();
   const temporary_file file("");
   for (std::size_t place = 0; place < sound.size(); ++place) {

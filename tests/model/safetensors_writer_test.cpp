@@ -18,7 +18,7 @@ namespace {
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 // The published digests of XXH3's 128-bit form (xxHash's sanity checks, seed 0).
-TEST(file_digest, is_the_one_that_xxh128sum_prints) {
+TEST(FileDigest, IsTheOneThatXxh128sumPrints) {
   EXPECT_EQ(file_digest().hex(), "99aa06d3014798d86001c324468d497f");
   const std::string text = "abc";
   file_digest whole;
@@ -29,7 +29,7 @@ TEST(file_digest, is_the_one_that_xxh128sum_prints) {
   EXPECT_EQ(pieces.hex(), whole.hex());
 }
 
-TEST(output_file, holds_what_came_in_pieces_of_any_size) {
+TEST(OutputFile, HoldsWhatCameInPiecesOfAnySize) {
   const checkpoint_folder folder;
   const auto content = made_bytes("content", 0, (std::size_t{5} << 19) + 7);
   for (const std::size_t piece :
@@ -52,7 +52,7 @@ TEST(output_file, holds_what_came_in_pieces_of_any_size) {
   }
 }
 
-TEST(output_file, says_what_the_system_says) {
+TEST(OutputFile, SaysWhatTheSystemSays) {
   const checkpoint_folder folder;
   const std::string path = folder / "none/file";
   const auto none = output_file::create(path, 1);
@@ -68,7 +68,7 @@ TEST(output_file, says_what_the_system_says) {
             folder / "full" + ": No space left on device after 0 of 4 bytes; make room on that disk");
 }
 
-TEST(output_file, takes_the_place_of_a_file_or_a_link_and_of_nothing_else) {
+TEST(OutputFile, TakesThePlaceOfAFileOrALinkAndOfNothingElse) {
   const checkpoint_folder folder;
   set_content(folder / "mine", "private");
   std::filesystem::create_symlink(folder / "mine", folder / "link");
@@ -88,7 +88,7 @@ TEST(output_file, takes_the_place_of_a_file_or_a_link_and_of_nothing_else) {
   EXPECT_TRUE(std::filesystem::is_directory(folder / "folder"));
 }
 
-TEST(output_file, of_another_length_than_declared_is_a_fault) {
+TEST(OutputFile, OfAnotherLengthThanDeclaredIsAFault) {
   const checkpoint_folder folder;
   auto file = output_file::create(folder / "file", 5);
   ASSERT_TRUE(file.has_value());
@@ -98,7 +98,7 @@ TEST(output_file, of_another_length_than_declared_is_a_fault) {
 
 // -- safetensors --------------------------------------------------------------
 
-TEST(safetensors_writer, writes_these_bytes) {
+TEST(SafetensorsWriter, WritesTheseBytes) {
   const checkpoint_folder folder;
   const std::vector<float> values = {1.5F, -2};
   const std::string small = "xyz";
@@ -118,7 +118,7 @@ TEST(safetensors_writer, writes_these_bytes) {
   EXPECT_EQ(written->length, expected.size());
 }
 
-TEST(safetensors_writer, every_tensor_is_aligned_and_none_is_followed_by_a_hole) {
+TEST(SafetensorsWriter, EveryTensorIsAlignedAndNoneIsFollowedByAHole) {
   const checkpoint_folder folder;
   std::vector<std::pair<tensor_declaration, std::vector<std::byte>>> tensors;
   for (const auto& [type, count] : {std::pair(tensor_type::u8, 3),
@@ -153,7 +153,7 @@ TEST(safetensors_writer, every_tensor_is_aligned_and_none_is_followed_by_a_hole)
   EXPECT_EQ(ours->header().tensors.size(), tensors.size());
 }
 
-TEST(safetensors_writer, no_tensors_make_a_sound_file) {
+TEST(SafetensorsWriter, NoTensorsMakeASoundFile) {
   const checkpoint_folder folder;
   ASSERT_TRUE(write_safetensors(folder / "file", {}, {}).has_value());
   EXPECT_TRUE(read_strictly(content_of(folder / "file")).tensors.empty());
@@ -162,7 +162,7 @@ TEST(safetensors_writer, no_tensors_make_a_sound_file) {
             (std::map<std::string, std::string>{{"a", "1"}, {"b", ""}}));
 }
 
-TEST(safetensors_writer, metadata_are_text_whatever_their_bytes) {
+TEST(SafetensorsWriter, MetadataAreTextWhateverTheirBytes) {
   const checkpoint_folder folder;
   ASSERT_TRUE(
       write_safetensors(folder / "file", {}, {{"data", "csv:caf\xe9\n\x01.csv"}, {"name", "caf\xc3\xa9"}}).has_value());
@@ -171,7 +171,7 @@ TEST(safetensors_writer, metadata_are_text_whatever_their_bytes) {
   EXPECT_EQ(metadata.at("name"), "caf\xc3\xa9");
 }
 
-TEST(safetensors_writer, refuses_what_is_no_file) {
+TEST(SafetensorsWriter, RefusesWhatIsNoFile) {
   const checkpoint_folder folder;
   const std::string path = folder / "file";
   const auto message = [&path](std::vector<tensor_declaration> tensors) {
@@ -190,7 +190,7 @@ TEST(safetensors_writer, refuses_what_is_no_file) {
   EXPECT_EQ(write_safetensors(path, short_of_one, {}).error().message, path + ": 2 bytes for tensor a U8 [3]");
 }
 
-TEST(safetensors_writer, bytes_may_be_cut_anywhere) {
+TEST(SafetensorsWriter, BytesMayBeCutAnywhere) {
   const checkpoint_folder folder;
   const std::vector<tensor_declaration> tensors = {{"a", tensor_type::f32, {3}}, {"b", tensor_type::f32, {2}}};
   const auto bytes = made_bytes("both", 2, 20);
@@ -204,7 +204,7 @@ TEST(safetensors_writer, bytes_may_be_cut_anywhere) {
   EXPECT_TRUE(std::ranges::equal(bytes_of(found), bytes));
 }
 
-TEST(safetensors_writer, missing_bytes_are_a_fault) {
+TEST(SafetensorsWriter, MissingBytesAreAFault) {
   const checkpoint_folder folder;
   auto writer = safetensors_writer::create(folder / "file", {{"a", tensor_type::u8, {3}}}, {});
   ASSERT_TRUE(writer.has_value());

@@ -20,7 +20,7 @@ std::vector<std::uint64_t> epoch_rows(const sharded_sampler& sampler, std::uint6
   return rows;
 }
 
-TEST(sampler, every_row_is_taken_once_an_epoch) {
+TEST(Sampler, EveryRowIsTakenOnceAnEpoch) {
   for (const std::uint64_t total : {1U, 2U, 7U, 64U, 100U, 333U}) {
     for (const std::uint64_t ranks : {1U, 2U, 3U, 5U, 8U}) {
       for (const std::uint64_t batch : {1U, 4U, 50U, 1000U}) {
@@ -35,7 +35,7 @@ TEST(sampler, every_row_is_taken_once_an_epoch) {
   }
 }
 
-TEST(sampler, order_differs_between_epochs_and_seeds) {
+TEST(Sampler, OrderDiffersBetweenEpochsAndSeeds) {
   const sharded_sampler sampler(100, 2, 10, 1);
   EXPECT_EQ(epoch_rows(sampler, 0, 2), epoch_rows(sampler, 0, 2));
   EXPECT_NE(epoch_rows(sampler, 0, 2), epoch_rows(sampler, 1, 2));
@@ -43,7 +43,7 @@ TEST(sampler, order_differs_between_epochs_and_seeds) {
 }
 
 // 11 rows for 2 ranks in batches of 5: rank 0 has 6 rows (5 and 1), rank 1 has 5 (5 and none).
-TEST(sampler, tails_are_uneven) {
+TEST(Sampler, TailsAreUneven) {
   const sharded_sampler sampler(11, 2, 5, 1);
   EXPECT_EQ(sampler.steps_per_epoch(), 2U);
   EXPECT_EQ(sampler.of(0, 0).size(), 5U);
@@ -53,14 +53,14 @@ TEST(sampler, tails_are_uneven) {
   EXPECT_EQ(sampler.of(2, 1).size(), 5U);
 }
 
-TEST(sampler, more_ranks_than_rows_leaves_some_without) {
+TEST(Sampler, MoreRanksThanRowsLeavesSomeWithout) {
   const sharded_sampler sampler(3, 5, 10, 1);
   EXPECT_EQ(sampler.steps_per_epoch(), 1U);
   for (std::uint64_t rank = 0; rank < 5; ++rank) EXPECT_EQ(sampler.of(0, rank).size(), rank < 3 ? 1U : 0U) << rank;
 }
 
 // What the documentation promises: rank r takes positions r, r + ranks, ... of the epoch's permutation.
-TEST(sampler, ranks_take_turns_in_the_permutation) {
+TEST(Sampler, RanksTakeTurnsInThePermutation) {
   const sharded_sampler sampler(100, 3, 7, 5);
   const std::uint64_t key = random_key(5, random_stream::shuffle, 2);
   const auto share = sampler.of(2 * sampler.steps_per_epoch() + 1, 2);

@@ -90,7 +90,7 @@ void expect_deal(const std::string& path, const deal& how) {
   }
 }
 
-TEST(streamed, rows_are_dealt_in_the_documented_order) {
+TEST(Streamed, RowsAreDealtInTheDocumentedOrder) {
   const std::string text = text_of(1000);
   for (const std::string& bytes : {text, gzip(text)}) {
     const temporary_file file(bytes);
@@ -104,7 +104,7 @@ TEST(streamed, rows_are_dealt_in_the_documented_order) {
 }
 
 // Blocks of at least 16,384 rows: six of them.
-TEST(streamed, files_of_many_blocks_are_dealt_in_the_same_order) {
+TEST(Streamed, FilesOfManyBlocksAreDealtInTheSameOrder) {
   const std::string text = text_of(90'000);
   for (const std::string& bytes : {text, zstd(text)}) {
     const temporary_file file(bytes);
@@ -113,7 +113,7 @@ TEST(streamed, files_of_many_blocks_are_dealt_in_the_same_order) {
   }
 }
 
-TEST(streamed, a_batch_does_not_depend_on_who_asked_before) {
+TEST(Streamed, ABatchDoesNotDependOnWhoAskedBefore) {
   const temporary_file file(gzip(text_of(90'000)));
   const auto settings = settings_for(file.path(), {{"shuffle-rows", "3000"}, {"batch-size", "500"}, {"trainers", "4"}});
   const auto data = opened(settings);
@@ -136,7 +136,7 @@ TEST(streamed, a_batch_does_not_depend_on_who_asked_before) {
   }
 }
 
-TEST(streamed, epochs_and_seeds_differ_in_order_only) {
+TEST(Streamed, EpochsAndSeedsDifferInOrderOnly) {
   const temporary_file file(text_of(600));
   const auto data = opened(settings_for(file.path(), {{"trainers", "1"}, {"batch-size", "600"}}));
   auto first = rows_in(data->train_batch(0, 0));
@@ -152,7 +152,7 @@ TEST(streamed, epochs_and_seeds_differ_in_order_only) {
   EXPECT_EQ(first, other);
 }
 
-TEST(streamed, test_rows_are_those_that_training_leaves_out) {
+TEST(Streamed, TestRowsAreThoseThatTrainingLeavesOut) {
   const temporary_file file(text_of(40'000));
   const std::vector<setting> share{{"test-fraction", "0.2"}, {"trainers", "1"}, {"batch-size", "32000"}};
   auto both = settings_for(file.path(), share);
@@ -177,7 +177,7 @@ TEST(streamed, test_rows_are_those_that_training_leaves_out) {
   EXPECT_EQ(rows_in(opened(both)->test_batch(0, test.size())), test);
 }
 
-TEST(streamed, a_test_file_has_its_rows_in_order) {
+TEST(Streamed, ATestFileHasItsRowsInOrder) {
   const temporary_file train(text_of(300));
   const temporary_file test(gzip(text_of(50)));
   const auto data = opened(settings_for(train.path(), {{"test-file", test.path()}}));
@@ -186,7 +186,7 @@ TEST(streamed, a_test_file_has_its_rows_in_order) {
   for (std::uint64_t i = 0; i < 30; ++i) EXPECT_EQ(rows.at(i), 10 + i);
 }
 
-TEST(streamed, jobs_of_one_process_share_a_file) {
+TEST(Streamed, JobsOfOneProcessShareAFile) {
   const temporary_file file(text_of(600));
   const auto settings = settings_for(file.path());
   const auto one = opened(settings);
@@ -195,7 +195,7 @@ TEST(streamed, jobs_of_one_process_share_a_file) {
   EXPECT_NE(opened(settings), one);
 }
 
-TEST(streamed, sizes_that_do_not_fit_the_file_are_refused) {
+TEST(Streamed, SizesThatDoNotFitTheFileAreRefused) {
   const temporary_file file(text_of(20));
   const auto refused = [&file](const std::vector<setting>& more) {
     return refusal(open_with(settings_for(file.path(), more)));
@@ -214,7 +214,7 @@ TEST(streamed, sizes_that_do_not_fit_the_file_are_refused) {
   EXPECT_EQ(opened(settings_for(file.path(), {{"trainers", "20"}, {"batch-size", "20"}}))->steps_per_epoch(), 1U);
 }
 
-TEST(streamed, a_bad_row_fails_the_batches_of_its_block) {
+TEST(Streamed, ABadRowFailsTheBatchesOfItsBlock) {
   std::string text = text_of(60'000);
   text.replace(text.find(",50000,"), 7, ",5000x,");
   for (const std::string& bytes : {text, gzip(text)}) {
@@ -230,7 +230,7 @@ TEST(streamed, a_bad_row_fails_the_batches_of_its_block) {
   }
 }
 
-TEST(streamed, a_file_that_changes_under_the_run_is_a_fault) {
+TEST(Streamed, AFileThatChangesUnderTheRunIsAFault) {
   const std::string text = text_of(100'000);
   const temporary_file file(text);
   const auto data =

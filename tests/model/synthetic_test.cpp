@@ -29,7 +29,7 @@ void expect_same(const batch& a, const batch& b) {
   EXPECT_EQ(a.values, b.values);
 }
 
-TEST(synthetic, has_the_sizes_of_the_job) {
+TEST(Synthetic, HasTheSizesOfTheJob) {
   const auto data =
       opened({{"tables", "3"}, {"rows", "50"}, {"dim", "4"}, {"bag", "2"}, {"classes", "5"}, {"batch-size", "6"}});
   EXPECT_EQ(data->spec().tables, std::vector<table_spec>(3, {50, 4, kernels::pooling::sum, false, 2}));
@@ -45,7 +45,7 @@ TEST(synthetic, has_the_sizes_of_the_job) {
   }
 }
 
-TEST(synthetic, a_batch_depends_on_seed_step_and_rank_alone) {
+TEST(Synthetic, ABatchDependsOnSeedStepAndRankAlone) {
   const auto data = opened();
   expect_same(data->train_batch(7, 1).value(), opened()->train_batch(7, 1).value());
   const auto indices = data->train_batch(7, 1).value().tables[0].indices;
@@ -54,7 +54,7 @@ TEST(synthetic, a_batch_depends_on_seed_step_and_rank_alone) {
   EXPECT_NE(indices, opened({{"seed", "2"}})->train_batch(7, 1).value().tables[0].indices);
 }
 
-TEST(synthetic, test_rows_do_not_depend_on_how_they_are_cut) {
+TEST(Synthetic, TestRowsDoNotDependOnHowTheyAreCut) {
   const auto data = opened({{"tables", "2"}});
   const auto whole = data->test_batch(10, 20).value();
   const auto part = data->test_batch(17, 5).value();
@@ -65,7 +65,7 @@ TEST(synthetic, test_rows_do_not_depend_on_how_they_are_cut) {
 }
 
 // Zipf between blocks of two neighbouring rows; within a block 0.8 of the indices take either row evenly.
-TEST(synthetic, rows_occur_as_often_as_the_skew_says) {
+TEST(Synthetic, RowsOccurAsOftenAsTheSkewSays) {
   const auto data = opened({{"rows", "20"}, {"id-skew", "zipf:1.5"}, {"batch-size", "40000"}});
   std::vector<double> share(20);
   const auto drawn = data->train_batch(0, 0).value();
@@ -78,7 +78,7 @@ TEST(synthetic, rows_occur_as_often_as_the_skew_says) {
   }
 }
 
-TEST(synthetic, uniform_rows_are_equally_frequent) {
+TEST(Synthetic, UniformRowsAreEquallyFrequent) {
   const auto data = opened({{"rows", "10"}, {"classes", "3"}, {"batch-size", "30000"}});
   std::vector<int> count(10);
   const auto drawn = data->train_batch(0, 0).value();
@@ -87,7 +87,7 @@ TEST(synthetic, uniform_rows_are_equally_frequent) {
   for (const int times : count) EXPECT_NEAR(times, 30000, 1500);
 }
 
-TEST(synthetic, classes_are_about_equally_frequent) {
+TEST(Synthetic, ClassesAreAboutEquallyFrequent) {
   const auto data = opened({{"classes", "5"}, {"batch-size", "50000"}});
   std::vector<int> count(5);
   const auto drawn = data->train_batch(0, 0).value();
@@ -128,14 +128,14 @@ double naive_bayes_accuracy(const dataset& data, std::size_t rows, std::size_t c
 
 // An index is of the sample's class with probability 0.8 + 0.2 / 2; most of 10 are so in 99.8 % of the samples
 // (ties are half right).
-TEST(synthetic, what_was_learned_in_training_holds_for_the_test_rows) {
+TEST(Synthetic, WhatWasLearnedInTrainingHoldsForTheTestRows) {
   EXPECT_NEAR(naive_bayes_accuracy(*opened({{"rows", "1000"}}), 1000, 2, 400), 0.998, 0.004);
   EXPECT_GT(naive_bayes_accuracy(*opened({{"rows", "200"}, {"tables", "4"}, {"bag", "3"}}), 200, 2, 200), 0.99);
   EXPECT_GT(naive_bayes_accuracy(*opened({{"rows", "201"}, {"classes", "8"}}), 201, 8, 400), 0.99);
 }
 
 // Two seeds' classes of a row agree half of the time: what was captured from one says nothing about the other.
-TEST(synthetic, each_seed_plants_another_signal) {
+TEST(Synthetic, EachSeedPlantsAnotherSignal) {
   std::vector<std::vector<int>> majority;
   for (const char* seed : {"1", "2"}) {
     const auto drawn = opened({{"rows", "1000"}, {"seed", seed}, {"batch-size", "20000"}})->train_batch(0, 0).value();

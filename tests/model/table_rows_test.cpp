@@ -81,7 +81,7 @@ struct element {
 };
 
 // Not every row is touched in every step: those stand still, and the steps go on counting.
-TEST(lazy_optimizers, step_the_touched_rows_and_leave_the_others_alone) {
+TEST(LazyOptimizers, StepTheTouchedRowsAndLeaveTheOthersAlone) {
   for (const std::string name :
        {"lazy-sgd:momentum=0.9", "lazy-sgd:momentum=0.9,nesterov=true", "lazy-sgd:momentum=0.5,weight_decay=0.02",
         "lazy-sgd:weight_decay=0.02", "lazy-adam", "lazy-adam:weight_decay=0.02"}) {
@@ -120,7 +120,7 @@ TEST(lazy_optimizers, step_the_touched_rows_and_leave_the_others_alone) {
   }
 }
 
-TEST(rowwise_adagrad, steps_the_touched_rows_with_one_sum_each) {
+TEST(RowwiseAdagrad, StepsTheTouchedRowsWithOneSumEach) {
   for (const std::size_t dim : {1, 5, 16}) {
     embedding_bag table(options_with("rowwise-adagrad:eps=1e-3,initial_accumulator_value=0.5,weight_decay=0.02", dim));
     source_of_numbers random(static_cast<std::uint32_t>(dim));
@@ -149,7 +149,7 @@ TEST(rowwise_adagrad, steps_the_touched_rows_with_one_sum_each) {
 }
 
 // cosine:2 halves the second step's learning rate and ends the third's.
-TEST(tables, follow_the_schedule) {
+TEST(Tables, FollowTheSchedule) {
   auto options = options_with("sgd", 1, 1.0);
   options.optimizer.schedule = *parse_lr_schedule("cosine:2");
   embedding_bag table(options);
@@ -173,7 +173,7 @@ std::vector<float> all_rows(embedding_bag& table) {
   return numbers;
 }
 
-TEST(rows_of_16_bits, begin_as_the_rounded_rows_of_floats) {
+TEST(RowsOf16Bits, BeginAsTheRoundedRowsOfFloats) {
   for (const row_dtype dtype : {row_dtype::f16, row_dtype::bf16}) {
     for (const std::size_t dim : {1, 7, 64}) {
       auto options = options_with("sgd", dim);
@@ -190,7 +190,7 @@ TEST(rows_of_16_bits, begin_as_the_rounded_rows_of_floats) {
 
 // A step of 2^-12 is half of what separates 1 from its neighbour below in f16: it goes to the even one, which is 1.
 // bf16's neighbour is 2^-8 away.
-TEST(rows_of_16_bits, round_once_to_the_nearest_after_a_step) {
+TEST(RowsOf16Bits, RoundOnceToTheNearestAfterAStep) {
   struct expectation {
     row_dtype dtype;
     float step;
@@ -213,14 +213,14 @@ TEST(rows_of_16_bits, round_once_to_the_nearest_after_a_step) {
   }
 }
 
-TEST(rows_of_16_bits, keep_the_optimizers_state_in_floats) {
+TEST(RowsOf16Bits, KeepTheOptimizersStateInFloats) {
   auto options = options_with("adam", 4);
   options.dtype = row_dtype::f16;
   embedding_bag table(options);
   for (const auto& [numbers, columns] : table.state()) EXPECT_EQ(numbers.size(), table_rows * 4U);
 }
 
-TEST(gradient_norm, does_not_depend_on_how_rows_are_spread) {
+TEST(GradientNorm, DoesNotDependOnHowRowsAreSpread) {
   constexpr std::size_t dim = 9;
   source_of_numbers random(1);
   // Rows of very different sizes, so that any other way to add them up gives other bits.
@@ -257,7 +257,7 @@ TEST(gradient_norm, does_not_depend_on_how_rows_are_spread) {
 }
 
 // Two ranks touch row 5: (1 + 2) * 0.5 = 1.5 there, 4 * 0.5 = 2 in row 7.
-TEST(gradient_norm, is_that_of_the_merged_gradient) {
+TEST(GradientNorm, IsThatOfTheMergedGradient) {
   embedding_bag table(options_with("sgd", 1));
   const bag_batch first{{5}, {0}, {}};
   const bag_batch second{{7, 5}, {0, 1}, {}};
@@ -269,7 +269,7 @@ TEST(gradient_norm, is_that_of_the_merged_gradient) {
   EXPECT_EQ(table.squared_norm(0.5F).value(), 0);
 }
 
-TEST(gradient_norm, of_what_is_not_finite_is_nan) {
+TEST(GradientNorm, OfWhatIsNotFiniteIsNan) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     embedding_bag table(options_with("sgd", 1));
     const bag_batch bags{{5, 6}, {0, 1}, {}};
@@ -280,7 +280,7 @@ TEST(gradient_norm, of_what_is_not_finite_is_nan) {
   }
 }
 
-TEST(gradient_norm, asked_for_in_between_changes_nothing_in_a_step) {
+TEST(GradientNorm, AskedForInBetweenChangesNothingInAStep) {
   for (const char* optimizer : {"sgd", "adam", "rowwise-adagrad", "lazy-adam"}) {
     const auto options = options_with(optimizer, 6);
     embedding_bag at_once(options);

@@ -13,7 +13,7 @@ std::shared_ptr<const dataset> opened(const std::string& seed = "1", const std::
   return *open_dataset(*parse_job({{"data", "tutorial"}, {"seed", seed}, {"loss", loss}}));
 }
 
-TEST(tutorial, has_the_tutorial_s_sizes) {
+TEST(Tutorial, HasTheTutorialsSizes) {
   const auto data = opened();
   const std::vector<table_spec> tables{{100, 16, kernels::pooling::sum, false, 5.5}};
   EXPECT_EQ(data->spec().tables, tables);
@@ -25,7 +25,7 @@ TEST(tutorial, has_the_tutorial_s_sizes) {
 }
 
 // 20 to 50 indices in bags of 1 to 10, the last one cut short; all values occur, and about equally often.
-TEST(tutorial, draws_what_the_tutorial_draws) {
+TEST(Tutorial, DrawsWhatTheTutorialDraws) {
   const auto data = opened();
   std::map<std::size_t, int> counts;
   std::map<std::int64_t, int> lengths;
@@ -58,7 +58,7 @@ TEST(tutorial, draws_what_the_tutorial_draws) {
   EXPECT_EQ(classes.begin()->first, 0);
 }
 
-TEST(tutorial, a_batch_depends_on_seed_step_and_rank_alone) {
+TEST(Tutorial, ABatchDependsOnSeedStepAndRankAlone) {
   const auto data = opened();
   const auto indices_of = [](const dataset& from, std::uint64_t step, std::uint32_t rank) {
     return from.train_batch(step, rank).value().tables.at(0).indices;
@@ -72,7 +72,7 @@ TEST(tutorial, a_batch_depends_on_seed_step_and_rank_alone) {
   EXPECT_EQ(all.size(), 4001U);
 }
 
-TEST(tutorial, mse_takes_the_class_number_as_value) {
+TEST(Tutorial, MseTakesTheClassNumberAsValue) {
   const auto classes = opened()->train_batch(5, 0).value();
   const auto data = opened("1", "mse");
   EXPECT_EQ(data->spec().outputs, 1U);

@@ -9,7 +9,7 @@ namespace troupe::model::zipf_test {
 namespace {
 
 // Every row's share of many draws against 1 / k^s over its sum.
-TEST(zipf, frequencies_follow_the_closed_form) {
+TEST(Zipf, FrequenciesFollowTheClosedForm) {
   constexpr std::size_t rows = 50;
   constexpr int draws = 1'000'000;
   for (const double exponent : {0.3, 0.99, 1.0, 1.0000001, 1.1, 2.0, 5.0}) {
@@ -28,7 +28,7 @@ TEST(zipf, frequencies_follow_the_closed_form) {
 }
 
 // The probability of the first 10 of 10^9 rows with exponent 1: H(10) / H(10^9), H(n) = ln n + 0.5772 + 1/(2n).
-TEST(zipf, large_ranges_need_no_memory) {
+TEST(Zipf, LargeRangesNeedNoMemory) {
   const zipf_distribution zipf(1'000'000'000, 1);
   random_sequence random(3);
   int head = 0;
@@ -44,7 +44,7 @@ TEST(zipf, large_ranges_need_no_memory) {
   EXPECT_GT(largest, 900'000'000U);
 }
 
-TEST(zipf, a_single_row_is_always_drawn) {
+TEST(Zipf, ASingleRowIsAlwaysDrawn) {
   for (const double exponent : {0.5, 1.0, 10.0}) {
     const zipf_distribution zipf(1, exponent);
     random_sequence random(1);

@@ -48,7 +48,7 @@ std::vector<float> floats_of(const msg::blob& bytes) {
   return {all.begin(), all.end()};
 }
 
-TEST(device_blob, a_copy_on_the_host_has_the_same_bytes) {
+TEST(DeviceBlob, ACopyOnTheHostHasTheSameBytes) {
   const hidden there;
   EXPECT_EQ(there.bytes.device(), there.memory.get());
   EXPECT_EQ(floats_of(there.bytes.on_host()), numbers);
@@ -56,12 +56,12 @@ TEST(device_blob, a_copy_on_the_host_has_the_same_bytes) {
   EXPECT_EQ(floats_of(there.bytes.part(4, 8).on_host()), (std::vector<float>{-2, 3.5F}));
 }
 
-TEST(device_blob, what_is_on_the_host_is_not_copied) {
+TEST(DeviceBlob, WhatIsOnTheHostIsNotCopied) {
   const msg::blob here = msg::blob::own(numbers);
   EXPECT_EQ(here.on_host().data(), here.data());
 }
 
-TEST(device_blob, nobody_reads_it_to_pass_it_on) {
+TEST(DeviceBlob, NobodyReadsItToPassItOn) {
   const hidden there;
   const msg::reduce share{{}, 0, 0, 1, false, {msg::dtype::f32, 4, 1, there.bytes}};
   const msg::reduce same = share;
@@ -72,7 +72,7 @@ TEST(device_blob, nobody_reads_it_to_pass_it_on) {
   EXPECT_EQ(there.memory->reads, 0);
 }
 
-TEST(device_blob, comes_out_of_a_message_as_the_hosts) {
+TEST(DeviceBlob, ComesOutOfAMessageAsTheHosts) {
   const hidden there;
   caf::byte_buffer bytes;
   caf::binary_serializer sink(nullptr, bytes);
@@ -83,7 +83,7 @@ TEST(device_blob, comes_out_of_a_message_as_the_hosts) {
   EXPECT_EQ(floats_of(back), numbers);
 }
 
-TEST(device_blob, has_the_digest_of_its_numbers_in_a_trace) {
+TEST(DeviceBlob, HasTheDigestOfItsNumbersInATrace) {
   const hidden there;
   const msg::reduce share{{}, 0, 0, 1, false, {msg::dtype::f32, 4, 1, there.bytes}};
   const msg::reduce on_host{{}, 0, 0, 1, false, msg::tensor::own(4, 1, std::vector<float>(numbers))};

@@ -61,7 +61,7 @@ msg::blob damaged(const msg::blob& whole, std::size_t at, unsigned bits) {
   return msg::blob::own(std::move(bytes));
 }
 
-TEST(message_frame, every_message_of_a_link_survives_it) {
+TEST(MessageFrame, EveryMessageOfALinkSurvivesIt) {
   for (const caf::message& sent : samples()) {
     const msg::blob frame = frame_of(sent);
     const auto read = from_frame(frame);
@@ -73,7 +73,7 @@ TEST(message_frame, every_message_of_a_link_survives_it) {
   }
 }
 
-TEST(message_frame, bulk_bytes_are_pointed_at_where_they_lie_and_begin_at_cache_lines) {
+TEST(MessageFrame, BulkBytesArePointedAtWhereTheyLieAndBeginAtCacheLines) {
   const msg::blob frame = frame_of(caf::make_message(msg::rows{some_header(), {some_tensor(), some_tensor()}, 1}));
   const auto read = from_frame(frame);
   ASSERT_TRUE(read);
@@ -85,14 +85,14 @@ TEST(message_frame, bulk_bytes_are_pointed_at_where_they_lie_and_begin_at_cache_
   }
 }
 
-TEST(message_frame, sending_copies_no_bulk_bytes) {
+TEST(MessageFrame, SendingCopiesNoBulkBytes) {
   const msg::tensor sent = some_tensor();
   const auto parts = to_frame(somewhere, caf::make_message(msg::bucket_sum{some_header(), 1, 2, sent}));
   ASSERT_TRUE(parts);
   EXPECT_EQ(parts->back().data(), sent.bytes.data());
 }
 
-TEST(message_frame, other_messages_do_not_travel_so) {
+TEST(MessageFrame, OtherMessagesDoNotTravelSo) {
   for (const caf::message& other : {caf::make_message(msg::stop{some_header()}), caf::make_message(some_indices()),
                                     caf::make_message(), caf::make_message(msg::committed{}, msg::committed{})}) {
     EXPECT_FALSE(to_frame(somewhere, other));
@@ -100,7 +100,7 @@ TEST(message_frame, other_messages_do_not_travel_so) {
   }
 }
 
-TEST(message_frame, its_header_is_known_without_the_rest) {
+TEST(MessageFrame, ItsHeaderIsKnownWithoutTheRest) {
   for (const caf::message& sent : samples()) {
     const auto head = head_of(sent);
     ASSERT_TRUE(head);
@@ -109,7 +109,7 @@ TEST(message_frame, its_header_is_known_without_the_rest) {
   }
 }
 
-TEST(message_frame, truncated_ones_are_refused_at_every_length) {
+TEST(MessageFrame, TruncatedOnesAreRefusedAtEveryLength) {
   for (const caf::message& sent : samples()) {
     const msg::blob whole = frame_of(sent);
     for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -120,7 +120,7 @@ TEST(message_frame, truncated_ones_are_refused_at_every_length) {
   }
 }
 
-TEST(message_frame, longer_ones_are_refused) {
+TEST(MessageFrame, LongerOnesAreRefused) {
   for (const caf::message& sent : samples()) {
     std::vector<msg::blob> parts = *to_frame(somewhere, sent);
     parts.push_back(msg::blob::own(std::vector<std::byte>(1)));
@@ -129,7 +129,7 @@ TEST(message_frame, longer_ones_are_refused) {
 }
 
 // What a flipped bit makes of a message may be another message, but nothing else.
-TEST(message_frame, damaged_ones_are_refused_or_other_messages) {
+TEST(MessageFrame, DamagedOnesAreRefusedOrOtherMessages) {
   std::size_t refused = 0;
   for (const caf::message& sent : samples()) {
     const msg::blob whole = frame_of(sent);
@@ -148,7 +148,7 @@ TEST(message_frame, damaged_ones_are_refused_or_other_messages) {
   EXPECT_GT(refused, 0u);
 }
 
-TEST(message_frame, lists_longer_than_their_frame_are_refused_before_anything_is_allocated) {
+TEST(MessageFrame, ListsLongerThanTheirFrameAreRefusedBeforeAnythingIsAllocated) {
   const msg::blob whole = frame_of(caf::make_message(msg::rows{some_header(), {}, 1}));
   // The length of the list stands before the last field.
   const std::size_t at = whole.size() - 2 * sizeof(std::uint32_t);
@@ -157,7 +157,7 @@ TEST(message_frame, lists_longer_than_their_frame_are_refused_before_anything_is
   EXPECT_FALSE(from_frame(damaged(damaged(whole, blobs_at + 3, 0xff), blobs_at + 2, 0xff)));
 }
 
-TEST(message_frame, failures_survive_it_too) {
+TEST(MessageFrame, FailuresSurviveItToo) {
   const auto read = from_failure_frame(failure_frame());
   ASSERT_TRUE(read) << describe(read.error());
   EXPECT_EQ(read->first.request, somewhere.request);
@@ -178,7 +178,7 @@ TEST(message_frame, failures_survive_it_too) {
   }
 }
 
-TEST(message_frame, failures_that_are_none_are_refused) {
+TEST(MessageFrame, FailuresThatAreNoneAreRefused) {
   const msg::blob whole = failure_frame();
   for (std::size_t size = 0; size < whole.size(); ++size) EXPECT_FALSE(from_failure_frame(copy_of(whole, size)));
   for (std::size_t at = 0; at < whole.size(); ++at) {

@@ -15,7 +15,7 @@ namespace {
 
 using bytes = caf::binary_serializer::container_type;
 
-class messages : public testing::Test {
+class Messages : public testing::Test {
  protected:
   template <class T>
   bytes save(const T& x) {
@@ -31,7 +31,7 @@ class messages : public testing::Test {
     return source.apply(x) && source.remaining() == 0;
   }
 
-  ~messages() override {
+  ~Messages() override {
     for (const auto& one : spawned_) caf::anon_send_exit(one, caf::exit_reason::user_shutdown);
   }
 
@@ -48,7 +48,7 @@ class messages : public testing::Test {
   std::vector<caf::actor> spawned_;
 };
 
-TEST_F(messages, every_type_of_the_protocol_survives_the_wire) {
+TEST_F(Messages, EveryTypeOfTheProtocolSurvivesTheWire) {
   const auto all = samples();
   for (caf::type_id_t id = caf::id_block::troupe::begin; id < caf::id_block::troupe::end; ++id) {
     const auto sample = all.find(id);
@@ -61,7 +61,7 @@ TEST_F(messages, every_type_of_the_protocol_survives_the_wire) {
   }
 }
 
-TEST_F(messages, fields_arrive_where_they_belong) {
+TEST_F(Messages, FieldsArriveWhereTheyBelong) {
   msg::gradient received;
   ASSERT_TRUE(
       load(save(msg::gradient{some_header(), 1, false, true, {{4, some_indices(), {}, {}, some_tensor()}}}), received));
@@ -78,14 +78,14 @@ TEST_F(messages, fields_arrive_where_they_belong) {
   EXPECT_EQ(received.tables[0].grad.as<float>()[4], 1e-39F);
 }
 
-TEST_F(messages, a_blob_within_a_process_is_shared_not_copied) {
+TEST_F(Messages, ABlobWithinAProcessIsSharedNotCopied) {
   auto numbers = std::make_shared<std::vector<float>>(1000, 1.0F);
   const float* where = numbers->data();
   caf::message sent = caf::make_message(msg::tensor(msg::dtype::f32, 1000, 1, msg::blob::view(numbers, *numbers)));
   EXPECT_EQ(sent.get_as<msg::tensor>(0).as<float>().data(), where);
 }
 
-TEST_F(messages, ids_name_sender_and_sequence) {
+TEST_F(Messages, IdsNameSenderAndSequence) {
   msg::header_source source(1, 5);
   EXPECT_EQ(source.next(2, 77).sequence, 1u);
   const msg::header second = source.next(3, 78);
@@ -93,7 +93,7 @@ TEST_F(messages, ids_name_sender_and_sequence) {
   EXPECT_EQ(second.cause, 78u);
 }
 
-TEST_F(messages, truncated_ones_are_refused_at_every_length) {
+TEST_F(Messages, TruncatedOnesAreRefusedAtEveryLength) {
   const bytes whole = save(msg::gradient{some_header(), 1, true, true, {{4, some_indices(), {}, {}, some_tensor()}}});
   for (std::size_t length = 0; length < whole.size(); ++length) {
     msg::gradient received;
@@ -109,7 +109,7 @@ bytes forged_blob(caf::actor_system& system, std::uint64_t length, std::uint64_t
   return out;
 }
 
-TEST_F(messages, a_blob_longer_than_its_message_is_refused) {
+TEST_F(Messages, ABlobLongerThanItsMessageIsRefused) {
   for (std::uint64_t length : {std::uint64_t{9}, msg::blob::max_bytes, msg::blob::max_bytes + 1, ~std::uint64_t{0}}) {
     msg::blob received;
     EXPECT_FALSE(load(forged_blob(system_, length, 0), received)) << length;
@@ -117,7 +117,7 @@ TEST_F(messages, a_blob_longer_than_its_message_is_refused) {
   }
 }
 
-TEST_F(messages, a_blob_with_a_flipped_bit_is_refused) {
+TEST_F(Messages, ABlobWithAFlippedBitIsRefused) {
   const bytes whole = save(some_indices());
   for (std::size_t i = 8; i < whole.size(); ++i) {
     bytes flipped = whole;
@@ -127,7 +127,7 @@ TEST_F(messages, a_blob_with_a_flipped_bit_is_refused) {
   }
 }
 
-TEST_F(messages, a_tensor_whose_shape_does_not_match_its_bytes_is_refused) {
+TEST_F(Messages, ATensorWhoseShapeDoesNotMatchItsBytesIsRefused) {
   for (auto [r, c] : {std::pair<std::uint64_t, std::uint64_t>{2, 4}, {0, 0}, {~std::uint64_t{0}, 2}, {1ULL << 62, 1}}) {
     msg::tensor wrong = some_tensor();
     wrong.rows = r;
@@ -137,7 +137,7 @@ TEST_F(messages, a_tensor_whose_shape_does_not_match_its_bytes_is_refused) {
   }
 }
 
-TEST_F(messages, an_unknown_dtype_is_refused) {
+TEST_F(Messages, AnUnknownDtypeIsRefused) {
   bytes wire = save(msg::dtype::u64);
   ASSERT_EQ(wire.size(), 1u);
   wire[0] = static_cast<caf::byte>(200);
@@ -145,7 +145,7 @@ TEST_F(messages, an_unknown_dtype_is_refused) {
   EXPECT_FALSE(load(wire, received));
 }
 
-TEST_F(messages, errors_carry_their_code_and_context) {
+TEST_F(Messages, ErrorsCarryTheirCodeAndContext) {
   const caf::error sent = make_failure(errc::bad_index, "table 2: index 100 is outside [0, 100)");
   caf::error received;
   ASSERT_TRUE(load(save(sent), received));
@@ -155,9 +155,9 @@ TEST_F(messages, errors_carry_their_code_and_context) {
   EXPECT_TRUE(is_secondary(caf::make_error(caf::sec::request_receiver_down)));
 }
 
-TEST_F(messages, no_error_is_described_as_none) { EXPECT_EQ(describe({}), "none"); }
+TEST_F(Messages, NoErrorIsDescribedAsNone) { EXPECT_EQ(describe({}), "none"); }
 
-TEST_F(messages, every_error_code_has_a_name_of_its_own) {
+TEST_F(Messages, EveryErrorCodeHasANameOfItsOwn) {
   for (int number = 0; number <= static_cast<int>(errc::malformed); ++number) {
     errc code{};
     ASSERT_TRUE(from_integer(static_cast<std::uint8_t>(number), code));

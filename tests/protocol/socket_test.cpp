@@ -39,7 +39,7 @@ caf::behavior count_bytes() {
   return {[](const msg::tensor& x) { return static_cast<std::uint64_t>(x.bytes.size()); }};
 }
 
-class two_nodes : public testing::Test {
+class TwoNodes : public testing::Test {
  protected:
   struct config : caf::actor_system_config {
     config() {
@@ -60,7 +60,7 @@ class two_nodes : public testing::Test {
     return *handle;
   }
 
-  ~two_nodes() override {
+  ~TwoNodes() override {
     for (const auto& handle : handles_) caf::anon_send_exit(handle, caf::exit_reason::user_shutdown);
   }
 
@@ -71,7 +71,7 @@ class two_nodes : public testing::Test {
   std::vector<caf::actor> handles_;
 };
 
-TEST_F(two_nodes, every_exponent_subnormals_infinities_and_nan_payloads_arrive_bit_for_bit) {
+TEST_F(TwoNodes, EveryExponentSubnormalsInfinitiesAndNanPayloadsArriveBitForBit) {
   const auto sent = telling_floats();
   caf::scoped_actor self(client_);
   std::vector<std::uint32_t> received;
@@ -81,7 +81,7 @@ TEST_F(two_nodes, every_exponent_subnormals_infinities_and_nan_payloads_arrive_b
   EXPECT_EQ(received, bits_of(sent));
 }
 
-TEST_F(two_nodes, a_tensor_of_several_mebibytes_arrives_whole) {
+TEST_F(TwoNodes, ATensorOfSeveralMebibytesArrivesWhole) {
   caf::scoped_actor self(client_);
   constexpr std::uint64_t count = 2'000'003;
   std::uint64_t arrived = 0;

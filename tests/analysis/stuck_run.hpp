@@ -1,0 +1,114 @@
+// Recordings of runs that are stuck.
+
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+#include "analysis/blocked.hpp"
+#include "tests/trace/made_recording.hpp"
+
+namespace troupe::analysis {
+
+/// A run over several processes: servers in process 1, trainers in process 2, all others in process 0.
+class stuck_run : public trace::made_recording {
+ public:
+  using trace::made_recording::made_recording;
+
+  void spread() {
+    for (trace::actor_state& one : edit().actors) one.process = one.name.starts_with("server") ? 1 : 0;
+    for (trace::actor_state& one : edit().actors)
+      if (one.name.starts_with("trainer")) one.process = 2;
+    edit().processes.resize(3);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      edit().processes[i].pid = 100 + i;
+      edit().processes[i].node = i;
+    }
+  }
+
+  /// A request that is not answered, as the board of `who` has it; its id.
+  std::uint64_t ask(std::uint16_t who, std::uint16_t peer, std::string_view type_name, std::uint64_t at_step,
+                    trace::nanoseconds since, std::uint64_t sequence) {
+    const std::uint64_t id = trace::made_id(who, sequence);
+    actor(who).open.push_back({id, type(type_name), peer, at_step, since});
+    actor(who).last_sent = std::max(actor(who).last_sent, sequence);
+    return id;
+  }
+
+  /// Such a one that `peer` has handled and parked.
+  std::uint64_t ask_parked(std::uint16_t who, std::uint16_t peer, std::string_view type_name, std::uint64_t at_step,
+                           trace::nanoseconds since, std::uint64_t sequence, std::uint16_t aux = 0) {
+    const std::uint64_t id = ask(who, peer, type_name, at_step, since, sequence);
+    handled({.from = who,
+             .to = peer,
+             .type = type_name,
+             .step = at_step,
+             .sent = since,
+             .arrived = since,
+             .begin = since,
+             .end = since + trace::us(10),
+             .flags = flag::request | flag::parked,
+             .aux = aux,
+             .sequence = sequence});
+    return id;
+  }
+
+  void gradient(std::uint16_t from, std::uint16_t to, std::uint64_t at_step, trace::nanoseconds when,
+                std::uint64_t sequence) {
+    handled({.from = from,
+             .to = to,
+             .type = "gradient",
+             .step = at_step,
+             .sent = when,
+             .arrived = when,
+             .begin = when,
+             .end = when + trace::us(10),
+             .sequence = sequence});
+    actor(from).last_sent = std::max(actor(from).last_sent, sequence);
+  }
+
+  void launch(std::uint16_t rank, std::uint64_t sequence, std::uint64_t at_step, std::uint64_t id,
+              trace::nanoseconds when, std::uint16_t to = group) {
+    trace::event e;
+    e.what = trace::kind::collective_launch;
+    e.actor = to;
+    e.aux = rank;
+    e.cause = sequence;
+    e.step = at_step;
+    e.id = id;
+    e.begin = e.end = when;
+    add(e);
+  }
+
+  void mark(trace::kind what, std::uint16_t who, trace::nanoseconds when, std::uint16_t aux = 0, std::uint64_t id = 0) {
+    trace::event e;
+    e.what = what;
+    e.actor = who;
+    e.aux = aux;
+    e.id = id;
+    e.begin = e.end = when;
+    add(e);
+  }
+
+  void at_work(std::uint16_t who, std::string_view type_name, std::uint64_t at_step, trace::nanoseconds since,
+               std::uint64_t message) {
+    trace::actor_state& state = actor(who);
+    state.message = message;
+    state.message_type = type(type_name);
+    state.message_begin = since;
+    state.step = at_step;
+  }
+
+  blocked_report now(trace::nanoseconds when) {
+    for (trace::process_info& one : edit().processes)
+      if (one.end == trace::ending::none) one.last = std::max(one.last, when);
+    return find_blocked(done());
+  }
+};
+
+inline bool has_wait(const blocked_report& report, std::uint16_t who, std::uint16_t on, wait_state state) {
+  return std::ranges::any_of(
+      report.waits, [&](const wait_edge& one) { return one.who == who && one.on == on && one.state == state; });
+}
+
+}  // namespace troupe::analysis
