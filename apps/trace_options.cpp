@@ -78,7 +78,7 @@ const std::vector<model::setting_info>& trace_settings() {
       {"page", "[PORT]", "show the run in a browser, on a port of this machine (default port: any that is free)", "",
        model::setting_type::whole},
       {"step-timeout", "SECONDS",
-       "how long a step may take before what is recorded is looked at and the verdict told; captured from earlier "
+       "how long a step may take before what is recorded is looked at and the verdict told; learned from earlier "
        "steps "
        "unless given",
        "", model::setting_type::text},

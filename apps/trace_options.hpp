@@ -32,7 +32,7 @@ struct trace_order {
   bool own_folder = false;
   /// Show the run in a browser, on this port (0: any); null: do not.
   std::optional<std::uint16_t> page;
-  /// How long a step may take; null: captured.
+  /// How long a step may take; null: learned from earlier ones.
   std::optional<std::chrono::milliseconds> step_timeout;
 };
 
