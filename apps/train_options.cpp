@@ -60,13 +60,16 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
     const auto found = std::ranges::find(settings, "data", &model::setting::first);
     return found == settings.end() ? std::vector<model::setting>() : std::vector<model::setting>{*found};
   };
+  const auto is_given = [&](std::string_view name) {
+    return std::ranges::find(given, name, &model::setting::first) != given.end();
+  };
   // Another data set has other settings: say that first.
   if (const auto data = data_of(given); !data.empty()) {
     if (auto differs = model::first_difference(data_of(saved), data, {})) return bad_input(std::move(*differs));
   }
   std::vector<model::setting> all = saved;
   // Whoever gives epochs does not want the steps that would override them.
-  if (option_text(given, "epochs") && !option_text(given, "steps"))
+  if (is_given("epochs") && !is_given("steps"))
     std::erase_if(all, [](const model::setting& one) { return one.first == "steps"; });
   all.insert(all.end(), given.begin(), given.end());
   return all;
