@@ -1,4 +1,6 @@
-// The messages between actors. Every message starts with a header; every response that is traced does too.
+// The messages between actors. Every message starts with a header; every response that is traced does too. They know
+// nothing of models: settings and module arguments travel as named text, numbers as tensors and blobs. This file:
+// messages to the master and to nodes, i.e. the processes of a distributed run.
 
 #pragma once
 

@@ -186,11 +186,11 @@ struct evaluation {
   header head;
   std::uint32_t rank = 0;
   std::uint64_t epoch = 0;
-  std::uint64_t rows = 0;     ///< rows whose class was predicted
-  std::uint64_t correct = 0;  ///< rows whose most likely class is the true one
-  tensor scores;              ///< f32 [rows], binary targets only: increases with the probability of the positive class
-  tensor labels;              ///< f32 [rows], 0 or 1
-  double log_loss_sum = 0;    ///< sum over the rows; NaN: none
+  std::uint64_t rows = 0;      ///< rows whose class was predicted
+  std::uint64_t correct = 0;   ///< rows whose most likely class is the true one
+  tensor scores;               ///< f32 [rows], binary targets only: rises with the probability of the positive class
+  tensor labels;               ///< f32 [rows], 0 or 1
+  double log_loss_sum = 0;     ///< sum over the rows; NaN: none
   double probability_sum = 0;  ///< binary targets only: predicted probability of the positive class, sum over the rows
   std::uint64_t tested = 0;    ///< the number of all test rows of the rank
   double loss_sum = 0;         ///< sum of the job's loss over the `tested` rows
