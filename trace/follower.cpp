@@ -96,7 +96,7 @@ bool ring_follower::take_chunk(open_chunk& one, trace_file& to, memory_budget& b
 result<trace_file> ring_follower::take(memory_budget& budget) {
   auto made = parse_trace_file(read(0, chunks_begin_), path_, budget);
   if (!made) return made;
-  made->warnings.clear();  // parse saw no chunks, so they say nothing
+  made->warnings.clear();  // they only report missing chunks
   const std::uint64_t oldest = made->next_chunk - std::min(made->next_chunk, chunks_);
   if (next_ < oldest) {
     if (has_begun_) lost_ += (oldest - next_) * records_per_chunk;

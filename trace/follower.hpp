@@ -14,8 +14,7 @@
 
 namespace troupe::trace {
 
-/// Follows one ring. It keeps the file open, so the last records of its process can be read even after the file was
-/// removed.
+/// Follows one ring. Keeps the file open, so its last records can be read even after it was removed.
 class ring_follower {
  public:
   /// Errors: as read_trace_file.
@@ -60,9 +59,8 @@ class follower {
   /// `from.memory_bytes_max` limits the result of each `take`. Errors: as read_recording.
   static result<follower> open(sources from);
 
-  /// Returns what was recorded since the last call; the first call returns everything there is, including the logs of
-  /// processes that have ended. Events are sorted by begin; a long message may come one call later than a message that
-  /// began after it.
+  /// Returns what was recorded since the last call; the first call returns all, including logs of ended processes.
+  /// Sorted by begin; a long message may come one call later than a message that began after it.
   result<recording> take();
 
   /// About how many records were overwritten before they could be read.
