@@ -1,11 +1,11 @@
-// The one carrier of bulk bytes.
+// The carrier of all bulk bytes.
 //
-// Within a process a blob shares the memory that it was made from: sending it copies nothing. Between processes it
-// travels as a length and raw bytes. Numbers in it are little-endian, which is also how they lie in memory on every
-// machine that this runs on. (CAF would pack a std::vector<float> number by number, and corrupt subnormals.)
+// Within a process a blob shares the memory it was made from: sending it copies nothing. Between processes it travels
+// as a length and raw bytes. Its numbers are little-endian, as they are in memory on every machine this runs on. (CAF
+// would pack a std::vector<float> number by number, and corrupt subnormals.)
 //
-// The memory may also be a device's, a GPU's say, as long as the blob stays in the process; whoever writes it down or
-// sends it further gets a copy of the host's.
+// A blob may also refer to device memory, e.g. a GPU's, as long as it stays in its process. Code that writes the blob
+// to a file or sends it to another process gets a host copy.
 
 #pragma once
 
@@ -27,28 +27,28 @@ namespace troupe::msg {
 
 static_assert(std::endian::native == std::endian::little, "blobs hold little-endian numbers as they lie in memory");
 
-/// Memory that the processor cannot read.
+/// Memory that the CPU cannot read.
 class device_memory {
  public:
   virtual ~device_memory() = default;
 
-  /// Copies `size` bytes at `from`, when they have been written, to `to` in the host's memory, and waits for that. May
-  /// be called from any thread. May throw.
+  /// Waits until the `size` bytes at `from` have been written, then copies them to `to` in host memory; blocks until
+  /// the copy is done. Thread: any. May throw.
   virtual void read(const std::byte* from, std::size_t size, std::byte* to) const = 0;
 };
 
 class blob {
  public:
-  /// The most bytes a blob may have on the wire; a longer one is refused before anything is allocated.
+  /// The maximum size of a blob on the wire; a longer one is refused before anything is allocated.
   static constexpr std::uint64_t max_bytes = std::uint64_t{1} << 30;
 
   blob() = default;
 
-  /// Shares `size` bytes at `data`, kept alive by `owner`. Nobody may change them from here on.
+  /// Shares `size` bytes at `data`, kept alive by `owner`. Nobody may change these bytes afterwards.
   blob(std::shared_ptr<const void> owner, const void* data, std::size_t size)
       : data_(std::move(owner), static_cast<const std::byte*>(data)), size_(size) {}
 
-  /// Shares `size` bytes at `data` in the memory of a device, kept alive by `where`.
+  /// Shares `size` bytes at `data` in device memory, kept alive by `where`.
   static blob on_device(const std::shared_ptr<const device_memory>& where, const void* data, std::size_t size) {
     blob bytes(std::shared_ptr<const void>(where), data, size);
     bytes.device_ = where.get();
@@ -61,7 +61,7 @@ class blob {
     return {std::move(owner), std::data(range), std::size(range) * sizeof(*std::data(range))};
   }
 
-  /// Takes over a vector or another contiguous container.
+  /// Takes ownership of a vector or another contiguous container.
   template <class Range>
   static blob own(Range&& range) {
     auto owner = std::make_shared<const std::remove_cvref_t<Range>>(std::forward<Range>(range));
@@ -71,10 +71,10 @@ class blob {
 
   const std::byte* data() const { return data_.get(); }
   std::size_t size() const { return size_; }
-  /// Whose memory the bytes are in; null: the host's.
+  /// The memory that holds the bytes; null: host memory.
   const device_memory* device() const { return device_; }
 
-  /// The same bytes in the host's memory, copied if they are not there.
+  /// Returns the same bytes in host memory; copies them only if they are elsewhere.
   blob on_host() const {
     if (device_ == nullptr) return *this;
     auto bytes = std::make_shared_for_overwrite<std::byte[]>(size_);
@@ -82,18 +82,18 @@ class blob {
     const std::byte* data = bytes.get();
     return {std::shared_ptr<const void>(std::move(bytes)), data, size_};
   }
-  /// Whoever keeps this keeps the bytes.
+  /// Holding this pointer keeps the bytes alive.
   std::shared_ptr<const void> owner() const { return data_; }
   bool empty() const { return size_ == 0; }
 
-  /// `size` of the bytes from `first` on, shared.
+  /// Returns `size` bytes starting at `first`, shared.
   blob part(std::size_t first, std::size_t size) const {
     blob some(std::shared_ptr<const void>(data_), data_.get() + first, size);
     some.device_ = device_;
     return some;
   }
 
-  /// The bytes as numbers; a rest shorter than one number is left out.
+  /// The bytes as numbers; a trailing remainder shorter than one number is left out.
   template <class T>
   std::span<const T> as() const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -107,12 +107,12 @@ class blob {
  private:
   std::shared_ptr<const std::byte> data_;
   std::size_t size_ = 0;
-  const device_memory* device_ = nullptr;  // kept by data_'s owner
+  const device_memory* device_ = nullptr;  // kept alive by data_'s owner
 };
 
 template <class Inspector>
 bool inspect(Inspector& f, blob& x) {
-  // Some forms keep bulk bytes apart.
+  // Some inspectors store bulk bytes separately.
   if constexpr (requires { f.bulk(x); }) {
     return f.bulk(x);
   } else {

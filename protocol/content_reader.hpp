@@ -1,4 +1,4 @@
-// Makes a message again of what a trace in the mode `payload` kept of it.
+// Rebuilds a message from what a trace in mode `payload` kept of it.
 
 #pragma once
 
@@ -15,14 +15,14 @@
 
 namespace troupe::protocol {
 
-/// The one that `name_of` calls so; nothing if there is none.
+/// The dtype whose `name_of` is `name`; nullopt if there is none.
 std::optional<msg::dtype> dtype_named(std::string_view name);
 
-/// Reads what `content_writer` wrote, in the same order. The header and handles of actors are left as they are: a trace
-/// does not hold them.
+/// Reads what `content_writer` wrote, in the same order. Leaves the header and actor handles unchanged: a trace does
+/// not hold them.
 class content_reader : public field_loader<content_reader> {
  public:
-  /// `from` must outlive it.
+  /// Requires: `from` outlives the reader.
   explicit content_reader(const trace::content& from)
       : field_loader(std::as_bytes(std::span(from.fields))), parts_(from.parts) {}
 
@@ -37,10 +37,10 @@ class content_reader : public field_loader<content_reader> {
 
 inline bool inspect(content_reader&, caf::strong_actor_ptr&) { return true; }
 
-/// Whether all of a message's bytes were kept, and are what the digests say.
+/// Whether all bytes of the message were kept and match their digests.
 bool is_kept(const trace::content& one);
 
-/// Fills in all of `message` but header and handles. False: `from` is not what such a message holds.
+/// Fills in `message` except its header and handles. Returns false if `from` does not fit that message type.
 template <class Message>
 bool read_content_into(const trace::content& from, Message& message) {
   content_reader reader(from);

@@ -1,5 +1,5 @@
-// How a message is described: its struct, its fields in the order in which they travel, and how it is treated. All else
-// follows from that: inspection, frames, contents in traces, the tables of message types, replay, and samples in tests.
+// How a message is described: its struct, its fields in wire order, and its traits. Everything else is derived from
+// that: inspection, frames, contents in traces, the tables of message types, replay, and samples in tests.
 //
 //   struct lookup {
 //     header head;
@@ -9,7 +9,7 @@
 //   };
 //   BOOST_DESCRIBE_STRUCT(lookup, (), (head, tables))
 //
-// A field that is not named there stays within the process. Traits that are the default ones may be left out.
+// A field not named there stays within the process. Traits with default values may be left out.
 
 #pragma once
 
@@ -27,39 +27,39 @@
 
 namespace troupe::protocol {
 
-/// What carries a message between processes.
+/// The connection that carries a message between processes.
 enum class plane : std::uint8_t { control, data };
 
-/// How much of a message is the same in all runs of a job.
+/// Which part of a message is identical in all runs of a job.
 enum class comparable : std::uint8_t {
-  no,     ///< whether it is sent depends on the time, or on how the run is spread over processes
-  parts,  ///< its tensors; its fields tell times, folders or addresses
+  no,     ///< sending it depends on timing, or on how the run is spread over processes
+  parts,  ///< its tensors; the other fields hold times, folders or addresses
   whole
 };
 
 struct message_traits {
   plane via = plane::control;
-  /// A replay has servers handle these in the recorded order.
+  /// In a replay, servers handle these messages in the recorded order.
   bool ordered = false;
-  /// A replay compares these with the recorded ones.
+  /// A replay compares these messages with the recorded ones.
   bool replayed = false;
-  /// It changes nothing where it is handled, so such messages may change places.
+  /// Handling it changes no state, so such messages may be reordered among themselves.
   bool only_reads = false;
   /// What `troupe trace diff` compares.
   comparable diff = comparable::whole;
-  /// There is one for each bucket of a step. Follows from its fields.
+  /// There is one such message per bucket of a step. Set if the type has a field `bucket`.
   bool by_bucket = false;
 };
 
 template <class T>
 concept described = boost::describe::has_describe_members<T>::value;
 
-/// Descriptors of the fields of T, each with its `name` and a `pointer` to the member.
+/// Descriptors of T's fields, each with its `name` and a `pointer` to the member.
 template <described T>
 using fields_of =
     boost::mp11::mp_rename<boost::describe::describe_members<T, boost::describe::mod_public>, boost::mp11::mp_list>;
 
-/// Takes any described struct apart or puts it together, field by field.
+/// Saves or loads any described struct, field by field.
 template <class Inspector, described T>
 bool inspect(Inspector& f, T& x) {
   return [&]<class... Field>(boost::mp11::mp_list<Field...>) {
@@ -115,7 +115,7 @@ constexpr message_traits traits_v = [] {
 
 }  // namespace troupe::protocol
 
-/// The namespace of messages and what they consist of.
+/// Also visible in the namespace of the messages and their parts.
 namespace troupe::msg {
 
 using protocol::comparable;

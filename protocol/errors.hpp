@@ -17,13 +17,13 @@ enum class errc : std::uint8_t {
   unknown_module,  ///< a reference to a module that this server does not hold, or an unregistered type
   bad_index,       ///< an index, offset or per-sample weight out of range
   shape_mismatch,  ///< a tensor of another dtype or shape than the receiver expects
-  wrong_context,   ///< a message of another run, of a step that is over, or in another actor's name
+  wrong_context,   ///< a message from another run, from a finished step, or in another actor's name
   not_finite,      ///< NaN or Inf in a loss, gradient or weight
   out_of_memory,   ///< a table that does not fit
   exception,       ///< a handler threw
   peer_failed,     ///< a request was left unanswered because its receiver ended
   timeout,         ///< a request was not answered in time
-  malformed,       ///< bytes of another process that are no message
+  malformed,       ///< bytes from another process that do not form a message
 };
 
 std::string to_string(errc x);
@@ -38,7 +38,7 @@ bool inspect(Inspector& f, errc& x) {
 /// An error with one line of context.
 caf::error make_failure(errc code, std::string context);
 
-/// The context line of an error made by `make_failure`; other errors as CAF prints them.
+/// The context line of an error made by `make_failure`; for other errors, CAF's own text.
 std::string describe(const caf::error& error);
 
 /// True if `error` only reports that another actor is gone.

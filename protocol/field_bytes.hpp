@@ -1,6 +1,6 @@
-// The bytes of a message's fields, as frames of data links and contents of traces have them: numbers little-endian
-// without gaps, a list as its length (u32) and its elements, a text likewise, an optional value behind a bool. Bulk
-// bytes are kept apart: who derives from these says where.
+// The bytes of a message's fields, as used in data link frames and trace contents: numbers little-endian without
+// padding, a list as its length (u32) and its elements, a text likewise, an optional value after a bool. Bulk bytes are
+// stored separately: the derived class says where.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace troupe::protocol {
 
-/// Writes them. Derived: `bulk(const blob&)`.
+/// Writes the fields. The derived class provides `bulk(const blob&)`.
 template <class Derived>
 class field_saver : public caf::save_inspector_base<Derived> {
  public:
@@ -50,16 +50,16 @@ class field_saver : public caf::save_inspector_base<Derived> {
   void append(const void* bytes, std::size_t size) { fields.append(static_cast<const char*>(bytes), size); }
 };
 
-/// Reads them back. Whatever the bytes are, nothing beyond them is read, and nothing is allocated that they do not
-/// account for. Derived: `bulk(blob&)`, and `parts_left()`, how much there is for it.
+/// Reads the fields back. Never reads beyond the bytes given, whatever they are, and never allocates more than they
+/// account for. The derived class provides `bulk(blob&)` and `parts_left()`, the number of bulk parts still unread.
 template <class Derived>
 class field_loader : public caf::load_inspector_base<Derived> {
  public:
   explicit field_loader(std::span<const std::byte> fields) : fields_(fields) {}
 
   static constexpr bool has_human_readable_format() { return false; }
-  /// That loading failed is all that is told: CAF's errors need an actor system's types, which a reader of recordings
-  /// does without.
+  /// Reports only that loading failed: CAF's errors need an actor system's types, and a reader of recordings has no
+  /// actor system.
   template <class... Ts>
   void emplace_error(Ts&&...) {}
 
@@ -70,7 +70,7 @@ class field_loader : public caf::load_inspector_base<Derived> {
   bool end_field() { return true; }
   bool begin_tuple(std::size_t) { return true; }
   bool end_tuple() { return true; }
-  /// An element takes a byte at least, or a part.
+  /// Each element takes at least one byte or one bulk part.
   bool begin_sequence(std::size_t& size) {
     std::uint32_t count = 0;
     if (!value(count) || count > fields_.size() + parts_left()) return false;
@@ -98,7 +98,7 @@ class field_loader : public caf::load_inspector_base<Derived> {
     return true;
   }
 
-  /// Whether nothing is left over.
+  /// Whether all bytes and parts have been read.
   bool is_done() const { return fields_.empty() && parts_left() == 0; }
 
  private:

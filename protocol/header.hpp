@@ -1,5 +1,5 @@
-// The header that every message starts with: who sent it, in which run and step, and because of which message.
-// Tracing, retry and exactly-once delivery rest on it.
+// The header at the start of every message: who sent it, in which run and step, and in response to which message.
+// Tracing, retry and exactly-once delivery rely on it.
 
 #pragma once
 
@@ -9,24 +9,24 @@
 
 namespace troupe::msg {
 
-/// Identifies a message within a run: the sender in the upper 16 bits, its sequence number below.
+/// Identifies a message within a run: the sender in the upper 16 bits, its sequence number in the lower 48.
 using message_id = std::uint64_t;
 
 struct header {
   std::uint64_t run = 0;
-  /// Global step the message belongs to, 1 for the first; with the run it names the context. 0: outside any step.
+  /// The global step of the message, from 1; run and step together name the context. 0: outside any step.
   std::uint64_t step = 0;
   /// The sending actor's number within the run.
   std::uint32_t sender = 0;
-  /// How often that actor has been started.
+  /// How many times the sending actor has been started.
   std::uint32_t incarnation = 0;
   /// Counts the sender's messages, from 1.
   std::uint64_t sequence = 0;
   /// The message that was being handled when this one was sent, or that this one answers; 0 if there was none.
   message_id cause = 0;
-  /// When it was sent, in ticks of the sender's clock (trace/clock.hpp); 0: nobody records.
+  /// When it was sent, in ticks of the sender's clock (trace/clock.hpp); 0: recording is off.
   std::uint64_t sent = 0;
-  /// When it came from another process, in ticks of the receiver's clock; 0: it did not. Not part of the message.
+  /// When it arrived from another process, in ticks of the receiver's clock; 0: it was local. Not part of the message.
   std::uint64_t arrived = 0;
 };
 
@@ -37,7 +37,7 @@ constexpr message_id id_of(const header& h) {
 
 template <class Inspector>
 bool inspect(Inspector& f, header& x) {
-  // What tells one message's content from another's has no use for who sent it and when.
+  // Inspectors that compare message contents skip the sender and the times.
   if constexpr (requires { f.skip(x); }) return f.skip(x);
   if constexpr (Inspector::is_loading) x.arrived = trace::ticks_now();
   return f.object(x).fields(f.field("run", x.run), f.field("step", x.step), f.field("sender", x.sender),
@@ -45,7 +45,7 @@ bool inspect(Inspector& f, header& x) {
                             f.field("cause", x.cause), f.field("sent", x.sent));
 }
 
-/// Makes the headers of one actor's messages, numbered in the order in which they are made. Belongs to that actor.
+/// Makes the headers of one actor's messages, numbered in the order they are made. Thread: that actor's only.
 class header_source {
  public:
   header_source(std::uint64_t run, std::uint32_t sender, std::uint32_t incarnation = 0)

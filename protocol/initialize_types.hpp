@@ -1,11 +1,11 @@
-// CAF's table of message types.
+// Registration of the message types with CAF.
 
 #pragma once
 
 namespace troupe::protocol {
 
-/// Makes Troupe's messages known to CAF. To be called before there is an actor system; further calls do nothing. Any
-/// thread.
+/// Registers Troupe's messages with CAF. Call it before creating an actor system; further calls do nothing. Thread:
+/// any.
 void initialize_types();
 
 }  // namespace troupe::protocol

@@ -1,4 +1,4 @@
-// Room in a device's memory that whoever is given it may write.
+// A buffer in device memory that the receiver of a lookup may write.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace troupe::msg {
 
-/// Stays within the process: messages that carry it are written down and sent further without it.
+/// Stays within the process: it is left out when its message is recorded or sent to another process.
 class lookup_destination {
  public:
   virtual ~lookup_destination() = default;

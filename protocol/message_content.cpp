@@ -29,7 +29,7 @@ bool content_writer::end_sequence() {
   return true;
 }
 
-/// An object in a list is named by its place there.
+/// An object in a list is named by its index.
 bool content_writer::enter_element() {
   levels_.push_back({});
   return true;

@@ -1,4 +1,4 @@
-// What a message holds, as a trace keeps it: how many bulk bytes, and a digest of each of its parts.
+// A message's contents as a trace keeps them: the size of its bulk bytes, and a digest of each part.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace troupe::protocol {
 
-/// Whether any of a message's numbers are in a device's memory, where others may soon take their place.
+/// Whether any part of the message is in device memory, where the buffer may soon be reused.
 template <class Message>
 bool is_on_device(const Message& message) {
   bool found = false;
@@ -23,7 +23,7 @@ bool is_on_device(const Message& message) {
   return found;
 }
 
-/// What a message weighs: its bulk bytes, and the structure itself.
+/// A message's size in bytes: its bulk bytes plus the struct itself.
 template <class Message>
 std::uint64_t weight_of(const Message& message) {
   std::uint64_t bytes = sizeof(Message);
@@ -31,10 +31,10 @@ std::uint64_t weight_of(const Message& message) {
   return bytes;
 }
 
-/// Collects the parts of a message with their names; all else, but its header, are its fields.
+/// Collects a message's parts with their names; everything else except the header goes into `fields`.
 class content_writer : public field_saver<content_writer> {
  public:
-  /// `with_bytes`: keep the parts themselves.
+  /// `with_bytes`: keep the parts' bytes as well as their digests.
   content_writer(trace::content& to, bool with_bytes) : to_(to), with_bytes_(with_bytes) {}
 
   using field_saver::begin_field;
@@ -69,13 +69,13 @@ class content_writer : public field_saver<content_writer> {
   std::vector<level> levels_;
 };
 
-/// Actors are no content: their handles differ from run to run.
+/// Actor handles are not content: they differ from run to run.
 inline bool inspect(content_writer&, caf::strong_actor_ptr&) { return true; }
 
 /// The digest of a content's fields.
 std::uint64_t digest_of_fields(const std::string& fields);
 
-/// Digests of a message's parts and of the rest of it, without its header; with its bytes if asked for.
+/// Digests of a message's parts and of its fields, without the header; plus the bytes if `with_bytes`.
 template <class Message>
 trace::content content_of(const Message& message, bool with_bytes) {
   trace::content made;

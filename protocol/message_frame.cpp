@@ -20,7 +20,7 @@ constexpr std::size_t alignment = 64;
 
 constexpr std::size_t gap_after(std::size_t size) { return (alignment - size % alignment) % alignment; }
 
-/// Calls `use` with a null pointer to the type that `id` stands for, if it is one that travels over data links.
+/// Calls `use` with a null T*, T being the type with number `id`. Returns false if that type does not use data links.
 template <class F>
 bool for_link_type(caf::type_id_t id, F use) {
   return [&]<class... T>(boost::mp11::mp_list<T...>) {
@@ -28,7 +28,7 @@ bool for_link_type(caf::type_id_t id, F use) {
   }(link_types());
 }
 
-/// Collects blobs, which stay where they are.
+/// Collects blobs without copying host memory.
 class frame_writer : public field_saver<frame_writer> {
  public:
   bool bulk(const msg::blob& x) {
@@ -66,7 +66,7 @@ struct body_head {
 };
 static_assert(sizeof(body_head) == head_bytes);
 
-/// The parts of a body: everything but the blobs in one piece of memory, then gap and blob in turn.
+/// The parts of a body: head, sizes and fields in one piece of memory, then padding and blob alternately.
 std::vector<msg::blob> assemble(const envelope& head, caf::type_id_t type, frame_writer&& from) {
   static const auto zeros = std::make_shared<const std::array<std::byte, alignment>>();
   const body_head fixed{head.request,

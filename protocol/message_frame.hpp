@@ -1,5 +1,5 @@
-// How a message travels over a data link: as one frame body whose bulk bytes stay where they are when it is sent, and
-// are pointed at where they lie when it has come.
+// How a message travels over a data link: as one frame body. Sending does not copy the bulk bytes, and the received
+// message refers to them in place.
 //
 //   0   u64  request: the answer names it; 0: none
 //   8   u32  the number of the actor that the message is for; in an answer, of the one that answers
@@ -27,24 +27,24 @@
 
 namespace troupe::protocol {
 
-/// Where a message belongs on a link.
+/// The request and the actor that a message on a link belongs to.
 struct envelope {
   std::uint64_t request = 0;
   std::uint32_t actor = 0;
 };
 
-/// The parts of the frame body for `content`, a single message of the types that travel over data links. Null for
-/// another type: it belongs on the control connection.
+/// Returns the parts of the frame body for `content`, a single message of a type that travels over data links. Returns
+/// nullopt for any other type: those use the control connection.
 std::optional<std::vector<msg::blob>> to_frame(const envelope& head, const caf::message& content);
 
-/// The message in a frame body; its blobs share `memory`. Whatever the bytes are, nothing beyond them is read, and
-/// nothing is allocated that they do not account for.
+/// Returns the message in a frame body; its blobs share `body`. Never reads beyond the bytes given, whatever they are,
+/// and never allocates more than they account for.
 caf::expected<std::pair<envelope, caf::message>> from_frame(const msg::blob& body);
 
-/// Type and header of a message that travels over data links.
+/// Returns the type and header of a message that travels over data links; nullopt for any other.
 std::optional<std::pair<caf::type_id_t, msg::header>> head_of(const caf::message& content);
 
-/// An actor's refusal as an answer, and back; errors of other kinds become errc::exception with the same words.
+/// Converts an actor's error to an answer frame and back. Errors of other categories become errc::exception, same text.
 std::vector<msg::blob> to_failure_frame(const envelope& head, const caf::error& failure);
 caf::expected<std::pair<envelope, caf::error>> from_failure_frame(const msg::blob& body);
 

@@ -14,7 +14,7 @@ constexpr auto all = []<class... T>(boost::mp11::mp_list<T...>) {
 
 constexpr message_traits unknown;
 
-/// Null: there is none.
+/// The entry with that number; null if there is none.
 const message_type* find(caf::type_id_t number) {
   const std::size_t place = std::size_t{number} - caf::id_block::troupe::begin;
   return place < all.size() ? &all[place] : nullptr;

@@ -1,5 +1,5 @@
-// All types of messages, in the order of their numbers, and what is known of each by its number or name. The one list
-// of them is the block of numbers in type_ids.hpp.
+// All message types in the order of their numbers, with lookup by number or name. type_ids.hpp holds the only list of
+// them.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace troupe::protocol {
 
-/// The name by which people and traces know the message type `name`: without its namespace.
+/// The name of a message type for people and traces: `name` without its namespace.
 constexpr std::string_view message_name(caf::string_view name) {
   const std::string_view whole(name.data(), name.size());
   const std::size_t colons = whole.find("::");
@@ -36,7 +36,7 @@ using message_types =
 template <class T>
 using is_on_data_plane = std::bool_constant<traits_v<T>.via == plane::data>;
 
-/// Those that travel over data links.
+/// The types that travel over data links.
 using link_types = boost::mp11::mp_copy_if<message_types, is_on_data_plane>;
 
 struct message_type {
@@ -45,14 +45,14 @@ struct message_type {
   message_traits traits;
 };
 
-/// By number.
+/// All message types, sorted by number.
 std::span<const message_type> all_message_types();
 
-/// Of a type that is no message: as messages are treated that say nothing of themselves.
+/// The traits of a message type; the default traits if there is no such type.
 const message_traits& traits_by_id(caf::type_id_t number);
 const message_traits& traits_by_name(std::string_view name);
 
-/// Empty: this is the number of no message.
+/// The name of a message type; empty if there is no such type.
 std::string_view message_name(caf::type_id_t number);
 
 }  // namespace troupe::protocol

@@ -1,6 +1,6 @@
-// What actors say to each other. Every message starts with a header; every response that is traced does too.
-// Kept free of models: settings and module arguments travel as named text, numbers as tensors and blobs.
-// Here: what is said to the master and to nodes, the processes of a run over several.
+// The messages between actors. Every message starts with a header; every response that is traced does too. They know
+// nothing of models: settings and module arguments travel as named text, numbers as tensors and blobs. This file:
+// messages to the master and to nodes, i.e. the processes of a distributed run.
 
 #pragma once
 
@@ -22,7 +22,7 @@ namespace troupe::msg {
 
 // -- master -------------------------------------------------------------------
 
-/// The next that is free.
+/// Requests the next free rank.
 constexpr std::uint32_t any_rank = UINT32_MAX;
 
 struct join_server {
@@ -51,7 +51,7 @@ struct joined {
 };
 BOOST_DESCRIBE_STRUCT(joined, (), (head, rank))
 
-/// Runs the job on those who have joined. Answered with the result, or with the error that ended the run.
+/// Runs the job on the actors that have joined. Answered with the result, or with the error that ended the run.
 struct run {
   header head;
   arguments job;
@@ -72,8 +72,8 @@ struct run_result {
   std::optional<double> accuracy;
   bool stopped = false;
   std::string weights_digest;
-  std::vector<tensor> tables;  ///< if asked for: every table [rows, dim]
-  tensor dense;                ///< if asked for
+  std::vector<tensor> tables;  ///< with `return_weights`: every table [rows, dim]
+  tensor dense;                ///< with `return_weights`
   std::optional<double> log_loss;
   std::optional<double> calibration;
   std::uint64_t skipped_steps = 0;
@@ -87,7 +87,7 @@ BOOST_DESCRIBE_STRUCT(run_result, (),
                        tables, dense, log_loss, calibration, skipped_steps, staleness_max, staleness_mean, test_loss,
                        rmse))
 
-/// Finish the step under way, then end the run.
+/// Asks to finish the current step, then end the run.
 struct stop {
   header head;
 
@@ -95,35 +95,35 @@ struct stop {
 };
 BOOST_DESCRIBE_STRUCT(stop, (), (head))
 
-// -- nodes: the processes of a run over several ----------------------------------
+// -- nodes: the processes of a distributed run -----------------------------------
 
-/// A process with servers or trainers, as the others need to know it.
+/// A process with servers or trainers, described for its peers.
 struct peer_node {
   std::uint32_t node = 0;
-  /// How often its place has been taken anew.
+  /// How many processes have taken this node number before.
   std::uint32_t incarnation = 0;
-  /// For error lines, as in `server 0 (host a, pid 17)`.
+  /// For error lines, e.g. `server 0 (host a, pid 17)`.
   std::string name;
-  bool trains = false;  ///< has trainers, else servers
+  bool trains = false;  ///< true: has trainers; false: servers
   std::vector<std::uint32_t> ranks;
   std::string address;  ///< where it accepts data links
-  /// The fingerprint of the certificate that it has shown to the master; empty: none.
+  /// The fingerprint of the certificate that it presented to the master; empty: none.
   std::string certificate = {};
 };
 BOOST_DESCRIBE_STRUCT(peer_node, (), (node, incarnation, name, trains, ranks, address, certificate))
 
-/// Whom to expect, oneself among them. Answered when links from them would be accepted, and servers could write where
-/// they are to save.
+/// The peers to expect, the receiver included. Answered when it would accept links from them, and its servers could
+/// write to `save_folder`.
 struct expect_peers {
   header head;
   std::vector<peer_node> peers;
-  std::string save_folder;  ///< of the master, for the servers to try; empty: nothing is saved
+  std::string save_folder;  ///< the master's folder, for the servers to try; empty: nothing is saved
 
   static constexpr message_traits traits{.diff = comparable::no};
 };
 BOOST_DESCRIBE_STRUCT(expect_peers, (), (head, peers, save_folder))
 
-/// Make the data links to those peers. Answered when all are there.
+/// Asks a node to connect its data links to those peers. Answered when all links are up.
 struct connect_peers {
   header head;
 
@@ -131,7 +131,7 @@ struct connect_peers {
 };
 BOOST_DESCRIBE_STRUCT(connect_peers, (), (head))
 
-/// Actors in the process that answers: what its trainers take for the servers, by rank, and for the group.
+/// Local actors in the answering process that stand in for the servers, by rank, and for the group.
 struct connected {
   header head;
   std::vector<parameter_server_actor> servers;
@@ -143,11 +143,11 @@ struct connected {
 };
 BOOST_DESCRIBE_STRUCT(connected, (), (head, servers, group, group_number))
 
-/// The run has ended, well or not; the node may go.
+/// The run has ended, with success or not; the node may exit.
 struct run_over {
   header head;
   bool done = false;
-  std::string words;  ///< if not done: the line that says why
+  std::string words;  ///< if not done: one line that says why
 
   static constexpr message_traits traits{.diff = comparable::no};
 };
@@ -157,18 +157,18 @@ using node_actor = caf::typed_actor<caf::result<committed>(expect_peers), caf::r
                                     caf::result<void>(run_over), caf::result<actor_status>(actor_query),
                                     caf::result<evidence>(evidence_query)>;
 
-/// A process offers to take part in a run. Refused with the reason, or answered with what it is to be.
+/// A process asks to join a run. Answered with its place in the run, or refused with the reason.
 struct join_node {
   header head;
   bool trains = false;
   std::uint32_t count = 1;
-  std::uint32_t rank = any_rank;  ///< the first, if it matters
-  std::string name;               ///< nobody else's; empty: none
+  std::uint32_t rank = any_rank;  ///< the first rank it wants, or any_rank
+  std::string name;               ///< unique within the run; empty: none
   std::string host;
   std::uint64_t pid = 0;
   std::string address;  ///< where it accepts data links
-  std::string session;  ///< of its control connection
-  arguments job;        ///< what it believes the job to be; empty: no opinion
+  std::string session;  ///< the id of its control connection
+  arguments job;        ///< the job as the node knows it; empty: it does not know
   node_actor node;
 
   static constexpr message_traits traits{.diff = comparable::no};
@@ -182,7 +182,7 @@ struct admitted {
   std::uint32_t incarnation = 0;
   std::vector<std::uint32_t> ranks;
   std::uint32_t servers = 0;
-  std::string resume;  ///< what to run to go on from the last checkpoint, if the run ends early
+  std::string resume;  ///< the command that resumes from the last checkpoint if the run ends early
 
   static constexpr message_traits traits{.diff = comparable::no};
 };
@@ -192,13 +192,13 @@ BOOST_DESCRIBE_STRUCT(admitted, (), (head, run, node, incarnation, ranks, server
 struct node_lost {
   header head;
   std::string session;
-  std::string why;  ///< empty: on purpose
+  std::string why;  ///< empty: closed on purpose
 
   static constexpr message_traits traits{.diff = comparable::no};
 };
 BOOST_DESCRIBE_STRUCT(node_lost, (), (head, session, why))
 
-/// Those who are missing will not come: ends a run that has not begun.
+/// The missing members will not join: ends a run that has not begun.
 struct give_up {
   header head;
   std::string words;
@@ -207,7 +207,7 @@ struct give_up {
 };
 BOOST_DESCRIBE_STRUCT(give_up, (), (head, words))
 
-/// A node tells that it has lost a peer. The master may know better why.
+/// A node reports that it lost a peer. The master may know the cause better.
 struct link_lost {
   header head;
   std::uint32_t node = 0;

@@ -11,7 +11,7 @@ namespace troupe::protocol {
 
 namespace {
 
-/// Writes down what an inspect function visits instead of the values.
+/// Writes the types that an inspect function visits, not the values.
 class schema_writer : public caf::serializer {
  public:
   using caf::serializer::serializer;

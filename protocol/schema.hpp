@@ -1,4 +1,4 @@
-// What the messages of this build look like, so that two processes can tell whether they mean the same by them.
+// The message layouts of this build, so that two processes can check that they agree on them.
 
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace troupe::protocol {
 
-/// For each message type, in the order of their numbers on the wire: its name, and its fields in order with the kinds
-/// of their values, as in `{head:{run:u64,...},rank:u32}`. The types' meta objects must have been made known to CAF.
+/// For each message type, sorted by its number on the wire: its name, and its fields in order with the kinds of their
+/// values, e.g. `{head:{run:u64,...},rank:u32}`. Requires: the types are registered with CAF (initialize_types).
 std::vector<std::pair<std::string, std::string>> message_schema();
 
 }  // namespace troupe::protocol

@@ -1,4 +1,4 @@
-// What is said to a parameter server: modules are made on it, looked up, trained, saved and restored.
+// Messages to a parameter server: modules are created on it, looked up, trained, saved and restored.
 
 #pragma once
 
@@ -29,31 +29,31 @@ using parameter_server_actor =
                      caf::result<saved_module>(save_module), caf::result<committed>(restore_module),
                      caf::result<void>(release), caf::result<actor_status>(actor_query)>;
 
-/// A module to be made on a server: a registered type and its arguments.
+/// A module to create on a server: a registered type and its arguments.
 struct module_spec {
   std::string type;
   arguments args;
 };
 BOOST_DESCRIBE_STRUCT(module_spec, (), (type, args))
 
-/// Makes a module; one of `shards` parts of it, when it is spread over several servers.
+/// Creates a module, or one of its `shards` shards if it is spread over several servers.
 struct instantiate {
   header head;
   module_spec spec;
   std::uint32_t shard = 0;
   std::uint32_t shards = 1;
-  /// Trainers whose gradients make up an optimizer step.
+  /// The number of trainers whose gradients make up an optimizer step.
   std::uint32_t trainers = 1;
-  /// Batches of each trainer, and so global steps, that make up an optimizer step.
+  /// The number of batches per trainer, i.e. of global steps, that make up an optimizer step.
   std::uint32_t accumulate = 1;
-  /// Optimizer steps that the rows of a lookup may lack; any_staleness: gradients are applied as they come.
+  /// The most optimizer steps that the rows of a lookup may lack; any_staleness: gradients are applied on arrival.
   std::uint32_t staleness = 0;
-  /// Global steps that the run has done already.
+  /// Global steps that the run has already completed.
   std::uint64_t steps_done = 0;
 };
 BOOST_DESCRIBE_STRUCT(instantiate, (), (head, spec, shard, shards, trainers, accumulate, staleness, steps_done))
 
-/// A reference to (one shard of) a remote module.
+/// A reference to a remote module or to one of its shards.
 struct module_ref {
   header head;
   parameter_server_actor server;
@@ -65,43 +65,43 @@ struct module_ref {
 };
 BOOST_DESCRIBE_STRUCT(module_ref, (), (head, server, module, shard, shards, rank))
 
-/// Rows wanted of one table. Indices are rows of the server's shard.
+/// The rows wanted from one table. Indices are row numbers within the server's shard.
 struct bag_lookup {
   std::uint64_t module = 0;
   blob indices;  ///< i64
-  blob offsets;  ///< i64, one for each bag; empty: the rows themselves are wanted, one for each index
-  blob weights;  ///< f32, one for each index, or empty
-  /// Where pooled rows of f32 may go, if the table is on that device of this process; null: to the host.
+  blob offsets;  ///< i64, one per bag; empty: no pooling, one row per index
+  blob weights;  ///< f32, one per index, or empty
+  /// The buffer for pooled f32 rows, if the table is on that device of this process; null: rows go to host memory.
   std::shared_ptr<const lookup_destination> room = nullptr;
 };
 BOOST_DESCRIBE_STRUCT(bag_lookup, (), (module, indices, offsets, weights))
 
-/// Asks for rows as the optimizer steps before step head.step have left them, all but the last `staleness` of these;
-/// parked until then.
+/// Asks for rows as of the optimizer steps before step head.step, all but the last `staleness` of them. Parked until
+/// those have been applied.
 struct lookup {
   header head;
   std::vector<bag_lookup> tables;
   std::uint32_t staleness = 0;
-  /// As what the rows are to travel: f32, f16 or bf16.
+  /// The dtype in which the rows travel: f32, f16 or bf16.
   dtype type = dtype::f32;
 
   static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true, .only_reads = true};
 };
 BOOST_DESCRIBE_STRUCT(lookup, (), (head, tables, staleness, type))
 
-/// For each table looked up, its pooled rows [bags, dim], or its rows [indices, dim], as the lookup's type.
+/// For each table of the lookup: its pooled rows [bags, dim], or its rows [indices, dim], in the lookup's dtype.
 struct rows {
   header head;
   std::vector<tensor> tables;
-  /// Optimizer steps before head.step that the rows lack.
+  /// The number of optimizer steps before head.step that the rows lack.
   std::uint32_t missing = 0;
 
   static constexpr message_traits traits{.via = plane::data, .replayed = true};
 };
 BOOST_DESCRIBE_STRUCT(rows, (), (head, tables, missing))
 
-/// One table's gradient: with respect to the pooled rows, or (offsets empty) to each of the rows given by the indices.
-/// Of f32, f16 or bf16.
+/// One table's gradient: with respect to the pooled rows, or, if `offsets` is empty, to each row named by the indices.
+/// In f32, f16 or bf16.
 struct bag_gradient {
   std::uint64_t module = 0;
   blob indices;
@@ -111,14 +111,14 @@ struct bag_gradient {
 };
 BOOST_DESCRIBE_STRUCT(bag_gradient, (), (module, indices, offsets, weights, grad))
 
-/// One trainer's table gradients of one batch in the context (head.run, head.step). No answer: a lookup of the next
-/// step waits until every trainer's gradients have been applied.
+/// One trainer's table gradients for one batch in the context (head.run, head.step). Not answered: a lookup of the next
+/// step waits until the gradients of all trainers have been applied.
 struct gradient {
   header head;
   std::uint32_t rank = 0;
-  /// False if the trainer's data have run out: it takes part with no gradient and does not count in the mean.
+  /// False if the trainer has run out of data: it takes part with no gradient and does not count in the mean.
   bool has_batch = true;
-  /// The optimizer step rides on this gradient.
+  /// The optimizer step is part of this gradient; no `optimizer_step` follows.
   bool step = true;
   std::vector<bag_gradient> tables;
 
@@ -127,7 +127,7 @@ struct gradient {
 BOOST_DESCRIBE_STRUCT(gradient, (), (head, rank, has_batch, step, tables))
 
 /// Asks for the squared norm of the step's gradient in this server's modules, as the optimizer would see it. Answered
-/// when every trainer, whose gradients are then all here, has asked.
+/// when all trainers have asked, i.e. when all their gradients have arrived.
 struct gradient_norm {
   header head;
   std::uint32_t rank = 0;
@@ -136,7 +136,7 @@ struct gradient_norm {
 };
 BOOST_DESCRIBE_STRUCT(gradient_norm, (), (head, rank))
 
-/// The limbs of an `exact_sum`, so that servers' sums add up to the same bits however the rows are spread.
+/// The limbs of an `exact_sum`: servers' sums add up to the same bits however the rows are sharded.
 struct squared_norm {
   header head;
   blob limbs;  ///< i64
@@ -145,13 +145,13 @@ struct squared_norm {
 };
 BOOST_DESCRIBE_STRUCT(squared_norm, (), (head, limbs))
 
-/// The trainer's gradients of this context are complete. Answered when every trainer's are and the step has been
-/// applied, or left out if `apply` is false. All trainers must say the same.
+/// Ends the trainer's gradients of this context. Answered when those of all trainers have arrived and the step has been
+/// applied, or skipped if `apply` is false. Requires: all trainers send the same `apply` and `factor`.
 struct optimizer_step {
   header head;
   std::uint32_t rank = 0;
   bool apply = true;
-  /// On the gradient, to clip it.
+  /// The clipping factor on the gradient.
   float factor = 1;
 
   static constexpr message_traits traits{.via = plane::data, .ordered = true, .replayed = true};
@@ -165,7 +165,7 @@ struct committed {
 };
 BOOST_DESCRIBE_STRUCT(committed, (), (head))
 
-/// Asks what a module's parameters are.
+/// Asks for the names, dtypes and shapes of a module's parameters.
 struct parameters {
   header head;
   std::uint64_t module = 0;
@@ -188,7 +188,7 @@ struct parameter_list {
 };
 BOOST_DESCRIBE_STRUCT(parameter_list, (), (head, items))
 
-/// Asks for a module's weights and optimizer state as they are after step head.step.
+/// Asks for a module's weights and optimizer state after step head.step.
 struct state_dict {
   header head;
   std::uint64_t module = 0;
@@ -203,7 +203,7 @@ struct module_state {
 };
 BOOST_DESCRIBE_STRUCT(module_state, (), (head, entries))
 
-/// Replaces the entries given; names and shapes as `state_dict` returns them.
+/// Replaces the given entries; names and shapes are as in the answer to `state_dict`.
 struct load_state_dict {
   header head;
   std::uint64_t module = 0;
@@ -211,10 +211,10 @@ struct load_state_dict {
 };
 BOOST_DESCRIBE_STRUCT(load_state_dict, (), (head, module, entries))
 
-/// The most rows of whose digests one message asks.
+/// The most rows per `row_digests` message.
 constexpr std::uint64_t row_digests_max = 65'536;
 
-/// Asks for the digest of each row's bits after step head.step, of `rows` rows of the shard from `first_row` on.
+/// Asks for the digest of each row's bits after step head.step, for `rows` rows of the shard starting at `first_row`.
 struct row_digests {
   header head;
   std::uint64_t module = 0;
@@ -225,7 +225,7 @@ struct row_digests {
 };
 BOOST_DESCRIBE_STRUCT(row_digests, (), (head, module, first_row, rows))
 
-/// Writes a module's weights and optimizer state, as they are after step head.step, to a file in `folder`.
+/// Writes a module's weights and optimizer state after step head.step to a file in `folder`.
 struct save_module {
   header head;
   std::uint64_t module = 0;
@@ -235,7 +235,7 @@ struct save_module {
 };
 BOOST_DESCRIBE_STRUCT(save_module, (), (head, module, folder))
 
-/// The file that was written.
+/// The file written by `save_module`.
 struct saved_module {
   header head;
   std::string name;
@@ -244,7 +244,7 @@ struct saved_module {
 };
 BOOST_DESCRIBE_STRUCT(saved_module, (), (head, name, length, digest))
 
-/// Reads a module's weights and optimizer state from the checkpoint after step `step` in `directory`.
+/// Loads a module's weights and optimizer state from the checkpoint after step `step` in `directory`.
 struct restore_module {
   header head;
   std::uint64_t module = 0;
@@ -255,7 +255,7 @@ struct restore_module {
 };
 BOOST_DESCRIBE_STRUCT(restore_module, (), (head, module, directory, step))
 
-/// The module is not needed any more.
+/// Frees a module that is no longer needed.
 struct release {
   header head;
   std::uint64_t module = 0;

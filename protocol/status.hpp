@@ -1,4 +1,4 @@
-// What a run is doing right now, as it is told to whoever asks: who is there, in which phase, and who waits on whom.
+// The current state of a run, for status queries: its members, its phase, and who waits on whom.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace troupe::msg {
 
-/// Asks an actor of a run how it is. Changes nothing, and may come at any time.
+/// Asks an actor of a run for its status. Changes nothing, and may arrive at any time.
 struct actor_query {
   header head;
 
@@ -21,37 +21,37 @@ struct actor_query {
 };
 BOOST_DESCRIBE_STRUCT(actor_query, (), (head))
 
-/// Something that an actor cannot go on without.
+/// Something an actor needs before it can continue.
 struct wait_status {
-  /// Whose wait; empty: the run's as a whole.
+  /// The actor that waits; empty: the run as a whole.
   std::string who;
-  /// As in `rows`, `gradients`, `bucket 0`.
+  /// What it waits for, e.g. `rows`, `gradients`, `bucket 0`.
   std::string what;
-  /// 0: of no step.
+  /// The step of the wait; 0: none.
   std::uint64_t step = 0;
-  /// Who has to send it, as in `server 1`; empty: nobody who could be named.
+  /// The actor that has to send it, e.g. `server 1`; empty: unknown.
   std::string on;
 };
 BOOST_DESCRIBE_STRUCT(wait_status, (), (who, what, step, on))
 
-/// What lies somewhere until it can go on. In words: `lookups parked: 3`.
+/// Messages that are held until they can continue. Shown as `lookups parked: 3`.
 struct queue_status {
   std::string name;
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;  ///< 0: not counted
-  /// The number of the actor whose messages they are; 0: of several, or nobody's.
+  /// The number of the actor that sent them; 0: several senders, or none.
   std::uint32_t sender = 0;
 };
 BOOST_DESCRIBE_STRUCT(queue_status, (), (name, messages, bytes, sender))
 
-/// How one actor is.
+/// The status of one actor.
 struct actor_status {
   header head;
-  /// As in `trainer 0`.
+  /// E.g. `trainer 0`.
   std::string name;
-  /// `computing` is what an actor is that is too busy to answer.
+  /// An actor that is too busy to answer is in phase `computing`.
   std::string phase;
-  /// The step under way, or the newest that is done.
+  /// The current step, or the last finished one.
   std::uint64_t step = 0;
   std::vector<wait_status> waits;
   std::vector<queue_status> queues;
@@ -62,17 +62,17 @@ BOOST_DESCRIBE_STRUCT(actor_status, (), (head, name, phase, step, waits, queues)
 
 /// A process of the run.
 struct node_status {
-  bool trains = false;  ///< has trainers, else servers
+  bool trains = false;  ///< true: has trainers; false: servers
   std::vector<std::uint32_t> ranks;
   std::string host;
   std::uint64_t pid = 0;
-  std::string name;  ///< that the user gave it; empty: none
-  /// What has not gone to its peers yet.
+  std::string name;  ///< given by the user; empty: none
+  /// Messages not yet sent to its peers.
   std::vector<queue_status> links;
 };
 BOOST_DESCRIBE_STRUCT(node_status, (), (trains, ranks, host, pid, name, links))
 
-/// Asks the master how the run is. Answered when its members have answered, or had their time.
+/// Asks the master for the status of the run. Answered when its members have answered or timed out.
 struct status {
   header head;
 
@@ -85,18 +85,18 @@ struct run_status {
   std::string phase;
   std::uint64_t step = 0;
   std::uint64_t total_steps = 0;  ///< 0: not known yet
-  /// That have joined.
+  /// Members that have joined.
   std::uint32_t servers = 0;
   std::uint32_t trainers = 0;
-  /// Since the epoch under way began; null: no word from training yet.
+  /// The rate since the current epoch began; null: no progress report yet.
   std::optional<double> samples_per_s;
   std::optional<double> steps_per_s;
-  /// How long ago that word came.
+  /// The age of the last progress report.
   std::optional<double> progress_age_s;
   std::vector<node_status> nodes;
   std::vector<actor_status> actors;  ///< servers, then trainers
-  std::vector<wait_status> waits;    ///< of all of them, each with its last cause that is known
-  /// The last diagnosis: its verdict, and where it is; empty: there was none.
+  std::vector<wait_status> waits;    ///< of all actors, each with its last known cause
+  /// The last diagnosis: its verdict, and where it is stored; empty: there was none.
   std::string diagnosis;
 
   static constexpr message_traits traits{.diff = comparable::no};
@@ -105,9 +105,9 @@ BOOST_DESCRIBE_STRUCT(run_status, (),
                       (head, phase, step, total_steps, servers, trainers, samples_per_s, steps_per_s, progress_age_s,
                        nodes, actors, waits, diagnosis))
 
-// -- diagnosis: what was recorded, of all processes, when something takes too long -------------------------------
+// -- diagnosis: the recordings of all processes, collected when something takes too long -------------------------
 
-/// Something takes too long, or somebody wants to know: told to the master, in words.
+/// Tells the master, in words, that something takes too long or that a user requests a diagnosis.
 struct trouble {
   header head;
   std::string words;
@@ -116,10 +116,10 @@ struct trouble {
 };
 BOOST_DESCRIBE_STRUCT(trouble, (), (head, words))
 
-/// Asks a process for what it has recorded.
+/// Asks a process for its recording.
 struct evidence_query {
   header head;
-  std::string boot;  ///< of whoever asks: a process of the same machine need not send its ring
+  std::string boot;  ///< boot id of the asker: a process on the same machine need not send its ring
 
   static constexpr message_traits traits{.diff = comparable::no};
 };
@@ -127,10 +127,10 @@ BOOST_DESCRIBE_STRUCT(evidence_query, (), (head, boot))
 
 struct evidence {
   header head;
-  std::string file;  ///< the name of its ring
-  blob ring;         ///< as it is now; empty: it lies on the asker's machine
+  std::string file;  ///< the name of its ring file
+  blob ring;         ///< the ring's current bytes; empty: the file is on the asker's machine
   std::string folder;
-  std::string stacks;  ///< of its threads
+  std::string stacks;  ///< the stacks of its threads
 
   static constexpr message_traits traits{.diff = comparable::no};
 };
@@ -153,7 +153,7 @@ struct collected_evidence {
 };
 BOOST_DESCRIBE_STRUCT(collected_evidence, (), (head, parts))
 
-/// What a diagnosis has found, for those who ask for the status.
+/// The verdict of a diagnosis, shown to those who ask for the status.
 struct verdict_found {
   header head;
   std::string words;

@@ -1,4 +1,4 @@
-// A matrix of numbers as it travels: dtype and shape in typed fields, the numbers in a blob.
+// A matrix as it travels: dtype and shape in typed fields, the numbers in a blob.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace troupe::msg {
 
-/// f16 and bf16: rows of tables that are stored or travel so, as 16 bits each.
+/// f16 and bf16 (16 bits each) are only for table rows that are stored or sent in that type.
 enum class dtype : std::uint8_t { f32, f64, i64, u64, f16, bf16 };
 
 /// Bytes of one number.
@@ -30,7 +30,7 @@ constexpr std::size_t size_of(dtype x) {
   return 8;
 }
 
-/// As messages to people have it.
+/// The name used in messages to people.
 constexpr const char* name_of(dtype x) {
   constexpr const char* names[] = {"float32", "float64", "int64", "uint64", "float16", "bfloat16"};
   return names[static_cast<std::size_t>(x)];
@@ -44,7 +44,7 @@ constexpr dtype dtype_of() {
   if constexpr (std::is_same_v<T, std::uint64_t>) return dtype::u64;
 }
 
-/// Enums travel as their number; one that the receiver does not know is refused.
+/// Enums travel as their number; loading refuses a number the receiver does not know.
 template <class Inspector, class Enum>
 bool inspect_enum(Inspector& f, Enum& x, Enum last) {
   auto number = static_cast<std::uint8_t>(x);
@@ -74,7 +74,7 @@ struct tensor {
   tensor() = default;
   tensor(dtype t, std::uint64_t r, std::uint64_t c, blob b) : type(t), rows(r), cols(c), bytes(std::move(b)) {}
 
-  /// Takes over a contiguous container of rows * cols numbers.
+  /// Takes ownership of a contiguous container of rows * cols numbers.
   template <class Range>
   static tensor own(std::uint64_t rows, std::uint64_t cols, Range&& numbers) {
     using number = std::remove_cvref_t<decltype(*std::data(numbers))>;
@@ -86,7 +86,7 @@ struct tensor {
     return bytes.as<T>();
   }
 
-  /// True if the blob has as many bytes as dtype and shape say.
+  /// Whether the blob's size matches dtype and shape.
   bool consistent() const {
     std::uint64_t count = 0;
     return !__builtin_mul_overflow(rows, cols, &count) && count <= blob::max_bytes * 64 &&
@@ -113,7 +113,7 @@ bool inspect(Inspector& f, tensor& x) {
 class tensor_buffer {
  public:
   tensor_buffer() = default;
-  /// Uninitialized [rows, cols] of float32.
+  /// Allocates [rows, cols] of float32, uninitialized.
   tensor_buffer(std::size_t rows, std::size_t cols)
       : rows_(rows), cols_(cols), data_(std::make_shared_for_overwrite<float[]>(rows * cols)) {}
 
@@ -121,12 +121,12 @@ class tensor_buffer {
   const float* data() const { return data_.get(); }
   std::size_t size() const { return rows_ * cols_; }
 
-  /// Numbers that will not change any more, as a column, while the others still may.
+  /// Returns `count` numbers from `first` as a column. Requires: these will not change any more; the others still may.
   tensor part(std::size_t first, std::size_t count) const {
     return {dtype::f32, count, 1, blob(data_, data_.get() + first, count * sizeof(float))};
   }
 
-  /// Ends the construction; the memory moves into the tensor.
+  /// Ends the construction: the memory moves into the returned tensor.
   tensor freeze() && {
     const float* data = data_.get();
     return {dtype::f32, rows_, cols_, blob(std::move(data_), data, rows_ * cols_ * sizeof(float))};

@@ -1,4 +1,4 @@
-// What is said to trainers and by them: the allreduce of the dense part, the training loop and its reports.
+// Messages to and from trainers: the allreduce of the dense part, the training loop and its reports.
 
 #pragma once
 
@@ -17,14 +17,14 @@ namespace troupe::msg {
 
 // -- allreduce group ----------------------------------------------------------
 
-/// One rank's share of a bucket. Answered when every rank's is there.
+/// One rank's share of a bucket. Answered when the shares of all ranks have arrived.
 struct reduce {
   header head;
   std::uint32_t rank = 0;
   std::uint32_t bucket = 0;
-  /// Batches whose gradients are summed in `grad`; 0: zeros of a rank whose data have run out.
+  /// The number of batches whose gradients are summed in `grad`; 0: zeros, from a rank that has run out of data.
   std::uint32_t batches = 1;
-  /// This rank wants to end the run after this step; all ranks learn it together.
+  /// This rank wants to end the run after this step; the answer tells all ranks at the same step.
   bool stop = false;
   tensor grad;
 
@@ -32,7 +32,7 @@ struct reduce {
 };
 BOOST_DESCRIBE_STRUCT(reduce, (), (head, rank, bucket, batches, stop, grad))
 
-/// The mean over all batches, summed in rank order.
+/// The mean gradient over all batches, summed in rank order.
 struct reduced {
   header head;
   std::uint32_t bucket = 0;
@@ -43,7 +43,7 @@ struct reduced {
 };
 BOOST_DESCRIBE_STRUCT(reduced, (), (head, bucket, stop, grad))
 
-/// A rank's share of a bucket, or of the slice [first, first + rows of grad) of it, for the group of another process.
+/// A rank's share of a bucket, or of its slice [first, first + rows of grad), for the group of another process.
 struct bucket_share {
   header head;
   std::uint32_t rank = 0;
@@ -51,16 +51,16 @@ struct bucket_share {
   std::uint32_t batches = 1;
   bool stop = false;
   std::uint64_t first = 0;
-  /// Parameters in the whole bucket.
+  /// The number of parameters in the whole bucket.
   std::uint64_t count = 0;
-  /// Empty: zeros.
+  /// The share; empty: zeros.
   tensor grad;
 
   static constexpr message_traits traits{.via = plane::data};
 };
 BOOST_DESCRIBE_STRUCT(bucket_share, (), (head, rank, bucket, batches, stop, first, count, grad))
 
-/// The slice of a bucket that the sending process sums up for all: the mean over all batches.
+/// The slice of a bucket that the sending process reduces for all: the mean over all batches.
 struct bucket_sum {
   header head;
   std::uint32_t bucket = 0;
@@ -71,42 +71,42 @@ struct bucket_sum {
 };
 BOOST_DESCRIBE_STRUCT(bucket_sum, (), (head, bucket, first, grad))
 
-/// The cards that the trainers of the sending group's process compute on. All groups tell each other before they add up
-/// anything on devices.
+/// The GPUs that the trainers of the sending group's process use. All groups exchange these before they reduce anything
+/// on devices.
 struct group_devices {
   header head;
   std::uint32_t process = 0;
-  /// The host, as NCCL tells hosts apart.
+  /// The host id by which NCCL tells hosts apart.
   std::string host;
   std::vector<std::string> uuids;
-  /// Of the communicator; process 0 gives it, others nothing.
+  /// The id of the NCCL communicator, set by process 0 only.
   blob id;
 
   static constexpr message_traits traits{.via = plane::data, .diff = comparable::no};
 };
 BOOST_DESCRIBE_STRUCT(group_devices, (), (head, process, host, uuids, id))
 
-/// The group of one process: takes its own ranks' shares, and exchanges with the groups of other processes.
+/// The allreduce group of one process: takes its own ranks' shares, and exchanges with the groups of other processes.
 using allreduce_actor =
     caf::typed_actor<caf::result<reduced>(reduce), caf::result<void>(bucket_share), caf::result<void>(bucket_sum),
                      caf::result<void>(group_devices), caf::result<actor_status>(actor_query)>;
 
 // -- trainer ------------------------------------------------------------------
 
-/// Whom trainers report to.
+/// The actor that trainers report to.
 using report_actor = caf::typed_actor<caf::result<void>(progress), caf::result<void>(epoch_report),
                                       caf::result<void>(evaluation), caf::result<committed>(save_dense)>;
 
-/// Where a trainer goes on from.
+/// The position from which a trainer resumes.
 struct trainer_position {
   std::uint64_t steps_done = 0;
-  /// Of this rank, in the epoch under way.
+  /// Samples of this rank in the current epoch.
   std::uint64_t samples = 0;
   double loss_sum = 0;
   double seconds = 0;
-  /// The dense weights and the optimizer's buffers, flat; empty: initial ones.
+  /// The dense weights and the optimizer's buffers, flat; empty: the initial values.
   std::vector<tensor> dense;
-  /// The last finished epoch has been evaluated.
+  /// Whether the last finished epoch has been evaluated.
   bool evaluated = false;
 };
 BOOST_DESCRIBE_STRUCT(trainer_position, (), (steps_done, samples, loss_sum, seconds, dense, evaluated))
@@ -122,12 +122,12 @@ struct train {
   allreduce_actor group;
   report_actor reports;
   trainer_position from;
-  /// A checkpoint is taken at the end, and every `checkpoint_every` steps (0: not before the end).
+  /// Checkpoints are taken at the end, and every `checkpoint_every` steps (0: only at the end).
   bool saves = false;
   std::uint64_t checkpoint_every = 0;
-  /// The digest of the rows that the master's data set has; empty: none.
+  /// The digest of the rows of the master's data set; empty: none.
   std::string data_digest;
-  /// Servers and master are in other processes; an answer takes at most `request_timeout_ms`.
+  /// Servers and master are in other processes; a request times out after `request_timeout_ms`.
   bool remote = false;
   std::uint64_t request_timeout_ms = 0;
   /// The group's actor number.
@@ -143,15 +143,15 @@ struct trained {
   header head;
   std::uint64_t steps = 0;
   bool stopped = false;
-  tensor dense = {};               ///< rank 0 only: the dense weights, for each linear layer weight then bias
+  tensor dense = {};               ///< rank 0 only: the dense weights, per linear layer weight then bias
   std::uint64_t dense_digest = 0;  ///< of the dense weights' bits
 };
 BOOST_DESCRIBE_STRUCT(trained, (), (head, steps, stopped, dense, dense_digest))
 
-/// Rank 0 tells where it is, a few times a second.
+/// Progress of rank 0, sent a few times a second.
 struct progress {
   header head;
-  std::uint64_t samples = 0;  ///< this rank's, since the epoch began
+  std::uint64_t samples = 0;  ///< of this rank, since the epoch began
   double seconds = 0;         ///< since the epoch began
   double loss_sum = 0;        ///< sum over samples since the last report
   std::uint64_t loss_samples = 0;
@@ -170,10 +170,10 @@ struct epoch_report {
   double loss_sum = 0;              ///< sum over the samples of the epoch
   tensor losses;                    ///< f64 [steps], NaN where the rank had no batch
   bool evaluates = false;           ///< an `evaluation` of this epoch follows
-  std::uint64_t skipped = 0;        ///< optimizer steps that all ranks left out for a NaN or Inf
+  std::uint64_t skipped = 0;        ///< optimizer steps skipped by all ranks because of a NaN or Inf
   std::uint64_t lookups = 0;        ///< answers to this rank's lookups for training
-  std::uint64_t staleness_sum = 0;  ///< optimizer steps that their rows lacked, summed up
-  std::uint32_t staleness_max = 0;  ///< and the most that any lacked
+  std::uint64_t staleness_sum = 0;  ///< sum over these answers of the optimizer steps their rows lacked
+  std::uint32_t staleness_max = 0;  ///< the maximum over these answers
 
   static constexpr message_traits traits{.diff = comparable::parts};
 };
@@ -188,22 +188,22 @@ struct evaluation {
   std::uint64_t epoch = 0;
   std::uint64_t rows = 0;      ///< rows whose class was predicted
   std::uint64_t correct = 0;   ///< rows whose most likely class is the true one
-  tensor scores;               ///< f32 [rows], binary targets only: grows with the probability of the positive class
+  tensor scores;               ///< f32 [rows], binary targets only: rises with the probability of the positive class
   tensor labels;               ///< f32 [rows], 0 or 1
   double log_loss_sum = 0;     ///< sum over the rows; NaN: none
-  double probability_sum = 0;  ///< binary targets only: of the positive class, sum over the rows
-  std::uint64_t tested = 0;    ///< all of the rank's test rows
-  double loss_sum = 0;         ///< sum of the job's loss over them
+  double probability_sum = 0;  ///< binary targets only: predicted probability of the positive class, sum over the rows
+  std::uint64_t tested = 0;    ///< the number of all test rows of the rank
+  double loss_sum = 0;         ///< sum of the job's loss over the `tested` rows
 };
 BOOST_DESCRIBE_STRUCT(evaluation, (),
                       (head, rank, epoch, rows, correct, scores, labels, log_loss_sum, probability_sum, tested,
                        loss_sum))
 
-/// A trainer has come to a step after which a checkpoint is taken. Answered when that is over, so that it can go on.
+/// A trainer has reached a step with a checkpoint. Answered when the checkpoint is done and training may continue.
 struct save_dense {
   header head;
   std::uint32_t rank = 0;
-  /// Of this rank, in the epoch under way; zeros if it has ended.
+  /// This rank's figures in the current epoch (`samples` to `seconds`); zeros if the epoch has ended.
   std::uint64_t samples = 0;
   double loss_sum = 0;
   double seconds = 0;

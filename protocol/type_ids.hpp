@@ -1,5 +1,4 @@
-// The numbers by which message types are known on the wire: their places in this list, from 200 on. Append, never
-// reorder.
+// The numbers of message types on the wire: their positions in this list, counted from 200. Append, never reorder.
 
 #pragma once
 
@@ -90,7 +89,7 @@ TROUPE_STRUCTS(TROUPE_DECLARE)
 
 }  // namespace troupe::msg
 
-// Their outer names are those of recordings, filters and handshakes, whatever the namespace.
+// The quoted names are used by recordings, filters and handshakes; they do not follow the C++ namespace.
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
 CAF_ADD_TYPE_ID(troupe, (troupe::protocol::errc), "troupe::errc")
 CAF_ADD_TYPE_ID(troupe, (troupe::msg::dtype), "troupe::dtype")

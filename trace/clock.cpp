@@ -44,8 +44,8 @@ std::uint64_t true_ticks() {
   return detail::monotonic_now();
 }
 
-/// A thread may lose its core between two clocks: of some attempts the quickest counts. One that took no longer than
-/// the clocks take without a system call needs no other.
+/// The thread may be descheduled between two clock reads, so the quickest of several attempts is used. An attempt that
+/// took no longer than reads without a system call ends the search.
 clock_sample true_sample() {
   clock_sample best;
   std::uint64_t quickest = std::numeric_limits<std::uint64_t>::max();

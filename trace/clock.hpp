@@ -1,5 +1,5 @@
-// The clock of a trace: ticks of the processor's time-stamp counter where that is cheap and steady, else nanoseconds.
-// Records hold ticks; whoever reads them converts by the samples that lie beside them (clock_sample).
+// The clock of a trace: ticks of the CPU's time-stamp counter where that is cheap and steady, else nanoseconds. Records
+// hold ticks; readers convert them with the samples stored beside them (clock_sample).
 
 #pragma once
 
@@ -10,15 +10,15 @@
 
 namespace troupe::trace {
 
-/// The same moment on three clocks.
+/// One moment on three clocks.
 struct clock_sample {
   std::uint64_t ticks = 0;
   std::int64_t monotonic_ns = 0;  ///< CLOCK_MONOTONIC
   std::int64_t realtime_ns = 0;   ///< CLOCK_REALTIME, since 1970
 };
 
-/// A clock that runs otherwise than the others of the run, for tests of how clocks are aligned: what this process reads
-/// is ahead by `offset_ns`, and gains `drift_ppm` from then on.
+/// A clock that deviates from the others of the run, for tests of clock alignment: what this process reads is ahead by
+/// `offset_ns`, and gains `drift_ppm` from then on.
 struct clock_fault {
   std::int64_t offset_ns = 0;
   double drift_ppm = 0;
@@ -26,7 +26,7 @@ struct clock_fault {
 
 namespace detail {
 
-/// Whether ticks are those of the time-stamp counter: it must run at one rate, and on while the processor sleeps.
+/// Whether ticks come from the time-stamp counter: it must run at a constant rate, also while the CPU sleeps.
 extern const bool has_steady_counter;
 extern bool is_faulty;
 
@@ -35,7 +35,7 @@ std::uint64_t faulty_now();
 
 }  // namespace detail
 
-/// Now, in ticks; never 0. From any thread; some 10 ns where there is a steady counter.
+/// The current time in ticks; never 0. Thread: any. Takes about 10 ns where there is a steady counter.
 inline std::uint64_t ticks_now() {
   if (detail::is_faulty) [[unlikely]]
     return detail::faulty_now();
@@ -46,13 +46,13 @@ inline std::uint64_t ticks_now() {
   return detail::monotonic_now();
 }
 
-/// Now, on all clocks.
+/// The current time on all three clocks.
 clock_sample sample_clocks();
 
-/// Ticks of a second, within a few parts in 10,000: for bounds and displays; samples tell it exactly.
+/// Ticks per second, accurate to a few parts in 10,000: for limits and displays. Samples give the exact rate.
 double ticks_per_second();
 
-/// Before any tick is read, by tests only.
+/// For tests only. Requires: no tick has been read yet.
 void set_clock_fault(const clock_fault& fault);
 
 }  // namespace troupe::trace

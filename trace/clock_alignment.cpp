@@ -11,10 +11,10 @@ namespace troupe::trace {
 namespace {
 
 constexpr double million = 1e6;
-/// RFC 5905: what NTP takes a clock to be off at most.
+/// RFC 5905: the maximum frequency error that NTP assumes of a clock.
 constexpr double usual_drift = 500 / million;
 constexpr double any_drift = 0.2;
-/// Light goes 3 m in it. More than what rounding to whole nanoseconds may cost on the way to the reference.
+/// In this time light travels 3 m. It exceeds the error of rounding to whole nanoseconds on the way to the reference.
 constexpr std::int64_t least_transit_ns = 10;
 
 struct point {
@@ -26,8 +26,8 @@ double turn(const point& a, const point& b, const point& c) {
   return (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x);
 }
 
-/// Leaves of bounds the corners of their convex hull that bind: the lower ones (side 1), or the upper ones (side -1).
-/// Andrew's monotone chain.
+/// Keeps only the corners of the bounds' convex hull that bind: lower (side 1) or upper (side -1). Andrew's monotone
+/// chain.
 template <class T, class At>
 void keep_hull(std::vector<T>& bounds, double side, At at) {
   std::ranges::sort(bounds, [&](const T& a, const T& b) {
@@ -42,19 +42,19 @@ void keep_hull(std::vector<T>& bounds, double side, At at) {
   bounds.resize(kept);
 }
 
-/// What messages say of one host's clock against another's, over the first one's clock.
+/// The bounds that messages give on another host's clock minus this host's, as points over this host's clock.
 struct bounds {
   std::int64_t base = 0;     ///< nanoseconds that all bounds are relative to
-  std::int64_t first = 0;    ///< x is relative to it
-  double span = 1;           ///< nanoseconds to the last moment
+  std::int64_t first = 0;    ///< the origin of x
+  double span = 1;           ///< nanoseconds from `first` to the last moment
   std::vector<point> upper;  ///< from messages to the other host
-  std::vector<point> lower;  ///< from messages of the other host
+  std::vector<point> lower;  ///< from messages sent by the other host
 };
 
-/// Lines, each as its values at the first and at the last moment: corners of a convex polygon.
+/// A set of lines, each given by its values at the first and last moment: the corners of a convex polygon.
 using polygon = std::vector<point>;
 
-/// What is left of `from` where `a x + b y <= c`.
+/// Returns the part of `from` where `a x + b y <= c`.
 polygon clip(const polygon& from, double a, double b, double c) {
   polygon left;
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -84,7 +84,7 @@ polygon lines_within(const bounds& known, double drift, double slack) {
 
 struct fit {
   polygon lines;
-  double slack = 0;  ///< by how much the bounds contradict any line
+  double slack = 0;  ///< by how much the bounds contradict every line
 };
 
 fit fit_lines(const bounds& known) {
@@ -92,7 +92,7 @@ fit fit_lines(const bounds& known) {
     if (polygon lines = lines_within(known, drift, 0); !lines.empty()) return {std::move(lines), 0};
   double too_little = 0;
   double enough = 1;
-  // Times of a damaged file can be such that doubles come to their end.
+  // Times from a damaged file can exceed the precision of a double.
   constexpr double far_too_much = 1e18;
   while (enough < far_too_much && lines_within(known, usual_drift, enough).empty())
     too_little = std::exchange(enough, enough * 2);
@@ -117,7 +117,7 @@ clock_line middle_line(const bounds& known) {
 }
 
 using pair_of_hosts = std::pair<std::uint32_t, std::uint32_t>;
-/// By (from, to), of the messages those that bind.
+/// By (from, to); holds only the messages that bind.
 using crossings = std::map<pair_of_hosts, std::vector<crossing>>;
 
 crossings by_pair(std::span<const crossing> messages, std::size_t hosts) {
@@ -126,7 +126,7 @@ crossings by_pair(std::span<const crossing> messages, std::size_t hosts) {
     if (one.from != one.to && one.from < hosts && one.to < hosts) all[{one.from, one.to}].push_back(one);
   for (auto& [pair, some] : all) {
     const crossing base = some.front();
-    // Over the receiver's clock the corners are the same: where lines of slope one, about, touch.
+    // The corners are the same over the receiver's clock: they are where lines of slope one, about, touch.
     keep_hull(some, 1, [&](const crossing& one) {
       const auto x = static_cast<double>(one.sent - base.sent);
       return point{x, static_cast<double>(one.arrived - base.arrived) - x};
@@ -135,7 +135,7 @@ crossings by_pair(std::span<const crossing> messages, std::size_t hosts) {
   return all;
 }
 
-/// Of `host` against `other`; nothing unless there are messages both ways.
+/// The bounds between `host` and `other`; nullopt unless there are messages in both directions.
 std::optional<bounds> bounds_of(const crossings& all, std::span<const host_clock> hosts, std::uint32_t host,
                                 std::uint32_t other) {
   const auto there = all.find({host, other});
@@ -143,7 +143,7 @@ std::optional<bounds> bounds_of(const crossings& all, std::span<const host_clock
   if (there == all.end() || back == all.end()) return {};
   bounds known;
   known.base = there->second.front().arrived - there->second.front().sent;
-  // What the other host recorded before or after is brought to the line as well.
+  // The line must also cover what the other host recorded earlier or later.
   known.first = std::min(hosts[host].first, hosts[other].first - known.base);
   std::int64_t last = std::max(hosts[host].last, hosts[other].last - known.base);
   for (const crossing& one : there->second) {
@@ -164,7 +164,7 @@ std::optional<bounds> bounds_of(const crossings& all, std::span<const host_clock
   return known;
 }
 
-/// `to` its neighbour, and from there to the reference.
+/// Composes the line to a neighbour with the neighbour's line to the reference.
 clock_line along(const clock_line& to, const clock_line& from_there) {
   const double rate = to.drift_ppm / million;
   const double rate_there = from_there.drift_ppm / million;
@@ -175,7 +175,7 @@ clock_line along(const clock_line& to, const clock_line& from_there) {
           true};
 }
 
-/// A tree from the reference over all hosts with traffic both ways, the smallest error first (Prim's algorithm).
+/// Grows a tree from the reference over all hosts with traffic both ways, smallest error first (Prim's algorithm).
 std::vector<clock_line> grow_tree(std::span<const host_clock> hosts, const crossings& all, std::uint32_t reference) {
   std::vector<clock_line> lines(hosts.size());
   std::vector<bool> done(hosts.size(), false);
@@ -200,7 +200,7 @@ std::vector<clock_line> grow_tree(std::span<const host_clock> hosts, const cross
 }
 
 /// Moves lines apart until no message arrives before it was sent: the relaxation method of Agmon and of Motzkin and
-/// Schoenberg (1954), which comes to an end if there is a solution with room around it.
+/// Schoenberg (1954), which terminates if the set of solutions has an interior.
 class relaxation {
  public:
   relaxation(std::vector<clock_line>& lines, std::span<const host_clock> hosts, std::uint32_t reference)
@@ -219,7 +219,7 @@ class relaxation {
   }
 
  private:
-  /// False: lines had to be moved.
+  /// Returns false if lines had to be moved.
   bool satisfy(const crossing& one) {
     constexpr std::int64_t rounding_ns = 2;
     const auto missing =
@@ -235,7 +235,7 @@ class relaxation {
     return false;
   }
 
-  /// Of two clocks of which one is known, the other one gives way.
+  /// If only one of the two clocks is known, the other one is moved.
   bool is_fixed(std::uint32_t host, std::uint32_t other) const {
     return host == reference_ || (lines_[host].aligned && !lines_[other].aligned);
   }

@@ -1,5 +1,5 @@
-// The clocks of hosts against each other, from nothing but the messages between them: one that takes no time cannot be,
-// so each bounds how far two clocks can be apart.
+// Aligns the clocks of hosts, using only the messages between them: no message takes less than no time, so each one
+// bounds how far two clocks can be apart.
 
 #pragma once
 
@@ -9,14 +9,14 @@
 
 namespace troupe::trace {
 
-/// A host, on its own clock (nanoseconds).
+/// The span of a host's records, on its own clock (nanoseconds).
 struct host_clock {
-  std::int64_t first = 0;     ///< of what it recorded
-  std::int64_t last = 0;      ///< likewise
-  std::int64_t realtime = 0;  ///< to be added to have the time since 1970, as the host believes
+  std::int64_t first = 0;     ///< time of its first record
+  std::int64_t last = 0;      ///< time of its last record
+  std::int64_t realtime = 0;  ///< add it to get the time since 1970 as the host believes
 };
 
-/// A message from one host to another, each time on the clock of the host where it happened.
+/// A message from one host to another; each time is on the clock of the host where it was taken.
 struct crossing {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
@@ -24,31 +24,31 @@ struct crossing {
   std::int64_t arrived = 0;
 };
 
-/// What to add to a host's clock to have the reference's: a line over the host's clock.
+/// The correction from a host's clock to the reference clock, as a linear function of the host's clock.
 struct clock_line {
   std::int64_t origin = 0;  ///< on the host's clock
   std::int64_t offset = 0;  ///< at `origin`, nanoseconds
-  double drift_ppm = 0;     ///< nanoseconds by which it grows in a millisecond, as parts per million
-  /// How far it may be wrong between the host's first and last moment; of no meaning unless `aligned`.
+  double drift_ppm = 0;     ///< growth of the correction, parts per million (ns per ms)
+  /// The maximum error in nanoseconds between the host's first and last record; meaningless unless `aligned`.
   std::int64_t error = 0;
-  bool aligned = true;  ///< false: no traffic both ways, so it rests on what the hosts believe the time to be
+  bool aligned = true;  ///< false: no traffic in both directions, so it relies on the hosts' own idea of the time
 
   std::int64_t at(std::int64_t host_time) const;
   std::int64_t to_reference(std::int64_t host_time) const { return host_time + at(host_time); }
 };
 
-/// A line for each host; that of `reference` is zero.
+/// Returns a line for each host; the line of `reference` is zero.
 ///
-/// Of two hosts each message is a half-plane in which the line's two ends must lie, as in Moon, Skelly and Towsley,
-/// "Estimation and removal of clock skew from network delay measurements" (1999), here from both directions, as in
-/// Paxson, "On calibrating measurements of packet transit times" (1998); only corners of the bounds' convex hulls
-/// count. What all leave open is a polygon: the line is the middle of its bounding box, which always lies within, and
-/// the error half the box. Clocks that drift by more than 500 ppm are believed only if nothing less fits. If no line
-/// fits, as after a clock was set, it is the one that is contradicted least, and the error has that added.
+/// Between two hosts each message is a half-plane in which the line's two ends must lie, as in Moon, Skelly and
+/// Towsley, "Estimation and removal of clock skew from network delay measurements" (1999), here from both directions,
+/// as in Paxson, "On calibrating measurements of packet transit times" (1998); only the corners of the bounds' convex
+/// hulls count. What remains is a polygon: the line is the middle of its bounding box, always inside it; the error is
+/// half the box. Drift above 500 ppm is accepted only if no smaller drift fits. If no line fits, e.g. after a clock was
+/// set, the one contradicted least is used, and the contradiction is added to the error.
 ///
-/// Hosts that are linked through others follow the tree of smallest errors from `reference`, errors added up. Then
-/// lines are moved, where needed, until no message between any two hosts arrives before it was sent; errors grow by as
-/// much. Unless some clock was no line, that holds for every one of `messages`.
+/// Hosts linked only through others follow the tree of smallest errors from `reference`, errors added up. Then lines
+/// are moved, where needed, until no message between any two hosts arrives before it was sent; errors grow by the same
+/// amount. This holds for every one of `messages`, unless some clock was not linear.
 std::vector<clock_line> align_clocks(std::span<const host_clock> hosts, std::span<const crossing> messages,
                                      std::uint32_t reference);
 

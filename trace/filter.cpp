@@ -34,11 +34,11 @@ bool read_steps(std::string_view text, filter& to) {
 
 }  // namespace
 
-/// A star that takes too little is retried with one more; earlier stars never need to be, so it takes no longer than
-/// both lengths multiplied.
+/// A star that took too little is retried with one more character; earlier stars never need a retry, so the time is at
+/// most the product of both lengths.
 bool matches(std::string_view pattern, std::string_view text) {
   std::size_t p = 0, t = 0;
-  std::size_t star = pattern.npos, taken = 0;  // the last star, and up to where of the text it reaches
+  std::size_t star = pattern.npos, taken = 0;  // the last star, and the end of the text it covers
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = p++;

@@ -1,4 +1,4 @@
-// What of a run is recorded: `actor=server *,type=lookup,steps=10-20,count=1000`.
+// Selects what is recorded of a run: `actor=server *,type=lookup,steps=10-20,count=1000`.
 
 #pragma once
 
@@ -12,16 +12,16 @@
 
 namespace troupe::trace {
 
-/// Whether `text` is `pattern`, in which * stands for any characters, none among them.
+/// Whether `text` matches `pattern`, in which * stands for any number of characters, including none.
 bool matches(std::string_view pattern, std::string_view text);
 
 struct filter {
-  /// Patterns, of which one must match; none: all do.
+  /// Patterns; one of them must match. Empty: all match.
   std::vector<std::string> actors;
   std::vector<std::string> types;
   std::uint64_t first_step = 0;
   std::uint64_t last_step = UINT64_MAX;
-  /// Records after which it ends.
+  /// Recording ends after this many records.
   std::uint64_t count = UINT64_MAX;
 
   bool takes_actor(std::string_view name) const;
@@ -30,8 +30,8 @@ struct filter {
   bool takes_all() const;
 };
 
-/// Reads a filter: items `actor=PATTERN`, `type=PATTERN`, `steps=A-B` or `steps=A`, `count=N`, by commas; `actor` and
-/// `type` may come several times. Errors: what is wrong, without the option's name.
+/// Parses a filter: comma-separated items `actor=PATTERN`, `type=PATTERN`, `steps=A-B` or `steps=A`, `count=N`; `actor`
+/// and `type` may be repeated. Errors: what is wrong, without the option's name.
 result<filter> parse_filter(std::string_view text);
 
 }  // namespace troupe::trace

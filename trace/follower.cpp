@@ -16,7 +16,7 @@ namespace troupe::trace {
 
 namespace {
 
-/// A damaged head may claim any room.
+/// Limits the size that a damaged head can claim.
 constexpr std::uint64_t before_chunks_max = head_bytes + metadata_bytes + (std::uint64_t{1} << 16) * board_entry_bytes;
 
 tl::unexpected<troupe::fault> exceeded(const std::filesystem::path& file, const memory_budget& budget) {
@@ -34,7 +34,7 @@ result<ring_follower> ring_follower::open(const std::filesystem::path& file, mem
   const auto head = parse_trace_file(made.read(0, head_bytes + metadata_bytes), file, budget);
   if (!head) return tl::unexpected(head.error());
   made.chunks_begin_ = std::min(head->chunks_begin, before_chunks_max);
-  // As many as there are, whatever the head claims.
+  // The number of chunks in the file, whatever the head claims.
   struct stat about {};
   const std::uint64_t size = ::fstat(made.descriptor_, &about) == 0 ? static_cast<std::uint64_t>(about.st_size) : 0;
   const std::uint64_t there = size > made.chunks_begin_ ? (size - made.chunks_begin_) / chunk_bytes : 0;
@@ -57,7 +57,7 @@ ring_follower::~ring_follower() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-/// As much as there is.
+/// Reads up to `size` bytes at `at`: as many as the file has.
 std::string ring_follower::read(std::uint64_t at, std::uint64_t size) const {
   std::string bytes(size, '\0');
   std::size_t done = 0;
@@ -71,7 +71,7 @@ std::string ring_follower::read(std::uint64_t at, std::uint64_t size) const {
   return bytes;
 }
 
-/// False: there will be no more of it.
+/// Returns false if no more records of this chunk will come.
 bool ring_follower::take_chunk(open_chunk& one, trace_file& to, memory_budget& budget) {
   const std::string bytes = read(chunks_begin_ + one.index % chunks_ * chunk_bytes, chunk_bytes);
   if (bytes.size() < chunk_bytes) return false;
@@ -79,11 +79,11 @@ bool ring_follower::take_chunk(open_chunk& one, trace_file& to, memory_budget& b
   std::uint32_t closed = 0;
   std::memcpy(&number, bytes.data() + offsetof(chunk_head, number), sizeof number);
   std::memcpy(&closed, bytes.data() + offsetof(chunk_head, closed), sizeof closed);
-  if (number > one.index + 1) {  // its place has been taken again
+  if (number > one.index + 1) {  // the slot was reused for a later chunk
     lost_ += closed != 0 || one.taken == 0 ? records_per_chunk - one.taken : 0;
     return false;
   }
-  if (number != one.index + 1) return true;  // its place is being taken
+  if (number != one.index + 1) return true;  // the slot is being reused
   read_chunk(bytes.data(), to, budget);
   if (budget.exceeded()) return true;
   std::vector<record>& records = to.chunks.at(number).records;
@@ -96,7 +96,7 @@ bool ring_follower::take_chunk(open_chunk& one, trace_file& to, memory_budget& b
 result<trace_file> ring_follower::take(memory_budget& budget) {
   auto made = parse_trace_file(read(0, chunks_begin_), path_, budget);
   if (!made) return made;
-  made->warnings.clear();  // its chunks are not there
+  made->warnings.clear();  // they only report missing chunks
   const std::uint64_t oldest = made->next_chunk - std::min(made->next_chunk, chunks_);
   if (next_ < oldest) {
     if (has_begun_) lost_ += (oldest - next_) * records_per_chunk;
@@ -137,7 +137,7 @@ result<void> follower::find_new() {
 }
 
 result<recording> follower::take() {
-  // Files may have gone, and others come while they were looked for.
+  // Files may have disappeared or appeared during the search.
   if (const auto found = find_new(); !found && rings_.empty() && logs_.empty()) return tl::unexpected(found.error());
   memory_budget budget = std::exchange(budget_, memory_budget(from_.memory_bytes_max));
   std::vector<trace_file> files;
@@ -146,7 +146,7 @@ result<recording> follower::take() {
     if (!taken) return tl::unexpected(taken.error());
     files.push_back(std::move(*taken));
   }
-  // A process that runs has all that its log has in its ring, but for what is older.
+  // The ring of a running process holds all that its log has, except what is older.
   for (trace_file& log : std::exchange(logs_, {})) files.push_back(std::move(log));
   if (files.empty()) return recording{};
   auto made = make_recording(std::move(files), from_.run, from_.newest);

@@ -1,4 +1,4 @@
-// Follows files of a trace while processes write them: what is new since the last look, and no more.
+// Follows the files of a trace while processes write them: each call returns only what is new since the last one.
 
 #pragma once
 
@@ -14,28 +14,28 @@
 
 namespace troupe::trace {
 
-/// One ring. It stays open: what its process recorded last is read even when the file is gone.
+/// Follows one ring. Keeps the file open, so its last records can be read even after it was removed.
 class ring_follower {
  public:
-  /// Errors: as those of read_trace_file.
+  /// Errors: as read_trace_file.
   static result<ring_follower> open(const std::filesystem::path& file, memory_budget& budget);
   ring_follower(ring_follower&&) noexcept;
   ring_follower& operator=(ring_follower&&) = delete;
   ~ring_follower();
 
-  /// Head, metadata and board as they are now; of the chunks all that had new records, or still may have, with those
-  /// records alone. Errors: it cannot be read any more.
+  /// Returns the current head, metadata and board; and of all chunks that had new records, or still may get some, only
+  /// the new records. Errors: the file can no longer be read.
   result<trace_file> take(memory_budget& budget);
 
-  /// Records that were overwritten after the first `take`, before they could be taken; about.
+  /// About how many records were overwritten after the first `take` before they could be read.
   std::uint64_t lost() const { return lost_; }
-  /// As of the last `take`: its process still runs on this machine.
+  /// Whether its process was running on this machine at the last `take`.
   bool is_live() const { return is_live_; }
 
  private:
   struct open_chunk {
-    std::uint64_t index = 0;  ///< of all chunks that were ever begun
-    std::size_t taken = 0;    ///< records
+    std::uint64_t index = 0;  ///< counted over all chunks ever begun
+    std::size_t taken = 0;    ///< records already returned
   };
 
   ring_follower() = default;
@@ -47,25 +47,25 @@ class ring_follower {
   std::uint64_t chunks_begin_ = 0;
   std::uint64_t chunks_ = 0;
   bool has_begun_ = false;
-  std::uint64_t next_ = 0;  ///< the first that has not been looked at
+  std::uint64_t next_ = 0;  ///< index of the first chunk not looked at yet
   std::vector<open_chunk> open_;
   std::uint64_t lost_ = 0;
   bool is_live_ = true;
 };
 
-/// The files of one run, those that appear later among them.
+/// Follows the files of one run, including those that appear later.
 class follower {
  public:
-  /// `from.memory_bytes_max` is for what one `take` gives. Errors: as those of read_recording.
+  /// `from.memory_bytes_max` limits the result of each `take`. Errors: as read_recording.
   static result<follower> open(sources from);
 
-  /// What has been recorded since the last call; the first time everything there is, logs of processes that have ended
-  /// among it. Events by begin; across calls a message that took long may come after one that began later.
+  /// Returns what was recorded since the last call; the first call returns all, including logs of ended processes.
+  /// Sorted by begin; a long message may come one call later than a message that began after it.
   result<recording> take();
 
-  /// Records that were overwritten before they could be taken; about.
+  /// About how many records were overwritten before they could be read.
   std::uint64_t lost() const;
-  /// Whether there may be more: some process still runs on this machine.
+  /// Whether more may come: some process of the run still runs on this machine.
   bool is_live() const;
 
  private:
@@ -73,9 +73,9 @@ class follower {
   result<void> find_new();
 
   sources from_;
-  memory_budget budget_;  ///< of the next `take`
+  memory_budget budget_;  ///< for the next `take`
   std::set<std::filesystem::path> known_;
-  std::vector<trace_file> logs_;  ///< not given yet
+  std::vector<trace_file> logs_;  ///< not returned yet
   std::vector<ring_follower> rings_;
 };
 

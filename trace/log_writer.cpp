@@ -20,11 +20,11 @@ namespace {
 constexpr std::size_t block_bytes = std::size_t{1} << 20;
 constexpr std::uint64_t jobs_bytes_max = std::uint64_t{256} << 20;
 constexpr std::size_t jobs_max = std::size_t{1} << 16;
-/// Contents are made for as long as it takes to fill some chunks, which must be kept before they are used again.
+/// Making contents may take only as long as filling some chunks, which must be saved before they are reused.
 constexpr std::uint64_t bytes_a_turn = std::uint64_t{4} << 20;
 constexpr std::size_t jobs_a_turn = 1024;
 constexpr std::chrono::milliseconds look_interval{5};
-constexpr int compression_level = 1;  // the fastest that shrinks records to a third
+constexpr int compression_level = 1;  // the fastest level that shrinks records to a third
 
 }  // namespace
 
@@ -110,7 +110,7 @@ bool log_writer::take_contents(std::uint64_t bytes_max) {
   return true;
 }
 
-/// Copies the chunks that are complete, and of the others those whose threads have given them up, as `ring` says.
+/// Copies the complete chunks, and those of the others that their threads have abandoned (see `ring`).
 void log_writer::take_chunks(bool all) {
   const std::uint64_t end = ring_.head().next_chunk.load(std::memory_order_acquire);
   for (; first_not_seen_ < end; ++first_not_seen_) open_.push_back(first_not_seen_);
@@ -126,8 +126,8 @@ void log_writer::take_chunks(bool all) {
     if (!all && from.closed.load(std::memory_order_acquire) == 0 && age < ring_.chunks() * 3 / 4) return false;
     const std::size_t begin = raw_chunks_.size();
     raw_chunks_ += ring_.copy_chunk(index);
-    std::atomic_thread_fence(std::memory_order_acquire);             // the copy is of before this
-    if (from.number.load(std::memory_order_acquire) != index + 1) {  // taken again while it was copied
+    std::atomic_thread_fence(std::memory_order_acquire);             // the copy is complete before the check
+    if (from.number.load(std::memory_order_acquire) != index + 1) {  // reused during the copy
       raw_chunks_.resize(begin);
       ring_.head().chunks_lost.fetch_add(1, std::memory_order_relaxed);
     }
@@ -148,7 +148,7 @@ void log_writer::write_block(block_kind what, const std::string& raw) {
   ring_.head().contents_lost.fetch_add(contents, std::memory_order_relaxed);
 }
 
-/// The head, as it is now, with the metadata: rewritten in place as they change.
+/// Writes the current head and metadata in place, each time they change.
 void log_writer::write_head() {
   std::string copy = ring_.copy_head();
   std::copy(log_magic.begin(), log_magic.end(), copy.begin());

@@ -1,5 +1,5 @@
-// Keeps everything that goes through a ring in a file, compressed: a thread that follows the ring. Who records never
-// waits for it; what it cannot keep up with is counted.
+// Saves everything that goes through a ring to a compressed file, on a thread that follows the ring. Recording threads
+// never wait for it; what it cannot keep up with is counted.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace troupe::trace {
 
-/// Makes a message's content on the writer's thread; `bytes`: what it holds on to until then.
+/// Makes a message's content on the writer's thread; `bytes`: the memory that the job keeps alive until then.
 struct content_job {
   std::function<content()> make;
   std::uint64_t bytes = 0;
@@ -26,20 +26,20 @@ struct content_job {
 
 class log_writer {
  public:
-  /// Makes the file; if it cannot, `problem` says so. `what` must outlive it.
+  /// Creates the file; on failure `problem` says why. Requires: `what` outlives the writer.
   log_writer(ring& what, std::filesystem::path file);
   ~log_writer() { finish(); }
 
   log_writer(const log_writer&) = delete;
   log_writer& operator=(const log_writer&) = delete;
 
-  /// From any thread. What there is no room for is counted in the ring's `contents_lost`.
+  /// Queues a content. If there is no room, counts it in the ring's `contents_lost`. Thread: any.
   void keep(content_job job);
 
-  /// Keeps what is left. Nobody may append to the ring any more.
+  /// Saves what is left. Requires: no thread appends to the ring any more.
   void finish();
 
-  /// Why not everything is kept; empty: it is. From any thread.
+  /// Why the log is incomplete; empty: it is complete. Thread: any.
   std::string problem() const;
 
   const std::filesystem::path& file() const { return file_; }
@@ -47,7 +47,7 @@ class log_writer {
  private:
   void follow(const std::stop_token& stop);
   void take_chunks(bool all);
-  /// Makes those of so many bytes at most; false: there are no more.
+  /// Makes queued contents of at most `bytes_max`; returns false if none are left.
   bool take_contents(std::uint64_t bytes_max);
   void write_block(block_kind what, const std::string& raw);
   void write_head();
@@ -63,12 +63,12 @@ class log_writer {
   std::uint64_t jobs_bytes_ = 0;
   std::string problem_;
 
-  // Of the thread.
-  std::uint64_t first_not_seen_ = 0;  ///< chunks before it have been kept, or wait in `open_`
-  std::vector<std::uint64_t> open_;   ///< whose thread is not done with them
-  std::string raw_chunks_;            ///< kept chunks, not written yet
+  // For the writer's thread only.
+  std::uint64_t first_not_seen_ = 0;  ///< chunks before this one have been saved, or wait in `open_`
+  std::vector<std::uint64_t> open_;   ///< chunks that their threads still fill
+  std::string raw_chunks_;            ///< copied chunks, not written yet
   std::string raw_contents_;
-  std::uint64_t contents_in_block_ = 0;  ///< in `raw_contents_`
+  std::uint64_t contents_in_block_ = 0;  ///< count of contents in `raw_contents_`
   std::jthread thread_;
 };
 

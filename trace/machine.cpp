@@ -10,7 +10,7 @@ namespace troupe::trace {
 
 std::string this_boot() {
   std::string id = boot_id();
-  // A clock that has been made wrong is nobody else's.
+  // A clock with an injected fault is shared with no other process.
   if (detail::is_faulty) id += fmt::format("-{}", ::getpid());
   return id;
 }

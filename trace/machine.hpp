@@ -1,4 +1,4 @@
-// This start of this machine, as traces name it, and its processes.
+// The identity of this machine's current boot, as traces name it, and its processes.
 
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace troupe::trace {
 
-/// Tells one start of one machine from all others: clocks of its processes are the same clock.
+/// An id of this boot of this machine, different from all others: the processes of one boot share one clock.
 std::string this_boot();
 
-/// Whether process `pid` of that boot is there. False if the boot is none of this machine's now.
+/// Whether process `pid` of that boot exists. False if it is not the current boot of this machine.
 bool is_there(std::string_view boot, std::uint32_t pid);
 
 }  // namespace troupe::trace

@@ -1,4 +1,4 @@
-// The names of what records hold as numbers.
+// The names of the enum values in records.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Makes a recording of trace files.
+// Makes a recording from trace files.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,11 +24,11 @@ namespace troupe::trace {
 
 namespace {
 
-/// The files of one process: its ring and its log hold the same chunks, or either has some that the other lacks.
+/// The files of one process: its ring and its log hold the same chunks, or one has some that the other lacks.
 struct one_process {
   std::vector<trace_file> files;
   std::map<std::uint64_t, const trace_file::chunk*> chunks;
-  const trace_file* newest = nullptr;  ///< whose head and board count
+  const trace_file* newest = nullptr;  ///< the file whose head and board are used
 };
 
 std::string text_of(const boost::json::object& from, std::string_view key) {
@@ -36,7 +36,7 @@ std::string text_of(const boost::json::object& from, std::string_view key) {
   return found != nullptr && found->is_string() ? harmless(found->as_string()) : "";
 }
 
-/// Which run to read: the one that was named, or the only one.
+/// Returns the run to read: the one named, or the only one.
 result<std::uint64_t> choose_run(const std::vector<trace_file>& files, std::uint64_t wanted, bool newest) {
   std::map<std::uint64_t, std::size_t> runs;
   for (const trace_file& file : files) ++runs[file.run];
@@ -46,7 +46,7 @@ result<std::uint64_t> choose_run(const std::vector<trace_file>& files, std::uint
     for (const auto& [run, count] : runs) known.push_back(run);
     return bad_input(fmt::format("run {}: not among these files, which are of run {}", wanted, fmt::join(known, ", ")));
   }
-  if (runs.size() > 1) runs.erase(0);  // a process that had not joined yet
+  if (runs.size() > 1) runs.erase(0);  // 0: a process that had not joined a run yet
   if (runs.size() == 1) return runs.begin()->first;
   if (newest)
     return std::ranges::max_element(files, {},
@@ -58,7 +58,7 @@ result<std::uint64_t> choose_run(const std::vector<trace_file>& files, std::uint
   return bad_input(fmt::format("these files are of {} runs: {}; name one by --run", runs.size(), words));
 }
 
-/// What is greater is newer: a ring is written until the end, a log some time later, a copy never again.
+/// A sort key, greater is newer: a ring is written until the end, a log some time later, a copy never again.
 auto age_of(const trace_file& file) {
   return std::tuple(file.next_chunk, file.seen.ticks == 0, !file.is_log, file.seen.ticks);
 }
@@ -74,7 +74,7 @@ class reader {
     }
     for (one_process& one : processes_) {
       for (const trace_file& file : one.files) {
-        // A copy may have been made while a chunk was being filled.
+        // The copy may have been made while the chunk was being filled.
         for (const auto& [number, chunk] : file.chunks) {
           const trace_file::chunk*& kept = one.chunks[number];
           if (kept == nullptr || kept->records.size() < chunk.records.size()) kept = &chunk;
@@ -94,14 +94,14 @@ class reader {
     find_senders();
     for (std::uint32_t i = 0; i < processes_.size(); ++i) add_events(i);
     const auto order = [](const event& a, const event& b) {
-      return std::tie(a.begin, b.end) < std::tie(b.begin, a.end);  // what contains another comes first
+      return std::tie(a.begin, b.end) < std::tie(b.begin, a.end);  // an enclosing event comes first
     };
     std::ranges::stable_sort(made_.events, order);
     return std::move(made_);
   }
 
  private:
-  /// For all contents and events at once: lists that grow take up to three times as much meanwhile.
+  /// Reserves memory for all contents and events at once: growing the lists would take up to three times as much.
   void make_room() {
     std::size_t contents = 0, records = 0;
     for (const one_process& one : processes_) {
@@ -112,7 +112,7 @@ class reader {
     made_.events.reserve(records);
   }
 
-  /// A clock for each boot of each machine, and how they relate.
+  /// Makes a clock for each boot of each machine, and aligns them.
   void make_clocks() {
     std::vector<std::vector<clock_sample>> samples;
     std::vector<double> rates;
@@ -138,7 +138,7 @@ class reader {
     made_.realtime_begin_ns = zero_ns_ + clocks_[hosts_[0]].realtime_offset_ns();
   }
 
-  /// By the messages that went from host to host.
+  /// Aligns the clocks by the messages between hosts.
   void align() {
     std::map<std::uint16_t, std::size_t> host_of;
     std::vector<host_clock> hosts(clocks_.size());
@@ -173,13 +173,13 @@ class reader {
     lines_ = align_clocks(hosts, messages, static_cast<std::uint32_t>(hosts_[0]));
   }
 
-  /// On the recording's clock. Sums of what a damaged file claims must not overflow, so it is a year at most.
+  /// A time on the recording's clock, limited to a year: sums of a damaged file's claims must not overflow.
   nanoseconds time(std::size_t host, std::uint64_t ticks) const {
     constexpr nanoseconds most = nanoseconds{1} << 55;
     return std::clamp(lines_[host].to_reference(clocks_[host].monotonic_ns(ticks)) - zero_ns_, -most, most);
   }
 
-  /// Takes the contents of its files with it: they are the largest part.
+  /// Adds a process; moves the contents out of its files, because they are the largest part.
   void add_process(one_process& one) {
     const trace_file& from = *one.newest;
     const auto place = static_cast<std::uint32_t>(made_.processes.size());
@@ -216,8 +216,8 @@ class reader {
     }
   }
 
-  /// What is missing, and until when something may be: a thread gives a chunk up when half of the ring has been taken
-  /// since, so whatever began later is in another one.
+  /// Finds how many records are missing, and until when some may be: a thread abandons a chunk once half of the ring
+  /// has been taken since, so any later record is in another chunk.
   void find_gaps(const one_process& one, process_info& to, std::size_t host) const {
     const std::uint64_t taken = std::max(one.newest->next_chunk, one.chunks.empty() ? 0 : one.chunks.rbegin()->first);
     std::uint64_t room = 0;
@@ -225,7 +225,7 @@ class reader {
     const bool has_ring = room > 0;
     if (const auto* chunks = one.newest->metadata.if_contains("ring_chunks"); chunks != nullptr && chunks->is_int64())
       room = std::max<std::uint64_t>(room, static_cast<std::uint64_t>(std::max<std::int64_t>(0, chunks->get_int64())));
-    // Of the chunks that a ring has room for, one that is not there has been taken and not begun.
+    // Of the last chunks that fit in a ring, a missing one was taken but not begun.
     const std::uint64_t last = has_ring ? taken - std::min(taken, room) : taken;
     const auto beyond = one.chunks.upper_bound(last);
     const auto there = static_cast<std::uint64_t>(std::distance(one.chunks.begin(), beyond));
@@ -277,12 +277,12 @@ class reader {
       to.open.push_back({one.id, one.type, one.peer, one.step, moment(one.since)});
   }
 
-  /// Whose clock `sent` is of: that of the process with the sender.
+  /// Finds the host whose clock `sent` is on: the one of the sender's process.
   void find_senders() {
     for (const actor_state& one : made_.actors) host_of_actor_[one.actor] = hosts_[one.process];
   }
 
-  /// Its records go as they become events.
+  /// Turns the records of a process into events, and frees them.
   void add_events(std::uint32_t place) {
     process_info& mine = made_.processes[place];
     for (const auto& [number, chunk] : processes_[place].chunks) {
@@ -328,7 +328,7 @@ class reader {
   std::map<std::string, std::size_t> host_of_boot_;
   std::vector<std::size_t> hosts_;  ///< by process
   std::vector<tick_clock> clocks_;  ///< by host
-  std::vector<clock_line> lines_;   ///< by host: to the clock of the first process's host
+  std::vector<clock_line> lines_;   ///< by host: the line to the clock of the first process's host
   std::int64_t zero_ns_ = 0;        ///< on that clock
   std::map<std::uint16_t, std::size_t> host_of_actor_;
   recording made_;

@@ -70,7 +70,7 @@ result<std::unique_ptr<recorder>> recorder::start(options how) {
 }
 
 recorder::~recorder() {
-  if (!ring_) return;  // it could not be made
+  if (!ring_) return;  // creating it failed
   if (!is_finished_) finish(false);
   if (!clean_ || !problem().empty()) return;
   std::error_code ignored;

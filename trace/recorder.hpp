@@ -1,4 +1,4 @@
-// The recorder of a process: what its actors record goes through here, as far as the user wants it.
+// The recorder of a process: its actors write their records through it, filtered as the user wants.
 
 #pragma once
 
@@ -20,11 +20,11 @@
 
 namespace troupe::trace {
 
-/// off: nothing. ring: the last records. full: all records, and digests of what messages held. payload: that, and what
-/// the messages of chosen actors held.
+/// off: records nothing. ring: the last records. full: all records, and digests of message contents. payload: as full,
+/// plus the contents of messages to the chosen actors.
 enum class mode : std::uint8_t { off, ring, full, payload };
 
-/// A type of message: its number in records, and its name.
+/// A message type: its number in records, and its name.
 struct message_type {
   std::uint16_t number = 0;
   std::string name;
@@ -34,17 +34,17 @@ class recorder {
  public:
   struct options {
     mode what = mode::ring;
-    std::filesystem::path folder;  ///< made if it is not there, for this user alone
+    std::filesystem::path folder;  ///< created if missing, for this user only
     std::uint64_t ring_bytes = std::uint64_t{16} << 20;
     filter wanted;
-    std::vector<std::string> payload_actors;  ///< patterns; mode payload, none: all
+    std::vector<std::string> payload_actors;  ///< patterns; mode payload, empty: all
     std::vector<message_type> types;
-    std::string command;  ///< what this process was started as, for readers
+    std::string command;  ///< the command line of this process, shown to readers
   };
 
-  /// Errors: one line for the user.
+  /// Starts recording. Errors: one line for the user.
   static result<std::unique_ptr<recorder>> start(options how);
-  /// Without `finish`, the end was no clean one.
+  /// Without a preceding `finish`, the recording ends as failed.
   ~recorder();
 
   recorder(const recorder&) = delete;
@@ -53,31 +53,31 @@ class recorder {
   mode what() const { return how_.what; }
   const std::filesystem::path& folder() const { return how_.folder; }
 
-  /// Which run this process takes part in, and as what.
+  /// Sets the run that this process takes part in, and its place in it.
   void set_run(std::uint64_t run, std::uint32_t node, std::uint32_t incarnation);
-  /// Adds to what readers are told of the run. From any thread.
+  /// Adds to the metadata of the run for readers. Thread: any.
   void describe(std::string_view key, boost::json::value what);
-  /// The end of what is recorded. A clean one: `ring` keeps nothing then. Else files stay, and say that it was none.
-  /// Nobody may record any more.
+  /// Ends the recording. If `clean`, mode `ring` keeps no file; otherwise the files stay, marked as failed. Requires:
+  /// no thread records any more.
   void finish(bool clean);
 
-  /// Nothing has been recorded yet.
+  /// Whether nothing has been recorded yet.
   bool is_empty() const { return std::as_const(*ring_).head().next_chunk.load(std::memory_order_relaxed) == 0; }
 
-  /// What a process shows of itself at this moment: the bytes of its ring, and its name. From any thread.
+  /// The current bytes of this process's ring, and its file name. Thread: any.
   std::string copy() const { return ring_->copy(); }
   std::filesystem::path ring_file() const { return ring_->file(); }
-  /// The board of this process's actors. From any thread.
+  /// The board of this process's actors. Thread: any.
   std::vector<const board_entry*> actors() const { return ring_->actors(); }
 
-  /// Records and contents that came faster than the log could keep them; none where there is no log.
+  /// The numbers of records and contents that came faster than the log could save them; zeros if there is no log.
   std::pair<std::uint64_t, std::uint64_t> lost() const;
-  /// Why not everything is kept that should be; empty: it is.
+  /// Why the log is incomplete; empty: it is complete, or there is none.
   std::string problem() const { return log_ ? log_->problem() : ""; }
 
   // -- for actors, on the hot path --------------------------------------------------
 
-  /// Whether a record is wanted of an actor for which `wants_actor` is true. Who hears false counts it, on the board
+  /// Whether to record for an actor for which `wants_actor` is true. If false, the caller counts the drop, on the board
   /// or by `note_dropped`.
   bool wants(std::uint16_t type, std::uint64_t step) noexcept {
     if (takes_all_) [[likely]]
