@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "apps/network_options.hpp"
+#include "apps/option_table.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
 #include "apps/train_options.hpp"
@@ -102,13 +103,13 @@ subcommand add_join(CLI::App& program, const program_context& context) {
   add_text_option(*app, "as", "server|trainer", "what this process is to be", "Job");
   add_text_option(*app, "count", "N", "how many of them (default: 1)", "Job");
   add_text_option(*app, "name", "NAME", "a name that no other process of the run may have", "Job");
-  add_machine_options(*app);
+  add_options(*app, option_set::machine);
   add_text_option(*app, "advertise", "HOST[:PORT]",
                   "where others reach this process (default: the address that its connection to the master has)",
                   "Network");
   add_text_option(*app, "join-timeout", "SECONDS", "how long to try to reach the master (default: 30)", "Network");
   add_network_options(*app, true);
-  add_trace_options(*app);
+  add_options(*app, option_set::trace);
   add_switch(*app, "json", "errors as JSON objects on stdout too", "Output");
   add_switch(*app, "quiet", "no notes", "Output");
   app->footer(

@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <string_view>
 
+#include "apps/option_table.hpp"
 #include "apps/text.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
@@ -14,8 +16,6 @@
 namespace troupe::apps {
 
 namespace {
-
-constexpr const char* group = "Network";
 
 constexpr const char* files_together = "TLS by certificates takes --tls-cert, --tls-key and --tls-ca together";
 
@@ -56,13 +56,6 @@ void take_token(cluster::network_options& options, std::string token, console& o
 
 }  // namespace
 
-void add_timeout_options(CLI::App& app) {
-  add_text_option(app, "dead-after", "SECONDS",
-                  "notice within so long that a process is silent, and take it for dead (default: 5)", group);
-  add_text_option(app, "request-timeout", "SECONDS", "how long any one message may stay unanswered (default: 300)",
-                  group);
-}
-
 std::optional<fault> read_timeouts(const CLI::App& app, cluster::network_options& options) {
   constexpr double day = 86'400;
   auto dead_after = read_seconds(app, "dead-after", options.dead_after, 0.5, day);
@@ -72,11 +65,6 @@ std::optional<fault> read_timeouts(const CLI::App& app, cluster::network_options
   options.dead_after = *dead_after;
   options.request_timeout = *request_timeout;
   return std::nullopt;
-}
-
-void add_token_option(CLI::App& app, const std::string& otherwise) {
-  add_text_option(app, "token-file", "FILE",
-                  fmt::format("the run's token, which every process has to know (default: {})", otherwise), group);
 }
 
 std::optional<fault> read_own_token(const CLI::App& app, cluster::network_options& options, console& out) {
@@ -90,24 +78,21 @@ std::optional<fault> read_own_token(const CLI::App& app, cluster::network_option
 }
 
 void add_network_options(CLI::App& app, bool connects) {
-  add_token_option(app, "the variable TROUPE_TOKEN");
-  add_text_option(app, "tls-cert", "FILE", "go by certificates: this process's, in PEM format (default: by the token)",
-                  group);
-  add_text_option(app, "tls-key", "FILE", "its key, which only its owner may read", group);
-  add_text_option(app, "tls-ca", "FILE", "the authority that everybody's certificate must be of", group);
-  if (connects)
-    add_text_option(app, "tls-name", "NAME", "the name or address in the master's certificate (default: HOST)", group);
-  add_switch(app, "insecure", "do without TLS: everybody on the way can read and change everything", group);
-  add_timeout_options(app);
+  add_options(app, option_set::token);
+  add_options(app, option_set::certificates);
+  if (connects) add_options(app, option_set::certificate_name);
+  add_options(app, option_set::insecure);
+  add_options(app, option_set::timeouts);
 }
 
 std::string given_network_options(const CLI::App& app) {
   std::string words;
-  for (const char* name : {"token-file", "tls-cert", "tls-key", "tls-ca", "dead-after", "request-timeout"})
-    if (const auto text = given_text(app, name)) words += fmt::format(" --{} {}", name, shell_word(*text));
-  for (const char* name : {"--insecure", "--tls"}) {
-    const CLI::Option* given = app.get_option_no_throw(name);
-    if (given != nullptr && given->count() > 0) words += fmt::format(" {}", name);
+  for (const option_info& one : option_table()) {
+    const CLI::Option* given = app.get_option_no_throw("--" + std::string(one.name));
+    const bool is_for_all = std::string_view(one.group) == "Network" && one.set != option_set::certificate_name;
+    if (given == nullptr || given->count() == 0 || !is_for_all) continue;
+    words += fmt::format(" --{}", one.name);
+    if (one.value_name != nullptr) words += " " + shell_word(given->results().front());
   }
   return words;
 }

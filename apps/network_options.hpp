@@ -9,18 +9,14 @@
 
 namespace troupe::apps {
 
-/// --dead-after and --request-timeout.
-void add_timeout_options(CLI::App& app);
+/// Reads --dead-after and --request-timeout.
 std::optional<fault> read_timeouts(const CLI::App& app, cluster::network_options& options);
 
-/// --token-file, where a token need not be given.
-void add_token_option(CLI::App& app, const std::string& otherwise);
-/// Reads it, or the variable TROUPE_TOKEN; leaves the token alone if neither is there. Warns of one that can be
-/// guessed.
+/// Reads --token-file, or the variable TROUPE_TOKEN; leaves the token alone if neither is there. Warns of one that can
+/// be guessed.
 std::optional<fault> read_own_token(const CLI::App& app, cluster::network_options& options, console& out);
 
-/// Those, --token-file, --tls-cert, --tls-key, --tls-ca and --insecure; and --tls-name for who `connects` to the
-/// master.
+/// Adds all sets of the network but `process_tls`; `certificate_name` only for a process that `connects` to the master.
 void add_network_options(CLI::App& app, bool connects);
 
 /// Those that were given, as they stand on a command line: ` --insecure --dead-after 2`. Where the token is among them,

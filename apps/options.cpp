@@ -48,19 +48,6 @@ std::optional<std::string> given_text(const CLI::App& app, const std::string& na
   return option->results().front();
 }
 
-void add_machine_options(CLI::App& app) {
-  const char* group = "This machine";
-  add_text_option(app, "threads", "N", "worker threads of the actor system, 1 to 1024 (default: as many as cores)",
-                  group);
-  add_text_option(app, "device", "auto|cpu|cuda",
-                  "what trainers compute on; auto is CUDA devices if there are any (default: auto)", group);
-  add_text_option(app, "devices", "N,...",
-                  "numbers of the CUDA devices to use: a rank has the one at its place, counted round (default: all)",
-                  group);
-  add_text_option(app, "server-device", "auto|cpu|cuda",
-                  "where servers keep their tables; auto is where trainers compute (default: auto)", group);
-}
-
 namespace {
 
 result<actors::device_request::kind> read_kind(const char* name, const std::optional<std::string>& text) {

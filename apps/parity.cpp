@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "apps/option_table.hpp"
 #include "apps/processes.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
@@ -174,8 +175,8 @@ subcommand add_parity(CLI::App& program, const program_context& context) {
   CLI::App* app = program.add_subcommand("parity", "check training against a reference run");
   app->add_option("FILE")->description("the reference run, a safetensors file");
   add_text_option(*app, "servers", "N", "parameter servers (default: 1)", "Job");
-  add_machine_options(*app);
-  add_switch(*app, "processes", "one process for each role on this machine", "This machine");
+  add_options(*app, option_set::machine);
+  add_options(*app, option_set::processes);
   add_switch(*app, "json", "the result as a JSON object on one line", "Output");
   app->footer(
       "Exit codes: 0 all errors |a-b| / max(1, |b|) are within 1e-4; 1 they are not; 2 FILE or an option is wrong.");

@@ -61,10 +61,7 @@ struct machine_options {
   actors::compute_devices devices;
 };
 
-/// Adds --threads, --device, --devices and --server-device.
-void add_machine_options(CLI::App& app);
-
-/// Reads them by their names, and looks at the machine for the devices wanted.
+/// Reads the options of the set `machine` by their names, and looks at the machine for the devices wanted.
 result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of);
 
 /// Reads the whole command line, runs what it names and returns the program's exit code.

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdlib>
 #include <system_error>
 #include <utility>
 
 #include "actors/traced_system.hpp"
+#include "apps/option_table.hpp"
 #include "apps/page_token.hpp"
 #include "apps/text.hpp"
 #include "base/number.hpp"
@@ -24,22 +24,7 @@ namespace troupe::apps {
 
 namespace {
 
-constexpr const char* trace_group = "Trace";
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
-
-/// `--trace-dir` is TROUPE_TRACE_DIR.
-std::string variable_of(std::string_view name) {
-  std::string variable = "TROUPE_";
-  for (const char c : name) variable += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return variable;
-}
-
-std::optional<std::string> find(const std::vector<model::setting>& given, const std::string& name) {
-  const auto found = std::ranges::find(given, name, &model::setting::first);
-  if (found != given.end()) return found->second;
-  const char* variable = std::getenv(variable_of(name).c_str());
-  return variable != nullptr && *variable != '\0' ? std::optional<std::string>(variable) : std::nullopt;
-}
 
 /// The system's place for temporary files.
 std::filesystem::path temporary_place() {
@@ -61,44 +46,10 @@ std::string words(const std::filesystem::path& folder) { return shell_word(folde
 
 }  // namespace
 
-const std::vector<model::setting_info>& trace_settings() {
-  static const std::vector<model::setting_info> all = {
-      {"trace", "MODE",
-       "what is recorded: off; ring (the last messages, kept if the run fails); full (all, compressed, with digests of "
-       "what they held); payload (that, and what they held)",
-       "ring", model::setting_type::text},
-      {"trace-dir", "DIR", "where; a folder of the run's own among the temporary files unless given", "",
-       model::setting_type::text},
-      {"trace-filter", "ITEMS", "record only these: actor=PATTERN,type=PATTERN,steps=A-B,count=N", "",
-       model::setting_type::text},
-      {"trace-payload", "ACTORS", "whose messages --trace payload keeps, as in 'server *,trainer 0'", "all",
-       model::setting_type::text},
-      {"trace-ring-mib", "N", "room for the last messages, 1 to 4096", "2; 16 with a page, full or payload",
-       model::setting_type::whole},
-      {"page", "[PORT]", "show the run in a browser, on a port of this machine (default port: any that is free)", "",
-       model::setting_type::whole},
-      {"step-timeout", "SECONDS",
-       "how long a step may take before what is recorded is looked at and the verdict told; captured from earlier "
-       "steps "
-       "unless given",
-       "", model::setting_type::text},
-  };
-  return all;
-}
-
-void add_trace_options(CLI::App& app) {
-  for (const model::setting_info& info : trace_settings()) {
-    std::string meaning = info.meaning;
-    if (!info.default_text.empty()) meaning += " (default: " + info.default_text + ")";
-    CLI::Option* option = add_text_option(app, info.name, info.value_name, meaning, trace_group);
-    if (std::string_view(info.name) == "page") option->expected(0, 1);
-  }
-}
-
 result<trace_order> read_trace_options(const std::vector<model::setting>& given) {
   trace_order order;
-  const auto what = find(given, "trace");
-  const auto folder = find(given, "trace-dir");
+  const auto what = option_text(given, "trace");
+  const auto folder = option_text(given, "trace-dir");
   order.is_wanted = std::ranges::any_of(
       given, [](const model::setting& one) { return one.first == "trace" || one.first == "trace-dir"; });
   if (what) {
@@ -111,18 +62,18 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
   order.own_folder = !folder;
   if (folder) order.how.folder = *folder;
   if (folder && folder->empty()) return bad_input("--trace-dir: needs the name of a folder");
-  if (const auto text = find(given, "trace-filter")) {
+  if (const auto text = option_text(given, "trace-filter")) {
     auto filter = trace::parse_filter(*text);
     if (!filter) return bad_input(fmt::format("--trace-filter {}", printable(filter.error().message)));
     order.how.wanted = std::move(*filter);
     order.filter = *text;
   }
-  if (const auto text = find(given, "trace-payload")) {
+  if (const auto text = option_text(given, "trace-payload")) {
     order.how.payload_actors = split(*text);
     if (order.how.what != trace::mode::payload)
       return bad_input(fmt::format("--trace-payload {}: goes with --trace payload", printable(*text)));
   }
-  if (const auto text = find(given, "trace-ring-mib")) {
+  if (const auto text = option_text(given, "trace-ring-mib")) {
     constexpr std::uint64_t mib_max = 4096;
     const auto size = parse_number<std::uint64_t>(*text);
     if (!size || *size == 0 || *size > mib_max)
@@ -130,7 +81,7 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
           fmt::format("--trace-ring-mib {}: must be a whole number between 1 and {}", printable(*text), mib_max));
     order.how.ring_bytes = *size * mib;
   }
-  if (const auto text = find(given, "step-timeout")) {
+  if (const auto text = option_text(given, "step-timeout")) {
     constexpr double most = 86'400;
     constexpr double least = 0.1;
     const auto seconds = parse_number<double>(*text);
@@ -142,14 +93,14 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
     constexpr double ms_per_s = 1000;
     order.step_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * ms_per_s));
   }
-  if (const auto text = find(given, "page")) {
+  if (const auto text = option_text(given, "page")) {
     const auto port = text->empty() ? 0 : parse_number<std::uint16_t>(*text);
     if (!port) return bad_input(fmt::format("--page {}: must be a port, 0 to 65535", printable(*text)));
     if (order.how.what == trace::mode::off)
       return bad_input("--page: shows what is recorded, which --trace off turns off");
     order.page = *port;
   }
-  if (!find(given, "trace-ring-mib")) {
+  if (!option_text(given, "trace-ring-mib")) {
     // As little as stays in a core's cache: writing to more costs the shortest steps twice as much. A page shows what
     // there is of it, and a log takes records from it while others come.
     const bool is_read = order.page || order.how.what == trace::mode::full || order.how.what == trace::mode::payload;
@@ -161,8 +112,9 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
 
 result<trace_order> read_trace_options(const CLI::App& app) {
   std::vector<model::setting> given;
-  for (const model::setting_info& info : trace_settings())
-    if (auto text = given_text(app, info.name)) given.emplace_back(info.name, std::move(*text));
+  for (const option_info& one : option_table())
+    if (auto text = given_text(app, one.name); text && one.set == option_set::trace)
+      given.emplace_back(one.name, std::move(*text));
   return read_trace_options(given);
 }
 

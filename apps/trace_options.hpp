@@ -16,13 +16,6 @@
 
 namespace troupe::apps {
 
-/// The names of the options, which a job file may hold too.
-const std::vector<model::setting_info>& trace_settings();
-
-/// Adds them to a subcommand. What is not given there or in a job file is taken from variables: TROUPE_TRACE for
-/// --trace, TROUPE_TRACE_DIR for --trace-dir, and so on; so the processes of a run can share them.
-void add_trace_options(CLI::App& app);
-
 struct trace_order {
   trace::recorder::options how;
   std::string filter;  ///< `how.wanted` as it was given
@@ -32,11 +25,12 @@ struct trace_order {
   bool own_folder = false;
   /// Show the run in a browser, on this port (0: any); null: do not.
   std::optional<std::uint16_t> page;
-  /// How long a step may take; null: captured.
+  /// How long a step may take; null: learned from earlier ones.
   std::optional<std::chrono::milliseconds> step_timeout;
 };
 
-/// Reads them; `given`: those of command line and job file.
+/// Reads the options of the set `trace`; `given`: those of command line and job file. Variables stand in for those that
+/// are missing, so the processes of a run can share them.
 result<trace_order> read_trace_options(const std::vector<model::setting>& given);
 result<trace_order> read_trace_options(const CLI::App& app);
 

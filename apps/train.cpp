@@ -12,6 +12,7 @@
 
 #include "apps/epoch_log.hpp"
 #include "apps/network_options.hpp"
+#include "apps/option_table.hpp"
 #include "apps/processes.hpp"
 #include "apps/progress.hpp"
 #include "apps/report.hpp"
@@ -331,10 +332,10 @@ result<int> run_train(const CLI::App& app, const program_context& context, const
 subcommand add_train(CLI::App& program, const program_context& context) {
   CLI::App* app = program.add_subcommand("train", "train a model");
   add_train_options(*app);
-  add_switch(*app, "processes", "one process for each role on this machine", "This machine");
-  add_timeout_options(*app);
-  add_switch(*app, "tls", "with --processes: encrypt their links, which stay on this machine anyway", "Network");
-  add_token_option(*app, "with --processes, the variable TROUPE_TOKEN, or a random one");
+  add_options(*app, option_set::processes);
+  add_options(*app, option_set::timeouts);
+  add_options(*app, option_set::process_tls);
+  add_options(*app, option_set::token, "with --processes, the variable TROUPE_TOKEN, or a random one");
   // Of the processes that --processes starts.
   app->add_option("--role")->group("");
   app->add_option("--rank")->group("");

@@ -3,50 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <string_view>
 #include <utility>
 
 #include "apps/network_options.hpp"
+#include "apps/option_table.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 
 namespace troupe::apps {
 namespace {
-
-/// Where a setting stands in the help.
-const char* group_of(std::string_view name) {
-  const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  if (is_one_of({"tables", "rows", "dim", "bag", "classes", "id-skew", "row-dtype"})) return "Tables";
-  if (is_one_of({"columns", "header", "separator", "test-file", "test-fraction", "shuffle-rows"})) return "Data files";
-  if (is_one_of({"hidden", "interaction", "bottom-hidden", "loss", "matmul-precision"})) return "Model";
-  if (name.find("optimizer") != name.npos || is_one_of({"dense-lr", "sparse-lr", "lr-schedule", "clip-norm"}))
-    return "Optimizers";
-  if (is_one_of({"sparse-reduce", "consistency", "wire-dtype", "accumulate", "bucket-mib", "nan"}))
-    return "Working together";
-  return "Job";
-}
-
-/// The options of the run itself that a job file may hold beside the job's settings.
-std::vector<model::setting_info> run_settings() {
-  std::vector<model::setting_info> infos;
-  const auto add = [&infos](const char* name, model::setting_type type) { infos.push_back({name, "", "", "", type}); };
-  add("threads", model::setting_type::whole);
-  add("device", model::setting_type::text);
-  add("devices", model::setting_type::text);
-  add("server-device", model::setting_type::text);
-  add("processes", model::setting_type::truth);
-  add("save", model::setting_type::text);
-  add("checkpoint-every", model::setting_type::whole);
-  add("resume", model::setting_type::text);
-  add("metrics-csv", model::setting_type::text);
-  add("tensorboard", model::setting_type::text);
-  infos.insert(infos.end(), trace_settings().begin(), trace_settings().end());
-  return infos;
-}
 
 /// Everything that a job file may hold, in the order in which it is printed.
 std::vector<model::setting_info> known_settings() {
@@ -69,11 +36,6 @@ std::vector<model::setting> given_settings(const CLI::App& app, const model::job
     }
   }
   return given;
-}
-
-std::optional<std::string> text_in(const std::vector<model::setting>& given, std::string_view name) {
-  const auto found = std::ranges::find(given, name, &model::setting::first);
-  return found == given.end() ? std::nullopt : std::optional(found->second);
 }
 
 /// The job file as far as it counts.
@@ -104,7 +66,7 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
   }
   std::vector<model::setting> all = saved;
   // Whoever gives epochs does not want the steps that would override them.
-  if (text_in(given, "epochs") && !text_in(given, "steps"))
+  if (option_text(given, "epochs") && !option_text(given, "steps"))
     std::erase_if(all, [](const model::setting& one) { return one.first == "steps"; });
   all.insert(all.end(), given.begin(), given.end());
   return all;
@@ -112,8 +74,8 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
 
 /// Reads where checkpoints go, and the one to go on from.
 std::optional<fault> fill_checkpoints(train_order& order) {
-  order.save = text_in(order.run_settings, "save");
-  if (const auto every = text_in(order.run_settings, "checkpoint-every")) {
+  order.save = option_text(order.run_settings, "save");
+  if (const auto every = option_text(order.run_settings, "checkpoint-every")) {
     constexpr std::uint64_t steps_max = 1'000'000'000'000;
     const auto steps = parse_number<std::uint64_t>(*every);
     if (!steps || *steps == 0 || *steps > steps_max)
@@ -124,7 +86,7 @@ std::optional<fault> fill_checkpoints(train_order& order) {
                    fmt::format("--checkpoint-every {}: needs --save DIR, the folder for the checkpoints", *steps)};
     order.checkpoint_every = *steps;
   }
-  if (const auto folder = text_in(order.run_settings, "resume")) {
+  if (const auto folder = option_text(order.run_settings, "resume")) {
     auto found = model::newest_whole_checkpoint(*folder);
     if (!found)
       return fault{fault_kind::input, fmt::format("--resume {}: {}", printable(*folder), found.error().message)};
@@ -160,18 +122,18 @@ std::optional<fault> fill(train_order& order, const CLI::App& app, const std::ve
   if (auto wrong = fill_checkpoints(order)) return wrong;
   if (auto wrong = fill_job(order, given_settings(app, order.file, model::job_settings()))) return wrong;
   auto machine = read_machine_options([&](const char* name) -> std::optional<std::string> {
-    if (where == computing::here || std::string_view(name) == "threads") return text_in(order.run_settings, name);
+    if (where == computing::here || std::string_view(name) == "threads") return option_text(order.run_settings, name);
     return std::string_view(name) == "device" ? std::optional<std::string>("cpu") : std::nullopt;
   });
   if (!machine) return std::move(machine.error());
   order.machine = std::move(*machine);
   if (where == computing::here)
     for (const char* name : {"device", "devices", "server-device"})
-      if (const auto text = text_in(order.run_settings, name))
+      if (const auto text = option_text(order.run_settings, name))
         order.device_words += fmt::format(" --{} {}", name, *text);
-  order.metrics_csv = text_in(order.run_settings, "metrics-csv");
-  order.processes = text_in(order.run_settings, "processes") == "true";
-  order.tensorboard = text_in(order.run_settings, "tensorboard");
+  order.metrics_csv = option_text(order.run_settings, "metrics-csv");
+  order.processes = option_text(order.run_settings, "processes") == "true";
+  order.tensorboard = option_text(order.run_settings, "tensorboard");
   auto traced = read_trace_options(order.run_settings);
   if (!traced) return std::move(traced.error());
   order.traced = std::move(*traced);
@@ -182,22 +144,9 @@ std::optional<fault> fill(train_order& order, const CLI::App& app, const std::ve
 
 void add_train_options(CLI::App& app) {
   app.add_option("JOB.toml")->description("a job file; options override it");
-  for (const model::setting_info& info : model::job_settings()) {
-    std::string meaning = info.meaning;
-    if (!info.default_text.empty()) meaning += " (default: " + info.default_text + ")";
-    add_text_option(app, info.name, info.value_name, meaning, group_of(info.name));
-  }
-  add_machine_options(app);
-  add_text_option(app, "save", "DIR", "save a checkpoint at the end, in this folder", "Checkpoints");
-  add_text_option(app, "checkpoint-every", "N", "and every N steps (default: only at the end)", "Checkpoints");
-  add_text_option(
-      app, "resume", "DIR",
-      "go on with the run of the newest checkpoint in this folder; --epochs and --steps still count from its "
-      "beginning",
-      "Checkpoints");
-  add_text_option(app, "metrics-csv", "FILE", "a line of metrics for each epoch, as CSV", "Output");
-  add_text_option(app, "tensorboard", "DIR", "the same as an event file for TensorBoard", "Output");
-  add_trace_options(app);
+  add_job_options(app);
+  for (const option_set set : {option_set::machine, option_set::checkpoints, option_set::outputs, option_set::trace})
+    add_options(app, set);
   add_switch(app, "print-job", "print the whole job as a job file, and do not run it", "Output");
 }
 
@@ -217,7 +166,7 @@ result<machine_options> read_own_machine(const CLI::App& app) {
   auto file = read_file(app);
   if (!file) return tl::unexpected<fault>(std::move(file.error()));
   const std::vector<model::setting> given = given_settings(app, *file, run_settings());
-  auto machine = read_machine_options([&](const char* name) { return text_in(given, name); });
+  auto machine = read_machine_options([&](const char* name) { return option_text(given, name); });
   if (!machine) return tl::unexpected<fault>(model::located(std::move(machine.error()), *file));
   return machine;
 }

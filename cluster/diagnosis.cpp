@@ -90,7 +90,7 @@ std::optional<std::string> watchdog::look() {
     if (taken_s < limit_s) continue;
     told_[actor->actor] = step;
     return fmt::format("step {} of {} takes longer than {:.3g} s ({})", step, actor->name.data(), limit_s,
-                       timeout_ ? "--step-timeout" : "captured from earlier steps; --step-timeout sets it");
+                       timeout_ ? "--step-timeout" : "learned from earlier steps; --step-timeout sets it");
   }
   return std::nullopt;
 }

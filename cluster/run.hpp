@@ -53,7 +53,7 @@ struct gather_options {
 
 /// When a diagnosis is written (cluster/diagnosis.hpp), where something is recorded.
 struct watch_options {
-  /// How long a step may take; null: captured from earlier ones.
+  /// How long a step may take; null: learned from earlier ones.
   std::optional<std::chrono::milliseconds> step_timeout;
   /// Whether somebody asks for one, since it was last called. May be null.
   std::function<bool()> wanted;

@@ -96,7 +96,7 @@ const std::vector<setting_info>& job_settings() {
   static const std::vector<setting_info> infos = [] {
     std::vector<setting_info> made;
     for (const auto& one : job_table())
-      made.push_back({one.name, one.value_name, one.meaning, default_text(one), one.type});
+      made.push_back({one.name, one.value_name, one.meaning, default_text(one), one.type, one.group});
     return made;
   }();
   return infos;

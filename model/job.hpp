@@ -107,6 +107,7 @@ struct setting_info {
   std::string meaning;
   std::string default_text;
   setting_type type = setting_type::text;
+  std::string group = {};  ///< heading in the help
 };
 
 /// Every setting that `parse_job` knows, in the order of the help.

@@ -20,6 +20,7 @@ struct job_setting {
   std::string name;
   std::string value_name;
   std::string meaning;
+  std::string group;  ///< heading in the help
 
   /// Its default for each data set, in the order of `data_kind`: no_default where it may be left out without one,
   /// null where the data set has no such setting.

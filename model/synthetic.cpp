@@ -1,6 +1,6 @@
 // Synthetic data of any size, drawn where they are needed: random bags and a class that follows from them.
 //
-// What can be captured: every row of every table belongs to a class, by a hash of (seed, table, row), so it takes no
+// What can be learned: every row of every table belongs to a class, by a hash of (seed, table, row), so it takes no
 // memory. A sample's class is drawn first, then its indices; four out of five of these (`pull`) move to the row of the
 // sample's class in their block, a block being as many neighbouring rows as there are classes, one of each class. So
 // all classes are equally frequent, blocks of rows are as frequent as the skew says, and a sum of embeddings can tell

@@ -1,4 +1,4 @@
-// The rows of one file, found by number: what is captured by reading it once.
+// The rows of one file, found by number: what is learned by reading it once.
 
 #pragma once
 

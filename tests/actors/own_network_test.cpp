@@ -194,7 +194,7 @@ TEST(OwnNetwork, TrainsAsTheSameArithmeticInDouble) {
   expect_near_all(real.weights(0), reference.parameters, "weights");
   for (std::size_t t = 0; t < 2; ++t) expect_near_all(real.table(t), reference.tables[t], "table");
   EXPECT_TRUE(kernels::test::same_bits(real.weights(0), real.weights(1)));
-  EXPECT_LT(reference.losses.back(), reference.losses.front()) << "it has captured something";
+  EXPECT_LT(reference.losses.back(), reference.losses.front()) << "it has learned something";
   for (std::size_t i = 0; i < untrained.parameters.size(); ++i)
     EXPECT_GT(std::abs(untrained.parameters[i] - reference.parameters[i]), 1e-3) << "weight " << i;
 }

@@ -134,7 +134,7 @@ TEST(Synthetic, WhatWasLearnedInTrainingHoldsForTheTestRows) {
   EXPECT_GT(naive_bayes_accuracy(*opened({{"rows", "201"}, {"classes", "8"}}), 201, 8, 400), 0.99);
 }
 
-// Two seeds' classes of a row agree half of the time: what was captured from one says nothing about the other.
+// Two seeds' classes of a row agree half of the time: what was learned from one says nothing about the other.
 TEST(Synthetic, EachSeedPlantsAnotherSignal) {
   std::vector<std::vector<int>> majority;
   for (const char* seed : {"1", "2"}) {
