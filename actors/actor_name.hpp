@@ -1,4 +1,4 @@
-// The numbers and names of a run's actors, and how an actor that fails says so.
+// The numbers and names of a run's actors, and how an actor reports its failure.
 
 #pragma once
 
@@ -18,16 +18,16 @@
 
 namespace troupe::actors {
 
-/// Actor numbers within a run, as they stand in headers: master 0, allreduce group 1, then servers, then trainers.
+/// Actor numbers within a run, as in message headers: master 0, allreduce group 1, then servers, then trainers.
 constexpr std::uint32_t master_number = 0;
 constexpr std::uint32_t group_number = 1;
-/// Of the group of process `process` of several with trainers.
+/// The number of process `process`'s allreduce group in a run where several processes have trainers.
 constexpr std::uint32_t group_sender(std::uint32_t process) { return 0x8000 + process; }
 constexpr std::uint32_t server_number(std::uint32_t rank) { return 2 + rank; }
 constexpr std::uint32_t trainer_number(std::uint32_t rank, std::uint32_t servers) { return 2 + servers + rank; }
-/// A process of a run over several.
+/// The number of process `node` in a run of several processes.
 constexpr std::uint32_t node_number(std::uint32_t node) { return 0xfffe - node; }
-/// Whoever asks for a run.
+/// The number of the client that submits a run.
 constexpr std::uint32_t client_number = 0xffff;
 
 /// An error that names actor, step and cause, for the one line that ends a run.
@@ -38,8 +38,8 @@ inline caf::error failure_of(const std::string& actor, std::uint64_t step, const
   return protocol::make_failure(code, fmt::format("{}, step {}: {}", actor, step, protocol::describe(cause)));
 }
 
-/// Makes `self` turn an exception in a handler into such an error, `tell` it, and end with it. `state` has `name` and
-/// `step`.
+/// Makes `self` turn an exception in a handler into such an error, pass it to `tell`, and quit with it.
+/// `state` has `name` and `step`.
 template <class Self>
 void fail_on_exceptions(Self* self, std::function<void(const caf::error&)> tell = {}) {
   self->set_exception_handler([self, tell = std::move(tell)](std::exception_ptr& thrown) -> caf::error {

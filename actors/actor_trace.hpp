@@ -1,5 +1,5 @@
-// What an actor records of itself: it numbers the messages that it sends, writes a record for each that it has handled,
-// and keeps its entry on the board, which says at any time what it is at and for what it waits.
+// An actor's own trace: it numbers the messages that the actor sends, writes a record for each message handled, and
+// updates the actor's board entry, which always shows what the actor does and what it waits for.
 
 #pragma once
 
@@ -19,30 +19,30 @@
 
 namespace troupe::actors {
 
-/// Belongs to one actor. Records nothing before `start`, and where the actor system has no recorder.
+/// Belongs to one actor. Records nothing before `start`, or if the actor system has no recorder.
 class actor_trace {
  public:
-  /// `number`: the actor's within the run.
+  /// `number`: the actor's number within the run.
   void start(caf::abstract_actor* self, caf::actor_system& system, std::uint64_t run, std::uint32_t number,
              const std::string& name, std::uint32_t incarnation = 0);
 
-  /// The header of the next message, which is sent because of `cause`: the message at hand, or the one that it answers.
+  /// The header of the next message. `cause`: the message being handled, or the one that this message answers.
   msg::header next(std::uint64_t step, msg::message_id cause) { return next(step, cause, now_if_on()); }
-  /// The same, because of the last message that was handled.
+  /// The same, caused by the last message that was handled.
   msg::header next(std::uint64_t step) { return next(step, cause_, now_if_on()); }
-  /// The same, sent at `sent`: 0, or what `latest` gave.
+  /// The same, sent at `sent`: 0, or a value of `latest`.
   msg::header next(std::uint64_t step, msg::message_id cause, std::uint64_t sent);
 
-  /// The last message that was handled, or is being.
+  /// The message being handled, or else the last one that was.
   msg::message_id cause() const { return cause_; }
   bool is_on() const { return recorder_ != nullptr; }
-  /// When the actor last read the clock for what it is at, in ticks: as good as now right behind that, and cheaper. It
-  /// is no earlier than the message at hand was begun, nor than what has been recorded since. 0: nothing is recorded.
+  /// When the actor last read the clock for its current work, in ticks: close to now, and cheaper. It is no earlier
+  /// than the start of the current message, or than the last record. 0: nothing is recorded.
   std::uint64_t latest() const { return latest_ != 0 ? latest_ : is_on() ? trace::ticks_now() : 0; }
-  /// What the actor is held to; null: nothing, the run is no replay.
+  /// The gate that holds the actor to a recorded order; null: the run is no replay.
   replay_gate* replayed() const { return replayed_; }
 
-  /// While it lives, a message is being handled.
+  /// A message is being handled during the lifetime of this object.
   class handling {
    public:
     template <class Message>
@@ -66,7 +66,7 @@ class actor_trace {
     handling(const handling&) = delete;
     handling& operator=(const handling&) = delete;
 
-    /// What the handler returned.
+    /// The handler's result.
     template <class T>
     void note(const caf::result<T>& answer) {
       if (std::is_void_v<T> && !caf::holds_alternative<caf::error>(answer.get_data())) return;
@@ -87,7 +87,7 @@ class actor_trace {
     bool is_recorded_ = false;
   };
 
-  /// While it lives, the actor does something that no message at hand asks for: a part of earlier work, put off.
+  /// During its lifetime, the actor does deferred work that no current message asks for.
   class turn {
    public:
     explicit turn(actor_trace& mine, std::uint64_t step);
@@ -101,12 +101,12 @@ class actor_trace {
     std::uint64_t step_;
   };
 
-  /// While it lives, the actor is at a piece of work that deserves a name.
+  /// During its lifetime, the actor is in a named range of work.
   class range {
    public:
     range(actor_trace& mine, trace::range_name name, std::uint64_t step)
         : range(mine, name, step, mine.is_on() ? mine.now() : 0) {}
-    /// It has begun when the actor last read the clock (see `latest`).
+    /// `begin`: the range begins at the actor's last clock reading (see `latest`).
     range(actor_trace& mine, trace::range_name name, std::uint64_t step, std::uint64_t begin)
         : trace_(mine), name_(name), step_(step), begin_(begin) {}
     ~range() {
@@ -122,26 +122,26 @@ class actor_trace {
     std::uint64_t begin_;
   };
 
-  // -- of trainers --------------------------------------------------------------------
+  // -- trainers only ------------------------------------------------------------------
 
-  /// The rows of a step are here; it is done, and `next` is waited for: its record is written.
+  /// The rows of a step have arrived. `step_ends`: the step is done and `next` is awaited; writes its record.
   void step_begins(std::uint64_t step);
   void step_ends(std::uint64_t next);
-  /// What goes on now is no part of a step, but as good as one: for who looks for a step that takes too long.
+  /// Work outside any step that counts as progress, for the watchdog that looks for slow steps.
   void progresses();
-  /// There will be no further step.
+  /// There are no further steps.
   void rests();
 
   // -- requests -------------------------------------------------------------------------
 
-  /// `asked` goes to `peer`, which owes an answer.
+  /// `asked` is sent to `peer`, which owes an answer.
   void asks(const msg::header& asked, std::uint16_t type, std::uint32_t peer);
-  /// It has come, or never will.
+  /// The answer has come, or never will.
   void has_answer(msg::message_id asked);
 
-  // -- whatever else -------------------------------------------------------------------
+  // -- other records -------------------------------------------------------------------
 
-  /// A record of another kind; `what` has everything but kind, actor, and `begin` if that is now.
+  /// Writes a record of another kind. `what` has everything but kind, actor, and `begin` if that is now.
   void note(trace::kind what, trace::record with, std::uint64_t bytes = 0);
   void note_drop(const caf::message& unexpected);
   void metric(trace::metric_name which, std::uint64_t step, double value);
@@ -170,7 +170,7 @@ class actor_trace {
   std::uint64_t now_if_on() { return is_on() ? now() : 0; }
   void count_dropped();
   void on_board(std::uint64_t step, std::uint64_t begin);
-  /// False: no record is wanted of it.
+  /// Returns false if the message is not to be recorded.
   bool begin(const msg::header& head, std::uint16_t type) {
     cause_ = in_hand_ = msg::id_of(head);
     if (recorder_ == nullptr) return false;
@@ -211,16 +211,16 @@ class actor_trace {
   msg::message_id in_hand_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t step_begin_ = 0;
-  std::uint64_t latest_ = 0;  ///< 0: the actor is at nothing, or at what is not recorded
+  std::uint64_t latest_ = 0;  ///< 0: the actor is idle, or its work is not recorded
 };
 
-/// The result of a handler that somebody else answers for.
+/// The result of a handler whose promise is fulfilled elsewhere.
 template <class T>
 caf::result<T> answered_elsewhere(std::type_identity<caf::result<T>>) {
   return caf::delegated<T>{};
 }
 
-/// Whether `self` is to handle `message` now; else it has been put aside until its turn comes.
+/// Returns whether `self` may handle `message` now; if not, the message is held until its turn comes.
 template <class Message, class Self>
 bool has_turn(Self* self, const Message& message) {
   replay_gate* const order = self->state.trace.replayed();
@@ -232,7 +232,7 @@ bool has_turn(Self* self, const Message& message) {
   return false;
 }
 
-/// If one that was put aside has its turn now, it is put back.
+/// Puts a held message whose turn has come back into the mailbox.
 template <class Self>
 void let_next_come(Self* self) {
   if (replay_gate* const order = self->state.trace.replayed())
@@ -261,8 +261,7 @@ auto recorded(Self* self) {
   };
 }
 
-/// Makes `self` drop messages that it does not expect, with a record and without a line of output for each: a peer may
-/// send what it likes.
+/// Makes `self` drop unexpected messages, which a peer may send at will: each gets a record, but no line of output.
 template <class Self>
 void drop_unexpected(Self* self) {
   self->set_default_handler([self](caf::message& unexpected) -> caf::skippable_result {

@@ -1,8 +1,8 @@
 // The allreduce group of one process: collects each rank's share of a bucket and answers its own ranks with the mean
-// over all batches, summed in rank order, wherever the ranks are.
+// over all batches, summed in rank order, whichever processes the ranks are in.
 //
-// The actor checks messages, keeps deadlines, records and answers. How a bucket is summed, which slices go where, and a
-// bucket's states are in ordered_sum.hpp; trainers on CUDA devices have their shares summed there
+// The actor checks messages, enforces timeouts, records and answers. ordered_sum.hpp has the summation of a bucket, the
+// assignment of slices and the states of a bucket; for trainers on CUDA devices, the shares are summed there
 // (device_collective.hpp).
 
 #pragma once
@@ -22,15 +22,15 @@
 
 namespace troupe::actors {
 
-/// Which processes the ranks of a group are in.
+/// The process of each rank of a group, and the other processes' groups.
 struct group_layout {
   std::vector<std::uint32_t> process_of_rank;
-  /// The groups of the other processes, by process; a null handle for one's own. Empty: there is but one process.
+  /// The groups of the other processes, by process; null for this process. Empty: there is only one process.
   std::vector<msg::allreduce_actor> groups;
   std::uint32_t me = 0;
-  /// How long a bucket may miss a rank; 0: for ever.
+  /// How long a bucket waits for a missing rank; 0: no timeout.
   std::chrono::milliseconds timeout{0};
-  /// Who sends what comes from another process, by process. Empty: they are not told apart.
+  /// The sender of each other process's messages, by process. Empty: senders are not checked.
   std::vector<caf::actor_addr> senders{};
 
   /// All `trainers` ranks in one process.
@@ -48,7 +48,7 @@ class allreduce_group_state {
   allreduce_group_state& operator=(const allreduce_group_state&) = delete;
 
   std::string name = "allreduce";
-  /// The newest step that a bucket has come of.
+  /// The newest step of any bucket received.
   std::uint64_t step = 0;
   actor_trace trace;
 
@@ -59,18 +59,18 @@ class allreduce_group_state {
   caf::result<void> handle(const msg::group_devices& theirs);
   caf::result<msg::actor_status> handle(const msg::actor_query& query);
 
-  // -- for collectives ----------------------------------------------------------------------
+  // -- called by collectives ----------------------------------------------------------------
 
   pointer self() const { return self_; }
   const rank_layout& ranks() const { return ranks_; }
   const std::vector<msg::allreduce_actor>& groups() const { return groups_; }
   std::chrono::milliseconds timeout() const { return timeout_; }
-  /// A bucket that is under way.
+  /// A bucket under way.
   group_bucket& bucket(const bucket_id& id);
-  /// Answers this process's ranks, each with the mean that `mean_of` gives for it; the bucket is over.
+  /// Answers this process's ranks, each with the mean that `mean_of` returns for it, and closes the bucket.
   template <class MeanOf>
   void finish(const bucket_id& id, group_bucket& all, MeanOf mean_of);
-  /// Ends this group, and by that the run.
+  /// Ends this group, and with it the run.
   caf::result<void> refuse(std::uint64_t at_step, const caf::error& cause);
 
  private:
@@ -92,8 +92,8 @@ class allreduce_group_state {
   std::vector<caf::actor_addr> senders_;      ///< likewise
   std::chrono::milliseconds timeout_{0};
   bucket_window<group_bucket> buckets_;
-  std::uint64_t collectives_ = 0;           ///< ever launched
-  std::unique_ptr<collective> collective_;  ///< goes first
+  std::uint64_t collectives_ = 0;           ///< number launched so far
+  std::unique_ptr<collective> collective_;  ///< declared last, so destroyed first
 };
 
 template <class MeanOf>

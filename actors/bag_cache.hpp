@@ -1,5 +1,5 @@
-// The bags of lookups, kept on a table's device for the gradients that come back for them: within a process a gradient
-// has the very bags that were looked up, so they go to the device once a step.
+// The bags of lookups, kept on a table's device until their gradients come back: within a process a gradient has the
+// same bags as its lookup, so they are uploaded only once a step.
 
 #pragma once
 
@@ -16,16 +16,16 @@
 
 namespace troupe::actors {
 
-/// Of one table. Not thread-safe.
+/// The cache of one table. Not thread-safe.
 class bag_cache {
  public:
   /// Keeps the bags of the last `count` lookups whose gradients have not come.
   explicit bag_cache(std::uint64_t count) : kept_max_(count) {}
 
-  /// The bags on the device of `on`, to be used on that stream before the next call; taken there unless they are.
+  /// Returns the bags on the device of `on`, uploaded if needed, for use on that stream before the next call.
   kernels::bags_view put(kernels::stream& on, const msg::bag_lookup& wanted) {
     if (const kept_lookup* known = find(wanted)) return known->view;
-    // Nobody comes back for bags that are gone.
+    // A lookup whose bags have been freed will have no gradient.
     const auto is_free = [](const kept_lookup& one) { return one.number == 0 || one.indices.are_gone(); };
     auto place = std::ranges::find_if(kept_, is_free);
     if (place == kept_.end() && kept_.size() >= kept_max_)
@@ -40,13 +40,13 @@ class bag_cache {
     return next.view;
   }
 
-  /// Whether the bags of a lookup or a gradient are here.
+  /// Returns whether the bags of a lookup or a gradient are cached.
   template <class Message>
   bool has(const Message& message) const {
     return find(message) != nullptr;
   }
 
-  /// The bags of a gradient, if they are here still; their place is free then for the next lookup.
+  /// Returns the bags of a gradient if they are still cached, and frees their entry for the next lookup.
   std::optional<kernels::bags_view> take(const msg::bag_gradient& grad) {
     const kept_lookup* known = find(grad);
     if (known == nullptr) return std::nullopt;
@@ -55,7 +55,7 @@ class bag_cache {
   }
 
  private:
-  /// Tells bytes in memory from all others, without keeping them.
+  /// Tells a blob of bytes from all others by weak reference, without owning it.
   class same_bytes {
    public:
     same_bytes() = default;

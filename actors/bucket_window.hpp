@@ -1,7 +1,7 @@
-// The buckets that a group has under way, and those that are over.
+// The buckets that a group has under way, and the finished ones.
 //
-// Every rank has all means of a step before it comes to the next step. So at most two steps have buckets under way, and
-// a bucket that is over does not come again: a peer that could say otherwise could fill this process's memory.
+// A rank has all means of a step before it starts the next one. So at most two steps have buckets under way, and a
+// finished bucket does not come again: otherwise a peer could fill this process's memory.
 
 #pragma once
 
@@ -33,22 +33,22 @@ struct bucket_id {
 template <class Bucket>
 class bucket_window {
  public:
-  /// Far more than a model has layers.
+  /// Far more than any model has layers.
   static constexpr std::size_t buckets_max = 1024;
 
-  /// Why this bucket can be neither under way nor opened; none if it can.
+  /// Returns why this bucket is neither under way nor can be opened; none if it is or can.
   std::optional<refusal> check(const bucket_id& id) const;
 
-  /// The bucket if it is under way, else null.
+  /// Returns the bucket if it is under way, else null.
   Bucket* find(const bucket_id& id) {
     const auto known = open_.find(id);
     return known != open_.end() ? &known->second : nullptr;
   }
 
-  /// Opens a bucket that `check` lets through and `find` does not find. It is as new, or as another was when closed.
+  /// Requires: `check` passes and `find` returns null. Opens a bucket: a new one, or one as some bucket was at `close`.
   Bucket& open(const bucket_id& id);
 
-  /// The bucket is over.
+  /// Marks the bucket as finished.
   void close(const bucket_id& id);
 
   /// Pairs of id and bucket, ascending.
@@ -56,8 +56,8 @@ class bucket_window {
 
  private:
   std::map<bucket_id, Bucket> open_;
-  std::uint64_t over_step_ = 0;    ///< the newest step that has buckets which are over
-  std::bitset<buckets_max> over_;  ///< the buckets of that step which are
+  std::uint64_t over_step_ = 0;    ///< the newest step with finished buckets
+  std::bitset<buckets_max> over_;  ///< the finished buckets of that step
   std::vector<Bucket> spare_;
 };
 

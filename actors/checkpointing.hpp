@@ -1,5 +1,5 @@
-// How the master takes checkpoints. All trainers stand still after the same step; the servers write their shards, the
-// master writes the dense part and commits. A checkpoint that cannot be taken is reported, and training goes on.
+// How the master takes checkpoints. All trainers pause after the same step; the servers write their shards, the master
+// writes the dense part and commits. A failed checkpoint is reported, and training goes on.
 //
 //   trying ◀──▶ idle ──▶ gathering ──▶ writing
 //                 ▲                       │
@@ -7,7 +7,7 @@
 //
 //   | from      | to        | when                                                                          |
 //   |-----------|-----------|-------------------------------------------------------------------------------|
-//   | idle      | trying    | the run begins: there is an empty folder for the servers to try to write in    |
+//   | idle      | trying    | the run begins: the servers try to write into an empty folder                  |
 //   | trying    | idle      | they have tried: it is gone                                                   |
 //   | idle      | gathering | the first trainer stands still                                                |
 //   | gathering | writing   | all trainers do                                                               |
@@ -38,33 +38,33 @@ class checkpointing {
 
   checkpointing(open_requests& requests, actor_trace& trace) : requests_(requests), trace_(trace) {}
 
-  /// `report` is called with every checkpoint that was taken or could not be, and with one of step 0 that could not;
-  /// may be null. What is given must stay.
+  /// Requires: the arguments outlive this object. `report` may be null; it is called with every checkpoint taken or
+  /// failed, and with one of step 0 only if that failed.
   void start(const run_plan& plan, const table_shards& tables, const run_figures& figures,
              std::function<void(const checkpoint_summary&)> report);
 
-  /// Of step 0 there is nothing to save but the job: going on from it is starting anew.
+  /// At step 0 only the job is saved: resuming from it is the same as a fresh start.
   void save_beginning();
 
-  /// An empty folder beside the checkpoints: only who shares the folder with this process finds it. Empty text: nothing
-  /// is saved, or it cannot be made.
+  /// Makes an empty folder beside the checkpoints, which a server finds only if it shares the folder with this process.
+  /// Returns an empty text if nothing is saved or the folder cannot be made.
   std::string folder_to_try();
-  /// Removes it.
+  /// Removes that folder.
   void tried();
 
-  /// A trainer stands still; `go_on` is answered when it can go on. An error: it must not, or not now.
+  /// A trainer has paused; `go_on` is answered when it can go on. Returns an error if it must not pause, or not now.
   caf::error add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& go_on);
 
   state now() const { return state_; }
-  /// Whether that trainer has come to the step of the checkpoint under way.
+  /// Returns whether that trainer has reached the step of the checkpoint under way.
   bool has(std::uint32_t rank) const { return rank < waiting_.size() && waiting_[rank].has_value(); }
-  /// The ranks of the servers that have not written a shard of theirs yet.
+  /// Returns the ranks of the servers that still have a shard to write.
   std::set<std::uint32_t> servers() const { return {unwritten_.begin(), unwritten_.end()}; }
 
  private:
   using clock = std::chrono::steady_clock;
 
-  /// A trainer that stands still.
+  /// A paused trainer.
   struct waiting_trainer {
     msg::save_dense share;
     caf::typed_response_promise<msg::committed> go_on;

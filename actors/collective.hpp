@@ -1,4 +1,4 @@
-// How an allreduce group adds up its buckets: on the processor (allreduce_group.cpp) or on CUDA devices
+// How an allreduce group sums its buckets: on the processor (allreduce_group.cpp) or on CUDA devices
 // (device_collective.hpp). A group chooses one when it starts.
 
 #pragma once
@@ -15,19 +15,19 @@
 
 namespace troupe::actors {
 
-/// A bucket that is under way in a group.
+/// A bucket under way in a group.
 struct group_bucket {
   struct participant {
     msg::header head;
-    msg::tensor grad;  ///< whole for this process's ranks, the slice that is summed here for others
+    msg::tensor grad;  ///< whole for this process's ranks; for others, the slice summed here
     caf::typed_response_promise<msg::reduced> promise;  ///< of this process's ranks
   };
 
   ordered_sum sum;
   std::vector<participant> ranks;
-  std::uint64_t sequence = 0;  ///< among the collectives of this group, from 1
-  std::uint64_t launched = 0;  ///< ticks: the first share came
-  std::uint64_t started = 0;   ///< ticks: the last share came
+  std::uint64_t sequence = 0;  ///< number of this group's collective, from 1
+  std::uint64_t launched = 0;  ///< ticks: when the first share came
+  std::uint64_t started = 0;   ///< ticks: when the last share came
   std::chrono::steady_clock::time_point begin;
 };
 
@@ -36,29 +36,29 @@ class collective {
  public:
   virtual ~collective() = default;
 
-  /// What the processes send each other of a bucket of `count` parameters.
+  /// Returns what the processes exchange for a bucket of `count` parameters.
   virtual bucket_exchange exchange_of(std::uint64_t count) const = 0;
 
-  /// Whether the numbers of this process's ranks are where this collective reads them.
+  /// Returns whether this collective can read the numbers of this process's ranks from where they are.
   virtual bool can_read(const msg::tensor& grad) const = 0;
 
-  /// A rank of this process begins to take part: all processes are connected.
+  /// Called when a rank of this process begins to take part: by then all processes are connected.
   virtual void join() {}
 
-  /// Why the share of another process's rank does not go with this collective; none if it does.
+  /// Returns why a share from another process's rank does not fit this collective; none if it fits.
   virtual caf::error check(const msg::bucket_share& share) const = 0;
 
-  /// What another process tells of its devices. An error if that does not go with this collective.
+  /// Takes another process's description of its devices. Returns an error if they do not fit this collective.
   virtual caf::error introduce(const msg::group_devices& theirs) = 0;
 
-  /// Sums a bucket of which all shares are there, now or later. May finish this bucket, and others, before it returns;
-  /// then nothing is left to do.
+  /// Requires: all shares of the bucket are there. Sums it now or later. May finish this bucket and others before it
+  /// returns; then nothing is left to do.
   virtual bucket_actions sum(const bucket_id& id, group_bucket& all) = 0;
 
-  /// Ends the group if something that this collective has begun takes too long. Called every now and then.
+  /// Ends the group if an operation of this collective takes too long. Called at intervals.
   virtual void look_for_late() {}
 
-  /// What a bucket waits for when every rank's share is there, for people.
+  /// What a bucket waits for when every rank's share is there, in words for people.
   virtual const char* awaited() const = 0;
 };
 

@@ -12,21 +12,21 @@
 
 namespace troupe::actors {
 
-/// Who computes on which CUDA device; the others on the processor.
+/// Which actors compute on which CUDA devices; the others compute on the processor.
 struct compute_devices {
-  /// The devices' numbers: a rank has the one at its place, counted round.
+  /// The devices' numbers: rank r has number r modulo their count.
   std::vector<int> numbers;
   bool trainers = false;    ///< trainers compute on them
   bool servers = false;     ///< servers keep their tables on them
-  bool elsewhere = false;   ///< in other processes, so that this one does not open them
-  bool by_default = false;  ///< nobody has asked for CUDA
-  std::string unusable;     ///< nobody has asked for CUDA, and there may be devices, but this stands against them
+  bool elsewhere = false;   ///< in other processes, so that this process does not open them
+  bool by_default = false;  ///< the user has not asked for CUDA
+  std::string unusable;     ///< why CUDA is not used by default although there may be devices
 
-  /// A rank's device, opened when it is first asked for. Throw `kernels::device_error`.
+  /// Returns a rank's device, opened on first use. Throws `kernels::device_error`.
   kernels::device& of_trainer(std::uint32_t rank) const { return pick(trainers, rank); }
   kernels::device& of_server(std::uint32_t rank) const { return pick(servers, rank); }
 
-  /// The device at a place of `numbers`, likewise.
+  /// Returns the device at an index of `numbers`, likewise.
   kernels::device& at(std::size_t place) const;
 
  private:
@@ -35,21 +35,21 @@ struct compute_devices {
   }
 };
 
-/// Where ranks are that compute on CUDA devices, for people: " on CUDA devices 0, 2".
+/// Where ranks on CUDA devices compute, in words for people: " on CUDA devices 0, 2".
 std::string places_of(const compute_devices& devices, std::span<const std::uint32_t> ranks);
 
-/// Who computes on what, for people: a line; empty if all do on the processor.
+/// One line for people on who computes on what; empty if all compute on the processor.
 std::string describe(const compute_devices& devices, std::uint32_t trainers, std::uint32_t servers);
 
-/// What a user says of devices.
+/// The user's choice of devices.
 struct device_request {
   enum class kind : std::uint8_t { automatic, cpu, cuda };
   kind trainers = kind::cpu;
-  kind servers = kind::automatic;  ///< automatic: as the trainers
+  kind servers = kind::automatic;  ///< automatic: same as the trainers
   std::vector<int> numbers;        ///< empty: all
 };
 
-/// Looks at the machine, and opens no device. Faults, of kind input: what is missing.
+/// Looks at the machine without opening a device. Faults, of kind input: what is missing.
 result<compute_devices> choose_devices(const device_request& wish);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// What speaks against a job on CUDA devices, before anything is allocated on them.
+// Checks whether a job fits on its CUDA devices, before anything is allocated on them.
 
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace troupe::actors {
 
-/// Opens the devices. Faults, of kind input: one of them is none that the backend can use, the job has more vectors
-/// than their kernels take, or what the job needs on one of them is more than is free there.
+/// Opens the devices. Faults, of kind input: the backend cannot use one of them, the job has more vectors than their
+/// kernels take, or a device has less free memory than the job needs on it.
 std::optional<fault> check_devices(const model::job& what, const model::dataset& data, const compute_devices& devices);
 
-/// Whether a trainer that is about to start fits on its device, beside what is there by now. A fault, of kind input,
+/// Checks whether a trainer that is about to start fits into its device's free memory. Returns a fault, of kind input,
 /// with what it needs and what is free.
 std::optional<fault> check_trainer_memory(const model::job& what, const model::data_spec& spec,
                                           const kernels::device& where);

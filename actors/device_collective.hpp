@@ -1,18 +1,18 @@
-// How an allreduce group adds up on CUDA devices: the shares stay there, and `device_reduction` sums them (by NCCL,
-// between devices).
+// How an allreduce group sums on CUDA devices: the shares stay there, and `device_reduction` sums them (between
+// devices, by NCCL).
 //
-// What the groups of several processes send each other are announcements, shares without numbers: a sum is launched
-// when every rank has announced its share. So nobody waits on a device for a rank that is missing, and it can be named.
+// The groups of several processes send each other announcements, which are shares without numbers: a sum is launched
+// when every rank has announced its share. So no device waits for a missing rank, and that rank can be named.
 //
-// A bucket passes through these places, in an order that all processes share:
+// A bucket passes through these states, in an order that all processes share:
 //
 //   announced by every rank        `sum`
 //     -> ready                     the communicator is connected, and has taken the bucket before this one
-//     -> launched                  only the first of those that are ready; the communicator has taken it
+//     -> launched                  only the first of the ready ones; the communicator has taken it
 //     -> running                   the ranks have their answers, and the devices write the means
-//     -> over                      the devices are done; nobody asks but the deadline
+//     -> over                      the devices are done; only the timeout check asks for this
 //
-// The communicator is asked again after a millisecond where it is busy: it does not block, and does not call back.
+// A busy communicator is polled again after a millisecond: it neither blocks nor calls back.
 
 #pragma once
 
@@ -29,10 +29,10 @@ namespace troupe::actors {
 
 class allreduce_group_state;
 
-/// For an allreduce on devices where nothing else is said.
+/// The timeout of an allreduce on devices unless another one is set.
 constexpr std::chrono::seconds device_timeout{300};
 
-/// The trainers of a process, for people.
+/// The trainers of a process, in words for people.
 std::string trainers_of(const rank_layout& ranks, std::uint32_t process);
 
 /// Belongs to one group's actor. Throws `kernels::device_error`.

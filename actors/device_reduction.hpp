@@ -1,8 +1,8 @@
-// The arithmetic of an allreduce group whose trainers compute on CUDA devices: the shares of one device's ranks are
-// summed up there, in rank order, and the devices' sums by NCCL, on streams beside those that compute.
+// The arithmetic of an allreduce group whose trainers compute on CUDA devices: each device sums its ranks' shares in
+// rank order, and NCCL sums the devices' sums, on streams beside the compute streams.
 //
-// With one device that is all the same order of ranks that the processor has. With several it is NCCL's order, which is
-// a function of the devices and how they are connected.
+// With one device, the order of ranks is the same as on the processor. With several it is NCCL's order, which is a
+// function of the devices and how they are connected.
 
 #pragma once
 
@@ -27,7 +27,7 @@ class device_reduction {
  public:
   /// For the ranks of this process.
   device_reduction(const compute_devices& devices, std::span<const std::uint32_t> ranks);
-  /// The cards that this process's ranks are on, each once.
+  /// The UUIDs of the devices of this process's ranks, each once.
   std::vector<std::string> uuids() const;
 
   static kernels::communicator_id make_id();
@@ -36,33 +36,33 @@ class device_reduction {
   /// nothing to connect.
   void connect(const kernels::communicator_id& id, std::size_t first, std::size_t all);
 
-  /// Whether `launch` or `means` may be called: `busy` also before `connect`.
+  /// Returns whether `launch` or `means` may be called; `busy` before `connect`, too.
   kernels::communicator::state poll();
   std::string error() const;
 
-  /// Aborts what is still under way, so that the streams that wait for it pass, and marks all means that are in use:
-  /// they may be anything. Does not wait, as the abort itself may take long. The reduction is of no use afterwards.
+  /// Aborts all work under way, so that the streams waiting for it continue, and marks all means in use as invalid.
+  /// Does not wait, since the abort itself may take long. The reduction cannot be used afterwards.
   void abandon();
 
   /// One local rank's part of a bucket.
   struct share {
     std::uint32_t rank = 0;
     const msg::tensor* grad = nullptr;
-    bool counts = true;  ///< it had a batch
+    bool counts = true;  ///< whether the rank had a batch
   };
 
-  /// Puts the sum of a bucket's shares over all ranks into the streams.
+  /// Enqueues the sum of a bucket's shares over all ranks on the streams.
   void launch(std::uint32_t bucket, std::span<const share> shares, std::uint64_t count);
 
-  /// And that times `scale`, when `poll` says `ready` again: for each share, on its rank's device. It stays until the
-  /// next launch of the same bucket, which waits for what the ranks do before they offer their shares.
+  /// Requires: `poll` returns `ready` again. Returns the sum times `scale` for each share, on its rank's device. It
+  /// stays until the next launch of the same bucket, which waits for the ranks' work before they offer their shares.
   std::vector<msg::tensor> means(std::uint32_t bucket, std::span<const share> shares, float scale);
 
  private:
   struct lane {
     kernels::device* where;
     std::map<std::uint32_t, kernels::device_array<float>> sums;  // by bucket
-    std::unique_ptr<kernels::stream> on;                         // goes first, when it has passed
+    std::unique_ptr<kernels::stream> on;  // declared last: destroyed first, once its work is done
   };
 
   std::size_t lane_of(std::uint32_t rank) const;

@@ -1,4 +1,4 @@
-// Numbers on a CUDA device as messages carry them: tensors in its memory, and room for those that are wanted there.
+// Numbers on a CUDA device as messages carry them: tensors in its memory, and destinations there for results.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace troupe::actors {
 
-/// A matrix within a wider one on a device, and who keeps it.
+/// A matrix within a wider one on a device, and its owner.
 struct device_matrix {
   kernels::device* where = nullptr;
   std::uint64_t rows = 0;
@@ -26,17 +26,17 @@ struct device_matrix {
 /// A matrix that a stream writes.
 class device_block final : public msg::device_memory {
  public:
-  /// `written`: the place in a stream from which on it is.
-  /// `lost`: true from when on what is written may be anything; may be null.
+  /// `written`: the event after which the matrix is written.
+  /// `lost`: becomes true if the contents become invalid; may be null.
   device_block(device_matrix what, std::shared_ptr<const kernels::event> written,
                std::shared_ptr<const std::atomic<bool>> lost)
       : what_(std::move(what)), written_(std::move(written)), lost_(std::move(lost)) {}
 
   kernels::device& device() const { return *what_.where; }
   kernels::row_matrix<const float> numbers() const { return {what_.numbers.data, what_.numbers.stride}; }
-  /// What reads the memory on a stream waits for this.
+  /// The event that a stream waits for before it reads the memory.
   const kernels::event& written() const { return *written_; }
-  /// To be asked when a stream that has waited for it has passed. May be called from any thread.
+  /// Returns whether the contents are invalid. Requires: a stream that waited for `written` is done. Thread: any.
   bool is_lost() const { return lost_ && *lost_; }
   void read(const std::byte* from, std::size_t size, std::byte* to) const override;
 
@@ -46,16 +46,16 @@ class device_block final : public msg::device_memory {
   std::shared_ptr<const std::atomic<bool>> lost_;
 };
 
-/// The matrix as a tensor. It stays as it is as long as anybody has the tensor and his stream has not passed; rows in
-/// `device_destination`, as long as who offered them leaves them. Its bytes are those of a matrix without gaps, so that
-/// only its first number is where they begin: `block_of` knows the others.
+/// Returns the matrix as a tensor. Its memory stays unchanged until the tensor is gone and its user's stream is done;
+/// in a `device_destination`, until the owner of the destination reuses it. The tensor's bytes claim a matrix without
+/// gaps, so only the first number is at their start: `block_of` knows the layout.
 msg::tensor on_device(device_matrix what, std::shared_ptr<const kernels::event> written,
                       std::shared_ptr<const std::atomic<bool>> lost = nullptr);
 
-/// The device's memory that a blob is in; null: the host's.
+/// Returns the device memory of a blob; null: it is in host memory.
 inline const device_block* block_of(const msg::blob& bytes) { return static_cast<const device_block*>(bytes.device()); }
 
-/// Columns of a matrix on a device that somebody else is to fill. Nobody uses them until he says that he has.
+/// Columns of a device matrix for another actor to fill. They are not used until it reports that it has.
 class device_destination final : public msg::lookup_destination {
  public:
   explicit device_destination(device_matrix what) : what_(std::move(what)) {}
@@ -66,7 +66,7 @@ class device_destination final : public msg::lookup_destination {
   device_matrix what_;
 };
 
-/// The columns that a message offers; null: none.
+/// Returns the columns that a message offers; null: none.
 inline const device_destination* columns_of(const std::shared_ptr<const msg::lookup_destination>& room) {
   return static_cast<const device_destination*>(room.get());
 }

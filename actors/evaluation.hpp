@@ -1,5 +1,5 @@
-// One rank's share of the test rows. The ranks take turns in chunks of them, so that they go through a file together.
-// What the rows are, and how an output is scored, is the caller's: a function of a batch.
+// One rank's share of the test rows. The ranks take chunks of them in turn, so that they read a file together. The
+// caller reads the rows and scores the outputs, with a function of a batch.
 
 #pragma once
 
@@ -29,9 +29,9 @@ class test_share {
   test_share(std::uint32_t rank, std::uint32_t ranks, std::uint64_t rows, scorer score)
       : rank_(rank), ranks_(ranks), rows_(rows), score_(std::move(score)) {}
 
-  /// Starts anew.
+  /// Starts over.
   void begin();
-  /// The rows to be scored next; nothing when this rank's are through.
+  /// Returns the rows to score next; none when this rank has scored all of its rows.
   std::optional<chunk> next();
   void score(const model::batch& samples, const float* outputs) { score_(samples, outputs, counts_); }
   /// The counts, without header, rank and epoch.

@@ -1,4 +1,4 @@
-// Where tests make a run go wrong on purpose, to see what is said of it. The program itself installs nothing here.
+// Where tests inject faults into a run to check what it reports. The program itself installs nothing here.
 
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace troupe::actors {
 
-/// Called on the actors' threads, by several at a time.
+/// Thread: any actor's, several at a time.
 class fault_injector {
  public:
   virtual ~fault_injector() = default;
 
   /// Server `rank` is about to apply the gradients of `step`.
   virtual void applying(std::uint32_t /*rank*/, std::uint64_t /*step*/) {}
-  /// Whether a message that has left for another process is lost on its way.
+  /// Returns whether a message sent to another process is lost on its way.
   virtual bool loses(const msg::header& /*head*/, std::uint16_t /*type*/) { return false; }
-  /// Whether trainer `rank` forgets this bucket's allreduce.
+  /// Returns whether trainer `rank` skips this bucket's allreduce.
   virtual bool skips_reduce(std::uint32_t /*rank*/, std::uint64_t /*step*/, std::uint32_t /*bucket*/) { return false; }
   /// Trainer `rank` is about to cut its table gradients of `step` from these numbers.
   virtual void gradient(std::uint32_t /*rank*/, std::uint64_t /*step*/, std::span<float> /*grad*/) {}
@@ -34,10 +34,10 @@ inline std::atomic<fault_injector*> installed_faults = nullptr;
 
 }  // namespace detail
 
-/// Null but in tests.
+/// Null except in tests.
 inline fault_injector* faults() { return detail::installed_faults.load(std::memory_order_relaxed); }
 
-/// Before any run; must stay until the last has ended.
+/// Requires: no run has begun, and `what` outlives the last one.
 inline void install_faults(fault_injector* what) { detail::installed_faults.store(what); }
 
 }  // namespace troupe::actors

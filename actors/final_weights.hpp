@@ -1,4 +1,4 @@
-// What a run's weights are at its end: their digest, and if they are asked for the weights themselves.
+// A run's final weights: their digest, and the weights themselves if requested.
 
 #pragma once
 
@@ -19,14 +19,15 @@ class final_weights {
  public:
   final_weights(open_requests& requests, actor_trace& trace) : requests_(requests), trace_(trace) {}
 
-  /// Rank `rank` has come to the end with these dense weights.
+  /// Rank `rank` has finished with these dense weights.
   void add(std::uint32_t rank, msg::trained&& result);
-  /// An error if the trainers have not all come to the same weights. Names the step.
+  /// Returns an error that names the step unless all trainers finished with the same weights.
   caf::error check() const;
-  /// Asks the servers, and calls `then` when all answers are in. What is given must stay.
+  /// Requests digests and weights from the servers, and calls `then` when all have answered. Requires: arguments
+  /// outlive this.
   void collect(const run_plan& plan, const table_shards& tables, std::function<void()> then);
 
-  /// To be called once, at the end: steps, digest, and the weights that are asked for.
+  /// Call once, at the end: fills in steps, digest, and the weights if requested.
   void fill(msg::run_result& result);
 
  private:
@@ -39,7 +40,7 @@ class final_weights {
   const table_shards* tables_ = nullptr;
   std::function<void()> then_;
   std::vector<msg::trained> trained_;             // by rank
-  std::vector<std::vector<msg::tensor>> shards_;  // by table, then shard; if asked for
+  std::vector<std::vector<msg::tensor>> shards_;  // by table, then shard; if requested
   weights_digest digest_;
 };
 

@@ -15,8 +15,8 @@
 //   | filling  | reducing | `share`: it leaves without that pass, as this rank has no batch, or a spoilt one |
 //   | reducing | resting  | `settle`: the mean has come                                                     |
 //
-// On the processor each bucket has memory of its own, which the share takes along. On a CUDA device all of them are
-// stretches of one buffer, and a share leaves with the event after which it is written.
+// On the processor each bucket has its own memory, which the share takes over. On a CUDA device all buckets are ranges
+// of one buffer, and a share carries the event after which it is written.
 
 #pragma once
 
@@ -50,21 +50,22 @@ class gradient_buckets {
     return false;
   }
 
-  /// `plan`: the buckets' parameters, from the last ones down to the first, without gaps. Works on `on`.
+  /// `plan`: the buckets' parameters, from the last ones down to the first, without gaps. `on`: the stream for all
+  /// work.
   gradient_buckets(kernels::stream& on, std::vector<model::parameter_range> plan);
 
   std::size_t size() const { return buckets_.size(); }
   model::parameter_range range(std::uint32_t bucket) const { return plan_[bucket]; }
   state state_of(std::uint32_t bucket) const { return buckets_[bucket].is; }
-  /// Batches whose gradients are summed in them.
+  /// The number of batches whose gradients are summed in the buckets.
   std::uint32_t batches() const { return batches_; }
 
-  /// A new optimizer step: empty buckets.
+  /// Begins an optimizer step with empty buckets.
   void open();
 
-  /// A backward pass begins: `gradient_at` tells where it is to put a layer's gradient, and `finished` that this is
-  /// written, or will be in the stream's order. Of the last batch of the optimizer step, it returns the bucket that is
-  /// full now, if any.
+  /// Begins a backward pass. `gradient_at` returns where to write a layer's gradient; `finished` says that it is
+  /// written, or enqueued on the stream, and for the last batch of the optimizer step returns the bucket that is full
+  /// now, if any.
   void begin_batch() { ++batches_; }
   float* gradient_at(model::parameter_range range);
   std::optional<std::uint32_t> finished(model::parameter_range range, bool is_last_batch);
@@ -72,23 +73,23 @@ class gradient_buckets {
   /// A bucket's gradient so far.
   const float* numbers(std::uint32_t bucket) { return at(plan_[bucket]); }
 
-  /// On a device: the share of this full bucket, when it leaves, is what the stream has been asked for until now.
+  /// On a device: fixes the share of this full bucket as the work enqueued on the stream so far.
   void mark(std::uint32_t bucket);
 
-  /// A batch without a loss spoils the optimizer step; that shows in what the ranks add up, so all of them learn it.
-  /// `was_passed`: its backward pass has been.
+  /// Spoils the optimizer step for a batch without a loss; every rank sees that in the sum. `was_passed`: the backward
+  /// pass has run.
   void poison(bool was_passed);
 
-  /// What a bucket has become, for a message; zeros if there was no batch. Nobody writes it before `settle`.
+  /// Returns the bucket for a message; zeros if there was no batch. Its memory is not written before `settle`.
   msg::tensor share(std::uint32_t bucket);
   void settle(std::uint32_t bucket) { enter(bucket, state::resting); }
 
  private:
   struct contents {
     state is = state::resting;
-    msg::tensor_buffer grad;  ///< the processor's
-    msg::tensor marked;       ///< a device's: the share
-    std::size_t written = 0;  ///< parameters, by the last batch
+    msg::tensor_buffer grad;  ///< on the processor
+    msg::tensor marked;       ///< on a device: the share
+    std::size_t written = 0;  ///< parameters that the last batch has written
   };
 
   void enter(std::uint32_t bucket, state next);
@@ -101,7 +102,7 @@ class gradient_buckets {
   std::vector<model::parameter_range> plan_;
   std::vector<contents> buckets_;
   std::uint32_t batches_ = 0;
-  kernels::device_array<float> all_;      ///< a device's buckets
+  kernels::device_array<float> all_;      ///< all buckets, on a device
   kernels::device_array<float> further_;  ///< a layer's gradient of a further batch, before it is added to its bucket
 };
 

@@ -1,4 +1,4 @@
-// Runs actors on the thread that received their message: a wake-up of another thread costs more than most of them take.
+// Runs actors on the thread that received their message: waking another thread costs more than most handlers take.
 
 #pragma once
 
@@ -12,22 +12,22 @@
 
 namespace troupe::actors {
 
-/// Belongs to one thread, which hands it to `enqueue` as the context and then calls `run`.
+/// Belongs to one thread, which passes it to `enqueue` as the context and then calls `run`.
 class inline_execution : public caf::execution_unit {
  public:
   explicit inline_execution(caf::actor_system* system) : execution_unit(system) {}
-  /// Actors that had no turn any more are let go of.
+  /// Releases actors that have not run.
   ~inline_execution() override;
 
   void exec_later(caf::resumable* job) override { jobs_.push_back(job); }
 
-  /// Gives every actor that has a message its turn, and those that it wakes, until none is left.
+  /// Runs every actor that has a message, and the actors that those wake, until none is left.
   void run();
 
-  /// True if the caller is an actor that `run` gives its turn.
+  /// Returns whether the caller is an actor that `run` is running.
   bool runs_caller() const { return running_on_ == std::this_thread::get_id(); }
 
-  /// To be called when `run` has nothing else to do. By an actor that it gives its turn.
+  /// Calls `what` when `run` has nothing else to do. Requires: the caller is an actor that `run` is running.
   void before_end(std::function<void()> what) { at_end_.push_back(std::move(what)); }
 
  private:

@@ -1,8 +1,8 @@
-// The master: has the run done by those who have joined. It has the tables made, hands their references to the
-// trainers, passes on what they report, gathers the results, and ends everything: after the last step, or when any
-// actor fails.
+// The master runs a job on the members that have joined. It has the servers create the tables, passes their references
+// to the trainers, forwards the trainers' reports, gathers the results, and ends everything after the last step or when
+// any actor fails.
 //
-// It says what follows what (`run_phase`); the work is its parts': who is in (`membership`), what they are asked
+// The master sequences the run (`run_phase`); its parts do the work: members (`membership`), questions to them
 // (`open_requests`), tables (`table_setup`), checkpoints (`checkpointing`), figures (`run_figures`), weights
 // (`final_weights`).
 
@@ -39,11 +39,11 @@ class master_state {
   explicit master_state(pointer self) : self_(self) {}
 
   std::string name = "master";
-  /// The newest step that a trainer has told of.
+  /// The newest step that a trainer has reported.
   std::uint64_t step = 0;
   actor_trace trace;
 
-  /// `nodes`: members come from other processes. Null: they are in this one, and all there when the run is asked for.
+  /// `nodes`: members are in other processes. Null: they are in this one, and all present when the run is requested.
   void start(std::uint64_t run, run_observer observer, run_checkpoints checkpoints, std::optional<node_rules> nodes);
 
   caf::result<msg::joined> handle(const msg::join_server& offer) { return join(offer, offer.server.address()); }
@@ -76,7 +76,7 @@ class master_state {
   caf::expected<msg::admitted> admit(const msg::join_node& offer);
   void act_on(const verdict& found);
 
-  // A run, in order.
+  // The run's stages, in order.
   void begin_if_complete();
   void connect_nodes();
   void connect_links();
@@ -88,7 +88,7 @@ class master_state {
   void end_members(bool done, const std::string& words);
   void pass_on(const std::vector<epoch_summary>& complete);
 
-  // What is told to those who ask.
+  // Status and diagnosis.
   struct status_round;
   template <class Handle>
   void ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, msg::actor_status& to);
@@ -101,8 +101,9 @@ class master_state {
   run_phase phase_ = run_phase::unordered;
   run_plan plan_;
   caf::typed_response_promise<msg::run_result> promise_;  ///< pending until the run is over
-  bool stop_early_ = false;                               ///< was wished before the order came
-  std::vector<std::pair<msg::join_node, caf::typed_response_promise<msg::admitted>>> early_;  ///< came before the order
+  bool stop_early_ = false;                               ///< a stop was requested before the run
+  std::vector<std::pair<msg::join_node, caf::typed_response_promise<msg::admitted>>>
+      early_;  ///< came before the run was requested
   run_figures::clock::time_point begin_;
 
   membership members_;

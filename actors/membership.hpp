@@ -1,13 +1,13 @@
-// Who is in a run: its servers and trainers by rank, the processes that have brought them, and what it means when one
-// of them is gone. It is no actor: the master asks it, and does what it says.
+// Who is in a run: its servers and trainers by rank, the processes that host them, and what the loss of one of them
+// means. It is not an actor: the master asks it, and carries out its verdicts.
 //
 //   early ──open──▶ open ──close──▶ closed
 //
 //   | state  | who may come                                               | who goes               |
 //   |--------|------------------------------------------------------------|------------------------|
-//   | early  | members in this process: what the run asks for is not known | (nobody is watched)    |
-//   | open   | whoever offers what the run still lacks                    | frees its places       |
-//   | closed | nobody: the run has begun                                  | ends the run           |
+//   | early  | members in this process: the job is not known yet           | (no one is monitored)  |
+//   | open   | any offer that the run still lacks                          | frees its places       |
+//   | closed | none: the run has begun                                    | ends the run           |
 
 #pragma once
 
@@ -32,24 +32,24 @@ namespace troupe::actors {
 
 /// How a master deals with members in other processes.
 struct node_rules {
-  /// For the answer to a message that is answered at once or after a limited piece of work.
+  /// The timeout of a request that is answered at once or after bounded work.
   std::chrono::milliseconds request_timeout{300'000};
-  /// What to run to go on from the last checkpoint, in words; told when a process has died.
+  /// The command, in words, that resumes from the last checkpoint; reported when a process has died.
   std::string resume;
-  /// The run has started its members itself, each with a rank: nobody else may take a place.
+  /// The run has started its members itself, each with a rank: others may not take a place.
   bool own_members = false;
-  /// The fingerprint of the certificate that a control connection has shown, by its session; empty: none. May be null:
-  /// no connection has one.
+  /// Returns the fingerprint of a control connection's certificate, by session; empty: it has none. Null: no connection
+  /// has one.
   std::function<std::string(const std::string& session)> certificate_of = {};
 };
 
 /// The shards of each table, by shard number.
 using table_shards = std::vector<std::vector<msg::module_ref>>;
 
-/// What it means for the run that somebody is gone.
+/// What the loss of a member means for the run.
 struct verdict {
   enum class kind {
-    harmless,  ///< nobody who matters, or of whom more will be heard
+    harmless,  ///< it does not matter, or a further report will follow
     fatal,     ///< the run ends with `why`
     doubtful,  ///< the run ends with `why` unless a better reason comes within a moment
   };
@@ -73,8 +73,8 @@ class membership {
     msg::connected links;
   };
 
-  /// `rules`: members come from other processes; null: they are in this one. `note` is called with a line for each who
-  /// has come or gone; may be null.
+  /// `rules`: members come from other processes; null: they are in this one. `note` is called with one line for each
+  /// member that joins or leaves; may be null.
   void start(std::optional<node_rules> rules, std::function<void(const std::string&)> note);
   /// The run is known now.
   void open(const model::job& what);
@@ -84,51 +84,51 @@ class membership {
   bool is_remote() const { return rules_.has_value(); }
   const std::optional<node_rules>& rules() const { return rules_; }
 
-  // -- who comes ------------------------------------------------------------------
+  // -- joining --------------------------------------------------------------------
 
-  /// The rank that `sender`'s server or trainer has got, or why it is refused.
+  /// Returns the rank given to `sender`'s server or trainer, or why it is refused.
   caf::expected<std::uint32_t> join(const msg::join_server& offer, const caf::strong_actor_ptr& sender);
   caf::expected<std::uint32_t> join(const msg::join_trainer& offer, const caf::strong_actor_ptr& sender);
-  /// What a process has become, or why it is refused. `step` is how far a run is that has begun.
+  /// Returns what a process has become, or why it is refused. `step`: how far the run is, if it has begun.
   caf::expected<msg::peer_node> join(const msg::join_node& offer, std::uint64_t step);
-  /// The node has its data links. An error if these are not all that it needs.
+  /// The node has its data links. Returns an error if it lacks some that it needs.
   caf::error linked(std::uint32_t number, msg::connected links);
-  /// All trainers are in this process, and `group` with them.
+  /// All trainers, and `group`, are in this process.
   void set_group(msg::allreduce_actor group);
 
-  /// Whether everybody is here whom the run asks for.
+  /// Returns whether every member that the run needs is here.
   bool complete() const;
-  /// Why those who are here, in this process, cannot do this job.
+  /// Returns why the members in this process cannot run this job.
   caf::error check(const model::job& what, bool has_tables) const;
 
-  // -- who is here ----------------------------------------------------------------
+  // -- members --------------------------------------------------------------------
 
   const std::vector<msg::parameter_server_actor>& servers() const { return servers_; }  ///< by rank; null: not here yet
-  const std::vector<msg::trainer_actor>& trainers() const { return trainers_; }         ///< the same
+  const std::vector<msg::trainer_actor>& trainers() const { return trainers_; }         ///< likewise
   const std::map<std::uint32_t, node>& nodes() const { return nodes_; }                 ///< by number
-  const msg::allreduce_actor& group() const { return group_; }  ///< of this process; null: of others
-  /// Of all servers, trainers and groups.
+  const msg::allreduce_actor& group() const { return group_; }  ///< of this process; null: groups are elsewhere
+  /// The addresses of all servers, trainers and groups.
   std::vector<caf::actor_addr> addresses() const;
 
-  /// What a trainer takes for the servers of these tables: them, or what stands for them in its process.
+  /// Returns the servers of these tables as a trainer addresses them: directly, or by their proxies in its process.
   table_shards as_seen_by(std::uint32_t trainer, table_shards tables) const;
   msg::allreduce_actor group_of(std::uint32_t trainer) const;
   std::uint32_t group_number_of(std::uint32_t trainer) const;
 
-  /// A member's or node's actor number.
+  /// Returns the actor number of a member or node.
   std::uint32_t number_of(const caf::actor_addr& address) const;
-  /// A member or node as error lines name it.
+  /// Returns the name of a member or node for error lines.
   std::string who_is(const caf::actor_addr& address) const;
 
-  // -- who goes: each is judged once ------------------------------------------------
+  // -- leaving: each loss is judged once ---------------------------------------------
 
-  /// An actor is gone that the master watches.
+  /// An actor that the master monitors has ended.
   verdict judge(const caf::down_msg& down, std::uint64_t step);
   /// A control connection has ended.
   verdict judge(const msg::node_lost& word, std::uint64_t step);
-  /// A node has lost another.
+  /// A node has lost its link to another.
   verdict judge(const msg::link_lost& word, std::uint64_t step) const;
-  /// `who` has answered a question of the run with an error, or not at all.
+  /// `who` has answered a request of the run with an error, or not at all.
   verdict judge(const caf::error& error, const caf::actor_addr& who, caf::string_view question,
                 std::uint64_t step) const;
 

@@ -1,6 +1,6 @@
-// The search for NaN and Inf in what a device computes: it is begun on a stream, and judged when the host has waited
-// for that stream anyway. So it costs no further wait, and what it finds may be told one step late, under the step that
-// it was in.
+// The search for NaN and Inf in what a device computes: it is enqueued on a stream, and judged when the host has waited
+// for that stream anyway. So it costs no further wait, and a finding may be reported one step late, but names its own
+// step.
 //
 //   look ──▶ open ──fetch──▶ fetched ──(the host waits for the stream)──▶ judge
 
@@ -26,26 +26,26 @@ class non_finite_watch {
     std::uint64_t step = 0;
     const char* what = "";
     float number = 0;
-    std::uint64_t place = 0;  ///< of `count` numbers
+    std::uint64_t place = 0;  ///< an index below `count`
     std::size_t count = 0;
 
-    /// For the line that ends a run.
+    /// The text for the line that ends a run.
     std::string words() const;
   };
 
   non_finite_watch() = default;
-  /// For at most `open_max` searches at a time that have not been judged, on the device of `on`.
+  /// `open_max`: the most searches that may be unjudged at a time, on the device of `on`.
   non_finite_watch(kernels::stream& on, std::size_t open_max) { results_.resize(on, open_max); }
 
-  /// Begins to look through `numbers` [count] of `step`, in the order of `on`. `what` they are, for people.
+  /// Enqueues on `on` a search of `numbers` [count] of `step`. `what`: what they are, in words for people.
   void look(kernels::stream& on, std::uint64_t step, const float* numbers, std::size_t count, const char* what);
 
-  /// Has the outcome of what has been looked for until now copied to the host, and nothing beside it: what is looked
-  /// for next may be written meanwhile.
+  /// Enqueues a copy of the results of the searches so far to the host, and of nothing else: a later search may write
+  /// its result meanwhile.
   void fetch(kernels::stream& on);
 
-  /// The first that was found, of what has been fetched, in the steps up to `last_step`. The host has waited for the
-  /// stream of `fetch`.
+  /// Returns the first fetched finding in the steps up to `last_step`. Requires: the host has waited for the stream of
+  /// `fetch`.
   std::optional<finding> judge(std::uint64_t last_step);
 
  private:
@@ -55,9 +55,9 @@ class non_finite_watch {
     const char* what;
   };
   std::deque<search> open_;
-  std::size_t fetched_ = 0;  ///< of the open ones, the first
+  std::size_t fetched_ = 0;  ///< the first open searches
   std::uint64_t next_ = 0;
-  kernels::mirrored_array<kernels::non_finite> results_;  ///< by number, counted round
+  kernels::mirrored_array<kernels::non_finite> results_;  ///< by search number, modulo the size
 };
 
 }  // namespace troupe::actors

@@ -1,5 +1,4 @@
-// What the master has asked members for the sake of the run: a phase asks a number of questions, and goes on when all
-// of them are answered.
+// The master's open requests to members: a phase sends a number of requests, and goes on when all of them are answered.
 
 #pragma once
 
@@ -19,7 +18,7 @@
 
 namespace troupe::actors {
 
-/// Belongs to the actor `self`, and is of no use once that has ended.
+/// Belongs to the actor `self`, and cannot be used after it has ended.
 class open_requests {
  public:
   struct question {
@@ -27,29 +26,29 @@ class open_requests {
     caf::type_id_t type = 0;
   };
 
-  /// Told when `whom` answers a question of type `type` with an error, not at all, or with what cannot be.
+  /// Called when `whom` answers a request of type `type` with an error, with an invalid answer, or not at all.
   using complaint = std::function<void(const caf::error& error, const caf::actor_addr& whom, caf::string_view type)>;
 
   open_requests(msg::master_actor::pointer self, actor_trace& trace, const membership& members)
       : self_(self), trace_(trace), members_(members) {}
 
   void start(complaint on_error) { on_error_ = std::move(on_error); }
-  /// The run is over: further answers are of no interest.
+  /// The run is over: further answers are ignored.
   void close() { is_closed_ = true; }
 
-  /// Asks `whom`, who answers with an `Answer`. `on_answer` may return what is wrong with it, a caf::error. When this
-  /// was the last open question, `then` goes on.
+  /// Sends a request to `whom`, who answers with an `Answer`. `on_answer` may return what is wrong with it, a
+  /// caf::error. After the last open request, calls `then`.
   template <class Answer, class Handle, class Message, class OnAnswer>
   void ask(const Handle& whom, Message message, OnAnswer on_answer, std::function<void()> then);
 
-  /// Asks what no phase waits for; the number of `whom` is `number`.
+  /// Sends a request that no phase waits for; `number`: the actor number of `whom`.
   template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
   void ask_aside(const Handle& whom, std::uint32_t number, Message message, OnAnswer on_answer, OnError on_error) {
     send<Answer>(whom, number, timeout(), std::move(message), std::move(on_answer), std::move(on_error));
   }
 
   bool none_open() const { return pending_ == 0; }
-  /// Those with a deadline, in the order in which they were asked.
+  /// The requests with a timeout, in the order in which they were sent.
   const std::map<std::uint64_t, question>& questions() const { return questions_; }
 
  private:
@@ -74,7 +73,7 @@ class open_requests {
 template <class Answer, class Handle, class Message, class OnAnswer>
 void open_requests::ask(const Handle& whom, Message message, OnAnswer on_answer, std::function<void()> then) {
   ++pending_;
-  // The answer to `train` is the run; whoever has it is known to be alive by other means.
+  // The answer to `train` takes the whole run, so it has no timeout; other messages show that the trainer is alive.
   constexpr bool is_limited = !std::is_same_v<Message, msg::train>;
   const std::uint64_t number = next_question_++;
   const caf::actor_addr address = whom.address();
