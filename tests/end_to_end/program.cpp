@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -56,25 +55,6 @@ two_ends make_terminal(unsigned short columns) {
   return {ours, theirs};
 }
 
-std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& changes) {
-  std::vector<std::string> all;
-  for (char** one = environ; *one != nullptr; ++one) {
-    const std::string text = *one;
-    bool changed = false;
-    for (const auto& [name, value] : changes) changed = changed || text.rfind(name + "=", 0) == 0;
-    if (!changed) all.push_back(text);
-  }
-  for (const auto& [name, value] : changes) all.push_back(name + "=" + value);
-  return all;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> all;
-  for (std::string& text : texts) all.push_back(text.data());
-  all.push_back(nullptr);
-  return all;
-}
-
 /// A folder of this test program alone, gone with it: several may run at a time.
 class scratch_folder {
  public:
@@ -102,53 +82,36 @@ program::program(const std::vector<std::string>& arguments, const launch& how)
   out_.descriptor = out.ours;
   err_.descriptor = err.ours;
 
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, out.theirs, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, err.theirs, STDERR_FILENO);
-  // Whatever the test runner ignores, the program starts with signals as a shell leaves them.
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t defaults;
-  sigemptyset(&defaults);
-  for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) sigaddset(&defaults, signal);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-
+  child_options with;
+  with.out = out.theirs;
+  with.err = err.theirs;
+  const auto add = [&](const std::string& name, const std::string& value) {
+    with.variables.push_back(name + "=" + value);
+  };
+  for (const auto& [name, value] : recording_variables())
+    if (std::ranges::find(how.environment, name, &std::pair<std::string, std::string>::first) == how.environment.end())
+      add(name, value);
+  for (const auto& [name, value] : how.environment) add(name, value);
   const std::string path = how.program.empty() ? TROUPE_PROGRAM : how.program;
   std::vector<std::string> command = {path};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  auto changes = recording_variables();
-  std::erase_if(changes, [&](const auto& one) {
-    return std::ranges::find(how.environment, one.first, &std::pair<std::string, std::string>::first) !=
-           how.environment.end();
-  });
-  changes.insert(changes.end(), how.environment.begin(), how.environment.end());
-  std::vector<std::string> variables = environment_with(changes);
-  const int failure = posix_spawn(&process_, path.c_str(), &files, &attributes, pointers_to(command).data(),
-                                  pointers_to(variables).data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
+  auto started = child_process::start(path, command, with);
   close(out.theirs);
   close(err.theirs);
-  if (failure != 0) throw std::runtime_error(path + ": " + std::strerror(failure));
+  if (!started) throw std::runtime_error(path + ": " + started.error().message);
+  process_.emplace(std::move(*started));
 }
 
 program::~program() {
-  if (process_ > 0) {
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-  }
   if (out_.descriptor >= 0) close(out_.descriptor);
   if (err_.descriptor >= 0) close(err_.descriptor);
 }
 
-void program::send(int signal) const { check(kill(process_, signal), "kill"); }
+void program::send(int signal) const { check(kill(process(), signal), "kill"); }
 
 void program::send_together(const std::vector<int>& signals) const {
   send(SIGSTOP);
-  check(waitpid(process_, nullptr, WUNTRACED), "waiting for the stop");
+  check(waitpid(process(), nullptr, WUNTRACED), "waiting for the stop");
   for (const int signal : signals) send(signal);
   send(SIGCONT);
 }
@@ -197,13 +160,11 @@ void program::read_into(stream& to) {
 
 outcome program::finish() {
   while (read_more()) continue;
-  if (!in_time_) kill(process_, SIGKILL);
-  int status = 0;
-  check(waitpid(process_, &status, 0), "waitpid");
-  process_ = -1;
+  if (!in_time_) process_->kill();
+  process_->wait();
   outcome result;
-  if (in_time_ && WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
-  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  if (in_time_) result.exit_code = process_->exit_code().value_or(-1);
+  result.signal = process_->signal().value_or(0);
   result.in_time = in_time_;
   result.out = std::move(out_.text);
   result.err = std::move(err_.text);

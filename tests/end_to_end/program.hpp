@@ -6,10 +6,13 @@
 
 #include <boost/json.hpp>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "base/child_process.hpp"
 
 namespace troupe::end_to_end {
 
@@ -52,7 +55,7 @@ class program {
   const std::string& output() const { return out_.text; }
   const std::string& error() const { return err_.text; }
 
-  pid_t process() const { return process_; }
+  pid_t process() const { return process_->pid(); }
   void send(int signal) const;
   /// Sends all of `signals` before the program can react to the first.
   void send_together(const std::vector<int>& signals) const;
@@ -73,7 +76,7 @@ class program {
   bool read_more();
   void read_into(stream& to);
 
-  pid_t process_ = -1;
+  std::optional<child_process> process_;
   stream out_;
   stream err_;
   bool in_time_ = true;

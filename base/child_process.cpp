@@ -1,0 +1,108 @@
+#include "base/child_process.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+extern char** environ;
+
+namespace troupe {
+namespace {
+
+std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
+  const auto name_of = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
+  std::vector<std::string> all = variables;
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    if (std::ranges::find(variables, name_of(*entry), name_of) == variables.end()) all.emplace_back(*entry);
+  return all;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+void connect(posix_spawn_file_actions_t& files, int to, int from, int flags) {
+  if (from == child_options::null_device)
+    posix_spawn_file_actions_addopen(&files, to, "/dev/null", flags, 0);
+  else
+    posix_spawn_file_actions_adddup2(&files, from, to);
+}
+
+}  // namespace
+
+result<child_process> child_process::start(const std::string& path, std::vector<std::string> arguments,
+                                           const child_options& options) {
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  connect(files, STDIN_FILENO, options.in, O_RDONLY);
+  connect(files, STDOUT_FILENO, options.out, O_WRONLY);
+  connect(files, STDERR_FILENO, options.err, O_WRONLY);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  sigset_t defaults = none;
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) sigaddset(&defaults, signal);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  const int group = options.own_group ? POSIX_SPAWN_SETPGROUP : 0;
+  posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | group));
+  std::vector<std::string> environment = environment_with(options.variables);
+  pid_t pid = -1;
+  const int problem = posix_spawn(&pid, path.c_str(), &files, &attributes, pointers_to(arguments).data(),
+                                  pointers_to(environment).data());
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (problem != 0) return run_fault(std::strerror(problem));
+  return child_process(pid);
+}
+
+child_process::child_process(child_process&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), stopped_(other.stopped_), status_(other.status_), used_(other.used_) {}
+
+child_process::~child_process() {
+  if (pid_ > 0) kill();
+}
+
+void child_process::ask(int flags) {
+  if (status_) return;
+  int status = 0;
+  rusage used{};
+  pid_t answered = -1;
+  while ((answered = ::wait4(pid_, &status, flags, &used)) < 0 && errno == EINTR) continue;
+  if (answered != pid_) return;
+  stopped_ = WIFSTOPPED(status);
+  if (stopped_) return;
+  status_ = status;
+  used_ = used;
+}
+
+void child_process::poll() { ask(WNOHANG | WUNTRACED); }
+
+void child_process::wait() { ask(0); }
+
+void child_process::kill() {
+  if (!status_) ::kill(pid_, SIGKILL);
+  wait();
+}
+
+std::optional<int> child_process::exit_code() const {
+  return status_ && WIFEXITED(*status_) ? std::optional<int>(WEXITSTATUS(*status_)) : std::nullopt;
+}
+
+std::optional<int> child_process::signal() const {
+  return status_ && WIFSIGNALED(*status_) ? std::optional<int>(WTERMSIG(*status_)) : std::nullopt;
+}
+
+}  // namespace troupe
