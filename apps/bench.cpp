@@ -2,31 +2,29 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "apps/lookup_bench.hpp"
 #include "apps/subcommand.hpp"
+#include "base/child_process.hpp"
 #include "base/json_text.hpp"
 #include "base/result.hpp"
+#include "bench/lookup.hpp"
 #include "links/credentials.hpp"
 #include "links/tls_context.hpp"
-
-extern char** environ;
 
 namespace troupe::apps {
 namespace {
 
 constexpr const char* bench_token_variable = "TROUPE_TOKEN";
 
-const std::vector<lookup_size>& sizes() {
-  static const std::vector<lookup_size> all = {{16, 16, 4000}, {1024, 64, 2000}, {26'624, 64, 200}};
+const std::vector<bench::lookup_size>& sizes() {
+  static const std::vector<bench::lookup_size> all = {{16, 16, 4000}, {1024, 64, 2000}, {26'624, 64, 200}};
   return all;
 }
 
@@ -37,52 +35,45 @@ std::string read_line(int descriptor) {
   return line;
 }
 
-/// The process that serves the lookups; it ends when this one lets go of its standard input.
+/// The process that serves the lookups. It ends when its standard input does.
 class service_process {
  public:
-  ~service_process() {
-    if (input_ >= 0) ::close(input_);
-    if (output_ >= 0) ::close(output_);
-    if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
-  }
-
   service_process() = default;
   service_process(const service_process&) = delete;
   service_process& operator=(const service_process&) = delete;
+  ~service_process() {
+    if (input_ >= 0) ::close(input_);
+    if (output_ >= 0) ::close(output_);
+    if (child_) child_->wait();
+  }
 
-  result<lookup_service> start(const std::string& token, bool tls) {
+  result<bench::lookup_service> start(const std::string& token, bool tls) {
     std::array<int, 2> in{};
     std::array<int, 2> out{};
     if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0)
       return run_fault("the system has no pipes left");
     input_ = in[1];
     output_ = out[0];
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
-    ::setenv(bench_token_variable, token.c_str(), 1);
-    std::array<std::string, 5> arguments = {"troupe", "bench", "lookup", "--serve", "--tls"};
-    std::array<char*, 6> pointers = {arguments[0].data(),
-                                     arguments[1].data(),
-                                     arguments[2].data(),
-                                     arguments[3].data(),
-                                     tls ? arguments[4].data() : nullptr,
-                                     nullptr};
-    const int problem = ::posix_spawn(&pid_, "/proc/self/exe", &files, nullptr, pointers.data(), environ);
-    posix_spawn_file_actions_destroy(&files);
+    std::vector<std::string> arguments = {"troupe", "bench", "lookup", "--serve"};
+    if (tls) arguments.emplace_back("--tls");
+    child_options options;
+    options.in = in[0];
+    options.out = out[1];
+    options.variables = {fmt::format("{}={}", bench_token_variable, token)};
+    auto child = child_process::start("/proc/self/exe", arguments, options);
     ::close(in[0]);
     ::close(out[1]);
-    if (problem != 0) return run_fault("a second process cannot be started");
+    if (!child) return run_fault(fmt::format("a second process cannot be started: {}", child.error().message));
+    child_.emplace(std::move(*child));
     const std::string line = read_line(output_);
     const auto data = links::parse_endpoint(line.substr(0, line.find(' ')));
     const auto tcp = links::parse_endpoint(line.substr(line.find(' ') + 1));
     if (!data || !tcp) return run_fault("the serving process did not start");
-    return lookup_service{*data, *tcp};
+    return bench::lookup_service{*data, *tcp};
   }
 
  private:
-  pid_t pid_ = -1;
+  std::optional<child_process> child_;
   int input_ = -1;
   int output_ = -1;
 };
@@ -100,9 +91,9 @@ result<int> serve(bool tls, console& out) {
   if (token == nullptr) return bad_input("--serve is for the process that 'troupe bench lookup' starts");
   const auto mine = credentials_of(token, tls);
   if (!mine) return tl::unexpected<fault>(mine.error());
-  const auto served = serve_lookups(
+  const auto served = bench::serve_lookups(
       *mine, {16, 64},
-      [&out](const lookup_service& where) {
+      [&out](const bench::lookup_service& where) {
         out.result(fmt::format("{} {}\n", links::to_string(where.data), links::to_string(where.tcp)));
       },
       [] { read_line(STDIN_FILENO); });
@@ -110,21 +101,21 @@ result<int> serve(bool tls, console& out) {
   return exit_done;
 }
 
-std::string lookup_event(const lookup_figures& one) {
+std::string lookup_event(const bench::lookup_figures& one) {
   json_line line("lookup");
   line.add("rows", one.size.rows).add("dim", one.size.dim).add("us", one.us).add("gb_per_s", one.gb_per_s);
   return line.add("tcp_us", one.tcp_us).add("tcp_gb_per_s", one.tcp_gb_per_s).take();
 }
 
-std::string lookup_table(const std::vector<lookup_figures>& all) {
+std::string lookup_table(const std::vector<bench::lookup_figures>& all) {
   std::string text = "  rows   dim        us     GB/s    TCP us  TCP GB/s\n";
-  for (const lookup_figures& one : all)
+  for (const bench::lookup_figures& one : all)
     text += fmt::format("{:>6} {:>5} {:>9.1f} {:>8.3f} {:>9.1f} {:>9.3f}\n", one.size.rows, one.size.dim, one.us,
                         one.gb_per_s, one.tcp_us, one.tcp_gb_per_s);
   return text;
 }
 
-result<int> bench(const CLI::App& app, const program_context& context) {
+result<int> run_bench(const CLI::App& app, const program_context& context) {
   const CLI::Option* what = app.get_option("WHAT");
   if (what->count() == 0 || what->results().front() != "lookup")
     return bad_input("troupe bench takes what to measure: lookup");
@@ -136,10 +127,10 @@ result<int> bench(const CLI::App& app, const program_context& context) {
   service_process service;
   const auto where = service.start(token, tls);
   if (!where) return tl::unexpected<fault>(where.error());
-  const auto all = measure_lookups(*mine, *where, sizes());
+  const auto all = bench::measure_lookups(*mine, *where, sizes());
   if (!all) return tl::unexpected<fault>(all.error());
   if (context.out.json()) {
-    for (const lookup_figures& one : *all) context.out.result(lookup_event(one));
+    for (const bench::lookup_figures& one : *all) context.out.result(lookup_event(one));
   } else {
     context.out.result(lookup_table(*all));
   }
@@ -158,7 +149,7 @@ subcommand add_bench(CLI::App& program, const program_context& context) {
   subcommand self;
   self.app = app;
   self.no_positional = "lookup is all it takes";
-  self.run = [app, context] { return bench(*app, context); };
+  self.run = [app, context] { return run_bench(*app, context); };
   return self;
 }
 

@@ -1,16 +1,9 @@
 #include "apps/processes.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <string_view>
@@ -20,8 +13,6 @@
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "links/tls_context.hpp"
-
-extern char** environ;
 
 namespace troupe::apps {
 
@@ -37,30 +28,15 @@ constexpr const char* device_variable = "TROUPE_DEVICE";
 constexpr const char* server_device_variable = "TROUPE_SERVER_DEVICE";
 constexpr const char* devices_variable = "TROUPE_DEVICES";
 
-/// This process's environment with `more` instead of what it has of these names.
-std::vector<std::string> environment_with(const std::vector<std::string>& more) {
-  const auto name_of = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
-  std::vector<std::string> all = more;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const bool replaced = std::ranges::any_of(
-        more, [&](const std::string& one) { return name_of(one) == name_of(std::string_view(*entry)); });
-    if (!replaced) all.emplace_back(*entry);
-  }
-  return all;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> all;
-  for (std::string& text : texts) all.push_back(text.data());
-  all.push_back(nullptr);
-  return all;
-}
-
 /// By this name the system's tools show the children.
 std::string own_path() {
   std::error_code unknown;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", unknown);
   return unknown || !std::filesystem::exists(path, unknown) ? "/proc/self/exe" : path.string();
+}
+
+std::string ended_by_signal(const std::string& name, const child_process& child) {
+  return fmt::format("{} (pid {}) was ended by signal {}", name, child.pid(), *child.signal());
 }
 
 template <class Number>
@@ -88,93 +64,64 @@ void role_processes::start(const model::job& what, const links::endpoint& where,
       fmt::format("{}={}", devices_variable, fmt::join(machine.devices.numbers, ",")),
   };
   variables.insert(variables.end(), more_variables.begin(), more_variables.end());
-  const auto environment = environment_with(variables);
+  child_options options;
+  options.variables = std::move(variables);
+  options.own_group = true;  // Ctrl-C on the terminal is this process's, which passes on what it means
   bool all = true;
-  for (std::uint32_t rank = 0; rank < what.servers && all; ++rank) all = start_one("server", rank, environment);
-  for (std::uint32_t rank = 0; rank < what.trainers && all; ++rank) all = start_one("trainer", rank, environment);
+  for (std::uint32_t rank = 0; rank < what.servers && all; ++rank) all = start_one("server", rank, options);
+  for (std::uint32_t rank = 0; rank < what.trainers && all; ++rank) all = start_one("trainer", rank, options);
 }
 
-bool role_processes::start_one(const char* role, std::uint32_t rank, const std::vector<std::string>& environment) {
-  std::vector<std::string> arguments = {"troupe", "train", "--role", role, "--rank", std::to_string(rank)};
-  std::vector<std::string> variables = environment;
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  // In groups of their own: Ctrl-C on the terminal is this process's, which passes on what it means.
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  // Results are this process's business.
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  pid_t pid = -1;
-  const int problem = posix_spawn(&pid, own_path().c_str(), &files, &attributes, pointers(arguments).data(),
-                                  pointers(variables).data());
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  if (problem != 0) {
-    not_started_ = fmt::format("--processes: {} {} could not be started: {}", role, rank, std::strerror(problem));
+bool role_processes::start_one(const char* role, std::uint32_t rank, const child_options& options) {
+  auto child =
+      child_process::start(own_path(), {"troupe", "train", "--role", role, "--rank", std::to_string(rank)}, options);
+  if (!child) {
+    not_started_ = fmt::format("--processes: {} {} could not be started: {}", role, rank, child.error().message);
     return false;
   }
-  all_.push_back({fmt::format("{} {}", role, rank), pid, std::nullopt});
-  kill_when_interrupted(pid);
+  kill_when_interrupted(child->pid());
+  all_.push_back({fmt::format("{} {}", role, rank), std::move(*child)});
   return true;
 }
 
-void role_processes::look(process& one) {
-  int status = 0;
-  rusage used{};
-  if (!one.status && ::wait4(one.pid, &status, WNOHANG | WUNTRACED, &used) == one.pid) {
-    one.stopped = WIFSTOPPED(status);
-    if (!one.stopped) note_end(one, status, used);
-  }
+void role_processes::note_end(const child_process& child) {
+  peak_rss_kib_ = std::max(peak_rss_kib_, child.used().ru_maxrss);
+  forget_child(child.pid());
 }
 
-void role_processes::note_end(process& one, int status, const rusage& used) {
-  one.status = status;
-  peak_rss_kib_ = std::max(peak_rss_kib_, used.ru_maxrss);
-  forget_child(one.pid);
+void role_processes::poll(child_process& child) {
+  if (child.has_ended()) return;
+  child.poll();
+  if (child.has_ended()) note_end(child);
 }
 
 std::optional<std::string> role_processes::missing() {
   if (not_started_) return not_started_;
-  for (process& one : all_) {
-    look(one);
-    if (one.stopped) return fmt::format("{} (pid {}) was stopped by a signal before it had joined", one.name, one.pid);
-    if (one.status) return ending_of(one);
+  for (auto& [name, child] : all_) {
+    poll(child);
+    if (child.is_stopped())
+      return fmt::format("{} (pid {}) was stopped by a signal before it had joined", name, child.pid());
+    if (child.exit_code())
+      return fmt::format("{} (pid {}) ended with exit code {}", name, child.pid(), *child.exit_code());
+    if (child.signal()) return ended_by_signal(name, child);
   }
   return std::nullopt;
-}
-
-std::string role_processes::ending_of(const process& one) {
-  if (WIFSIGNALED(*one.status))
-    return fmt::format("{} (pid {}) was ended by signal {}", one.name, one.pid, WTERMSIG(*one.status));
-  return fmt::format("{} (pid {}) ended with exit code {}", one.name, one.pid, WEXITSTATUS(*one.status));
 }
 
 std::vector<std::string> role_processes::finish(std::chrono::milliseconds timeout) {
   constexpr std::chrono::milliseconds interval{2};
   const auto give_up = std::chrono::steady_clock::now() + timeout;
   const auto all_ended = [this] {
-    for (process& one : all_) look(one);
-    return std::ranges::all_of(all_, [](const process& one) { return one.status.has_value(); });
+    for (process& one : all_) poll(one.child);
+    return std::ranges::all_of(all_, [](const process& one) { return one.child.has_ended(); });
   };
   while (!all_ended() && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(interval);
   std::vector<std::string> killed;
-  for (process& one : all_) {
-    if (one.status) {
-      if (WIFSIGNALED(*one.status)) killed.push_back(ending_of(one));
-      continue;
-    }
-    ::kill(one.pid, SIGKILL);  // one that is stopped hears nothing else
-    int status = 0;
-    rusage used{};
-    while (::wait4(one.pid, &status, 0, &used) < 0 && errno == EINTR) {
-    }
-    note_end(one, status, used);
+  for (auto& [name, child] : all_) {
+    if (child.signal()) killed.push_back(ended_by_signal(name, child));
+    if (child.has_ended()) continue;
+    child.kill();
+    note_end(child);
   }
   all_.clear();
   return killed;

@@ -2,9 +2,6 @@
 
 #pragma once
 
-#include <sys/resource.h>
-#include <sys/types.h>
-
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -12,6 +9,7 @@
 #include <vector>
 
 #include "apps/subcommand.hpp"
+#include "base/child_process.hpp"
 #include "cluster/run.hpp"
 
 namespace troupe::apps {
@@ -49,15 +47,12 @@ class role_processes {
  private:
   struct process {
     std::string name;
-    pid_t pid = -1;
-    std::optional<int> status;
-    bool stopped = false;
+    child_process child;
   };
 
-  bool start_one(const char* role, std::uint32_t rank, const std::vector<std::string>& environment);
-  void look(process& one);
-  void note_end(process& one, int status, const rusage& used);
-  static std::string ending_of(const process& one);
+  bool start_one(const char* role, std::uint32_t rank, const child_options& options);
+  void poll(child_process& child);
+  void note_end(const child_process& child);
 
   std::vector<process> all_;
   long peak_rss_kib_ = 0;

@@ -12,7 +12,7 @@
 #include "links/credentials.hpp"
 #include "links/endpoint.hpp"
 
-namespace troupe::apps {
+namespace troupe::bench {
 
 /// A size to measure: a request of `rows` indices of 8 bytes, an answer of [rows, dim] float32.
 struct lookup_size {
@@ -46,4 +46,4 @@ result<void> serve_lookups(const links::credentials& mine, const std::vector<std
 result<std::vector<lookup_figures>> measure_lookups(const links::credentials& mine, const lookup_service& service,
                                                     const std::vector<lookup_size>& sizes);
 
-}  // namespace troupe::apps
+}  // namespace troupe::bench

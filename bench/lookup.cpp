@@ -1,4 +1,4 @@
-#include "apps/lookup_bench.hpp"
+#include "bench/lookup.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -22,7 +22,7 @@
 #include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
-namespace troupe::apps {
+namespace troupe::bench {
 
 namespace {
 
@@ -259,4 +259,4 @@ result<std::vector<lookup_figures>> measure_lookups(const links::credentials& mi
   return all;
 }
 
-}  // namespace troupe::apps
+}  // namespace troupe::bench
