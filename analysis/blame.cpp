@@ -13,6 +13,7 @@
 #include "analysis/message_name.hpp"
 #include "analysis/number_at.hpp"
 #include "analysis/table.hpp"
+#include "base/result.hpp"
 #include "base/units.hpp"
 #include "protocol/content_reader.hpp"
 
@@ -148,15 +149,14 @@ std::optional<summed_row> gradient_of_row(const msg::bag_gradient& one, const ta
 }
 
 result<blame_report> blame(const trace::recording& run, std::uint64_t table, std::uint64_t row) {
-  const auto module = find_module(run, table, row);
-  if (!module) return tl::unexpected(module.error());
+  TROUPE_TRY(module, find_module(run, table, row));
   blame_report made;
   made.table = table;
   made.row = row;
-  made.server = module->server;
+  made.server = module.server;
   std::uint64_t damaged = 0;
   each_held<msg::gradient>(run, [&](const trace::event& message, const trace::content& held) {
-    if (message.actor != module->server) return;
+    if (message.actor != module.server) return;
     ++made.gradients;
     msg::gradient sent;
     if (!protocol::read_content_into(held, sent)) {
@@ -164,8 +164,8 @@ result<blame_report> blame(const trace::recording& run, std::uint64_t table, std
       return;
     }
     for (const msg::bag_gradient& one : sent.tables) {
-      if (one.module != module->number) continue;
-      const auto found = gradient_of_row(one, module->shard, row);
+      if (one.module != module.number) continue;
+      const auto found = gradient_of_row(one, module.shard, row);
       if (!found)
         ++damaged;
       else if (found->occurrences > 0)

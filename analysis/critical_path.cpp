@@ -4,6 +4,7 @@
 #include <map>
 
 #include "analysis/percentile.hpp"
+#include "base/result.hpp"
 
 namespace troupe::analysis {
 
@@ -90,9 +91,8 @@ result<path_report> report_critical_path(const causality& of, std::optional<std:
   report.common = windows.common;
   report.incomplete = windows.incomplete;
   if (step) {
-    const auto chosen = find_step(windows, *step);
-    if (!chosen) return tl::unexpected(chosen.error());
-    for (const step_window* one : *chosen) report.studies.push_back(study_step(of, *one));
+    TROUPE_TRY(chosen, find_step(windows, *step));
+    for (const step_window* one : chosen) report.studies.push_back(study_step(of, *one));
     return report;
   }
   if (windows.whole.empty()) return bad_input("the recording holds no whole step");

@@ -89,10 +89,9 @@ result<links::credentials> credentials_of(const std::string& token, bool tls) {
 result<int> serve(bool tls, console& out) {
   const char* token = std::getenv(bench_token_variable);
   if (token == nullptr) return bad_input("--serve is for the process that 'troupe bench lookup' starts");
-  const auto mine = credentials_of(token, tls);
-  if (!mine) return tl::unexpected<fault>(mine.error());
+  TROUPE_TRY(mine, credentials_of(token, tls));
   const auto served = bench::serve_lookups(
-      *mine, {16, 64},
+      mine, {16, 64},
       [&out](const bench::lookup_service& where) {
         out.result(fmt::format("{} {}\n", links::to_string(where.data), links::to_string(where.tcp)));
       },
@@ -122,17 +121,14 @@ result<int> run_bench(const CLI::App& app, const program_context& context) {
   const bool tls = app.get_option("--tls")->count() > 0;
   if (app.get_option("--serve")->count() > 0) return serve(tls, context.out);
   const std::string token = links::random_token();
-  const auto mine = credentials_of(token, tls);
-  if (!mine) return tl::unexpected<fault>(mine.error());
+  TROUPE_TRY(mine, credentials_of(token, tls));
   service_process service;
-  const auto where = service.start(token, tls);
-  if (!where) return tl::unexpected<fault>(where.error());
-  const auto all = bench::measure_lookups(*mine, *where, sizes());
-  if (!all) return tl::unexpected<fault>(all.error());
+  TROUPE_TRY(where, service.start(token, tls));
+  TROUPE_TRY(all, bench::measure_lookups(mine, where, sizes()));
   if (context.out.json()) {
-    for (const bench::lookup_figures& one : *all) context.out.result(lookup_event(one));
+    for (const bench::lookup_figures& one : all) context.out.result(lookup_event(one));
   } else {
-    context.out.result(lookup_table(*all));
+    context.out.result(lookup_table(all));
   }
   return exit_done;
 }

@@ -35,10 +35,9 @@ std::string json_texts(const std::vector<std::string>& texts) {
 
 /// Looks at every checkpoint of a folder, newest first; a fault if there is none.
 result<std::vector<model::inspection>> inspect_all(const std::string& directory, model::inspection_depth depth) {
-  const auto steps = model::checkpoint_steps(directory);
-  if (!steps) return tl::unexpected(steps.error());
+  TROUPE_TRY(steps, model::checkpoint_steps(directory));
   std::vector<model::inspection> all;
-  for (const std::uint64_t step : *steps) {
+  for (const std::uint64_t step : steps) {
     if (auto seen = model::inspect_checkpoint(directory, step, depth)) all.push_back(std::move(*seen));
   }
   if (all.empty()) return tl::unexpected(model::no_checkpoint_in(directory));
@@ -57,13 +56,12 @@ std::string table_text(const std::vector<model::inspection>& all) {
 }
 
 result<int> list(const program_context& context, const std::string& directory) {
-  const auto all = inspect_all(directory, model::inspection_depth::lengths);
-  if (!all) return tl::unexpected(all.error());
+  TROUPE_TRY(all, inspect_all(directory, model::inspection_depth::lengths));
   if (!context.out.json()) {
-    context.out.result(table_text(*all));
+    context.out.result(table_text(all));
     return exit_done;
   }
-  for (const model::inspection& seen : *all) {
+  for (const model::inspection& seen : all) {
     json_line line("checkpoint");
     line.add("step", seen.step).add("bytes", bytes_of(seen)).add("files", files_of(seen));
     line.add("whole", seen.found.state == model::checkpoint_state::whole);
@@ -74,11 +72,10 @@ result<int> list(const program_context& context, const std::string& directory) {
 }
 
 result<int> verify(const program_context& context, const std::string& directory) {
-  const auto all = inspect_all(directory, model::inspection_depth::bytes);
-  if (!all) return tl::unexpected(all.error());
-  if (!context.out.json()) context.out.result(table_text(*all));
+  TROUPE_TRY(all, inspect_all(directory, model::inspection_depth::bytes));
+  if (!context.out.json()) context.out.result(table_text(all));
   int code = exit_done;
-  for (const model::inspection& seen : *all) {
+  for (const model::inspection& seen : all) {
     const model::checkpoint_state state = seen.found.state;
     if (context.out.json()) {
       json_line line("verify");
@@ -96,15 +93,14 @@ result<int> verify(const program_context& context, const std::string& directory)
 result<model::checkpoint> checkpoint_of(const std::string& directory, const std::string& step_text) {
   const auto step = parse_number<std::uint64_t>(step_text);
   if (!step) return bad_input(fmt::format("--step {}: must be a whole number", printable(step_text)));
-  const auto steps = model::checkpoint_steps(directory);
-  if (!steps) return tl::unexpected(steps.error());
-  if (steps->empty()) return tl::unexpected(model::no_checkpoint_in(directory));
-  auto seen = std::ranges::find(*steps, *step) == steps->end()
+  TROUPE_TRY(steps, model::checkpoint_steps(directory));
+  if (steps.empty()) return tl::unexpected(model::no_checkpoint_in(directory));
+  auto seen = std::ranges::find(steps, *step) == steps.end()
                   ? std::nullopt
                   : model::inspect_checkpoint(directory, *step, model::inspection_depth::bytes);
   if (!seen) {
     return bad_input(
-        fmt::format("--step {}: {} holds step {}", *step, printable_path(directory), fmt::join(*steps, ", ")));
+        fmt::format("--step {}: {} holds step {}", *step, printable_path(directory), fmt::join(steps, ", ")));
   }
   if (seen->found.state == model::checkpoint_state::whole) return std::move(*seen->what);
   return bad_input(fmt::format("checkpoint step {} in {} is {}: {}", *step, printable_path(directory),
@@ -112,32 +108,29 @@ result<model::checkpoint> checkpoint_of(const std::string& directory, const std:
 }
 
 result<model::checkpoint> newest_checkpoint(const std::string& directory) {
-  auto found = model::newest_whole_checkpoint(directory);
-  if (!found) return tl::unexpected(std::move(found.error()));
-  for (const std::string& warning : found->warnings) {
+  TROUPE_TRY(found, model::newest_whole_checkpoint(directory));
+  for (const std::string& warning : found.warnings) {
     console::log(fmt::format("troupe: warning: {}\n", one_line(warning)));
   }
-  return std::move(found->what);
+  return std::move(found.what);
 }
 
 result<int> export_to_file(const CLI::App& app, const program_context& context, const std::string& directory) {
   const auto output = given_text(app, "output");
   if (!output) return bad_input("troupe checkpoint export needs -o FILE, the file to write");
   const auto step = given_text(app, "step");
-  const auto saved = step ? checkpoint_of(directory, *step) : newest_checkpoint(directory);
-  if (!saved) return tl::unexpected(saved.error());
+  TROUPE_TRY(saved, step ? checkpoint_of(directory, *step) : newest_checkpoint(directory));
   model::export_options options;
   options.weights_only = app.count("--weights-only") > 0;
   options.overwrite = app.count("--force") > 0;
-  const auto written = model::export_checkpoint(*saved, *output, options);
-  if (!written) return tl::unexpected(written.error());
+  TROUPE_TRY(written, model::export_checkpoint(saved, *output, options));
   if (context.out.json()) {
     json_line line("export");
-    line.add("step", saved->manifest.step).add("file", *output).add("bytes", written->length);
+    line.add("step", saved.manifest.step).add("file", *output).add("bytes", written.length);
     context.out.result(line.take());
   } else {
-    context.out.result(fmt::format("step {} as {}: {} bytes\n", count_text(saved->manifest.step), one_line(*output),
-                                   count_text(written->length)));
+    context.out.result(fmt::format("step {} as {}: {} bytes\n", count_text(saved.manifest.step), one_line(*output),
+                                   count_text(written.length)));
   }
   return exit_done;
 }

@@ -17,16 +17,13 @@ result<cluster::client_options> read_client_options(const CLI::App& app, console
   const CLI::Option* master = app.get_option("HOST:PORT");
   if (master->count() == 0) return bad_input("HOST:PORT is missing: where the master listens");
   cluster::client_options options;
-  const auto where = read_endpoint("HOST:PORT", master->results().front());
-  if (!where) return tl::unexpected<fault>(where.error());
-  options.master = *where;
-  auto network = read_network_options(app, out);
-  if (!network) return tl::unexpected<fault>(std::move(network.error()));
-  options.network = std::move(*network);
+  TROUPE_TRY(where, read_endpoint("HOST:PORT", master->results().front()));
+  options.master = where;
+  TROUPE_TRY(network, read_network_options(app, out));
+  options.network = std::move(network);
   // Members of the run have a second to say how they are.
-  const auto timeout = read_seconds(app, "timeout", options.timeout, 1.5, 86'400);
-  if (!timeout) return tl::unexpected<fault>(timeout.error());
-  options.timeout = *timeout;
+  TROUPE_TRY(timeout, read_seconds(app, "timeout", options.timeout, 1.5, 86'400));
+  options.timeout = timeout;
   return options;
 }
 

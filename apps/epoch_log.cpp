@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/result.hpp"
+
 namespace troupe::apps {
 
 result<void> epoch_log::add(const actors::epoch_summary& epoch) {
@@ -25,9 +27,8 @@ result<epoch_logs> open_epoch_logs(const std::optional<std::string>& metrics_csv
   for (const auto& [path, open] :
        {std::pair(tensorboard, &open_tensorboard), std::pair(metrics_csv, &open_metrics_csv)}) {
     if (!path) continue;
-    auto log = open(*path, kept_to);
-    if (!log) return tl::unexpected<fault>(std::move(log.error()));
-    logs.push_back(std::move(*log));
+    TROUPE_TRY(log, open(*path, kept_to));
+    logs.push_back(std::move(log));
   }
   return logs;
 }

@@ -54,42 +54,34 @@ result<cluster::node_options> read_options(const CLI::App& app, const program_co
   const CLI::Option* master = app.get_option("HOST:PORT");
   if (master->count() == 0) return bad_input("HOST:PORT is missing: where the master listens");
   cluster::node_options options;
-  auto where = read_endpoint("HOST:PORT", master->results().front());
-  if (!where) return tl::unexpected<fault>(std::move(where.error()));
-  options.master = *where;
+  TROUPE_TRY(where, read_endpoint("HOST:PORT", master->results().front()));
+  options.master = where;
   if (auto wrong = read_offer(app, options)) return tl::unexpected<fault>(std::move(*wrong));
-  auto advertise = read_advertise(app);
-  if (!advertise) return tl::unexpected<fault>(std::move(advertise.error()));
-  options.advertise = *advertise;
-  auto network = read_network_options(app, context.out);
-  if (!network) return tl::unexpected<fault>(std::move(network.error()));
-  options.network = std::move(*network);
-  auto timeout = read_seconds(app, "join-timeout", options.join_timeout, 0, 86'400);
-  if (!timeout) return tl::unexpected<fault>(std::move(timeout.error()));
-  options.join_timeout = *timeout;
+  TROUPE_TRY(advertise, read_advertise(app));
+  options.advertise = advertise;
+  TROUPE_TRY(network, read_network_options(app, context.out));
+  options.network = std::move(network);
+  TROUPE_TRY(timeout, read_seconds(app, "join-timeout", options.join_timeout, 0, 86'400));
+  options.join_timeout = timeout;
   if (options.trains && given_text(app, "server-device"))
     return bad_input("--server-device is for servers, and this process joins as a trainer; leave it out");
-  auto machine = read_own_machine(app);
-  if (!machine) return tl::unexpected<fault>(std::move(machine.error()));
-  options.threads = machine->threads;
-  options.devices = std::move(machine->devices);
+  TROUPE_TRY(machine, read_own_machine(app));
+  options.threads = machine.threads;
+  options.devices = std::move(machine.devices);
   if (!context.out.quiet()) options.on_note = [&out = context.out](const std::string& line) { out.note(line); };
   if (options.on_note && !options.devices.unusable.empty()) options.on_note(actors::describe(options.devices, 0, 0));
   return options;
 }
 
 result<int> join(const CLI::App& app, const program_context& context) {
-  auto options = read_options(app, context);
-  if (!options) return tl::unexpected<fault>(std::move(options.error()));
-  auto wanted = read_trace_options(app);
-  if (!wanted) return tl::unexpected<fault>(std::move(wanted.error()));
-  auto traced = run_trace::start(*wanted, context.out);
-  if (!traced) return tl::unexpected<fault>(std::move(traced.error()));
-  options->recorder = traced->recorder();
-  options->watch.step_timeout = wanted->step_timeout;
-  options->watch.wanted = diagnosis_wanted;
-  const auto done = cluster::run_node(*options, &stop_on_signals());
-  traced->finish(done.has_value() || done.error().kind == fault_kind::input, context.out);
+  TROUPE_TRY(options, read_options(app, context));
+  TROUPE_TRY(wanted, read_trace_options(app));
+  TROUPE_TRY(traced, run_trace::start(wanted, context.out));
+  options.recorder = traced.recorder();
+  options.watch.step_timeout = wanted.step_timeout;
+  options.watch.wanted = diagnosis_wanted;
+  const auto done = cluster::run_node(options, &stop_on_signals());
+  traced.finish(done.has_value() || done.error().kind == fault_kind::input, context.out);
   if (!done) return tl::unexpected<fault>(done.error());
   return exit_done;
 }

@@ -18,25 +18,22 @@ result<int> lead(const CLI::App& app, const program_context& context, const std:
     if (const auto text = given_text(app, name))
       return bad_input(
           fmt::format("--{} {}: the master computes nothing; give it to 'troupe join'", name, printable(*text)));
-  const auto order = read_train_order(app, not_yet, computing::elsewhere);
-  if (!order) return tl::unexpected<fault>(order.error());
+  TROUPE_TRY(order, read_train_order(app, not_yet, computing::elsewhere));
   const auto given = given_text(app, "listen");
   if (!given) return bad_input("--listen HOST:PORT is missing: where servers and trainers find the master");
-  const auto where = read_endpoint("--listen", *given);
-  if (!where) return tl::unexpected<fault>(where.error());
-  auto network = read_network_options(app, context.out);
-  if (!network) return tl::unexpected<fault>(std::move(network.error()));
+  TROUPE_TRY(where, read_endpoint("--listen", *given));
+  TROUPE_TRY(network, read_network_options(app, context.out));
   cluster::gather_options gather;
-  gather.listen = *where;
-  gather.network = std::move(*network);
-  gather.resume = resume_advice(*order, fmt::format("troupe master --listen {}", links::to_string(*where)));
+  gather.listen = where;
+  gather.network = std::move(network);
+  gather.resume = resume_advice(order, fmt::format("troupe master --listen {}", links::to_string(where)));
   gather.on_listening = [&](const links::endpoint& found) {
     context.out.note(fmt::format("listening on {} for {} server{} and {} trainer{}", links::to_string(found),
-                                 order->what.servers, order->what.servers == 1 ? "" : "s", order->what.trainers,
-                                 order->what.trainers == 1 ? "" : "s"));
+                                 order.what.servers, order.what.servers == 1 ? "" : "s", order.what.trainers,
+                                 order.what.trainers == 1 ? "" : "s"));
   };
-  auto code = run_train_order(*order, std::move(gather), context);
-  if (!code) return tl::unexpected<fault>(model::located(std::move(code.error()), order->file));
+  auto code = run_train_order(order, std::move(gather), context);
+  if (!code) return tl::unexpected<fault>(model::located(std::move(code.error()), order.file));
   return code;
 }
 

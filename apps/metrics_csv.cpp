@@ -82,9 +82,8 @@ result<std::string> continue_file(const descriptor& file, std::uint64_t kept_to)
   const auto content = content_of(file);
   if (!content) return content;
   if (content->empty()) return std::string(header_line);
-  const auto kept = kept_bytes(*content, kept_to);
-  if (!kept) return tl::unexpected<fault>(kept.error());
-  const auto end = static_cast<off_t>(*kept);
+  TROUPE_TRY(kept, kept_bytes(*content, kept_to));
+  const auto end = static_cast<off_t>(kept);
   if (::ftruncate(file.number(), end) != 0 || ::lseek(file.number(), end, SEEK_SET) != end) {
     return bad_input(std::strerror(errno));
   }

@@ -121,9 +121,8 @@ result<cluster::network_options> read_network_options(const CLI::App& app, conso
   const bool insecure = app.get_option("--insecure")->count() > 0;
   if (auto wrong = check_combination(app, insecure)) return tl::unexpected<fault>(std::move(*wrong));
   if (!insecure) {
-    auto tls = read_tls(app, options.mine.token);
-    if (!tls) return tl::unexpected<fault>(std::move(tls.error()));
-    options.mine.tls = std::move(*tls);
+    TROUPE_TRY(tls, read_tls(app, options.mine.token));
+    options.mine.tls = std::move(tls);
   }
   options.mine.peer_name = given_text(app, "tls-name").value_or("");
   if (auto wrong = read_timeouts(app, options)) return tl::unexpected<fault>(std::move(*wrong));

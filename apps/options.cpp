@@ -81,16 +81,13 @@ result<std::vector<int>> read_numbers(const std::string& text) {
 result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of) {
   machine_options options;
   actors::device_request wish;
-  const auto trainers = read_kind("device", text_of("device"));
-  if (!trainers) return tl::unexpected<fault>(trainers.error());
-  wish.trainers = *trainers;
-  const auto servers = read_kind("server-device", text_of("server-device"));
-  if (!servers) return tl::unexpected<fault>(servers.error());
-  wish.servers = *servers;
+  TROUPE_TRY(trainers, read_kind("device", text_of("device")));
+  wish.trainers = trainers;
+  TROUPE_TRY(servers, read_kind("server-device", text_of("server-device")));
+  wish.servers = servers;
   if (const auto text = text_of("devices")) {
-    auto numbers = read_numbers(*text);
-    if (!numbers) return tl::unexpected<fault>(std::move(numbers.error()));
-    wish.numbers = std::move(*numbers);
+    TROUPE_TRY(numbers, read_numbers(*text));
+    wish.numbers = std::move(numbers);
   }
   if (const auto text = text_of("threads")) {
     const auto threads = parse_number<std::size_t>(*text);
@@ -99,9 +96,8 @@ result<machine_options> read_machine_options(const std::function<std::optional<s
           fmt::format("--threads {}: must be a whole number between 1 and {}", printable(*text), threads_max));
     options.threads = *threads;
   }
-  auto devices = actors::choose_devices(wish);
-  if (!devices) return tl::unexpected<fault>(std::move(devices.error()));
-  options.devices = std::move(*devices);
+  TROUPE_TRY(devices, actors::choose_devices(wish));
+  options.devices = std::move(devices);
   return options;
 }
 

@@ -124,11 +124,9 @@ result<comparison> replay_run(const model::reference_run& reference, const model
   if (run->stopped || !run->weights) {
     return tl::unexpected<fault>(fault{fault_kind::run, "the run was stopped before there was anything to compare"});
   }
-  auto loss = compare_losses(losses, reference.losses);
-  if (!loss) return tl::unexpected<fault>(std::move(loss.error()));
-  auto weight = compare_weights(*run->weights, reference);
-  if (!weight) return tl::unexpected<fault>(std::move(weight.error()));
-  return comparison{std::move(*loss), std::move(*weight)};
+  TROUPE_TRY(loss, compare_losses(losses, reference.losses));
+  TROUPE_TRY(weight, compare_weights(*run->weights, reference));
+  return comparison{std::move(loss), std::move(weight)};
 }
 
 std::string parity_text(const comparison& found) {
@@ -145,28 +143,25 @@ result<int> parity(const CLI::App& app, const program_context& context) {
   if (!machine) return tl::unexpected<fault>(machine.error());
   const CLI::Option* file = app.get_option("FILE");
   if (file->count() == 0) return bad_input("troupe parity needs the FILE of a reference run");
-  const auto reference = model::open_reference_run(file->results().front());
-  if (!reference) return tl::unexpected<fault>(reference.error());
-  std::vector<model::setting> settings = reference->settings;
+  TROUPE_TRY(reference, model::open_reference_run(file->results().front()));
+  std::vector<model::setting> settings = reference.settings;
   if (auto servers = given_text(app, "servers")) settings.emplace_back("servers", std::move(*servers));
-  const auto what = model::parse_job(settings);
-  if (!what) return tl::unexpected<fault>(what.error());
+  TROUPE_TRY(what, model::parse_job(settings));
 
   if (app.get_option("--processes")->count() > 0)
-    if (auto wrong = give_to_processes(*machine, *what, context.out)) return tl::unexpected<fault>(std::move(*wrong));
-  if (const std::string on = actors::describe(machine->devices, what->trainers, what->servers); !on.empty())
+    if (auto wrong = give_to_processes(*machine, what, context.out)) return tl::unexpected<fault>(std::move(*wrong));
+  if (const std::string on = actors::describe(machine->devices, what.trainers, what.servers); !on.empty())
     context.out.note(on);
-  const auto found = replay_run(*reference, *what, *machine, app.get_option("--processes")->count() > 0);
-  if (!found) return tl::unexpected<fault>(found.error());
+  TROUPE_TRY(found, replay_run(reference, what, *machine, app.get_option("--processes")->count() > 0));
   if (context.out.json()) {
     json_line line("parity");
-    line.add("max_loss_error", found->loss.value()).add("max_weight_error", found->weight.value());
-    line.add("ok", found->ok());
+    line.add("max_loss_error", found.loss.value()).add("max_weight_error", found.weight.value());
+    line.add("ok", found.ok());
     context.out.result(line.take());
   } else {
-    context.out.result(parity_text(*found));
+    context.out.result(parity_text(found));
   }
-  return found->ok() ? exit_done : exit_failed;
+  return found.ok() ? exit_done : exit_failed;
 }
 
 }  // namespace

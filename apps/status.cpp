@@ -3,6 +3,7 @@
 #include "apps/client_options.hpp"
 #include "apps/status_report.hpp"
 #include "apps/subcommand.hpp"
+#include "base/result.hpp"
 
 namespace troupe::apps {
 
@@ -17,11 +18,9 @@ subcommand add_status(CLI::App& program, const program_context& context) {
   self.app = app;
   self.no_positional = "HOST:PORT is all it takes";
   self.run = [app, context]() -> result<int> {
-    const auto options = read_client_options(*app, context.out);
-    if (!options) return tl::unexpected<fault>(options.error());
-    const auto now = cluster::ask_status(*options);
-    if (!now) return tl::unexpected<fault>(now.error());
-    context.out.result(context.out.json() ? status_event(*now) : status_text(*now));
+    TROUPE_TRY(options, read_client_options(*app, context.out));
+    TROUPE_TRY(now, cluster::ask_status(options));
+    context.out.result(context.out.json() ? status_event(now) : status_text(now));
     return exit_done;
   };
   return self;

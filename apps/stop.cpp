@@ -5,6 +5,7 @@
 #include "apps/client_options.hpp"
 #include "apps/subcommand.hpp"
 #include "base/json_text.hpp"
+#include "base/result.hpp"
 
 namespace troupe::apps {
 
@@ -19,10 +20,9 @@ subcommand add_stop(CLI::App& program, const program_context& context) {
   self.app = app;
   self.no_positional = "HOST:PORT is all it takes";
   self.run = [app, context]() -> result<int> {
-    const auto options = read_client_options(*app, context.out);
-    if (!options) return tl::unexpected<fault>(options.error());
-    if (auto taken = cluster::ask_stop(*options); !taken) return tl::unexpected<fault>(taken.error());
-    const std::string master = links::to_string(options->master);
+    TROUPE_TRY(options, read_client_options(*app, context.out));
+    if (auto taken = cluster::ask_stop(options); !taken) return tl::unexpected<fault>(taken.error());
+    const std::string master = links::to_string(options.master);
     context.out.result(context.out.json() ? json_line("stop").add("master", master).take()
                                           : fmt::format("master {}: the run ends after the step under way\n", master));
     return exit_done;

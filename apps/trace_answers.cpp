@@ -23,6 +23,7 @@
 #include "apps/trace_serve.hpp"
 #include "apps/trace_tail.hpp"
 #include "base/number.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cluster/trace_sources.hpp"
@@ -41,16 +42,14 @@ result<std::optional<std::uint64_t>> number(const question& asked, const std::st
 }
 
 result<std::size_t> limit_of(const question& asked) {
-  const auto given = number(asked, "limit", 1);
-  if (!given) return tl::unexpected(given.error());
-  return given->value_or(20);
+  TROUPE_TRY(given, number(asked, "limit", 1));
+  return given.value_or(20);
 }
 
 /// Reads the recording in files and folders, and warns of what could not be read.
 result<trace::recording> read(const question& asked, std::span<const std::string> paths) {
-  const auto run = number(asked, "run", 1);
-  if (!run) return tl::unexpected(run.error());
-  auto read = trace::read_recording(cluster::trace_sources({paths.begin(), paths.end()}, run->value_or(0)));
+  TROUPE_TRY(run, number(asked, "run", 1));
+  auto read = trace::read_recording(cluster::trace_sources({paths.begin(), paths.end()}, run.value_or(0)));
   if (!read) return bad_input(one_line(read.error().message));
   for (const std::string& warning : read->warnings) asked.out.warning(one_line(warning));
   return std::move(*read);
@@ -73,14 +72,12 @@ void show(const question& asked, const boost::json::object& fields) {
 /// Reads the recording after the first word, and finds the message that this names, for `then`.
 template <class Then>
 result<int> about_message(const question& asked, Then then) {
-  const auto limit = limit_of(asked);
-  if (!limit) return tl::unexpected(limit.error());
-  const auto run = read(asked, std::span(asked.words).subspan(1));
-  if (!run) return tl::unexpected(run.error());
-  const analysis::causality index(*run);
+  TROUPE_TRY(limit, limit_of(asked));
+  TROUPE_TRY(run, read(asked, std::span(asked.words).subspan(1)));
+  const analysis::causality index(run);
   const auto id = analysis::find_message(index, asked.words.front());
   if (!id) return bad_input(one_line(id.error().message));
-  then(index, *id, *limit);
+  then(index, *id, limit);
   return exit_done;
 }
 
@@ -104,28 +101,23 @@ std::optional<std::uint64_t> handled_meanwhile(const question& asked, const trac
 }  // namespace
 
 result<int> summary(const question& asked) {
-  const auto limit = limit_of(asked);
-  if (!limit) return tl::unexpected(limit.error());
-  const auto run = read(asked, asked.words);
-  if (!run) return tl::unexpected(run.error());
-  const analysis::causality index(*run);
+  TROUPE_TRY(limit, limit_of(asked));
+  TROUPE_TRY(run, read(asked, asked.words));
+  const analysis::causality index(run);
   const analysis::summary found = analysis::summarize(index);
   asked.out.json() ? show(asked, analysis::summary_json(index, found))
-                   : show(asked, analysis::summary_text(index, found, *limit));
+                   : show(asked, analysis::summary_text(index, found, limit));
   return exit_done;
 }
 
 result<int> critical_path(const question& asked) {
-  const auto limit = limit_of(asked);
-  if (!limit) return tl::unexpected(limit.error());
-  const auto step = number(asked, "step", 0);
-  if (!step) return tl::unexpected(step.error());
-  const auto run = read(asked, asked.words);
-  if (!run) return tl::unexpected(run.error());
-  const auto found = analysis::report_critical_path(analysis::causality(*run), *step);
+  TROUPE_TRY(limit, limit_of(asked));
+  TROUPE_TRY(step, number(asked, "step", 0));
+  TROUPE_TRY(run, read(asked, asked.words));
+  const auto found = analysis::report_critical_path(analysis::causality(run), step);
   if (!found) return bad_input(found.error().message);
-  asked.out.json() ? show(asked, analysis::report_json(*run, *found))
-                   : show(asked, analysis::report_text(*run, *found, *limit));
+  asked.out.json() ? show(asked, analysis::report_json(run, *found))
+                   : show(asked, analysis::report_text(run, *found, limit));
   return exit_done;
 }
 
@@ -146,28 +138,26 @@ result<int> cone(const question& asked) {
 }
 
 result<int> blocked(const question& asked) {
-  const auto run = read(asked, asked.words);
-  if (!run) return tl::unexpected(run.error());
-  const auto moves = handled_meanwhile(asked, *run);
-  analysis::blocked_report found = analysis::find_blocked(*run);
+  TROUPE_TRY(run, read(asked, asked.words));
+  const auto moves = handled_meanwhile(asked, run);
+  analysis::blocked_report found = analysis::find_blocked(run);
   if (moves && *moves > 0)
     found.verdict =
         fmt::format("the run goes on: {} messages were handled while this was asked; at one moment of it: {}",
                     count_text(*moves), found.verdict);
   if (asked.out.json()) {
-    boost::json::object answer = analysis::to_json(*run, found);
+    boost::json::object answer = analysis::to_json(run, found);
     answer["moving"] = moves.value_or(0) > 0;
     show(asked, answer);
   } else {
-    show(asked, analysis::to_text(*run, found));
+    show(asked, analysis::to_text(run, found));
   }
   return exit_done;
 }
 
 result<int> check(const question& asked) {
-  const auto run = read(asked, asked.words);
-  if (!run) return tl::unexpected(run.error());
-  const analysis::check_report found = analysis::check(*run);
+  TROUPE_TRY(run, read(asked, asked.words));
+  const analysis::check_report found = analysis::check(run);
   asked.out.json() ? show(asked, analysis::to_json(found)) : show(asked, analysis::to_text(found));
   return found.holds() ? exit_done : exit_failed;
 }
@@ -178,14 +168,13 @@ result<int> timeline(const question& asked) {
   const bool shiviz = asked.app.count("--shiviz") > 0;
   const bool csv = asked.app.count("--csv") > 0;
   if (shiviz && csv) return bad_input("--shiviz and --csv: one at a time");
-  const auto run = read(asked, asked.words);
-  if (!run) return tl::unexpected(run.error());
+  TROUPE_TRY(run, read(asked, asked.words));
   std::ofstream to(*file, std::ios::binary);
   boost::json::object written{{"file", *file}};
   if (shiviz || csv) {
-    written["events"] = shiviz ? analysis::write_shiviz(*run, to) : analysis::write_csv(*run, to);
+    written["events"] = shiviz ? analysis::write_shiviz(run, to) : analysis::write_csv(run, to);
   } else {
-    const analysis::timeline_counts counts = analysis::write_timeline(*run, to);
+    const analysis::timeline_counts counts = analysis::write_timeline(run, to);
     written["slices"] = counts.slices;
     written["messages"] = counts.messages;
     written["flows"] = counts.flows;
@@ -202,8 +191,7 @@ result<int> timeline(const question& asked) {
 }
 
 result<int> diff(const question& asked) {
-  const auto limit = limit_of(asked);
-  if (!limit) return tl::unexpected(limit.error());
+  TROUPE_TRY(limit, limit_of(asked));
   analysis::diff_options how{.any_order = asked.app.count("--order") > 0, .timing = {}};
   if (const auto text = given_text(asked.app, "timing")) {
     how.timing = parse_number<double>(*text);
@@ -211,25 +199,21 @@ result<int> diff(const question& asked) {
       return bad_input(fmt::format("--timing {}: must be a number, 0 or more", printable(*text)));
   }
   if (asked.words.size() != 2) return bad_input("usage: troupe trace diff A B, each a FILE or DIR");
-  const auto a = read(asked, std::span(asked.words).first(1));
-  if (!a) return tl::unexpected(a.error());
-  const auto b = read(asked, std::span(asked.words).last(1));
-  if (!b) return tl::unexpected(b.error());
-  const analysis::diff found = analysis::compare(*a, *b, how);
-  asked.out.json() ? show(asked, analysis::diff_json(*a, *b, found))
-                   : show(asked, analysis::diff_text(*a, *b, found, *limit));
+  TROUPE_TRY(a, read(asked, std::span(asked.words).first(1)));
+  TROUPE_TRY(b, read(asked, std::span(asked.words).last(1)));
+  const analysis::diff found = analysis::compare(a, b, how);
+  asked.out.json() ? show(asked, analysis::diff_json(a, b, found))
+                   : show(asked, analysis::diff_text(a, b, found, limit));
   return found.same() ? exit_done : exit_failed;
 }
 
 result<int> tail(const question& asked) {
-  const auto run = number(asked, "run", 1);
-  if (!run) return tl::unexpected(run.error());
-  const auto lines = number(asked, "lines", 0);
-  if (!lines) return tl::unexpected(lines.error());
+  TROUPE_TRY(run, number(asked, "run", 1));
+  TROUPE_TRY(lines, number(asked, "lines", 0));
   constexpr std::uint64_t usual_lines = 20;
   tail_order order;
-  order.from = cluster::trace_sources({asked.words.begin(), asked.words.end()}, run->value_or(0));
-  order.lines = lines->value_or(usual_lines);
+  order.from = cluster::trace_sources({asked.words.begin(), asked.words.end()}, run.value_or(0));
+  order.lines = lines.value_or(usual_lines);
   order.follows = asked.app.count("--no-follow") == 0;
   if (const auto text = given_text(asked.app, "filter")) {
     auto wanted = trace::parse_filter(*text);
@@ -240,19 +224,17 @@ result<int> tail(const question& asked) {
 }
 
 result<int> blame(const question& asked) {
-  const auto limit = limit_of(asked);
-  if (!limit) return tl::unexpected(limit.error());
+  TROUPE_TRY(limit, limit_of(asked));
   const auto table = parse_number<std::uint64_t>(asked.words[0]);
   const auto row = parse_number<std::uint64_t>(asked.words[1]);
   if (!table || !row)
     return bad_input(fmt::format("troupe trace blame {} {}: TABLE and ROW must be whole numbers, from 0",
                                  printable(asked.words[0]), printable(asked.words[1])));
-  const auto run = read(asked, std::span(asked.words).subspan(2));
-  if (!run) return tl::unexpected(run.error());
-  const auto found = analysis::blame(*run, *table, *row);
+  TROUPE_TRY(run, read(asked, std::span(asked.words).subspan(2)));
+  const auto found = analysis::blame(run, *table, *row);
   if (!found) return bad_input(one_line(found.error().message));
-  asked.out.json() ? show(asked, analysis::blame_json(*run, *found))
-                   : show(asked, analysis::blame_text(*run, *found, *limit));
+  asked.out.json() ? show(asked, analysis::blame_json(run, *found))
+                   : show(asked, analysis::blame_text(run, *found, limit));
   return exit_done;
 }
 
@@ -260,18 +242,16 @@ result<int> replay_recording(const question& asked) {
   const auto actor = given_text(asked.app, "actor");
   const bool debug = asked.app.count("--debug") > 0;
   if (debug && !actor) return bad_input("--debug: goes with --actor, which is run alone then");
-  const auto run = read(asked, asked.words);
-  if (!run) return tl::unexpected(run.error());
+  TROUPE_TRY(run, read(asked, asked.words));
   if (debug) return tl::unexpected<fault>(start_debugger());
-  return actor ? replay_one(*run, *actor, asked.out) : replay_run(*run, asked.out);
+  return actor ? replay_one(run, *actor, asked.out) : replay_run(run, asked.out);
 }
 
 result<int> serve_recording(const question& asked) {
-  const auto run = number(asked, "run", 1);
-  if (!run) return tl::unexpected(run.error());
+  TROUPE_TRY(run, number(asked, "run", 1));
   serve_order order;
-  order.from = cluster::trace_sources({asked.words.begin(), asked.words.end()}, run->value_or(0),
-                                      cluster::share_of_two_readings);
+  order.from =
+      cluster::trace_sources({asked.words.begin(), asked.words.end()}, run.value_or(0), cluster::share_of_two_readings);
   order.port = given_text(asked.app, "port");
   order.listen = given_text(asked.app, "listen");
   order.token = given_text(asked.app, "token");

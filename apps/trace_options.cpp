@@ -160,10 +160,9 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
   if (order.page) {
     trace::sources from = cluster::trace_sources({order.how.folder}, 0, cluster::share_of_two_readings);
     from.newest = true;
-    auto token = read_page_token(std::nullopt);
-    if (!token) return tl::unexpected(std::move(token.error()));
+    TROUPE_TRY(token, read_page_token(std::nullopt));
     auto shown = page::live_page::start(
-        {.from = std::move(from), .host = "127.0.0.1", .port = *order.page, .token = std::move(*token)});
+        {.from = std::move(from), .host = "127.0.0.1", .port = *order.page, .token = std::move(token)});
     if (!shown) return bad_input(fmt::format("--page: {}", shown.error().message));
     made.page_ = std::move(*shown);
     out.tell(fmt::format("the run can be watched at {}", made.page_->url()));

@@ -16,6 +16,7 @@
 #include "analysis/message_id.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cluster/run.hpp"
@@ -123,13 +124,12 @@ fault start_debugger() {
 result<int> replay_run(const trace::recording& recorded, console& out) {
   const auto order = replay::read_replay_order(recorded);
   if (!order) return bad_input(one_line(order.error().message));
-  const auto data = model::open_dataset(order->what);
-  if (!data) return tl::unexpected<fault>(data.error());
-  if (!order->data_digest.empty() && (*data)->digest() != order->data_digest)
+  TROUPE_TRY(data, model::open_dataset(order->what));
+  if (!order->data_digest.empty() && (data)->digest() != order->data_digest)
     return bad_input(
         fmt::format("--data {}: the rows are not those of the recorded run: their digest is {} here and {} "
                     "there",
-                    order->what.data, (*data)->digest(), order->data_digest));
+                    order->what.data, (data)->digest(), order->data_digest));
   replay::replay again(*order, recorded);
   auto devices = actors::choose_devices(order->devices);
   if (!devices)

@@ -9,6 +9,7 @@
 #include "apps/signals.hpp"
 #include "base/json_text.hpp"
 #include "base/number.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "page/access.hpp"
 #include "page/live_page.hpp"
@@ -35,9 +36,8 @@ result<int> serve_trace(const serve_order& order, console& out) {
         "--token: all users of this machine can read it in the list of processes; --token-file FILE and the "
         "variable TROUPE_PAGE_TOKEN are for the owner alone");
   } else {
-    auto token = read_page_token(order.token_file);
-    if (!token) return tl::unexpected(std::move(token.error()));
-    how.token = std::move(*token);
+    TROUPE_TRY(token, read_page_token(order.token_file));
+    how.token = std::move(token);
   }
   // Whoever names the wrong folder should learn it here, not from a page without anything on it.
   if (const auto read = trace::read_recording(order.from); !read) return bad_input(one_line(read.error().message));

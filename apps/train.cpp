@@ -141,9 +141,8 @@ result<int> run_order(const train_order& order, cluster::run_options options, ep
                       const program_context& context) {
   console& out = context.out;
   trace_order tracing = order.traced;
-  auto traced = run_trace::start(tracing, out);
-  if (!traced) return tl::unexpected<fault>(std::move(traced.error()));
-  options.recorder = traced->recorder();
+  TROUPE_TRY(traced, run_trace::start(tracing, out));
+  options.recorder = traced.recorder();
   options.watch.step_timeout = tracing.step_timeout;
   options.watch.wanted = diagnosis_wanted;
   const cluster::stop_request& stop = stop_on_signals();
@@ -171,7 +170,7 @@ result<int> run_order(const train_order& order, cluster::run_options options, ep
                                   {.network = order.network,
                                    .tls = order.tls,
                                    .machine = order.machine,
-                                   .variables = trace_variables(tracing, traced->recorder() != nullptr),
+                                   .variables = trace_variables(tracing, traced.recorder() != nullptr),
                                    .resume = resume_advice(order, "troupe train --processes")});
     if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
     options.gather = std::move(*gather);
@@ -187,7 +186,7 @@ result<int> run_order(const train_order& order, cluster::run_options options, ep
   auto run = cluster::run_job(order.what, options, &stop);
   for (const std::string& line : children.finish(run ? seen_off_after : let_go_after)) display.note(line);
   display.close();
-  traced->finish(run.has_value() || run.error().kind == fault_kind::input, out);
+  traced.finish(run.has_value() || run.error().kind == fault_kind::input, out);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
 
   run_report report{std::move(*run), 0, std::max(peak_rss_mib(), children.peak_rss_mib())};
@@ -241,22 +240,19 @@ result<int> run_train_order(const train_order& order, std::optional<cluster::gat
   options.checkpoints.every = order.checkpoint_every;
   if (order.resume) options.checkpoints.from = std::make_shared<const model::checkpoint>(order.resume->what);
   stop_on_signals();  // reading through large files takes a while
-  const auto data = cluster::check_run(order.what, options);
-  if (!data) return tl::unexpected<fault>(data.error());
+  TROUPE_TRY(data, cluster::check_run(order.what, options));
   if (auto wrong = check_metrics_csv(order)) return bad_input(std::move(*wrong));
-  auto store = open_store(order);
-  if (!store) return tl::unexpected<fault>(std::move(store.error()));
-  options.checkpoints.store = std::move(*store);
+  TROUPE_TRY(store, open_store(order));
+  options.checkpoints.store = std::move(store);
   std::optional<std::uint64_t> kept_to;
   if (order.resume) {
     const std::uint64_t done = order.resume->what.manifest.step;
-    kept_to = done - done % (*data)->steps_per_epoch();
+    kept_to = done - done % (data)->steps_per_epoch();
   }
-  auto logs = open_epoch_logs(order.metrics_csv, order.tensorboard, kept_to);
-  if (!logs) return tl::unexpected<fault>(std::move(logs.error()));
+  TROUPE_TRY(logs, open_epoch_logs(order.metrics_csv, order.tensorboard, kept_to));
   if (order.resume)
     for (const std::string& line : order.resume->warnings) context.out.warning(line);
-  return run_order(order, std::move(options), *logs, context);
+  return run_order(order, std::move(options), logs, context);
 }
 
 namespace {
@@ -270,29 +266,26 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
           fmt::format("{}: does not go with --role, which is for the processes that 'troupe train --processes' "
                       "starts; use 'troupe join'",
                       option->get_name()));
-  const auto order = read_role_order();
-  if (!order) return tl::unexpected<fault>(order.error());
+  TROUPE_TRY(order, read_role_order());
   const std::string role = given_text(app, "role").value_or("");
   const auto rank = parse_number<std::uint32_t>(given_text(app, "rank").value_or(""));
   if ((role != "server" && role != "trainer") || !rank) return bad_input("--role server|trainer takes --rank N");
   context.out.set_name(fmt::format("{} {}", role, *rank));
   cluster::node_options options;
-  options.master = order->master;
-  options.network = order->network;
-  options.threads = order->machine.threads;
-  options.devices = order->machine.devices;
+  options.master = order.master;
+  options.network = order.network;
+  options.threads = order.machine.threads;
+  options.devices = order.machine.devices;
   options.trains = role == "trainer";
   options.rank = *rank;
-  options.join_timeout = order->network.dead_after / 2;  // it listened before this process was started
-  auto wanted = read_trace_options(std::vector<model::setting>());
-  if (!wanted) return tl::unexpected<fault>(std::move(wanted.error()));
-  auto traced = run_trace::start(*wanted, context.out);
-  if (!traced) return tl::unexpected<fault>(std::move(traced.error()));
-  options.recorder = traced->recorder();
-  options.watch.step_timeout = wanted->step_timeout;
+  options.join_timeout = order.network.dead_after / 2;  // it listened before this process was started
+  TROUPE_TRY(wanted, read_trace_options(std::vector<model::setting>()));
+  TROUPE_TRY(traced, run_trace::start(wanted, context.out));
+  options.recorder = traced.recorder();
+  options.watch.step_timeout = wanted.step_timeout;
   options.watch.wanted = diagnosis_wanted;
   const auto done = cluster::run_node(options, &stop_on_signals());
-  traced->finish_quietly(done.has_value() || done.error().kind == fault_kind::input);  // the master's process tells
+  traced.finish_quietly(done.has_value() || done.error().kind == fault_kind::input);  // the master's process tells
   if (!done) return tl::unexpected<fault>(done.error());
   return exit_done;
 }
@@ -302,28 +295,26 @@ result<int> run_train(const CLI::App& app, const program_context& context, const
   if (const auto rank = given_text(app, "rank"))
     return bad_input(
         fmt::format("--rank {}: goes with --role only; the ranks of a run are its own business", printable(*rank)));
-  auto order = read_train_order(app, not_yet);
-  if (!order) return tl::unexpected<fault>(order.error());
+  TROUPE_TRY(order, read_train_order(app, not_yet));
   if (app.get_option("--print-job")->count() > 0) {
     if (context.out.json()) return bad_input("--print-job prints TOML, and nothing as JSON: leave out --json");
-    const auto text = print_order(*order);
-    if (!text) return tl::unexpected<fault>(text.error());
-    context.out.result(*text);
+    TROUPE_TRY(text, print_order(order));
+    context.out.result(text);
     return exit_done;
   }
   for (const char* name : {"dead-after", "request-timeout", "token-file"})
-    if (!order->processes && given_text(app, name))
+    if (!order.processes && given_text(app, name))
       return bad_input(fmt::format("--{}: is for runs with --processes", name));
-  order->tls = app.get_option("--tls")->count() > 0;
-  if (order->tls && !order->processes) return bad_input("--tls: is for runs with --processes, which have links");
-  if (auto wrong = read_timeouts(app, order->network)) return tl::unexpected<fault>(std::move(*wrong));
-  if (order->processes)
-    if (auto wrong = give_to_processes(order->machine, order->what, context.out))
+  order.tls = app.get_option("--tls")->count() > 0;
+  if (order.tls && !order.processes) return bad_input("--tls: is for runs with --processes, which have links");
+  if (auto wrong = read_timeouts(app, order.network)) return tl::unexpected<fault>(std::move(*wrong));
+  if (order.processes)
+    if (auto wrong = give_to_processes(order.machine, order.what, context.out))
       return tl::unexpected<fault>(std::move(*wrong));
-  if (order->processes)
-    if (auto wrong = read_own_token(app, order->network, context.out)) return tl::unexpected<fault>(std::move(*wrong));
-  auto code = run_train_order(*order, std::nullopt, context);
-  if (!code) return tl::unexpected<fault>(model::located(std::move(code.error()), order->file));
+  if (order.processes)
+    if (auto wrong = read_own_token(app, order.network, context.out)) return tl::unexpected<fault>(std::move(*wrong));
+  auto code = run_train_order(order, std::nullopt, context);
+  if (!code) return tl::unexpected<fault>(model::located(std::move(code.error()), order.file));
   return code;
 }
 

@@ -154,10 +154,9 @@ void add_train_options(CLI::App& app) {
 }
 
 result<train_order> read_train_order(const CLI::App& app, const std::vector<std::string>& not_yet, computing where) {
-  auto file = read_file(app);
-  if (!file) return tl::unexpected<fault>(std::move(file.error()));
+  TROUPE_TRY(file, read_file(app));
   train_order order;
-  order.file = std::move(*file);
+  order.file = std::move(file);
   order.run_settings = given_settings(app, order.file, run_settings());
   order.network_words = given_network_options(app);
   if (auto wrong = fill(order, app, not_yet, where))
@@ -166,21 +165,19 @@ result<train_order> read_train_order(const CLI::App& app, const std::vector<std:
 }
 
 result<machine_options> read_own_machine(const CLI::App& app) {
-  auto file = read_file(app);
-  if (!file) return tl::unexpected<fault>(std::move(file.error()));
-  const std::vector<model::setting> given = given_settings(app, *file, run_settings());
+  TROUPE_TRY(file, read_file(app));
+  const std::vector<model::setting> given = given_settings(app, file, run_settings());
   auto machine = read_machine_options([&](const char* name) { return option_text(given, name); });
-  if (!machine) return tl::unexpected<fault>(model::located(std::move(machine.error()), *file));
+  if (!machine) return tl::unexpected<fault>(model::located(std::move(machine.error()), file));
   return machine;
 }
 
 result<std::optional<std::vector<model::setting>>> read_expected_job(const CLI::App& app) {
   if (app.get_option("JOB.toml")->count() == 0) return std::nullopt;
-  auto file = read_file(app);
-  if (!file) return tl::unexpected<fault>(std::move(file.error()));
-  const auto given = given_settings(app, *file, model::job_settings());
+  TROUPE_TRY(file, read_file(app));
+  const auto given = given_settings(app, file, model::job_settings());
   auto made = model::parse_job(given);
-  if (!made) return tl::unexpected<fault>(model::located(std::move(made.error()), *file));
+  if (!made) return tl::unexpected<fault>(model::located(std::move(made.error()), file));
   // As the master prints them; what the file leaves open is the master's to say.
   auto all = model::to_settings(*made);
   std::erase_if(all, [&](const model::setting& one) {

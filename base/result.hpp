@@ -39,3 +39,10 @@ inline tl::unexpected<fault> bad_input(std::string message) { return failure(fau
 inline tl::unexpected<fault> run_fault(std::string message) { return failure(fault_kind::run, std::move(message)); }
 
 }  // namespace troupe
+
+/// `TROUPE_TRY(name, expression);` declares `name`, a reference to the value of a `result`; if there is none, the
+/// function returns the fault. For functions that return a `result` of any type.
+#define TROUPE_TRY(name, ...)                                                      \
+  auto name##_or_fault = __VA_ARGS__;                                              \
+  if (!name##_or_fault) return tl::unexpected(std::move(name##_or_fault).error()); \
+  auto& name = *name##_or_fault

@@ -114,9 +114,8 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
 result<void> run_node(const node_options& options, const stop_request* stop_wish) {
   const std::string session = links::random_token();
   links::io_thread control;
-  auto link = wait_for_master(control.io(), options, session, stop_wish);
-  if (!link) return tl::unexpected(link.error());
-  if (*link == nullptr) return {};
+  TROUPE_TRY(link, wait_for_master(control.io(), options, session, stop_wish));
+  if (link == nullptr) return {};
 
   actors::traced_config config;
   config.recorder = options.recorder;
@@ -125,8 +124,8 @@ result<void> run_node(const node_options& options, const stop_request* stop_wish
   config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
   add_network(config);
   caf::actor_system system(config);
-  const auto tunnel = std::make_shared<control_tunnel>(control.io(), *link, member_message_bytes_max);
-  auto outcome = take_part(system, options, *link, tunnel, session, stop_wish);
+  const auto tunnel = std::make_shared<control_tunnel>(control.io(), link, member_message_bytes_max);
+  auto outcome = take_part(system, options, link, tunnel, session, stop_wish);
   tunnel->close();
   return outcome;
 }

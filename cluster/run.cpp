@@ -20,6 +20,7 @@
 #include "actors/master.hpp"
 #include "actors/traced_system.hpp"
 #include "actors/weights.hpp"
+#include "base/result.hpp"
 #include "cluster/caf_network.hpp"
 #include "cluster/diagnosis.hpp"
 #include "cluster/rendezvous.hpp"
@@ -282,8 +283,7 @@ result<actors::run_summary> run_job(const model::job& what, const run_options& g
   options.observer.on_trouble = [troubles](const std::string& words) { troubles->put(words); };
   using clock = std::chrono::steady_clock;
   const auto begin = clock::now();
-  const auto data = check_run(what, options);
-  if (!data) return tl::unexpected(data.error());
+  TROUPE_TRY(data, check_run(what, options));
 
   options.gather ? initialize_network_types() : protocol::initialize_types();
   actors::traced_config config;
@@ -295,7 +295,7 @@ result<actors::run_summary> run_job(const model::job& what, const run_options& g
   if (options.gather) add_network(config);
   caf::actor_system system(config);
   const std::uint64_t run_number = draw_run_number();
-  if (options.recorder != nullptr) describe_run(options, run_number, what, **data);
+  if (options.recorder != nullptr) describe_run(options, run_number, what, *data);
   const msg::run order{msg::header_source(run_number, actors::client_number).next(0, 0), model::to_settings(what),
                        options.return_weights};
   const auto run_by = [&](const msg::master_actor& boss) {

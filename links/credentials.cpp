@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.hpp"
 #include "links/private_file.hpp"
 
 namespace troupe::links {
@@ -56,9 +57,8 @@ result<std::string> judged_token(std::string_view text, const std::string& sourc
 
 result<std::string> token_in_file(const std::string& path) {
   // With room for white space around the longest token.
-  const auto text = read_private_file("token file", path, 2 * token_length_max);
-  if (!text) return tl::unexpected(text.error());
-  return judged_token(*text, "token file " + path);
+  TROUPE_TRY(text, read_private_file("token file", path, 2 * token_length_max));
+  return judged_token(text, "token file " + path);
 }
 
 }  // namespace

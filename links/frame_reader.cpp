@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/result.hpp"
+
 namespace troupe::links {
 
 namespace {
@@ -42,19 +44,18 @@ result<std::optional<received_frame>> frame_reader::next() {
   }
   const auto unparsed = std::span<const std::byte>(buffer_).subspan(begin_, buffered());
   if (unparsed.size() >= frame_header_bytes) {
-    const auto header = parse_frame_header(unparsed.first(frame_header_bytes), limits_);
-    if (!header) return tl::unexpected(header.error());
+    TROUPE_TRY(header, parse_frame_header(unparsed.first(frame_header_bytes), limits_));
     const auto rest = unparsed.subspan(frame_header_bytes);
-    if (header->length <= rest.size()) {
-      const auto body = rest.first(header->length);
+    if (header.length <= rest.size()) {
+      const auto body = rest.first(header.length);
       begin_ += frame_header_bytes + body.size();
       const std::uint64_t digest = limits_.digests == digest_use::always ? troupe::digest_of(body) : 0;
       auto memory = frame_memory(body.size());
       if (memory && !body.empty()) std::memcpy(memory.get(), body.data(), body.size());
-      return finish(*header, std::move(memory), digest);
+      return finish(header, std::move(memory), digest);
     }
-    if (header->length > buffer_.size() - frame_header_bytes) {
-      if (auto wrong = begin_large(*header)) return bad_input(std::move(*wrong));
+    if (header.length > buffer_.size() - frame_header_bytes) {
+      if (auto wrong = begin_large(header)) return bad_input(std::move(*wrong));
       return std::nullopt;
     }
   }

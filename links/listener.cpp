@@ -205,10 +205,9 @@ result<std::unique_ptr<listener>> listener::open(boost::asio::io_context& io, co
   if (error) return tl::unexpected(cannot_listen(where, error));
   std::vector<asio::ip::tcp::endpoint> addresses;
   for (const auto& one : found) addresses.push_back(one.endpoint());
-  auto acceptor = listen_at_first(io, addresses);
-  if (!acceptor) return tl::unexpected(std::move(acceptor.error()));
-  const endpoint bound = to_endpoint(acceptor->local_endpoint());
-  auto state = std::make_shared<accepting>(io, std::move(*acceptor), bound, mine, links, handshakes, std::move(what));
+  TROUPE_TRY(acceptor, listen_at_first(io, addresses));
+  const endpoint bound = to_endpoint(acceptor.local_endpoint());
+  auto state = std::make_shared<accepting>(io, std::move(acceptor), bound, mine, links, handshakes, std::move(what));
   asio::post(io, [state] { state->accept(); });
   return std::make_unique<tcp_listener>(std::move(state));
 }

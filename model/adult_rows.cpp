@@ -169,11 +169,9 @@ result<std::string> inflate_gzip(const char* name, const unsigned char* begin, c
 
 result<adult_data> parse_adult(std::string_view train_text, std::string_view test_text) {
   std::array<vocabulary, adult_tables> vocabularies;
-  auto train = file_reader("adult.data", vocabularies, true).read(train_text);
-  if (!train) return tl::unexpected(std::move(train.error()));
-  auto test = file_reader("adult.test", vocabularies, false).read(test_text);
-  if (!test) return tl::unexpected(std::move(test.error()));
-  adult_data data{std::move(*train), std::move(*test), {}};
+  TROUPE_TRY(train, file_reader("adult.data", vocabularies, true).read(train_text));
+  TROUPE_TRY(test, file_reader("adult.test", vocabularies, false).read(test_text));
+  adult_data data{std::move(train), std::move(test), {}};
   for (std::size_t i = 0; i < adult_dense_features; ++i) standardise(data, i);
   for (std::size_t i = 0; i < adult_tables; ++i) {
     data.table_rows[i] = static_cast<std::int64_t>(vocabularies[i].size()) + 1;
@@ -182,11 +180,9 @@ result<adult_data> parse_adult(std::string_view train_text, std::string_view tes
 }
 
 result<adult_data> read_adult() {
-  const auto train = inflate_gzip("adult.data.gz", troupe_adult_train, troupe_adult_train_end);
-  if (!train) return tl::unexpected(train.error());
-  const auto test = inflate_gzip("adult.test.gz", troupe_adult_test, troupe_adult_test_end);
-  if (!test) return tl::unexpected(test.error());
-  return parse_adult(*train, *test);
+  TROUPE_TRY(train, inflate_gzip("adult.data.gz", troupe_adult_train, troupe_adult_train_end));
+  TROUPE_TRY(test, inflate_gzip("adult.test.gz", troupe_adult_test, troupe_adult_test_end));
+  return parse_adult(train, test);
 }
 
 }  // namespace troupe::model

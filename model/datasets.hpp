@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/result.hpp"
 #include "model/data.hpp"
 #include "model/job.hpp"
 
@@ -84,9 +85,8 @@ class shared_while_held {
       if (!(held_key == key)) continue;
       if (auto object = held.lock()) return object;
     }
-    auto made = make();
-    if (!made) return tl::unexpected<fault>(std::move(made.error()));
-    auto object = std::make_shared<const T>(std::move(*made));
+    TROUPE_TRY(made, make());
+    auto object = std::make_shared<const T>(std::move(made));
     std::erase_if(held_, [](const auto& entry) { return entry.second.expired(); });
     held_.emplace_back(key, object);
     return object;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/result.hpp"
 #include "base/text.hpp"
 
 namespace troupe::model {
@@ -87,12 +88,11 @@ result<std::size_t> input_file::read_some(std::uint64_t offset, std::span<std::b
 
 result<void> input_file::read(std::uint64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
-    const auto got = read_some(offset, to);
-    if (!got) return tl::unexpected(got.error());
-    if (*got == 0)
+    TROUPE_TRY(got, read_some(offset, to));
+    if (got == 0)
       return bad_input(fmt::format("{}: ends at byte {} while it is being read: was it cut?", name_, offset));
-    offset += *got;
-    to = to.subspan(*got);
+    offset += got;
+    to = to.subspan(got);
   }
   return {};
 }

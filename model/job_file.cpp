@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/number.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/input_file.hpp"
 
@@ -45,13 +46,12 @@ tl::unexpected<mistake> wrong_line(std::size_t line, std::string what) {
 // -- the text --------------------------------------------------------------------------------------------------------
 
 result<std::string> read_job_text(const std::string& path) {
-  const auto file = input_file::open(path, "a job file");
-  if (!file) return tl::unexpected(file.error());
-  if (file->length() > file_bytes_max)
+  TROUPE_TRY(file, input_file::open(path, "a job file"));
+  if (file.length() > file_bytes_max)
     return bad_input(
-        fmt::format("{}: {} bytes: a job file has at most {}", file->name(), file->length(), file_bytes_max));
-  std::string text(file->length(), '\0');
-  if (auto read = file->read(0, std::as_writable_bytes(std::span(text))); !read) return tl::unexpected(read.error());
+        fmt::format("{}: {} bytes: a job file has at most {}", file.name(), file.length(), file_bytes_max));
+  std::string text(file.length(), '\0');
+  if (auto read = file.read(0, std::as_writable_bytes(std::span(text))); !read) return tl::unexpected(read.error());
   return text;
 }
 
@@ -188,9 +188,8 @@ or_mistake<boost::json::value> json_of(const std::string& name, const toml_value
   };
   if (value.is_boolean()) return boost::json::value(value.as_boolean());
   if (value.is_string()) {
-    auto text = checked_string(name, value);
-    if (!text) return tl::unexpected(std::move(text.error()));
-    return boost::json::value(*text);
+    TROUPE_TRY(text, checked_string(name, value));
+    return boost::json::value(text);
   }
   if (value.is_integer()) {
     const auto number = parse_number<std::int64_t>(number_text(value));
@@ -221,9 +220,8 @@ or_mistake<std::string> columns_of(const std::string& name, const toml_value& va
     boost::json::object column;
     for (const std::string& key : column_keys()) {
       if (!entry.contains(key)) continue;
-      auto json = json_of(key, entry.at(key));
-      if (!json) return tl::unexpected(std::move(json.error()));
-      column[key] = std::move(*json);
+      TROUPE_TRY(json, json_of(key, entry.at(key)));
+      column[key] = std::move(json);
     }
     columns.push_back(std::move(column));
   }
@@ -257,12 +255,11 @@ or_mistake<std::string> text_of(const setting_info& info, const toml_value& valu
 }
 
 or_mistake<std::vector<job_file::entry>> read_entries(const std::string& text, const std::vector<setting_info>& known) {
-  const auto parsed = parse_text(text);
-  if (!parsed) return tl::unexpected(parsed.error());
+  TROUPE_TRY(parsed, parse_text(text));
 
   std::vector<std::string> names;
   for (const setting_info& info : known) names.push_back(info.name);
-  for (const auto& [name, value] : parsed->as_table()) {
+  for (const auto& [name, value] : parsed.as_table()) {
     if (std::ranges::find(names, name) != names.end()) continue;
     const std::size_t line = value.location().line();
     if (value.is_table()) {
@@ -275,11 +272,10 @@ or_mistake<std::vector<job_file::entry>> read_entries(const std::string& text, c
   }
   std::vector<job_file::entry> entries;
   for (const setting_info& info : known) {
-    if (!parsed->contains(info.name)) continue;
-    const toml_value& value = parsed->at(info.name);
-    auto given = text_of(info, value);
-    if (!given) return tl::unexpected(std::move(given.error()));
-    entries.push_back({{info.name, std::move(*given)}, value.location().line()});
+    if (!parsed.contains(info.name)) continue;
+    const toml_value& value = parsed.at(info.name);
+    TROUPE_TRY(given, text_of(info, value));
+    entries.push_back({{info.name, std::move(given)}, value.location().line()});
   }
   return entries;
 }
@@ -296,9 +292,8 @@ const std::vector<std::string>& column_keys() {
 }
 
 result<job_file> read_job_file(const std::string& path, const std::vector<setting_info>& known) {
-  const auto text = read_job_text(path);
-  if (!text) return tl::unexpected(text.error());
-  auto entries = read_entries(*text, known);
+  TROUPE_TRY(text, read_job_text(path));
+  auto entries = read_entries(text, known);
   if (entries) return job_file{path, std::move(*entries)};
   return bad_input(fmt::format("{}: {}", place_of(path, entries.error().line), entries.error().what));
 }

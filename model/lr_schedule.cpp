@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "base/number.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/job.hpp"
 
@@ -95,9 +96,8 @@ result<lr_schedule> parse_lr_schedule(std::string_view text) {
       return bad_input(
           fmt::format("{} never ends, so nothing can follow it; put it last", form_of(schedule.pieces.back()).name));
     }
-    auto made = parse_piece(part);
-    if (!made) return tl::unexpected(std::move(made.error()));
-    schedule.pieces.push_back(*made);
+    TROUPE_TRY(made, parse_piece(part));
+    schedule.pieces.push_back(made);
   }
   return schedule;
 }

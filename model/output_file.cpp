@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/result.hpp"
 #include "base/text.hpp"
 
 namespace troupe::model {
@@ -117,10 +118,9 @@ result<written_file> output_file::close() {
 }
 
 result<written_file> write_whole_file(const std::string& path, std::span<const std::byte> bytes) {
-  auto file = output_file::create(path, bytes.size());
-  if (!file) return tl::unexpected(std::move(file.error()));
-  if (auto done = file->append(bytes); !done) return tl::unexpected(std::move(done.error()));
-  return file->close();
+  TROUPE_TRY(file, output_file::create(path, bytes.size()));
+  if (auto done = file.append(bytes); !done) return tl::unexpected(std::move(done.error()));
+  return file.close();
 }
 
 result<void> try_folder(const std::string& folder, const std::string& name) {

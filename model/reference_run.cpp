@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/result.hpp"
 #include "model/datasets.hpp"
 #include "model/job_table.hpp"
 #include "model/replay.hpp"
@@ -35,18 +36,15 @@ std::vector<setting> replay_settings(const std::string& path, const replay_confi
 }
 
 result<reference_run> open_reference_run(const std::string& path) {
-  const auto file = replay_file::open(path);
-  if (!file) return tl::unexpected(file.error());
+  TROUPE_TRY(file, replay_file::open(path));
   reference_run run;
-  run.settings = replay_settings(path, file->config);
-  auto tables = file->tables<double>("final");
-  if (!tables) return tl::unexpected(std::move(tables.error()));
-  run.tables = std::move(*tables);
-  auto dense = file->dense<double>("final");
-  if (!dense) return tl::unexpected(std::move(dense.error()));
-  run.dense = std::move(*dense);
-  for (std::uint32_t rank = 0; rank < file->config.trainers; ++rank) {
-    auto losses = file->reals<double>(fmt::format("trainer.{}.loss", rank), file->config.steps);
+  run.settings = replay_settings(path, file.config);
+  TROUPE_TRY(tables, file.tables<double>("final"));
+  run.tables = std::move(tables);
+  TROUPE_TRY(dense, file.dense<double>("final"));
+  run.dense = std::move(dense);
+  for (std::uint32_t rank = 0; rank < file.config.trainers; ++rank) {
+    auto losses = file.reals<double>(fmt::format("trainer.{}.loss", rank), file.config.steps);
     if (!losses) return tl::unexpected(std::move(losses.error()));
     run.losses.push_back(std::move(*losses));
   }

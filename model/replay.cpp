@@ -70,10 +70,9 @@ result<std::vector<std::uint64_t>> read_starts(const replay_file& from, const st
   constexpr std::int64_t count_max = std::int64_t{1} << 31;
   // Times a sample's values, of which there are at most 2^16, this is far from an overflow.
   constexpr std::uint64_t total_max = std::uint64_t{1} << 40;
-  const auto counts = from.integers(name, from.config.steps);
-  if (!counts) return tl::unexpected(counts.error());
+  TROUPE_TRY(counts, from.integers(name, from.config.steps));
   std::vector<std::uint64_t> starts{0};
-  for (const std::int64_t count : *counts) {
+  for (const std::int64_t count : counts) {
     if (count < 0 || count > count_max) {
       return from.refuse(
           fmt::format("tensor {}, step {}: {}: must be between 0 and {}", name, starts.size() - 1, count, count_max));
@@ -126,22 +125,21 @@ std::optional<fault> read_rank(const replay_file& from, std::uint32_t rank, rank
 }
 
 result<replay_data> load_replay(const std::string& path) {
-  const auto from = replay_file::open(path);
-  if (!from) return tl::unexpected(from.error());
+  TROUPE_TRY(from, replay_file::open(path));
   replay_data data;
-  data.config = from->config;
-  data.spec = {from->config.tables, from->config.dense_features, from->config.outputs};
+  data.config = from.config;
+  data.spec = {from.config.tables, from.config.dense_features, from.config.outputs};
   std::optional<fault> wrong;
-  if (!put(from->tables<float>("init"), data.start.tables, wrong) ||
-      !put(from->dense<float>("init"), data.start.dense, wrong)) {
+  if (!put(from.tables<float>("init"), data.start.tables, wrong) ||
+      !put(from.dense<float>("init"), data.start.dense, wrong)) {
     return tl::unexpected(std::move(*wrong));
   }
-  for (std::uint32_t rank = 0; rank < from->config.trainers; ++rank) {
-    wrong = read_rank(*from, rank, data.ranks.emplace_back());
+  for (std::uint32_t rank = 0; rank < from.config.trainers; ++rank) {
+    wrong = read_rank(from, rank, data.ranks.emplace_back());
     if (wrong) return tl::unexpected(std::move(*wrong));
-    for (std::uint64_t step = 0; step < from->config.steps; ++step) {
+    for (std::uint64_t step = 0; step < from.config.steps; ++step) {
       const auto bad = check_batch(data.spec, data.batch_of(step, rank));
-      if (bad) return from->refuse(fmt::format("trainer {}, step {} (from 0): {}", rank, step, *bad));
+      if (bad) return from.refuse(fmt::format("trainer {}, step {} (from 0): {}", rank, step, *bad));
     }
   }
   return data;

@@ -6,28 +6,28 @@
 #include <iterator>
 #include <type_traits>
 
+#include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/memory.hpp"
 
 namespace troupe::model {
 
 result<replay_file> replay_file::open(const std::string& path) {
-  auto file = safetensors_file::open(path);
-  if (!file) return tl::unexpected(std::move(file.error()));
+  TROUPE_TRY(file, safetensors_file::open(path));
   // All of it will be read into memory; a file with holes may claim any size.
   std::uint64_t bytes = 0;
-  for (const auto& [name, tensor] : file->header().tensors) bytes = std::max(bytes, tensor.end);
+  for (const auto& [name, tensor] : file.header().tensors) bytes = std::max(bytes, tensor.end);
   if (const std::uint64_t available = available_memory(); bytes > available) {
     return bad_input(memory_fault(fmt::format("{}: its tensors", printable(path)), bytes, available,
                                   "use a reference run with fewer steps"));
   }
-  const auto text = file->header().metadata.find("config");
-  if (text == file->header().metadata.end()) {
+  const auto text = file.header().metadata.find("config");
+  if (text == file.header().metadata.end()) {
     return bad_input(fmt::format("{}: __metadata__.config is missing: must be a reference run", printable(path)));
   }
   auto config = parse_replay_config(text->second);
   if (!config) return bad_input(fmt::format("{}: __metadata__.config: {}", printable(path), config.error().message));
-  return replay_file{std::move(*file), std::move(*config)};
+  return replay_file{std::move(file), std::move(*config)};
 }
 
 result<std::vector<std::int64_t>> replay_file::integers(const std::string& name, std::uint64_t count) const {

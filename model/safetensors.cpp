@@ -6,6 +6,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/result.hpp"
 #include "base/text.hpp"
 
 namespace troupe::model {
@@ -19,9 +20,8 @@ constexpr std::uint64_t length_bytes = 8;
 }  // namespace
 
 result<safetensors_file> safetensors_file::open(const std::string& path) {
-  auto opened = input_file::open(path, "a safetensors file");
-  if (!opened) return tl::unexpected(std::move(opened.error()));
-  return open(std::move(*opened));
+  TROUPE_TRY(opened, input_file::open(path, "a safetensors file"));
+  return open(std::move(opened));
 }
 
 result<safetensors_file> safetensors_file::open(input_file&& opened) {
@@ -72,16 +72,15 @@ result<std::vector<T>> safetensors_file::read_as(const tensor_entry& entry) cons
 
 template <class To>
 result<std::vector<To>> safetensors_file::read_reals(std::string_view name) const {
-  const auto entry = known(name);
-  if (!entry) return tl::unexpected(entry.error());
+  TROUPE_TRY(entry, known(name));
   const auto convert = [](const auto& values) -> result<std::vector<To>> {
     if (!values) return tl::unexpected(values.error());
     return std::vector<To>(values->begin(), values->end());
   };
-  if ((*entry)->type == tensor_type::f32) return convert(read_as<float>(**entry));
-  if ((*entry)->type == tensor_type::f64) return convert(read_as<double>(**entry));
+  if ((entry)->type == tensor_type::f32) return convert(read_as<float>(*entry));
+  if ((entry)->type == tensor_type::f64) return convert(read_as<double>(*entry));
   return bad_input(fmt::format("{}: tensor {} of type {}: must be F32 or F64", file_.name(), printable(name),
-                               type_name((*entry)->type)));
+                               type_name((entry)->type)));
 }
 
 result<std::vector<float>> safetensors_file::read_floats(std::string_view name) const {
@@ -93,17 +92,15 @@ result<std::vector<double>> safetensors_file::read_doubles(std::string_view name
 }
 
 result<std::vector<std::int64_t>> safetensors_file::read_integers(std::string_view name) const {
-  const auto entry = known(name);
-  if (!entry) return tl::unexpected(entry.error());
-  if ((*entry)->type == tensor_type::i64) return read_as<std::int64_t>(**entry);
+  TROUPE_TRY(entry, known(name));
+  if ((entry)->type == tensor_type::i64) return read_as<std::int64_t>(*entry);
   return bad_input(
-      fmt::format("{}: tensor {} of type {}: must be I64", file_.name(), printable(name), type_name((*entry)->type)));
+      fmt::format("{}: tensor {} of type {}: must be I64", file_.name(), printable(name), type_name((entry)->type)));
 }
 
 result<std::vector<std::byte>> safetensors_file::read_bytes(std::string_view name) const {
-  const auto entry = known(name);
-  if (!entry) return tl::unexpected(entry.error());
-  return read_as<std::byte>(**entry);
+  TROUPE_TRY(entry, known(name));
+  return read_as<std::byte>(*entry);
 }
 
 result<void> safetensors_file::read_range(const tensor_entry& entry, std::uint64_t offset,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/json_text.hpp"
+#include "base/result.hpp"
 #include "base/text.hpp"
 
 namespace troupe::model {
@@ -84,12 +85,11 @@ result<safetensors_writer> safetensors_writer::create(const std::string& path, s
   if (__builtin_add_overflow(header->data_length, header->bytes.size(), &length)) {
     return refuse("its bytes must be less than 2^64");
   }
-  auto file = output_file::create(path, length);
-  if (!file) return tl::unexpected(std::move(file.error()));
-  if (auto done = file->append(std::as_bytes(std::span(header->bytes))); !done) {
+  TROUPE_TRY(file, output_file::create(path, length));
+  if (auto done = file.append(std::as_bytes(std::span(header->bytes))); !done) {
     return tl::unexpected(std::move(done.error()));
   }
-  return safetensors_writer(std::move(*file), std::move(tensors));
+  return safetensors_writer(std::move(file), std::move(tensors));
 }
 
 result<written_file> write_safetensors(const std::string& path, std::span<const tensor_view> tensors,
@@ -102,19 +102,18 @@ result<written_file> write_safetensors(const std::string& path, std::span<const 
     }
     declared.push_back(one.what);
   }
-  auto writer = safetensors_writer::create(path, std::move(declared), metadata);
-  if (!writer) return tl::unexpected(std::move(writer.error()));
-  for (const tensor_declaration& next : writer->tensors()) {
+  TROUPE_TRY(writer, safetensors_writer::create(path, std::move(declared), metadata));
+  for (const tensor_declaration& next : writer.tensors()) {
     const auto found = std::ranges::find(tensors, next.name, [](const tensor_view& one) { return one.what.name; });
     const std::size_t piece_bytes = found->fetch ? std::size_t{64} << 20 : found->bytes.size();
     for (std::span<const std::byte> left = found->bytes; !left.empty();) {
       const auto piece = left.first(std::min(piece_bytes, left.size()));
       left = left.subspan(piece.size());
-      auto done = writer->append(found->fetch ? found->fetch(piece) : piece);
-      if (!done) return tl::unexpected(std::move(done.error()));
+      if (const auto done = writer.append(found->fetch ? found->fetch(piece) : piece); !done)
+        return tl::unexpected(done.error());
     }
   }
-  return writer->finish();
+  return writer.finish();
 }
 
 }  // namespace troupe::model

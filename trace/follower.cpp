@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/host.hpp"
+#include "base/result.hpp"
 
 namespace troupe::trace {
 
@@ -31,14 +32,13 @@ result<ring_follower> ring_follower::open(const std::filesystem::path& file, mem
   made.descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (made.descriptor_ < 0)
     return bad_input(fmt::format("{}: cannot be read: {}", file.string(), std::strerror(errno)));
-  const auto head = parse_trace_file(made.read(0, head_bytes + metadata_bytes), file, budget);
-  if (!head) return tl::unexpected(head.error());
-  made.chunks_begin_ = std::min(head->chunks_begin, before_chunks_max);
+  TROUPE_TRY(head, parse_trace_file(made.read(0, head_bytes + metadata_bytes), file, budget));
+  made.chunks_begin_ = std::min(head.chunks_begin, before_chunks_max);
   // The number of chunks in the file, whatever the head claims.
   struct stat about {};
   const std::uint64_t size = ::fstat(made.descriptor_, &about) == 0 ? static_cast<std::uint64_t>(about.st_size) : 0;
   const std::uint64_t there = size > made.chunks_begin_ ? (size - made.chunks_begin_) / chunk_bytes : 0;
-  made.chunks_ = std::max<std::uint64_t>(std::min(head->chunk_room, there), 1);
+  made.chunks_ = std::max<std::uint64_t>(std::min(head.chunk_room, there), 1);
   return made;
 }
 
@@ -119,18 +119,15 @@ result<follower> follower::open(sources from) {
 }
 
 result<void> follower::find_new() {
-  const auto paths = find_trace_files(from_);
-  if (!paths) return tl::unexpected(paths.error());
-  for (const std::filesystem::path& path : *paths) {
+  TROUPE_TRY(paths, find_trace_files(from_));
+  for (const std::filesystem::path& path : paths) {
     if (!known_.insert(path).second) continue;
     if (path.extension() == ".log") {
-      auto log = read_trace_file(path, budget_);
-      if (!log) return tl::unexpected(log.error());
-      logs_.push_back(std::move(*log));
+      TROUPE_TRY(log, read_trace_file(path, budget_));
+      logs_.push_back(std::move(log));
     } else {
-      auto ring = ring_follower::open(path, budget_);
-      if (!ring) return tl::unexpected(ring.error());
-      rings_.push_back(std::move(*ring));
+      TROUPE_TRY(ring, ring_follower::open(path, budget_));
+      rings_.push_back(std::move(ring));
     }
   }
   return {};
@@ -142,9 +139,8 @@ result<recording> follower::take() {
   memory_budget budget = std::exchange(budget_, memory_budget(from_.memory_bytes_max));
   std::vector<trace_file> files;
   for (ring_follower& ring : rings_) {
-    auto taken = ring.take(budget);
-    if (!taken) return tl::unexpected(taken.error());
-    files.push_back(std::move(*taken));
+    TROUPE_TRY(taken, ring.take(budget));
+    files.push_back(std::move(taken));
   }
   // The ring of a running process holds all that its log has, except what is older.
   for (trace_file& log : std::exchange(logs_, {})) files.push_back(std::move(log));

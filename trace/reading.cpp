@@ -360,22 +360,19 @@ result<std::vector<std::filesystem::path>> find_trace_files(const sources& from)
 }
 
 result<recording> read_recording(const sources& from) {
-  const auto paths = find_trace_files(from);
-  if (!paths) return tl::unexpected(paths.error());
+  TROUPE_TRY(paths, find_trace_files(from));
   std::vector<trace_file> files;
   memory_budget budget(from.memory_bytes_max);
-  for (const std::filesystem::path& path : *paths) {
-    auto file = read_trace_file(path, budget);
-    if (!file) return tl::unexpected(std::move(file.error()));
-    files.push_back(std::move(*file));
+  for (const std::filesystem::path& path : paths) {
+    TROUPE_TRY(file, read_trace_file(path, budget));
+    files.push_back(std::move(file));
   }
   return make_recording(std::move(files), from.run, from.newest);
 }
 
 result<recording> make_recording(std::vector<trace_file> files, std::uint64_t run, bool newest) {
-  const auto chosen = choose_run(files, run, newest);
-  if (!chosen) return tl::unexpected(chosen.error());
-  std::erase_if(files, [&](const trace_file& file) { return file.run != *chosen; });
+  TROUPE_TRY(chosen, choose_run(files, run, newest));
+  std::erase_if(files, [&](const trace_file& file) { return file.run != chosen; });
   return reader(std::move(files)).take();
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/host.hpp"
 #include "base/private_folder.hpp"
+#include "base/result.hpp"
 #include "trace/file_format.hpp"
 #include "trace/machine.hpp"
 #include "trace/trace_file.hpp"
@@ -100,9 +101,8 @@ result<run_folder> make_run_folder(const fs::path& place) {
   const auto folder = private_folder::open(users);
   if (folder) {
     remove_left_over(*folder);
-    auto made = private_folder::create(users / name_of_run_now());
-    if (!made) return tl::unexpected(std::move(made.error()));
-    return run_folder{made->path(), ""};
+    TROUPE_TRY(made, private_folder::create(users / name_of_run_now()));
+    return run_folder{made.path(), ""};
   }
   std::string name = users.string() + "-XXXXXX";
   if (::mkdtemp(name.data()) == nullptr)

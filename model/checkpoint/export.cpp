@@ -54,13 +54,12 @@ std::vector<source> sources_of(const checkpoint& saved, bool weights_only) {
 /// Bytes [begin, begin + to.size()) of a tensor in one of the files.
 result<void> read_piece(const std::string& path, const std::string& name, std::uint64_t begin,
                         std::span<std::byte> to) {
-  const auto file = safetensors_file::open(path);
-  if (!file) return tl::unexpected(file.error());
-  const tensor_entry* entry = file->find(name);
+  TROUPE_TRY(file, safetensors_file::open(path));
+  const tensor_entry* entry = file.find(name);
   if (entry == nullptr || entry->end - entry->begin < begin + to.size()) {
     return bad_input(fmt::format("{}: {} is not there as the manifest has it", printable_path(path), name));
   }
-  return file->read_range(*entry, begin, to);
+  return file.read_range(*entry, begin, to);
 }
 
 /// Appends a tensor that lies in one file.
@@ -115,12 +114,11 @@ result<written_file> write_all(const checkpoint& saved, const std::string& path,
     tensors.push_back(one.what);
     sources.emplace(one.what.name, std::move(one));
   }
-  auto writer = safetensors_writer::create(path, std::move(tensors), metadata_of(saved));
-  if (!writer) return tl::unexpected(std::move(writer.error()));
-  for (const tensor_declaration& next : writer->tensors()) {
-    if (auto done = append_rows(*writer, sources.at(next.name)); !done) return tl::unexpected(std::move(done.error()));
+  TROUPE_TRY(writer, safetensors_writer::create(path, std::move(tensors), metadata_of(saved)));
+  for (const tensor_declaration& next : writer.tensors()) {
+    if (auto done = append_rows(writer, sources.at(next.name)); !done) return tl::unexpected(std::move(done.error()));
   }
-  return writer->finish();
+  return writer.finish();
 }
 
 /// Whether `path` is a file that checkpoints in `directory` consist of.

@@ -27,14 +27,13 @@ const std::vector<std::string_view> settings_free_on_resume = {"servers",    "ep
                                                                "eval-every", "bucket-mib", "matmul-precision"};
 
 result<resume_point> newest_whole_checkpoint(const std::string& directory) {
-  const auto steps = checkpoint_steps(directory);
-  if (!steps) return tl::unexpected(steps.error());
+  TROUPE_TRY(steps, checkpoint_steps(directory));
   const std::string shown_directory = printable_path(directory);
   resume_point from;
   // What is wrong with each of `from.torn`.
   std::vector<std::string> faults;
   bool some_gone = false;
-  for (const std::uint64_t step : *steps) {
+  for (const std::uint64_t step : steps) {
     auto seen = inspect_checkpoint(directory, step, inspection_depth::bytes);
     if (!seen) {
       some_gone = true;

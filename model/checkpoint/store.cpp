@@ -143,20 +143,19 @@ result<void> checkpoint_store::lock() {
 }
 
 result<void> checkpoint_store::check_vacant(const resume_point* resumed) {
-  const auto steps = checkpoint_steps(directory_);
-  if (!steps) return tl::unexpected(steps.error());
+  TROUPE_TRY(steps, checkpoint_steps(directory_));
   std::error_code ignored;
   const bool here = resumed != nullptr && fs::equivalent(resumed->what.directory, directory_, ignored);
   if (!here) {
-    if (steps->empty()) return {};
+    if (steps.empty()) return {};
     return tl::unexpected<fault>(
         refusal(directory_, fmt::format("holds checkpoints of a run already (newest step {}): go on with it by "
                                         "--resume {}, or name another folder",
-                                        steps->front(), printable_path(directory_))));
+                                        steps.front(), printable_path(directory_))));
   }
   torn_.insert(resumed->torn.begin(), resumed->torn.end());
-  const auto newest = std::ranges::find_if(*steps, [this](std::uint64_t step) { return !torn_.contains(step); });
-  if (newest != steps->end() && *newest == resumed->what.manifest.step) return {};
+  const auto newest = std::ranges::find_if(steps, [this](std::uint64_t step) { return !torn_.contains(step); });
+  if (newest != steps.end() && *newest == resumed->what.manifest.step) return {};
   return tl::unexpected<fault>(refusal(
       directory_, fmt::format("another run has saved there since the checkpoint of step {} was read; start again",
                               resumed->what.manifest.step)));
@@ -216,8 +215,8 @@ result<void> checkpoint_store::write_manifest(const checkpoint_manifest& manifes
   if (auto done = sync_folder(path(begun_)); !done) return done;
 
   const std::string uncommitted = path(uncommitted_manifest_name(manifest.step));
-  auto written = write_whole_file(uncommitted, std::as_bytes(std::span(text)));
-  if (!written) return tl::unexpected(std::move(written.error()));
+  if (const auto written = write_whole_file(uncommitted, std::as_bytes(std::span(text))); !written)
+    return tl::unexpected(written.error());
   const std::string committed = path(manifest_name(manifest.step));
   if (::rename(uncommitted.c_str(), committed.c_str()) != 0) {
     return run_fault(fmt::format("{}: renaming it: {}", printable_path(uncommitted), std::strerror(errno)));

@@ -19,9 +19,8 @@ constexpr std::uint64_t buffer_bytes = std::uint64_t{4} << 20;
 
 result<saved_file> write(const std::string& folder, const std::string& name, std::span<const tensor_view> tensors,
                          const tensor_metadata& metadata) {
-  auto written = write_safetensors(folder + "/" + name, tensors, metadata);
-  if (!written) return tl::unexpected(std::move(written.error()));
-  return saved_file{name, written->length, std::move(written->digest)};
+  TROUPE_TRY(written, write_safetensors(folder + "/" + name, tensors, metadata));
+  return saved_file{name, written.length, std::move(written.digest)};
 }
 
 /// The tensor `wanted` in an open file, if it is there with that type and shape.
@@ -125,11 +124,10 @@ result<void> read_table(const checkpoint& saved, std::size_t table, std::string_
     const common_rows common = rows_in_common(from, shard);
     const std::uint64_t rows = rows_on(whole.rows, from);
     if (!common.any || common.first >= rows) continue;
-    const auto file = safetensors_file::open(saved.path_of(table_file_name(table, from.index, from.count)));
-    if (!file) return tl::unexpected(file.error());
-    const auto entry = matching(*file, {found->name, found->type, {rows, found->columns}});
+    TROUPE_TRY(file, safetensors_file::open(saved.path_of(table_file_name(table, from.index, from.count))));
+    const auto entry = matching(file, {found->name, found->type, {rows, found->columns}});
     if (!entry) return tl::unexpected(entry.error());
-    if (auto done = copy_rows({*file, **entry, rows, row_bytes, from, shard}, common, out); !done) return done;
+    if (auto done = copy_rows({file, **entry, rows, row_bytes, from, shard}, common, out); !done) return done;
   }
   return {};
 }
@@ -145,11 +143,9 @@ result<void> read_dense(const checkpoint& saved, std::string_view name, std::spa
   if (const auto wanted = *tensor_bytes(found->type, found->shape); out.size() != wanted) {
     return refuse(fmt::format("{} bytes wanted, and it has {}", out.size(), wanted));
   }
-  const auto file = safetensors_file::open(saved.path_of(dense_file_name));
-  if (!file) return tl::unexpected(file.error());
-  const auto entry = matching(*file, *found);
-  if (!entry) return tl::unexpected(entry.error());
-  return file->read_range(**entry, 0, out);
+  TROUPE_TRY(file, safetensors_file::open(saved.path_of(dense_file_name)));
+  TROUPE_TRY(entry, matching(file, *found));
+  return file.read_range(*entry, 0, out);
 }
 
 }  // namespace troupe::model

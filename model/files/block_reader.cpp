@@ -57,12 +57,11 @@ result<row_block> block_reader::read_rows(pass& from, std::uint64_t number, cons
     const std::uint64_t row = from.next_row++;
     constexpr std::uint64_t rows_between_looks = 1024;
     if (row % rows_between_looks == 0 && cancelled) return bad_input("cancelled");
-    const auto line = next_line(from);
-    if (!line) return tl::unexpected(line.error());
+    TROUPE_TRY(line, next_line(from));
     if (row < first) continue;
     if ((row - first) % from_.cut.window_rows == 0) made.window_begin.push_back(made.rows);
     if (!which_(row)) continue;
-    if (auto wrong = from_.format->parse(*line, made.records.data() + made.rows * width, made.bags)) {
+    if (auto wrong = from_.format->parse(line, made.records.data() + made.rows * width, made.bags)) {
       return bad_input(fmt::format("{} line {}: {}", from_.file->name(), from.lines.line(), *wrong));
     }
     if (made.bags.rows.size() > from_.block_values[number]) {
@@ -79,15 +78,14 @@ result<row_block> block_reader::read_rows(pass& from, std::uint64_t number, cons
 
 result<std::string_view> block_reader::next_line(pass& from) const {
   for (;;) {
-    auto line = from.lines.next();
-    if (!line) return tl::unexpected(std::move(line.error()));
-    if (!*line) {
+    TROUPE_TRY(line, from.lines.next());
+    if (!line) {
       return bad_input(
           fmt::format("{}: ends after line {}, before all of its {} rows: it has changed since the run opened "
                       "it; leave a file alone while a run reads it",
                       from_.file->name(), from.lines.line(), from_.rows));
     }
-    if (from.lines.line() > from_.format->header_lines()) return **line;
+    if (from.lines.line() > from_.format->header_lines()) return *line;
   }
 }
 

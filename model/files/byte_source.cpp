@@ -162,8 +162,8 @@ class zstd_source final : public byte_source {
 
 result<compression> compression_of(const input_file& file) {
   std::array<char, 4> first{};
-  const auto got = file.read_some(0, std::as_writable_bytes(std::span(first)));
-  if (!got) return tl::unexpected(got.error());
+  if (const auto got = file.read_some(0, std::as_writable_bytes(std::span(first))); !got)
+    return tl::unexpected(got.error());
   const auto byte = [&first](std::size_t i) { return static_cast<unsigned char>(first[i]); };
   if (byte(0) == 0x1f && byte(1) == 0x8b) return compression::gzip;
   if (byte(0) == 0x28 && byte(1) == 0xb5 && byte(2) == 0x2f && byte(3) == 0xfd) return compression::zstd;

@@ -218,14 +218,12 @@ class csv final : public row_format {
 
 // The names that a header line has.
 result<std::vector<std::string>> read_header(const std::shared_ptr<const input_file>& file, char separator) {
-  const auto how = compression_of(*file);
-  if (!how) return tl::unexpected(how.error());
+  TROUPE_TRY(how, compression_of(*file));
   const std::string& name = file->name();
-  line_reader lines(open_source(file, *how, 0), name);
-  const auto line = lines.next();
-  if (!line) return tl::unexpected(line.error());
-  if (!*line) return bad_input(fmt::format("{}: no rows: must have at least one", name));
-  csv_fields fields(**line, separator);
+  line_reader lines(open_source(file, how, 0), name);
+  TROUPE_TRY(line, lines.next());
+  if (!line) return bad_input(fmt::format("{}: no rows: must have at least one", name));
+  csv_fields fields(*line, separator);
   std::vector<std::string> names;
   std::string_view field;
   while (fields.next(field)) names.emplace_back(field);
@@ -258,23 +256,20 @@ result<std::vector<std::size_t>> find_columns(const std::vector<csv_column>& des
 }  // namespace
 
 result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::shared_ptr<const input_file>& file) {
-  const auto descriptions = parse_columns(job);
-  if (!descriptions) return tl::unexpected(descriptions.error());
-  std::vector<file_column> columns(descriptions->size());
+  TROUPE_TRY(descriptions, parse_columns(job));
+  std::vector<file_column> columns(descriptions.size());
   std::vector<std::size_t> described;
   if (job.header) {
-    const auto names = read_header(file, job.separator);
-    if (!names) return tl::unexpected(names.error());
-    auto found = find_columns(*descriptions, *names, file->name());
-    if (!found) return tl::unexpected(std::move(found.error()));
-    described = std::move(*found);
-    columns.resize(names->size());
-    for (std::size_t i = 0; i < names->size(); ++i) columns[i].what.name = (*names)[i];
+    TROUPE_TRY(names, read_header(file, job.separator));
+    TROUPE_TRY(found, find_columns(descriptions, names, file->name()));
+    described = std::move(found);
+    columns.resize(names.size());
+    for (std::size_t i = 0; i < names.size(); ++i) columns[i].what.name = (names)[i];
   } else {
-    for (std::size_t i = 0; i < descriptions->size(); ++i) described.push_back(i);
+    for (std::size_t i = 0; i < descriptions.size(); ++i) described.push_back(i);
   }
-  for (std::size_t i = 0; i < descriptions->size(); ++i) columns[described[i]].what = (*descriptions)[i];
-  return std::make_shared<const csv>(job, *descriptions, std::move(columns), described);
+  for (std::size_t i = 0; i < descriptions.size(); ++i) columns[described[i]].what = (descriptions)[i];
+  return std::make_shared<const csv>(job, descriptions, std::move(columns), described);
 }
 
 }  // namespace troupe::model

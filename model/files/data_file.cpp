@@ -9,10 +9,9 @@
 namespace troupe::model {
 
 result<std::shared_ptr<const input_file>> open_data_file(const std::string& path) {
-  auto file = input_file::open(path, "a data file");
-  if (!file) return tl::unexpected(std::move(file.error()));
-  if (file->length() == 0) return bad_input(fmt::format("{}: empty: must have at least one row", file->name()));
-  return std::make_shared<const input_file>(std::move(*file));
+  TROUPE_TRY(file, input_file::open(path, "a data file"));
+  if (file.length() == 0) return bad_input(fmt::format("{}: empty: must have at least one row", file.name()));
+  return std::make_shared<const input_file>(std::move(file));
 }
 
 }  // namespace troupe::model

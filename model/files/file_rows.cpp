@@ -26,24 +26,22 @@ line_reader file_rows::lines_from(std::uint64_t block) const {
 
 result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_ptr<const row_format> format,
                             row_cut cut) {
-  const auto how = compression_of(*file);
-  if (!how) return tl::unexpected(how.error());
-  file_rows made{std::move(file), std::move(format), cut, *how, 0, {}, {}, {}};
+  TROUPE_TRY(how, compression_of(*file));
+  file_rows made{std::move(file), std::move(format), cut, how, 0, {}, {}, {}};
   file_digest digest;
-  line_reader lines(open_source(made.file, *how, 0), made.file->name());
+  line_reader lines(open_source(made.file, how, 0), made.file->name());
   for (;;) {
     const std::uint64_t offset = lines.offset();
-    const auto line = lines.next();
-    if (!line) return tl::unexpected(line.error());
-    if (!*line) break;
-    digest.add(std::as_bytes(std::span(**line)));
+    TROUPE_TRY(line, lines.next());
+    if (!line) break;
+    digest.add(std::as_bytes(std::span(*line)));
     digest.add(std::as_bytes(std::span("\n", 1)));
     if (lines.line() <= made.format->header_lines()) continue;
     if (made.rows % cut.block_rows() == 0) {
       made.block_values.push_back(0);
-      if (*how == compression::none) made.block_offsets.push_back(offset);
+      if (how == compression::none) made.block_offsets.push_back(offset);
     }
-    const std::uint64_t values = made.format->bag_values(**line);
+    const std::uint64_t values = made.format->bag_values(*line);
     if (values > bag_values_max) {
       return bad_input(
           fmt::format("{} line {}: {} values in its bags: must be at most {}; shorten them, or ignore a "

@@ -157,9 +157,8 @@ void row_stream::read_ahead() {
 
 result<std::shared_ptr<const row_block>> row_stream::read(block_reader& reader, std::uint64_t number) const {
   try {
-    auto rows = reader.read(number, ending_);
-    if (!rows) return tl::unexpected(std::move(rows.error()));
-    return std::make_shared<const row_block>(std::move(*rows));
+    TROUPE_TRY(rows, reader.read(number, ending_));
+    return std::make_shared<const row_block>(std::move(rows));
   } catch (const std::bad_alloc&) {
     return bad_input(fmt::format("{}: no memory for {} rows at once with {} values in their bags; {}",
                                  from_->file->name(), std::min(from_->cut.block_rows(), from_->rows),

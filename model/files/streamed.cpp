@@ -139,14 +139,12 @@ class streamed final : public dataset {
 std::string path_of(const job& job) { return job.data.substr(job.data.find(':') + 1); }
 
 result<std::shared_ptr<const file_rows>> open_rows(const job& job, const std::string& path) {
-  auto file = open_data_file(path);
-  if (!file) return tl::unexpected(std::move(file.error()));
+  TROUPE_TRY(file, open_data_file(path));
   result<std::shared_ptr<const row_format>> format =
-      job.data.starts_with(csv_prefix) ? csv_format(job, *file) : criteo_format(job);
+      job.data.starts_with(csv_prefix) ? csv_format(job, file) : criteo_format(job);
   if (!format) return tl::unexpected(std::move(format.error()));
-  auto rows = find_rows(std::move(*file), std::move(*format), cut_for(job));
-  if (!rows) return tl::unexpected(std::move(rows.error()));
-  return std::make_shared<const file_rows>(std::move(*rows));
+  TROUPE_TRY(rows, find_rows(std::move(file), std::move(*format), cut_for(job)));
+  return std::make_shared<const file_rows>(std::move(rows));
 }
 
 // Refuses blocks that do not fit, before they are read. `test` may be null, or `train` itself: the two streams then
@@ -168,18 +166,16 @@ std::optional<std::string> check_sizes(const job& job, const std::string& file, 
 }
 
 result<std::unique_ptr<const streamed>> open_streamed(const job& job) {
-  auto train = open_rows(job, path_of(job));
-  if (!train) return tl::unexpected(std::move(train.error()));
-  std::shared_ptr<const file_rows> test = job.test_fraction > 0 ? *train : nullptr;
+  TROUPE_TRY(train, open_rows(job, path_of(job)));
+  std::shared_ptr<const file_rows> test = job.test_fraction > 0 ? train : nullptr;
   if (!job.test_file.empty()) {
-    auto opened = open_rows(job, job.test_file);
-    if (!opened) return tl::unexpected(std::move(opened.error()));
-    test = std::move(*opened);
+    TROUPE_TRY(opened, open_rows(job, job.test_file));
+    test = std::move(opened);
   }
-  if (auto wrong = check_memory(**train, test.get())) return bad_input(std::move(*wrong));
-  const std::string name = (*train)->file->name();
+  if (auto wrong = check_memory(*train, test.get())) return bad_input(std::move(*wrong));
+  const std::string name = (train)->file->name();
   try {
-    auto made = std::make_unique<const streamed>(job, std::move(*train), std::move(test));
+    auto made = std::make_unique<const streamed>(job, std::move(train), std::move(test));
     if (auto wrong = check_sizes(job, name, *made)) return bad_input(std::move(*wrong));
     return made;
   } catch (const std::system_error& error) {
