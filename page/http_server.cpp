@@ -117,14 +117,15 @@ class session : public std::enable_shared_from_this<session> {
       refused.fields.emplace_back("Allow", "GET, HEAD");
       return refused;
     }
-    http_request request = read_target(head.target());
-    if (const auto token = request.query.find("token"); token != request.query.end())
-      return service_.who.is_right(token->second) ? let_in(head.target(), request) : turn_away(head);
+    const auto request = read_target(head.target());
+    if (!request) return http_response::of(400, "text/plain; charset=utf-8", "this is no path\n");
+    if (const auto token = request->query.find("token"); token != request->query.end())
+      return service_.who.is_right(token->second) ? let_in(head.target(), *request) : turn_away(head);
     if (!service_.who.is_authorized(head[http::field::authorization], head[http::field::cookie], service_.port))
       return turn_away(head);
     trust();
     try {
-      return service_.handler(request);
+      return service_.handler(*request);
     } catch (const std::exception& e) {
       return http_response::of(500, "text/plain; charset=utf-8", fmt::format("{}\n", e.what()));
     }
@@ -133,15 +134,7 @@ class session : public std::enable_shared_from_this<session> {
   /// Takes the token out of the address, so that it is in no history, no screenshot and no Referer.
   http_response let_in(std::string_view target, const http_request& request) {
     trust();
-    std::string without(target.substr(0, target.find('?')));
-    std::string_view rest = target.substr(without.size());
-    char separator = '?';
-    while (!rest.empty()) {
-      rest.remove_prefix(1);
-      const std::string_view one = rest.substr(0, rest.find('&'));
-      if (!one.starts_with("token=")) (without += std::exchange(separator, '&')) += one;
-      rest.remove_prefix(one.size());
-    }
+    std::string without = without_parameter(target, "token");
     if (!is_here(without) || !is_here(request.path)) without = "/";
     http_response moved = http_response::of(303, "text/plain; charset=utf-8", "");
     moved.fields.emplace_back("Location", without);

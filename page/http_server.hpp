@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,8 +28,11 @@ struct http_request {
   std::string_view text(const std::string& name) const;
 };
 
-/// Reads a request's target. Escapes that are none stay as they are.
-http_request read_target(std::string_view target);
+/// Reads a request's target; nothing if it is none in the origin form of RFC 9112, as `/path?name=value`.
+std::optional<http_request> read_target(std::string_view target);
+
+/// `target` without the parameter `name`. Requires: `read_target` could read it.
+std::string without_parameter(std::string_view target, const std::string& name);
 
 struct http_response {
   unsigned status = 200;

@@ -108,8 +108,13 @@ TEST_F(HttpServer, GivesOutACookieThatIsNotTheToken) {
 
 TEST_F(HttpServer, SendsNobodyElsewhere) {
   start();
-  for (const char* target : {"//evil.example/", R"(/\evil.example/)", R"(\\evil.example/)", R"(/a\..\\evil.example/)",
-                             "/%5Cevil.example/", "http://evil.example/", "evil.example/"}) {
+  for (const char* target : {R"(/\evil.example/)", R"(\\evil.example/)", R"(/a\..\\evil.example/)",
+                             "http://evil.example/", "evil.example/", "/%zz", "/%"}) {
+    const std::string refused = ask(request(fmt::format("{}?token={}", target, token), "GET", ""));
+    EXPECT_EQ(status(refused), "HTTP/1.1 400 Bad Request") << target;
+    EXPECT_EQ(refused.find("Location"), std::string::npos) << target << '\n' << refused;
+  }
+  for (const char* target : {"//evil.example/", "/%5Cevil.example/", "/%2F%2Fevil.example/"}) {
     const std::string moved = ask(request(fmt::format("{}?token={}", target, token), "GET", ""));
     EXPECT_EQ(status(moved), "HTTP/1.1 303 See Other") << target;
     EXPECT_NE(moved.find("Location: /\r\n"), std::string::npos) << target << '\n' << moved;

@@ -24,7 +24,7 @@ class RunPage : public testing::Test {
   }
 
   json::object get(const std::string& target, unsigned status = 200) {
-    const http_response answer = page_->answer(read_target(target));
+    const http_response answer = page_->answer(*read_target(target));
     EXPECT_EQ(answer.status, status) << target << ": " << *answer.body;
     EXPECT_EQ(answer.content_type, "application/json");
     return json::parse(*answer.body).as_object();
@@ -43,11 +43,11 @@ class RunPage : public testing::Test {
 
 TEST_F(RunPage, HasItsOwnFilesAndNoOthers) {
   show({});
-  const http_response index = page_->answer(read_target("/"));
+  const http_response index = page_->answer(*read_target("/"));
   EXPECT_EQ(index.content_type, "text/html; charset=utf-8");
   EXPECT_NE(index.body->find("<script type=\"module\" src=\"/page.js\">"), std::string::npos);
-  EXPECT_EQ(page_->answer(read_target("/page.js")).content_type, "text/javascript; charset=utf-8");
-  EXPECT_EQ(page_->answer(read_target("/theme.css")).content_type, "text/css; charset=utf-8");
+  EXPECT_EQ(page_->answer(*read_target("/page.js")).content_type, "text/javascript; charset=utf-8");
+  EXPECT_EQ(page_->answer(*read_target("/theme.css")).content_type, "text/css; charset=utf-8");
   for (const char* elsewhere : {"/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..\\page.js", "//page.js",
                                 "/web/page.js", "/page.js/", "/api", "/api/", "/api/../page.js", "", "*"})
     get(elsewhere, 404);
@@ -218,7 +218,7 @@ TEST_F(RunPage, SaysThatThereIsNothingYet) {
   show_reading(nothing);
   EXPECT_EQ(get("/api/run").at("problem"), "/tmp/x: no trace files");
   EXPECT_EQ(get("/api/steps", 503).at("problem"), "/tmp/x: no trace files");
-  EXPECT_EQ(page_->answer(read_target("/metrics")).status, 200u);
+  EXPECT_EQ(page_->answer(*read_target("/metrics")).status, 200u);
 }
 
 TEST_F(RunPage, CopesWithARecordingOfNothing) {
