@@ -5,7 +5,6 @@
 #include <caf/abstract_actor.hpp>
 #include <caf/actor_system.hpp>
 
-#include "actors/actor_name.hpp"
 #include "actors/traced_system.hpp"
 
 namespace troupe::actors {

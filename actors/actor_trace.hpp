@@ -3,13 +3,11 @@
 
 #pragma once
 
-#include <array>
 #include <caf/all.hpp>
 #include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "actors/replay_gate.hpp"
 #include "actors/replay_key.hpp"

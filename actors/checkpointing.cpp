@@ -1,16 +1,14 @@
 #include "actors/checkpointing.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/embedding_bag_arguments.hpp"
+#include "actors/failure.hpp"
 #include "base/assert.hpp"
 #include "model/hybrid.hpp"
-#include "protocol/errors.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {
@@ -80,11 +78,9 @@ void checkpointing::tried() {
 caf::error checkpointing::add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& go_on) {
   const std::uint32_t rank = share.rank;
   if (plan_ == nullptr || rank >= waiting_.size() || !plan_->checkpoints.store)
-    return protocol::make_failure(protocol::errc::wrong_context,
-                                  fmt::format("rank {} wants a checkpoint, there is none to take", rank));
+    return make_failure(errc::wrong_context, "rank {} wants a checkpoint, there is none to take", rank);
   if (has(rank) || state_ == state::trying)
-    return protocol::make_failure(protocol::errc::wrong_context,
-                                  fmt::format("rank {} wants a checkpoint while one is taken", rank));
+    return make_failure(errc::wrong_context, "rank {} wants a checkpoint while one is taken", rank);
   if (state_ == state::idle) enter(state::gathering);
   waiting_[rank] = {std::move(share), go_on};
   if (std::ranges::all_of(waiting_, [](const auto& one) { return one.has_value(); })) write();

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 
+#include "actors/failure.hpp"
 #include "actors/weights.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
-#include "protocol/errors.hpp"
 
 namespace troupe::actors {
 
@@ -79,13 +78,12 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
   const auto schedule = model::parse_lr_schedule(read.text("lr_schedule", "constant"));
   const auto lr = read.number<double>("lr");
   const auto reduce = static_cast<model::sparse_reduction>(read.choice("reduce", {"sum", "mean"}));
-  if (!read.error().empty()) return protocol::make_failure(protocol::errc::bad_input, read.error());
-  if (!optimizer) return protocol::make_failure(protocol::errc::bad_input, optimizer.error().message);
-  if (!schedule) return protocol::make_failure(protocol::errc::bad_input, schedule.error().message);
+  if (!read.error().empty()) return make_failure(errc::bad_input, read.error());
+  if (!optimizer) return make_failure(errc::bad_input, optimizer.error().message);
+  if (!schedule) return make_failure(errc::bad_input, schedule.error().message);
   if (options.rows < 1 || options.dim < 1 || order.shards < 1 || order.shard >= order.shards)
-    return protocol::make_failure(protocol::errc::bad_input,
-                                  fmt::format("EmbeddingBag [{}, {}], shard {} of {}: sizes must be at least 1",
-                                              options.rows, options.dim, order.shard, order.shards));
+    return make_failure(errc::bad_input, "EmbeddingBag [{}, {}], shard {} of {}: sizes must be at least 1",
+                        options.rows, options.dim, order.shard, order.shards);
   options.optimizer = *optimizer;
   options.optimizer.lr = lr;
   options.optimizer.schedule = *schedule;

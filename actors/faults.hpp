@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "protocol/server_messages.hpp"
 

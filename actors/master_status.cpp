@@ -7,12 +7,9 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
-#include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/master.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 

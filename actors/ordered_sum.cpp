@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "actors/failure.hpp"
 #include "base/assert.hpp"
 #include "kernels/device.hpp"
 
@@ -56,10 +57,10 @@ void ordered_sum::begin(const rank_layout& layout, std::uint32_t bucket, std::ui
 ordered_sum::outcome ordered_sum::add_share(const share_of_rank& share) {
   TROUPE_ASSERT(state_ != state::idle && share.rank < layout_->ranks());
   if (parts_[share.rank].arrived)
-    return refuse(protocol::errc::wrong_context, fmt::format("bucket {} of rank {} twice", bucket_, share.rank));
+    return refuse(errc::wrong_context, fmt::format("bucket {} of rank {} twice", bucket_, share.rank));
   if (share.count != count_) {
     const auto other = std::ranges::find(parts_, true, &part::arrived) - parts_.begin();
-    return refuse(protocol::errc::shape_mismatch,
+    return refuse(errc::shape_mismatch,
                   fmt::format("bucket {}: rank {} sent {} bytes, rank {} sent {}", bucket_, share.rank,
                               share.count * sizeof(float), other, count_ * sizeof(float)));
   }
@@ -67,7 +68,7 @@ ordered_sum::outcome ordered_sum::add_share(const share_of_rank& share) {
   bucket_slice expected = is_local ? bucket_slice{0, count_} : slice_of(layout_->me);
   if (!is_local && share.batches == 0) expected.size = 0;
   if ((!is_local && count_ > count_max) || bucket_slice{share.first, share.numbers.size()} != expected)
-    return refuse(protocol::errc::shape_mismatch,
+    return refuse(errc::shape_mismatch,
                   fmt::format("bucket {} of rank {}: {} numbers from {} on of {}, expected {} from {} on", bucket_,
                               share.rank, share.numbers.size(), share.first, count_, expected.size, expected.first));
   parts_[share.rank] = {true, share.batches, share.stop, share.first, share.numbers.data()};
@@ -108,7 +109,7 @@ ordered_sum::outcome ordered_sum::add_sum(std::optional<std::uint32_t> from, std
     if (--sums_missing_ == 0 && state_ == state::exchanging) enter(state::reduced);
     return bucket_actions{.finish = state_ == state::reduced};
   }
-  return refuse(protocol::errc::shape_mismatch,
+  return refuse(errc::shape_mismatch,
                 fmt::format("a sum of bucket {}, {} numbers from {} on, that no other process owes", bucket_,
                             numbers.size(), first));
 }

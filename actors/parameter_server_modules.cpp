@@ -1,16 +1,12 @@
 // The parameter server's modules: made, described, saved, loaded and released.
 
-#include <fmt/format.h>
-
 #include <tuple>
 #include <utility>
 
-#include "actors/actor_name.hpp"
+#include "actors/failure.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/traced_system.hpp"
 #include "model/checkpoint/inspect.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -19,24 +15,20 @@ caf::expected<remote_module*> parameter_server_state::find(const msg::header& he
   if (auto error = check_run(head)) return error;
   const auto known = modules_.find(module);
   if (known != modules_.end()) return known->second.get();
-  return refusal(
-      protocol::make_failure(protocol::errc::unknown_module, fmt::format("there is no module {} here", module)));
+  return refusal(make_failure(errc::unknown_module, "there is no module {} here", module));
 }
 
 caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& order) {
   if (auto error = check_run(order.head)) return error;
   if (order.trainers == 0 || order.accumulate == 0)
-    return refusal(protocol::make_failure(
-        protocol::errc::bad_input,
-        fmt::format("a module for {} trainers and {} batches a step", order.trainers, order.accumulate)));
+    return refusal(make_failure(errc::bad_input, "a module for {} trainers and {} batches a step", order.trainers,
+                                order.accumulate));
   const auto rules = std::tuple(order.trainers, order.accumulate, order.staleness);
   const auto known = std::tuple(trainers_, accumulate_, staleness_);
   if (trainers_ != 0 && rules != known)
-    return refusal(protocol::make_failure(
-        protocol::errc::bad_input,
-        fmt::format("a module for {} trainers, {} batches a step, staleness {}; this run has "
-                    "{}, {} and {}",
-                    order.trainers, order.accumulate, order.staleness, trainers_, accumulate_, staleness_)));
+    return refusal(make_failure(errc::bad_input,
+                                "a module for {} trainers, {} batches a step, staleness {}; this run has {}, {} and {}",
+                                order.trainers, order.accumulate, order.staleness, trainers_, accumulate_, staleness_));
   auto made = make_remote_module(order, devices_of(self_->system()).of_server(rank_));
   if (!made) return refusal(made.error());
   if (trainers_ == 0) {
@@ -123,9 +115,8 @@ caf::result<msg::committed> parameter_server_state::handle(const msg::restore_mo
   if (!module) return module.error();
   const auto from = model::inspect_checkpoint(order.directory, order.step, model::inspection_depth::lengths);
   if (!from || !from->found.faults.empty())
-    return refusal(protocol::make_failure(
-        protocol::errc::bad_input, fmt::format("the checkpoint of step {} in {} {}", order.step, order.directory,
-                                               from ? "cannot be read: " + from->found.faults.front() : "has gone")));
+    return refusal(make_failure(errc::bad_input, "the checkpoint of step {} in {} {}", order.step, order.directory,
+                                from ? "cannot be read: " + from->found.faults.front() : "has gone"));
   const actor_trace::range working(trace, trace::range_name::restore, order.step);
   if (auto error = (*module)->restore(*from->what)) return refusal(error);
   return msg::committed{trace.next(step, msg::id_of(order.head))};

@@ -1,14 +1,11 @@
 #include "actors/remote_module.hpp"
 
-#include <fmt/format.h>
-
-#include <functional>
 #include <map>
 
+#include "actors/failure.hpp"
 #include "actors/remote_embedding_bag.hpp"
 #include "base/text.hpp"
 #include "model/job.hpp"
-#include "protocol/errors.hpp"
 
 namespace troupe::actors {
 
@@ -29,9 +26,8 @@ caf::expected<std::unique_ptr<remote_module>> make_remote_module(const msg::inst
   if (type != registry().end()) return type->second(order, where);
   std::vector<std::string> names;
   for (const auto& [name, make] : registry()) names.push_back(name);
-  return protocol::make_failure(protocol::errc::unknown_module,
-                                fmt::format("module type '{}' is not registered; the nearest is '{}'", order.spec.type,
-                                            nearest(order.spec.type, names)));
+  return make_failure(errc::unknown_module, "module type '{}' is not registered; the nearest is '{}'", order.spec.type,
+                      nearest(order.spec.type, names));
 }
 
 }  // namespace troupe::actors

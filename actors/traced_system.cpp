@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "actors/actor_name.hpp"
 #include "protocol/message_types.hpp"
 
 namespace troupe::actors {
