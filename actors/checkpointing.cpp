@@ -9,7 +9,6 @@
 #include "actors/failure.hpp"
 #include "base/assert.hpp"
 #include "model/hybrid.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -17,16 +16,9 @@ namespace {
 
 constexpr bool may_follow(checkpointing::state from, checkpointing::state to) {
   using enum checkpointing::state;
-  switch (to) {
-    case idle:
-      return from == trying || from == writing;
-    case trying:
-    case gathering:
-      return from == idle;
-    case writing:
-      return from == gathering;
-  }
-  return false;
+  constexpr std::pair<checkpointing::state, checkpointing::state> table[] = {
+      {idle, trying}, {trying, idle}, {idle, gathering}, {gathering, writing}, {writing, idle}};
+  return std::ranges::find(table, std::pair(from, to)) != std::end(table);
 }
 
 }  // namespace
