@@ -7,7 +7,6 @@
 #include "actors/device_tensor.hpp"
 #include "actors/failure.hpp"
 #include "actors/row_codec.hpp"
-#include "actors/weights.hpp"
 #include "base/assert.hpp"
 #include "kernels/embedding_bag.hpp"
 
