@@ -1,16 +1,13 @@
-#include "actors/remote_embedding_bag.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "actors/bag_cache.hpp"
-#include "actors/bag_view.hpp"
 #include "actors/device_tensor.hpp"
 #include "actors/embedding_bag_arguments.hpp"
 #include "actors/failure.hpp"
+#include "actors/remote_module.hpp"
 #include "actors/row_codec.hpp"
-#include "actors/weights.hpp"
 #include "base/digest.hpp"
 #include "kernels/device.hpp"
 #include "model/embedding_bag.hpp"
