@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "actors/replay_gate.hpp"
-#include "actors/replay_key.hpp"
 #include "protocol/header.hpp"
 #include "protocol/message_content.hpp"
 #include "trace/recorder.hpp"
@@ -67,10 +66,9 @@ class actor_trace {
     /// The handler's result.
     template <class T>
     void note(const caf::result<T>& answer) {
-      if (std::is_void_v<T> && !caf::holds_alternative<caf::error>(answer.get_data())) return;
       if (caf::holds_alternative<caf::error>(answer.get_data()))
         flags_ |= trace::flag::refused;
-      else if (caf::holds_alternative<caf::delegated<T>>(answer.get_data()))
+      else if (!std::is_void_v<T> && caf::holds_alternative<caf::delegated<T>>(answer.get_data()))
         flags_ |= trace::flag::parked;
     }
 

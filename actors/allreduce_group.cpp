@@ -220,25 +220,22 @@ void allreduce_group_state::send_sum(const bucket_id& id, const group_bucket& al
 }
 
 void allreduce_group_state::note_launch(const msg::header& share, std::uint32_t rank, const group_bucket& all) {
-  trace::record launch;
-  launch.begin = trace.latest();
-  launch.id = msg::id_of(share);
-  launch.cause = all.sequence;
-  launch.step48_aux16 = trace::record::pack(share.step, rank);
-  trace.note(trace::kind::collective_launch, launch);
+  trace.note(trace::kind::collective_launch, {.begin = trace.latest(),
+                                              .id = msg::id_of(share),
+                                              .cause = all.sequence,
+                                              .step48_aux16 = trace::record::pack(share.step, rank)});
 }
 
 /// A collective is over: notes it, and keeps its memory.
 void allreduce_group_state::close(const bucket_id& id, group_bucket& all) {
-  if (trace.is_on()) {
-    trace::record done;
-    done.sent = all.launched;
-    done.begin = all.started;
-    done.id = all.sequence;
-    done.busy48_type16 = trace::record::pack(trace.latest() - all.started, 0);
-    done.step48_aux16 = trace::record::pack(id.step, id.bucket);
-    trace.note(trace::kind::collective, done, all.sum.count() * sizeof(float));
-  }
+  if (trace.is_on())
+    trace.note(trace::kind::collective,
+               {.begin = all.started,
+                .sent = all.launched,
+                .id = all.sequence,
+                .busy48_type16 = trace::record::pack(trace.latest() - all.started, 0),
+                .step48_aux16 = trace::record::pack(id.step, id.bucket)},
+               all.sum.count() * sizeof(float));
   for (group_bucket::participant& rank : all.ranks) rank = {};
   all.sum.end();
   buckets_.close(id);
