@@ -11,7 +11,6 @@
 #include "actors/device_tensor.hpp"
 #include "actors/failure.hpp"
 #include "base/host.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 

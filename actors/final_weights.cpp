@@ -5,7 +5,6 @@
 
 #include "actors/failure.hpp"
 #include "base/assert.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 

@@ -48,9 +48,7 @@ caf::result<msg::admitted> master_state::handle(const msg::join_node& offer) {
     early_.emplace_back(offer, self_->make_response_promise<msg::admitted>());
     return early_.back().second;
   }
-  auto place = admit(offer);
-  if (!place) return place.error();
-  return std::move(*place);
+  return admit(offer);
 }
 
 caf::expected<msg::admitted> master_state::admit(const msg::join_node& offer) {
@@ -95,12 +93,7 @@ caf::result<msg::run_result> master_state::handle(const msg::run& order) {
   figures_.start(plan_);
   checkpoints_.start(plan_, tables_.tables(), figures_, observer_.on_checkpoint);
   enter(run_phase::gathering);
-  for (auto& [offer, promise] : std::exchange(early_, {})) {
-    if (auto place = admit(offer))
-      promise.deliver(std::move(*place));
-    else
-      promise.deliver(place.error());
-  }
+  for (auto& [offer, promise] : std::exchange(early_, {})) promise.deliver(admit(offer));
   if (stop_early_)
     handle(msg::stop{order.head});
   else

@@ -9,7 +9,6 @@
 #include "actors/device_checks.hpp"
 #include "actors/failure.hpp"
 #include "actors/inline_execution.hpp"
-#include "actors/run_in.hpp"
 #include "actors/traced_system.hpp"
 #include "model/metrics.hpp"
 
