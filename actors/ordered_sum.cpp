@@ -56,10 +56,10 @@ void ordered_sum::begin(const rank_layout& layout, std::uint32_t bucket, std::ui
 
 ordered_sum::outcome ordered_sum::add_share(const share_of_rank& share) {
   TROUPE_ASSERT(state_ != state::idle && share.rank < layout_->ranks());
-  if (parts_[share.rank].arrived)
+  if (has_share(share.rank))
     return refuse(errc::wrong_context, fmt::format("bucket {} of rank {} twice", bucket_, share.rank));
   if (share.count != count_) {
-    const auto other = std::ranges::find(parts_, true, &part::arrived) - parts_.begin();
+    const auto other = std::ranges::find_if(parts_, &std::optional<share_of_rank>::has_value) - parts_.begin();
     return refuse(errc::shape_mismatch,
                   fmt::format("bucket {}: rank {} sent {} bytes, rank {} sent {}", bucket_, share.rank,
                               share.count * sizeof(float), other, count_ * sizeof(float)));
@@ -71,7 +71,7 @@ ordered_sum::outcome ordered_sum::add_share(const share_of_rank& share) {
     return refuse(errc::shape_mismatch,
                   fmt::format("bucket {} of rank {}: {} numbers from {} on of {}, expected {} from {} on", bucket_,
                               share.rank, share.numbers.size(), share.first, count_, expected.size, expected.first));
-  parts_[share.rank] = {true, share.batches, share.stop, share.first, share.numbers.data()};
+  parts_[share.rank] = share;
   if (++arrived_ == layout_->ranks()) enter(state::complete);
   return bucket_actions{.send_slices = is_local && layout_->processes > 1, .sum = state_ == state::complete};
 }
@@ -86,8 +86,8 @@ bucket_actions ordered_sum::sum() {
   TROUPE_ASSERT(state_ == state::complete && exchange_ != bucket_exchange::announced);
   const bucket_slice mine = slice_of(layout_->me);
   inputs_.clear();
-  for (const part& one : parts_)
-    if (one.batches > 0) inputs_.push_back(one.numbers + (mine.first - one.first));
+  for (const auto& one : parts_)
+    if (one->batches > 0) inputs_.push_back(one->numbers.data() + (mine.first - one->first));
   float* const to = room_for_mean() + mine.first;
   if (inputs_.empty())
     std::fill_n(to, mine.size, 0.0F);
@@ -125,16 +125,18 @@ void ordered_sum::end() {
 }
 
 bool ordered_sum::waits_for(std::uint32_t rank) const {
-  if (!parts_[rank].arrived) return true;
+  if (!has_share(rank)) return true;
   return state_ != state::collecting && !layout_->is_local(rank) && !summed_[layout_->process_of_rank[rank]];
 }
 
 std::uint64_t ordered_sum::batches() const {
   std::uint64_t all = 0;
-  for (const part& one : parts_) all += one.batches;
+  for (const auto& one : parts_) all += one ? one->batches : 0;
   return all;
 }
 
-bool ordered_sum::stop() const { return std::ranges::any_of(parts_, &part::stop); }
+bool ordered_sum::stop() const {
+  return std::ranges::any_of(parts_, [](const auto& one) { return one && one->stop; });
+}
 
 }  // namespace troupe::actors
