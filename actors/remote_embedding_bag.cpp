@@ -214,9 +214,6 @@ class remote_embedding_bag final : public remote_module {
 
   /// On their way to the host. Both places are in use until they have come.
   struct arriving_rows {
-    arriving_rows() = default;
-    arriving_rows(const arriving_rows&) = delete;
-    arriving_rows& operator=(const arriving_rows&) = delete;
     ~arriving_rows() {
       try {
         if (here_after) here_after->wait();
