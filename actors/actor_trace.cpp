@@ -5,7 +5,6 @@
 #include <caf/abstract_actor.hpp>
 #include <caf/actor_system.hpp>
 
-#include "actors/actor_name.hpp"
 #include "actors/traced_system.hpp"
 
 namespace troupe::actors {
@@ -39,13 +38,11 @@ void actor_trace::start(caf::abstract_actor* self, caf::actor_system& system, st
   note(trace::kind::spawn, {});
   if (is_again) return;
   self->attach_functor([recorder, board = board_, actor = actor_](const caf::error& reason) {
-    record last;
-    last.begin = trace::ticks_now();
-    last.busy48_type16 = record::pack(0, reason ? reason.category() : 0);
-    last.queued48_actor16 = record::pack(0, actor);
-    last.step48_aux16 = record::pack(0, reason ? reason.code() : 0);
-    last.bytes32_kind8_flags8_stamp16 = trace::pack_kind(0, trace::kind::exit, 0);
-    recorder->append(last);
+    recorder->append({.begin = trace::ticks_now(),
+                      .busy48_type16 = record::pack(0, reason ? reason.category() : 0),
+                      .queued48_actor16 = record::pack(0, actor),
+                      .step48_aux16 = record::pack(0, reason ? reason.code() : 0),
+                      .bytes32_kind8_flags8_stamp16 = trace::pack_kind(0, trace::kind::exit, 0)});
     constexpr std::uint32_t ended = 2;
     if (board != nullptr) board->state.store(ended, relaxed);
   });
@@ -56,14 +53,9 @@ msg::header actor_trace::next(std::uint64_t step, msg::message_id cause, std::ui
   if (recorder_ == nullptr) return made;
   made.sent = sent;
   if (board_ != nullptr) board_->last_sent.store(sequence_, relaxed);
-  if (in_hand_ != 0 && cause != in_hand_ && cause != 0) {
-    record released;
-    released.begin = made.sent;
-    released.id = msg::id_of(made);
-    released.cause = in_hand_;
-    released.step48_aux16 = record::pack(step, 0);
-    note(trace::kind::released, released);
-  }
+  if (in_hand_ != 0 && cause != in_hand_ && cause != 0)
+    note(trace::kind::released,
+         {.begin = made.sent, .id = msg::id_of(made), .cause = in_hand_, .step48_aux16 = record::pack(step, 0)});
   return made;
 }
 
@@ -115,23 +107,20 @@ actor_trace::turn::~turn() {
   if (begin_ == 0) return;
   trace_.in_hand_ = 0;
   trace_.latest_ = 0;
-  record done;
-  done.begin = begin_;
-  done.cause = trace_.cause_;
-  done.busy48_type16 = record::pack(trace::ticks_now() - begin_, 0);
-  done.step48_aux16 = record::pack(step_, 0);
-  trace_.note(trace::kind::timer, done);
+  trace_.note(trace::kind::timer, {.begin = begin_,
+                                   .cause = trace_.cause_,
+                                   .busy48_type16 = record::pack(trace::ticks_now() - begin_, 0),
+                                   .step48_aux16 = record::pack(step_, 0)});
   if (trace_.board_ != nullptr) trace_.board_->message_begin.store(0, relaxed);
 }
 
 void actor_trace::note_range(trace::range_name name, std::uint64_t step, std::uint64_t begin) {
-  record done;
-  done.begin = begin;
-  done.id = in_hand_ != 0 ? in_hand_ : cause_;
-  done.busy48_type16 = record::pack(now() - begin, static_cast<std::uint16_t>(name));
-  done.step48_aux16 = record::pack(step, 0);
   const bool is_of_checkpoint = name >= trace::range_name::save && name <= trace::range_name::commit;
-  note(is_of_checkpoint ? trace::kind::checkpoint : trace::kind::range, done);
+  note(is_of_checkpoint ? trace::kind::checkpoint : trace::kind::range,
+       {.begin = begin,
+        .id = in_hand_ != 0 ? in_hand_ : cause_,
+        .busy48_type16 = record::pack(now() - begin, static_cast<std::uint16_t>(name)),
+        .step48_aux16 = record::pack(step, 0)});
 }
 
 void actor_trace::step_begins(std::uint64_t step) {
@@ -155,13 +144,12 @@ void actor_trace::rests() { on_board(step_, 0); }
 
 void actor_trace::step_ends(std::uint64_t next) {
   if (recorder_ == nullptr || step_begin_ == 0) return;
-  record done;
-  done.begin = std::exchange(step_begin_, 0);
-  done.id = cause_;
+  const std::uint64_t begin = std::exchange(step_begin_, 0);
   const std::uint64_t end = now();
-  done.busy48_type16 = record::pack(end - done.begin, 0);
-  done.step48_aux16 = record::pack(step_, 0);
-  note(trace::kind::step, done);
+  note(trace::kind::step, {.begin = begin,
+                           .id = cause_,
+                           .busy48_type16 = record::pack(end - begin, 0),
+                           .step48_aux16 = record::pack(step_, 0)});
   if (board_ == nullptr) return;
   const std::uint64_t taken = end - board_->step_begin.load(relaxed);
   if (taken > board_->step_longest.load(relaxed)) board_->step_longest.store(taken, relaxed);
@@ -201,19 +189,15 @@ void actor_trace::note(trace::kind what, record with, std::uint64_t bytes) {
 }
 
 void actor_trace::note_drop(const caf::message& unexpected) {
-  record dropped;
-  const std::uint16_t type = unexpected.empty() ? 0 : unexpected.type_at(0);
-  dropped.busy48_type16 = record::pack(0, type);
-  dropped.step48_aux16 = record::pack(0, static_cast<std::uint16_t>(trace::drop_reason::unexpected));
-  note(trace::kind::drop, dropped);
+  constexpr auto why = static_cast<std::uint16_t>(trace::drop_reason::unexpected);
+  note(trace::kind::drop, {.busy48_type16 = record::pack(0, unexpected.empty() ? 0 : unexpected.type_at(0)),
+                           .step48_aux16 = record::pack(0, why)});
 }
 
 void actor_trace::metric(trace::metric_name which, std::uint64_t step, double value) {
-  record figure;
-  figure.sent = std::bit_cast<std::uint64_t>(value);
-  figure.busy48_type16 = record::pack(0, static_cast<std::uint16_t>(which));
-  figure.step48_aux16 = record::pack(step, 0);
-  note(trace::kind::metric, figure);
+  note(trace::kind::metric, {.sent = std::bit_cast<std::uint64_t>(value),
+                             .busy48_type16 = record::pack(0, static_cast<std::uint16_t>(which)),
+                             .step48_aux16 = record::pack(step, 0)});
 }
 
 }  // namespace troupe::actors

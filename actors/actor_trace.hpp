@@ -3,16 +3,13 @@
 
 #pragma once
 
-#include <array>
 #include <caf/all.hpp>
 #include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "actors/replay_gate.hpp"
-#include "actors/replay_key.hpp"
 #include "protocol/header.hpp"
 #include "protocol/message_content.hpp"
 #include "trace/recorder.hpp"
@@ -64,15 +61,13 @@ class actor_trace {
       trace_.in_hand_ = 0;
     }
     handling(const handling&) = delete;
-    handling& operator=(const handling&) = delete;
 
     /// The handler's result.
     template <class T>
     void note(const caf::result<T>& answer) {
-      if (std::is_void_v<T> && !caf::holds_alternative<caf::error>(answer.get_data())) return;
       if (caf::holds_alternative<caf::error>(answer.get_data()))
         flags_ |= trace::flag::refused;
-      else if (caf::holds_alternative<caf::delegated<T>>(answer.get_data()))
+      else if (!std::is_void_v<T> && caf::holds_alternative<caf::delegated<T>>(answer.get_data()))
         flags_ |= trace::flag::parked;
     }
 
@@ -93,7 +88,6 @@ class actor_trace {
     explicit turn(actor_trace& mine, std::uint64_t step);
     ~turn();
     turn(const turn&) = delete;
-    turn& operator=(const turn&) = delete;
 
    private:
     actor_trace& trace_;
@@ -113,7 +107,6 @@ class actor_trace {
       if (begin_ != 0) trace_.note_range(name_, step_, begin_);
     }
     range(const range&) = delete;
-    range& operator=(const range&) = delete;
 
    private:
     actor_trace& trace_;
@@ -183,18 +176,15 @@ class actor_trace {
 
   template <class Message>
   void keep(const Message& message, std::uint64_t bytes) {
-    if (protocol::is_on_device(message)) {
-      trace::content made = protocol::content_of(message, keeps_payload_);
-      made.actor = actor_;
-      recorder_->keep({[made = std::move(made)] { return made; }, bytes});
-      return;
-    }
-    recorder_->keep({[message, actor = actor_, with_bytes = keeps_payload_] {
-                       trace::content made = protocol::content_of(message, with_bytes);
-                       made.actor = actor;
-                       return made;
-                     },
-                     bytes});
+    const auto make = [actor = actor_, with_bytes = keeps_payload_](const Message& of) {
+      trace::content made = protocol::content_of(of, with_bytes);
+      made.actor = actor;
+      return made;
+    };
+    if (protocol::is_on_device(message))
+      recorder_->keep({[made = make(message)] { return made; }, bytes});
+    else
+      recorder_->keep({[message, make] { return make(message); }, bytes});
   }
 
   replay_gate* replayed_ = nullptr;

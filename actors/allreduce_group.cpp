@@ -6,16 +6,15 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/device_collective.hpp"
+#include "actors/failure.hpp"
 #include "actors/traced_system.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 namespace {
 
 static_assert(ordered_sum::count_max == msg::blob::max_bytes / sizeof(float));
 
-caf::error error_of(const refusal& why) { return protocol::make_failure(why.code, why.why); }
+caf::error error_of(const refusal& why) { return make_failure(why.code, why.why); }
 
 /// A tensor's numbers; none if they are not float32 of its shape.
 std::span<const float> floats_of(const msg::tensor& grad) {
@@ -34,11 +33,9 @@ class host_collective final : public collective {
   caf::error check(const msg::bucket_share& /*share*/) const override { return {}; }
 
   caf::error introduce(const msg::group_devices& theirs) override {
-    return protocol::make_failure(
-        protocol::errc::bad_input,
-        fmt::format("{} on CUDA devices and {} on the processor do not mix; give all of "
-                    "them the same --device",
-                    trainers_of(group_.ranks(), theirs.process), trainers_of(group_.ranks(), group_.ranks().me)));
+    return make_failure(errc::bad_input,
+                        "{} on CUDA devices and {} on the processor do not mix; give all of them the same --device",
+                        trainers_of(group_.ranks(), theirs.process), trainers_of(group_.ranks(), group_.ranks().me));
   }
 
   bucket_actions sum(const bucket_id& id, group_bucket& all) override {
@@ -77,18 +74,13 @@ void allreduce_group_state::start(std::uint64_t run, group_layout layout) {
 
 caf::error allreduce_group_state::check(const msg::header& head, std::uint32_t rank, std::uint32_t bucket,
                                         bool local) const {
-  if (head.run != run_)
-    return protocol::make_failure(protocol::errc::wrong_context,
-                                  fmt::format("a bucket of run {}, this is run {}", head.run, run_));
+  if (head.run != run_) return make_failure(errc::wrong_context, "a bucket of run {}, this is run {}", head.run, run_);
   if (rank >= ranks_.ranks())
-    return protocol::make_failure(protocol::errc::bad_input,
-                                  fmt::format("a bucket of rank {}, the group has {}", rank, ranks_.ranks()));
+    return make_failure(errc::bad_input, "a bucket of rank {}, the group has {}", rank, ranks_.ranks());
   if (ranks_.is_local(rank) != local)
-    return protocol::make_failure(protocol::errc::bad_input,
-                                  fmt::format("a bucket of rank {} from {}", rank, local ? "here" : "another process"));
+    return make_failure(errc::bad_input, "a bucket of rank {} from {}", rank, local ? "here" : "another process");
   if (!local && !may_come_from(ranks_.process_of_rank[rank]))
-    return protocol::make_failure(protocol::errc::bad_input,
-                                  fmt::format("a bucket of rank {} from a process without that rank", rank));
+    return make_failure(errc::bad_input, "a bucket of rank {} from a process without that rank", rank);
   if (const auto refused = buckets_.check({head.step, bucket})) return error_of(*refused);
   return {};
 }
@@ -128,15 +120,12 @@ caf::result<msg::reduced> allreduce_group_state::handle(msg::reduce& share) {
   if (auto error = check(share.head, share.rank, share.bucket, true)) return failure_of(name, id.step, error);
   if (share.grad.type != msg::dtype::f32 || !share.grad.consistent())
     return failure_of(name, id.step,
-                      protocol::make_failure(protocol::errc::shape_mismatch,
-                                             fmt::format("bucket {} of rank {} is not a float32 tensor of its shape",
-                                                         share.bucket, share.rank)));
+                      make_failure(errc::shape_mismatch, "bucket {} of rank {} is not a float32 tensor of its shape",
+                                   share.bucket, share.rank));
   if (!collective_->can_read(share.grad))
     return failure_of(name, id.step,
-                      protocol::make_failure(protocol::errc::wrong_context,
-                                             fmt::format("bucket {} of rank {} is not where this group adds "
-                                                         "up",
-                                                         share.bucket, share.rank)));
+                      make_failure(errc::wrong_context, "bucket {} of rank {} is not where this group adds up",
+                                   share.bucket, share.rank));
   collective_->join();
   const std::span<const float> numbers = share.grad.as<float>();
   group_bucket& all = find_or_open(id, numbers.size());
@@ -168,8 +157,7 @@ caf::result<void> allreduce_group_state::handle(msg::bucket_sum& part) {
   const bucket_id id{part.head.step, part.bucket};
   group_bucket* const all = buckets_.find(id);
   if (part.head.run != run_ || all == nullptr)
-    return refuse(id.step, protocol::make_failure(protocol::errc::wrong_context,
-                                                  fmt::format("a sum of bucket {}, which is not open", part.bucket)));
+    return refuse(id.step, make_failure(errc::wrong_context, "a sum of bucket {}, which is not open", part.bucket));
   const auto next = all->sum.add_sum(process_of_sender(), part.first, floats_of(part.grad));
   if (!next) return refuse(id.step, error_of(next.error()));
   follow(id, *all, *next);
@@ -179,10 +167,8 @@ caf::result<void> allreduce_group_state::handle(msg::bucket_sum& part) {
 caf::result<void> allreduce_group_state::handle(const msg::group_devices& theirs) {
   if (theirs.head.run != run_ || theirs.process >= ranks_.processes || theirs.process == ranks_.me ||
       !may_come_from(theirs.process) || theirs.id.size() != sizeof(kernels::communicator_id))
-    return refuse(
-        theirs.head.step,
-        protocol::make_failure(protocol::errc::wrong_context,
-                               fmt::format("devices of process {}, which does not take part", theirs.process)));
+    return refuse(theirs.head.step,
+                  make_failure(errc::wrong_context, "devices of process {}, which does not take part", theirs.process));
   if (auto error = collective_->introduce(theirs)) return refuse(theirs.head.step, error);
   return {};
 }
@@ -234,25 +220,22 @@ void allreduce_group_state::send_sum(const bucket_id& id, const group_bucket& al
 }
 
 void allreduce_group_state::note_launch(const msg::header& share, std::uint32_t rank, const group_bucket& all) {
-  trace::record launch;
-  launch.begin = trace.latest();
-  launch.id = msg::id_of(share);
-  launch.cause = all.sequence;
-  launch.step48_aux16 = trace::record::pack(share.step, rank);
-  trace.note(trace::kind::collective_launch, launch);
+  trace.note(trace::kind::collective_launch, {.begin = trace.latest(),
+                                              .id = msg::id_of(share),
+                                              .cause = all.sequence,
+                                              .step48_aux16 = trace::record::pack(share.step, rank)});
 }
 
 /// A collective is over: notes it, and keeps its memory.
 void allreduce_group_state::close(const bucket_id& id, group_bucket& all) {
-  if (trace.is_on()) {
-    trace::record done;
-    done.sent = all.launched;
-    done.begin = all.started;
-    done.id = all.sequence;
-    done.busy48_type16 = trace::record::pack(trace.latest() - all.started, 0);
-    done.step48_aux16 = trace::record::pack(id.step, id.bucket);
-    trace.note(trace::kind::collective, done, all.sum.count() * sizeof(float));
-  }
+  if (trace.is_on())
+    trace.note(trace::kind::collective,
+               {.begin = all.started,
+                .sent = all.launched,
+                .id = all.sequence,
+                .busy48_type16 = trace::record::pack(trace.latest() - all.started, 0),
+                .step48_aux16 = trace::record::pack(id.step, id.bucket)},
+               all.sum.count() * sizeof(float));
   for (group_bucket::participant& rank : all.ranks) rank = {};
   all.sum.end();
   buckets_.close(id);
@@ -270,9 +253,8 @@ void allreduce_group_state::look_for_late_ranks() {
       if (!all.sum.has_share(rank)) missing.push_back(rank);
     const std::string what =
         missing.empty() ? collective_->awaited() : fmt::format("share of trainer {}", fmt::join(missing, ", "));
-    refuse(id.step, protocol::make_failure(protocol::errc::timeout,
-                                           fmt::format("bucket {} lacks the {} for {} s; --request-timeout allows more",
-                                                       id.bucket, what, static_cast<double>(timeout_.count()) / 1000)));
+    refuse(id.step, make_failure(errc::timeout, "bucket {} lacks the {} for {} s; --request-timeout allows more",
+                                 id.bucket, what, static_cast<double>(timeout_.count()) / 1000));
     return;
   }
   constexpr int looks_per_timeout = 10;

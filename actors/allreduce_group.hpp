@@ -45,7 +45,6 @@ class allreduce_group_state {
 
   explicit allreduce_group_state(pointer self) : self_(self) {}
   allreduce_group_state(const allreduce_group_state&) = delete;
-  allreduce_group_state& operator=(const allreduce_group_state&) = delete;
 
   std::string name = "allreduce";
   /// The newest step of any bucket received.
@@ -69,7 +68,15 @@ class allreduce_group_state {
   group_bucket& bucket(const bucket_id& id);
   /// Answers this process's ranks, each with the mean that `mean_of` returns for it, and closes the bucket.
   template <class MeanOf>
-  void finish(const bucket_id& id, group_bucket& all, MeanOf mean_of);
+  void finish(const bucket_id& id, group_bucket& all, MeanOf mean_of) {
+    const bool stop = all.sum.stop();
+    for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank) {
+      if (!ranks_.is_local(rank)) continue;
+      group_bucket::participant& mine = all.ranks[rank];
+      mine.promise.deliver(msg::reduced{trace.next(id.step, msg::id_of(mine.head)), id.bucket, stop, mean_of(rank)});
+    }
+    close(id, all);
+  }
   /// Ends this group, and with it the run.
   caf::result<void> refuse(std::uint64_t at_step, const caf::error& cause);
 
@@ -95,17 +102,6 @@ class allreduce_group_state {
   std::uint64_t collectives_ = 0;           ///< number launched so far
   std::unique_ptr<collective> collective_;  ///< declared last, so destroyed first
 };
-
-template <class MeanOf>
-void allreduce_group_state::finish(const bucket_id& id, group_bucket& all, MeanOf mean_of) {
-  const bool stop = all.sum.stop();
-  for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank) {
-    if (!ranks_.is_local(rank)) continue;
-    group_bucket::participant& mine = all.ranks[rank];
-    mine.promise.deliver(msg::reduced{trace.next(id.step, msg::id_of(mine.head)), id.bucket, stop, mean_of(rank)});
-  }
-  close(id, all);
-}
 
 /// The behavior of one process's group in run `run`; spawn with this function.
 msg::allreduce_actor::behavior_type allreduce_group(allreduce_group_state::pointer self, std::uint64_t run,

@@ -10,11 +10,18 @@
 #include <optional>
 #include <vector>
 
-#include "actors/bag_view.hpp"
 #include "kernels/device_array.hpp"
+#include "kernels/embedding_bag.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {
+
+/// Returns the bags of a `bag_lookup` or `bag_gradient` as a view, valid as long as the message's blobs.
+template <class Message>
+kernels::bags_view view_of(const Message& message) {
+  return {message.indices.template as<std::int64_t>(), message.offsets.template as<std::int64_t>(),
+          message.weights.template as<float>()};
+}
 
 /// The cache of one table. Not thread-safe.
 class bag_cache {

@@ -37,7 +37,19 @@ class bucket_window {
   static constexpr std::size_t buckets_max = 1024;
 
   /// Returns why this bucket is neither under way nor can be opened; none if it is or can.
-  std::optional<refusal> check(const bucket_id& id) const;
+  std::optional<refusal> check(const bucket_id& id) const {
+    if (id.bucket >= buckets_max)
+      return refusal{protocol::errc::bad_input, fmt::format("bucket {}, there are at most {}", id.bucket, buckets_max)};
+    if (id.step < over_step_ || (id.step == over_step_ && over_[id.bucket]))
+      return refusal{protocol::errc::wrong_context, fmt::format("bucket {} is over", id.bucket)};
+    if (open_.empty()) return {};
+    const std::uint64_t oldest = open_.begin()->first.step;
+    const std::uint64_t newest = open_.rbegin()->first.step;
+    if (oldest == newest || id.step == oldest || id.step == newest) return {};
+    return refusal{protocol::errc::wrong_context,
+                   fmt::format("bucket {} while those of steps {} and {} are under way, at most two steps can be",
+                               id.bucket, oldest, newest)};
+  }
 
   /// Returns the bucket if it is under way, else null.
   Bucket* find(const bucket_id& id) {
@@ -46,10 +58,26 @@ class bucket_window {
   }
 
   /// Requires: `check` passes and `find` returns null. Opens a bucket: a new one, or one as some bucket was at `close`.
-  Bucket& open(const bucket_id& id);
+  Bucket& open(const bucket_id& id) {
+    const auto [at, is_new] = open_.try_emplace(id);
+    TROUPE_ASSERT(is_new);
+    if (!spare_.empty()) {
+      at->second = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    return at->second;
+  }
 
   /// Marks the bucket as finished.
-  void close(const bucket_id& id);
+  void close(const bucket_id& id) {
+    const auto known = open_.find(id);
+    TROUPE_ASSERT(known != open_.end());
+    if (id.step > over_step_) over_.reset();
+    over_step_ = std::max(over_step_, id.step);
+    if (id.step == over_step_) over_.set(id.bucket);
+    spare_.push_back(std::move(known->second));
+    open_.erase(known);
+  }
 
   /// Pairs of id and bucket, ascending.
   const std::map<bucket_id, Bucket>& under_way() const { return open_; }
@@ -60,42 +88,5 @@ class bucket_window {
   std::bitset<buckets_max> over_;  ///< the finished buckets of that step
   std::vector<Bucket> spare_;
 };
-
-template <class Bucket>
-std::optional<refusal> bucket_window<Bucket>::check(const bucket_id& id) const {
-  if (id.bucket >= buckets_max)
-    return refusal{protocol::errc::bad_input, fmt::format("bucket {}, there are at most {}", id.bucket, buckets_max)};
-  if (id.step < over_step_ || (id.step == over_step_ && over_[id.bucket]))
-    return refusal{protocol::errc::wrong_context, fmt::format("bucket {} is over", id.bucket)};
-  if (open_.empty()) return {};
-  const std::uint64_t oldest = open_.begin()->first.step;
-  const std::uint64_t newest = open_.rbegin()->first.step;
-  if (oldest == newest || id.step == oldest || id.step == newest) return {};
-  return refusal{protocol::errc::wrong_context,
-                 fmt::format("bucket {} while those of steps {} and {} are under way, at most two steps can be",
-                             id.bucket, oldest, newest)};
-}
-
-template <class Bucket>
-Bucket& bucket_window<Bucket>::open(const bucket_id& id) {
-  const auto [at, is_new] = open_.try_emplace(id);
-  TROUPE_ASSERT(is_new);
-  if (!spare_.empty()) {
-    at->second = std::move(spare_.back());
-    spare_.pop_back();
-  }
-  return at->second;
-}
-
-template <class Bucket>
-void bucket_window<Bucket>::close(const bucket_id& id) {
-  const auto known = open_.find(id);
-  TROUPE_ASSERT(known != open_.end());
-  if (id.step > over_step_) over_.reset();
-  over_step_ = std::max(over_step_, id.step);
-  if (id.step == over_step_) over_.set(id.bucket);
-  spare_.push_back(std::move(known->second));
-  open_.erase(known);
-}
 
 }  // namespace troupe::actors

@@ -1,17 +1,14 @@
 #include "actors/checkpointing.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/embedding_bag_arguments.hpp"
+#include "actors/failure.hpp"
 #include "base/assert.hpp"
 #include "model/hybrid.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -19,16 +16,9 @@ namespace {
 
 constexpr bool may_follow(checkpointing::state from, checkpointing::state to) {
   using enum checkpointing::state;
-  switch (to) {
-    case idle:
-      return from == trying || from == writing;
-    case trying:
-    case gathering:
-      return from == idle;
-    case writing:
-      return from == gathering;
-  }
-  return false;
+  constexpr std::pair<checkpointing::state, checkpointing::state> table[] = {
+      {idle, trying}, {trying, idle}, {idle, gathering}, {gathering, writing}, {writing, idle}};
+  return std::ranges::find(table, std::pair(from, to)) != std::end(table);
 }
 
 }  // namespace
@@ -80,11 +70,9 @@ void checkpointing::tried() {
 caf::error checkpointing::add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& go_on) {
   const std::uint32_t rank = share.rank;
   if (plan_ == nullptr || rank >= waiting_.size() || !plan_->checkpoints.store)
-    return protocol::make_failure(protocol::errc::wrong_context,
-                                  fmt::format("rank {} wants a checkpoint, there is none to take", rank));
+    return make_failure(errc::wrong_context, "rank {} wants a checkpoint, there is none to take", rank);
   if (has(rank) || state_ == state::trying)
-    return protocol::make_failure(protocol::errc::wrong_context,
-                                  fmt::format("rank {} wants a checkpoint while one is taken", rank));
+    return make_failure(errc::wrong_context, "rank {} wants a checkpoint while one is taken", rank);
   if (state_ == state::idle) enter(state::gathering);
   waiting_[rank] = {std::move(share), go_on};
   if (std::ranges::all_of(waiting_, [](const auto& one) { return one.has_value(); })) write();

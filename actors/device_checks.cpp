@@ -14,12 +14,15 @@ namespace {
 constexpr double mib = 1024.0 * 1024.0;
 constexpr double float_bytes = sizeof(float);
 
-/// Bytes that a rank takes on a device.
+/// Bytes that ranks take on a device.
 struct device_need {
   double tables = 0;   ///< of one server, with the optimizer's state
   double step = 0;     ///< of one server's step: indices, how they are sorted by row, pooled rows and their gradients
   double weights = 0;  ///< of one trainer: dense weights, the optimizer's state, gradient; and the group's sum
   double batch = 0;    ///< of one trainer: activations, their gradients, and the workspace of matrix products
+
+  double batches() const { return batch + step; }
+  double all() const { return tables + weights + batches(); }
 };
 
 device_need need_of(const model::job& what, const model::data_spec& spec) {
@@ -46,17 +49,8 @@ device_need need_of(const model::job& what, const model::data_spec& spec) {
   return need;
 }
 
-/// Bytes that are needed on one device.
-struct needed_there {
-  double tables = 0;
-  double weights = 0;
-  double batches = 0;
-
-  double all() const { return tables + weights + batches; }
-};
-
 /// A fault if a device has less free. `advice`: what else can be tried.
-std::optional<fault> compare(const kernels::device& where, const needed_there& need, const std::string& advice) {
+std::optional<fault> compare(const kernels::device& where, const device_need& need, const std::string& advice) {
   const kernels::memory_use there = where.memory();
   const auto free = static_cast<double>(there.free);
   if (need.all() <= free) return std::nullopt;
@@ -65,8 +59,8 @@ std::optional<fault> compare(const kernels::device& where, const needed_there& n
   return fault{fault_kind::input,
                fmt::format("CUDA device {}: {}dense weights {:.1f} MiB, batches and workspace {:.1f} MiB, together "
                            "{:.1f} MiB, and {:.1f} of its {:.1f} MiB are free; use {}",
-                           where.number(), tables, need.weights / mib, need.batches / mib, need.all() / mib, free / mib,
-                           static_cast<double>(there.total) / mib, advice)};
+                           where.number(), tables, need.weights / mib, need.batches() / mib, need.all() / mib,
+                           free / mib, static_cast<double>(there.total) / mib, advice)};
 }
 
 std::optional<fault> check_device_memory(const model::job& what, const model::dataset& data,
@@ -79,8 +73,7 @@ std::optional<fault> check_device_memory(const model::job& what, const model::da
     const double trainers = ranks_here(devices.trainers, what.trainers);
     const double servers = ranks_here(devices.servers, what.servers);
     if (trainers + servers == 0) continue;
-    const needed_there there{servers * need.tables, trainers * need.weights,
-                             trainers * need.batch + servers * need.step};
+    const device_need there{servers * need.tables, servers * need.step, trainers * need.weights, trainers * need.batch};
     const std::string advice =
         fmt::format("{}a smaller --batch-size, fewer --rows or --trainers, or more --devices{}",
                     there.tables > 0 ? "--server-device cpu, " : "", devices.trainers ? ", or --device cpu" : "");
@@ -111,7 +104,8 @@ std::optional<fault> check_trainer_memory(const model::job& what, const model::d
                                           const kernels::device& where) {
   if (where.is_host()) return std::nullopt;
   const device_need need = need_of(what, spec);
-  return compare(where, {0, need.weights, need.batch}, "a smaller --batch-size, other --devices, or --device cpu");
+  return compare(where, {.weights = need.weights, .batch = need.batch},
+                 "a smaller --batch-size, other --devices, or --device cpu");
 }
 
 }  // namespace troupe::actors

@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <thread>
 #include <utility>
 
 #include "actors/allreduce_group.hpp"
 #include "actors/device_tensor.hpp"
+#include "actors/failure.hpp"
 #include "base/host.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -62,10 +60,9 @@ device_collective::~device_collective() {
 
 caf::error device_collective::check(const msg::bucket_share& share) const {
   if (share.grad.rows == 0) return {};
-  return protocol::make_failure(protocol::errc::bad_input,
-                                fmt::format("trainer {} computes on the processor, others on CUDA devices; give "
-                                            "all of them the same --device",
-                                            share.rank));
+  return make_failure(
+      errc::bad_input,
+      "trainer {} computes on the processor, others on CUDA devices; give all of them the same --device", share.rank);
 }
 
 // -- introductions ----------------------------------------------------------------------------------------------------
@@ -86,8 +83,7 @@ void device_collective::join() {
 
 caf::error device_collective::introduce(const msg::group_devices& theirs) {
   if (!introduced_[theirs.process].id.empty())
-    return protocol::make_failure(protocol::errc::wrong_context,
-                                  fmt::format("devices of process {} twice", theirs.process));
+    return make_failure(errc::wrong_context, "devices of process {} twice", theirs.process);
   introduced_[theirs.process] = theirs;
   connect();
   return {};
@@ -110,13 +106,13 @@ void device_collective::connect() {
     for (const std::string& uuid : its.uuids) {
       const auto [known, is_new] = process_of.try_emplace({its.host, uuid}, process);
       if (is_new) continue;
-      group_.refuse(group_.step,
-                    protocol::make_failure(
-                        protocol::errc::bad_input,
-                        fmt::format("{} and {}, of two processes on {}, compute on the same CUDA device, {}, "
-                                    "which NCCL does not take; give each process devices of its own "
-                                    "(--devices), put the trainers into one process, or use --device cpu",
-                                    trainers_of(ranks_, known->second), trainers_of(ranks_, process), its.host, uuid)));
+      group_.refuse(
+          group_.step,
+          make_failure(
+              errc::bad_input,
+              "{} and {}, of two processes on {}, compute on the same CUDA device, {}, which NCCL does not take; give "
+              "each process devices of its own (--devices), put the trainers into one process, or use --device cpu",
+              trainers_of(ranks_, known->second), trainers_of(ranks_, process), its.host, uuid));
       return;
     }
   }
@@ -144,7 +140,7 @@ void device_collective::launch_ready() {
     const bucket_id id = ready_.front();
     const state now = reduction_.poll();
     if (now == state::failed) {
-      group_.refuse(id.step, protocol::make_failure(protocol::errc::peer_failed, reduction_.error()));
+      group_.refuse(id.step, make_failure(errc::peer_failed, reduction_.error()));
       return;
     }
     if (now == state::busy) {
@@ -225,10 +221,10 @@ void device_collective::look_for_late() {
   std::vector<std::uint32_t> others;
   for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank)
     if (!ranks_.is_local(rank)) others.push_back(rank);
-  group_.refuse(id.step, protocol::make_failure(protocol::errc::timeout,
-                                                others.empty() ? what
-                                                               : fmt::format("{} (the other ranks are the trainers {})",
-                                                                             what, fmt::join(others, ", "))));
+  group_.refuse(id.step,
+                make_failure(errc::timeout, others.empty() ? what
+                                                           : fmt::format("{} (the other ranks are the trainers {})",
+                                                                         what, fmt::join(others, ", "))));
 }
 
 }  // namespace troupe::actors

@@ -41,8 +41,6 @@ class device_collective final : public collective {
   /// Opens the devices of this process's ranks. The group must outlive it.
   device_collective(allreduce_group_state& group, const compute_devices& devices);
   ~device_collective() override;
-  device_collective(const device_collective&) = delete;
-  device_collective& operator=(const device_collective&) = delete;
 
   bucket_exchange exchange_of(std::uint64_t /*count*/) const override { return bucket_exchange::announced; }
   bool can_read(const msg::tensor& grad) const override { return grad.bytes.device() != nullptr; }

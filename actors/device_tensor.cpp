@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <tuple>
-#include <utility>
 
 #include "kernels/device_array.hpp"
 

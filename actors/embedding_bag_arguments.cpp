@@ -3,17 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <array>
+#include <span>
 #include <string>
 
-#include "actors/weights.hpp"
+#include "actors/failure.hpp"
+#include "actors/row_codec.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
-#include "protocol/errors.hpp"
 
 namespace troupe::actors {
 
 namespace {
+
+// The names of enumerators, by number.
+constexpr std::array modes = {"sum", "mean", "max"};
+constexpr std::array dtypes = {"f32", "f16", "bf16"};
+constexpr std::array reductions = {"sum", "mean"};
 
 /// Reads the arguments of a specification by name.
 class argument_reader {
@@ -38,13 +44,14 @@ class argument_reader {
     return number.value_or(T{});
   }
 
-  std::size_t choice(const std::string& name, const std::vector<std::string>& values, const char* fallback = nullptr) {
+  template <class T>
+  T choice(const std::string& name, std::span<const char* const> values, const char* fallback = nullptr) {
     const std::string value = text(name, fallback);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (values[i] == value) return i;
+    const auto at = std::ranges::find(values, value);
+    if (at != values.end()) return static_cast<T>(at - values.begin());
     if (error_.empty())
       error_ = fmt::format("EmbeddingBag: argument {}={} must be one of {}", name, value, fmt::join(values, ", "));
-    return 0;
+    return T{};
   }
 
   /// What is wrong, if anything; to be asked when all has been read.
@@ -69,23 +76,22 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
   model::embedding_bag_options options;
   options.rows = read.number<std::int64_t>("num_embeddings");
   options.dim = read.number<std::size_t>("embedding_dim");
-  options.mode = static_cast<kernels::pooling>(read.choice("mode", {"sum", "mean", "max"}));
+  options.mode = read.choice<kernels::pooling>("mode", modes);
   options.seed = read.number<std::uint64_t>("seed");
   options.table = read.number<std::uint64_t>("table");
   options.shard = order.shard;
   options.shards = order.shards;
-  options.dtype = static_cast<kernels::row_dtype>(read.choice("dtype", {"f32", "f16", "bf16"}, "f32"));
+  options.dtype = read.choice<kernels::row_dtype>("dtype", dtypes, "f32");
   const auto optimizer = model::parse_optimizer(read.text("optimizer"), model::optimizer_use::table);
   const auto schedule = model::parse_lr_schedule(read.text("lr_schedule", "constant"));
   const auto lr = read.number<double>("lr");
-  const auto reduce = static_cast<model::sparse_reduction>(read.choice("reduce", {"sum", "mean"}));
-  if (!read.error().empty()) return protocol::make_failure(protocol::errc::bad_input, read.error());
-  if (!optimizer) return protocol::make_failure(protocol::errc::bad_input, optimizer.error().message);
-  if (!schedule) return protocol::make_failure(protocol::errc::bad_input, schedule.error().message);
+  const auto reduce = read.choice<model::sparse_reduction>("reduce", reductions);
+  if (!read.error().empty()) return make_failure(errc::bad_input, read.error());
+  if (!optimizer) return make_failure(errc::bad_input, optimizer.error().message);
+  if (!schedule) return make_failure(errc::bad_input, schedule.error().message);
   if (options.rows < 1 || options.dim < 1 || order.shards < 1 || order.shard >= order.shards)
-    return protocol::make_failure(protocol::errc::bad_input,
-                                  fmt::format("EmbeddingBag [{}, {}], shard {} of {}: sizes must be at least 1",
-                                              options.rows, options.dim, order.shard, order.shards));
+    return make_failure(errc::bad_input, "EmbeddingBag [{}, {}], shard {} of {}: sizes must be at least 1",
+                        options.rows, options.dim, order.shard, order.shards);
   options.optimizer = *optimizer;
   options.optimizer.lr = lr;
   options.optimizer.schedule = *schedule;
@@ -93,14 +99,8 @@ caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate
 }
 
 model::tensor_type tensor_type_of(msg::dtype type) {
-  switch (type) {
-    case msg::dtype::f16:
-      return model::tensor_type::f16;
-    case msg::dtype::bf16:
-      return model::tensor_type::bf16;
-    default:
-      return model::tensor_type::f32;
-  }
+  if (type == msg::dtype::f16) return model::tensor_type::f16;
+  return type == msg::dtype::bf16 ? model::tensor_type::bf16 : model::tensor_type::f32;
 }
 
 std::vector<model::table_part> embedding_bag_parts(const model::job& job, const model::table_spec& spec) {
@@ -112,8 +112,6 @@ std::vector<model::table_part> embedding_bag_parts(const model::job& job, const 
 }
 
 msg::module_spec embedding_bag_spec(const model::job& job, const model::table_spec& spec, std::size_t table) {
-  constexpr const char* modes[] = {"sum", "mean", "max"};
-  constexpr const char* dtypes[] = {"f32", "f16", "bf16"};
   return {"EmbeddingBag",
           {{"num_embeddings", std::to_string(spec.rows)},
            {"embedding_dim", std::to_string(spec.dim)},
@@ -124,7 +122,7 @@ msg::module_spec embedding_bag_spec(const model::job& job, const model::table_sp
            {"optimizer", model::to_string(job.sparse_optimizer)},
            {"lr", fmt::format("{}", job.sparse_optimizer.lr)},
            {"lr_schedule", model::to_string(job.sparse_optimizer.schedule)},
-           {"reduce", job.sparse_reduce == model::sparse_reduction::sum ? "sum" : "mean"}}};
+           {"reduce", reductions[static_cast<std::size_t>(job.sparse_reduce)]}}};
 }
 
 }  // namespace troupe::actors

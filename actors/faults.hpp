@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "protocol/server_messages.hpp"
 
@@ -28,16 +27,13 @@ class fault_injector {
   virtual void signs(std::uint32_t /*rank*/, std::uint64_t /*step*/, troupe::msg::gradient& /*message*/) {}
 };
 
-namespace detail {
-
+/// Use `faults` and `install_faults`.
 inline std::atomic<fault_injector*> installed_faults = nullptr;
 
-}  // namespace detail
-
 /// Null except in tests.
-inline fault_injector* faults() { return detail::installed_faults.load(std::memory_order_relaxed); }
+inline fault_injector* faults() { return installed_faults.load(std::memory_order_relaxed); }
 
 /// Requires: no run has begun, and `what` outlives the last one.
-inline void install_faults(fault_injector* what) { detail::installed_faults.store(what); }
+inline void install_faults(fault_injector* what) { installed_faults.store(what); }
 
 }  // namespace troupe::actors

@@ -1,13 +1,10 @@
 #include "actors/final_weights.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "actors/failure.hpp"
 #include "base/assert.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -19,9 +16,8 @@ void final_weights::add(std::uint32_t rank, msg::trained&& result) {
 caf::error final_weights::check() const {
   for (std::size_t rank = 1; rank < trained_.size(); ++rank)
     if (trained_[rank].dense_digest != trained_[0].dense_digest)
-      return protocol::make_failure(
-          protocol::errc::wrong_context,
-          fmt::format("master, step {}: the dense weights of trainers 0 and {} differ", trained_[rank].steps, rank));
+      return make_failure(errc::wrong_context, "master, step {}: the dense weights of trainers 0 and {} differ",
+                          trained_[rank].steps, rank);
   return {};
 }
 
@@ -56,10 +52,9 @@ void final_weights::ask_for_digests() {
         shard.server, msg::row_digests{trace_.next(step(), plan_->cause), shard.module, next->first, next->rows},
         [this, part = *next, rank = shard.rank](msg::tensor& digests) -> caf::error {
           if (!digest_.add(part, std::move(digests)))
-            return protocol::make_failure(
-                protocol::errc::shape_mismatch,
-                fmt::format("master, step {}: table {}: server {} did not answer with {} row digests", step(),
-                            part.table, rank, part.rows));
+            return make_failure(errc::shape_mismatch,
+                                "master, step {}: table {}: server {} did not answer with {} row digests", step(),
+                                part.table, rank, part.rows);
           ask_for_digests();
           return {};
         },

@@ -1,9 +1,7 @@
 #include "actors/gradient_buckets.hpp"
 
-#include <algorithm>
 #include <array>
 #include <limits>
-#include <utility>
 
 #include "actors/device_tensor.hpp"
 #include "base/assert.hpp"

@@ -20,9 +20,11 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/device_array.hpp"
@@ -37,17 +39,10 @@ class gradient_buckets {
   enum class state : std::uint8_t { resting, filling, full, reducing };
 
   static constexpr bool may_follow(state from, state to) {
-    switch (to) {
-      case state::resting:
-        return from == state::reducing;
-      case state::filling:
-        return from == state::resting;
-      case state::full:
-        return from == state::filling;
-      case state::reducing:
-        return from == state::filling || from == state::full;
-    }
-    return false;
+    using enum state;
+    constexpr std::pair<state, state> table[] = {
+        {resting, filling}, {filling, full}, {filling, reducing}, {full, reducing}, {reducing, resting}};
+    return std::ranges::find(table, std::pair(from, to)) != std::end(table);
   }
 
   /// `plan`: the buckets' parameters, from the last ones down to the first, without gaps. `on`: the stream for all

@@ -14,17 +14,11 @@ void inline_execution::run() {
   while (!jobs_.empty()) {
     caf::resumable* job = jobs_.front();
     jobs_.pop_front();
-    switch (job->resume(this, std::numeric_limits<std::size_t>::max())) {
-      case caf::resumable::resume_later:
-        jobs_.push_back(job);
-        break;
-      case caf::resumable::done:
-      case caf::resumable::awaiting_message:
-        caf::intrusive_ptr_release(job);
-        break;
-      case caf::resumable::shutdown_execution_unit:
-        break;
-    }
+    const auto outcome = job->resume(this, std::numeric_limits<std::size_t>::max());
+    if (outcome == caf::resumable::resume_later)
+      jobs_.push_back(job);
+    else if (outcome != caf::resumable::shutdown_execution_unit)  // it is done, or waits for a message
+      caf::intrusive_ptr_release(job);
   }
   for (const auto& what : std::exchange(at_end_, {})) what();
   running_on_ = std::thread::id();

@@ -1,18 +1,14 @@
 #include "actors/master.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
+#include "actors/failure.hpp"
 #include "actors/replay_gate.hpp"
 #include "actors/traced_system.hpp"
 #include "base/assert.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -52,9 +48,7 @@ caf::result<msg::admitted> master_state::handle(const msg::join_node& offer) {
     early_.emplace_back(offer, self_->make_response_promise<msg::admitted>());
     return early_.back().second;
   }
-  auto place = admit(offer);
-  if (!place) return place.error();
-  return std::move(*place);
+  return admit(offer);
 }
 
 caf::expected<msg::admitted> master_state::admit(const msg::join_node& offer) {
@@ -78,15 +72,13 @@ void master_state::act_on(const verdict& found) {
 
 void master_state::handle(const msg::give_up& word) {
   if (!is_under_way(phase_))
-    fail(protocol::make_failure(protocol::errc::peer_failed,
-                                fmt::format("{}; the run had not begun, so start it anew", word.words)));
+    fail(make_failure(errc::peer_failed, "{}; the run had not begun, so start it anew", word.words));
 }
 
 // -- a run, in order ----------------------------------------------------------------
 
 caf::result<msg::run_result> master_state::handle(const msg::run& order) {
-  if (phase_ != run_phase::unordered)
-    return protocol::make_failure(protocol::errc::wrong_context, "a run is under way");
+  if (phase_ != run_phase::unordered) return make_failure(errc::wrong_context, "a run is under way");
   promise_ = self_->make_response_promise<msg::run_result>();
   auto plan = plan_run(plan_.run, order, plan_.checkpoints);
   if (plan && !members_.is_remote())
@@ -101,12 +93,7 @@ caf::result<msg::run_result> master_state::handle(const msg::run& order) {
   figures_.start(plan_);
   checkpoints_.start(plan_, tables_.tables(), figures_, observer_.on_checkpoint);
   enter(run_phase::gathering);
-  for (auto& [offer, promise] : std::exchange(early_, {})) {
-    if (auto place = admit(offer))
-      promise.deliver(std::move(*place));
-    else
-      promise.deliver(place.error());
-  }
+  for (auto& [offer, promise] : std::exchange(early_, {})) promise.deliver(admit(offer));
   if (stop_early_)
     handle(msg::stop{order.head});
   else

@@ -24,10 +24,6 @@
 #include "actors/run_phase.hpp"
 #include "actors/run_plan.hpp"
 #include "actors/table_setup.hpp"
-#include "actors/weights.hpp"
-#include "model/job.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/message_types.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {

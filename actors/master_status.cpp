@@ -7,12 +7,9 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
-#include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/master.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -34,22 +31,17 @@ std::size_t present(const std::vector<Handle>& members) {
 
 /// What the master gets by a message of that type.
 const char* answer_to(caf::type_id_t question) {
-  switch (question) {
-    case caf::type_id_v<msg::expect_peers>:
-    case caf::type_id_v<msg::connect_peers>:
-      return "data links";
-    case caf::type_id_v<msg::instantiate>:
-      return "tables";
-    case caf::type_id_v<msg::load_state_dict>:
-    case caf::type_id_v<msg::restore_module>:
-      return "restored tables";
-    case caf::type_id_v<msg::state_dict>:
-      return "the final weights";
-    case caf::type_id_v<msg::row_digests>:
-      return "digests of rows";
-    default:
-      return "an answer";
-  }
+  constexpr std::pair<caf::type_id_t, const char*> answers[] = {
+      {caf::type_id_v<msg::expect_peers>, "data links"},
+      {caf::type_id_v<msg::connect_peers>, "data links"},
+      {caf::type_id_v<msg::instantiate>, "tables"},
+      {caf::type_id_v<msg::load_state_dict>, "restored tables"},
+      {caf::type_id_v<msg::restore_module>, "restored tables"},
+      {caf::type_id_v<msg::state_dict>, "the final weights"},
+      {caf::type_id_v<msg::row_digests>, "digests of rows"},
+  };
+  const auto* const known = std::ranges::find(answers, question, &std::pair<caf::type_id_t, const char*>::first);
+  return known == std::end(answers) ? "an answer" : known->second;
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "actors/actor_name.hpp"
+#include "actors/failure.hpp"
 #include "base/assert.hpp"
-#include "protocol/errors.hpp"
 
 namespace troupe::actors {
 
@@ -29,7 +29,7 @@ std::uint32_t first_free(const std::vector<Handle>& taken) {
 
 verdict fatal(caf::error why) { return {verdict::kind::fatal, std::move(why)}; }
 verdict doubtful(std::string words) {
-  return {verdict::kind::doubtful, protocol::make_failure(protocol::errc::peer_failed, std::move(words))};
+  return {verdict::kind::doubtful, make_failure(errc::peer_failed, std::move(words))};
 }
 
 }  // namespace
@@ -63,14 +63,12 @@ template <class Handle>
 caf::expected<std::uint32_t> membership::place(std::vector<Handle>& members, bool trains, const Handle& one,
                                                std::uint32_t rank, const caf::strong_actor_ptr& sender) {
   if (state_ == state::closed)
-    return protocol::make_failure(protocol::errc::wrong_context,
-                                  fmt::format("the run has begun: no {} can join any more", role_name(trains)));
+    return make_failure(errc::wrong_context, "the run has begun: no {} can join any more", role_name(trains));
   if (rank == msg::any_rank) rank = first_free(members);
   if (rules_) {
     const node* home = node_of(trains, rank);
     if (home == nullptr || home->handle.address() != sender)  // only who was given the place fills it
-      return protocol::make_failure(protocol::errc::bad_input,
-                                    fmt::format("{} {} was not given to this process", role_name(trains), rank));
+      return make_failure(errc::bad_input, "{} {} was not given to this process", role_name(trains), rank);
   }
   members.resize(std::max<std::size_t>(members.size(), std::size_t{rank} + 1));
   members[rank] = one;
@@ -99,12 +97,10 @@ bool membership::complete() const {
 
 caf::error membership::check(const model::job& what, bool has_tables) const {
   if (servers_.size() != what.servers || trainers_.size() != what.trainers)
-    return protocol::make_failure(protocol::errc::bad_input,
-                                  fmt::format("{} servers and {} trainers have joined, the job asks for {} and {}",
-                                              servers_.size(), trainers_.size(), what.servers, what.trainers));
+    return make_failure(errc::bad_input, "{} servers and {} trainers have joined, the job asks for {} and {}",
+                        servers_.size(), trainers_.size(), what.servers, what.trainers);
   if (servers_.empty() && has_tables)
-    return protocol::make_failure(protocol::errc::bad_input,
-                                  "--servers 0: the model has tables, so it needs at least 1");
+    return make_failure(errc::bad_input, "--servers 0: the model has tables, so it needs at least 1");
   return {};
 }
 
@@ -135,14 +131,11 @@ caf::expected<msg::peer_node> membership::join(const msg::join_node& offer, std:
 /// The ranks that are given to an offer, or why it is refused.
 caf::expected<std::vector<std::uint32_t>> membership::check_offer(const msg::join_node& offer,
                                                                   std::uint64_t step) const {
-  const auto refused = [](std::string why) {
-    return protocol::make_failure(protocol::errc::bad_input, std::move(why));
-  };
+  const auto refused = [](std::string why) { return make_failure(errc::bad_input, std::move(why)); };
   if (!rules_) return refused("this master takes no members from other processes");
   TROUPE_ASSERT(state_ != state::early);
   if (state_ == state::closed)
-    return protocol::make_failure(protocol::errc::wrong_context,
-                                  fmt::format("the run has begun (step {}): nobody can join any more", step));
+    return make_failure(errc::wrong_context, "the run has begun (step {}): nobody can join any more", step);
   if (!offer.node) return refused("it is gone already");
   if (rules_->own_members && offer.rank == msg::any_rank)
     return refused("this run starts its members itself; one that others may join is begun by 'troupe master'");
@@ -172,12 +165,10 @@ caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const msg::join
       ranks.push_back(rank);
   }
   if (offer.rank != msg::any_rank && (ranks.empty() || ranks.front() != offer.rank))
-    return protocol::make_failure(protocol::errc::bad_input, fmt::format("{} {} is taken, or the job has none",
-                                                                         role_name(offer.trains), offer.rank));
+    return make_failure(errc::bad_input, "{} {} is taken, or the job has none", role_name(offer.trains), offer.rank);
   if (ranks.size() < offer.count || offer.count == 0)
-    return protocol::make_failure(protocol::errc::bad_input,
-                                  fmt::format("{} {}{} offered: the job asks for {}, {} have joined", offer.count,
-                                              role_name(offer.trains), offer.count == 1 ? "" : "s", wanted, taken));
+    return make_failure(errc::bad_input, "{} {}{} offered: the job asks for {}, {} have joined", offer.count,
+                        role_name(offer.trains), offer.count == 1 ? "" : "s", wanted, taken);
   return ranks;
 }
 
@@ -191,9 +182,8 @@ caf::error membership::linked(std::uint32_t number, msg::connected links) {
   const auto count = std::ranges::count_if(one.links.servers, [](const auto& server) { return server != nullptr; });
   const bool has_all = one.links.servers.size() == job_.servers && count == job_.servers;
   if (has_all && one.links.group) return {};
-  return protocol::make_failure(protocol::errc::malformed,
-                                fmt::format("{} tells of links to {} servers{}, the run has {}", one.what.name, count,
-                                            one.links.group ? "" : " and of no group", job_.servers));
+  return make_failure(errc::malformed, "{} tells of links to {} servers{}, the run has {}", one.what.name, count,
+                      one.links.group ? "" : " and of no group", job_.servers);
 }
 
 // -- who is here ------------------------------------------------------------------
@@ -273,8 +263,7 @@ verdict membership::judge(const msg::node_lost& word, std::uint64_t step) {
   }
   const std::string& who = known->second.what.name;
   if (state_ == state::closed)
-    return fatal(protocol::make_failure(protocol::errc::peer_failed,
-                                        with_advice(fmt::format("{} died in step {}: {}", who, step, why))));
+    return fatal(make_failure(errc::peer_failed, with_advice(fmt::format("{} died in step {}: {}", who, step, why))));
   leave(known->first, why);
   return {};
 }
@@ -293,12 +282,11 @@ verdict membership::judge(const msg::link_lost& word, std::uint64_t step) const 
 verdict membership::judge(const caf::error& error, const caf::actor_addr& who, caf::string_view question,
                           std::uint64_t step) const {
   if (error == caf::sec::request_timeout && rules_)
-    return fatal(protocol::make_failure(
-        protocol::errc::timeout,
-        fmt::format("{}, step {}: did not answer {} within {} s; --request-timeout allows more", who_is(who), step,
-                    protocol::message_name(question), static_cast<double>(rules_->request_timeout.count()) / 1000)));
+    return fatal(make_failure(
+        errc::timeout, "{}, step {}: did not answer {} within {} s; --request-timeout allows more", who_is(who), step,
+        protocol::message_name(question), static_cast<double>(rules_->request_timeout.count()) / 1000));
   if (!protocol::is_secondary(error)) return fatal(error);
-  return error == protocol::errc::peer_failed ? doubtful(protocol::describe(error)) : verdict{};
+  return error == errc::peer_failed ? doubtful(protocol::describe(error)) : verdict{};
 }
 
 /// Its places are free again.

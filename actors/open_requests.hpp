@@ -39,7 +39,29 @@ class open_requests {
   /// Sends a request to `whom`, who answers with an `Answer`. `on_answer` may return what is wrong with it, a
   /// caf::error. After the last open request, calls `then`.
   template <class Answer, class Handle, class Message, class OnAnswer>
-  void ask(const Handle& whom, Message message, OnAnswer on_answer, std::function<void()> then);
+  void ask(const Handle& whom, Message message, OnAnswer on_answer, std::function<void()> then) {
+    ++pending_;
+    // The answer to `train` takes the whole run, so it has no timeout; other messages show that the trainer is alive.
+    constexpr bool is_limited = !std::is_same_v<Message, msg::train>;
+    const std::uint64_t number = next_question_++;
+    const caf::actor_addr address = whom.address();
+    if constexpr (is_limited) questions_[number] = {address, caf::type_id_v<Message>};
+    const auto complain = [this, address](const caf::error& error) {
+      on_error_(error, address, caf::type_name_v<Message>);
+    };
+    send<Answer>(
+        whom, members_.number_of(address), is_limited ? timeout() : caf::infinite, std::move(message),
+        [this, number, complain, on_answer = std::move(on_answer), then = std::move(then)](Answer& answer) mutable {
+          questions_.erase(number);
+          if constexpr (std::is_same_v<std::invoke_result_t<OnAnswer&, Answer&>, caf::error>) {
+            if (const caf::error wrong = on_answer(answer)) return complain(wrong);
+          } else {
+            on_answer(answer);
+          }
+          if (--pending_ == 0 && !is_closed_) then();  // the answer may have ended the run
+        },
+        complain);
+  }
 
   /// Sends a request that no phase waits for; `number`: the actor number of `whom`.
   template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
@@ -54,7 +76,20 @@ class open_requests {
  private:
   template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
   void send(const Handle& whom, std::uint32_t number, caf::timespan timeout, Message message, OnAnswer on_answer,
-            OnError on_error);
+            OnError on_error) {
+    const msg::message_id asked = msg::id_of(message.head);
+    trace_.asks(message.head, caf::type_id_v<Message>, number);
+    self_->request(whom, timeout, std::move(message))
+        .then(
+            [this, asked, on_answer = std::move(on_answer)](Answer& answer) mutable {
+              trace_.has_answer(asked);
+              if (is_closed_) return;
+              std::optional<actor_trace::handling> scope;
+              if constexpr (requires { answer.head; }) scope.emplace(trace_, answer, trace::flag::answer);
+              on_answer(answer);
+            },
+            std::move(on_error));
+  }
 
   caf::timespan timeout() const {
     return members_.rules() ? caf::timespan(members_.rules()->request_timeout) : caf::infinite;
@@ -69,47 +104,5 @@ class open_requests {
   std::map<std::uint64_t, question> questions_;
   std::uint64_t next_question_ = 0;
 };
-
-template <class Answer, class Handle, class Message, class OnAnswer>
-void open_requests::ask(const Handle& whom, Message message, OnAnswer on_answer, std::function<void()> then) {
-  ++pending_;
-  // The answer to `train` takes the whole run, so it has no timeout; other messages show that the trainer is alive.
-  constexpr bool is_limited = !std::is_same_v<Message, msg::train>;
-  const std::uint64_t number = next_question_++;
-  const caf::actor_addr address = whom.address();
-  if constexpr (is_limited) questions_[number] = {address, caf::type_id_v<Message>};
-  const auto complain = [this, address](const caf::error& error) {
-    on_error_(error, address, caf::type_name_v<Message>);
-  };
-  send<Answer>(
-      whom, members_.number_of(address), is_limited ? timeout() : caf::infinite, std::move(message),
-      [this, number, complain, on_answer = std::move(on_answer), then = std::move(then)](Answer& answer) mutable {
-        questions_.erase(number);
-        if constexpr (std::is_same_v<std::invoke_result_t<OnAnswer&, Answer&>, caf::error>) {
-          if (const caf::error wrong = on_answer(answer)) return complain(wrong);
-        } else {
-          on_answer(answer);
-        }
-        if (--pending_ == 0 && !is_closed_) then();  // the answer may have ended the run
-      },
-      complain);
-}
-
-template <class Answer, class Handle, class Message, class OnAnswer, class OnError>
-void open_requests::send(const Handle& whom, std::uint32_t number, caf::timespan timeout, Message message,
-                         OnAnswer on_answer, OnError on_error) {
-  const msg::message_id asked = msg::id_of(message.head);
-  trace_.asks(message.head, caf::type_id_v<Message>, number);
-  self_->request(whom, timeout, std::move(message))
-      .then(
-          [this, asked, on_answer = std::move(on_answer)](Answer& answer) mutable {
-            trace_.has_answer(asked);
-            if (is_closed_) return;
-            std::optional<actor_trace::handling> scope;
-            if constexpr (requires { answer.head; }) scope.emplace(trace_, answer, trace::flag::answer);
-            on_answer(answer);
-          },
-          std::move(on_error));
-}
 
 }  // namespace troupe::actors

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "actors/failure.hpp"
 #include "base/assert.hpp"
 #include "kernels/device.hpp"
 
@@ -55,11 +56,11 @@ void ordered_sum::begin(const rank_layout& layout, std::uint32_t bucket, std::ui
 
 ordered_sum::outcome ordered_sum::add_share(const share_of_rank& share) {
   TROUPE_ASSERT(state_ != state::idle && share.rank < layout_->ranks());
-  if (parts_[share.rank].arrived)
-    return refuse(protocol::errc::wrong_context, fmt::format("bucket {} of rank {} twice", bucket_, share.rank));
+  if (has_share(share.rank))
+    return refuse(errc::wrong_context, fmt::format("bucket {} of rank {} twice", bucket_, share.rank));
   if (share.count != count_) {
-    const auto other = std::ranges::find(parts_, true, &part::arrived) - parts_.begin();
-    return refuse(protocol::errc::shape_mismatch,
+    const auto other = std::ranges::find_if(parts_, &std::optional<share_of_rank>::has_value) - parts_.begin();
+    return refuse(errc::shape_mismatch,
                   fmt::format("bucket {}: rank {} sent {} bytes, rank {} sent {}", bucket_, share.rank,
                               share.count * sizeof(float), other, count_ * sizeof(float)));
   }
@@ -67,10 +68,10 @@ ordered_sum::outcome ordered_sum::add_share(const share_of_rank& share) {
   bucket_slice expected = is_local ? bucket_slice{0, count_} : slice_of(layout_->me);
   if (!is_local && share.batches == 0) expected.size = 0;
   if ((!is_local && count_ > count_max) || bucket_slice{share.first, share.numbers.size()} != expected)
-    return refuse(protocol::errc::shape_mismatch,
+    return refuse(errc::shape_mismatch,
                   fmt::format("bucket {} of rank {}: {} numbers from {} on of {}, expected {} from {} on", bucket_,
                               share.rank, share.numbers.size(), share.first, count_, expected.size, expected.first));
-  parts_[share.rank] = {true, share.batches, share.stop, share.first, share.numbers.data()};
+  parts_[share.rank] = share;
   if (++arrived_ == layout_->ranks()) enter(state::complete);
   return bucket_actions{.send_slices = is_local && layout_->processes > 1, .sum = state_ == state::complete};
 }
@@ -85,8 +86,8 @@ bucket_actions ordered_sum::sum() {
   TROUPE_ASSERT(state_ == state::complete && exchange_ != bucket_exchange::announced);
   const bucket_slice mine = slice_of(layout_->me);
   inputs_.clear();
-  for (const part& one : parts_)
-    if (one.batches > 0) inputs_.push_back(one.numbers + (mine.first - one.first));
+  for (const auto& one : parts_)
+    if (one->batches > 0) inputs_.push_back(one->numbers.data() + (mine.first - one->first));
   float* const to = room_for_mean() + mine.first;
   if (inputs_.empty())
     std::fill_n(to, mine.size, 0.0F);
@@ -108,7 +109,7 @@ ordered_sum::outcome ordered_sum::add_sum(std::optional<std::uint32_t> from, std
     if (--sums_missing_ == 0 && state_ == state::exchanging) enter(state::reduced);
     return bucket_actions{.finish = state_ == state::reduced};
   }
-  return refuse(protocol::errc::shape_mismatch,
+  return refuse(errc::shape_mismatch,
                 fmt::format("a sum of bucket {}, {} numbers from {} on, that no other process owes", bucket_,
                             numbers.size(), first));
 }
@@ -124,16 +125,18 @@ void ordered_sum::end() {
 }
 
 bool ordered_sum::waits_for(std::uint32_t rank) const {
-  if (!parts_[rank].arrived) return true;
+  if (!has_share(rank)) return true;
   return state_ != state::collecting && !layout_->is_local(rank) && !summed_[layout_->process_of_rank[rank]];
 }
 
 std::uint64_t ordered_sum::batches() const {
   std::uint64_t all = 0;
-  for (const part& one : parts_) all += one.batches;
+  for (const auto& one : parts_) all += one ? one->batches : 0;
   return all;
 }
 
-bool ordered_sum::stop() const { return std::ranges::any_of(parts_, &part::stop); }
+bool ordered_sum::stop() const {
+  return std::ranges::any_of(parts_, [](const auto& one) { return one && one->stop; });
+}
 
 }  // namespace troupe::actors

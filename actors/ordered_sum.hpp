@@ -32,7 +32,6 @@
 
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -129,10 +128,11 @@ class ordered_sum {
 
   state now() const { return state_; }
   std::uint64_t count() const { return count_; }
-  bool has_share(std::uint32_t rank) const { return parts_[rank].arrived; }
+  bool has_share(std::uint32_t rank) const { return parts_[rank].has_value(); }
   /// Whether the bucket lacks this rank's share, or the sum of its process.
   bool waits_for(std::uint32_t rank) const;
-  std::uint32_t batches_of(std::uint32_t rank) const { return parts_[rank].batches; }
+  /// Requires: the share is there.
+  std::uint32_t batches_of(std::uint32_t rank) const { return parts_[rank]->batches; }
   /// The batches of all shares so far.
   std::uint64_t batches() const;
   /// Whether some rank wants to end the run.
@@ -143,14 +143,6 @@ class ordered_sum {
   const std::shared_ptr<float[]>& mean() const { return mean_; }
 
  private:
-  struct part {
-    bool arrived = false;
-    std::uint32_t batches = 0;
-    bool stop = false;
-    std::uint64_t first = 0;
-    const float* numbers = nullptr;
-  };
-
   void enter(state next);
   float* room_for_mean();
 
@@ -159,7 +151,7 @@ class ordered_sum {
   std::uint32_t bucket_ = 0;
   std::uint64_t count_ = 0;
   bucket_exchange exchange_ = bucket_exchange::whole;
-  std::vector<part> parts_;  ///< by rank
+  std::vector<std::optional<share_of_rank>> parts_;  ///< by rank
   std::uint32_t arrived_ = 0;
   std::vector<bool> summed_;  ///< by process: its sum has come
   std::uint32_t sums_missing_ = 0;

@@ -9,8 +9,6 @@
 #include "actors/faults.hpp"
 #include "actors/row_codec.hpp"
 #include "actors/run_in.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -21,12 +19,9 @@ void parameter_server_state::start(std::uint64_t run, std::uint32_t rank) {
   trace.start(self_, self_->system(), run, server_number(rank), name);
 }
 
-caf::error parameter_server_state::refusal(const caf::error& cause) const { return failure_of(name, step + 1, cause); }
-
 caf::error parameter_server_state::check_run(const msg::header& head) const {
   if (head.run == run_) return {};
-  return refusal(protocol::make_failure(protocol::errc::wrong_context,
-                                        fmt::format("a message of run {}, this is run {}", head.run, run_)));
+  return refusal(errc::wrong_context, "a message of run {}, this is run {}", head.run, run_);
 }
 
 /// Messages may be for the optimizer step under way or for as many further ones as trainers can be ahead.
@@ -35,8 +30,7 @@ caf::error parameter_server_state::check_context(const msg::header& head) const 
   const std::uint64_t first = is_async() ? 1 : step + 1;
   const std::uint64_t last = is_async() ? UINT64_MAX : (committed_ + contexts_.size()) * accumulate_;
   if (head.step >= first && head.step <= last) return {};
-  return refusal(protocol::make_failure(
-      protocol::errc::wrong_context, fmt::format("a message for step {}, expected {} to {}", head.step, first, last)));
+  return refusal(errc::wrong_context, "a message for step {}, expected {} to {}", head.step, first, last);
 }
 
 /// Whether the message at hand comes from the process that has the trainer which it names as its sender.
@@ -45,22 +39,18 @@ caf::error parameter_server_state::check_origin(const msg::header& head, const c
   if (origins_.of_rank.empty()) return {};
   const std::uint32_t first = trainer_number(0, origins_.servers);
   if (head.sender < first || head.sender - first >= origins_.of_rank.size())
-    return refusal(protocol::make_failure(protocol::errc::wrong_context,
-                                          fmt::format("{} of actor {}, which is no trainer", what, head.sender)));
+    return refusal(errc::wrong_context, "{} of actor {}, which is no trainer", what, head.sender);
   const std::uint32_t rank = head.sender - first;
   if (origins_.of_rank[rank] == self_->current_sender()) return {};
-  return refusal(protocol::make_failure(
-      protocol::errc::wrong_context,
-      fmt::format("{} of trainer {} from a process that does not have that trainer", what, rank)));
+  return refusal(errc::wrong_context, "{} of trainer {} from a process that does not have that trainer", what, rank);
 }
 
 /// The same, and whether that trainer speaks for itself.
 caf::error parameter_server_state::check_speaker(const msg::header& head, std::uint32_t rank, const char* what) const {
   if (auto error = check_origin(head, what)) return error;
   if (origins_.of_rank.empty() || head.sender == trainer_number(rank, origins_.servers)) return {};
-  return refusal(protocol::make_failure(
-      protocol::errc::wrong_context,
-      fmt::format("{} of rank {} from trainer {}", what, rank, head.sender - trainer_number(0, origins_.servers))));
+  return refusal(errc::wrong_context, "{} of rank {} from trainer {}", what, rank,
+                 head.sender - trainer_number(0, origins_.servers));
 }
 
 /// Optimizer steps of which every trainer's gradients have been applied.
@@ -78,10 +68,8 @@ caf::result<msg::rows> parameter_server_state::handle(msg::lookup& wanted) {
   if (auto error = check_origin(wanted.head, "a lookup")) return error;
   if (auto error = check_context(wanted.head)) return error;
   if (!row_dtype_of(wanted.type))
-    return refusal(protocol::make_failure(protocol::errc::bad_input,
-                                          fmt::format("a lookup of rows as {}: must be float32, float16 or "
-                                                      "bfloat16",
-                                                      msg::name_of(wanted.type))));
+    return refusal(errc::bad_input, "a lookup of rows as {}: must be float32, float16 or bfloat16",
+                   msg::name_of(wanted.type));
   if (missing(wanted) > wanted.staleness) {
     for (const msg::bag_lookup& table : wanted.tables) {
       const auto module = find(wanted.head, table.module);
@@ -92,9 +80,7 @@ caf::result<msg::rows> parameter_server_state::handle(msg::lookup& wanted) {
     parked_.push_back({std::move(wanted), promise});
     return promise;
   }
-  auto found = answer(wanted);
-  if (!found) return found.error();
-  return std::move(*found);
+  return answer(wanted);
 }
 
 caf::expected<msg::rows> parameter_server_state::answer(const msg::lookup& wanted) {
@@ -148,12 +134,9 @@ bool parameter_server_state::is_repeated(const msg::gradient& grads) const {
 
 caf::error parameter_server_state::check_rank(const msg::header& head, std::uint32_t rank, const char* what) {
   if (auto error = check_context(head)) return error;
-  if (rank >= trainers_)
-    return refusal(protocol::make_failure(protocol::errc::bad_input,
-                                          fmt::format("{} of rank {}, there are {} trainers", what, rank, trainers_)));
+  if (rank >= trainers_) return refusal(errc::bad_input, "{} of rank {}, there are {} trainers", what, rank, trainers_);
   if (context_of(update_of(head.step)).ranks[rank].complete)
-    return refusal(protocol::make_failure(protocol::errc::wrong_context,
-                                          fmt::format("{} of rank {} after its optimizer step", what, rank)));
+    return refusal(errc::wrong_context, "{} of rank {} after its optimizer step", what, rank);
   return {};
 }
 
@@ -161,18 +144,16 @@ caf::error parameter_server_state::check_rank(const msg::header& head, std::uint
 caf::error parameter_server_state::check_open(const msg::header& head, std::uint32_t rank, const char* what) {
   if (auto error = check_rank(head, rank, what)) return error;
   if (!context_of(update_of(head.step)).ranks[rank].wants_norm) return {};
-  return refusal(protocol::make_failure(protocol::errc::wrong_context,
-                                        fmt::format("{} of rank {} after its question for the norm", what, rank)));
+  return refusal(errc::wrong_context, "{} of rank {} after its question for the norm", what, rank);
 }
 
 caf::error parameter_server_state::accept(const msg::gradient& grads) {
   if (auto error = check_open(grads.head, grads.rank, "a gradient")) return error;
   if (const std::uint64_t last = last_sequence_[grads.rank]; grads.head.sequence <= last)
     return refusal(
-        protocol::make_failure(protocol::errc::wrong_context,
-                               fmt::format("a gradient of rank {} is its message {} and comes after its message {}: it "
-                                           "was overtaken on its way",
-                                           grads.rank, grads.head.sequence, last)));
+        errc::wrong_context,
+        "a gradient of rank {} is its message {} and comes after its message {}: it was overtaken on its way",
+        grads.rank, grads.head.sequence, last);
   for (const msg::bag_gradient& grad : grads.tables) {
     const auto module = find(grads.head, grad.module);
     if (!module) return module.error();
@@ -185,9 +166,7 @@ caf::result<msg::squared_norm> parameter_server_state::handle(const msg::gradien
   constexpr const char* what = "a question for the norm";
   if (auto error = check_speaker(query.head, query.rank, what)) return error;
   if (auto error = check_open(query.head, query.rank, what)) return error;
-  if (is_async())
-    return refusal(protocol::make_failure(protocol::errc::wrong_context,
-                                          "trainers have no step in common: there is no norm of it"));
+  if (is_async()) return refusal(errc::wrong_context, "trainers have no step in common: there is no norm of it");
   auto promise = self_->make_response_promise<msg::squared_norm>();
   context& open = context_of(update_of(query.head.step));
   open.ranks[query.rank].wants_norm = true;
@@ -225,9 +204,7 @@ caf::error parameter_server_state::complete(const msg::header& head, std::uint32
   const std::uint64_t update = update_of(head.step);
   context& open = context_of(update);
   if (open.complete > 0 && !(open.order == order))
-    return refusal(protocol::make_failure(
-        protocol::errc::wrong_context,
-        fmt::format("rank {} orders another optimizer step {} than those before it", rank, update)));
+    return refusal(errc::wrong_context, "rank {} orders another optimizer step {} than those before it", rank, update);
   open.order = order;
   open.last_step = std::max(open.last_step, head.step);
   if (is_async()) {
@@ -321,12 +298,7 @@ void parameter_server_state::release_parked() {
   const auto ready_lookups = std::partition(parked_.begin(), parked_.end(), [this](const parked_lookup& p) {
     return missing(p.wanted) > p.wanted.staleness;
   });
-  for (auto p = ready_lookups; p != parked_.end(); ++p) {
-    if (auto found = answer(p->wanted))
-      p->promise.deliver(std::move(*found));
-    else
-      p->promise.deliver(found.error());
-  }
+  for (auto p = ready_lookups; p != parked_.end(); ++p) p->promise.deliver(answer(p->wanted));
   parked_.erase(ready_lookups, parked_.end());
 
   if (parked_queries_.empty()) return;

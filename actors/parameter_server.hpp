@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "actors/actor_trace.hpp"
+#include "actors/failure.hpp"
 #include "actors/remote_module.hpp"
 #include "model/job.hpp"
 #include "protocol/messages.hpp"
@@ -124,9 +125,13 @@ class parameter_server_state {
   caf::error apply(std::uint64_t update, verdict order);
   caf::error answer_norms();
   void release_parked();
-  template <class Answer, class Make>
-  caf::result<Answer> after_step(const msg::header& head, Make make);
-  caf::error refusal(const caf::error& cause) const;
+  template <class Answer, class Query, class Make>
+  caf::result<Answer> after_step(const Query& query, Make make);
+  caf::error refusal(const caf::error& cause) const { return failure_of(name, step + 1, cause); }
+  template <class... Args>
+  caf::error refusal(errc code, fmt::format_string<Args...> text, Args&&... args) const {
+    return refusal(make_failure(code, text, std::forward<Args>(args)...));
+  }
   void tell_missing(std::uint64_t update, msg::actor_status& now) const;
   void tell_missing_async(msg::actor_status& now) const;
 

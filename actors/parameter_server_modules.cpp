@@ -1,16 +1,11 @@
 // The parameter server's modules: made, described, saved, loaded and released.
 
-#include <fmt/format.h>
-
 #include <tuple>
 #include <utility>
 
-#include "actors/actor_name.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/traced_system.hpp"
 #include "model/checkpoint/inspect.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -19,24 +14,19 @@ caf::expected<remote_module*> parameter_server_state::find(const msg::header& he
   if (auto error = check_run(head)) return error;
   const auto known = modules_.find(module);
   if (known != modules_.end()) return known->second.get();
-  return refusal(
-      protocol::make_failure(protocol::errc::unknown_module, fmt::format("there is no module {} here", module)));
+  return refusal(errc::unknown_module, "there is no module {} here", module);
 }
 
 caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& order) {
   if (auto error = check_run(order.head)) return error;
   if (order.trainers == 0 || order.accumulate == 0)
-    return refusal(protocol::make_failure(
-        protocol::errc::bad_input,
-        fmt::format("a module for {} trainers and {} batches a step", order.trainers, order.accumulate)));
+    return refusal(errc::bad_input, "a module for {} trainers and {} batches a step", order.trainers, order.accumulate);
   const auto rules = std::tuple(order.trainers, order.accumulate, order.staleness);
   const auto known = std::tuple(trainers_, accumulate_, staleness_);
   if (trainers_ != 0 && rules != known)
-    return refusal(protocol::make_failure(
-        protocol::errc::bad_input,
-        fmt::format("a module for {} trainers, {} batches a step, staleness {}; this run has "
-                    "{}, {} and {}",
-                    order.trainers, order.accumulate, order.staleness, trainers_, accumulate_, staleness_)));
+    return refusal(errc::bad_input,
+                   "a module for {} trainers, {} batches a step, staleness {}; this run has {}, {} and {}",
+                   order.trainers, order.accumulate, order.staleness, trainers_, accumulate_, staleness_);
   auto made = make_remote_module(order, devices_of(self_->system()).of_server(rank_));
   if (!made) return refusal(made.error());
   if (trainers_ == 0) {
@@ -55,24 +45,19 @@ caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& or
   return msg::module_ref{trace.next(step, msg::id_of(order.head)), self_, module, order.shard, order.shards, rank_};
 }
 
-/// Answers with what `make` returns, once all gradients up to the step of `head` have been applied.
-template <class Answer, class Make>
-caf::result<Answer> parameter_server_state::after_step(const msg::header& head, Make make) {
-  if (auto error = check_run(head)) return error;
-  const std::uint64_t updates = head.step == 0 ? 0 : update_of(head.step);
-  if (updates <= updates_of_all()) {
-    caf::expected<Answer> made = make();
-    if (!made) return made.error();
-    return std::move(*made);
-  }
+/// Answers with what `make` returns for the module of `query`, once all gradients up to the query's step are applied.
+template <class Answer, class Query, class Make>
+caf::result<Answer> parameter_server_state::after_step(const Query& query, Make make) {
+  if (auto error = check_run(query.head)) return error;
+  const auto answer = [this, query, make]() -> caf::expected<Answer> {
+    const auto module = find(query.head, query.module);
+    if (!module) return module.error();
+    return make(**module);
+  };
+  const std::uint64_t updates = query.head.step == 0 ? 0 : update_of(query.head.step);
+  if (updates <= updates_of_all()) return answer();
   auto promise = self_->make_response_promise<Answer>();
-  parked_queries_.push_back({updates, [promise, make]() mutable {
-                               caf::expected<Answer> made = make();
-                               if (made)
-                                 promise.deliver(std::move(*made));
-                               else
-                                 promise.deliver(made.error());
-                             }});
+  parked_queries_.push_back({updates, [promise, answer]() mutable { promise.deliver(answer()); }});
   return promise;
 }
 
@@ -83,10 +68,8 @@ caf::result<msg::parameter_list> parameter_server_state::handle(const msg::param
 }
 
 caf::result<msg::module_state> parameter_server_state::handle(const msg::state_dict& query) {
-  return after_step<msg::module_state>(query.head, [this, query]() -> caf::expected<msg::module_state> {
-    const auto module = find(query.head, query.module);
-    if (!module) return module.error();
-    return msg::module_state{trace.next(step, msg::id_of(query.head)), (*module)->state_dict()};
+  return after_step<msg::module_state>(query, [this, cause = msg::id_of(query.head)](remote_module& module) {
+    return msg::module_state{trace.next(step, cause), module.state_dict()};
   });
 }
 
@@ -98,21 +81,17 @@ caf::result<msg::committed> parameter_server_state::handle(const msg::load_state
 }
 
 caf::result<msg::tensor> parameter_server_state::handle(const msg::row_digests& query) {
-  return after_step<msg::tensor>(query.head, [this, query]() -> caf::expected<msg::tensor> {
-    const auto module = find(query.head, query.module);
-    if (!module) return module.error();
-    auto digests = (*module)->row_digests(query.first_row, query.rows);
+  return after_step<msg::tensor>(query, [this, query](const remote_module& module) -> caf::expected<msg::tensor> {
+    auto digests = module.row_digests(query.first_row, query.rows);
     if (!digests) return failure_of(name, step, digests.error());
     return digests;
   });
 }
 
 caf::result<msg::saved_module> parameter_server_state::handle(const msg::save_module& order) {
-  return after_step<msg::saved_module>(order.head, [this, order]() -> caf::expected<msg::saved_module> {
-    const auto module = find(order.head, order.module);
-    if (!module) return module.error();
+  return after_step<msg::saved_module>(order, [this, order](remote_module& module) -> caf::expected<msg::saved_module> {
     const actor_trace::range working(trace, trace::range_name::save, step);
-    auto saved = (*module)->save(order.folder);
+    auto saved = module.save(order.folder);
     if (!saved) return saved.error();
     return msg::saved_module{trace.next(step, msg::id_of(order.head)), saved->name, saved->length, saved->digest};
   });
@@ -123,9 +102,8 @@ caf::result<msg::committed> parameter_server_state::handle(const msg::restore_mo
   if (!module) return module.error();
   const auto from = model::inspect_checkpoint(order.directory, order.step, model::inspection_depth::lengths);
   if (!from || !from->found.faults.empty())
-    return refusal(protocol::make_failure(
-        protocol::errc::bad_input, fmt::format("the checkpoint of step {} in {} {}", order.step, order.directory,
-                                               from ? "cannot be read: " + from->found.faults.front() : "has gone")));
+    return refusal(errc::bad_input, "the checkpoint of step {} in {} {}", order.step, order.directory,
+                   from ? "cannot be read: " + from->found.faults.front() : "has gone");
   const actor_trace::range working(trace, trace::range_name::restore, order.step);
   if (auto error = (*module)->restore(*from->what)) return refusal(error);
   return msg::committed{trace.next(step, msg::id_of(order.head))};

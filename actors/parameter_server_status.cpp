@@ -5,10 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "actors/parameter_server.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 

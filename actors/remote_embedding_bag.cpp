@@ -1,20 +1,17 @@
-#include "actors/remote_embedding_bag.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "actors/bag_cache.hpp"
-#include "actors/bag_view.hpp"
 #include "actors/device_tensor.hpp"
 #include "actors/embedding_bag_arguments.hpp"
+#include "actors/failure.hpp"
+#include "actors/remote_module.hpp"
 #include "actors/row_codec.hpp"
-#include "actors/weights.hpp"
 #include "base/digest.hpp"
 #include "kernels/device.hpp"
 #include "model/embedding_bag.hpp"
 #include "model/memory.hpp"
-#include "protocol/errors.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -50,16 +47,14 @@ class remote_embedding_bag final : public remote_module {
     if (auto error = looked_up_.has(grad) ? caf::error() : check_view(bags)) return error;
     const std::size_t expected_rows = bags.offsets.empty() ? bags.indices.size() : bags.size();
     if (grad.grad.bytes.device() != nullptr && &block_of(grad.grad.bytes)->device() != &table_.stream().device())
-      return protocol::make_failure(
-          protocol::errc::wrong_context,
-          fmt::format("table {}: a gradient on a device that the table is not on", table_.options().table));
+      return make_failure(errc::wrong_context, "table {}: a gradient on a device that the table is not on",
+                          table_.options().table);
     if (!row_dtype_of(grad.grad.type) || grad.grad.rows != expected_rows || grad.grad.cols != table_.dim() ||
         !grad.grad.consistent())
-      return protocol::make_failure(
-          protocol::errc::shape_mismatch,
-          fmt::format("table {}: gradient [{}, {}] of {}, expected [{}, {}] of float32, float16 or bfloat16",
-                      table_.options().table, grad.grad.rows, grad.grad.cols, msg::name_of(grad.grad.type),
-                      expected_rows, table_.dim()));
+      return make_failure(errc::shape_mismatch,
+                          "table {}: gradient [{}, {}] of {}, expected [{}, {}] of float32, float16 or bfloat16",
+                          table_.options().table, grad.grad.rows, grad.grad.cols, msg::name_of(grad.grad.type),
+                          expected_rows, table_.dim());
     return {};
   }
 
@@ -74,10 +69,10 @@ class remote_embedding_bag final : public remote_module {
       indices += contributions_.back().bags.indices.size();
     }
     if (indices > kernels::step_indices_max)
-      return protocol::make_failure(protocol::errc::bad_input,
-                                    fmt::format("table {}: {} indices in an optimizer step: must be at most {}; "
-                                                "use a smaller --batch-size or --accumulate, or fewer trainers",
-                                                table_.options().table, indices, kernels::step_indices_max));
+      return make_failure(errc::bad_input,
+                          "table {}: {} indices in an optimizer step: must be at most {}; use a smaller --batch-size "
+                          "or --accumulate, or fewer trainers",
+                          table_.options().table, indices, kernels::step_indices_max);
     table_.collect(contributions_);
     // The mean over a trainer's batches, and over the trainers their mean or sum.
     const auto parts = static_cast<float>(reduce_ == model::sparse_reduction::mean ? 1 : from.trainers);
@@ -91,9 +86,8 @@ class remote_embedding_bag final : public remote_module {
 
   caf::error finish() override {
     if (auto bad = table_.bad_row())
-      return protocol::make_failure(protocol::errc::not_finite,
-                                    fmt::format("table {}: the gradient of row {} is NaN or Inf",
-                                                table_.options().table, table_.whole_row(*bad)));
+      return make_failure(errc::not_finite, "table {}: the gradient of row {} is NaN or Inf", table_.options().table,
+                          table_.whole_row(*bad));
     return {};
   }
 
@@ -114,8 +108,7 @@ class remote_embedding_bag final : public remote_module {
     for (const auto& [name, numbers] : entries) {
       const auto to = std::ranges::find(own, name, &buffer::name);
       if (to == own.end())
-        return protocol::make_failure(protocol::errc::bad_input,
-                                      fmt::format("table {} has no entry '{}'", table_.options().table, name));
+        return make_failure(errc::bad_input, "table {} has no entry '{}'", table_.options().table, name);
       const bool fits = numbers.consistent() && numbers.rows == static_cast<std::uint64_t>(table_.rows()) &&
                         numbers.cols == to->columns;
       if (fits && numbers.type == to->type) {
@@ -129,11 +122,9 @@ class remote_embedding_bag final : public remote_module {
                           {bytes.data(), table_.options().dtype});
         });
       } else {
-        return protocol::make_failure(
-            protocol::errc::shape_mismatch,
-            fmt::format("table {}: entry '{}' is [{}, {}] of {}, expected [{}, {}] of {}", table_.options().table, name,
-                        numbers.rows, numbers.cols, msg::name_of(numbers.type), table_.rows(), to->columns,
-                        msg::name_of(to->type)));
+        return make_failure(errc::shape_mismatch, "table {}: entry '{}' is [{}, {}] of {}, expected [{}, {}] of {}",
+                            table_.options().table, name, numbers.rows, numbers.cols, msg::name_of(numbers.type),
+                            table_.rows(), to->columns, msg::name_of(to->type));
       }
     }
     return {};
@@ -150,7 +141,7 @@ class remote_embedding_bag final : public remote_module {
       };
     }
     auto file = model::write_table(folder, table_.options().table, shard(), parts);
-    if (!file) return protocol::make_failure(protocol::errc::exception, file.error().message);
+    if (!file) return make_failure(errc::exception, file.error().message);
     return std::move(*file);
   }
 
@@ -160,7 +151,7 @@ class remote_embedding_bag final : public remote_module {
       overwrite(own.bytes, [&](std::span<std::byte> bytes) {
         read = model::read_table(from, table_.options().table, own.name, shard(), bytes);
       });
-      if (!read) return protocol::make_failure(protocol::errc::bad_input, read.error().message);
+      if (!read) return make_failure(errc::bad_input, read.error().message);
     }
     return {};
   }
@@ -168,11 +159,10 @@ class remote_embedding_bag final : public remote_module {
   caf::expected<msg::tensor> row_digests(std::uint64_t first, std::uint64_t count) const override {
     const auto rows = static_cast<std::uint64_t>(table_.rows());
     if (count > msg::row_digests_max || first > rows || count > rows - first)
-      return protocol::make_failure(
-          protocol::errc::bad_input,
-          fmt::format("table {}: digests of {} rows from row {} on; the shard has {} rows, and a "
-                      "message asks for at most {}",
-                      table_.options().table, count, first, rows, msg::row_digests_max));
+      return make_failure(
+          errc::bad_input,
+          "table {}: digests of {} rows from row {} on; the shard has {} rows, and a message asks for at most {}",
+          table_.options().table, count, first, rows, msg::row_digests_max);
     std::vector<std::uint64_t> digests(count);
     const auto type = table_.options().dtype;
     const std::size_t row_bytes = table_.dim() * kernels::size_of(type);
@@ -224,9 +214,6 @@ class remote_embedding_bag final : public remote_module {
 
   /// On their way to the host. Both places are in use until they have come.
   struct arriving_rows {
-    arriving_rows() = default;
-    arriving_rows(const arriving_rows&) = delete;
-    arriving_rows& operator=(const arriving_rows&) = delete;
     ~arriving_rows() {
       try {
         if (here_after) here_after->wait();
@@ -246,8 +233,7 @@ class remote_embedding_bag final : public remote_module {
     const kernels::bags_view bags = view_of(wanted);
     if (auto error = check_view(bags)) return error;
     if (!bags.offsets.empty() && table_.options().mode == kernels::pooling::max)
-      return protocol::make_failure(protocol::errc::bad_input,
-                                    "tables of mode max are pooled by the trainer, from their rows");
+      return make_failure(errc::bad_input, "tables of mode max are pooled by the trainer, from their rows");
     return {};
   }
 
@@ -255,10 +241,8 @@ class remote_embedding_bag final : public remote_module {
     const device_destination* const room = columns_of(wanted.room);
     const std::size_t bags = view_of(wanted).size();
     if (room == nullptr || (bags > 0 && room->what().rows == bags && room->what().cols == table_.dim())) return {};
-    return protocol::make_failure(
-        protocol::errc::shape_mismatch,
-        fmt::format("table {}: room for [{}, {}] pooled rows, expected [{}, {}]", table_.options().table,
-                    room->what().rows, room->what().cols, bags, table_.dim()));
+    return make_failure(errc::shape_mismatch, "table {}: room for [{}, {}] pooled rows, expected [{}, {}]",
+                        table_.options().table, room->what().rows, room->what().cols, bags, table_.dim());
   }
 
   /// A gradient's bags on the table's device, where they are since their lookup if that came from this process.
@@ -314,31 +298,24 @@ class remote_embedding_bag final : public remote_module {
       case kernels::bags_fault::kind::none:
         return {};
       case kernels::bags_fault::kind::index:
-        return protocol::make_failure(
-            protocol::errc::bad_index,
-            fmt::format("table {}, sample {}: index {} is outside [0, {}) of shard {} of {}", options.table, fault.bag,
-                        fault.value, table_.rows(), options.shard, options.shards));
+        return make_failure(errc::bad_index, "table {}, sample {}: index {} is outside [0, {}) of shard {} of {}",
+                            options.table, fault.bag, fault.value, table_.rows(), options.shard, options.shards);
       case kernels::bags_fault::kind::offset:
-        return protocol::make_failure(
-            protocol::errc::bad_index,
-            fmt::format("table {}, sample {}: offset {} must start at 0, not descend and not exceed "
-                        "the {} indices",
-                        options.table, fault.bag, fault.value, bags.indices.size()));
+        return make_failure(errc::bad_index,
+                            "table {}, sample {}: offset {} must start at 0, not descend and not exceed the {} indices",
+                            options.table, fault.bag, fault.value, bags.indices.size());
       case kernels::bags_fault::kind::weights:
-        return protocol::make_failure(protocol::errc::bad_index,
-                                      fmt::format("table {}: {} per-sample weights for {} indices", options.table,
-                                                  bags.weights.size(), bags.indices.size()));
+        return make_failure(errc::bad_index, "table {}: {} per-sample weights for {} indices", options.table,
+                            bags.weights.size(), bags.indices.size());
     }
     return {};
   }
 
   caf::error not_finite(std::int64_t row) const {
     const bool is_narrow = table_.options().dtype == kernels::row_dtype::f16;
-    return protocol::make_failure(
-        protocol::errc::not_finite,
-        fmt::format("table {}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
-                    table_.options().table, table_.whole_row(row),
-                    is_narrow ? "--row-dtype bf16 or f32 (f16 ends at 65504), " : ""));
+    return make_failure(errc::not_finite, "table {}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
+                        table_.options().table, table_.whole_row(row),
+                        is_narrow ? "--row-dtype bf16 or f32 (f16 ends at 65504), " : "");
   }
 
   /// What the module consists of, as it lies in memory: one row of `columns` numbers after the other.
@@ -381,17 +358,15 @@ caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const ms
   const auto needed = model::table_bytes(model::rows_of_shard(options.rows, options.shard, options.shards), options.dim,
                                          options.dtype, options.optimizer);
   if (where.is_host() && needed > model::available_memory())
-    return protocol::make_failure(
-        protocol::errc::out_of_memory,
-        model::memory_fault(fmt::format("table {} with its optimizer's state", options.table), needed));
+    return make_failure(errc::out_of_memory,
+                        model::memory_fault(fmt::format("table {} with its optimizer's state", options.table), needed));
   const std::uint64_t free_there = where.is_host() ? needed : where.memory().free;
   if (needed > free_there)
-    return protocol::make_failure(
-        protocol::errc::out_of_memory,
-        fmt::format("table {} with its optimizer's state takes {:.0f} MiB, CUDA device {} has {:.0f} MiB "
-                    "free; use --server-device cpu, more --servers on more --devices, or fewer --rows",
-                    options.table, static_cast<double>(needed) / (1024 * 1024), where.number(),
-                    static_cast<double>(free_there) / (1024 * 1024)));
+    return make_failure(errc::out_of_memory,
+                        "table {} with its optimizer's state takes {:.0f} MiB, CUDA device {} has {:.0f} MiB free; use "
+                        "--server-device cpu, more --servers on more --devices, or fewer --rows",
+                        options.table, static_cast<double>(needed) / (1024 * 1024), where.number(),
+                        static_cast<double>(free_there) / (1024 * 1024));
   const std::uint64_t steps_ahead = model::lookups_ahead(order.staleness);
   return std::make_unique<remote_embedding_bag>(options, reduce, where,
                                                 std::uint64_t{order.trainers} * (order.accumulate + steps_ahead + 1));

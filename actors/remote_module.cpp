@@ -1,37 +1,22 @@
 #include "actors/remote_module.hpp"
 
-#include <fmt/format.h>
-
-#include <functional>
 #include <map>
 
-#include "actors/remote_embedding_bag.hpp"
+#include "actors/failure.hpp"
 #include "base/text.hpp"
-#include "model/job.hpp"
-#include "protocol/errors.hpp"
 
 namespace troupe::actors {
 
-namespace {
-
-using factory = std::function<caf::expected<std::unique_ptr<remote_module>>(const msg::instantiate&, kernels::device&)>;
-
-const std::map<std::string, factory>& registry() {
-  static const std::map<std::string, factory> types = {{"EmbeddingBag", make_remote_embedding_bag}};
-  return types;
-}
-
-}  // namespace
-
 caf::expected<std::unique_ptr<remote_module>> make_remote_module(const msg::instantiate& order,
                                                                  kernels::device& where) {
-  auto type = registry().find(order.spec.type);
-  if (type != registry().end()) return type->second(order, where);
+  static const std::map<std::string, decltype(&make_remote_embedding_bag)> registry = {
+      {"EmbeddingBag", make_remote_embedding_bag}};
+  const auto type = registry.find(order.spec.type);
+  if (type != registry.end()) return type->second(order, where);
   std::vector<std::string> names;
-  for (const auto& [name, make] : registry()) names.push_back(name);
-  return protocol::make_failure(protocol::errc::unknown_module,
-                                fmt::format("module type '{}' is not registered; the nearest is '{}'", order.spec.type,
-                                            nearest(order.spec.type, names)));
+  for (const auto& [name, make] : registry) names.push_back(name);
+  return make_failure(errc::unknown_module, "module type '{}' is not registered; the nearest is '{}'", order.spec.type,
+                      nearest(order.spec.type, names));
 }
 
 }  // namespace troupe::actors

@@ -78,4 +78,8 @@ class remote_module {
 /// constant).
 caf::expected<std::unique_ptr<remote_module>> make_remote_module(const msg::instantiate& order, kernels::device& where);
 
+/// The same for `EmbeddingBag`, whatever the type that `order` names.
+caf::expected<std::unique_ptr<remote_module>> make_remote_embedding_bag(const msg::instantiate& order,
+                                                                        kernels::device& where);
+
 }  // namespace troupe::actors

@@ -4,25 +4,22 @@
 #include <memory>
 #include <utility>
 
-#include "actors/weights.hpp"
 #include "kernels/device.hpp"
 
 namespace troupe::actors {
 
+namespace {
+
+constexpr msg::dtype row_types[] = {msg::dtype::f32, msg::dtype::f16, msg::dtype::bf16};  // by row_dtype
+
+}  // namespace
+
+msg::dtype dtype_of(kernels::row_dtype type) { return row_types[static_cast<std::size_t>(type)]; }
+
 std::optional<kernels::row_dtype> row_dtype_of(msg::dtype type) {
-  switch (type) {
-    case msg::dtype::f32:
-      return kernels::row_dtype::f32;
-    case msg::dtype::f16:
-      return kernels::row_dtype::f16;
-    case msg::dtype::bf16:
-      return kernels::row_dtype::bf16;
-    case msg::dtype::f64:
-    case msg::dtype::i64:
-    case msg::dtype::u64:
-      break;
-  }
-  return std::nullopt;
+  const auto* const at = std::ranges::find(row_types, type);
+  if (at == std::end(row_types)) return std::nullopt;
+  return static_cast<kernels::row_dtype>(at - row_types);
 }
 
 msg::tensor encode_rows(const float* numbers, std::uint64_t rows, std::uint64_t cols, kernels::row_dtype type) {

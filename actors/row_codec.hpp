@@ -12,7 +12,9 @@
 
 namespace troupe::actors {
 
-/// The type of rows that `type` is; nullopt if rows do not travel as it.
+/// Returns the type that rows stored as `type` have in messages.
+msg::dtype dtype_of(kernels::row_dtype type);
+/// The inverse; nullopt if `type` is no type of rows.
 std::optional<kernels::row_dtype> row_dtype_of(msg::dtype type);
 
 /// [rows, cols] of `type` from float32, each number rounded once, to the nearest, ties to even. One that is beyond what

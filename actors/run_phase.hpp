@@ -17,53 +17,36 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace troupe::actors {
 
 enum class run_phase : std::uint8_t { unordered, gathering, connecting, making_tables, training, collecting, over };
 
 constexpr bool may_follow(run_phase from, run_phase to) {
-  switch (to) {
-    case run_phase::unordered:
-      return false;
-    case run_phase::gathering:
-      return from == run_phase::unordered;
-    case run_phase::connecting:
-      return from == run_phase::gathering;
-    case run_phase::making_tables:
-      return from == run_phase::gathering || from == run_phase::connecting;
-    case run_phase::training:
-      return from == run_phase::making_tables;
-    case run_phase::collecting:
-      return from == run_phase::training;
-    case run_phase::over:
-      return from != run_phase::over;
-  }
-  return false;
+  using enum run_phase;
+  constexpr std::pair<run_phase, run_phase> table[] = {
+      {unordered, gathering},      {gathering, connecting},   {gathering, making_tables},
+      {connecting, making_tables}, {making_tables, training}, {training, collecting},
+  };
+  return to == over ? from != over : std::ranges::find(table, std::pair(from, to)) != std::end(table);
 }
 
 /// Whether the run has begun, and has not ended: nobody joins any more, and who goes ends it.
 constexpr bool is_under_way(run_phase phase) { return phase > run_phase::gathering && phase < run_phase::over; }
 
-/// As users are told.
+/// The phase in words for people.
 constexpr const char* words_of(run_phase phase) {
-  switch (phase) {
-    case run_phase::unordered:
-    case run_phase::gathering:
-      return "waiting for members";
-    case run_phase::connecting:
-      return "connecting";
-    case run_phase::making_tables:
-      return "making tables";
-    case run_phase::training:
-      return "training";
-    case run_phase::collecting:
-      return "collecting weights";
-    case run_phase::over:
-      return "over";
-  }
-  return "";
+  constexpr const char* words[] = {"waiting for members",
+                                   "waiting for members",
+                                   "connecting",
+                                   "making tables",
+                                   "training",
+                                   "collecting weights",
+                                   "over"};
+  return words[static_cast<std::size_t>(phase)];
 }
 
 }  // namespace troupe::actors

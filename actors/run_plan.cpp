@@ -5,10 +5,9 @@
 #include <span>
 #include <utility>
 
+#include "actors/failure.hpp"
 #include "actors/trainer.hpp"
 #include "model/hybrid.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -26,7 +25,7 @@ caf::expected<std::vector<msg::tensor>> restore_dense(const run_plan& plan) {
               model::read_dense(*plan.checkpoints.from, dense_tensor_name(one.name, static_cast<std::size_t>(buffer)),
                                 std::as_writable_bytes(part));
           !read)
-        return protocol::make_failure(protocol::errc::bad_input, read.error().message);
+        return make_failure(errc::bad_input, read.error().message);
     }
     const std::uint64_t count = flat.size();
     buffers.push_back(msg::tensor::own(count, 1, std::move(flat)));
@@ -40,7 +39,7 @@ caf::error restore_positions(run_plan& plan) {
   const model::checkpoint_manifest& saved = plan.checkpoints.from->manifest;
   plan.steps_done = saved.step;
   if (auto wrong = model::check_resumed(saved, plan.what, *plan.data, plan.total_steps))
-    return protocol::make_failure(protocol::errc::bad_input, std::move(*wrong));
+    return make_failure(errc::bad_input, std::move(*wrong));
   if (plan.steps_done == 0) return {};
   const model::epoch_figures last = saved.position.last_epoch.value_or(model::epoch_figures{});
   const bool evaluated = last.auc || last.accuracy || last.log_loss || last.calibration || last.test_loss;
@@ -66,9 +65,9 @@ std::string dense_tensor_name(const std::string& parameter, std::size_t buffer) 
 
 caf::expected<run_plan> plan_run(std::uint64_t run, const troupe::msg::run& order, const run_checkpoints& checkpoints) {
   auto parsed = model::parse_job(order.job);
-  if (!parsed) return protocol::make_failure(protocol::errc::bad_input, parsed.error().message);
+  if (!parsed) return make_failure(errc::bad_input, parsed.error().message);
   auto opened = model::open_dataset(*parsed);
-  if (!opened) return protocol::make_failure(protocol::errc::bad_input, opened.error().message);
+  if (!opened) return make_failure(errc::bad_input, opened.error().message);
   run_plan plan{.run = run,
                 .cause = msg::id_of(order.head),
                 .what = std::move(*parsed),

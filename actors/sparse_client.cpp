@@ -1,18 +1,14 @@
 #include "actors/sparse_client.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <functional>
 #include <limits>
 
 #include "actors/device_tensor.hpp"
+#include "actors/failure.hpp"
 #include "actors/row_codec.hpp"
-#include "actors/weights.hpp"
 #include "base/assert.hpp"
 #include "kernels/embedding_bag.hpp"
-#include "protocol/errors.hpp"
 
 namespace troupe::actors {
 
@@ -151,15 +147,12 @@ caf::error sparse_client::find_answers(context& c, const network_input& input,
           at < answers.size() && i < answers[at].tables.size() ? &answers[at].tables[i] : nullptr;
       if (answer == nullptr || answer->type != dtype_of(options_.wire) || answer->rows != expected ||
           answer->cols != dim || !answer->consistent())
-        return protocol::make_failure(protocol::errc::shape_mismatch,
-                                      fmt::format("table {}: server {} did not answer with [{}, {}] of {}", t,
-                                                  ranks_[at], expected, dim, msg::name_of(dtype_of(options_.wire))));
+        return make_failure(errc::shape_mismatch, "table {}: server {} did not answer with [{}, {}] of {}", t,
+                            ranks_[at], expected, dim, msg::name_of(dtype_of(options_.wire)));
       const device_block* const block = block_of(answer->bytes);
       local.is_on_device = block != nullptr;
       if (block != nullptr && (local.is_pooled_here || block->numbers().data != input.data() + layout_.columns[t]))
-        return protocol::make_failure(
-            protocol::errc::wrong_context,
-            fmt::format("table {}: rows on a device, and not in the room that was offered", t));
+        return make_failure(errc::wrong_context, "table {}: rows on a device, and not in the room that was offered", t);
       found.push_back(answer);
     }
   }
@@ -277,11 +270,10 @@ caf::error sparse_client::check_numbers(const context& c, const char* what, Numb
       if (bad == numbers.rows * numbers.cols) continue;
       const auto local_row = static_cast<std::size_t>(c.lookups[at][i].indices.as<std::int64_t>()[bad / numbers.cols]);
       const bool is_narrow = options_.wire == kernels::row_dtype::f16;
-      return protocol::make_failure(
-          protocol::errc::not_finite,
-          fmt::format("table {}: {} {} is NaN or Inf as {}; try {}a smaller --dense-lr or --sparse-lr", t, what,
-                      local_row * tables_[t].size() + s, msg::name_of(numbers.type),
-                      is_narrow ? "--wire-dtype bf16 or f32 (f16 ends at 65504), or " : "--wire-dtype f32, or "));
+      return make_failure(errc::not_finite,
+                          "table {}: {} {} is NaN or Inf as {}; try {}a smaller --dense-lr or --sparse-lr", t, what,
+                          local_row * tables_[t].size() + s, msg::name_of(numbers.type),
+                          is_narrow ? "--wire-dtype bf16 or f32 (f16 ends at 65504), or " : "--wire-dtype f32, or ");
     }
   }
   return {};
@@ -307,7 +299,7 @@ caf::error sparse_client::take_norm(std::size_t i, const msg::squared_norm& shar
   TROUPE_ASSERT(owes_norm(i));
   norm_owed_[i] = false;
   const auto sum = model::exact_sum::from(share.limbs.as<std::int64_t>());
-  if (!sum) return protocol::make_failure(protocol::errc::shape_mismatch, "a norm that is no sum");
+  if (!sum) return make_failure(errc::shape_mismatch, "a norm that is no sum");
   norm_.merge(*sum);
   return {};
 }

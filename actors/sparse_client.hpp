@@ -23,7 +23,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "actors/network_input.hpp"
@@ -70,8 +69,6 @@ class sparse_client {
   sparse_client() = default;
   /// `shards` of each table of `spec`, wherever they are.
   sparse_client(const model::data_spec& spec, std::vector<std::vector<msg::module_ref>> shards, const options& chosen);
-  sparse_client(const model::data_spec& spec, std::vector<std::vector<msg::module_ref>> shards)
-      : sparse_client(spec, std::move(shards), options()) {}
 
   /// The servers that keep any of the tables.
   std::size_t servers() const { return servers_.size(); }

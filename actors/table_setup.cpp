@@ -1,12 +1,12 @@
 #include "actors/table_setup.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "actors/embedding_bag_arguments.hpp"
 #include "base/assert.hpp"
 #include "model/placement.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -14,17 +14,9 @@ namespace {
 
 constexpr bool may_follow(table_setup::state from, table_setup::state to) {
   using enum table_setup::state;
-  switch (to) {
-    case none:
-      return false;
-    case making:
-      return from == none;
-    case filling:
-      return from == making;
-    case ready:
-      return from != ready;
-  }
-  return false;
+  constexpr std::pair<table_setup::state, table_setup::state> table[] = {
+      {none, making}, {none, ready}, {making, filling}, {making, ready}, {filling, ready}};
+  return std::ranges::find(table, std::pair(from, to)) != std::end(table);
 }
 
 /// The rows of a whole table that are on shard `shard` of so many.

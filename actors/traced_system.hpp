@@ -4,9 +4,11 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
+#include <string>
 #include <vector>
 
 #include "actors/compute_devices.hpp"
+#include "protocol/message_types.hpp"
 #include "trace/recorder.hpp"
 
 namespace troupe::actors {
@@ -41,6 +43,11 @@ inline compute_devices devices_of(const caf::actor_system& system) {
 }
 
 /// All types of messages, for the recorder to name.
-std::vector<trace::message_type> traced_types();
+inline std::vector<trace::message_type> traced_types() {
+  std::vector<trace::message_type> types;
+  for (const protocol::message_type& type : protocol::all_message_types())
+    types.push_back({type.number, std::string(type.name)});
+  return types;
+}
 
 }  // namespace troupe::actors

@@ -4,16 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/device_checks.hpp"
+#include "actors/failure.hpp"
 #include "actors/inline_execution.hpp"
-#include "actors/run_in.hpp"
 #include "actors/traced_system.hpp"
 #include "model/metrics.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -38,11 +35,10 @@ void trainer_state::fail(std::uint64_t at_step, const caf::error& cause) {
   if (is_over(phase_)) return;
   enter(trainer_phase::failed);
   // What is wrong with a row is so for whichever trainer read it first.
-  if (cause == protocol::errc::bad_input) return self_->quit(cause);
+  if (cause == errc::bad_input) return self_->quit(cause);
   if (protocol::is_secondary(cause))
-    self_->quit(protocol::make_failure(
-        protocol::errc::peer_failed,
-        fmt::format("{}, step {}: an answer did not come: {}", name, at_step, protocol::describe(cause))));
+    self_->quit(make_failure(errc::peer_failed, "{}, step {}: an answer did not come: {}", name, at_step,
+                             protocol::describe(cause)));
   else
     self_->quit(failure_of(name, at_step, cause));
 }
@@ -62,21 +58,19 @@ caf::result<msg::trained> trainer_state::handle(msg::train& order) {
 
 caf::error trainer_state::set_up(msg::train& order) {
   auto parsed = model::parse_job(order.job);
-  if (!parsed) return protocol::make_failure(protocol::errc::bad_input, parsed.error().message);
+  if (!parsed) return make_failure(errc::bad_input, parsed.error().message);
   job_ = std::move(*parsed);
   auto opened = model::open_dataset(job_);
-  if (!opened) return protocol::make_failure(protocol::errc::bad_input, opened.error().message);
+  if (!opened) return make_failure(errc::bad_input, opened.error().message);
   data_ = std::move(*opened);
   if (data_->digest() != order.data_digest)
-    return protocol::make_failure(
-        protocol::errc::bad_input,
-        fmt::format("--data {}: the rows here are not the master's: their digest is {} here and {} there", job_.data,
-                    data_->digest(), order.data_digest));
+    return make_failure(errc::bad_input,
+                        "--data {}: the rows here are not the master's: their digest is {} here and {} there",
+                        job_.data, data_->digest(), order.data_digest);
   if (order.tables.size() != data_->spec().tables.size() ||
       std::ranges::any_of(order.tables, &std::vector<msg::module_ref>::empty))
-    return protocol::make_failure(
-        protocol::errc::shape_mismatch,
-        fmt::format("shards of {} tables for a model of {}", order.tables.size(), data_->spec().tables.size()));
+    return make_failure(errc::shape_mismatch, "shards of {} tables for a model of {}", order.tables.size(),
+                        data_->spec().tables.size());
   schedule_ = {.total_steps = total_steps(job_, *data_),
                .steps_per_epoch = data_->steps_per_epoch(),
                .accumulate = job_.accumulate,
@@ -88,11 +82,10 @@ caf::error trainer_state::set_up(msg::train& order) {
 
   kernels::device& device = devices_of(self_->system()).of_trainer(rank_);
   if (device.is_host() && job_.matmul_precision != kernels::matmul_precision::f32)
-    return protocol::make_failure(
-        protocol::errc::bad_input,
-        "--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
+    return make_failure(errc::bad_input,
+                        "--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
   if (const auto full = check_trainer_memory(job_, data_->spec(), device))
-    return protocol::make_failure(protocol::errc::bad_input, fmt::format("{}: {}", name, full->message));
+    return make_failure(errc::bad_input, "{}: {}", name, full->message);
   network_ = std::make_unique<model::hybrid_model>(data_->spec(), job_);
   client_ = sparse_client(data_->spec(), std::move(order.tables),
                           {.wire = job_.wire_dtype,
@@ -122,12 +115,11 @@ caf::error trainer_state::make_replica(const msg::trainer_position& from) {
   auto given = data_->start();
   const std::vector<float> weights = given ? std::move(given->dense) : network_->initial_parameters(job_.seed);
   if (weights.size() != network_->parameter_count())
-    return protocol::make_failure(
-        protocol::errc::shape_mismatch,
-        fmt::format("{} initial dense weights for a network of {}", weights.size(), network_->parameter_count()));
+    return make_failure(errc::shape_mismatch, "{} initial dense weights for a network of {}", weights.size(),
+                        network_->parameter_count());
   replica_->start(weights);
   if (!from.dense.empty() && !replica_->restore(from.dense))
-    return protocol::make_failure(protocol::errc::shape_mismatch, "the saved dense weights are those of another model");
+    return make_failure(errc::shape_mismatch, "the saved dense weights are those of another model");
   return {};
 }
 
@@ -153,12 +145,12 @@ sparse_client::context trainer_state::prepare(std::uint64_t of_step, result<mode
   context none;
   none.step = of_step;
   if (!samples) {
-    fail(of_step, protocol::make_failure(protocol::errc::bad_input, samples.error().message));
+    fail(of_step, make_failure(errc::bad_input, samples.error().message));
     return none;
   }
   auto shared = std::make_shared<const model::batch>(std::move(*samples));
   if (auto fault = model::check_batch(data_->spec(), *shared)) {
-    fail(of_step, protocol::make_failure(protocol::errc::bad_index, *fault));
+    fail(of_step, make_failure(errc::bad_index, *fault));
     return none;
   }
   return client_.prepare(of_step, std::move(shared));

@@ -85,7 +85,19 @@ class trainer_state {
   void prepare_next();
   /// Sends `message` to actor `number`, which owes an answer; without one this trainer fails.
   template <class Answer, class Handle, class Message, class F>
-  void ask(const Handle& whom, std::uint32_t number, Message message, F on_answer);
+  void ask(const Handle& whom, std::uint32_t number, Message message, F on_answer) {
+    const msg::message_id asked = msg::id_of(message.head);
+    const std::uint64_t at_step = message.head.step;
+    trace.asks(message.head, caf::type_id_v<Message>, number);
+    self_->request(whom, caf::infinite, std::move(message))
+        .then(
+            [this, asked, on_answer = std::move(on_answer)](Answer& answer) {
+              trace.has_answer(asked);
+              const actor_trace::handling scope(trace, answer, trace::flag::answer);
+              on_answer(answer);
+            },
+            [this, at_step](const caf::error& error) { fail(at_step, error); });
+  }
   void look_up_through(std::uint64_t last);
   void look_up(context& wanted, std::uint32_t staleness, network_input& into);
   void arrived();
@@ -154,21 +166,6 @@ class trainer_state {
   epoch_tally tally_;
   std::optional<dense_replica> replica_;  ///< goes first: its streams may be using what the others have
 };
-
-template <class Answer, class Handle, class Message, class F>
-void trainer_state::ask(const Handle& whom, std::uint32_t number, Message message, F on_answer) {
-  const msg::message_id asked = msg::id_of(message.head);
-  const std::uint64_t at_step = message.head.step;
-  trace.asks(message.head, caf::type_id_v<Message>, number);
-  self_->request(whom, caf::infinite, std::move(message))
-      .then(
-          [this, asked, on_answer = std::move(on_answer)](Answer& answer) {
-            trace.has_answer(asked);
-            const actor_trace::handling scope(trace, answer, trace::flag::answer);
-            on_answer(answer);
-          },
-          [this, at_step](const caf::error& error) { fail(at_step, error); });
-}
 
 /// The behavior of trainer `rank` in run `run` with `servers` parameter servers; spawn with this function.
 msg::trainer_actor::behavior_type trainer(trainer_state::pointer self, std::uint64_t run, std::uint32_t rank,

@@ -1,15 +1,11 @@
 // What the trainer does between steps: epochs and their reports, evaluation, checkpoints, the end.
 
-#include <fmt/format.h>
-
 #include <span>
-#include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/failure.hpp"
 #include "actors/trainer.hpp"
 #include "base/digest.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -54,12 +50,12 @@ void trainer_state::save() {
             arrived();
           },
           [this](const caf::error& error) {
-            fail(step, !(error == caf::sec::request_timeout)
-                           ? error
-                           : protocol::make_failure(protocol::errc::timeout,
-                                                    fmt::format("the master did not answer save_dense within {} s; "
-                                                                "--request-timeout allows more",
-                                                                static_cast<double>(peers_.timeout.count()) / 1e9)));
+            fail(step,
+                 !(error == caf::sec::request_timeout)
+                     ? error
+                     : make_failure(errc::timeout,
+                                    "the master did not answer save_dense within {} s; --request-timeout allows more",
+                                    static_cast<double>(peers_.timeout.count()) / 1e9));
           });
 }
 

@@ -23,7 +23,9 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace troupe::actors {
 
@@ -31,23 +33,13 @@ enum class trainer_phase : std::uint8_t { idle, looking_up, reducing, evaluating
 
 constexpr bool may_follow(trainer_phase from, trainer_phase to) {
   using enum trainer_phase;
-  switch (to) {
-    case idle:
-      return false;
-    case looking_up:
-      return from == idle || from == reducing || from == evaluating || from == saving;
-    case reducing:
-      return from == looking_up;
-    case evaluating:
-      return from == idle || from == reducing;
-    case saving:
-      return from == idle || from == reducing || from == evaluating;
-    case done:
-      return from == idle || from == reducing || from == evaluating || from == saving;
-    case failed:
-      return from != done && from != failed;
-  }
-  return false;
+  constexpr std::pair<trainer_phase, trainer_phase> table[] = {
+      {idle, looking_up},     {idle, evaluating},     {idle, saving},       {idle, done},     {looking_up, reducing},
+      {reducing, looking_up}, {reducing, evaluating}, {reducing, saving},   {reducing, done}, {evaluating, looking_up},
+      {evaluating, saving},   {evaluating, done},     {saving, looking_up}, {saving, done},
+  };
+  if (to == failed) return from != done && from != failed;
+  return std::ranges::find(table, std::pair(from, to)) != std::end(table);
 }
 
 constexpr bool is_over(trainer_phase phase) { return phase >= trainer_phase::done; }

@@ -4,10 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "actors/trainer.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 

@@ -1,19 +1,15 @@
 // The trainer's step: forward, loss, backward, and what becomes of the gradient.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "actors/actor_name.hpp"
+#include "actors/failure.hpp"
 #include "actors/faults.hpp"
 #include "actors/inline_execution.hpp"
 #include "actors/run_in.hpp"
 #include "actors/trainer.hpp"
 #include "model/random.hpp"
-#include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::actors {
 
@@ -110,9 +106,7 @@ caf::error trainer_state::check_loss(const model::batch& samples) {
   tally_.add_loss(loss, samples.size);
   if (!std::isfinite(loss)) {
     if (job_.nan == model::nan_policy::stop)
-      return protocol::make_failure(
-          protocol::errc::not_finite,
-          fmt::format("the loss is {}; try a smaller --dense-lr or --sparse-lr", kind_of(loss)));
+      return make_failure(errc::not_finite, "the loss is {}; try a smaller --dense-lr or --sparse-lr", kind_of(loss));
     replica_->poison();
     return {};
   }
@@ -142,16 +136,15 @@ void trainer_state::send_bucket(std::uint32_t bucket) {
   ++waiting_;
   const std::uint64_t count = share.rows;
   msg::reduce message{trace.next(step), rank_, bucket, replica_->batches(), stop_wanted_, std::move(share)};
-  ask<msg::reduced>(
-      peers_.group, peers_.group_number, std::move(message), [this, bucket, count](const msg::reduced& mean) {
-        if (mean.grad.rows != count || !mean.grad.consistent())
-          return fail(step, protocol::make_failure(
-                                protocol::errc::shape_mismatch,
-                                fmt::format("a mean of {} numbers for a bucket of {}", mean.grad.rows, count)));
-        stopping_ = stopping_ || mean.stop;
-        replica_->take(bucket, mean.grad);
-        arrived();
-      });
+  ask<msg::reduced>(peers_.group, peers_.group_number, std::move(message),
+                    [this, bucket, count](const msg::reduced& mean) {
+                      if (mean.grad.rows != count || !mean.grad.consistent())
+                        return fail(step, make_failure(errc::shape_mismatch, "a mean of {} numbers for a bucket of {}",
+                                                       mean.grad.rows, count));
+                      stopping_ = stopping_ || mean.stop;
+                      replica_->take(bucket, mean.grad);
+                      arrived();
+                    });
 }
 
 void trainer_state::send_gradients() {
@@ -191,10 +184,9 @@ void trainer_state::clip_and_step() {
   const double norm = std::sqrt(of_network + client_.squared_norm_of_tables());
   const bool applies = std::isfinite(norm);
   if (!applies && job_.nan == model::nan_policy::stop)
-    return fail(step, protocol::make_failure(protocol::errc::not_finite,
-                                             fmt::format("the gradient's norm is {}; try a smaller --dense-lr "
-                                                         "or --sparse-lr",
-                                                         kind_of(norm))));
+    return fail(step,
+                make_failure(errc::not_finite, "the gradient's norm is {}; try a smaller --dense-lr or --sparse-lr",
+                             kind_of(norm)));
   float factor = 1;
   if (job_.clip_norm > 0 && applies) {
     constexpr double no_zero = 1e-6;
@@ -224,8 +216,7 @@ void trainer_state::step_done() {
 
 /// Fails with the first NaN or Inf that has been found in the steps up to `last_step`. False: this trainer has failed.
 bool trainer_state::judge(std::uint64_t last_step) {
-  if (const auto found = replica_->judge(last_step))
-    fail(found->step, protocol::make_failure(protocol::errc::not_finite, found->words()));
+  if (const auto found = replica_->judge(last_step)) fail(found->step, make_failure(errc::not_finite, found->words()));
   return !is_over(phase_);
 }
 

@@ -9,11 +9,6 @@
 
 namespace troupe::actors {
 
-msg::dtype dtype_of(kernels::row_dtype type) {
-  constexpr msg::dtype types[] = {msg::dtype::f32, msg::dtype::f16, msg::dtype::bf16};
-  return types[static_cast<std::size_t>(type)];
-}
-
 msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t rows, std::uint64_t dim) {
   msg::tensor_buffer merged(rows, dim);
   for (std::uint64_t row = 0; row < rows; ++row) {

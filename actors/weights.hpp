@@ -10,13 +10,9 @@
 #include <vector>
 
 #include "base/digest.hpp"
-#include "kernels/rows.hpp"
 #include "protocol/tensor.hpp"
 
 namespace troupe::actors {
-
-/// How a table of rows stored as `type` travels.
-msg::dtype dtype_of(kernels::row_dtype type);
 
 /// [rows, dim] of float32 from the shards' [local rows, dim] by shard number, which may be rows of any `row_dtype`.
 msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t rows, std::uint64_t dim);

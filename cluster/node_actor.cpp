@@ -9,6 +9,7 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
+#include "actors/failure.hpp"
 #include "actors/parameter_server.hpp"
 #include "actors/run_in.hpp"
 #include "actors/traced_system.hpp"

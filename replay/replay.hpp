@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "actors/replay_gate.hpp"
-#include "actors/replay_key.hpp"
 
 namespace troupe::trace {
 struct recording;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "actors/compute_devices.hpp"
-#include "actors/replay_key.hpp"
+#include "actors/replay_gate.hpp"
 #include "base/result.hpp"
 #include "model/job.hpp"
 #include "trace/recording.hpp"

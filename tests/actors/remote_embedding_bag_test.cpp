@@ -1,6 +1,6 @@
 // The remote module `EmbeddingBag` by itself: what its arguments do, and its rows and state as they travel.
 
-#include "actors/remote_embedding_bag.hpp"
+#include "actors/remote_module.hpp"
 #include "base/digest.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,6 @@
 #include "actors/device_tensor.hpp"
 #include "actors/embedding_bag_arguments.hpp"
 #include "actors/row_codec.hpp"
-#include "actors/weights.hpp"
 #include "model/embedding_bag.hpp"
 #include "protocol/errors.hpp"
 #include "tests/actors/rounding.hpp"

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "actors/weights.hpp"
 #include "tests/actors/rounding.hpp"
 #include "tests/kernels/support.hpp"
 

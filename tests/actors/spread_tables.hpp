@@ -10,10 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "actors/bag_view.hpp"
+#include "actors/bag_cache.hpp"
 #include "actors/row_codec.hpp"
 #include "actors/sparse_client.hpp"
-#include "actors/weights.hpp"
 #include "model/embedding_bag.hpp"
 
 namespace troupe::actors {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/row_codec.hpp"
 #include "model/random.hpp"
 #include "protocol/messages.hpp"
 #include "tests/kernels/support.hpp"

@@ -1,0 +1,52 @@
+// How an actor refuses a message and reports its own failure.
+
+#pragma once
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <functional>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "protocol/errors.hpp"
+
+namespace troupe::actors {
+
+using protocol::errc;
+
+/// Formats the line of context of an error.
+template <class... Args>
+caf::error make_failure(errc code, fmt::format_string<Args...> text, Args&&... args) {
+  return protocol::make_failure(code, fmt::format(text, std::forward<Args>(args)...));
+}
+
+/// An error that names actor, step and cause, for the one line that ends a run.
+inline caf::error failure_of(const std::string& actor, std::uint64_t step, const caf::error& cause) {
+  const errc code = cause.category() == caf::type_id_v<errc> ? static_cast<errc>(cause.code()) : errc::exception;
+  return make_failure(code, fmt::format("{}, step {}: {}", actor, step, protocol::describe(cause)));
+}
+
+/// Makes `self` turn an exception in a handler into such an error, pass it to `tell`, and quit with it.
+/// `state` has `name` and `step`.
+template <class Self>
+void fail_on_exceptions(Self* self, std::function<void(const caf::error&)> tell = {}) {
+  self->set_exception_handler([self, tell = std::move(tell)](std::exception_ptr& thrown) -> caf::error {
+    caf::error cause = make_failure(errc::exception, "an exception of unknown type");
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc&) {
+      cause = make_failure(errc::out_of_memory,
+                           "out of memory; use fewer --rows or --trainers, a smaller --dim, --hidden or --batch-size");
+    } catch (const std::exception& e) {
+      cause = make_failure(errc::exception, e.what());
+    } catch (...) {
+    }
+    const caf::error failure = failure_of(self->state.name, self->state.step, cause);
+    if (tell) tell(failure);
+    return failure;
+  });
+}
+
+}  // namespace troupe::actors
