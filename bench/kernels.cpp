@@ -15,7 +15,7 @@
 
 #include "bench/kernels.hpp"
 #include "bench/machine.hpp"
-#include "kernels/cpu/relu.hpp"
+#include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/device.hpp"
 #include "model/optimizer.hpp"
 

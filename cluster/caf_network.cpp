@@ -4,6 +4,7 @@
 #include <caf/io/all.hpp>
 #include <caf/io/basp_broker.hpp>
 #include <caf/io/network/multiplexer.hpp>
+#include <mutex>
 #include <utility>
 
 #include "protocol/errors.hpp"
@@ -25,11 +26,8 @@ caf::actor broker_of(caf::actor_system& system) {
 
 void initialize_network_types() {
   protocol::initialize_types();
-  static const bool done = [] {
-    caf::io::middleman::init_global_meta_objects();
-    return true;
-  }();
-  static_cast<void>(done);
+  static std::once_flag done;
+  std::call_once(done, caf::io::middleman::init_global_meta_objects);
 }
 
 void add_network(caf::actor_system_config& config) {
@@ -40,19 +38,13 @@ void add_network(caf::actor_system_config& config) {
   config.set("caf.scheduler.policy", "sharing");
 }
 
-void offer_actor(caf::actor_system& system, int socket, const caf::strong_actor_ptr& whom,
-                 std::set<std::string> interface) {
-  offer_actor(system, system.middleman().backend().new_scribe(socket), whom, std::move(interface));
+caf::io::scribe_ptr connection_of(caf::actor_system& system, int socket) {
+  return system.middleman().backend().new_scribe(socket);
 }
 
 void offer_actor(caf::actor_system& system, caf::io::scribe_ptr connection, const caf::strong_actor_ptr& whom,
                  std::set<std::string> interface) {
   caf::anon_send(broker_of(system), caf::publish_atom_v, std::move(connection), offer_port, whom, std::move(interface));
-}
-
-void ask_for_actor(caf::actor_system& system, int socket,
-                   std::function<void(caf::expected<caf::strong_actor_ptr>)> done) {
-  ask_for_actor(system, system.middleman().backend().new_scribe(socket), std::move(done));
 }
 
 void ask_for_actor(caf::actor_system& system, caf::io::scribe_ptr connection,

@@ -22,18 +22,15 @@ void initialize_network_types();
 /// Loads CAF's network layer into a system. Its heartbeats are off: links have their own.
 void add_network(caf::actor_system_config& config);
 
-/// Offers `whom` to the node at the other end of `socket`, which becomes CAF's.
-void offer_actor(caf::actor_system& system, int socket, const caf::strong_actor_ptr& whom,
-                 std::set<std::string> interface);
-/// The same over a connection that is CAF's already.
+/// The connection of one end of a socket pair, which becomes CAF's.
+caf::io::scribe_ptr connection_of(caf::actor_system& system, int socket);
+
+/// Offers `whom` to the node at the other end of `connection`.
 void offer_actor(caf::actor_system& system, caf::io::scribe_ptr connection, const caf::strong_actor_ptr& whom,
                  std::set<std::string> interface);
 
-/// Asks for the actor that is offered at the other end of `socket`, which becomes CAF's. `done` is called once, on a
-/// thread of the system.
-void ask_for_actor(caf::actor_system& system, int socket,
-                   std::function<void(caf::expected<caf::strong_actor_ptr>)> done);
-/// The same over a connection that is CAF's already.
+/// Asks for the actor that is offered at the other end of `connection`. `done` is called once, on a thread of the
+/// system.
 void ask_for_actor(caf::actor_system& system, caf::io::scribe_ptr connection,
                    std::function<void(caf::expected<caf::strong_actor_ptr>)> done);
 

@@ -63,16 +63,15 @@ result<Answer> ask_through(control_tunnel& tunnel, const client_options& options
 }
 
 template <class Answer, class Message>
-result<Answer> ask_master(const client_options& options, Message message) {
+result<Answer> ask_master(const client_options& options) {
   const auto give_up = clock::now() + options.timeout;
   links::io_thread control;
-  bool nobody_there = false;
-  auto link = connect_to_master(control.io(),
-                                {options.master, options.network.mine, options.network.dead_after, options.timeout},
-                                "client", links::random_token(), nobody_there, nullptr);
+  auto link = connect_to_master(control.io(), options.master, options.network, options.timeout, "client",
+                                links::random_token(), nullptr);
   if (!link) return tl::unexpected(link.error());
   const auto tunnel = std::make_shared<control_tunnel>(control.io(), *link, client_message_bytes_max);
-  auto outcome = ask_through<Answer>(*tunnel, options, give_up, std::move(message));
+  auto outcome =
+      ask_through<Answer>(*tunnel, options, give_up, Message{msg::header_source(0, actors::client_number).next(0, 0)});
   tunnel->close();
   return outcome;
 }
@@ -80,11 +79,9 @@ result<Answer> ask_master(const client_options& options, Message message) {
 }  // namespace
 
 result<msg::run_status> ask_status(const client_options& options) {
-  return ask_master<msg::run_status>(options, msg::status{msg::header_source(0, actors::client_number).next(0, 0)});
+  return ask_master<msg::run_status, msg::status>(options);
 }
 
-result<void> ask_stop(const client_options& options) {
-  return ask_master<void>(options, msg::stop{msg::header_source(0, actors::client_number).next(0, 0)});
-}
+result<void> ask_stop(const client_options& options) { return ask_master<void, msg::stop>(options); }
 
 }  // namespace troupe::cluster

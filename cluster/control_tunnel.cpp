@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
+#include <caf/io/basp/header.hpp>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,29 @@ constexpr std::uint8_t bytes_kind = links::link::first_user_kind;
 constexpr std::uint64_t queued_bytes_max = std::uint64_t{4} << 20;
 
 }  // namespace
+
+std::optional<std::uint64_t> basp_guard::excess(std::span<const std::byte> bytes) {
+  static_assert(header_bytes == caf::io::basp::header_size, "this release of CAF has other headers");
+  while (!bytes.empty()) {
+    if (payload_left_ > 0) {
+      const std::uint64_t skipped = std::min<std::uint64_t>(payload_left_, bytes.size());
+      payload_left_ -= skipped;
+      bytes = bytes.subspan(skipped);
+      continue;
+    }
+    const std::size_t taken = std::min(bytes.size(), header_bytes - header_filled_);
+    std::ranges::copy(bytes.first(taken), header_.begin() + static_cast<std::ptrdiff_t>(header_filled_));
+    bytes = bytes.subspan(taken);
+    header_filled_ += taken;
+    if (header_filled_ < header_bytes) continue;
+    header_filled_ = 0;
+    // Operation, two bytes of padding, flags; then the length of the payload, 32 bits, big-endian.
+    for (std::size_t at = 4; at < 8; ++at)
+      payload_left_ = payload_left_ << 8 | std::to_integer<std::uint64_t>(header_[at]);
+    if (payload_left_ > payload_bytes_max_) return payload_left_;
+  }
+  return std::nullopt;
+}
 
 control_tunnel::control_tunnel(boost::asio::io_context& io, links::link_ptr wire, std::uint64_t message_bytes_max)
     : io_(io),

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -15,9 +16,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 
-#include "cluster/basp_guard.hpp"
 #include "links/link.hpp"
 #include "protocol/blob.hpp"
 
@@ -30,6 +32,28 @@ constexpr std::uint64_t member_message_bytes_max = msg::blob::max_bytes + (std::
 
 /// The longest message between master and client (`troupe status`, `stop`).
 constexpr std::uint64_t client_message_bytes_max = std::uint64_t{64} << 20;
+
+/// Knows how long each message of CAF's network protocol (BASP) is before CAF does, which allocates what a header says,
+/// up to 4 GiB, and has no limit of its own. Follows the bytes of one direction of a connection, from its beginning:
+/// headers, each with a payload of the length that it says. Belongs to one thread.
+class basp_guard {
+ public:
+  explicit basp_guard(std::uint64_t payload_bytes_max) : payload_bytes_max_(payload_bytes_max) {}
+
+  /// Takes the next bytes. Returns the length of a payload over the limit, if their headers announce one: then these
+  /// bytes must not reach CAF, and the guard must not be used any more.
+  std::optional<std::uint64_t> excess(std::span<const std::byte> bytes);
+
+  std::uint64_t payload_bytes_max() const { return payload_bytes_max_; }
+
+ private:
+  static constexpr std::size_t header_bytes = 32;
+
+  const std::uint64_t payload_bytes_max_;
+  std::array<std::byte, header_bytes> header_{};
+  std::size_t header_filled_ = 0;
+  std::uint64_t payload_left_ = 0;
+};
 
 class control_tunnel : public std::enable_shared_from_this<control_tunnel> {
  public:

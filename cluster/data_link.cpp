@@ -35,6 +35,8 @@ std::uint64_t bytes_of(const std::vector<msg::blob>& parts) {
   return bytes;
 }
 
+caf::error malformed(std::string words) { return protocol::make_failure(protocol::errc::malformed, std::move(words)); }
+
 /// What to try if a message of that type is too long.
 const char* how_to_shorten(caf::type_id_t type) {
   const bool is_dense = type == caf::type_id_v<msg::bucket_share> || type == caf::type_id_v<msg::bucket_sum>;
@@ -130,14 +132,12 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
     }
   }
   if (head.request == 0) {
-    const std::string words =
-        fmt::format("{} is gone: {}; {} cannot be asked", how_.peer, why_ended_, question(request));
-    return deliver(request, caf::make_message(protocol::make_failure(protocol::errc::peer_failed, words)), nullptr);
+    return refuse(request, protocol::errc::peer_failed,
+                  fmt::format("{} is gone: {}; {} cannot be asked", how_.peer, why_ended_, question(request)));
   }
   auto parts = *protocol::to_frame(head, content);
   if (auto error = check_length(about->first, about->second.step, parts)) {
-    if (const auto refused = take_pending(head.request))
-      deliver(*refused, caf::make_message(std::move(error)), nullptr);
+    if (const auto refused = take_pending(head.request)) deliver(*refused, caf::make_message(std::move(error)));
     return;
   }
   trace_.passes(trace::kind::sent, about->first, about->second, number, trace::flag::request, bytes_of(parts));
@@ -175,13 +175,10 @@ void data_link::send_with_credit(const msg::header& about, std::vector<msg::blob
 
 caf::error data_link::take_credit(const msg::blob& body) {
   std::uint64_t bytes = 0;
-  if (body.size() != sizeof bytes)
-    return protocol::make_failure(protocol::errc::malformed, "a credit of no number of bytes");
+  if (body.size() != sizeof bytes) return malformed("a credit of no number of bytes");
   std::memcpy(&bytes, body.data(), sizeof bytes);
   const std::lock_guard lock(mutex_);
-  if (bytes > in_flight_)
-    return protocol::make_failure(protocol::errc::malformed,
-                                  fmt::format("a credit of {} bytes, {} are under way", bytes, in_flight_));
+  if (bytes > in_flight_) return malformed(fmt::format("a credit of {} bytes, {} are under way", bytes, in_flight_));
   in_flight_ -= bytes;
   trace_.credited(bytes, in_flight_);
   while (!uncredited_.empty() && has_credit(uncredited_.front().bytes)) {
@@ -209,7 +206,7 @@ void data_link::received(links::received_frame&& frame) {
       problem = take_credit(body);
       break;
     default:
-      problem = protocol::make_failure(protocol::errc::malformed, fmt::format("a frame of kind {}", frame.kind));
+      problem = malformed(fmt::format("a frame of kind {}", frame.kind));
   }
   unit_->run();
   if (!problem) return;
@@ -228,12 +225,9 @@ caf::error data_link::take_message(const msg::blob& body) {
   if (!read) return read.error();
   auto& [head, content] = *read;
   const auto target = actors_->find(head.actor);
-  if (!target)
-    return protocol::make_failure(protocol::errc::malformed,
-                                  fmt::format("a message for actor {}, who is not here", head.actor));
+  if (!target) return malformed(fmt::format("a message for actor {}, who is not here", head.actor));
   // CAF gives the higher bits of a message's id meanings of their own.
-  if (head.request >= handling_flag)
-    return protocol::make_failure(protocol::errc::malformed, fmt::format("a request of number {}", head.request));
+  if (head.request >= handling_flag) return malformed(fmt::format("a request of number {}", head.request));
   if (const auto about = protocol::head_of(content))
     trace_.passes(trace::kind::arrived, about->first, about->second, head.actor,
                   head.request != 0 ? trace::flag::request : 0, body.size());
@@ -337,6 +331,10 @@ void data_link::deliver(const pending_request& request, caf::message content, ca
   if (request.sender) request.sender->enqueue(nullptr, request.response, std::move(content), context);
 }
 
+void data_link::refuse(const pending_request& request, protocol::errc why, std::string words) {
+  deliver(request, caf::make_message(protocol::make_failure(why, std::move(words))));
+}
+
 // -- the end ----------------------------------------------------------------------
 
 std::string data_link::question(const pending_request& request) const {
@@ -347,21 +345,16 @@ void data_link::expire(clock::time_point now) {
   std::vector<pending_request> late;
   {
     const std::lock_guard lock(mutex_);
-    for (auto i = pending_.begin(); i != pending_.end();) {
-      if (i->second.deadline > now) {
-        ++i;
-        continue;
-      }
-      late.push_back(std::move(i->second));
-      i = pending_.erase(i);
-    }
+    std::erase_if(pending_, [&](auto& one) {
+      if (one.second.deadline > now) return false;
+      late.push_back(std::move(one.second));
+      return true;
+    });
   }
   for (const pending_request& one : late)
-    deliver(one,
-            caf::make_message(protocol::make_failure(
-                protocol::errc::timeout, fmt::format("{} did not answer {} within {} s; --request-timeout allows more",
-                                                     how_.peer, question(one), how_.request_timeout.count() / 1000.0))),
-            nullptr);
+    refuse(one, protocol::errc::timeout,
+           fmt::format("{} did not answer {} within {} s; --request-timeout allows more", how_.peer, question(one),
+                       how_.request_timeout.count() / 1000.0));
 }
 
 void data_link::lost(const std::string& why) {
@@ -381,11 +374,8 @@ void data_link::fail_pending(const std::string& why) {
     handling_.clear();
   }
   for (const auto& [id, one] : unanswered)
-    deliver(one,
-            caf::make_message(
-                protocol::make_failure(protocol::errc::peer_failed,
-                                       fmt::format("{} is gone: {}; {} is unanswered", how_.peer, why, question(one)))),
-            nullptr);
+    refuse(one, protocol::errc::peer_failed,
+           fmt::format("{} is gone: {}; {} is unanswered", how_.peer, why, question(one)));
 }
 
 }  // namespace troupe::cluster

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <charconv>
-#include <future>
+#include <boost/asio/use_future.hpp>
 #include <utility>
 
 #include "base/number.hpp"
@@ -61,8 +59,7 @@ data_plane::~data_plane() {
 }
 
 result<links::endpoint> data_plane::listen(const links::endpoint& where) {
-  std::promise<result<links::endpoint>> opened;
-  boost::asio::post(thread_.io(), [&] {
+  const auto open = [&]() -> result<links::endpoint> {
     auto made = links::listener::open(
         thread_.io(), where, how_.mine, how_.links, how_.handshakes,
         {.on_hello = [this](const links::hello& theirs, const links::endpoint&,
@@ -73,12 +70,12 @@ result<links::endpoint> data_plane::listen(const links::endpoint& where) {
                add(node, std::move(wire));
              },
          .on_rejected = [](const links::endpoint&, const fault&) {}});
-    if (!made) return opened.set_value(tl::unexpected(made.error()));
+    if (!made) return tl::unexpected(made.error());
     listener_ = std::move(*made);
     expire_later();
-    opened.set_value(listener_->address());
-  });
-  return opened.get_future().get();
+    return listener_->address();
+  };
+  return boost::asio::post(thread_.io(), boost::asio::use_future(open)).get();
 }
 
 const msg::peer_node* data_plane::find(std::uint32_t node) const {
@@ -112,17 +109,15 @@ links::hello_reply data_plane::judge(const links::hello& theirs, const std::stri
 
 void data_plane::expect(const identity& me, std::vector<msg::peer_node> peers,
                         std::function<void(std::uint32_t, const std::string&)> on_lost) {
-  std::promise<void> done;
-  boost::asio::post(thread_.io(), [&] {
-    me_ = me;
-    peers_ = std::move(peers);
-    on_lost_ = std::move(on_lost);
-    if (const msg::peer_node* mine = myself())
-      for (const msg::peer_node& other : peers_)
-        if (need_a_link(*mine, other)) missing_.insert(other.node);
-    done.set_value();
-  });
-  done.get_future().get();
+  boost::asio::post(thread_.io(), boost::asio::use_future([&] {
+                      me_ = me;
+                      peers_ = std::move(peers);
+                      on_lost_ = std::move(on_lost);
+                      if (const msg::peer_node* mine = myself())
+                        for (const msg::peer_node& other : peers_)
+                          if (need_a_link(*mine, other)) missing_.insert(other.node);
+                    }))
+      .get();
 }
 
 void data_plane::connect(std::function<void(const std::string&)> done) {

@@ -73,12 +73,13 @@ result<private_folder> make_folder(const path& within) {
 }  // namespace
 
 std::optional<std::string> watchdog::look() {
+  if (recorder_ == nullptr) return std::nullopt;
   constexpr double at_least_s = 10;
   constexpr double first_s = 60;
   constexpr double times = 20;
   constexpr double ms_per_s = 1000;
   const double rate = trace::ticks_per_second();
-  for (const trace::board_entry* actor : recorder_.actors()) {
+  for (const trace::board_entry* actor : recorder_->actors()) {
     const std::uint64_t begin = actor->step_begin.load(std::memory_order_relaxed);
     const std::uint64_t now = trace::ticks_now();
     const std::uint64_t step = actor->step.load(std::memory_order_relaxed);
@@ -141,14 +142,12 @@ result<diagnosis> diagnose(caf::actor_system& system, const msg::master_actor& b
   const analysis::causality events(*recording);
   constexpr std::size_t rows_of_each_list = 20;
   made.verdict = found.verdict;
-  const auto written =
-      folder->write("blocked.json", boost::json::serialize(analysis::to_json(*recording, found)) + "\n");
-  if (!written) return run_fault(written.error().message);
-  const auto summed_up = folder->write(
-      "summary.txt",
+  const std::string blocked = boost::json::serialize(analysis::to_json(*recording, found)) + "\n";
+  const std::string summary =
       fmt::format("{}\nwhy this was written: {}\n\n{}\n{}", found.verdict, why, analysis::to_text(*recording, found),
-                  analysis::summary_text(events, analysis::summarize(events), rows_of_each_list)));
-  if (!summed_up) return run_fault(summed_up.error().message);
+                  analysis::summary_text(events, analysis::summarize(events), rows_of_each_list));
+  for (const auto& [name, text] : {std::pair("blocked.json", &blocked), std::pair("summary.txt", &summary)})
+    if (const auto done = folder->write(name, *text); !done) return run_fault(done.error().message);
   caf::anon_send(boss, msg::verdict_found{msg::header_source(0, actors::client_number).next(0, 0),
                                           fmt::format("{} ({})", found.verdict, made.folder.string())});
   return made;

@@ -23,14 +23,15 @@ namespace troupe::cluster {
 class watchdog {
  public:
   /// `timeout`: null: what earlier steps have taken, twenty times, but 10 s at least, and 60 s for the first.
-  watchdog(const trace::recorder& recorder, std::optional<std::chrono::milliseconds> timeout)
+  /// `recorder`: null: nothing is recorded, and nothing found.
+  watchdog(const trace::recorder* recorder, std::optional<std::chrono::milliseconds> timeout)
       : recorder_(recorder), timeout_(timeout) {}
 
   /// A line on a step that has come to its deadline, once for each step. Call it now and then.
   std::optional<std::string> look();
 
  private:
-  const trace::recorder& recorder_;
+  const trace::recorder* recorder_;
   const std::optional<std::chrono::milliseconds> timeout_;
   std::map<std::uint32_t, std::uint64_t> told_;  ///< by actor: the newest step that has been told of
 };

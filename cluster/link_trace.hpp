@@ -29,9 +29,8 @@ class link_trace {
   void down() const;
 
  private:
-  void note(trace::kind what, const trace::record& with, std::uint32_t actor, std::uint64_t bytes,
-            std::uint8_t flags) const;
-  void note_peer(trace::kind what) const;
+  void note(trace::kind what, trace::record made, std::uint32_t actor, std::uint64_t bytes = 0,
+            std::uint8_t flags = 0) const;
 
   trace::recorder* recorder_;
   std::uint32_t peer_;

@@ -13,26 +13,22 @@
 
 namespace troupe::cluster {
 
-result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const master_address& master,
+result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const links::endpoint& master,
+                                          const network_options& network, std::chrono::milliseconds time,
                                           const std::string& purpose, const std::string& session,
-                                          bool& worth_another_try, const stop_request* stop_wish) {
+                                          const stop_request* stop_wish) {
   const links::hello about_me = handshake_info(purpose, session);
   const auto made = std::make_shared<std::promise<result<links::link_ptr>>>();
   auto outcome = made->get_future();
-  links::connect(io, master.where, master.mine, about_me, control_tunnel::limits(master.dead_after),
-                 {.time = master.time}, [made](result<links::link_ptr> link) { made->set_value(std::move(link)); });
+  links::connect(io, master, network.mine, about_me, control_tunnel::limits(network.dead_after), {.time = time},
+                 [made](result<links::link_ptr> link) { made->set_value(std::move(link)); });
   constexpr std::chrono::milliseconds look_interval{50};
   while (outcome.wait_for(look_interval) != std::future_status::ready)
     if (stop_wish != nullptr && stop_wish->requested()) return nullptr;
   auto link = outcome.get();
-  worth_another_try = !link && link.error().kind == fault_kind::unreachable;
-  if (!link) {
-    const bool is_setting = link.error().kind == fault_kind::input;
-    return tl::unexpected(fault{is_setting ? fault_kind::input : fault_kind::run,
-                                "master " + link.error().message});  // which begins with the address
-  }
+  if (!link) return failure(link.error().kind, "master " + link.error().message);  // which begins with the address
   if (auto differs = first_disagreement(about_me, (*link)->peer(), "the master")) return run_fault(std::move(*differs));
-  return std::move(*link);
+  return link;
 }
 
 caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
@@ -42,7 +38,7 @@ caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_
   if (socket < 0) return protocol::make_failure(protocol::errc::exception, "the system has no sockets left");
   auto found = std::make_shared<std::promise<caf::expected<caf::strong_actor_ptr>>>();
   auto outcome = found->get_future();
-  ask_for_actor(system, socket,
+  ask_for_actor(system, connection_of(system, socket),
                 [found](caf::expected<caf::strong_actor_ptr> answer) { found->set_value(std::move(answer)); });
   tunnel.start([tell = std::move(on_lost)](const fault* why) { tell(why != nullptr ? why->message : "it has ended"); });
   if (outcome.wait_for(timeout) != std::future_status::ready)

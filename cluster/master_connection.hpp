@@ -22,22 +22,14 @@
 
 namespace troupe::cluster {
 
-struct master_address {
-  links::endpoint where;
-  links::credentials mine;
-  /// The master is taken for dead when it has been silent for so long.
-  std::chrono::milliseconds dead_after{5000};
-  /// For connecting and introducing oneself, once.
-  std::chrono::milliseconds time{5000};
-};
-
-/// A control link to the master, whose build is found to be the same. `purpose` and `session` as in `introduction`;
-/// `io` is run by another thread, for which this one waits. `worth_another_try` says whether nobody listened there.
+/// A control link to the master, whose build is found to be the same. `time` is for connecting and the handshake, once;
+/// `purpose` and `session` as in `handshake_info`; `io` is run by another thread, for which this one waits.
 /// Null: a stop was wished (`stop_wish` may be null) before there was an outcome; what was begun ends with `io`.
-/// Faults name the master: it cannot be reached, refuses, or is of another build.
-result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const master_address& master,
+/// Faults name the master: it cannot be reached (`unreachable`: worth another try), refuses, or is of another build.
+result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const links::endpoint& master,
+                                          const network_options& network, std::chrono::milliseconds time,
                                           const std::string& purpose, const std::string& session,
-                                          bool& worth_another_try, const stop_request* stop_wish);
+                                          const stop_request* stop_wish);
 
 /// The master's actor, at the other end of a tunnel that begins with this. `on_lost` is called on the tunnel's thread
 /// when the control link has ended.

@@ -30,25 +30,18 @@ using clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_interval{50};  // at the wish to stop
 
-links::link_limits limits_of(const network_options& network) { return {.dead_after = network.dead_after}; }
-
-links::handshake_limits handshakes_of(const network_options& network) { return {.time = network.dead_after}; }
-
 bool wants_stop(const stop_request* wish) { return wish != nullptr && wish->requested(); }
 
 /// The master may come later than its nodes. Null: a stop was wished before it came.
 result<links::link_ptr> wait_for_master(boost::asio::io_context& io, const node_options& options,
                                         const std::string& session, const stop_request* stop_wish) {
-  const network_options& network = options.network;
-  const master_address master{options.master, network.mine, network.dead_after,
-                              std::min(network.dead_after, std::max(options.join_timeout, look_interval))};
+  const auto time = std::min(options.network.dead_after, std::max(options.join_timeout, look_interval));
   const auto give_up = clock::now() + options.join_timeout;
   std::chrono::milliseconds pause{50};
   constexpr std::chrono::milliseconds longest_pause{1000};
   for (bool told = false;; told = true) {
-    bool worth_another_try = false;
-    auto made = connect_to_master(io, master, "node", session, worth_another_try, stop_wish);
-    if (made || !worth_another_try) return made;
+    auto made = connect_to_master(io, options.master, options.network, time, "node", session, stop_wish);
+    if (made || made.error().kind != fault_kind::unreachable) return made;
     if (wants_stop(stop_wish)) return nullptr;
     if (clock::now() + pause > give_up)
       return run_fault(fmt::format("{}; tried for {} s (--join-timeout)", made.error().message,
@@ -84,10 +77,11 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
     return run_fault(
         fmt::format("master {}: {}", links::to_string(options.master), protocol::describe(master.error())));
 
-  data_plane data(system, {.mine = options.network.mine,
-                           .links = limits_of(options.network),
-                           .handshakes = handshakes_of(options.network),
-                           .request_timeout = options.network.request_timeout});
+  const network_options& network = options.network;
+  data_plane data(system, {.mine = network.mine,
+                           .links = {.dead_after = network.dead_after},
+                           .handshakes = {.time = network.dead_after},
+                           .request_timeout = network.request_timeout});
   auto listening = data.listen(data_address(options, control));
   if (!listening) return bad_input(fmt::format("data links: {}", listening.error().message));
 
@@ -96,10 +90,9 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
   system.spawn(node, node_state::dependencies{*master, watch, &data, options, session, advertised(options, *listening),
                                               [promise](result<void> how) { promise->set_value(std::move(how)); }});
   bool passed_on = false;
-  std::optional<watchdog> steps;
-  if (options.recorder != nullptr) steps.emplace(*options.recorder, options.watch.step_timeout);
+  watchdog steps(options.recorder, options.watch.step_timeout);
   while (outcome.wait_for(look_interval) != std::future_status::ready) {
-    auto why = steps ? steps->look() : std::nullopt;
+    auto why = steps.look();
     if (!why && options.watch.wanted && options.watch.wanted()) why = "a signal to a member asked for it";
     if (why) caf::anon_send(*master, msg::trouble{{}, std::move(*why)});
     if (passed_on || !wants_stop(stop_wish)) continue;

@@ -24,6 +24,17 @@
 
 namespace troupe::cluster {
 
+namespace {
+
+/// The entry of `rank`; `by_rank` grows as needed.
+template <class T>
+T& entry_of(std::uint32_t rank, std::vector<T>& by_rank) {
+  if (by_rank.size() <= rank) by_rank.resize(std::size_t{rank} + 1);
+  return by_rank[rank];
+}
+
+}  // namespace
+
 void node_state::start(dependencies all) {
   all_ = std::move(all);
   all_.watch->watcher(caf::actor_cast<caf::strong_actor_ptr>(self_),
@@ -73,20 +84,20 @@ void node_state::admitted_as(const msg::admitted& place) {
   if (auto* recorder = actors::recorder_of(self_->system()))
     recorder->set_run(place.run, place.node, place.incarnation);
   const bool trains = all_.options.trains;
+  const actors::compute_devices& devices = all_.options.devices;
   for (const std::uint32_t rank : place.ranks) {
     if (trains) {
-      const auto made = spawn_trainer(*self_, self_->system(), place.run, rank, place.servers);
+      const auto made = spawn_computing(*self_, devices.trainers, actors::trainer, place.run, rank, place.servers);
       actors_.push_back(caf::actor_cast<caf::actor>(made));
       offer(msg::join_trainer{trace.next(0, msg::id_of(place.head)), made, rank});
     } else {
-      const auto made = spawn_server(*self_, self_->system(), place.run, rank);
+      const auto made = spawn_computing(*self_, devices.servers, actors::parameter_server, place.run, rank);
       servers_.push_back(made);
       actors_.push_back(caf::actor_cast<caf::actor>(made));
       all_.data->actors().add(actors::server_number(rank), caf::actor_cast<caf::strong_actor_ptr>(made));
       offer(msg::join_server{trace.next(0, msg::id_of(place.head)), made, rank});
     }
   }
-  const actors::compute_devices& devices = all_.options.devices;
   const bool on_devices = trains ? devices.trainers : devices.servers;
   if (all_.options.on_note)
     all_.options.on_note(fmt::format("joined as {} {}{}; waiting for the others", trains ? "trainer" : "server",
@@ -145,11 +156,9 @@ msg::connected node_state::links_to_peers(const msg::header& asked) {
     const data_link_ptr wire = all_.data->link_to(peer.node);
     for (const std::uint32_t rank : peer.ranks) {
       if (peer.trains) {
-        layout.process_of_rank.resize(std::max<std::size_t>(layout.process_of_rank.size(), std::size_t{rank} + 1));
-        layout.process_of_rank[rank] = static_cast<std::uint32_t>(layout.groups.size());
+        entry_of(rank, layout.process_of_rank) = static_cast<std::uint32_t>(layout.groups.size());
       } else {
-        made.servers.resize(std::max<std::size_t>(made.servers.size(), std::size_t{rank} + 1));
-        made.servers[rank] = wire->proxy<msg::parameter_server_actor>(actors::server_number(rank));
+        entry_of(rank, made.servers) = wire->proxy<msg::parameter_server_actor>(actors::server_number(rank));
       }
     }
     if (!peer.trains) continue;
@@ -172,10 +181,8 @@ void node_state::tell_servers_their_trainers() {
   actors::trainer_origins origins{place_.servers, {}};
   for (const msg::peer_node& peer : peers_) {
     if (!peer.trains) continue;
-    for (const std::uint32_t rank : peer.ranks) {
-      origins.of_rank.resize(std::max<std::size_t>(origins.of_rank.size(), std::size_t{rank} + 1));
-      origins.of_rank[rank] = all_.data->link_to(peer.node)->sender();
-    }
+    for (const std::uint32_t rank : peer.ranks)
+      entry_of(rank, origins.of_rank) = all_.data->link_to(peer.node)->sender();
   }
   for (const msg::parameter_server_actor& one : servers_) actors::tell_origins(one, origins);
 }

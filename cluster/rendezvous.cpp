@@ -4,14 +4,13 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_future.hpp>
 #include <caf/all.hpp>
 #include <chrono>
 #include <condition_variable>
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <utility>
 
 #include "actors/actor_name.hpp"
@@ -88,7 +87,6 @@ class control_plane {
   links::hello_reply judge(const links::hello& theirs);
   void take(links::link_ptr wire);
   void left(const std::string& session, const fault* why);
-  bool is_taken(const std::string& session);
   void turn_away(const fault& why);
   void note(const std::optional<std::string>& line) const;
 
@@ -110,32 +108,27 @@ class control_plane {
 
 result<links::endpoint> control_plane::listen() {
   const network_options& network = options_.gather->network;
-  std::promise<result<links::endpoint>> opened;
-  boost::asio::post(thread_.io(), [&] {
+  const auto open = [&]() -> result<links::endpoint> {
     auto made =
         links::listener::open(thread_.io(), options_.gather->listen, network.mine,
                               control_tunnel::limits(network.dead_after), {.time = network.dead_after},
                               {.on_hello = [this](const links::hello& theirs, auto&&...) { return judge(theirs); },
                                .on_link = [this](links::link_ptr wire) { take(std::move(wire)); },
                                .on_rejected = [this](const links::endpoint&, const fault& why) { turn_away(why); }});
-    if (!made) return opened.set_value(tl::unexpected(made.error()));
+    if (!made) return tl::unexpected(made.error());
     listener_ = std::move(*made);
-    opened.set_value(listener_->address());
-  });
-  return opened.get_future().get();
+    return listener_->address();
+  };
+  return boost::asio::post(thread_.io(), boost::asio::use_future(open)).get();
 }
 
 links::hello_reply control_plane::judge(const links::hello& theirs) {
   const links::hello mine = handshake_info("master", "");
   if (auto differs = first_disagreement(mine, theirs, "the other side")) return bad_input(std::move(*differs));
-  if (is_taken(session_of(theirs)))
+  const std::lock_guard lock(mutex_);
+  if (tunnels_.contains(session_of(theirs)))
     return bad_input(fmt::format("its session {} is that of another connection", printable(session_of(theirs))));
   return mine;
-}
-
-bool control_plane::is_taken(const std::string& session) {
-  const std::lock_guard lock(mutex_);
-  return tunnels_.contains(session);
 }
 
 void control_plane::note(const std::optional<std::string>& line) const {
@@ -171,7 +164,7 @@ void control_plane::take(links::link_ptr wire) {
     left(session, nullptr);
     return tunnel->close();
   }
-  offer_actor(system_, socket, caf::actor_cast<caf::strong_actor_ptr>(boss_),
+  offer_actor(system_, connection_of(system_, socket), caf::actor_cast<caf::strong_actor_ptr>(boss_),
               system_.message_types<msg::master_actor>());
   tunnel->start([this, session](const fault* why) { left(session, why); });
 }

@@ -79,12 +79,12 @@ struct run_members {
     msg::header_source headers(run_number, actors::client_number);
     everyone.push_back(caf::actor_cast<caf::actor>(boss));
     for (std::uint32_t rank = 0; rank < what.servers; ++rank) {
-      auto server = spawn_server(system, system, run_number, rank);
+      auto server = spawn_computing(system, options.devices.servers, actors::parameter_server, run_number, rank);
       everyone.push_back(caf::actor_cast<caf::actor>(server));
       caf::anon_send(boss, msg::join_server{headers.next(0, 0), server});
     }
     for (std::uint32_t rank = 0; rank < what.trainers; ++rank) {
-      auto one = spawn_trainer(system, system, run_number, rank, what.servers);
+      auto one = spawn_computing(system, options.devices.trainers, actors::trainer, run_number, rank, what.servers);
       everyone.push_back(caf::actor_cast<caf::actor>(one));
       caf::anon_send(boss, msg::join_trainer{headers.next(0, 0), one});
     }
@@ -101,36 +101,18 @@ struct run_members {
   std::vector<caf::actor> everyone;
 };
 
-/// Writes a diagnosis where one is due.
-class lookout {
- public:
-  lookout(caf::actor_system& system, const msg::master_actor& boss, const run_options& options, alert_slot& troubles)
-      : system_(system), boss_(boss), options_(options), troubles_(troubles) {
-    if (options.recorder != nullptr) steps_.emplace(*options.recorder, options.watch.step_timeout);
-  }
-
-  void look() {
-    auto why = steps_ ? steps_->look() : std::nullopt;
-    if (!why) why = troubles_.take();
-    if (!why && options_.watch.wanted && options_.watch.wanted()) why = "a signal asked for it";
-    if (!why) return;
-    const auto tell = [this](const std::string& line) {
-      if (options_.watch.on_diagnosis) options_.watch.on_diagnosis(line);
-    };
-    if (options_.recorder == nullptr)
-      return tell(fmt::format("{}: no diagnosis, as nothing is recorded (--trace off)", *why));
-    const auto made = diagnose(system_, boss_, *options_.recorder, *why);
-    tell(made ? fmt::format("{}: {}; see {}", *why, made->verdict, (made->folder / "summary.txt").string())
-              : fmt::format("{}: no diagnosis: {}", *why, made.error().message));
-  }
-
- private:
-  caf::actor_system& system_;
-  const msg::master_actor& boss_;
-  const run_options& options_;
-  alert_slot& troubles_;
-  std::optional<watchdog> steps_;
-};
+/// Writes a diagnosis, if anything is recorded, and tells of it.
+void write_diagnosis(caf::actor_system& system, const msg::master_actor& boss, const run_options& options,
+                     const std::string& why) {
+  const auto tell = [&options](const std::string& line) {
+    if (options.watch.on_diagnosis) options.watch.on_diagnosis(line);
+  };
+  if (options.recorder == nullptr)
+    return tell(fmt::format("{}: no diagnosis, as nothing is recorded (--trace off)", why));
+  const auto made = diagnose(system, boss, *options.recorder, why);
+  tell(made ? fmt::format("{}: {}; see {}", why, made->verdict, (made->folder / "summary.txt").string())
+            : fmt::format("{}: no diagnosis: {}", why, made.error().message));
+}
 
 /// Has the master run `order` and waits for the outcome, passing on a wish to stop.
 result<actors::run_summary> await(caf::actor_system& system, const msg::master_actor& boss, msg::run order,
@@ -146,9 +128,12 @@ result<actors::run_summary> await(caf::actor_system& system, const msg::master_a
   constexpr std::chrono::milliseconds interval{50};
   bool passed_on = false;
   bool given_up = false;
-  lookout watch(system, boss, options, troubles);
+  watchdog steps(options.recorder, options.watch.step_timeout);
   while (outcome.wait_for(interval) != std::future_status::ready) {
-    watch.look();
+    auto due = steps.look();
+    if (!due) due = troubles.take();
+    if (!due && options.watch.wanted && options.watch.wanted()) due = "a signal asked for it";
+    if (due) write_diagnosis(system, boss, options, *due);
     if (options.gather && options.gather->hopeless && !given_up) {
       if (auto why = options.gather->hopeless()) {
         given_up = true;
@@ -163,8 +148,7 @@ result<actors::run_summary> await(caf::actor_system& system, const msg::master_a
 }
 
 /// Refuses a model that cannot fit, before anything is allocated.
-std::optional<fault> check_memory(const model::job& what, const model::dataset& data,
-                                  const actors::compute_devices& devices) {
+result<void> check_memory(const model::job& what, const model::dataset& data, const actors::compute_devices& devices) {
   const auto add = [](std::uint64_t a, std::uint64_t b) {
     return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
   };
@@ -179,27 +163,24 @@ std::optional<fault> check_memory(const model::job& what, const model::dataset& 
       devices.trainers ? 0 : model::bounded_product(weights, (what.trainers + 1) * buffers * sizeof(float));
   const std::uint64_t available = model::available_memory();
   if (tables > available)
-    return fault{fault_kind::input,
-                 model::memory_fault("--rows, --tables: the tables with their optimizer's state", tables)};
+    return bad_input(model::memory_fault("--rows, --tables: the tables with their optimizer's state", tables));
   if (add(tables, dense) > available)
-    return fault{fault_kind::input,
-                 model::memory_fault("--hidden, --trainers: the dense weights of all trainers", dense)};
-  return std::nullopt;
+    return bad_input(model::memory_fault("--hidden, --trainers: the dense weights of all trainers", dense));
+  return {};
 }
 
 /// Refuses dense weights that no message could take from one process to another; for a checkpoint, together with the
 /// optimizer's state.
-std::optional<fault> check_messages(const model::job& what, const model::dataset& data, bool saves) {
+result<void> check_messages(const model::job& what, const model::dataset& data, bool saves) {
   const int buffers = saves ? model::state_buffers(what.dense_optimizer) : 0;
   const std::uint64_t bytes = model::bounded_product(model::hybrid_model(data.spec(), what).parameter_count(),
                                                      static_cast<std::uint64_t>(1 + buffers) * sizeof(float));
-  if (bytes <= msg::blob::max_bytes) return std::nullopt;
-  return fault{
-      fault_kind::input,
+  if (bytes <= msg::blob::max_bytes) return {};
+  return bad_input(
       fmt::format("--hidden: the dense weights {}have {} bytes, between processes the limit is {}; use smaller or "
                   "fewer layers, or 'troupe train' without --processes",
                   buffers > 0 ? "and their optimizer's state, which go into a checkpoint together, " : "", bytes,
-                  msg::blob::max_bytes)};
+                  msg::blob::max_bytes));
 }
 
 /// What readers of a trace are told of the run.
@@ -232,7 +213,7 @@ std::size_t worker_threads(const run_options& options) {
 }
 
 /// Refuses more worker threads than the system lets a process start: the actor system would not survive it.
-std::optional<fault> check_threads(std::size_t threads) {
+result<void> check_threads(std::size_t threads) {
   constexpr std::size_t further = 8;  // the actor system's clock and the like
   std::atomic<bool> go_on = false;
   std::vector<std::thread> started;
@@ -246,10 +227,11 @@ std::optional<fault> check_threads(std::size_t threads) {
   go_on = true;
   go_on.notify_all();
   for (std::thread& one : started) one.join();
-  if (all) return std::nullopt;
-  return fault{fault_kind::input, fmt::format("--threads {}: the system lets this process start {} threads, {} are "
-                                              "needed; use fewer --threads",
-                                              threads, count, threads + further)};
+  if (all) return {};
+  return bad_input(
+      fmt::format("--threads {}: the system lets this process start {} threads, {} are "
+                  "needed; use fewer --threads",
+                  threads, count, threads + further));
 }
 
 }  // namespace
@@ -262,17 +244,16 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
     if (auto wrong = model::check_resumed(from->manifest, what, **data, actors::total_steps(what, **data)))
       return bad_input(std::move(*wrong));
   }
-  if (options.gather)
-    if (auto problem = check_messages(what, **data, options.checkpoints.store != nullptr))
-      return tl::unexpected(std::move(*problem));
   const bool all_here = !options.gather || options.gather->on_this_machine;
-  if (auto problem = all_here ? check_memory(what, **data, options.devices) : std::nullopt)
-    return tl::unexpected(*problem);
+  result<void> fits;
+  if (options.gather) fits = check_messages(what, **data, options.checkpoints.store != nullptr);
+  if (fits && all_here) fits = check_memory(what, **data, options.devices);
+  if (!fits) return tl::unexpected(fits.error());
   if (!options.devices.elsewhere)
     if (auto problem = actors::check_devices(what, **data, options.devices)) return tl::unexpected(*problem);
   if (!options.devices.trainers && all_here && what.matmul_precision != kernels::matmul_precision::f32)
     return bad_input("--matmul-precision: the processor multiplies matrices in f32 only; use --device cuda");
-  if (auto problem = check_threads(worker_threads(options))) return tl::unexpected(*problem);
+  if (auto enough = check_threads(worker_threads(options)); !enough) return tl::unexpected(enough.error());
   return data;
 }
 

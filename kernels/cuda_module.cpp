@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <system_error>
 
+#include "kernels/backend.hpp"
+#include "kernels/devices.hpp"
+
 namespace troupe::kernels {
 namespace {
 
@@ -27,6 +30,14 @@ std::string last_loader_error() {
   return text != nullptr ? text : "unknown error of the dynamic loader";
 }
 
+/// The probe is asked first: what it says is plainer than an error of the backend's libraries, and costs less.
+backend& load_cuda_backend() {
+  if (const device_report report = find_devices(); !report.cuda_usable) throw device_error(report.reason);
+  const cuda_symbol symbol = find_cuda_symbol("libtroupe_cuda.so", backend_symbol);
+  if (symbol.address == nullptr) throw device_error(symbol.error);
+  return reinterpret_cast<backend_function*>(symbol.address)();
+}
+
 }  // namespace
 
 bool cuda_built() { return is_built || std::getenv(variable) != nullptr; }
@@ -44,6 +55,11 @@ cuda_symbol find_cuda_symbol(const char* file, const char* symbol) {
   if (address != nullptr) return {address, ""};
   return {nullptr, "the CUDA backend could not be loaded: " + last_loader_error() +
                        "; LD_LIBRARY_PATH may name the folders of CUDA's libraries"};
+}
+
+backend& cuda_backend() {
+  static backend& loaded = load_cuda_backend();
+  return loaded;
 }
 
 }  // namespace troupe::kernels

@@ -1,4 +1,5 @@
-// Cuts an array into blocks of whole vectors, for code that Highway compiles once per instruction set.
+// Cuts an array into blocks of whole vectors, and sums its squares, for code that Highway compiles once per instruction
+// set.
 //
 // The widest blocks come first; what is left over is taken in ever narrower vectors, down to one lane. No lane beyond
 // the array is ever loaded or stored, and every element sees the same operations whichever block it falls into.
@@ -62,6 +63,35 @@ HWY_INLINE void for_each_block(std::size_t count, const Body& body) {
   std::size_t at = 0;
   for (; count - at >= widest; at += widest) body(hn::CappedTag<float, full_lanes>(), vectors<kMaxVectors>(), at);
   for_each_wide_block<kMaxVectors / 2>(count, at, body);
+}
+
+/// Calls `body(tag, at)` for consecutive vectors that cover [0, count), four to a block.
+template <class Body>
+HWY_INLINE void for_each_vector(std::size_t count, const Body& body) {
+  for_each_block<4>(count, [&](auto d, auto vector_count, std::size_t at) HWY_ATTR {
+    for (std::size_t v = 0; v < vector_count; ++v) body(d, at + v * hn::Lanes(d));
+  });
+}
+
+/// The sum of squares in the order of `stream::squared_norm`.
+HWY_INLINE double sum_of_squares(std::size_t count, const float* x) {
+  constexpr std::size_t sums = 8;
+  const hn::CappedTag<double, sums> d;
+  const hn::Rebind<float, decltype(d)> narrow;
+  constexpr std::size_t lanes = hn::MaxLanes(d);
+  hn::Vec<decltype(d)> sum[sums / lanes];
+  for (auto& s : sum) s = hn::Zero(d);
+  std::size_t at = 0;
+  for (; count - at >= sums; at += sums) {
+    for (std::size_t v = 0; v < sums / lanes; ++v) {
+      const auto wide = hn::PromoteTo(d, hn::LoadU(narrow, x + at + v * lanes));
+      sum[v] = hn::MulAdd(wide, wide, sum[v]);  // the product is exact in double, fused or not
+    }
+  }
+  double s[sums];
+  for (std::size_t v = 0; v < sums / lanes; ++v) hn::StoreU(sum[v], d, s + v * lanes);
+  for (std::size_t j = 0; at < count; ++at, ++j) s[j] += static_cast<double>(x[at]) * static_cast<double>(x[at]);
+  return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
 }  // namespace troupe::kernels::HWY_NAMESPACE

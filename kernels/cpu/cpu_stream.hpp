@@ -11,6 +11,9 @@
 
 namespace troupe::kernels {
 
+/// y = max(x, 0), NaN kept; y may be x. May be called from any thread on disjoint outputs.
+void relu_forward(std::size_t count, const float* x, float* y);
+
 /// Has no state: may be used from any thread.
 class cpu_stream final : public stream {
  public:

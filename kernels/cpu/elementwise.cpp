@@ -1,7 +1,6 @@
-// Element by element and across ranks, by vectors.
+// Element by element and across ranks, by vectors; stored rows to float32 and back (rows.hpp).
 
 #include "kernels/cpu/cpu_stream.hpp"
-#include "kernels/cpu/relu.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -14,30 +13,24 @@
 
 #include "hwy/highway.h"
 #include "kernels/cpu/blocks-inl.hpp"
-#include "kernels/cpu/squares-inl.hpp"
+#include "kernels/cpu/row_numbers-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 namespace {
 
 void relu(std::size_t count, const float* x, float* y) {
-  for_each_block<4>(count, [&](auto d, auto vector_count, std::size_t at) HWY_ATTR {
-    for (std::size_t v = 0; v < vector_count; ++v) {
-      const std::size_t i = at + v * hn::Lanes(d);
-      // By comparison, since what Max does with NaN differs between instruction sets.
-      const auto value = hn::LoadU(d, x + i);
-      hn::StoreU(hn::IfThenZeroElse(hn::Lt(value, hn::Zero(d)), value), d, y + i);
-    }
+  for_each_vector(count, [&](auto d, std::size_t i) HWY_ATTR {
+    // By comparison, since what Max does with NaN differs between instruction sets.
+    const auto value = hn::LoadU(d, x + i);
+    hn::StoreU(hn::IfThenZeroElse(hn::Lt(value, hn::Zero(d)), value), d, y + i);
   });
 }
 
 void relu_gradient(std::size_t count, const float* y, const float* grad_y, float* grad_x) {
-  for_each_block<4>(count, [&](auto d, auto vector_count, std::size_t at) HWY_ATTR {
-    for (std::size_t v = 0; v < vector_count; ++v) {
-      const std::size_t i = at + v * hn::Lanes(d);
-      const auto active = hn::Gt(hn::LoadU(d, y + i), hn::Zero(d));
-      hn::StoreU(hn::IfThenElseZero(active, hn::LoadU(d, grad_y + i)), d, grad_x + i);
-    }
+  for_each_vector(count, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto active = hn::Gt(hn::LoadU(d, y + i), hn::Zero(d));
+    hn::StoreU(hn::IfThenElseZero(active, hn::LoadU(d, grad_y + i)), d, grad_x + i);
   });
 }
 
@@ -75,6 +68,20 @@ bool any_non_finite(std::size_t count, const float* x) {
 
 double squares(std::size_t count, const float* x) { return sum_of_squares(count, x); }
 
+void decode_all(const_table_view table, std::size_t count, float* out) {
+  with_numbers(table, [&](const auto* from) HWY_ATTR {
+    for_each_block<1>(
+        count, [&](auto d, auto, std::size_t at) HWY_ATTR { hn::StoreU(load_numbers(d, from + at), d, out + at); });
+  });
+}
+
+void encode_all(std::size_t count, const float* x, table_view table) {
+  with_numbers(table, [&](auto* to) HWY_ATTR {
+    for_each_block<1>(count,
+                      [&](auto d, auto, std::size_t at) HWY_ATTR { store_numbers(hn::LoadU(d, x + at), d, to + at); });
+  });
+}
+
 }  // namespace
 }  // namespace troupe::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -87,6 +94,8 @@ HWY_EXPORT(relu_gradient);
 HWY_EXPORT(rank_sum);
 HWY_EXPORT(any_non_finite);
 HWY_EXPORT(squares);
+HWY_EXPORT(decode_all);
+HWY_EXPORT(encode_all);
 
 void relu_forward(std::size_t count, const float* x, float* y) { HWY_DYNAMIC_DISPATCH(relu)(count, x, y); }
 
@@ -129,6 +138,12 @@ void cpu_stream::fill(std::size_t count, float value, float* x) { std::fill_n(x,
 void cpu_stream::multiply(std::size_t count, float factor, float* x) {
   for (std::size_t i = 0; i < count; ++i) x[i] *= factor;
 }
+
+void decode(const_table_view from, std::size_t count, float* out) {
+  HWY_DYNAMIC_DISPATCH(decode_all)(from, count, out);
+}
+
+void encode(std::size_t count, const float* x, table_view to) { HWY_DYNAMIC_DISPATCH(encode_all)(count, x, to); }
 
 }  // namespace troupe::kernels
 #endif  // HWY_ONCE

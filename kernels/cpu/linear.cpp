@@ -6,7 +6,6 @@
 
 #include "kernels/cpu/blas.hpp"
 #include "kernels/cpu/cpu_stream.hpp"
-#include "kernels/cpu/relu.hpp"
 #include "kernels/cpu/small_product.hpp"
 
 namespace troupe::kernels {

@@ -19,22 +19,67 @@
 #include "kernels/cpu/blocks-inl.hpp"
 #include "kernels/cpu/optimizer_steps-inl.hpp"
 #include "kernels/cpu/row_numbers-inl.hpp"
-#include "kernels/cpu/row_sums-inl.hpp"
-#include "kernels/cpu/squares-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 namespace {
 
+/// The part of the sorted occurrences that belongs to one row.
+struct run {
+  const occurrence* begin;
+  const occurrence* end;
+};
+
+HWY_INLINE run run_of(const row_gradients& gradients, std::size_t i) {
+  const occurrence* const all = gradients.occurrences.data();
+  return {all + gradients.starts[i], all + gradients.starts[i + 1]};
+}
+
+/// One block of columns of a row's gradient. Returns false if one of them is NaN or Inf.
+template <class D, std::size_t kVectors>
+HWY_INLINE bool sum_block(D d, const row_gradients& gradients, run row, std::size_t column,
+                          hn::Vec<D> (&grad)[kVectors]) {
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t v = 0; v < kVectors; ++v) grad[v] = hn::Zero(d);
+  for (const occurrence* o = row.begin; o != row.end;) {
+    const std::uint32_t rank = o->rank;
+    const float* const source = gradients.sources[rank] + column;
+    const std::size_t stride = gradients.source_strides[rank];
+    hn::Vec<D> part[kVectors];
+    for (std::size_t v = 0; v < kVectors; ++v) part[v] = hn::Zero(d);
+    for (; o != row.end && o->rank == rank; ++o) {
+      const float* const from = source + o->row * stride;
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        part[v] = hn::MulAdd(hn::Set(d, o->scale), hn::LoadU(d, from + v * lanes), part[v]);
+      }
+    }
+    for (std::size_t v = 0; v < kVectors; ++v) grad[v] = hn::Add(grad[v], part[v]);
+  }
+  auto probe = hn::Zero(d);
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    grad[v] = hn::Mul(hn::Set(d, gradients.scale), grad[v]);
+    probe = hn::MulAdd(hn::Zero(d), grad[v], probe);  // 0*x is NaN for NaN and Inf
+  }
+  return hn::AllFalse(d, hn::IsNaN(probe));
+}
+
+/// Columns [column, column + count) of a row's gradient. Returns false if one of them is NaN or Inf.
+/// Not inlined: it is long, and every optimizer and type of row would have its own.
+HWY_NOINLINE bool sum_columns(const row_gradients& gradients, run row, std::size_t column, std::size_t count,
+                              float* out) {
+  bool finite = true;
+  for_each_block<8>(count, [&](auto d, auto vector_count, std::size_t at) HWY_ATTR {
+    hn::Vec<decltype(d)> grad[vector_count];
+    finite &= sum_block(d, gradients, row, column + at, grad);
+    for (std::size_t v = 0; v < vector_count; ++v) hn::StoreU(grad[v], d, out + at + v * hn::Lanes(d));
+  });
+  return finite;
+}
+
 /// Updates weights [base, base + count) with grad[0 .. count).
 template <class Step>
 HWY_INLINE void update_span(const Step& step, std::size_t base, std::size_t count, const float* grad) {
-  for_each_block<4>(count, [&](auto d, auto vector_count, std::size_t at) HWY_ATTR {
-    for (std::size_t v = 0; v < vector_count; ++v) {
-      const std::size_t i = at + v * hn::Lanes(d);
-      step(d, base + i, hn::LoadU(d, grad + i));
-    }
-  });
+  for_each_vector(count, [&](auto d, std::size_t i) HWY_ATTR { step(d, base + i, hn::LoadU(d, grad + i)); });
 }
 
 void dense(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,

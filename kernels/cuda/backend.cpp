@@ -1,16 +1,139 @@
-// What the module `troupe_cuda` offers to the program.
+// What the module `troupe_cuda` offers to the program: its devices, and communicators that never block. What takes time
+// is done by NCCL's own threads, and asked about.
 
 #include "kernels/backend.hpp"
 
-#include <map>
-#include <memory>
-#include <mutex>
+#include <nccl.h>
 
-#include "kernels/cuda/communicator.hpp"
-#include "kernels/cuda/cuda_device.hpp"
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "kernels/cuda/check.hpp"
+#include "kernels/cuda/cuda_stream.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {
+
+/// How long a healthy communicator may take to finish before it is aborted.
+constexpr auto timeout = std::chrono::seconds(5);
+
+/// What has begun and goes on by itself is no error: `poll` tells how it ended. NCCL keeps words on the last error of
+/// the process.
+void check_begun(ncclResult_t code, const char* call) {
+  try {
+    check(code, call);
+  } catch (const device_error& error) {
+    const std::string words = ncclGetLastError(nullptr);
+    if (words.empty()) throw;
+    throw device_error(std::string(error.what()) + " (NCCL: " + words + ")");
+  }
+}
+
+/// Closes a group in every case: NCCL counts them by thread.
+template <class Calls>
+void in_group(const Calls& calls) {
+  check_begun(ncclGroupStart(), "ncclGroupStart");
+  try {
+    calls();
+  } catch (...) {
+    ncclGroupEnd();
+    throw;
+  }
+  check_begun(ncclGroupEnd(), "ncclGroupEnd");
+}
+
+class nccl_communicator final : public communicator {
+ public:
+  nccl_communicator(const communicator_id& id, std::span<device* const> mine, int first_rank, int ranks)
+      : devices_(mine.begin(), mine.end()), parts_(mine.size(), nullptr) {
+    ncclUniqueId unique;
+    static_assert(sizeof unique == sizeof id);
+    std::memcpy(&unique, id.data(), sizeof unique);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    try {
+      in_group([&] {
+        for (std::size_t i = 0; i < parts_.size(); ++i) {
+          make_current(devices_[i]->number());
+          const int rank = first_rank + static_cast<int>(i);
+          check_begun(ncclCommInitRankConfig(&parts_[i], ranks, unique, rank, &config), "ncclCommInitRankConfig");
+        }
+      });
+    } catch (...) {
+      abort();
+      throw;
+    }
+  }
+
+  ~nccl_communicator() override {
+    if (poll() == state::ready && finish()) {
+      for (const ncclComm_t part : parts_) ncclCommDestroy(part);
+    } else {
+      abort();
+    }
+  }
+
+  state poll() override {
+    bool busy = false;
+    try {
+      for (const ncclComm_t part : parts_) {
+        ncclResult_t now = ncclSuccess;
+        check_begun(ncclCommGetAsyncError(part, &now), "ncclCommGetAsyncError");
+        check_begun(now, "NCCL");
+        busy |= now == ncclInProgress;
+      }
+    } catch (const device_error& error) {
+      if (error_.empty()) error_ = error.what();
+    }
+    return !error_.empty() ? state::failed : busy ? state::busy : state::ready;
+  }
+
+  std::string error() const override { return error_; }
+
+  void all_reduce(std::span<float* const> buffers, std::size_t count, std::span<stream* const> streams) override {
+    in_group([&] {
+      for (std::size_t i = 0; i < parts_.size(); ++i) {
+        make_current(devices_[i]->number());
+        const cudaStream_t handle = static_cast<cuda_stream&>(*streams[i]).handle();
+        check_begun(ncclAllReduce(buffers[i], buffers[i], count, ncclFloat32, ncclSum, parts_[i], handle),
+                    "ncclAllReduce");
+      }
+    });
+  }
+
+  void abort() override {
+    // All parts together: one alone may wait for a kernel of another.
+    ncclGroupStart();
+    for (ncclComm_t& part : parts_) {
+      if (part != nullptr) ncclCommAbort(part);
+    }
+    ncclGroupEnd();
+    parts_.clear();
+    if (error_.empty()) error_ = "the communicator was aborted";
+  }
+
+ private:
+  /// Whether all that was asked for came to an end.
+  bool finish() {
+    for (const ncclComm_t part : parts_) {
+      const ncclResult_t code = ncclCommFinalize(part);
+      if (code != ncclSuccess && code != ncclInProgress) return false;
+    }
+    const auto end = std::chrono::steady_clock::now() + timeout;
+    while (poll() == state::busy) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return error_.empty();
+  }
+
+  const std::vector<device*> devices_;
+  std::vector<ncclComm_t> parts_;
+  std::string error_;
+};
 
 class cuda_backend final : public backend {
  public:
@@ -21,11 +144,17 @@ class cuda_backend final : public backend {
     return *opened;
   }
 
-  communicator_id make_communicator_id() override { return cuda::make_communicator_id(); }
+  communicator_id make_communicator_id() override {
+    ncclUniqueId unique;
+    check_begun(ncclGetUniqueId(&unique), "ncclGetUniqueId");
+    communicator_id id;
+    std::memcpy(id.data(), &unique, sizeof unique);
+    return id;
+  }
 
   std::unique_ptr<communicator> connect(const communicator_id& id, std::span<device* const> mine, int first_rank,
                                         int ranks) override {
-    return cuda::connect(id, mine, first_rank, ranks);
+    return std::make_unique<nccl_communicator>(id, mine, first_rank, ranks);
   }
 
  private:

@@ -21,27 +21,6 @@ std::size_t rounded(std::size_t bytes) {
 
 std::string in_mib(std::uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
 
-std::string version_text(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
-/// How many devices there are.
-int count_devices() {
-  int count = 0;
-  const cudaError_t code = cudaGetDeviceCount(&count);
-  if (code == cudaErrorInsufficientDriver) {
-    int driver = 0;
-    int runtime = 0;
-    check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
-    check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-    if (driver == 0) throw device_error("no NVIDIA driver is installed; install one, or run on the processor");
-    throw device_error("the NVIDIA driver knows CUDA up to " + version_text(driver) + ", and this build needs " +
-                       version_text(runtime) + "; install a newer driver");
-  }
-  check(code, "cudaGetDeviceCount");
-  return count;
-}
-
 std::string missing_text(int number, int count) {
   std::string text = "there is no CUDA device " + std::to_string(number) + ": the machine has ";
   if (count == 0) return text + "none";
@@ -60,10 +39,6 @@ std::string text_of(const cudaUUID_t& uuid) {
   }
   return text;
 }
-
-}  // namespace
-
-namespace {
 
 thread_local int current = -1;
 
@@ -185,7 +160,8 @@ std::unique_ptr<stream> cuda_device::make_stream(matmul_precision precision, str
 }
 
 std::unique_ptr<device> open_cuda_device(int number) {
-  const int count = count_devices();
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
   if (number < 0 || number >= count) throw device_error(missing_text(number, count));
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");

@@ -130,19 +130,9 @@ void cuda_stream::capture_or_launch(std::unique_ptr<graph>& captured, const std:
   check(cudaGraphLaunch(known.handle, handle_), "cudaGraphLaunch");
 }
 
-void cuda_stream::upload(const void* host, void* to, std::size_t bytes) {
+void cuda_stream::copy_as(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind) {
   device_.make_current();
-  if (bytes > 0) check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, handle_), "cudaMemcpyAsync");
-}
-
-void cuda_stream::download(const void* from, void* host, std::size_t bytes) {
-  device_.make_current();
-  if (bytes > 0) check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, handle_), "cudaMemcpyAsync");
-}
-
-void cuda_stream::copy(const void* from, void* to, std::size_t bytes) {
-  device_.make_current();
-  if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, handle_), "cudaMemcpyAsync");
+  if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, kind, handle_), "cudaMemcpyAsync");
 }
 
 std::byte* cuda_stream::grow(scratch& memory, std::size_t bytes) {

@@ -1,6 +1,5 @@
 // A CUDA stream, and the kernels as what it does. Its methods are spread over files by theme: elementwise.cu,
-// linear.cu,
-// ...
+// linear.cu, ...
 
 #pragma once
 
@@ -31,20 +30,29 @@ class cuda_stream : public stream {
   /// What CUDA calls it.
   cudaStream_t handle() const { return handle_; }
   cuda_device& device() const override { return device_; }
+  /// Memory for the parts of one reduction.
+  std::byte* parts() const { return parts_.get(); }
 
   void synchronize() override;
   std::unique_ptr<event> record() override;
   void wait(const event& before) override;
   void capture_or_launch(std::unique_ptr<graph>& captured, const std::function<void()>& enqueue) override;
 
-  void upload(const void* host, void* to, std::size_t bytes) override;
-  void download(const void* from, void* host, std::size_t bytes) override;
-  void copy(const void* from, void* to, std::size_t bytes) override;
+  void upload(const void* host, void* to, std::size_t bytes) override {
+    copy_as(host, to, bytes, cudaMemcpyHostToDevice);
+  }
+  void download(const void* from, void* host, std::size_t bytes) override {
+    copy_as(from, host, bytes, cudaMemcpyDeviceToHost);
+  }
+  void copy(const void* from, void* to, std::size_t bytes) override {
+    copy_as(from, to, bytes, cudaMemcpyDeviceToDevice);
+  }
 
 #define TROUPE_KERNEL override
 #include "kernels/stream_kernels.inc"
 
  private:
+  void copy_as(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind);
   /// `bytes` of scratch memory. What is outgrown stays: a graph that was captured earlier still uses it.
   std::byte* grow(scratch& memory, std::size_t bytes);
   /// A factor of a matrix product as the precision wants it: `x` itself, or rounded into `rounded`.

@@ -79,8 +79,7 @@ __global__ void square_parts(std::size_t count, const float* x, double* parts) {
   for (std::size_t i = global_thread(); i < count; i += thread_count()) {
     sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
   }
-  sum = combine_block(sum, sum_of());
-  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+  store_part<sum_of>(sum, parts);
 }
 
 __global__ void non_finite_parts(std::size_t count, const float* x, std::uint64_t* parts) {
@@ -88,8 +87,7 @@ __global__ void non_finite_parts(std::size_t count, const float* x, std::uint64_
   for (std::size_t i = global_thread(); i < count; i += thread_count()) {
     if (first == least_of::neutral && !is_finite(x[i])) first = i;
   }
-  first = combine_block(first, least_of());
-  if (threadIdx.x == 0) parts[blockIdx.x] = first;
+  store_part<least_of>(first, parts);
 }
 
 __global__ void finish_non_finite(const std::uint64_t* parts, std::size_t part_count, std::size_t count, const float* x,
@@ -101,47 +99,39 @@ __global__ void finish_non_finite(const std::uint64_t* parts, std::size_t part_c
 }
 
 template <bool kAdd>
-void launch_columns(cudaStream_t stream, std::size_t rows, std::size_t cols, row_matrix<const float> from,
+void launch_columns(const cuda_stream& stream, std::size_t rows, std::size_t cols, row_matrix<const float> from,
                     row_matrix<float> to) {
   const bool packs = (cols | from.stride | to.stride) % 4 == 0 && fits_packs<4>(from.data) && fits_packs<4>(to.data);
   const lane_share share = share_for(cols, packs ? 4 : 1);
-  launch(packs ? columns_kernel<kAdd, 4> : columns_kernel<kAdd, 1>, share.blocks(rows), block_threads, stream, rows,
-         cols, from, to, share);
+  launch(packs ? columns_kernel<kAdd, 4> : columns_kernel<kAdd, 1>, share.blocks(rows), stream, rows, cols, from, to,
+         share);
 }
 
 }  // namespace
 
 void cuda_stream::copy_columns(std::size_t rows, std::size_t cols, row_matrix<const float> from, row_matrix<float> to) {
-  device_.make_current();
-  launch_columns<false>(handle_, rows, cols, from, to);
+  launch_columns<false>(*this, rows, cols, from, to);
 }
 
 void cuda_stream::add_columns(std::size_t rows, std::size_t cols, row_matrix<const float> from, row_matrix<float> to) {
-  device_.make_current();
-  launch_columns<true>(handle_, rows, cols, from, to);
+  launch_columns<true>(*this, rows, cols, from, to);
 }
 
 void cuda_stream::fill(std::size_t count, float value, float* x) {
-  device_.make_current();
-  launch(fits_packs<4>(x) ? fill_kernel<4> : fill_kernel<1>, blocks_for_packs(count), block_threads, handle_, count,
-         value, x);
+  launch(fits_packs<4>(x) ? fill_kernel<4> : fill_kernel<1>, blocks_for_packs(count), *this, count, value, x);
 }
 
 void cuda_stream::multiply(std::size_t count, float factor, float* x) {
-  device_.make_current();
-  launch(fits_packs<4>(x) ? multiply_kernel<4> : multiply_kernel<1>, blocks_for_packs(count), block_threads, handle_,
-         count, factor, x);
+  launch(fits_packs<4>(x) ? multiply_kernel<4> : multiply_kernel<1>, blocks_for_packs(count), *this, count, factor, x);
 }
 
 void cuda_stream::relu_backward(std::size_t count, const float* y, const float* grad_y, float* grad_x) {
-  device_.make_current();
   const bool packs = fits_packs<4>(y) && fits_packs<4>(grad_y) && fits_packs<4>(grad_x);
-  launch(packs ? relu_backward_kernel<4> : relu_backward_kernel<1>, blocks_for_packs(count), block_threads, handle_,
-         count, y, grad_y, grad_x);
+  launch(packs ? relu_backward_kernel<4> : relu_backward_kernel<1>, blocks_for_packs(count), *this, count, y, grad_y,
+         grad_x);
 }
 
 void cuda_stream::sum_in_rank_order(std::span<const float* const> in, std::size_t count, float scale, float* out) {
-  device_.make_current();
   const float* sum_so_far = nullptr;
   while (true) {
     rank_inputs some{};
@@ -154,25 +144,21 @@ void cuda_stream::sum_in_rank_order(std::span<const float* const> in, std::size_
     float* const to = last ? out : reinterpret_cast<float*>(grow(partial_sums_, count * sizeof(float)));
     const bool packs = fits_packs<4>(to) && std::all_of(some.at, some.at + some.count,
                                                         [](const float* input) { return fits_packs<4>(input); });
-    launch(packs ? rank_sum_kernel<4> : rank_sum_kernel<1>, blocks_for_packs(count), block_threads, handle_, some,
-           count, last ? scale : 1.0F, to);
+    launch(packs ? rank_sum_kernel<4> : rank_sum_kernel<1>, blocks_for_packs(count), *this, some, count,
+           last ? scale : 1.0F, to);
     if (last) return;
     sum_so_far = to;
   }
 }
 
 void cuda_stream::squared_norm(std::size_t count, const float* x, double* result) {
-  device_.make_current();
-  auto* const parts = reinterpret_cast<double*>(parts_.get());
-  launch(square_parts, reduce_blocks(count), block_threads, handle_, count, x, parts);
-  launch(finish_reduction<sum_of>, 1, block_threads, handle_, parts, reduce_blocks(count), 1.0, result);
+  sum_parts(square_parts, reduce_blocks(count), *this, 1.0, result, count, x);
 }
 
 void cuda_stream::find_non_finite(std::size_t count, const float* x, non_finite* result) {
-  device_.make_current();
   auto* const parts = reinterpret_cast<std::uint64_t*>(parts_.get());
-  launch(non_finite_parts, reduce_blocks(count), block_threads, handle_, count, x, parts);
-  launch(finish_non_finite, 1, block_threads, handle_, parts, reduce_blocks(count), count, x, result);
+  launch(non_finite_parts, reduce_blocks(count), *this, count, x, parts);
+  launch(finish_non_finite, 1, *this, parts, reduce_blocks(count), count, x, result);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -63,8 +63,8 @@ __global__ void __launch_bounds__(block_threads, 4) pool_kernel(const Number* ta
 }
 
 template <pool kPool>
-void launch_pool(cudaStream_t stream, const_table_view table, std::size_t dim, const device_bags& bags, float* out,
-                 std::size_t out_stride) {
+void launch_pool(const cuda_stream& stream, const_table_view table, std::size_t dim, const device_bags& bags,
+                 float* out, std::size_t out_stride) {
   with_numbers(table, [&]<class Number>(const Number* numbers) {
     constexpr int full = 16 / sizeof(Number);
     const bool loads_packs = dim % full == 0 && fits_packs<full>(numbers);
@@ -73,7 +73,7 @@ void launch_pool(cudaStream_t stream, const_table_view table, std::size_t dim, c
                         : loads_packs ? pool_kernel<kPool, full, 1, Number>
                                       : pool_kernel<kPool, 1, 1, Number>;
     const lane_share share = share_for(dim, loads_packs ? full : 1);
-    launch(kernel, share.blocks(bags.bag_count), block_threads, stream, numbers, dim, bags, out, out_stride, share);
+    launch(kernel, share.blocks(bags.bag_count), stream, numbers, dim, bags, out, out_stride, share);
   });
 }
 
@@ -81,24 +81,18 @@ void launch_pool(cudaStream_t stream, const_table_view table, std::size_t dim, c
 
 void cuda_stream::embedding_bag_forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags,
                                         float* out, std::size_t out_stride) {
-  device_.make_current();
   const device_bags seen = with_offsets(bags);
-  if (mode == pooling::max) {
-    launch_pool<pool::maximum>(handle_, table, dim, seen, out, out_stride);
-  } else if (seen.weights) {
-    launch_pool<pool::weighted_sum>(handle_, table, dim, seen, out, out_stride);
-  } else if (mode == pooling::mean) {
-    launch_pool<pool::mean>(handle_, table, dim, seen, out, out_stride);
-  } else {
-    launch_pool<pool::plain_sum>(handle_, table, dim, seen, out, out_stride);
-  }
+  const auto pooled = mode == pooling::max    ? launch_pool<pool::maximum>
+                      : seen.weights          ? launch_pool<pool::weighted_sum>
+                      : mode == pooling::mean ? launch_pool<pool::mean>
+                                              : launch_pool<pool::plain_sum>;
+  pooled(*this, table, dim, seen, out, out_stride);
 }
 
 void cuda_stream::gather_rows(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices,
                               float* out) {
-  device_.make_current();
   // The maximum of one row is that row, with its NaNs and negative zeros.
-  launch_pool<pool::maximum>(handle_, table, dim, bags_of_one(indices), out, dim);
+  launch_pool<pool::maximum>(*this, table, dim, bags_of_one(indices), out, dim);
 }
 
 }  // namespace troupe::kernels::cuda

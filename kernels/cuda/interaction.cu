@@ -10,7 +10,6 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr unsigned warp_lanes = 32;
 constexpr unsigned warps = block_threads / warp_lanes;
 
 template <class T>
@@ -140,19 +139,17 @@ void check_vectors(std::size_t count) {
 
 void cuda_stream::pairwise_dots(std::size_t batch, std::size_t dim, std::span<const row_matrix<const float>> x,
                                 row_matrix<float> dots) {
-  device_.make_current();
   check_vectors(x.size());
   if (x.size() < 2) return;
-  launch(dots_kernel, blocks_for(batch * warp_lanes), block_threads, handle_, batch, dim, as_parameter(x),
+  launch(dots_kernel, blocks_for(batch * warp_lanes), *this, batch, dim, as_parameter(x),
          static_cast<unsigned>(x.size()), dots);
 }
 
 void cuda_stream::pairwise_dots_backward(std::size_t batch, std::size_t dim, std::span<const row_matrix<const float>> x,
                                          row_matrix<const float> grad_dots, std::span<const row_matrix<float>> grad_x) {
-  device_.make_current();
   check_vectors(x.size());
   if (x.empty()) return;
-  launch(dots_backward_kernel, blocks_for(batch * warp_lanes), block_threads, handle_, batch, dim, as_parameter(x),
+  launch(dots_backward_kernel, blocks_for(batch * warp_lanes), *this, batch, dim, as_parameter(x),
          static_cast<unsigned>(x.size()), grad_dots, as_parameter(grad_x));
 }
 

@@ -2,29 +2,29 @@
 
 #pragma once
 
-#include <cuda_runtime_api.h>
-
-#include <cstddef>
-#include <cstdint>
 #include <utility>
 
 #include "kernels/cuda/check.hpp"
+#include "kernels/cuda/cuda_stream.hpp"
 
 namespace troupe::kernels::cuda {
 
 /// Threads of a block, of every kernel here.
 inline constexpr unsigned block_threads = 256;
+/// Lanes of a warp.
+inline constexpr unsigned warp_lanes = 32;
 
-/// Launches `kernel` with `blocks` blocks, or not at all if there are none. The stream's device is the thread's
-/// current.
+/// Launches `kernel` with `blocks` blocks of `block_threads` threads, or not at all if there are none. Makes the
+/// stream's device the thread's current.
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), std::size_t blocks, unsigned threads_per_block, cudaStream_t stream,
+void launch(void (*kernel)(Parameters...), std::size_t blocks, const cuda_stream& stream,
             const Arguments&... arguments) {
+  stream.device().make_current();
   if (blocks == 0) return;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3{static_cast<unsigned>(blocks), 1, 1};
-  config.blockDim = dim3{threads_per_block, 1, 1};
-  config.stream = stream;
+  config.blockDim = dim3{block_threads, 1, 1};
+  config.stream = stream.handle();
 #ifdef __CUDACC__
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "cudaLaunchKernelEx");
 #else  // the emulated one

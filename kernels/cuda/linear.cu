@@ -69,8 +69,7 @@ matrix_products& cuda_stream::products() {
 const void* cuda_stream::as_factor(std::size_t count, const float* x, scratch& rounded) {
   if (precision_ != matmul_precision::bf16) return x;
   auto* const to = reinterpret_cast<__nv_bfloat16*>(grow(rounded, count * sizeof(__nv_bfloat16)));
-  launch(fits_packs<4>(x) ? to_bf16_kernel<4> : to_bf16_kernel<1>, blocks_for_packs(count), block_threads, handle_,
-         count, x, to);
+  launch(fits_packs<4>(x) ? to_bf16_kernel<4> : to_bf16_kernel<1>, blocks_for_packs(count), *this, count, x, to);
   return to;
 }
 
@@ -80,9 +79,8 @@ void cuda_stream::column_sums(std::size_t rows, std::size_t cols, const float* x
   const std::size_t chunks = (cols + sum_columns - 1) / sum_columns;
   float* const part_sums =
       parts == 1 ? sums : reinterpret_cast<float*>(grow(partial_sums_, parts * cols * sizeof(float)));
-  launch(column_sum_kernel, parts * chunks, block_threads, handle_, rows, cols, x, (rows + parts - 1) / parts,
-         part_sums);
-  if (parts > 1) launch(column_sum_kernel, chunks, block_threads, handle_, parts, cols, part_sums, parts, sums);
+  launch(column_sum_kernel, parts * chunks, *this, rows, cols, x, (rows + parts - 1) / parts, part_sums);
+  if (parts > 1) launch(column_sum_kernel, chunks, *this, parts, cols, part_sums, parts, sums);
 }
 
 void cuda_stream::multiply_plainly(const product_shape& shape, const product_operands& operands) {
@@ -103,7 +101,7 @@ void cuda_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t 
   if (products().multiply(shape, {a, b, y, const_cast<float*>(bias)}, handle_)) return;  // it only reads the bias
   shape.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   multiply_plainly(shape, {a, b, y});
-  launch(bias_kernel, blocks_for_packs(batch * out), block_threads, handle_, batch, out, bias, then, y);
+  launch(bias_kernel, blocks_for_packs(batch * out), *this, batch, out, bias, then, y);
 }
 
 void cuda_stream::linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, const float* x,

@@ -160,7 +160,7 @@ void cuda_table_gradient::sum_long_rows(std::size_t dim) {
   const long_rows all{run_numbers_.data(), starts_.data(), contribution_count_,   dim,
                       begins_.data(),      ends_.data(),   contributions_.data(), sums};
   const std::size_t groups = (long_rows_bound() + places_each - 1) / places_each;
-  launch(long_rows_kernel, groups * chunks, block_threads, stream_.handle(), all, chunks);
+  launch(long_rows_kernel, groups * chunks, stream_, all, chunks);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -7,7 +7,6 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr unsigned warp_lanes = 32;
 constexpr unsigned all_lanes = 0xffffffff;
 
 __device__ float warp_max(float x) {
@@ -52,8 +51,7 @@ __global__ void cross_entropy_parts(std::size_t batch, std::size_t classes, cons
     sum += cross_entropy(classes, logits + b * classes, static_cast<std::size_t>(target[b]), static_cast<double>(batch),
                          grad + b * classes);
   }
-  sum = combine_block(sum, sum_of());
-  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+  store_part<sum_of>(sum, parts);
 }
 
 __global__ void binary_cross_entropy_parts(std::size_t count, const float* logits, const float* target, float factor,
@@ -68,8 +66,7 @@ __global__ void binary_cross_entropy_parts(std::size_t count, const float* logit
     // Both forms of the sigmoid divide by at most 2, whatever the size of z.
     grad[i] = ((negative ? e : 1.0F) / (1.0F + e) - t) * factor;
   }
-  sum = combine_block(sum, sum_of());
-  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+  store_part<sum_of>(sum, parts);
 }
 
 __global__ void squared_error_parts(std::size_t count, const float* y, const float* target, float factor, float* grad,
@@ -80,41 +77,31 @@ __global__ void squared_error_parts(std::size_t count, const float* y, const flo
     sum += difference * difference;
     grad[i] = factor * static_cast<float>(difference);
   }
-  sum = combine_block(sum, sum_of());
-  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+  store_part<sum_of>(sum, parts);
 }
 
 }  // namespace
 
 void cuda_stream::softmax_cross_entropy(std::size_t batch, std::size_t classes, const float* logits,
                                         const std::int64_t* target, float* grad, double* loss) {
-  device_.make_current();
-  auto* const parts = reinterpret_cast<double*>(parts_.get());
   const std::size_t blocks = blocks_for(batch * warp_lanes, reduce_blocks_max);
-  launch(cross_entropy_parts, blocks, block_threads, handle_, batch, classes, logits, target, grad, parts);
-  launch(finish_reduction<sum_of>, 1, block_threads, handle_, parts, blocks, static_cast<double>(batch), loss);
+  sum_parts(cross_entropy_parts, blocks, *this, static_cast<double>(batch), loss, batch, classes, logits, target, grad);
 }
 
 void cuda_stream::bce_with_logits(std::size_t batch, std::size_t outputs, const float* logits, const float* target,
                                   float* grad, double* loss) {
-  device_.make_current();
-  auto* const parts = reinterpret_cast<double*>(parts_.get());
   const std::size_t count = batch * outputs;
   const auto n = static_cast<double>(count);
-  launch(binary_cross_entropy_parts, reduce_blocks(count), block_threads, handle_, count, logits, target,
-         static_cast<float>(1 / n), grad, parts);
-  launch(finish_reduction<sum_of>, 1, block_threads, handle_, parts, reduce_blocks(count), n, loss);
+  sum_parts(binary_cross_entropy_parts, reduce_blocks(count), *this, n, loss, count, logits, target,
+            static_cast<float>(1 / n), grad);
 }
 
 void cuda_stream::mean_squared_error(std::size_t batch, std::size_t outputs, const float* y, const float* target,
                                      float* grad, double* loss) {
-  device_.make_current();
-  auto* const parts = reinterpret_cast<double*>(parts_.get());
   const std::size_t count = batch * outputs;
   const auto n = static_cast<double>(count);
-  launch(squared_error_parts, reduce_blocks(count), block_threads, handle_, count, y, target, static_cast<float>(2 / n),
-         grad, parts);
-  launch(finish_reduction<sum_of>, 1, block_threads, handle_, parts, reduce_blocks(count), n, loss);
+  sum_parts(squared_error_parts, reduce_blocks(count), *this, n, loss, count, y, target, static_cast<float>(2 / n),
+            grad);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -19,11 +19,9 @@ __global__ void step_kernel(update_constants c, std::size_t count, float* weight
 
 void cuda_stream::update_dense(const update_constants& c, std::size_t count, float* weights, optimizer_state_view state,
                                const float* grad) {
-  device_.make_current();
   const bool packs =
       fits_packs<4>(weights) && fits_packs<4>(state.first) && fits_packs<4>(state.second) && fits_packs<4>(grad);
-  launch(packs ? step_kernel<4> : step_kernel<1>, blocks_for_packs(count), block_threads, handle_, c, count, weights,
-         state, grad);
+  launch(packs ? step_kernel<4> : step_kernel<1>, blocks_for_packs(count), *this, c, count, weights, state, grad);
 }
 
 }  // namespace troupe::kernels::cuda

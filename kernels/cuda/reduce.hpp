@@ -3,9 +3,6 @@
 
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "kernels/cuda/launch.hpp"
 
 namespace troupe::kernels::cuda {
@@ -16,8 +13,7 @@ inline constexpr std::size_t reduce_blocks_max = 1024;
 /// Blocks for a reduction of `count` numbers.
 constexpr std::size_t reduce_blocks(std::size_t count) {
   constexpr std::size_t numbers_per_thread = 16;
-  const std::size_t blocks = blocks_for(count / numbers_per_thread + 1);
-  return blocks < reduce_blocks_max ? blocks : reduce_blocks_max;
+  return blocks_for(count / numbers_per_thread + 1, reduce_blocks_max);
 }
 
 /// A sum; divided by `parameter` in the end.
@@ -54,6 +50,13 @@ __device__ typename Combine::value combine_block(typename Combine::value mine, C
   return mine;
 }
 
+/// Makes what all threads of the block have, combined, the block's part of a reduction.
+template <class Combine>
+__device__ void store_part(typename Combine::value mine, typename Combine::value* parts) {
+  mine = combine_block(mine, Combine());
+  if (threadIdx.x == 0) parts[blockIdx.x] = mine;
+}
+
 /// One block: *result = finish(the combined `parts`, parameter).
 template <class Combine>
 __global__ void finish_reduction(const typename Combine::value* parts, std::size_t count,
@@ -62,6 +65,15 @@ __global__ void finish_reduction(const typename Combine::value* parts, std::size
   for (std::size_t i = threadIdx.x; i < count; i += block_threads) mine = Combine()(mine, parts[i]);
   const typename Combine::value all = combine_block(mine, Combine());
   if (threadIdx.x == 0) *result = Combine::finish(all, parameter);
+}
+
+/// *result = the sum of the parts that the blocks of `kernel` store, its last argument, divided by `divisor`.
+template <class... Parameters, class... Arguments>
+void sum_parts(void (*kernel)(Parameters...), std::size_t blocks, const cuda_stream& stream, double divisor,
+               double* result, const Arguments&... arguments) {
+  auto* const parts = reinterpret_cast<double*>(stream.parts());
+  launch(kernel, blocks, stream, arguments..., parts);
+  launch(finish_reduction<sum_of>, 1, stream, parts, blocks, divisor, result);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -95,9 +95,9 @@ void cuda_table_gradient::list_contributions(Key* keys) {
     const source& from = sources_[rank];
     if (from.bags.index_count == 0) continue;
     const lane_share share = share_for(from.bags.index_count / from.bags.bag_count, 1);
-    launch(list_kernel<Key>, share.blocks(from.bags.bag_count), block_threads, stream_.handle(), from.bags,
-           from.mode == pooling::mean, from.grad, from.stride, static_cast<std::uint32_t>(rank), first, share, keys,
-           listed_order_.data(), listed_.data());
+    launch(list_kernel<Key>, share.blocks(from.bags.bag_count), stream_, from.bags, from.mode == pooling::mean,
+           from.grad, from.stride, static_cast<std::uint32_t>(rank), first, share, keys, listed_order_.data(),
+           listed_.data());
     first += static_cast<std::uint32_t>(from.bags.index_count);
   }
 }
@@ -123,11 +123,10 @@ void cuda_table_gradient::group_by(key_arrays<Key>& keys) {
   const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(row_count_ - 1))));
   sort_pairs(sort_scratch_.data(), scratch_bytes, listed, keys.sorted.data(), listed_order_.data(), order_.data(), n,
              bits, stream_.handle());
-  launch(mark_kernel<Key>, blocks_for(n), block_threads, stream_.handle(), sorted, n, numbers);
+  launch(mark_kernel<Key>, blocks_for(n), stream_, sorted, n, numbers);
   running_sum(sort_scratch_.data(), scratch_bytes, numbers, n, stream_.handle());
-  launch(rows_kernel<Key>, blocks_for(n), block_threads, stream_.handle(), sorted, order_.data(), numbers, n,
-         listed_.data(), contributions_.data(), rows_.data(), starts_.data(), begins_.data(), ends_.data(),
-         distinct_.data());
+  launch(rows_kernel<Key>, blocks_for(n), stream_, sorted, order_.data(), numbers, n, listed_.data(),
+         contributions_.data(), rows_.data(), starts_.data(), begins_.data(), ends_.data(), distinct_.data());
 }
 
 void cuda_table_gradient::group() {

@@ -174,20 +174,17 @@ __global__ void __launch_bounds__(block_threads, kPacks == 1 ? 3 : 2)
     const row_update<kWidth, kPacks, Number> update(c, from, run, scale, lanes, dim, weights, state, row * dim);
     if (!update.step() && bad == least_of::neutral) bad = row;
   }
-  bad = combine_block(bad, least_of());
-  if (threadIdx.x == 0) bad_rows[blockIdx.x] = bad;
+  store_part<least_of>(bad, bad_rows);
 }
 
 }  // namespace
 
 std::span<const double> cuda_table_gradient::squared_norms(std::size_t dim, float scale) {
-  stream_.device().make_current();
   sum_long_rows(dim);
   double* const norms = norms_.make(stream_, rows_bound());
   with_shape(true, dim, [&](auto columns, auto packs) {
     const lane_share share = share_for(dim, columns);
-    launch(norm_kernel<columns, packs>, share.blocks(rows_bound()), block_threads, stream_.handle(), grouped(), dim,
-           scale, share, norms);
+    launch(norm_kernel<columns, packs>, share.blocks(rows_bound()), stream_, grouped(), dim, scale, share, norms);
   });
   auto* const host_count = staging<std::uint32_t>(1);
   stream_.download(distinct_.data(), host_count, sizeof *host_count);
@@ -201,7 +198,6 @@ std::span<const double> cuda_table_gradient::squared_norms(std::size_t dim, floa
 
 void cuda_table_gradient::apply(const update_constants& c, std::size_t dim, table_view table,
                                 optimizer_state_view state, float scale, bool every_row) {
-  stream_.device().make_current();
   const std::size_t every = every_row && c.kind != optimizer_kind::rowwise_adagrad ? row_count_ : 0;
   const std::size_t bound = every > 0 ? every : rows_bound();
   has_bad_row_ = bound > 0;
@@ -214,12 +210,11 @@ void cuda_table_gradient::apply(const update_constants& c, std::size_t dim, tabl
     with_shape(fit, dim, [&](auto columns, auto packs) {
       const lane_share share = share_for(dim, columns);
       blocks = share.blocks(bound, update_blocks_max);
-      launch(update_kernel<columns, packs, Number>, blocks, block_threads, stream_.handle(), c, grouped(), every, scale,
-             share, dim, weights, state, bad_rows + 1);
+      launch(update_kernel<columns, packs, Number>, blocks, stream_, c, grouped(), every, scale, share, dim, weights,
+             state, bad_rows + 1);
     });
   });
-  launch(finish_reduction<least_of>, 1, block_threads, stream_.handle(), bad_rows + 1, blocks, least_of::neutral,
-         bad_rows);
+  launch(finish_reduction<least_of>, 1, stream_, bad_rows + 1, blocks, least_of::neutral, bad_rows);
   stream_.download(bad_rows, staging<std::int64_t>(1), sizeof(std::int64_t));
 }
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cpu/relu.hpp"
+#include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/device.hpp"
 #include "tests/kernels/support.hpp"
 
