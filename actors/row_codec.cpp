@@ -1,6 +1,7 @@
 #include "actors/row_codec.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
