@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <caf/abstract_actor.hpp>
-#include <caf/actor_system.hpp>
 
 #include "actors/traced_system.hpp"
 

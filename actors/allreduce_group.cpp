@@ -117,15 +117,14 @@ group_bucket& allreduce_group_state::find_or_open(const bucket_id& id, std::uint
 
 caf::result<msg::reduced> allreduce_group_state::handle(msg::reduce& share) {
   const bucket_id id{share.head.step, share.bucket};
-  if (auto error = check(share.head, share.rank, share.bucket, true)) return failure_of(name, id.step, error);
-  if (share.grad.type != msg::dtype::f32 || !share.grad.consistent())
-    return failure_of(name, id.step,
-                      make_failure(errc::shape_mismatch, "bucket {} of rank {} is not a float32 tensor of its shape",
-                                   share.bucket, share.rank));
-  if (!collective_->can_read(share.grad))
-    return failure_of(name, id.step,
-                      make_failure(errc::wrong_context, "bucket {} of rank {} is not where this group adds up",
-                                   share.bucket, share.rank));
+  caf::error error = check(share.head, share.rank, share.bucket, true);
+  if (!error && (share.grad.type != msg::dtype::f32 || !share.grad.consistent()))
+    error = make_failure(errc::shape_mismatch, "bucket {} of rank {} is not a float32 tensor of its shape",
+                         share.bucket, share.rank);
+  if (!error && !collective_->can_read(share.grad))
+    error = make_failure(errc::wrong_context, "bucket {} of rank {} is not where this group adds up", share.bucket,
+                         share.rank);
+  if (error) return failure_of(name, id.step, error);
   collective_->join();
   const std::span<const float> numbers = share.grad.as<float>();
   group_bucket& all = find_or_open(id, numbers.size());

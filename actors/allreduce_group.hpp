@@ -7,7 +7,6 @@
 
 #pragma once
 
-#include <caf/actor_addr.hpp>
 #include <chrono>
 #include <cstdint>
 #include <memory>

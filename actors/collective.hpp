@@ -3,8 +3,6 @@
 
 #pragma once
 
-#include <caf/error.hpp>
-#include <caf/typed_response_promise.hpp>
 #include <chrono>
 #include <cstdint>
 #include <vector>

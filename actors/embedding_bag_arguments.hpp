@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <caf/expected.hpp>
 #include <cstddef>
 #include <vector>
 

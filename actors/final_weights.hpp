@@ -3,15 +3,83 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/membership.hpp"
 #include "actors/open_requests.hpp"
 #include "actors/run_plan.hpp"
-#include "actors/weights.hpp"
+#include "base/digest.hpp"
+#include "protocol/tensor.hpp"
 
 namespace troupe::actors {
+
+/// [rows, dim] of float32 from the shards' [local rows, dim] by shard number, which may be rows of any `row_dtype`.
+msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t rows, std::uint64_t dim);
+
+/// The digest of all weights: XXH3 of the digests of every table's rows in row order (8 bytes each, XXH3 of the row's
+/// bits), table by table, and of the digest of the dense weights' bits.
+///
+/// The rows' digests are asked for in pieces, of many shards at a time, and may come in any order; nobody ever holds
+/// all of them. Row r of a table is row r / shards of shard r % shards. Belongs to one actor.
+class weights_digest {
+ public:
+  /// The most rows whose digests are under way or wait for those before them.
+  static constexpr std::uint64_t rows_max = std::uint64_t{1} << 21;
+  static constexpr std::uint64_t bytes_max = rows_max * sizeof(std::uint64_t);
+
+  struct table {
+    std::uint64_t rows = 0;
+    std::uint32_t shards = 1;
+  };
+
+  /// Rows [first, first + rows) of a shard, by their local numbers.
+  struct piece {
+    std::size_t table = 0;
+    std::uint32_t shard = 0;
+    std::uint64_t first = 0;
+    std::uint64_t rows = 0;
+    std::uint64_t round = 0;  ///< of `weights_digest`
+  };
+
+  weights_digest() = default;
+  explicit weights_digest(std::vector<table> tables) : tables_(std::move(tables)) {}
+
+  /// The next piece to be asked for, of at most `row_digests_max` rows; nullopt if as many rows are under way as may
+  /// be, or there are no more.
+  std::optional<piece> next();
+
+  /// Takes in the digests of a piece that `next` gave. False, and nothing is taken in, if they are not as many.
+  bool add(const piece& part, msg::tensor digests);
+
+  /// 16 hexadecimal digits. To be called once, when all pieces are in.
+  std::string text(std::uint64_t dense_digest);
+
+ private:
+  /// The pieces that make up a stretch of a table's rows, one of each shard.
+  struct round {
+    std::vector<msg::tensor> shards;
+    std::size_t missing = 0;
+    std::uint64_t rows = 0;
+  };
+
+  bool open_round();
+  void take(const round& whole);
+  void take(std::uint64_t part);
+
+  std::vector<table> tables_;
+  running_digest digest_;
+  std::deque<round> rounds_;  // opened and not digested yet, in the order of their rows
+  std::uint64_t rounds_digested_ = 0;
+  std::uint64_t rows_under_way_ = 0;
+  std::deque<piece> to_ask_;    // of the last round
+  std::size_t next_table_ = 0;  // of the next round
+  std::uint64_t next_row_ = 0;  // where it begins, as a local row of every shard
+};
 
 /// Belongs to the master.
 class final_weights {

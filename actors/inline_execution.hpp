@@ -3,7 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <caf/action.hpp>
+#include <caf/actor_control_block.hpp>
 #include <caf/execution_unit.hpp>
+#include <caf/message.hpp>
 #include <deque>
 #include <functional>
 #include <thread>
@@ -35,5 +38,12 @@ class inline_execution : public caf::execution_unit {
   std::vector<std::function<void()>> at_end_;
   std::atomic<std::thread::id> running_on_;
 };
+
+/// Calls `what` as `actor`, between two of its messages and on whatever thread runs it then; never if the actor has
+/// ended. `context`: of the calling actor, if any. Thread: any.
+template <class F>
+void run_in(const caf::strong_actor_ptr& actor, F&& what, caf::execution_unit* context = nullptr) {
+  actor->enqueue(nullptr, caf::make_message_id(), caf::make_message(caf::make_action(std::forward<F>(what))), context);
+}
 
 }  // namespace troupe::actors

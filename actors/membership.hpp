@@ -11,11 +11,6 @@
 
 #pragma once
 
-#include <caf/actor_addr.hpp>
-#include <caf/actor_control_block.hpp>
-#include <caf/error.hpp>
-#include <caf/expected.hpp>
-#include <caf/system_messages.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>

@@ -2,9 +2,6 @@
 
 #pragma once
 
-#include <caf/actor_addr.hpp>
-#include <caf/error.hpp>
-#include <caf/timespan.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>

@@ -7,8 +7,8 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/faults.hpp"
+#include "actors/inline_execution.hpp"
 #include "actors/row_codec.hpp"
-#include "actors/run_in.hpp"
 
 namespace troupe::actors {
 

@@ -2,8 +2,6 @@
 
 #pragma once
 
-#include <caf/actor_addr.hpp>
-#include <caf/mailbox_element.hpp>
 #include <compare>
 #include <cstdint>
 

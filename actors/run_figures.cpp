@@ -14,16 +14,6 @@ std::optional<double> present(double x) { return std::isnan(x) ? std::nullopt : 
 
 }  // namespace
 
-void epoch_totals::add(msg::epoch_report&& report) {
-  const std::uint32_t rank = report.rank;
-  reports_.at(rank) = std::move(report);
-}
-
-void epoch_totals::add(msg::evaluation&& share) {
-  const std::uint32_t rank = share.rank;
-  evaluations_.at(rank) = std::move(share);
-}
-
 bool epoch_totals::complete() const {
   for (std::size_t rank = 0; rank < reports_.size(); ++rank)
     if (!reports_[rank] || (reports_[rank]->evaluates && !evaluations_[rank])) return false;
@@ -50,35 +40,30 @@ epoch_summary epoch_totals::summary() const {
   result.figures.loss = loss_sum / static_cast<double>(result.samples);
   if (!reports_.front()->evaluates) return result;
 
-  std::uint64_t rows = 0;
-  std::uint64_t correct = 0;
-  std::uint64_t tested = 0;
-  double test_loss_sum = 0;
-  double log_loss_sum = 0;
-  double probability_sum = 0;
+  msg::evaluation all;
   std::vector<float> scores;
   std::vector<float> labels;
   for (const auto& share : evaluations_) {
-    rows += share->rows;
-    correct += share->correct;
-    tested += share->tested;
-    test_loss_sum += share->loss_sum;
-    log_loss_sum += share->log_loss_sum;
-    probability_sum += share->probability_sum;
+    all.rows += share->rows;
+    all.correct += share->correct;
+    all.tested += share->tested;
+    all.loss_sum += share->loss_sum;
+    all.log_loss_sum += share->log_loss_sum;
+    all.probability_sum += share->probability_sum;
     const auto more_scores = share->scores.as<float>();
     const auto more_labels = share->labels.as<float>();
     scores.insert(scores.end(), more_scores.begin(), more_scores.end());
     labels.insert(labels.end(), more_labels.begin(), more_labels.end());
   }
-  if (rows > 0) {
-    result.figures.accuracy = static_cast<double>(correct) / static_cast<double>(rows);
-    result.figures.log_loss = present(log_loss_sum / static_cast<double>(rows));
+  if (all.rows > 0) {
+    result.figures.accuracy = static_cast<double>(all.correct) / static_cast<double>(all.rows);
+    result.figures.log_loss = present(all.log_loss_sum / static_cast<double>(all.rows));
   }
-  if (tested > 0) result.figures.test_loss = present(test_loss_sum / static_cast<double>(tested));
+  if (all.tested > 0) result.figures.test_loss = present(all.loss_sum / static_cast<double>(all.tested));
   if (loss_ == model::loss_kind::mse && result.figures.test_loss)
     result.figures.rmse = std::sqrt(*result.figures.test_loss);
   result.figures.auc = present(model::area_under_curve(scores, labels));
-  result.figures.calibration = present(model::calibration(probability_sum, labels));
+  result.figures.calibration = present(model::calibration(all.probability_sum, labels));
   return result;
 }
 

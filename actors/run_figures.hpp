@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "actors/run_observer.hpp"
@@ -19,8 +20,8 @@ class epoch_totals {
   epoch_totals(std::uint32_t trainers, model::loss_kind loss)
       : loss_(loss), reports_(trainers), evaluations_(trainers) {}
 
-  void add(msg::epoch_report&& report);
-  void add(msg::evaluation&& share);
+  void add(msg::epoch_report&& report) { put(std::move(report), reports_); }
+  void add(msg::evaluation&& share) { put(std::move(share), evaluations_); }
 
   /// True if every rank has reported, and evaluated where it said it would.
   bool complete() const;
@@ -29,6 +30,12 @@ class epoch_totals {
   epoch_summary summary() const;
 
  private:
+  template <class Message>
+  static void put(Message&& message, std::vector<std::optional<Message>>& by_rank) {
+    auto& place = by_rank.at(message.rank);
+    place = std::move(message);
+  }
+
   model::loss_kind loss_;
   std::vector<std::optional<msg::epoch_report>> reports_;
   std::vector<std::optional<msg::evaluation>> evaluations_;

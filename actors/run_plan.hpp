@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <caf/expected.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>

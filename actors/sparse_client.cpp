@@ -18,6 +18,39 @@ constexpr std::size_t any_number = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
+void network_input::resize(kernels::stream& on, std::size_t size, std::size_t features) {
+  numbers_.resize(on, size * features);
+  size_ = size;
+  features_ = features;
+}
+
+kernels::row_matrix<float> network_input::on_host(kernels::stream& on, std::size_t columns) {
+  if (on.device().is_host()) return {numbers_.data(), features_};
+  if (const std::size_t count = size_ * columns; count > staging_count_) {
+    staging_.reset();
+    staging_ = on.device().allocate_staging(count * sizeof(float));
+    staging_count_ = count;
+  }
+  return {reinterpret_cast<float*>(staging_.get()), columns};
+}
+
+void network_input::upload(kernels::stream& on, std::span<const column_range> ranges) {
+  std::size_t columns = 0;
+  for (const column_range& one : ranges) columns += one.count;
+  if (on.device().is_host() || columns == 0) return;
+  const std::size_t count = size_ * columns;
+  if (columns == features_) return on.upload(staging_.get(), numbers_.data(), count * sizeof(float));
+  packed_.resize(on, count);
+  on.upload(staging_.get(), packed_.data(), count * sizeof(float));
+  const float* from = packed_.data();
+  for (const column_range& one : ranges) {
+    on.copy_columns(size_, one.count, {from, columns}, {numbers_.data() + one.first, features_});
+    from += one.count;
+  }
+}
+
+// -- a batch ----------------------------------------------------------------------
+
 sparse_client::sparse_client(const model::data_spec& spec, std::vector<std::vector<msg::module_ref>> shards,
                              const options& chosen)
     : spec_(spec),

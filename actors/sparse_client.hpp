@@ -23,15 +23,49 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
-#include "actors/network_input.hpp"
 #include "kernels/device_array.hpp"
 #include "model/batch.hpp"
 #include "model/exact_sum.hpp"
 #include "protocol/messages.hpp"
 
 namespace troupe::actors {
+
+/// The network's input on a trainer's device. On a CUDA device servers may write some of its columns there; the others
+/// come from the host, packed, and are copied between them. Not thread-safe.
+class network_input {
+ public:
+  /// [size, features]; uninitialized. Requires: the former contents are not in use.
+  void resize(kernels::stream& on, std::size_t size, std::size_t features);
+
+  float* data() const { return numbers_.data(); }
+  std::size_t size() const { return size_; }
+  std::size_t features() const { return features_; }
+  /// Keeps the numbers alive.
+  const std::shared_ptr<std::byte>& owner() const { return numbers_.owner(); }
+
+  /// Returns room for `columns` columns on the host, until uploaded; on the processor, returns the input itself.
+  kernels::row_matrix<float> on_host(kernels::stream& on, std::size_t columns);
+
+  /// Adjacent columns.
+  struct column_range {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+
+  /// Copies the columns of `on_host`, which are those of all `ranges` in turn, to their places.
+  void upload(kernels::stream& on, std::span<const column_range> ranges);
+
+ private:
+  kernels::device_array<float> numbers_;
+  kernels::device_array<float> packed_;  ///< the columns from the host, before they are copied between the others
+  std::shared_ptr<std::byte> staging_;
+  std::size_t staging_count_ = 0;
+  std::size_t size_ = 0;
+  std::size_t features_ = 0;
+};
 
 /// Belongs to one thread.
 class sparse_client {

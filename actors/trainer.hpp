@@ -32,7 +32,6 @@
 #include "actors/actor_trace.hpp"
 #include "actors/dense_replica.hpp"
 #include "actors/epoch_tally.hpp"
-#include "actors/evaluation.hpp"
 #include "actors/sparse_client.hpp"
 #include "actors/step_schedule.hpp"
 #include "actors/trainer_phase.hpp"

@@ -7,7 +7,6 @@
 #include "actors/failure.hpp"
 #include "actors/faults.hpp"
 #include "actors/inline_execution.hpp"
-#include "actors/run_in.hpp"
 #include "actors/trainer.hpp"
 #include "model/random.hpp"
 
