@@ -1,7 +1,5 @@
 #include "actors/allreduce_group.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "actors/actor_name.hpp"

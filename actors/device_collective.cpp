@@ -1,13 +1,10 @@
 #include "actors/device_collective.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <thread>
 #include <utility>
 
-#include "actors/allreduce_group.hpp"
 #include "actors/device_tensor.hpp"
 #include "actors/failure.hpp"
 #include "base/host.hpp"
