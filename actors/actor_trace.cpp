@@ -138,8 +138,6 @@ void actor_trace::progresses() {
   if (board_ != nullptr) on_board(board_->step.load(relaxed), trace::ticks_now());
 }
 
-void actor_trace::rests() { on_board(step_, 0); }
-
 void actor_trace::step_ends(std::uint64_t next) {
   if (recorder_ == nullptr || step_begin_ == 0) return;
   const std::uint64_t begin = std::exchange(step_begin_, 0);

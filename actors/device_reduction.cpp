@@ -52,8 +52,6 @@ kernels::communicator::state device_reduction::poll() {
   return communicator_ ? communicator_->poll() : kernels::communicator::state::ready;
 }
 
-std::string device_reduction::error() const { return communicator_ ? communicator_->error() : std::string(); }
-
 std::size_t device_reduction::lane_of(std::uint32_t rank) const {
   return static_cast<std::size_t>(std::ranges::find(lanes_, &devices_.of_trainer(rank), &lane::where) - lanes_.begin());
 }

@@ -1,7 +1,5 @@
 #include "actors/embedding_bag_arguments.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <span>

@@ -71,8 +71,6 @@ void weights_digest::take(const round& whole) {
     take(whole.shards[row % shards].as<std::uint64_t>()[row / shards]);
 }
 
-void weights_digest::take(std::uint64_t part) { digest_.add(std::as_bytes(std::span(&part, 1))); }
-
 std::string weights_digest::text(std::uint64_t dense_digest) {
   take(dense_digest);
   return fmt::format("{:016x}", digest_.value());

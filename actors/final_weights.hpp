@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,7 +70,7 @@ class weights_digest {
 
   bool open_round();
   void take(const round& whole);
-  void take(std::uint64_t part);
+  void take(std::uint64_t part) { digest_.add(std::as_bytes(std::span(&part, 1))); }
 
   std::vector<table> tables_;
   running_digest digest_;

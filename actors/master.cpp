@@ -240,16 +240,13 @@ void master_state::handle(msg::evaluation& share) {
 
 void master_state::pass_on(const std::vector<epoch_summary>& complete) {
   for (const epoch_summary& epoch : complete) {
+    using enum trace::metric_name;
     const model::epoch_figures& figures = epoch.figures;
-    const auto note = [&](trace::metric_name what, const std::optional<double>& value) {
+    const std::pair<trace::metric_name, std::optional<double>> values[] = {
+        {loss, figures.loss},           {auc, figures.auc},   {accuracy, figures.accuracy},
+        {test_loss, figures.test_loss}, {rmse, figures.rmse}, {staleness, epoch.staleness_max}};
+    for (const auto& [what, value] : values)
       if (value) trace.metric(what, epoch.step, *value);
-    };
-    note(trace::metric_name::loss, figures.loss);
-    note(trace::metric_name::auc, figures.auc);
-    note(trace::metric_name::accuracy, figures.accuracy);
-    note(trace::metric_name::test_loss, figures.test_loss);
-    note(trace::metric_name::rmse, figures.rmse);
-    note(trace::metric_name::staleness, epoch.staleness_max);
     if (observer_.on_epoch) observer_.on_epoch(epoch);
   }
 }

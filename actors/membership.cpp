@@ -1,7 +1,5 @@
 #include "actors/membership.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "actors/actor_name.hpp"
@@ -65,22 +63,15 @@ caf::expected<std::uint32_t> membership::place(std::vector<Handle>& members, boo
   if (state_ == state::closed)
     return make_failure(errc::wrong_context, "the run has begun: no {} can join any more", role_name(trains));
   if (rank == msg::any_rank) rank = first_free(members);
-  if (rules_) {
-    const node* home = node_of(trains, rank);
-    if (home == nullptr || home->handle.address() != sender)  // only who was given the place fills it
-      return make_failure(errc::bad_input, "{} {} was not given to this process", role_name(trains), rank);
-  }
+  const node* home = node_of(trains, rank);
+  if (rules_ && (home == nullptr || home->handle.address() != sender))  // only who was given the place fills it
+    return make_failure(errc::bad_input, "{} {} was not given to this process", role_name(trains), rank);
   members.resize(std::max<std::size_t>(members.size(), std::size_t{rank} + 1));
   members[rank] = one;
-  members_.push_back({one.address(), member_name(trains, rank)});
+  // Error lines name a server or trainer with its process, if it has one of its own.
+  const std::string process = home == nullptr ? "" : home->what.name.substr(home->what.name.find(" ("));
+  members_.push_back({one.address(), fmt::format("{} {}{}", role_name(trains), rank, process)});
   return rank;
-}
-
-/// A server or trainer as error lines name it: with its process, if it has one of its own.
-std::string membership::member_name(bool trains, std::uint32_t rank) const {
-  const node* home = node_of(trains, rank);
-  if (home == nullptr) return fmt::format("{} {}", role_name(trains), rank);
-  return fmt::format("{} {}{}", role_name(trains), rank, home->what.name.substr(home->what.name.find(" (")));
 }
 
 void membership::set_group(msg::allreduce_actor group) {

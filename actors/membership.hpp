@@ -137,7 +137,6 @@ class membership {
   template <class Handle>
   caf::expected<std::uint32_t> place(std::vector<Handle>& members, bool trains, const Handle& one, std::uint32_t rank,
                                      const caf::strong_actor_ptr& sender);
-  std::string member_name(bool trains, std::uint32_t rank) const;
   const node* node_of(bool trains, std::uint32_t rank) const;
   caf::expected<std::vector<std::uint32_t>> check_offer(const msg::join_node& offer, std::uint64_t step) const;
   caf::expected<std::vector<std::uint32_t>> free_ranks(const msg::join_node& offer) const;

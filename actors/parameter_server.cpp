@@ -1,7 +1,5 @@
 #include "actors/parameter_server.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "actors/bag_cache.hpp"
@@ -175,7 +173,11 @@ class remote_embedding_bag final : public remote_module {
       kernels::decode({row, type}, numbers.size(), numbers.data());
       kernels::non_finite found;
       kernels::host_stream().find_non_finite(numbers.size(), numbers.data(), &found);
-      if (found.place < numbers.size()) return not_finite(static_cast<std::int64_t>(first + i));
+      if (found.place < numbers.size())
+        return make_failure(errc::not_finite,
+                            "table {}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
+                            table_.options().table, table_.whole_row(static_cast<std::int64_t>(first + i)),
+                            type == kernels::row_dtype::f16 ? "--row-dtype bf16 or f32 (f16 ends at 65504), " : "");
       digests[i] = digest_of(row, row_bytes);
     }
     return msg::tensor::own(count, 1, std::move(digests));
@@ -190,9 +192,9 @@ class remote_embedding_bag final : public remote_module {
     kernels::stream& on = table_.stream();
     const kernels::bags_view bags = looked_up_.put(on, wanted);
     const device_destination* const room = columns_of(wanted.room);
-    if (room != nullptr && room->what().where == &on.device() && type == kernels::row_dtype::f32) {
-      table_.pool(bags, room->what().numbers);
-      const msg::tensor found = on_device(room->what(), on.record());
+    if (room != nullptr && room->what.where == &on.device() && type == kernels::row_dtype::f32) {
+      table_.pool(bags, room->what.numbers);
+      const msg::tensor found = on_device(room->what, on.record());
       return [found] { return found; };
     }
     kernels::device_array<float> out;
@@ -240,9 +242,9 @@ class remote_embedding_bag final : public remote_module {
   caf::error check_room(const msg::bag_lookup& wanted) const {
     const device_destination* const room = columns_of(wanted.room);
     const std::size_t bags = view_of(wanted).size();
-    if (room == nullptr || (bags > 0 && room->what().rows == bags && room->what().cols == table_.dim())) return {};
+    if (room == nullptr || (bags > 0 && room->what.rows == bags && room->what.cols == table_.dim())) return {};
     return make_failure(errc::shape_mismatch, "table {}: room for [{}, {}] pooled rows, expected [{}, {}]",
-                        table_.options().table, room->what().rows, room->what().cols, bags, table_.dim());
+                        table_.options().table, room->what.rows, room->what.cols, bags, table_.dim());
   }
 
   /// A gradient's bags on the table's device, where they are since their lookup if that came from this process.
@@ -309,13 +311,6 @@ class remote_embedding_bag final : public remote_module {
                             bags.weights.size(), bags.indices.size());
     }
     return {};
-  }
-
-  caf::error not_finite(std::int64_t row) const {
-    const bool is_narrow = table_.options().dtype == kernels::row_dtype::f16;
-    return make_failure(errc::not_finite, "table {}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
-                        table_.options().table, table_.whole_row(row),
-                        is_narrow ? "--row-dtype bf16 or f32 (f16 ends at 65504), " : "");
   }
 
   /// What the module consists of, as it lies in memory: one row of `columns` numbers after the other.

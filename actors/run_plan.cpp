@@ -1,7 +1,5 @@
 #include "actors/run_plan.hpp"
 
-#include <fmt/format.h>
-
 #include <span>
 #include <utility>
 

@@ -74,11 +74,6 @@ sparse_client::sparse_client(const model::data_spec& spec, std::vector<std::vect
   }
 }
 
-bool sparse_client::must_be_pooled_here(std::size_t table) const {
-  return tables_[table].size() > 1 || options_.wire != kernels::row_dtype::f32 ||
-         spec_.tables[table].mode == kernels::pooling::max;
-}
-
 sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_ptr<const model::batch> samples) const {
   context c;
   c.step = step;
@@ -89,7 +84,8 @@ sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_pt
     c.tables.resize(tables_.size());
     for (std::size_t t = 0; t < tables_.size(); ++t) {
       const model::bags& b = samples->tables[t];
-      const bool must = must_be_pooled_here(t);
+      const bool must = tables_[t].size() > 1 || options_.wire != kernels::row_dtype::f32 ||
+                        spec_.tables[t].mode == kernels::pooling::max;
       const std::size_t distinct_end = must ? any_number : b.offsets.size();
       c.tables[t].is_pooled_here = (must || options_.remote) && plan_local(b, t, distinct_end, c);
       if (!c.tables[t].is_pooled_here)
@@ -192,12 +188,6 @@ caf::error sparse_client::find_answers(context& c, const network_input& input,
   return {};
 }
 
-void sparse_client::place_dense(const model::batch& samples, kernels::row_matrix<float> to) const {
-  const float* from = samples.dense.data();
-  for (std::size_t row = 0; row < samples.size && spec_.dense_features > 0; ++row, from += spec_.dense_features)
-    std::copy_n(from, spec_.dense_features, to.data + row * to.stride);
-}
-
 caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& input) const {
   std::vector<const msg::tensor*> found;
   if (auto error = find_answers(c, input, found)) return error;
@@ -215,7 +205,9 @@ caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& i
   for (std::size_t t = 0; t < tables_.size(); ++t)
     if (!c.tables[t].is_on_device) take(layout_.columns[t], spec_.tables[t].dim);
   const kernels::row_matrix<float> here = input.on_host(on, columns);
-  place_dense(*c.samples, here);
+  for (std::size_t row = 0; row < c.samples->size && spec_.dense_features > 0; ++row)
+    std::copy_n(c.samples->dense.data() + row * spec_.dense_features, spec_.dense_features,
+                here.data + row * here.stride);
   float* column = here.data + spec_.dense_features;
   const msg::tensor* const* answer = found.data();
   for (std::size_t t = 0; t < tables_.size(); ++t) {

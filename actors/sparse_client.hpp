@@ -157,9 +157,7 @@ class sparse_client {
   double squared_norm_of_tables() const;
 
  private:
-  bool must_be_pooled_here(std::size_t table) const;
   caf::error find_answers(context& c, const network_input& input, std::vector<const msg::tensor*>& found) const;
-  void place_dense(const model::batch& samples, kernels::row_matrix<float> to) const;
   bool plan_local(const model::bags& b, std::size_t table, std::size_t distinct_end, context& c) const;
   template <class NumbersAt>
   caf::error check_numbers(const context& c, const char* what, NumbersAt numbers_at) const;

@@ -1,7 +1,5 @@
 #include "actors/trainer.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -183,11 +181,6 @@ void trainer_state::look_up(context& wanted, std::uint32_t staleness, network_in
                      sparse_client::take(wanted, s, std::move(answer));
                      advance();
                    });
-}
-
-void trainer_state::arrived() {
-  --waiting_;
-  advance();
 }
 
 /// Whether a batch's step would keep the thread that also reads what other processes send.

@@ -99,7 +99,10 @@ class trainer_state {
   }
   void look_up_through(std::uint64_t last);
   void look_up(context& wanted, std::uint32_t staleness, network_input& into);
-  void arrived();
+  void arrived() {
+    --waiting_;
+    advance();
+  }
   void advance();
 
   // One step, in order.
