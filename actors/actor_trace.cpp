@@ -28,7 +28,7 @@ void actor_trace::start(caf::abstract_actor* self, caf::actor_system& system, st
   }
   trace::recorder* const recorder = recorder_of(system);
   if (recorder == nullptr || !recorder->wants_actor(name)) return;
-  const bool is_again = recorder_ != nullptr;  // under its number in the run, which it had to be told first
+  const bool is_again = recorder_ != nullptr;  // restarted under its number in the run, which it did not know before
   recorder_ = recorder;
   keeps_contents_ = recorder->wants_contents();
   keeps_payload_ = recorder->wants_payload(name);
@@ -57,7 +57,7 @@ msg::header actor_trace::next(std::uint64_t step, msg::message_id cause, std::ui
   return made;
 }
 
-/// On the board it takes no atomic addition: nobody else writes there.
+/// A board entry has a single writer, so it needs no atomic addition.
 void actor_trace::count_dropped() {
   if (board_ != nullptr)
     board_->dropped.store(board_->dropped.load(relaxed) + 1, relaxed);

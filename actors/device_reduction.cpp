@@ -25,7 +25,7 @@ void device_reduction::abandon() {
     try {
       communicator->abort();
     } catch (const std::exception&) {
-      // The run has failed already, and this is not why.
+      // The run has already failed for another reason.
     }
   }).detach();
   lanes_.clear();

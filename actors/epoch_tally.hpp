@@ -69,8 +69,8 @@ class epoch_tally {
   std::uint64_t progress_samples_ = 0;
 };
 
-/// One rank's share of the test rows. The ranks take chunks of them in turn, so that they read a file together. The
-/// caller reads the rows and scores the outputs, with a function of a batch. Belongs to one thread.
+/// One rank's share of the test rows. The ranks take chunks in turn, so that they read a file together. The caller
+/// reads the rows and computes the outputs. Belongs to one thread.
 class test_share {
  public:
   /// Adds the rows of a batch to the counts; `outputs` [size, out_features] are the network's for them.

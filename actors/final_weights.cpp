@@ -25,9 +25,9 @@ std::optional<weights_digest::piece> weights_digest::next() {
   return first;
 }
 
-/// False if there are no more rows, or they would be too many at a time.
+/// Returns false if no rows are left, or another round would exceed `rows_max`.
 bool weights_digest::open_round() {
-  // Two rounds fit: one of them is asked for while the other one is digested.
+  // Two rounds fit: one is requested while the other is digested.
   constexpr std::uint64_t round_rows_max = rows_max / 2;
   while (next_table_ < tables_.size() && next_row_ * tables_[next_table_].shards >= tables_[next_table_].rows) {
     ++next_table_;
@@ -114,7 +114,7 @@ void final_weights::collect(const run_plan& plan, const table_shards& tables, st
   if (requests_.none_open()) then_();
 }
 
-/// Asks for as many further digests of rows as may be under way.
+/// Requests further row digests, up to the limit of `weights_digest`.
 void final_weights::ask_for_digests() {
   while (const auto next = digest_.next()) {
     const msg::module_ref& shard = (*tables_)[next->table][next->shard];

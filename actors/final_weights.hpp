@@ -19,17 +19,17 @@
 
 namespace troupe::actors {
 
-/// [rows, dim] of float32 from the shards' [local rows, dim] by shard number, which may be rows of any `row_dtype`.
+/// Returns [rows, dim] in float32 from the shards' [local rows, dim], by shard number, of any `row_dtype`.
 msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t rows, std::uint64_t dim);
 
 /// The digest of all weights: XXH3 of the digests of every table's rows in row order (8 bytes each, XXH3 of the row's
 /// bits), table by table, and of the digest of the dense weights' bits.
 ///
-/// The rows' digests are asked for in pieces, of many shards at a time, and may come in any order; nobody ever holds
-/// all of them. Row r of a table is row r / shards of shard r % shards. Belongs to one actor.
+/// The rows' digests are requested in pieces, from many shards at a time, and may arrive in any order; they are never
+/// all in memory. Row r of a table is row r / shards of shard r % shards. Belongs to one actor.
 class weights_digest {
  public:
-  /// The most rows whose digests are under way or wait for those before them.
+  /// The most rows whose digests are requested, or have arrived before those of earlier rows.
   static constexpr std::uint64_t rows_max = std::uint64_t{1} << 21;
   static constexpr std::uint64_t bytes_max = rows_max * sizeof(std::uint64_t);
 
@@ -50,18 +50,18 @@ class weights_digest {
   weights_digest() = default;
   explicit weights_digest(std::vector<table> tables) : tables_(std::move(tables)) {}
 
-  /// The next piece to be asked for, of at most `row_digests_max` rows; nullopt if as many rows are under way as may
-  /// be, or there are no more.
+  /// Returns the next piece to request, of at most `row_digests_max` rows; nullopt if `rows_max` would be exceeded or
+  /// no rows are left.
   std::optional<piece> next();
 
-  /// Takes in the digests of a piece that `next` gave. False, and nothing is taken in, if they are not as many.
+  /// Adds the digests of a piece from `next`. Returns false and changes nothing if their number or type is wrong.
   bool add(const piece& part, msg::tensor digests);
 
-  /// 16 hexadecimal digits. To be called once, when all pieces are in.
+  /// Returns the digest as 16 hexadecimal digits. Requires: all pieces have been added. Call once.
   std::string text(std::uint64_t dense_digest);
 
  private:
-  /// The pieces that make up a stretch of a table's rows, one of each shard.
+  /// The pieces of a range of a table's rows, one for each shard.
   struct round {
     std::vector<msg::tensor> shards;
     std::size_t missing = 0;
@@ -74,12 +74,12 @@ class weights_digest {
 
   std::vector<table> tables_;
   running_digest digest_;
-  std::deque<round> rounds_;  // opened and not digested yet, in the order of their rows
+  std::deque<round> rounds_;  // opened and not digested yet, in row order
   std::uint64_t rounds_digested_ = 0;
   std::uint64_t rows_under_way_ = 0;
-  std::deque<piece> to_ask_;    // of the last round
-  std::size_t next_table_ = 0;  // of the next round
-  std::uint64_t next_row_ = 0;  // where it begins, as a local row of every shard
+  std::deque<piece> to_ask_;    // pieces of the last round
+  std::size_t next_table_ = 0;  // the next round's table
+  std::uint64_t next_row_ = 0;  // its first local row in every shard
 };
 
 /// Belongs to the master.

@@ -56,8 +56,8 @@ class inline_execution : public caf::execution_unit {
   std::atomic<std::thread::id> running_on_;
 };
 
-/// Calls `what` as `actor`, between two of its messages and on whatever thread runs it then; never if the actor has
-/// ended. `context`: of the calling actor, if any. Thread: any.
+/// Calls `what` as `actor`, between two of its messages, on the thread that runs it then; never if the actor has ended.
+/// `context`: of the calling actor, if any. Thread: any.
 template <class F>
 void run_in(const caf::strong_actor_ptr& actor, F&& what, caf::execution_unit* context = nullptr) {
   actor->enqueue(nullptr, caf::make_message_id(), caf::make_message(caf::make_action(std::forward<F>(what))), context);

@@ -91,7 +91,7 @@ class membership {
   /// All trainers, and `group`, are in this process.
   void set_group(msg::allreduce_actor group);
 
-  /// Returns whether every member that the run needs is here.
+  /// Returns whether every member that the run needs has joined.
   bool complete() const;
   /// Returns why the members in this process cannot run this job.
   caf::error check(const model::job& what, bool has_tables) const;

@@ -1,4 +1,4 @@
-// The master's open requests to members: a phase sends a number of requests, and goes on when all of them are answered.
+// The master's open requests to members: a phase sends a number of requests, and continues when all are answered.
 
 #pragma once
 

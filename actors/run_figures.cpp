@@ -30,7 +30,7 @@ epoch_summary epoch_totals::summary() const {
     result.samples += report->samples;
     result.seconds = std::max(result.seconds, report->seconds);
     loss_sum += report->loss_sum;
-    result.skipped_steps = std::max(result.skipped_steps, report->skipped);  // all ranks skip the same ones
+    result.skipped_steps = std::max(result.skipped_steps, report->skipped);  // all ranks skip the same steps
     result.staleness_max = std::max(result.staleness_max, report->staleness_max);
     result.staleness_sum += report->staleness_sum;
     result.lookups += report->lookups;
@@ -67,7 +67,7 @@ epoch_summary epoch_totals::summary() const {
   return result;
 }
 
-// -- all of them -------------------------------------------------------------------
+// -- all epochs --------------------------------------------------------------------
 
 void run_figures::start(const run_plan& plan) {
   plan_ = &plan;
@@ -107,13 +107,13 @@ epoch_totals& run_figures::gathering(std::uint64_t epoch) {
   return gathering_.try_emplace(epoch, plan_->what.trainers, plan_->what.loss).first->second;
 }
 
-/// What is complete, epoch by epoch.
+/// Returns the complete epochs, in order, and removes them.
 std::vector<epoch_summary> run_figures::take_complete() {
   std::vector<epoch_summary> complete;
   while (!gathering_.empty() && gathering_.begin()->second.complete()) {
     epoch_summary epoch = gathering_.begin()->second.summary();
     gathering_.erase(gathering_.begin());
-    // One that was over before, and has now been evaluated.
+    // An epoch that had ended before this run, which has only evaluated it.
     if (epoch.samples == 0 && epoch.losses.front().empty()) epoch.figures.loss = so_far_.figures.loss;
     so_far_.samples += epoch.samples;
     so_far_.seconds += epoch.seconds;

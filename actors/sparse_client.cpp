@@ -59,7 +59,7 @@ sparse_client::sparse_client(const model::data_spec& spec, std::vector<std::vect
       tables_(std::move(shards)),
       inputs_(chosen.where->is_host() ? 1 : chosen.steps_ahead + 2) {
   TROUPE_ASSERT(tables_.size() == spec_.tables.size());
-  std::vector<std::size_t> counts;  // by server, of shards there
+  std::vector<std::size_t> counts;  // by server: its number of shards
   for (const auto& spread : tables_) {
     auto& places = places_.emplace_back();
     for (const msg::module_ref& shard : spread) {
@@ -98,15 +98,15 @@ sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_pt
   return c;
 }
 
-/// Each distinct row is asked for once, in the order of its first occurrence. False, and nothing is planned, if there
-/// are `distinct_end` of them: the rows are not looked at any further then.
+/// Plans to look up each distinct row once, in the order of first occurrence. Returns false and plans nothing once
+/// `distinct_end` distinct rows are found.
 bool sparse_client::plan_local(const model::bags& b, std::size_t table, std::size_t distinct_end, context& c) const {
   const auto shards = static_cast<std::int64_t>(tables_[table].size());
-  // Divisions are what this would spend its time on.
+  // Divisions would dominate the time.
   const auto shard_of = [shards](std::int64_t row) { return shards == 1 ? 0 : static_cast<std::size_t>(row % shards); };
   context::local& local = c.tables[table];
   std::vector<std::vector<std::int64_t>> wanted(tables_[table].size());
-  boost::unordered_flat_map<std::int64_t, std::int64_t> position;  // of a row among those wanted of its shard
+  boost::unordered_flat_map<std::int64_t, std::int64_t> position;  // of a row among its shard's wanted rows
   position.reserve(std::min(b.indices.size(), distinct_end));
   local.indices.resize(b.indices.size());
   for (std::size_t i = 0; i < b.indices.size(); ++i) {
@@ -160,7 +160,8 @@ void sparse_client::take(context& c, std::size_t i, msg::rows&& answer) {
   --c.unanswered;
 }
 
-/// The answers by table and shard, if they are what has been asked for. Sets which of them are in the input.
+/// Finds the answers, by table and shard, and notes which are already in the input. Returns an error if one is not what
+/// was asked for.
 caf::error sparse_client::find_answers(context& c, const network_input& input,
                                        std::vector<const msg::tensor*>& found) const {
   TROUPE_ASSERT(c.unanswered == 0);
@@ -283,7 +284,7 @@ std::vector<std::vector<msg::bag_gradient>> sparse_client::gradients(
   return result;
 }
 
-/// `numbers_at` gives the tensor at a place of a server's list, as in the lookups.
+/// `numbers_at(server, i)` returns the tensor at position i of a server's list, as in the lookups.
 template <class NumbersAt>
 caf::error sparse_client::check_numbers(const context& c, const char* what, NumbersAt numbers_at) const {
   if (options_.wire == kernels::row_dtype::f32) return {};
