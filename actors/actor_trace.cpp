@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <caf/abstract_actor.hpp>
-#include <caf/actor_system.hpp>
 
 #include "actors/traced_system.hpp"
 
@@ -30,7 +28,7 @@ void actor_trace::start(caf::abstract_actor* self, caf::actor_system& system, st
   }
   trace::recorder* const recorder = recorder_of(system);
   if (recorder == nullptr || !recorder->wants_actor(name)) return;
-  const bool is_again = recorder_ != nullptr;  // under its number in the run, which it had to be told first
+  const bool is_again = recorder_ != nullptr;  // restarted under its number in the run, which it did not know before
   recorder_ = recorder;
   keeps_contents_ = recorder->wants_contents();
   keeps_payload_ = recorder->wants_payload(name);
@@ -59,7 +57,7 @@ msg::header actor_trace::next(std::uint64_t step, msg::message_id cause, std::ui
   return made;
 }
 
-/// On the board it takes no atomic addition: nobody else writes there.
+/// A board entry has a single writer, so it needs no atomic addition.
 void actor_trace::count_dropped() {
   if (board_ != nullptr)
     board_->dropped.store(board_->dropped.load(relaxed) + 1, relaxed);
@@ -139,8 +137,6 @@ void actor_trace::on_board(std::uint64_t step, std::uint64_t begin) {
 void actor_trace::progresses() {
   if (board_ != nullptr) on_board(board_->step.load(relaxed), trace::ticks_now());
 }
-
-void actor_trace::rests() { on_board(step_, 0); }
 
 void actor_trace::step_ends(std::uint64_t next) {
   if (recorder_ == nullptr || step_begin_ == 0) return;

@@ -123,7 +123,7 @@ class actor_trace {
   /// Work outside any step that counts as progress, for the watchdog that looks for slow steps.
   void progresses();
   /// There are no further steps.
-  void rests();
+  void rests() { on_board(step_, 0); }
 
   // -- requests -------------------------------------------------------------------------
 
@@ -140,8 +140,6 @@ class actor_trace {
   void metric(trace::metric_name which, std::uint64_t step, double value);
 
  private:
-  friend class handling;
-
   template <class Message>
   static std::uint16_t aux_of(const Message& message) {
     if constexpr (requires { message.bucket; })

@@ -1,7 +1,5 @@
 #include "actors/allreduce_group.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "actors/actor_name.hpp"
@@ -16,12 +14,12 @@ static_assert(ordered_sum::count_max == msg::blob::max_bytes / sizeof(float));
 
 caf::error error_of(const refusal& why) { return make_failure(why.code, why.why); }
 
-/// A tensor's numbers; none if they are not float32 of its shape.
+/// Returns a tensor's numbers; none if the tensor is not a consistent float32 tensor.
 std::span<const float> floats_of(const msg::tensor& grad) {
   return grad.type == msg::dtype::f32 && grad.consistent() ? grad.as<float>() : std::span<const float>();
 }
 
-/// Adds up on the thread of the group's actor.
+/// Sums on the thread of the group's actor.
 class host_collective final : public collective {
  public:
   explicit host_collective(allreduce_group_state& group) : group_(group) {}
@@ -85,12 +83,13 @@ caf::error allreduce_group_state::check(const msg::header& head, std::uint32_t r
   return {};
 }
 
-/// Whether the message at hand is that process's.
+/// Returns whether the current message may come from `process`. True if senders are not checked.
 bool allreduce_group_state::may_come_from(std::uint32_t process) const {
   return senders_.empty() || senders_[process] == self_->current_sender();
 }
 
-/// The process that the message at hand is from, none if they are not told apart; of a stranger, one that is not there.
+/// Returns the process that sent the current message; none if senders are not checked. For an unknown sender, returns
+/// the number of processes.
 std::optional<std::uint32_t> allreduce_group_state::process_of_sender() const {
   if (senders_.empty()) return {};
   const auto known = std::ranges::find_if(senders_, [&](const auto& one) { return one == self_->current_sender(); });
@@ -117,15 +116,14 @@ group_bucket& allreduce_group_state::find_or_open(const bucket_id& id, std::uint
 
 caf::result<msg::reduced> allreduce_group_state::handle(msg::reduce& share) {
   const bucket_id id{share.head.step, share.bucket};
-  if (auto error = check(share.head, share.rank, share.bucket, true)) return failure_of(name, id.step, error);
-  if (share.grad.type != msg::dtype::f32 || !share.grad.consistent())
-    return failure_of(name, id.step,
-                      make_failure(errc::shape_mismatch, "bucket {} of rank {} is not a float32 tensor of its shape",
-                                   share.bucket, share.rank));
-  if (!collective_->can_read(share.grad))
-    return failure_of(name, id.step,
-                      make_failure(errc::wrong_context, "bucket {} of rank {} is not where this group adds up",
-                                   share.bucket, share.rank));
+  caf::error error = check(share.head, share.rank, share.bucket, true);
+  if (!error && (share.grad.type != msg::dtype::f32 || !share.grad.consistent()))
+    error = make_failure(errc::shape_mismatch, "bucket {} of rank {} is not a float32 tensor of its shape",
+                         share.bucket, share.rank);
+  if (!error && !collective_->can_read(share.grad))
+    error = make_failure(errc::wrong_context, "bucket {} of rank {} is not where this group adds up", share.bucket,
+                         share.rank);
+  if (error) return failure_of(name, id.step, error);
   collective_->join();
   const std::span<const float> numbers = share.grad.as<float>();
   group_bucket& all = find_or_open(id, numbers.size());
@@ -173,7 +171,7 @@ caf::result<void> allreduce_group_state::handle(const msg::group_devices& theirs
   return {};
 }
 
-/// A message without an answer that is wrong ends this group.
+/// An invalid message that has no answer ends this group.
 caf::result<void> allreduce_group_state::refuse(std::uint64_t at_step, const caf::error& cause) {
   self_->quit(failure_of(name, at_step, cause));
   return {};
@@ -226,7 +224,7 @@ void allreduce_group_state::note_launch(const msg::header& share, std::uint32_t 
                                               .step48_aux16 = trace::record::pack(share.step, rank)});
 }
 
-/// A collective is over: notes it, and keeps its memory.
+/// Records a finished collective, and keeps its memory for later ones.
 void allreduce_group_state::close(const bucket_id& id, group_bucket& all) {
   if (trace.is_on())
     trace.note(trace::kind::collective,
@@ -243,7 +241,7 @@ void allreduce_group_state::close(const bucket_id& id, group_bucket& all) {
 
 // -- deadlines and status ---------------------------------------------------------------------------------------------
 
-/// A timer of its own: one for each bucket would wake another thread each time.
+/// One timer for all buckets: a timer per bucket would wake another thread each time.
 void allreduce_group_state::look_for_late_ranks() {
   collective_->look_for_late();
   for (const auto& [id, all] : buckets_.under_way()) {

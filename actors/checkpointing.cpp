@@ -51,7 +51,7 @@ void checkpointing::save_beginning() {
   if (!done) report_({0, 0, done.error()});
 }
 
-// -- where servers write ---------------------------------------------------------
+// -- the folder that servers try ---------------------------------------------------
 
 std::string checkpointing::folder_to_try() {
   if (!plan_->checkpoints.store) return {};
@@ -66,7 +66,7 @@ void checkpointing::tried() {
   enter(state::idle);
 }
 
-// -- taking one ------------------------------------------------------------------
+// -- a checkpoint ----------------------------------------------------------------
 
 caf::error checkpointing::add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& go_on) {
   const std::uint32_t rank = share.rank;
@@ -94,7 +94,7 @@ void checkpointing::write() {
   written(model::write_dense(*folder, dense_views()));
 }
 
-/// Has a shard written.
+/// Asks a server to write a shard.
 void checkpointing::ask_for(const msg::module_ref& shard, const std::string& folder) {
   ++parts_missing_;
   const auto writing = unwritten_.insert(shard.rank);
@@ -106,7 +106,7 @@ void checkpointing::ask_for(const msg::module_ref& shard, const std::string& fol
         written(model::saved_file{std::move(file.name), file.length, std::move(file.digest)});
       },
       [this, writing](const caf::error& error) {
-        // A server that has gone says why by its own death.
+        // The down message of a server that has ended gives the reason.
         if (protocol::is_secondary(error)) return;
         unwritten_.erase(writing);
         written(run_fault(protocol::describe(error)));
@@ -168,7 +168,7 @@ model::checkpoint_manifest checkpointing::manifest() const {
   return made;
 }
 
-/// The checkpoint is over, for good or ill: the trainers go on.
+/// The checkpoint has been committed or has failed: the trainers continue.
 void checkpointing::finish(std::optional<fault> problem) {
   const std::uint64_t at_step = step();
   if (problem) plan_->checkpoints.store->abandon();

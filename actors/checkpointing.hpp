@@ -1,5 +1,5 @@
 // How the master takes checkpoints. All trainers pause after the same step; the servers write their shards, the master
-// writes the dense part and commits. A failed checkpoint is reported, and training goes on.
+// writes the dense part and commits. A failed checkpoint is reported, and training continues.
 //
 //   trying ◀──▶ idle ──▶ gathering ──▶ writing
 //                 ▲                       │
@@ -7,11 +7,11 @@
 //
 //   | from      | to        | when                                                                          |
 //   |-----------|-----------|-------------------------------------------------------------------------------|
-//   | idle      | trying    | the run begins: the servers try to write into an empty folder                  |
-//   | trying    | idle      | they have tried: it is gone                                                   |
-//   | idle      | gathering | the first trainer stands still                                                |
-//   | gathering | writing   | all trainers do                                                               |
-//   | writing   | idle      | all parts are written and committed, or one could not be: the trainers go on   |
+//   | idle      | trying    | the run begins; the servers try to write into an empty folder                  |
+//   | trying    | idle      | they have tried; the folder is removed                                        |
+//   | idle      | gathering | the first trainer has paused                                                  |
+//   | gathering | writing   | all trainers have paused                                                      |
+//   | writing   | idle      | all parts are written and committed, or one failed; the trainers continue      |
 
 #pragma once
 
@@ -52,7 +52,7 @@ class checkpointing {
   /// Removes that folder.
   void tried();
 
-  /// A trainer has paused; `go_on` is answered when it can go on. Returns an error if it must not pause, or not now.
+  /// A trainer has paused; `go_on` is answered when it may continue. Returns an error if it must not pause, or not now.
   caf::error add(msg::save_dense&& share, const caf::typed_response_promise<msg::committed>& go_on);
 
   state now() const { return state_; }

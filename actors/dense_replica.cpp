@@ -15,10 +15,10 @@ dense_replica::dense_replica(const model::network& what, model::loss_function lo
       activations_(what.make_activations()),
       copies_(where.make_stream()),
       compute_(where.make_stream(chosen.precision)) {
-  constexpr std::size_t first_bucket_bytes = std::size_t{1} << 20;  // so that the group begins early
+  constexpr std::size_t first_bucket_bytes = std::size_t{1} << 20;  // small, so that the group starts early
   buckets_.emplace(*compute_, model::plan_buckets(what.ranges(), std::min(options_.bucket_bytes, first_bucket_bytes),
                                                   options_.bucket_bytes));
-  watch_ = non_finite_watch(*compute_, 2 * (buckets_->size() + 1));  // of a step, and of the one before
+  watch_ = non_finite_watch(*compute_, 2 * (buckets_->size() + 1));  // searches of a step and the step before
   scalar_.resize(*compute_, 1);
 }
 
@@ -75,12 +75,12 @@ void dense_replica::open(std::uint64_t update) {
   buckets_->open();
 }
 
-/// Has all that is needed on the host copied there behind the pass.
+/// Enqueues the copies to the host behind the pass.
 void dense_replica::begin_pass(const pass& batch) {
   TROUPE_ASSERT(batch.size > 0);
   batch_ = batch;
   if (batch.wants_grad_input) {
-    if (!is_on_host()) grad_input_.release();  // others may be reading the last one
+    if (!is_on_host()) grad_input_.release();  // servers may still read the previous gradient
     grad_input_.resize(*compute_, batch.size * network_.in_features());
   }
   const model::loss_targets targets{classes_.put(*copies_, batch.classes), values_.put(*copies_, batch.values)};
@@ -95,7 +95,7 @@ void dense_replica::begin_pass(const pass& batch) {
   if (batch.wants_it_on_host) grad_input_.download(*copies_);
 }
 
-/// From the input to its gradient, by way of the loss.
+/// Runs forward, loss, and backward to the input. On a device, captures the calls as a graph or launches it.
 void dense_replica::run(const model::loss_targets& targets) {
   const model::pass_mode mode{true, batch_.key};
   float* const grad_input = batch_.wants_grad_input ? grad_input_.data() : nullptr;
@@ -105,7 +105,7 @@ void dense_replica::run(const model::loss_targets& targets) {
     network_.backward_inputs(*compute_, mode, batch_.size, tensors(), batch_.input, *activations_, outputs, grad_input);
   };
   if (is_on_host() || network_.uses_key()) return calls();
-  // What the pass will be given: soon always one of a few, when no array has to grow any more.
+  // The addresses that the pass uses. Once no array grows any more, only a few combinations recur.
   std::vector<const void*> given = {batch_.input, grad_input, targets.classes, targets.values};
   activations_->append_addresses(given);
   std::pair which{batch_.size, std::move(given)};
@@ -168,7 +168,7 @@ void dense_replica::apply(float factor) {
   update({0, weights_.size()}, mean_.data());
 }
 
-// -- besides ------------------------------------------------------------------
+// -- other --------------------------------------------------------------------
 
 std::span<const float> dense_replica::outputs(std::uint64_t step, std::size_t size, const float* input) {
   const float* there = network_.forward(*compute_, {}, size, tensors(), input, *activations_);
@@ -189,7 +189,7 @@ void dense_replica::synchronize() {
   forget_means();
 }
 
-/// The host has waited for the device to use them.
+/// Requires: the host has waited for the device to use the means.
 void dense_replica::forget_means() {
   for (const msg::blob& mean : means_)
     if (block_of(mean)->is_lost()) throw kernels::device_error("an allreduce on CUDA devices was given up");

@@ -33,14 +33,15 @@ device_need need_of(const model::job& what, const model::data_spec& spec) {
   for (const model::table_spec& table : spec.tables) {
     need.tables +=
         static_cast<double>(model::table_bytes(table.rows, table.dim, what.row_dtype, what.sparse_optimizer)) / servers;
-    constexpr double bytes_of_index = 116;  // itself, its place among the row's, and room to sort them and to grow
+    constexpr double bytes_of_index =
+        116;  // the index, its position in its row's list, and room for sorting and growth
     const double indices = samples * static_cast<double>(std::max<std::size_t>(1, what.bag));
     const double pooled = 2 * samples * static_cast<double>(table.dim) * float_bytes;
     need.step += what.trainers * what.accumulate * (indices * bytes_of_index + pooled) / servers;
   }
   const double buffers = 3 + model::state_buffers(what.dense_optimizer);
   need.weights = static_cast<double>(model.parameter_count()) * buffers * float_bytes;
-  // Beside those of the step under way, inputs of the steps around it, and gradients that servers have not applied.
+  // Besides the current step's: inputs of the steps around it, and gradients that servers have not applied yet.
   const std::uint64_t ahead = model::lookups_ahead(what.staleness);
   const auto further = static_cast<double>(ahead + 1 + what.accumulate + ahead);
   const auto numbers =
@@ -49,7 +50,7 @@ device_need need_of(const model::job& what, const model::data_spec& spec) {
   return need;
 }
 
-/// A fault if a device has less free. `advice`: what else can be tried.
+/// Returns a fault if the device has less free memory than `need`. `advice`: what the user can try.
 std::optional<fault> compare(const kernels::device& where, const device_need& need, const std::string& advice) {
   const kernels::memory_use there = where.memory();
   const auto free = static_cast<double>(there.free);

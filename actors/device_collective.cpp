@@ -1,13 +1,10 @@
 #include "actors/device_collective.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <thread>
 #include <utility>
 
-#include "actors/allreduce_group.hpp"
 #include "actors/device_tensor.hpp"
 #include "actors/failure.hpp"
 #include "base/host.hpp"
@@ -16,16 +13,16 @@ namespace troupe::actors {
 
 namespace {
 
-/// How long to look again and again for a launch to be taken in, before others have a turn.
+/// How long to poll for a launch before other actors get a turn.
 constexpr std::chrono::microseconds moment{200};
 
-/// This host as NCCL tells hosts apart, which a user may override.
+/// Returns this host's name as NCCL distinguishes hosts; a user may override it.
 std::string own_host() {
   if (const char* given = std::getenv("NCCL_HOSTID")) return given;
   return host_name();
 }
 
-/// The ranks of a process.
+/// Returns the ranks of a process.
 std::vector<std::uint32_t> ranks_of(const rank_layout& ranks, std::uint32_t process) {
   std::vector<std::uint32_t> all;
   for (std::uint32_t rank = 0; rank < ranks.ranks(); ++rank)
@@ -47,7 +44,7 @@ device_collective::device_collective(allreduce_group_state& group, const compute
   if (ranks_.processes == 1) connect();
 }
 
-/// Whoever still waits on a device for the others would wait for ever.
+/// Aborts unfinished work: a stream that waits for the other devices would never continue.
 device_collective::~device_collective() {
   try {
     forget_what_is_over();
@@ -67,7 +64,7 @@ caf::error device_collective::check(const msg::bucket_share& share) const {
 
 // -- introductions ----------------------------------------------------------------------------------------------------
 
-/// Tells the other groups what this one's ranks are on: once, and when all processes are surely connected.
+/// Sends the other groups the devices of this group's ranks, once, when all processes are known to be connected.
 void device_collective::join() {
   if (ranks_.processes == 1 || !introduced_[ranks_.me].id.empty()) return;
   const kernels::communicator_id id = ranks_.me == 0 ? device_reduction::make_id() : kernels::communicator_id();
@@ -89,8 +86,8 @@ caf::error device_collective::introduce(const msg::group_devices& theirs) {
   return {};
 }
 
-/// Connects the devices of all processes as soon as all of them, this one too, have been introduced. They add up in the
-/// order of their trainers' ranks, not of the processes, which is that in which they happened to join.
+/// Connects the devices of all processes once every process, including this one, has been introduced. Devices sum in
+/// the order of their trainers' ranks: the order of the processes is that in which they happened to join.
 void device_collective::connect() {
   const auto first_rank = [this](std::uint32_t process) {
     return std::ranges::find(ranks_.process_of_rank, process) - ranks_.process_of_rank.begin();
@@ -133,7 +130,7 @@ bucket_actions device_collective::sum(const bucket_id& id, group_bucket& /*all*/
   return {};
 }
 
-/// Launches what is ready, in an order that all processes share: each rank sends its buckets in the same one.
+/// Launches the ready buckets. All processes use the same order, since every rank sends its buckets in that order.
 void device_collective::launch_ready() {
   using state = kernels::communicator::state;
   while (!ready_.empty()) {
@@ -144,7 +141,7 @@ void device_collective::launch_ready() {
       return;
     }
     if (now == state::busy) {
-      // What is launched has mostly been taken in a moment; connections take longer.
+      // NCCL usually accepts a launch within a moment; connecting takes longer.
       if (front_is_launched_ && std::chrono::steady_clock::now() - last_launch_ < moment) {
         std::this_thread::yield();
         continue;
@@ -192,7 +189,7 @@ void device_collective::answer(const bucket_id& id, group_bucket& all,
     const auto place = std::ranges::find(shares, rank, &device_reduction::share::rank) - shares.begin();
     return means[static_cast<std::size_t>(place)];
   });
-  // Nothing but the deadline asks for those that are over.
+  // Only the deadline uses finished collectives, so they are removed in batches.
   constexpr std::size_t many = 256;
   if (running_.size() > many) forget_what_is_over();
 }
@@ -207,7 +204,7 @@ void device_collective::forget_what_is_over() {
   while (!running_.empty() && is_over(running_.front())) running_.pop_front();
 }
 
-/// For an allreduce that everybody has launched and that does not end, or for a communicator that has failed meanwhile.
+/// Ends the group if an allreduce that every process has launched does not finish, or if the communicator has failed.
 void device_collective::look_for_late() {
   forget_what_is_over();
   const bool failed = reduction_.poll() == kernels::communicator::state::failed;

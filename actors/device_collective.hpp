@@ -22,12 +22,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/collective.hpp"
+#include "actors/allreduce_group.hpp"
 #include "actors/device_reduction.hpp"
 
 namespace troupe::actors {
-
-class allreduce_group_state;
 
 /// The timeout of an allreduce on devices unless another one is set.
 constexpr std::chrono::seconds device_timeout{300};

@@ -25,7 +25,7 @@ void device_reduction::abandon() {
     try {
       communicator->abort();
     } catch (const std::exception&) {
-      // The run has failed already, and this is not why.
+      // The run has already failed for another reason.
     }
   }).detach();
   lanes_.clear();
@@ -51,8 +51,6 @@ kernels::communicator::state device_reduction::poll() {
   if (!connected_) return kernels::communicator::state::busy;
   return communicator_ ? communicator_->poll() : kernels::communicator::state::ready;
 }
-
-std::string device_reduction::error() const { return communicator_ ? communicator_->error() : std::string(); }
 
 std::size_t device_reduction::lane_of(std::uint32_t rank) const {
   return static_cast<std::size_t>(std::ranges::find(lanes_, &devices_.of_trainer(rank), &lane::where) - lanes_.begin());

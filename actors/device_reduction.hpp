@@ -38,7 +38,7 @@ class device_reduction {
 
   /// Returns whether `launch` or `means` may be called; `busy` before `connect`, too.
   kernels::communicator::state poll();
-  std::string error() const;
+  std::string error() const { return communicator_ ? communicator_->error() : std::string(); }
 
   /// Aborts all work under way, so that the streams waiting for it continue, and marks all means in use as invalid.
   /// Does not wait, since the abort itself may take long. The reduction cannot be used afterwards.

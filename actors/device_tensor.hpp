@@ -56,14 +56,10 @@ msg::tensor on_device(device_matrix what, std::shared_ptr<const kernels::event> 
 inline const device_block* block_of(const msg::blob& bytes) { return static_cast<const device_block*>(bytes.device()); }
 
 /// Columns of a device matrix for another actor to fill. They are not used until it reports that it has.
-class device_destination final : public msg::lookup_destination {
- public:
-  explicit device_destination(device_matrix what) : what_(std::move(what)) {}
+struct device_destination final : msg::lookup_destination {
+  explicit device_destination(device_matrix of) : what(std::move(of)) {}
 
-  const device_matrix& what() const { return what_; }
-
- private:
-  device_matrix what_;
+  device_matrix what;
 };
 
 /// Returns the columns that a message offers; null: none.

@@ -1,7 +1,5 @@
 #include "actors/embedding_bag_arguments.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <span>
@@ -16,7 +14,7 @@ namespace troupe::actors {
 
 namespace {
 
-// The names of enumerators, by number.
+// The enumerators' names, by value.
 constexpr std::array modes = {"sum", "mean", "max"};
 constexpr std::array dtypes = {"f32", "f16", "bf16"};
 constexpr std::array reductions = {"sum", "mean"};
@@ -26,7 +24,7 @@ class argument_reader {
  public:
   explicit argument_reader(const msg::arguments& args) : args_(args) {}
 
-  /// An argument that may be left out has a `fallback`.
+  /// `fallback`: the value of an argument that is left out; null: it must be given.
   std::string text(const std::string& name, const char* fallback = nullptr) {
     known_.push_back(name);
     for (const auto& [key, value] : args_)
@@ -54,7 +52,7 @@ class argument_reader {
     return T{};
   }
 
-  /// What is wrong, if anything; to be asked when all has been read.
+  /// Returns what is wrong; empty if nothing. Requires: all arguments have been read.
   std::string error() const {
     if (!error_.empty()) return error_;
     for (const auto& [key, value] : args_)

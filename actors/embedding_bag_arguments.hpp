@@ -1,8 +1,7 @@
-// How tables are specified: as arguments of the module type `EmbeddingBag`, from a job and back.
+// Tables as arguments of the module type `EmbeddingBag`: made from a job, and read back.
 
 #pragma once
 
-#include <caf/expected.hpp>
 #include <cstddef>
 #include <vector>
 
@@ -18,16 +17,16 @@ struct embedding_bag_arguments {
   model::sparse_reduction reduce = model::sparse_reduction::mean;
 };
 
-/// See `make_remote_module`. An error names the argument that is wrong.
+/// Reads a specification (see `make_remote_module`). The error names the invalid argument.
 caf::expected<embedding_bag_arguments> read_embedding_bag(const msg::instantiate& order);
 
-/// The specification of table `table` of a job.
+/// Returns the specification of table number `table` of a job.
 msg::module_spec embedding_bag_spec(const model::job& job, const model::table_spec& spec, std::size_t table);
 
-/// How a checkpoint calls the types that a table has.
+/// Returns a table's dtype as checkpoints name it.
 model::tensor_type tensor_type_of(msg::dtype type);
 
-/// What a checkpoint holds of each row of such a table.
+/// Returns the parts of each row that a checkpoint holds: weights and optimizer state.
 std::vector<model::table_part> embedding_bag_parts(const model::job& job, const model::table_spec& spec);
 
 }  // namespace troupe::actors

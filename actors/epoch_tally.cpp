@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 namespace troupe::actors {
 
@@ -44,17 +43,16 @@ void epoch_tally::add_rows(std::span<const msg::rows> answers) {
 
 msg::epoch_report epoch_tally::report(clock::time_point now) {
   const std::uint64_t count = losses_.size();
-  msg::epoch_report all;
-  all.epoch = epoch_;
-  all.samples = samples_;
-  all.seconds = seconds(now);
-  all.loss_sum = loss_sum_;
-  all.losses = msg::tensor::own(count, 1, std::exchange(losses_, {}));
-  all.skipped = std::exchange(skipped_, 0);
-  all.lookups = std::exchange(lookups_, 0);
-  all.staleness_sum = std::exchange(staleness_sum_, 0);
-  all.staleness_max = std::exchange(staleness_max_, 0);
-  return all;
+  return {.head = {},
+          .epoch = epoch_,
+          .samples = samples_,
+          .seconds = seconds(now),
+          .loss_sum = loss_sum_,
+          .losses = msg::tensor::own(count, 1, std::exchange(losses_, {})),
+          .skipped = std::exchange(skipped_, 0),
+          .lookups = std::exchange(lookups_, 0),
+          .staleness_sum = std::exchange(staleness_sum_, 0),
+          .staleness_max = std::exchange(staleness_max_, 0)};
 }
 
 std::optional<msg::progress> epoch_tally::tell_progress(clock::time_point now) {
@@ -69,13 +67,35 @@ std::optional<msg::progress> epoch_tally::tell_progress(clock::time_point now) {
 }
 
 msg::save_dense epoch_tally::position(clock::time_point now, bool is_within) const {
-  msg::save_dense all;
-  all.skipped = skipped_;
-  if (!is_within) return all;
-  all.samples = samples_;
-  all.loss_sum = loss_sum_;
-  all.seconds = seconds(now);
-  return all;
+  if (!is_within) return {.head = {}, .skipped = skipped_};
+  return {.head = {}, .samples = samples_, .loss_sum = loss_sum_, .seconds = seconds(now), .skipped = skipped_};
+}
+
+// -- test rows --------------------------------------------------------------------
+
+void test_share::begin() {
+  next_ = rank_ * rows_at_once;
+  counts_ = {};
+}
+
+std::optional<test_share::chunk> test_share::next() {
+  if (next_ >= rows_) return std::nullopt;
+  const chunk one{next_, std::min(rows_at_once, rows_ - next_)};
+  next_ += rows_at_once * ranks_;
+  return one;
+}
+
+msg::evaluation test_share::report() {
+  const std::uint64_t scored = counts_.scores.size();
+  return {.head = {},
+          .rows = counts_.rows,
+          .correct = counts_.correct,
+          .scores = msg::tensor::own(scored, 1, std::exchange(counts_.scores, {})),
+          .labels = msg::tensor::own(scored, 1, std::exchange(counts_.labels, {})),
+          .log_loss_sum = counts_.log_loss_sum,
+          .probability_sum = counts_.probability_sum,
+          .tested = counts_.tested,
+          .loss_sum = counts_.loss_sum};
 }
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// How an actor refuses a message and reports its own failure.
+// An actor's errors: why it refuses a message, and how it reports its own failure.
 
 #pragma once
 
@@ -16,20 +16,20 @@ namespace troupe::actors {
 
 using protocol::errc;
 
-/// Formats the line of context of an error.
+/// Returns an error with a formatted line of context.
 template <class... Args>
 caf::error make_failure(errc code, fmt::format_string<Args...> text, Args&&... args) {
   return protocol::make_failure(code, fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// An error that names actor, step and cause, for the one line that ends a run.
+/// Returns an error that names actor, step and cause, for the line that ends a run.
 inline caf::error failure_of(const std::string& actor, std::uint64_t step, const caf::error& cause) {
   const errc code = cause.category() == caf::type_id_v<errc> ? static_cast<errc>(cause.code()) : errc::exception;
   return make_failure(code, fmt::format("{}, step {}: {}", actor, step, protocol::describe(cause)));
 }
 
 /// Makes `self` turn an exception in a handler into such an error, pass it to `tell`, and quit with it.
-/// `state` has `name` and `step`.
+/// Requires: the actor's state has `name` and `step`.
 template <class Self>
 void fail_on_exceptions(Self* self, std::function<void(const caf::error&)> tell = {}) {
   self->set_exception_handler([self, tell = std::move(tell)](std::exception_ptr& thrown) -> caf::error {

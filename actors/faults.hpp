@@ -27,7 +27,7 @@ class fault_injector {
   virtual void signs(std::uint32_t /*rank*/, std::uint64_t /*step*/, troupe::msg::gradient& /*message*/) {}
 };
 
-/// Use `faults` and `install_faults`.
+/// Access by `faults` and `install_faults`.
 inline std::atomic<fault_injector*> installed_faults = nullptr;
 
 /// Null except in tests.

@@ -1,12 +1,82 @@
 #include "actors/final_weights.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "actors/failure.hpp"
+#include "actors/row_codec.hpp"
 #include "base/assert.hpp"
 
 namespace troupe::actors {
+
+msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t rows, std::uint64_t dim) {
+  msg::tensor_buffer merged(rows, dim);
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    const msg::tensor& shard = shards[row % shards.size()];
+    const std::byte* from = shard.bytes.data() + row / shards.size() * dim * msg::size_of(shard.type);
+    kernels::decode({from, row_dtype_of(shard.type).value_or(kernels::row_dtype::f32)}, dim, merged.data() + row * dim);
+  }
+  return std::move(merged).freeze();
+}
+
+std::optional<weights_digest::piece> weights_digest::next() {
+  if (to_ask_.empty() && !open_round()) return std::nullopt;
+  const piece first = to_ask_.front();
+  to_ask_.pop_front();
+  return first;
+}
+
+/// Returns false if no rows are left, or another round would exceed `rows_max`.
+bool weights_digest::open_round() {
+  // Two rounds fit: one is requested while the other is digested.
+  constexpr std::uint64_t round_rows_max = rows_max / 2;
+  while (next_table_ < tables_.size() && next_row_ * tables_[next_table_].shards >= tables_[next_table_].rows) {
+    ++next_table_;
+    next_row_ = 0;
+  }
+  if (next_table_ == tables_.size()) return false;
+  const auto [rows, shards] = tables_[next_table_];
+  const std::uint64_t stride = std::clamp<std::uint64_t>(round_rows_max / shards, 1, msg::row_digests_max);
+  const std::uint64_t begin = next_row_ * shards;
+  const std::uint64_t end = std::min(rows, begin + stride * shards);
+  if (rows_under_way_ > 0 && rows_under_way_ + (end - begin) > rows_max) return false;
+  round opened{std::vector<msg::tensor>(shards), 0, end - begin};
+  for (std::uint32_t s = 0; s < shards && begin + s < end; ++s) {
+    const std::uint64_t here = (end - begin - s + shards - 1) / shards;
+    to_ask_.push_back({next_table_, s, next_row_, here, rounds_digested_ + rounds_.size()});
+    ++opened.missing;
+  }
+  rows_under_way_ += opened.rows;
+  rounds_.push_back(std::move(opened));
+  next_row_ += stride;
+  return true;
+}
+
+bool weights_digest::add(const piece& part, msg::tensor digests) {
+  if (digests.type != msg::dtype::u64 || digests.rows != part.rows || digests.cols != 1 || !digests.consistent())
+    return false;
+  round& its = rounds_[part.round - rounds_digested_];
+  its.shards[part.shard] = std::move(digests);
+  --its.missing;
+  for (; !rounds_.empty() && rounds_.front().missing == 0; ++rounds_digested_) {
+    take(rounds_.front());
+    rows_under_way_ -= rounds_.front().rows;
+    rounds_.pop_front();
+  }
+  return true;
+}
+
+void weights_digest::take(const round& whole) {
+  const std::size_t shards = whole.shards.size();
+  for (std::uint64_t row = 0; row < whole.rows; ++row)
+    take(whole.shards[row % shards].as<std::uint64_t>()[row / shards]);
+}
+
+std::string weights_digest::text(std::uint64_t dense_digest) {
+  take(dense_digest);
+  return fmt::format("{:016x}", digest_.value());
+}
+
+// -- of a run ---------------------------------------------------------------------
 
 void final_weights::add(std::uint32_t rank, msg::trained&& result) {
   trained_.resize(std::max<std::size_t>(trained_.size(), std::size_t{rank} + 1));
@@ -44,7 +114,7 @@ void final_weights::collect(const run_plan& plan, const table_shards& tables, st
   if (requests_.none_open()) then_();
 }
 
-/// Asks for as many further digests of rows as may be under way.
+/// Requests further row digests, up to the limit of `weights_digest`.
 void final_weights::ask_for_digests() {
   while (const auto next = digest_.next()) {
     const msg::module_ref& shard = (*tables_)[next->table][next->shard];

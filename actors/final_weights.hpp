@@ -3,15 +3,84 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/membership.hpp"
 #include "actors/open_requests.hpp"
 #include "actors/run_plan.hpp"
-#include "actors/weights.hpp"
+#include "base/digest.hpp"
+#include "protocol/tensor.hpp"
 
 namespace troupe::actors {
+
+/// Returns [rows, dim] in float32 from the shards' [local rows, dim], by shard number, of any `row_dtype`.
+msg::tensor merge_shards(const std::vector<msg::tensor>& shards, std::uint64_t rows, std::uint64_t dim);
+
+/// The digest of all weights: XXH3 of the digests of every table's rows in row order (8 bytes each, XXH3 of the row's
+/// bits), table by table, and of the digest of the dense weights' bits.
+///
+/// The rows' digests are requested in pieces, from many shards at a time, and may arrive in any order; they are never
+/// all in memory. Row r of a table is row r / shards of shard r % shards. Belongs to one actor.
+class weights_digest {
+ public:
+  /// The most rows whose digests are requested, or have arrived before those of earlier rows.
+  static constexpr std::uint64_t rows_max = std::uint64_t{1} << 21;
+  static constexpr std::uint64_t bytes_max = rows_max * sizeof(std::uint64_t);
+
+  struct table {
+    std::uint64_t rows = 0;
+    std::uint32_t shards = 1;
+  };
+
+  /// Rows [first, first + rows) of a shard, by their local numbers.
+  struct piece {
+    std::size_t table = 0;
+    std::uint32_t shard = 0;
+    std::uint64_t first = 0;
+    std::uint64_t rows = 0;
+    std::uint64_t round = 0;  ///< of `weights_digest`
+  };
+
+  weights_digest() = default;
+  explicit weights_digest(std::vector<table> tables) : tables_(std::move(tables)) {}
+
+  /// Returns the next piece to request, of at most `row_digests_max` rows; nullopt if `rows_max` would be exceeded or
+  /// no rows are left.
+  std::optional<piece> next();
+
+  /// Adds the digests of a piece from `next`. Returns false and changes nothing if their number or type is wrong.
+  bool add(const piece& part, msg::tensor digests);
+
+  /// Returns the digest as 16 hexadecimal digits. Requires: all pieces have been added. Call once.
+  std::string text(std::uint64_t dense_digest);
+
+ private:
+  /// The pieces of a range of a table's rows, one for each shard.
+  struct round {
+    std::vector<msg::tensor> shards;
+    std::size_t missing = 0;
+    std::uint64_t rows = 0;
+  };
+
+  bool open_round();
+  void take(const round& whole);
+  void take(std::uint64_t part) { digest_.add(std::as_bytes(std::span(&part, 1))); }
+
+  std::vector<table> tables_;
+  running_digest digest_;
+  std::deque<round> rounds_;  // opened and not digested yet, in row order
+  std::uint64_t rounds_digested_ = 0;
+  std::uint64_t rows_under_way_ = 0;
+  std::deque<piece> to_ask_;    // pieces of the last round
+  std::size_t next_table_ = 0;  // the next round's table
+  std::uint64_t next_row_ = 0;  // its first local row in every shard
+};
 
 /// Belongs to the master.
 class final_weights {

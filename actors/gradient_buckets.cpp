@@ -45,7 +45,7 @@ float* gradient_buckets::at(model::parameter_range range) {
   return buckets_[i].grad.data() + (range.first - plan_[i].first);
 }
 
-/// The first batch writes straight into the bucket.
+/// The first batch writes directly into the bucket.
 float* gradient_buckets::gradient_at(model::parameter_range range) {
   TROUPE_ASSERT(state_of(bucket_of(range)) == state::filling);
   if (batches_ == 1) return at(range);

@@ -1,5 +1,5 @@
 // The gradient of a replica's parameters in one optimizer step, cut into buckets that are averaged over all ranks while
-// the backward pass goes on. A bucket is a stretch of the flat parameter buffer, last layers first.
+// the backward pass continues. A bucket is a stretch of the flat parameter buffer, last layers first.
 //
 //                  ┌───────────────────────────────────────────┐
 //                  ▼                                           │
@@ -13,7 +13,7 @@
 //   | filling  | full     | `finished`: the last batch's backward pass has written all of its layers        |
 //   | full     | reducing | `share`: this rank's share leaves                                               |
 //   | filling  | reducing | `share`: it leaves without that pass, as this rank has no batch, or a spoilt one |
-//   | reducing | resting  | `settle`: the mean has come                                                     |
+//   | reducing | resting  | `settle`: the mean has arrived                                                  |
 //
 // On the processor each bucket has its own memory, which the share takes over. On a CUDA device all buckets are ranges
 // of one buffer, and a share carries the event after which it is written.

@@ -32,7 +32,7 @@ void master_state::enter(run_phase next) {
   phase_ = next;
 }
 
-// -- who comes and goes -----------------------------------------------------------
+// -- members ------------------------------------------------------------------------
 
 template <class Offer>
 caf::result<msg::joined> master_state::join(const Offer& offer, const caf::actor_addr& who) {
@@ -54,7 +54,7 @@ caf::result<msg::admitted> master_state::handle(const msg::join_node& offer) {
 caf::expected<msg::admitted> master_state::admit(const msg::join_node& offer) {
   auto made = members_.join(offer, step);
   if (!made) return made.error();
-  self_->monitor(offer.node);  // its connection may have ended before its offer came
+  self_->monitor(offer.node);  // its connection may have ended before the offer arrived
   return msg::admitted{.head = trace.next(0, msg::id_of(offer.head)),
                        .run = plan_.run,
                        .node = made->node,
@@ -143,7 +143,7 @@ void master_state::start_training() {
   enter(run_phase::training);
   const std::chrono::duration<double> since_begin = run_figures::clock::now() - begin_;
   figures_.set_up_took(since_begin.count());
-  // What another run did between processes is done here as it was done there.
+  // A replay of a run of several processes does here what that run did between processes.
   const replay_control* again = replay_of(self_->system());
   const auto& rules = members_.rules();
   for (std::uint32_t rank = 0; rank < members_.trainers().size(); ++rank)
@@ -193,7 +193,7 @@ void master_state::fail(const caf::error& error) {
   end_members(false, protocol::describe(error));
 }
 
-/// Nodes end theirs themselves.
+/// Ends the members of this process; nodes end their own.
 void master_state::end_members(bool done, const std::string& words) {
   requests_.close();
   for (const auto& [number, one] : members_.nodes())
@@ -240,16 +240,13 @@ void master_state::handle(msg::evaluation& share) {
 
 void master_state::pass_on(const std::vector<epoch_summary>& complete) {
   for (const epoch_summary& epoch : complete) {
+    using enum trace::metric_name;
     const model::epoch_figures& figures = epoch.figures;
-    const auto note = [&](trace::metric_name what, const std::optional<double>& value) {
+    const std::pair<trace::metric_name, std::optional<double>> values[] = {
+        {loss, figures.loss},           {auc, figures.auc},   {accuracy, figures.accuracy},
+        {test_loss, figures.test_loss}, {rmse, figures.rmse}, {staleness, epoch.staleness_max}};
+    for (const auto& [what, value] : values)
       if (value) trace.metric(what, epoch.step, *value);
-    };
-    note(trace::metric_name::loss, figures.loss);
-    note(trace::metric_name::auc, figures.auc);
-    note(trace::metric_name::accuracy, figures.accuracy);
-    note(trace::metric_name::test_loss, figures.test_loss);
-    note(trace::metric_name::rmse, figures.rmse);
-    note(trace::metric_name::staleness, epoch.staleness_max);
     if (observer_.on_epoch) observer_.on_epoch(epoch);
   }
 }
@@ -263,7 +260,7 @@ caf::result<msg::committed> master_state::handle(msg::save_dense& share) {
 msg::master_actor::behavior_type master(master_state::pointer self, std::uint64_t run_number, run_observer observer,
                                         run_checkpoints checkpoints, std::optional<node_rules> nodes) {
   self->state.start(run_number, std::move(observer), std::move(checkpoints), std::move(nodes));
-  // Whoever asked for the run is told: nobody else watches the master.
+  // The failure is the answer to the requester of the run: no other actor monitors the master.
   fail_on_exceptions(self, [self](const caf::error& error) { self->state.fail(error); });
   return {
       recorded<msg::join_server>(self),   recorded<msg::join_trainer>(self), recorded<msg::run>(self),

@@ -1,6 +1,5 @@
-// The master's answer to whoever asks how the run is. It asks its members, and does not wait long for them: one that is
-// computing looks at no message until it has done so, and that is what it is said to do. Asking changes nothing of the
-// run, whichever phase it is in.
+// The master's answer to status queries. It asks its members with a short timeout: a member that is computing handles
+// no message until it is done, and is reported as computing. A query does not change the run, in any phase.
 
 #include <fmt/format.h>
 
@@ -17,8 +16,8 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::chrono::seconds status_timeout{1};
-/// A process that is looked at asks each of its threads for its stack and may send its whole ring, on a machine that is
-/// busy or slow. One that does not answer at all is no reason to withhold what the others know.
+/// To collect evidence, a process takes the stack of each of its threads and may send its whole ring, perhaps on a busy
+/// or slow machine. If one does not answer, the others' evidence is reported without it.
 constexpr std::chrono::seconds evidence_timeout{10};
 
 std::string plural(std::size_t count, std::string_view what) {
@@ -30,7 +29,7 @@ std::size_t present(const std::vector<Handle>& members) {
   return static_cast<std::size_t>(std::ranges::count_if(members, [](const Handle& one) { return one != nullptr; }));
 }
 
-/// What the master gets by a message of that type.
+/// Returns what the master receives in answer to a message of type `question`, in words for people.
 const char* answer_to(caf::type_id_t question) {
   constexpr std::pair<caf::type_id_t, const char*> answers[] = {
       {caf::type_id_v<msg::expect_peers>, "data links"},
@@ -47,17 +46,17 @@ const char* answer_to(caf::type_id_t question) {
 
 }  // namespace
 
-/// The answers of one round of questions, each at a place of its own.
+/// The answers of one round of queries.
 struct master_state::status_round {
   msg::header asked;
   msg::run_status told;
   std::vector<msg::actor_status> groups;
-  std::vector<std::size_t> group_of;     // by trainer
-  std::vector<msg::actor_status> links;  // as told.nodes
-  std::size_t missing = 1;               // answers, and one until all have been asked
+  std::vector<std::size_t> group_of;     // by trainer: an index into `groups`
+  std::vector<msg::actor_status> links;  // in the order of told.nodes
+  std::size_t missing = 1;               // answers, plus one until all members have been asked
 };
 
-/// Has `who` say how it is, and keeps that at `to`, which has its name.
+/// Queries the status of `who`, and stores the answer in `to`, which already has its name.
 template <class Handle>
 void master_state::ask_how_it_is(const std::shared_ptr<status_round>& round, const Handle& who, msg::actor_status& to) {
   ++round->missing;
@@ -74,7 +73,7 @@ void master_state::ask_how_it_is(const std::shared_ptr<status_round>& round, con
           });
 }
 
-/// Who asks while a round is under way gets its answer too: askers cannot make more work than one does.
+/// A query during a round shares that round's answer, so many clients cause no more work than one.
 caf::result<msg::run_status> master_state::handle(const msg::status& query) {
   auto promise = self_->make_response_promise<msg::run_status>();
   status_askers_.push_back(promise);
@@ -82,7 +81,7 @@ caf::result<msg::run_status> master_state::handle(const msg::status& query) {
   const auto round = std::make_shared<status_round>();
   round->asked = query.head;
   msg::run_status& told = round->told;
-  // Nothing may move any more once its place has been given away.
+  // Reserved in advance: answers are stored by reference, so no element may move.
   const auto& servers = members_.servers();
   const auto& trainers = members_.trainers();
   const auto& nodes = members_.nodes();
@@ -145,7 +144,7 @@ void master_state::tell_status(status_round& round) {
   for (auto& asker : std::exchange(status_askers_, {})) asker.deliver(told);
 }
 
-/// Who or what is behind a wait for somebody who only collects: the allreduce group, the master.
+/// Replaces a wait for an actor that only collects (the allreduce group, the master) by the actors that it waits for.
 std::vector<msg::wait_status> master_state::causes_of(const msg::wait_status& wait, const status_round& round) const {
   std::vector<msg::wait_status> causes;
   const auto add = [&](std::string on) {
@@ -167,7 +166,7 @@ std::vector<msg::wait_status> master_state::causes_of(const msg::wait_status& wa
   return causes;
 }
 
-/// What the run as a whole and the master wait for.
+/// Adds what the run as a whole and the master wait for.
 void master_state::add_own_waits(std::vector<msg::wait_status>& waits) const {
   if (phase_ == run_phase::gathering) {
     const auto missing = [](std::size_t wanted, std::size_t here) { return wanted - std::min(wanted, here); };
@@ -191,7 +190,7 @@ void master_state::handle(const msg::trouble& word) {
   if (observer_.on_trouble) observer_.on_trouble(word.words);
 }
 
-/// Who does not answer in time is left out: it may be what is wrong.
+/// A process that does not answer in time is left out: it may be the faulty one.
 caf::result<msg::collected_evidence> master_state::handle(const msg::collect_evidence& query) {
   struct round {
     msg::collected_evidence all;

@@ -1,7 +1,5 @@
 #include "actors/membership.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "actors/actor_name.hpp"
@@ -14,7 +12,8 @@ namespace {
 
 const char* role_name(bool trains) { return trains ? "trainer" : "server"; }
 
-/// As in `trainer 0 (host a, pid 17)` or `the process of trainers 0, 1 (host a, pid 17)`: one thing in any sentence.
+/// Returns a name such as `trainer 0 (host a, pid 17)` or `the process of trainers 0, 1 (host a, pid 17)`, singular in
+/// any sentence.
 std::string name_of(const msg::join_node& offer, const std::vector<std::uint32_t>& ranks) {
   const bool several = ranks.size() > 1;
   return fmt::format("{}{}{} {} (host {}, pid {})", several ? "the process of " : "", role_name(offer.trains),
@@ -65,22 +64,15 @@ caf::expected<std::uint32_t> membership::place(std::vector<Handle>& members, boo
   if (state_ == state::closed)
     return make_failure(errc::wrong_context, "the run has begun: no {} can join any more", role_name(trains));
   if (rank == msg::any_rank) rank = first_free(members);
-  if (rules_) {
-    const node* home = node_of(trains, rank);
-    if (home == nullptr || home->handle.address() != sender)  // only who was given the place fills it
-      return make_failure(errc::bad_input, "{} {} was not given to this process", role_name(trains), rank);
-  }
+  const node* home = node_of(trains, rank);
+  if (rules_ && (home == nullptr || home->handle.address() != sender))  // only the node that was given the rank
+    return make_failure(errc::bad_input, "{} {} was not given to this process", role_name(trains), rank);
   members.resize(std::max<std::size_t>(members.size(), std::size_t{rank} + 1));
   members[rank] = one;
-  members_.push_back({one.address(), member_name(trains, rank)});
+  // Error lines name a server or trainer with its process, if it is in another process.
+  const std::string process = home == nullptr ? "" : home->what.name.substr(home->what.name.find(" ("));
+  members_.push_back({one.address(), fmt::format("{} {}{}", role_name(trains), rank, process)});
   return rank;
-}
-
-/// A server or trainer as error lines name it: with its process, if it has one of its own.
-std::string membership::member_name(bool trains, std::uint32_t rank) const {
-  const node* home = node_of(trains, rank);
-  if (home == nullptr) return fmt::format("{} {}", role_name(trains), rank);
-  return fmt::format("{} {}{}", role_name(trains), rank, home->what.name.substr(home->what.name.find(" (")));
 }
 
 void membership::set_group(msg::allreduce_actor group) {
@@ -128,7 +120,7 @@ caf::expected<msg::peer_node> membership::join(const msg::join_node& offer, std:
   return made.what;
 }
 
-/// The ranks that are given to an offer, or why it is refused.
+/// Returns the ranks given to an offer, or why it is refused.
 caf::expected<std::vector<std::uint32_t>> membership::check_offer(const msg::join_node& offer,
                                                                   std::uint64_t step) const {
   const auto refused = [](std::string why) { return make_failure(errc::bad_input, std::move(why)); };
@@ -153,7 +145,7 @@ caf::expected<std::vector<std::uint32_t>> membership::check_offer(const msg::joi
   return free_ranks(offer);
 }
 
-/// The ranks that an offer gets: those from the one it asks for, or the lowest that are free.
+/// Returns the ranks from the requested one on, or the lowest free ranks.
 caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const msg::join_node& offer) const {
   const std::uint32_t wanted = offer.trains ? job_.trainers : job_.servers;
   std::vector<std::uint32_t> ranks;
@@ -172,7 +164,7 @@ caf::expected<std::vector<std::uint32_t>> membership::free_ranks(const msg::join
   return ranks;
 }
 
-/// A process with trainers must have what stands for every server in it, and a group.
+/// A process with trainers must have a proxy for every server, and a group.
 caf::error membership::linked(std::uint32_t number, msg::connected links) {
   TROUPE_ASSERT(state_ == state::closed);
   node& one = nodes_.at(number);
@@ -186,7 +178,7 @@ caf::error membership::linked(std::uint32_t number, msg::connected links) {
                       one.links.group ? "" : " and of no group", job_.servers);
 }
 
-// -- who is here ------------------------------------------------------------------
+// -- members ----------------------------------------------------------------------
 
 const membership::node* membership::node_of(bool trains, std::uint32_t rank) const {
   for (const auto& [number, one] : nodes_)
@@ -236,9 +228,9 @@ std::string membership::who_is(const caf::actor_addr& address) const {
   return who;
 }
 
-// -- who goes -----------------------------------------------------------------------
+// -- losses -------------------------------------------------------------------------
 
-/// The death of a member ends the run. If it only died of another's death, the other's own word is waited for.
+/// The death of a member ends the run. If it died because of another actor's death, that actor's report is awaited.
 verdict membership::judge(const caf::down_msg& down, std::uint64_t step) {
   if (state_ != state::closed) {
     const auto known =
@@ -247,7 +239,7 @@ verdict membership::judge(const caf::down_msg& down, std::uint64_t step) {
     return {};
   }
   const auto who = std::ranges::find(members_, down.source, &member::address);
-  if (who == members_.end()) return {};  // of a node, whose connection tells more, or of one that left before the run
+  if (who == members_.end()) return {};  // a node, whose connection reports more, or a member that left before the run
   const bool is_ours = down.reason.category() == caf::type_id_v<protocol::errc>;
   if (is_ours && !protocol::is_secondary(down.reason)) return fatal(down.reason);
   return doubtful(is_ours ? protocol::describe(down.reason)
@@ -278,7 +270,7 @@ verdict membership::judge(const msg::link_lost& word, std::uint64_t step) const 
                                           name_of_node(word.node), name_of_node(word.peer), step, word.why)));
 }
 
-/// A receiver that has gone says why by its own death; one that has lost another may be all that we hear of.
+/// A receiver that has ended reports the reason in its down message. An error about a lost peer may be the only report.
 verdict membership::judge(const caf::error& error, const caf::actor_addr& who, caf::string_view question,
                           std::uint64_t step) const {
   if (error == caf::sec::request_timeout && rules_)
@@ -289,7 +281,7 @@ verdict membership::judge(const caf::error& error, const caf::actor_addr& who, c
   return error == errc::peer_failed ? doubtful(protocol::describe(error)) : verdict{};
 }
 
-/// Its places are free again.
+/// Removes a node and frees its ranks.
 void membership::leave(std::uint32_t number, const std::string& why) {
   const msg::peer_node what = nodes_.at(number).what;
   nodes_.erase(number);

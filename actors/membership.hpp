@@ -11,11 +11,6 @@
 
 #pragma once
 
-#include <caf/actor_addr.hpp>
-#include <caf/actor_control_block.hpp>
-#include <caf/error.hpp>
-#include <caf/expected.hpp>
-#include <caf/system_messages.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -96,7 +91,7 @@ class membership {
   /// All trainers, and `group`, are in this process.
   void set_group(msg::allreduce_actor group);
 
-  /// Returns whether every member that the run needs is here.
+  /// Returns whether every member that the run needs has joined.
   bool complete() const;
   /// Returns why the members in this process cannot run this job.
   caf::error check(const model::job& what, bool has_tables) const;
@@ -142,7 +137,6 @@ class membership {
   template <class Handle>
   caf::expected<std::uint32_t> place(std::vector<Handle>& members, bool trains, const Handle& one, std::uint32_t rank,
                                      const caf::strong_actor_ptr& sender);
-  std::string member_name(bool trains, std::uint32_t rank) const;
   const node* node_of(bool trains, std::uint32_t rank) const;
   caf::expected<std::vector<std::uint32_t>> check_offer(const msg::join_node& offer, std::uint64_t step) const;
   caf::expected<std::vector<std::uint32_t>> free_ranks(const msg::join_node& offer) const;

@@ -1,10 +1,7 @@
-// The master's open requests to members: a phase sends a number of requests, and goes on when all of them are answered.
+// The master's open requests to members: a phase sends a number of requests, and continues when all are answered.
 
 #pragma once
 
-#include <caf/actor_addr.hpp>
-#include <caf/error.hpp>
-#include <caf/timespan.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>

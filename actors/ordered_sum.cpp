@@ -76,7 +76,7 @@ ordered_sum::outcome ordered_sum::add_share(const share_of_rank& share) {
   return bucket_actions{.send_slices = is_local && layout_->processes > 1, .sum = state_ == state::complete};
 }
 
-/// Not there before the first part of the mean is: until then, the count may be no more than another process's claim.
+/// Allocates with the first part of the mean: until then, `count_` may be only another process's claim.
 float* ordered_sum::room_for_mean() {
   if (!mean_) mean_ = std::make_shared_for_overwrite<float[]>(count_);
   return mean_.get();

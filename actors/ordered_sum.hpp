@@ -1,12 +1,12 @@
-// The allreduce of one bucket on the processor, as one process sees it: a rank's share goes in, and what to do next
-// comes out. It knows no messages, no clock and no threads; allreduce_group.cpp drives it.
+// The allreduce of one bucket on the processor, as one process sees it: the caller adds ranks' shares and gets the
+// actions to take next. It uses no messages, clock or threads; allreduce_group.cpp drives it.
 //
 // The result is the mean over all batches, ((r0 + r1) + r2) + ... times 1 / batches: one sum in rank order, with the
-// same bits however the ranks are spread over processes and in whatever order their shares come. For that, one process
-// has every rank's numbers of a parameter before it adds the first two.
+// same bits however the ranks are spread over processes and in whatever order their shares arrive. For that, one
+// process gets every rank's numbers of a parameter before it adds the first two.
 //
-// A small bucket goes whole to every process, and each process sums all of it: that takes one message's time. A large
-// bucket is cut into one slice for each process, so that no parameter is summed twice (all-to-all, ordered sum,
+// A small bucket is sent whole to every process, and each process sums all of it, which takes the time of one message.
+// A large bucket is cut into one slice per process, so that no parameter is summed twice (all-to-all, ordered sum,
 // all-gather). With ranks 0 and 1 in process 0 and rank 2 in process 1:
 //
 //             slice 0         slice 1
@@ -18,17 +18,17 @@
 //
 // Slices begin at multiples of 16 parameters, which are cache lines; the last slice takes the rest.
 //
-// A bucket's states, and who leaves them:
+// A bucket's states, and the calls that leave them:
 //
 //   idle        `begin`                                 -> collecting
-//   collecting  `add_share`, every rank's is there      -> complete
+//   collecting  `add_share`, the last rank's            -> complete
 //   complete    `sum`, sums of other processes missing  -> exchanging
 //               `sum`, none missing                     -> reduced
 //               `summed_elsewhere`                      -> reduced
 //   exchanging  `add_sum`, the last one                 -> reduced
 //   reduced     `end`                                   -> idle
 //
-// A process may send its sum while another still collects, since the two wait for different slices: such a sum is kept.
+// A process may send its sum while another still collects, since they need different slices: such a sum is kept.
 
 #pragma once
 
@@ -44,7 +44,7 @@
 
 namespace troupe::actors {
 
-/// The process of each rank of a group, and the process that asks.
+/// The process of each rank of a group, and this process.
 struct rank_layout {
   std::vector<std::uint32_t> process_of_rank;
   std::uint32_t processes = 1;
@@ -54,14 +54,14 @@ struct rank_layout {
   bool is_local(std::uint32_t rank) const { return process_of_rank[rank] == me; }
 };
 
-/// What a process gets of the shares of other processes' ranks.
+/// What a process receives of the shares of other processes' ranks.
 enum class bucket_exchange : std::uint8_t {
   whole,      ///< all numbers
   slices,     ///< the numbers of the slice that it sums
-  announced,  ///< no numbers: somebody else sums, and only needs to know that the shares are there
+  announced,  ///< no numbers: the bucket is summed elsewhere; only the arrival of the shares counts
 };
 
-/// The exchange that takes the least time: whole, while that sends at most 64 KiB to all other processes together.
+/// Returns the fastest exchange: whole, if that sends at most 64 KiB to all other processes together.
 bucket_exchange fastest_exchange(std::uint32_t processes, std::uint64_t count);
 
 /// Parameters [first, first + size) of a bucket.
@@ -72,7 +72,7 @@ struct bucket_slice {
   bool operator==(const bucket_slice&) const = default;
 };
 
-/// Why a message does not belong to a bucket.
+/// Why a message is refused.
 struct refusal {
   protocol::errc code = protocol::errc::none;
   std::string why;
@@ -81,16 +81,16 @@ struct refusal {
 /// One rank's share of a bucket.
 struct share_of_rank {
   std::uint32_t rank = 0;
-  std::uint32_t batches = 1;  ///< 0: the rank had none, and its numbers do not count
+  std::uint32_t batches = 1;  ///< 0: the rank had no batch, and its numbers are ignored
   bool stop = false;          ///< the rank wants to end the run
   std::uint64_t count = 0;    ///< parameters of the whole bucket
-  std::uint64_t first = 0;    ///< the parameter that `numbers` begins with
+  std::uint64_t first = 0;    ///< the first parameter of `numbers`
   std::span<const float> numbers;
 };
 
-/// What the driver does next, in this order.
+/// What the caller does next, in this order.
 struct bucket_actions {
-  bool send_slices = false;  ///< send the share just added to the other processes, `slice_of` to each
+  bool send_slices = false;  ///< send `slice_of` each other process of the share just added
   bool sum = false;          ///< call `sum`, or have the bucket summed elsewhere
   bool send_sum = false;     ///< send this process's slice of the mean to the other processes
   bool finish = false;       ///< answer this process's ranks with the mean, then call `end`
@@ -98,7 +98,7 @@ struct bucket_actions {
   bool operator==(const bucket_actions&) const = default;
 };
 
-/// Not thread-safe. Its memory serves one bucket after the other.
+/// Not thread-safe. Reuses its memory for one bucket after another.
 class ordered_sum {
  public:
   enum class state : std::uint8_t { idle, collecting, complete, exchanging, reduced };
@@ -107,39 +107,39 @@ class ordered_sum {
   /// The most parameters that another process may claim for a bucket.
   static constexpr std::uint64_t count_max = std::uint64_t{1} << 28;
 
-  /// Starts bucket number `bucket` of as many parameters as its first share says. The layout must outlive the sum.
+  /// Starts bucket `bucket` with `count` parameters, as its first share says. Requires: `layout` outlives the sum.
   void begin(const rank_layout& layout, std::uint32_t bucket, std::uint64_t count, bucket_exchange how);
 
-  /// Adds the share of a rank of the layout: whole for this process's ranks, of this process's slice for others.
-  /// `numbers` must stay until the bucket is reduced. A refused share changes nothing.
+  /// Adds a rank's share: whole for this process's ranks, this process's slice for others. A refused share changes
+  /// nothing. Requires: `numbers` stay in place until the bucket is reduced.
   outcome add_share(const share_of_rank& share);
 
-  /// Sums this process's slice. Requires that the bucket is complete.
+  /// Sums this process's slice. Requires: the bucket is complete.
   bucket_actions sum();
 
-  /// Adds what process `from` has summed; none: the sender is not known, and `first` tells the process.
+  /// Adds the slice that process `from` has summed; none: the sender is unknown, and `first` identifies it.
   outcome add_sum(std::optional<std::uint32_t> from, std::uint64_t first, std::span<const float> numbers);
 
-  /// Somebody else has summed the announced bucket.
+  /// The announced bucket has been summed elsewhere.
   void summed_elsewhere();
 
-  /// The bucket is over.
+  /// Ends the bucket.
   void end();
 
   state now() const { return state_; }
   std::uint64_t count() const { return count_; }
   bool has_share(std::uint32_t rank) const { return parts_[rank].has_value(); }
-  /// Whether the bucket lacks this rank's share, or the sum of its process.
+  /// Returns whether the bucket lacks this rank's share, or the sum of its process.
   bool waits_for(std::uint32_t rank) const;
-  /// Requires: the share is there.
+  /// Requires: the share has been added.
   std::uint32_t batches_of(std::uint32_t rank) const { return parts_[rank]->batches; }
-  /// The batches of all shares so far.
+  /// Returns the number of batches of all shares so far.
   std::uint64_t batches() const;
-  /// Whether some rank wants to end the run.
+  /// Returns whether some rank wants to end the run.
   bool stop() const;
-  /// The slice that `process` sums.
+  /// Returns the slice that `process` sums.
   bucket_slice slice_of(std::uint32_t process) const;
-  /// Memory of the mean: complete when the bucket is reduced, this process's slice of it after `sum`.
+  /// The memory of the mean: after `sum`, this process's slice is written; in state reduced, all of it.
   const std::shared_ptr<float[]>& mean() const { return mean_; }
 
  private:
@@ -153,10 +153,10 @@ class ordered_sum {
   bucket_exchange exchange_ = bucket_exchange::whole;
   std::vector<std::optional<share_of_rank>> parts_;  ///< by rank
   std::uint32_t arrived_ = 0;
-  std::vector<bool> summed_;  ///< by process: its sum has come
+  std::vector<bool> summed_;  ///< by process: its sum has arrived
   std::uint32_t sums_missing_ = 0;
   std::shared_ptr<float[]> mean_;
-  std::vector<const float*> inputs_;  ///< of `sum`, kept for its memory
+  std::vector<const float*> inputs_;  ///< of `sum`, a member to reuse its memory
 };
 
 }  // namespace troupe::actors

@@ -1,14 +1,12 @@
 #include "actors/parameter_server.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "actors/actor_name.hpp"
 #include "actors/faults.hpp"
+#include "actors/inline_execution.hpp"
 #include "actors/row_codec.hpp"
-#include "actors/run_in.hpp"
 
 namespace troupe::actors {
 
@@ -24,7 +22,7 @@ caf::error parameter_server_state::check_run(const msg::header& head) const {
   return refusal(errc::wrong_context, "a message of run {}, this is run {}", head.run, run_);
 }
 
-/// Messages may be for the optimizer step under way or for as many further ones as trainers can be ahead.
+/// A message must be for the current optimizer step or for one that a trainer can be ahead.
 caf::error parameter_server_state::check_context(const msg::header& head) const {
   if (auto error = check_run(head)) return error;
   const std::uint64_t first = is_async() ? 1 : step + 1;
@@ -33,7 +31,7 @@ caf::error parameter_server_state::check_context(const msg::header& head) const 
   return refusal(errc::wrong_context, "a message for step {}, expected {} to {}", head.step, first, last);
 }
 
-/// Whether the message at hand comes from the process that has the trainer which it names as its sender.
+/// Checks whether the current message comes from the process of the trainer that it names as its sender.
 caf::error parameter_server_state::check_origin(const msg::header& head, const char* what) const {
   if (auto error = check_run(head)) return error;
   if (origins_.of_rank.empty()) return {};
@@ -45,7 +43,7 @@ caf::error parameter_server_state::check_origin(const msg::header& head, const c
   return refusal(errc::wrong_context, "{} of trainer {} from a process that does not have that trainer", what, rank);
 }
 
-/// The same, and whether that trainer speaks for itself.
+/// The same, and checks whether that trainer has rank `rank`.
 caf::error parameter_server_state::check_speaker(const msg::header& head, std::uint32_t rank, const char* what) const {
   if (auto error = check_origin(head, what)) return error;
   if (origins_.of_rank.empty() || head.sender == trainer_number(rank, origins_.servers)) return {};
@@ -53,12 +51,12 @@ caf::error parameter_server_state::check_speaker(const msg::header& head, std::u
                  head.sender - trainer_number(0, origins_.servers));
 }
 
-/// Optimizer steps of which every trainer's gradients have been applied.
+/// Returns the number of optimizer steps whose gradients of all trainers have been applied.
 std::uint64_t parameter_server_state::updates_of_all() const {
   return is_async() ? *std::ranges::min_element(last_update_) : committed_;
 }
 
-/// Optimizer steps before the lookup's that the rows lack now.
+/// Returns how many optimizer steps before the lookup's the rows lack now.
 std::uint64_t parameter_server_state::missing(const msg::lookup& wanted) const {
   const std::uint64_t before = update_of(wanted.head.step) - 1;
   return before - std::min(before, updates_of_all());
@@ -89,7 +87,7 @@ caf::expected<msg::rows> parameter_server_state::answer(const msg::lookup& wante
   return found;
 }
 
-/// The rows, without a header yet.
+/// Returns the rows, without a header.
 caf::expected<msg::rows> parameter_server_state::pool(const msg::lookup& wanted) {
   const actor_trace::range working(trace, trace::range_name::pool, wanted.head.step, trace.latest());
   msg::rows found;
@@ -108,7 +106,7 @@ caf::expected<msg::rows> parameter_server_state::pool(const msg::lookup& wanted)
   return found;
 }
 
-/// A gradient has no answer, so what is wrong with it ends this server, and by that the run.
+/// A gradient has no answer, so an invalid one ends this server, and with it the run.
 caf::result<void> parameter_server_state::handle(msg::gradient& grads) {
   auto error = check_speaker(grads.head, grads.rank, "a gradient");
   if (!error && is_repeated(grads)) return {};
@@ -126,7 +124,7 @@ caf::result<void> parameter_server_state::handle(msg::gradient& grads) {
   return {};
 }
 
-/// Whether it is the rank's last gradient once more, which may be in the tables already.
+/// Returns whether this is the rank's last gradient again, which may already be applied.
 bool parameter_server_state::is_repeated(const msg::gradient& grads) const {
   return grads.rank < last_sequence_.size() && last_sequence_[grads.rank] != 0 &&
          grads.head.sequence == last_sequence_[grads.rank];
@@ -140,7 +138,7 @@ caf::error parameter_server_state::check_rank(const msg::header& head, std::uint
   return {};
 }
 
-/// Once the norm has been asked for, it must stay that of the gradients: modules may hold on to them.
+/// After a rank has requested the norm, it must not add gradients: the modules may already hold them.
 caf::error parameter_server_state::check_open(const msg::header& head, std::uint32_t rank, const char* what) {
   if (auto error = check_rank(head, rank, what)) return error;
   if (!context_of(update_of(head.step)).ranks[rank].wants_norm) return {};
@@ -175,7 +173,7 @@ caf::result<msg::squared_norm> parameter_server_state::handle(const msg::gradien
   return promise;
 }
 
-/// Answers who asks for the norm of the next optimizer step, once its gradients are all here.
+/// Answers the norm queries of the next optimizer step once all of its gradients have arrived.
 caf::error parameter_server_state::answer_norms() {
   context& next = context_of(committed_ + 1);
   if (next.norm_waiting.size() < trainers_) return {};
@@ -199,7 +197,7 @@ caf::result<msg::committed> parameter_server_state::handle(const msg::optimizer_
   return promise;
 }
 
-/// A trainer's gradients of an optimizer step are all here.
+/// All of a trainer's gradients of an optimizer step have arrived.
 caf::error parameter_server_state::complete(const msg::header& head, std::uint32_t rank, verdict order) {
   const std::uint64_t update = update_of(head.step);
   context& open = context_of(update);
@@ -212,7 +210,7 @@ caf::error parameter_server_state::complete(const msg::header& head, std::uint32
   } else {
     open.ranks[rank].complete = true;
     ++open.complete;
-    // The next step's gradients may have become complete first: a trainer without data does not wait for lookups.
+    // The next step may have been completed before this one: a trainer without data does not wait for lookups.
     while (context_of(committed_ + 1).complete == trainers_)
       if (auto error = commit(committed_ + 1)) return error;
   }
@@ -230,7 +228,7 @@ contributors parameter_server_state::contributors_to(std::span<const contributio
   return from;
 }
 
-/// Hands every module the gradients of `ranks`, in rank order.
+/// Passes every module the gradients of `ranks`, in rank order.
 caf::error parameter_server_state::collect(std::span<const contribution> ranks, contributors from) {
   for (auto& [number, module] : modules_) {
     ordered_.clear();
@@ -257,7 +255,7 @@ void parameter_server_state::deliver_committed(context& done) {
     promise.deliver(msg::committed{trace.next(step, msg::id_of(head))});
 }
 
-/// Applies an optimizer step of which all gradients are here.
+/// Applies an optimizer step. Requires: all of its gradients have arrived.
 caf::error parameter_server_state::commit(std::uint64_t update) {
   context& ready = context_of(update);
   const actor_trace::range working(trace, trace::range_name::apply, ready.last_step, trace.latest());
@@ -277,7 +275,7 @@ caf::error parameter_server_state::commit(std::uint64_t update) {
   return answer_norms();
 }
 
-/// Consistency async: one trainer's gradients alone, weighted as if all trainers had as many.
+/// Consistency async: applies one trainer's gradients alone, weighted as if all trainers had as many batches.
 caf::error parameter_server_state::apply_rank(std::uint64_t update, std::uint32_t rank) {
   context& open = context_of(update);
   const actor_trace::range working(trace, trace::range_name::apply, open.last_step, trace.latest());

@@ -2,13 +2,13 @@
 // order.
 //
 // An optimizer step takes `accumulate` global steps; all messages name the global step. Gradients are collected in the
-// context of their optimizer step; when every trainer's are complete, contexts are applied one after the other. A
-// lookup is parked until no more optimizer steps before it are missing than it allows, so no acknowledgement is needed.
-// That also bounds how far apart trainers can be, and with it the number of open contexts; messages beyond are refused.
+// context of their optimizer step; when every trainer's are complete, contexts are applied in order. A lookup is parked
+// until at most as many optimizer steps before it are missing as it allows, so no acknowledgement is needed. That also
+// bounds how far apart trainers can be, and so the number of open contexts; messages beyond are refused.
 //
-// In a run over several processes, a trainer's messages are taken from its own process only (`trainer_origins`).
+// In a run over several processes, a trainer's messages are accepted from its own process only (`trainer_origins`).
 //
-// Consistency async: each trainer's gradients are applied as they come, every trainer's as a step of its own.
+// Consistency async: each trainer's gradients are applied when they arrive, as an optimizer step of their own.
 
 #pragma once
 
@@ -30,8 +30,8 @@ namespace troupe::actors {
 
 /// The processes of a run's trainers, as a server of another process sees them.
 struct trainer_origins {
-  std::uint32_t servers = 0;               ///< of the run; trainers' numbers follow from it
-  std::vector<caf::actor_addr> of_rank{};  ///< the sender of what comes from that trainer's process; empty: not checked
+  std::uint32_t servers = 0;               ///< of the run; the trainers' actor numbers follow from it
+  std::vector<caf::actor_addr> of_rank{};  ///< the sender of messages from that trainer's process; empty: not checked
 };
 
 class parameter_server_state {
@@ -40,7 +40,7 @@ class parameter_server_state {
 
   explicit parameter_server_state(pointer self) : self_(self) {}
 
-  /// For error lines: who, and the last global step whose gradients have been applied.
+  /// For error lines: the actor's name, and the last global step whose gradients have been applied.
   std::string name;
   std::uint64_t step = 0;
   actor_trace trace;
@@ -66,11 +66,11 @@ class parameter_server_state {
   /// What one trainer has contributed to an optimizer step.
   struct contribution {
     std::vector<msg::gradient> parts;
-    bool wants_norm = false;  // nothing can be added any more
+    bool wants_norm = false;  // no gradient can be added any more
     bool complete = false;
   };
 
-  /// What a trainer's messages say about the optimizer step that they complete.
+  /// What a trainer orders for the optimizer step that its messages complete.
   struct verdict {
     bool apply = true;
     float factor = 1;
@@ -92,14 +92,14 @@ class parameter_server_state {
     caf::typed_response_promise<msg::rows> promise;
   };
 
-  /// What is asked for as it is after an optimizer step, and waits for it.
+  /// A query for the state after optimizer step `updates`, which waits for that step.
   struct parked_query {
     std::uint64_t updates = 0;
     std::function<void()> answer;
   };
 
   bool is_async() const { return staleness_ == model::any_staleness; }
-  /// The optimizer step that global step `at_step` belongs to, 1 for the first.
+  /// Returns the optimizer step of global step `at_step`, from 1.
   std::uint64_t update_of(std::uint64_t at_step) const { return (at_step - 1) / accumulate_ + 1; }
   context& context_of(std::uint64_t update) { return contexts_[update % contexts_.size()]; }
   std::uint64_t updates_of_all() const;
@@ -144,18 +144,18 @@ class parameter_server_state {
   std::uint64_t next_module_ = 1;
   std::map<std::uint64_t, std::unique_ptr<remote_module>> modules_;
   std::uint64_t committed_ = 0;  // optimizer steps applied
-  bool collected_ = false;       // the gradients of the next one are with the modules
+  bool collected_ = false;       // the modules hold the gradients of the next one
   std::vector<context> contexts_{2};
-  std::vector<std::uint64_t> last_update_;    // by rank, async: of which it has completed all
-  std::vector<std::uint64_t> last_sequence_;  // by rank: of its last gradient, which is applied once if it comes twice
+  std::vector<std::uint64_t> last_update_;    // by rank, async: the last optimizer step applied
+  std::vector<std::uint64_t> last_sequence_;  // by rank: of its last gradient, to ignore a repeated one
   std::vector<parked_lookup> parked_;
   std::vector<parked_query> parked_queries_;
   std::vector<const msg::bag_gradient*> ordered_;
   trainer_origins origins_;
 };
 
-/// Tells a server of this process from where its trainers' messages come. Until then it takes them from anywhere, as a
-/// run in one process needs. From any thread.
+/// Sets the senders that a server of this process accepts trainers' messages from. Before that it accepts any, as a run
+/// in one process needs. Thread: any.
 void tell_origins(const msg::parameter_server_actor& server, trainer_origins origins);
 
 /// The behavior of server `rank` in run `run`; spawn with this function.

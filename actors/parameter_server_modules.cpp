@@ -1,4 +1,4 @@
-// The parameter server's modules: made, described, saved, loaded and released.
+// The parameter server's modules: creation, description, saving, loading and release.
 
 #include <tuple>
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace troupe::actors {
 
-/// The module that a message is about.
+/// Returns the module that a message names.
 caf::expected<remote_module*> parameter_server_state::find(const msg::header& head, std::uint64_t module) const {
   if (auto error = check_run(head)) return error;
   const auto known = modules_.find(module);
@@ -35,8 +35,8 @@ caf::result<msg::module_ref> parameter_server_state::handle(msg::instantiate& or
     committed_ = (step + accumulate_ - 1) / accumulate_;
     last_sequence_.resize(trainers_);
     last_update_.assign(trainers_, committed_);
-    // A trainer can be ahead of the others by the staleness and the step under way, and its lookups by as much again.
-    // One without a batch waits for no rows, and is ahead by one more.
+    // A trainer can be ahead of the others by the staleness plus the current step, and its lookups by as much again. A
+    // trainer without a batch does not wait for rows, and can be ahead by one more.
     contexts_.resize(is_async() ? 1 : 2 * (std::size_t{staleness_} + 1) + 1);
     for (context& c : contexts_) c.ranks.resize(trainers_);
   }

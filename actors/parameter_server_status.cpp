@@ -1,6 +1,5 @@
-// What a parameter server says when it is asked how it is: in which phase, and for what it waits. Asking changes
-// nothing of its own. A handler runs to its end before the next message is looked at, so one that answers waits for
-// something or has nothing to do.
+// A parameter server's answer to status queries: its phase and what it waits for. A query changes nothing. Handlers run
+// to their end before the next message is handled, so a server that answers is waiting or idle.
 
 #include <fmt/format.h>
 
@@ -10,8 +9,7 @@
 
 namespace troupe::actors {
 
-/// What keeps the optimizer step `update` from being complete: gradients, or when all of them are here, the word what
-/// to do with them.
+/// Adds what optimizer step `update` lacks: gradients, or if all have arrived, the order what to do with them.
 void parameter_server_state::tell_missing(std::uint64_t update, msg::actor_status& now) const {
   const context& open = contexts_[update % contexts_.size()];
   const auto is_here = [this](const contribution& one) {
@@ -28,7 +26,7 @@ void parameter_server_state::tell_missing(std::uint64_t update, msg::actor_statu
   }
 }
 
-/// Where trainers have no step in common: whose optimizer steps others wait for.
+/// Consistency async: adds the trainers whose optimizer steps lookups and queries wait for.
 void parameter_server_state::tell_missing_async(msg::actor_status& now) const {
   std::uint64_t needed = 0;
   for (const parked_lookup& one : parked_) needed = std::max(needed, update_of(one.wanted.head.step) - 1);

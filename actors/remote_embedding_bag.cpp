@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "actors/bag_cache.hpp"
@@ -18,7 +16,7 @@ namespace {
 
 class remote_embedding_bag final : public remote_module {
  public:
-  /// `lookups_max`: lookups whose gradients may come yet.
+  /// `lookups_max`: the most lookups whose gradients may still arrive.
   remote_embedding_bag(const model::embedding_bag_options& options, model::sparse_reduction reduce,
                        kernels::device& where, std::uint64_t lookups_max)
       : looked_up_(lookups_max), reduce_(reduce), table_(options, where) {}
@@ -74,7 +72,7 @@ class remote_embedding_bag final : public remote_module {
                           "or --accumulate, or fewer trainers",
                           table_.options().table, indices, kernels::step_indices_max);
     table_.collect(contributions_);
-    // The mean over a trainer's batches, and over the trainers their mean or sum.
+    // The mean over a trainer's batches, and the mean or sum over the trainers.
     const auto parts = static_cast<float>(reduce_ == model::sparse_reduction::mean ? 1 : from.trainers);
     scale_ = from.batches > 0 ? parts / static_cast<float>(from.batches) : 1.0F;
     return {};
@@ -116,7 +114,7 @@ class remote_embedding_bag final : public remote_module {
           std::ranges::copy(numbers.bytes.as<std::byte>(), bytes.begin());
         });
       } else if (fits && numbers.type == msg::dtype::f32) {
-        // Only rows are of another type than float32.
+        // Only the rows have another type than float32.
         overwrite(to->bytes, [&, &numbers = numbers](std::span<std::byte> bytes) {
           kernels::encode(numbers.rows * numbers.cols, numbers.as<float>().data(),
                           {bytes.data(), table_.options().dtype});
@@ -175,7 +173,11 @@ class remote_embedding_bag final : public remote_module {
       kernels::decode({row, type}, numbers.size(), numbers.data());
       kernels::non_finite found;
       kernels::host_stream().find_non_finite(numbers.size(), numbers.data(), &found);
-      if (found.place < numbers.size()) return not_finite(static_cast<std::int64_t>(first + i));
+      if (found.place < numbers.size())
+        return make_failure(errc::not_finite,
+                            "table {}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
+                            table_.options().table, table_.whole_row(static_cast<std::int64_t>(first + i)),
+                            type == kernels::row_dtype::f16 ? "--row-dtype bf16 or f32 (f16 ends at 65504), " : "");
       digests[i] = digest_of(row, row_bytes);
     }
     return msg::tensor::own(count, 1, std::move(digests));
@@ -184,15 +186,16 @@ class remote_embedding_bag final : public remote_module {
  private:
   bool is_on_host() const { return table_.stream().device().is_host(); }
 
-  /// Rows from the table's device: pooled ones go where there is room for them on it, and all others to the host.
+  /// Looks up rows on the table's device. Pooled rows go to the offered columns if those are on this device, all others
+  /// to the host.
   lookup_future lookup_on_device(const msg::bag_lookup& wanted, std::size_t count, kernels::row_dtype type) {
     const std::size_t dim = table_.dim();
     kernels::stream& on = table_.stream();
     const kernels::bags_view bags = looked_up_.put(on, wanted);
     const device_destination* const room = columns_of(wanted.room);
-    if (room != nullptr && room->what().where == &on.device() && type == kernels::row_dtype::f32) {
-      table_.pool(bags, room->what().numbers);
-      const msg::tensor found = on_device(room->what(), on.record());
+    if (room != nullptr && room->what.where == &on.device() && type == kernels::row_dtype::f32) {
+      table_.pool(bags, room->what.numbers);
+      const msg::tensor found = on_device(room->what, on.record());
       return [found] { return found; };
     }
     kernels::device_array<float> out;
@@ -212,13 +215,13 @@ class remote_embedding_bag final : public remote_module {
     };
   }
 
-  /// On their way to the host. Both places are in use until they have come.
+  /// Rows being copied to the host. Both buffers are in use until the copy is done.
   struct arriving_rows {
     ~arriving_rows() {
       try {
         if (here_after) here_after->wait();
       } catch (const kernels::device_error&) {
-        // Whoever uses the device next is told.
+        // The next use of the device reports the error.
       }
     }
 
@@ -240,19 +243,19 @@ class remote_embedding_bag final : public remote_module {
   caf::error check_room(const msg::bag_lookup& wanted) const {
     const device_destination* const room = columns_of(wanted.room);
     const std::size_t bags = view_of(wanted).size();
-    if (room == nullptr || (bags > 0 && room->what().rows == bags && room->what().cols == table_.dim())) return {};
+    if (room == nullptr || (bags > 0 && room->what.rows == bags && room->what.cols == table_.dim())) return {};
     return make_failure(errc::shape_mismatch, "table {}: room for [{}, {}] pooled rows, expected [{}, {}]",
-                        table_.options().table, room->what().rows, room->what().cols, bags, table_.dim());
+                        table_.options().table, room->what.rows, room->what.cols, bags, table_.dim());
   }
 
-  /// A gradient's bags on the table's device, where they are since their lookup if that came from this process.
+  /// Returns a gradient's bags on the table's device; they are already there if their lookup came from this process.
   kernels::bags_view bags_on_table(const msg::bag_gradient& grad, kernels::uploaded_bags& room) {
     if (is_on_host()) return view_of(grad);
     if (const auto known = looked_up_.take(grad)) return *known;
     return room.put(table_.stream(), view_of(grad));
   }
 
-  /// A gradient's numbers on the table's device. A device's own stay as they are; `room` is for others.
+  /// Returns a gradient's numbers on the table's device. Numbers from the host are uploaded into `room`.
   kernels::row_matrix<const float> on_table(const msg::tensor& grad, kernels::uploaded_array<float>& room) {
     if (const device_block* where = block_of(grad.bytes)) {
       table_.stream().wait(where->written());
@@ -268,7 +271,7 @@ class remote_embedding_bag final : public remote_module {
     return copy;
   }
 
-  /// Has `write` fill what is to be in the table's memory.
+  /// Calls `write` with the new contents of the table's memory `bytes`; on a device, with a copy that is then uploaded.
   template <class Write>
   void overwrite(std::span<std::byte> bytes, const Write& write) {
     if (is_on_host()) return write(bytes);
@@ -278,7 +281,7 @@ class remote_embedding_bag final : public remote_module {
     table_.stream().synchronize();
   }
 
-  /// The numbers of a gradient; those of 16 bits are decoded and kept until the next `collect`.
+  /// Returns a gradient's numbers; those of 16 bits are decoded, and kept until the next `collect`.
   const float* floats_of(const msg::tensor& grad) {
     if (grad.type == msg::dtype::f32) return grad.as<float>().data();
     decoded_.emplace_back(grad.rows, grad.cols);
@@ -311,14 +314,7 @@ class remote_embedding_bag final : public remote_module {
     return {};
   }
 
-  caf::error not_finite(std::int64_t row) const {
-    const bool is_narrow = table_.options().dtype == kernels::row_dtype::f16;
-    return make_failure(errc::not_finite, "table {}: row {} is NaN or Inf; try {}a smaller --sparse-lr or a larger eps",
-                        table_.options().table, table_.whole_row(row),
-                        is_narrow ? "--row-dtype bf16 or f32 (f16 ends at 65504), " : "");
-  }
-
-  /// What the module consists of, as it lies in memory: one row of `columns` numbers after the other.
+  /// One array of the module in memory: rows of `columns` numbers, without gaps.
   struct buffer {
     std::string name;
     msg::dtype type;
@@ -334,7 +330,7 @@ class remote_embedding_bag final : public remote_module {
     return result;
   }
 
-  /// What a gradient needs on a device beside what its lookup has left there.
+  /// A gradient's uploads to the device, besides the bags that its lookup left there.
   struct upload {
     kernels::uploaded_bags bags;
     kernels::uploaded_array<float> grad;
@@ -345,7 +341,7 @@ class remote_embedding_bag final : public remote_module {
   float scale_ = 1;
   std::vector<model::embedding_bag::contribution> contributions_;
   std::vector<msg::tensor_buffer> decoded_;
-  model::embedding_bag table_;  // goes first, when its stream has passed
+  model::embedding_bag table_;  // declared last: destroyed first, once its stream is done
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace troupe::actors {
 
 namespace {
 
-constexpr msg::dtype row_types[] = {msg::dtype::f32, msg::dtype::f16, msg::dtype::bf16};  // by row_dtype
+constexpr msg::dtype row_types[] = {msg::dtype::f32, msg::dtype::f16, msg::dtype::bf16};  // by row_dtype's value
 
 }  // namespace
 
@@ -41,11 +41,11 @@ std::size_t find_non_finite(const msg::tensor& numbers) {
     kernels::host_stream().find_non_finite(numbers.rows * numbers.cols, numbers.as<float>().data(), &found);
     return found.place;
   }
-  // All bits of the exponent are set in NaN and Inf, and in nothing else.
+  // Exactly NaN and Inf have all bits of the exponent set.
   const std::uint16_t exponent = numbers.type == msg::dtype::f16 ? 0x7c00 : 0x7f80;
   const auto is_bad = [exponent](std::uint16_t pattern) { return (pattern & exponent) == exponent; };
   const auto patterns = numbers.as<std::uint16_t>();
-  constexpr std::size_t at_once = 512;  // without a branch, so that the compiler makes vectors of it
+  constexpr std::size_t at_once = 512;  // without a branch, so that the compiler vectorizes it
   for (std::size_t first = 0; first < patterns.size(); first += at_once) {
     const auto part = patterns.subspan(first, std::min(at_once, patterns.size() - first));
     bool any = false;

@@ -1,5 +1,4 @@
-// Rows and their gradients as they travel: as float32, or in 16 bits a number, which halves a message.
-// Everything here may be called from any thread.
+// Rows and their gradients in messages: float32, or 16 bits a number, which halves a message. Thread: any.
 
 #pragma once
 
@@ -14,17 +13,17 @@ namespace troupe::actors {
 
 /// Returns the type that rows stored as `type` have in messages.
 msg::dtype dtype_of(kernels::row_dtype type);
-/// The inverse; nullopt if `type` is no type of rows.
+/// The inverse; nullopt if rows cannot have this type.
 std::optional<kernels::row_dtype> row_dtype_of(msg::dtype type);
 
-/// [rows, cols] of `type` from float32, each number rounded once, to the nearest, ties to even. One that is beyond what
-/// the type holds becomes Inf.
+/// Returns [rows, cols] of `type` from float32. Each number is rounded once, to the nearest, ties to even; a number out
+/// of the type's range becomes Inf.
 msg::tensor encode_rows(const float* numbers, std::uint64_t rows, std::uint64_t cols, kernels::row_dtype type);
 
-/// The float32 numbers of a tensor that is consistent and of a type of rows.
+/// Writes a tensor's numbers as float32. Requires: the tensor is consistent and of a type of rows.
 void decode_rows(const msg::tensor& from, float* to);
 
-/// The position of the first NaN or Inf, or the number of numbers if there is none; of a tensor as above.
+/// Returns the position of the first NaN or Inf; the number of elements if there is none. Requires: as above.
 std::size_t find_non_finite(const msg::tensor& numbers);
 
 }  // namespace troupe::actors

@@ -14,16 +14,6 @@ std::optional<double> present(double x) { return std::isnan(x) ? std::nullopt : 
 
 }  // namespace
 
-void epoch_totals::add(msg::epoch_report&& report) {
-  const std::uint32_t rank = report.rank;
-  reports_.at(rank) = std::move(report);
-}
-
-void epoch_totals::add(msg::evaluation&& share) {
-  const std::uint32_t rank = share.rank;
-  evaluations_.at(rank) = std::move(share);
-}
-
 bool epoch_totals::complete() const {
   for (std::size_t rank = 0; rank < reports_.size(); ++rank)
     if (!reports_[rank] || (reports_[rank]->evaluates && !evaluations_[rank])) return false;
@@ -40,7 +30,7 @@ epoch_summary epoch_totals::summary() const {
     result.samples += report->samples;
     result.seconds = std::max(result.seconds, report->seconds);
     loss_sum += report->loss_sum;
-    result.skipped_steps = std::max(result.skipped_steps, report->skipped);  // all ranks skip the same ones
+    result.skipped_steps = std::max(result.skipped_steps, report->skipped);  // all ranks skip the same steps
     result.staleness_max = std::max(result.staleness_max, report->staleness_max);
     result.staleness_sum += report->staleness_sum;
     result.lookups += report->lookups;
@@ -50,39 +40,34 @@ epoch_summary epoch_totals::summary() const {
   result.figures.loss = loss_sum / static_cast<double>(result.samples);
   if (!reports_.front()->evaluates) return result;
 
-  std::uint64_t rows = 0;
-  std::uint64_t correct = 0;
-  std::uint64_t tested = 0;
-  double test_loss_sum = 0;
-  double log_loss_sum = 0;
-  double probability_sum = 0;
+  msg::evaluation all;
   std::vector<float> scores;
   std::vector<float> labels;
   for (const auto& share : evaluations_) {
-    rows += share->rows;
-    correct += share->correct;
-    tested += share->tested;
-    test_loss_sum += share->loss_sum;
-    log_loss_sum += share->log_loss_sum;
-    probability_sum += share->probability_sum;
+    all.rows += share->rows;
+    all.correct += share->correct;
+    all.tested += share->tested;
+    all.loss_sum += share->loss_sum;
+    all.log_loss_sum += share->log_loss_sum;
+    all.probability_sum += share->probability_sum;
     const auto more_scores = share->scores.as<float>();
     const auto more_labels = share->labels.as<float>();
     scores.insert(scores.end(), more_scores.begin(), more_scores.end());
     labels.insert(labels.end(), more_labels.begin(), more_labels.end());
   }
-  if (rows > 0) {
-    result.figures.accuracy = static_cast<double>(correct) / static_cast<double>(rows);
-    result.figures.log_loss = present(log_loss_sum / static_cast<double>(rows));
+  if (all.rows > 0) {
+    result.figures.accuracy = static_cast<double>(all.correct) / static_cast<double>(all.rows);
+    result.figures.log_loss = present(all.log_loss_sum / static_cast<double>(all.rows));
   }
-  if (tested > 0) result.figures.test_loss = present(test_loss_sum / static_cast<double>(tested));
+  if (all.tested > 0) result.figures.test_loss = present(all.loss_sum / static_cast<double>(all.tested));
   if (loss_ == model::loss_kind::mse && result.figures.test_loss)
     result.figures.rmse = std::sqrt(*result.figures.test_loss);
   result.figures.auc = present(model::area_under_curve(scores, labels));
-  result.figures.calibration = present(model::calibration(probability_sum, labels));
+  result.figures.calibration = present(model::calibration(all.probability_sum, labels));
   return result;
 }
 
-// -- all of them -------------------------------------------------------------------
+// -- all epochs --------------------------------------------------------------------
 
 void run_figures::start(const run_plan& plan) {
   plan_ = &plan;
@@ -122,13 +107,13 @@ epoch_totals& run_figures::gathering(std::uint64_t epoch) {
   return gathering_.try_emplace(epoch, plan_->what.trainers, plan_->what.loss).first->second;
 }
 
-/// What is complete, epoch by epoch.
+/// Returns the complete epochs, in order, and removes them.
 std::vector<epoch_summary> run_figures::take_complete() {
   std::vector<epoch_summary> complete;
   while (!gathering_.empty() && gathering_.begin()->second.complete()) {
     epoch_summary epoch = gathering_.begin()->second.summary();
     gathering_.erase(gathering_.begin());
-    // One that was over before, and has now been evaluated.
+    // An epoch that had ended before this run, which has only evaluated it.
     if (epoch.samples == 0 && epoch.losses.front().empty()) epoch.figures.loss = so_far_.figures.loss;
     so_far_.samples += epoch.samples;
     so_far_.seconds += epoch.seconds;

@@ -1,4 +1,4 @@
-// What trainers report of a run, put together: epoch by epoch, and over all of it.
+// The figures that trainers report, combined for each epoch and for the whole run.
 
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "actors/run_observer.hpp"
@@ -13,22 +14,28 @@
 
 namespace troupe::actors {
 
-/// One epoch, from all ranks, combined in rank order.
+/// The figures of one epoch, combined in rank order.
 class epoch_totals {
  public:
   epoch_totals(std::uint32_t trainers, model::loss_kind loss)
       : loss_(loss), reports_(trainers), evaluations_(trainers) {}
 
-  void add(msg::epoch_report&& report);
-  void add(msg::evaluation&& share);
+  void add(msg::epoch_report&& report) { put(std::move(report), reports_); }
+  void add(msg::evaluation&& share) { put(std::move(share), evaluations_); }
 
-  /// True if every rank has reported, and evaluated where it said it would.
+  /// Returns whether every rank has reported, and has evaluated if it announced that.
   bool complete() const;
 
   /// Loss: mean over the samples. Seconds: the slowest rank's. Metrics: over all ranks' test rows.
   epoch_summary summary() const;
 
  private:
+  template <class Message>
+  static void put(Message&& message, std::vector<std::optional<Message>>& by_rank) {
+    auto& place = by_rank.at(message.rank);
+    place = std::move(message);
+  }
+
   model::loss_kind loss_;
   std::vector<std::optional<msg::epoch_report>> reports_;
   std::vector<std::optional<msg::evaluation>> evaluations_;
@@ -39,23 +46,23 @@ class run_figures {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// As trainers told last, for those who ask.
+  /// From the last progress report, for status queries.
   struct rates {
     double samples_per_s = 0;
     double steps_per_s = 0;
     clock::time_point at;
   };
 
-  /// A run that goes on from a checkpoint counts on. `plan` must stay.
+  /// A resumed run continues the checkpoint's counts. Requires: `plan` outlives this object.
   void start(const run_plan& plan);
   void set_up_took(double seconds) { so_far_.setup_seconds = seconds; }
 
   run_progress add(const msg::progress& report);
-  /// The epochs that are complete with this. A rank that is none is an exception.
+  /// Returns the epochs that this report completes. Throws std::out_of_range for a rank that does not exist.
   std::vector<epoch_summary> add(msg::epoch_report&& report);
   std::vector<epoch_summary> add(msg::evaluation&& share);
 
-  /// Of all epochs that are complete; without steps and weights.
+  /// The figures of all complete epochs, without steps and weights.
   const run_summary& so_far() const { return so_far_; }
   const std::optional<rates>& last_progress() const { return last_progress_; }
   void fill(msg::run_result& result) const;

@@ -1,4 +1,4 @@
-// What is told of a run while it goes and at its end, and where it saves.
+// What a run reports while it runs and at its end, and where it saves checkpoints.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace troupe::actors {
 
-/// Where a run stands, between epochs too.
+/// A run's progress, also within an epoch.
 struct run_progress {
   std::uint64_t step = 0;  ///< global steps done
   std::uint64_t total_steps = 0;
@@ -33,8 +33,8 @@ struct epoch_summary {
   std::uint64_t samples = 0;
   double seconds = 0;  ///< training loop alone
   model::epoch_figures figures;
-  std::uint64_t skipped_steps = 0;  ///< optimizer steps left out for a NaN or Inf
-  /// Optimizer steps that the rows of a training lookup lacked: the most, the sum, and over how many lookups.
+  std::uint64_t skipped_steps = 0;  ///< optimizer steps skipped because of a NaN or Inf
+  /// How many optimizer steps the rows of a training lookup lacked: maximum, sum, and the number of lookups.
   std::uint32_t staleness_max = 0;
   std::uint64_t staleness_sum = 0;
   std::uint64_t lookups = 0;
@@ -51,12 +51,12 @@ struct run_summary {
   model::epoch_figures figures;  ///< of the last epoch
   std::string weights_digest;
   bool stopped = false;
-  std::uint64_t skipped_steps = 0;  ///< optimizer steps left out for a NaN or Inf
-  /// Optimizer steps that the rows of a training lookup lacked: the most, and the mean. A run that goes on from a
-  /// checkpoint counts anew.
+  std::uint64_t skipped_steps = 0;  ///< optimizer steps skipped because of a NaN or Inf
+  /// How many optimizer steps the rows of a training lookup lacked: maximum and mean, since the run was resumed if it
+  /// was.
   std::uint32_t staleness_max = 0;
   double staleness_mean = 0;
-  /// The final weights, if asked for: each table [rows, dim], and rank 0's dense weights in `initial_weights` order.
+  /// The final weights, if requested: each table [rows, dim], and rank 0's dense weights in `initial_weights` order.
   std::optional<model::initial_weights> weights;
 };
 
@@ -64,16 +64,16 @@ struct run_summary {
 struct checkpoint_summary {
   std::uint64_t step = 0;
   double seconds = 0;
-  std::optional<fault> problem;  ///< why it could not be taken; training goes on
+  std::optional<fault> problem;  ///< why it failed; training continues
 };
 
-/// Where a run saves, and from where it goes on.
+/// Where a run saves checkpoints, and the one that it resumes from.
 struct run_checkpoints {
-  /// Null: nowhere.
+  /// Null: it saves none.
   std::shared_ptr<model::checkpoint_store> store;
   /// Steps between checkpoints; 0: only at the end.
   std::uint64_t every = 0;
-  /// Null: from the beginning. Its job differs in nothing that `first_difference` looks at.
+  /// Null: the run begins anew. Requires: `first_difference` finds none between its job and the run's.
   std::shared_ptr<const model::checkpoint> from;
 };
 
@@ -82,8 +82,8 @@ struct run_observer {
   std::function<void(const run_progress&)> on_progress;  ///< at most 10 a second
   std::function<void(const epoch_summary&)> on_epoch;
   std::function<void(const checkpoint_summary&)> on_checkpoint;
-  std::function<void(const std::string&)> on_note;     ///< who has come and gone, a line each
-  std::function<void(const std::string&)> on_trouble;  ///< a process tells that something takes too long
+  std::function<void(const std::string&)> on_note;     ///< one line for each member that joins or leaves
+  std::function<void(const std::string&)> on_trouble;  ///< a process reports that something takes too long
 };
 
 }  // namespace troupe::actors

@@ -1,19 +1,19 @@
-// How far a run has come, as its master sees it.
+// The phase of a run, as its master sees it.
 //
 //   unordered ──▶ gathering ──▶ connecting ──▶ making_tables ──▶ training ──▶ collecting ──▶ over
 //                     └──────────────────────────▶
 //
 //   | from          | to            | when                                                           |
 //   |---------------|---------------|----------------------------------------------------------------|
-//   | unordered     | gathering     | the run has been asked for, and can be                         |
-//   | gathering     | connecting    | all members are here, from other processes                     |
-//   | gathering     | making_tables | all members are here, in this process                          |
+//   | unordered     | gathering     | a run is requested, and its job is valid                       |
+//   | gathering     | connecting    | all members have joined, from other processes                  |
+//   | gathering     | making_tables | all members have joined, in this process                       |
 //   | connecting    | making_tables | every process has its data links                               |
 //   | making_tables | training      | the tables have their first weights                            |
-//   | training      | collecting    | every trainer has come to the end                              |
-//   | collecting    | over          | the weights are digested: the result is delivered              |
-//   | gathering     | over          | a wish to stop: a result of no steps is delivered              |
-//   | any but over  | over          | an error: it is delivered                                      |
+//   | training      | collecting    | every trainer has finished                                     |
+//   | collecting    | over          | the weights are digested; the result is delivered              |
+//   | gathering     | over          | a stop is requested; a result of no steps is delivered         |
+//   | any but over  | over          | an error, which is delivered                                   |
 
 #pragma once
 
@@ -35,7 +35,7 @@ constexpr bool may_follow(run_phase from, run_phase to) {
   return to == over ? from != over : std::ranges::find(table, std::pair(from, to)) != std::end(table);
 }
 
-/// Whether the run has begun, and has not ended: nobody joins any more, and who goes ends it.
+/// Returns whether the run has begun and not ended: no member can join, and the loss of one ends the run.
 constexpr bool is_under_way(run_phase phase) { return phase > run_phase::gathering && phase < run_phase::over; }
 
 /// The phase in words for people.

@@ -1,7 +1,5 @@
 #include "actors/run_plan.hpp"
 
-#include <fmt/format.h>
-
 #include <span>
 #include <utility>
 
@@ -13,7 +11,7 @@ namespace troupe::actors {
 
 namespace {
 
-/// The dense weights and the optimizer's buffers of a checkpoint, each flat.
+/// Reads the dense weights and the optimizer's buffers of a checkpoint, each flat.
 caf::expected<std::vector<msg::tensor>> restore_dense(const run_plan& plan) {
   const model::hybrid_model model(plan.data->spec(), plan.what);
   std::vector<msg::tensor> buffers;

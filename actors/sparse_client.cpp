@@ -18,6 +18,39 @@ constexpr std::size_t any_number = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
+void network_input::resize(kernels::stream& on, std::size_t size, std::size_t features) {
+  numbers_.resize(on, size * features);
+  size_ = size;
+  features_ = features;
+}
+
+kernels::row_matrix<float> network_input::on_host(kernels::stream& on, std::size_t columns) {
+  if (on.device().is_host()) return {numbers_.data(), features_};
+  if (const std::size_t count = size_ * columns; count > staging_count_) {
+    staging_.reset();
+    staging_ = on.device().allocate_staging(count * sizeof(float));
+    staging_count_ = count;
+  }
+  return {reinterpret_cast<float*>(staging_.get()), columns};
+}
+
+void network_input::upload(kernels::stream& on, std::span<const column_range> ranges) {
+  std::size_t columns = 0;
+  for (const column_range& one : ranges) columns += one.count;
+  if (on.device().is_host() || columns == 0) return;
+  const std::size_t count = size_ * columns;
+  if (columns == features_) return on.upload(staging_.get(), numbers_.data(), count * sizeof(float));
+  packed_.resize(on, count);
+  on.upload(staging_.get(), packed_.data(), count * sizeof(float));
+  const float* from = packed_.data();
+  for (const column_range& one : ranges) {
+    on.copy_columns(size_, one.count, {from, columns}, {numbers_.data() + one.first, features_});
+    from += one.count;
+  }
+}
+
+// -- a batch ----------------------------------------------------------------------
+
 sparse_client::sparse_client(const model::data_spec& spec, std::vector<std::vector<msg::module_ref>> shards,
                              const options& chosen)
     : spec_(spec),
@@ -26,7 +59,7 @@ sparse_client::sparse_client(const model::data_spec& spec, std::vector<std::vect
       tables_(std::move(shards)),
       inputs_(chosen.where->is_host() ? 1 : chosen.steps_ahead + 2) {
   TROUPE_ASSERT(tables_.size() == spec_.tables.size());
-  std::vector<std::size_t> counts;  // by server, of shards there
+  std::vector<std::size_t> counts;  // by server: its number of shards
   for (const auto& spread : tables_) {
     auto& places = places_.emplace_back();
     for (const msg::module_ref& shard : spread) {
@@ -41,11 +74,6 @@ sparse_client::sparse_client(const model::data_spec& spec, std::vector<std::vect
   }
 }
 
-bool sparse_client::must_be_pooled_here(std::size_t table) const {
-  return tables_[table].size() > 1 || options_.wire != kernels::row_dtype::f32 ||
-         spec_.tables[table].mode == kernels::pooling::max;
-}
-
 sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_ptr<const model::batch> samples) const {
   context c;
   c.step = step;
@@ -56,7 +84,8 @@ sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_pt
     c.tables.resize(tables_.size());
     for (std::size_t t = 0; t < tables_.size(); ++t) {
       const model::bags& b = samples->tables[t];
-      const bool must = must_be_pooled_here(t);
+      const bool must = tables_[t].size() > 1 || options_.wire != kernels::row_dtype::f32 ||
+                        spec_.tables[t].mode == kernels::pooling::max;
       const std::size_t distinct_end = must ? any_number : b.offsets.size();
       c.tables[t].is_pooled_here = (must || options_.remote) && plan_local(b, t, distinct_end, c);
       if (!c.tables[t].is_pooled_here)
@@ -69,15 +98,15 @@ sparse_client::context sparse_client::prepare(std::uint64_t step, std::shared_pt
   return c;
 }
 
-/// Each distinct row is asked for once, in the order of its first occurrence. False, and nothing is planned, if there
-/// are `distinct_end` of them: the rows are not looked at any further then.
+/// Plans to look up each distinct row once, in the order of first occurrence. Returns false and plans nothing once
+/// `distinct_end` distinct rows are found.
 bool sparse_client::plan_local(const model::bags& b, std::size_t table, std::size_t distinct_end, context& c) const {
   const auto shards = static_cast<std::int64_t>(tables_[table].size());
-  // Divisions are what this would spend its time on.
+  // Divisions would dominate the time.
   const auto shard_of = [shards](std::int64_t row) { return shards == 1 ? 0 : static_cast<std::size_t>(row % shards); };
   context::local& local = c.tables[table];
   std::vector<std::vector<std::int64_t>> wanted(tables_[table].size());
-  boost::unordered_flat_map<std::int64_t, std::int64_t> position;  // of a row among those wanted of its shard
+  boost::unordered_flat_map<std::int64_t, std::int64_t> position;  // of a row among its shard's wanted rows
   position.reserve(std::min(b.indices.size(), distinct_end));
   local.indices.resize(b.indices.size());
   for (std::size_t i = 0; i < b.indices.size(); ++i) {
@@ -131,7 +160,8 @@ void sparse_client::take(context& c, std::size_t i, msg::rows&& answer) {
   --c.unanswered;
 }
 
-/// The answers by table and shard, if they are what has been asked for. Sets which of them are in the input.
+/// Finds the answers, by table and shard, and notes which are already in the input. Returns an error if one is not what
+/// was asked for.
 caf::error sparse_client::find_answers(context& c, const network_input& input,
                                        std::vector<const msg::tensor*>& found) const {
   TROUPE_ASSERT(c.unanswered == 0);
@@ -159,12 +189,6 @@ caf::error sparse_client::find_answers(context& c, const network_input& input,
   return {};
 }
 
-void sparse_client::place_dense(const model::batch& samples, kernels::row_matrix<float> to) const {
-  const float* from = samples.dense.data();
-  for (std::size_t row = 0; row < samples.size && spec_.dense_features > 0; ++row, from += spec_.dense_features)
-    std::copy_n(from, spec_.dense_features, to.data + row * to.stride);
-}
-
 caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& input) const {
   std::vector<const msg::tensor*> found;
   if (auto error = find_answers(c, input, found)) return error;
@@ -182,7 +206,9 @@ caf::error sparse_client::pool(context& c, kernels::stream& on, network_input& i
   for (std::size_t t = 0; t < tables_.size(); ++t)
     if (!c.tables[t].is_on_device) take(layout_.columns[t], spec_.tables[t].dim);
   const kernels::row_matrix<float> here = input.on_host(on, columns);
-  place_dense(*c.samples, here);
+  for (std::size_t row = 0; row < c.samples->size && spec_.dense_features > 0; ++row)
+    std::copy_n(c.samples->dense.data() + row * spec_.dense_features, spec_.dense_features,
+                here.data + row * here.stride);
   float* column = here.data + spec_.dense_features;
   const msg::tensor* const* answer = found.data();
   for (std::size_t t = 0; t < tables_.size(); ++t) {
@@ -258,7 +284,7 @@ std::vector<std::vector<msg::bag_gradient>> sparse_client::gradients(
   return result;
 }
 
-/// `numbers_at` gives the tensor at a place of a server's list, as in the lookups.
+/// `numbers_at(server, i)` returns the tensor at position i of a server's list, as in the lookups.
 template <class NumbersAt>
 caf::error sparse_client::check_numbers(const context& c, const char* what, NumbersAt numbers_at) const {
   if (options_.wire == kernels::row_dtype::f32) return {};

@@ -20,7 +20,7 @@ constexpr bool may_follow(table_setup::state from, table_setup::state to) {
   return std::ranges::find(table, std::pair(from, to)) != std::end(table);
 }
 
-/// The rows of a whole table that are on shard `shard` of so many.
+/// Returns the rows of a whole table that belong to shard `shard` of `shards`.
 std::vector<float> rows_of(std::size_t shard, std::size_t shards, const std::vector<float>& table, std::size_t dim) {
   std::vector<float> part;
   for (std::size_t row = shard; row * dim < table.size(); row += shards) {

@@ -1,5 +1,5 @@
-// How a run's tables come into being: made shard by shard on the servers, then filled with the weights that a
-// checkpoint or a reference run brings, where there are any.
+// Creates a run's tables: makes them shard by shard on the servers, then loads the weights of a checkpoint or a
+// reference run, if there are any.
 //
 //   none ──▶ making ──▶ filling ──▶ ready
 //     └────────┴────────────────────▲
@@ -7,10 +7,10 @@
 //   | from    | to      | when                                                        |
 //   |---------|---------|-------------------------------------------------------------|
 //   | none    | making  | `start`                                                     |
-//   | none    | ready   | `start`, of a model without tables                          |
-//   | making  | filling | all shards are made, and weights are given                  |
-//   | making  | ready   | all shards are made, and have the initial weights           |
-//   | filling | ready   | all servers have taken in the given weights                 |
+//   | none    | ready   | `start`, for a model without tables                         |
+//   | making  | filling | all shards are made, and there are weights to load          |
+//   | making  | ready   | all shards are made, and keep their initial weights         |
+//   | filling | ready   | all servers have loaded the weights                         |
 
 #pragma once
 
@@ -30,12 +30,12 @@ class table_setup {
 
   table_setup(open_requests& requests, actor_trace& trace) : requests_(requests), trace_(trace) {}
 
-  /// Makes the tables of `plan`, which must stay, on these servers, and calls `then`, once, when they are ready. An
-  /// error of a server is told by the requests.
+  /// Makes the tables of `plan` on `servers`, and calls `then` once when they are ready. Servers' errors go to the
+  /// requests' complaint. Requires: `plan` outlives this object.
   void start(const run_plan& plan, const std::vector<msg::parameter_server_actor>& servers, std::function<void()> then);
 
   state now() const { return state_; }
-  /// References that have not come yet are null.
+  /// References that have not arrived are null.
   const table_shards& tables() const { return tables_; }
 
  private:

@@ -1,4 +1,4 @@
-// The settings of an actor system: what its actors record with, and what they compute on.
+// The settings of an actor system: its recorder, its replay, and the devices that its actors compute on.
 
 #pragma once
 
@@ -20,29 +20,28 @@ struct traced_config : caf::actor_system_config {
   trace::recorder* recorder = nullptr;
   /// Must outlive the actor system; null: the run is no replay.
   replay_control* replayed = nullptr;
-  /// What they compute on.
   compute_devices devices;
 };
 
-/// What the actors of `system` record with; null: they do not.
+/// Returns the recorder of `system`; null: nothing is recorded.
 inline trace::recorder* recorder_of(const caf::actor_system& system) {
   const auto* config = dynamic_cast<const traced_config*>(&system.config());
   return config != nullptr ? config->recorder : nullptr;
 }
 
-/// What the actors of `system` are held to; null: nothing.
+/// Returns the replay that holds the actors of `system` to a recording; null: none.
 inline replay_control* replay_of(const caf::actor_system& system) {
   const auto* config = dynamic_cast<const traced_config*>(&system.config());
   return config != nullptr ? config->replayed : nullptr;
 }
 
-/// What the actors of `system` compute on.
+/// Returns the devices that the actors of `system` compute on.
 inline compute_devices devices_of(const caf::actor_system& system) {
   const auto* config = dynamic_cast<const traced_config*>(&system.config());
   return config != nullptr ? config->devices : compute_devices();
 }
 
-/// All types of messages, for the recorder to name.
+/// Returns all message types, as the recorder names them.
 inline std::vector<trace::message_type> traced_types() {
   std::vector<trace::message_type> types;
   for (const protocol::message_type& type : protocol::all_message_types())

@@ -1,7 +1,5 @@
 #include "actors/trainer.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -29,12 +27,12 @@ void trainer_state::enter(trainer_phase next) {
   phase_ = next;
 }
 
-/// Ends this actor, and by that the run; the first failure counts.
+/// Ends this actor, and with it the run. Only the first failure counts.
 void trainer_state::fail(std::uint64_t at_step, const caf::error& cause) {
-  // Lookups may be on their way when a run is stopped: nobody needs them.
+  // Lookups may be unanswered when a run is stopped; their answers are not needed.
   if (is_over(phase_)) return;
   enter(trainer_phase::failed);
-  // What is wrong with a row is so for whichever trainer read it first.
+  // An invalid row is the data's fault, so the error does not name the trainer that read it.
   if (cause == errc::bad_input) return self_->quit(cause);
   if (protocol::is_secondary(cause))
     self_->quit(make_failure(errc::peer_failed, "{}, step {}: an answer did not come: {}", name, at_step,
@@ -123,7 +121,7 @@ caf::error trainer_state::make_replica(const msg::trainer_position& from) {
   return {};
 }
 
-/// The first thing to do, from there on.
+/// Begins with the first thing to do after `from`.
 void trainer_state::resume(const msg::trainer_position& from) {
   step = looked_up_ = from.steps_done;
   tally_.resume(schedule_.epoch_after(step), from, epoch_tally::clock::now());
@@ -132,7 +130,7 @@ void trainer_state::resume(const msg::trainer_position& from) {
     look_up_through(step + 1);
     return prepare_next();
   }
-  // All that can be left to do is to score the test rows.
+  // Only the evaluation can be left.
   const bool completes = schedule_.completes_epoch(step);
   if (!schedule_.evaluates_after(step) || (completes && from.evaluated)) return save_or_go_on();
   if (completes) report_epoch();
@@ -156,7 +154,7 @@ sparse_client::context trainer_state::prepare(std::uint64_t of_step, result<mode
   return client_.prepare(of_step, std::move(shared));
 }
 
-/// Prepares the batch after those whose rows have been asked for, unless it is.
+/// Prepares the batch after the last one looked up, unless that is done.
 void trainer_state::prepare_next() {
   const std::uint64_t prepared = ahead_.empty() ? looked_up_ : ahead_.back().step;
   if (prepared != looked_up_ || schedule_.is_last(prepared)) return;
@@ -164,7 +162,7 @@ void trainer_state::prepare_next() {
   ahead_.push_back(prepare(prepared + 1, data_->train_batch(prepared, rank_)));
 }
 
-/// Asks for the rows of the coming steps up to `last`, where that has not been done.
+/// Looks up the rows of the steps up to `last` that have not been looked up.
 void trainer_state::look_up_through(std::uint64_t last) {
   last = std::min(last, schedule_.total_steps);
   while (looked_up_ < last && !is_over(phase_)) {
@@ -174,7 +172,7 @@ void trainer_state::look_up_through(std::uint64_t last) {
   }
 }
 
-/// `wanted` stays where it is until the answers are here, and on a device `into` is for nothing else.
+/// Requires: until the answers have arrived, `wanted` stays in place and, on a device, `into` is not used otherwise.
 void trainer_state::look_up(context& wanted, std::uint32_t staleness, network_input& into) {
   client_.offer(wanted, replica_->compute(), into);
   for (std::size_t s = 0; s < wanted.lookups.size(); ++s)
@@ -185,17 +183,12 @@ void trainer_state::look_up(context& wanted, std::uint32_t staleness, network_in
                    });
 }
 
-void trainer_state::arrived() {
-  --waiting_;
-  advance();
-}
-
-/// Whether a batch's step would keep the thread that also reads what other processes send.
+/// Returns whether this batch's step would block a thread that reads from other processes.
 bool trainer_state::blocks_link(const model::batch& samples) const {
   return peers_.remote && is_long(samples) && dynamic_cast<inline_execution*>(self_->context()) != nullptr;
 }
 
-/// Goes on as long as nothing is waited for.
+/// Continues until an answer is needed.
 void trainer_state::advance() {
   while (waiting_ == 0) {
     switch (phase_) {

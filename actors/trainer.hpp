@@ -1,23 +1,22 @@
-// The trainer: one rank's training loop as an event-driven state machine. It says what follows what, and sends the
-// messages; the work is its parts': the network's numbers and passes (`dense_replica`), the tables' rows and gradients
-// (`sparse_client`), the test rows (`test_share`), figures (`epoch_tally`), which step ends what (`step_schedule`).
-// Its phases and how they follow each other: `trainer_phase`.
+// The trainer: one rank's training loop as an event-driven state machine. It sequences the work and sends the messages;
+// its parts do the work: the network's numbers and passes (`dense_replica`), the tables' rows and gradients
+// (`sparse_client`), the test rows (`test_share`), figures (`epoch_tally`), the schedule (`step_schedule`). Its phases
+// and their transitions: `trainer_phase`.
 //
-// A step runs when its rows have come and the previous step's buckets have been reduced:
+// A step runs when its rows have arrived and the previous step's buckets have been reduced:
 //   forward, loss, and backward to the inputs;
-//   the table gradients go to the servers, with the optimizer step riding on them, and the lookup of the next step
-//   follows at once (servers park it until this step is committed); where rows may lack K steps, the lookups of the
-//   next K steps have been sent before;
-//   while the servers work, backward to the parameters; each bucket goes to the allreduce group as soon as it is full
-//   (on a device, it is computed before, and goes there with the event after which it is full); while the group and the
-//   servers work, the batch after those is prepared.
-// On a CUDA device the trainer is a thread of its own. The host waits once a step, for the loss and the rows' gradient;
-// when the next step's rows come they are copied while the backward pass, the allreduce and the update are still under
-// way.
+//   the table gradients are sent to the servers and order the optimizer step; the lookup of the next step follows at
+//   once (servers park it until this step is committed); with staleness K, the lookups of the next K steps have been
+//   sent before;
+//   while the servers work, backward to the parameters; each bucket is sent to the allreduce group as soon as it is
+//   full (on a device, it is computed before, and sent with the event after which it is full); while the group and the
+//   servers work, the next batch is prepared.
+// On a CUDA device the trainer has a thread of its own. The host waits once a step, for the loss and the rows'
+// gradient; the next step's rows are copied when they arrive, during the backward pass, the allreduce and the update.
 //
-// With accumulation, buckets and the optimizer step leave with the last batch of each optimizer step only.
-// Where all ranks must agree on the gradient first (clipping, NaN policy `skip`), the optimizer step does not ride: the
-// trainer asks the servers for the norm of theirs, and every rank draws the same conclusion from the same numbers.
+// With accumulation, buckets and the optimizer step are sent only with the last batch of each optimizer step.
+// If all ranks must agree on the gradient first (clipping, NaN policy `skip`), gradients do not order the optimizer
+// step: the trainer asks the servers for the norm of theirs, and every rank decides the same from the same numbers.
 
 #pragma once
 
@@ -32,7 +31,6 @@
 #include "actors/actor_trace.hpp"
 #include "actors/dense_replica.hpp"
 #include "actors/epoch_tally.hpp"
-#include "actors/evaluation.hpp"
 #include "actors/sparse_client.hpp"
 #include "actors/step_schedule.hpp"
 #include "actors/trainer_phase.hpp"
@@ -43,7 +41,7 @@
 
 namespace troupe::actors {
 
-/// Global steps of a job on its data.
+/// Returns the number of global steps of a job on its data.
 std::uint64_t total_steps(const model::job& what, const model::dataset& data);
 
 class trainer_state {
@@ -52,7 +50,7 @@ class trainer_state {
 
   explicit trainer_state(pointer self) : self_(self) {}
 
-  /// For error lines: who, and the step under way.
+  /// For error lines: the actor's name, and the current step.
   std::string name;
   std::uint64_t step = 0;
   actor_trace trace;
@@ -65,13 +63,13 @@ class trainer_state {
  private:
   using context = sparse_client::context;
 
-  /// Whom it talks to, besides the servers.
+  /// The actors it talks to, besides the servers.
   struct counterparts {
     msg::allreduce_actor group;
     std::uint32_t group_number = 0;
     msg::report_actor reports;
     bool remote = false;                    ///< servers and master are in other processes
-    caf::timespan timeout = caf::infinite;  ///< with their answers
+    caf::timespan timeout = caf::infinite;  ///< of requests to them
   };
 
   caf::error set_up(msg::train& order);
@@ -83,7 +81,7 @@ class trainer_state {
   // Lookups.
   context prepare(std::uint64_t of_step, result<model::batch>&& samples);
   void prepare_next();
-  /// Sends `message` to actor `number`, which owes an answer; without one this trainer fails.
+  /// Sends a request to actor `number`, and calls `on_answer` with its answer. On an error, this trainer fails.
   template <class Answer, class Handle, class Message, class F>
   void ask(const Handle& whom, std::uint32_t number, Message message, F on_answer) {
     const msg::message_id asked = msg::id_of(message.head);
@@ -100,7 +98,10 @@ class trainer_state {
   }
   void look_up_through(std::uint64_t last);
   void look_up(context& wanted, std::uint32_t staleness, network_input& into);
-  void arrived();
+  void arrived() {
+    --waiting_;
+    advance();
+  }
   void advance();
 
   // One step, in order.
@@ -121,7 +122,7 @@ class trainer_state {
   bool blocks_link(const model::batch& samples) const;
   void after_others(std::function<void()> what);
   bool ends_update() const { return schedule_.ends_update(step); }
-  /// Whether ranks agree on the gradient before it is applied.
+  /// Returns whether ranks must agree on the gradient before it is applied.
   bool clips_or_skips() const { return job_.clip_norm > 0 || job_.nan == model::nan_policy::skip; }
 
   // Between steps.
@@ -140,23 +141,23 @@ class trainer_state {
   pointer self_;
   caf::typed_response_promise<msg::trained> promise_;
 
-  // What is to be done.
+  // What to do.
   model::job job_;
   std::uint32_t rank_ = 0;
   std::shared_ptr<const model::dataset> data_;
   step_schedule schedule_;
   counterparts peers_;
 
-  // How far it is.
+  // Progress.
   trainer_phase phase_ = trainer_phase::idle;
-  std::size_t waiting_ = 0;      ///< answers still to come, but those to lookups
-  std::deque<context> ahead_;    ///< of the coming steps: looked up, or here, or prepared
-  std::uint64_t looked_up_ = 0;  ///< the last step whose rows have been asked for
-  context computed_;             ///< of the step under way
+  std::size_t waiting_ = 0;      ///< awaited answers, except to lookups
+  std::deque<context> ahead_;    ///< of the next steps: looked up or prepared
+  std::uint64_t looked_up_ = 0;  ///< the last step whose rows have been looked up
+  context computed_;             ///< of the current step
   context tested_;               ///< test rows to be scored
-  bool has_gradient_ = false;    ///< the step under way has a gradient for the tables
-  bool stop_wanted_ = false;     ///< by this rank
-  bool stopping_ = false;        ///< by any rank, as of the step under way: all ranks agree
+  bool has_gradient_ = false;    ///< the current step has a gradient
+  bool stop_wanted_ = false;     ///< this rank has been asked to stop
+  bool stopping_ = false;        ///< some rank has, as of the current step: all ranks agree
 
   // Its parts.
   std::unique_ptr<model::hybrid_model> network_;
@@ -164,7 +165,7 @@ class trainer_state {
   network_input test_input_;
   test_share tests_;
   epoch_tally tally_;
-  std::optional<dense_replica> replica_;  ///< goes first: its streams may be using what the others have
+  std::optional<dense_replica> replica_;  ///< destroyed first: its streams may use the others' memory
 };
 
 /// The behavior of trainer `rank` in run `run` with `servers` parameter servers; spawn with this function.

@@ -14,7 +14,7 @@ void trainer_state::save_or_go_on() {
   go_on();
 }
 
-/// The next step, whose rows have perhaps been asked for already, or the end.
+/// Begins the next step, whose rows may already have been looked up, or finishes.
 void trainer_state::go_on() {
   if (stopping_ || schedule_.is_last(step)) {
     if (!schedule_.completes_epoch(step)) report_epoch();
@@ -26,9 +26,9 @@ void trainer_state::go_on() {
   prepare_next();
 }
 
-/// Stands still until all actors' states after this step are on disk, or could not be written.
+/// Pauses until all actors' states after this step are on disk, or writing them has failed.
 void trainer_state::save() {
-  // Any rank that has met a NaN without knowing yet keeps it from being committed.
+  // A rank whose device has found a NaN that the host does not know yet must prevent the commit.
   replica_->synchronize();
   if (!judge(step)) return;
   enter(trainer_phase::saving);
@@ -74,7 +74,7 @@ void trainer_state::begin_evaluation() {
   evaluate_next();
 }
 
-/// Looks up the next of this rank's test rows, as they are after the step that has just been done.
+/// Looks up the next of this rank's test rows, in the state after the step just done.
 void trainer_state::evaluate_next() {
   if (const auto chunk = tests_.next()) {
     tested_ = prepare(schedule_.first_after_update(step), data_->test_batch(chunk->first, chunk->count));

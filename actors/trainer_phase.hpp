@@ -1,4 +1,4 @@
-// What a trainer is at. In each phase it waits for answers; when all are here, it goes on.
+// A trainer's phase. In each phase it waits for answers; when all have arrived, it continues.
 //
 //              ┌──────────────────────────────────────────────────┐
 //              ▼                                                  │
@@ -10,16 +10,16 @@
 //
 //   | from       | to         | when                                                                    |
 //   |------------|------------|-------------------------------------------------------------------------|
-//   | idle       | looking_up | the order to train has come, and there is a step to do                  |
-//   | idle       | evaluating | it goes on behind the last step, whose test rows have not been scored   |
-//   | idle       | saving     | it goes on behind the last step, of which a checkpoint is taken         |
-//   | idle       | done       | it goes on behind the last step, and nothing is left                    |
-//   | looking_up | reducing   | the step's rows are here                                                |
+//   | idle       | looking_up | it is ordered to train, and there is a step to do                       |
+//   | idle       | evaluating | it resumes after the last step, whose test rows have not been scored    |
+//   | idle       | saving     | it resumes after the last step, of which a checkpoint is taken          |
+//   | idle       | done       | it resumes after the last step, and nothing is left                     |
+//   | looking_up | reducing   | the step's rows have arrived                                            |
 //   | reducing   | evaluating | the step is done, and the test rows follow                              |
 //   | reducing, evaluating         | saving     | a checkpoint follows                                  |
 //   | reducing, evaluating, saving | looking_up | there is a next step                                  |
-//   | reducing, evaluating, saving | done       | there is none, or a wish to stop                      |
-//   | any but done, failed         | failed     | the run cannot go on: the actor ends                  |
+//   | reducing, evaluating, saving | done       | there is none, or a stop is requested                 |
+//   | any but done, failed         | failed     | the run cannot continue: the actor ends               |
 
 #pragma once
 

@@ -1,6 +1,5 @@
-// What a trainer says when it is asked how it is: in which phase, and for what it waits. Asking changes nothing of its
-// own. A handler runs to its end before the next message is looked at, so whoever answers waits for something, has
-// nothing to do, or is about to compute.
+// A trainer's answer to status queries: its phase and what it waits for. A query changes nothing. Handlers run to their
+// end before the next message is handled, so a trainer that answers is waiting, idle or about to compute.
 
 #include <fmt/format.h>
 
@@ -8,14 +7,14 @@
 
 namespace troupe::actors {
 
-/// The servers that have not answered a batch's lookup.
+/// Adds the servers that have not answered a batch's lookup.
 void trainer_state::tell_missing_rows(const context& batch, msg::actor_status& now) const {
   for (std::size_t s = 0; s < batch.answers.size(); ++s)
     if (sparse_client::owes(batch, s))
       now.waits.push_back({name, "rows", batch.step, fmt::format("server {}", client_.rank(s))});
 }
 
-/// What the step under way still lacks.
+/// Adds what the current step lacks.
 void trainer_state::tell_missing_gradient(msg::actor_status& now) const {
   for (std::uint32_t i = 0; i < replica_->buckets(); ++i)
     if (replica_->is_reducing(i)) now.waits.push_back({name, fmt::format("bucket {}", i), step, "allreduce"});
@@ -26,7 +25,7 @@ void trainer_state::tell_missing_gradient(msg::actor_status& now) const {
 
 caf::result<msg::actor_status> trainer_state::handle(const msg::actor_query& query) {
   msg::actor_status now{trace.next(step, msg::id_of(query.head)), name, "idle", step, {}, {}};
-  // Without anything to wait for, a message to itself is on its way, after which it goes on.
+  // A trainer that waits for nothing has sent itself a message, after which it continues.
   switch (phase_) {
     case trainer_phase::looking_up:
       if (!ahead_.empty()) {

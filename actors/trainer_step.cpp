@@ -1,4 +1,4 @@
-// The trainer's step: forward, loss, backward, and what becomes of the gradient.
+// The trainer's step: forward, loss, backward, and the gradient's reduction and application.
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,6 @@
 #include "actors/failure.hpp"
 #include "actors/faults.hpp"
 #include "actors/inline_execution.hpp"
-#include "actors/run_in.hpp"
 #include "actors/trainer.hpp"
 #include "model/random.hpp"
 
@@ -45,14 +44,14 @@ void trainer_state::compute() {
   if (!long_rest) rest();
 }
 
-/// Whether a step's backward pass takes so long that others should not wait for its thread.
+/// Returns whether a step's backward pass takes so long that other actors should not wait for its thread.
 bool trainer_state::is_long(const model::batch& samples) const {
-  constexpr std::size_t many_multiplications = std::size_t{1} << 22;  // about as long as a thread takes to wake up
+  constexpr std::size_t many_multiplications = std::size_t{1} << 22;  // takes about as long as waking a thread
   return replica_->is_on_host() && samples.size * replica_->parameter_count() >= many_multiplications;
 }
 
-/// Does `what` when the actors that messages are sent to from now on have had a turn on this thread, or when another
-/// thread is free: a worker runs those first that became ready last.
+/// Calls `what` after the actors that get messages from now on have run on this thread, or on another free thread: a
+/// worker first runs the actors that became ready last.
 void trainer_state::after_others(std::function<void()> what) {
   ++waiting_;
   self_->spawn<caf::hidden>(
@@ -62,13 +61,13 @@ void trainer_state::after_others(std::function<void()> what) {
           what();
           arrived();
         };
-        // Links are read on a thread that runs actors too.
+        // The thread that reads a link also runs actors.
         const bool on_link_thread = dynamic_cast<inline_execution*>(turn->context()) != nullptr;
         run_in(me, go_on, on_link_thread ? nullptr : turn->context());
       });
 }
 
-/// Forward, loss, and backward to the rows of the tables. On a device the backward pass goes on while the host waits
+/// Runs forward, loss, and backward to the tables' rows. On a device the backward pass continues while the host waits
 /// for the loss.
 caf::error trainer_state::backward_inputs(const model::batch& samples) {
   if (auto error = begin_pass(samples)) return error;
@@ -99,7 +98,7 @@ caf::error trainer_state::begin_pass(const model::batch& samples) {
   return {};
 }
 
-/// What the host knows now: the loss, and whether there is a gradient.
+/// Takes the loss, which the host knows now, and decides whether there is a gradient.
 caf::error trainer_state::check_loss(const model::batch& samples) {
   const double loss = replica_->end_pass();
   if (!judge(step - 1)) return {};
@@ -115,7 +114,7 @@ caf::error trainer_state::check_loss(const model::batch& samples) {
   return {};
 }
 
-/// Gives the group the gradient, which the processor still has to compute.
+/// Sends the gradient's buckets to the group. On the processor, first computes them.
 void trainer_state::reduce_gradient() {
   if (has_gradient_ && replica_->is_on_host()) return backward_parameters();
   if (!ends_update()) return;
@@ -176,8 +175,8 @@ void trainer_state::ask_for_norms() {
   }
 }
 
-/// Every rank has the same reduced gradient and the same norms here, so all of them do the same with it: apply it,
-/// clipped by its global norm as PyTorch's clip_grad_norm_ does, or leave this optimizer step out.
+/// Applies the gradient, clipped by its global norm as PyTorch's clip_grad_norm_ does, or skips this optimizer step.
+/// All ranks decide the same, since they have the same reduced gradient and norms.
 void trainer_state::clip_and_step() {
   const double of_network = replica_->mean_squared_norm();
   if (!judge(step)) return;
@@ -214,7 +213,7 @@ void trainer_state::step_done() {
   save_or_go_on();
 }
 
-/// Fails with the first NaN or Inf that has been found in the steps up to `last_step`. False: this trainer has failed.
+/// Fails with the first NaN or Inf found in the steps up to `last_step`. Returns false if this trainer has failed.
 bool trainer_state::judge(std::uint64_t last_step) {
   if (const auto found = replica_->judge(last_step)) fail(found->step, make_failure(errc::not_finite, found->words()));
   return !is_over(phase_);

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/run_in.hpp"
+#include "actors/inline_execution.hpp"
 #include "base/result.hpp"
 #include "cluster/control_tunnel.hpp"
 #include "cluster/run.hpp"

@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "actors/run_in.hpp"
+#include "actors/inline_execution.hpp"
 #include "actors/traced_system.hpp"
 #include "base/result.hpp"
 #include "cluster/caf_network.hpp"

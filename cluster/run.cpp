@@ -17,9 +17,9 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/device_checks.hpp"
+#include "actors/final_weights.hpp"
 #include "actors/master.hpp"
 #include "actors/traced_system.hpp"
-#include "actors/weights.hpp"
 #include "base/result.hpp"
 #include "cluster/caf_network.hpp"
 #include "cluster/diagnosis.hpp"

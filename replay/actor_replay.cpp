@@ -15,8 +15,8 @@
 
 #include "actors/actor_name.hpp"
 #include "actors/allreduce_group.hpp"
+#include "actors/inline_execution.hpp"
 #include "actors/parameter_server.hpp"
-#include "actors/run_in.hpp"
 #include "actors/traced_system.hpp"
 #include "actors/trainer.hpp"
 #include "analysis/content_difference.hpp"

@@ -1,6 +1,6 @@
 // A rank's share of the test rows, scored by a function of the test.
 
-#include "actors/evaluation.hpp"
+#include "actors/epoch_tally.hpp"
 
 #include <gtest/gtest.h>
 

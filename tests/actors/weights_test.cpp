@@ -1,6 +1,6 @@
 // Tables put together again from their shards, and the digest of a model's bits.
 
-#include "actors/weights.hpp"
+#include "actors/final_weights.hpp"
 #include "base/digest.hpp"
 
 #include <gtest/gtest.h>
