@@ -140,8 +140,7 @@ class actor_trace {
   void metric(trace::metric_name which, std::uint64_t step, double value);
 
  private:
-  template <class Message>
-  static std::uint16_t aux_of(const Message& message) {
+  static std::uint16_t aux_of(const auto& message) {
     if constexpr (requires { message.bucket; })
       return static_cast<std::uint16_t>(message.bucket);
     else if constexpr (requires { message.missing; })
@@ -221,8 +220,7 @@ bool has_turn(Self* self, const Message& message) {
 }
 
 /// Puts a held message whose turn has come back into the mailbox.
-template <class Self>
-void let_next_come(Self* self) {
+void let_next_come(auto* self) {
   if (replay_gate* const order = self->state.trace.replayed())
     if (auto next = order->take_next()) self->enqueue(std::move(next), self->context());
 }
@@ -250,8 +248,7 @@ auto recorded(Self* self) {
 }
 
 /// Makes `self` drop unexpected messages, which a peer may send at will: each gets a record, but no line of output.
-template <class Self>
-void drop_unexpected(Self* self) {
+void drop_unexpected(auto* self) {
   self->set_default_handler([self](caf::message& unexpected) -> caf::skippable_result {
     self->state.trace.note_drop(unexpected);
     return caf::make_error(caf::sec::unexpected_message);

@@ -114,8 +114,7 @@ class allreduce_group_state {
   /// A bucket under way.
   group_bucket& bucket(const bucket_id& id);
   /// Answers this process's ranks, each with the mean that `mean_of` returns for it, and closes the bucket.
-  template <class MeanOf>
-  void finish(const bucket_id& id, group_bucket& all, MeanOf mean_of) {
+  void finish(const bucket_id& id, group_bucket& all, const auto& mean_of) {
     const bool stop = all.sum.stop();
     for (std::uint32_t rank = 0; rank < ranks_.ranks(); ++rank) {
       if (!ranks_.is_local(rank)) continue;

@@ -17,8 +17,7 @@
 namespace troupe::actors {
 
 /// Returns the bags of a `bag_lookup` or `bag_gradient` as a view, valid as long as the message's blobs.
-template <class Message>
-kernels::bags_view view_of(const Message& message) {
+kernels::bags_view view_of(const auto& message) {
   return {message.indices.template as<std::int64_t>(), message.offsets.template as<std::int64_t>(),
           message.weights.template as<float>()};
 }
@@ -48,10 +47,7 @@ class bag_cache {
   }
 
   /// Returns whether the bags of a lookup or a gradient are cached.
-  template <class Message>
-  bool has(const Message& message) const {
-    return find(message) != nullptr;
-  }
+  bool has(const auto& message) const { return find(message) != nullptr; }
 
   /// Returns the bags of a gradient if they are still cached, and frees their entry for the next lookup.
   std::optional<kernels::bags_view> take(const msg::bag_gradient& grad) {
@@ -89,8 +85,7 @@ class bag_cache {
     kernels::bags_view view;
   };
 
-  template <class Message>
-  const kept_lookup* find(const Message& message) const {
+  const kept_lookup* find(const auto& message) const {
     const auto known = std::ranges::find_if(kept_, [&](const kept_lookup& one) {
       return one.number > 0 && one.indices.are(message.indices) && one.offsets.are(message.offsets) &&
              one.weights.are(message.weights);

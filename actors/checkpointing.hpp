@@ -7,11 +7,11 @@
 //
 //   | from      | to        | when                                                                          |
 //   |-----------|-----------|-------------------------------------------------------------------------------|
-//   | idle      | trying    | the run begins; the servers try to write into an empty folder                  |
+//   | idle      | trying    | the run begins; the servers try to write into an empty folder                 |
 //   | trying    | idle      | they have tried; the folder is removed                                        |
 //   | idle      | gathering | the first trainer has paused                                                  |
 //   | gathering | writing   | all trainers have paused                                                      |
-//   | writing   | idle      | all parts are written and committed, or one failed; the trainers continue      |
+//   | writing   | idle      | all parts are written and committed, or one failed; the trainers continue     |
 
 #pragma once
 

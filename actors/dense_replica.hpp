@@ -6,7 +6,8 @@
 //     begin_pass  end_pass       a batch: forward, loss, and backward to the input; then its loss is known
 //     backward_parameters        the rest of the backward pass; buckets of the last batch become full on the way
 //   share  take                  a bucket is sent; its mean arrives, and is applied
-//   mean_squared_norm  apply     with `applies_whole`: means are kept until all have arrived and the caller knows a factor
+//   mean_squared_norm  apply     with `applies_whole`: means are kept until all have arrived and the caller knows a
+//   factor
 //
 // It computes on its device; on a CUDA device it uses two streams, one of which only copies to and from the host. The
 // host waits once a batch, for the loss and the gradient of the input; by then the rest of the backward pass is

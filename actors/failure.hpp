@@ -30,8 +30,7 @@ inline caf::error failure_of(const std::string& actor, std::uint64_t step, const
 
 /// Makes `self` turn an exception in a handler into such an error, pass it to `tell`, and quit with it.
 /// Requires: the actor's state has `name` and `step`.
-template <class Self>
-void fail_on_exceptions(Self* self, std::function<void(const caf::error&)> tell = {}) {
+void fail_on_exceptions(auto* self, std::function<void(const caf::error&)> tell = {}) {
   self->set_exception_handler([self, tell = std::move(tell)](std::exception_ptr& thrown) -> caf::error {
     caf::error cause = make_failure(errc::exception, "an exception of unknown type");
     try {

@@ -58,17 +58,14 @@ bool weights_digest::add(const piece& part, msg::tensor digests) {
   its.shards[part.shard] = std::move(digests);
   --its.missing;
   for (; !rounds_.empty() && rounds_.front().missing == 0; ++rounds_digested_) {
-    take(rounds_.front());
+    const auto& shards = rounds_.front().shards;
+    const std::size_t count = shards.size();
+    for (std::uint64_t row = 0; row < rounds_.front().rows; ++row)
+      take(shards[row % count].as<std::uint64_t>()[row / count]);
     rows_under_way_ -= rounds_.front().rows;
     rounds_.pop_front();
   }
   return true;
-}
-
-void weights_digest::take(const round& whole) {
-  const std::size_t shards = whole.shards.size();
-  for (std::uint64_t row = 0; row < whole.rows; ++row)
-    take(whole.shards[row % shards].as<std::uint64_t>()[row / shards]);
 }
 
 std::string weights_digest::text(std::uint64_t dense_digest) {

@@ -69,7 +69,6 @@ class weights_digest {
   };
 
   bool open_round();
-  void take(const round& whole);
   void take(std::uint64_t part) { digest_.add(std::as_bytes(std::span(&part, 1))); }
 
   std::vector<table> tables_;

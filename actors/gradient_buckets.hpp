@@ -11,8 +11,8 @@
 //   |----------|----------|---------------------------------------------------------------------------------|
 //   | resting  | filling  | `open`: an optimizer step begins                                                |
 //   | filling  | full     | `finished`: the last batch's backward pass has written all of its layers        |
-//   | full     | reducing | `share`: this rank's share leaves                                               |
-//   | filling  | reducing | `share`: it leaves without that pass, as this rank has no batch, or a spoilt one |
+//   | full     | reducing | `share`: this rank's share is sent                                              |
+//   | filling  | reducing | `share`: sent without that pass, as this rank has no batch, or a spoilt one     |
 //   | reducing | resting  | `settle`: the mean has arrived                                                  |
 //
 // On the processor each bucket has its own memory, which the share takes over. On a CUDA device all buckets are ranges

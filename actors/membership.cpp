@@ -5,6 +5,7 @@
 #include "actors/actor_name.hpp"
 #include "actors/failure.hpp"
 #include "base/assert.hpp"
+#include "protocol/message_types.hpp"
 
 namespace troupe::actors {
 

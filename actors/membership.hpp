@@ -5,8 +5,8 @@
 //
 //   | state  | who may come                                               | who goes               |
 //   |--------|------------------------------------------------------------|------------------------|
-//   | early  | members in this process: the job is not known yet           | (no one is monitored)  |
-//   | open   | any offer that the run still lacks                          | frees its places       |
+//   | early  | members in this process: the job is not known yet          | (no one is monitored)  |
+//   | open   | any offer that the run still lacks                         | frees its places       |
 //   | closed | none: the run has begun                                    | ends the run           |
 
 #pragma once

@@ -272,8 +272,7 @@ class remote_embedding_bag final : public remote_module {
   }
 
   /// Calls `write` with the new contents of the table's memory `bytes`; on a device, with a copy that is then uploaded.
-  template <class Write>
-  void overwrite(std::span<std::byte> bytes, const Write& write) {
+  void overwrite(std::span<std::byte> bytes, const auto& write) {
     if (is_on_host()) return write(bytes);
     std::vector<std::byte> copy(bytes.size());
     write(std::span(copy));
