@@ -9,7 +9,6 @@
 
 #include "protocol/errors.hpp"
 #include "protocol/initialize_types.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::cluster {
 

@@ -4,7 +4,6 @@
 
 #include <caf/all.hpp>
 #include <memory>
-#include <optional>
 #include <type_traits>
 #include <utility>
 

@@ -1,6 +1,5 @@
 #include "cluster/control_tunnel.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -11,7 +10,6 @@
 #include <boost/asio/write.hpp>
 #include <caf/io/basp/header.hpp>
 #include <utility>
-#include <vector>
 
 namespace troupe::cluster {
 

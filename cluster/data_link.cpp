@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "actors/actor_name.hpp"
 #include "actors/faults.hpp"
 #include "actors/traced_system.hpp"
 #include "cluster/link_proxies.hpp"

@@ -7,8 +7,6 @@
 #include <caf/all.hpp>
 #include <fstream>
 #include <iterator>
-#include <system_error>
-#include <vector>
 
 #include "actors/actor_name.hpp"
 #include "analysis/blocked.hpp"
@@ -18,7 +16,6 @@
 #include "cluster/thread_stacks.hpp"
 #include "cluster/trace_sources.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 #include "trace/machine.hpp"
 #include "trace/trace_file.hpp"
 

@@ -6,7 +6,6 @@
 #include "cluster/caf_network.hpp"
 #include "kernels/cpu/blas.hpp"
 #include "kernels/devices.hpp"
-#include "protocol/blob.hpp"
 #include "protocol/schema.hpp"
 
 namespace troupe::cluster {

@@ -9,7 +9,6 @@
 #include "cluster/handshake_info.hpp"
 #include "links/connect.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::cluster {
 

@@ -8,7 +8,6 @@
 #include <caf/expected.hpp>
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>

@@ -4,17 +4,13 @@
 
 #include <algorithm>
 #include <caf/all.hpp>
-#include <caf/io/all.hpp>
 #include <future>
 #include <memory>
 #include <thread>
 #include <utility>
 
-#include "actors/run_in.hpp"
 #include "actors/traced_system.hpp"
-#include "base/result.hpp"
 #include "cluster/caf_network.hpp"
-#include "cluster/control_tunnel.hpp"
 #include "cluster/diagnosis.hpp"
 #include "cluster/master_connection.hpp"
 #include "cluster/node_actor.hpp"

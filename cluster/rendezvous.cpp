@@ -6,16 +6,12 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_future.hpp>
 #include <caf/all.hpp>
-#include <chrono>
 #include <condition_variable>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <utility>
 
-#include "actors/actor_name.hpp"
 #include "actors/master.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "cluster/caf_network.hpp"
 #include "cluster/control_tunnel.hpp"
@@ -23,7 +19,6 @@
 #include "cluster/rejection_log.hpp"
 #include "links/connect.hpp"
 #include "links/io_thread.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::cluster {
 

@@ -2,18 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <caf/all.hpp>
-#include <chrono>
 #include <future>
 #include <limits>
-#include <memory>
 #include <random>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include "actors/actor_name.hpp"
 #include "actors/device_checks.hpp"

@@ -5,14 +5,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "actors/compute_devices.hpp"
+#include "actors/replay_gate.hpp"
 #include "actors/run_observer.hpp"
 #include "base/result.hpp"
 #include "links/credentials.hpp"
@@ -20,10 +19,6 @@
 #include "model/job.hpp"
 #include "model/metrics.hpp"
 #include "trace/recorder.hpp"
-
-namespace troupe::actors {
-class replay_control;
-}
 
 namespace troupe::cluster {
 

@@ -17,7 +17,6 @@
 #include <fstream>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace troupe::cluster {
 

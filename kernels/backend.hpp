@@ -3,11 +3,6 @@
 
 #pragma once
 
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "kernels/communicator.hpp"
 #include "kernels/device.hpp"
 

@@ -18,7 +18,6 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "kernels/embedding_bag.hpp"
 #include "kernels/interaction.hpp"

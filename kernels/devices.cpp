@@ -1,21 +1,73 @@
 #include "kernels/devices.hpp"
 
+#include <dlfcn.h>
 #include <hwy/highway.h>
 #include <sched.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <thread>
 
+#include "kernels/backend.hpp"
 #include "kernels/cuda/probe/devices.hpp"
-#include "kernels/cuda_module.hpp"
 
 namespace troupe::kernels {
 namespace {
 
-// -- CUDA -------------------------------------------------------------------------------------------------------------
+// -- the modules of the CUDA backend ----------------------------------------------------------------------------------
+//
+// Loaded at run time from the program's own folder and from nowhere else: who can write there can write the program.
+// The build links them to where its tests and benchmarks lie. For tests, the environment variable TROUPE_CUDA_MODULE
+// names one file that is taken for all of them, even if none was built.
+
+#ifdef TROUPE_CUDA_BUILT
+constexpr bool is_built = true;
+#else
+constexpr bool is_built = false;
+#endif
+
+constexpr const char* variable = "TROUPE_CUDA_MODULE";
+
+std::filesystem::path folder_of_program() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+std::string last_loader_error() {
+  const char* text = dlerror();
+  return text != nullptr ? text : "unknown error of the dynamic loader";
+}
+
+/// Whether there are modules to look for.
+bool cuda_built() { return is_built || std::getenv(variable) != nullptr; }
+
+/// A function in a module; `error` says why there is none, and what to try.
+struct cuda_symbol {
+  void* address = nullptr;
+  std::string error;
+};
+
+/// Loads the module `file`, which stays loaded: CUDA's runtime does not survive being unloaded. May be called from any
+/// thread.
+cuda_symbol find_cuda_symbol(const char* file, const char* symbol) {
+  const char* named = std::getenv(variable);
+  const std::filesystem::path path = named != nullptr ? named : folder_of_program() / file;
+  std::error_code error;
+  if (named == nullptr && (!path.is_absolute() || !std::filesystem::is_regular_file(path, error)))
+    return {nullptr, std::string("the CUDA backend was built, but ") + file + " is not next to the program, in " +
+                         folder_of_program().string() +
+                         "; build the target troupe_cuda, or copy it there from where it was built"};
+  void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void* address = module != nullptr ? dlsym(module, symbol) : nullptr;
+  if (address != nullptr) return {address, ""};
+  return {nullptr, "the CUDA backend could not be loaded: " + last_loader_error() +
+                       "; LD_LIBRARY_PATH may name the folders of CUDA's libraries"};
+}
 
 /// Fills in the devices, or the reason that there are none.
 void ask_cuda_probe(device_report& report) {
@@ -60,6 +112,14 @@ std::size_t count_cores() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
+/// The probe is asked first: what it says is plainer than an error of the backend's libraries, and costs less.
+backend& load_cuda_backend() {
+  if (const device_report report = find_devices(); !report.cuda_usable) throw device_error(report.reason);
+  const cuda_symbol symbol = find_cuda_symbol("libtroupe_cuda.so", backend_symbol);
+  if (symbol.address == nullptr) throw device_error(symbol.error);
+  return reinterpret_cast<backend_function*>(symbol.address)();
+}
+
 }  // namespace
 
 std::vector<std::string> instruction_sets() {
@@ -86,6 +146,11 @@ device_report find_devices() noexcept {
   report.instruction_sets = instruction_sets();
   report.cpu_target = report.instruction_sets.front();
   return report;
+}
+
+backend& cuda_backend() {
+  static backend& loaded = load_cuda_backend();
+  return loaded;
 }
 
 }  // namespace troupe::kernels

@@ -3,16 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
-#include <utility>
 
-#include "actors/actor_name.hpp"
 #include "analysis/content_difference.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
-#include "replay/replay_order.hpp"
 
 namespace troupe::replay {
 

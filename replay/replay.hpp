@@ -6,28 +6,15 @@
 
 #include <atomic>
 #include <caf/actor_addr.hpp>
-#include <caf/fwd.hpp>
 #include <caf/mailbox_element.hpp>
-#include <cstddef>
-#include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "actors/replay_gate.hpp"
-#include "actors/replay_key.hpp"
-
-namespace troupe::trace {
-struct recording;
-}
+#include "replay/replay_order.hpp"
 
 namespace troupe::replay {
 
-struct expected_message;
-struct replay_order;
 class replay;
 
 class replayed_actor final : public actors::replay_gate {

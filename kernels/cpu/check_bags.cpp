@@ -2,9 +2,6 @@
 // searched for its first fault.
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <span>
 
 #include "kernels/embedding_bag.hpp"
 

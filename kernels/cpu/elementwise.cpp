@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <span>
 
 #undef HWY_TARGET_INCLUDE

@@ -4,9 +4,6 @@
 #include "kernels/embedding_bag.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <span>
 
 #include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/cpu/prefetch.hpp"

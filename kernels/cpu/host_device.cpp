@@ -8,7 +8,6 @@
 #include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/cpu/host_memory.hpp"
 #include "kernels/cpu/row_groups.hpp"
-#include "kernels/device.hpp"
 
 namespace troupe::kernels {
 

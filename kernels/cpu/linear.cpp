@@ -2,7 +2,6 @@
 // loop of our own. Which of the two depends on the shapes alone, so that a run repeats bit for bit.
 
 #include <algorithm>
-#include <cstddef>
 
 #include "kernels/cpu/blas.hpp"
 #include "kernels/cpu/cpu_stream.hpp"

@@ -2,7 +2,6 @@
 
 #include "kernels/normal.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <numbers>
 

@@ -4,8 +4,6 @@
 #include "kernels/optimizer.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include "kernels/cpu/cpu_stream.hpp"

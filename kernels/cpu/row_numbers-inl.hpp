@@ -9,7 +9,6 @@
 #define TROUPE_KERNELS_CPU_ROW_NUMBERS_INL_HPP
 #endif
 
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 

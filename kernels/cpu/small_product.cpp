@@ -2,8 +2,6 @@
 
 #include "kernels/cpu/small_product.hpp"
 
-#include <cstddef>
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/small_product.cpp"
 #include "hwy/foreach_target.h"  // must precede the next includes
@@ -40,19 +38,15 @@ HWY_INLINE void product_block(D d, vectors<kVectors>, std::size_t depth, left_fa
 void multiply(std::size_t rows, std::size_t columns, std::size_t depth, left_factor a, const float* b,
               const float* start, float* c) {
   for_each_block<2>(columns, [&](auto d, auto count, std::size_t at) HWY_ATTR {
-    const float* const start_at = start ? start + at : nullptr;
     std::size_t r = 0;
-    const auto a_from = [&](std::size_t row) {
-      return left_factor{a.data + row * a.row_stride, a.row_stride, a.k_stride};
+    const auto take_rows = [&](auto height) HWY_ATTR {
+      product_block<height>(d, count, depth, {a.data + r * a.row_stride, a.row_stride, a.k_stride}, b + at, columns,
+                            start ? start + at : nullptr, c + r * columns + at);
+      r += height;
     };
-    for (; r + 4 <= rows; r += 4) {
-      product_block<4>(d, count, depth, a_from(r), b + at, columns, start_at, c + r * columns + at);
-    }
-    if (r + 2 <= rows) {
-      product_block<2>(d, count, depth, a_from(r), b + at, columns, start_at, c + r * columns + at);
-      r += 2;
-    }
-    if (r < rows) product_block<1>(d, count, depth, a_from(r), b + at, columns, start_at, c + r * columns + at);
+    while (r + 4 <= rows) take_rows(vectors<4>());
+    if (r + 2 <= rows) take_rows(vectors<2>());
+    if (r < rows) take_rows(vectors<1>());
   });
 }
 

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
-#include <utility>
 
 #include "kernels/cuda/check.hpp"
 #include "kernels/cuda/cuda_stream.hpp"

@@ -19,7 +19,6 @@
 //   row            |--- a ---|---------- b, long ----------|- c -|---- d ..
 //                                  ^ place 1 names b, place 2 does not
 
-#include "kernels/cuda/check.hpp"
 #include "kernels/cuda/cuda_table_gradient.hpp"
 
 namespace troupe::kernels::cuda {

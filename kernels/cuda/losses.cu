@@ -1,7 +1,6 @@
 // Losses and their gradients. The sum of losses is kept in double, in an order that the batch alone fixes.
 
 #include "kernels/cuda/cuda_stream.hpp"
-#include "kernels/cuda/launch.hpp"
 #include "kernels/cuda/reduce.hpp"
 
 namespace troupe::kernels::cuda {

@@ -2,7 +2,6 @@
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/optimizer_steps.hpp"
-#include "kernels/cuda/packs.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {
