@@ -62,11 +62,6 @@ std::vector<msg::evidence> ask_nodes(caf::actor_system& system, const msg::maste
   return parts;
 }
 
-result<private_folder> make_folder(const path& within) {
-  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  return private_folder::create(within / fmt::format("diagnosis-{:%H%M%S}", fmt::localtime(now)));
-}
-
 }  // namespace
 
 std::optional<std::string> watchdog::look() {
@@ -112,7 +107,9 @@ msg::evidence evidence_of(const trace::recorder* recorder, const std::string& bo
 
 result<diagnosis> diagnose(caf::actor_system& system, const msg::master_actor& boss, const trace::recorder& recorder,
                            const std::string& why) {
-  const auto folder = make_folder(recorder.folder());
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  const auto folder =
+      private_folder::create(recorder.folder() / fmt::format("diagnosis-{:%H%M%S}", fmt::localtime(now)));
   if (!folder) return run_fault(folder.error().message);
   diagnosis made;
   made.folder = folder->path();

@@ -196,13 +196,6 @@ void describe_run(const run_options& options, std::uint64_t run_number, const mo
   recorder.describe("from_step", options.checkpoints.from ? options.checkpoints.from->manifest.step : 0);
 }
 
-/// And of its end.
-void describe_result(trace::recorder& recorder, const actors::run_summary& result) {
-  recorder.describe(
-      "result", boost::json::object{
-                    {"steps", result.steps}, {"stopped", result.stopped}, {"weights_digest", result.weights_digest}});
-}
-
 std::size_t worker_threads(const run_options& options) {
   return options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
 }
@@ -278,7 +271,10 @@ result<actors::run_summary> run_job(const model::job& what, const run_options& g
   const auto run_by = [&](const msg::master_actor& boss) {
     const std::chrono::duration<double> before = clock::now() - begin;
     auto outcome = await(system, boss, order, before.count(), stop_wish, options, *troubles);
-    if (outcome && options.recorder != nullptr) describe_result(*options.recorder, *outcome);
+    if (outcome && options.recorder != nullptr)
+      options.recorder->describe("result", boost::json::object{{"steps", outcome->steps},
+                                                               {"stopped", outcome->stopped},
+                                                               {"weights_digest", outcome->weights_digest}});
     return outcome;
   };
   if (options.gather) return run_with_nodes(system, run_number, options, run_by);

@@ -23,11 +23,8 @@ constexpr std::uint64_t share_of_two_readings = 4;
 inline trace::sources trace_sources(std::vector<std::filesystem::path> paths, std::uint64_t run,
                                     std::uint64_t share = share_of_one_recording) {
   constexpr std::uint64_t least = std::uint64_t{256} << 20;
-  trace::sources made;
-  made.paths = std::move(paths);
-  made.run = run;
-  made.memory_bytes_max = std::max(least, model::available_memory() / share);
-  return made;
+  return {
+      .paths = std::move(paths), .run = run, .memory_bytes_max = std::max(least, model::available_memory() / share)};
 }
 
 }  // namespace troupe::cluster

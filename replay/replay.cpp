@@ -21,14 +21,6 @@ void end_with(const caf::actor_addr& who, std::string words) {
         actor, caf::exit_msg{nullptr, protocol::make_failure(protocol::errc::wrong_context, std::move(words))});
 }
 
-std::string compare_contents(const trace::content& recorded, const trace::content& now, bool with_fields) {
-  std::string words = analysis::compare_parts(recorded, now, "recorded", "now");
-  if (words.empty() && with_fields && recorded.fields_digest != now.fields_digest)
-    words =
-        fmt::format("fields differ (digest {:016x} recorded, {:016x} now)", recorded.fields_digest, now.fields_digest);
-  return words;
-}
-
 }  // namespace
 
 // -- one actor ------------------------------------------------------------------------
@@ -101,8 +93,11 @@ void replayed_actor::compare(const msg::header& head, std::uint16_t type, std::u
   const expected_message& recorded = (*expected_)[found->second.places[found->second.next++]];
   if (recorded.held != nullptr) {
     // Buckets also carry the wish to stop, which nobody has in a replay.
-    const std::string words =
-        compare_contents(*recorded.held, now, all_.order_.is_whole || !protocol::traits_by_id(type).by_bucket);
+    const bool with_fields = all_.order_.is_whole || !protocol::traits_by_id(type).by_bucket;
+    const std::uint64_t digest = recorded.held->fields_digest;
+    std::string words = analysis::compare_parts(*recorded.held, now, "recorded", "now");
+    if (words.empty() && with_fields && digest != now.fields_digest)
+      words = fmt::format("fields differ (digest {:016x} recorded, {:016x} now)", digest, now.fields_digest);
     if (!words.empty())
       return all_.differs(self_, fmt::format("{}, recorded as {}: {}", all_.words_of(key),
                                              all_.recorded_.message_name(recorded.id), words));
@@ -123,8 +118,6 @@ replay::replay(const replay_order& order, const trace::recording& from) : order_
     actors_.emplace(number, std::make_unique<replayed_actor>(*this, number, &expected));
   }
 }
-
-bool replay::is_remote() const { return order_.is_remote; }
 
 replayed_actor* replay::find(std::uint32_t actor) {
   const auto found = actors_.find(static_cast<std::uint16_t>(actor));

@@ -64,7 +64,7 @@ class replay final : public actors::replay_control {
  public:
   replay(const replay_order& order, const trace::recording& from);
 
-  bool is_remote() const override;
+  bool is_remote() const override { return order_.is_remote; }
   replayed_actor* find(std::uint32_t actor) override;
 
   /// Ends the run, as this has come to nothing: another thread has waited for long enough.

@@ -81,7 +81,7 @@ void launch_pool(const cuda_stream& stream, const_table_view table, std::size_t 
 
 void cuda_stream::embedding_bag_forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags,
                                         float* out, std::size_t out_stride) {
-  const device_bags seen = with_offsets(bags);
+  const device_bags seen = as_device_bags(bags);
   const auto pooled = mode == pooling::max    ? launch_pool<pool::maximum>
                       : seen.weights          ? launch_pool<pool::weighted_sum>
                       : mode == pooling::mean ? launch_pool<pool::mean>
@@ -92,7 +92,7 @@ void cuda_stream::embedding_bag_forward(pooling mode, const_table_view table, st
 void cuda_stream::gather_rows(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices,
                               float* out) {
   // The maximum of one row is that row, with its NaNs and negative zeros.
-  launch_pool<pool::maximum>(*this, table, dim, bags_of_one(indices), out, dim);
+  launch_pool<pool::maximum>(*this, table, dim, as_device_bags({indices, {}, {}}), out, dim);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -8,13 +8,10 @@ namespace {
 
 constexpr unsigned all_lanes = 0xffffffff;
 
-__device__ float warp_max(float x) {
-  for (unsigned apart = warp_lanes / 2; apart > 0; apart /= 2) x = fmaxf(x, __shfl_xor_sync(all_lanes, x, apart));
-  return x;
-}
-
-__device__ double warp_sum(double x) {
-  for (unsigned apart = warp_lanes / 2; apart > 0; apart /= 2) x += __shfl_xor_sync(all_lanes, x, apart);
+/// What the lanes of a warp have, combined; the same on every lane.
+template <class T, class Combine>
+__device__ T combine_warp(T x, Combine combine) {
+  for (unsigned apart = warp_lanes / 2; apart > 0; apart /= 2) x = combine(x, __shfl_xor_sync(all_lanes, x, apart));
   return x;
 }
 
@@ -24,7 +21,8 @@ __device__ double cross_entropy(std::size_t classes, const float* logits, std::s
   const unsigned lane = threadIdx.x % warp_lanes;
   float peak = -INFINITY;
   for (std::size_t c = lane; c < classes; c += warp_lanes) peak = fmaxf(peak, logits[c]);
-  peak = warp_max(peak);  // fmaxf passes over NaN; the sum below does not
+  peak = combine_warp(peak,
+                      [](float a, float b) { return fmaxf(a, b); });  // fmaxf passes over NaN; the sum below does not
   double sum = 0;
   float target_logit = 0;
   for (std::size_t c = lane; c < classes; c += warp_lanes) {
@@ -32,7 +30,7 @@ __device__ double cross_entropy(std::size_t classes, const float* logits, std::s
     grad[c] = expf(logits[c] - peak);
     sum += static_cast<double>(grad[c]);
   }
-  sum = warp_sum(sum);
+  sum = combine_warp(sum, sum_of());
   const auto factor = static_cast<float>(1 / (sum * batch));
   for (std::size_t c = lane; c < classes; c += warp_lanes) {
     const float share = grad[c] * factor;

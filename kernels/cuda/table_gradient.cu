@@ -76,16 +76,11 @@ void cuda_table_gradient::clear(std::int64_t row_count) {
 }
 
 void cuda_table_gradient::add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) {
-  device_bags seen = with_offsets(bags);
-  if (bags.offsets.empty()) {
-    seen.offsets = nullptr;
-    seen.bag_count = seen.index_count;
-  }
-  contribution_count_ += seen.index_count;
+  contribution_count_ += bags.indices.size();
   if (contribution_count_ > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
     throw device_error("a step of one table has more than 2^31 - 1 indices; try a smaller --batch-size");
   }
-  sources_.push_back({mode, seen, grad, grad_stride});
+  sources_.push_back({mode, as_device_bags(bags), grad, grad_stride});
 }
 
 template <class Key>
