@@ -21,9 +21,9 @@ namespace {
 
 // -- the modules of the CUDA backend ----------------------------------------------------------------------------------
 //
-// Loaded at run time from the program's own folder and from nowhere else: who can write there can write the program.
-// The build links them to where its tests and benchmarks lie. For tests, the environment variable TROUPE_CUDA_MODULE
-// names one file that is taken for all of them, even if none was built.
+// They are loaded at run time, only from the program's own folder: anyone who can write there could replace the
+// program. The build links them into the folders of tests and benchmarks. For tests, the environment variable
+// TROUPE_CUDA_MODULE names one file that replaces all modules, even in a build without them.
 
 #ifdef TROUPE_CUDA_BUILT
 constexpr bool is_built = true;
@@ -43,17 +43,17 @@ std::string last_loader_error() {
   return text != nullptr ? text : "unknown error of the dynamic loader";
 }
 
-/// Whether there are modules to look for.
+/// Returns whether this build has the modules, or a test names one.
 bool cuda_built() { return is_built || std::getenv(variable) != nullptr; }
 
-/// A function in a module; `error` says why there is none, and what to try.
+/// A function of a module; if null, `error` says why and what to try.
 struct cuda_symbol {
   void* address = nullptr;
   std::string error;
 };
 
-/// Loads the module `file`, which stays loaded: CUDA's runtime does not survive being unloaded. May be called from any
-/// thread.
+/// Loads the module `file` and looks up `symbol`. The module stays loaded, because CUDA's runtime cannot be unloaded.
+/// Thread: any.
 cuda_symbol find_cuda_symbol(const char* file, const char* symbol) {
   const char* named = std::getenv(variable);
   const std::filesystem::path path = named != nullptr ? named : folder_of_program() / file;
@@ -69,7 +69,7 @@ cuda_symbol find_cuda_symbol(const char* file, const char* symbol) {
                        "; LD_LIBRARY_PATH may name the folders of CUDA's libraries"};
 }
 
-/// Fills in the devices, or the reason that there are none.
+/// Fills in the CUDA devices, or why there are none.
 void ask_cuda_probe(device_report& report) {
   if (!cuda_built()) {
     report.reason = "this program was built without the CUDA backend";
@@ -102,7 +102,7 @@ std::string find_cpu_name() {
     const std::size_t value = line.find(": ");
     if (line.rfind("model name", 0) == 0 && value != std::string::npos) return line.substr(value + 2);
   }
-  utsname system{};  // processors other than x86 have no name there
+  utsname system{};  // /proc/cpuinfo names x86 processors only
   return uname(&system) == 0 ? system.machine : "unknown";
 }
 
@@ -112,7 +112,7 @@ std::size_t count_cores() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-/// The probe is asked first: what it says is plainer than an error of the backend's libraries, and costs less.
+/// Asks the probe first: it is cheaper, and its errors are clearer than those of the backend's libraries.
 backend& load_cuda_backend() {
   if (const device_report report = find_devices(); !report.cuda_usable) throw device_error(report.reason);
   const cuda_symbol symbol = find_cuda_symbol("libtroupe_cuda.so", backend_symbol);
