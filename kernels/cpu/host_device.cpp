@@ -89,7 +89,7 @@ std::shared_ptr<std::byte> allocate_on_host(std::size_t size) {
   if (rounded < size) throw std::bad_alloc();
   const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(std::aligned_alloc(alignment, rounded)), std::free);
   if (memory == nullptr) throw std::bad_alloc();
-  // Failure means that the system has no huge pages: nothing is lost but speed.
+  // If this fails, the system has no huge pages: the memory is only slower.
   if (alignment == huge_page) madvise(memory.get(), rounded, MADV_HUGEPAGE);
   return memory;
 }

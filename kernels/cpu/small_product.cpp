@@ -1,4 +1,4 @@
-// Products of tiny matrices: up to four rows by two vectors of the result at a time are summed in registers.
+// Products of tiny matrices: sums up to four rows by two vectors of the result in registers at a time.
 
 #include "kernels/cpu/small_product.hpp"
 
@@ -13,7 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 namespace {
 
-/// kRows rows of one block of columns: c = start + a b, summed over k in order. `start` is one row, or null for zeros.
+/// Computes kRows rows of one block of columns: c = start + a b, summed over k in order. `start` is one row, or null
+/// for zeros.
 template <std::size_t kRows, class D, std::size_t kVectors>
 HWY_INLINE void product_block(D d, vectors<kVectors>, std::size_t depth, left_factor a, const float* b,
                               std::size_t columns, const float* start, float* c) {
@@ -52,7 +53,7 @@ void multiply(std::size_t rows, std::size_t columns, std::size_t depth, left_fac
 
 #if HWY_TARGET == HWY_SCALAR
 
-/// Vectors of one lane have nothing to interleave: no squares.
+/// Vectors of one lane cannot be interleaved: no squares.
 constexpr std::size_t square_size = 0;
 void transpose_square(const float*, std::size_t, float*, std::size_t) {}
 
@@ -78,7 +79,7 @@ void transpose_square(const float* in, std::size_t in_stride, float* out, std::s
 
 #endif
 
-/// By squares of 4 x 4 as far as they go, the rest one by one.
+/// Transposes squares of 4 x 4, and the rest number by number.
 void transpose_matrix(std::size_t rows, std::size_t columns, const float* in, float* out) {
   const std::size_t squared_rows = square_size ? rows / 4 * 4 : 0;
   const std::size_t squared_columns = square_size ? columns / 4 * 4 : 0;

@@ -1,4 +1,4 @@
-// Bags as kernels see them: a `bags_view` of the device's memory.
+// Bags as kernels use them: a `bags_view` in device memory.
 
 #pragma once
 
@@ -23,7 +23,7 @@ struct device_bags {
   __device__ std::size_t end_of(std::size_t bag) const { return bag + 1 < bag_count ? begin_of(bag + 1) : index_count; }
 };
 
-/// Bags without offsets stand for one bag for each index.
+/// Bags without offsets hold one index each.
 inline device_bags as_device_bags(const bags_view& bags) {
   const bool each = bags.offsets.empty();
   return {bags.indices.data(), each ? nullptr : bags.offsets.data(),

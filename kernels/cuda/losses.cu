@@ -1,4 +1,4 @@
-// Losses and their gradients. The sum of losses is kept in double, in an order that the batch alone fixes.
+// Losses and their gradients. Losses are summed in double, in an order that depends on the batch only.
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/reduce.hpp"
@@ -8,14 +8,14 @@ namespace {
 
 constexpr unsigned all_lanes = 0xffffffff;
 
-/// What the lanes of a warp have, combined; the same on every lane.
+/// Combines the values of all lanes of a warp; every lane gets the same result.
 template <class T, class Combine>
 __device__ T combine_warp(T x, Combine combine) {
   for (unsigned apart = warp_lanes / 2; apart > 0; apart /= 2) x = combine(x, __shfl_xor_sync(all_lanes, x, apart));
   return x;
 }
 
-/// The loss of one sample, on the lane that has its target; 0 on the others.
+/// Returns the loss of one sample on the lane that has its target, 0 on the others.
 __device__ double cross_entropy(std::size_t classes, const float* logits, std::size_t target, double batch,
                                 float* grad) {
   const unsigned lane = threadIdx.x % warp_lanes;
@@ -40,7 +40,7 @@ __device__ double cross_entropy(std::size_t classes, const float* logits, std::s
   return log(sum) + (static_cast<double>(peak) - static_cast<double>(target_logit));
 }
 
-/// A warp takes a sample at a time.
+/// A warp handles one sample at a time.
 __global__ void cross_entropy_parts(std::size_t batch, std::size_t classes, const float* logits,
                                     const std::int64_t* target, float* grad, double* parts) {
   double sum = 0;
@@ -60,7 +60,7 @@ __global__ void binary_cross_entropy_parts(std::size_t count, const float* logit
     const bool negative = z < 0;
     const float e = expf(-fabsf(z));
     sum += static_cast<double>(fmaf(-z, t, negative ? 0.0F : z) + log1pf(e));
-    // Both forms of the sigmoid divide by at most 2, whatever the size of z.
+    // Both forms of the sigmoid divide by at most 2, for any z.
     grad[i] = ((negative ? e : 1.0F) / (1.0F + e) - t) * factor;
   }
   store_part<sum_of>(sum, parts);

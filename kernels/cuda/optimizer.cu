@@ -1,4 +1,4 @@
-// The update of dense weights.
+// Update of dense weights.
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/optimizer_steps.hpp"

@@ -1,5 +1,5 @@
-// What is done with a table's gradient, row by row: its norms, and the optimizer's step. No gradient of a row is ever
-// stored. A warp of `update_kernel` with rows of 64 numbers (row_sums.hpp: 16 lanes a row, 4 columns a lane):
+// Uses a table's gradient row by row: norms, and the optimizer step. Gradients of rows are never stored. A warp of
+// `update_kernel` with rows of 64 numbers (row_sums.hpp: 16 lanes a row, 4 columns a lane):
 //
 //   lane      0 .............. 15 | 16 ............. 31
 //   row       number i            | number i + 1           of the touched rows, or of all rows
@@ -8,8 +8,8 @@
 //   step      each lane updates its columns of the weights and their state
 //   next      both rows move on by as many rows as the grid takes at once
 //
-// At the end a block's threads combine their bad rows to the least. A row of several chunks is summed twice: all chunks
-// before the vote, and each once more before its step.
+// At the end the threads of a block combine their bad rows to the least. A row of several chunks is summed twice: all
+// chunks before the vote, and each once more before its step.
 
 #include "kernels/cuda/cuda_table_gradient.hpp"
 #include "kernels/cuda/optimizer_steps.hpp"
@@ -18,7 +18,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Most blocks that update a table; each takes many rows.
+/// Most blocks that update a table; each updates many rows.
 constexpr std::size_t update_blocks_max = 4096;
 
 template <int kWidth, int kPacks>
@@ -45,7 +45,7 @@ __global__ void norm_kernel(grouped_rows from, std::size_t dim, float scale, lan
 
 constexpr std::uint32_t untouched = ~std::uint32_t{0};
 
-/// The place of `row` among the distinct ones, or `untouched`.
+/// Returns the index of `row` among the distinct ones, or `untouched`.
 __device__ std::uint32_t find_row(const grouped_rows& from, std::int64_t row) {
   std::uint32_t begin = 0;
   std::uint32_t end = *from.count;
@@ -60,7 +60,7 @@ __device__ std::uint32_t find_row(const grouped_rows& from, std::int64_t row) {
   return begin < *from.count && from.rows[begin] == row ? begin : untouched;
 }
 
-/// One row of the table, and the lanes that update it.
+/// The update of one row of the table by a group of lanes.
 template <int kWidth, int kPacks, class Number>
 struct row_update {
   using columns = lane_columns<kWidth, kPacks>;
@@ -75,13 +75,13 @@ struct row_update {
   optimizer_state_view state;
   std::size_t base;  ///< the row's number times `dim`
 
-  /// Returns false, the row untouched, if its gradient is not finite.
+  /// Returns false, with the row unchanged, if its gradient is not finite.
   __device__ bool step() const {
     const std::size_t chunk = lanes.chunk<kWidth, kPacks>();
     bool finite = true;
     double squares = 0;
     columns grad;
-    // A row of several chunks is summed twice: no chunk may be updated before all are known to be finite.
+    // Rows of several chunks are summed twice: all chunks must be known to be finite before one is updated.
     for (std::size_t column = 0; column < dim; column += chunk) {
       grad = gradient(column);
       for (const auto& some : grad.at) {
@@ -112,7 +112,7 @@ struct row_update {
     return row_gradient<kWidth, kPacks>(from, run, scale, lanes, column, dim);
   }
 
-  // Row-wise Adagrad.
+  // Adds weight decay; for row-wise Adagrad.
   __device__ void decay(std::size_t column, columns& grad) const {
     for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t at) {
       const auto weight = load_pack<kWidth>(weights + base + at);
@@ -120,7 +120,7 @@ struct row_update {
     });
   }
 
-  /// The row's learning rate, after `squares` have been added to its accumulator.
+  /// Adds `squares` to the row's accumulator and returns the row's learning rate.
   __device__ float row_rate(double squares) const {
     float rate = 0;
     if (lanes.lane == 0) {
@@ -142,7 +142,7 @@ struct row_update {
   }
 };
 
-/// Updates the touched rows or, if `every` is not 0, rows 0 .. every-1. Each block tells its first faulty row.
+/// Updates the touched rows or, if `every` is not 0, rows 0 .. every-1. Each block stores its first bad row.
 template <int kWidth, int kPacks, class Number>
 __global__ void __launch_bounds__(block_threads, kPacks == 1 ? 3 : 2)
     update_kernel(update_constants c, grouped_rows from, std::size_t every, float scale, lane_share share,
