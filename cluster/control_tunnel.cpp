@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint8_t bytes_kind = links::link::first_user_kind;
 
-/// In either direction: more than that waits where it is.
+/// Most bytes queued in either direction; beyond that, reading pauses.
 constexpr std::uint64_t queued_bytes_max = std::uint64_t{4} << 20;
 
 }  // namespace
@@ -37,7 +37,7 @@ std::optional<std::uint64_t> basp_guard::excess(std::span<const std::byte> bytes
     header_filled_ += taken;
     if (header_filled_ < header_bytes) continue;
     header_filled_ = 0;
-    // Operation, two bytes of padding, flags; then the length of the payload, 32 bits, big-endian.
+    // Operation, two bytes of padding, flags; then the payload's length: 32 bits, big-endian.
     for (std::size_t at = 4; at < 8; ++at)
       payload_left_ = payload_left_ << 8 | std::to_integer<std::uint64_t>(header_[at]);
     if (payload_left_ > payload_bytes_max_) return payload_left_;
@@ -102,7 +102,7 @@ void control_tunnel::read_from_caf() {
       });
 }
 
-/// CAF closes its end when the other side sends what is none of its messages, and when it ends itself.
+/// CAF closes its end when the peer sends bytes that are no messages of its protocol, and when CAF itself ends.
 void control_tunnel::closed_by_caf(const boost::system::error_code& error) {
   wire_->close();
   if (error == boost::asio::error::operation_aborted) return;
@@ -142,7 +142,7 @@ void control_tunnel::write_to_caf() {
 
 void control_tunnel::ended(const fault* why) {
   if (const auto tell = std::exchange(on_end_, nullptr)) tell(why);
-  // Only now: CAF's own word about the lost node comes after ours.
+  // Closed last, so that CAF reports the lost node after our own report.
   boost::system::error_code ignored;
   socket_.close(ignored);
 }

@@ -24,12 +24,12 @@ namespace troupe::cluster {
 
 namespace {
 
-/// What a connection calls itself.
+/// Returns the session by which a connection introduced itself.
 std::string session_of(const links::hello& theirs) {
   return std::string(links::find_item(theirs, "session").value_or(""));
 }
 
-/// The certificates of control connections, by session. From any thread.
+/// The certificates of control connections, by session. Thread: any.
 class shown_certificates {
  public:
   void set(const std::string& session, const std::string& certificate) {
@@ -53,7 +53,7 @@ class shown_certificates {
   std::map<std::string, std::string> all_;
 };
 
-/// The control connections of a run, as the master's process has them.
+/// The control connections of a run, in the master's process.
 class control_plane {
  public:
   control_plane(caf::actor_system& system, msg::master_actor boss, const run_options& options,
@@ -89,7 +89,7 @@ class control_plane {
     return boost::asio::post(thread_.io(), boost::asio::use_future(open)).get();
   }
 
-  /// Waits until all nodes have gone, but not for ever; then turns the others out.
+  /// Waits a limited time until all nodes have left; then closes the other connections.
   void see_off() {
     std::unique_lock lock(mutex_);
     constexpr std::chrono::milliseconds longest{2000};
@@ -109,7 +109,7 @@ class control_plane {
     return mine;
   }
 
-  /// Gives a connection to CAF, so that whoever is there finds the master.
+  /// Gives a connection to CAF and offers the master on it.
   void take(links::link_ptr wire) {
     const std::string session = session_of(wire->peer());
     const bool is_client = links::find_item(wire->peer(), "purpose") == "client";
@@ -118,7 +118,7 @@ class control_plane {
         thread_.io(), std::move(wire), is_client ? client_message_bytes_max : member_message_bytes_max);
     {
       const std::lock_guard lock(mutex_);
-      // Two may have been judged before either was here.
+      // Two peers of one session may both pass `judge` before either is here.
       if (!tunnels_.try_emplace(session, tunnel).second) return tunnel->close();
     }
     certificates_->set(session, certificate);
@@ -162,7 +162,7 @@ class control_plane {
   links::io_thread thread_;
   std::unique_ptr<links::listener> listener_;
 
-  // Of the thread.
+  // Used on `thread_` only.
   rejection_log rejection_log_;
   boost::asio::steady_timer summary_;
 

@@ -29,8 +29,8 @@ namespace troupe::replay {
 
 namespace {
 
-/// By what a message that the actor sends is found among those that it sent. The number of the message would do if
-/// nobody ever asked actors for their state, which is answered whenever it is asked.
+/// Key by which a sent message is found among the recorded ones. Its sequence number would do if actors did not also
+/// answer status queries, which come at any time.
 struct sent_key {
   std::uint16_t receiver = 0;
   std::string type;
@@ -38,7 +38,7 @@ struct sent_key {
   auto operator<=>(const sent_key&) const = default;
 };
 
-/// All actors take turns on the caller's thread.
+/// Runs all actors in turn on the caller's thread.
 struct one_thread : actors::traced_config {
   one_thread() {
     protocol::initialize_types();
@@ -47,7 +47,7 @@ struct one_thread : actors::traced_config {
   }
 };
 
-/// Plays all others of the run to the one actor.
+/// Plays all other actors of the run to one actor.
 class stage {
  public:
   stage(const trace::recording& from, std::uint16_t actor) : recorded_(from), actor_(actor), system_(config_) {
@@ -97,7 +97,7 @@ class stage {
                        recorded_.type_name(message.type));
   }
 
-  /// Everybody does what there is to do.
+  /// Runs all actors until none has work.
   void turn() { dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler()).run(); }
 
   // -- the actor ------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class stage {
 
   // -- what it gets -----------------------------------------------------------------------
 
-  /// Gives the actor the next message that it had got.
+  /// Gives the actor its next recorded message.
   std::optional<std::string> give(const trace::event& input) {
     using give_one = std::optional<std::string> (stage::*)(const trace::event&);
     static const std::map<std::string_view, give_one> all = {
@@ -163,7 +163,7 @@ class stage {
         {protocol::message_name_v<msg::reduced>, &stage::answer<msg::reduced>},
     };
     const std::string type = recorded_.type_name(input.type);
-    if (type == protocol::message_name_v<msg::save_module>) return std::nullopt;  // it changes nothing but files
+    if (type == protocol::message_name_v<msg::save_module>) return std::nullopt;  // it only writes files
     const auto found = all.find(type);
     if (found == all.end()) return "an actor alone cannot handle such a message again";
     return (this->*found->second)(input);
@@ -188,7 +188,7 @@ class stage {
     return made;
   }
 
-  /// A request to the actor, or a message without an answer (Answer: void).
+  /// Sends a request to the actor, or a message without an answer (Answer: void).
   template <class Message, class Answer>
   std::optional<std::string> ask(const trace::event& input) {
     auto message = read<Message>(input);
@@ -210,7 +210,7 @@ class stage {
     return std::nullopt;
   }
 
-  /// An answer to the actor.
+  /// Delivers an answer to the actor.
   template <class Message>
   std::optional<std::string> answer(const trace::event& input) {
     auto message = read<Message>(input);
@@ -227,7 +227,7 @@ class stage {
     return std::nullopt;
   }
 
-  /// In place of the handles, which a trace does not hold.
+  /// Replaces the handles, which a recording does not have.
   void introduce(msg::train& order) {
     for (auto& shards : order.tables)
       for (msg::module_ref& shard : shards)
@@ -247,7 +247,7 @@ class stage {
         if (id)
           promises_[*id] = {self->ctrl(), promise};
         else
-          unanswered_.push_back(promise);  // nobody answered it then either
+          unanswered_.push_back(promise);  // it had no answer in the recording either
       }
       return promise;
     };
@@ -268,14 +268,14 @@ class stage {
     return one;
   }
 
-  /// Compares a message with the recorded one, and returns that one's id; nothing: there is none.
+  /// Compares a message with the recorded one and returns that one's id; nothing if there is none.
   template <class Message>
   std::optional<std::uint64_t> compare(std::uint16_t receiver, const Message& message) {
     ++made_.sent;
     const std::string type(protocol::message_name_v<Message>);
     const auto found = sent_.find({receiver, type, message.head.step});
     const std::size_t place = come_[{receiver, type, message.head.step}]++;
-    if (found == sent_.end() || place >= found->second.size()) return std::nullopt;  // nobody had handled it at the end
+    if (found == sent_.end() || place >= found->second.size()) return std::nullopt;  // not handled in the recording
     const std::uint64_t id = found->second[place];
     const auto held = contents_.find(id);
     if (held == contents_.end() || has_times<Message>) return id;
@@ -289,12 +289,12 @@ class stage {
     return id;
   }
 
-  /// Of an actor that came to a good end, everything that it sent must have been sent again.
+  /// If the actor ended well, it must have sent all recorded messages again.
   void find_unsent() {
     const trace::actor_state* const board = recorded_.find_actor(actor_);
     if (board == nullptr || recorded_.processes[board->process].end != trace::ending::clean) return;
     for (const auto& [key, ids] : sent_) {
-      // Some depend on the time, and some answer what is left out.
+      // Some depend on the time, and some answer messages that were left out.
       if (protocol::traits_by_name(key.type).diff == protocol::comparable::no ||
           key.type == protocol::message_name_v<msg::saved_module>)
         continue;
@@ -307,7 +307,7 @@ class stage {
     }
   }
 
-  /// What tells how long something took differs every time.
+  /// Messages with durations differ every time.
   template <class Message>
   static constexpr bool has_times = protocol::traits_v<Message>.diff != protocol::comparable::whole;
 

@@ -14,7 +14,7 @@ namespace troupe::replay {
 
 namespace {
 
-/// Before it handles anything further, the actor ends, and with it the run.
+/// Ends the actor, and with it the run, before it handles another message.
 void end_with(const caf::actor_addr& who, std::string words) {
   if (auto actor = caf::actor_cast<caf::actor>(who))
     caf::anon_send<caf::message_priority::high>(
@@ -59,7 +59,7 @@ bool replayed_actor::may_handle(const msg::header& head, std::uint16_t type) {
   if (come >= of_sender.size()) {
     if (all_.order_.is_whole)
       all_.differs(self_, fmt::format("{} came, and no such message is recorded", all_.words_of(key)));
-    return false;  // it comes after what is recorded
+    return false;  // it comes after the end of the recording
   }
   if (const actors::replay_key& recorded = (*expected_)[of_sender[come]].key; recorded != key) {
     all_.differs(self_, fmt::format("{} came where {} is recorded", all_.words_of(key), all_.words_of(recorded)));
@@ -92,7 +92,7 @@ void replayed_actor::compare(const msg::header& head, std::uint16_t type, std::u
   }
   const expected_message& recorded = (*expected_)[found->second.places[found->second.next++]];
   if (recorded.held != nullptr) {
-    // Buckets also carry the wish to stop, which nobody has in a replay.
+    // Buckets also carry the wish to stop, which a replay does not have.
     const bool with_fields = all_.order_.is_whole || !protocol::traits_by_id(type).by_bucket;
     const std::uint64_t digest = recorded.held->fields_digest;
     std::string words = analysis::compare_parts(*recorded.held, now, "recorded", "now");

@@ -15,22 +15,22 @@ namespace troupe::replay {
 
 namespace {
 
-/// All parts of the allreduce group count as one actor.
+/// Counts all parts of the allreduce group as one actor.
 std::uint16_t in_one_process(std::uint32_t actor, const trace::recording& of) {
-  constexpr std::uint32_t nodes_begin = 0xc000;  // which are numbered from the end
+  constexpr std::uint32_t nodes_begin = 0xc000;  // nodes are numbered from the end
   const bool is_group = (actor >= actors::group_sender(0) && actor < nodes_begin) ||
                         of.actor_name(static_cast<std::uint16_t>(actor)).starts_with("allreduce");
   return static_cast<std::uint16_t>(is_group ? actors::group_number : actor);
 }
 
-/// Null if it is not there.
+/// Returns null if the key is missing.
 const boost::json::value& value_of(const boost::json::object& of, std::string_view key) {
   static const boost::json::value none;
   const auto* found = of.if_contains(key);
   return found == nullptr ? none : *found;
 }
 
-/// Of the first process that has it; null if none has.
+/// Returns the value of the first process that has the key; null if none has.
 const boost::json::value& metadata_of(const trace::recording& of, std::string_view key) {
   static const boost::json::object nothing;
   const auto found =
@@ -38,7 +38,7 @@ const boost::json::value& metadata_of(const trace::recording& of, std::string_vi
   return value_of(found == of.processes.end() ? nothing : found->metadata, key);
 }
 
-/// Recorded numbers of the types that are replayed, and what this program calls them.
+/// Maps the recorded numbers of the replayed types to this program's.
 std::unordered_map<std::uint16_t, std::uint16_t> numbers_of_types(const trace::recording& of) {
   std::unordered_map<std::uint16_t, std::uint16_t> numbers;
   for (const protocol::message_type& type : protocol::all_message_types())
@@ -63,7 +63,7 @@ std::optional<std::string> find_gap(const trace::recording& of) {
   return std::nullopt;
 }
 
-/// The first server or trainer of the job of which nothing is there.
+/// Returns the first server or trainer of the job that is not recorded.
 std::optional<std::string> find_missing(const trace::recording& of, const model::job& what) {
   const auto is_there = [&](const std::string& name) {
     return std::ranges::find(of.actors, name, &trace::actor_state::name) != of.actors.end();
