@@ -90,7 +90,9 @@ void control_tunnel::read_from_caf() {
   socket_.async_read_some(
       boost::asio::buffer(data, portion),
       [me = shared_from_this(), bytes = std::move(bytes)](const boost::system::error_code& error, std::size_t size) {
-        if (error) return me->closed_by_caf(error);
+        if (error == boost::asio::error::operation_aborted) return me->wire_->close();
+        // CAF closes its end when the peer sends bytes that are no messages of its protocol, and when CAF itself ends.
+        if (error) return me->break_off("what came from it was no message");
         const std::byte* from = bytes.get();
         if (const auto length = me->from_caf_.excess({from, size}))
           return me->break_off(
@@ -100,14 +102,6 @@ void control_tunnel::read_from_caf() {
         me->wire_->send(bytes_kind, {{std::shared_ptr<const void>(bytes, from), from, size}});
         me->read_from_caf();
       });
-}
-
-/// CAF closes its end when the peer sends bytes that are no messages of its protocol, and when CAF itself ends.
-void control_tunnel::closed_by_caf(const boost::system::error_code& error) {
-  wire_->close();
-  if (error == boost::asio::error::operation_aborted) return;
-  const fault why{fault_kind::lost, "what came from it was no message"};
-  if (const auto tell = std::exchange(on_end_, nullptr)) tell(&why);
 }
 
 void control_tunnel::received(links::received_frame&& frame) {

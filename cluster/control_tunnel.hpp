@@ -84,7 +84,6 @@ class control_tunnel : public std::enable_shared_from_this<control_tunnel> {
   void read_from_caf();
   void received(links::received_frame&& frame);
   void write_to_caf();
-  void closed_by_caf(const boost::system::error_code& error);
   void ended(const fault* why);
   void break_off(const std::string& why);
 
