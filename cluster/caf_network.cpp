@@ -9,13 +9,12 @@
 
 #include "protocol/errors.hpp"
 #include "protocol/initialize_types.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::cluster {
 
 namespace {
 
-/// A name for what is offered; no port of the system.
+/// CAF's key for the offered actor; not a port of the system.
 constexpr std::uint16_t offer_port = 1;
 
 caf::actor broker_of(caf::actor_system& system) {
@@ -34,7 +33,7 @@ void add_network(caf::actor_system_config& config) {
   config.load<caf::io::middleman>();
   config.set("caf.middleman.heartbeat-interval", caf::timespan{0});
   config.set("caf.middleman.workers", 1);
-  // Idle workers that look for work to steal sleep between looks, up to 10 ms; these are woken.
+  // Under work stealing, idle workers poll with sleeps of up to 10 ms; shared queues wake them at once.
   config.set("caf.scheduler.policy", "sharing");
 }
 

@@ -4,7 +4,6 @@
 
 #include <caf/all.hpp>
 #include <memory>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -28,7 +27,7 @@ std::chrono::milliseconds left_until(clock::time_point end) {
   return std::max(left, std::chrono::milliseconds(1));
 }
 
-/// Why no answer came, in words.
+/// Returns in words why there is no answer.
 std::string reason(const caf::error& error, const client_options& options) {
   if (error == caf::sec::request_timeout || error == protocol::errc::timeout)
     return fmt::format("did not answer within {} s; --timeout allows more",
@@ -37,12 +36,12 @@ std::string reason(const caf::error& error, const client_options& options) {
   return protocol::describe(error);
 }
 
-/// Asks through a tunnel, whose link is there.
+/// Sends a request through a connected tunnel and waits for the answer.
 template <class Answer, class Message>
 result<Answer> ask_through(control_tunnel& tunnel, const client_options& options, clock::time_point give_up,
                            Message message) {
   caf::actor_system_config config;
-  config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
+  config.config_file_path.clear();  // else CAF reads a file of the current directory
   config.set("caf.scheduler.max-threads", 1);
   add_network(config);
   caf::actor_system system(config);

@@ -1,4 +1,4 @@
-// Somebody who is no part of a run and speaks to its master: asks how the run is, or has it stop.
+// A client of a run: asks its master for the status, or to stop. It is no member of the run.
 
 #pragma once
 
@@ -14,15 +14,15 @@ namespace troupe::cluster {
 struct client_options {
   links::endpoint master;
   network_options network;
-  /// For all of it: connecting, asking, the answer.
+  /// Limit for connecting, asking and the answer together.
   std::chrono::milliseconds timeout{5000};
 };
 
-/// How the run is, in any of its phases. Faults: the master cannot be reached in time, refuses, or is of another build.
+/// Returns the status of the run, in any phase. Faults: the master cannot be reached in time, refuses, or is another
+/// build.
 result<msg::run_status> ask_status(const client_options& options);
 
-/// Has the run end after the step under way, or before its first; returns when the master has taken that. Faults as
-/// above.
+/// Stops the run after the current step, or before the first; returns when the master has accepted. Faults as above.
 result<void> ask_stop(const client_options& options);
 
 }  // namespace troupe::cluster

@@ -1,6 +1,5 @@
 #include "cluster/control_tunnel.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -11,7 +10,6 @@
 #include <boost/asio/write.hpp>
 #include <caf/io/basp/header.hpp>
 #include <utility>
-#include <vector>
 
 namespace troupe::cluster {
 
@@ -19,7 +17,7 @@ namespace {
 
 constexpr std::uint8_t bytes_kind = links::link::first_user_kind;
 
-/// In either direction: more than that waits where it is.
+/// Most bytes queued in either direction; beyond that, reading pauses.
 constexpr std::uint64_t queued_bytes_max = std::uint64_t{4} << 20;
 
 }  // namespace
@@ -39,7 +37,7 @@ std::optional<std::uint64_t> basp_guard::excess(std::span<const std::byte> bytes
     header_filled_ += taken;
     if (header_filled_ < header_bytes) continue;
     header_filled_ = 0;
-    // Operation, two bytes of padding, flags; then the length of the payload, 32 bits, big-endian.
+    // Operation, two bytes of padding, flags; then the payload's length: 32 bits, big-endian.
     for (std::size_t at = 4; at < 8; ++at)
       payload_left_ = payload_left_ << 8 | std::to_integer<std::uint64_t>(header_[at]);
     if (payload_left_ > payload_bytes_max_) return payload_left_;
@@ -92,7 +90,9 @@ void control_tunnel::read_from_caf() {
   socket_.async_read_some(
       boost::asio::buffer(data, portion),
       [me = shared_from_this(), bytes = std::move(bytes)](const boost::system::error_code& error, std::size_t size) {
-        if (error) return me->closed_by_caf(error);
+        if (error == boost::asio::error::operation_aborted) return me->wire_->close();
+        // CAF closes its end when the peer sends bytes that are no messages of its protocol, and when CAF itself ends.
+        if (error) return me->break_off("what came from it was no message");
         const std::byte* from = bytes.get();
         if (const auto length = me->from_caf_.excess({from, size}))
           return me->break_off(
@@ -102,14 +102,6 @@ void control_tunnel::read_from_caf() {
         me->wire_->send(bytes_kind, {{std::shared_ptr<const void>(bytes, from), from, size}});
         me->read_from_caf();
       });
-}
-
-/// CAF closes its end when the other side sends what is none of its messages, and when it ends itself.
-void control_tunnel::closed_by_caf(const boost::system::error_code& error) {
-  wire_->close();
-  if (error == boost::asio::error::operation_aborted) return;
-  const fault why{fault_kind::lost, "what came from it was no message"};
-  if (const auto tell = std::exchange(on_end_, nullptr)) tell(&why);
 }
 
 void control_tunnel::received(links::received_frame&& frame) {
@@ -144,7 +136,7 @@ void control_tunnel::write_to_caf() {
 
 void control_tunnel::ended(const fault* why) {
   if (const auto tell = std::exchange(on_end_, nullptr)) tell(why);
-  // Only now: CAF's own word about the lost node comes after ours.
+  // Closed last, so that CAF reports the lost node after our own report.
   boost::system::error_code ignored;
   socket_.close(ignored);
 }

@@ -1,8 +1,8 @@
-// Carries the bytes of CAF's network layer over a link, in frames of at most 64 KiB, so that the link's signs of life
-// get through between them.
+// Carries the bytes of CAF's network layer over a link, in frames of at most 64 KiB, so that pings get through in
+// between.
 //
-// CAF has no limits. So the tunnel follows the messages in both directions and ends the link before one that is too
-// long is sent, or gets to CAF; and it stops reading the link while CAF is slow to take what has come.
+// CAF has no limits. So the tunnel parses the message headers in both directions and ends the link before it passes on
+// a message that is too long. It stops reading the link while CAF is slow to accept bytes.
 
 #pragma once
 
@@ -25,23 +25,23 @@
 
 namespace troupe::cluster {
 
-/// The longest message between master and member. The longest that there are hold the dense weights with the
-/// optimizer's buffers (`save_dense`), which are at most `blob::max_bytes` (`check_messages`), or numbers of a
-/// trainer's test rows, 8 bytes a row (`evaluation`).
+/// Longest message between master and member. The longest ones hold the dense weights with the optimizer's state
+/// (`save_dense`), at most `blob::max_bytes` (`check_messages`), or predictions of a trainer's test rows, 8 bytes a row
+/// (`evaluation`).
 constexpr std::uint64_t member_message_bytes_max = msg::blob::max_bytes + (std::uint64_t{1} << 20);
 
-/// The longest message between master and client (`troupe status`, `stop`).
+/// Longest message between master and client (`troupe status`, `stop`).
 constexpr std::uint64_t client_message_bytes_max = std::uint64_t{64} << 20;
 
-/// Knows how long each message of CAF's network protocol (BASP) is before CAF does, which allocates what a header says,
-/// up to 4 GiB, and has no limit of its own. Follows the bytes of one direction of a connection, from its beginning:
-/// headers, each with a payload of the length that it says. Belongs to one thread.
+/// Checks the length of each message of CAF's network protocol (BASP) before CAF, which allocates whatever a header
+/// says, up to 4 GiB. Follows one direction of a connection from its start: headers, each followed by its payload.
+/// Thread: one.
 class basp_guard {
  public:
   explicit basp_guard(std::uint64_t payload_bytes_max) : payload_bytes_max_(payload_bytes_max) {}
 
-  /// Takes the next bytes. Returns the length of a payload over the limit, if their headers announce one: then these
-  /// bytes must not reach CAF, and the guard must not be used any more.
+  /// Takes the next bytes. Returns the length of a payload over the limit if a header announces one; then these bytes
+  /// must not reach CAF, and the guard must not be used again.
   std::optional<std::uint64_t> excess(std::span<const std::byte> bytes);
 
   std::uint64_t payload_bytes_max() const { return payload_bytes_max_; }
@@ -57,25 +57,25 @@ class basp_guard {
 
 class control_tunnel : public std::enable_shared_from_this<control_tunnel> {
  public:
-  /// Bytes of a frame.
+  /// Most bytes of a frame.
   static constexpr std::size_t portion = std::size_t{64} << 10;
 
-  /// For links that tunnels use.
+  /// Limits of a tunnel's link.
   static links::link_limits limits(std::chrono::milliseconds dead_after) {
     return {.frame_bytes_max = portion, .dead_after = dead_after};
   }
 
-  /// `io` is run by the link's thread.
+  /// Requires: the link's thread runs `io`.
   control_tunnel(boost::asio::io_context& io, links::link_ptr wire, std::uint64_t message_bytes_max);
 
-  /// Makes the pair of sockets and returns CAF's; -1 if the system has none left. Call once.
+  /// Creates the socket pair and returns CAF's end; -1 if the system has no socket left. Requires: called once.
   int open();
 
-  /// Begins. `on_end` is called once on the link's thread: when the link has ended, with the reason, or null after a
+  /// Starts. Calls `on_end` once, on the link's thread, when the link has ended: with the reason, or null after a
   /// goodbye. Not called after `close`.
   void start(std::function<void(const fault* why)> on_end);
 
-  /// Ends link and socket. From any thread.
+  /// Closes link and socket. Thread: any.
   void close();
 
   const links::link_ptr& wire() const { return wire_; }
@@ -84,7 +84,6 @@ class control_tunnel : public std::enable_shared_from_this<control_tunnel> {
   void read_from_caf();
   void received(links::received_frame&& frame);
   void write_to_caf();
-  void closed_by_caf(const boost::system::error_code& error);
   void ended(const fault* why);
   void break_off(const std::string& why);
 

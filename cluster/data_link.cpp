@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "actors/actor_name.hpp"
 #include "actors/faults.hpp"
 #include "actors/traced_system.hpp"
 #include "cluster/link_proxies.hpp"
@@ -19,7 +17,7 @@ namespace {
 
 enum frame_kind : std::uint8_t { message_kind = links::link::first_user_kind, answer_kind, failure_kind, credit_kind };
 
-/// Marks the ids under which local actors handle messages without an answer, so that we learn that they have.
+/// Marks the ids of messages without an answer, so that the link learns when a local actor has handled them.
 constexpr std::uint64_t handling_flag = std::uint64_t{1} << 59;
 
 std::vector<links::piece> to_pieces(std::vector<msg::blob> parts) {
@@ -37,7 +35,7 @@ std::uint64_t bytes_of(const std::vector<msg::blob>& parts) {
 
 caf::error malformed(std::string words) { return protocol::make_failure(protocol::errc::malformed, std::move(words)); }
 
-/// What to try if a message of that type is too long.
+/// Returns what to try if a message of that type is too long.
 const char* how_to_shorten(caf::type_id_t type) {
   const bool is_dense = type == caf::type_id_v<msg::bucket_share> || type == caf::type_id_v<msg::bucket_sum>;
   return is_dense ? "a smaller --hidden or --bucket-mib" : "a smaller --batch-size or --dim, or more --servers";
@@ -82,7 +80,7 @@ std::size_t data_link::waiting_for_credit() const {
   return uncredited_.size();
 }
 
-/// For error lines, so a lost race does no harm.
+/// Used in error texts only, so a lost race does no harm.
 void data_link::note_step(std::uint64_t step) {
   if (step > newest_step()) newest_step_.store(step, std::memory_order_relaxed);
 }
@@ -104,7 +102,7 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
   }
   note_step(about->second.step);
   if (!id.is_request()) {
-    // The lookup of the next step is about to follow.
+    // The lookup of the next step follows at once.
     const bool more_follows = about->first == caf::type_id_v<msg::gradient> && unit_->runs_caller();
     if (more_follows)
       unit_->before_end([me = weak_from_this()] {
@@ -112,7 +110,7 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
       });
     auto parts = *protocol::to_frame(head, content);
     if (auto error = check_length(about->first, about->second.step, parts); error && sender) {
-      // Nobody waits for an answer: the sender itself cannot go on.
+      // Nobody waits for an answer: end the sender, which cannot continue.
       caf::exit_msg end{sender->address(), std::move(error)};
       sender->enqueue(nullptr, caf::make_message_id(), caf::make_message(std::move(end)), nullptr);
       return;
@@ -154,14 +152,14 @@ caf::error data_link::check_length(caf::type_id_t type, std::uint64_t step, cons
                   how_.peer, bytes, how_.message_bytes_max, how_to_shorten(type)));
 }
 
-/// The receiver may keep back less than a portion for ever.
+/// The receiver may hold back less than a portion forever.
 bool data_link::has_credit(std::uint64_t bytes) const {
   return in_flight_ < portion() || in_flight_ + bytes <= how_.window_bytes;
 }
 
 void data_link::send_with_credit(const msg::header& about, std::vector<msg::blob> parts, bool more_follows) {
   const std::uint64_t bytes = bytes_of(parts);
-  // Held while sending: what waited for credit must not be overtaken by what comes next.
+  // Held while sending: later messages must not overtake those that wait for credit.
   const std::lock_guard lock(mutex_);
   if (ended_) return;
   if (!uncredited_.empty() || !has_credit(bytes)) {
@@ -214,9 +212,9 @@ void data_link::received(links::received_frame&& frame) {
   lost(fmt::format("it sent {}", protocol::describe(problem)));
 }
 
-/// Where the receiver of so many bytes runs.
+/// Returns where to run the receiver of a message of so many bytes: the link's thread, or null for the workers.
 caf::execution_unit* data_link::context_for(std::uint64_t bytes) {
-  constexpr std::uint64_t small = std::uint64_t{1} << 20;  // takes no longer to handle than it took to arrive
+  constexpr std::uint64_t small = std::uint64_t{1} << 20;  // handling takes no longer than arriving
   return bytes <= small ? unit_.get() : nullptr;
 }
 
@@ -226,7 +224,7 @@ caf::error data_link::take_message(const msg::blob& body) {
   auto& [head, content] = *read;
   const auto target = actors_->find(head.actor);
   if (!target) return malformed(fmt::format("a message for actor {}, who is not here", head.actor));
-  // CAF gives the higher bits of a message's id meanings of their own.
+  // CAF uses the higher bits of a message's id.
   if (head.request >= handling_flag) return malformed(fmt::format("a request of number {}", head.request));
   if (const auto about = protocol::head_of(content))
     trace_.passes(trace::kind::arrived, about->first, about->second, head.actor,
@@ -244,8 +242,8 @@ caf::error data_link::take_message(const msg::blob& body) {
   return {};
 }
 
-/// An actor that takes long must not keep the thread that shows the other side that this process lives. What it does
-/// with one message says little of the next: of a step's gradients it is the last that moves whole tables.
+/// A slow actor must not block the link's thread, which sends the pings. One message says little about the next: only
+/// the last gradient of a step updates whole tables.
 caf::execution_unit* data_link::context_of(std::uint32_t actor, std::uint64_t bytes) {
   constexpr std::uint32_t trusted_after = 64;
   const auto known = quick_.find(actor);
@@ -274,8 +272,7 @@ void data_link::answered(caf::message_id id, const caf::message& content) {
   wire_->send(failure_kind, to_pieces(protocol::to_failure_frame(head, failure)));
 }
 
-/// A local actor is done with something. Credit goes back in portions, so that it does not cost a frame for each
-/// message.
+/// A local actor has finished a message. Returns credit in portions, so that not every message costs a frame.
 void data_link::handled(std::uint64_t id) {
   constexpr std::chrono::milliseconds quick{50};
   std::uint64_t bytes = 0;
@@ -286,7 +283,7 @@ void data_link::handled(std::uint64_t id) {
     const handling done = known->second;
     handling_.erase(known);
     const bool was_quick = clock::now() - done.begin < quick;
-    // An answer that took long may have had to wait for others.
+    // A slow answer may have waited for other actors.
     if (was_quick) ++quick_[done.actor];
     if (!was_quick && done.bytes > 0) actors_->note_slow(done.actor);
     credit_to_return_ += done.bytes;
@@ -312,12 +309,12 @@ caf::error data_link::take_answer(const msg::blob& body, bool failure) {
       trace_.passes(trace::kind::arrived, about->first, about->second, trace::sender_of(about->second.cause),
                     trace::flag::answer, body.size());
   }
-  // Null: its time was up.
+  // Null: it has timed out.
   if (const auto request = take_pending(head.request)) deliver(*request, std::move(content), context_for(body.size()));
   return {};
 }
 
-/// A request that waits for its answer, which waits no more.
+/// Removes and returns a request that waits for its answer.
 std::optional<data_link::pending_request> data_link::take_pending(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   const auto known = pending_.find(id);

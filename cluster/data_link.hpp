@@ -1,14 +1,13 @@
 // A data link: carries the messages of the training step between the actors of two processes.
 //
-// On either side a proxy stands for each actor of the other one, with the same typed interface: whoever sends to it
-// cannot tell. A proxy is no actor of its own: it writes the frame on the sender's thread. What comes in is handled on
-// the link's thread if it is small and its receiver has been quick, else by the actor system's workers: signs of life
-// must get through.
+// On either side a proxy stands for each actor of the other process, with the same typed interface. A proxy is not an
+// actor of its own: it writes the frame on the sender's thread. An incoming message runs on the link's thread if it is
+// small and its receiver has been quick, else on the actor system's workers, so that pings get through.
 //
-// Credit: a sender has at most `window_bytes` of messages without an answer under way (gradients, buckets); the
-// receiver gives them back when its actor has handled them, in portions of an eighth of the window, so that a slow
-// actor's mailbox stays small. Requests need none: who sends them waits for the answers. A message longer than the
-// window goes when less than a portion is under way.
+// Credit: a sender has at most `window_bytes` of messages without an answer in flight (gradients, buckets). The
+// receiver returns credit when its actor has handled them, in portions of an eighth of the window, so that a slow
+// actor's mailbox stays small. Requests need no credit: their sender waits for the answers. A message longer than the
+// window is sent when less than a portion is in flight.
 
 #pragma once
 
@@ -36,7 +35,7 @@
 
 namespace troupe::cluster {
 
-/// The actors of this process that others may send to, by their number within the run. May be used from any thread.
+/// The actors of this process that other processes may send to, by their number in the run. Thread: any.
 class actor_directory {
  public:
   void add(std::uint32_t number, caf::strong_actor_ptr actor) {
@@ -44,7 +43,7 @@ class actor_directory {
     actors_[number] = std::move(actor);
   }
 
-  /// Null if there is none.
+  /// Returns null if there is none.
   caf::strong_actor_ptr find(std::uint32_t number) const {
     const std::lock_guard lock(mutex_);
     const auto known = actors_.find(number);
@@ -56,7 +55,7 @@ class actor_directory {
     actors_.clear();
   }
 
-  /// It has kept its thread for long, and may again: that should not be a link's.
+  /// Notes that the actor blocked its thread for long: it must not run on a link's thread again.
   void note_slow(std::uint32_t number) {
     const std::lock_guard lock(mutex_);
     slow_.insert(number);
@@ -77,48 +76,48 @@ class data_link : public std::enable_shared_from_this<data_link> {
   using clock = std::chrono::steady_clock;
 
   struct options {
-    /// For error lines: who is at the other end.
+    /// The other process, for error texts.
     std::string peer;
     std::uint32_t node = 0;
     std::uint64_t window_bytes = std::uint64_t{64} << 20;
     std::chrono::milliseconds request_timeout{120'000};
-    /// Of a message; a longer one is refused to its sender.
+    /// Longest message; a longer one is refused to its sender.
     std::uint64_t message_bytes_max = links::link_limits{}.frame_bytes_max;
   };
 
-  /// `unit` belongs to the link's thread.
+  /// Requires: `unit` belongs to the link's thread.
   data_link(caf::actor_system& system, links::link_ptr wire, std::shared_ptr<actors::inline_execution> unit,
             std::shared_ptr<actor_directory> actors, options how);
 
-  /// Begins. `on_lost` is called on the link's thread when the other side is gone, with the reason; not after `close`.
+  /// Starts. Calls `on_lost` on the link's thread, with the reason, when the peer is gone; not after `close`.
   void start(std::function<void(const std::string& why)> on_lost);
 
-  /// The actor of that number in the other process. The handle does not keep the link. From any thread.
+  /// Returns a proxy of that actor of the other process. It does not keep the link alive. Thread: any.
   template <class Handle>
   Handle proxy(std::uint32_t number) {
     return caf::actor_cast<Handle>(make_proxy(number));
   }
 
-  /// Ends the link without further words; requests that wait are answered with an error. From any thread.
+  /// Ends the link without a goodbye; answers waiting requests with an error. Thread: any.
   void close();
 
-  /// Fails requests whose time is up. From any thread.
+  /// Fails the requests whose deadline has passed. Thread: any.
   void expire(clock::time_point now);
 
   const std::string& peer() const { return how_.peer; }
-  /// Who is the sender of all that comes from there. From any thread, once started.
+  /// Returns the sender of all messages from the peer. Requires: started. Thread: any.
   caf::actor_addr sender() const { return caf::actor_cast<caf::actor_addr>(replies_); }
-  /// The newest step of which something was sent. From any thread.
+  /// Returns the newest step of which a message was sent. Thread: any.
   std::uint64_t newest_step() const { return newest_step_.load(std::memory_order_relaxed); }
-  /// For the status: bytes not taken by the socket, and messages that wait for credit.
+  /// For status reports: bytes that the socket has not taken, and messages that wait for credit.
   std::uint64_t queued_bytes() const { return wire_->queued_bytes(); }
   std::size_t waiting_for_credit() const;
 
   // -- for proxies -------------------------------------------------------------
 
-  /// Sends `content` of `sender` to the other side's actor `number`; with a request id, its answer comes back.
+  /// Sends `content` of `sender` to the peer's actor `number`; with a request id, the answer comes back.
   void forward(std::uint32_t number, caf::strong_actor_ptr sender, caf::message_id id, const caf::message& content);
-  /// A local actor has answered, or handled, what came from the other side.
+  /// A local actor has answered, or handled, a message from the peer.
   void answered(caf::message_id id, const caf::message& content);
 
  private:
@@ -131,10 +130,10 @@ class data_link : public std::enable_shared_from_this<data_link> {
     std::uint64_t step = 0;
   };
 
-  /// What a local actor has been given to do.
+  /// A message that a local actor is handling.
   struct handling {
     std::uint32_t actor = 0;
-    std::uint64_t bytes = 0;  ///< credit to be returned; 0: a request, which is answered
+    std::uint64_t bytes = 0;  ///< credit to return; 0: a request, which gets an answer
     clock::time_point begin;
   };
 
@@ -171,20 +170,20 @@ class data_link : public std::enable_shared_from_this<data_link> {
   const options how_;
   const link_trace trace_;
   std::function<void(const std::string&)> on_lost_;
-  caf::strong_actor_ptr replies_;  ///< stands for the other side as the sender of what comes from there
+  caf::strong_actor_ptr replies_;  ///< the sender of all messages from the peer
 
   std::atomic<std::uint64_t> newest_step_ = 0;
 
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards all members below
   bool ended_ = false;
   std::string why_ended_;
   std::uint64_t next_request_ = 1;
   std::unordered_map<std::uint64_t, pending_request> pending_;
-  std::uint64_t in_flight_ = 0;           ///< bytes sent for which credit has not come back
-  std::deque<waiting_frame> uncredited_;  ///< in the order in which they are to be sent
+  std::uint64_t in_flight_ = 0;           ///< bytes sent for which credit has not returned
+  std::deque<waiting_frame> uncredited_;  ///< in sending order
   std::uint64_t next_handling_ = 1;
   std::unordered_map<std::uint64_t, handling> handling_;  ///< by the id under which the actor answers
-  std::map<std::uint32_t, std::uint32_t> quick_;          ///< by local actor: messages in a row that took no time
+  std::map<std::uint32_t, std::uint32_t> quick_;          ///< by local actor: quick messages in a row
   std::uint64_t credit_to_return_ = 0;
 };
 

@@ -15,15 +15,15 @@ namespace troupe::cluster {
 
 namespace {
 
-/// A step's messages follow each other within less; who computes for longer gets the core.
+/// The messages of a step follow each other within this time; a longer computation gets the core.
 constexpr std::chrono::microseconds linger{30};
 
-/// Servers have nothing to tell each other.
+/// Servers do not talk to each other.
 bool need_a_link(const msg::peer_node& a, const msg::peer_node& b) {
   return a.node != b.node && (a.trains || b.trains);
 }
 
-/// Which of the two makes it: trainers ask servers, and of trainers the one that came later.
+/// Which side connects: trainers connect to servers, and the later of two trainers to the earlier.
 bool dials(const msg::peer_node& from, const msg::peer_node& to) {
   return need_a_link(from, to) && from.trains && (!to.trains || from.node > to.node);
 }
@@ -33,7 +33,7 @@ std::uint64_t number_in(const links::hello& items, std::string_view name) {
   return (text ? parse_number<std::uint64_t>(*text) : std::nullopt).value_or(UINT64_MAX);
 }
 
-/// What is left of `name: why`, where the name has been said already.
+/// Removes `name: ` from the front, where the text has named it already.
 std::string without_name(const std::string& words, const std::string& name) {
   return words.starts_with(name + ": ") ? words.substr(name.size() + 2) : words;
 }
@@ -90,7 +90,7 @@ links::hello data_plane::about_me() const {
           {"incarnation", std::to_string(me_.incarnation)}};
 }
 
-/// Whether a link from or to who says so of itself is one that is needed.
+/// Accepts a peer by its hello if a link to it is needed.
 links::hello_reply data_plane::judge(const links::hello& theirs, const std::string& certificate) const {
   if (links::find_item(theirs, "purpose") != "data") return bad_input("this port takes data links only");
   if (number_in(theirs, "run") != me_.run)
@@ -188,7 +188,7 @@ void data_plane::add(std::uint32_t node, links::link_ptr wire) {
 
 void data_plane::settle_if_complete() {
   if (!missing_.empty()) return;
-  listener_.reset();  // nobody else is to come
+  listener_.reset();  // no more links are needed
   settle({});
 }
 
@@ -209,7 +209,7 @@ std::uint64_t data_plane::newest_step() const {
   return newest;
 }
 
-/// Looks for requests whose time is up, as long as the thread runs.
+/// Expires requests now and again while the thread runs.
 void data_plane::expire_later() {
   constexpr int looks_per_timeout = 20;
   constexpr std::chrono::milliseconds longest{1000};

@@ -1,4 +1,4 @@
-// The data links of one process: accepts and makes them, runs their thread, and knows whom they lead to.
+// The data links of one process: accepts and makes them, runs their thread, and finds them by node.
 
 #pragma once
 
@@ -31,7 +31,7 @@ class data_plane {
     std::chrono::milliseconds request_timeout{300'000};
   };
 
-  /// Who a process is within its run.
+  /// This process's identity within its run.
   struct identity {
     std::uint64_t run = 0;
     std::uint32_t node = 0;
@@ -39,31 +39,31 @@ class data_plane {
   };
 
   data_plane(caf::actor_system& system, options how);
-  /// Ends the links and their thread.
+  /// Closes the links and ends their thread.
   ~data_plane();
 
   data_plane(const data_plane&) = delete;
   data_plane& operator=(const data_plane&) = delete;
 
-  /// Accepts links at `where` from now on, until all that are needed are there; call once. From any thread.
+  /// Accepts links at `where` until all needed links exist. Requires: called once. Thread: any.
   result<links::endpoint> listen(const links::endpoint& where);
 
-  /// The actors that others may send to.
+  /// The actors that other processes may send to.
   actor_directory& actors() { return *actors_; }
 
-  /// Links from `peers`, each with the certificate that it has among them, and from nobody else, are welcome now.
-  /// `on_lost` is called on the links' thread when one ends that was needed.
+  /// Accepts links from `peers` only, each with its certificate in that list. Calls `on_lost` on the links' thread when
+  /// a needed link ends.
   void expect(const identity& me, std::vector<msg::peer_node> peers,
               std::function<void(std::uint32_t node, const std::string& why)> on_lost);
 
-  /// Makes the links that are this process's to make. `done` is called once on the links' thread: when these and those
-  /// that others make are all there, with an empty text, else with what went wrong.
+  /// Makes the links that this process dials. Calls `done` once, on the links' thread: with an empty text when all
+  /// links exist, those that others dial too, else with the error.
   void connect(std::function<void(const std::string& problem)> done);
 
-  /// The newest step of which this process has sent something. From any thread.
+  /// Returns the newest step of which this process has sent a message. Thread: any.
   std::uint64_t newest_step() const;
 
-  /// Null if there is none. From any thread.
+  /// Returns null if there is none. Thread: any.
   data_link_ptr link_to(std::uint32_t node) const;
 
  private:
@@ -83,14 +83,14 @@ class data_plane {
   const std::shared_ptr<actor_directory> actors_ = std::make_shared<actor_directory>();
   links::io_thread thread_;
 
-  // Used on the thread only.
+  // Used on `thread_` only.
   const std::shared_ptr<actors::inline_execution> unit_;
   std::unique_ptr<links::listener> listener_;
   identity me_;
   std::vector<msg::peer_node> peers_;
   std::function<void(std::uint32_t, const std::string&)> on_lost_;
   std::function<void(const std::string&)> on_settled_;
-  std::set<std::uint32_t> missing_;  ///< nodes to which there is no link yet
+  std::set<std::uint32_t> missing_;  ///< nodes without a link yet
   boost::asio::steady_timer expiry_;
 
   mutable std::mutex mutex_;

@@ -7,8 +7,6 @@
 #include <caf/all.hpp>
 #include <fstream>
 #include <iterator>
-#include <system_error>
-#include <vector>
 
 #include "actors/actor_name.hpp"
 #include "analysis/blocked.hpp"
@@ -18,7 +16,6 @@
 #include "cluster/thread_stacks.hpp"
 #include "cluster/trace_sources.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 #include "trace/machine.hpp"
 #include "trace/trace_file.hpp"
 
@@ -28,7 +25,7 @@ namespace {
 
 using std::filesystem::path;
 
-/// A ring's name from elsewhere must not lead out of the folder, nor be that of another file of the diagnosis.
+/// A peer's file name must neither leave the folder nor replace another file of the diagnosis.
 std::string ring_name(const std::string& name) {
   const path file = path(name).filename();
   return file.extension() == ".ring" ? file.string() : file.string() + ".ring";
@@ -39,7 +36,7 @@ std::string read_bytes(const path& file) {
   return {std::istreambuf_iterator<char>(from), {}};
 }
 
-/// Copies of the rings of this run that lie in a folder of this machine, those of dead processes too.
+/// Copies the rings of this run from a folder of this machine, those of dead processes too.
 void copy_rings(const path& from, std::uint64_t run, const private_folder& to) {
   std::error_code failed;
   for (std::filesystem::directory_iterator i(from, failed), end; !failed && i != end; i.increment(failed)) {
@@ -49,25 +46,20 @@ void copy_rings(const path& from, std::uint64_t run, const private_folder& to) {
     trace::memory_budget budget(trace_sources({}, run).memory_bytes_max);
     const auto file = trace::parse_trace_file(bytes, i->path(), budget);
     if (!file || (file->run != run && file->run != 0)) continue;
-    // Who has died is not to look alive.
+    // A dead process must not look alive.
     if (trace::is_alive(*file).value_or(false)) trace::mark_as_copy(bytes);
-    (void)to.write(name, bytes);  // the others tell more than none
+    (void)to.write(name, bytes);  // a failed copy is left out: the others still help
   }
 }
 
 std::vector<msg::evidence> ask_nodes(caf::actor_system& system, const msg::master_actor& boss) {
-  constexpr std::chrono::seconds timeout{15};  // the master's with its nodes is less
+  constexpr std::chrono::seconds timeout{15};  // longer than the master's timeout for its nodes
   std::vector<msg::evidence> parts;
   const caf::scoped_actor self(system);
   self->request(boss, timeout,
                 msg::collect_evidence{msg::header_source(0, actors::client_number).next(0, 0), trace::this_boot()})
       .receive([&](msg::collected_evidence& all) { parts = std::move(all.parts); }, [](const caf::error&) {});
   return parts;
-}
-
-result<private_folder> make_folder(const path& within) {
-  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  return private_folder::create(within / fmt::format("diagnosis-{:%H%M%S}", fmt::localtime(now)));
 }
 
 }  // namespace
@@ -115,7 +107,9 @@ msg::evidence evidence_of(const trace::recorder* recorder, const std::string& bo
 
 result<diagnosis> diagnose(caf::actor_system& system, const msg::master_actor& boss, const trace::recorder& recorder,
                            const std::string& why) {
-  const auto folder = make_folder(recorder.folder());
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  const auto folder =
+      private_folder::create(recorder.folder() / fmt::format("diagnosis-{:%H%M%S}", fmt::localtime(now)));
   if (!folder) return run_fault(folder.error().message);
   diagnosis made;
   made.folder = folder->path();

@@ -1,5 +1,5 @@
-// What is written down when a step takes too long, or when somebody asks: what all processes of the run have recorded,
-// where their threads are, and what follows from it.
+// The diagnosis written when a step takes too long or a user asks: the recordings of all processes of the run, the
+// stacks of their threads, and what follows from them.
 
 #pragma once
 
@@ -19,24 +19,24 @@
 
 namespace troupe::cluster {
 
-/// Looks for trainers of this process whose step takes too long.
+/// Watchdog of the steps of this process's trainers.
 class watchdog {
  public:
-  /// `timeout`: null: what earlier steps have taken, twenty times, but 10 s at least, and 60 s for the first.
-  /// `recorder`: null: nothing is recorded, and nothing found.
+  /// `timeout`: null: 20 times the longest earlier step, at least 10 s, and 60 s for the first step. `recorder`: null:
+  /// finds nothing.
   watchdog(const trace::recorder* recorder, std::optional<std::chrono::milliseconds> timeout)
       : recorder_(recorder), timeout_(timeout) {}
 
-  /// A line on a step that has come to its deadline, once for each step. Call it now and then.
+  /// Returns a line about a step past its deadline, once per step. Call it now and again.
   std::optional<std::string> look();
 
  private:
   const trace::recorder* recorder_;
   const std::optional<std::chrono::milliseconds> timeout_;
-  std::map<std::uint32_t, std::uint64_t> told_;  ///< by actor: the newest step that has been told of
+  std::map<std::uint32_t, std::uint64_t> told_;  ///< by actor: the newest reported step
 };
 
-/// Something that takes too long, told on one thread and looked after on another.
+/// Passes a report of trouble from one thread to another.
 class alert_slot {
  public:
   void put(std::string words) {
@@ -53,18 +53,19 @@ class alert_slot {
   std::optional<std::string> words_;
 };
 
-/// What this process can show. `boot`: of whoever asks, who can read the rings of its own machine.
+/// Returns this process's evidence. `boot`: the machine of the asking process; on the same machine, rings are not
+/// copied.
 msg::evidence evidence_of(const trace::recorder* recorder, const std::string& boot);
 
-/// A diagnosis: its first line, and the folder in which it is.
+/// A diagnosis: its first line, and its folder.
 struct diagnosis {
   std::string verdict;
   std::filesystem::path folder;
 };
 
-/// Gathers evidence from all processes that answer within seconds, and writes a folder within the recorder's: their
-/// rings, `stacks.txt`, `blocked.json`, and `summary.txt`, which begins with the verdict. `why`: what led to it. Tells
-/// the master. Blocks; not on an actor's thread.
+/// Gathers evidence from all processes that answer within seconds and writes a folder inside the recorder's: their
+/// rings, `stacks.txt`, `blocked.json`, and `summary.txt`, which begins with the verdict. `why`: the cause. Tells the
+/// master the verdict. Blocks; not for an actor's thread.
 result<diagnosis> diagnose(caf::actor_system& system, const msg::master_actor& boss, const trace::recorder& recorder,
                            const std::string& why);
 

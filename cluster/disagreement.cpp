@@ -1,4 +1,4 @@
-// Comparing introductions: apart from making them, so that it can be tried with any, without CAF's network.
+// Compares introductions. Separate from making them, so that fuzzing needs no CAF network.
 
 #include <fmt/format.h>
 

@@ -2,27 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <span>
+
 #include "base/digest.hpp"
 #include "cluster/caf_network.hpp"
 #include "kernels/cpu/blas.hpp"
 #include "kernels/devices.hpp"
-#include "protocol/blob.hpp"
 #include "protocol/schema.hpp"
 
 namespace troupe::cluster {
 
 namespace {
 
-std::string short_form(const std::string& text) {
-  return fmt::format("{:016x}", digest_of(reinterpret_cast<const std::byte*>(text.data()), text.size()));
-}
-
 links::hello common_items() {
   initialize_network_types();
   links::hello items = {{std::string(first_common_item), TROUPE_VERSION},
                         {"instruction set", kernels::instruction_sets().front()},
                         {"BLAS kernels", kernels::blas_kernels()}};
-  for (const auto& [name, form] : protocol::message_schema()) items.emplace_back("message " + name, short_form(form));
+  for (const auto& [name, form] : protocol::message_schema())
+    items.emplace_back("message " + name, fmt::format("{:016x}", digest_of(std::as_bytes(std::span(form)))));
   return items;
 }
 

@@ -1,5 +1,5 @@
-// How a process introduces itself on its control connection, and what makes two of them fit together: the version of
-// the code, the form of each message, and the instruction set, on which the bits of results depend.
+// How a process introduces itself on its control connection, and what must match on both sides: the version, the form
+// of each message, and the instruction set, which decides the bits of results.
 
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace troupe::cluster {
 
-/// Items from this one on are the same on both sides.
+/// Items from this one on must match on both sides.
 constexpr std::string_view first_common_item = "version";
 
-/// `purpose` says what the connection is for; `session` is a name for it that no other has.
+/// `purpose`: what the connection is for. `session`: a unique name of the connection.
 links::hello handshake_info(const std::string& purpose, const std::string& session);
 
-/// The first item that has to agree and does not, named with what it is on both sides; null if all agree. `their_name`
-/// is whom `theirs` are of, as in `the master`.
+/// Returns the first item that must match and does not, with its value on both sides; null if all match. `their_name`:
+/// whose `theirs` is, as in `the master`.
 std::optional<std::string> first_disagreement(const links::hello& mine, const links::hello& theirs,
                                               const std::string& their_name);
 

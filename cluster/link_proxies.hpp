@@ -1,4 +1,4 @@
-// The proxies of a data link. A proxy is no actor of its own: it writes the frame on the sender's thread.
+// The proxies of a data link. A proxy is not an actor of its own: it writes the frame on the sender's thread.
 
 #pragma once
 
@@ -38,7 +38,7 @@ class link_proxy : public caf::actor_proxy {
   std::uint32_t number_;
 };
 
-/// Stands for whoever in the other process has sent something, so that it can be answered.
+/// Stands for all senders of the other process, so that local actors can answer them.
 class reply_proxy : public caf::actor_proxy {
  public:
   reply_proxy(caf::actor_config& config, std::weak_ptr<data_link> wire) : actor_proxy(config), wire_(std::move(wire)) {}
@@ -57,7 +57,7 @@ class reply_proxy : public caf::actor_proxy {
   std::weak_ptr<data_link> wire_;
 };
 
-/// Makes one of these; it has no thread of its own.
+/// Makes a proxy; it has no thread.
 template <class Proxy, class... Args>
 caf::strong_actor_ptr make_in(caf::actor_system& system, Args&&... args) {
   caf::actor_config config;

@@ -1,4 +1,4 @@
-// What goes over the links of a process, as records: messages that leave and come, and the credit they wait for.
+// Records what a process's links carry: messages sent and received, and their credit.
 
 #pragma once
 
@@ -10,20 +10,20 @@
 
 namespace troupe::cluster {
 
-/// May be used from any thread.
+/// Thread: any.
 class link_trace {
  public:
-  /// `recorder` may be null; `peer`: the node at the other end.
+  /// `recorder`: may be null. `peer`: the node at the other end.
   link_trace(trace::recorder* recorder, std::uint32_t peer) : recorder_(recorder), peer_(peer) {}
 
-  /// A message has gone to actor `receiver` there (kind sent), or has come for it here (kind arrived).
+  /// A message was sent to the peer's actor `receiver` (kind sent), or has arrived for ours (kind arrived).
   void passes(trace::kind what, caf::type_id_t type, const msg::header& head, std::uint32_t receiver,
               std::uint8_t flags, std::uint64_t bytes) const;
-  /// It could not go, or nobody wanted it.
+  /// A message could not be sent, or had no receiver.
   void dropped(trace::drop_reason why, caf::type_id_t type, const msg::header& head) const;
-  /// Message `head` has to wait while so many bytes are under way.
+  /// Message `head` waits for credit while `under_way` bytes are in flight.
   void waits_for_credit(const msg::header& head, std::uint64_t under_way) const;
-  /// Credit for `bytes` has come back, `under_way` are left.
+  /// Credit for `bytes` has returned; `under_way` bytes are still in flight.
   void credited(std::uint64_t bytes, std::uint64_t under_way) const;
   void up() const;
   void down() const;

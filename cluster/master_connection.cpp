@@ -9,7 +9,6 @@
 #include "cluster/handshake_info.hpp"
 #include "links/connect.hpp"
 #include "protocol/errors.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::cluster {
 
@@ -26,7 +25,7 @@ result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const lin
   while (outcome.wait_for(look_interval) != std::future_status::ready)
     if (stop_wish != nullptr && stop_wish->requested()) return nullptr;
   auto link = outcome.get();
-  if (!link) return failure(link.error().kind, "master " + link.error().message);  // which begins with the address
+  if (!link) return failure(link.error().kind, "master " + link.error().message);  // it begins with the address
   if (auto differs = first_disagreement(about_me, (*link)->peer(), "the master")) return run_fault(std::move(*differs));
   return link;
 }

@@ -1,5 +1,4 @@
-// How a process reaches the master of a run: a control link, and through it the master's actor; and how it notices when
-// that connection ends.
+// Connects a process to the master of a run: the control link, the master's actor, and notice when the connection ends.
 
 #pragma once
 
@@ -8,7 +7,6 @@
 #include <caf/expected.hpp>
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -22,23 +20,22 @@
 
 namespace troupe::cluster {
 
-/// A control link to the master, whose build is found to be the same. `time` is for connecting and the handshake, once;
-/// `purpose` and `session` as in `handshake_info`; `io` is run by another thread, for which this one waits.
-/// Null: a stop was wished (`stop_wish` may be null) before there was an outcome; what was begun ends with `io`.
-/// Faults name the master: it cannot be reached (`unreachable`: worth another try), refuses, or is of another build.
+/// Returns a control link to the master, which must be the same build. `time` limits connecting and the handshake;
+/// `purpose` and `session` as in `handshake_info`. Returns null if `stop_wish` (may be null) asks for a stop before.
+/// Requires: another thread runs `io`. Blocks. Faults name the master: it cannot be reached (`unreachable`: try again),
+/// refuses, or is another build.
 result<links::link_ptr> connect_to_master(boost::asio::io_context& io, const links::endpoint& master,
                                           const network_options& network, std::chrono::milliseconds time,
                                           const std::string& purpose, const std::string& session,
                                           const stop_request* stop_wish);
 
-/// The master's actor, at the other end of a tunnel that begins with this. `on_lost` is called on the tunnel's thread
-/// when the control link has ended.
+/// Starts the tunnel and returns the master's actor at its other end. Calls `on_lost` on the tunnel's thread when the
+/// control link has ended.
 caf::expected<msg::master_actor> find_master(caf::actor_system& system, control_tunnel& tunnel,
                                              std::chrono::milliseconds timeout,
                                              std::function<void(const std::string& why)> on_lost);
 
-/// Tells a node's actor that the control connection has ended, which may be before the actor is there. May be used from
-/// any thread.
+/// Tells a node's actor that the control connection has ended, even if it ended before the actor existed. Thread: any.
 class master_watch {
  public:
   void lost(const std::string& why) {
@@ -47,7 +44,7 @@ class master_watch {
     tell();
   }
 
-  /// `call` is called as `node`.
+  /// `call` runs as actor `node`.
   void watcher(const caf::strong_actor_ptr& node, std::function<void(const std::string&)> call) {
     const std::lock_guard lock(mutex_);
     node_ = node;

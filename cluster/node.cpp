@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <caf/all.hpp>
-#include <caf/io/all.hpp>
 #include <future>
 #include <memory>
 #include <thread>
@@ -12,9 +11,7 @@
 
 #include "actors/inline_execution.hpp"
 #include "actors/traced_system.hpp"
-#include "base/result.hpp"
 #include "cluster/caf_network.hpp"
-#include "cluster/control_tunnel.hpp"
 #include "cluster/diagnosis.hpp"
 #include "cluster/master_connection.hpp"
 #include "cluster/node_actor.hpp"
@@ -28,11 +25,11 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds look_interval{50};  // at the wish to stop
+constexpr std::chrono::milliseconds look_interval{50};  // of polls for a wish to stop
 
 bool wants_stop(const stop_request* wish) { return wish != nullptr && wish->requested(); }
 
-/// The master may come later than its nodes. Null: a stop was wished before it came.
+/// Retries, because nodes may start before the master. Returns null if a stop was asked for before.
 result<links::link_ptr> wait_for_master(boost::asio::io_context& io, const node_options& options,
                                         const std::string& session, const stop_request* stop_wish) {
   const auto time = std::min(options.network.dead_after, std::max(options.join_timeout, look_interval));
@@ -55,7 +52,7 @@ result<links::link_ptr> wait_for_master(boost::asio::io_context& io, const node_
 links::endpoint data_address(const node_options& options, const links::link_ptr& control) {
   const std::string here = control->local_address().host;
   if (!options.advertise) return {here, 0};
-  // Any address of this host will do behind a name that others resolve; but what is said to be within it, stays there.
+  // Others resolve the advertised name, so listen on all addresses; but if it is a loopback name, stay on loopback.
   const bool stays_here = links::is_loopback(here) && links::is_loopback(options.advertise->host);
   const char* everywhere = here.find(':') == std::string::npos ? "0.0.0.0" : "::";
   return {stays_here ? here : everywhere, options.advertise->port};
@@ -66,7 +63,7 @@ links::endpoint advertised(const node_options& options, const links::endpoint& l
   return {options.advertise->host, options.advertise->port != 0 ? options.advertise->port : listening.port};
 }
 
-/// Takes part until the run is over for this node.
+/// Takes part in the run until it is over for this node.
 result<void> take_part(caf::actor_system& system, const node_options& options, const links::link_ptr& control,
                        const std::shared_ptr<control_tunnel>& tunnel, const std::string& session,
                        const stop_request* stop_wish) {
@@ -113,7 +110,7 @@ result<void> run_node(const node_options& options, const stop_request* stop_wish
   actors::traced_config config;
   config.recorder = options.recorder;
   config.devices = options.devices;
-  config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
+  config.config_file_path.clear();  // else CAF reads a file of the current directory
   config.set("caf.scheduler.max-threads", options.threads > 0 ? options.threads : std::thread::hardware_concurrency());
   add_network(config);
   caf::actor_system system(config);

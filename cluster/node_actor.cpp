@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "actors/actor_name.hpp"
@@ -26,7 +25,7 @@ namespace troupe::cluster {
 
 namespace {
 
-/// The entry of `rank`; `by_rank` grows as needed.
+/// Returns the entry of `rank`; grows `by_rank` as needed.
 template <class T>
 T& entry_of(std::uint32_t rank, std::vector<T>& by_rank) {
   if (by_rank.size() <= rank) by_rank.resize(std::size_t{rank} + 1);
@@ -60,7 +59,7 @@ void node_state::start(dependencies all) {
             });
 }
 
-/// Why the master has not done what it was asked for.
+/// Returns in words why the master has not answered.
 std::string node_state::reason(const caf::error& error, std::string_view question) const {
   if (!(error == caf::sec::request_timeout)) return protocol::describe(error);
   return fmt::format("the master ({}) did not answer {} within {} s; --request-timeout allows more",
@@ -68,7 +67,7 @@ std::string node_state::reason(const caf::error& error, std::string_view questio
                      static_cast<double>(all_.options.network.request_timeout.count()) / 1000);
 }
 
-/// Hands the master one of this process's actors.
+/// Offers one of this process's actors to the master.
 template <class Offer>
 void node_state::offer(Offer what) {
   self_->request(all_.master, all_.options.network.request_timeout, std::move(what))
@@ -76,7 +75,7 @@ void node_state::offer(Offer what) {
             [this](const caf::error& error) { end(run_fault(reason(error, protocol::message_name_v<Offer>))); });
 }
 
-/// Starts what this process is to have, and offers it.
+/// Starts this process's servers or trainers and offers them to the master.
 void node_state::admitted_as(const msg::admitted& place) {
   place_ = place;
   trace.start(self_, self_->system(), place.run, actors::node_number(place.node), fmt::format("node {}", place.node),
@@ -117,7 +116,7 @@ caf::result<msg::committed> node_state::handle(const msg::expect_peers& order) {
   return msg::committed{trace.next(0, msg::id_of(order.head))};
 }
 
-/// The first checkpoint may be hours away: whether servers can write it is found out now.
+/// Tests now whether servers can write checkpoints: the first one may be hours away.
 caf::error node_state::try_to_save(const std::string& folder) const {
   if (all_.options.trains || folder.empty() || place_.ranks.empty()) return {};
   const auto tried = model::try_folder(folder, model::table_file_name(0, place_.ranks.front(), place_.servers));
@@ -130,7 +129,7 @@ caf::error node_state::try_to_save(const std::string& folder) const {
 }
 
 caf::result<msg::connected> node_state::handle(const msg::connect_peers& order) {
-  connected_ = self_->make_response_promise<msg::connected>();  // stays here: its copies are for one thread
+  connected_ = self_->make_response_promise<msg::connected>();  // kept here: its copies are not thread-safe
   all_.data->connect(
       [this, me = caf::actor_cast<caf::strong_actor_ptr>(self_), head = order.head](const std::string& problem) {
         actors::run_in(me, [this, head, problem] {
@@ -143,7 +142,7 @@ caf::result<msg::connected> node_state::handle(const msg::connect_peers& order) 
   return connected_;
 }
 
-/// What trainers of this process take for the servers and for the group.
+/// Makes proxies for the servers, and the allreduce group, for this process's trainers.
 msg::connected node_state::links_to_peers(const msg::header& asked) {
   msg::connected made{trace.next(0, msg::id_of(asked)), {}, {}};
   if (!all_.options.trains) {
@@ -176,7 +175,7 @@ msg::connected node_state::links_to_peers(const msg::header& asked) {
   return made;
 }
 
-/// Each of this process's servers takes a trainer's messages from the link to that trainer's process only.
+/// Makes each server accept a trainer's messages only from the link to that trainer's process.
 void node_state::tell_servers_their_trainers() {
   actors::trainer_origins origins{place_.servers, {}};
   for (const msg::peer_node& peer : peers_) {

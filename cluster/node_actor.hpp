@@ -1,5 +1,5 @@
-// The actor that stands for its process: joins the run, starts the servers or trainers that the process is to have,
-// makes its data links, and learns how the run ended.
+// The actor of a node: joins the run, starts the process's servers or trainers, makes its data links, and learns how
+// the run ended.
 
 #pragma once
 
@@ -27,7 +27,7 @@ class node_state {
   std::uint64_t step = 0;
   actors::actor_trace trace;
 
-  /// What the node has to know about its dependencies.
+  /// What the actor needs from its process.
   struct dependencies {
     msg::master_actor master;
     std::shared_ptr<master_watch> watch;
@@ -45,7 +45,7 @@ class node_state {
   caf::result<msg::connected> handle(const msg::connect_peers& order);
   void handle(const msg::run_over& word);
 
-  /// This node cannot go on.
+  /// Ends the node: it cannot continue.
   void fail(const caf::error& error);
   caf::result<msg::actor_status> handle(const msg::actor_query& query);
   caf::result<msg::evidence> handle(const msg::evidence_query& query);
@@ -72,7 +72,7 @@ class node_state {
   bool ended_ = false;
 };
 
-/// The behavior of a node; spawn with this function.
+/// The behavior of a node's actor, for spawn.
 msg::node_actor::behavior_type node(node_state::pointer self, node_state::dependencies all);
 
 }  // namespace troupe::cluster

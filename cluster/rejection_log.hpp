@@ -1,4 +1,4 @@
-// Lines about those who were not let in: anybody who reaches a port can cause them, so only a few are told one by one.
+// Log lines about rejected connections. Anybody who reaches a port can cause them, so only a few are logged one by one.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::cluster {
 
-/// Tells the first few lines of each interval, and at its end how many more there were. For one thread.
+/// Logs the first few lines of each interval, and at its end the number of the others. Thread: one.
 class rejection_log {
  public:
   using clock = std::chrono::steady_clock;
@@ -17,13 +17,13 @@ class rejection_log {
   static constexpr std::uint32_t reported_each = 5;
   static constexpr std::chrono::seconds interval{60};
 
-  /// What to say of this one; null: it is counted only.
+  /// Returns the line to log; null: it is only counted.
   std::optional<std::string> add(const std::string& line, clock::time_point now);
 
-  /// When `summary` is due; null: not as things are.
+  /// Returns when to call `summary`; null: nothing has been counted.
   std::optional<clock::time_point> due() const;
 
-  /// What to say of those who were only counted; null: there are none.
+  /// Returns a line about the counted ones; null: there are none.
   std::optional<std::string> summary();
 
  private:

@@ -6,16 +6,12 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_future.hpp>
 #include <caf/all.hpp>
-#include <chrono>
 #include <condition_variable>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <utility>
 
-#include "actors/actor_name.hpp"
 #include "actors/master.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "cluster/caf_network.hpp"
 #include "cluster/control_tunnel.hpp"
@@ -23,18 +19,17 @@
 #include "cluster/rejection_log.hpp"
 #include "links/connect.hpp"
 #include "links/io_thread.hpp"
-#include "protocol/messages.hpp"
 
 namespace troupe::cluster {
 
 namespace {
 
-/// What a connection calls itself.
+/// Returns the session by which a connection introduced itself.
 std::string session_of(const links::hello& theirs) {
   return std::string(links::find_item(theirs, "session").value_or(""));
 }
 
-/// The certificates of control connections, by session. From any thread.
+/// The certificates of control connections, by session. Thread: any.
 class shown_certificates {
  public:
   void set(const std::string& session, const std::string& certificate) {
@@ -58,7 +53,7 @@ class shown_certificates {
   std::map<std::string, std::string> all_;
 };
 
-/// The control connections of a run, as the master's process has them.
+/// The control connections of a run, in the master's process.
 class control_plane {
  public:
   control_plane(caf::actor_system& system, msg::master_actor boss, const run_options& options,
@@ -78,17 +73,87 @@ class control_plane {
   control_plane(const control_plane&) = delete;
   control_plane& operator=(const control_plane&) = delete;
 
-  result<links::endpoint> listen();
+  result<links::endpoint> listen() {
+    const network_options& network = options_.gather->network;
+    const auto open = [&]() -> result<links::endpoint> {
+      auto made =
+          links::listener::open(thread_.io(), options_.gather->listen, network.mine,
+                                control_tunnel::limits(network.dead_after), {.time = network.dead_after},
+                                {.on_hello = [this](const links::hello& theirs, auto&&...) { return judge(theirs); },
+                                 .on_link = [this](links::link_ptr wire) { take(std::move(wire)); },
+                                 .on_rejected = [this](const links::endpoint&, const fault& why) { turn_away(why); }});
+      if (!made) return tl::unexpected(made.error());
+      listener_ = std::move(*made);
+      return listener_->address();
+    };
+    return boost::asio::post(thread_.io(), boost::asio::use_future(open)).get();
+  }
 
-  /// Waits until all nodes have gone, but not for ever; then turns the others out.
-  void see_off();
+  /// Waits a limited time until all nodes have left; then closes the other connections.
+  void see_off() {
+    std::unique_lock lock(mutex_);
+    constexpr std::chrono::milliseconds longest{2000};
+    changed_.wait_for(lock, std::min(longest, options_.gather->network.dead_after / 2),
+                      [this] { return tunnels_.empty(); });
+    for (const auto& [session, tunnel] : tunnels_) tunnel->close();
+    tunnels_.clear();
+  }
 
  private:
-  links::hello_reply judge(const links::hello& theirs);
-  void take(links::link_ptr wire);
-  void left(const std::string& session, const fault* why);
-  void turn_away(const fault& why);
-  void note(const std::optional<std::string>& line) const;
+  links::hello_reply judge(const links::hello& theirs) {
+    const links::hello mine = handshake_info("master", "");
+    if (auto differs = first_disagreement(mine, theirs, "the other side")) return bad_input(std::move(*differs));
+    const std::lock_guard lock(mutex_);
+    if (tunnels_.contains(session_of(theirs)))
+      return bad_input(fmt::format("its session {} is that of another connection", printable(session_of(theirs))));
+    return mine;
+  }
+
+  /// Gives a connection to CAF and offers the master on it.
+  void take(links::link_ptr wire) {
+    const std::string session = session_of(wire->peer());
+    const bool is_client = links::find_item(wire->peer(), "purpose") == "client";
+    const std::string certificate = wire->peer_certificate();
+    const auto tunnel = std::make_shared<control_tunnel>(
+        thread_.io(), std::move(wire), is_client ? client_message_bytes_max : member_message_bytes_max);
+    {
+      const std::lock_guard lock(mutex_);
+      // Two peers of one session may both pass `judge` before either is here.
+      if (!tunnels_.try_emplace(session, tunnel).second) return tunnel->close();
+    }
+    certificates_->set(session, certificate);
+    const int socket = tunnel->open();
+    if (socket < 0) {
+      left(session, nullptr);
+      return tunnel->close();
+    }
+    offer_actor(system_, connection_of(system_, socket), caf::actor_cast<caf::strong_actor_ptr>(boss_),
+                system_.message_types<msg::master_actor>());
+    tunnel->start([this, session](const fault* why) { left(session, why); });
+  }
+
+  void left(const std::string& session, const fault* why) {
+    caf::anon_send(boss_, msg::node_lost{{}, session, why != nullptr ? why->message : std::string()});
+    certificates_->forget(session);
+    const std::lock_guard lock(mutex_);
+    tunnels_.erase(session);
+    changed_.notify_all();
+  }
+
+  void turn_away(const fault& why) {
+    const bool was_due = rejection_log_.due().has_value();
+    note(rejection_log_.add("somebody was not let in: " + why.message, rejection_log::clock::now()));
+    const auto due = rejection_log_.due();
+    if (!due || was_due) return;
+    summary_.expires_at(*due);
+    summary_.async_wait([this](const boost::system::error_code& cancelled) {
+      if (!cancelled) note(rejection_log_.summary());
+    });
+  }
+
+  void note(const std::optional<std::string>& line) const {
+    if (line && options_.observer.on_note) options_.observer.on_note(*line);
+  }
 
   caf::actor_system& system_;
   msg::master_actor boss_;
@@ -97,7 +162,7 @@ class control_plane {
   links::io_thread thread_;
   std::unique_ptr<links::listener> listener_;
 
-  // Of the thread.
+  // Used on `thread_` only.
   rejection_log rejection_log_;
   boost::asio::steady_timer summary_;
 
@@ -105,86 +170,6 @@ class control_plane {
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<control_tunnel>> tunnels_;  // by session
 };
-
-result<links::endpoint> control_plane::listen() {
-  const network_options& network = options_.gather->network;
-  const auto open = [&]() -> result<links::endpoint> {
-    auto made =
-        links::listener::open(thread_.io(), options_.gather->listen, network.mine,
-                              control_tunnel::limits(network.dead_after), {.time = network.dead_after},
-                              {.on_hello = [this](const links::hello& theirs, auto&&...) { return judge(theirs); },
-                               .on_link = [this](links::link_ptr wire) { take(std::move(wire)); },
-                               .on_rejected = [this](const links::endpoint&, const fault& why) { turn_away(why); }});
-    if (!made) return tl::unexpected(made.error());
-    listener_ = std::move(*made);
-    return listener_->address();
-  };
-  return boost::asio::post(thread_.io(), boost::asio::use_future(open)).get();
-}
-
-links::hello_reply control_plane::judge(const links::hello& theirs) {
-  const links::hello mine = handshake_info("master", "");
-  if (auto differs = first_disagreement(mine, theirs, "the other side")) return bad_input(std::move(*differs));
-  const std::lock_guard lock(mutex_);
-  if (tunnels_.contains(session_of(theirs)))
-    return bad_input(fmt::format("its session {} is that of another connection", printable(session_of(theirs))));
-  return mine;
-}
-
-void control_plane::note(const std::optional<std::string>& line) const {
-  if (line && options_.observer.on_note) options_.observer.on_note(*line);
-}
-
-void control_plane::turn_away(const fault& why) {
-  const bool was_due = rejection_log_.due().has_value();
-  note(rejection_log_.add("somebody was not let in: " + why.message, rejection_log::clock::now()));
-  const auto due = rejection_log_.due();
-  if (!due || was_due) return;
-  summary_.expires_at(*due);
-  summary_.async_wait([this](const boost::system::error_code& cancelled) {
-    if (!cancelled) note(rejection_log_.summary());
-  });
-}
-
-/// Gives a connection to CAF, so that whoever is there finds the master.
-void control_plane::take(links::link_ptr wire) {
-  const std::string session = session_of(wire->peer());
-  const bool is_client = links::find_item(wire->peer(), "purpose") == "client";
-  const std::string certificate = wire->peer_certificate();
-  const auto tunnel = std::make_shared<control_tunnel>(thread_.io(), std::move(wire),
-                                                       is_client ? client_message_bytes_max : member_message_bytes_max);
-  {
-    const std::lock_guard lock(mutex_);
-    // Two may have been judged before either was here.
-    if (!tunnels_.try_emplace(session, tunnel).second) return tunnel->close();
-  }
-  certificates_->set(session, certificate);
-  const int socket = tunnel->open();
-  if (socket < 0) {
-    left(session, nullptr);
-    return tunnel->close();
-  }
-  offer_actor(system_, connection_of(system_, socket), caf::actor_cast<caf::strong_actor_ptr>(boss_),
-              system_.message_types<msg::master_actor>());
-  tunnel->start([this, session](const fault* why) { left(session, why); });
-}
-
-void control_plane::left(const std::string& session, const fault* why) {
-  caf::anon_send(boss_, msg::node_lost{{}, session, why != nullptr ? why->message : std::string()});
-  certificates_->forget(session);
-  const std::lock_guard lock(mutex_);
-  tunnels_.erase(session);
-  changed_.notify_all();
-}
-
-void control_plane::see_off() {
-  std::unique_lock lock(mutex_);
-  constexpr std::chrono::milliseconds longest{2000};
-  changed_.wait_for(lock, std::min(longest, options_.gather->network.dead_after / 2),
-                    [this] { return tunnels_.empty(); });
-  for (const auto& [session, tunnel] : tunnels_) tunnel->close();
-  tunnels_.clear();
-}
 
 }  // namespace
 

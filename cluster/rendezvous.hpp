@@ -1,4 +1,4 @@
-// A run whose servers and trainers are in other processes: takes their connections, and hands them to the master.
+// A run whose servers and trainers are in other processes: accepts their connections for the master.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace troupe::cluster {
 
-/// Spawns a master that waits for members, listens for them, and returns what `run_by` returns, which has the master do
-/// the run and blocks until it is over. Waits a moment for the nodes to leave. Faults: the address cannot be had.
+/// Spawns a master, listens for members, calls `run_by`, which has the master do the run and blocks until it is over,
+/// and returns its result. Then waits a moment for the nodes to leave. Faults: cannot listen at the address.
 result<actors::run_summary> run_with_nodes(
     caf::actor_system& system, std::uint64_t run, const run_options& options,
     const std::function<result<actors::run_summary>(const msg::master_actor&)>& run_by);

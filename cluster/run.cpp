@@ -2,18 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <caf/all.hpp>
-#include <chrono>
 #include <future>
 #include <limits>
-#include <memory>
 #include <random>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include "actors/actor_name.hpp"
 #include "actors/device_checks.hpp"
@@ -35,9 +31,9 @@ namespace troupe::cluster {
 
 namespace {
 
-/// Tells this run from all others, in messages and in what is recorded of it.
+/// Draws a number that identifies the run in messages and recordings.
 std::uint64_t draw_run_number() {
-  constexpr std::uint64_t last = (std::uint64_t{1} << 53) - 1;  // a whole number in JSON, whoever reads it
+  constexpr std::uint64_t last = (std::uint64_t{1} << 53) - 1;  // exact in a JSON number
   std::random_device random;
   return std::uniform_int_distribution<std::uint64_t>(1, last)(random);
 }
@@ -72,7 +68,7 @@ actors::run_summary to_summary(const msg::run_result& result, double seconds_bef
   return summary;
 }
 
-/// The actors of a run in this process; ends those that are still there when it goes.
+/// The actors of a run in this process; the destructor ends them.
 struct run_members {
   run_members(caf::actor_system& system, std::uint64_t run_number, const model::job& what, const run_options& options)
       : boss(system.spawn(actors::master, run_number, options.observer, options.checkpoints, std::nullopt)) {
@@ -101,7 +97,7 @@ struct run_members {
   std::vector<caf::actor> everyone;
 };
 
-/// Writes a diagnosis, if anything is recorded, and tells of it.
+/// Writes a diagnosis, if there is a recording, and reports it.
 void write_diagnosis(caf::actor_system& system, const msg::master_actor& boss, const run_options& options,
                      const std::string& why) {
   const auto tell = [&options](const std::string& line) {
@@ -114,7 +110,7 @@ void write_diagnosis(caf::actor_system& system, const msg::master_actor& boss, c
             : fmt::format("{}: no diagnosis: {}", why, made.error().message));
 }
 
-/// Has the master run `order` and waits for the outcome, passing on a wish to stop.
+/// Has the master run `order` and returns the outcome; passes on a wish to stop.
 result<actors::run_summary> await(caf::actor_system& system, const msg::master_actor& boss, msg::run order,
                                   double seconds_before, const stop_request* stop_wish, const run_options& options,
                                   alert_slot& troubles) {
@@ -147,7 +143,7 @@ result<actors::run_summary> await(caf::actor_system& system, const msg::master_a
   return outcome.get();
 }
 
-/// Refuses a model that cannot fit, before anything is allocated.
+/// Refuses a model that does not fit in memory, before anything is allocated.
 result<void> check_memory(const model::job& what, const model::dataset& data, const actors::compute_devices& devices) {
   const auto add = [](std::uint64_t a, std::uint64_t b) {
     return __builtin_add_overflow(a, b, &a) ? std::numeric_limits<std::uint64_t>::max() : a;
@@ -169,8 +165,8 @@ result<void> check_memory(const model::job& what, const model::dataset& data, co
   return {};
 }
 
-/// Refuses dense weights that no message could take from one process to another; for a checkpoint, together with the
-/// optimizer's state.
+/// Refuses dense weights, for a checkpoint with the optimizer's state, that are too long for a message between
+/// processes.
 result<void> check_messages(const model::job& what, const model::dataset& data, bool saves) {
   const int buffers = saves ? model::state_buffers(what.dense_optimizer) : 0;
   const std::uint64_t bytes = model::bounded_product(model::hybrid_model(data.spec(), what).parameter_count(),
@@ -183,7 +179,7 @@ result<void> check_messages(const model::job& what, const model::dataset& data, 
                   msg::blob::max_bytes));
 }
 
-/// What readers of a trace are told of the run.
+/// Writes the run's description into the recording.
 void describe_run(const run_options& options, std::uint64_t run_number, const model::job& what,
                   const model::dataset& data) {
   trace::recorder& recorder = *options.recorder;
@@ -201,20 +197,13 @@ void describe_run(const run_options& options, std::uint64_t run_number, const mo
   recorder.describe("from_step", options.checkpoints.from ? options.checkpoints.from->manifest.step : 0);
 }
 
-/// And of its end.
-void describe_result(trace::recorder& recorder, const actors::run_summary& result) {
-  recorder.describe(
-      "result", boost::json::object{
-                    {"steps", result.steps}, {"stopped", result.stopped}, {"weights_digest", result.weights_digest}});
-}
-
 std::size_t worker_threads(const run_options& options) {
   return options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
 }
 
-/// Refuses more worker threads than the system lets a process start: the actor system would not survive it.
+/// Refuses more worker threads than the system lets the process start: the actor system would crash.
 result<void> check_threads(std::size_t threads) {
-  constexpr std::size_t further = 8;  // the actor system's clock and the like
+  constexpr std::size_t further = 8;  // for the actor system's clock and the like
   std::atomic<bool> go_on = false;
   std::vector<std::thread> started;
   bool all = true;
@@ -271,7 +260,7 @@ result<actors::run_summary> run_job(const model::job& what, const run_options& g
   config.recorder = options.recorder;
   config.replayed = options.replayed;
   config.devices = options.devices;
-  config.config_file_path.clear();  // CAF reads a file of the current directory otherwise
+  config.config_file_path.clear();  // else CAF reads a file of the current directory
   config.set("caf.scheduler.max-threads", worker_threads(options));
   if (options.gather) add_network(config);
   caf::actor_system system(config);
@@ -282,7 +271,10 @@ result<actors::run_summary> run_job(const model::job& what, const run_options& g
   const auto run_by = [&](const msg::master_actor& boss) {
     const std::chrono::duration<double> before = clock::now() - begin;
     auto outcome = await(system, boss, order, before.count(), stop_wish, options, *troubles);
-    if (outcome && options.recorder != nullptr) describe_result(*options.recorder, *outcome);
+    if (outcome && options.recorder != nullptr)
+      options.recorder->describe("result", boost::json::object{{"steps", outcome->steps},
+                                                               {"stopped", outcome->stopped},
+                                                               {"weights_digest", outcome->weights_digest}});
     return outcome;
   };
   if (options.gather) return run_with_nodes(system, run_number, options, run_by);

@@ -1,4 +1,4 @@
-// Servers and trainers of a process, each where it computes.
+// Spawns servers and trainers on the threads that fit their device.
 
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace troupe::cluster {
 
-/// Spawns on the worker threads, or if `on_device` on a thread of its own that may wait for a CUDA device. `spawner` is
-/// an actor system or an actor of it.
+/// Spawns on the worker threads; if `on_device`, on a thread of its own, which may block on a CUDA device. `spawner`:
+/// an actor system or one of its actors.
 template <class Spawner, class Actor, class... Args>
 auto spawn_computing(Spawner& spawner, bool on_device, Actor actor, Args... args) {
   return on_device ? spawner.template spawn<caf::detached>(actor, args...) : spawner.spawn(actor, args...);

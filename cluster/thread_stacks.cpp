@@ -17,26 +17,25 @@
 #include <fstream>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace troupe::cluster {
 
 namespace {
 
 constexpr std::size_t depth_max = 64;
-/// A thread answers as soon as it runs. Of several that do not, as some keep signals to themselves, not each may take
-/// that long: the master waits 10 s for a process's ring and stacks (see master_status.cpp).
+/// Timeouts: of one thread, which answers as soon as it runs, and of all together, because some block all signals. The
+/// master waits 10 s for a process's ring and stacks (see master_status.cpp).
 constexpr std::chrono::milliseconds thread_timeout{500};
 constexpr std::chrono::milliseconds all_timeouts{1500};
 
-/// Filled by the thread that is asked, in its signal handler.
+/// The asked thread fills it in its signal handler.
 struct answer {
   std::array<void*, depth_max> frames{};
   int depth = 0;
   std::atomic<bool> ready = false;
 };
 
-/// A late handler must not write to what is gone, so it stays.
+/// Static: a late handler must not write to freed memory.
 answer asked_for;
 std::atomic<pid_t> asked_thread = 0;
 
@@ -49,7 +48,7 @@ void on_signal(int) {
   errno = before;
 }
 
-/// `program(_ZN6troupe4worker+0x12) [0x55]` with the name as it was written.
+/// Demangles the name in `program(_ZN6troupe4worker+0x12) [0x55]`.
 std::string readable(const std::string& frame) {
   const std::size_t begin = frame.find('(') + 1;
   const std::size_t end = frame.find('+', begin);
@@ -80,7 +79,7 @@ std::string stack_of(pid_t thread, int signal_number, std::chrono::steady_clock:
   asked_for.ready.store(false);
   asked_thread.store(thread);
   if (::syscall(SYS_tgkill, ::getpid(), thread, signal_number) != 0) return "  it has just ended\n";
-  // Each is asked, however late it is.
+  // At least once, however late it is.
   do std::this_thread::sleep_for(std::chrono::microseconds(200));
   while (!asked_for.ready.load() && std::chrono::steady_clock::now() < give_up);
   asked_thread.store(0);
@@ -94,7 +93,7 @@ std::string stacks_of_all_threads() {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   std::array<void*, depth_max> mine{};
-  const int depth = ::backtrace(mine.data(), static_cast<int>(depth_max));  // loads what a handler may not
+  const int depth = ::backtrace(mine.data(), static_cast<int>(depth_max));  // loads libraries, which a handler may not
   const int signal_number = SIGRTMIN + 3;
   struct sigaction action = {};
   action.sa_handler = &on_signal;

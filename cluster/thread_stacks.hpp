@@ -1,4 +1,4 @@
-// Where each thread of this process is right now.
+// The current stacks of all threads of this process.
 
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace troupe::cluster {
 
-/// The stacks of all threads as text, the caller's last; a thread that does not answer within a second, or at once when
-/// three have passed, is named without one. Takes one real-time signal for itself. One caller at a time; others wait.
+/// Returns the stacks as text, the caller's last. A thread that does not answer in time is named without its stack.
+/// Uses one real-time signal. Thread: any; callers wait for each other.
 std::string stacks_of_all_threads();
 
 }  // namespace troupe::cluster

@@ -1,4 +1,4 @@
-// Which recording to read, and how much memory it may take.
+// Which recording to read, and how much memory it may use.
 
 #pragma once
 
@@ -13,21 +13,17 @@
 
 namespace troupe::cluster {
 
-/// Half of the memory that is available: analyses need some, too.
+/// Half of the available memory: analyses need some as well.
 constexpr std::uint64_t share_of_one_recording = 2;
-/// For who still has the last reading while it reads again.
+/// A quarter, for callers that keep the last reading while they read again.
 constexpr std::uint64_t share_of_two_readings = 4;
 
-/// Files and folders, of run `run`, with a part of the memory that is available now, `1 / share` of it; some even where
-/// next to none is.
+/// Returns the sources of run `run` in `paths`, with `1 / share` of the memory that is available now, at least 256 MiB.
 inline trace::sources trace_sources(std::vector<std::filesystem::path> paths, std::uint64_t run,
                                     std::uint64_t share = share_of_one_recording) {
   constexpr std::uint64_t least = std::uint64_t{256} << 20;
-  trace::sources made;
-  made.paths = std::move(paths);
-  made.run = run;
-  made.memory_bytes_max = std::max(least, model::available_memory() / share);
-  return made;
+  return {
+      .paths = std::move(paths), .run = run, .memory_bytes_max = std::max(least, model::available_memory() / share)};
 }
 
 }  // namespace troupe::cluster

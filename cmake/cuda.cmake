@@ -180,7 +180,7 @@ if(EXISTS /proc/driver/nvidia/version OR EXISTS /dev/dxg)
 endif()
 cmake_language(DEFER DIRECTORY "${PROJECT_SOURCE_DIR}" CALL add_dependencies troupe ${troupe_cuda_used})
 
-set_property(SOURCE "${PROJECT_SOURCE_DIR}/kernels/cuda_module.cpp" DIRECTORY "${PROJECT_SOURCE_DIR}/kernels"
+set_property(SOURCE "${PROJECT_SOURCE_DIR}/kernels/devices.cpp" DIRECTORY "${PROJECT_SOURCE_DIR}/kernels"
   APPEND PROPERTY COMPILE_DEFINITIONS TROUPE_CUDA_BUILT)
 
 # Programs look for the modules in their own folder only: tests and benchmarks get links there.

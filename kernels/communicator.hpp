@@ -1,41 +1,35 @@
-// Allreduce between devices: NCCL's communicators of one process. Never blocks; never throws away an error.
+// Allreduce between devices by NCCL: the communicators of one process. No call blocks, and no error is lost.
 
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "kernels/device.hpp"
 
 namespace troupe::kernels {
 
-/// What all processes of a communicator must have in common; made by one of them, carried by messages.
+/// Identity of a communicator. One process makes it and sends it to the others in messages.
 using communicator_id = std::array<std::byte, 128>;
 
-/// This process's part of a group of devices that add up numbers. One thread at a time, `abort` too.
+/// This process's ranks of a group of devices that sum numbers. Thread: one at a time, for `abort` too.
 class communicator {
  public:
   virtual ~communicator() = default;
 
   enum class state : std::uint8_t { busy, ready, failed };
 
-  /// Where the last thing that was asked for has got to: `busy` while connections are made or a launch is under way, on
-  /// the host. To be asked again and again; nothing may be launched unless it is `ready`.
+  /// Returns the state of the last call: `busy` while connections are being made or the host is still launching a
+  /// collective, `failed` after an error. Poll it: a collective may be launched only when it is `ready`.
   virtual state poll() = 0;
 
-  /// What failed, and what to try; empty unless `poll` says so.
+  /// Returns what failed and what to try; empty unless `poll` returned `failed`.
   virtual std::string error() const = 0;
 
-  /// Sums `count` floats over all devices, in place: buffers[i] and streams[i] are those of this process's device i.
-  /// All devices of all processes launch the same collectives in the same order.
+  /// Sums `count` floats over all devices in place; buffers[i] and streams[i] belong to this process's device i.
+  /// Requires: all devices of all processes launch the same collectives in the same order.
   virtual void all_reduce(std::span<float* const> buffers, std::size_t count, std::span<stream* const> streams) = 0;
 
-  /// Ends what is under way, so that the streams pass; the communicator is of no use afterwards.
+  /// Aborts running collectives, so that their streams continue. Only the destructor may be called afterwards.
   virtual void abort() = 0;
 };
 

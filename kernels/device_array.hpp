@@ -1,6 +1,6 @@
-// Numbers in a device's memory, alone or mirrored in the host's. Both grow as needed and never shrink, so that a loop's
-// addresses settle. An array grows when the stream that is named has passed, and may go when all that use it have;
-// whoever else uses the numbers keeps them (`owner`). Not thread-safe.
+// Arrays in device memory, alone or mirrored in host memory. They grow as needed and never shrink, so that addresses
+// used in a loop stop changing. An array waits for the named stream before it grows. It may be destroyed when all
+// streams that use it have passed; other users keep its memory alive by `owner`. Thread: one at a time.
 
 #pragma once
 
@@ -18,20 +18,20 @@ namespace troupe::kernels {
 
 enum class array_memory : std::uint8_t { device, staging };
 
-/// Numbers in a device's memory, or in memory of the host that copies to and from the device are fast with.
+/// Numbers in device memory, or in staging memory of the host.
 template <class T, array_memory kMemory>
 class growing_array {
  public:
   static_assert(std::is_trivially_copyable_v<T>);
 
-  /// Room for `count` numbers; uninitialized if it had less room before: then it waits for `on`, behind which no other
-  /// stream may be using them.
+  /// Sets the size to `count`. If the array has to grow, waits for `on`, and the numbers are uninitialized. Requires:
+  /// no other stream uses the array after `on` has passed.
   void resize(stream& on, std::size_t count) {
     if (count > capacity_) grow(on, count);
     size_ = count;
   }
 
-  /// The same for sizes that differ a little from time to time: where it grows, by a quarter more than is asked for.
+  /// Like `resize`, for sizes that vary a little: grows by a quarter more than asked. Returns the data.
   T* make(stream& on, std::size_t count) {
     if (count > capacity_) grow(on, count + count / 4);
     size_ = count;
@@ -41,12 +41,12 @@ class growing_array {
   T* data() const { return reinterpret_cast<T*>(memory_.get()); }
   std::size_t size() const { return size_; }
   std::size_t capacity() const { return capacity_; }
-  /// Whoever keeps this keeps the numbers.
+  /// Keeps the memory alive.
   const std::shared_ptr<std::byte>& owner() const { return memory_; }
 
  private:
   void grow(stream& on, std::size_t count) {
-    if (memory_) on.synchronize();  // the old memory goes to others
+    if (memory_) on.synchronize();  // the pool gives the old memory to others
     memory_.reset();
     capacity_ = 0;
     device& where = on.device();
@@ -66,7 +66,7 @@ using device_array = growing_array<T, array_memory::device>;
 template <class T>
 using staging_array = growing_array<T, array_memory::staging>;
 
-/// On a device and on the host: two copies, or one and the same if the device is the processor.
+/// Numbers on a device and on the host: two copies, or a single one if the device is the processor.
 template <class T>
 class mirrored_array {
  public:
@@ -75,16 +75,16 @@ class mirrored_array {
     if (!on.device().is_host()) staging_.resize(on, count);
   }
 
-  /// Leaves the device's numbers to who keeps them; `resize` makes room for others.
+  /// Drops the device's memory, which other owners may keep; the next `resize` allocates new memory.
   void release() { numbers_ = {}; }
 
   std::size_t size() const { return numbers_.size(); }
   T* data() const { return numbers_.data(); }
-  /// Whoever keeps this keeps the device's numbers.
+  /// Keeps the device's memory alive.
   const std::shared_ptr<std::byte>& owner() const { return numbers_.owner(); }
   T* host() const { return staging_.data() ? staging_.data() : numbers_.data(); }
 
-  /// Makes the device's numbers the host's, and the other way round when the stream has passed.
+  /// Copies all numbers from host to device, or from device to host, in the stream's order.
   void upload(stream& on) const {
     if (staging_.data()) on.upload(host(), data(), size() * sizeof(T));
   }
@@ -118,12 +118,12 @@ void assign(stream& on, std::span<const T> numbers, device_array<T>& to) {
   on.synchronize();
 }
 
-/// Takes the host's numbers to a device; those that are there already stay where they are.
+/// Uploads host numbers to a device; on the processor they are used in place.
 template <class T>
 class uploaded_array {
  public:
-  /// `numbers` on the device, when the stream has passed; on the processor they must stay as long as they are used.
-  /// What was put before is overwritten in the stream's order.
+  /// Returns where `numbers` are on the device once the stream has passed. Overwrites the numbers of the last call in
+  /// the stream's order. Requires: on the processor, `numbers` stay valid as long as they are used.
   const T* put(stream& on, std::span<const T> numbers) {
     if (on.device().is_host() || numbers.empty()) return numbers.data();
     if (uploaded_) uploaded_->wait();
@@ -136,10 +136,10 @@ class uploaded_array {
 
  private:
   mirrored_array<T> copy_;
-  std::unique_ptr<event> uploaded_;  // the staging memory is in use until then
+  std::unique_ptr<event> uploaded_;  // when the staging memory is free again
 };
 
-/// A batch's bags on a device; as `uploaded_array`.
+/// The bags of a batch on a device; see `uploaded_array`.
 struct uploaded_bags {
   uploaded_array<std::int64_t> indices;
   uploaded_array<std::int64_t> offsets;

@@ -1,4 +1,4 @@
-// What this machine computes with: its processor, and its CUDA devices if this build has the CUDA backend.
+// The hardware of this machine: its processor, and its CUDA devices if this build has the CUDA backend.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::kernels {
 
-/// One CUDA device; its number is its place in the report.
+/// One CUDA device; its number is its index in the report.
 struct cuda_device {
   std::string name;
   std::uint64_t memory_bytes = 0;
@@ -17,28 +17,28 @@ struct cuda_device {
   int compute_minor = 0;
 };
 
-/// The least compute capability that the CUDA backend is built for.
+/// Lowest compute capability that the CUDA backend supports.
 inline constexpr int compute_major_min = 8;
 
 struct device_report {
-  bool cuda_built = false;   ///< this build has the CUDA backend, or a test named one
-  bool cuda_usable = false;  ///< and it finds a device that is new enough
-  /// Not usable although there may be devices: the driver, the device or the backend's file is not as it should be.
+  bool cuda_built = false;   ///< this build has the CUDA backend, or a test names a module
+  bool cuda_usable = false;  ///< at least one device is new enough
+  /// Not usable because the driver, the device or the module's file is faulty or too old.
   bool cuda_refused = false;
-  std::string reason;  ///< why it is not usable; empty if it is
+  std::string reason;  ///< why CUDA is not usable; empty if it is
   std::vector<cuda_device> devices;
 
   std::string cpu_name;
-  std::size_t cpu_cores = 0;                  ///< that this process may run on; 1 or more
-  std::string cpu_target;                     ///< the instruction set that the kernels are dispatched to
-  std::vector<std::string> instruction_sets;  ///< all that this build and this processor share, best first
+  std::size_t cpu_cores = 0;                  ///< cores that this process may run on; at least 1
+  std::string cpu_target;                     ///< instruction set of the dispatched kernels
+  std::vector<std::string> instruction_sets;  ///< see `instruction_sets`
 };
 
-/// The instruction sets that this build and this processor share, best first: kernels are dispatched to the first.
+/// Returns the instruction sets that both this build and this processor have, best first. Kernels use the first.
 std::vector<std::string> instruction_sets();
 
-/// Looks at the machine, which for CUDA means to load the probe and the driver: call it only where somebody asks.
-/// Allocates no device memory and makes no context. May be called from any thread.
+/// Inspects the machine. Loads the CUDA probe and driver, so call it only when needed. Allocates no device memory and
+/// creates no context. Thread: any.
 device_report find_devices() noexcept;
 
 }  // namespace troupe::kernels

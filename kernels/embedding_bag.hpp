@@ -1,10 +1,8 @@
-// Embedding bag: rows of a table, gathered by index and pooled bag by bag (`stream::embedding_bag_forward`).
+// Embedding bag: gathers rows of a table by index and pools them bag by bag (`stream::embedding_bag_forward`).
 //
-// A table is a row-major matrix [rows, dim], stored as rows.hpp says. A batch of bags is given the way PyTorch's
-// nn.EmbeddingBag gives it: all indices one after the other and, for each bag, where it starts.
-// Nothing here checks an index: callers validate with `check_bags` first.
-//
-// All functions are pure on the buffers that they are given and may be called from any thread.
+// A table is a row-major matrix [rows, dim], stored as rows.hpp describes. A batch of bags has the form of PyTorch's
+// nn.EmbeddingBag: the indices of all bags in a row, and the offset at which each bag starts.
+// Requires, for all but `check_bags`: bags that `check_bags` has accepted. Thread: any, on disjoint outputs.
 
 #pragma once
 
@@ -20,11 +18,11 @@ enum class pooling : std::uint8_t { sum, mean, max };
 
 /// The bags of one table in one batch, as views.
 struct bags_view {
-  /// Row numbers, all bags one after the other.
+  /// Row numbers of all bags in order.
   std::span<const std::int64_t> indices;
-  /// Where each bag starts in `indices`; starts at 0, never descends. A bag may be empty.
+  /// Index in `indices` at which each bag starts: begins with 0, never descends. A bag may be empty.
   std::span<const std::int64_t> offsets;
-  /// Per-sample weights, one for each index, or empty. With `pooling::sum` only.
+  /// Per-sample weights, one per index, or empty. `pooling::sum` only.
   std::span<const float> weights;
 
   std::size_t size() const { return offsets.size(); }
@@ -34,26 +32,25 @@ struct bags_view {
   }
 };
 
-/// What is wrong with a batch of bags, and where.
+/// The first fault of a batch of bags.
 struct bags_fault {
   enum class kind : std::uint8_t { none, index, offset, weights };
   kind what = kind::none;
-  /// Bag (sample) in which the fault lies.
+  /// Bag (sample) that has the fault.
   std::size_t bag = 0;
-  /// The index or offset at fault, or the number of weights.
+  /// The wrong index or offset, or the number of weights.
   std::int64_t value = 0;
 };
 
-/// Finds the first index outside [0, rows), the first offset that descends, exceeds the number of
-/// indices or (for bag 0) is not 0, and a number of weights that is neither 0 nor that of the indices.
-/// Indices without any bag are an offset fault whose value is their number. Where several things are wrong, weights
-/// are reported before offsets, and offsets before indices.
+/// Returns the first fault. In order of precedence: a number of weights that is neither 0 nor that of the indices; the
+/// first offset that descends, exceeds the number of indices or (bag 0) is not 0; the first index outside [0, rows).
+/// Indices without any bag are an offset fault whose value is their number.
 bags_fault check_bags(const bags_view& bags, std::int64_t rows);
 
-/// Adds the gradient of each row to `row_grads` [rows, dim], which the caller has zeroed; contributions are
-/// added in index order. `grad` is [bags.size(), dim] with `grad_stride` floats from row to row.
-/// `mean` multiplies by 1/length, rounded to float32. For `max`, each dimension's gradient goes to the first maximal
-/// entry of the bag, once; this reads `table`, of float32, which the two other modes ignore (may be null).
+/// Adds the gradient of each row to `row_grads` [rows, dim], in index order. `grad` is [bags.size(), dim] with
+/// `grad_stride` floats from row to row. `mean` multiplies by 1/length, rounded to float32. `max` gives each
+/// dimension's gradient to the first maximal entry of the bag; it reads the float32 `table`, which the other modes
+/// ignore (may be null). Requires: the caller has zeroed `row_grads`.
 void embedding_bag_backward(pooling mode, const float* table, std::size_t dim, const bags_view& bags, const float* grad,
                             std::size_t grad_stride, float* row_grads);
 

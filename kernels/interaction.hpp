@@ -1,12 +1,12 @@
-// Dot interaction of DLRM: the dots of all pairs of a sample's vectors, and their gradients (Naumov et al., Deep
-// Learning Recommendation Model for Personalization and Recommendation Systems, 2019).
+// Dot interaction of DLRM: the dot products of all pairs of a sample's vectors, and their gradients (Naumov et al.,
+// Deep Learning Recommendation Model for Personalization and Recommendation Systems, 2019).
 //
-// A sample has n vectors of `dim` floats; vector number i of all samples is a matrix [batch, dim] of its own, so that
-// vectors from different places need not be copied together. Pairs (i, j), i > j, come row by row of the lower
-// triangle: (1,0), (2,0), (2,1), (3,0), ... A vector's dot with itself is not among them.
+// A sample has n vectors of `dim` floats. Vector i of all samples is a separate matrix [batch, dim], so that vectors
+// from different buffers need no copy. Pairs (i, j), i > j, are ordered by rows of the lower triangle: (1,0), (2,0),
+// (2,1), (3,0), ... The dot product of a vector with itself is left out.
 //
-// A dot is summed in index order from +0, a gradient in the order of the vectors from +0, by fused multiply-add where
-// the machine has it: the bits do not depend on the width of a vector register.
+// A dot product is summed in index order from +0, a gradient in the order of the vectors from +0, by fused multiply-add
+// where the machine has it. The bits do not depend on the width of a vector register.
 
 #pragma once
 
@@ -21,7 +21,7 @@ struct row_matrix {
   std::size_t stride = 0;
 };
 
-/// How many pairs `vectors` vectors make.
+/// Returns the number of pairs of `vectors` vectors.
 constexpr std::size_t pair_count(std::size_t vectors) { return vectors * (vectors - 1) / 2; }
 
 }  // namespace troupe::kernels

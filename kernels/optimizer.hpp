@@ -1,6 +1,5 @@
-// Optimizer updates by PyTorch's definitions (torch.optim.SGD, Adagrad, Adam), fused into one pass over the
-// weights: on a dense block (`stream::update_dense`), and on the touched rows of a table together with the sum of their
-// gradients.
+// Optimizer updates by PyTorch's definitions (torch.optim.SGD, Adagrad, Adam), in one pass over the weights: of a dense
+// block (`stream::update_dense`), and of the touched rows of a table, fused with the sum of their gradients.
 //
 //   sgd      g += weight_decay*w;  m = momentum*m + g;  d = nesterov ? g + momentum*m : m;  w -= lr*d
 //            (without momentum d = g and there is no m; m starts at 0, which equals PyTorch's first step)
@@ -8,15 +7,15 @@
 //   adam     g += weight_decay*w;  m = b1*m + (1-b1)*g;  v = b2*v + (1-b2)*g*g;
 //            w -= lr/(1-b1^t) * m / (sqrt(v)/sqrt(1-b2^t) + eps)          [Kingma & Ba, 2015]
 //
-// and for tables only, with one s for a whole row of gradient g, in the way of recommender systems:
+// and for tables only, with one accumulator s for a whole row with gradient g:
 //
 //   rowwise_adagrad  g += weight_decay*w;  s += |g|^2 / dim;  w -= lr / (sqrt(s) + eps) * g
 //
 // where |g|^2 is `stream::squared_norm`, in double, and lr / (sqrt(s) + eps) is rounded to float32 once.
 //
-// Results do not depend on how a buffer is cut into blocks or rows, nor on the width of vectors: each element sees the
-// same operations, and a row's squares have one order.
-// Functions may be called from any thread on disjoint buffers.
+// Results do not depend on the width of vectors, nor on how a buffer is split into blocks or rows: each element has the
+// same operations, and a row's squares are summed in one order.
+// Thread: any, on disjoint buffers.
 
 #pragma once
 
@@ -30,7 +29,7 @@ namespace troupe::kernels {
 
 enum class optimizer_kind : std::uint8_t { sgd, adagrad, adam, rowwise_adagrad };
 
-/// One optimizer step's constants; `model/optimizer.hpp` computes them for step t.
+/// Constants of one optimizer step; `model/optimizer.hpp` computes them for step t.
 struct update_constants {
   optimizer_kind kind = optimizer_kind::sgd;
   float lr = 0;  ///< Adam: lr/(1-b1^t)
@@ -45,8 +44,8 @@ struct update_constants {
   float bias_correction2_sqrt = 1;  ///< adam: sqrt(1-b2^t)
 };
 
-/// The state of an optimizer, as big as its weights: sgd with momentum and adagrad use `first`, adam uses both, plain
-/// sgd none. rowwise_adagrad has one number for each row in `first`. Unused pointers may be null.
+/// Optimizer state, of the same shape as the weights: sgd with momentum and adagrad use `first`, adam uses both, plain
+/// sgd neither. rowwise_adagrad has one number per row in `first`. Unused pointers may be null.
 struct optimizer_state_view {
   float* first = nullptr;
   float* second = nullptr;
@@ -54,38 +53,38 @@ struct optimizer_state_view {
 
 /// One contribution to a row's gradient: scale * source[rank][row, :].
 struct occurrence {
-  std::uint32_t rank = 0;  ///< which source
-  std::uint32_t row = 0;   ///< row of that source (a bag, or a row that is summed up already)
+  std::uint32_t rank = 0;  ///< index of the source
+  std::uint32_t row = 0;   ///< row of that source: a bag, or a row already summed
   float scale = 1;         ///< per-sample weight, or 1/length for mean
 };
 
-/// The gradient of one table in one step: who contributes what to which row.
+/// The gradient of one table in one step, grouped by row.
 struct row_gradients {
   /// The distinct touched rows, ascending.
   std::span<const std::int64_t> rows;
-  /// Occurrences of rows[i] are occurrences[starts[i] .. starts[i+1]); rows.size()+1 entries.
+  /// The occurrences of rows[i] are occurrences[starts[i] .. starts[i+1]); rows.size()+1 entries.
   std::span<const std::uint32_t> starts;
   /// Sorted by rank within a row; within a rank in index order.
   std::span<const occurrence> occurrences;
-  /// The sources by rank: matrices of `dim` columns with `source_strides` floats from row to row.
+  /// Sources by rank: matrices of `dim` columns, with `source_strides` floats from row to row.
   std::span<const float* const> sources;
   std::span<const std::size_t> source_strides;
   /// Factor on the sum over ranks (1, or 1/ranks for the mean).
   float scale = 1;
 };
 
-/// Updates a table [rows, dim] in place; a number that is stored in 16 bits is rounded once, after its step. The
-/// gradient of a row is
+/// Updates a table [rows, dim] in place. A number stored in 16 bits is rounded once, after its step. The gradient of a
+/// row is
 ///   scale * (((0 + g_0) + g_1) + g_2 + ...),   g_r = ((0 + o_1) + o_2) + ... over rank r's occurrences in order
-/// (fused multiply-add of scale and source), ranks without an occurrence left out.
-/// With `every_row`, rows 0 .. row_count-1 are all updated, untouched ones with a zero gradient (momentum, weight
-/// decay and Adam need this to be the dense definition); otherwise, and with rowwise_adagrad, only the touched ones.
-/// Returns false, with the table partly updated, if a gradient is NaN or Inf; `bad_row` is then that row.
+/// (fused multiply-add of scale and source), without the ranks that have no occurrence.
+/// With `every_row`, rows 0 .. row_count-1 are all updated, untouched ones with a zero gradient (the dense definition
+/// of momentum, weight decay and Adam); otherwise, and with rowwise_adagrad, only the touched ones. Returns false if
+/// the gradient of a row is NaN or Inf: `bad_row` is that row, and the table is partly updated.
 bool update_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, table_view table,
                  optimizer_state_view state, const row_gradients& gradients, bool every_row, std::int64_t* bad_row);
 
-/// out[i] = the squared norm (`stream::squared_norm`) of the gradient that `update_rows` would sum up for
-/// rows[i]; NaN or Inf if the gradient is not finite.
+/// out[i] = the squared norm (`stream::squared_norm`) of the gradient that `update_rows` computes for rows[i]; NaN or
+/// Inf if that gradient is not finite.
 void row_squared_norms(std::size_t dim, const row_gradients& gradients, double* out);
 
 }  // namespace troupe::kernels

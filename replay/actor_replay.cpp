@@ -6,9 +6,7 @@
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 #include <map>
-#include <memory>
 #include <optional>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -31,8 +29,8 @@ namespace troupe::replay {
 
 namespace {
 
-/// By what a message that the actor sends is found among those that it sent. The number of the message would do if
-/// nobody ever asked actors for their state, which is answered whenever it is asked.
+/// Key by which a sent message is found among the recorded ones. Its sequence number would do if actors did not also
+/// answer status queries, which come at any time.
 struct sent_key {
   std::uint16_t receiver = 0;
   std::string type;
@@ -40,9 +38,7 @@ struct sent_key {
   auto operator<=>(const sent_key&) const = default;
 };
 
-std::string type_of(std::uint16_t type) { return std::string(protocol::message_name(type)); }
-
-/// All actors take turns on the caller's thread.
+/// Runs all actors in turn on the caller's thread.
 struct one_thread : actors::traced_config {
   one_thread() {
     protocol::initialize_types();
@@ -51,7 +47,7 @@ struct one_thread : actors::traced_config {
   }
 };
 
-/// Plays all others of the run to the one actor.
+/// Plays all other actors of the run to one actor.
 class stage {
  public:
   stage(const trace::recording& from, std::uint16_t actor) : recorded_(from), actor_(actor), system_(config_) {
@@ -101,12 +97,29 @@ class stage {
                        recorded_.type_name(message.type));
   }
 
-  /// Everybody does what there is to do.
+  /// Runs all actors until none has work.
   void turn() { dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler()).run(); }
 
   // -- the actor ------------------------------------------------------------------------
 
-  std::optional<std::string> spawn();
+  std::optional<std::string> spawn() {
+    const std::string name = recorded_.actor_name(actor_);
+    const std::uint32_t servers = count_of("server ");
+    if (name.starts_with("server ")) {
+      watch(system_.spawn(actors::parameter_server, recorded_.run, actor_ - actors::server_number(0)));
+    } else if (name.starts_with("trainer ")) {
+      watch(system_.spawn(actors::trainer, recorded_.run, actor_ - actors::trainer_number(0, servers), servers));
+    } else if (actor_ == actors::group_number) {
+      watch(system_.spawn(actors::allreduce_group, recorded_.run,
+                          actors::group_layout::one_process(count_of("trainer "))));
+    } else {
+      return fmt::format(
+          "{}: alone, only servers, trainers and the allreduce group of one process can be run again; "
+          "'troupe trace replay' without --actor runs all again",
+          name);
+    }
+    return std::nullopt;
+  }
 
   template <class Handle>
   void watch(const Handle& one) {
@@ -126,7 +139,35 @@ class stage {
 
   // -- what it gets -----------------------------------------------------------------------
 
-  std::optional<std::string> give(const trace::event& input);
+  /// Gives the actor its next recorded message.
+  std::optional<std::string> give(const trace::event& input) {
+    using give_one = std::optional<std::string> (stage::*)(const trace::event&);
+    static const std::map<std::string_view, give_one> all = {
+        {protocol::message_name_v<msg::instantiate>, &stage::ask<msg::instantiate, msg::module_ref>},
+        {protocol::message_name_v<msg::lookup>, &stage::ask<msg::lookup, msg::rows>},
+        {protocol::message_name_v<msg::gradient>, &stage::ask<msg::gradient, void>},
+        {protocol::message_name_v<msg::gradient_norm>, &stage::ask<msg::gradient_norm, msg::squared_norm>},
+        {protocol::message_name_v<msg::optimizer_step>, &stage::ask<msg::optimizer_step, msg::committed>},
+        {protocol::message_name_v<msg::parameters>, &stage::ask<msg::parameters, msg::parameter_list>},
+        {protocol::message_name_v<msg::state_dict>, &stage::ask<msg::state_dict, msg::module_state>},
+        {protocol::message_name_v<msg::load_state_dict>, &stage::ask<msg::load_state_dict, msg::committed>},
+        {protocol::message_name_v<msg::row_digests>, &stage::ask<msg::row_digests, msg::tensor>},
+        {protocol::message_name_v<msg::release>, &stage::ask<msg::release, void>},
+        {protocol::message_name_v<msg::actor_query>, &stage::ask<msg::actor_query, msg::actor_status>},
+        {protocol::message_name_v<msg::train>, &stage::ask<msg::train, msg::trained>},
+        {protocol::message_name_v<msg::stop>, &stage::ask<msg::stop, void>},
+        {protocol::message_name_v<msg::reduce>, &stage::ask<msg::reduce, msg::reduced>},
+        {protocol::message_name_v<msg::rows>, &stage::answer<msg::rows>},
+        {protocol::message_name_v<msg::squared_norm>, &stage::answer<msg::squared_norm>},
+        {protocol::message_name_v<msg::committed>, &stage::answer<msg::committed>},
+        {protocol::message_name_v<msg::reduced>, &stage::answer<msg::reduced>},
+    };
+    const std::string type = recorded_.type_name(input.type);
+    if (type == protocol::message_name_v<msg::save_module>) return std::nullopt;  // it only writes files
+    const auto found = all.find(type);
+    if (found == all.end()) return "an actor alone cannot handle such a message again";
+    return (this->*found->second)(input);
+  }
 
   template <class Message>
   result<Message> read(const trace::event& input) {
@@ -147,7 +188,7 @@ class stage {
     return made;
   }
 
-  /// A request to the actor, or a message without an answer (Answer: void).
+  /// Sends a request to the actor, or a message without an answer (Answer: void).
   template <class Message, class Answer>
   std::optional<std::string> ask(const trace::event& input) {
     auto message = read<Message>(input);
@@ -169,7 +210,7 @@ class stage {
     return std::nullopt;
   }
 
-  /// An answer to the actor.
+  /// Delivers an answer to the actor.
   template <class Message>
   std::optional<std::string> answer(const trace::event& input) {
     auto message = read<Message>(input);
@@ -186,7 +227,7 @@ class stage {
     return std::nullopt;
   }
 
-  /// In place of the handles, which a trace does not hold.
+  /// Replaces the handles, which a recording does not have.
   void introduce(msg::train& order) {
     for (auto& shards : order.tables)
       for (msg::module_ref& shard : shards)
@@ -197,8 +238,6 @@ class stage {
 
   // -- what it sends ----------------------------------------------------------------------
 
-  caf::actor stand_in(std::uint32_t number);
-
   template <class Message>
   auto takes(caf::event_based_actor* self, std::uint16_t number) {
     return [this, self, number](const Message& message) {
@@ -208,20 +247,35 @@ class stage {
         if (id)
           promises_[*id] = {self->ctrl(), promise};
         else
-          unanswered_.push_back(promise);  // nobody answered it then either
+          unanswered_.push_back(promise);  // it had no answer in the recording either
       }
       return promise;
     };
   }
 
-  /// Compares a message with the recorded one, and returns that one's id; nothing: there is none.
+  caf::actor stand_in(std::uint32_t number) {
+    caf::actor& one = stand_ins_[number];
+    if (one) return one;
+    one = system_.spawn([this, number](caf::event_based_actor* self) -> caf::behavior {
+      const auto mine = static_cast<std::uint16_t>(number);
+      return {takes<msg::lookup>(self, mine),        takes<msg::gradient>(self, mine),
+              takes<msg::gradient_norm>(self, mine), takes<msg::optimizer_step>(self, mine),
+              takes<msg::reduce>(self, mine),        takes<msg::progress>(self, mine),
+              takes<msg::epoch_report>(self, mine),  takes<msg::evaluation>(self, mine),
+              takes<msg::save_dense>(self, mine)};
+    });
+    spawned_.push_back(one);
+    return one;
+  }
+
+  /// Compares a message with the recorded one and returns that one's id; nothing if there is none.
   template <class Message>
   std::optional<std::uint64_t> compare(std::uint16_t receiver, const Message& message) {
     ++made_.sent;
-    const std::string type = type_of(caf::type_id_v<Message>);
+    const std::string type(protocol::message_name_v<Message>);
     const auto found = sent_.find({receiver, type, message.head.step});
     const std::size_t place = come_[{receiver, type, message.head.step}]++;
-    if (found == sent_.end() || place >= found->second.size()) return std::nullopt;  // nobody had handled it at the end
+    if (found == sent_.end() || place >= found->second.size()) return std::nullopt;  // not handled in the recording
     const std::uint64_t id = found->second[place];
     const auto held = contents_.find(id);
     if (held == contents_.end() || has_times<Message>) return id;
@@ -235,12 +289,12 @@ class stage {
     return id;
   }
 
-  /// Of an actor that came to a good end, everything that it sent must have been sent again.
+  /// If the actor ended well, it must have sent all recorded messages again.
   void find_unsent() {
     const trace::actor_state* const board = recorded_.find_actor(actor_);
     if (board == nullptr || recorded_.processes[board->process].end != trace::ending::clean) return;
     for (const auto& [key, ids] : sent_) {
-      // Some depend on the time, and some answer what is left out.
+      // Some depend on the time, and some answer messages that were left out.
       if (protocol::traits_by_name(key.type).diff == protocol::comparable::no ||
           key.type == protocol::message_name_v<msg::saved_module>)
         continue;
@@ -253,7 +307,7 @@ class stage {
     }
   }
 
-  /// What tells how long something took differs every time.
+  /// Messages with durations differ every time.
   template <class Message>
   static constexpr bool has_times = protocol::traits_v<Message>.diff != protocol::comparable::whole;
 
@@ -273,70 +327,6 @@ class stage {
   bool ended_ = false;
   actor_replay_result made_;
 };
-
-std::optional<std::string> stage::spawn() {
-  const std::string name = recorded_.actor_name(actor_);
-  const std::uint32_t servers = count_of("server ");
-  if (name.starts_with("server ")) {
-    watch(system_.spawn(actors::parameter_server, recorded_.run, actor_ - actors::server_number(0)));
-  } else if (name.starts_with("trainer ")) {
-    watch(system_.spawn(actors::trainer, recorded_.run, actor_ - actors::trainer_number(0, servers), servers));
-  } else if (actor_ == actors::group_number) {
-    watch(
-        system_.spawn(actors::allreduce_group, recorded_.run, actors::group_layout::one_process(count_of("trainer "))));
-  } else {
-    return fmt::format(
-        "{}: alone, only servers, trainers and the allreduce group of one process can be run again; "
-        "'troupe trace replay' without --actor runs all again",
-        name);
-  }
-  return std::nullopt;
-}
-
-caf::actor stage::stand_in(std::uint32_t number) {
-  caf::actor& one = stand_ins_[number];
-  if (one) return one;
-  one = system_.spawn([this, number](caf::event_based_actor* self) -> caf::behavior {
-    const auto mine = static_cast<std::uint16_t>(number);
-    return {takes<msg::lookup>(self, mine),        takes<msg::gradient>(self, mine),
-            takes<msg::gradient_norm>(self, mine), takes<msg::optimizer_step>(self, mine),
-            takes<msg::reduce>(self, mine),        takes<msg::progress>(self, mine),
-            takes<msg::epoch_report>(self, mine),  takes<msg::evaluation>(self, mine),
-            takes<msg::save_dense>(self, mine)};
-  });
-  spawned_.push_back(one);
-  return one;
-}
-
-/// Gives the actor the next message that it had got.
-std::optional<std::string> stage::give(const trace::event& input) {
-  using give_one = std::optional<std::string> (stage::*)(const trace::event&);
-  static const std::map<std::string_view, give_one> all = {
-      {protocol::message_name_v<msg::instantiate>, &stage::ask<msg::instantiate, msg::module_ref>},
-      {protocol::message_name_v<msg::lookup>, &stage::ask<msg::lookup, msg::rows>},
-      {protocol::message_name_v<msg::gradient>, &stage::ask<msg::gradient, void>},
-      {protocol::message_name_v<msg::gradient_norm>, &stage::ask<msg::gradient_norm, msg::squared_norm>},
-      {protocol::message_name_v<msg::optimizer_step>, &stage::ask<msg::optimizer_step, msg::committed>},
-      {protocol::message_name_v<msg::parameters>, &stage::ask<msg::parameters, msg::parameter_list>},
-      {protocol::message_name_v<msg::state_dict>, &stage::ask<msg::state_dict, msg::module_state>},
-      {protocol::message_name_v<msg::load_state_dict>, &stage::ask<msg::load_state_dict, msg::committed>},
-      {protocol::message_name_v<msg::row_digests>, &stage::ask<msg::row_digests, msg::tensor>},
-      {protocol::message_name_v<msg::release>, &stage::ask<msg::release, void>},
-      {protocol::message_name_v<msg::actor_query>, &stage::ask<msg::actor_query, msg::actor_status>},
-      {protocol::message_name_v<msg::train>, &stage::ask<msg::train, msg::trained>},
-      {protocol::message_name_v<msg::stop>, &stage::ask<msg::stop, void>},
-      {protocol::message_name_v<msg::reduce>, &stage::ask<msg::reduce, msg::reduced>},
-      {protocol::message_name_v<msg::rows>, &stage::answer<msg::rows>},
-      {protocol::message_name_v<msg::squared_norm>, &stage::answer<msg::squared_norm>},
-      {protocol::message_name_v<msg::committed>, &stage::answer<msg::committed>},
-      {protocol::message_name_v<msg::reduced>, &stage::answer<msg::reduced>},
-  };
-  const std::string type = recorded_.type_name(input.type);
-  if (type == protocol::message_name_v<msg::save_module>) return std::nullopt;  // it changes nothing but files
-  const auto found = all.find(type);
-  if (found == all.end()) return "an actor alone cannot handle such a message again";
-  return (this->*found->second)(input);
-}
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// One actor of a recorded run, run again alone: it gets the messages that it handled, as they were recorded, one after
-// the other on the caller's thread, and what it sends is compared with what it sent.
+// Replays one actor of a recorded run alone: gives it the recorded messages in order, on the caller's thread, and
+// compares what it sends with the recording.
 
 #pragma once
 
@@ -13,17 +13,17 @@
 namespace troupe::replay {
 
 struct actor_replay_result {
-  std::uint64_t handled = 0;   ///< messages that it got
-  std::uint64_t recorded = 0;  ///< that it had got
-  std::uint64_t sent = 0;      ///< by it, now
-  std::uint64_t compared = 0;  ///< of these, with what was recorded
-  std::string difference;      ///< the first, a line; empty: none
-  std::string end;             ///< the error by which the actor ended; empty: it did not
+  std::uint64_t handled = 0;   ///< messages it has handled
+  std::uint64_t recorded = 0;  ///< messages to handle
+  std::uint64_t sent = 0;      ///< messages it has sent
+  std::uint64_t compared = 0;  ///< sent messages compared with the recording
+  std::string difference;      ///< the first one, a line; empty: none
+  std::string end;             ///< the error that ended the actor; empty: none
 };
 
-/// Runs server, trainer or allreduce group `actor` of the recording again, until it has got all messages, or sends one
-/// that differs. `before`: called before it handles a message, with the message's id and what it is; may be null.
-/// Errors, a line for the user: it is an actor of another kind, or its messages' bytes are not all recorded.
+/// Replays server, trainer or allreduce group `actor` until it has handled all messages, or sends one that differs.
+/// Calls `before` (may be null) before each message, with its id and a description. Faults, a line for the user: an
+/// actor of another kind, or contents that were not recorded.
 result<actor_replay_result> replay_actor(
     const trace::recording& from, std::uint16_t actor,
     const std::function<void(std::uint64_t id, const std::string& words)>& before = {});

@@ -3,34 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
-#include <utility>
 
-#include "actors/actor_name.hpp"
 #include "analysis/content_difference.hpp"
 #include "protocol/errors.hpp"
 #include "protocol/message_types.hpp"
-#include "replay/replay_order.hpp"
 
 namespace troupe::replay {
 
 namespace {
 
-/// Before it handles anything further, the actor ends, and with it the run.
+/// Ends the actor, and with it the run, before it handles another message.
 void end_with(const caf::actor_addr& who, std::string words) {
   if (auto actor = caf::actor_cast<caf::actor>(who))
     caf::anon_send<caf::message_priority::high>(
         actor, caf::exit_msg{nullptr, protocol::make_failure(protocol::errc::wrong_context, std::move(words))});
-}
-
-std::string compare_contents(const trace::content& recorded, const trace::content& now, bool with_fields) {
-  std::string words = analysis::compare_parts(recorded, now, "recorded", "now");
-  if (words.empty() && with_fields && recorded.fields_digest != now.fields_digest)
-    words =
-        fmt::format("fields differ (digest {:016x} recorded, {:016x} now)", recorded.fields_digest, now.fields_digest);
-  return words;
 }
 
 }  // namespace
@@ -71,7 +59,7 @@ bool replayed_actor::may_handle(const msg::header& head, std::uint16_t type) {
   if (come >= of_sender.size()) {
     if (all_.order_.is_whole)
       all_.differs(self_, fmt::format("{} came, and no such message is recorded", all_.words_of(key)));
-    return false;  // it comes after what is recorded
+    return false;  // it comes after the end of the recording
   }
   if (const actors::replay_key& recorded = (*expected_)[of_sender[come]].key; recorded != key) {
     all_.differs(self_, fmt::format("{} came where {} is recorded", all_.words_of(key), all_.words_of(recorded)));
@@ -104,9 +92,12 @@ void replayed_actor::compare(const msg::header& head, std::uint16_t type, std::u
   }
   const expected_message& recorded = (*expected_)[found->second.places[found->second.next++]];
   if (recorded.held != nullptr) {
-    // Buckets also carry the wish to stop, which nobody has in a replay.
-    const std::string words =
-        compare_contents(*recorded.held, now, all_.order_.is_whole || !protocol::traits_by_id(type).by_bucket);
+    // Buckets also carry the wish to stop, which a replay does not have.
+    const bool with_fields = all_.order_.is_whole || !protocol::traits_by_id(type).by_bucket;
+    const std::uint64_t digest = recorded.held->fields_digest;
+    std::string words = analysis::compare_parts(*recorded.held, now, "recorded", "now");
+    if (words.empty() && with_fields && digest != now.fields_digest)
+      words = fmt::format("fields differ (digest {:016x} recorded, {:016x} now)", digest, now.fields_digest);
     if (!words.empty())
       return all_.differs(self_, fmt::format("{}, recorded as {}: {}", all_.words_of(key),
                                              all_.recorded_.message_name(recorded.id), words));
@@ -127,8 +118,6 @@ replay::replay(const replay_order& order, const trace::recording& from) : order_
     actors_.emplace(number, std::make_unique<replayed_actor>(*this, number, &expected));
   }
 }
-
-bool replay::is_remote() const { return order_.is_remote; }
 
 replayed_actor* replay::find(std::uint32_t actor) {
   const auto found = actors_.find(static_cast<std::uint16_t>(actor));

@@ -1,23 +1,17 @@
-// A run that is held to what another run of the same job recorded: servers handle what trains them in the recorded
-// order, so that runs without a common order of their own (async, ssp) come out the same; and every message of training
-// is compared with the recorded one. The first that differs ends the run.
+// Replays a run: servers handle training messages in the recorded order, so that runs without a fixed order (async,
+// ssp) give the same results, and every training message is compared with the recorded one. The first difference ends
+// the run.
 
 #pragma once
 
 #include <atomic>
 #include <caf/actor_addr.hpp>
-#include <caf/fwd.hpp>
 #include <caf/mailbox_element.hpp>
-#include <cstddef>
-#include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "actors/replay_gate.hpp"
+#include "replay/replay_order.hpp"
 
 namespace troupe::trace {
 struct recording;
@@ -25,8 +19,6 @@ struct recording;
 
 namespace troupe::replay {
 
-struct expected_message;
-struct replay_order;
 class replay;
 
 class replayed_actor final : public actors::replay_gate {
@@ -39,7 +31,7 @@ class replayed_actor final : public actors::replay_gate {
   caf::mailbox_element_ptr take_next() override;
   void compare(const msg::header& head, std::uint16_t type, std::uint16_t aux, const trace::content& now) override;
 
-  /// For which message the order waits; empty: none. From any thread.
+  /// Returns the message that the order waits for; empty: none. Thread: any.
   std::string waits_for() const;
 
  private:
@@ -52,52 +44,52 @@ class replayed_actor final : public actors::replay_gate {
   };
 
   struct same_key {
-    std::vector<std::size_t> places;  ///< in `expected_`
+    std::vector<std::size_t> places;  ///< indices in `expected_`
     std::size_t next = 0;
   };
 
   replay& all_;
   const std::uint16_t number_;
   const std::vector<expected_message>* const expected_;
-  caf::actor_addr self_;  ///< guarded by the replay's mutex where another thread asks
+  caf::actor_addr self_;  ///< other threads read it under the replay's mutex
   std::map<actors::replay_key, same_key> by_key_;
 
-  // The order of what must be handled in order.
-  std::vector<std::size_t> ordered_;                             ///< places in `expected_`
-  std::atomic<std::size_t> next_ = 0;                            ///< in `ordered_`
-  std::map<std::uint16_t, std::vector<std::size_t>> by_sender_;  ///< places in `expected_`
-  std::map<std::uint16_t, std::size_t> come_;                    ///< messages of a sender
-  msg::message_id released_ = 0;                                 ///< held before
+  // The messages with a fixed order.
+  std::vector<std::size_t> ordered_;                             ///< indices in `expected_`
+  std::atomic<std::size_t> next_ = 0;                            ///< index in `ordered_`
+  std::map<std::uint16_t, std::vector<std::size_t>> by_sender_;  ///< indices in `expected_`
+  std::map<std::uint16_t, std::size_t> come_;                    ///< messages received, by sender
+  msg::message_id released_ = 0;                                 ///< a held message to handle next; 0: none
   std::vector<held_message> held_;
 };
 
-/// Shared by the actors of the run that replays `order`, both of which must outlive it.
+/// Shared by the actors of the replayed run. Requires: `order` and `from` outlive it.
 class replay final : public actors::replay_control {
  public:
   replay(const replay_order& order, const trace::recording& from);
 
-  bool is_remote() const override;
+  bool is_remote() const override { return order_.is_remote; }
   replayed_actor* find(std::uint32_t actor) override;
 
-  /// Ends the run, as this has come to nothing: another thread has waited for long enough.
+  /// Ends the run because no message has come for too long. Called by a watching thread.
   void give_up();
 
   // -- how it went; from any thread ----------------------------------------------------
 
   std::uint64_t expected() const { return expected_; }
-  /// Whether messages of training have come, so that others should follow.
+  /// Returns whether training messages have come, so that more should follow.
   bool has_begun() const { return handled() > 0 || held_back_.load(std::memory_order_relaxed); }
   std::uint64_t handled() const { return handled_.load(std::memory_order_relaxed); }
   std::uint64_t compared() const { return compared_.load(std::memory_order_relaxed); }
-  /// All that was recorded has been handled again.
+  /// Returns whether all recorded messages have been handled.
   bool is_complete() const { return handled() == expected_; }
-  /// The first difference, a line; empty: none so far.
+  /// Returns the first difference, a line; empty: none.
   std::string difference() const;
 
  private:
   friend class replayed_actor;
 
-  /// `noticed` ends, and with it the run. The first line counts.
+  /// Ends actor `noticed`, and with it the run. Keeps the first text only.
   void differs(const caf::actor_addr& noticed, std::string words);
   void count(const caf::actor_addr& self, bool has_content);
   std::string words_of(const actors::replay_key& key) const;

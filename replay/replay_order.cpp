@@ -9,29 +9,36 @@
 
 #include "actors/actor_name.hpp"
 #include "base/text.hpp"
-
 #include "protocol/message_types.hpp"
-#include "protocol/type_ids.hpp"
 
 namespace troupe::replay {
 
 namespace {
 
-/// All parts of the allreduce group count as one actor.
+/// Counts all parts of the allreduce group as one actor.
 std::uint16_t in_one_process(std::uint32_t actor, const trace::recording& of) {
-  constexpr std::uint32_t nodes_begin = 0xc000;  // which are numbered from the end
+  constexpr std::uint32_t nodes_begin = 0xc000;  // nodes are numbered from the end
   const bool is_group = (actor >= actors::group_sender(0) && actor < nodes_begin) ||
                         of.actor_name(static_cast<std::uint16_t>(actor)).starts_with("allreduce");
   return static_cast<std::uint16_t>(is_group ? actors::group_number : actor);
 }
 
-const boost::json::value* find_metadata(const trace::recording& of, std::string_view key) {
-  for (const trace::process_info& process : of.processes)
-    if (const auto* found = process.metadata.if_contains(key)) return found;
-  return nullptr;
+/// Returns null if the key is missing.
+const boost::json::value& value_of(const boost::json::object& of, std::string_view key) {
+  static const boost::json::value none;
+  const auto* found = of.if_contains(key);
+  return found == nullptr ? none : *found;
 }
 
-/// Recorded numbers of the types that are replayed, and what this program calls them.
+/// Returns the value of the first process that has the key; null if none has.
+const boost::json::value& metadata_of(const trace::recording& of, std::string_view key) {
+  static const boost::json::object nothing;
+  const auto found =
+      std::ranges::find_if(of.processes, [key](const auto& process) { return process.metadata.contains(key); });
+  return value_of(found == of.processes.end() ? nothing : found->metadata, key);
+}
+
+/// Maps the recorded numbers of the replayed types to this program's.
 std::unordered_map<std::uint16_t, std::uint16_t> numbers_of_types(const trace::recording& of) {
   std::unordered_map<std::uint16_t, std::uint16_t> numbers;
   for (const protocol::message_type& type : protocol::all_message_types())
@@ -56,7 +63,7 @@ std::optional<std::string> find_gap(const trace::recording& of) {
   return std::nullopt;
 }
 
-/// The first server or trainer of the job of which nothing is there.
+/// Returns the first server or trainer of the job that is not recorded.
 std::optional<std::string> find_missing(const trace::recording& of, const model::job& what) {
   const auto is_there = [&](const std::string& name) {
     return std::ranges::find(of.actors, name, &trace::actor_state::name) != of.actors.end();
@@ -73,17 +80,12 @@ std::optional<std::string> find_missing(const trace::recording& of, const model:
 actors::device_request devices_in(const trace::recording& of) {
   using kind = actors::device_request::kind;
   actors::device_request wish{kind::cpu, kind::cpu, {}};
-  const auto* told = find_metadata(of, "devices");
-  if (told == nullptr || !told->is_object()) return wish;
-  const auto is_true = [&](const char* name) {
-    const auto* value = told->get_object().if_contains(name);
-    return value != nullptr && *value == true;
-  };
-  if (is_true("trainers")) wish.trainers = kind::cuda;
-  if (is_true("servers")) wish.servers = kind::cuda;
-  const auto* numbers = told->get_object().if_contains("numbers");
-  if (numbers != nullptr && numbers->is_array())
-    for (const auto& one : numbers->get_array())
+  const auto* told = metadata_of(of, "devices").if_object();
+  if (told == nullptr) return wish;
+  if (value_of(*told, "trainers") == true) wish.trainers = kind::cuda;
+  if (value_of(*told, "servers") == true) wish.servers = kind::cuda;
+  if (const auto* numbers = value_of(*told, "numbers").if_array())
+    for (const auto& one : *numbers)
       if (one.is_int64() && one.get_int64() >= 0 && one.get_int64() < 1024)
         wish.numbers.push_back(static_cast<int>(one.get_int64()));
   return wish;
@@ -91,34 +93,29 @@ actors::device_request devices_in(const trace::recording& of) {
 
 result<replay_order> read_replay_order(const trace::recording& from) {
   if (auto gap = find_gap(from)) return bad_input(std::move(*gap));
-  const auto* job = find_metadata(from, "job");
-  if (job == nullptr || !job->is_object())
+  const auto* job = metadata_of(from, "job").if_object();
+  if (job == nullptr)
     return bad_input(
         "the recording does not say what job the run had: the file of the process that was started "
         "by 'troupe train' or 'troupe master' is missing");
   replay_order made;
   std::vector<model::setting> settings;
-  for (const auto& [name, value] : job->get_object())
+  for (const auto& [name, value] : *job)
     if (value.is_string()) settings.emplace_back(name, value.get_string());
   auto parsed = model::parse_job(settings);
   if (!parsed) return bad_input(fmt::format("the recorded job: {}", parsed.error().message));
   made.what = std::move(*parsed);
   if (auto missing = find_missing(from, made.what)) return bad_input(std::move(*missing));
-  if (const auto* digest = find_metadata(from, "data_digest"); digest != nullptr && digest->is_string())
-    made.data_digest = digest->get_string();
-  if (const auto* begin = find_metadata(from, "from_step"); begin != nullptr && *begin != 0)
+  if (const auto* digest = metadata_of(from, "data_digest").if_string()) made.data_digest = *digest;
+  if (const auto& begin = metadata_of(from, "from_step"); !begin.is_null() && begin != 0)
     return bad_input(
         fmt::format("the run went on from the checkpoint of step {}: only runs from the beginning can be replayed",
-                    printable(boost::json::serialize(*begin))));
-  const auto* remote = find_metadata(from, "remote");
-  made.is_remote = remote != nullptr && remote->is_bool() && remote->get_bool();
+                    printable(boost::json::serialize(begin))));
+  made.is_remote = metadata_of(from, "remote") == true;
   made.devices = devices_in(from);
-  if (const auto* result = find_metadata(from, "result"); result != nullptr && result->is_object()) {
-    const auto* stopped = result->get_object().if_contains("stopped");
-    made.is_whole = stopped != nullptr && *stopped == false;
-    if (const auto* digest = result->get_object().if_contains("weights_digest");
-        digest != nullptr && digest->is_string())
-      made.weights_digest = digest->get_string();
+  if (const auto* result = metadata_of(from, "result").if_object()) {
+    made.is_whole = value_of(*result, "stopped") == false;
+    if (const auto* digest = value_of(*result, "weights_digest").if_string()) made.weights_digest = *digest;
   }
   std::unordered_map<std::uint64_t, const trace::content*> contents;
   for (const trace::content& one : from.contents) contents.emplace(one.id, &one);

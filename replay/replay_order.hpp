@@ -1,10 +1,9 @@
-// Which messages a recorded run handled and in which order, as another run of the same job can be held to it.
+// Which messages a recorded run handled, and in which order, for a replay of the same job.
 
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,24 +23,24 @@ struct expected_message {
 
 struct replay_order {
   model::job what;
-  std::string data_digest;  ///< of its rows; empty: not recorded
-  /// Trainers and servers were in different processes, between which tables travel in other forms.
+  std::string data_digest;  ///< of the data's rows; empty: not recorded
+  /// Trainers and servers were in different processes, where tables travel in other formats.
   bool is_remote = false;
-  /// What the run computed on.
+  /// Devices of the run.
   actors::device_request devices;
-  /// The run came to its job's end, and all of that is recorded.
+  /// The run completed its job, and all of it is recorded.
   bool is_whole = false;
-  std::string weights_digest;  ///< empty: the run did not come to its end
-  /// What each actor handled of the messages that training consists of, in its order: lookups, rows, gradients, norms,
-  /// optimizer steps and buckets. Contents are those of the recording, which must outlive this.
+  std::string weights_digest;  ///< empty: the run did not complete
+  /// The training messages (lookups, rows, gradients, norms, optimizer steps, buckets) that each actor handled, in
+  /// order. They point into the recording, which must outlive this.
   std::map<std::uint16_t, std::vector<expected_message>> by_receiver;
 };
 
-/// What the recorded run computed on; what is not told, on the processor.
+/// Returns the devices of the recorded run; the processor where the recording says nothing.
 actors::device_request devices_in(const trace::recording& of);
 
-/// Errors, a line for the user: the recording lacks the job, or messages; the run went on from a checkpoint; it had not
-/// begun to train.
+/// Faults, a line for the user: the job or messages are not recorded, the run resumed from a checkpoint, or it ended
+/// before it trained.
 result<replay_order> read_replay_order(const trace::recording& from);
 
 }  // namespace troupe::replay

@@ -12,7 +12,7 @@
 namespace troupe::kernels {
 namespace {
 
-/// OpenBLAS's kernels for what this processor can do; null where OpenBLAS knows best.
+/// OpenBLAS's name for the kernels of this processor's instruction set; null: OpenBLAS chooses.
 const char* kernels_for_this_processor() {
 #if HWY_ARCH_X86
   if ((hwy::SupportedTargets() & HWY_AVX3) != 0) return "SkylakeX";
@@ -21,7 +21,7 @@ const char* kernels_for_this_processor() {
   return nullptr;
 }
 
-/// OpenBLAS, loaded once for the life of the process.
+/// OpenBLAS, loaded once and never unloaded.
 struct library {
   decltype(&cblas_sgemm) sgemm = nullptr;
   decltype(&openblas_get_corename) corename = nullptr;
@@ -29,7 +29,7 @@ struct library {
 
   library() {
     if (const char* kernels = kernels_for_this_processor()) setenv("OPENBLAS_CORETYPE", kernels, 0);
-    // An actor's thread computes alone: BLAS threads would fight with the other actors for cores.
+    // Actors run one per thread: BLAS threads would compete with them for cores.
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     void* handle = dlopen(TROUPE_OPENBLAS, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
@@ -44,7 +44,7 @@ struct library {
   }
 };
 
-// Loaded before main: the environment may be changed only as long as there are no other threads.
+// Loaded before main: setenv is safe only while there are no other threads.
 const library openblas;
 
 }  // namespace

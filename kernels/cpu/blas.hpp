@@ -1,9 +1,8 @@
 // Matrix products by OpenBLAS, on the calling thread.
 //
-// OpenBLAS chooses its kernels by the processor's model when it is loaded, and takes slow ones (SSE3) for a model newer
-// than itself. So it is loaded here, and told to take the kernels that fit the instruction set that Highway has found;
-// that also makes the bits of a product those of the instruction set, whatever the model. Whoever sets
-// OPENBLAS_CORETYPE in the environment decides instead.
+// OpenBLAS chooses its kernels by the processor's model when it is loaded, and takes slow ones (SSE3) for models newer
+// than itself. So it is loaded here and told to use the kernels of the instruction set that Highway found. The bits of
+// a product then depend on the instruction set only. OPENBLAS_CORETYPE in the environment overrides this.
 
 #pragma once
 
@@ -11,16 +10,16 @@
 
 namespace troupe::kernels {
 
-/// How a factor lies in memory: as it stands, or transposed.
+/// Whether a factor is stored as it is or transposed.
 enum class factor_form : bool { plain, transposed };
 
-/// c [m, n] = a b + beta c, all row-major without gaps; a is [m, k], or [k, m] if transposed, b [k, n], or [n, k] if
-/// transposed. A beta of 0 overwrites c whatever it holds. May be called from any thread. Throws std::runtime_error
-/// with the loader's words if OpenBLAS is not to be had.
+/// c [m, n] = a b + beta c, all row-major without gaps. a is [m, k], or [k, m] if transposed; b is [k, n], or [n, k] if
+/// transposed. A beta of 0 overwrites c, NaN included. Thread: any. Throws std::runtime_error with the loader's error
+/// if OpenBLAS cannot be loaded.
 void blas_product(factor_form a_form, factor_form b_form, std::size_t m, std::size_t n, std::size_t k, const float* a,
                   const float* b, float beta, float* c);
 
-/// The kernels that OpenBLAS uses, by its own name for them; empty if it is not to be had.
+/// Returns OpenBLAS's name for the kernels that it uses; empty if it cannot be loaded.
 const char* blas_kernels();
 
 }  // namespace troupe::kernels

@@ -1,9 +1,9 @@
-// Cuts an array into blocks of whole vectors, and sums its squares, for code that Highway compiles once per instruction
-// set.
+// Splits an array into blocks of whole vectors, and sums its squares, for code that Highway compiles once per
+// instruction set.
 //
-// The widest blocks come first; what is left over is taken in ever narrower vectors, down to one lane. No lane beyond
-// the array is ever loaded or stored, and every element sees the same operations whichever block it falls into.
-// Not for instruction sets whose vector length is unknown when compiling.
+// The widest blocks come first; the rest is processed in ever narrower vectors, down to one lane. No lane beyond the
+// array is loaded or stored, and every element has the same operations in any block. Not for instruction sets whose
+// vector length is unknown at compile time.
 
 // Included once per instruction set: the guard toggles with Highway's.
 #if defined(TROUPE_KERNELS_CPU_BLOCKS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 static_assert(!HWY_HAVE_SCALABLE, "blocks are arrays of vectors, whose size must be known when compiling");
 
-/// How many vectors a block has, as a type.
+/// The number of vectors of a block, as a type.
 template <std::size_t kCount>
 using vectors = std::integral_constant<std::size_t, kCount>;
 
@@ -55,8 +55,8 @@ HWY_INLINE void for_each_wide_block(std::size_t count, std::size_t at, const Bod
   }
 }
 
-/// Calls `body(tag, vectors<n>(), at)` for consecutive blocks of n vectors, n <= kMaxVectors (a power of two), that
-/// cover [0, count).
+/// Calls `body(tag, vectors<n>(), at)` for consecutive blocks of n vectors that cover [0, count). n <= kMaxVectors, a
+/// power of two.
 template <std::size_t kMaxVectors, class Body>
 HWY_INLINE void for_each_block(std::size_t count, const Body& body) {
   constexpr std::size_t widest = kMaxVectors * full_lanes;
@@ -65,7 +65,7 @@ HWY_INLINE void for_each_block(std::size_t count, const Body& body) {
   for_each_wide_block<kMaxVectors / 2>(count, at, body);
 }
 
-/// Calls `body(tag, at)` for consecutive vectors that cover [0, count), four to a block.
+/// Calls `body(tag, at)` for consecutive vectors that cover [0, count), in blocks of four.
 template <class Body>
 HWY_INLINE void for_each_vector(std::size_t count, const Body& body) {
   for_each_block<4>(count, [&](auto d, auto vector_count, std::size_t at) HWY_ATTR {
@@ -73,7 +73,7 @@ HWY_INLINE void for_each_vector(std::size_t count, const Body& body) {
   });
 }
 
-/// The sum of squares in the order of `stream::squared_norm`.
+/// Returns the sum of squares, in the order of `stream::squared_norm`.
 HWY_INLINE double sum_of_squares(std::size_t count, const float* x) {
   constexpr std::size_t sums = 8;
   const hn::CappedTag<double, sums> d;

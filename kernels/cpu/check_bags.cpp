@@ -1,17 +1,14 @@
-// Validation of a batch of bags: one pass without branches decides whether all is well, and only a faulty batch is
-// searched for its first fault.
+// Validates a batch of bags: one pass without branches finds whether there is a fault; only then is the first fault
+// searched.
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <span>
 
 #include "kernels/embedding_bag.hpp"
 
 namespace troupe::kernels {
 namespace {
 
-/// The sign bit is set if x is outside [0, last]. Unsigned, since `last - x` may wrap (only if x is negative already).
+/// Sets the sign bit if x is outside [0, last]. Unsigned, because `last - x` may wrap (only if x is negative).
 std::uint64_t outside(std::int64_t x, std::uint64_t last) {
   const auto bits = static_cast<std::uint64_t>(x);
   return bits | (last - bits);
@@ -53,7 +50,7 @@ bags_fault first_offset_fault(const bags_view& bags) {
 
 bags_fault first_index_fault(const bags_view& bags, std::int64_t rows) {
   const auto at = std::ranges::find_if(bags.indices, [rows](std::int64_t i) { return i < 0 || i >= rows; });
-  // The last bag that starts at or before the index contains it; empty bags at the same place come earlier.
+  // The bag of the index is the last one that starts at or before it; empty bags at the same offset come earlier.
   const std::int64_t position = at - bags.indices.begin();
   const auto after = std::ranges::upper_bound(bags.offsets, position);
   return {bags_fault::kind::index, static_cast<std::size_t>(after - bags.offsets.begin()) - 1, *at};

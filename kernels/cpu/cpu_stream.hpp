@@ -1,5 +1,5 @@
-// The processor as a stream: every call is done when it returns. The kernels are spread over files by theme:
-// elementwise.cpp, linear.cpp, ...
+// The processor as a stream: every call has finished when it returns. elementwise.cpp, linear.cpp, ... define the
+// kernels.
 
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace troupe::kernels {
 
-/// y = max(x, 0), NaN kept; y may be x. May be called from any thread on disjoint outputs.
+/// y = max(x, 0); NaN stays NaN. y may be x. Thread: any, on disjoint outputs.
 void relu_forward(std::size_t count, const float* x, float* y);
 
-/// Has no state: may be used from any thread.
+/// Has no state. Thread: any.
 class cpu_stream final : public stream {
  public:
   kernels::device& device() const override { return host_device(); }

@@ -1,10 +1,9 @@
-// Element by element and across ranks, by vectors; stored rows to float32 and back (rows.hpp).
+// Vectorized elementwise kernels, sums over ranks, and conversion of stored rows (rows.hpp).
 
 #include "kernels/cpu/cpu_stream.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <span>
 
 #undef HWY_TARGET_INCLUDE
@@ -21,7 +20,7 @@ namespace {
 
 void relu(std::size_t count, const float* x, float* y) {
   for_each_vector(count, [&](auto d, std::size_t i) HWY_ATTR {
-    // By comparison, since what Max does with NaN differs between instruction sets.
+    // A comparison, because Max treats NaN differently on different instruction sets.
     const auto value = hn::LoadU(d, x + i);
     hn::StoreU(hn::IfThenZeroElse(hn::Lt(value, hn::Zero(d)), value), d, y + i);
   });
@@ -53,7 +52,7 @@ void rank_sum(std::span<const float* const> in, std::size_t count, float scale, 
                                HWY_ATTR { sum_block(d, vector_count, in, at, scale, out); });
 }
 
-/// Whether x[0 .. count) holds a NaN or Inf: 0*x is NaN for exactly these, and NaN survives addition.
+/// Returns whether x[0 .. count) has a NaN or Inf: 0*x is NaN for exactly these, and NaN survives addition.
 bool any_non_finite(std::size_t count, const float* x) {
   bool found = false;
   for_each_block<8>(count, [&](auto d, auto vector_count, std::size_t at) HWY_ATTR {
@@ -112,7 +111,7 @@ void cpu_stream::squared_norm(std::size_t count, const float* x, double* result)
 }
 
 void cpu_stream::find_non_finite(std::size_t count, const float* x, non_finite* result) {
-  // Chunks small enough that going over the faulty one again costs nothing.
+  // Chunks are small, so that scanning the faulty one again is cheap.
   constexpr std::size_t chunk = 4096;
   *result = {count, 0};
   for (std::size_t begin = 0; begin < count; begin += chunk) {

@@ -1,12 +1,9 @@
-// Embedding bag. Forward: pooled rows are summed in registers, a block of columns at a time, while the rows that come
-// next are prefetched. Backward: each bag's gradient is added to the gradient rows of its indices.
+// Embedding bag. Forward: sums rows in registers, a block of columns at a time, and prefetches the next rows. Backward:
+// adds each bag's gradient to the gradient rows of its indices.
 
 #include "kernels/embedding_bag.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <span>
 
 #include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/cpu/prefetch.hpp"
@@ -25,7 +22,7 @@ namespace {
 
 enum class pool { plain_sum, weighted_sum, maximum };
 
-/// The rows that a batch asks for, in order; shared by its bags.
+/// The rows that a batch reads, in order, with prefetching; shared by its bags.
 template <class Number>
 struct row_sequence {
   const Number* table;
@@ -45,7 +42,7 @@ struct row_sequence {
   }
 };
 
-/// One bag: positions in the sequence, the weights of all positions (or null) and the divisor of the sum.
+/// One bag: its range in the sequence, the weights of the whole sequence (or null) and the divisor of the sum.
 struct bag_range {
   std::size_t begin;
   std::size_t end;
@@ -130,8 +127,8 @@ void gather(const_table_view table, std::size_t dim, std::span<const std::int64_
 
 // -- backward ---------------------------------------------------------------------------------------------------------
 
-/// Adds a bag's gradient to its rows, for one block of columns: the operation that `update_rows` repeats bit for bit.
-/// `grad` and `row_grads` begin at the block.
+/// Adds a bag's gradient to its rows, for one block of columns. `update_rows` repeats this operation bit for bit.
+/// `grad` and `row_grads` point to the block.
 template <class D, std::size_t kVectors>
 HWY_INLINE void add_block(D d, vectors<kVectors>, std::size_t dim, const bags_view& bags, std::size_t bag, float scale,
                           const float* grad, float* row_grads) {
@@ -165,7 +162,7 @@ void add_bags(pooling mode, std::size_t dim, const bags_view& bags, const float*
   }
 }
 
-/// Adds, for the columns of one vector, the bag's gradient to the first maximal entry of each column.
+/// Adds the bag's gradient to the first maximal entry of each column, for the columns of one vector.
 template <class D>
 HWY_INLINE void route_maximum(D d, const float* table, std::size_t dim, const std::int64_t* indices, std::size_t length,
                               std::size_t column, const float* grad, float* row_grads) {

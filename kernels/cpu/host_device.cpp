@@ -1,18 +1,24 @@
 // The processor as a device.
 
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/cpu/host_memory.hpp"
 #include "kernels/cpu/row_groups.hpp"
-#include "kernels/device.hpp"
 
 namespace troupe::kernels {
 
 namespace {
+
+constexpr std::size_t cache_line = 64;
+constexpr std::size_t huge_page = std::size_t{1} << 21;
+constexpr std::size_t worth_huge_pages = 2 * huge_page;
 
 class host_event final : public event {
  public:
@@ -75,6 +81,18 @@ class host_device_type final : public device {
 };
 
 }  // namespace
+
+std::shared_ptr<std::byte> allocate_on_host(std::size_t size) {
+  if (size == 0) return nullptr;
+  const std::size_t alignment = size >= worth_huge_pages ? huge_page : cache_line;
+  const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
+  if (rounded < size) throw std::bad_alloc();
+  const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(std::aligned_alloc(alignment, rounded)), std::free);
+  if (memory == nullptr) throw std::bad_alloc();
+  // If this fails, the system has no huge pages: the memory is only slower.
+  if (alignment == huge_page) madvise(memory.get(), rounded, MADV_HUGEPAGE);
+  return memory;
+}
 
 std::unique_ptr<event> cpu_stream::record() { return std::make_unique<host_event>(); }
 

@@ -1,5 +1,5 @@
-// Memory of the host for numbers whose accesses are random, as those to the rows of a table are: on huge pages where it
-// is large enough, since with pages of 4 KiB nearly every row costs a walk through the page tables.
+// Host memory for random access, as to the rows of a table: large blocks lie on huge pages, because with pages of 4 KiB
+// nearly every row costs a page walk.
 
 #pragma once
 
@@ -8,9 +8,8 @@
 
 namespace troupe::kernels {
 
-/// `size` uninitialized bytes that begin on a cache line, from 4 MiB on on a huge page; null with 0. Throws
-/// std::bad_alloc. The system is asked for huge pages (Linux: transparent ones, by madvise); where it has none, the
-/// memory is as good but slower. May be called from any thread.
+/// Returns `size` uninitialized bytes, aligned to a cache line, from 4 MiB on to a huge page; null for size 0. Asks for
+/// transparent huge pages by madvise; without them the memory is only slower. Throws std::bad_alloc. Thread: any.
 std::shared_ptr<std::byte> allocate_on_host(std::size_t size);
 
 }  // namespace troupe::kernels

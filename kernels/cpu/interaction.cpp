@@ -1,6 +1,6 @@
-// Pairwise dots, sample by sample: the vectors X [n, dim] of a sample give X X^T, of which the lower triangle is kept;
-// backward, the gradients of the dots make a symmetric matrix S with a zero diagonal, and S X is the gradient. Both
-// products are too small for BLAS, and fit the first-level cache at usual sizes.
+// Pairwise dot products, sample by sample. Forward: the vectors X [n, dim] of a sample give X X^T, of which the lower
+// triangle is stored. Backward: the gradients of the dots form a symmetric matrix S with a zero diagonal, and S X is
+// the gradient. Both products are too small for BLAS and usually fit the L1 cache.
 
 #include <algorithm>
 #include <vector>
@@ -11,13 +11,13 @@
 namespace troupe::kernels {
 namespace {
 
-/// Columns of a product are padded to whole vectors: a narrower rest takes as long as a full one.
+/// Pads columns to whole vectors: a partial vector takes as long as a full one.
 std::size_t padded(std::size_t columns) {
   constexpr std::size_t widest_vector = 16;
   return (columns + widest_vector - 1) / widest_vector * widest_vector;
 }
 
-/// Row `row` of each matrix, one after the other.
+/// Copies row `row` of each matrix, one after the other.
 void collect(std::span<const row_matrix<const float>> x, std::size_t row, std::size_t dim, float* to) {
   for (const auto& from : x) {
     std::copy_n(from.data + row * from.stride, dim, to);
@@ -31,7 +31,7 @@ void cpu_stream::pairwise_dots(std::size_t batch, std::size_t dim, std::span<con
                                row_matrix<float> dots) {
   const std::size_t n = x.size();
   const std::size_t columns = padded(n);
-  std::vector<float> vectors(columns * dim);  // those beyond n stay zero
+  std::vector<float> vectors(columns * dim);  // rows beyond n stay zero
   std::vector<float> transposed(dim * columns);
   std::vector<float> products(n * columns);
   for (std::size_t b = 0; b < batch; ++b) {

@@ -1,8 +1,7 @@
-// The fully connected layer. Products go to BLAS; tiny ones, where BLAS spends its time on packing and dispatch, to a
-// loop of our own. Which of the two depends on the shapes alone, so that a run repeats bit for bit.
+// The fully connected layer. Products use BLAS, tiny ones a loop of our own, because BLAS spends their time on packing
+// and dispatch. Only the shapes decide which, so that a run repeats bit for bit.
 
 #include <algorithm>
-#include <cstddef>
 
 #include "kernels/cpu/blas.hpp"
 #include "kernels/cpu/cpu_stream.hpp"
@@ -11,9 +10,9 @@
 namespace troupe::kernels {
 namespace {
 
-/// Weights up to this size are transposed on the stack.
+/// Most weights that are transposed on the stack.
 constexpr std::size_t max_small_weights = 1024;
-/// Up to this many multiplications the loop beats BLAS, or is level with it.
+/// Up to this many multiplications the loop is at least as fast as BLAS.
 constexpr std::size_t max_small_products = 8192;
 
 bool is_small(std::size_t batch, std::size_t in, std::size_t out) {

@@ -1,11 +1,10 @@
-// Losses and their gradients. Exponentials and logarithms are taken by vectors in float32; sums run in double and in
-// order, so that they do not depend on the width of a vector. A NaN among the outputs always reaches the loss.
+// Losses and their gradients. Exponentials and logarithms are vectorized in float32; sums are in double and in order,
+// so that they do not depend on the width of vectors. A NaN among the outputs makes the loss NaN.
 
 #include "kernels/cpu/cpu_stream.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -21,13 +20,13 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 namespace {
 
-/// exp(x) for x <= 0; NaN stays NaN, which Highway's own would turn into 0.
+/// exp(x) for x <= 0; NaN stays NaN (Highway's Exp returns 0).
 template <class D>
 HWY_INLINE hn::Vec<D> exp_of(D d, hn::Vec<D> x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
 }
 
-/// The loss of one sample; its gradient, divided by `batch`, goes to `grad`.
+/// Returns the loss of one sample; writes its gradient, divided by `batch`, to `grad`.
 HWY_INLINE double cross_entropy(std::size_t classes, const float* logits, std::size_t target, double batch,
                                 float* grad) {
   const double target_logit = logits[target];  // grad may overwrite it
@@ -58,7 +57,7 @@ double cross_entropy_sum(std::size_t batch, std::size_t classes, const float* lo
   return sum;
 }
 
-/// How many losses are gathered before they are summed in order.
+/// How many losses are computed before they are added in order.
 constexpr std::size_t losses_per_chunk = 256;
 
 double binary_cross_entropy_sum(std::size_t count, const float* logits, const float* target, float factor,
@@ -75,7 +74,7 @@ double binary_cross_entropy_sum(std::size_t count, const float* logits, const fl
       const auto e = exp_of(d, hn::Neg(hn::Abs(z)));
       const auto loss = hn::Add(hn::NegMulAdd(z, t, hn::IfThenZeroElse(negative, z)), hn::Log1p(d, e));
       hn::StoreU(loss, d, losses + at);
-      // Both forms of the sigmoid divide by at most 2, whatever the size of z.
+      // Both forms of the sigmoid divide by at most 2, for any z.
       const auto sigmoid = hn::Div(hn::IfThenElse(negative, e, one), hn::Add(one, e));
       hn::StoreU(hn::Mul(hn::Sub(sigmoid, t), hn::Set(d, factor)), d, grad + begin + at);
     });

@@ -1,8 +1,7 @@
-// Normal numbers by vectors of double. No multiply-add is fused, so that all instruction sets give the same bits.
+// Normal numbers, vectorized in double. No multiply-add is fused, so that all instruction sets give the same bits.
 
 #include "kernels/normal.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <numbers>
 
@@ -18,7 +17,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// sum * z + next, in two roundings.
+/// sum * z + next, with two roundings.
 template <class D>
 HWY_INLINE hn::Vec<D> horner(D d, hn::Vec<D> sum, hn::Vec<D> z, double next) {
   return hn::Add(hn::Mul(sum, z), hn::Set(d, next));

@@ -1,11 +1,9 @@
-// Optimizer updates: dense, and row by row with the sum of a row's gradient fused in, so that a touched row's gradient
-// never leaves the first-level cache.
+// Optimizer updates: dense, and row by row. A row's gradient is summed and applied in one pass, so that it stays in the
+// L1 cache.
 
 #include "kernels/optimizer.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include "kernels/cpu/cpu_stream.hpp"
@@ -24,7 +22,7 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 namespace {
 
-/// The part of the sorted occurrences that belongs to one row.
+/// The sorted occurrences of one row.
 struct run {
   const occurrence* begin;
   const occurrence* end;
@@ -35,7 +33,7 @@ HWY_INLINE run run_of(const row_gradients& gradients, std::size_t i) {
   return {all + gradients.starts[i], all + gradients.starts[i + 1]};
 }
 
-/// One block of columns of a row's gradient. Returns false if one of them is NaN or Inf.
+/// Sums one block of columns of a row's gradient. Returns false if one of them is NaN or Inf.
 template <class D, std::size_t kVectors>
 HWY_INLINE bool sum_block(D d, const row_gradients& gradients, run row, std::size_t column,
                           hn::Vec<D> (&grad)[kVectors]) {
@@ -63,8 +61,8 @@ HWY_INLINE bool sum_block(D d, const row_gradients& gradients, run row, std::siz
   return hn::AllFalse(d, hn::IsNaN(probe));
 }
 
-/// Columns [column, column + count) of a row's gradient. Returns false if one of them is NaN or Inf.
-/// Not inlined: it is long, and every optimizer and type of row would have its own.
+/// Sums columns [column, column + count) of a row's gradient. Returns false if one of them is NaN or Inf. Not inlined:
+/// it is long, and every optimizer and row type would get a copy.
 HWY_NOINLINE bool sum_columns(const row_gradients& gradients, run row, std::size_t column, std::size_t count,
                               float* out) {
   bool finite = true;
@@ -87,10 +85,10 @@ void dense(const update_constants& c, std::size_t count, float* weights, optimiz
   with_step(c, weights, state, [&](const auto& step) HWY_ATTR { update_span(step, 0, count, grad); });
 }
 
-/// Updates rows of exactly one block, whose gradient stays in registers.
+/// Updates rows that are exactly one block wide; the gradient stays in registers.
 template <class D, std::size_t kVectors>
 struct block_row {
-  /// Updates the row that starts at `base` in the table. Returns false, the row untouched, if its gradient is not
+  /// Updates the row that starts at `base` in the table. Returns false, with the row unchanged, if its gradient is not
   /// finite.
   template <class Step>
   HWY_INLINE bool update(const Step& step, std::size_t base, const row_gradients& gradients, run row) {
@@ -102,15 +100,15 @@ struct block_row {
   }
 };
 
-/// Updates rows of any length, a chunk at a time; a chunk stays in the first-level cache beside the row itself.
+/// Updates rows of any width in chunks; a chunk stays in the L1 cache together with the row.
 class chunked_row {
  public:
   explicit chunked_row(std::size_t dim) : dim_(dim) {}
 
-  /// As `block_row::update`.
+  /// See `block_row::update`.
   template <class Step>
   HWY_INLINE bool update(const Step& step, std::size_t base, const row_gradients& gradients, run row) {
-    // A row of several chunks is summed twice: no chunk may be updated before all are known to be finite.
+    // Rows of several chunks are summed twice: all chunks must be known to be finite before one is updated.
     for (std::size_t at = 0; dim_ > chunk_floats && at < dim_; at += chunk_floats) {
       if (!sum_columns(gradients, row, at, std::min(chunk_floats, dim_ - at), chunk_)) return false;
     }
@@ -129,7 +127,7 @@ class chunked_row {
   HWY_ALIGN float chunk_[chunk_floats];
 };
 
-/// Asks for what a step on the row at `base` needs, up to `bytes` of each buffer.
+/// Prefetches the weights and the state of the row at `base`, up to `bytes` of each.
 template <class Step>
 HWY_INLINE void prefetch_state(const Step& step, std::size_t base, std::size_t dim, std::size_t bytes) {
   prefetch_row(step.weights + base, std::min(bytes, dim * sizeof(*step.weights)));
@@ -138,7 +136,7 @@ HWY_INLINE void prefetch_state(const Step& step, std::size_t base, std::size_t d
   if constexpr (Step::state_count > 1) prefetch_row(step.state.second + base, state_bytes);
 }
 
-/// Updates the touched rows. Returns the position in `gradients.rows` of the first faulty one, or their number.
+/// Updates the touched rows. Returns the index in `gradients.rows` of the first row with a NaN or Inf, or their count.
 template <class Step, class Row>
 std::size_t update_touched(const Step& step, std::size_t dim, const row_gradients& gradients, Row row) {
   const prefetch_plan plan(dim * (sizeof(*step.weights) + Step::state_count * sizeof(float)));
@@ -151,7 +149,7 @@ std::size_t update_touched(const Step& step, std::size_t dim, const row_gradient
   return count;
 }
 
-/// `update_touched` by the kind of row that fits `dim`.
+/// Calls `update_touched` with the row class that fits `dim`.
 template <std::size_t kLanes, class Step>
 std::size_t update_touched_as(const Step& step, std::size_t dim, const row_gradients& gradients) {
   if constexpr (kLanes < 4 || !Step::in_f32) {
@@ -163,7 +161,7 @@ std::size_t update_touched_as(const Step& step, std::size_t dim, const row_gradi
   }
 }
 
-/// Updates all rows, by merging their numbers with the touched ones. Returns as `update_touched`.
+/// Updates all rows; merges their numbers with the touched ones. Returns what `update_touched` returns.
 template <class Step>
 std::size_t update_every(const Step& step, std::int64_t row_count, std::size_t dim, const row_gradients& gradients) {
   chunked_row row(dim);
@@ -177,7 +175,8 @@ std::size_t update_every(const Step& step, std::int64_t row_count, std::size_t d
   return next;
 }
 
-/// Row-wise Adagrad on the touched rows. `sums` has a number for each row of the table. Returns as `update_touched`.
+/// Row-wise Adagrad on the touched rows; `sums` has one number per row of the table. Returns what `update_touched`
+/// returns.
 template <class Number>
 std::size_t update_rowwise(const update_constants& c, std::size_t dim, Number* table, float* sums,
                            const row_gradients& gradients) {
@@ -198,7 +197,7 @@ std::size_t update_rowwise(const update_constants& c, std::size_t dim, Number* t
   return count;
 }
 
-/// Returns the position in `gradients.rows` of the first faulty row, or their number.
+/// Returns the index in `gradients.rows` of the first row with a NaN or Inf, or their count.
 std::size_t by_rows(const update_constants& c, std::int64_t row_count, std::size_t dim, table_view table,
                     optimizer_state_view state, const row_gradients& gradients, bool every_row) {
   return with_numbers(table, [&](auto* weights) HWY_ATTR {

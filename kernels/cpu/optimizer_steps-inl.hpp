@@ -1,5 +1,5 @@
-// One optimizer step on one vector of weights: the only place where the formulas of optimizer.hpp are written, so that
-// dense and row by row updates give the same bits. `first` and `second` are the optimizer's state.
+// One optimizer step on one vector of weights. The formulas of optimizer.hpp are written only here, so that dense and
+// row-wise updates give the same bits. `first` and `second` are the optimizer's state.
 
 // Included once per instruction set: the guard toggles with Highway's.
 #if defined(TROUPE_KERNELS_CPU_OPTIMIZER_STEPS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
@@ -23,13 +23,13 @@ namespace troupe::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// With weight decay. With a decay of 0 the product would still turn an infinite weight's gradient into NaN.
+/// Adds weight decay. Without this branch, a decay of 0 would turn the gradient of an infinite weight into NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> decayed(D d, const update_constants& c, hn::Vec<D> grad, hn::Vec<D> weight) {
   return c.weight_decay == 0.0F ? grad : hn::MulAdd(hn::Set(d, c.weight_decay), weight, grad);
 }
 
-// Each rule keeps its state, and returns in which direction a step goes for the gradient with its weight decay.
+// A rule updates its state and returns the direction of the step for a gradient that includes weight decay.
 
 struct sgd_rule {
   static constexpr std::size_t state_count = 0;
@@ -83,7 +83,7 @@ struct adam_rule {
   }
 };
 
-/// A step by one of these rules on weights that are stored as `Number`.
+/// A step by a rule on weights of type `Number`.
 template <class Number, class Rule>
 struct weight_step {
   static constexpr bool in_f32 = std::is_same_v<Number, float>;
@@ -101,7 +101,7 @@ struct weight_step {
   }
 };
 
-/// Row-wise Adagrad on one row, whose gradient is changed by weight decay; `sum` is the row's accumulator.
+/// Row-wise Adagrad on one row. Adds weight decay to `grad`; `sum` is the row's accumulator.
 template <class Number>
 HWY_INLINE void rowwise_adagrad(const update_constants& c, std::size_t dim, Number* weights, float* sum, float* grad) {
   if (c.weight_decay != 0.0F) {
@@ -118,7 +118,7 @@ HWY_INLINE void rowwise_adagrad(const update_constants& c, std::size_t dim, Numb
   });
 }
 
-/// Calls `body` with the step that `c` describes, of those that take each weight by itself.
+/// Calls `body` with the step that `c` describes. Requires: not rowwise_adagrad.
 template <class Number, class Body>
 HWY_INLINE auto with_step(const update_constants& c, Number* weights, optimizer_state_view state, const Body& body) {
   if (c.kind == optimizer_kind::adagrad) return body(weight_step<Number, adagrad_rule>{c, weights, state});

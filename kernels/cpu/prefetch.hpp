@@ -1,4 +1,4 @@
-// Prefetching of table rows that random indices will ask for soon.
+// Prefetching of table rows before random indices read them.
 
 #pragma once
 
@@ -9,8 +9,8 @@ namespace troupe::kernels {
 
 inline constexpr std::size_t cache_line_bytes = 64;
 
-/// How far to run ahead for rows of `row_bytes`, and how much of each row to ask for. Past a few lines the
-/// processor's own prefetcher has recognised the row, and more requests than the core can keep open only stall it.
+/// How many rows ahead to prefetch rows of `row_bytes`, and how many bytes of each. After a few lines the hardware
+/// prefetcher has recognised the row, and more requests than the core can have open only stall it.
 struct prefetch_plan {
   std::size_t rows_ahead;
   std::size_t bytes;
@@ -19,7 +19,7 @@ struct prefetch_plan {
     constexpr std::size_t max_lines_per_row = 8;
     constexpr std::size_t lines_in_flight = 48;
     bytes = std::min(row_bytes, max_lines_per_row * cache_line_bytes);
-    // A row that does not start on a line spans one more line than its size says.
+    // A row that does not start on a line spans one line more than its size suggests.
     const std::size_t lines = bytes / cache_line_bytes + 1;
     rows_ahead = std::clamp<std::size_t>(lines_in_flight / lines, 4, 24);
   }

@@ -34,8 +34,8 @@ void row_groups::add(pooling mode, const bags_view& bags, const float* grad, std
   }
 }
 
-// A stable radix sort of places, so that what moves is small and stays in the cache. It passes over them only as often
-// as the table's height asks for: once for 2048 rows, twice for four million.
+// A stable radix sort of indices, so that the moved data is small and stays in the cache. The number of passes depends
+// on the table's height: one for 2048 rows, two for four million.
 void row_groups::sort_by_row() {
   constexpr int digit_bits = 11;
   const int row_bits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(row_count_ - 1, 0)));
@@ -57,7 +57,7 @@ void row_groups::sort_by_row() {
 row_gradients row_groups::group(float scale) {
   sort_by_row();
   const std::size_t size = order_.size();
-  // Room for as many rows as contributions, which from step to step stays about the same.
+  // Sized for as many rows as contributions, which changes little from step to step.
   rows_.resize(std::max(rows_.size(), size));
   starts_.resize(std::max(starts_.size(), size + 1));
   occurrences_.resize(std::max(occurrences_.size(), size));

@@ -1,5 +1,5 @@
-// Loading and storing vectors of float32 in each way that a table's rows are stored, for code that Highway compiles
-// once per instruction set. Rounding is written out where Highway's own would truncate.
+// Loads and stores vectors of float32 in each format of a table's rows, for code that Highway compiles once per
+// instruction set. Rounding is explicit where Highway's own would truncate.
 
 // Included once per instruction set: the guard toggles with Highway's.
 #if defined(TROUPE_KERNELS_CPU_ROW_NUMBERS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
@@ -9,7 +9,6 @@
 #define TROUPE_KERNELS_CPU_ROW_NUMBERS_INL_HPP
 #endif
 
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -21,8 +20,8 @@ namespace troupe::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Calls `body` with a pointer to the numbers of a `table_view` or `const_table_view`: to float, hwy::float16_t or
-/// hwy::bfloat16_t.
+/// Calls `body` with a typed pointer to the numbers of a `table_view` or `const_table_view`: to float, hwy::float16_t
+/// or hwy::bfloat16_t.
 template <class View, class Body>
 HWY_INLINE auto with_numbers(View table, const Body& body) {
   constexpr bool is_const = std::is_const_v<std::remove_pointer_t<decltype(table.data)>>;
@@ -34,11 +33,11 @@ HWY_INLINE auto with_numbers(View table, const Body& body) {
   return body(as(float()));
 }
 
-// x86 converts by an instruction from AVX2 on. Elsewhere Highway's f16 loses Inf and truncates.
+// From AVX2 on, x86 converts by an instruction. Elsewhere Highway's f16 loses Inf and truncates.
 #define TROUPE_HAS_F16C (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
 
-/// The float32 whose bits are those of `half` moved up by 13, times 2^112: the multiplication moves the exponent, of
-/// subnormal numbers too, exactly.
+/// Moves the bits of `half` up by 13 and multiplies by 2^112, which shifts the exponent exactly, of subnormal numbers
+/// too.
 template <class D>
 HWY_INLINE hn::Vec<D> half_to_float(D d, hn::Vec<hn::Rebind<std::uint16_t, D>> half) {
   const hn::RebindToUnsigned<D> du;
@@ -46,14 +45,14 @@ HWY_INLINE hn::Vec<D> half_to_float(D d, hn::Vec<hn::Rebind<std::uint16_t, D>> h
   const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000)));
   const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7fff)));
   const auto scaled = hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p112F));
-  // What had the largest exponent is Inf or NaN.
+  // The largest exponent means Inf or NaN.
   const auto is_special = hn::Ge(scaled, hn::Set(d, 0x1p16F));
   const auto special = hn::BitCast(d, hn::Or(magnitude, hn::Set(du, 0x7f800000)));
   return hn::Or(hn::IfThenElse(is_special, special, scaled), hn::BitCast(d, sign));
 }
 
-/// To nearest even: below 2^-14, where halves are 2^-24 apart, by adding 0.5, whose last bit is 2^-24; above, by adding
-/// to the bits just less than half of the last one kept, or exactly half if that one is odd.
+/// Rounds to nearest even. Below 2^-14, where halves are 2^-24 apart: adds 0.5, whose last bit is 2^-24. Above: adds to
+/// the bits just less than half of the last kept bit, or exactly half if that bit is odd.
 template <class D>
 HWY_INLINE hn::Vec<hn::Rebind<std::uint16_t, D>> float_to_half(D d, hn::Vec<D> x) {
   const hn::RebindToUnsigned<D> du;

@@ -1,8 +1,6 @@
-// Products of tiny matrices: up to four rows by two vectors of the result at a time are summed in registers.
+// Products of tiny matrices: sums up to four rows by two vectors of the result in registers at a time.
 
 #include "kernels/cpu/small_product.hpp"
-
-#include <cstddef>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/small_product.cpp"
@@ -15,7 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 namespace {
 
-/// kRows rows of one block of columns: c = start + a b, summed over k in order. `start` is one row, or null for zeros.
+/// Computes kRows rows of one block of columns: c = start + a b, summed over k in order. `start` is one row, or null
+/// for zeros.
 template <std::size_t kRows, class D, std::size_t kVectors>
 HWY_INLINE void product_block(D d, vectors<kVectors>, std::size_t depth, left_factor a, const float* b,
                               std::size_t columns, const float* start, float* c) {
@@ -40,25 +39,21 @@ HWY_INLINE void product_block(D d, vectors<kVectors>, std::size_t depth, left_fa
 void multiply(std::size_t rows, std::size_t columns, std::size_t depth, left_factor a, const float* b,
               const float* start, float* c) {
   for_each_block<2>(columns, [&](auto d, auto count, std::size_t at) HWY_ATTR {
-    const float* const start_at = start ? start + at : nullptr;
     std::size_t r = 0;
-    const auto a_from = [&](std::size_t row) {
-      return left_factor{a.data + row * a.row_stride, a.row_stride, a.k_stride};
+    const auto take_rows = [&](auto height) HWY_ATTR {
+      product_block<height>(d, count, depth, {a.data + r * a.row_stride, a.row_stride, a.k_stride}, b + at, columns,
+                            start ? start + at : nullptr, c + r * columns + at);
+      r += height;
     };
-    for (; r + 4 <= rows; r += 4) {
-      product_block<4>(d, count, depth, a_from(r), b + at, columns, start_at, c + r * columns + at);
-    }
-    if (r + 2 <= rows) {
-      product_block<2>(d, count, depth, a_from(r), b + at, columns, start_at, c + r * columns + at);
-      r += 2;
-    }
-    if (r < rows) product_block<1>(d, count, depth, a_from(r), b + at, columns, start_at, c + r * columns + at);
+    while (r + 4 <= rows) take_rows(vectors<4>());
+    if (r + 2 <= rows) take_rows(vectors<2>());
+    if (r < rows) take_rows(vectors<1>());
   });
 }
 
 #if HWY_TARGET == HWY_SCALAR
 
-/// Vectors of one lane have nothing to interleave: no squares.
+/// Vectors of one lane cannot be interleaved: no squares.
 constexpr std::size_t square_size = 0;
 void transpose_square(const float*, std::size_t, float*, std::size_t) {}
 
@@ -84,7 +79,7 @@ void transpose_square(const float* in, std::size_t in_stride, float* out, std::s
 
 #endif
 
-/// By squares of 4 x 4 as far as they go, the rest one by one.
+/// Transposes squares of 4 x 4, and the rest number by number.
 void transpose_matrix(std::size_t rows, std::size_t columns, const float* in, float* out) {
   const std::size_t squared_rows = square_size ? rows / 4 * 4 : 0;
   const std::size_t squared_columns = square_size ? columns / 4 * 4 : 0;

@@ -1,5 +1,5 @@
-// What the module `troupe_cuda` offers to the program: its devices, and communicators that never block. What takes time
-// is done by NCCL's own threads, and asked about.
+// The backend of the module `troupe_cuda`: CUDA devices, and communicators that never block. NCCL's own threads do what
+// takes time; `poll` asks for the outcome.
 
 #include "kernels/backend.hpp"
 
@@ -17,11 +17,11 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// How long a healthy communicator may take to finish before it is aborted.
+/// How long the destructor waits for a healthy communicator before it aborts it.
 constexpr auto timeout = std::chrono::seconds(5);
 
-/// What has begun and goes on by itself is no error: `poll` tells how it ended. NCCL keeps words on the last error of
-/// the process.
+/// Throws unless the call has succeeded or is in progress; `poll` returns how that ends. Adds NCCL's text on the last
+/// error of the process.
 void check_begun(ncclResult_t code, const char* call) {
   try {
     check(code, call);
@@ -32,7 +32,7 @@ void check_begun(ncclResult_t code, const char* call) {
   }
 }
 
-/// Closes a group in every case: NCCL counts them by thread.
+/// Runs `calls` in an NCCL group. Closes the group after an exception too: NCCL counts open groups by thread.
 template <class Calls>
 void in_group(const Calls& calls) {
   check_begun(ncclGroupStart(), "ncclGroupStart");
@@ -105,7 +105,7 @@ class nccl_communicator final : public communicator {
   }
 
   void abort() override {
-    // All parts together: one alone may wait for a kernel of another.
+    // Aborts all parts in one group: a part alone may wait for a kernel of another.
     ncclGroupStart();
     for (ncclComm_t& part : parts_) {
       if (part != nullptr) ncclCommAbort(part);
@@ -116,7 +116,7 @@ class nccl_communicator final : public communicator {
   }
 
  private:
-  /// Whether all that was asked for came to an end.
+  /// Returns whether all operations have finished without an error.
   bool finish() {
     for (const ncclComm_t part : parts_) {
       const ncclResult_t code = ncclCommFinalize(part);

@@ -1,4 +1,4 @@
-// The errors that users meet, each with what to try.
+// Errors of CUDA, cuBLASLt and NCCL, each with what to try.
 
 #include "kernels/cuda/check.hpp"
 

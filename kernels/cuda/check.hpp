@@ -1,4 +1,4 @@
-// What CUDA, cuBLASLt and NCCL answer, as exceptions.
+// Turns error codes of CUDA, cuBLASLt and NCCL into exceptions.
 
 #pragma once
 
@@ -8,8 +8,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// Throws `device_error` with the name of `call`, what it answered, and what to try, unless `code` says that all is
-/// well. May be called from any thread.
+/// Throws `device_error` with the name of `call`, the error and what to try, unless `code` means success. Thread: any.
 void check(cudaError_t code, const char* call);
 void check(cublasStatus_t code, const char* call);
 void check(ncclResult_t code, const char* call);

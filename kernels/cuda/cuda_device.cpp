@@ -1,11 +1,9 @@
-// A CUDA device's memory, and the checks before it is used.
+// A CUDA device: its memory, and the checks before its first use.
 
 #include "kernels/cuda/cuda_device.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
-#include <utility>
 
 #include "kernels/cuda/check.hpp"
 #include "kernels/cuda/cuda_stream.hpp"
@@ -13,7 +11,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Sizes that differ little share their memory: an eighth of a small size goes unused at most, 2 MiB of a large one.
+/// Rounds up, so that similar sizes share blocks: wastes at most an eighth of a small size, 2 MiB of a large one.
 std::size_t rounded(std::size_t bytes) {
   const std::size_t step = std::clamp(std::bit_floor(bytes) / 8, std::size_t{512}, std::size_t{2} << 20);
   return (std::max<std::size_t>(bytes, 1) + step - 1) / step * step;
@@ -28,7 +26,7 @@ std::string missing_text(int number, int count) {
   return text + (count == 1 ? " (0)" : " (0 to " + std::to_string(count - 1) + ")");
 }
 
-/// As nvidia-smi writes it.
+/// Formats it as nvidia-smi does.
 std::string text_of(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
   for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
@@ -68,7 +66,8 @@ std::shared_ptr<std::byte> memory_pool::allocate(std::size_t bytes, cudaError_t&
   return {static_cast<std::byte*>(memory), [this, size](std::byte* old) { give_back(old, size); }};
 }
 
-/// A block of at least `size` bytes, which becomes its size, and of not much more; null if there is none.
+/// Returns an idle block of at least `size` bytes, and not much more, and sets `size` to its size; null if there is
+/// none.
 std::byte* memory_pool::take_idle(std::size_t& size) {
   const std::lock_guard lock(mutex_);
   const auto found = idle_.lower_bound(size);
@@ -92,8 +91,8 @@ void memory_pool::give_back(std::byte* memory, std::size_t bytes) {
   idle_bytes_ += bytes;
 }
 
-/// False if there was nothing. Without the lock: freeing waits for the device, which may wait for somebody else who
-/// needs memory.
+/// Frees all idle blocks; returns false if there were none. Does not hold the lock while it frees: cudaFree waits for
+/// the device, which may wait for a thread that allocates.
 bool memory_pool::free_idle() {
   std::map<std::size_t, std::vector<std::byte*>> old;
   {
@@ -102,7 +101,7 @@ bool memory_pool::free_idle() {
     idle_bytes_ = 0;
   }
   if (old.empty()) return false;
-  cudaGetLastError();  // that there was too little has been dealt with
+  cudaGetLastError();  // clears the out-of-memory error, which has been handled
   for (const auto& [size, blocks] : old)
     for (std::byte* const block : blocks) check(free_(block), "cudaFree");
   return true;
@@ -129,7 +128,7 @@ std::shared_ptr<std::byte> cuda_device::allocate(std::size_t bytes) {
   cudaError_t code = cudaSuccess;
   std::shared_ptr<std::byte> given = memory_.allocate(bytes, code);
   if (code == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // what follows is to find no error of old
+    cudaGetLastError();  // clears the error, so that the next call does not report it
     const memory_use use = memory();
     throw device_error("the memory of CUDA device " + std::to_string(number_) + " is too small: " + in_mib(bytes) +
                        " more are needed, " + in_mib(use.free) + " of " + in_mib(use.total) +

@@ -1,4 +1,4 @@
-// A CUDA device: its memory, and where its streams come from.
+// A CUDA device: its memory, and its streams.
 
 #pragma once
 
@@ -17,15 +17,14 @@
 
 namespace troupe::kernels::cuda {
 
-/// Makes `device` the calling thread's. Whoever else changes a thread's device must put it back.
+/// Makes `device` current for the calling thread. Requires: other code that changes a thread's device restores it.
 void make_current(int device);
 
-/// The same for destructors, which run on whatever thread lets go: on a thread that has no device yet, a call would
-/// make a context on device 0. Leaves a failure to the call that follows.
+/// The same for destructors, which may run on any thread: on a thread without a device, CUDA would create a context on
+/// device 0. Ignores errors; the next call reports them.
 void make_current_if_possible(const device& where) noexcept;
 
-/// Memory that is kept when it is given back, for the next who asks for as much or a little less. May be used from any
-/// thread.
+/// Keeps freed memory for later allocations of the same or slightly smaller size. Thread: any.
 class memory_pool {
  public:
   using allocate_function = std::function<cudaError_t(void**, std::size_t)>;
@@ -34,10 +33,10 @@ class memory_pool {
   memory_pool(allocate_function allocate, free_function free)
       : allocate_(std::move(allocate)), free_(std::move(free)) {}
 
-  /// At least `bytes`, or null with the reason in `code`. The pool must outlive what it gives out.
+  /// Returns at least `bytes`, or null with the error in `code`. Requires: the pool outlives the memory.
   std::shared_ptr<std::byte> allocate(std::size_t bytes, cudaError_t& code);
 
-  /// Bytes that have been given back.
+  /// Returns the bytes of freed memory that the pool keeps.
   std::size_t idle_bytes() const;
 
  private:
@@ -72,8 +71,8 @@ class cuda_device : public device {
   memory_pool staging_;
 };
 
-/// Device `number`. Throws `device_error` if there is none, if its compute capability is below 8.0, or if the driver is
-/// missing or too old. May be called from any thread.
+/// Opens device `number`. Throws `device_error` if there is none, if its compute capability is below 8.0, or if the
+/// driver is missing or too old. Thread: any.
 std::unique_ptr<device> open_cuda_device(int number);
 
 }  // namespace troupe::kernels::cuda

@@ -1,4 +1,4 @@
-// Order, copies and graphs of a stream.
+// Synchronization, copies and graphs of a stream.
 
 #include "kernels/cuda/cuda_stream.hpp"
 
@@ -49,7 +49,7 @@ class cuda_event : public event {
   cudaEvent_t handle_ = nullptr;
 };
 
-/// Without a handle: seen once, not captured yet.
+/// A graph. Without a handle: `enqueue` has run once, and is not captured yet.
 class cuda_graph : public graph {
  public:
   explicit cuda_graph(const cuda_device& where) : where_(where) {}
@@ -66,7 +66,7 @@ class cuda_graph : public graph {
   const cuda_device& where_;
 };
 
-/// What `enqueue` asks of the stream, which does not do it.
+/// Captures the calls of `enqueue` without running them.
 cudaGraphExec_t capture(cudaStream_t stream, const std::function<void()>& enqueue) {
   cudaGraph_t captured = nullptr;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
@@ -75,7 +75,7 @@ cudaGraphExec_t capture(cudaStream_t stream, const std::function<void()>& enqueu
   } catch (...) {
     cudaStreamEndCapture(stream, &captured);
     if (captured) cudaGraphDestroy(captured);
-    cudaGetLastError();  // the capture's own failure says less than what is thrown
+    cudaGetLastError();  // the exception says more than the capture's own error
     throw;
   }
   check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
@@ -99,7 +99,7 @@ cuda_stream::cuda_stream(cuda_device& device, matmul_precision precision, stream
 
 cuda_stream::~cuda_stream() {
   make_current_if_possible(device_);
-  cudaStreamSynchronize(handle_);  // what it still uses goes to others
+  cudaStreamSynchronize(handle_);  // the pool gives its memory to others
   cudaStreamDestroy(handle_);
 }
 
@@ -137,7 +137,7 @@ void cuda_stream::copy_as(const void* from, void* to, std::size_t bytes, cudaMem
 
 std::byte* cuda_stream::grow(scratch& memory, std::size_t bytes) {
   if (bytes > memory.capacity()) {
-    const std::size_t enough = std::max(bytes, memory.capacity() * 2);  // what is outgrown is less than what is used
+    const std::size_t enough = std::max(bytes, memory.capacity() * 2);  // outgrown blocks add up to less than that
     outgrown_.push_back(std::exchange(memory, {}).owner());
     memory.resize(*this, enough);
   }

@@ -1,5 +1,4 @@
-// A CUDA stream, and the kernels as what it does. Its methods are spread over files by theme: elementwise.cu,
-// linear.cu, ...
+// A CUDA stream with its kernels. elementwise.cu, linear.cu, ... define the methods.
 
 #pragma once
 
@@ -16,21 +15,21 @@
 
 namespace troupe::kernels::cuda {
 
-/// Memory of a stream for what one call keeps until the next.
+/// A stream's memory that is reused from call to call.
 using scratch = device_array<std::byte>;
 
 class cuda_stream : public stream {
  public:
-  /// The device, current in this thread, must outlive it.
+  /// Requires: the device is current in this thread, and outlives the stream.
   cuda_stream(cuda_device& device, matmul_precision precision, stream_priority priority);
   ~cuda_stream() override;
   cuda_stream(const cuda_stream&) = delete;
   cuda_stream& operator=(const cuda_stream&) = delete;
 
-  /// What CUDA calls it.
+  /// CUDA's handle.
   cudaStream_t handle() const { return handle_; }
   cuda_device& device() const override { return device_; }
-  /// Memory for the parts of one reduction.
+  /// Memory for the partial results of one reduction.
   std::byte* parts() const { return parts_.get(); }
 
   void synchronize() override;
@@ -53,19 +52,19 @@ class cuda_stream : public stream {
 
  private:
   void copy_as(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind);
-  /// `bytes` of scratch memory. What is outgrown stays: a graph that was captured earlier still uses it.
+  /// Returns `bytes` of scratch memory. Keeps outgrown blocks, because captured graphs still use them.
   std::byte* grow(scratch& memory, std::size_t bytes);
-  /// A factor of a matrix product as the precision wants it: `x` itself, or rounded into `rounded`.
+  /// Returns a factor of a matrix product in the type of the precision: `x` itself, or `x` rounded into `rounded`.
   const void* as_factor(std::size_t count, const float* x, scratch& rounded);
   void column_sums(std::size_t rows, std::size_t cols, const float* x, float* sums);
-  /// A product that throws if there is no way to do it.
+  /// Multiplies without an epilogue; throws if cuBLASLt has no algorithm.
   void multiply_plainly(const product_shape& shape, const product_operands& operands);
   matrix_products& products();
 
   cuda_device& device_;
   const matmul_precision precision_;
   cudaStream_t handle_ = nullptr;
-  std::shared_ptr<std::byte> parts_;  // of reductions
+  std::shared_ptr<std::byte> parts_;  // partial results of a reduction
   scratch first_factor_, second_factor_, partial_sums_;
   std::vector<std::shared_ptr<std::byte>> outgrown_;
   std::unique_ptr<matrix_products> products_;

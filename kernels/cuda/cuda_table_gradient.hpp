@@ -1,11 +1,10 @@
-// The gradient of a table on a CUDA device: contributions are listed, sorted by row with their order kept, and summed
-// where they are needed. How many distinct rows there are stays on the device until the host asks.
+// The gradient of a table on a CUDA device: lists the contributions, sorts them by row (stable), and sums them where
+// the sums are used. The number of distinct rows stays on the device until the host asks for it.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -19,7 +18,7 @@ namespace troupe::kernels::cuda {
 
 class cuda_table_gradient : public table_gradient {
  public:
-  /// The stream must outlive it.
+  /// Requires: the stream outlives it.
   explicit cuda_table_gradient(cuda_stream& stream) : stream_(stream) {}
   ~cuda_table_gradient() override;
   cuda_table_gradient(const cuda_table_gradient&) = delete;
@@ -51,12 +50,12 @@ class cuda_table_gradient : public table_gradient {
   template <class Key>
   void list_contributions(Key* keys);
   grouped_rows grouped() const;
-  /// At most as many distinct rows are grouped.
+  /// Upper bound of the number of distinct rows.
   std::size_t rows_bound() const;
-  /// At most as many rows have very many contributions.
+  /// Upper bound of the number of long rows (long_rows.cu).
   std::size_t long_rows_bound() const;
   void sum_long_rows(std::size_t dim);
-  /// Staging memory for one result at a time.
+  /// Staging memory, for one result at a time.
   template <class T>
   T* staging(std::size_t count) {
     return reinterpret_cast<T*>(staging_.make(stream_, count * sizeof(T)));
@@ -72,21 +71,21 @@ class cuda_table_gradient : public table_gradient {
   device_array<std::uint32_t> listed_order_, order_;
   device_array<contribution> listed_, contributions_;
   device_array<std::byte> sort_scratch_;
-  device_array<std::uint32_t> run_numbers_;  // from 1, by place in the order
+  device_array<std::uint32_t> run_numbers_;  // row numbers from 1, by sorted contribution
   device_array<std::int64_t> rows_;
-  device_array<std::uint32_t> starts_;  // of the rows, and the end of the last
+  device_array<std::uint32_t> starts_;  // of the rows, and the end of the last one
   device_array<std::uint32_t> begins_, ends_;
   device_array<std::uint32_t> distinct_;
   device_array<float> long_sums_;
   bool long_rows_summed_ = false;
   device_array<double> norms_;
   device_array<std::uint64_t> bad_rows_;
-  bool has_bad_row_ = false;  // of the last `apply`: it comes to the staging memory
+  bool has_bad_row_ = false;  // whether the last `apply` writes a bad row to the staging memory
   staging_array<std::byte> staging_;
 };
 
-/// Calls body(width, packs) with how many columns a lane takes at a time, and how often, for rows of `dim` numbers,
-/// which lie where several may be taken at a time if `fit_packs`.
+/// Calls body(width, packs): how many columns a lane loads at once, and how often, for rows of `dim` numbers.
+/// `fit_packs`: the rows are aligned for packs of four.
 template <class Body>
 void with_shape(bool fit_packs, std::size_t dim, const Body& body) {
   const auto by_width = [&](auto columns) {

@@ -1,4 +1,4 @@
-// Bags as kernels see them: a `bags_view` of the device's memory.
+// Bags as kernels use them: a `bags_view` in device memory.
 
 #pragma once
 
@@ -23,13 +23,12 @@ struct device_bags {
   __device__ std::size_t end_of(std::size_t bag) const { return bag + 1 < bag_count ? begin_of(bag + 1) : index_count; }
 };
 
-inline device_bags bags_of_one(std::span<const std::int64_t> indices) {
-  return {indices.data(), nullptr, nullptr, indices.size(), indices.size()};
-}
-
-inline device_bags with_offsets(const bags_view& bags) {
-  return {bags.indices.data(), bags.offsets.data(), bags.weights.empty() ? nullptr : bags.weights.data(),
-          bags.indices.size(), bags.size()};
+/// Bags without offsets hold one index each.
+inline device_bags as_device_bags(const bags_view& bags) {
+  const bool each = bags.offsets.empty();
+  return {bags.indices.data(), each ? nullptr : bags.offsets.data(),
+          bags.weights.empty() ? nullptr : bags.weights.data(), bags.indices.size(),
+          each ? bags.indices.size() : bags.size()};
 }
 
 }  // namespace troupe::kernels::cuda

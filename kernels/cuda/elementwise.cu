@@ -1,4 +1,4 @@
-// Element by element, columns of matrices, and reductions to one number.
+// Elementwise kernels, columns of matrices, and reductions to one number.
 
 #include <algorithm>
 
@@ -37,7 +37,7 @@ __global__ void relu_backward_kernel(std::size_t count, const float* y, const fl
   });
 }
 
-/// The inputs of one launch; a kernel's parameters hold 4 KiB.
+/// The inputs of one launch; kernel parameters are limited to 4 KiB.
 struct rank_inputs {
   static constexpr unsigned most = 256;
   const float* at[most];
@@ -57,7 +57,7 @@ __global__ void rank_sum_kernel(rank_inputs in, std::size_t count, float scale, 
   });
 }
 
-/// to = from, or to += from.
+/// to = from, or to += from, for matrices [rows, cols].
 template <bool kAdd, int kWidth>
 __global__ void columns_kernel(std::size_t rows, std::size_t cols, row_matrix<const float> from, row_matrix<float> to,
                                lane_share share) {
@@ -140,7 +140,7 @@ void cuda_stream::sum_in_rank_order(std::span<const float* const> in, std::size_
     for (const float* const input : in.first(taken)) some.at[some.count++] = input;
     in = in.subspan(taken);
     const bool last = in.empty();
-    // Not to `out` before the end: it may be an input that is still to come.
+    // Writes `out` last, because `out` may be an input that is not read yet.
     float* const to = last ? out : reinterpret_cast<float*>(grow(partial_sums_, count * sizeof(float)));
     const bool packs = fits_packs<4>(to) && std::all_of(some.at, some.at + some.count,
                                                         [](const float* input) { return fits_packs<4>(input); });

@@ -1,6 +1,6 @@
-// Embedding bag, forward. Some lanes of a warp share a bag, each with its columns: up to 16 bytes of a row at a time,
-// the rows of several indices on their way at once, and added in index order. What is written may be columns of a
-// matrix in which nothing is aligned: then only the sums are stored number by number.
+// Embedding bag, forward. A group of lanes of a warp shares a bag; each lane has its own columns and loads up to 16
+// bytes of a row at a time. Rows of several indices are loaded at once and added in index order. The output may be
+// columns of an unaligned matrix; then the sums are stored number by number.
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/device_bags.hpp"
@@ -11,10 +11,10 @@ namespace {
 
 enum class pool { plain_sum, weighted_sum, mean, maximum };
 
-/// Rows that are on their way at once.
+/// Rows that a lane loads before it adds them.
 constexpr int rows_ahead = 8;
 
-/// Columns column .. column + kWidth of bag [begin, end).
+/// Pools columns column .. column + kWidth of bag [begin, end).
 template <pool kPool, int kWidth, class Number>
 __device__ pack<float, kWidth> pool_columns(const Number* table, std::size_t dim, const device_bags& bags,
                                             std::size_t begin, std::size_t end, std::size_t column) {
@@ -32,7 +32,7 @@ __device__ pack<float, kWidth> pool_columns(const Number* table, std::size_t dim
         if constexpr (kPool == pool::maximum) {
           to = i + a == begin || x > to ? x : to;
         } else {
-          to = fmaf(weight, x, to);  // the sum itself if the weight is 1
+          to = fmaf(weight, x, to);  // equals the plain sum if the weight is 1
         }
       });
     });
@@ -43,7 +43,7 @@ __device__ pack<float, kWidth> pool_columns(const Number* table, std::size_t dim
   return sum;
 }
 
-/// Loads `kWidth` numbers at a time, and stores `kStored` floats.
+/// Loads `kWidth` numbers at a time and stores `kStored` floats.
 template <pool kPool, int kWidth, int kStored, class Number>
 __global__ void __launch_bounds__(block_threads, 4) pool_kernel(const Number* table, std::size_t dim, device_bags bags,
                                                                 float* out, std::size_t out_stride, lane_share share) {
@@ -81,7 +81,7 @@ void launch_pool(const cuda_stream& stream, const_table_view table, std::size_t 
 
 void cuda_stream::embedding_bag_forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags,
                                         float* out, std::size_t out_stride) {
-  const device_bags seen = with_offsets(bags);
+  const device_bags seen = as_device_bags(bags);
   const auto pooled = mode == pooling::max    ? launch_pool<pool::maximum>
                       : seen.weights          ? launch_pool<pool::weighted_sum>
                       : mode == pooling::mean ? launch_pool<pool::mean>
@@ -91,8 +91,8 @@ void cuda_stream::embedding_bag_forward(pooling mode, const_table_view table, st
 
 void cuda_stream::gather_rows(const_table_view table, std::size_t dim, std::span<const std::int64_t> indices,
                               float* out) {
-  // The maximum of one row is that row, with its NaNs and negative zeros.
-  launch_pool<pool::maximum>(*this, table, dim, bags_of_one(indices), out, dim);
+  // The maximum of one row is the row itself, with its NaNs and negative zeros.
+  launch_pool<pool::maximum>(*this, table, dim, as_device_bags({indices, {}, {}}), out, dim);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -1,5 +1,5 @@
-// Dots of all pairs of a sample's vectors, and their gradients. A warp takes a sample; its dots are summed in index
-// order, its gradients in the order of the vectors, by fused multiply-add.
+// Dot products of all pairs of a sample's vectors, and their gradients. A warp handles a sample. Dots are summed in
+// index order, gradients in the order of the vectors, by fused multiply-add.
 
 #include <algorithm>
 #include <string>
@@ -24,15 +24,15 @@ vectors<T> as_parameter(std::span<const row_matrix<T>> x) {
   return all;
 }
 
-/// The place of pair (i, j), i > j.
+/// Index of pair (i, j), i > j.
 __device__ unsigned pair_of(unsigned i, unsigned j) { return i * (i - 1) / 2 + j; }
 
-/// Floats of a sample's vectors that are in shared memory at once.
+/// Floats of a sample's vectors in shared memory at once.
 constexpr unsigned shared_floats = 1536;
-/// Vectors on each side of a tile of pairs whose dots a lane keeps.
+/// Vectors on each side of the tile of pairs that a lane sums.
 constexpr int pair_tile = 4;
 
-/// Columns first .. first + columns of the sample's vectors, those of one vector `pitch` apart from the next one's.
+/// Loads columns first .. first + columns of the sample's vectors, `pitch` floats per vector.
 __device__ void load_columns(const vectors<const float>& x, unsigned n, std::size_t sample, std::size_t first,
                              unsigned columns, unsigned pitch, float* to) {
   for (unsigned i = 0; i < n; ++i) {
@@ -48,7 +48,7 @@ __device__ void add_products(const float* loaded, unsigned n, unsigned columns, 
     float left[pair_tile];
     float right[pair_tile];
     unrolled<pair_tile>([&](int k) {
-      left[k] = loaded[(row + k < n ? row + k : 0) * pitch + c];  // what is past the end is not stored
+      left[k] = loaded[(row + k < n ? row + k : 0) * pitch + c];  // dots beyond the end are not stored
       right[k] = loaded[(col + k < n ? col + k : 0) * pitch + c];
     });
     unrolled<pair_tile>(
@@ -56,7 +56,7 @@ __device__ void add_products(const float* loaded, unsigned n, unsigned columns, 
   }
 }
 
-/// The tiles of the lower triangle come row by row, a lane's `warp_lanes` apart.
+/// The tiles of the lower triangle are numbered by rows; lane l takes tiles l, l + `warp_lanes`, ...
 __global__ void __launch_bounds__(block_threads)
     dots_kernel(std::size_t batch, std::size_t dim, const __grid_constant__ vectors<const float> x, unsigned n,
                 row_matrix<float> dots) {
@@ -91,10 +91,10 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-/// Vectors whose gradients a lane keeps for one column.
+/// Vectors whose gradients a lane sums for one column.
 constexpr int gradient_rows = 4;
 
-/// grads[j][k] = the gradient of the dot of vectors j and first + k, 0 where they are the same or there is none.
+/// grads[j][k] = the gradient of the dot of vectors j and first + k; 0 if they are the same vector or there is none.
 __device__ void load_gradients(const float* grad_dots, unsigned n, unsigned first, float (*grads)[gradient_rows]) {
   for (unsigned at = threadIdx.x % warp_lanes; at < n * gradient_rows; at += warp_lanes) {
     const unsigned j = at / gradient_rows;

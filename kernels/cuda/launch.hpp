@@ -1,4 +1,4 @@
-// How kernels are launched, and how their threads share the work.
+// Kernel launches, and how threads share the work.
 
 #pragma once
 
@@ -9,13 +9,13 @@
 
 namespace troupe::kernels::cuda {
 
-/// Threads of a block, of every kernel here.
+/// Threads per block, of every kernel.
 inline constexpr unsigned block_threads = 256;
-/// Lanes of a warp.
+/// Threads per warp.
 inline constexpr unsigned warp_lanes = 32;
 
-/// Launches `kernel` with `blocks` blocks of `block_threads` threads, or not at all if there are none. Makes the
-/// stream's device the thread's current.
+/// Launches `kernel` with `blocks` blocks of `block_threads` threads; none if `blocks` is 0. Makes the stream's device
+/// current.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), std::size_t blocks, const cuda_stream& stream,
             const Arguments&... arguments) {
@@ -32,13 +32,13 @@ void launch(void (*kernel)(Parameters...), std::size_t blocks, const cuda_stream
 #endif
 }
 
-/// Blocks for `threads` threads, at most `most`.
+/// Returns the blocks for `threads` threads, at most `most`.
 constexpr std::size_t blocks_for(std::size_t threads, std::size_t most = 0x7fffffff) {
   const std::size_t blocks = (threads + block_threads - 1) / block_threads;
   return blocks < most ? blocks : most;
 }
 
-/// This thread's number in the grid, and how many there are.
+/// This thread's number in the grid, and the number of threads.
 inline __device__ std::size_t global_thread() { return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 inline __device__ std::size_t thread_count() { return std::size_t{gridDim.x} * blockDim.x; }
 
@@ -47,7 +47,7 @@ __device__ void unroll(const Body& body, std::integer_sequence<int, kIndices...>
   (body(kIndices), ...);
 }
 
-/// Calls body(0) ... body(kCount - 1), written out, so that arrays which they index stay in registers.
+/// Calls body(0) ... body(kCount - 1) unrolled, so that the arrays that they index stay in registers.
 template <int kCount, class Body>
 __device__ void unrolled(const Body& body) {
   unroll(body, std::make_integer_sequence<int, kCount>());

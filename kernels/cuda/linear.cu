@@ -1,5 +1,5 @@
-// Fully connected layers. A row-major matrix is the transpose of the column-major one that cuBLASLt sees: products come
-// with their factors exchanged.
+// Fully connected layers. A row-major matrix is the transpose of cuBLASLt's column-major one, so products exchange
+// their factors.
 
 #include <algorithm>
 #include <string>
@@ -28,14 +28,14 @@ __global__ void bias_kernel(std::size_t batch, std::size_t out, const float* bia
   }
 }
 
-constexpr std::size_t sum_columns = 32;  // of a block
+constexpr std::size_t sum_columns = 32;  // columns of a block
 constexpr std::size_t sum_warps = block_threads / 32;
 
-/// sums[p, c] = the sum of column c over the p-th `rows_each` rows. Each warp of a block adds every `sum_warps`-th of
-/// them, and the first one adds up what they have.
+/// sums[p, c] = the sum of column c over the p-th `rows_each` rows. Each warp of a block adds every `sum_warps`-th row,
+/// and the first warp adds the sums of all.
 __global__ void column_sum_kernel(std::size_t rows, std::size_t cols, const float* x, std::size_t rows_each,
                                   float* sums) {
-  constexpr int ahead = 8;  // rows that a warp has on their way at once
+  constexpr int ahead = 8;  // rows that a warp loads at once
   const std::size_t chunks = (cols + sum_columns - 1) / sum_columns;
   const std::size_t part = blockIdx.x / chunks;
   const unsigned lane = threadIdx.x % 32;

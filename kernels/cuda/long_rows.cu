@@ -1,32 +1,31 @@
-// Sums the rows that very many contributions of a batch are to, before all rows are: by whole blocks, because the lanes
-// that share a row otherwise would wait for memory at each turn. Such a row goes on as if it had one contribution.
+// Sums rows with very many contributions by whole blocks, before the other rows are summed, because a few lanes would
+// wait for memory on every contribution. Afterwards such a row has one contribution: its sum.
 //
-// The order of the sum is that of `sum_contributions`: one warp adds what the block's others fetch, a column a lane. A
-// block has 8 warps and takes 32 columns, and two tiles of 112 contributions by 32 columns in shared memory:
+// The order is that of `sum_contributions`: one warp adds, a column per lane, what the other warps fetch. A block has 8
+// warps, takes 32 columns, and has two tiles of 112 contributions by 32 columns in shared memory:
 //
 //                 | first tile  | turn 0         | turn 1         | turn 2         |
 //   warp 0        |             | adds tiles[0]  | adds tiles[1]  | adds tiles[0]  |
 //   warps 1 to 7  | fetch to [0]| fetch to [1]   | fetch to [0]   | fetch to [1]   |
 //
-// Between two columns of this picture is a barrier. Lane l of every warp has column l of the 32. Fetching warp w, from
-// 0 to 6, takes the tile's contributions w, w + 7, w + 14, ..., of which 16 are on their way at once.
+// There is a barrier between two columns of this table. Lane l of every warp handles column l of the 32. Fetching warp
+// w, from 0 to 6, loads the tile's contributions w, w + 7, w + 14, ..., 16 of them at once.
 //
-// Which rows are long is found without a search. Every 256th of the sorted contributions is a place. A row of 256 or
-// more has a place, and its first one names it: the blocks that look there, one for each 32 columns, take that row.
+// Long rows are found without a search. Every 256th of the sorted contributions is a place. A row of 256 or more
+// contains a place, and its first place names it: the blocks at this place, one per 32 columns, sum that row.
 //
 //   contribution   0               256             512             768
 //   place          0               1               2               3
 //   row            |--- a ---|---------- b, long ----------|- c -|---- d ..
 //                                  ^ place 1 names b, place 2 does not
 
-#include "kernels/cuda/check.hpp"
 #include "kernels/cuda/cuda_table_gradient.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {
 
-/// A row is long if it has as many contributions. So each of them holds a number of the sorted ones that this divides,
-/// and the first such number names the row.
+/// Fewest contributions of a long row. Then each long row contains a multiple of this number, and the first one names
+/// the row.
 constexpr std::uint32_t long_row = 256;
 
 constexpr unsigned fetching_warps = block_threads / 32 - 1;
@@ -34,14 +33,14 @@ constexpr int fetched_at_once = 16;  // by a warp
 constexpr unsigned tile_rows = fetching_warps * fetched_at_once;
 constexpr unsigned tile_columns = 32;
 
-/// What the summing warp adds next.
+/// The contributions that the summing warp adds next.
 struct tile {
   float numbers[tile_rows][tile_columns];
   float scales[tile_rows];
   std::uint32_t ranks[tile_rows];
 };
 
-/// For the warps but the first; `column` is the lane's.
+/// Fetches a tile; for all warps but the first. `column` is the lane's.
 __device__ void fetch(const contribution* from, std::uint32_t count, std::size_t column, std::size_t dim, tile& to) {
   const unsigned warp = threadIdx.x / 32 - 1;
   const unsigned lane = threadIdx.x % 32;
@@ -61,7 +60,7 @@ __device__ void fetch(const contribution* from, std::uint32_t count, std::size_t
   });
 }
 
-/// A column's sum so far.
+/// The running sum of a column.
 struct column_sum {
   float total = 0;
   float of_rank = 0;
@@ -80,18 +79,18 @@ struct column_sum {
   }
 };
 
-/// The contributions, and where to go on with what has been summed.
+/// The contributions, and where to store the sums.
 struct long_rows {
-  const std::uint32_t* numbers;  ///< of the rows, from 1, by contribution
+  const std::uint32_t* numbers;  ///< row numbers from 1, by contribution
   const std::uint32_t* starts;
   std::size_t count;  ///< of contributions
   std::size_t dim;
   std::uint32_t* begins;
   std::uint32_t* ends;
-  contribution* contributions;  ///< beyond `count`, one for each place
-  float* sums;                  ///< a row for each place
+  contribution* contributions;  ///< beyond `count`: one for each place
+  float* sums;                  ///< one row for each place
 
-  /// Whether a long row is named here.
+  /// Returns whether this place names a long row.
   __device__ bool is_named_at(std::size_t place) const {
     const std::size_t at = place * long_row;
     if (at >= count) return false;
@@ -101,7 +100,7 @@ struct long_rows {
   }
 };
 
-/// Sums `tile_columns` columns of the row that is named at `place`. For all threads of a block.
+/// Sums `tile_columns` columns of the row that `place` names. Requires: all threads of the block call it.
 __device__ void sum_row(const long_rows& all, std::size_t place, std::size_t chunk, tile (&tiles)[2]) {
   const std::uint32_t number = all.numbers[place * long_row];
   const std::uint32_t begin = all.starts[number - 1];
@@ -133,10 +132,10 @@ __device__ void sum_row(const long_rows& all, std::size_t place, std::size_t chu
   all.ends[number - 1] = static_cast<std::uint32_t>(all.count + place + 1);
 }
 
-/// Places that a block looks at: most have no long row.
+/// Places that a block checks; most name no long row.
 constexpr std::size_t places_each = 8;
 
-/// `chunks` blocks for each so many places.
+/// `chunks` blocks for each group of `places_each` places.
 __global__ void long_rows_kernel(long_rows all, std::size_t chunks) {
   __shared__ tile tiles[2];
   __shared__ bool is_named[places_each];

@@ -1,7 +1,6 @@
-// Losses and their gradients. The sum of losses is kept in double, in an order that the batch alone fixes.
+// Losses and their gradients. Losses are summed in double, in an order that depends on the batch only.
 
 #include "kernels/cuda/cuda_stream.hpp"
-#include "kernels/cuda/launch.hpp"
 #include "kernels/cuda/reduce.hpp"
 
 namespace troupe::kernels::cuda {
@@ -9,23 +8,21 @@ namespace {
 
 constexpr unsigned all_lanes = 0xffffffff;
 
-__device__ float warp_max(float x) {
-  for (unsigned apart = warp_lanes / 2; apart > 0; apart /= 2) x = fmaxf(x, __shfl_xor_sync(all_lanes, x, apart));
+/// Combines the values of all lanes of a warp; every lane gets the same result.
+template <class T, class Combine>
+__device__ T combine_warp(T x, Combine combine) {
+  for (unsigned apart = warp_lanes / 2; apart > 0; apart /= 2) x = combine(x, __shfl_xor_sync(all_lanes, x, apart));
   return x;
 }
 
-__device__ double warp_sum(double x) {
-  for (unsigned apart = warp_lanes / 2; apart > 0; apart /= 2) x += __shfl_xor_sync(all_lanes, x, apart);
-  return x;
-}
-
-/// The loss of one sample, on the lane that has its target; 0 on the others.
+/// Returns the loss of one sample on the lane that has its target, 0 on the others.
 __device__ double cross_entropy(std::size_t classes, const float* logits, std::size_t target, double batch,
                                 float* grad) {
   const unsigned lane = threadIdx.x % warp_lanes;
   float peak = -INFINITY;
   for (std::size_t c = lane; c < classes; c += warp_lanes) peak = fmaxf(peak, logits[c]);
-  peak = warp_max(peak);  // fmaxf passes over NaN; the sum below does not
+  peak = combine_warp(peak,
+                      [](float a, float b) { return fmaxf(a, b); });  // fmaxf passes over NaN; the sum below does not
   double sum = 0;
   float target_logit = 0;
   for (std::size_t c = lane; c < classes; c += warp_lanes) {
@@ -33,7 +30,7 @@ __device__ double cross_entropy(std::size_t classes, const float* logits, std::s
     grad[c] = expf(logits[c] - peak);
     sum += static_cast<double>(grad[c]);
   }
-  sum = warp_sum(sum);
+  sum = combine_warp(sum, sum_of());
   const auto factor = static_cast<float>(1 / (sum * batch));
   for (std::size_t c = lane; c < classes; c += warp_lanes) {
     const float share = grad[c] * factor;
@@ -43,7 +40,7 @@ __device__ double cross_entropy(std::size_t classes, const float* logits, std::s
   return log(sum) + (static_cast<double>(peak) - static_cast<double>(target_logit));
 }
 
-/// A warp takes a sample at a time.
+/// A warp handles one sample at a time.
 __global__ void cross_entropy_parts(std::size_t batch, std::size_t classes, const float* logits,
                                     const std::int64_t* target, float* grad, double* parts) {
   double sum = 0;
@@ -63,7 +60,7 @@ __global__ void binary_cross_entropy_parts(std::size_t count, const float* logit
     const bool negative = z < 0;
     const float e = expf(-fabsf(z));
     sum += static_cast<double>(fmaf(-z, t, negative ? 0.0F : z) + log1pf(e));
-    // Both forms of the sigmoid divide by at most 2, whatever the size of z.
+    // Both forms of the sigmoid divide by at most 2, for any z.
     grad[i] = ((negative ? e : 1.0F) / (1.0F + e) - t) * factor;
   }
   store_part<sum_of>(sum, parts);

@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt: descriptors, the choice of algorithms, and calls.
+// Matrix products by cuBLASLt: descriptors, choice of algorithm, and calls.
 
 #include "kernels/cuda/matrix_products.hpp"
 
@@ -14,7 +14,7 @@ std::uint32_t alignment_of(const void* address) {
   return static_cast<std::uint32_t>(bits & ~(bits - 1));
 }
 
-/// What cuBLASLt makes and takes back: `Handle` is a pointer.
+/// Owns an object of cuBLASLt; `Handle` is a pointer.
 template <class Handle, cublasStatus_t (*kDestroy)(Handle)>
 class owned {
  public:
@@ -76,7 +76,7 @@ std::unique_ptr<matrix_products::plan> matrix_products::make_plan(const plan_key
   set(product, CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(product, CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, shape.epilogue);
-  set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);  // its alignment matters to the choice
+  set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);  // the choice depends on its alignment
   make(made->a, factor, shape.transpose_a ? shape.k : shape.m, shape.transpose_a ? shape.m : shape.k);
   make(made->b, factor, shape.transpose_b ? shape.n : shape.k, shape.transpose_b ? shape.k : shape.n);
   make(made->d, CUDA_R_32F, shape.m, shape.n);
@@ -84,7 +84,7 @@ std::unique_ptr<matrix_products::plan> matrix_products::make_plan(const plan_key
   owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> wanted;
   check(cublasLtMatmulPreferenceCreate(&wanted.handle), "cublasLtMatmulPreferenceCreate");
   set(wanted.handle, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, matmul_workspace_bytes);
-  // Parts of a split sum are kept side by side and added in order.
+  // Split sums must be stored side by side and added in order.
   set(wanted.handle, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(wanted.handle, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignments[0]);

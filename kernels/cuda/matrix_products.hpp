@@ -1,5 +1,5 @@
-// Matrix products by cuBLASLt. Which algorithm does a product is asked once for each shape and kept, so that a product
-// that comes again costs no more than its launch.
+// Matrix products by cuBLASLt. The algorithm for a shape is chosen once and cached, so that later products cost only
+// their launch.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// D [m, n] = op(A) op(B), all in column-major order without gaps; op(A) is [m, k], op(B) is [k, n].
+/// D [m, n] = op(A) op(B), column-major without gaps; op(A) is [m, k], op(B) is [k, n].
 struct product_shape {
   bool transpose_a = false;
   bool transpose_b = false;
@@ -28,15 +28,15 @@ struct product_shape {
   bool is_empty() const { return m * n * k == 0; }
 };
 
-/// Of the device's memory. The factors are of the precision's type, the rest float32.
+/// Device pointers. The factors have the type of the precision, the rest is float32.
 struct product_operands {
   const void* a = nullptr;
   const void* b = nullptr;
   float* d = nullptr;
-  float* bias = nullptr;  ///< of the epilogue; null if it has none
+  float* bias = nullptr;  ///< for the epilogue; null if it has none
 };
 
-/// One thread at a time, and one stream.
+/// Thread: one at a time. Requires: all calls use the same stream.
 class matrix_products {
  public:
   matrix_products(cuda_device& device, matmul_precision precision);
@@ -44,8 +44,8 @@ class matrix_products {
   matrix_products(const matrix_products&) = delete;
   matrix_products& operator=(const matrix_products&) = delete;
 
-  /// Returns false, with nothing done, if the shape is empty or cuBLASLt knows no algorithm for it with this epilogue.
-  /// Sums are in an order that the shape and the alignment of the operands fix.
+  /// Enqueues a product. Returns false, with nothing done, if the shape is empty or cuBLASLt has no algorithm for it
+  /// with this epilogue. The order of sums depends on the shape and the alignment of the operands only.
   bool multiply(const product_shape& shape, const product_operands& operands, cudaStream_t stream);
 
  private:

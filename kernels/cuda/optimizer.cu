@@ -1,8 +1,7 @@
-// The update of dense weights.
+// Update of dense weights.
 
 #include "kernels/cuda/cuda_stream.hpp"
 #include "kernels/cuda/optimizer_steps.hpp"
-#include "kernels/cuda/packs.hpp"
 
 namespace troupe::kernels::cuda {
 namespace {

@@ -1,5 +1,5 @@
-// One optimizer step on some weights: the only place of this folder where the formulas of optimizer.hpp are written.
-// The operations are those of the processor's, one by one, so that the bits are.
+// One optimizer step on a pack of weights. The only place in this folder with the formulas of optimizer.hpp; its
+// operations are those of the processor, in the same order, so that the bits agree.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// With weight decay. With a decay of 0 the product would still turn an infinite weight's gradient into NaN.
+/// Adds weight decay. Without this branch, a decay of 0 would turn the gradient of an infinite weight into NaN.
 inline __device__ float decayed(const update_constants& c, float grad, float weight) {
   return c.weight_decay == 0.0F ? grad : fmaf(c.weight_decay, weight, grad);
 }
@@ -58,7 +58,7 @@ __device__ pack<float, kWidth> adam_step(const update_constants& c, std::size_t 
   return direction;
 }
 
-/// Updates weights at .. at + kWidth and their state with `grad`. Not for rowwise_adagrad.
+/// Updates weights at .. at + kWidth and their state with `grad`. Requires: not rowwise_adagrad.
 template <class Number, int kWidth>
 __device__ void optimizer_step(const update_constants& c, std::size_t at, Number* weights, optimizer_state_view state,
                                pack<float, kWidth> grad) {

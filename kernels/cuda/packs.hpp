@@ -1,4 +1,4 @@
-// Numbers in the device's memory: how they are stored, and several at a time.
+// Numbers in device memory: their formats, and loads and stores of several at once.
 
 #pragma once
 
@@ -18,14 +18,14 @@ inline __device__ float to_float(float x) { return x; }
 inline __device__ float to_float(__half x) { return __half2float(x); }
 inline __device__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
 
-/// To the nearest, ties to even.
+/// Rounds to nearest, ties to even.
 inline __device__ void store_float(float x, float& to) { to = x; }
 inline __device__ void store_float(float x, __half& to) { to = __float2half_rn(x); }
 inline __device__ void store_float(float x, __nv_bfloat16& to) { to = __float2bfloat16_rn(x); }
 
 inline __device__ bool is_finite(float x) { return fabsf(x) <= 3.402823466e+38F; }
 
-/// Numbers that are loaded or stored by one instruction: all begin at a multiple of their size.
+/// Numbers loaded or stored by one instruction; aligned to their total size.
 template <class Number, int kCount>
 struct alignas(sizeof(Number) * kCount) pack {
   Number at[kCount];
@@ -41,18 +41,18 @@ __device__ void store_pack(const pack<Number, kCount>& x, Number* to) {
   *reinterpret_cast<pack<Number, kCount>*>(to) = x;
 }
 
-/// Whether `kCount` numbers may be taken at a time from `numbers` on.
+/// Returns whether `numbers` is aligned for packs of `kCount`.
 template <int kCount, class Number>
 bool fits_packs(const Number* numbers) {
   return reinterpret_cast<std::uintptr_t>(numbers) % (sizeof(Number) * kCount) == 0;
 }
 
-/// The number of elements that a body is called for, as a type.
+/// The number of elements of a call of a body, as a type.
 template <int kCount>
 using width = std::integral_constant<int, kCount>;
 
-/// Calls body(width, at) for elements at .. at + width, all of [0, count) among all threads of the grid: `kWidth` at a
-/// time, and the rest one by one. The grid has at least `kWidth` threads.
+/// Calls body(width, at) for elements at .. at + width, until the threads of the grid have covered [0, count): packs of
+/// `kWidth`, and the rest one by one. Requires: at least `kWidth` threads.
 template <int kWidth, class Body>
 __device__ void for_each_pack(std::size_t count, const Body& body) {
   const std::size_t packs = count / kWidth;
@@ -63,24 +63,24 @@ __device__ void for_each_pack(std::size_t count, const Body& body) {
   }
 }
 
-/// Calls body(width, i) for i .. i + width, all of [begin, end) in order: `kCount` at a time, then ever fewer. What the
-/// body does for several has no branches between them, so that their loads go out together.
+/// Calls body(width, i) for i .. i + width, until [begin, end) is covered in order: groups of `kCount`, then ever
+/// fewer. The body handles a group without branches, so that its loads are issued together.
 template <int kCount, class Index, class Body>
 __device__ void for_each_group(Index begin, Index end, const Body& body) {
 #ifdef __CUDACC__
-#pragma unroll 1  // the body has enough on its way; more would only cost registers
+#pragma unroll 1  // more loads at once would only cost registers
 #endif
   for (; end - begin >= kCount; begin += kCount) body(width<kCount>(), begin);
   if constexpr (kCount > 1) for_each_group<kCount / 2>(begin, end, body);
 }
 
-/// Blocks for `for_each_pack`, of whatever width.
+/// Returns the blocks for `for_each_pack`, for any width.
 constexpr std::size_t blocks_for_packs(std::size_t count) {
   constexpr std::size_t most = 1 << 14;
   return blocks_for(count / 4 + (count > 0 ? 1 : 0), most);
 }
 
-/// Threads of a warp, a power of two of them, that share an item: a row, or a bag.
+/// A group of threads of a warp (a power of two) that shares an item: a row, or a bag.
 struct lane_share {
   unsigned shift = 0;
 
@@ -89,13 +89,13 @@ struct lane_share {
     return blocks_for(items * lanes(), most);
   }
 
-  /// This thread's item, its place among those that share it, and how many items the grid takes at once.
+  /// This thread's item, its index in the group, and the number of items that the grid handles at once.
   __device__ std::size_t item() const { return global_thread() >> shift; }
   __device__ unsigned lane() const { return threadIdx.x & (lanes() - 1); }
   __device__ std::size_t items_at_once() const { return thread_count() >> shift; }
 };
 
-/// For items of `count` numbers, of which a thread takes `pack_width` at a time.
+/// Returns the share for items of `count` numbers, of which a thread loads `pack_width` at a time.
 constexpr lane_share share_for(std::size_t count, int pack_width) {
   lane_share share;
   while (share.shift < 5 && (std::size_t{1} << share.shift) * static_cast<std::size_t>(pack_width) < count)
@@ -103,7 +103,7 @@ constexpr lane_share share_for(std::size_t count, int pack_width) {
   return share;
 }
 
-/// Calls `body` with a pointer to the numbers of a `table_view` or `const_table_view`.
+/// Calls `body` with a typed pointer to the numbers of a `table_view` or `const_table_view`.
 template <class View, class Body>
 void with_numbers(View table, const Body& body) {
   constexpr bool is_const = std::is_const_v<std::remove_pointer_t<decltype(table.data)>>;

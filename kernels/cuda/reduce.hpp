@@ -1,5 +1,5 @@
-// Many numbers to one, in an order that the count alone fixes: each block combines what its threads have, and one more
-// block combines the blocks' results. A block is of `block_threads` threads.
+// Reductions in an order that depends on the count only: each block combines the values of its threads, and one more
+// block combines the results of the blocks. Blocks have `block_threads` threads.
 
 #pragma once
 
@@ -7,16 +7,16 @@
 
 namespace troupe::kernels::cuda {
 
-/// Most blocks whose results are combined.
+/// Most blocks of a reduction.
 inline constexpr std::size_t reduce_blocks_max = 1024;
 
-/// Blocks for a reduction of `count` numbers.
+/// Returns the blocks for a reduction of `count` numbers.
 constexpr std::size_t reduce_blocks(std::size_t count) {
   constexpr std::size_t numbers_per_thread = 16;
   return blocks_for(count / numbers_per_thread + 1, reduce_blocks_max);
 }
 
-/// A sum; divided by `parameter` in the end.
+/// The sum; finally divided by `parameter`.
 struct sum_of {
   using value = double;
   static constexpr value neutral = 0;
@@ -24,7 +24,7 @@ struct sum_of {
   __device__ value operator()(value a, value b) const { return a + b; }
 };
 
-/// The least; `parameter` in the end if there was none.
+/// The least value; finally at most `parameter`.
 struct least_of {
   using value = std::uint64_t;
   static constexpr value neutral = ~value{0};
@@ -32,7 +32,8 @@ struct least_of {
   __device__ value operator()(value a, value b) const { return b < a ? b : a; }
 };
 
-/// What all threads of the block have, combined; for thread 0. All threads call it, once in a kernel.
+/// Combines the values of all threads of the block; thread 0 gets the result. Requires: all threads call it, once per
+/// kernel.
 template <class Combine>
 __device__ typename Combine::value combine_block(typename Combine::value mine, Combine combine) {
   constexpr unsigned parts = 16;
@@ -50,14 +51,14 @@ __device__ typename Combine::value combine_block(typename Combine::value mine, C
   return mine;
 }
 
-/// Makes what all threads of the block have, combined, the block's part of a reduction.
+/// Combines the values of all threads of the block and stores the result as the block's part.
 template <class Combine>
 __device__ void store_part(typename Combine::value mine, typename Combine::value* parts) {
   mine = combine_block(mine, Combine());
   if (threadIdx.x == 0) parts[blockIdx.x] = mine;
 }
 
-/// One block: *result = finish(the combined `parts`, parameter).
+/// *result = finish(all `parts` combined, parameter). Requires: one block.
 template <class Combine>
 __global__ void finish_reduction(const typename Combine::value* parts, std::size_t count,
                                  typename Combine::value parameter, typename Combine::value* result) {
@@ -67,7 +68,8 @@ __global__ void finish_reduction(const typename Combine::value* parts, std::size
   if (threadIdx.x == 0) *result = Combine::finish(all, parameter);
 }
 
-/// *result = the sum of the parts that the blocks of `kernel` store, its last argument, divided by `divisor`.
+/// *result = the sum of the parts that the blocks of `kernel` store, divided by `divisor`. The parts are its last
+/// argument.
 template <class... Parameters, class... Arguments>
 void sum_parts(void (*kernel)(Parameters...), std::size_t blocks, const cuda_stream& stream, double divisor,
                double* result, const Arguments&... arguments) {

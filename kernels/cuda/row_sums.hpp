@@ -1,7 +1,8 @@
-// The gradient of a table grouped by row, as kernels see it, and the sum of one row.
+// The gradient of a table, grouped by row, as kernels use it, and the sum of one row.
 //
-// Some lanes of a warp, a power of two, share a row; each takes `kWidth` columns at a time, `kPacks` times. A chunk of
-// columns is what they take together. A warp with rows of 16 numbers (kWidth 4, kPacks 1: 4 lanes a row, 8 rows):
+// A group of lanes of a warp (a power of two) shares a row; each lane loads `kWidth` columns at a time, `kPacks` times.
+// A chunk is the columns that the group loads together. A warp with rows of 16 numbers (kWidth 4, kPacks 1: 4 lanes a
+// row, 8 rows):
 //
 //   lane        0     1     2      3  |   4     5     6      7  | ... |  28    29    30     31
 //   columns   0-3   4-7  8-11  12-15  | 0-3   4-7  8-11  12-15  | ... | 0-3   4-7  8-11  12-15
@@ -15,11 +16,11 @@
 //   pack 2    256-259  260-263   ...   380-383
 //   pack 3    384-387  388-391   ...   508-511
 //
-// Each lane goes through the row's contributions alone and in order. Lanes need each other only to vote on the row, and
-// to add up its squares.
+// Each lane sums the row's contributions by itself and in order. Lanes communicate only to vote on the row and to add
+// its squares.
 //
-// The sum of a row has the order of `update_rows`, however many contributions it has. Those with very many have been
-// summed before (long_rows.cu).
+// A row is summed in the order of `update_rows`, for any number of contributions. Long rows have been summed before
+// (long_rows.cu).
 
 #pragma once
 
@@ -30,31 +31,31 @@
 
 namespace troupe::kernels::cuda {
 
-/// scale * row[0 .. dim), part of the gradient of a row of the table.
+/// scale * row[0 .. dim): one summand of the gradient of a table row.
 struct alignas(16) contribution {
   const float* row;
   float scale;
   std::uint32_t rank;
 };
 
-/// The distinct rows, ascending, and the contributions to each in order: those of rows[i] are
-/// contributions[begins[i] .. ends[i]).
+/// The distinct rows, ascending, with their contributions in order: those of rows[i] are contributions[begins[i] ..
+/// ends[i]).
 struct grouped_rows {
   const std::int64_t* rows = nullptr;
   const std::uint32_t* begins = nullptr;
   const std::uint32_t* ends = nullptr;
-  const std::uint32_t* count = nullptr;  // of distinct rows
+  const std::uint32_t* count = nullptr;  // number of distinct rows
   const contribution* contributions = nullptr;
-  /// Whether four columns of every contribution may be loaded at a time. Lanes have the same columns in any case: sums
-  /// over a row do not depend on where gradients lie.
+  /// Whether every contribution is aligned for packs of four. Lanes have the same columns in any case, so that sums do
+  /// not depend on where gradients lie.
   bool fit_packs = false;
 };
 
-/// This thread's place among those that share a row.
+/// This thread's place in the group that shares a row.
 struct row_lanes {
-  unsigned count;  ///< of the row
-  unsigned lane;   ///< this one's number
-  unsigned mask;   ///< of the row, in the warp
+  unsigned count;  ///< lanes of the group
+  unsigned lane;   ///< this lane's index in the group
+  unsigned mask;   ///< lanes of the group in the warp
 
   static __device__ row_lanes of(lane_share share) {
     const unsigned first = threadIdx.x % 32 - share.lane();
@@ -72,20 +73,20 @@ struct row_lanes {
     return yes != 0;
   }
 
-  /// The same bits on every lane.
+  /// Returns the same bits on every lane.
   __device__ double sum(double mine) const {
     for (unsigned apart = count / 2; apart > 0; apart /= 2) mine += __shfl_xor_sync(mask, mine, apart);
     return mine;
   }
 };
 
-/// A lane's columns of a chunk; those beyond the row stay zero.
+/// A lane's columns of a chunk; columns beyond the row stay zero.
 template <int kWidth, int kPacks>
 struct lane_columns {
   pack<float, kWidth> at[kPacks];
 };
 
-/// Calls body(p, column) for the lane's packs that lie in the row, of the chunk that begins at `begin`.
+/// Calls body(p, column) for the lane's packs that lie in the row, in the chunk that starts at `begin`.
 template <int kWidth, int kPacks, class Body>
 __device__ void for_columns(row_lanes lanes, std::size_t begin, std::size_t dim, const Body& body) {
   unrolled<kPacks>([&](int p) {
@@ -94,12 +95,12 @@ __device__ void for_columns(row_lanes lanes, std::size_t begin, std::size_t dim,
   });
 }
 
-/// The sum of contributions begin .. end of one row, rank by rank, in a chunk that begins at `column`.
+/// Sums contributions begin .. end of one row, rank by rank, in the chunk that starts at `column`.
 template <int kWidth, int kPacks>
 __device__ lane_columns<kWidth, kPacks> sum_contributions(const grouped_rows& from, std::uint32_t begin,
                                                           std::uint32_t end, row_lanes lanes, std::size_t column,
                                                           std::size_t dim) {
-  constexpr int ahead = kPacks == 1 ? 2 : 1;  // contributions that are on their way at once
+  constexpr int ahead = kPacks == 1 ? 2 : 1;  // contributions loaded at once
   lane_columns<kWidth, kPacks> total{};
   lane_columns<kWidth, kPacks> of_rank{};
   std::uint32_t rank = 0;
@@ -137,7 +138,7 @@ __device__ lane_columns<kWidth, kPacks> sum_contributions(const grouped_rows& fr
   return total;
 }
 
-/// `scale` times the gradient of row number `run` of those that are grouped, in a chunk that begins at `column`.
+/// Returns `scale` times the gradient of grouped row number `run`, in the chunk that starts at `column`.
 template <int kWidth, int kPacks>
 __device__ lane_columns<kWidth, kPacks> row_gradient(const grouped_rows& from, std::uint32_t run, float scale,
                                                      row_lanes lanes, std::size_t column, std::size_t dim) {

@@ -1,4 +1,4 @@
-// Sorting and running sums by CUB, which is used in this file alone.
+// Sorting and prefix sums by CUB, which only this file includes.
 
 #include "kernels/cuda/sort.hpp"
 

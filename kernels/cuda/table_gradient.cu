@@ -1,4 +1,4 @@
-// Collects the contributions to a table's gradient and groups them by row.
+// Lists the contributions to a table's gradient and groups them by row.
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Writes the contributions of one source, whose first one has number `first`.
+/// Writes the contributions of one source, from number `first` on.
 template <class Key>
 __global__ void list_kernel(device_bags bags, bool mean, const float* grad, std::size_t stride, std::uint32_t rank,
                             std::uint32_t first, lane_share share, Key* keys, std::uint32_t* order,
@@ -29,15 +29,15 @@ __global__ void list_kernel(device_bags bags, bool mean, const float* grad, std:
   }
 }
 
-/// 1 where a row's first key is.
+/// marks[i] = 1 where the first contribution of a row is, else 0.
 template <class Key>
 __global__ void mark_kernel(const Key* keys, std::size_t count, std::uint32_t* marks) {
   const std::size_t i = global_thread();
   if (i < count) marks[i] = i == 0 || keys[i] != keys[i - 1] ? 1 : 0;
 }
 
-/// Puts the contributions in order, and finds the distinct rows and where they start. `numbers` are the running sum of
-/// the marks.
+/// Puts the contributions in order, and finds the distinct rows and their starts. `numbers` is the prefix sum of the
+/// marks.
 template <class Key>
 __global__ void rows_kernel(const Key* keys, const std::uint32_t* order, const std::uint32_t* numbers,
                             std::size_t count, const contribution* listed, contribution* contributions,
@@ -66,7 +66,7 @@ std::unique_ptr<table_gradient> cuda_stream::make_table_gradient() {
 
 cuda_table_gradient::~cuda_table_gradient() {
   make_current_if_possible(stream_.device());
-  cudaStreamSynchronize(stream_.handle());  // what kernels still use goes to others
+  cudaStreamSynchronize(stream_.handle());  // the pool gives its memory to others
 }
 
 void cuda_table_gradient::clear(std::int64_t row_count) {
@@ -76,16 +76,11 @@ void cuda_table_gradient::clear(std::int64_t row_count) {
 }
 
 void cuda_table_gradient::add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) {
-  device_bags seen = with_offsets(bags);
-  if (bags.offsets.empty()) {
-    seen.offsets = nullptr;
-    seen.bag_count = seen.index_count;
-  }
-  contribution_count_ += seen.index_count;
+  contribution_count_ += bags.indices.size();
   if (contribution_count_ > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
     throw device_error("a step of one table has more than 2^31 - 1 indices; try a smaller --batch-size");
   }
-  sources_.push_back({mode, seen, grad, grad_stride});
+  sources_.push_back({mode, as_device_bags(bags), grad, grad_stride});
 }
 
 template <class Key>

@@ -1,5 +1,5 @@
-// What is done with a table's gradient, row by row: its norms, and the optimizer's step. No gradient of a row is ever
-// stored. A warp of `update_kernel` with rows of 64 numbers (row_sums.hpp: 16 lanes a row, 4 columns a lane):
+// Uses a table's gradient row by row: norms, and the optimizer step. Gradients of rows are never stored. A warp of
+// `update_kernel` with rows of 64 numbers (row_sums.hpp: 16 lanes a row, 4 columns a lane):
 //
 //   lane      0 .............. 15 | 16 ............. 31
 //   row       number i            | number i + 1           of the touched rows, or of all rows
@@ -8,13 +8,9 @@
 //   step      each lane updates its columns of the weights and their state
 //   next      both rows move on by as many rows as the grid takes at once
 //
-// At the end a block's threads combine their bad rows to the least. A row of several chunks is summed twice: all chunks
-// before the vote, and each once more before its step.
+// At the end the threads of a block combine their bad rows to the least. A row of several chunks is summed twice: all
+// chunks before the vote, and each once more before its step.
 
-#include <algorithm>
-#include <limits>
-
-#include "kernels/cuda/check.hpp"
 #include "kernels/cuda/cuda_table_gradient.hpp"
 #include "kernels/cuda/optimizer_steps.hpp"
 #include "kernels/cuda/reduce.hpp"
@@ -22,7 +18,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Most blocks that update a table; each takes many rows.
+/// Most blocks that update a table; each updates many rows.
 constexpr std::size_t update_blocks_max = 4096;
 
 template <int kWidth, int kPacks>
@@ -49,7 +45,7 @@ __global__ void norm_kernel(grouped_rows from, std::size_t dim, float scale, lan
 
 constexpr std::uint32_t untouched = ~std::uint32_t{0};
 
-/// The place of `row` among the distinct ones, or `untouched`.
+/// Returns the index of `row` among the distinct ones, or `untouched`.
 __device__ std::uint32_t find_row(const grouped_rows& from, std::int64_t row) {
   std::uint32_t begin = 0;
   std::uint32_t end = *from.count;
@@ -64,103 +60,89 @@ __device__ std::uint32_t find_row(const grouped_rows& from, std::int64_t row) {
   return begin < *from.count && from.rows[begin] == row ? begin : untouched;
 }
 
-/// One row of the table, and the lanes that update it.
+/// The update of one row of the table by a group of lanes.
 template <int kWidth, int kPacks, class Number>
-class row_update {
- public:
+struct row_update {
   using columns = lane_columns<kWidth, kPacks>;
 
-  __device__ row_update(const update_constants& c, const grouped_rows& from, std::uint32_t run, float scale,
-                        row_lanes lanes, std::size_t dim, Number* weights, optimizer_state_view state, std::size_t base)
-      : c_(c),
-        from_(from),
-        run_(run),
-        scale_(scale),
-        lanes_(lanes),
-        dim_(dim),
-        weights_(weights),
-        state_(state),
-        base_(base) {}
+  const update_constants& c;
+  const grouped_rows& from;
+  std::uint32_t run;
+  float scale;
+  row_lanes lanes;
+  std::size_t dim;
+  Number* weights;
+  optimizer_state_view state;
+  std::size_t base;  ///< the row's number times `dim`
 
-  /// Returns false, the row untouched, if its gradient is not finite.
+  /// Returns false, with the row unchanged, if its gradient is not finite.
   __device__ bool step() const {
-    const std::size_t chunk = lanes_.chunk<kWidth, kPacks>();
+    const std::size_t chunk = lanes.chunk<kWidth, kPacks>();
     bool finite = true;
     double squares = 0;
     columns grad;
-    // A row of several chunks is summed twice: no chunk may be updated before all are known to be finite.
-    for (std::size_t column = 0; column < dim_; column += chunk) {
+    // Rows of several chunks are summed twice: all chunks must be known to be finite before one is updated.
+    for (std::size_t column = 0; column < dim; column += chunk) {
       grad = gradient(column);
       for (const auto& some : grad.at) {
         for (const float number : some.at) finite = finite && is_finite(number);
       }
-      if (c_.kind != optimizer_kind::rowwise_adagrad) continue;
+      if (c.kind != optimizer_kind::rowwise_adagrad) continue;
       decay(column, grad);
       squares += squares_of(grad);
     }
-    if (!lanes_.all(finite)) return false;
-    const float rate = c_.kind == optimizer_kind::rowwise_adagrad ? row_rate(lanes_.sum(squares)) : 0.0F;
-    for (std::size_t column = 0; column < dim_; column += chunk) {
-      if (dim_ > chunk) grad = gradient(column);
-      if (c_.kind == optimizer_kind::rowwise_adagrad) {
-        if (dim_ > chunk) decay(column, grad);
+    if (!lanes.all(finite)) return false;
+    const float rate = c.kind == optimizer_kind::rowwise_adagrad ? row_rate(lanes.sum(squares)) : 0.0F;
+    for (std::size_t column = 0; column < dim; column += chunk) {
+      if (dim > chunk) grad = gradient(column);
+      if (c.kind == optimizer_kind::rowwise_adagrad) {
+        if (dim > chunk) decay(column, grad);
         row_step(column, rate, grad);
       } else {
-        for_columns<kWidth, kPacks>(lanes_, column, dim_, [&](int p, std::size_t at) {
-          optimizer_step(c_, base_ + at, weights_, state_, grad.at[p]);
+        for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t at) {
+          optimizer_step(c, base + at, weights, state, grad.at[p]);
         });
       }
     }
     return true;
   }
 
- private:
   __device__ columns gradient(std::size_t column) const {
-    if (run_ == untouched) return {};
-    return row_gradient<kWidth, kPacks>(from_, run_, scale_, lanes_, column, dim_);
+    if (run == untouched) return {};
+    return row_gradient<kWidth, kPacks>(from, run, scale, lanes, column, dim);
   }
 
-  // Row-wise Adagrad; `base_` is the row's number times `dim_`.
+  // Adds weight decay; for row-wise Adagrad.
   __device__ void decay(std::size_t column, columns& grad) const {
-    for_columns<kWidth, kPacks>(lanes_, column, dim_, [&](int p, std::size_t at) {
-      const auto weight = load_pack<kWidth>(weights_ + base_ + at);
-      unrolled<kWidth>([&](int k) { grad.at[p].at[k] = decayed(c_, grad.at[p].at[k], to_float(weight.at[k])); });
+    for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t at) {
+      const auto weight = load_pack<kWidth>(weights + base + at);
+      unrolled<kWidth>([&](int k) { grad.at[p].at[k] = decayed(c, grad.at[p].at[k], to_float(weight.at[k])); });
     });
   }
 
-  /// The row's learning rate, after `squares` have been added to its accumulator.
+  /// Adds `squares` to the row's accumulator and returns the row's learning rate.
   __device__ float row_rate(double squares) const {
     float rate = 0;
-    if (lanes_.lane == 0) {
-      float& sum = state_.first[base_ / dim_];
-      sum += static_cast<float>(squares / static_cast<double>(dim_));
-      const double divisor = sqrt(static_cast<double>(sum)) + static_cast<double>(c_.eps);
-      rate = static_cast<float>(static_cast<double>(c_.lr) / divisor);
+    if (lanes.lane == 0) {
+      float& sum = state.first[base / dim];
+      sum += static_cast<float>(squares / static_cast<double>(dim));
+      const double divisor = sqrt(static_cast<double>(sum)) + static_cast<double>(c.eps);
+      rate = static_cast<float>(static_cast<double>(c.lr) / divisor);
     }
-    return __shfl_sync(lanes_.mask, rate, 0, static_cast<int>(lanes_.count));
+    return __shfl_sync(lanes.mask, rate, 0, static_cast<int>(lanes.count));
   }
 
   __device__ void row_step(std::size_t column, float rate, const columns& grad) const {
-    for_columns<kWidth, kPacks>(lanes_, column, dim_, [&](int p, std::size_t at) {
-      auto weight = load_pack<kWidth>(weights_ + base_ + at);
+    for_columns<kWidth, kPacks>(lanes, column, dim, [&](int p, std::size_t at) {
+      auto weight = load_pack<kWidth>(weights + base + at);
       unrolled<kWidth>(
           [&](int k) { store_float(fmaf(-rate, grad.at[p].at[k], to_float(weight.at[k])), weight.at[k]); });
-      store_pack(weight, weights_ + base_ + at);
+      store_pack(weight, weights + base + at);
     });
   }
-
-  const update_constants& c_;
-  const grouped_rows& from_;
-  const std::uint32_t run_;
-  const float scale_;
-  const row_lanes lanes_;
-  const std::size_t dim_;
-  Number* const weights_;
-  const optimizer_state_view state_;
-  const std::size_t base_;
 };
 
-/// Updates the touched rows or, if `every` is not 0, rows 0 .. every-1. Each block tells its first faulty row.
+/// Updates the touched rows or, if `every` is not 0, rows 0 .. every-1. Each block stores its first bad row.
 template <int kWidth, int kPacks, class Number>
 __global__ void __launch_bounds__(block_threads, kPacks == 1 ? 3 : 2)
     update_kernel(update_constants c, grouped_rows from, std::size_t every, float scale, lane_share share,
@@ -171,7 +153,7 @@ __global__ void __launch_bounds__(block_threads, kPacks == 1 ? 3 : 2)
   for (std::size_t i = share.item(); i < count; i += share.items_at_once()) {
     const std::uint32_t run = every > 0 ? find_row(from, static_cast<std::int64_t>(i)) : static_cast<std::uint32_t>(i);
     const std::size_t row = every > 0 ? i : static_cast<std::size_t>(from.rows[i]);
-    const row_update<kWidth, kPacks, Number> update(c, from, run, scale, lanes, dim, weights, state, row * dim);
+    const row_update<kWidth, kPacks, Number> update{c, from, run, scale, lanes, dim, weights, state, row * dim};
     if (!update.step() && bad == least_of::neutral) bad = row;
   }
   store_part<least_of>(bad, bad_rows);

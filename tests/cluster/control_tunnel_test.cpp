@@ -1,5 +1,5 @@
-// The control tunnel between a link that a test speaks for and a socket that it reads as CAF would: which messages get
-// through, and that neither side can fill the other's memory.
+// Control tunnel between a fake link and a socket that the test reads like CAF: which messages pass, and that neither
+// side can fill the other's memory.
 
 #include "cluster/control_tunnel.hpp"
 
@@ -23,7 +23,7 @@ using bytes = std::vector<std::byte>;
 
 constexpr std::size_t header_bytes = 32;
 
-/// A header of BASP's that announces a payload of that length.
+/// A BASP header that announces a payload of that length.
 bytes header_of(std::uint64_t payload) {
   bytes header(header_bytes);
   for (std::size_t at = 0; at < 4; ++at) header[7 - at] = static_cast<std::byte>(payload >> 8 * at);
@@ -36,7 +36,7 @@ bytes message_of(std::uint64_t payload) {
   return all;
 }
 
-/// Hands over what the test says, and keeps what is sent.
+/// A link that delivers what the test gives it, and counts what is sent.
 class told_link final : public links::link {
  public:
   void start(callbacks what) override { callbacks_ = std::move(what); }
@@ -58,7 +58,7 @@ class told_link final : public links::link {
     callbacks_.on_frame({first_user_kind, std::move(memory), body.size()});
   }
 
-  /// Lets go of whom it told, as a link does at its end.
+  /// Drops its callbacks, as a link does at its end.
   void forget() { callbacks_ = {}; }
 
   std::uint64_t sent = 0;
@@ -92,7 +92,7 @@ class ControlTunnel : public testing::Test {
     io_.poll();
   }
 
-  /// Reads as much as there is, up to `most`, as CAF would.
+  /// Reads what is there, up to `most` bytes, as CAF would.
   std::size_t read(std::size_t most) {
     std::size_t got = 0;
     bytes into(std::size_t{64} << 10);
@@ -103,7 +103,7 @@ class ControlTunnel : public testing::Test {
     return got;
   }
 
-  /// Writes all of it, as CAF would.
+  /// Writes all bytes, as CAF would.
   void write(std::span<const std::byte> all) {
     while (!all.empty() && !wire_->closed) {
       const ssize_t size = ::send(socket_, all.data(), all.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -174,7 +174,7 @@ TEST_F(ControlTunnel, ReadsNoFurtherThanCafCanFollow) {
   std::uint64_t read_back = 0;
   std::uint64_t held_most = 0;
   while (said + portion <= length) {
-    // The other side says what it can; CAF takes a little now and then.
+    // The peer sends as much as it can; CAF reads a little now and again.
     while (said + portion <= length && !wire_->paused) {
       wire_->receive(some);
       settle();

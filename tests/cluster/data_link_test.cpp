@@ -1,5 +1,5 @@
-// A data link between actors of this process that know each other only through it: answers, failures, time limits,
-// credit, and what becomes of requests when the other side is gone or sends what is no message.
+// A data link between two sets of actors in this process: answers, failures, timeouts, credit, and requests whose peer
+// is gone or sends malformed frames.
 
 #include "cluster/data_link.hpp"
 
@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint32_t number = 5;
 constexpr auto timeout = std::chrono::seconds(60);  // for a broken build, not to be reached
 
-/// What a server of the test does.
+/// The handlers of the test's server.
 struct handlers {
   std::function<caf::result<msg::rows>(msg::parameter_server_actor::pointer, msg::lookup&)> on_lookup;
   std::function<void(msg::gradient&)> on_gradient;
@@ -47,7 +47,7 @@ caf::result<msg::rows> five_rows(msg::parameter_server_actor::pointer, msg::look
   return msg::rows{asked.head, {msg::tensor::own(5, 1, std::vector<float>{1, 2, 3, 4, 5})}, asked.staleness};
 }
 
-/// For what outlives the links.
+/// State that outlives the links.
 template <class T>
 std::shared_ptr<T> shared(T& what) {
   return {std::shared_ptr<void>(), &what};
@@ -63,7 +63,7 @@ class DataLink : public testing::Test {
     for (const auto& one : spawned_) caf::anon_send_exit(one, caf::exit_reason::kill);
   }
 
-  /// Handles lookups by leaving them unanswered.
+  /// Handles lookups without answering them.
   auto never() {
     return [this](msg::parameter_server_actor::pointer self, msg::lookup&) -> caf::result<msg::rows> {
       unanswered_.push_back(self->make_response_promise<msg::rows>());
@@ -71,7 +71,7 @@ class DataLink : public testing::Test {
     };
   }
 
-  /// Does `work` on the links' thread and waits for it.
+  /// Runs `work` on the links' thread and waits for it.
   void on_thread(const std::function<void()>& work) {
     std::promise<void> done;
     boost::asio::post(thread_.io(), [&] {
@@ -81,7 +81,7 @@ class DataLink : public testing::Test {
     done.get_future().get();
   }
 
-  /// Two ends of a link, over TCP.
+  /// Returns both ends of a link over TCP.
   std::pair<links::link_ptr, links::link_ptr> make_wires() {
     std::unique_ptr<links::listener> listening;
     std::promise<links::link_ptr> accepted;
@@ -103,7 +103,7 @@ class DataLink : public testing::Test {
     return pair;
   }
 
-  /// Links a server with those handlers, and returns what stands for it here.
+  /// Links a server with those handlers; returns its proxy.
   msg::parameter_server_actor link_to(handlers what, std::uint64_t window = std::uint64_t{1} << 20) {
     actor_there_ = system_.spawn(server, std::move(what));
     spawned_.push_back(caf::actor_cast<caf::actor>(actor_there_));
@@ -126,7 +126,7 @@ class DataLink : public testing::Test {
     here_->start([this](const std::string& why) { lost_.set_value(why); });
   }
 
-  /// Bytes from the other side that no data link would send, and the word about the link's end.
+  /// Sends bytes that no data link sends; returns the reason for the link's end.
   std::string word_about(std::uint8_t kind, const std::vector<msg::blob>& parts) {
     const auto [near, far] = make_wires();
     start_here(near, 1 << 20);
@@ -154,7 +154,7 @@ class DataLink : public testing::Test {
         {1, step, 9, 0, 1, 0}, 0, true, true, {{4, {}, {}, {}, msg::tensor::own(count, 1, std::vector<float>(count))}}};
   }
 
-  /// The error that a request is answered with.
+  /// Returns the error that answers a request.
   caf::error failure_of(const msg::parameter_server_actor& whom, std::uint64_t step) {
     return failure_of(whom, ask_rows(step));
   }
@@ -259,7 +259,7 @@ TEST_F(DataLink, AnActorOfALinkThatWasLetGoIsGone) {
   EXPECT_NE(protocol::describe(failure_of(whom, 1)), "");
 }
 
-// The receiver handles nothing until it is allowed to: meanwhile no more than the window is on its way.
+// The receiver handles nothing until it may; until then at most one window is in flight.
 TEST_F(DataLink, ASlowReceiverHoldsTheSenderBackAtTheWindow) {
   constexpr std::uint64_t window = 64 << 10;
   constexpr std::size_t each = 8 << 10;
@@ -278,7 +278,7 @@ TEST_F(DataLink, ASlowReceiverHoldsTheSenderBackAtTheWindow) {
                             window);
   caf::anon_send(actor_there_, some_gradient(0, 4));
   for (std::uint64_t step = 1; step <= count; ++step) caf::anon_send(whom, some_gradient(step, each));
-  // Frames are a little longer than their numbers.
+  // Frames are slightly longer than their numbers.
   EXPECT_EQ(here_->waiting_for_credit(), count - window / each + 1);
   go_on.set_value();
   ASSERT_EQ(all_came.get_future().wait_for(timeout), std::future_status::ready);
@@ -352,7 +352,7 @@ TEST_F(DataLink, AMessageForNobodyEndsTheLinkWithTheReason) {
   EXPECT_EQ(word_about(links::link::first_user_kind, *parts), "it sent a message for actor 99, who is not here");
 }
 
-// CAF gives the higher bits of a message's id meanings of their own, and so does the link.
+// CAF uses the higher bits of a message's id, and so does the link.
 TEST_F(DataLink, ARequestOfNoPossibleNumberEndsTheLinkWithTheReason) {
   actor_there_ = system_.spawn(server, handlers{five_rows, nullptr});
   spawned_.push_back(caf::actor_cast<caf::actor>(actor_there_));

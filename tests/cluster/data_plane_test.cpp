@@ -1,5 +1,5 @@
-// Which data links two processes make with each other: with the certificates that the master has seen and no others,
-// for as long as somebody is missing, and through shared memory on one host.
+// Which data links two processes make: only with the certificates that the master has seen, only while a link is
+// missing, and through shared memory on one host.
 
 #include "cluster/data_plane.hpp"
 
@@ -32,7 +32,7 @@ bool is_refused(const links::endpoint& where) {
   return refused;
 }
 
-/// How often memory that has a name in no file system is mapped here.
+/// Returns how many anonymous memory files are mapped here.
 int count_shared_memory() {
   std::ifstream maps("/proc/self/maps");
   int count = 0;
@@ -42,7 +42,7 @@ int count_shared_memory() {
 
 class DataPlaneTest : public testing::Test {
  protected:
-  /// A server's process and a trainer's, by `credentials`, each of which the master has seen with a certificate.
+  /// A server's and a trainer's process with `credentials`; the master has seen a certificate of each.
   struct member {
     links::credentials mine;
     std::string certificate;
@@ -67,7 +67,7 @@ class DataPlaneTest : public testing::Test {
     for (std::uint32_t number = 0; number < 2; ++number) planes_[number]->expect({run_number, number, 0}, peers_, {});
   }
 
-  /// Has one of them make its links; the outcome will be what went wrong.
+  /// Makes the links of one of them; returns the error.
   std::future<std::string> connect(std::uint32_t number) {
     const auto settled = std::make_shared<std::promise<std::string>>();
     planes_[number]->connect([settled](const std::string& problem) { settled->set_value(problem); });
@@ -79,7 +79,7 @@ class DataPlaneTest : public testing::Test {
     return settled.get();
   }
 
-  /// What the trainer, which makes the link, says went wrong.
+  /// Returns the error of the trainer, which dials.
   std::string problem_of_trainer() {
     const auto server = connect(0);
     auto trainer = connect(1);
@@ -148,7 +148,7 @@ TEST_F(DataPlaneTest, ProcessesOfOneHostShareMemoryUnderTlsToo) {
   auto trainer = connect(1);
   EXPECT_EQ(outcome_of(server), "");
   EXPECT_EQ(outcome_of(trainer), "");
-  // Each maps its own, and that of the other, which it has been offered over the link.
+  // Each maps its own memory and the peer's, which the link has offered.
   const auto give_up = std::chrono::steady_clock::now() + timeout;
   while (count_shared_memory() < before + 4 && std::chrono::steady_clock::now() < give_up)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

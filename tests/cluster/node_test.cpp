@@ -1,4 +1,4 @@
-// What a node does when the master tells it whom to expect: its servers try the folder that the run saves in.
+// A node that the master tells whom to expect: its servers test the folder that the run saves in.
 
 #include <filesystem>
 
@@ -9,7 +9,7 @@
 namespace troupe::cluster::node_test {
 namespace {
 
-/// Admits whoever comes as number 3, with rank 1 of two servers.
+/// Admits every node as number 3, with rank 1 of two servers.
 msg::master_actor::behavior_type admitting_master(msg::master_actor::pointer, std::shared_ptr<msg::node_actor> comes) {
   return {[](const msg::join_server&) { return msg::joined{}; },
           [](const msg::join_trainer&) { return msg::joined{}; },
@@ -34,7 +34,7 @@ msg::master_actor::behavior_type admitting_master(msg::master_actor::pointer, st
 
 class Node : public actors::stage {
  protected:
-  /// What a node with servers or trainers says when the run saves in that folder.
+  /// Returns the answer of a node with servers or trainers when the run saves in that folder.
   std::shared_ptr<actors::outcome<msg::committed>> answer_about(const std::string& folder, bool trains) {
     const auto comes = std::make_shared<msg::node_actor>();
     const auto boss = spawn(admitting_master, comes);

@@ -1,4 +1,4 @@
-// Lines about strangers: a few are told, the rest is counted, and the count is told.
+// Log lines about rejected connections: a few are logged, the rest are counted, and the count is logged.
 
 #include "cluster/rejection_log.hpp"
 

@@ -1,5 +1,5 @@
-// Whole runs under the deterministic scheduler: results do not depend on the order in which messages are handled, and
-// every failure ends the run with one line that names actor, step and cause.
+// Whole runs under the deterministic scheduler: results do not depend on the order of messages, and every failure ends
+// the run with one line that names actor, step and cause.
 
 #include "cluster/run.hpp"
 #include "base/digest.hpp"
@@ -101,8 +101,8 @@ TEST_F(Runs, EpochsAreReportedInOrderAndWithEveryRanksLosses) {
   EXPECT_EQ(answer_->value->loss, epochs.back().figures.loss);
 }
 
-// Without learning, the weights are the same for any number of trainers, and so is what they say of the 4096 test rows:
-// four chunks, so that the fifth trainer has none.
+// Without learning, any number of trainers gives the same weights and the same predictions of the 4096 test rows. They
+// are four chunks, so the fifth trainer has none.
 TEST_F(Runs, EveryTestRowIsScoredOnceHoweverManyTrainersThereAre) {
   std::vector<actors::epoch_summary> epochs;
   actors::run_observer observer;

@@ -1,5 +1,5 @@
-// Whole runs with the optimizers, schedules and types of rows that tables have: they reach servers and trainers, and
-// no bit depends on the number of servers.
+// Whole runs with each optimizer, schedule and row type of tables: the settings reach servers and trainers, and no bit
+// depends on the number of servers.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace troupe::cluster::table_options_test {
 namespace {
 
-/// A short run of `more` settings; the later of two equal ones counts.
+/// A short run with the settings `more`; of two equal ones the later counts.
 actors::run_summary run_of(std::vector<model::setting> more, bool return_weights = false) {
   std::vector<model::setting> settings = {{"data", "synthetic"},  {"tables", "2"},    {"rows", "50"},
                                           {"dim", "5"},           {"bag", "3"},       {"batch-size", "16"},
@@ -64,7 +64,7 @@ TEST(TableOptions, EachOfThemChangesWhatIsTrained) {
     EXPECT_NE(run_of({one}).weights_digest, plain) << one.first << " " << one.second;
 }
 
-// A cosine that has ended leaves a learning rate of 0: further steps change neither tables nor dense weights.
+// After the end of a cosine schedule the learning rate is 0: further steps change neither tables nor dense weights.
 TEST(TableOptions, AScheduleThatHasEndedStopsDenseWeightsAndServersAlike) {
   const model::setting schedule{"lr-schedule", "warmup:2+cosine:4"};
   const auto after = [&](const char* steps) { return run_of({schedule, {"steps", steps}}).weights_digest; };
@@ -102,7 +102,7 @@ TEST(TableOptions, AdultIsLearntAsWellWith16BitsOnTheWire) {
   EXPECT_NEAR(auc_of("bf16"), exact, 0.002);
 }
 
-// Labels of 1e9 make gradients that only 16 bits with a float32's range hold.
+// Labels of 1e9 make gradients that fit bf16, but not f16.
 TEST(TableOptions, AGradientBeyondF16EndsTheRunOrIsLeftOut) {
   const model::temporary_file file("y,city\n1000000000,a\n1000000000,b\n");
   const auto run_with = [&](const char* wire, const char* nan) {

@@ -1,4 +1,4 @@
-// What is told of a process's threads when some of them do not answer.
+// The stacks of a process of which some threads do not answer.
 
 #include "cluster/thread_stacks.hpp"
 

@@ -1,6 +1,6 @@
-// A stage for two processes: each has its actor system, CAF's network layer as nodes load it, and the other end of a
-// connection that lies in memory. What their actors say to each other crosses it as bytes, as it crosses a control
-// tunnel. One thread, the test's own, carries the bytes and handles all messages, one at a time.
+// Two processes in one: two actor systems, CAF's network layer as nodes load it, and a connection in memory. Messages
+// between their actors cross it as bytes, as they cross a control tunnel. The test's thread carries the bytes and
+// handles all messages, one at a time.
 
 #pragma once
 
@@ -26,14 +26,14 @@ class TwoNodes : public testing::Test {
   ~TwoNodes() override {
     for (actors::staged_system* one : {&here_, &there_}) {
       one->dismiss();
-      // CAF keeps whoever was named in a message to the other process until it ends.
+      // CAF keeps actors alive that a message to the other process named, until it ends.
       for (caf::actor_id id = 1; id <= one->system().latest_actor_id(); ++id)
         caf::anon_send_exit(one->system().registry().get(id), caf::exit_reason::kill);
     }
     run();
   }
 
-  /// Connects the two; anew if their connection has been cut.
+  /// Connects the two; again if their connection has been cut.
   void connect() {
     end_ = caf::io::connection_handle::from_int(end_.id() + 1);
     network_of(there_).prepare_connection(caf::io::accept_handle::from_int(1), end_, network_of(here_), "", 1, end_);
@@ -48,13 +48,13 @@ class TwoNodes : public testing::Test {
     EXPECT_TRUE(porter_) << "they have not found each other";
   }
 
-  /// Whether it is an actor of that process.
+  /// Returns whether it is an actor of that process.
   template <class Handle>
   bool is_there(const Handle& whom) {
     return whom.node() == there_.system().node();
   }
 
-  /// Handles all messages of both, in order, or the next so many; returns how many.
+  /// Handles all messages of both in order, or the next `most`; returns how many.
   std::size_t run(std::size_t most = SIZE_MAX) {
     const auto turn = [](actors::staged_system& which) {
       return which.scheduler().try_run_once() || network_of(which).try_run_once();
@@ -64,7 +64,7 @@ class TwoNodes : public testing::Test {
     return turns;
   }
 
-  /// Handles all messages, with choices drawn from a seed: whose turn it is, and whether an actor's or the network's.
+  /// Handles all messages in an order drawn from a seed: whose turn it is, and whether an actor's or the network's.
   void run_shuffled(std::uint64_t seed) {
     model::random_sequence random(model::mix(seed));
     const auto turn = [&random](actors::staged_system& which) {
@@ -78,7 +78,7 @@ class TwoNodes : public testing::Test {
     }
   }
 
-  /// What the other process has for an actor of one of them.
+  /// Returns the other process's handle of an actor.
   template <class Handle>
   Handle across(const Handle& whom) {
     const auto guest = caf::actor_cast<caf::actor>(whom);
@@ -94,7 +94,7 @@ class TwoNodes : public testing::Test {
     return caf::actor_cast<Handle>(answer->value.value());
   }
 
-  /// The connection is lost, with what was under way in it. Both sides see that it is.
+  /// Cuts the connection, with the bytes in flight. Both sides notice.
   void cut() {
     for (actors::staged_system* one : {&here_, &there_}) {
       auto& network = network_of(*one);

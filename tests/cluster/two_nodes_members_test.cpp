@@ -1,5 +1,5 @@
-// The master here and a node's actor there: joining, refusals and the end of a run across CAF's network, and what
-// either side makes of it when the connection is lost.
+// The master in one process and a node's actor in the other: joining, refusals and the end of a run over CAF's network,
+// and what both do when the connection is lost.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ constexpr std::chrono::seconds timeout(60);
 
 class TwoNodesMembers : public TwoNodes {
  protected:
-  /// A real node, as its process sees it. Its data plane neither listens nor makes links.
+  /// A real node, as in its own process. Its data plane neither listens nor dials.
   struct real_node {
     std::shared_ptr<master_watch> watch = std::make_shared<master_watch>();
     std::shared_ptr<data_plane> data;
@@ -28,7 +28,7 @@ class TwoNodesMembers : public TwoNodes {
     msg::node_actor handle;
   };
 
-  /// A node with a trainer, whose links take for ever.
+  /// A node with a trainer whose links never get ready.
   struct plain_node {
     std::optional<msg::admitted> place;
     caf::error refusal;
@@ -60,7 +60,7 @@ class TwoNodesMembers : public TwoNodes {
     run();
   }
 
-  /// A process there that offers servers, with `change` made to its options.
+  /// A process that offers servers, with `change` applied to its options.
   std::shared_ptr<real_node> join_with_server(const std::function<void(node_options&)>& change = {}) {
     const auto& made = nodes_.emplace_back(std::make_shared<real_node>());
     node_options options;
@@ -114,7 +114,7 @@ class TwoNodesMembers : public TwoNodes {
     run();
   }
 
-  /// This process, as the master names it.
+  /// Returns the master's name for this process.
   static std::string me(const std::string& what) {
     std::array<char, 256> host{};
     ::gethostname(host.data(), host.size() - 1);
@@ -247,7 +247,7 @@ TEST_F(TwoNodesMembers, ANodeThatIsLostBeforeTheRunLeavesItsPlace) {
   EXPECT_EQ(again->value->incarnation, 1u);
 }
 
-// The tunnel tells why, if it is there to tell.
+// The tunnel, if there is one, gives the reason.
 TEST_F(TwoNodesMembers, ANodeThatIsLostInTheRunEndsItWithTheTunnelsWord) {
   order();
   join_with_server();

@@ -1,5 +1,5 @@
-// What one process sends another over CAF's network arrives as it was sent: every type of message, of any size, and
-// every refusal with its code and its words.
+// Messages arrive over CAF's network as they were sent: every type, of any size, and every refusal with its code and
+// text.
 
 #include <limits>
 
@@ -31,7 +31,7 @@ class TwoNodesMessages : public TwoNodes {
     });
   }
 
-  /// Sends `content` there, and back from there.
+  /// Sends `content` to the other process and back.
   void there_and_back(const caf::message& content) {
     arrived_ = came_back_ = caf::message();
     mirror_->enqueue(caf::actor_cast<caf::strong_actor_ptr>(sender_), caf::make_message_id(), content, nullptr);
@@ -45,7 +45,7 @@ class TwoNodesMessages : public TwoNodes {
     return out;
   }
 
-  /// A tensor that has been there and back.
+  /// Sends a tensor to the other process and back.
   msg::tensor back(const msg::tensor& sent) {
     there_and_back(caf::make_message(sent));
     EXPECT_TRUE(came_back_.match_elements<msg::tensor>());
@@ -161,7 +161,7 @@ TEST_F(TwoNodesMessages, WhyAnActorHasEndedIsToldToWhoWatchesItFromTheOtherNode)
   EXPECT_EQ(protocol::describe(**reason), "row 5 is NaN");
 }
 
-// CAF drops what cannot be read, so the deadline of the request is all that its sender has.
+// CAF drops what it cannot read, so only the deadline of the request ends it.
 TEST_F(TwoNodesMessages, ARequestThatCannotBeReadFailsAtItsDeadlineAndTheConnectionLivesOn) {
   const auto counts = across(there_.spawn(
       [](caf::event_based_actor*) -> caf::behavior { return {[](const msg::tensor& one) { return one.rows; }}; }));

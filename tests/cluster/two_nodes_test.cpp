@@ -1,5 +1,5 @@
-// Trainers and servers in two processes: what a server answers across is what it should be and what it would answer
-// within one process, groups sum in rank order, and whole runs give the bits of one process.
+// Trainers and servers in two processes: a server answers correctly and as within one process, groups sum in rank
+// order, and whole runs give the bits of one process.
 
 #include <bit>
 #include <cmath>
@@ -31,7 +31,7 @@ class TwoNodesServer : public TwoNodes {
     return asked->value.value_or(T());
   }
 
-  /// A server for two trainers with a table [6, 4], as it is known here.
+  /// A server for two trainers with a table [6, 4], and its handle here.
   msg::parameter_server_actor make_server(actors::staged_system& where, const char* optimizer = "sgd") {
     auto server = where.spawn(actors::parameter_server, std::uint64_t{1}, 0U);
     if (is_there(server)) server = across(server);
@@ -50,7 +50,7 @@ class TwoNodesServer : public TwoNodes {
     return server;
   }
 
-  /// A server there, with row r of its table 8r, 8r + 1, 8r + 2, 8r + 3.
+  /// A server in the other process, with row r of its table 8r, 8r + 1, 8r + 2, 8r + 3.
   msg::parameter_server_actor server_with_known_rows() {
     auto server = make_server(there_);
     std::vector<float> weights;
@@ -62,7 +62,7 @@ class TwoNodesServer : public TwoNodes {
     return server;
   }
 
-  /// Takes `amount` from every number of row `r` of what is expected.
+  /// Subtracts `amount` from every number of the expected row `r`.
   void expect_less(std::size_t r, float amount) {
     for (std::size_t c = 0; c < dim; ++c) expected_[r * dim + c] -= amount;
   }
@@ -126,7 +126,7 @@ TEST_F(TwoNodesServer, PooledRowsAndTheTableAfterAStepAreThoseOfTheClosedForm) {
   send(server, grad(1, 0, {1, 3, 3, 3, 0}, {0, 2, 2}, repeated({1, 2, 3})));
   EXPECT_TRUE(next->pending()) << "the other trainer's gradient is not there";
   send(server, grad(1, 1, {5}, {0}, repeated({0.25F})));
-  // lr 0.5, on the sums over the row's bags.
+  // lr 0.5, applied to the sums over the row's bags.
   expect_less(0, 0.5F * 3);
   expect_less(1, 0.5F * 1);
   expect_less(3, 0.5F * (1 + 3 + 3));
@@ -165,7 +165,8 @@ TEST_F(TwoNodesServer, ALookupOfNothingGetsNothing) {
   EXPECT_TRUE(answer<msg::rows>(server, msg::lookup{head(1), {}}).tables.empty());
 }
 
-/// What a server says to five steps of two trainers with numbers of any size, its rows and its optimizer's state.
+/// Returns the answers of a server to five steps of two trainers with numbers of any size, its rows and its optimizer's
+/// state.
 std::vector<msg::tensor> TwoNodesServer::converse(const msg::parameter_server_actor& server) {
   model::random_sequence random(model::mix(7));
   const auto number = [&random] {
@@ -232,7 +233,7 @@ TEST_F(TwoNodesServer, AGradientThatIsWrongEndsTheServerWithTheReason) {
 
 class TwoNodesGroup : public TwoNodes {
  protected:
-  /// A group here, of ranks 0 and 2, and one there, of rank 1.
+  /// One group here, with ranks 0 and 2, and one in the other process, with rank 1.
   void make_groups() {
     here_group_ = here_.spawn(actors::allreduce_group, std::uint64_t{1},
                               actors::group_layout{ranks, {msg::allreduce_actor(), stand_in(here_, 1)}, 0});
@@ -241,7 +242,7 @@ class TwoNodesGroup : public TwoNodes {
     others_ = {across(here_group_), across(there_group_)};
   }
 
-  /// For the group of a process, which is made later.
+  /// Stands for the group of a process, which is made later.
   msg::allreduce_actor stand_in(actors::staged_system& where, std::size_t process) {
     return where.spawn([this, process](msg::allreduce_actor::pointer self) {
       return msg::allreduce_actor::behavior_type{
@@ -263,7 +264,7 @@ class TwoNodesGroup : public TwoNodes {
 TEST_F(TwoNodesGroup, RanksOnBothNodesGetTheSumInRankOrderBitForBit) {
   make_groups();
   model::random_sequence random(model::mix(3));
-  // One that goes whole to the other process, and one of which each process sums a slice.
+  // One bucket that the other process sums whole, and one of which each process sums a slice.
   for (const std::size_t count : {std::size_t{5}, std::size_t{40'003}}) {
     std::vector<std::vector<float>> shares(3);
     for (auto& share : shares)
@@ -294,8 +295,8 @@ TEST_F(TwoNodesGroup, RanksOnBothNodesGetTheSumInRankOrderBitForBit) {
 
 class TwoNodesRun : public TwoNodes {
  protected:
-  /// Asks for a run of two servers and two trainers; each bit of `who_is_there` puts one of them there. Its master and
-  /// its group are here.
+  /// Asks for a run of two servers and two trainers; each bit of `who_is_there` puts one of them into the other
+  /// process. Master and group are here.
   void begin(unsigned who_is_there) {
     const auto boss = here_.spawn(actors::master, std::uint64_t{1}, actors::run_observer{}, actors::run_checkpoints{},
                                   std::optional<actors::node_rules>());

@@ -1,4 +1,4 @@
-// The backend's module is found and loaded, or the error says why not and what to try.
+// Loading the backend's module: it is found, or the error says why not and what to try.
 
 #include "kernels/backend.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 using test::child_process;
 
-/// For children: what the probe and the backend say of this environment, asked for device ASKED_DEVICE.
+/// For child processes: prints what the probe and the backend say about device ASKED_DEVICE.
 TEST(BackendChild, DISABLED_Asks) {
   std::cout << "reason: " << find_devices().reason << std::endl;
   const char* number = std::getenv("ASKED_DEVICE");

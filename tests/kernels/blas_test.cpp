@@ -1,4 +1,4 @@
-// Products by OpenBLAS against sums in double, and the kernels that it was told to take.
+// Products by OpenBLAS against sums in double, and the choice of its kernels.
 
 #include "kernels/cpu/blas.hpp"
 
@@ -46,8 +46,7 @@ TEST(Blas, ProductTakesEachFactorPlainOrTransposed) {
   }
 }
 
-// OpenBLAS takes OPENBLAS_CORETYPE from the environment: the library sets it unless it was there before, and a test
-// started with it would see the user's choice.
+// The library sets OPENBLAS_CORETYPE unless the user has set it; then this compares with the user's choice.
 TEST(Blas, KernelsAreThoseOfTheInstructionSet) {
   const std::string kernels = blas_kernels();
   EXPECT_NE(kernels, "");

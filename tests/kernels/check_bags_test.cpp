@@ -1,4 +1,4 @@
-// Every fault that `check_bags` must find, and the batches that have none.
+// Every fault that `check_bags` finds, and batches without faults.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Tests that need a process of their own, whose environment is read once: this program again, with one disabled test.
+// For tests that need their own process, because the environment is read once: runs one disabled test of this program.
 
 #pragma once
 
@@ -20,7 +20,7 @@ class child_process {
     pipe_.reset(popen(command.c_str(), "r"));
   }
 
-  /// Waits until it ends; what it wrote.
+  /// Waits for its end; returns its output.
   std::string output() {
     std::string text;
     for (int c = 0; pipe_ != nullptr && (c = std::fgetc(pipe_.get())) != EOF;) text += static_cast<char>(c);

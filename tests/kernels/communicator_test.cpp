@@ -1,4 +1,4 @@
-// Sums over devices: of one process, of several, and what happens when a rank does not come.
+// Allreduce between the devices of one process and of several, and with a missing rank.
 
 #include "kernels/communicator.hpp"
 
@@ -34,10 +34,10 @@ state wait_until_settled(communicator& group) {
   return group.poll();
 }
 
-/// What rank `rank` brings to a sum: small whole numbers, whose sums are exact in any order.
+/// Input of rank `rank`: small whole numbers, whose sums are exact in any order.
 float addend(int rank, std::size_t i) { return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 100); }
 
-/// One rank: a device, a stream, and numbers to add up.
+/// One rank: a device, a stream, and numbers to sum.
 struct rank_on_device {
   rank_on_device(device& where, int number) : on(where), rank(number), work(on.make_stream()) {}
 
@@ -70,7 +70,7 @@ struct rank_on_device {
   }
 };
 
-/// All of one process's ranks add up numbers, several times in a row.
+/// Sums the numbers of all of one process's ranks, several times.
 void add_up(communicator& group, std::vector<rank_on_device>& mine, int ranks) {
   for (const std::size_t count : counts) {
     std::vector<float*> buffers;

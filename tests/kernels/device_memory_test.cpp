@@ -1,4 +1,4 @@
-// A device's memory: given out, given back, and used again.
+// A device's memory: allocated, freed, and reused.
 
 #include <cstring>
 #include <thread>
@@ -45,7 +45,7 @@ TYPED_TEST(DeviceMemory, WhatIsKeptCountsAsFreeAndIsUsedAgain) {
   EXPECT_LE(this->device().memory().free, this->device().memory().total);
 }
 
-/// For children, whose emulated device is small: a real one's memory costs nothing to give out.
+/// For children, whose emulated device is small.
 TYPED_TEST(DeviceMemory, DISABLED_LetsGo) {
   if (this->device().is_host()) return;
   const std::size_t free = this->device().memory().free;

@@ -1,4 +1,4 @@
-// What is said about the machine must hold together, with and without a GPU.
+// The report on the machine is consistent, with and without a GPU.
 
 #include "kernels/devices.hpp"
 
@@ -22,7 +22,7 @@ bool program_maps(const std::string& file) {
   return false;
 }
 
-/// For a child, where nobody has asked before.
+/// For a child, in which nothing has loaded CUDA before.
 TEST(DevicesChild, DISABLED_HasNothingOfCuda) {
   EXPECT_FALSE(program_maps("libtroupe_cuda"));
   EXPECT_FALSE(program_maps("libcuda"));

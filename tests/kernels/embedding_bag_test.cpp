@@ -34,7 +34,7 @@ const pooling_case pooling_cases[] = {{"sum", pooling::sum, false},
 
 class EmbeddingBag : public testing::TestWithParam<pooling_case> {};
 
-/// A value in double and how far float32 may be from it.
+/// A value in double, and the allowed error in float32.
 struct bounded {
   double value = 0;
   double bound = 0;
@@ -45,7 +45,7 @@ double factor_of(const pooling_case& c, const bags_view& bags, std::size_t bag, 
   return c.mode == pooling::mean ? 1.0 / static_cast<double>(bags.end_of(bag) - bags.begin_of(bag)) : 1.0;
 }
 
-/// Two roundings for each product and sum, and some for the mean's division.
+/// Two roundings per product and sum, and some for the division of the mean.
 bounded sum_of(const std::vector<double>& terms) {
   bounded sum;
   for (const double term : terms) {
@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, EmbeddingBag, testing::ValuesIn(pooling_cases),
                          [](const testing::TestParamInfo<pooling_case>& tested) { return tested.param.name; });
 
 TEST(EmbeddingBagSum, AddsInIndexOrder) {
-  // Any other order or pairing of these four gives another sum.
+  // Any other order or grouping of these four gives another sum.
   const std::vector<float> table = {1e8F, 1.0F, -1e8F, 3.0F};
   const bag_batch bags{{0, 1, 2, 3}, {0}, {}};
   float out = 0;

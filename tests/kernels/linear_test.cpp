@@ -1,4 +1,4 @@
-// The fully connected layer against sums in double, on both sides of the border between our loop and BLAS.
+// The fully connected layer against sums in double, for shapes of our loop and of BLAS.
 
 #include <gtest/gtest.h>
 

@@ -199,7 +199,7 @@ TEST(Losses, ShowANanWhereverItIs) {
 }
 
 TEST(Losses, DoNotDependOnAChunkBoundary) {
-  // The mean of copies of one sample is that sample's loss, however many there are.
+  // The mean over copies of one sample is that sample's loss.
   for (const std::size_t batch : {1, 255, 256, 257, 1000}) {
     const std::vector<float> z(batch, 0.75F);
     const std::vector<float> t(batch, 1.0F);

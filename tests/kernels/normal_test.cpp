@@ -1,4 +1,4 @@
-// Normal numbers against the mathematics library, and the same bits on every instruction set.
+// Normal numbers against the mathematics library; the bits are the same on every instruction set.
 
 #include "kernels/normal.hpp"
 
@@ -13,7 +13,7 @@
 namespace troupe::kernels::test::normal_test {
 namespace {
 
-/// Uniform numbers of 53 bits, and the ends of their range.
+/// Uniform numbers of 53 bits, and both ends of their range.
 struct uniform_pairs {
   std::vector<double> u1 = {0, 0x1p-53, 1 - 0x1p-53, 0.5, 0.25, 1 - 0.70710678118654752};
   std::vector<double> u2 = {0, 0.25, 0.5, 0.75, 1 - 0x1p-53, 0x1p-53};

@@ -1,4 +1,4 @@
-// The optimizers' formulas in double, and the settings that their tests go through.
+// The optimizers' formulas in double, and the settings of their tests.
 
 #pragma once
 
@@ -59,7 +59,7 @@ inline update_constants constants_of(const optimizer_case& c, int t) {
   return constants;
 }
 
-/// Weights and state; `view` gives the kernels no more state than the optimizer has.
+/// Weights and state; `view` passes only the state that the optimizer uses.
 template <class Number>
 struct optimized {
   std::vector<Number> weights;
@@ -76,7 +76,7 @@ struct optimized {
   }
 };
 
-/// Step `t` for element `i`, as PyTorch's documentation writes it.
+/// Step `t` for element `i`, by PyTorch's documentation.
 inline void reference_step(const optimizer_case& c, int t, optimized<double>& state, std::size_t i, double grad) {
   double& weight = state.weights[i];
   grad += c.weight_decay * weight;

@@ -29,7 +29,7 @@ TEST_P(UpdateDenseBy, FollowsTheFormulaForSeveralSteps) {
         host_stream().update_dense(constants_of(c, t), count, got.weights.data(), got.view(), grad.data());
         for (std::size_t i = 0; i < count; ++i) {
           reference_step(c, t, expected, i, static_cast<double>(grad[i]));
-          // Ten roundings or so in each step of values that stay below 4.
+          // About ten roundings per step, of values below 4.
           ASSERT_NEAR(got.weights[i], expected.weights[i], 4 * 10 * t * rounding) << "step " << t << " element " << i;
         }
       }

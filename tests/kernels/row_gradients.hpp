@@ -1,4 +1,4 @@
-// The gradient of a table, put together by hand.
+// The gradient of a table, built by hand.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::kernels::test {
 
-/// Owns what a `row_gradients` looks at.
+/// Owns the data of a `row_gradients`.
 struct gradients {
   std::vector<std::int64_t> rows;
   std::vector<std::uint32_t> starts;

@@ -1,4 +1,4 @@
-// Regrouping from bags to rows, against a map from rows to lists.
+// Grouping by row, against a map from rows to lists.
 
 #include "kernels/cpu/row_groups.hpp"
 
@@ -52,7 +52,7 @@ grouping naive_grouping(const std::vector<source>& sources) {
   return rows;
 }
 
-/// What was grouped, with the order within a row as it is; rows must ascend.
+/// Converts a result, keeping the order within a row; checks that rows ascend.
 grouping grouping_of(const row_gradients& gradients) {
   grouping rows;
   EXPECT_EQ(gradients.starts.size(), gradients.rows.size() + 1);
@@ -77,7 +77,7 @@ void fill(row_groups& groups, std::int64_t rows, const std::vector<source>& sour
     groups.add(sources[s].mode, sources[s].bags.view(), grad.data() + s, 7 + s);
 }
 
-// The numbers of rows ask for no, one, two and three passes of the sort.
+// The numbers of rows take zero, one, two and three passes of the sort.
 TEST(RowGroups, RowsAscendAndKeepTheOrderOfSourcesAndIndices) {
   source_of_numbers random(1);
   row_groups groups;
@@ -91,7 +91,7 @@ TEST(RowGroups, RowsAscendAndKeepTheOrderOfSourcesAndIndices) {
                                      {pooling::sum, kernels::test::make_bags(random, batch, bound, true)},
                                      {pooling::mean, kernels::test::make_bags(random, batch, bound, false)}};
       sources.back().bags.offsets.clear();
-      // Of three bags all are empty.
+      // All three bags are empty.
       if (batch != 3) sources.front().bags.indices.back() = rows - 1;
       fill(groups, rows, sources, grad);
       const auto gradients = groups.group(0.25F);

@@ -1,5 +1,5 @@
-// Rows stored in 16 bits: each bit pattern's value, rounding to nearest even, and kernels that read and write them
-// against the same kernels on float32.
+// Rows stored in 16 bits: the value of each bit pattern, rounding to nearest even, and kernels on 16 bits against the
+// same kernels on float32.
 
 #include "kernels/rows.hpp"
 
@@ -33,7 +33,7 @@ struct format {
 
 const format formats[] = {{"f16", row_dtype::f16, 5, 10}, {"bf16", row_dtype::bf16, 8, 7}};
 
-/// What IEEE 754 says that a pattern means.
+/// Returns the value of a pattern by IEEE 754.
 double value_of(const format& f, std::uint16_t pattern) {
   const double sign = (pattern & 0x8000) != 0 ? -1 : 1;
   const int exponent = (pattern & 0x7fff) >> f.fraction_bits;
@@ -64,7 +64,7 @@ std::vector<std::uint16_t> all_patterns() {
   return patterns;
 }
 
-/// The pattern nearest to x, of two equally near ones the even one, by search among all values.
+/// Returns the pattern nearest to x, ties to even, by a search among all values.
 std::uint16_t nearest_pattern(const format& f, float x) {
   const double magnitude = std::abs(static_cast<double>(x));
   // Patterns of positive numbers ascend with their values.
@@ -74,7 +74,7 @@ std::uint16_t nearest_pattern(const format& f, float x) {
     const auto middle = static_cast<std::uint16_t>((low + high) / 2);
     (value_of(f, middle) <= magnitude ? low : high) = middle;
   }
-  // Infinity lies where the next finite number would.
+  // Infinity counts as the next finite number would.
   const double above = high == f.infinite() ? std::ldexp(1.0, f.bias() + 1) : value_of(f, high);
   const double to_low = magnitude - value_of(f, low);
   const double to_high = above - magnitude;
@@ -138,7 +138,7 @@ TEST(Rows, RandomFloatsGoToTheNearest) {
   while (numbers.size() < 200'000) {
     const auto x = std::bit_cast<float>(static_cast<std::uint32_t>(bits()));
     if (std::isfinite(x)) numbers.push_back(x);
-    // And as many of a size that f16 knows.
+    // And as many within the range of f16.
     numbers.push_back(std::ldexp(static_cast<float>(bits()) / 4294967296.0F, static_cast<int>(bits() % 48) - 30));
   }
   numbers.insert(numbers.end(), {0.0F, -0.0F, std::numeric_limits<float>::denorm_min(),
@@ -154,7 +154,7 @@ TEST(Rows, WhatIsTooLargeBecomesInfiniteAndNanStaysNan) {
       const auto minus_infinite = static_cast<std::uint16_t>(infinite | 0x8000);
       EXPECT_EQ(encoded(f, {infinity, max, -infinity, -max}),
                 (std::vector<std::uint16_t>{infinite, infinite, minus_infinite, minus_infinite}));
-      // A NaN whose payload is in the bits that fall away.
+      // A NaN whose payload is in the dropped bits.
       for (const std::uint32_t bits : {0x7fc00000U, 0x7f800001U, 0xff800001U, 0xffffffffU}) {
         EXPECT_TRUE(std::isnan(decoded(f, encoded(f, {std::bit_cast<float>(bits)}))[0])) << f.name;
       }

@@ -1,4 +1,4 @@
-// A stream's kernels that go element by element, and reductions: exact ones to the bit, sums against double.
+// A stream's elementwise kernels and reductions: exact ones bit for bit, sums against double.
 
 #include <cmath>
 #include <limits>
@@ -54,7 +54,7 @@ TYPED_TEST(StreamElementwise, CopiesAndAddsColumnsOfWiderMatrices) {
           expected[r * to_stride + wider + c] = copied + from[r * from_stride + c];
         }
       }
-      // The last row of a narrower matrix would end behind it.
+      // Leaves out the last row of a narrower matrix, which would end past the buffer.
       const std::size_t compared = wider == 0 ? rows : rows - 1;
       auto got = this->get(device_to);
       got.resize(compared * to_stride);
@@ -95,7 +95,7 @@ TYPED_TEST(StreamElementwise, SumsInRankOrder) {
         for (std::size_t rank = 1; rank < ranks; ++rank) sum += numbers[rank * stride + i];
         expected[i] = 0.3F * sum;
       }
-      // To a place of its own, and to its last input.
+      // Output to a separate buffer, and to the last input.
       for (const bool in_place : {false, true}) {
         const auto in = this->put(numbers);
         const auto out = this->template room<float>(count);

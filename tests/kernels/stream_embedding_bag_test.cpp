@@ -1,4 +1,4 @@
-// A stream's embedding bags, to the bit: the order of a bag's sum is the same on every device.
+// A stream's embedding bags, bit for bit: a bag is summed in the same order on every device.
 
 #include <cmath>
 #include <limits>
@@ -13,7 +13,7 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr std::size_t table_rows = 23;
 
-/// What the definition of embedding_bag.hpp gives for one bag and column, from the table as floats.
+/// One bag and column by the definition of embedding_bag.hpp, from the table as floats.
 float pooled(pooling mode, const std::vector<float>& table, std::size_t dim, const bags_view& bags, std::size_t bag,
              std::size_t column) {
   float sum = 0;
@@ -42,7 +42,7 @@ class StreamEmbeddingBag : public stream_test<Place> {
     const_table_view view() const { return {memory.data() + before, type}; }
   };
 
-  /// Stored `before` numbers into the memory.
+  /// Stores the table `before` numbers into the memory.
   stored_table store(row_dtype type, const std::vector<float>& numbers, std::size_t before) {
     stored_table made{{}, before * size_of(type), type, numbers};
     std::vector<std::byte> stored(numbers.size() * size_of(type));

@@ -1,4 +1,4 @@
-// A stream's dots of pairs and their gradients, to the bit: their order is fixed on every device.
+// A stream's pairwise dots and their gradients, bit for bit: their order is the same on every device.
 
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace {
 template <class Place>
 class StreamInteraction : public stream_test<Place> {
  protected:
-  /// Vectors side by side in the rows of a matrix on the device.
+  /// Vectors side by side in the rows of a device matrix.
   template <class T>
   static std::vector<row_matrix<T>> side_by_side(const device_array<float>& matrix, std::size_t count,
                                                  std::size_t dim) {
@@ -22,7 +22,7 @@ class StreamInteraction : public stream_test<Place> {
 };
 TYPED_TEST_SUITE(StreamInteraction, each_device, device_names);
 
-/// The number of pair (i, j), whichever is larger.
+/// Index of pair (i, j), in either order.
 std::size_t pair_number(std::size_t i, std::size_t j) { return i > j ? pair_count(i) + j : pair_count(j) + i; }
 
 TYPED_TEST(StreamInteraction, DotsAndGradientsHaveTheBitsOfFusedSumsInOrder) {

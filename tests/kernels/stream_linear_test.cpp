@@ -1,4 +1,4 @@
-// A stream's fully connected layers against sums in double, in each precision, also where cuBLASLt has no epilogue.
+// A stream's fully connected layers against sums in double, in each precision, also without epilogues of cuBLASLt.
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr layer_shape layer_shapes[] = {{1, 1, 1},     {2, 3, 1},     {7, 5, 9},
                                         {33, 13, 64},  {64, 100, 33}, {129, 8, 1}, {300, 4, 2},
                                         {513, 17, 12}, {9000, 1, 33}, {0, 5, 3},   {3, 0, 4}};
 
-/// The relative error of a factor.
+/// Relative error of a factor.
 double factor_error(matmul_precision precision) {
   if (precision == matmul_precision::bf16) return 1.0 / (1 << 8);
   return precision == matmul_precision::tf32 ? 1.0 / (1 << 10) : rounding;
@@ -45,7 +45,7 @@ void expect_sums(const std::vector<float>& got, std::size_t rows, std::size_t co
   }
 }
 
-/// One layer's numbers on the host and on the device, `before` places into their memory.
+/// A layer's numbers on host and device, `before` numbers into their memory.
 template <class Test>
 struct layer {
   layer(Test& test, const layer_shape& shape, std::size_t before)
@@ -70,7 +70,7 @@ class StreamLinear : public stream_test<Place> {
   using stream_test<Place>::put;
 
  protected:
-  /// Calls `body` with a stream of each precision that the device knows.
+  /// Calls `body` with a stream of each precision that the device supports.
   template <class Body>
   void on_each_precision(const Body& body) {
     for (const auto precision : {matmul_precision::f32, matmul_precision::tf32, matmul_precision::bf16}) {

@@ -1,4 +1,4 @@
-// What a stream does in which order: copies, events between streams, and calls that are repeated.
+// The order of a stream's calls: copies, events between streams, and captured calls.
 
 #include <chrono>
 #include <stdexcept>
@@ -137,8 +137,8 @@ TYPED_TEST(StreamOrder, ForgetsCallsThatThrew) {
 }
 
 TYPED_TEST(StreamOrder, KeepsWhatGraphsUseWhenMoreIsNeeded) {
-  // The scratch memory of products in bf16 grows between two repetitions. A row of the small one takes 16 bytes,
-  // because cuBLASLt's kernels read so many at once: behind a shorter row they would read unwritten memory.
+  // The scratch memory of bf16 products grows between two launches. A row of the small product has 16 bytes, because
+  // cuBLASLt's kernels read that many at once and would read unwritten memory after a shorter row.
   constexpr std::size_t few = 8;
   if (this->device().is_host()) GTEST_SKIP() << "skipped: the processor knows f32 only";
   const auto on = this->device().make_stream(matmul_precision::bf16);

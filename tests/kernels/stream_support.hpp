@@ -1,5 +1,5 @@
-// Tests of a device's stream, once on the processor and once on a CUDA device: suites with a type parameter, of which
-// the second instance has a name that ends in Gpu.
+// Tests of a stream, run on the processor and on a CUDA device: typed suites, of which the second has a name that ends
+// in Gpu.
 
 #pragma once
 
@@ -35,7 +35,7 @@ struct device_names {
   }
 };
 
-/// A device and a stream of it. Skips where there is no device, but not where a module was named to be tested.
+/// A device with a stream. Skips if there is no device, unless the environment names a module to test.
 template <class Place>
 class stream_test : public testing::Test {
  protected:
@@ -52,7 +52,7 @@ class stream_test : public testing::Test {
   kernels::device& device() { return *device_; }
   stream& on() { return *stream_; }
 
-  /// On the device: `numbers`, after `before` more, so that they begin at an odd place.
+  /// Copies `numbers` to the device, `before` numbers into the memory, so that they are unaligned.
   template <class T>
   device_array<T> put(const std::vector<T>& numbers, std::size_t before = 0) {
     device_array<T> array;

@@ -1,4 +1,4 @@
-// A stream's table gradients: rows grouped, summed and updated as `update_rows` does it, to the bit.
+// A stream's table gradients: groups, sums and updates rows as `update_rows` does, bit for bit.
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace troupe::kernels::test::stream_table_gradient_test {
 namespace {
 
-/// One source: bags, their gradients, and how they were pooled.
+/// One source: bags, their gradients, and their pooling.
 struct gradient_source {
   pooling mode = pooling::sum;
   bag_batch bags;
@@ -22,8 +22,8 @@ struct gradient_source {
   std::size_t stride = 0;
 };
 
-/// Three sources with duplicates within and across them; the second one is rows that were summed up already, and the
-/// last one has nothing.
+/// Three sources with duplicates within and across them; the second one is already summed by row, and the last one is
+/// empty.
 std::vector<gradient_source> make_sources(source_of_numbers& random, std::size_t rows, std::size_t dim,
                                           std::size_t wider) {
   std::vector<gradient_source> sources(4);
@@ -40,7 +40,7 @@ std::vector<gradient_source> make_sources(source_of_numbers& random, std::size_t
   return sources;
 }
 
-/// The same gradients of rows of `dim` with a number between each row and the next.
+/// The same gradients with a gap of one number after each row of `dim`.
 std::vector<gradient_source> spread_out(std::vector<gradient_source> sources, std::size_t dim) {
   for (gradient_source& one : sources) {
     const std::size_t bags = one.grad.size() / one.stride;
@@ -53,7 +53,7 @@ std::vector<gradient_source> spread_out(std::vector<gradient_source> sources, st
   return sources;
 }
 
-/// The same, grouped by hand for the processor's `update_rows`.
+/// The same, grouped by hand for `update_rows`.
 gradients grouped_by_hand(const std::vector<gradient_source>& sources) {
   std::map<std::int64_t, std::vector<occurrence>> by_row;
   gradients all;
@@ -109,7 +109,7 @@ struct host_table {
 template <class Place>
 class StreamTableGradient : public stream_test<Place> {
  protected:
-  /// A copy of a host's table on the device.
+  /// Copies a host table to the device.
   struct device_table {
     row_dtype type;
     device_array<std::byte> stored;
@@ -129,7 +129,7 @@ class StreamTableGradient : public stream_test<Place> {
     ASSERT_TRUE(same_bits(this->get(got.second), expected.second));
   }
 
-  /// Collects and groups; what it puts on the device stays until the next call.
+  /// Collects and groups; its device memory stays valid until the next call.
   void collect(table_gradient& gradient, std::int64_t rows, const std::vector<gradient_source>& sources) {
     kept_.clear();
     gradient.clear(rows);
@@ -227,7 +227,7 @@ TYPED_TEST(StreamTableGradient, FollowsTheFormula) {
 }
 
 TYPED_TEST(StreamTableGradient, TakesKeysOfAnyWidth) {
-  // What rows there are, at most, decides how many bits are sorted; only those that are there are touched.
+  // The height of the table decides how many bits are sorted; only existing rows are touched.
   const auto gradient = this->gradient();
   for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{2}, std::int64_t{256}, std::int64_t{257},
                                   std::int64_t{1} << 32, (std::int64_t{1} << 32) + 1, std::int64_t{1} << 40}) {
@@ -271,7 +271,7 @@ TYPED_TEST(StreamTableGradient, TellsTheNormsOfTouchedRows) {
       }
       EXPECT_EQ(std::isfinite(got[0]), !bad);
       if (bad) continue;
-      // Gradients that lie where nothing is aligned have the same bits.
+      // Unaligned gradients give the same bits.
       this->collect(*gradient, rows, spread_out(sources, dim));
       EXPECT_TRUE(std::ranges::equal(gradient->squared_norms(dim, by_hand.scale), got));
     }
@@ -368,7 +368,7 @@ TYPED_TEST(StreamTableGradient, TakesNothing) {
   gradient->apply(constants_of(c, 1), 2, got.view(), got.state(), 1.0F, false);
   EXPECT_EQ(gradient->bad_row(), -1);
   this->expect_same(got, expected);
-  // With every row, a gradient of zero still moves the momentum.
+  // With every row, a zero gradient still changes the momentum.
   gradients none;
   none.close();
   std::int64_t bad_row = -1;

@@ -1,4 +1,4 @@
-// What the kernels' tests share: repeatable inputs, bounds on float32 rounding, and every instruction set in turn.
+// Shared by the kernels' tests: repeatable inputs, bounds on float32 rounding, and a loop over instruction sets.
 
 #pragma once
 
@@ -41,7 +41,7 @@ void on_every_target(const Body& body) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-/// Random numbers that do not depend on the standard library's distributions.
+/// Random numbers, independent of the standard library's distributions.
 class source_of_numbers {
  public:
   explicit source_of_numbers(std::uint32_t seed) : engine_(seed) {}
@@ -61,7 +61,7 @@ class source_of_numbers {
   std::mt19937 engine_;
 };
 
-/// Owns what a `bags_view` looks at.
+/// Owns the data of a `bags_view`.
 struct bag_batch {
   std::vector<std::int64_t> indices;
   std::vector<std::int64_t> offsets;
@@ -85,7 +85,7 @@ inline bag_batch make_bags(source_of_numbers& random, std::size_t batch, std::si
   return bags;
 }
 
-/// The one number that a kernel of the processor's gives, whose last parameter it goes to.
+/// Returns the single result of a processor's kernel, which its last parameter takes.
 template <class... Parameters, class... Arguments>
 auto result_of(void (stream::*kernel)(Parameters...), const Arguments&... arguments) {
   std::remove_pointer_t<std::tuple_element_t<sizeof...(Arguments), std::tuple<Parameters...>>> result{};

@@ -1,4 +1,4 @@
-// The CUDA devices of this machine, as the runtime sees them.
+// Lists the CUDA devices of this machine.
 
 #include "kernels/cuda/probe/devices.hpp"
 
@@ -9,7 +9,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Says why there is no count; returns what stands for it.
+/// Writes why there is no count to `error`; returns 0 if there is no device, -1 if it cannot be told.
 int failure(cudaError_t code, char* error, std::size_t error_size) {
   int driver = 0;
   int runtime = 0;
