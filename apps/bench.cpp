@@ -35,7 +35,7 @@ std::string read_line(int descriptor) {
   return line;
 }
 
-/// The process that serves the lookups. It ends when its standard input does.
+/// The process that serves the lookups. It ends when its standard input does, and is killed with this object.
 class service_process {
  public:
   service_process() = default;
@@ -44,7 +44,6 @@ class service_process {
   ~service_process() {
     if (input_ >= 0) ::close(input_);
     if (output_ >= 0) ::close(output_);
-    if (child_) child_->wait();
   }
 
   result<bench::lookup_service> start(const std::string& token, bool tls) {

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/assert.hpp"
+
 extern char** environ;
 
 namespace troupe {
@@ -52,13 +54,14 @@ result<child_process> child_process::start(const std::string& path, std::vector<
   sigset_t none;
   sigemptyset(&none);
   sigset_t defaults = none;
-  for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) sigaddset(&defaults, signal);
+  for (const int signal : options.default_signals) sigaddset(&defaults, signal);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   posix_spawnattr_setpgroup(&attributes, 0);
   const int group = options.own_group ? POSIX_SPAWN_SETPGROUP : 0;
   posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | group));
   std::vector<std::string> environment = environment_with(options.variables);
+  std::signal(SIGCHLD, SIG_DFL);
   pid_t pid = -1;
   const int problem = posix_spawn(&pid, path.c_str(), &files, &attributes, pointers_to(arguments).data(),
                                   pointers_to(environment).data());
@@ -81,14 +84,15 @@ void child_process::ask(int flags) {
   rusage used{};
   pid_t answered = -1;
   while ((answered = ::wait4(pid_, &status, flags, &used)) < 0 && errno == EINTR) continue;
-  if (answered != pid_) return;
+  TROUPE_ASSERT(answered >= 0);  // nobody else waits for it
+  if (answered == 0) return;
   stopped_ = WIFSTOPPED(status);
-  if (stopped_) return;
+  if (stopped_ || WIFCONTINUED(status)) return;
   status_ = status;
   used_ = used;
 }
 
-void child_process::poll() { ask(WNOHANG | WUNTRACED); }
+void child_process::poll() { ask(WNOHANG | WUNTRACED | WCONTINUED); }
 
 void child_process::wait() { ask(0); }
 

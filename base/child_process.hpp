@@ -26,12 +26,15 @@ struct child_options {
   std::vector<std::string> variables;
   /// In a process group of its own: Ctrl-C in the terminal does not reach it.
   bool own_group = false;
+  /// Signals that do in it what they do by default, even if this process ignores them.
+  std::vector<int> default_signals;
 };
 
-/// One child. It starts with no signal blocked, and with SIGINT, SIGTERM and SIGPIPE at their defaults. Thread: one.
+/// One child. It starts with no signal blocked. Thread: one.
 class child_process {
  public:
-  /// Starts the program at `path`; the first of `arguments` is its name. The fault is the system's reason alone.
+  /// Starts the program at `path`; the first of `arguments` is its name. The fault is the system's reason alone. This
+  /// process no longer ignores SIGCHLD, with which the system would forget how children end.
   static result<child_process> start(const std::string& path, std::vector<std::string> arguments,
                                      const child_options& options);
 

@@ -68,7 +68,7 @@ TEST(ChildProcess, HasAGroupOfItsOwnOnlyIfAsked) {
   EXPECT_EQ(run("[ $(" + group + ") = $$ ] && echo own", options).text, "own\n");
 }
 
-TEST(ChildProcess, StartsWithSignalsThatItsParentIgnoresOrBlocks) {
+TEST(ChildProcess, HearsWhatItsParentBlocksAndIgnoresWhatThatIgnoresUnlessToldOtherwise) {
   sigset_t blocked;
   sigset_t before;
   sigemptyset(&blocked);
@@ -76,23 +76,37 @@ TEST(ChildProcess, StartsWithSignalsThatItsParentIgnoresOrBlocks) {
   ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &blocked, &before), 0);
   const auto pipe_before = std::signal(SIGPIPE, SIG_IGN);
   EXPECT_EQ(run("kill -TERM $$").signal, SIGTERM);
-  EXPECT_EQ(run("kill -PIPE $$").signal, SIGPIPE);
+  EXPECT_EQ(run("kill -PIPE $$").exit_code, 0);
+  child_options options;
+  options.default_signals = {SIGPIPE};
+  EXPECT_EQ(run("kill -PIPE $$", options).signal, SIGPIPE);
   std::signal(SIGPIPE, pipe_before);
   ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, &before, nullptr), 0);
 }
 
 TEST(ChildProcess, IsSeenToStopAndKilledAllTheSame) {
-  auto child = child_process::start("/bin/sh", {"sh", "-c", "kill -STOP $$"}, {});
+  auto child = child_process::start("/bin/sh", {"sh", "-c", "kill -STOP $$; while :; do :; done"}, {});
   ASSERT_TRUE(child);
   EXPECT_FALSE(child->has_ended());
   while (!child->is_stopped() && !child->has_ended()) child->poll();
   EXPECT_TRUE(child->is_stopped());
+  EXPECT_FALSE(child->has_ended());
+  ::kill(child->pid(), SIGCONT);
+  while (child->is_stopped()) child->poll();
+  ::kill(child->pid(), SIGSTOP);
+  while (!child->is_stopped() && !child->has_ended()) child->poll();
   EXPECT_FALSE(child->has_ended());
   child->kill();
   EXPECT_EQ(child->signal(), SIGKILL);
   EXPECT_GT(child->used().ru_maxrss, 0);
   child->kill();
   EXPECT_EQ(child->signal(), SIGKILL) << "a process that has the same number by now hears nothing";
+}
+
+TEST(ChildProcess, TellsItsEndThoughItsParentIgnoredChildren) {
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  EXPECT_EQ(run("exit 3").exit_code, 3);
+  std::signal(SIGCHLD, before);
 }
 
 TEST(ChildProcess, IsKilledWithItsObject) {

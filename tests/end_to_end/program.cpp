@@ -85,6 +85,7 @@ program::program(const std::vector<std::string>& arguments, const launch& how)
   child_options with;
   with.out = out.theirs;
   with.err = err.theirs;
+  with.default_signals = {SIGINT, SIGTERM, SIGPIPE};  // as a shell leaves them, whatever the test runner ignores
   const auto add = [&](const std::string& name, const std::string& value) {
     with.variables.push_back(name + "=" + value);
   };
