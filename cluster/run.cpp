@@ -123,19 +123,15 @@ result<actors::run_summary> await(caf::actor_system& system, const msg::master_a
   });
   constexpr std::chrono::milliseconds interval{50};
   bool passed_on = false;
-  bool given_up = false;
   watchdog steps(options.recorder, options.watch.step_timeout);
   while (outcome.wait_for(interval) != std::future_status::ready) {
     auto due = steps.look();
     if (!due) due = troubles.take();
     if (!due && options.watch.wanted && options.watch.wanted()) due = "a signal asked for it";
     if (due) write_diagnosis(system, boss, options, *due);
-    if (options.gather && options.gather->hopeless && !given_up) {
-      if (auto why = options.gather->hopeless()) {
-        given_up = true;
-        caf::anon_send(boss, msg::give_up{{}, std::move(*why)});
-      }
-    }
+    // Until it is heard: a master that has not begun has no run to give up.
+    if (options.gather && options.gather->hopeless)
+      if (auto why = options.gather->hopeless()) caf::anon_send(boss, msg::give_up{{}, std::move(*why)});
     if (passed_on || stop_wish == nullptr || !stop_wish->requested()) continue;
     passed_on = true;
     caf::anon_send(boss, msg::stop{});

@@ -64,10 +64,12 @@ class DataLink : public testing::Test {
   }
 
   /// Handles lookups without answering them.
-  auto never() {
-    return [this](msg::parameter_server_actor::pointer self, msg::lookup&) -> caf::result<msg::rows> {
-      unanswered_.push_back(self->make_response_promise<msg::rows>());
-      return unanswered_.back();
+  static auto never() {
+    // The actor keeps its promises: it may be at work while the test's object goes.
+    auto unanswered = std::make_shared<std::vector<caf::typed_response_promise<msg::rows>>>();
+    return [unanswered](msg::parameter_server_actor::pointer self, msg::lookup&) -> caf::result<msg::rows> {
+      unanswered->push_back(self->make_response_promise<msg::rows>());
+      return unanswered->back();
     };
   }
 
@@ -175,7 +177,6 @@ class DataLink : public testing::Test {
   actor_directory actors_there_;
   msg::parameter_server_actor actor_there_;
   std::vector<caf::actor> spawned_;
-  std::vector<caf::typed_response_promise<msg::rows>> unanswered_;
   std::uint64_t message_bytes_max_ = links::link_limits{}.frame_bytes_max;
   data_link_ptr here_;
   data_link_ptr there_;
