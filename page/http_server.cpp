@@ -118,7 +118,9 @@ class session : public std::enable_shared_from_this<session> {
       return refused;
     }
     const auto request = read_target(head.target());
-    if (!request) return http_response::of(400, "text/plain; charset=utf-8", "this is no path\n");
+    if (!request)
+      return http_response::of(400, "text/plain; charset=utf-8",
+                               "the address must be /PATH?NAME=VALUE, with two hexadecimal digits behind each %\n");
     if (const auto token = request->query.find("token"); token != request->query.end())
       return service_.who.is_right(token->second) ? let_in(head.target(), *request) : turn_away(head);
     if (!service_.who.is_authorized(head[http::field::authorization], head[http::field::cookie], service_.port))

@@ -28,7 +28,8 @@ struct http_request {
   std::string_view text(const std::string& name) const;
 };
 
-/// Reads a request's target; nothing if it is none in the origin form of RFC 9112, as `/path?name=value`.
+/// Reads a request's target; nothing if it has not the form `/path?name=value`, with two hexadecimal digits behind each
+/// percent sign.
 std::optional<http_request> read_target(std::string_view target);
 
 /// `target` without the parameter `name`. Requires: `read_target` could read it.

@@ -1,4 +1,6 @@
+#include <boost/url/encode.hpp>
 #include <boost/url/parse.hpp>
+#include <boost/url/rfc/pchars.hpp>
 #include <boost/url/url.hpp>
 
 #include "page/http_server.hpp"
@@ -10,8 +12,18 @@ std::string_view http_request::text(const std::string& name) const {
   return found == query.end() ? std::string_view() : found->second;
 }
 
+namespace {
+
+/// Browsers send some characters as they are that RFC 3986 wants escaped, as `|` in a query.
+std::string escaped(std::string_view target) {
+  return boost::urls::encode({target.data(), target.size()}, boost::urls::pchars + '/' + '?' + '%');
+}
+
+}  // namespace
+
 std::optional<http_request> read_target(std::string_view target) {
-  const auto read = boost::urls::parse_origin_form({target.data(), target.size()});
+  const std::string text = escaped(target);
+  const auto read = boost::urls::parse_origin_form(text);
   if (!read) return std::nullopt;
   http_request request{read->path(), {}};
   for (const auto& one : read->params()) request.query[one.key] = one.value;
@@ -19,7 +31,7 @@ std::optional<http_request> read_target(std::string_view target) {
 }
 
 std::string without_parameter(std::string_view target, const std::string& name) {
-  boost::urls::url rest(*boost::urls::parse_origin_form({target.data(), target.size()}));
+  boost::urls::url rest(*boost::urls::parse_origin_form(escaped(target)));
   rest.params().erase(name);
   if (rest.params().empty()) rest.remove_query();
   return rest.buffer();

@@ -60,6 +60,7 @@ TEST_F(HttpServer, AnswersWhoHasTheToken) {
   const std::string answer = ask(request("/a%20b?x=1%2B2+3&y=4"));
   EXPECT_EQ(status(answer), "HTTP/1.1 200 OK");
   EXPECT_EQ(body(answer), "/a b|1+2 3");
+  EXPECT_EQ(body(ask(request("/a?x=b|c[d]^{e}`\"<f>"))), "/a|b|c[d]^{e}`\"<f>") << "as browsers send it";
 }
 
 TEST_F(HttpServer, TurnsAwayWhoHasNot) {
@@ -108,13 +109,13 @@ TEST_F(HttpServer, GivesOutACookieThatIsNotTheToken) {
 
 TEST_F(HttpServer, SendsNobodyElsewhere) {
   start();
-  for (const char* target : {R"(/\evil.example/)", R"(\\evil.example/)", R"(/a\..\\evil.example/)",
-                             "http://evil.example/", "evil.example/", "/%zz", "/%"}) {
+  for (const char* target : {R"(\\evil.example/)", "http://evil.example/", "evil.example/", "/%zz", "/%"}) {
     const std::string refused = ask(request(fmt::format("{}?token={}", target, token), "GET", ""));
     EXPECT_EQ(status(refused), "HTTP/1.1 400 Bad Request") << target;
     EXPECT_EQ(refused.find("Location"), std::string::npos) << target << '\n' << refused;
   }
-  for (const char* target : {"//evil.example/", "/%5Cevil.example/", "/%2F%2Fevil.example/"}) {
+  for (const char* target : {"//evil.example/", R"(/\evil.example/)", R"(/a\..\\evil.example/)", "/%5Cevil.example/",
+                             "/%2F%2Fevil.example/"}) {
     const std::string moved = ask(request(fmt::format("{}?token={}", target, token), "GET", ""));
     EXPECT_EQ(status(moved), "HTTP/1.1 303 See Other") << target;
     EXPECT_NE(moved.find("Location: /\r\n"), std::string::npos) << target << '\n' << moved;
