@@ -5,7 +5,7 @@
 //
 //   | state  | who may come                                               | who goes               |
 //   |--------|------------------------------------------------------------|------------------------|
-//   | early  | members in this process: the job is not known yet          | (no one is monitored)  |
+//   | early  | members in this process: the job is not known yet          | no verdict             |
 //   | open   | any offer that the run still lacks                         | frees its places       |
 //   | closed | none: the run has begun                                    | ends the run           |
 

@@ -1,7 +1,8 @@
 // The phase of a run, as its master sees it.
 //
-//   unordered ──▶ gathering ──▶ connecting ──▶ making_tables ──▶ training ──▶ collecting ──▶ over
-//                     └──────────────────────────▶
+//   unordered ──▶ gathering ──▶ connecting ──▶ making_tables ──▶ training ──▶ collecting
+//       │             │ └─────────────┼──────────────▲              │             │
+//       └─────────────┴───────────────┴──────────────┴──────────────┴─────────────┴──▶ over
 //
 //   | from          | to            | when                                                           |
 //   |---------------|---------------|----------------------------------------------------------------|
