@@ -44,8 +44,6 @@ std::string nearest_option(const std::string& name, const CLI::App& app) {
 
 fault refusal(std::string message) { return {fault_kind::input, std::move(message)}; }
 
-fault not_supported(const std::string& what) { return refusal(what + " is not supported by this version of troupe"); }
-
 /// What a subcommand made nothing of.
 fault unknown_to(const subcommand& chosen, const std::string& argument) {
   const std::string path = "troupe " + chosen.app->get_name();
@@ -54,7 +52,6 @@ fault unknown_to(const subcommand& chosen, const std::string& argument) {
     return refusal(fmt::format("{} has no use for '{}': {}", path, argument, reason));
   }
   const std::string name = option_name(argument);
-  if (contains(chosen.not_yet, name)) return not_supported(name);
   return refusal(fmt::format("{} has no option {}; the nearest is {} (see '{} --help')", path, name,
                              nearest_option(name, *chosen.app), path));
 }
@@ -64,7 +61,7 @@ fault unknown_to_program(const std::vector<subcommand>& all, const CLI::App& pro
   if (is_option(argument)) {
     const std::string name = option_name(argument);
     for (const subcommand& one : all) {
-      if (contains(option_names(*one.app), name) || contains(one.not_yet, name)) {
+      if (contains(option_names(*one.app), name)) {
         const std::string subname = one.app->get_name();
         return refusal(fmt::format("{} belongs behind the subcommand: troupe {} {}", name, subname, name));
       }
@@ -92,15 +89,15 @@ std::optional<fault> misused_option(const CLI::App& app) {
   return std::nullopt;
 }
 
-/// Values that are missing at the end of the line, or given to an option without one: where CLI11 gives up.
-std::optional<fault> misplaced_value(const CLI::App& app, const std::vector<std::string>& arguments) {
+/// A value for an option that takes none, as in `--json=yes`; or, where CLI11 gave up, one that is missing at the end.
+std::optional<fault> misplaced_value(const CLI::App& app, const std::vector<std::string>& arguments, bool gave_up) {
   for (const std::string& argument : arguments) {
     const std::string name = option_name(argument);
     const CLI::Option* option = is_option(name) ? app.get_option_no_throw(name) : nullptr;
     if (option == nullptr) continue;
     const bool is_switch = option->get_expected_max() == 0;
     if (is_switch && name != argument) return refusal(name + " takes no value");
-    if (!is_switch && &argument == &arguments.back()) return refusal(name + " needs a value");
+    if (gave_up && !is_switch && &argument == &arguments.back()) return refusal(name + " needs a value");
   }
   return std::nullopt;
 }
@@ -122,8 +119,8 @@ std::optional<fault> find_fault(const CLI::App& program, const std::vector<subco
   }
   if (chosen != nullptr) {
     if (auto misuse = misused_option(*chosen->app)) return misuse;
+    if (auto misplaced = misplaced_value(*chosen->app, arguments, failure != nullptr)) return misplaced;
     if (const auto extra = first_extra(*chosen->app)) return unknown_to(*chosen, *extra);
-    if (auto misplaced = failure ? misplaced_value(*chosen->app, arguments) : std::nullopt) return misplaced;
   }
   if (failure != nullptr) return refusal(failure->what());
   if (chosen == nullptr) return refusal("a subcommand is missing: try 'troupe train', or 'troupe --help' for all");

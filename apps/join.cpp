@@ -50,7 +50,8 @@ std::optional<fault> read_offer(const CLI::App& app, cluster::node_options& opti
   return std::nullopt;
 }
 
-result<cluster::node_options> read_options(const CLI::App& app, const program_context& context) {
+result<cluster::node_options> read_options(const CLI::App& app, const machine_options& machine,
+                                           const program_context& context) {
   const CLI::Option* master = app.get_option("HOST:PORT");
   if (master->count() == 0) return bad_input("HOST:PORT is missing: where the master listens");
   cluster::node_options options;
@@ -65,20 +66,19 @@ result<cluster::node_options> read_options(const CLI::App& app, const program_co
   options.join_timeout = timeout;
   if (options.trains && given_text(app, "server-device"))
     return bad_input("--server-device is for servers, and this process joins as a trainer; leave it out");
-  TROUPE_TRY(machine, read_own_machine(app));
   options.threads = machine.threads;
-  options.devices = std::move(machine.devices);
+  options.devices = machine.devices;
   if (!context.out.quiet()) options.on_note = [&out = context.out](const std::string& line) { out.note(line); };
   if (options.on_note && !options.devices.unusable.empty()) options.on_note(actors::describe(options.devices, 0, 0));
   return options;
 }
 
 result<int> join(const CLI::App& app, const program_context& context) {
-  TROUPE_TRY(options, read_options(app, context));
-  TROUPE_TRY(wanted, read_trace_options(app));
-  TROUPE_TRY(traced, run_trace::start(wanted, context.out));
+  TROUPE_TRY(mine, read_own_options(app));
+  TROUPE_TRY(options, read_options(app, mine.machine, context));
+  TROUPE_TRY(traced, run_trace::start(mine.traced, context.out));
   options.recorder = traced.recorder();
-  options.watch.step_timeout = wanted.step_timeout;
+  options.watch.step_timeout = mine.traced.step_timeout;
   options.watch.wanted = diagnosis_wanted;
   const auto done = cluster::run_node(options, &stop_on_signals());
   traced.finish(done.has_value() || done.error().kind == fault_kind::input, context.out);

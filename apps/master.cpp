@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "apps/network_options.hpp"
+#include "apps/option_table.hpp"
 #include "apps/signals.hpp"
 #include "apps/subcommand.hpp"
 #include "apps/train.hpp"
@@ -13,12 +14,16 @@
 namespace troupe::apps {
 namespace {
 
-result<int> lead(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {
+result<int> lead(const CLI::App& app, const program_context& context) {
   for (const char* name : {"device", "devices", "server-device"})
     if (const auto text = given_text(app, name))
       return bad_input(
           fmt::format("--{} {}: the master computes nothing; give it to 'troupe join'", name, printable(*text)));
-  TROUPE_TRY(order, read_train_order(app, not_yet, computing::elsewhere));
+  TROUPE_TRY(order, read_train_order(app, computing::elsewhere));
+  if (order.processes)
+    return bad_input("--processes: is for 'troupe train'; servers and trainers come to a master by 'troupe join'");
+  TROUPE_TRY(is_printed, print_if_asked(app, order, context.out));
+  if (is_printed) return exit_done;
   const auto given = given_text(app, "listen");
   if (!given) return bad_input("--listen HOST:PORT is missing: where servers and trainers find the master");
   TROUPE_TRY(where, read_endpoint("--listen", *given));
@@ -42,7 +47,9 @@ result<int> lead(const CLI::App& app, const program_context& context, const std:
 subcommand add_master(CLI::App& program, const program_context& context) {
   CLI::App* app = program.add_subcommand("master", "lead a run whose servers and trainers join from elsewhere");
   add_train_options(*app);
-  for (const char* name : {"--device", "--devices", "--server-device"}) app->get_option(name)->group("");  // join's
+  add_options(*app, option_set::processes);
+  for (const char* name : {"--device", "--devices", "--server-device", "--processes"})
+    app->get_option(name)->group("");  // for join or train
   add_text_option(*app, "listen", "HOST:PORT", "where servers and trainers find this process", "Network");
   add_network_options(*app, false);
   add_switch(*app, "json", "results as one JSON object a line", "Output");
@@ -56,8 +63,7 @@ subcommand add_master(CLI::App& program, const program_context& context) {
 
   subcommand self;
   self.app = app;
-  self.not_yet = {"--processes"};
-  self.run = [app, context, not_yet = self.not_yet] { return lead(*app, context, not_yet); };
+  self.run = [app, context] { return lead(*app, context); };
   return self;
 }
 

@@ -111,7 +111,8 @@ const std::vector<model::setting_info>& run_settings() {
   static const std::vector<model::setting_info> all = [] {
     std::vector<model::setting_info> made;
     for (const option_info& one : all_options)
-      if (one.place != command_line) made.push_back({one.name, "", "", "", one.type, one.group});
+      if (one.place != command_line)
+        made.push_back({one.name, one.value_name == nullptr ? "" : one.value_name, "", "", one.type, one.group});
     return made;
   }();
   return all;

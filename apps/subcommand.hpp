@@ -26,8 +26,6 @@ struct program_context {
 /// called when the syntax is right, and gives the exit code.
 struct subcommand {
   CLI::App* app = nullptr;
-  /// Options of the contract that this version does not have, refused by name.
-  std::vector<std::string> not_yet;
   /// Why a further positional argument is refused; empty if the subcommand takes one FILE.
   std::string no_positional;
   std::function<result<int>()> run;

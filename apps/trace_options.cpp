@@ -59,6 +59,9 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
       return bad_input(fmt::format("--trace {}: must be off, ring, full or payload", printable(*what)));
     order.how.what = *found;
   }
+  for (const char* name : {"trace-dir", "trace-filter", "trace-ring-mib"})
+    if (order.how.what == trace::mode::off && std::ranges::find(given, name, &model::setting::first) != given.end())
+      return bad_input(fmt::format("--{}: goes with a trace, which --trace off turns off", name));
   order.own_folder = !folder;
   if (folder) order.how.folder = *folder;
   if (folder && folder->empty()) return bad_input("--trace-dir: needs the name of a folder");
@@ -108,14 +111,6 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
   }
   order.how.types = actors::traced_types();
   return order;
-}
-
-result<trace_order> read_trace_options(const CLI::App& app) {
-  std::vector<model::setting> given;
-  for (const option_info& one : option_table())
-    if (auto text = given_text(app, one.name); text && one.set == option_set::trace)
-      given.emplace_back(one.name, std::move(*text));
-  return read_trace_options(given);
 }
 
 std::vector<std::string> trace_variables(const trace_order& order, bool is_on) {

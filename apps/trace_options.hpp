@@ -32,7 +32,6 @@ struct trace_order {
 /// Reads the options of the set `trace`; `given`: those of command line and job file. Variables stand in for those that
 /// are missing, so the processes of a run can share them.
 result<trace_order> read_trace_options(const std::vector<model::setting>& given);
-result<trace_order> read_trace_options(const CLI::App& app);
 
 /// As variables, for a process that takes part in the same run. `is_on`: this process does record.
 std::vector<std::string> trace_variables(const trace_order& order, bool is_on);
@@ -40,6 +39,11 @@ std::vector<std::string> trace_variables(const trace_order& order, bool is_on);
 /// The recorder of a run's process, from its start to its end.
 class run_trace {
  public:
+  run_trace(run_trace&&) = default;
+  run_trace& operator=(run_trace&&) = delete;
+  /// A run that never began leaves nothing.
+  ~run_trace() { finish_quietly(true); }
+
   /// Begins as `order` says; gives it its folder, if that is the run's own. A fault if that cannot be and was asked
   /// for; else a warning, and nothing is recorded.
   static result<run_trace> start(trace_order& order, console& out);
@@ -52,6 +56,7 @@ class run_trace {
   void finish_quietly(bool clean);
 
  private:
+  run_trace() = default;
   void remove_recorder();
 
   std::unique_ptr<trace::recorder> recorder_;

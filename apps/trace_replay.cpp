@@ -125,11 +125,11 @@ result<int> replay_run(const trace::recording& recorded, console& out) {
   const auto order = replay::read_replay_order(recorded);
   if (!order) return bad_input(one_line(order.error().message));
   TROUPE_TRY(data, model::open_dataset(order->what));
-  if (!order->data_digest.empty() && (data)->digest() != order->data_digest)
+  if (!order->data_digest.empty() && data->digest() != order->data_digest)
     return bad_input(
         fmt::format("--data {}: the rows are not those of the recorded run: their digest is {} here and {} "
                     "there",
-                    order->what.data, (data)->digest(), order->data_digest));
+                    order->what.data, data->digest(), order->data_digest));
   replay::replay again(*order, recorded);
   auto devices = actors::choose_devices(order->devices);
   if (!devices)

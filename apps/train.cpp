@@ -137,11 +137,9 @@ class run_display {
 };
 
 /// Runs the job and reports it; the exit code says whether all of its logs and checkpoints were written.
-result<int> run_order(const train_order& order, cluster::run_options options, epoch_logs& logs,
-                      const program_context& context) {
+result<int> run_order(const train_order& order, cluster::run_options options, const trace_order& tracing,
+                      run_trace& traced, epoch_logs& logs, const program_context& context) {
   console& out = context.out;
-  trace_order tracing = order.traced;
-  TROUPE_TRY(traced, run_trace::start(tracing, out));
   options.recorder = traced.recorder();
   options.watch.step_timeout = tracing.step_timeout;
   options.watch.wanted = diagnosis_wanted;
@@ -242,17 +240,19 @@ result<int> run_train_order(const train_order& order, std::optional<cluster::gat
   stop_on_signals();  // reading through large files takes a while
   TROUPE_TRY(data, cluster::check_run(order.what, options));
   if (auto wrong = check_metrics_csv(order)) return bad_input(std::move(*wrong));
+  trace_order tracing = order.traced;
+  TROUPE_TRY(traced, run_trace::start(tracing, context.out));
   TROUPE_TRY(store, open_store(order));
   options.checkpoints.store = std::move(store);
   std::optional<std::uint64_t> kept_to;
   if (order.resume) {
     const std::uint64_t done = order.resume->what.manifest.step;
-    kept_to = done - done % (data)->steps_per_epoch();
+    kept_to = done - done % data->steps_per_epoch();
   }
   TROUPE_TRY(logs, open_epoch_logs(order.metrics_csv, order.tensorboard, kept_to));
   if (order.resume)
     for (const std::string& line : order.resume->warnings) context.out.warning(line);
-  return run_order(order, std::move(options), logs, context);
+  return run_order(order, std::move(options), tracing, traced, logs, context);
 }
 
 namespace {
@@ -290,18 +290,14 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   return exit_done;
 }
 
-result<int> run_train(const CLI::App& app, const program_context& context, const std::vector<std::string>& not_yet) {
+result<int> run_train(const CLI::App& app, const program_context& context) {
   if (given_text(app, "role")) return play_role(app, context);
   if (const auto rank = given_text(app, "rank"))
     return bad_input(
         fmt::format("--rank {}: goes with --role only; the ranks of a run are its own business", printable(*rank)));
-  TROUPE_TRY(order, read_train_order(app, not_yet));
-  if (app.get_option("--print-job")->count() > 0) {
-    if (context.out.json()) return bad_input("--print-job prints TOML, and nothing as JSON: leave out --json");
-    TROUPE_TRY(text, print_order(order));
-    context.out.result(text);
-    return exit_done;
-  }
+  TROUPE_TRY(order, read_train_order(app));
+  TROUPE_TRY(is_printed, print_if_asked(app, order, context.out));
+  if (is_printed) return exit_done;
   for (const char* name : {"dead-after", "request-timeout", "token-file"})
     if (!order.processes && given_text(app, name))
       return bad_input(fmt::format("--{}: is for runs with --processes", name));
@@ -344,7 +340,7 @@ subcommand add_train(CLI::App& program, const program_context& context) {
 
   subcommand self;
   self.app = app;
-  self.run = [app, context, not_yet = self.not_yet] { return run_train(*app, context, not_yet); };
+  self.run = [app, context] { return run_train(*app, context); };
   return self;
 }
 

@@ -28,7 +28,8 @@ std::vector<model::setting> given_settings(const CLI::App& app, const model::job
   std::vector<model::setting> given;
   for (const model::setting_info& info : infos) {
     if (auto text = given_text(app, info.name)) {
-      given.emplace_back(info.name, std::move(*text));
+      const bool is_left_out = text->empty() && info.value_name.starts_with('[');
+      given.emplace_back(info.name, is_left_out ? "0" : std::move(*text));
       continue;
     }
     for (const auto& entry : file.entries) {
@@ -43,11 +44,13 @@ result<model::job_file> read_file(const CLI::App& app) {
   const CLI::Option* path = app.get_option("JOB.toml");
   if (path->count() == 0) return model::job_file();
   auto file = model::read_job_file(path->results().front(), known_settings());
-  // What the file says of devices goes together: it was meant for its own `device`.
+  // What the file says of devices goes together: it was meant for its own `device`. Its steps would override epochs.
   const bool has_device = given_text(app, "device").has_value();
+  const bool has_epochs = given_text(app, "epochs").has_value();
   const auto is_void = [&](const auto& entry) {
     const std::string& name = entry.given.first;
-    return given_text(app, name) || (has_device && (name == "devices" || name == "server-device"));
+    return given_text(app, name) || (has_device && (name == "devices" || name == "server-device")) ||
+           (has_epochs && name == "steps");
   };
   if (file) std::erase_if(file->entries, is_void);
   return file;
@@ -115,13 +118,7 @@ std::optional<fault> fill_job(train_order& order, std::vector<model::setting> gi
 }
 
 /// Fills in what file and command line say.
-std::optional<fault> fill(train_order& order, const CLI::App& app, const std::vector<std::string>& not_yet,
-                          computing where) {
-  for (const auto& [name, text] : order.run_settings) {
-    if (std::ranges::find(not_yet, "--" + name) == not_yet.end()) continue;
-    return fault{fault_kind::input,
-                 fmt::format("--{} {}: is not supported by this version of troupe", name, printable(text))};
-  }
+std::optional<fault> fill(train_order& order, const CLI::App& app, computing where) {
   if (auto wrong = fill_checkpoints(order)) return wrong;
   if (auto wrong = fill_job(order, given_settings(app, order.file, model::job_settings()))) return wrong;
   auto machine = read_machine_options([&](const char* name) -> std::optional<std::string> {
@@ -153,23 +150,26 @@ void add_train_options(CLI::App& app) {
   add_switch(app, "print-job", "print the whole job as a job file, and do not run it", "Output");
 }
 
-result<train_order> read_train_order(const CLI::App& app, const std::vector<std::string>& not_yet, computing where) {
+result<train_order> read_train_order(const CLI::App& app, computing where) {
   TROUPE_TRY(file, read_file(app));
   train_order order;
   order.file = std::move(file);
   order.run_settings = given_settings(app, order.file, run_settings());
   order.network_words = given_network_options(app);
-  if (auto wrong = fill(order, app, not_yet, where))
-    return tl::unexpected<fault>(model::located(std::move(*wrong), order.file));
+  if (auto wrong = fill(order, app, where)) return tl::unexpected<fault>(model::located(std::move(*wrong), order.file));
   return order;
 }
 
-result<machine_options> read_own_machine(const CLI::App& app) {
+result<own_options> read_own_options(const CLI::App& app) {
   TROUPE_TRY(file, read_file(app));
-  const std::vector<model::setting> given = given_settings(app, file, run_settings());
+  std::vector<model::setting> given = given_settings(app, file, run_settings());
+  // The file's page is the master's.
+  if (!given_text(app, "page")) std::erase_if(given, [](const model::setting& one) { return one.first == "page"; });
   auto machine = read_machine_options([&](const char* name) { return option_text(given, name); });
-  if (!machine) return tl::unexpected<fault>(model::located(std::move(machine.error()), file));
-  return machine;
+  if (!machine) return tl::unexpected(model::located(std::move(machine.error()), file));
+  auto traced = read_trace_options(given);
+  if (!traced) return tl::unexpected(model::located(std::move(traced.error()), file));
+  return own_options{std::move(*machine), std::move(*traced)};
 }
 
 result<std::optional<std::vector<model::setting>>> read_expected_job(const CLI::App& app) {
@@ -186,10 +186,14 @@ result<std::optional<std::vector<model::setting>>> read_expected_job(const CLI::
   return all;
 }
 
-result<std::string> print_order(const train_order& order) {
+result<bool> print_if_asked(const CLI::App& app, const train_order& order, console& out) {
+  if (app.get_option("--print-job")->count() == 0) return false;
+  if (out.json()) return bad_input("--print-job prints TOML, and nothing as JSON: leave out --json");
   std::vector<model::setting> settings = model::to_settings(order.what);
   settings.insert(settings.end(), order.run_settings.begin(), order.run_settings.end());
-  return model::print_job(settings, known_settings());
+  TROUPE_TRY(text, model::print_job(settings, known_settings()));
+  out.result(text);
+  return true;
 }
 
 }  // namespace troupe::apps

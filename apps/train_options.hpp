@@ -48,18 +48,21 @@ void add_train_options(CLI::App& app);
 /// Whether the process that reads an order is one of those that compute. Else the job file's devices are for others.
 enum class computing : std::uint8_t { here, elsewhere };
 
-/// Reads job file and command line. Options of `not_yet` are refused in the file too. Faults are told as the job file's
-/// where they come from it.
-result<train_order> read_train_order(const CLI::App& app, const std::vector<std::string>& not_yet,
-                                     computing where = computing::here);
+/// Reads job file and command line. Faults are told as the job file's where they come from it.
+result<train_order> read_train_order(const CLI::App& app, computing where = computing::here);
 
-/// How a process that joins a run uses its machine, by the command line and the job file.
-result<machine_options> read_own_machine(const CLI::App& app);
+/// How a process that joins a run uses its machine and what it records, by the command line and the job file.
+struct own_options {
+  machine_options machine;
+  trace_order traced;
+};
+result<own_options> read_own_options(const CLI::App& app);
 
 /// The settings of the job file that was given beside the master's address, as far as it is a job; null: none.
 result<std::optional<std::vector<model::setting>>> read_expected_job(const CLI::App& app);
 
-/// The whole order as a job file: every setting that applies to its data, and the options of the run that were given.
-result<std::string> print_order(const train_order& order);
+/// With --print-job: prints the order as a job file, with every setting that applies to its data and the options of the
+/// run that were given. Returns whether it did.
+result<bool> print_if_asked(const CLI::App& app, const train_order& order, console& out);
 
 }  // namespace troupe::apps

@@ -75,7 +75,7 @@ class adult final : public dataset {
 result<std::shared_ptr<const dataset>> open_adult(const job& job) {
   static shared_while_held<int, adult_data> shared;
   TROUPE_TRY(data, shared.get(0, read_adult));
-  if (auto wrong = check_share(job, (data)->train.size(), "adult")) return bad_input(std::move(*wrong));
+  if (auto wrong = check_share(job, data->train.size(), "adult")) return bad_input(std::move(*wrong));
   return std::make_shared<const adult>(std::move(data), job);
 }
 

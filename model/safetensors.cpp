@@ -77,10 +77,10 @@ result<std::vector<To>> safetensors_file::read_reals(std::string_view name) cons
     if (!values) return tl::unexpected(values.error());
     return std::vector<To>(values->begin(), values->end());
   };
-  if ((entry)->type == tensor_type::f32) return convert(read_as<float>(*entry));
-  if ((entry)->type == tensor_type::f64) return convert(read_as<double>(*entry));
+  if (entry->type == tensor_type::f32) return convert(read_as<float>(*entry));
+  if (entry->type == tensor_type::f64) return convert(read_as<double>(*entry));
   return bad_input(fmt::format("{}: tensor {} of type {}: must be F32 or F64", file_.name(), printable(name),
-                               type_name((entry)->type)));
+                               type_name(entry->type)));
 }
 
 result<std::vector<float>> safetensors_file::read_floats(std::string_view name) const {
@@ -93,9 +93,9 @@ result<std::vector<double>> safetensors_file::read_doubles(std::string_view name
 
 result<std::vector<std::int64_t>> safetensors_file::read_integers(std::string_view name) const {
   TROUPE_TRY(entry, known(name));
-  if ((entry)->type == tensor_type::i64) return read_as<std::int64_t>(*entry);
+  if (entry->type == tensor_type::i64) return read_as<std::int64_t>(*entry);
   return bad_input(
-      fmt::format("{}: tensor {} of type {}: must be I64", file_.name(), printable(name), type_name((entry)->type)));
+      fmt::format("{}: tensor {} of type {}: must be I64", file_.name(), printable(name), type_name(entry->type)));
 }
 
 result<std::vector<std::byte>> safetensors_file::read_bytes(std::string_view name) const {

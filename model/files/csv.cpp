@@ -264,11 +264,11 @@ result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::
     TROUPE_TRY(found, find_columns(descriptions, names, file->name()));
     described = std::move(found);
     columns.resize(names.size());
-    for (std::size_t i = 0; i < names.size(); ++i) columns[i].what.name = (names)[i];
+    for (std::size_t i = 0; i < names.size(); ++i) columns[i].what.name = names[i];
   } else {
     for (std::size_t i = 0; i < descriptions.size(); ++i) described.push_back(i);
   }
-  for (std::size_t i = 0; i < descriptions.size(); ++i) columns[described[i]].what = (descriptions)[i];
+  for (std::size_t i = 0; i < descriptions.size(); ++i) columns[described[i]].what = descriptions[i];
   return std::make_shared<const csv>(job, descriptions, std::move(columns), described);
 }
 

@@ -173,7 +173,7 @@ result<std::unique_ptr<const streamed>> open_streamed(const job& job) {
     test = std::move(opened);
   }
   if (auto wrong = check_memory(*train, test.get())) return bad_input(std::move(*wrong));
-  const std::string name = (train)->file->name();
+  const std::string name = train->file->name();
   try {
     auto made = std::make_unique<const streamed>(job, std::move(train), std::move(test));
     if (auto wrong = check_sizes(job, name, *made)) return bad_input(std::move(*wrong));

@@ -177,6 +177,17 @@ TEST(RefusedRun, LeavesFilesAsTheyWere) {
                    "GiB of memory are available");
   expect_untouched(refused({"--resume", saved, "--steps", "3"}), "of step 4, and the job ends after 3");
   expect_untouched(run({"train", "--metrics-csv", kept, "--tensorboard", kept}), "Not a directory");
+  expect_untouched(refused({"--trace-dir", "/proc/none"}), "--trace-dir /proc/none");
+  launch with_short_token;
+  with_short_token.environment = {{"TROUPE_PAGE_TOKEN", "x"}, {"TMPDIR", folder / "saved"}};
+  arguments with_page = {"train", "--page", "--trace", "ring"};
+  with_page.insert(with_page.end(), outputs.begin(), outputs.end());
+  const auto in_saved = model::entries_of(saved);
+  expect_untouched(run(with_page, with_short_token), "TROUPE_PAGE_TOKEN");
+  for (const std::string& entry : model::entries_of(saved)) {
+    if (std::ranges::find(in_saved, entry) != in_saved.end()) continue;
+    EXPECT_EQ(model::entries_of(saved + "/" + entry), std::vector<std::string>()) << "traces of a run that never was";
+  }
 }
 
 TEST(MetricsCsv, IsNotWrittenOverTheRows) {

@@ -57,6 +57,28 @@ const std::vector<std::string> synthetic = {"train",
                                             "--sparse-reduce",
                                             "sum"};
 
+TEST(PrintedJob, IsPrintedByAMasterTooWhichListensToNobody) {
+  const std::string master = printed({"master", "--listen", "127.0.0.1:0", "--trainers", "3"});
+  EXPECT_NE(master.find("trainers = 3\n"), std::string::npos) << master;
+}
+
+TEST(PrintedJob, HasAPageThatIsReadAgain) {
+  const std::string page = printed({"train", "--page"});
+  EXPECT_NE(page.find("page = 0\n"), std::string::npos) << page;
+  EXPECT_EQ(printed({"train", write_file("page.toml", page)}), page);
+}
+
+TEST(JobFile, HasStepsThatGivenEpochsOverride) {
+  const std::string file = write_file("steps.toml", "data = \"tutorial\"\nsteps = 7\n");
+  const auto steps = [&](const std::vector<std::string>& more) {
+    return last_event(run(with({"train", file, "--json", "--quiet"}, more)), "done").at("steps").to_number<int>();
+  };
+  EXPECT_EQ(steps({}), 7);
+  EXPECT_NE(steps({"--epochs", "2"}), 7);
+  EXPECT_EQ(steps({"--epochs", "2"}), 2 * steps({"--epochs", "1"}));
+  EXPECT_EQ(steps({"--epochs", "2", "--steps", "5"}), 5);
+}
+
 TEST(PrintedJob, RunsTheSameJob) {
   for (const auto& arguments :
        {synthetic, std::vector<std::string>{"train", "--data", "tutorial", "--epochs", "5"},
