@@ -18,6 +18,9 @@
 #include <vector>
 
 #include "tests/emulated_cuda/runtime.hpp"
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 thread_local uint3 threadIdx;
 thread_local uint3 blockIdx;
@@ -34,6 +37,28 @@ constexpr std::size_t stack_bytes = std::size_t{64} << 10;
   std::fprintf(stderr, "emulated CUDA: block %u: %s\n", blockIdx.x, what);
   std::abort();
 }
+
+/// A stack, which the address sanitizer is told of when a thread goes over to it.
+struct stack_range {
+  const void* bottom = nullptr;
+  std::size_t bytes = 0;
+
+  /// Called before a jump to this stack.
+  void announce() const {
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_start_switch_fiber(nullptr, bottom, bytes);
+#endif
+  }
+
+  /// Called after a jump. Returns the stack that it came from.
+  static stack_range arrive() {
+    stack_range left;
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_finish_switch_fiber(nullptr, &left.bottom, &left.bytes);
+#endif
+    return left;
+  }
+};
 
 struct fiber {
   ucontext_t begin{};  ///< where it has not come to any place yet
@@ -140,6 +165,7 @@ class block_runner {
   static void begin();
 
   void run_threads() {
+    scheduler_stack_ = stack_range::arrive();
     while (true) {
       while (next_thread_ < blockDim.x) {
         running_->thread = threadIdx.x = next_thread_++;
@@ -155,9 +181,11 @@ class block_runner {
     running_ = &next;
     threadIdx.x = next.thread;
     if (_setjmp(scheduler_) == 0) enter();
+    stack_range::arrive();
   }
 
   [[noreturn]] void enter() {
+    stack_range{running_->stack.get(), stack_bytes}.announce();
     if (running_->has_begun) _longjmp(running_->place, 1);
     running_->has_begun = true;
     setcontext(&running_->begin);
@@ -165,13 +193,18 @@ class block_runner {
   }
 
   void suspend() {
-    if (_setjmp(running_->place) == 0) _longjmp(scheduler_, 1);
+    if (_setjmp(running_->place) == 0) {
+      scheduler_stack_.announce();
+      _longjmp(scheduler_, 1);
+    }
+    stack_range::arrive();
   }
 
   const std::function<void()>* body_ = nullptr;
   unsigned next_thread_ = 0;
   unsigned finished_ = 0;
   jmp_buf scheduler_{};
+  stack_range scheduler_stack_;
   fiber* running_ = nullptr;
   std::vector<std::unique_ptr<fiber>> all_;
   std::vector<fiber*> idle_, ready_, at_barrier_;
