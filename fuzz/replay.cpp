@@ -137,7 +137,7 @@ bytes read(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> all{std::istreambuf_iterator<char>(file), {}};
   bytes content(all.size());
-  std::memcpy(content.data(), all.data(), all.size());
+  std::ranges::transform(all, content.begin(), [](char c) { return static_cast<std::byte>(c); });
   return content;
 }
 

@@ -17,6 +17,12 @@ constexpr double any_drift = 0.2;
 /// In this time light travels 3 m. It exceeds the error of rounding to whole nanoseconds on the way to the reference.
 constexpr std::int64_t least_transit_ns = 10;
 
+/// Rounds, and bounds the result to 36 years: times in files may be anything, and sums of results must not overflow.
+std::int64_t bounded(double ns) {
+  constexpr double most = 0x1p60;
+  return std::isnan(ns) ? 0 : std::llround(std::clamp(ns, -most, most));
+}
+
 struct point {
   double x;
   double y;
@@ -112,8 +118,8 @@ clock_line middle_line(const bounds& known) {
   const double begin = (left.x + right.x) / 2;
   const double end = (low.y + high.y) / 2;
   const double error = std::max(right.x - left.x, high.y - low.y) / 2 + slack;
-  return {known.first, known.base + std::llround(begin), (end - begin) / known.span * million,
-          static_cast<std::int64_t>(std::ceil(error)) + 1, true};
+  return {known.first, known.base + bounded(begin), (end - begin) / known.span * million, bounded(std::ceil(error)) + 1,
+          true};
 }
 
 using pair_of_hosts = std::pair<std::uint32_t, std::uint32_t>;
@@ -170,9 +176,7 @@ clock_line along(const clock_line& to, const clock_line& from_there) {
   const double rate_there = from_there.drift_ppm / million;
   const std::int64_t there = to.origin + to.offset;
   return {to.origin, to.offset + from_there.at(there), ((1 + rate) * (1 + rate_there) - 1) * million,
-          static_cast<std::int64_t>(std::ceil(static_cast<double>(to.error) * (1 + std::abs(rate_there)))) +
-              from_there.error + 1,
-          true};
+          bounded(std::ceil(static_cast<double>(to.error) * (1 + std::abs(rate_there)))) + from_there.error + 1, true};
 }
 
 /// Grows a tree from the reference over all hosts with traffic both ways, smallest error first (Prim's algorithm).
@@ -215,7 +219,7 @@ class relaxation {
       if (is_done) break;
     }
     for (std::size_t i = 0; i < lines_.size(); ++i)
-      lines_[i].error += static_cast<std::int64_t>(std::ceil(std::max(std::abs(moved_[i].x), std::abs(moved_[i].y))));
+      lines_[i].error += bounded(std::ceil(std::max(std::abs(moved_[i].x), std::abs(moved_[i].y))));
   }
 
  private:
@@ -249,7 +253,7 @@ class relaxation {
   void move(std::uint32_t host, double by, double x) {
     moved_[host].x += by * (1 - x);
     moved_[host].y += by * x;
-    lines_[host].offset = before_[host].offset + std::llround(moved_[host].x);
+    lines_[host].offset = before_[host].offset + bounded(moved_[host].x);
     lines_[host].drift_ppm = before_[host].drift_ppm + (moved_[host].y - moved_[host].x) / span(host) * million;
   }
 
@@ -263,7 +267,7 @@ class relaxation {
 }  // namespace
 
 std::int64_t clock_line::at(std::int64_t host_time) const {
-  return offset + std::llround(static_cast<double>(host_time - origin) * drift_ppm / million);
+  return offset + bounded(static_cast<double>(host_time - origin) * drift_ppm / million);
 }
 
 std::vector<clock_line> align_clocks(std::span<const host_clock> hosts, std::span<const crossing> messages,
