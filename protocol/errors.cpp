@@ -40,6 +40,9 @@ caf::error make_failure(errc code, std::string context) { return caf::make_error
 std::string describe(const caf::error& error) {
   if (error && error.category() == caf::type_id_v<errc> && error.context().match_elements<std::string>())
     return error.context().get_as<std::string>(0);
+  // CAF has a word of its own for each way in which a receiver can go.
+  if (is_secondary(error) || error == caf::sec::disconnect_during_handshake)
+    return "the receiver has ended before it answered";
   return caf::to_string(error);
 }
 

@@ -174,7 +174,7 @@ TEST(MessageFrame, FailuresSurviveItToo) {
     const auto told = from_failure_frame(received(to_failure_frame(somewhere, caf::make_error(gone))));
     ASSERT_TRUE(told);
     EXPECT_TRUE(is_secondary(told->second));
-    EXPECT_EQ(describe(told->second), caf::to_string(caf::make_error(gone)));
+    EXPECT_EQ(describe(told->second), describe(caf::make_error(gone)));
   }
 }
 

@@ -153,6 +153,7 @@ TEST_F(Messages, ErrorsCarryTheirCodeAndContext) {
   EXPECT_EQ(describe(received), "table 2: index 100 is outside [0, 100)");
   EXPECT_FALSE(is_secondary(received));
   EXPECT_TRUE(is_secondary(caf::make_error(caf::sec::request_receiver_down)));
+  EXPECT_EQ(describe(caf::make_error(caf::sec::request_receiver_down)), "the receiver has ended before it answered");
 }
 
 TEST_F(Messages, NoErrorIsDescribedAsNone) { EXPECT_EQ(describe({}), "none"); }
