@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/kernels.hpp"
-#include "kernels/cpu/row_groups.hpp"
+#include "kernels/cpu/host_table_gradient.hpp"
 #include "kernels/device.hpp"
 #include "model/optimizer.hpp"
 
@@ -76,20 +76,23 @@ void gather_rows(State& state) {
 }
 
 /// Two trainers' gradients of a step, by row; as a server groups them.
-kernels::row_gradients grouped(kernels::row_groups& groups, lookups& from, const std::vector<float>& grad) {
-  groups.clear(static_cast<std::int64_t>(from.rows));
-  for (int trainer = 0; trainer < 2; ++trainer) groups.add(kernels::pooling::sum, from.next(), grad.data(), from.dim);
-  return groups.group(0.5F);
+kernels::row_gradients grouped(kernels::host_table_gradient& table, lookups& from, const std::vector<float>& grad) {
+  table.clear(static_cast<std::int64_t>(from.rows));
+  for (int trainer = 0; trainer < 2; ++trainer) table.add(kernels::pooling::sum, from.next(), grad.data(), from.dim);
+  table.group();
+  kernels::row_gradients gradients = table.grouped();
+  gradients.scale = 0.5F;
+  return gradients;
 }
 
 void group_rows(State& state) {
   lookups what(state);
   const auto grad = random_floats(what.size * what.dim);
-  kernels::row_groups groups;
+  kernels::host_table_gradient table;
   // Indices in; an occurrence and about a row number and a start for each out.
   const double bytes_of_index = sizeof(std::int64_t) + sizeof(kernels::occurrence) + 12;
   run_streamed(state, static_cast<double>(2 * what.size * what.bag) * bytes_of_index,
-               [&] { benchmark::DoNotOptimize(grouped(groups, what, grad)); });
+               [&] { benchmark::DoNotOptimize(grouped(table, what, grad)); });
 }
 
 void update_rows(State& state, const std::string& optimizer) {
@@ -97,9 +100,9 @@ void update_rows(State& state, const std::string& optimizer) {
   const auto spec = *model::parse_optimizer(optimizer, model::optimizer_use::table);
   const auto constants = model::constants_at(spec, 10);
   const auto grad = random_floats(what.size * what.dim);
-  std::vector<kernels::row_groups> groups(16);
+  std::vector<kernels::host_table_gradient> groups(16);
   std::vector<kernels::row_gradients> steps;
-  for (kernels::row_groups& one : groups) steps.push_back(grouped(one, what, grad));
+  for (kernels::host_table_gradient& one : groups) steps.push_back(grouped(one, what, grad));
   const std::size_t columns = model::state_columns(spec, what.dim);
   std::vector<float> first(what.rows * columns, 0.1F);
   std::vector<float> second(what.rows * columns, 0.1F);

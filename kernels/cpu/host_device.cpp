@@ -6,11 +6,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include <vector>
 
 #include "kernels/cpu/cpu_stream.hpp"
 #include "kernels/cpu/host_memory.hpp"
-#include "kernels/cpu/row_groups.hpp"
+#include "kernels/cpu/host_table_gradient.hpp"
 
 namespace troupe::kernels {
 
@@ -24,42 +23,6 @@ class host_event final : public event {
  public:
   bool is_over() const override { return true; }
   void wait() const override {}
-};
-
-class host_table_gradient final : public table_gradient {
- public:
-  void clear(std::int64_t row_count) override {
-    row_count_ = row_count;
-    groups_.clear(row_count);
-  }
-
-  void add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) override {
-    groups_.add(mode, bags, grad, grad_stride);
-  }
-
-  void group() override { grouped_ = groups_.group(1.0F); }
-
-  std::span<const double> squared_norms(std::size_t dim, float scale) override {
-    grouped_.scale = scale;
-    norms_.resize(grouped_.rows.size());
-    row_squared_norms(dim, grouped_, norms_.data());
-    return norms_;
-  }
-
-  void apply(const update_constants& c, std::size_t dim, table_view table, optimizer_state_view state, float scale,
-             bool every_row) override {
-    grouped_.scale = scale;
-    if (update_rows(c, row_count_, dim, table, state, grouped_, every_row, &bad_row_)) bad_row_ = -1;
-  }
-
-  std::int64_t bad_row() override { return bad_row_; }
-
- private:
-  std::int64_t row_count_ = 0;
-  row_groups groups_;
-  row_gradients grouped_;
-  std::vector<double> norms_;
-  std::int64_t bad_row_ = -1;
 };
 
 class host_device_type final : public device {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/row_groups.hpp"
+#include "kernels/cpu/host_table_gradient.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 
 namespace troupe::kernels {
 
-void row_groups::clear(std::int64_t row_count) {
+void host_table_gradient::clear(std::int64_t row_count) {
   row_count_ = row_count;
   row_of_.clear();
   added_.clear();
@@ -14,7 +14,7 @@ void row_groups::clear(std::int64_t row_count) {
   strides_.clear();
 }
 
-void row_groups::add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) {
+void host_table_gradient::add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) {
   const auto source = static_cast<std::uint32_t>(sources_.size());
   sources_.push_back(grad);
   strides_.push_back(grad_stride);
@@ -36,7 +36,7 @@ void row_groups::add(pooling mode, const bags_view& bags, const float* grad, std
 
 // A stable radix sort of indices, so that the moved data is small and stays in the cache. The number of passes depends
 // on the table's height: one for 2048 rows, two for four million.
-void row_groups::sort_by_row() {
+void host_table_gradient::sort_by_row() {
   constexpr int digit_bits = 11;
   const int row_bits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(row_count_ - 1, 0)));
   order_.resize(row_of_.size());
@@ -50,11 +50,11 @@ void row_groups::sort_by_row() {
     for (const std::int64_t row : row_of_) ++digit_counts_[digit_of(row) + 1];
     std::partial_sum(digit_counts_.begin(), digit_counts_.end(), digit_counts_.begin());
     order_.swap(order_before_);
-    for (const std::uint32_t place : order_before_) order_[digit_counts_[digit_of(row_of_[place])]++] = place;
+    for (const std::uint32_t index : order_before_) order_[digit_counts_[digit_of(row_of_[index])]++] = index;
   }
 }
 
-row_gradients row_groups::group(float scale) {
+void host_table_gradient::group() {
   sort_by_row();
   const std::size_t size = order_.size();
   // Sized for as many rows as contributions, which changes little from step to step.
@@ -64,16 +64,29 @@ row_gradients row_groups::group(float scale) {
   std::size_t rows = 0;
   std::int64_t last = -1;
   for (std::size_t i = 0; i < size; ++i) {
-    const std::uint32_t place = order_[i];
-    const std::int64_t row = row_of_[place];
+    const std::uint32_t index = order_[i];
+    const std::int64_t row = row_of_[index];
     if (row != last) {
       rows_[rows] = last = row;
       starts_[rows++] = static_cast<std::uint32_t>(i);
     }
-    occurrences_[i] = added_[place];
+    occurrences_[i] = added_[index];
   }
   starts_[rows] = static_cast<std::uint32_t>(size);
-  return {{rows_.data(), rows}, {starts_.data(), rows + 1}, {occurrences_.data(), size}, sources_, strides_, scale};
+  grouped_ = {{rows_.data(), rows}, {starts_.data(), rows + 1}, {occurrences_.data(), size}, sources_, strides_, 1.0F};
+}
+
+std::span<const double> host_table_gradient::squared_norms(std::size_t dim, float scale) {
+  grouped_.scale = scale;
+  norms_.resize(grouped_.rows.size());
+  row_squared_norms(dim, grouped_, norms_.data());
+  return norms_;
+}
+
+void host_table_gradient::apply(const update_constants& c, std::size_t dim, table_view table,
+                                optimizer_state_view state, float scale, bool every_row) {
+  grouped_.scale = scale;
+  if (update_rows(c, row_count_, dim, table, state, grouped_, every_row, &bad_row_)) bad_row_ = -1;
 }
 
 }  // namespace troupe::kernels

@@ -1,6 +1,6 @@
 // Grouping by row, against a map from rows to lists.
 
-#include "kernels/cpu/row_groups.hpp"
+#include "kernels/cpu/host_table_gradient.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include "tests/kernels/support.hpp"
 
-namespace troupe::kernels::row_groups_test {
+namespace troupe::kernels::host_table_gradient_test {
 namespace {
 
 using test::bag_batch;
@@ -71,16 +71,19 @@ grouping grouping_of(const row_gradients& gradients) {
   return rows;
 }
 
-void fill(row_groups& groups, std::int64_t rows, const std::vector<source>& sources, const std::vector<float>& grad) {
-  groups.clear(rows);
+const row_gradients& grouped(host_table_gradient& gradient, std::int64_t rows, const std::vector<source>& sources,
+                             const std::vector<float>& grad) {
+  gradient.clear(rows);
   for (std::size_t s = 0; s < sources.size(); ++s)
-    groups.add(sources[s].mode, sources[s].bags.view(), grad.data() + s, 7 + s);
+    gradient.add(sources[s].mode, sources[s].bags.view(), grad.data() + s, 7 + s);
+  gradient.group();
+  return gradient.grouped();
 }
 
 // The numbers of rows take zero, one, two and three passes of the sort.
-TEST(RowGroups, RowsAscendAndKeepTheOrderOfSourcesAndIndices) {
+TEST(HostTableGradient, RowsAscendAndKeepTheOrderOfSourcesAndIndices) {
   source_of_numbers random(1);
-  row_groups groups;
+  host_table_gradient gradient;
   const std::vector<float> grad(16);
   for (const std::int64_t rows : {1, 2, 100, 2048, 2049, 5000, 10'000'000}) {
     for (const std::size_t batch : {1, 3, 50, 400}) {
@@ -93,10 +96,8 @@ TEST(RowGroups, RowsAscendAndKeepTheOrderOfSourcesAndIndices) {
       sources.back().bags.offsets.clear();
       // All three bags are empty.
       if (batch != 3) sources.front().bags.indices.back() = rows - 1;
-      fill(groups, rows, sources, grad);
-      const auto gradients = groups.group(0.25F);
+      const row_gradients& gradients = grouped(gradient, rows, sources, grad);
       ASSERT_EQ(grouping_of(gradients), naive_grouping(sources));
-      ASSERT_EQ(gradients.scale, 0.25F);
       ASSERT_EQ(gradients.sources.size(), 4U);
       ASSERT_EQ(gradients.source_strides.size(), 4U);
       for (std::size_t s = 0; s < 4; ++s) {
@@ -107,39 +108,36 @@ TEST(RowGroups, RowsAscendAndKeepTheOrderOfSourcesAndIndices) {
   }
 }
 
-TEST(RowGroups, ScalesAreThoseOfThePooling) {
+TEST(HostTableGradient, ScalesAreThoseOfThePooling) {
   const std::vector<float> grad(1);
   const bag_batch plain{{5, 5, 3, 5}, {0, 0, 3}, {}};
   const bag_batch weighted{{5, 5, 3, 5}, {0, 0, 3}, {0.5F, -2, 0, 4}};
   const bag_batch unpooled{{5, 5, 3}, {}, {}};
-  row_groups groups;
-  fill(groups, 6, {{pooling::sum, plain}}, grad);
-  EXPECT_EQ(grouping_of(groups.group(1)),
+  host_table_gradient gradient;
+  EXPECT_EQ(grouping_of(grouped(gradient, 6, {{pooling::sum, plain}}, grad)),
             (grouping{{3, {{0, 1, 1.0F}}}, {5, {{0, 1, 1.0F}, {0, 1, 1.0F}, {0, 2, 1.0F}}}}));
-  fill(groups, 6, {{pooling::mean, plain}}, grad);
-  EXPECT_EQ(grouping_of(groups.group(1)),
+  EXPECT_EQ(grouping_of(grouped(gradient, 6, {{pooling::mean, plain}}, grad)),
             (grouping{{3, {{0, 1, 1.0F / 3}}}, {5, {{0, 1, 1.0F / 3}, {0, 1, 1.0F / 3}, {0, 2, 1.0F}}}}));
-  fill(groups, 6, {{pooling::sum, weighted}}, grad);
-  EXPECT_EQ(grouping_of(groups.group(1)),
+  EXPECT_EQ(grouping_of(grouped(gradient, 6, {{pooling::sum, weighted}}, grad)),
             (grouping{{3, {{0, 1, 0.0F}}}, {5, {{0, 1, 0.5F}, {0, 1, -2.0F}, {0, 2, 4.0F}}}}));
-  fill(groups, 6, {{pooling::mean, unpooled}}, grad);
-  EXPECT_EQ(grouping_of(groups.group(1)), (grouping{{3, {{0, 2, 1.0F}}}, {5, {{0, 0, 1.0F}, {0, 1, 1.0F}}}}));
+  EXPECT_EQ(grouping_of(grouped(gradient, 6, {{pooling::mean, unpooled}}, grad)),
+            (grouping{{3, {{0, 2, 1.0F}}}, {5, {{0, 0, 1.0F}, {0, 1, 1.0F}}}}));
 }
 
-TEST(RowGroups, NothingIsLeftOfTheStepBefore) {
+TEST(HostTableGradient, NothingIsLeftOfTheStepBefore) {
   const std::vector<float> grad(1);
-  row_groups groups;
-  fill(groups, 5000, {{pooling::sum, {{4999, 7}, {0}, {}}}, {pooling::sum, {{7}, {0}, {}}}}, grad);
-  EXPECT_EQ(grouping_of(groups.group(1)).size(), 2U);
-  fill(groups, 10, {{pooling::sum, {{2}, {0}, {}}}}, grad);
-  EXPECT_EQ(grouping_of(groups.group(1)), (grouping{{2, {{0, 0, 1.0F}}}}));
-  fill(groups, 10, {}, grad);
-  EXPECT_TRUE(grouping_of(groups.group(1)).empty());
-  fill(groups, 10, {{pooling::mean, {{}, {0, 0, 0}, {}}}}, grad);
-  const auto empty_bags = groups.group(1);
+  host_table_gradient gradient;
+  EXPECT_EQ(
+      grouping_of(grouped(gradient, 5000, {{pooling::sum, {{4999, 7}, {0}, {}}}, {pooling::sum, {{7}, {0}, {}}}}, grad))
+          .size(),
+      2U);
+  EXPECT_EQ(grouping_of(grouped(gradient, 10, {{pooling::sum, {{2}, {0}, {}}}}, grad)),
+            (grouping{{2, {{0, 0, 1.0F}}}}));
+  EXPECT_TRUE(grouping_of(grouped(gradient, 10, {}, grad)).empty());
+  const row_gradients& empty_bags = grouped(gradient, 10, {{pooling::mean, {{}, {0, 0, 0}, {}}}}, grad);
   EXPECT_TRUE(empty_bags.rows.empty());
   EXPECT_EQ(empty_bags.sources.size(), 1U);
 }
 
 }  // namespace
-}  // namespace troupe::kernels::row_groups_test
+}  // namespace troupe::kernels::host_table_gradient_test
