@@ -50,9 +50,8 @@ causality::causality(const trace::recording& of) : run_(&of), slot_(actors_max) 
     if (const std::uint64_t because = trigger(one)) effects_.emplace_back(because, &one);
   }
   order(effects_);
-  for (actor_events& all : by_actor_) {
+  for (actor_events& all : by_actor_)
     std::ranges::sort(all.ranges, {}, [](const trace::event* range) { return std::pair(range->begin, -range->end); });
-  }
   std::ranges::sort(acting_);
 }
 

@@ -43,9 +43,8 @@ step_graph::step_graph(const causality& of, const step_window& window) : of_(of)
     const node commit = moment_of(actor, when, of.activity_at(actor, when - 1));
     connect(commit, end_, 0, idle(actor), 0);
   }
-  for (actor_part& part : actors_) {
+  for (actor_part& part : actors_)
     for (activity& one : part.activities) add_work(one);
-  }
   sort();
 }
 
@@ -140,17 +139,15 @@ step_graph::node step_graph::moment_of(std::uint16_t actor, trace::nanoseconds w
 /// The innermost range at that moment, else the activity itself.
 stretch step_graph::work_at(const trace::event& one, trace::nanoseconds when) const {
   const trace::event* innermost = &one;
-  for (const trace::event* range : of_.ranges_in(one)) {
+  for (const trace::event* range : of_.ranges_in(one))
     if (range->begin <= when && when < range->end) innermost = range;
-  }
   return work_of(*innermost);
 }
 
 void step_graph::add_work(activity& one) {
   for (const trace::event* range : of_.ranges_in(*one.what)) {
-    for (const trace::nanoseconds border : {range->begin, range->end}) {
+    for (const trace::nanoseconds border : {range->begin, range->end})
       if (border > moments_[one.begin].when && border < one.end_time) one.between.push_back(add_moment(border));
-    }
   }
   std::ranges::sort(one.between, {}, [&](node at) { return std::pair(moments_[at].when, at); });
   one.between.push_back(one.end);
@@ -182,9 +179,8 @@ void step_graph::sort() {
       continue;
     }
     edge& one = edges_[next++];
-    if (states[one.from] == open) {
+    if (states[one.from] == open)
       one = {origin, one.to, moments_[one.to].when - window_.begin, idle(one.what.actor), 0};
-    }
     if (states[one.from] != unseen) continue;
     states[one.from] = open;
     path.emplace_back(one.from, into_[one.from]);

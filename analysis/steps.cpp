@@ -58,11 +58,10 @@ step_windows common_steps(const trace::recording& run, trace::nanoseconds since)
     const auto last = at == steps.begin() ? steps.end() : std::prev(at);
     const bool whole = last != steps.end() && last->first + 1 == step && all_there(last->second) && all_there(parts) &&
                        last->second.end() >= since && last->second.end() < parts.end();
-    if (whole) {
+    if (whole)
       found.whole.push_back({step, last->second.end(), parts.end(), parts.commits});
-    } else {
+    else
       ++found.incomplete;
-    }
   }
   return found;
 }
@@ -76,11 +75,10 @@ step_windows own_steps(const trace::recording& run, trace::nanoseconds since) {
     const trace::event*& before = last[one.actor];
     const bool whole =
         before != nullptr && before->step + 1 == one.step && before->end >= since && before->end < one.end;
-    if (whole) {
+    if (whole)
       found.whole.push_back({one.step, before->end, one.end, {{one.actor, one.end}}});
-    } else {
+    else
       ++found.incomplete;
-    }
     before = &one;
   }
   return found;

@@ -48,14 +48,12 @@ std::vector<lost_message> find_lost(const causality& of) {
 std::vector<unanswered_request> find_unanswered(const causality& of) {
   const trace::recording& run = of.run();
   std::vector<unanswered_request> open;
-  for (const trace::actor_state& actor : run.actors) {
+  for (const trace::actor_state& actor : run.actors)
     for (const trace::actor_state::request& one : actor.open)
       open.push_back({one.id, one.type, one.peer, one.step, one.since});
-  }
   std::set<std::uint64_t> answered;
-  for (const trace::event& one : run.events) {
+  for (const trace::event& one : run.events)
     if (one.has(flag::answer)) answered.insert(one.cause);
-  }
   for (const trace::event& one : run.events) {
     const bool parked = one.what == trace::kind::handled && one.has(flag::parked);
     if (!parked || answered.contains(one.id) || run.find_actor(trace::sender_of(one.id)) != nullptr) continue;

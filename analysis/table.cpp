@@ -14,9 +14,8 @@ table::table(std::vector<std::string> headings, std::string_view alignment)
 std::string table::text(std::size_t limit) const {
   const std::size_t shown = std::min(limit, rows());
   std::vector<std::size_t> widths(alignment_.size());
-  for (std::size_t row = 0; row <= shown; ++row) {
+  for (std::size_t row = 0; row <= shown; ++row)
     for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], rows_[row][i].size());
-  }
   std::string text;
   for (std::size_t row = 0; row <= shown; ++row) {
     std::string line;

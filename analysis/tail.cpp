@@ -61,11 +61,10 @@ class queue_depths {
 std::vector<tail_event> tail_events(const trace::recording& run, const trace::filter& wanted) {
   const queue_depths depths(run);
   std::vector<tail_event> shown;
-  for (const trace::event& one : run.events) {
+  for (const trace::event& one : run.events)
     if (wanted.takes_step(one.step) && wanted.takes_actor(run.actor_name(one.actor)) &&
         wanted.takes_type(type_of(run, one)))
       shown.push_back({&one, one.what == trace::kind::handled ? depths.at(one.actor, one.begin) : 0});
-  }
   return shown;
 }
 

@@ -109,9 +109,8 @@ class cone_search {
     if (known != bounds_.end()) return known->second;
     const auto all = of_.activities(actor);
     std::size_t first = 0;
-    if (step_ != 0) {
+    if (step_ != 0)
       while (first < all.size() && all[first]->step != step_) ++first;
-    }
     return bounds_[actor] = {first, first};
   }
 

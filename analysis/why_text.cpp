@@ -44,9 +44,8 @@ std::string types_text(const trace::recording& run, const influence::part& part)
   std::map<std::uint16_t, std::uint64_t> counts;
   for (const trace::event* one : part.messages) ++counts[one->type];
   std::string text;
-  for (const auto& [type, count] : counts) {
+  for (const auto& [type, count] : counts)
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count_text(count), run.type_name(type));
-  }
   return text;
 }
 

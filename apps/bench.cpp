@@ -124,11 +124,10 @@ result<int> run_bench(const CLI::App& app, const program_context& context) {
   service_process service;
   TROUPE_TRY(where, service.start(token, tls));
   TROUPE_TRY(all, bench::measure_lookups(mine, where, sizes()));
-  if (context.out.json()) {
+  if (context.out.json())
     for (const bench::lookup_figures& one : all) context.out.result(lookup_event(one));
-  } else {
+  else
     context.out.result(lookup_table(all));
-  }
   return exit_done;
 }
 

@@ -37,9 +37,8 @@ std::string json_texts(const std::vector<std::string>& texts) {
 result<std::vector<model::inspection>> inspect_all(const std::string& directory, model::inspection_depth depth) {
   TROUPE_TRY(steps, model::checkpoint_steps(directory));
   std::vector<model::inspection> all;
-  for (const std::uint64_t step : steps) {
+  for (const std::uint64_t step : steps)
     if (auto seen = model::inspect_checkpoint(directory, step, depth)) all.push_back(std::move(*seen));
-  }
   if (all.empty()) return tl::unexpected(model::no_checkpoint_in(directory));
   return all;
 }
@@ -109,9 +108,8 @@ result<model::checkpoint> checkpoint_of(const std::string& directory, const std:
 
 result<model::checkpoint> newest_checkpoint(const std::string& directory) {
   TROUPE_TRY(found, model::newest_whole_checkpoint(directory));
-  for (const std::string& warning : found.warnings) {
+  for (const std::string& warning : found.warnings)
     console::log(fmt::format("troupe: warning: {}\n", one_line(warning)));
-  }
   return std::move(found.what);
 }
 
@@ -146,14 +144,11 @@ result<int> checkpoint_command(const CLI::App& app, const program_context& conte
     return bad_input(fmt::format("troupe checkpoint {}: must be list, verify or export; the nearest is {}",
                                  printable(what), nearest(what, {"list", "verify", "export"})));
   }
-  if (directory->count() == 0) {
+  if (directory->count() == 0)
     return bad_input(fmt::format("troupe checkpoint {} needs DIR, the folder that --save was given", what));
-  }
-  for (const std::string name : export_only) {
-    if (what != "export" && app.get_option("--" + name)->count() > 0) {
+  for (const std::string name : export_only)
+    if (what != "export" && app.get_option("--" + name)->count() > 0)
       return bad_input(fmt::format("--{} belongs to troupe checkpoint export, not {}", name, what));
-    }
-  }
   const std::string& folder = directory->results().front();
   return what == "list"     ? list(context, folder)
          : what == "verify" ? verify(context, folder)

@@ -25,9 +25,8 @@ std::string option_name(const std::string& argument) { return argument.substr(0,
 
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
+  for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
   return names;
 }
 
@@ -36,9 +35,8 @@ std::string nearest_option(const std::string& name, const CLI::App& app) {
   const std::vector<std::string> all = option_names(app);
   const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
   std::vector<std::string> longer;
-  for (const std::string& one : all) {
+  for (const std::string& one : all)
     if (bare.size() > 2 && one.find(bare) != one.npos) longer.push_back(one);
-  }
   return nearest(name, longer.empty() ? all : longer);
 }
 
@@ -79,9 +77,8 @@ fault unknown_to_program(const std::vector<subcommand>& all, const CLI::App& pro
 std::optional<fault> misused_option(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
-    if (option->count() > 1 && option->get_expected_max() <= 1) {
+    if (option->count() > 1 && option->get_expected_max() <= 1)
       return refusal(fmt::format("{} is given {} times; once is enough", name, option->count()));
-    }
     if (option->count() == 0 || option->get_expected_max() == 0) continue;
     const std::string& value = option->results().front();
     if (value.rfind("--", 0) == 0) return refusal(fmt::format("{} needs a value, but {} follows", name, value));
@@ -104,9 +101,8 @@ std::optional<fault> misplaced_value(const CLI::App& app, const std::vector<std:
 
 /// The first argument that `app` made nothing of.
 std::optional<std::string> first_extra(const CLI::App& app) {
-  for (const std::string& extra : app.remaining()) {
+  for (const std::string& extra : app.remaining())
     if (extra != "--") return extra;
-  }
   return std::nullopt;
 }
 

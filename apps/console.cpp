@@ -72,9 +72,8 @@ int console::finish(int code) {
   flush();
   if (output_error_ == 0) return code;
   // A reader that has seen enough is no news to the user who sent it.
-  if (output_error_ != EPIPE) {
+  if (output_error_ != EPIPE)
     log(fmt::format("troupe: error: the results could not be written to stdout: {}\n", std::strerror(output_error_)));
-  }
   return code == exit_done ? exit_failed : code;
 }
 

@@ -59,9 +59,8 @@ result<std::string> content_of(const descriptor& file) {
 
 /// How many bytes of an earlier run's file stay: whole lines of steps up to `kept_to`.
 result<std::size_t> kept_bytes(std::string_view content, std::uint64_t kept_to) {
-  if (!content.starts_with(header_line)) {
+  if (!content.starts_with(header_line))
     return bad_input("is no file of metrics that a resumed run could go on with; use another name");
-  }
   std::size_t kept = header_line.size();
   for (std::size_t end = 0; (end = content.find('\n', kept)) != content.npos; kept = end + 1) {
     const auto cells = split(content.substr(kept, end - kept), ',');
@@ -84,9 +83,8 @@ result<std::string> continue_file(const descriptor& file, std::uint64_t kept_to)
   if (content->empty()) return std::string(header_line);
   TROUPE_TRY(kept, kept_bytes(*content, kept_to));
   const auto end = static_cast<off_t>(kept);
-  if (::ftruncate(file.number(), end) != 0 || ::lseek(file.number(), end, SEEK_SET) != end) {
+  if (::ftruncate(file.number(), end) != 0 || ::lseek(file.number(), end, SEEK_SET) != end)
     return bad_input(std::strerror(errno));
-  }
   return std::string();
 }
 

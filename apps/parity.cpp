@@ -60,18 +60,16 @@ using loss_table = std::vector<std::vector<double>>;
 
 void append_losses(loss_table& to, const loss_table& epoch) {
   to.resize(std::max(to.size(), epoch.size()));
-  for (std::size_t rank = 0; rank < epoch.size(); ++rank) {
+  for (std::size_t rank = 0; rank < epoch.size(); ++rank)
     to[rank].insert(to[rank].end(), epoch[rank].begin(), epoch[rank].end());
-  }
 }
 
 result<worst_error> compare_losses(const loss_table& ours, const loss_table& reference) {
   worst_error worst;
   if (ours.size() != reference.size()) return different_shape("trainers", ours.size(), reference.size());
   for (std::size_t rank = 0; rank < reference.size(); ++rank) {
-    if (ours[rank].size() != reference[rank].size()) {
+    if (ours[rank].size() != reference[rank].size())
       return different_shape("steps", ours[rank].size(), reference[rank].size());
-    }
     for (std::size_t step = 0; step < reference[rank].size(); ++step) {
       worst.compare(ours[rank][step], reference[rank][step],
                     [&] { return fmt::format("trainer {}, step {}", rank, step + 1); });
@@ -82,23 +80,19 @@ result<worst_error> compare_losses(const loss_table& ours, const loss_table& ref
 
 result<worst_error> compare_weights(const model::initial_weights& ours, const model::reference_run& reference) {
   worst_error worst;
-  if (ours.tables.size() != reference.tables.size()) {
+  if (ours.tables.size() != reference.tables.size())
     return different_shape("tables", ours.tables.size(), reference.tables.size());
-  }
   for (std::size_t table = 0; table < reference.tables.size(); ++table) {
     const auto& mine = ours.tables[table];
     const auto& theirs = reference.tables[table];
     if (mine.size() != theirs.size()) return different_shape("weights in a table", mine.size(), theirs.size());
-    for (std::size_t at = 0; at < theirs.size(); ++at) {
+    for (std::size_t at = 0; at < theirs.size(); ++at)
       worst.compare(mine[at], theirs[at], [&] { return fmt::format("table {}, weight {}", table, at); });
-    }
   }
-  if (ours.dense.size() != reference.dense.size()) {
+  if (ours.dense.size() != reference.dense.size())
     return different_shape("dense weights", ours.dense.size(), reference.dense.size());
-  }
-  for (std::size_t at = 0; at < reference.dense.size(); ++at) {
+  for (std::size_t at = 0; at < reference.dense.size(); ++at)
     worst.compare(ours.dense[at], reference.dense[at], [&] { return fmt::format("dense weight {}", at); });
-  }
   return worst;
 }
 
@@ -121,9 +115,8 @@ result<comparison> replay_run(const model::reference_run& reference, const model
   auto run = cluster::run_job(what, options, &stop_on_signals());
   children.finish(seen_off_after);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
-  if (run->stopped || !run->weights) {
+  if (run->stopped || !run->weights)
     return tl::unexpected<fault>(fault{fault_kind::run, "the run was stopped before there was anything to compare"});
-  }
   TROUPE_TRY(loss, compare_losses(losses, reference.losses));
   TROUPE_TRY(weight, compare_weights(*run->weights, reference));
   return comparison{std::move(loss), std::move(weight)};

@@ -106,9 +106,8 @@ result<int> trace_command(const CLI::App& app, const program_context& context) {
   }
   for (const option_of_analyses& option : options()) {
     const bool takes = std::ranges::find(chosen->options, option.name) != chosen->options.end();
-    if (!takes && app.count("--" + std::string(option.name)) > 0) {
+    if (!takes && app.count("--" + std::string(option.name)) > 0)
       return bad_input(fmt::format("--{} is of no use to troupe trace {}", option.name, what));
-    }
   }
   const std::vector<std::string>& words = app.get_option("ARGUMENTS")->results();
   if (words.size() < chosen->fewest) return bad_input(fmt::format("usage: troupe trace {} {}", what, chosen->words));
@@ -129,13 +128,11 @@ subcommand add_trace(CLI::App& program, const program_context& context) {
       ->description(
           "FILE or DIR: what processes of the run have recorded, or folders of it\n"
           "ID: a message as in 'trainer 0 #417', trainer-0:417 or t0:417");
-  for (const option_of_analyses& option : options()) {
-    if (option.value == nullptr) {
+  for (const option_of_analyses& option : options())
+    if (option.value == nullptr)
       add_switch(*app, option.name, option.meaning, "Analysis");
-    } else {
+    else
       add_text_option(*app, option.name, option.value, option.meaning, "Analysis");
-    }
-  }
   add_text_option(*app, "run", "ID", "which run, if the files hold several", "Input");
   add_switch(*app, "json", "the result as a JSON object on one line", "Output");
   app->footer(

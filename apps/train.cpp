@@ -78,11 +78,10 @@ class run_display {
 
   void epoch(const actors::epoch_summary& now) {
     const std::lock_guard lock(mutex_);
-    if (out_.json()) {
+    if (out_.json())
       out_.event(epoch_event(now));
-    } else {
+    else
       history_.add(now);
-    }
     progress_.epoch(now);
     look_after_stop();
   }
@@ -152,9 +151,8 @@ result<int> run_order(const train_order& order, cluster::run_options options, co
   };
   options.observer.on_progress = [&](const actors::run_progress& now) { display.step(now); };
   options.observer.on_epoch = [&](const actors::epoch_summary& now) {
-    for (const auto& log : logs) {
+    for (const auto& log : logs)
       if (const auto written = log->add(now); !written) display.error(written.error());
-    }
     display.epoch(now);
   };
 

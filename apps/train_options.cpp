@@ -32,9 +32,8 @@ std::vector<model::setting> given_settings(const CLI::App& app, const model::job
       given.emplace_back(info.name, is_left_out ? "0" : std::move(*text));
       continue;
     }
-    for (const auto& entry : file.entries) {
+    for (const auto& entry : file.entries)
       if (entry.given.first == info.name) given.push_back(entry.given);
-    }
   }
   return given;
 }

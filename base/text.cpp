@@ -36,13 +36,12 @@ std::string harmless(std::string_view text, std::size_t limit) {
     at += sequence.size();
     if (at > limit) return shown + "...";
     const std::uint32_t character = length == 0 ? static_cast<unsigned char>(sequence.front()) : character_of(sequence);
-    if (length == 0 || (character < 0x80 && is_control(character))) {
+    if (length == 0 || (character < 0x80 && is_control(character)))
       shown += fmt::format("\\x{:02x}", character);
-    } else if (is_control(character) || is_separator_or_mark(character)) {
+    else if (is_control(character) || is_separator_or_mark(character))
       shown += fmt::format("\\u{:04x}", character);
-    } else {
+    else
       shown += sequence;
-    }
   }
   return shown;
 }
@@ -63,9 +62,8 @@ std::size_t utf8_length(std::string_view text) {
                              : first >= 0xf0 && first < 0xf5 ? 4
                                                              : 0;
   if (length == 0 || length > text.size()) return 0;
-  for (std::size_t at = 1; at < length; ++at) {
+  for (std::size_t at = 1; at < length; ++at)
     if ((byte(at) & 0xc0) != 0x80) return 0;
-  }
   // Overlong forms, surrogates, and what lies beyond U+10FFFF.
   const auto second = byte(1);
   if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0)) return 0;
@@ -94,9 +92,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const std::size_t replaced = cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
       cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, replaced});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
         cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
-      }
     }
   }
   return cost[a.size()][b.size()];

@@ -153,13 +153,11 @@ msg::connected node_state::links_to_peers(const msg::header& asked) {
   layout.timeout = all_.options.network.request_timeout;
   for (const msg::peer_node& peer : peers_) {
     const data_link_ptr wire = all_.data->link_to(peer.node);
-    for (const std::uint32_t rank : peer.ranks) {
-      if (peer.trains) {
+    for (const std::uint32_t rank : peer.ranks)
+      if (peer.trains)
         entry_of(rank, layout.process_of_rank) = static_cast<std::uint32_t>(layout.groups.size());
-      } else {
+      else
         entry_of(rank, made.servers) = wire->proxy<msg::parameter_server_actor>(actors::server_number(rank));
-      }
-    }
     if (!peer.trains) continue;
     const bool is_me = peer.node == place_.node;
     if (is_me) layout.me = static_cast<std::uint32_t>(layout.groups.size());

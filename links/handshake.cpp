@@ -40,11 +40,10 @@ void handshake::start() {
   deadline_.expires_at(task_.deadline);
   deadline_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
     if (error || self->over_) return;
-    if (!self->lingers_) {
+    if (!self->lingers_)
       self->give_up("did not finish the handshake within " + seconds_text(self->task_.time));
-    } else {
+    else
       self->release();
-    }
   });
   advance();
 }

@@ -61,11 +61,10 @@ int read_socket(BIO* bio, char* to, int size) {
       return end.announced_too_much ? -1 : static_cast<int>(got);
     }
     if (errno == EINTR) continue;
-    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK)
       BIO_set_retry_read(bio);
-    } else {
+    else
       end.error_number = errno;
-    }
     return -1;
   }
 }
@@ -77,11 +76,10 @@ int write_socket(BIO* bio, const char* from, int size) {
     const ssize_t sent = ::send(end.socket, from, static_cast<std::size_t>(size), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) return static_cast<int>(sent);
     if (errno == EINTR) continue;
-    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK)
       BIO_set_retry_write(bio);
-    } else {
+    else
       end.error_number = errno;
-    }
     return -1;
   }
 }

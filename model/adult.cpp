@@ -15,9 +15,8 @@ class adult final : public dataset {
  public:
   adult(std::shared_ptr<const adult_data> data, const job& job)
       : data_(std::move(data)), loss_(job.loss), sampler_(data_->train.size(), job.trainers, job.batch_size, job.seed) {
-    for (const std::int64_t rows : data_->table_rows) {
+    for (const std::int64_t rows : data_->table_rows)
       spec_.tables.push_back({rows, job.dim, kernels::pooling::sum, false});
-    }
     spec_.dense_features = adult_dense_features;
     spec_.outputs = outputs_for(loss_, adult_classes);
     spec_.binary_targets = true;

@@ -138,9 +138,8 @@ void standardise(adult_data& data, std::size_t column) {
   const double deviation = std::sqrt(variance / count);
   // A column that never changes says nothing: it becomes 0.
   const double scale = deviation > 0 ? 1 / deviation : 0;
-  for (auto* rows : {&data.train, &data.test}) {
+  for (auto* rows : {&data.train, &data.test})
     for (auto& row : *rows) row.numbers[column] = static_cast<float>((row.numbers[column] - mean) * scale);
-  }
 }
 
 result<std::string> inflate_gzip(const char* name, const unsigned char* begin, const unsigned char* end) {
@@ -173,9 +172,8 @@ result<adult_data> parse_adult(std::string_view train_text, std::string_view tes
   TROUPE_TRY(test, file_reader("adult.test", vocabularies, false).read(test_text));
   adult_data data{std::move(train), std::move(test), {}};
   for (std::size_t i = 0; i < adult_dense_features; ++i) standardise(data, i);
-  for (std::size_t i = 0; i < adult_tables; ++i) {
+  for (std::size_t i = 0; i < adult_tables; ++i)
     data.table_rows[i] = static_cast<std::int64_t>(vocabularies[i].size()) + 1;
-  }
   return data;
 }
 

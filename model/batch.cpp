@@ -14,9 +14,8 @@ std::optional<std::string> check_table(std::size_t number, const table_spec& spe
     return fmt::format("table {}: {} bags for {} samples: every sample needs one bag", number, what.offsets.size(),
                        samples);
   }
-  if (!spec.weighted && !what.weights.empty()) {
+  if (!spec.weighted && !what.weights.empty())
     return fmt::format("table {}: {} per-sample weights: the table has none", number, what.weights.size());
-  }
   if (spec.weighted && what.weights.empty() && !what.indices.empty()) {
     return fmt::format("table {}: no per-sample weights for {} indices: the table needs one for each", number,
                        what.indices.size());
@@ -49,9 +48,8 @@ std::optional<std::string> check_targets(const data_spec& spec, const batch& wha
     return fmt::format("{} classes and {} target values: must be one or the other", what.classes.size(),
                        what.values.size());
   }
-  if (what.classes.size() != what.size) {
+  if (what.classes.size() != what.size)
     return fmt::format("{} classes for {} samples: must be one for each", what.classes.size(), what.size);
-  }
   const auto limit = static_cast<std::int64_t>(spec.outputs);
   const auto bad = std::ranges::find_if(what.classes, [limit](std::int64_t c) { return c < 0 || c >= limit; });
   if (bad == what.classes.end()) return std::nullopt;
@@ -68,12 +66,10 @@ input_layout::input_layout(const data_spec& spec) : width(spec.dense_features) {
 }
 
 std::optional<std::string> check_batch(const data_spec& spec, const batch& what) {
-  if (what.tables.size() != spec.tables.size()) {
+  if (what.tables.size() != spec.tables.size())
     return fmt::format("{} tables' bags: the model has {} tables", what.tables.size(), spec.tables.size());
-  }
-  for (std::size_t table = 0; table < spec.tables.size(); ++table) {
+  for (std::size_t table = 0; table < spec.tables.size(); ++table)
     if (auto fault = check_table(table, spec.tables[table], what.tables[table], what.size)) return fault;
-  }
   if (what.dense.size() != what.size * spec.dense_features) {
     return fmt::format("{} dense values for {} samples: must be {} for each", what.dense.size(), what.size,
                        spec.dense_features);

@@ -19,9 +19,8 @@ std::optional<std::string> check_share(const job& job, std::uint64_t rows, const
         "--trainers {}: {} has {} training rows: must be at least one for each trainer; use fewer trainers",
         job.trainers, source, rows);
   }
-  if (rows < job.batch_size) {
+  if (rows < job.batch_size)
     return fmt::format("--batch-size {}: must be at most {}, the training rows of {}", job.batch_size, rows, source);
-  }
   return std::nullopt;
 }
 

@@ -65,11 +65,10 @@ inline std::size_t outputs_for(loss_kind loss, std::size_t classes) {
 
 /// Appends the target of one sample: its class number, as `loss` wants it.
 inline void append_target(batch& to, loss_kind loss, std::size_t target) {
-  if (loss == loss_kind::cross_entropy) {
+  if (loss == loss_kind::cross_entropy)
     to.classes.push_back(static_cast<std::int64_t>(target));
-  } else {
+  else
     to.values.push_back(static_cast<float>(target));
-  }
 }
 
 /// One object that everybody shares who asks for the same key while somebody holds it. May be used from any thread;

@@ -39,9 +39,8 @@ result<input_file> input_file::open(const std::string& path, const std::string& 
   // Without O_NONBLOCK a named pipe would wait for a writer.
   file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status {};
-  if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &status) != 0) {
+  if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &status) != 0)
     return bad_input(fmt::format("{}: {}; {} is expected", file.name_, std::strerror(errno), wanted));
-  }
   if (!S_ISREG(status.st_mode)) {
     const char* is = S_ISDIR(status.st_mode) ? "a directory" : "not a regular file";
     return bad_input(fmt::format("{}: {}: must be {}", file.name_, is, wanted));
@@ -68,9 +67,8 @@ input_file::~input_file() {
 
 std::optional<fault> input_file::changed() const {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) {
+  if (::fstat(descriptor_, &status) != 0)
     return fault{fault_kind::input, fmt::format("{}: {}", name_, std::strerror(errno))};
-  }
   if (identity_from(identity_.path, status) == identity_) return std::nullopt;
   return fault{fault_kind::input, fmt::format("{}: changed since the run opened it, from {} to {} bytes; leave a file "
                                               "alone while a run reads it",

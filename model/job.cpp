@@ -37,9 +37,8 @@ std::string default_text(const job_setting& setting) {
     if (owners.empty()) return others;
   }
   std::string shown;
-  for (const auto& [value, names] : owners) {
+  for (const auto& [value, names] : owners)
     shown += fmt::format("{}{} {}", shown.empty() ? "" : "; ", fmt::join(names, ", "), value);
-  }
   return others.empty() ? shown : shown + "; else " + others;
 }
 
@@ -49,9 +48,8 @@ std::string with_value(const std::string& name, const std::string& text) {
 
 std::string not_applicable(const job_setting& setting, const std::string& text, data_kind kind) {
   std::vector<std::string> owners;
-  for (std::size_t i = 0; i < listed_data_kinds; ++i) {
+  for (std::size_t i = 0; i < listed_data_kinds; ++i)
     if (setting.defaults[i] != nullptr) owners.push_back(data_names()[i]);
-  }
   return fmt::format("{}: {} has no such setting; leave it out, or use it with --data {}",
                      with_value(setting.name, text), data_names()[index_of(kind)], alternatives(owners));
 }
@@ -80,9 +78,8 @@ const std::array<std::string, data_kinds>& data_names() {
 }
 
 std::optional<data_kind> data_kind_of(std::string_view data) {
-  for (const auto kind : {data_kind::adult, data_kind::tutorial, data_kind::synthetic}) {
+  for (const auto kind : {data_kind::adult, data_kind::tutorial, data_kind::synthetic})
     if (data == data_names()[index_of(kind)]) return kind;
-  }
   const auto is_file = [data](std::string_view prefix) {
     return data.starts_with(prefix) && data.size() > prefix.size();
   };
@@ -116,9 +113,8 @@ result<job> parse_job(const std::vector<setting>& given) {
     }
     if (text == nullptr && by_default == std::string_view(no_default)) continue;
     const std::string value = text != nullptr ? current_spelling(one.name, *text) : by_default;
-    if (auto wrong = one.read(made, value)) {
+    if (auto wrong = one.read(made, value))
       return bad_input(fmt::format("{}: {}", with_value(one.name, text != nullptr ? *text : value), *wrong));
-    }
     if (!kind) kind = data_kind_of(made.data);
   }
   complete_job(made, *kind);

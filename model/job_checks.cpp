@@ -23,9 +23,8 @@ struct file_features {
 
 // Of a csv file: none if its columns are described wrongly, which `check_files` finds first.
 file_features features_of(const job& what, data_kind kind) {
-  if (kind == data_kind::criteo) {
+  if (kind == data_kind::criteo)
     return {criteo_tables, criteo_dense_features, criteo_tables * static_cast<std::uint64_t>(what.rows)};
-  }
   file_features found;
   for (const auto& column : parse_columns(what).value_or(std::vector<csv_column>())) {
     found.dense += column.kind == csv_kind::numeric ? 1 : 0;
@@ -59,17 +58,15 @@ std::optional<std::string> check_files(const job& what, data_kind kind) {
 }
 
 std::optional<std::string> check_loss(const job& what, data_kind kind) {
-  if (kind == data_kind::csv && what.loss == loss_kind::mse && what.classes != 2) {
+  if (kind == data_kind::csv && what.loss == loss_kind::mse && what.classes != 2)
     return fmt::format("--classes {}: --loss mse has no classes; leave it out, or use cross-entropy", what.classes);
-  }
   if (what.loss != loss_kind::bce_logits) return std::nullopt;
   if (kind == data_kind::tutorial) {
     return fmt::format("--loss bce-logits: needs targets in 2 classes, the tutorial has {}; use cross-entropy or mse",
                        tutorial_classes);
   }
-  if ((kind == data_kind::synthetic || kind == data_kind::csv) && what.classes != 2) {
+  if ((kind == data_kind::synthetic || kind == data_kind::csv) && what.classes != 2)
     return fmt::format("--loss bce-logits: needs --classes 2, not {}; use cross-entropy or mse", what.classes);
-  }
   return std::nullopt;
 }
 

@@ -81,12 +81,10 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
 /// Refuses what the parser is not made for.
 std::optional<mistake> check_shape(std::string_view text) {
   if (text.find_first_not_of(" \t\r\n") == text.npos) return mistake{0, "is empty; a job file has a setting a line"};
-  if (const auto zero = text.find('\0'); zero != text.npos) {
+  if (const auto zero = text.find('\0'); zero != text.npos)
     return mistake{line_of(text, zero), "a byte of value 0: a job file is text"};
-  }
-  if (const auto odd = find_non_utf8(text); odd != text.npos) {
+  if (const auto odd = find_non_utf8(text); odd != text.npos)
     return mistake{line_of(text, odd), "a byte that is not UTF-8, which a job file has to be"};
-  }
   std::size_t line = 0;
   for (const auto one : split(text, '\n')) {
     ++line;
@@ -97,19 +95,18 @@ std::optional<mistake> check_shape(std::string_view text) {
   int dots = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
-    if (c == '"' || c == '\'') {
+    if (c == '"' || c == '\'')
       at = end_of_string(text, at) - 1;
-    } else if (c == '#') {
+    else if (c == '#')
       at = std::min(text.find('\n', at), text.size()) - 1;
-    } else if (c == '.') {
+    else if (c == '.')
       ++dots;
-    } else if (c == '=' || c == ',' || c == '\n') {
+    else if (c == '=' || c == ',' || c == '\n')
       dots = 0;
-    } else if (c == '[' || c == '{') {
+    else if (c == '[' || c == '{')
       ++depth;
-    } else if (c == ']' || c == '}') {
+    else if (c == ']' || c == '}')
       --depth;
-    }
     if (std::max(depth, dots) > nesting_max) return mistake{line_of(text, at), "nested too deeply for a job file"};
   }
   return std::nullopt;

@@ -52,9 +52,8 @@ std::string list_of(const std::vector<std::string>& elements) {
 
 std::string widths_list(std::string_view text) {
   std::vector<std::string> widths;
-  if (text != "none") {
+  if (text != "none")
     for (const auto width : split(text, ',')) widths.emplace_back(width);
-  }
   return list_of(widths);
 }
 
@@ -145,11 +144,10 @@ result<std::string> print_job(const std::vector<setting>& settings, const std::v
       return bad_input(fmt::format("--{} {}: is not UTF-8, which a job file has to be; use another name", info.name,
                                    printable(text)));
     }
-    if (info.type == setting_type::columns) {
+    if (info.type == setting_type::columns)
       columns = columns_text(text);
-    } else {
+    else
       out += fmt::format("{} = {}\n", info.name, value_text(info, text));
-    }
   }
   return out + columns;
 }

@@ -162,9 +162,8 @@ codec text_of(std::string job::*field, setting_type type = setting_type::text) {
 codec separator() {
   return {[](job& to, std::string_view text) -> setting_fault {
             if (text == "tab") text = "\t";
-            if (text.size() != 1 || text == "\n" || text == "\r" || text == "\"") {
+            if (text.size() != 1 || text == "\n" || text == "\r" || text == "\"")
               return "must be a single character other than a quote or a line's end, or tab";
-            }
             to.separator = text.front();
             return std::nullopt;
           },
@@ -177,9 +176,7 @@ setting_fault read_data(job& to, std::string_view text) {
     return std::nullopt;
   }
   const auto name = text.substr(0, text.find(':'));
-  if (name == "criteo" || name == "csv" || name == "replay") {
-    return fmt::format("must name a file: {}:FILE", name);
-  }
+  if (name == "criteo" || name == "csv" || name == "replay") return fmt::format("must name a file: {}:FILE", name);
   const std::vector<std::string> known(data_names().begin(), data_names().begin() + listed_data_kinds);
   return fmt::format(
       "unknown data set; the nearest is {}, and there are adult, tutorial, synthetic, criteo:FILE and "

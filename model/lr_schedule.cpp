@@ -48,9 +48,8 @@ result<piece> parse_piece(std::string_view text) {
   piece made{static_cast<curve>(known - forms.begin())};
   std::vector<std::string_view> numbers;
   if (colon != std::string_view::npos) numbers = split(text.substr(colon + 1), ',');
-  if (numbers.size() != known->numbers) {
+  if (numbers.size() != known->numbers)
     return bad_input(fmt::format("{} must be of the form {}{}", printable(text), known->name, known->arguments));
-  }
   if (known->numbers >= 1) {
     const auto steps = parse_number<std::uint64_t>(numbers[0]);
     if (!steps || *steps < 1 || *steps > steps_max) {

@@ -81,12 +81,10 @@ std::vector<std::string> option_names(const optimizer_entry& entry) {
 std::optional<std::string> read_number(optimizer_spec& spec, const option& known, std::string_view value) {
   const auto number = parse_number<double>(value);
   if (!number) return fmt::format("{} must be a number, not {}", known.name, printable(value));
-  if (known.fraction && !(*number >= 0 && *number < 1)) {
+  if (known.fraction && !(*number >= 0 && *number < 1))
     return fmt::format("{} must be at least 0 and below 1, not {}", known.name, *number);
-  }
-  if (!(*number >= 0 && *number <= option_max)) {
+  if (!(*number >= 0 && *number <= option_max))
     return fmt::format("{} must be between 0 and {:.0f}, not {}", known.name, option_max, *number);
-  }
   spec.*known.field = *number;
   return std::nullopt;
 }
@@ -110,9 +108,8 @@ std::optional<std::string> read_options(optimizer_spec& spec, const optimizer_en
   std::vector<std::string_view> seen;
   for (const auto part : split(text, ',')) {
     const auto equals = part.find('=');
-    if (equals == std::string_view::npos) {
+    if (equals == std::string_view::npos)
       return fmt::format("option {} must be of the form key=value", printable(part));
-    }
     const auto key = part.substr(0, equals);
     if (std::ranges::find(seen, key) != seen.end()) return fmt::format("{} is given twice", printable(key));
     seen.push_back(key);
@@ -123,9 +120,8 @@ std::optional<std::string> read_options(optimizer_spec& spec, const optimizer_en
 
 std::string unknown_name(std::string_view name, optimizer_use use) {
   std::vector<std::string> names;
-  for (const auto& entry : optimizers()) {
+  for (const auto& entry : optimizers())
     if (use == optimizer_use::table || entry.for_dense == nullptr) names.emplace_back(entry.name);
-  }
   return fmt::format("unknown optimizer {}; the nearest is {}, and there are {}", printable(name),
                      nearest(std::string(name), names), alternatives(names));
 }
@@ -137,9 +133,8 @@ result<optimizer_spec> parse_optimizer(std::string_view text, optimizer_use use)
   const auto name = text.substr(0, colon);
   const auto entry = std::ranges::find(optimizers(), name, &optimizer_entry::name);
   if (entry == optimizers().end()) return bad_input(unknown_name(name, use));
-  if (use == optimizer_use::dense && entry->for_dense != nullptr) {
+  if (use == optimizer_use::dense && entry->for_dense != nullptr)
     return bad_input(fmt::format("{} is for the rows of tables only; use {}", name, entry->for_dense));
-  }
   optimizer_spec spec = defaults_of(*entry);
   if (colon != std::string_view::npos) {
     if (auto wrong = read_options(spec, *entry, text.substr(colon + 1))) return bad_input(std::move(*wrong));
@@ -153,9 +148,8 @@ std::string to_string(const optimizer_spec& spec) {
   const auto defaults = defaults_of(entry);
   std::string options;
   const auto append = [&options](const std::string& one) { options += (options.empty() ? ":" : ",") + one; };
-  for (const auto& known : entry.options) {
+  for (const auto& known : entry.options)
     if (spec.*known.field != defaults.*known.field) append(fmt::format("{}={}", known.name, spec.*known.field));
-  }
   if (spec.nesterov) append("nesterov=true");
   return entry.name + options;
 }

@@ -78,9 +78,8 @@ result<std::vector<std::uint64_t>> read_starts(const replay_file& from, const st
           fmt::format("tensor {}, step {}: {}: must be between 0 and {}", name, starts.size() - 1, count, count_max));
     }
     starts.push_back(starts.back() + static_cast<std::uint64_t>(count));
-    if (starts.back() > total_max) {
+    if (starts.back() > total_max)
       return from.refuse(fmt::format("tensor {}: {} in all: must be at most {}", name, starts.back(), total_max));
-    }
   }
   return starts;
 }
@@ -88,11 +87,10 @@ result<std::vector<std::uint64_t>> read_starts(const replay_file& from, const st
 // Moves what was read to its place, or the fault to `wrong`; for a row of reads that all have to succeed.
 template <class T>
 bool put(result<T> from, T& to, std::optional<fault>& wrong) {
-  if (from) {
+  if (from)
     to = std::move(*from);
-  } else {
+  else
     wrong = std::move(from.error());
-  }
   return from.has_value();
 }
 
@@ -113,14 +111,12 @@ std::optional<fault> read_rank(const replay_file& from, std::uint32_t rank, rank
     if (!put(from.reals<float>(table_prefix + "weights", indices), table.weights, wrong)) return wrong;
   }
   if (config.dense_features > 0 &&
-      !put(from.reals<float>(prefix + "dense", samples * config.dense_features), to.dense, wrong)) {
+      !put(from.reals<float>(prefix + "dense", samples * config.dense_features), to.dense, wrong))
     return wrong;
-  }
-  if (config.loss == loss_kind::cross_entropy) {
+  if (config.loss == loss_kind::cross_entropy)
     put(from.integers(prefix + "target", samples), to.classes, wrong);
-  } else {
+  else
     put(from.reals<float>(prefix + "target", samples * config.outputs), to.values, wrong);
-  }
   return wrong;
 }
 
@@ -131,9 +127,8 @@ result<replay_data> load_replay(const std::string& path) {
   data.spec = {from.config.tables, from.config.dense_features, from.config.outputs};
   std::optional<fault> wrong;
   if (!put(from.tables<float>("init"), data.start.tables, wrong) ||
-      !put(from.dense<float>("init"), data.start.dense, wrong)) {
+      !put(from.dense<float>("init"), data.start.dense, wrong))
     return tl::unexpected(std::move(*wrong));
-  }
   for (std::uint32_t rank = 0; rank < from.config.trainers; ++rank) {
     wrong = read_rank(from, rank, data.ranks.emplace_back());
     if (wrong) return tl::unexpected(std::move(*wrong));
@@ -168,13 +163,11 @@ std::optional<std::string> check_fit(const job& job, const std::string& path, co
   for (const auto& [name, text] : replay_settings(path, config)) {
     if (name != "trainers" && name != "loss" && name != "hidden" && name != "interaction") continue;
     const auto own = std::ranges::find(given, name, &setting::first);
-    if (own->second != text) {
+    if (own->second != text)
       return fmt::format("--{} {}: must be {}, as in the reference run", name, own->second, text);
-    }
   }
-  if (job.servers == 0 && !config.tables.empty()) {
+  if (job.servers == 0 && !config.tables.empty())
     return fmt::format("--servers 0: must be at least 1; the reference run has {} tables", config.tables.size());
-  }
   return std::nullopt;
 }
 

@@ -151,9 +151,8 @@ optimizer_spec read_optimizer(object_reader& parent, const char* key, optimizer_
   if (!spec) return parent.refuse(fmt::format("{}: {}", key, spec.error().message)), optimizer_spec{};
   spec->lr = spec->kind == kernels::optimizer_kind::adagrad ? 0.01 : 0.001;
   if (const auto* lr = reader.find("lr")) spec->lr = number_of(reader, "lr", *lr);
-  if (!(spec->lr >= 0 && spec->lr <= learning_rate_max)) {
+  if (!(spec->lr >= 0 && spec->lr <= learning_rate_max))
     reader.refuse(fmt::format("{}.lr {}: must be between 0 and {:.0f}", key, spec->lr, learning_rate_max));
-  }
   if (reader.wrong()) parent.refuse(*reader.wrong());
   return *spec;
 }
@@ -167,9 +166,8 @@ table_spec read_table(object_reader& parent, const json::value& value, std::size
       "mode", {{"sum", kernels::pooling::sum}, {"mean", kernels::pooling::mean}, {"max", kernels::pooling::max}},
       kernels::pooling::mean);
   table.weighted = reader.flag("weighted");
-  if (table.weighted && table.mode != kernels::pooling::sum) {
+  if (table.weighted && table.mode != kernels::pooling::sum)
     reader.refuse(fmt::format("tables[{}].weighted true: must be with mode sum only", number));
-  }
   if (reader.wrong()) parent.refuse(*reader.wrong());
   return table;
 }
@@ -187,9 +185,8 @@ result<replay_config> parse_replay_config(std::string_view text) {
   replay_config config;
   config.trainers = static_cast<std::uint32_t>(reader.needed_whole("trainers", 1, actors_max));
   config.steps = reader.needed_whole("steps", 1, count_max);
-  if (const auto* features = reader.find("dense_features")) {
+  if (const auto* features = reader.find("dense_features"))
     config.dense_features = reader.whole(*features, "dense_features", 0, width_max);
-  }
   for (const auto& width : reader.array("hidden")) config.hidden.push_back(reader.whole(width, "hidden", 1, width_max));
   config.outputs = reader.needed_whole("outputs", 1, width_max);
   reader.need("loss");
@@ -197,12 +194,10 @@ result<replay_config> parse_replay_config(std::string_view text) {
       "loss",
       {{"cross_entropy", loss_kind::cross_entropy}, {"bce_logits", loss_kind::bce_logits}, {"mse", loss_kind::mse}},
       loss_kind::cross_entropy);
-  for (const auto& table : reader.array("tables")) {
+  for (const auto& table : reader.array("tables"))
     config.tables.push_back(read_table(reader, table, config.tables.size()));
-  }
-  if (config.tables.empty() && config.dense_features == 0) {
+  if (config.tables.empty() && config.dense_features == 0)
     reader.refuse("dense_features 0: must be at least 1 without tables");
-  }
   config.dense_optimizer = read_optimizer(reader, "dense_optimizer", optimizer_use::dense);
   if (!config.tables.empty())
     config.sparse_optimizer = read_optimizer(reader, "sparse_optimizer", optimizer_use::table);

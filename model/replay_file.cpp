@@ -22,9 +22,8 @@ result<replay_file> replay_file::open(const std::string& path) {
                                   "use a reference run with fewer steps"));
   }
   const auto text = file.header().metadata.find("config");
-  if (text == file.header().metadata.end()) {
+  if (text == file.header().metadata.end())
     return bad_input(fmt::format("{}: __metadata__.config is missing: must be a reference run", printable(path)));
-  }
   auto config = parse_replay_config(text->second);
   if (!config) return bad_input(fmt::format("{}: __metadata__.config: {}", printable(path), config.error().message));
   return replay_file{std::move(file), std::move(*config)};
@@ -32,24 +31,21 @@ result<replay_file> replay_file::open(const std::string& path) {
 
 result<std::vector<std::int64_t>> replay_file::integers(const std::string& name, std::uint64_t count) const {
   const auto* entry = file.find(name);
-  if (entry != nullptr && entry->count() != count) {
+  if (entry != nullptr && entry->count() != count)
     return refuse(fmt::format("tensor {}: {} values: must be {}", name, entry->count(), count));
-  }
   return file.read_integers(name);
 }
 
 template <class Real>
 result<std::vector<Real>> replay_file::reals(const std::string& name, std::uint64_t count) const {
   const auto* entry = file.find(name);
-  if (entry != nullptr && entry->count() != count) {
+  if (entry != nullptr && entry->count() != count)
     return refuse(fmt::format("tensor {}: {} values: must be {}", name, entry->count(), count));
-  }
   auto values = [&] {
-    if constexpr (std::is_same_v<Real, float>) {
+    if constexpr (std::is_same_v<Real, float>)
       return file.read_floats(name);
-    } else {
+    else
       return file.read_doubles(name);
-    }
   }();
   if (!values) return values;
   const auto bad = std::ranges::find_if(*values, [](Real x) { return !std::isfinite(x); });
@@ -60,9 +56,8 @@ result<std::vector<Real>> replay_file::reals(const std::string& name, std::uint6
 template <class Real>
 result<std::vector<Real>> replay_file::shaped(const std::string& name, const std::vector<std::uint64_t>& shape) const {
   const auto* entry = file.find(name);
-  if (entry != nullptr && entry->shape != shape) {
+  if (entry != nullptr && entry->shape != shape)
     return refuse(fmt::format("tensor {}: shape {}: must be {}", name, shape_text(entry->shape), shape_text(shape)));
-  }
   return reals<Real>(name, entry == nullptr ? 0 : entry->count());
 }
 

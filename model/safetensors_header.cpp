@@ -110,9 +110,7 @@ class header_handler {
     partial_.append(part.data(), part.size());
     const std::string text = std::move(partial_);
     partial_.clear();
-    if (where_ == place::metadata) {
-      return header_.metadata.emplace(key_, text).second ? true : refuse_twice(ec);
-    }
+    if (where_ == place::metadata) return header_.metadata.emplace(key_, text).second ? true : refuse_twice(ec);
     if (where_ != place::tensor || key_ != "dtype") return refuse_value(ec);
     if (type_) return refuse_twice(ec);
     type_ = type_named(text);

@@ -29,9 +29,8 @@ struct header_text {
 /// The header of `tensors`, which are in the order of the file.
 result<header_text> make_header(const std::vector<tensor_declaration>& tensors, const tensor_metadata& metadata) {
   std::string json;
-  for (const auto& [name, value] : metadata) {
+  for (const auto& [name, value] : metadata)
     json += fmt::format("{}{}:{}", json.empty() ? "" : ",", json_string(name), json_string(value));
-  }
   json = json.empty() ? "{" : fmt::format("{{\"__metadata__\":{{{}}}", json);
   std::uint64_t begin = 0;
   for (const tensor_declaration& one : tensors) {
@@ -47,9 +46,8 @@ result<header_text> make_header(const std::vector<tensor_declaration>& tensors, 
   }
   json += "}";
   json.append((alignment - json.size() % alignment) % alignment, ' ');
-  if (json.size() > safetensors_header_max) {
+  if (json.size() > safetensors_header_max)
     return run_fault(fmt::format("header of {} bytes: must be at most {}", json.size(), safetensors_header_max));
-  }
   const std::uint64_t length = json.size();
   return header_text{std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + json, begin};
 }
@@ -58,9 +56,8 @@ result<header_text> make_header(const std::vector<tensor_declaration>& tensors, 
 
 std::optional<std::uint64_t> tensor_bytes(tensor_type type, const std::vector<std::uint64_t>& shape) {
   std::uint64_t bytes = type_size(type);
-  for (const std::uint64_t extent : shape) {
+  for (const std::uint64_t extent : shape)
     if (__builtin_mul_overflow(bytes, extent, &bytes)) return std::nullopt;
-  }
   return bytes;
 }
 
@@ -76,19 +73,16 @@ result<safetensors_writer> safetensors_writer::create(const std::string& path, s
   std::vector<std::string_view> names;
   for (const tensor_declaration& one : tensors) names.push_back(one.name);
   std::ranges::sort(names);
-  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
+  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
     return refuse(fmt::format("tensor {} is there twice", printable(*twice)));
-  }
   auto header = make_header(tensors, metadata);
   if (!header) return refuse(header.error().message);
   std::uint64_t length = 0;
-  if (__builtin_add_overflow(header->data_length, header->bytes.size(), &length)) {
+  if (__builtin_add_overflow(header->data_length, header->bytes.size(), &length))
     return refuse("its bytes must be less than 2^64");
-  }
   TROUPE_TRY(file, output_file::create(path, length));
-  if (auto done = file.append(std::as_bytes(std::span(header->bytes))); !done) {
+  if (auto done = file.append(std::as_bytes(std::span(header->bytes))); !done)
     return tl::unexpected(std::move(done.error()));
-  }
   return safetensors_writer(std::move(file), std::move(tensors));
 }
 

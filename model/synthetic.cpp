@@ -73,9 +73,8 @@ class synthetic final : public dataset {
       for (std::size_t t = 0; t < made.tables.size(); ++t) {
         const std::size_t start = sample * bag_;
         made.tables[t].offsets[sample] = static_cast<std::int64_t>(start);
-        for (std::size_t i = start; i < start + bag_; ++i) {
+        for (std::size_t i = start; i < start + bag_; ++i)
           made.tables[t].indices[i] = static_cast<std::int64_t>(drawn_row(keys[t], target, random));
-        }
       }
       append_target(made, loss_, target);
     }

@@ -55,11 +55,10 @@ class tutorial final : public dataset {
       bags.indices[i] = row_from(bits >> 32);
       if (i + 1 < count) bags.indices[i + 1] = row_from(bits & 0xffffffff);
     }
-    if (loss_ == loss_kind::cross_entropy) {
+    if (loss_ == loss_kind::cross_entropy)
       drawn.classes.assign(targets.begin(), targets.begin() + drawn.size);
-    } else {
+    else
       drawn.values.assign(targets.begin(), targets.begin() + drawn.size);
-    }
     return drawn;
   }
 

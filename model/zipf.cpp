@@ -28,9 +28,8 @@ std::uint64_t zipf_distribution::draw(random_sequence& random) const {
     const double u = integral_to_ + random.unit() * (integral_from_ - integral_to_);
     const double x = inverse_integral(u);
     const double k = std::clamp(std::floor(x + 0.5), 1.0, last);
-    if (k - x <= accepted_at_once_ || u >= integral(k + 0.5) - std::pow(k, -exponent_)) {
+    if (k - x <= accepted_at_once_ || u >= integral(k + 0.5) - std::pow(k, -exponent_))
       return static_cast<std::uint64_t>(k) - 1;
-    }
   }
 }
 

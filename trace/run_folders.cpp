@@ -39,14 +39,13 @@ std::string name_of_run_now() {
 /// Whether a name has the form of `name_of_run_now`; a further number is that of `private_folder::create`.
 bool is_name_of_run(std::string_view name) {
   std::vector<std::size_t> lengths(1);
-  for (const char c : name) {
+  for (const char c : name)
     if (c == '-')
       lengths.push_back(0);
     else if (std::isdigit(static_cast<unsigned char>(c)) == 0)
       return false;
     else
       ++lengths.back();
-  }
   return (lengths.size() == 3 || lengths.size() == 4) && lengths[0] == 8 && lengths[1] == 6 &&
          std::ranges::find(lengths, 0U) == lengths.end();
 }

@@ -22,9 +22,8 @@ bool any_offset_fault(const bags_view& bags) {
   const std::uint64_t count = bags.indices.size();
   std::uint64_t faults = 0;
   for (const std::int64_t offset : offsets) faults |= outside(offset, count);
-  for (std::size_t bag = 1; bag < offsets.size(); ++bag) {
+  for (std::size_t bag = 1; bag < offsets.size(); ++bag)
     faults |= static_cast<std::uint64_t>(offsets[bag]) - static_cast<std::uint64_t>(offsets[bag - 1]);
-  }
   return has_sign(faults) || offsets[0] != 0;
 }
 
@@ -40,9 +39,8 @@ bags_fault first_offset_fault(const bags_view& bags) {
   std::int64_t previous = 0;
   for (std::size_t bag = 0; bag < bags.offsets.size(); ++bag) {
     const std::int64_t offset = bags.offsets[bag];
-    if (offset < previous || offset > count || (bag == 0 && offset != 0)) {
+    if (offset < previous || offset > count || (bag == 0 && offset != 0))
       return {bags_fault::kind::offset, bag, offset};
-    }
     previous = offset;
   }
   return {bags_fault::kind::offset, 0, count};  // indices without any bag
@@ -59,9 +57,8 @@ bags_fault first_index_fault(const bags_view& bags, std::int64_t rows) {
 }  // namespace
 
 bags_fault check_bags(const bags_view& bags, std::int64_t rows) {
-  if (!bags.weights.empty() && bags.weights.size() != bags.indices.size()) {
+  if (!bags.weights.empty() && bags.weights.size() != bags.indices.size())
     return {bags_fault::kind::weights, 0, static_cast<std::int64_t>(bags.weights.size())};
-  }
   if (any_offset_fault(bags)) return first_offset_fault(bags);
   if (any_index_fault(bags, rows)) return first_index_fault(bags, rows);
   return {};

@@ -39,12 +39,9 @@ HWY_INLINE void sum_block(D d, vectors<kVectors>, std::span<const float* const> 
   const std::size_t lanes = hn::Lanes(d);
   hn::Vec<D> sum[kVectors];
   for (std::size_t v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, in[0] + at + v * lanes);
-  for (std::size_t rank = 1; rank < in.size(); ++rank) {
+  for (std::size_t rank = 1; rank < in.size(); ++rank)
     for (std::size_t v = 0; v < kVectors; ++v) sum[v] = hn::Add(sum[v], hn::LoadU(d, in[rank] + at + v * lanes));
-  }
-  for (std::size_t v = 0; v < kVectors; ++v) {
-    hn::StoreU(hn::Mul(hn::Set(d, scale), sum[v]), d, out + at + v * lanes);
-  }
+  for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(hn::Mul(hn::Set(d, scale), sum[v]), d, out + at + v * lanes);
 }
 
 void rank_sum(std::span<const float* const> in, std::size_t count, float scale, float* out) {
@@ -57,9 +54,8 @@ bool any_non_finite(std::size_t count, const float* x) {
   bool found = false;
   for_each_block<8>(count, [&](auto d, auto vector_count, std::size_t at) HWY_ATTR {
     auto probe = hn::Zero(d);
-    for (std::size_t v = 0; v < vector_count; ++v) {
+    for (std::size_t v = 0; v < vector_count; ++v)
       probe = hn::MulAdd(hn::Zero(d), hn::LoadU(d, x + at + v * hn::Lanes(d)), probe);
-    }
     found |= !hn::AllFalse(d, hn::IsNaN(probe));
   });
   return found;

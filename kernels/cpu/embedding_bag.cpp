@@ -67,13 +67,12 @@ HWY_INLINE void pool_block(D d, vectors<kVectors>, const row_sequence<Number>& r
     const Number* const row = rows.row(i) + column;
     for (std::size_t v = 0; v < kVectors; ++v) {
       const hn::Vec<D> x = load_numbers(d, row + v * lanes);
-      if constexpr (kPool == pool::plain_sum) {
+      if constexpr (kPool == pool::plain_sum)
         acc[v] = hn::Add(acc[v], x);
-      } else if constexpr (kPool == pool::weighted_sum) {
+      else if constexpr (kPool == pool::weighted_sum)
         acc[v] = hn::MulAdd(hn::Set(d, bag.weights[i]), x, acc[v]);
-      } else {
+      else
         acc[v] = hn::IfThenElse(hn::Gt(x, acc[v]), x, acc[v]);
-      }
     }
   }
   for (std::size_t v = 0; v < kVectors; ++v) {
@@ -102,13 +101,12 @@ void pool_bags(const Number* table, std::size_t dim, const bags_view& bags, bool
 void forward(pooling mode, const_table_view table, std::size_t dim, const bags_view& bags, float* out,
              std::size_t out_stride) {
   with_numbers(table, [&](const auto* numbers) HWY_ATTR {
-    if (mode == pooling::max) {
+    if (mode == pooling::max)
       pool_bags<pool::maximum>(numbers, dim, bags, false, out, out_stride);
-    } else if (bags.weights.empty()) {
+    else if (bags.weights.empty())
       pool_bags<pool::plain_sum>(numbers, dim, bags, mode == pooling::mean, out, out_stride);
-    } else {
+    else
       pool_bags<pool::weighted_sum>(numbers, dim, bags, false, out, out_stride);
-    }
   });
 }
 
@@ -138,9 +136,8 @@ HWY_INLINE void add_block(D d, vectors<kVectors>, std::size_t dim, const bags_vi
   for (std::size_t i = bags.begin_of(bag), end = bags.end_of(bag); i < end; ++i) {
     const auto factor = hn::Set(d, bags.weights.empty() ? scale : bags.weights[i]);
     float* const to = row_grads + static_cast<std::size_t>(bags.indices[i]) * dim;
-    for (std::size_t v = 0; v < kVectors; ++v) {
+    for (std::size_t v = 0; v < kVectors; ++v)
       hn::StoreU(hn::MulAdd(factor, from[v], hn::LoadU(d, to + v * lanes)), d, to + v * lanes);
-    }
   }
 }
 
@@ -151,9 +148,8 @@ void add_bags(pooling mode, std::size_t dim, const bags_view& bags, const float*
   for (std::size_t bag = 0; bag < bags.size(); ++bag) {
     const std::size_t length = bags.end_of(bag) - bags.begin_of(bag);
     const std::size_t ahead = std::min(bags.end_of(bag) + plan.rows_ahead, bags.indices.size());
-    for (; prefetched < ahead; ++prefetched) {
+    for (; prefetched < ahead; ++prefetched)
       prefetch_row(row_grads + static_cast<std::size_t>(bags.indices[prefetched]) * dim, plan.bytes);
-    }
     const float scale = mode == pooling::mean ? 1.0F / static_cast<float>(length) : 1.0F;
     const float* const bag_grad = grad + bag * grad_stride;
     for_each_block<8>(dim, [&](auto d, auto count, std::size_t column) HWY_ATTR {
@@ -178,9 +174,8 @@ HWY_INLINE void route_maximum(D d, const float* table, std::size_t dim, const st
   }
   HWY_ALIGN std::int32_t winners[full_lanes];
   hn::StoreU(winner, di, winners);
-  for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) {
+  for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane)
     row_grads[row_of(static_cast<std::size_t>(winners[lane])) + lane] += grad[column + lane];
-  }
 }
 
 void route_bags(const float* table, std::size_t dim, const bags_view& bags, const float* grad, std::size_t grad_stride,
@@ -198,11 +193,10 @@ void route_bags(const float* table, std::size_t dim, const bags_view& bags, cons
 
 void backward(pooling mode, const float* table, std::size_t dim, const bags_view& bags, const float* grad,
               std::size_t grad_stride, float* row_grads) {
-  if (mode == pooling::max) {
+  if (mode == pooling::max)
     route_bags(table, dim, bags, grad, grad_stride, row_grads);
-  } else {
+  else
     add_bags(mode, dim, bags, grad, grad_stride, row_grads);
-  }
 }
 
 }  // namespace

@@ -38,20 +38,18 @@ void cpu_stream::linear_forward(std::size_t batch, std::size_t in, std::size_t o
 void cpu_stream::linear_backward_parameters(std::size_t batch, std::size_t in, std::size_t out, const float* x,
                                             const float* grad_y, float* grad_weight, float* grad_bias) {
   column_sums(batch, out, grad_y, grad_bias);
-  if (is_small(batch, in, out)) {
+  if (is_small(batch, in, out))
     small_product(out, in, batch, {grad_y, 1, out}, x, nullptr, grad_weight);
-  } else {
+  else
     blas_product(factor_form::transposed, factor_form::plain, out, in, batch, grad_y, x, 0.0F, grad_weight);
-  }
 }
 
 void cpu_stream::linear_backward_input(std::size_t batch, std::size_t in, std::size_t out, const float* weight,
                                        const float* grad_y, float* grad_x) {
-  if (is_small(batch, in, out)) {
+  if (is_small(batch, in, out))
     small_product(batch, in, out, {grad_y, out, 1}, weight, nullptr, grad_x);
-  } else {
+  else
     blas_product(factor_form::plain, factor_form::plain, batch, in, out, grad_y, weight, 0.0F, grad_x);
-  }
 }
 
 }  // namespace troupe::kernels

@@ -47,9 +47,8 @@ HWY_INLINE bool sum_block(D d, const row_gradients& gradients, run row, std::siz
     for (std::size_t v = 0; v < kVectors; ++v) part[v] = hn::Zero(d);
     for (; o != row.end && o->rank == rank; ++o) {
       const float* const from = source + o->row * stride;
-      for (std::size_t v = 0; v < kVectors; ++v) {
+      for (std::size_t v = 0; v < kVectors; ++v)
         part[v] = hn::MulAdd(hn::Set(d, o->scale), hn::LoadU(d, from + v * lanes), part[v]);
-      }
     }
     for (std::size_t v = 0; v < kVectors; ++v) grad[v] = hn::Add(grad[v], part[v]);
   }
@@ -109,9 +108,8 @@ class chunked_row {
   template <class Step>
   HWY_INLINE bool update(const Step& step, std::size_t base, const row_gradients& gradients, run row) {
     // Rows of several chunks are summed twice: all chunks must be known to be finite before one is updated.
-    for (std::size_t at = 0; dim_ > chunk_floats && at < dim_; at += chunk_floats) {
+    for (std::size_t at = 0; dim_ > chunk_floats && at < dim_; at += chunk_floats)
       if (!sum_columns(gradients, row, at, std::min(chunk_floats, dim_ - at), chunk_)) return false;
-    }
     for (std::size_t at = 0; at < dim_; at += chunk_floats) {
       const std::size_t count = std::min(chunk_floats, dim_ - at);
       if (!sum_columns(gradients, row, at, count, chunk_)) return false;

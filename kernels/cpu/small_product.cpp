@@ -20,20 +20,17 @@ HWY_INLINE void product_block(D d, vectors<kVectors>, std::size_t depth, left_fa
                               std::size_t columns, const float* start, float* c) {
   const std::size_t lanes = hn::Lanes(d);
   hn::Vec<D> acc[kRows][kVectors];
-  for (std::size_t r = 0; r < kRows; ++r) {
+  for (std::size_t r = 0; r < kRows; ++r)
     for (std::size_t v = 0; v < kVectors; ++v) acc[r][v] = start ? hn::LoadU(d, start + v * lanes) : hn::Zero(d);
-  }
   for (std::size_t k = 0; k < depth; ++k) {
     for (std::size_t r = 0; r < kRows; ++r) {
       const auto factor = hn::Set(d, a.data[r * a.row_stride + k * a.k_stride]);
-      for (std::size_t v = 0; v < kVectors; ++v) {
+      for (std::size_t v = 0; v < kVectors; ++v)
         acc[r][v] = hn::MulAdd(factor, hn::LoadU(d, b + k * columns + v * lanes), acc[r][v]);
-      }
     }
   }
-  for (std::size_t r = 0; r < kRows; ++r) {
+  for (std::size_t r = 0; r < kRows; ++r)
     for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(acc[r][v], d, c + r * columns + v * lanes);
-  }
 }
 
 void multiply(std::size_t rows, std::size_t columns, std::size_t depth, left_factor a, const float* b,
@@ -83,27 +80,21 @@ void transpose_square(const float* in, std::size_t in_stride, float* out, std::s
 void transpose_matrix(std::size_t rows, std::size_t columns, const float* in, float* out) {
   const std::size_t squared_rows = square_size ? rows / 4 * 4 : 0;
   const std::size_t squared_columns = square_size ? columns / 4 * 4 : 0;
-  for (std::size_t r = 0; r < squared_rows; r += 4) {
-    for (std::size_t c = 0; c < squared_columns; c += 4) {
+  for (std::size_t r = 0; r < squared_rows; r += 4)
+    for (std::size_t c = 0; c < squared_columns; c += 4)
       transpose_square(in + r * columns + c, columns, out + c * rows + r, rows);
-    }
-  }
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t c = r < squared_rows ? squared_columns : 0; c < columns; ++c) {
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t c = r < squared_rows ? squared_columns : 0; c < columns; ++c)
       out[c * rows + r] = in[r * columns + c];
-    }
-  }
 }
 
 void sum_columns(std::size_t rows, std::size_t columns, const float* x, float* sums) {
   for_each_block<8>(columns, [&](auto d, auto count, std::size_t at) HWY_ATTR {
     hn::Vec<decltype(d)> acc[count];
     for (std::size_t v = 0; v < count; ++v) acc[v] = hn::Zero(d);
-    for (std::size_t r = 0; r < rows; ++r) {
-      for (std::size_t v = 0; v < count; ++v) {
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t v = 0; v < count; ++v)
         acc[v] = hn::Add(acc[v], hn::LoadU(d, x + r * columns + at + v * hn::Lanes(d)));
-      }
-    }
     for (std::size_t v = 0; v < count; ++v) hn::StoreU(acc[v], d, sums + at + v * hn::Lanes(d));
   });
 }

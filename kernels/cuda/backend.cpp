@@ -69,11 +69,10 @@ class nccl_communicator final : public communicator {
   }
 
   ~nccl_communicator() override {
-    if (poll() == state::ready && finish()) {
+    if (poll() == state::ready && finish())
       for (const ncclComm_t part : parts_) ncclCommDestroy(part);
-    } else {
+    else
       abort();
-    }
   }
 
   state poll() override {
@@ -107,9 +106,8 @@ class nccl_communicator final : public communicator {
   void abort() override {
     // Aborts all parts in one group: a part alone may wait for a kernel of another.
     ncclGroupStart();
-    for (ncclComm_t& part : parts_) {
+    for (ncclComm_t& part : parts_)
       if (part != nullptr) ncclCommAbort(part);
-    }
     ncclGroupEnd();
     parts_.clear();
     if (error_.empty()) error_ = "the communicator was aborted";

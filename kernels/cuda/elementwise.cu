@@ -76,17 +76,15 @@ __global__ void columns_kernel(std::size_t rows, std::size_t cols, row_matrix<co
 
 __global__ void square_parts(std::size_t count, const float* x, double* parts) {
   double sum = 0;
-  for (std::size_t i = global_thread(); i < count; i += thread_count()) {
+  for (std::size_t i = global_thread(); i < count; i += thread_count())
     sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  }
   store_part<sum_of>(sum, parts);
 }
 
 __global__ void non_finite_parts(std::size_t count, const float* x, std::uint64_t* parts) {
   std::uint64_t first = least_of::neutral;
-  for (std::size_t i = global_thread(); i < count; i += thread_count()) {
+  for (std::size_t i = global_thread(); i < count; i += thread_count())
     if (first == least_of::neutral && !is_finite(x[i])) first = i;
-  }
   store_part<least_of>(first, parts);
 }
 

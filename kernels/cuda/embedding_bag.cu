@@ -29,17 +29,15 @@ __device__ pack<float, kWidth> pool_columns(const Number* table, std::size_t dim
       unrolled<kWidth>([&](int k) {
         const float x = to_float(rows[a].at[k]);
         float& to = sum.at[k];
-        if constexpr (kPool == pool::maximum) {
+        if constexpr (kPool == pool::maximum)
           to = i + a == begin || x > to ? x : to;
-        } else {
+        else
           to = fmaf(weight, x, to);  // equals the plain sum if the weight is 1
-        }
       });
     });
   });
-  if (kPool == pool::mean && begin < end) {
+  if (kPool == pool::mean && begin < end)
     unrolled<kWidth>([&](int k) { sum.at[k] /= static_cast<float>(end - begin); });
-  }
   return sum;
 }
 

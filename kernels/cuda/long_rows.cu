@@ -114,11 +114,10 @@ __device__ void sum_row(const long_rows& all, std::size_t place, std::size_t chu
   unsigned turn = 0;
   for (std::uint32_t at = begin; at < end; at += tile_rows) {
     const std::uint32_t next = at + tile_rows;
-    if (!fetches) {
+    if (!fetches)
       sum.add(tiles[turn], size_at(at), threadIdx.x);
-    } else if (next < end) {
+    else if (next < end)
       fetch(all.contributions + next, size_at(next), column, all.dim, tiles[1 - turn]);
-    }
     turn = 1 - turn;
     __syncthreads();
   }
@@ -142,9 +141,8 @@ __global__ void long_rows_kernel(long_rows all, std::size_t chunks) {
   const std::size_t first = blockIdx.x / chunks * places_each;
   if (threadIdx.x < places_each) is_named[threadIdx.x] = all.is_named_at(first + threadIdx.x);
   __syncthreads();
-  for (std::size_t i = 0; i < places_each; ++i) {
+  for (std::size_t i = 0; i < places_each; ++i)
     if (is_named[i]) sum_row(all, first + i, blockIdx.x % chunks, tiles);
-  }
 }
 
 }  // namespace

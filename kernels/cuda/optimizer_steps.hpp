@@ -64,13 +64,12 @@ __device__ void optimizer_step(const update_constants& c, std::size_t at, Number
                                pack<float, kWidth> grad) {
   auto weight = load_pack<kWidth>(weights + at);
   unrolled<kWidth>([&](int k) { grad.at[k] = decayed(c, grad.at[k], to_float(weight.at[k])); });
-  if (c.kind == optimizer_kind::adagrad) {
+  if (c.kind == optimizer_kind::adagrad)
     grad = adagrad_step(c, at, state.first, grad);
-  } else if (c.kind == optimizer_kind::adam) {
+  else if (c.kind == optimizer_kind::adam)
     grad = adam_step(c, at, state, grad);
-  } else if (c.momentum != 0.0F) {
+  else if (c.momentum != 0.0F)
     grad = momentum_step(c, at, state.first, grad);
-  }
   unrolled<kWidth>([&](int k) { store_float(fmaf(-c.lr, grad.at[k], to_float(weight.at[k])), weight.at[k]); });
   store_pack(weight, weights + at);
 }

@@ -45,9 +45,8 @@ __device__ typename Combine::value combine_block(typename Combine::value mine, C
     values[threadIdx.x] = mine;
   }
   __syncthreads();
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0)
     for (unsigned i = 1; i < parts; ++i) mine = combine(mine, values[i]);
-  }
   return mine;
 }
 

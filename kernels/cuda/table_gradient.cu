@@ -77,9 +77,8 @@ void cuda_table_gradient::clear(std::int64_t row_count) {
 
 void cuda_table_gradient::add(pooling mode, const bags_view& bags, const float* grad, std::size_t grad_stride) {
   contribution_count_ += bags.indices.size();
-  if (contribution_count_ > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+  if (contribution_count_ > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
     throw device_error("a step of one table has more than 2^31 - 1 indices; try a smaller --batch-size");
-  }
   sources_.push_back({mode, as_device_bags(bags), grad, grad_stride});
 }
 
@@ -128,13 +127,12 @@ void cuda_table_gradient::group() {
   stream_.device().make_current();
   distinct_.make(stream_, 1);
   long_rows_summed_ = false;
-  if (contribution_count_ == 0) {
+  if (contribution_count_ == 0)
     check(cudaMemsetAsync(distinct_.data(), 0, sizeof(std::uint32_t), stream_.handle()), "cudaMemsetAsync");
-  } else if (row_count_ <= std::int64_t{1} << 32) {
+  else if (row_count_ <= std::int64_t{1} << 32)
     group_by(short_keys_);
-  } else {
+  else
     group_by(long_keys_);
-  }
 }
 
 std::size_t cuda_table_gradient::rows_bound() const {

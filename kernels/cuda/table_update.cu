@@ -24,9 +24,8 @@ constexpr std::size_t update_blocks_max = 4096;
 template <int kWidth, int kPacks>
 __device__ double squares_of(const lane_columns<kWidth, kPacks>& x) {
   double sum = 0;
-  for (const auto& some : x.at) {
+  for (const auto& some : x.at)
     for (const float number : some.at) sum += static_cast<double>(number) * static_cast<double>(number);
-  }
   return sum;
 }
 
@@ -36,9 +35,8 @@ __global__ void norm_kernel(grouped_rows from, std::size_t dim, float scale, lan
   const std::size_t run = share.item();
   if (run >= *from.count) return;
   double sum = 0;
-  for (std::size_t column = 0; column < dim; column += lanes.chunk<kWidth, kPacks>()) {
+  for (std::size_t column = 0; column < dim; column += lanes.chunk<kWidth, kPacks>())
     sum += squares_of(row_gradient<kWidth, kPacks>(from, static_cast<std::uint32_t>(run), scale, lanes, column, dim));
-  }
   sum = lanes.sum(sum);
   if (lanes.lane == 0) norms[run] = sum;
 }
@@ -51,11 +49,10 @@ __device__ std::uint32_t find_row(const grouped_rows& from, std::int64_t row) {
   std::uint32_t end = *from.count;
   while (begin < end) {
     const std::uint32_t middle = begin + (end - begin) / 2;
-    if (from.rows[middle] < row) {
+    if (from.rows[middle] < row)
       begin = middle + 1;
-    } else {
+    else
       end = middle;
-    }
   }
   return begin < *from.count && from.rows[begin] == row ? begin : untouched;
 }
@@ -84,9 +81,8 @@ struct row_update {
     // Rows of several chunks are summed twice: all chunks must be known to be finite before one is updated.
     for (std::size_t column = 0; column < dim; column += chunk) {
       grad = gradient(column);
-      for (const auto& some : grad.at) {
+      for (const auto& some : grad.at)
         for (const float number : some.at) finite = finite && is_finite(number);
-      }
       if (c.kind != optimizer_kind::rowwise_adagrad) continue;
       decay(column, grad);
       squares += squares_of(grad);

@@ -33,15 +33,13 @@ struct source {
 
 std::vector<source> sources_of(const checkpoint& saved, bool weights_only) {
   std::vector<source> all;
-  for (const tensor_declaration& tensor : saved.manifest.dense) {
+  for (const tensor_declaration& tensor : saved.manifest.dense)
     all.push_back({tensor, tensor.name, {saved.path_of(dense_file_name)}});
-  }
   for (std::size_t table = 0; table < saved.manifest.tables.size(); ++table) {
     const saved_table& whole = saved.manifest.tables[table];
     std::vector<std::string> files;
-    for (std::uint32_t shard = 0; shard < whole.shards; ++shard) {
+    for (std::uint32_t shard = 0; shard < whole.shards; ++shard)
       files.push_back(saved.path_of(table_file_name(table, shard, whole.shards)));
-    }
     for (const table_part& part : whole.parts) {
       const std::string name = fmt::format("table.{}.{}", table, part.name);
       all.push_back({{name, part.type, {whole.rows, part.columns}}, part.name, files});
@@ -56,9 +54,8 @@ result<void> read_piece(const std::string& path, const std::string& name, std::u
                         std::span<std::byte> to) {
   TROUPE_TRY(file, safetensors_file::open(path));
   const tensor_entry* entry = file.find(name);
-  if (entry == nullptr || entry->end - entry->begin < begin + to.size()) {
+  if (entry == nullptr || entry->end - entry->begin < begin + to.size())
     return bad_input(fmt::format("{}: {} is not there as the manifest has it", printable_path(path), name));
-  }
   return file.read_range(*entry, begin, to);
 }
 
@@ -92,9 +89,8 @@ result<void> append_rows(safetensors_writer& to, const source& from) {
       const std::uint64_t count = (whole_rows - shard + shards - 1) / shards;
       const auto bytes = std::span(piece).first(count * row_bytes);
       if (auto read = read_piece(from.files[shard], from.name, first * row_bytes, bytes); !read) return read;
-      for (std::uint64_t row = 0; row < count; ++row) {
+      for (std::uint64_t row = 0; row < count; ++row)
         std::memcpy(whole.data() + (row * shards + shard) * row_bytes, bytes.data() + row * row_bytes, row_bytes);
-      }
     }
     if (auto done = to.append(std::span(whole).first(whole_rows * row_bytes)); !done) return done;
   }
@@ -115,9 +111,8 @@ result<written_file> write_all(const checkpoint& saved, const std::string& path,
     sources.emplace(one.what.name, std::move(one));
   }
   TROUPE_TRY(writer, safetensors_writer::create(path, std::move(tensors), metadata_of(saved)));
-  for (const tensor_declaration& next : writer.tensors()) {
+  for (const tensor_declaration& next : writer.tensors())
     if (auto done = append_rows(writer, sources.at(next.name)); !done) return tl::unexpected(std::move(done.error()));
-  }
   return writer.finish();
 }
 
@@ -141,9 +136,8 @@ std::optional<std::string> wrong_target(const std::string& path, bool overwrite)
   if (errno != ENOENT) return std::strerror(errno);
   const fs::path folder = fs::path(path).parent_path();
   if (!fs::path(path).has_filename()) return "is not the name of a file";
-  if (!folder.empty() && (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))) {
+  if (!folder.empty() && (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)))
     return fmt::format("there is no folder {}", printable_path(folder.native()));
-  }
   return std::nullopt;
 }
 
@@ -154,9 +148,8 @@ result<written_file> export_checkpoint(const checkpoint& saved, const std::strin
     return bad_input(fmt::format("checkpoint step {} in {} marks the beginning of a run: there are no tensors in it",
                                  saved.manifest.step, printable_path(saved.directory)));
   }
-  if (auto wrong = wrong_target(path, options.overwrite)) {
+  if (auto wrong = wrong_target(path, options.overwrite))
     return bad_input(fmt::format("{}: {}", printable_path(path), *wrong));
-  }
   // Where a link stands for the file, the file is replaced, not the link.
   std::error_code no_such_file;
   fs::path target = fs::canonical(path, no_such_file);
@@ -167,9 +160,8 @@ result<written_file> export_checkpoint(const checkpoint& saved, const std::strin
   }
   const std::string partial = target.native() + ".part";
   auto written = write_all(saved, partial, options.weights_only);
-  if (written && ::rename(partial.c_str(), target.c_str()) != 0) {
+  if (written && ::rename(partial.c_str(), target.c_str()) != 0)
     written = run_fault(fmt::format("{}: renaming it: {}", printable_path(partial), std::strerror(errno)));
-  }
   if (!written) ::unlink(partial.c_str());
   return written;
 }

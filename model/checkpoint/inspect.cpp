@@ -42,9 +42,8 @@ tl::expected<std::string, file_fault> read_text(const std::string& path) {
         file_fault{true, fmt::format("{}: {} bytes: must be at most {}", name, file->length(), manifest_bytes_max)});
   }
   std::string text(file->length(), '\0');
-  if (const auto read = file->read(0, std::as_writable_bytes(std::span(text))); !read) {
+  if (const auto read = file->read(0, std::as_writable_bytes(std::span(text))); !read)
     return tl::unexpected<file_fault>(reading_fault(read.error()));
-  }
   return text;
 }
 
@@ -102,18 +101,15 @@ damage check_files(const checkpoint_manifest& manifest, const file_check& check)
   const auto add = [&all](finding found) {
     if (!found) return;
     // What is torn for certain counts for more than what could not be judged.
-    if (all.state != checkpoint_state::torn) {
+    if (all.state != checkpoint_state::torn)
       all.state = found->torn ? checkpoint_state::torn : checkpoint_state::unreadable;
-    }
     all.faults.push_back(std::move(found->message));
   };
   auto file = manifest.files.begin();
   if (!manifest.dense.empty()) add(check(*file++, manifest.dense));
-  for (const saved_table& table : manifest.tables) {
-    for (shard_of shard{0, table.shards}; shard.index < shard.count; ++shard.index) {
+  for (const saved_table& table : manifest.tables)
+    for (shard_of shard{0, table.shards}; shard.index < shard.count; ++shard.index)
       add(check(*file++, tensors_of(table, shard)));
-    }
-  }
   return all;
 }
 
@@ -142,9 +138,8 @@ result<std::vector<std::uint64_t>> checkpoint_steps(const std::string& directory
   std::vector<std::uint64_t> steps;
   std::error_code failure;
   for (std::filesystem::directory_iterator entry(directory, failure), end; !failure && entry != end;
-       entry.increment(failure)) {
+       entry.increment(failure))
     if (const auto step = step_of_manifest(entry->path().filename().native())) steps.push_back(*step);
-  }
   if (failure) {
     return bad_input(fmt::format("{}: {}: must be a folder with checkpoints, as --save writes it",
                                  printable_path(directory), failure.message()));
@@ -157,9 +152,8 @@ damage find_damage(const checkpoint& saved, inspection_depth depth) {
   const auto& manifest = saved.manifest;
   // Each depth looks only at what the one before found sound.
   damage found = check_files(manifest, [&](const saved_file& file, auto) { return check_length(saved, file); });
-  if (found.faults.empty() && depth == inspection_depth::bytes) {
+  if (found.faults.empty() && depth == inspection_depth::bytes)
     found = check_files(manifest, [&](const saved_file& file, auto) { return check_digest(saved, file); });
-  }
   if (found.faults.empty() && depth != inspection_depth::lengths) {
     found = check_files(
         manifest, [&](const saved_file& file, auto tensors) { return check_header(saved, file, std::move(tensors)); });

@@ -26,9 +26,8 @@ bool is_plain_name(std::string_view name) {
 
 std::optional<std::string> wrong_tensor(const std::string& name, tensor_type type,
                                         const std::vector<std::uint64_t>& shape, std::set<std::string_view>& seen) {
-  if (!is_plain_name(name)) {
+  if (!is_plain_name(name))
     return fmt::format("{}: must be letters, digits, dots, dashes and underscores", printable(name));
-  }
   if (!seen.insert(name).second) return fmt::format("{} is there twice", name);
   if (!tensor_bytes(type, shape))
     return fmt::format("{} {}: its bytes must be less than 2^64", name, shape_text(shape));
@@ -52,11 +51,9 @@ std::optional<std::string> wrong_files(const checkpoint_manifest& manifest) {
   for (const saved_table& table : manifest.tables) count += table.shards;
   if (count != manifest.files.size()) return fmt::format("{} files: must be {}", manifest.files.size(), count);
   const std::vector<std::string> names = file_names(manifest);
-  for (std::size_t at = 0; at < names.size(); ++at) {
-    if (manifest.files[at].name != names[at]) {
+  for (std::size_t at = 0; at < names.size(); ++at)
+    if (manifest.files[at].name != names[at])
       return fmt::format("file {}: must be {}", printable(manifest.files[at].name), names[at]);
-    }
-  }
   return std::nullopt;
 }
 
@@ -80,23 +77,18 @@ std::vector<std::string> file_names(const checkpoint_manifest& manifest) {
 }
 
 std::optional<std::string> find_contradiction(const checkpoint_manifest& manifest) {
-  if (step_of_files_folder(manifest.folder) != manifest.step) {
+  if (step_of_files_folder(manifest.folder) != manifest.step)
     return fmt::format("folder {}: must be one of step {}", printable(manifest.folder), manifest.step);
-  }
-  if (manifest.dense.empty() && (manifest.step > 0 || !manifest.tables.empty())) {
+  if (manifest.dense.empty() && (manifest.step > 0 || !manifest.tables.empty()))
     return fmt::format("no dense tensors at step {}: only a checkpoint of step 0 may be without any", manifest.step);
-  }
-  for (std::size_t table = 0; table < manifest.tables.size(); ++table) {
+  for (std::size_t table = 0; table < manifest.tables.size(); ++table)
     if (auto wrong = wrong_table(manifest.tables[table])) return fmt::format("table {}: {}", table, *wrong);
-  }
   std::set<std::string_view> seen;
   for (const tensor_declaration& tensor : manifest.dense) {
-    if (tensor.name.starts_with(table_tensor_prefix)) {
+    if (tensor.name.starts_with(table_tensor_prefix))
       return fmt::format("dense tensor {}: must not begin with '{}'", printable(tensor.name), table_tensor_prefix);
-    }
-    if (auto wrong = wrong_tensor(tensor.name, tensor.type, tensor.shape, seen)) {
+    if (auto wrong = wrong_tensor(tensor.name, tensor.type, tensor.shape, seen))
       return fmt::format("dense tensor {}", *wrong);
-    }
   }
   return wrong_files(manifest);
 }

@@ -129,9 +129,8 @@ run_position position_of(const json::object& from, std::uint64_t version) {
   position.seconds = real_of(from.at("seconds"));
   position.epoch_seconds = real_of(from.at("epoch_seconds"));
   position.skipped_steps = whole_of<std::uint64_t>(from.at("skipped_steps"));
-  for (const json::value& rank : from.at("ranks").as_array()) {
+  for (const json::value& rank : from.at("ranks").as_array())
     position.ranks.push_back({real_of(rank.at("loss_sum")), whole_of<std::uint64_t>(rank.at("samples"))});
-  }
   if (const json::value& epoch = from.at("last_epoch"); !epoch.is_null()) {
     const auto since_version_2 = [&](const char* name) {
       return version > 1 ? maybe_real_of(epoch.at(name)) : std::nullopt;
@@ -166,9 +165,8 @@ checkpoint_manifest manifest_of(const json::object& from, std::uint64_t version)
   checkpoint_manifest manifest;
   manifest.step = whole_of<std::uint64_t>(from.at("step"));
   manifest.folder = text_of(from.at("folder"));
-  for (const auto& [name, value] : from.at("settings").as_object()) {
+  for (const auto& [name, value] : from.at("settings").as_object())
     manifest.settings.emplace_back(std::string(name), text_of(value));
-  }
   manifest.data_digest = text_of(from.at("data_digest"));
   manifest.position = position_of(from.at("position").as_object(), version);
   for (const json::value& table : from.at("tables").as_array()) manifest.tables.push_back(table_of(table));
@@ -194,9 +192,8 @@ json::value parse_json(std::string_view text) {
 /// As a program that writes `version` writes it.
 std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest) {
   std::vector<std::string> settings;
-  for (const auto& [name, value] : manifest.settings) {
+  for (const auto& [name, value] : manifest.settings)
     settings.push_back(fmt::format("{}: {}", json_quoted(name), json_quoted(value)));
-  }
   std::string text = fmt::format(
       "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"step\": {},\n  \"folder\": {},\n  \"settings\": {},\n"
       "  \"data_digest\": {},\n  \"position\": {},\n  \"tables\": {},\n  \"dense\": {},\n  \"files\": {},\n  "
@@ -215,23 +212,19 @@ std::string to_text(const checkpoint_manifest& manifest) { return text_in(manife
 
 tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_view text) {
   // Nothing of the text is believed before its digest has been checked. Every version ends like this.
-  if (text.size() > manifest_bytes_max) {
+  if (text.size() > manifest_bytes_max)
     return torn(fmt::format("{} bytes: must be at most {}", text.size(), manifest_bytes_max));
-  }
-  if (text.size() < digest_digits + ending.size() || !text.ends_with(ending)) {
+  if (text.size() < digest_digits + ending.size() || !text.ends_with(ending))
     return torn(fmt::format("its end is missing ({} bytes are there)", text.size()));
-  }
   const std::string_view digested = text.substr(0, text.size() - ending.size() - digest_digits);
   const std::string_view digest = text.substr(digested.size(), digest_digits);
-  if (const std::string found = digest_of_text(digested); found != digest) {
+  if (const std::string found = digest_of_text(digested); found != digest)
     return torn(fmt::format("its bytes have changed (digest {}: must be {})", found, printable(digest)));
-  }
   try {
     const json::value parsed = parse_json(text);
     const json::object& object = parsed.as_object();
-    if (object.at("format").as_string() != format_name) {
+    if (object.at("format").as_string() != format_name)
       return torn(fmt::format("format {}: must be {}", printable(object.at("format").as_string()), format_name));
-    }
     const auto version = whole_of<std::uint64_t>(object.at("version"));
     if (version < manifest_version_min || version > manifest_version) {
       const char* advice = version > manifest_version ? "; a newer troupe wrote it, use that one" : "";

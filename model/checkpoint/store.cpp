@@ -41,9 +41,8 @@ result<void> make_folders(const fs::path& path) {
   if (errno == ENOENT && above != path) {
     if (auto done = make_folders(above); !done) return done;
   }
-  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
+  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
     return tl::unexpected<fault>(refusal(path, fmt::format("making the folder: {}", std::strerror(errno))));
-  }
   return sync_folder(above);
 }
 
@@ -52,9 +51,8 @@ void remove_files_folder(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(fs::symlink_status(path, ignored))) return;
   std::vector<fs::path> ours;
-  for (fs::directory_iterator entry(path, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+  for (fs::directory_iterator entry(path, ignored), end; !ignored && entry != end; entry.increment(ignored))
     if (is_checkpoint_file(entry->path().filename().native())) ours.push_back(entry->path());
-  }
   for (const fs::path& file : ours) ::unlink(file.c_str());
   ::rmdir(path.c_str());
 }
@@ -81,9 +79,7 @@ result<checkpoint_store> checkpoint_store::open(const std::string& directory, co
   // Without a slash at its end, which would make the folder its own parent.
   std::string bare = directory;
   while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
-  if (auto made = make_folders(bare); !made) {
-    return bad_input(std::move(made.error().message));
-  }
+  if (auto made = make_folders(bare); !made) return bad_input(std::move(made.error().message));
   checkpoint_store store(std::move(bare));
   if (auto locked = store.lock(); !locked) return tl::unexpected(std::move(locked.error()));
   if (auto vacant = store.check_vacant(resumed); !vacant) return tl::unexpected(std::move(vacant.error()));
@@ -218,9 +214,8 @@ result<void> checkpoint_store::write_manifest(const checkpoint_manifest& manifes
   if (const auto written = write_whole_file(uncommitted, std::as_bytes(std::span(text))); !written)
     return tl::unexpected(written.error());
   const std::string committed = path(manifest_name(manifest.step));
-  if (::rename(uncommitted.c_str(), committed.c_str()) != 0) {
+  if (::rename(uncommitted.c_str(), committed.c_str()) != 0)
     return run_fault(fmt::format("{}: renaming it: {}", printable_path(uncommitted), std::strerror(errno)));
-  }
   return {};
 }
 
@@ -242,9 +237,8 @@ void checkpoint_store::remove_old(const checkpoint_manifest& newest) const {
   };
   std::error_code ignored;
   std::vector<std::string> names;
-  for (fs::directory_iterator entry(directory_, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+  for (fs::directory_iterator entry(directory_, ignored), end; !ignored && entry != end; entry.increment(ignored))
     names.push_back(entry->path().filename());
-  }
   // Manifests first: a checkpoint without files would be a torn one.
   for (const std::string& name : names) {
     const auto step = step_of_manifest(name);

@@ -86,9 +86,8 @@ std::uint64_t rows_on(std::uint64_t rows, shard_of shard) {
 
 std::vector<tensor_declaration> tensors_of(const saved_table& table, shard_of shard) {
   std::vector<tensor_declaration> tensors;
-  for (const table_part& part : table.parts) {
+  for (const table_part& part : table.parts)
     tensors.push_back({part.name, part.type, {rows_on(table.rows, shard), part.columns}});
-  }
   return tensors;
 }
 
@@ -140,9 +139,8 @@ result<void> read_dense(const checkpoint& saved, std::string_view name, std::spa
   };
   const auto found = std::ranges::find(dense, name, &tensor_declaration::name);
   if (found == dense.end()) return refuse("is not there");
-  if (const auto wanted = *tensor_bytes(found->type, found->shape); out.size() != wanted) {
+  if (const auto wanted = *tensor_bytes(found->type, found->shape); out.size() != wanted)
     return refuse(fmt::format("{} bytes wanted, and it has {}", out.size(), wanted));
-  }
   TROUPE_TRY(file, safetensors_file::open(saved.path_of(dense_file_name)));
   TROUPE_TRY(entry, matching(file, *found));
   return file.read_range(*entry, 0, out);

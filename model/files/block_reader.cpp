@@ -29,9 +29,8 @@ block_reader::pass& block_reader::pass_to(std::uint64_t block) {
     return passes_.front();
   }
   auto best = passes_.end();
-  for (auto it = passes_.begin(); it != passes_.end(); ++it) {
+  for (auto it = passes_.begin(); it != passes_.end(); ++it)
     if (it->next_row <= row && (best == passes_.end() || it->next_row > best->next_row)) best = it;
-  }
   if (best != passes_.end()) {
     passes_.splice(passes_.begin(), passes_, best);
   } else {
@@ -61,9 +60,8 @@ result<row_block> block_reader::read_rows(pass& from, std::uint64_t number, cons
     if (row < first) continue;
     if ((row - first) % from_.cut.window_rows == 0) made.window_begin.push_back(made.rows);
     if (!which_(row)) continue;
-    if (auto wrong = from_.format->parse(line, made.records.data() + made.rows * width, made.bags)) {
+    if (auto wrong = from_.format->parse(line, made.records.data() + made.rows * width, made.bags))
       return bad_input(fmt::format("{} line {}: {}", from_.file->name(), from.lines.line(), *wrong));
-    }
     if (made.bags.rows.size() > from_.block_values[number]) {
       return bad_input(
           fmt::format("{} line {}: more values in bags than before: it has changed since the run opened it; "

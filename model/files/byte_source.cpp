@@ -102,11 +102,10 @@ class gzip_source final : public byte_source {
       }
       const int status = inflate(&stream_, Z_NO_FLUSH);
       if (status == Z_MEM_ERROR) throw std::bad_alloc();
-      if (status == Z_STREAM_END) {
+      if (status == Z_STREAM_END)
         between_members_ = true;
-      } else if (status != Z_OK && status != Z_BUF_ERROR) {
+      else if (status != Z_OK && status != Z_BUF_ERROR)
         return input_.damaged(stream_.avail_in, stream_.msg != nullptr ? stream_.msg : "needs a dictionary");
-      }
     }
     return room - stream_.avail_out;
   }

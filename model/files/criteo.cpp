@@ -54,11 +54,10 @@ class criteo final : public row_format {
       const std::string_view field(next, static_cast<std::size_t>(stop - next));
       // Only the last field ends with the line.
       if ((stop == end) != (column + 1 == columns_in_line)) return wrong_count(line);
-      if (column > criteo_dense_features) {
+      if (column > criteo_dense_features)
         record[column] = hash_.row_of(field);
-      } else if (const char* limit = read_number(field, column, record[column])) {
+      else if (const char* limit = read_number(field, column, record[column]))
         return fmt::format("{}: {}: must be {}", column_name(column), printable(field), limit);
-      }
       next = stop + 1;
     }
     return std::nullopt;

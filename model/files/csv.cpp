@@ -26,9 +26,8 @@ namespace {
 class category_rows {
  public:
   explicit category_rows(const csv_column& column) : hash_(static_cast<std::uint64_t>(column.rows)) {
-    for (const auto& text : column.vocabulary) {
+    for (const auto& text : column.vocabulary)
       vocabulary_.emplace(text, static_cast<std::uint32_t>(vocabulary_.size() + 1));
-    }
   }
 
   std::uint32_t row_of(std::string_view text) const {
@@ -69,9 +68,8 @@ class csv final : public row_format {
     spec_.outputs = outputs_for(loss_, classes_);
     spec_.binary_targets = loss_ == loss_kind::bce_logits || (loss_ == loss_kind::cross_entropy && classes_ == 2);
     // Dense features and tables have the order of the descriptions; bags have that in which the file's rows are read.
-    for (std::size_t i = 0; i < descriptions.size(); ++i) {
+    for (std::size_t i = 0; i < descriptions.size(); ++i)
       if (descriptions[i].kind == csv_kind::numeric) columns_[described[i]].word = 1 + layout_.dense++;
-    }
     for (std::size_t i = 0; i < descriptions.size(); ++i) {
       const auto& description = descriptions[i];
       if (!description.is_table()) continue;
@@ -101,9 +99,8 @@ class csv final : public row_format {
     std::size_t count = 0;
     for (; fields.next(field); ++count) {
       if (count == columns_.size()) return wrong_count(line);
-      if (auto refused = read_field(columns_[count], field, record, to)) {
+      if (auto refused = read_field(columns_[count], field, record, to))
         return fmt::format("{}: {}: must be {}", text_of(count), printable(field), *refused);
-      }
     }
     if (fields.wrong() != nullptr) return fmt::format("{}: {}", text_of(count), fields.wrong());
     if (count < columns_.size()) return wrong_count(line);
@@ -171,9 +168,8 @@ class csv final : public row_format {
         if (!number || (*number != 0 && *number != 1)) return "0 or 1";
         break;
       case loss_kind::cross_entropy:
-        if (!number || !(*number >= 0 && *number < static_cast<double>(classes_)) || std::floor(*number) != *number) {
+        if (!number || !(*number >= 0 && *number < static_cast<double>(classes_)) || std::floor(*number) != *number)
           return fmt::format("a whole number between 0 and {}, the class", classes_ - 1);
-        }
         break;
       case loss_kind::mse:
         if (!number || !std::isfinite(value)) return "a finite number, without blanks around it";
@@ -227,9 +223,8 @@ result<std::vector<std::string>> read_header(const std::shared_ptr<const input_f
   std::vector<std::string> names;
   std::string_view field;
   while (fields.next(field)) names.emplace_back(field);
-  if (fields.wrong() != nullptr) {
+  if (fields.wrong() != nullptr)
     return bad_input(fmt::format("{} line 1: column {}: {}", name, names.size() + 1, fields.wrong()));
-  }
   return names;
 }
 

@@ -56,9 +56,8 @@ const std::map<std::string, csv_kind> kinds{{"label", csv_kind::label},
 column_fault read_rows(const json::value& value, std::int64_t& to) {
   json::error_code ec;
   const auto rows = value.to_number<std::int64_t>(ec);
-  if (ec || rows < static_cast<std::int64_t>(file_rows_min) || rows > static_cast<std::int64_t>(file_rows_max)) {
+  if (ec || rows < static_cast<std::int64_t>(file_rows_min) || rows > static_cast<std::int64_t>(file_rows_max))
     return refuse("rows", value, fmt::format("a whole number between {} and {}", file_rows_min, file_rows_max));
-  }
   to = rows;
   return std::nullopt;
 }
@@ -69,9 +68,8 @@ column_fault read_vocabulary(const json::value& value, std::vector<std::string>&
   std::set<std::string_view> seen;
   for (const auto& one : *values) {
     const auto* text = one.if_string();
-    if (text == nullptr || text->empty()) {
+    if (text == nullptr || text->empty())
       return refuse("vocabulary", one, "a text that is not empty; an empty field is a missing value, which has row 0");
-    }
     if (!seen.insert(*text).second) return fmt::format("vocabulary: {} stands there twice", shown(one));
     to.emplace_back(*text);
   }
@@ -136,9 +134,8 @@ column_fault no_such_key(const std::string& name, csv_kind kind) {
     all.emplace_back(key.name);
     if (has(kind, key)) of_kind.emplace_back(key.name);
   }
-  if (std::ranges::find(all, name) == all.end()) {
+  if (std::ranges::find(all, name) == all.end())
     return fmt::format("{}: unknown key; the nearest is {}", printable(name), nearest(name, all));
-  }
   const auto& kind_name = std::ranges::find(kinds, kind, &std::pair<const std::string, csv_kind>::second)->first;
   return fmt::format("{}: {} has no such key; it has {}", name, kind_name, alternatives(of_kind));
 }
@@ -190,9 +187,8 @@ column_fault check_all(const std::vector<csv_column>& columns) {
   if (label == 0) return "no column is the label; give one kind label";
   if (!has_features) return "no column is a feature; give one kind numeric, categorical or multi";
   const auto tables = std::ranges::count_if(columns, &csv_column::is_table);
-  if (static_cast<std::size_t>(tables) > tables_max) {
+  if (static_cast<std::size_t>(tables) > tables_max)
     return fmt::format("{} columns are categorical or multi; must be at most {}", tables, tables_max);
-  }
   return std::nullopt;
 }
 
@@ -210,9 +206,8 @@ result<std::vector<csv_column>> parse_columns(const job& job) {
         fmt::format("--columns {}: must be a JSON array of objects: {}", printable(job.columns), ec.message()));
   }
   const auto* descriptions = parsed.if_array();
-  if (descriptions == nullptr) {
+  if (descriptions == nullptr)
     return bad_input(fmt::format("--columns {}: must be a JSON array of objects", printable(job.columns)));
-  }
   std::vector<csv_column> columns;
   for (const auto& description : *descriptions) {
     auto& column = columns.emplace_back();
@@ -221,9 +216,7 @@ result<std::vector<csv_column>> parse_columns(const job& job) {
     if (name != nullptr && name->is_string()) column.name = std::string(name->as_string());
     const auto refused = object == nullptr ? fmt::format("{}: must be an object", shown(description))
                                            : read_column(*object, job, column);
-    if (refused) {
-      return bad_input(fmt::format("--columns: {}: {}", column_text(columns.size(), column.name), *refused));
-    }
+    if (refused) return bad_input(fmt::format("--columns: {}: {}", column_text(columns.size(), column.name), *refused));
   }
   if (auto refused = check_all(columns)) return bad_input(fmt::format("--columns: {}", *refused));
   return columns;

@@ -31,11 +31,10 @@ bool csv_fields::next_quoted(std::string_view& field) {
   }
   done_ = stop + 1 >= end_;
   next_ = stop + 2;
-  if (stop >= end_) {
+  if (stop >= end_)
     wrong_ = "the quotes do not end on this line: must be closed, without a line break within them";
-  } else if (!done_ && stop[1] != separator_) {
+  else if (!done_ && stop[1] != separator_)
     wrong_ = "text behind the closing quote: must be the separator, or a quote within quotes doubled";
-  }
   if (wrong_ != nullptr) done_ = true;
   return wrong_ == nullptr;
 }

@@ -31,11 +31,10 @@ std::vector<std::uint64_t> first_rows(const file_rows& from, row_selection which
 // What makes the blocks of a file smaller.
 std::string smaller_blocks(const file_rows& of) {
   std::vector<std::string> ways;
-  if (of.cut.block_rows() - of.cut.window_rows >= row_cut::block_rows_min) {
+  if (of.cut.block_rows() - of.cut.window_rows >= row_cut::block_rows_min)
     ways.emplace_back("a smaller --batch-size");  // a block has a few steps' rows
-  } else if (of.cut.window_rows > row_cut::block_rows_min) {
+  else if (of.cut.window_rows > row_cut::block_rows_min)
     ways.emplace_back("a smaller --shuffle-rows");
-  }
   if (of.format->layout().bags > 0) ways.emplace_back("shorter bags");
   if (ways.empty()) ways.emplace_back("fewer columns");
   return "use " + alternatives(ways);
@@ -118,9 +117,8 @@ row_stream::slots::const_iterator row_stream::next_to_read() const {
     const slot& one = *it->second;
     if (one.ready) continue;
     if (best == slots_.end() || one.asked > best->second->asked ||
-        (one.asked == best->second->asked && one.used < best->second->used)) {
+        (one.asked == best->second->asked && one.used < best->second->used))
       best = it;
-    }
   }
   return best;
 }

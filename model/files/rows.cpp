@@ -10,11 +10,10 @@ batch_builder::batch_builder(const row_layout& layout, loss_kind loss, std::size
   made_.size = size;
   made_.tables.resize(layout.tables.size());
   made_.dense.resize(size * layout.dense);
-  if (loss == loss_kind::cross_entropy) {
+  if (loss == loss_kind::cross_entropy)
     made_.classes.resize(size);
-  } else {
+  else
     made_.values.resize(size);
-  }
   for (std::size_t t = 0; t < layout.tables.size(); ++t) {
     bags& to = made_.tables[t];
     to.offsets.resize(size);
@@ -32,14 +31,12 @@ void batch_builder::add(const row_block& from, std::size_t row) {
   const std::uint32_t* record = from.records.data() + row * layout_.width();
   float label = 0;
   std::memcpy(&label, record, sizeof(label));
-  if (loss_ == loss_kind::cross_entropy) {
+  if (loss_ == loss_kind::cross_entropy)
     made_.classes[next_] = static_cast<std::int64_t>(label);
-  } else {
+  else
     made_.values[next_] = label;
-  }
-  if (layout_.dense > 0) {
+  if (layout_.dense > 0)
     std::memcpy(made_.dense.data() + next_ * layout_.dense, record + 1, layout_.dense * sizeof(float));
-  }
   const std::uint32_t* single = record + 1 + layout_.dense;
   for (std::size_t i = 0; i < singles_.size(); ++i) singles_[i][next_] = single[i];
   const std::uint64_t* begin = from.bags.begin.data() + row * bags_.size();
