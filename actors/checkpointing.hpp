@@ -27,7 +27,6 @@
 #include "actors/open_requests.hpp"
 #include "actors/run_figures.hpp"
 #include "actors/run_plan.hpp"
-#include "model/checkpoint/tensors.hpp"
 
 namespace troupe::actors {
 

@@ -13,7 +13,6 @@
 #include "analysis/message_name.hpp"
 #include "analysis/number_at.hpp"
 #include "analysis/table.hpp"
-#include "base/result.hpp"
 #include "base/units.hpp"
 #include "protocol/content_reader.hpp"
 

@@ -1,10 +1,8 @@
 #include "analysis/critical_path.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "analysis/percentile.hpp"
-#include "base/result.hpp"
 
 namespace troupe::analysis {
 

@@ -6,7 +6,6 @@
 #include <boost/json/serialize.hpp>
 #include <cmath>
 #include <map>
-#include <tuple>
 #include <unordered_map>
 
 #include "analysis/by_number.hpp"

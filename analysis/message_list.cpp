@@ -6,7 +6,6 @@
 #include <array>
 #include <boost/json/array.hpp>
 #include <cctype>
-#include <charconv>
 
 #include "analysis/by_number.hpp"
 #include "analysis/event_json.hpp"

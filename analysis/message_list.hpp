@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 #include "analysis/trace.hpp"
 #include "base/result.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <boost/json/array.hpp>
-#include <map>
 #include <set>
 #include <utility>
 

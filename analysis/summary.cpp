@@ -1,7 +1,6 @@
 #include "analysis/summary.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <tuple>

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "analysis/causality.hpp"

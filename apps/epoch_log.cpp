@@ -6,8 +6,6 @@
 #include <limits>
 #include <utility>
 
-#include "base/result.hpp"
-
 namespace troupe::apps {
 
 result<void> epoch_log::add(const actors::epoch_summary& epoch) {

@@ -14,7 +14,6 @@
 #include <boost/crc.hpp>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <system_error>

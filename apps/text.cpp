@@ -1,12 +1,9 @@
 #include "apps/text.hpp"
 
-#include <fmt/format.h>
 #include <sys/ioctl.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 

@@ -23,7 +23,6 @@
 #include "apps/trace_serve.hpp"
 #include "apps/trace_tail.hpp"
 #include "base/number.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cluster/trace_sources.hpp"

@@ -16,7 +16,6 @@
 #include "analysis/message_id.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cluster/run.hpp"

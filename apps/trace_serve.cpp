@@ -9,7 +9,6 @@
 #include "apps/signals.hpp"
 #include "base/json_text.hpp"
 #include "base/number.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "page/access.hpp"
 #include "page/live_page.hpp"

@@ -4,7 +4,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <chrono>
 #include <span>

@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "apps/epoch_log.hpp"
@@ -17,16 +15,13 @@
 #include "apps/progress.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
-#include "apps/subcommand.hpp"
 #include "apps/text.hpp"
 #include "apps/train.hpp"
-#include "apps/train_options.hpp"
 #include "base/json_text.hpp"
 #include "base/number.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "cluster/node.hpp"
-#include "cluster/run.hpp"
 #include "model/job.hpp"
 
 namespace troupe::apps {

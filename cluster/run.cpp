@@ -16,7 +16,6 @@
 #include "actors/final_weights.hpp"
 #include "actors/master.hpp"
 #include "actors/traced_system.hpp"
-#include "base/result.hpp"
 #include "cluster/caf_network.hpp"
 #include "cluster/diagnosis.hpp"
 #include "cluster/rendezvous.hpp"

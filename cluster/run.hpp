@@ -17,7 +17,6 @@
 #include "links/credentials.hpp"
 #include "links/endpoint.hpp"
 #include "model/job.hpp"
-#include "model/metrics.hpp"
 #include "trace/recorder.hpp"
 
 namespace troupe::cluster {

@@ -19,10 +19,8 @@
 #include <set>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "base/result.hpp"
 #include "links/private_file.hpp"
 
 namespace troupe::links {

@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <string_view>
 

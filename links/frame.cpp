@@ -4,7 +4,6 @@
 
 #include <new>
 
-#include "base/digest.hpp"
 #include "links/bytes.hpp"
 
 namespace troupe::links {

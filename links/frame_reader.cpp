@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/result.hpp"
-
 namespace troupe::links {
 
 namespace {

@@ -1,6 +1,5 @@
 #include "links/handshake.hpp"
 
-#include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <algorithm>

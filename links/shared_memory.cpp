@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
-#include <limits>
 #include <numeric>
 #include <string_view>
 

@@ -6,7 +6,6 @@
 
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <chrono>

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 
 #include "base/result.hpp"
 #include "links/credentials.hpp"

@@ -14,7 +14,6 @@
 
 #include "kernels/device_array.hpp"
 #include "kernels/embedding_bag.hpp"
-#include "kernels/optimizer.hpp"
 #include "model/exact_sum.hpp"
 #include "model/optimizer.hpp"
 

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/result.hpp"
 #include "base/text.hpp"
 
 namespace troupe::model {

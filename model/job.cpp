@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <span>
-#include <utility>
 
 #include "base/text.hpp"
 #include "model/job_table.hpp"

@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "base/number.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/input_file.hpp"
 

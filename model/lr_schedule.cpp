@@ -8,7 +8,6 @@
 #include <numbers>
 
 #include "base/number.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/job.hpp"
 

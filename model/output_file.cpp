@@ -10,7 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/result.hpp"
 #include "base/text.hpp"
 
 namespace troupe::model {

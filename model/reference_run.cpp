@@ -5,7 +5,6 @@
 
 #include "base/result.hpp"
 #include "model/datasets.hpp"
-#include "model/job_table.hpp"
 #include "model/replay.hpp"
 #include "model/replay_file.hpp"
 

@@ -1,12 +1,9 @@
 #include "model/replay_file.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <type_traits>
 
-#include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/memory.hpp"
 

@@ -6,7 +6,6 @@
 #include <bit>
 #include <utility>
 
-#include "base/result.hpp"
 #include "base/text.hpp"
 
 namespace troupe::model {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/basic_parser_impl.hpp>
-#include <optional>
 
 #include "base/text.hpp"
 

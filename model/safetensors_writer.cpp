@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/json_text.hpp"
-#include "base/result.hpp"
 #include "base/text.hpp"
 
 namespace troupe::model {

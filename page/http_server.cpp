@@ -10,7 +10,6 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <list>
-#include <optional>
 #include <thread>
 
 #include "page/access.hpp"

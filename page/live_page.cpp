@@ -1,7 +1,5 @@
 #include "page/live_page.hpp"
 
-#include <fmt/format.h>
-
 #include <boost/asio/ip/address.hpp>
 #include <utility>
 

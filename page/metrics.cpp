@@ -6,7 +6,6 @@
 #include <initializer_list>
 #include <iterator>
 #include <string_view>
-#include <utility>
 
 #include "analysis/overview.hpp"
 #include "analysis/summary.hpp"

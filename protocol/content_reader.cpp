@@ -1,7 +1,6 @@
 #include "protocol/content_reader.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "base/digest.hpp"

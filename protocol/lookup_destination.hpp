@@ -2,8 +2,6 @@
 
 #pragma once
 
-#include <memory>
-
 namespace troupe::msg {
 
 /// Stays within the process: it is left out when its message is recorded or sent to another process.

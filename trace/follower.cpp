@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/host.hpp"
-#include "base/result.hpp"
 
 namespace troupe::trace {
 

@@ -7,8 +7,6 @@
 #include <boost/json/value.hpp>
 #include <iterator>
 #include <limits>
-#include <optional>
-#include <set>
 #include <tuple>
 #include <utility>
 

@@ -8,7 +8,6 @@
 #include <boost/json/serialize.hpp>
 #include <cstring>
 #include <system_error>
-#include <utility>
 
 #include "base/host.hpp"
 #include "base/private_folder.hpp"

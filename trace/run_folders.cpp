@@ -19,7 +19,6 @@
 
 #include "base/host.hpp"
 #include "base/private_folder.hpp"
-#include "base/result.hpp"
 #include "trace/file_format.hpp"
 #include "trace/machine.hpp"
 #include "trace/trace_file.hpp"
