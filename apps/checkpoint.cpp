@@ -97,10 +97,9 @@ result<model::checkpoint> checkpoint_of(const std::string& directory, const std:
   auto seen = std::ranges::find(steps, *step) == steps.end()
                   ? std::nullopt
                   : model::inspect_checkpoint(directory, *step, model::inspection_depth::bytes);
-  if (!seen) {
+  if (!seen)
     return bad_input(
         fmt::format("--step {}: {} holds step {}", *step, printable_path(directory), fmt::join(steps, ", ")));
-  }
   if (seen->found.state == model::checkpoint_state::whole) return std::move(*seen->what);
   return bad_input(fmt::format("checkpoint step {} in {} is {}: {}", *step, printable_path(directory),
                                model::state_name(seen->found.state), seen->found.faults.front()));
@@ -140,10 +139,9 @@ result<int> checkpoint_command(const CLI::App& app, const program_context& conte
   const CLI::Option* directory = app.get_option("DIR");
   if (action->count() == 0) return bad_input("troupe checkpoint needs an action: list, verify or export");
   const std::string& what = action->results().front();
-  if (what != "list" && what != "verify" && what != "export") {
+  if (what != "list" && what != "verify" && what != "export")
     return bad_input(fmt::format("troupe checkpoint {}: must be list, verify or export; the nearest is {}",
                                  printable(what), nearest(what, {"list", "verify", "export"})));
-  }
   if (directory->count() == 0)
     return bad_input(fmt::format("troupe checkpoint {} needs DIR, the folder that --save was given", what));
   for (const std::string name : export_only)

@@ -23,11 +23,10 @@ std::string devices_event(const kernels::device_report& report) {
   if (report.cuda_usable) backends.push_back(json_string("cuda"));
 
   std::vector<std::string> devices;
-  for (const kernels::cuda_device& device : report.devices) {
+  for (const kernels::cuda_device& device : report.devices)
     devices.push_back(fmt::format(R"({{"number":{},"name":{},"memory_bytes":{},"compute_capability":{}}})",
                                   devices.size(), json_string(device.name), device.memory_bytes,
                                   json_string(compute_capability(device))));
-  }
   std::vector<std::string> sets;
   for (const std::string& set : report.instruction_sets) sets.push_back(json_string(set));
 

@@ -65,12 +65,11 @@ result<std::size_t> kept_bytes(std::string_view content, std::uint64_t kept_to) 
   for (std::size_t end = 0; (end = content.find('\n', kept)) != content.npos; kept = end + 1) {
     const auto cells = split(content.substr(kept, end - kept), ',');
     const auto step = cells.size() == cells_of_line ? parse_number<std::uint64_t>(cells[1]) : std::nullopt;
-    if (!step) {
+    if (!step)
       return bad_input(
           fmt::format("the line at byte {} is no line of metrics that a resumed run could go on from; use "
                       "another name",
                       kept));
-    }
     if (*step > kept_to) break;
   }
   return kept;

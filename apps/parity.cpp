@@ -70,10 +70,9 @@ result<worst_error> compare_losses(const loss_table& ours, const loss_table& ref
   for (std::size_t rank = 0; rank < reference.size(); ++rank) {
     if (ours[rank].size() != reference[rank].size())
       return different_shape("steps", ours[rank].size(), reference[rank].size());
-    for (std::size_t step = 0; step < reference[rank].size(); ++step) {
+    for (std::size_t step = 0; step < reference[rank].size(); ++step)
       worst.compare(ours[rank][step], reference[rank][step],
                     [&] { return fmt::format("trainer {}, step {}", rank, step + 1); });
-    }
   }
   return worst;
 }

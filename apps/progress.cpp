@@ -47,10 +47,9 @@ struct piece {
 std::vector<piece> pieces_of(const progress_state& state, double done) {
   const int step_rank = state.epochs > 0 ? highest_rank : bar_rank;
   std::string epoch;
-  if (state.epochs > 0) {
+  if (state.epochs > 0)
     epoch =
         fmt::format("epoch {}/{}", count_text(std::min(state.epochs_done + 1, state.epochs)), count_text(state.epochs));
-  }
   return {
       {0, fmt::format("{:3.0f}%", done * 100)},
       {3, epoch},

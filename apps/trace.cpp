@@ -100,10 +100,9 @@ result<int> trace_command(const CLI::App& app, const program_context& context) {
   if (name->count() == 0) return bad_input(fmt::format("troupe trace needs an analysis: {}", alternatives(names)));
   const std::string& what = name->results().front();
   const auto chosen = std::ranges::find(analyses(), what, &kind_of_question::name);
-  if (chosen == analyses().end()) {
+  if (chosen == analyses().end())
     return bad_input(fmt::format("troupe trace {}: must be {}; the nearest is {}", printable(what), alternatives(names),
                                  nearest(what, names)));
-  }
   for (const option_of_analyses& option : options()) {
     const bool takes = std::ranges::find(chosen->options, option.name) != chosen->options.end();
     if (!takes && app.count("--" + std::string(option.name)) > 0)

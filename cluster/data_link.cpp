@@ -129,10 +129,9 @@ void data_link::forward(std::uint32_t number, caf::strong_actor_ptr sender, caf:
       pending_.emplace(head.request, std::move(request));
     }
   }
-  if (head.request == 0) {
+  if (head.request == 0)
     return refuse(request, protocol::errc::peer_failed,
                   fmt::format("{} is gone: {}; {} cannot be asked", how_.peer, why_ended_, question(request)));
-  }
   auto parts = *protocol::to_frame(head, content);
   if (auto error = check_length(about->first, about->second.step, parts)) {
     if (const auto refused = take_pending(head.request)) deliver(*refused, caf::make_message(std::move(error)));

@@ -224,10 +224,9 @@ result<std::shared_ptr<const model::dataset>> check_run(const model::job& what, 
   auto data = model::open_dataset(what);
   if (!data) return data;
   if (auto wrong = model::check_network(what, (*data)->spec())) return bad_input(std::move(*wrong));
-  if (const auto& from = options.checkpoints.from) {
+  if (const auto& from = options.checkpoints.from)
     if (auto wrong = model::check_resumed(from->manifest, what, **data, actors::total_steps(what, **data)))
       return bad_input(std::move(*wrong));
-  }
   const bool all_here = !options.gather || options.gather->on_this_machine;
   result<void> fits;
   if (options.gather) fits = check_messages(what, **data, options.checkpoints.store != nullptr);

@@ -76,19 +76,17 @@ class file_reader {
  private:
   std::optional<std::string> read_line(std::string_view line) {
     const auto fields = split(line, ',');
-    if (fields.size() != adult_columns) {
+    if (fields.size() != adult_columns)
       return fmt::format("{} line {}: {} columns in '{}': must be {}, with commas between them", file_, line_,
                          fields.size(), printable(line), adult_columns);
-    }
     adult_row& row = rows_.emplace_back();
     for (std::size_t i = 0; i < adult_columns; ++i) {
       auto field = fields[i];
       while (field.starts_with(' ')) field.remove_prefix(1);
       while (field.ends_with(' ')) field.remove_suffix(1);
-      if (const char* limit = read_field(layout[i], field, row)) {
+      if (const char* limit = read_field(layout[i], field, row))
         return fmt::format("{} line {}, column {} ({}): {}: must be {}", file_, line_, i + 1, layout[i].name,
                            printable(field), limit);
-      }
     }
     return std::nullopt;
   }

@@ -10,16 +10,14 @@ namespace {
 
 std::optional<std::string> check_table(std::size_t number, const table_spec& spec, const bags& what,
                                        std::size_t samples) {
-  if (what.offsets.size() != samples) {
+  if (what.offsets.size() != samples)
     return fmt::format("table {}: {} bags for {} samples: every sample needs one bag", number, what.offsets.size(),
                        samples);
-  }
   if (!spec.weighted && !what.weights.empty())
     return fmt::format("table {}: {} per-sample weights: the table has none", number, what.weights.size());
-  if (spec.weighted && what.weights.empty() && !what.indices.empty()) {
+  if (spec.weighted && what.weights.empty() && !what.indices.empty())
     return fmt::format("table {}: no per-sample weights for {} indices: the table needs one for each", number,
                        what.indices.size());
-  }
   const auto fault = kernels::check_bags(what, spec.rows);
   switch (fault.what) {
     case kernels::bags_fault::kind::none:
@@ -44,10 +42,9 @@ std::optional<std::string> check_targets(const data_spec& spec, const batch& wha
     return fmt::format("{} target values for {} samples: must be {} for each", what.values.size(), what.size,
                        spec.outputs);
   }
-  if (!what.values.empty()) {
+  if (!what.values.empty())
     return fmt::format("{} classes and {} target values: must be one or the other", what.classes.size(),
                        what.values.size());
-  }
   if (what.classes.size() != what.size)
     return fmt::format("{} classes for {} samples: must be one for each", what.classes.size(), what.size);
   const auto limit = static_cast<std::int64_t>(spec.outputs);
@@ -70,10 +67,9 @@ std::optional<std::string> check_batch(const data_spec& spec, const batch& what)
     return fmt::format("{} tables' bags: the model has {} tables", what.tables.size(), spec.tables.size());
   for (std::size_t table = 0; table < spec.tables.size(); ++table)
     if (auto fault = check_table(table, spec.tables[table], what.tables[table], what.size)) return fault;
-  if (what.dense.size() != what.size * spec.dense_features) {
+  if (what.dense.size() != what.size * spec.dense_features)
     return fmt::format("{} dense values for {} samples: must be {} for each", what.dense.size(), what.size,
                        spec.dense_features);
-  }
   return check_targets(spec, what);
 }
 

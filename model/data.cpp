@@ -14,11 +14,10 @@ result<batch> dataset::test_batch(std::uint64_t, std::size_t) const {
 }
 
 std::optional<std::string> check_share(const job& job, std::uint64_t rows, const std::string& source) {
-  if (rows < job.trainers) {
+  if (rows < job.trainers)
     return fmt::format(
         "--trainers {}: {} has {} training rows: must be at least one for each trainer; use fewer trainers",
         job.trainers, source, rows);
-  }
   if (rows < job.batch_size)
     return fmt::format("--batch-size {}: must be at most {}, the training rows of {}", job.batch_size, rows, source);
   return std::nullopt;

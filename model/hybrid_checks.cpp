@@ -23,12 +23,11 @@ std::uint64_t weights_of(std::uint64_t width, const std::vector<std::size_t>& hi
 }
 
 std::optional<std::string> check_vectors(const data_spec& spec) {
-  if (spec.tables.empty() || spec.tables.size() + spec.dense_features < 2) {
+  if (spec.tables.empty() || spec.tables.size() + spec.dense_features < 2)
     return fmt::format(
         "--interaction dot: needs two vectors or more, from tables and dense features; there are {} table(s) and {} "
         "dense features; use cat",
         spec.tables.size(), spec.dense_features);
-  }
   const auto other = std::ranges::adjacent_find(spec.tables, std::ranges::not_equal_to(), &table_spec::dim);
   if (other == spec.tables.end()) return std::nullopt;
   const auto table = other - spec.tables.begin();
@@ -39,10 +38,9 @@ std::optional<std::string> check_vectors(const data_spec& spec) {
 }  // namespace
 
 std::optional<std::string> check_network(const job& what, const data_spec& spec) {
-  if (what.bottom_hidden && spec.dense_features == 0) {
+  if (what.bottom_hidden && spec.dense_features == 0)
     return fmt::format("--bottom-hidden {}: {} has no dense features for a bottom MLP; leave it out",
                        widths_text(*what.bottom_hidden), what.data);
-  }
   std::uint64_t width = spec.dense_features;
   std::uint64_t weights = 0;
   std::string names = "--hidden " + widths_text(what.hidden);

@@ -36,24 +36,21 @@ file_features features_of(const job& what, data_kind kind) {
 
 std::optional<std::string> check_files(const job& what, data_kind kind) {
   const auto rows = static_cast<std::uint64_t>(what.rows);
-  if (rows < file_rows_min || rows > file_rows_max) {
+  if (rows < file_rows_min || rows > file_rows_max)
     return fmt::format("--rows {}: must be between {} and {} for tables of a file", what.rows, file_rows_min,
                        file_rows_max);
-  }
-  if (!what.test_file.empty() && what.test_fraction > 0) {
+  if (!what.test_file.empty() && what.test_fraction > 0)
     return fmt::format("--test-fraction {}: --test-file {} has the test rows already; use one of the two",
                        what.test_fraction, printable(what.test_file));
-  }
   if (kind == data_kind::csv) {
     if (what.columns.empty()) return "--columns: must be given with --data csv:FILE: it says what the columns are";
     if (auto columns = parse_columns(what); !columns) return std::move(columns.error().message);
   }
   const auto features = features_of(what, kind);
   // At most 2^44 rows in all: divide instead of multiplying.
-  if (features.rows > table_weights_max / what.dim) {
+  if (features.rows > table_weights_max / what.dim)
     return fmt::format("--rows {}: {} table(s) of {} rows in all, x {}, would be more than {} weights; use fewer rows",
                        what.rows, features.tables, features.rows, what.dim, table_weights_max);
-  }
   return std::nullopt;
 }
 
@@ -61,10 +58,9 @@ std::optional<std::string> check_loss(const job& what, data_kind kind) {
   if (kind == data_kind::csv && what.loss == loss_kind::mse && what.classes != 2)
     return fmt::format("--classes {}: --loss mse has no classes; leave it out, or use cross-entropy", what.classes);
   if (what.loss != loss_kind::bce_logits) return std::nullopt;
-  if (kind == data_kind::tutorial) {
+  if (kind == data_kind::tutorial)
     return fmt::format("--loss bce-logits: needs targets in 2 classes, the tutorial has {}; use cross-entropy or mse",
                        tutorial_classes);
-  }
   if ((kind == data_kind::synthetic || kind == data_kind::csv) && what.classes != 2)
     return fmt::format("--loss bce-logits: needs --classes 2, not {}; use cross-entropy or mse", what.classes);
   return std::nullopt;
@@ -73,17 +69,15 @@ std::optional<std::string> check_loss(const job& what, data_kind kind) {
 std::optional<std::string> check_synthetic(const job& what) {
   const auto rows = static_cast<std::uint64_t>(what.rows);
   // rows <= 10^12 < 2^40 and tables * dim <= 2^28, so divide instead of multiplying.
-  if (rows > table_weights_max / (what.tables * what.dim)) {
+  if (rows > table_weights_max / (what.tables * what.dim))
     return fmt::format("--rows {}: {} table(s) of {} rows x {} would be more than {} weights; use fewer rows",
                        what.rows, what.tables, what.rows, what.dim, table_weights_max);
-  }
   const std::uint64_t indices = std::uint64_t{what.trainers} * what.batch_size * what.bag;
-  if (bounded_product(indices, what.accumulate) > kernels::step_indices_max) {
+  if (bounded_product(indices, what.accumulate) > kernels::step_indices_max)
     return fmt::format(
         "--batch-size {}: {} trainers x {} samples x {} indices x {} batches (--accumulate) must be at most {} an "
         "optimizer step; use smaller batches, or fewer",
         what.batch_size, what.trainers, what.batch_size, what.bag, what.accumulate, kernels::step_indices_max);
-  }
   return std::nullopt;
 }
 
@@ -135,19 +129,17 @@ std::optional<std::string> check_job(const job& what, data_kind kind) {
     if (auto wrong = check_files(what, kind)) return wrong;
   }
   const bool may_lack_tables = kind == data_kind::replay || (is_file && features_of(what, kind).tables == 0);
-  if (what.servers == 0 && !may_lack_tables) {
+  if (what.servers == 0 && !may_lack_tables)
     return fmt::format("--servers 0: must be between 1 and {}; {} has tables, which servers keep", actors_max,
                        what.data);
-  }
   if (auto wrong = check_loss(what, kind)) return wrong;
   if (kind == data_kind::synthetic) {
     if (auto wrong = check_synthetic(what)) return wrong;
   }
-  if (what.bottom_hidden && what.interaction != interaction_kind::dot) {
+  if (what.bottom_hidden && what.interaction != interaction_kind::dot)
     return fmt::format(
         "--bottom-hidden {}: only --interaction dot has a bottom MLP; leave it out, or use --interaction dot",
         widths_text(*what.bottom_hidden));
-  }
   const auto spec = spec_of(what, kind);
   return spec ? check_network(what, *spec) : std::nullopt;
 }

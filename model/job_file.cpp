@@ -258,11 +258,10 @@ or_mistake<std::vector<job_file::entry>> read_entries(const std::string& text, c
   for (const auto& [name, value] : parsed.as_table()) {
     if (std::ranges::find(names, name) != names.end()) continue;
     const std::size_t line = value.location().line();
-    if (value.is_table()) {
+    if (value.is_table())
       return wrong_line(line, fmt::format("{}: a job file has no such section; its settings stand by themselves, and "
                                           "columns as [[columns]]",
                                           printable(name)));
-    }
     return wrong_line(line,
                       fmt::format("{}: unknown setting; the nearest is {}", printable(name), nearest(name, names)));
   }

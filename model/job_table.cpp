@@ -209,11 +209,10 @@ setting_fault read_widths(std::vector<std::size_t>& to, std::string_view text) {
   if (text != "none") {
     for (const auto part : split(text, ',')) {
       std::size_t width = 0;
-      if (read_whole(width, part, 1, width_max) || widths.size() == layers_max) {
+      if (read_whole(width, part, 1, width_max) || widths.size() == layers_max)
         return fmt::format(
             "must be none, or up to {} whole numbers between 1 and {} with commas between them, such as 64,32",
             layers_max, width_max);
-      }
       widths.push_back(width);
     }
   }

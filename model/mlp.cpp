@@ -94,11 +94,10 @@ std::vector<parameter_range> mlp::ranges() const {
 
 std::vector<named_parameter> mlp::parameters() const {
   std::vector<named_parameter> result;
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
+  for (std::size_t i = 0; i < layers_.size(); ++i)
     for (named_parameter& one : layers_[i].what.parameters())
       result.push_back({fmt::format("{}.{}", sequential_number(i), one.name), std::move(one.shape),
                         layers_[i].parameters.first + one.first});
-  }
   return result;
 }
 

@@ -107,10 +107,9 @@ result<void> output_file::write(std::span<const std::byte> bytes) {
 
 result<written_file> output_file::close() {
   if (auto done = flush(); !done) return tl::unexpected(std::move(done.error()));
-  if (written_ != length_) {
+  if (written_ != length_)
     return run_fault(
         fmt::format("{}: {} bytes came to be written: must be {}", printable_path(path_), written_, length_));
-  }
   if (::fsync(descriptor_) != 0) return failed(path_, "bringing its bytes to the disk", errno);
   if (::close(std::exchange(descriptor_, -1)) != 0) return failed(path_, "closing it", errno);
   return written_file{written_, digest_.hex()};

@@ -73,10 +73,9 @@ result<std::vector<std::uint64_t>> read_starts(const replay_file& from, const st
   TROUPE_TRY(counts, from.integers(name, from.config.steps));
   std::vector<std::uint64_t> starts{0};
   for (const std::int64_t count : counts) {
-    if (count < 0 || count > count_max) {
+    if (count < 0 || count > count_max)
       return from.refuse(
           fmt::format("tensor {}, step {}: {}: must be between 0 and {}", name, starts.size() - 1, count, count_max));
-    }
     starts.push_back(starts.back() + static_cast<std::uint64_t>(count));
     if (starts.back() > total_max)
       return from.refuse(fmt::format("tensor {}: {} in all: must be at most {}", name, starts.back(), total_max));

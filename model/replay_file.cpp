@@ -14,10 +14,9 @@ result<replay_file> replay_file::open(const std::string& path) {
   // All of it will be read into memory; a file with holes may claim any size.
   std::uint64_t bytes = 0;
   for (const auto& [name, tensor] : file.header().tensors) bytes = std::max(bytes, tensor.end);
-  if (const std::uint64_t available = available_memory(); bytes > available) {
+  if (const std::uint64_t available = available_memory(); bytes > available)
     return bad_input(memory_fault(fmt::format("{}: its tensors", printable(path)), bytes, available,
                                   "use a reference run with fewer steps"));
-  }
   const auto text = file.header().metadata.find("config");
   if (text == file.header().metadata.end())
     return bad_input(fmt::format("{}: __metadata__.config is missing: must be a reference run", printable(path)));

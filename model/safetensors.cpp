@@ -33,10 +33,9 @@ result<safetensors_file> safetensors_file::open(input_file&& opened) {
   if (auto read = file.file_.read(0, std::as_writable_bytes(std::span(&header_size, 1))); !read)
     return tl::unexpected(std::move(read.error()));
   const std::uint64_t limit = std::min(length - length_bytes, safetensors_header_max);
-  if (header_size > limit) {
+  if (header_size > limit)
     return refuse(fmt::format("header of {} bytes: must be at most {} in this file; is it a safetensors file?",
                               header_size, limit));
-  }
   std::string json(header_size, '\0');
   if (auto read = file.file_.read(length_bytes, std::as_writable_bytes(std::span(json))); !read)
     return tl::unexpected(std::move(read.error()));

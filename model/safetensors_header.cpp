@@ -164,19 +164,17 @@ class header_handler {
     const std::string name = printable(name_);
     if (!type_ || !shape_ || !offsets_)
       return refuse(ec, fmt::format("{}: dtype, shape or data_offsets is missing", name));
-    if (offsets_->size() != 2 || (*offsets_)[0] > (*offsets_)[1]) {
+    if (offsets_->size() != 2 || (*offsets_)[0] > (*offsets_)[1])
       return refuse(ec, fmt::format("{}: data_offsets {}: must be begin and end, begin not above end", name,
                                     shape_text(*offsets_)));
-    }
     tensor_entry entry{*type_, std::move(*shape_), (*offsets_)[0], (*offsets_)[1]};
     std::uint64_t size = type_size(entry.type);
     bool fits = true;
     for (const std::uint64_t extent : entry.shape) fits = fits && !__builtin_mul_overflow(size, extent, &size);
-    if (!fits || size != entry.end - entry.begin) {
+    if (!fits || size != entry.end - entry.begin)
       return refuse(
           ec, fmt::format("{}: {} bytes for {} {}: must be {}", name, entry.end - entry.begin, type_name(entry.type),
                           shape_text(entry.shape), fits ? fmt::format("{}", size) : "less than 2^64"));
-    }
     type_.reset();
     shape_.reset();
     offsets_.reset();
@@ -202,14 +200,12 @@ std::optional<std::string> check_places(const safetensors_header& header, std::u
   std::uint64_t reached = 0;
   for (const auto* named : in_order) {
     const auto& [name, entry] = *named;
-    if (entry.end > data_size) {
+    if (entry.end > data_size)
       return fmt::format("{}: ends at byte {}: must be at most {}, the end of the file", printable(name), entry.end,
                          data_size);
-    }
-    if (entry.begin != reached) {
+    if (entry.begin != reached)
       return fmt::format("{}: begins at byte {}: must be {}, where the tensor before it ends", printable(name),
                          entry.begin, reached);
-    }
     reached = entry.end;
   }
   if (reached == data_size) return std::nullopt;

@@ -35,10 +35,9 @@ result<header_text> make_header(const std::vector<tensor_declaration>& tensors, 
   for (const tensor_declaration& one : tensors) {
     const auto length = tensor_bytes(one.type, one.shape);
     std::uint64_t end = 0;
-    if (!length || __builtin_add_overflow(begin, *length, &end)) {
+    if (!length || __builtin_add_overflow(begin, *length, &end))
       return run_fault(
           fmt::format("{} {}: its bytes must be less than 2^64", printable(one.name), shape_text(one.shape)));
-    }
     json += fmt::format(R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", json.size() > 1 ? "," : "",
                         json_string(one.name), type_name(one.type), fmt::join(one.shape, ","), begin, end);
     begin = end;
@@ -89,10 +88,9 @@ result<written_file> write_safetensors(const std::string& path, std::span<const 
                                        const tensor_metadata& metadata) {
   std::vector<tensor_declaration> declared;
   for (const tensor_view& one : tensors) {
-    if (tensor_bytes(one.what.type, one.what.shape) != one.bytes.size()) {
+    if (tensor_bytes(one.what.type, one.what.shape) != one.bytes.size())
       return run_fault(fmt::format("{}: {} bytes for tensor {} {} {}", printable_path(path), one.bytes.size(),
                                    printable(one.what.name), type_name(one.what.type), shape_text(one.what.shape)));
-    }
     declared.push_back(one.what);
   }
   TROUPE_TRY(writer, safetensors_writer::create(path, std::move(declared), metadata));

@@ -50,10 +50,9 @@ HWY_INLINE double cross_entropy(std::size_t classes, const float* logits, std::s
 double cross_entropy_sum(std::size_t batch, std::size_t classes, const float* logits, const std::int64_t* target,
                          float* grad) {
   double sum = 0;
-  for (std::size_t b = 0; b < batch; ++b) {
+  for (std::size_t b = 0; b < batch; ++b)
     sum += cross_entropy(classes, logits + b * classes, static_cast<std::size_t>(target[b]), static_cast<double>(batch),
                          grad + b * classes);
-  }
   return sum;
 }
 

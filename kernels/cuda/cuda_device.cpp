@@ -164,11 +164,10 @@ std::unique_ptr<device> open_cuda_device(int number) {
   if (number < 0 || number >= count) throw device_error(missing_text(number, count));
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");
-  if (properties.major < 8) {
+  if (properties.major < 8)
     throw device_error("CUDA device " + std::to_string(number) + " (" + properties.name + ") has compute capability " +
                        std::to_string(properties.major) + "." + std::to_string(properties.minor) +
                        "; 8.0 or above is needed");
-  }
   make_current(number);
   return std::make_unique<cuda_device>(number, text_of(properties.uuid));
 }

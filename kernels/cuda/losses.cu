@@ -44,10 +44,9 @@ __device__ double cross_entropy(std::size_t classes, const float* logits, std::s
 __global__ void cross_entropy_parts(std::size_t batch, std::size_t classes, const float* logits,
                                     const std::int64_t* target, float* grad, double* parts) {
   double sum = 0;
-  for (std::size_t b = global_thread() / warp_lanes; b < batch; b += thread_count() / warp_lanes) {
+  for (std::size_t b = global_thread() / warp_lanes; b < batch; b += thread_count() / warp_lanes)
     sum += cross_entropy(classes, logits + b * classes, static_cast<std::size_t>(target[b]), static_cast<double>(batch),
                          grad + b * classes);
-  }
   store_part<sum_of>(sum, parts);
 }
 

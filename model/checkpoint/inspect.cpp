@@ -37,10 +37,9 @@ tl::expected<std::string, file_fault> read_text(const std::string& path) {
   const auto file = input_file::open(path, "the manifest of a checkpoint");
   if (!file) return tl::unexpected<file_fault>(file_fault{false, file.error().message});
   const std::string name = std::filesystem::path(path).filename();
-  if (file->length() > manifest_bytes_max) {
+  if (file->length() > manifest_bytes_max)
     return tl::unexpected<file_fault>(
         file_fault{true, fmt::format("{}: {} bytes: must be at most {}", name, file->length(), manifest_bytes_max)});
-  }
   std::string text(file->length(), '\0');
   if (const auto read = file->read(0, std::as_writable_bytes(std::span(text))); !read)
     return tl::unexpected<file_fault>(reading_fault(read.error()));
@@ -74,10 +73,9 @@ finding check_digest(const checkpoint& saved, const saved_file& expected) {
     if (const auto read = file->read(begin, bytes); !read) return reading_fault(read.error());
     digest.add(bytes);
   }
-  if (const std::string found = digest.hex(); found != expected.digest) {
+  if (const std::string found = digest.hex(); found != expected.digest)
     return file_fault{
         true, fmt::format("{}: its bytes have changed (digest {}: must be {})", expected.name, found, expected.digest)};
-  }
   return std::nullopt;
 }
 
@@ -140,10 +138,9 @@ result<std::vector<std::uint64_t>> checkpoint_steps(const std::string& directory
   for (std::filesystem::directory_iterator entry(directory, failure), end; !failure && entry != end;
        entry.increment(failure))
     if (const auto step = step_of_manifest(entry->path().filename().native())) steps.push_back(*step);
-  if (failure) {
+  if (failure)
     return bad_input(fmt::format("{}: {}: must be a folder with checkpoints, as --save writes it",
                                  printable_path(directory), failure.message()));
-  }
   std::ranges::sort(steps, std::greater());
   return steps;
 }
@@ -154,10 +151,9 @@ damage find_damage(const checkpoint& saved, inspection_depth depth) {
   damage found = check_files(manifest, [&](const saved_file& file, auto) { return check_length(saved, file); });
   if (found.faults.empty() && depth == inspection_depth::bytes)
     found = check_files(manifest, [&](const saved_file& file, auto) { return check_digest(saved, file); });
-  if (found.faults.empty() && depth != inspection_depth::lengths) {
+  if (found.faults.empty() && depth != inspection_depth::lengths)
     found = check_files(
         manifest, [&](const saved_file& file, auto tensors) { return check_header(saved, file, std::move(tensors)); });
-  }
   return found;
 }
 

@@ -70,10 +70,9 @@ std::string position_text(const run_position& position, std::uint64_t version) {
 
 std::string table_text(const saved_table& table) {
   std::vector<std::string> parts;
-  for (const table_part& part : table.parts) {
+  for (const table_part& part : table.parts)
     parts.push_back(fmt::format(R"({{"name": {}, "type": "{}", "columns": {}}})", json_quoted(part.name),
                                 type_name(part.type), part.columns));
-  }
   return fmt::format(R"({{"rows": {}, "shards": {}, "parts": [{}]}})", table.rows, table.shards,
                      fmt::join(parts, ", "));
 }
@@ -148,10 +147,9 @@ run_position position_of(const json::object& from, std::uint64_t version) {
 
 saved_table table_of(const json::value& from) {
   saved_table table{whole_of<std::uint64_t>(from.at("rows")), whole_of<std::uint32_t>(from.at("shards")), {}};
-  for (const json::value& part : from.at("parts").as_array()) {
+  for (const json::value& part : from.at("parts").as_array())
     table.parts.push_back(
         {text_of(part.at("name")), type_of(part.at("type")), whole_of<std::uint64_t>(part.at("columns"))});
-  }
   return table;
 }
 
@@ -171,10 +169,9 @@ checkpoint_manifest manifest_of(const json::object& from, std::uint64_t version)
   manifest.position = position_of(from.at("position").as_object(), version);
   for (const json::value& table : from.at("tables").as_array()) manifest.tables.push_back(table_of(table));
   for (const json::value& tensor : from.at("dense").as_array()) manifest.dense.push_back(dense_of(tensor));
-  for (const json::value& file : from.at("files").as_array()) {
+  for (const json::value& file : from.at("files").as_array())
     manifest.files.push_back(
         {text_of(file.at("name")), whole_of<std::uint64_t>(file.at("length")), text_of(file.at("digest"))});
-  }
   return manifest;
 }
 

@@ -39,20 +39,18 @@ result<resume_point> newest_whole_checkpoint(const std::string& directory) {
       some_gone = true;
       continue;
     }
-    if (seen->found.state == checkpoint_state::unreadable) {
+    if (seen->found.state == checkpoint_state::unreadable)
       return bad_input(fmt::format("checkpoint step {} in {} cannot be read: {}", step, shown_directory,
                                    seen->found.faults.front()));
-    }
     if (seen->found.state == checkpoint_state::torn) {
       from.torn.push_back(step);
       faults.push_back(seen->found.faults.front());
       continue;
     }
     from.what = std::move(*seen->what);
-    for (std::size_t at = 0; at < faults.size(); ++at) {
+    for (std::size_t at = 0; at < faults.size(); ++at)
       from.warnings.push_back(fmt::format("checkpoint step {} in {} is torn ({}); falling back to step {}",
                                           from.torn[at], shown_directory, faults[at], step));
-    }
     return from;
   }
   // A run that saves here has removed what was listed, so it has committed something newer.
@@ -66,24 +64,21 @@ result<resume_point> newest_whole_checkpoint(const std::string& directory) {
 std::optional<std::string> check_resumed(const checkpoint_manifest& from, const job& what, const dataset& data,
                                          std::uint64_t total_steps) {
   const std::uint64_t saved = from.step;
-  if (from.data_digest != data.digest()) {
+  if (from.data_digest != data.digest())
     return fmt::format(
         "--data {}: is not what it was: the rows differ from those that the checkpoint's run had read; bring them "
         "back, "
         "or start anew",
         what.data);
-  }
-  if (saved > total_steps) {
+  if (saved > total_steps)
     return fmt::format(
         "--resume: the checkpoint is of step {}, and the job ends after {}; use more --epochs or --steps", saved,
         total_steps);
-  }
-  if (saved < total_steps && saved % what.accumulate != 0) {
+  if (saved < total_steps && saved % what.accumulate != 0)
     return fmt::format(
         "--resume: the checkpoint of step {} is of a run that ended within --accumulate {}: its last optimizer step "
         "had fewer batches, so it cannot go on; to go on from the checkpoint before it, remove {}",
         saved, what.accumulate, manifest_name(saved));
-  }
   return std::nullopt;
 }
 

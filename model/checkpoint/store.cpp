@@ -116,11 +116,10 @@ result<void> checkpoint_store::lock() {
     struct stat there {};
     const bool is_foreign =
         ::lstat(name.c_str(), &there) == 0 && (S_ISLNK(there.st_mode) || there.st_uid != ::geteuid());
-    if (is_foreign) {
+    if (is_foreign)
       return tl::unexpected<fault>(refusal(name,
                                            "is a link or another user's: remove it if no run saves its checkpoints "
                                            "there, or name another folder"));
-    }
     return tl::unexpected<fault>(
         refusal(directory_, fmt::format("checkpoints cannot be written there: {}", std::strerror(error))));
   }
@@ -129,12 +128,11 @@ result<void> checkpoint_store::lock() {
     write_owner(lock_);
     return {};
   }
-  if (errno == EWOULDBLOCK) {
+  if (errno == EWOULDBLOCK)
     return tl::unexpected<fault>(
         refusal(directory_, fmt::format("another run{} saves its checkpoints there now; wait for its end, or name "
                                         "another folder",
                                         read_owner(lock_))));
-  }
   return tl::unexpected<fault>(refusal(path(checkpoint_lock_name), std::strerror(errno)));
 }
 

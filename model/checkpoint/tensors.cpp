@@ -115,10 +115,9 @@ result<void> read_table(const checkpoint& saved, std::size_t table, std::string_
   const auto found = std::ranges::find(whole.parts, part, &table_part::name);
   if (found == whole.parts.end()) return refuse(fmt::format(": it has no {}", printable(part)));
   const auto row_bytes = *tensor_bytes(found->type, {found->columns});
-  if (const std::uint64_t wanted = rows_on(whole.rows, shard) * row_bytes; out.size() != wanted) {
+  if (const std::uint64_t wanted = rows_on(whole.rows, shard) * row_bytes; out.size() != wanted)
     return refuse(fmt::format(", {}: {} bytes wanted of shard {} of {}, and it has {}", part, out.size(), shard.index,
                               shard.count, wanted));
-  }
   for (shard_of from{0, whole.shards}; from.index < from.count; ++from.index) {
     const common_rows common = rows_in_common(from, shard);
     const std::uint64_t rows = rows_on(whole.rows, from);

@@ -234,15 +234,13 @@ result<std::vector<std::size_t>> find_columns(const std::vector<csv_column>& des
   std::vector<std::size_t> found;
   for (const auto& description : descriptions) {
     const auto first = std::ranges::find(names, description.name);
-    if (first == names.end()) {
+    if (first == names.end())
       return bad_input(fmt::format("{} line 1: no column is called {}; the nearest is {}", file,
                                    printable(description.name), printable(nearest(description.name, names))));
-    }
     const auto second = std::find(first + 1, names.end(), description.name);
-    if (second != names.end()) {
+    if (second != names.end())
       return bad_input(fmt::format("{} line 1: columns {} and {} are both called {}", file, first - names.begin() + 1,
                                    second - names.begin() + 1, printable(description.name)));
-    }
     found.push_back(static_cast<std::size_t>(first - names.begin()));
   }
   return found;

@@ -39,10 +39,9 @@ column_fault read_name(const char* key, const json::value& value, const std::map
   const auto* text = value.if_string();
   if (text == nullptr) return refuse(key, value, alternatives(known));
   const auto found = names.find(std::string(*text));
-  if (found == names.end()) {
+  if (found == names.end())
     return fmt::format("{} {}: unknown; the nearest is {}, and there are {}", key, shown(value),
                        nearest(std::string(*text), known), alternatives(known));
-  }
   to = found->second;
   return std::nullopt;
 }
@@ -173,10 +172,9 @@ column_fault check_all(const std::vector<csv_column>& columns) {
     const auto& column = columns[number - 1];
     if (!column.name.empty()) {
       const auto [first, is_new] = numbers.try_emplace(column.name, number);
-      if (!is_new) {
+      if (!is_new)
         return fmt::format("columns {} and {} are both called {}; describe a column once", first->second, number,
                            printable(column.name));
-      }
     }
     if (column.kind == csv_kind::label) {
       if (label > 0) return fmt::format("columns {} and {} are both labels; must be one", label, number);
@@ -201,10 +199,9 @@ std::string column_text(std::size_t number, const std::string& name) {
 result<std::vector<csv_column>> parse_columns(const job& job) {
   json::error_code ec;
   const json::value parsed = json::parse(job.columns, ec);
-  if (ec) {
+  if (ec)
     return bad_input(
         fmt::format("--columns {}: must be a JSON array of objects: {}", printable(job.columns), ec.message()));
-  }
   const auto* descriptions = parsed.if_array();
   if (descriptions == nullptr)
     return bad_input(fmt::format("--columns {}: must be a JSON array of objects", printable(job.columns)));

@@ -42,12 +42,11 @@ result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_
       if (how == compression::none) made.block_offsets.push_back(offset);
     }
     const std::uint64_t values = made.format->bag_values(*line);
-    if (values > bag_values_max) {
+    if (values > bag_values_max)
       return bad_input(
           fmt::format("{} line {}: {} values in its bags: must be at most {}; shorten them, or ignore a "
                       "column of kind multi",
                       made.file->name(), lines.line(), values, bag_values_max));
-    }
     made.block_values.back() += values;
     ++made.rows;
   }

@@ -28,10 +28,9 @@ result<std::optional<std::string_view>> line_reader::next() {
     const char* first = buffer_.data() + scanned_;
     const auto* found = static_cast<const char*>(std::memchr(first, '\n', end_ - scanned_));
     scanned_ = found != nullptr ? static_cast<std::size_t>(found - buffer_.data()) : end_;
-    if (scanned_ - begin_ > line_max) {
+    if (scanned_ - begin_ > line_max)
       return bad_input(
           fmt::format("{} line {}: more than {} bytes: must be at most as many", file_, line_ + 1, line_max));
-    }
     if (found != nullptr) return take(scanned_, scanned_ + 1);
     if (ended_) {
       if (begin_ == end_) return std::optional<std::string_view>();

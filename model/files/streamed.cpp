@@ -39,10 +39,9 @@ class streamed final : public dataset {
         loss_(job.loss),
         train_(std::move(train), row_selection::kept(job.test_fraction)),
         sampler_(train_.rows(), job.trainers, job.batch_size, job.seed) {
-    if (test != nullptr) {
+    if (test != nullptr)
       test_.emplace(std::move(test),
                     job.test_file.empty() ? row_selection::held_out(job.test_fraction) : row_selection::all());
-    }
   }
 
   const data_spec& spec() const override { return train_.source().format->spec(); }
@@ -158,10 +157,9 @@ std::optional<std::string> check_memory(const file_rows& train, const file_rows*
 
 std::optional<std::string> check_sizes(const job& job, const std::string& file, const streamed& data) {
   const std::uint64_t rows = data.train_rows();
-  if (job.test_fraction > 0 && (rows == 0 || data.test_rows() == 0)) {
+  if (job.test_fraction > 0 && (rows == 0 || data.test_rows() == 0))
     return fmt::format("--test-fraction {}: leaves {} training rows and {} test rows of {}; must leave some of both",
                        job.test_fraction, rows, data.test_rows(), file);
-  }
   return check_share(job, rows, file);
 }
 
