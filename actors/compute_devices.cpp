@@ -42,16 +42,14 @@ result<compute_devices> choose_devices(const device_request& wish) {
   const bool wants_cuda = wish.trainers == kind::cuda || wish.servers == kind::cuda;
   if (!wants_cuda && wish.trainers == kind::cpu) {
     if (wish.numbers.empty()) return chosen;
-    return bad_input(
-        fmt::format("--devices {}: nothing computes on CUDA devices; use --device cuda", fmt::join(wish.numbers, ",")));
+    return bad_input("--devices {}: nothing computes on CUDA devices; use --device cuda", fmt::join(wish.numbers, ","));
   }
   const kernels::device_report found = kernels::find_devices();
   if (!found.cuda_usable) {
     if (wants_cuda)
-      return bad_input(
-          fmt::format("--{0}device cuda: {1}; 'troupe devices' tells what there is, --{0}device cpu does without",
-                      wish.trainers == kind::cuda ? "" : "server-", found.reason));
-    if (!wish.numbers.empty()) return bad_input(fmt::format("--devices: {}; leave it out", found.reason));
+      return bad_input("--{0}device cuda: {1}; 'troupe devices' tells what there is, --{0}device cpu does without",
+                       wish.trainers == kind::cuda ? "" : "server-", found.reason);
+    if (!wish.numbers.empty()) return bad_input("--devices: {}; leave it out", found.reason);
     if (found.cuda_refused) chosen.unusable = found.reason;
     return chosen;
   }
@@ -62,12 +60,12 @@ result<compute_devices> choose_devices(const device_request& wish) {
         chosen.numbers.push_back(static_cast<int>(number));
   for (const int number : chosen.numbers) {
     if (static_cast<std::size_t>(number) >= found.devices.size())
-      return bad_input(fmt::format("--devices {}: there is no such CUDA device; this machine has {} (0 to {})", number,
-                                   found.devices.size(), found.devices.size() - 1));
+      return bad_input("--devices {}: there is no such CUDA device; this machine has {} (0 to {})", number,
+                       found.devices.size(), found.devices.size() - 1);
     const kernels::cuda_device& one = found.devices[static_cast<std::size_t>(number)];
     if (one.compute_major < kernels::compute_major_min)
-      return bad_input(fmt::format("--devices {}: {} has compute capability {}.{}, {}.0 or more is needed", number,
-                                   one.name, one.compute_major, one.compute_minor, kernels::compute_major_min));
+      return bad_input("--devices {}: {} has compute capability {}.{}, {}.0 or more is needed", number, one.name,
+                       one.compute_major, one.compute_minor, kernels::compute_major_min);
   }
   chosen.by_default = !wants_cuda && wish.numbers.empty();
   chosen.trainers = wish.trainers != kind::cpu;

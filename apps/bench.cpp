@@ -62,7 +62,7 @@ class service_process {
     auto child = child_process::start("/proc/self/exe", arguments, options);
     ::close(in[0]);
     ::close(out[1]);
-    if (!child) return run_fault(fmt::format("a second process cannot be started: {}", child.error().message));
+    if (!child) return run_fault("a second process cannot be started: {}", child.error().message);
     child_.emplace(std::move(*child));
     const std::string line = read_line(output_);
     const auto data = links::parse_endpoint(line.substr(0, line.find(' ')));

@@ -91,18 +91,16 @@ result<int> verify(const program_context& context, const std::string& directory)
 /// The checkpoint that --step names, whole to the last byte.
 result<model::checkpoint> checkpoint_of(const std::string& directory, const std::string& step_text) {
   const auto step = parse_number<std::uint64_t>(step_text);
-  if (!step) return bad_input(fmt::format("--step {}: must be a whole number", printable(step_text)));
+  if (!step) return bad_input("--step {}: must be a whole number", printable(step_text));
   TROUPE_TRY(steps, model::checkpoint_steps(directory));
   if (steps.empty()) return tl::unexpected(model::no_checkpoint_in(directory));
   auto seen = std::ranges::find(steps, *step) == steps.end()
                   ? std::nullopt
                   : model::inspect_checkpoint(directory, *step, model::inspection_depth::bytes);
-  if (!seen)
-    return bad_input(
-        fmt::format("--step {}: {} holds step {}", *step, printable_path(directory), fmt::join(steps, ", ")));
+  if (!seen) return bad_input("--step {}: {} holds step {}", *step, printable_path(directory), fmt::join(steps, ", "));
   if (seen->found.state == model::checkpoint_state::whole) return std::move(*seen->what);
-  return bad_input(fmt::format("checkpoint step {} in {} is {}: {}", *step, printable_path(directory),
-                               model::state_name(seen->found.state), seen->found.faults.front()));
+  return bad_input("checkpoint step {} in {} is {}: {}", *step, printable_path(directory),
+                   model::state_name(seen->found.state), seen->found.faults.front());
 }
 
 result<model::checkpoint> newest_checkpoint(const std::string& directory) {
@@ -140,13 +138,13 @@ result<int> checkpoint_command(const CLI::App& app, const program_context& conte
   if (action->count() == 0) return bad_input("troupe checkpoint needs an action: list, verify or export");
   const std::string& what = action->results().front();
   if (what != "list" && what != "verify" && what != "export")
-    return bad_input(fmt::format("troupe checkpoint {}: must be list, verify or export; the nearest is {}",
-                                 printable(what), nearest(what, {"list", "verify", "export"})));
+    return bad_input("troupe checkpoint {}: must be list, verify or export; the nearest is {}", printable(what),
+                     nearest(what, {"list", "verify", "export"}));
   if (directory->count() == 0)
-    return bad_input(fmt::format("troupe checkpoint {} needs DIR, the folder that --save was given", what));
+    return bad_input("troupe checkpoint {} needs DIR, the folder that --save was given", what);
   for (const std::string name : export_only)
     if (what != "export" && app.get_option("--" + name)->count() > 0)
-      return bad_input(fmt::format("--{} belongs to troupe checkpoint export, not {}", name, what));
+      return bad_input("--{} belongs to troupe checkpoint export, not {}", name, what);
   const std::string& folder = directory->results().front();
   return what == "list"     ? list(context, folder)
          : what == "verify" ? verify(context, folder)
@@ -168,10 +166,10 @@ subcommand add_checkpoint(CLI::App& program, const program_context& context) {
   add_switch(*app, "weights-only", "leave the optimizer's numbers out", group);
   add_switch(*app, "force", "replace FILE if it is there", group);
   add_switch(*app, "json", "results as JSON objects, one a line", "Output");
-  app->footer(wrapped(
-      "Exit codes: 0 done, and for verify: all checkpoints are whole; 1 verify found a torn one, or FILE could not be "
-      "written; 2 DIR, FILE or an option is wrong, or a checkpoint is of another version.",
-      100));
+  app->footer(
+      wrapped("Exit codes: 0 done, and for verify: all checkpoints are whole; 1 verify found a torn one, or FILE could "
+              "not be written; 2 DIR, FILE or an option is wrong, or a checkpoint is of another version.",
+              100));
 
   subcommand self;
   self.app = app;

@@ -24,7 +24,7 @@ result<std::optional<links::endpoint>> read_advertise(const CLI::App& app) {
   if (!text) return std::nullopt;
   if (auto where = links::parse_endpoint(*text)) return where;
   if (auto host = links::parse_endpoint(*text + ":0")) return host;
-  return bad_input(fmt::format("--advertise {}: must be HOST or HOST:PORT", printable(*text)));
+  return bad_input("--advertise {}: must be HOST or HOST:PORT", printable(*text));
 }
 
 /// What this process offers.

@@ -17,8 +17,7 @@ namespace {
 result<int> lead(const CLI::App& app, const program_context& context) {
   for (const char* name : {"device", "devices", "server-device"})
     if (const auto text = given_text(app, name))
-      return bad_input(
-          fmt::format("--{} {}: the master computes nothing; give it to 'troupe join'", name, printable(*text)));
+      return bad_input("--{} {}: the master computes nothing; give it to 'troupe join'", name, printable(*text));
   TROUPE_TRY(order, read_train_order(app, computing::elsewhere));
   if (order.processes)
     return bad_input("--processes: is for 'troupe train'; servers and trainers come to a master by 'troupe join'");

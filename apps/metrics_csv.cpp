@@ -67,9 +67,7 @@ result<std::size_t> kept_bytes(std::string_view content, std::uint64_t kept_to) 
     const auto step = cells.size() == cells_of_line ? parse_number<std::uint64_t>(cells[1]) : std::nullopt;
     if (!step)
       return bad_input(
-          fmt::format("the line at byte {} is no line of metrics that a resumed run could go on from; use "
-                      "another name",
-                      kept));
+          "the line at byte {} is no line of metrics that a resumed run could go on from; use another name", kept);
     if (*step > kept_to) break;
   }
   return kept;
@@ -91,7 +89,7 @@ result<std::string> continue_file(const descriptor& file, std::uint64_t kept_to)
 
 result<std::unique_ptr<epoch_log>> open_metrics_csv(const std::string& path, std::optional<std::uint64_t> kept_to) {
   const std::string option = "--metrics-csv " + printable_path(path);
-  const auto refuse = [&](const fault& why) { return bad_input(fmt::format("{}: {}", option, why.message)); };
+  const auto refuse = [&](const fault& why) { return bad_input("{}: {}", option, why.message); };
   auto file = descriptor::open(path, kept_to ? O_RDWR | O_CREAT : O_WRONLY | O_CREAT | O_TRUNC);
   if (!file) return refuse(file.error());
   auto beginning = kept_to ? continue_file(*file, *kept_to) : std::string(header_line);

@@ -26,11 +26,11 @@ result<links::tls_ptr> read_tls(const CLI::App& app, const std::string& token) {
   const auto ca = given_text(app, "tls-ca");
   const bool any = certificate || key || ca;
   if (any && (!certificate || !key || !ca))
-    return bad_input(fmt::format("{} is missing: {}",
-                                 !certificate ? "--tls-cert"
-                                 : !key       ? "--tls-key"
-                                              : "--tls-ca",
-                                 files_together));
+    return bad_input("{} is missing: {}",
+                     !certificate ? "--tls-cert"
+                     : !key       ? "--tls-key"
+                                  : "--tls-ca",
+                     files_together);
   auto made =
       any ? links::make_tls(links::tls_files{*certificate, *key, *ca}) : links::make_tls(links::stretched_key(token));
   if (!made) return bad_input(std::move(made.error().message));
@@ -103,14 +103,13 @@ result<std::chrono::milliseconds> read_seconds(const CLI::App& app, const std::s
   if (!text) return otherwise;
   const auto seconds = parse_number<double>(*text);
   if (!seconds || !(*seconds >= least && *seconds <= most))
-    return bad_input(
-        fmt::format("--{} {}: must be a number of seconds between {:g} and {:g}", name, printable(*text), least, most));
+    return bad_input("--{} {}: must be a number of seconds between {:g} and {:g}", name, printable(*text), least, most);
   return std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000));
 }
 
 result<links::endpoint> read_endpoint(const std::string& what, const std::string& text) {
   if (auto where = links::parse_endpoint(text)) return *where;
-  return bad_input(fmt::format("{} {}: must be HOST:PORT, as in 10.0.0.1:7000", what, printable(text)));
+  return bad_input("{} {}: must be HOST:PORT, as in 10.0.0.1:7000", what, printable(text));
 }
 
 result<cluster::network_options> read_network_options(const CLI::App& app, console& out) {

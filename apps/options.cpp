@@ -1,6 +1,5 @@
 // Options that read the same in every subcommand.
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,7 +53,7 @@ result<actors::device_request::kind> read_kind(const char* name, const std::opti
   if (!text || *text == "auto") return actors::device_request::kind::automatic;
   if (*text == "cpu") return actors::device_request::kind::cpu;
   if (*text == "cuda") return actors::device_request::kind::cuda;
-  return bad_input(fmt::format("--{} {}: must be auto, cpu or cuda", name, printable(*text)));
+  return bad_input("--{} {}: must be auto, cpu or cuda", name, printable(*text));
 }
 
 /// Numbers between commas, each once.
@@ -66,10 +65,9 @@ result<std::vector<int>> read_numbers(const std::string& text) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const auto number = parse_number<int>(text.substr(begin, end - begin));
     if (!number || *number < 0 || *number >= numbers_max)
-      return bad_input(
-          fmt::format("--devices {}: must be numbers of devices with commas between them, as in 0,2", printable(text)));
+      return bad_input("--devices {}: must be numbers of devices with commas between them, as in 0,2", printable(text));
     if (std::ranges::find(numbers, *number) != numbers.end())
-      return bad_input(fmt::format("--devices {}: has {} twice", printable(text), *number));
+      return bad_input("--devices {}: has {} twice", printable(text), *number);
     numbers.push_back(*number);
     begin = end + 1;
   }
@@ -92,8 +90,7 @@ result<machine_options> read_machine_options(const std::function<std::optional<s
   if (const auto text = text_of("threads")) {
     const auto threads = parse_number<std::size_t>(*text);
     if (!threads || *threads == 0 || *threads > threads_max)
-      return bad_input(
-          fmt::format("--threads {}: must be a whole number between 1 and {}", printable(*text), threads_max));
+      return bad_input("--threads {}: must be a whole number between 1 and {}", printable(*text), threads_max);
     options.threads = *threads;
   }
   TROUPE_TRY(devices, actors::choose_devices(wish));

@@ -1,7 +1,5 @@
 #include "apps/page_token.hpp"
 
-#include <fmt/format.h>
-
 #include <cstdlib>
 
 #include "links/credentials.hpp"
@@ -20,8 +18,8 @@ result<std::string> read_page_token(const std::optional<std::string>& file) {
     token = text;
   }
   if (token.empty() || page::is_token(token)) return token;
-  return bad_input(fmt::format("{}: a token of {} bytes; a page's has 8 to 128 letters, digits, '-' and '_'",
-                               file ? "token file " + *file : variable, token.size()));
+  return bad_input("{}: a token of {} bytes; a page's has 8 to 128 letters, digits, '-' and '_'",
+                   file ? "token file " + *file : variable, token.size());
 }
 
 }  // namespace troupe::apps

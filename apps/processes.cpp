@@ -139,9 +139,9 @@ std::optional<fault> give_to_processes(machine_options& machine, const model::jo
   const std::string why = fmt::format("{} trainers on {} CUDA device{}: two processes cannot add up on one device",
                                       what.trainers, devices.numbers.size(), devices.numbers.size() == 1 ? "" : "s");
   if (!devices.by_default)
-    return fault{fault_kind::input, fmt::format("--processes: {}; use --trainers {}, --device cpu, or leave out "
-                                                "--processes",
-                                                why, devices.numbers.size())};
+    return fault{fault_kind::input,
+                 fmt::format("--processes: {}; use --trainers {}, --device cpu, or leave out --processes", why,
+                             devices.numbers.size())};
   out.note(why + ", so all compute on the processor");
   devices = {};
   return std::nullopt;

@@ -116,7 +116,7 @@ std::string file_name() {
 result<std::unique_ptr<epoch_log>> open_tensorboard(const std::string& directory,
                                                     std::optional<std::uint64_t> kept_to) {
   const std::string option = "--tensorboard " + printable_path(directory);
-  const auto refuse = [&](const std::string& why) { return bad_input(fmt::format("{}: {}", option, why)); };
+  const auto refuse = [&](const std::string& why) { return bad_input("{}: {}", option, why); };
   std::error_code failure;
   std::filesystem::create_directories(directory, failure);
   if (failure) return refuse(failure.message());

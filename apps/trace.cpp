@@ -97,19 +97,19 @@ std::vector<std::string> names_of_analyses() {
 result<int> trace_command(const CLI::App& app, const program_context& context) {
   const std::vector<std::string> names = names_of_analyses();
   const CLI::Option* name = app.get_option("ANALYSIS");
-  if (name->count() == 0) return bad_input(fmt::format("troupe trace needs an analysis: {}", alternatives(names)));
+  if (name->count() == 0) return bad_input("troupe trace needs an analysis: {}", alternatives(names));
   const std::string& what = name->results().front();
   const auto chosen = std::ranges::find(analyses(), what, &kind_of_question::name);
   if (chosen == analyses().end())
-    return bad_input(fmt::format("troupe trace {}: must be {}; the nearest is {}", printable(what), alternatives(names),
-                                 nearest(what, names)));
+    return bad_input("troupe trace {}: must be {}; the nearest is {}", printable(what), alternatives(names),
+                     nearest(what, names));
   for (const option_of_analyses& option : options()) {
     const bool takes = std::ranges::find(chosen->options, option.name) != chosen->options.end();
     if (!takes && app.count("--" + std::string(option.name)) > 0)
-      return bad_input(fmt::format("--{} is of no use to troupe trace {}", option.name, what));
+      return bad_input("--{} is of no use to troupe trace {}", option.name, what);
   }
   const std::vector<std::string>& words = app.get_option("ARGUMENTS")->results();
-  if (words.size() < chosen->fewest) return bad_input(fmt::format("usage: troupe trace {} {}", what, chosen->words));
+  if (words.size() < chosen->fewest) return bad_input("usage: troupe trace {} {}", what, chosen->words);
   return chosen->answer({app, context.out, what, words});
 }
 

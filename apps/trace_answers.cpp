@@ -37,7 +37,7 @@ result<std::optional<std::uint64_t>> number(const question& asked, const std::st
   if (!text) return std::nullopt;
   const auto value = parse_number<std::uint64_t>(*text);
   if (value && *value >= least) return *value;
-  return bad_input(fmt::format("--{} {}: must be a whole number, {} or more", name, printable(*text), least));
+  return bad_input("--{} {}: must be a whole number, {} or more", name, printable(*text), least);
 }
 
 result<std::size_t> limit_of(const question& asked) {
@@ -179,7 +179,7 @@ result<int> timeline(const question& asked) {
     written["flows"] = counts.flows;
   }
   to.flush();
-  if (!to) return run_fault(fmt::format("--output {}: cannot be written: {}", printable(*file), std::strerror(errno)));
+  if (!to) return run_fault("--output {}: cannot be written: {}", printable(*file), std::strerror(errno));
   if (asked.out.json()) {
     show(asked, written);
   } else {
@@ -195,7 +195,7 @@ result<int> diff(const question& asked) {
   if (const auto text = given_text(asked.app, "timing")) {
     how.timing = parse_number<double>(*text);
     if (!how.timing || !(*how.timing >= 0))
-      return bad_input(fmt::format("--timing {}: must be a number, 0 or more", printable(*text)));
+      return bad_input("--timing {}: must be a number, 0 or more", printable(*text));
   }
   if (asked.words.size() != 2) return bad_input("usage: troupe trace diff A B, each a FILE or DIR");
   TROUPE_TRY(a, read(asked, std::span(asked.words).first(1)));
@@ -216,7 +216,7 @@ result<int> tail(const question& asked) {
   order.follows = asked.app.count("--no-follow") == 0;
   if (const auto text = given_text(asked.app, "filter")) {
     auto wanted = trace::parse_filter(*text);
-    if (!wanted) return bad_input(fmt::format("--filter: {}", one_line(wanted.error().message)));
+    if (!wanted) return bad_input("--filter: {}", one_line(wanted.error().message));
     order.wanted = std::move(*wanted);
   }
   return tail_trace(order, asked.out);
@@ -227,8 +227,8 @@ result<int> blame(const question& asked) {
   const auto table = parse_number<std::uint64_t>(asked.words[0]);
   const auto row = parse_number<std::uint64_t>(asked.words[1]);
   if (!table || !row)
-    return bad_input(fmt::format("troupe trace blame {} {}: TABLE and ROW must be whole numbers, from 0",
-                                 printable(asked.words[0]), printable(asked.words[1])));
+    return bad_input("troupe trace blame {} {}: TABLE and ROW must be whole numbers, from 0", printable(asked.words[0]),
+                     printable(asked.words[1]));
   TROUPE_TRY(run, read(asked, std::span(asked.words).subspan(2)));
   const auto found = analysis::blame(run, *table, *row);
   if (!found) return bad_input(one_line(found.error().message));

@@ -55,33 +55,31 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
   if (what) {
     constexpr std::array modes = {trace::mode::off, trace::mode::ring, trace::mode::full, trace::mode::payload};
     const auto found = std::ranges::find(modes, *what, [](trace::mode one) { return trace::name_of(one); });
-    if (found == modes.end())
-      return bad_input(fmt::format("--trace {}: must be off, ring, full or payload", printable(*what)));
+    if (found == modes.end()) return bad_input("--trace {}: must be off, ring, full or payload", printable(*what));
     order.how.what = *found;
   }
   for (const char* name : {"trace-dir", "trace-filter", "trace-ring-mib"})
     if (order.how.what == trace::mode::off && std::ranges::find(given, name, &model::setting::first) != given.end())
-      return bad_input(fmt::format("--{}: goes with a trace, which --trace off turns off", name));
+      return bad_input("--{}: goes with a trace, which --trace off turns off", name);
   order.own_folder = !folder;
   if (folder) order.how.folder = *folder;
   if (folder && folder->empty()) return bad_input("--trace-dir: needs the name of a folder");
   if (const auto text = option_text(given, "trace-filter")) {
     auto filter = trace::parse_filter(*text);
-    if (!filter) return bad_input(fmt::format("--trace-filter {}", printable(filter.error().message)));
+    if (!filter) return bad_input("--trace-filter {}", printable(filter.error().message));
     order.how.wanted = std::move(*filter);
     order.filter = *text;
   }
   if (const auto text = option_text(given, "trace-payload")) {
     order.how.payload_actors = split(*text);
     if (order.how.what != trace::mode::payload)
-      return bad_input(fmt::format("--trace-payload {}: goes with --trace payload", printable(*text)));
+      return bad_input("--trace-payload {}: goes with --trace payload", printable(*text));
   }
   if (const auto text = option_text(given, "trace-ring-mib")) {
     constexpr std::uint64_t mib_max = 4096;
     const auto size = parse_number<std::uint64_t>(*text);
     if (!size || *size == 0 || *size > mib_max)
-      return bad_input(
-          fmt::format("--trace-ring-mib {}: must be a whole number between 1 and {}", printable(*text), mib_max));
+      return bad_input("--trace-ring-mib {}: must be a whole number between 1 and {}", printable(*text), mib_max);
     order.how.ring_bytes = *size * mib;
   }
   if (const auto text = option_text(given, "step-timeout")) {
@@ -89,8 +87,7 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
     constexpr double least = 0.1;
     const auto seconds = parse_number<double>(*text);
     if (!seconds || !(*seconds >= least && *seconds <= most))
-      return bad_input(
-          fmt::format("--step-timeout {}: must be between {} and {} seconds", printable(*text), least, most));
+      return bad_input("--step-timeout {}: must be between {} and {} seconds", printable(*text), least, most);
     if (order.how.what == trace::mode::off)
       return bad_input("--step-timeout: goes with a trace, which --trace off turns off");
     constexpr double ms_per_s = 1000;
@@ -98,7 +95,7 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
   }
   if (const auto text = option_text(given, "page")) {
     const auto port = text->empty() ? 0 : parse_number<std::uint16_t>(*text);
-    if (!port) return bad_input(fmt::format("--page {}: must be a port, 0 to 65535", printable(*text)));
+    if (!port) return bad_input("--page {}: must be a port, 0 to 65535", printable(*text));
     if (order.how.what == trace::mode::off)
       return bad_input("--page: shows what is recorded, which --trace off turns off");
     order.page = *port;
@@ -135,7 +132,7 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
   made.own_folder_ = order.own_folder;
   made.is_wanted_ = order.is_wanted;
   const auto refused = [&](const std::string& why) -> result<run_trace> {
-    if (order.is_wanted) return bad_input(fmt::format("--trace-dir {}", why));
+    if (order.is_wanted) return bad_input("--trace-dir {}", why);
     out.warning(fmt::format("nothing is recorded: {}; --trace-dir names another folder", why));
     return run_trace();
   };
@@ -158,7 +155,7 @@ result<run_trace> run_trace::start(trace_order& order, console& out) {
     TROUPE_TRY(token, read_page_token(std::nullopt));
     auto shown = page::live_page::start(
         {.from = std::move(from), .host = "127.0.0.1", .port = *order.page, .token = std::move(token)});
-    if (!shown) return bad_input(fmt::format("--page: {}", shown.error().message));
+    if (!shown) return bad_input("--page: {}", shown.error().message);
     made.page_ = std::move(*shown);
     out.tell(fmt::format("the run can be watched at {}", made.page_->url()));
   }
@@ -193,8 +190,8 @@ void run_trace::finish(bool clean, console& out) {
     out.warning(fmt::format("not everything was recorded: {}", problem));
   else if (records > 0 || contents > 0)
     out.warning(
-        fmt::format("not everything was recorded: {} records and what {} messages held came faster than they "
-                    "could be kept; a larger --trace-ring-mib or a --trace-filter helps",
+        fmt::format("not everything was recorded: {} records and what {} messages held came faster than they could be "
+                    "kept; a larger --trace-ring-mib or a --trace-filter helps",
                     records, contents));
   if (!clean)
     out.note(fmt::format("the trace is kept: 'troupe trace blocked {}' says who waited for whom", words(folder)));

@@ -81,7 +81,7 @@ std::string words_of(const replay::replay& again, const replay::replay_order& or
 
 result<int> replay_one(const trace::recording& recorded, const std::string& actor, console& out) {
   const auto number = analysis::find_actor(recorded, actor);
-  if (!number) return bad_input(fmt::format("--actor: {}", one_line(number.error().message)));
+  if (!number) return bad_input("--actor: {}", one_line(number.error().message));
   const auto done = replay::replay_actor(
       recorded, *number, [](std::uint64_t id, const std::string& words) { troupe_before_message(id, words.c_str()); });
   if (!done) return bad_input(one_line(done.error().message));
@@ -125,15 +125,12 @@ result<int> replay_run(const trace::recording& recorded, console& out) {
   if (!order) return bad_input(one_line(order.error().message));
   TROUPE_TRY(data, model::open_dataset(order->what));
   if (!order->data_digest.empty() && data->digest() != order->data_digest)
-    return bad_input(
-        fmt::format("--data {}: the rows are not those of the recorded run: their digest is {} here and {} "
-                    "there",
-                    order->what.data, data->digest(), order->data_digest));
+    return bad_input("--data {}: the rows are not those of the recorded run: their digest is {} here and {} there",
+                     order->what.data, data->digest(), order->data_digest);
   replay::replay again(*order, recorded);
   auto devices = actors::choose_devices(order->devices);
   if (!devices)
-    return bad_input(
-        fmt::format("the run was on CUDA devices, whose bits come again only there: {}", devices.error().message));
+    return bad_input("the run was on CUDA devices, whose bits come again only there: {}", devices.error().message);
   cluster::run_options options;
   options.devices = std::move(*devices);
   options.replayed = &again;

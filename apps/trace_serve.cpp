@@ -1,7 +1,5 @@
 #include "apps/trace_serve.hpp"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <thread>
 
@@ -21,9 +19,7 @@ result<int> serve_trace(const serve_order& order, console& out) {
   how.host = order.listen.value_or("127.0.0.1");
   if (order.port) {
     const auto port = parse_number<std::uint16_t>(*order.port);
-    if (!port)
-      return bad_input(
-          fmt::format("--port {}: must be a port, 0 to 65535 (0: any that is free)", one_line(*order.port)));
+    if (!port) return bad_input("--port {}: must be a port, 0 to 65535 (0: any that is free)", one_line(*order.port));
     how.port = *port;
   }
   if (order.token && order.token_file) return bad_input("--token: goes without --token-file, which is the better one");
@@ -32,8 +28,8 @@ result<int> serve_trace(const serve_order& order, console& out) {
       return bad_input("--token: must be 8 to 128 letters, digits, '-' and '_'");  // it is not shown again
     how.token = *order.token;
     out.warning(
-        "--token: all users of this machine can read it in the list of processes; --token-file FILE and the "
-        "variable TROUPE_PAGE_TOKEN are for the owner alone");
+        "--token: all users of this machine can read it in the list of processes; --token-file FILE and the variable "
+        "TROUPE_PAGE_TOKEN are for the owner alone");
   } else {
     TROUPE_TRY(token, read_page_token(order.token_file));
     how.token = std::move(token);

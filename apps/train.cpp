@@ -256,9 +256,9 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   for (const CLI::Option* option : app.get_options())
     if (option->count() > 0 && !option->get_name().empty())
       return bad_input(
-          fmt::format("{}: does not go with --role, which is for the processes that 'troupe train --processes' "
-                      "starts; use 'troupe join'",
-                      option->get_name()));
+          "{}: does not go with --role, which is for the processes that 'troupe train --processes' starts; use 'troupe "
+          "join'",
+          option->get_name());
   TROUPE_TRY(order, read_role_order());
   const std::string role = given_text(app, "role").value_or("");
   const auto rank = parse_number<std::uint32_t>(given_text(app, "rank").value_or(""));
@@ -286,14 +286,12 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
 result<int> run_train(const CLI::App& app, const program_context& context) {
   if (given_text(app, "role")) return play_role(app, context);
   if (const auto rank = given_text(app, "rank"))
-    return bad_input(
-        fmt::format("--rank {}: goes with --role only; the ranks of a run are its own business", printable(*rank)));
+    return bad_input("--rank {}: goes with --role only; the ranks of a run are its own business", printable(*rank));
   TROUPE_TRY(order, read_train_order(app));
   TROUPE_TRY(is_printed, print_if_asked(app, order, context.out));
   if (is_printed) return exit_done;
   for (const char* name : {"dead-after", "request-timeout", "token-file"})
-    if (!order.processes && given_text(app, name))
-      return bad_input(fmt::format("--{}: is for runs with --processes", name));
+    if (!order.processes && given_text(app, name)) return bad_input("--{}: is for runs with --processes", name);
   order.tls = app.get_option("--tls")->count() > 0;
   if (order.tls && !order.processes) return bad_input("--tls: is for runs with --processes, which have links");
   if (auto wrong = read_timeouts(app, order.network)) return tl::unexpected<fault>(std::move(*wrong));

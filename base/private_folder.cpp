@@ -16,7 +16,7 @@ namespace {
 constexpr mode_t owner_only = 0700;
 
 tl::unexpected<fault> cannot(const std::filesystem::path& path, const char* what, int code) {
-  return bad_input(fmt::format("{}: cannot be {}: {}", path.string(), what, std::strerror(code)));
+  return bad_input("{}: cannot be {}: {}", path.string(), what, std::strerror(code));
 }
 
 }  // namespace
@@ -34,14 +34,13 @@ result<private_folder> private_folder::open(const std::filesystem::path& path) {
   if (const int code = make_own_folder(path); code != 0) return cannot(path, "made", code);
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) {
-    if (errno == ENOTDIR || errno == ELOOP) return bad_input(fmt::format("{}: is a link", path.string()));
+    if (errno == ENOTDIR || errno == ELOOP) return bad_input("{}: is a link", path.string());
     return cannot(path, "opened", errno);
   }
   private_folder opened(path, descriptor);
   struct stat found {};
   if (::fstat(descriptor, &found) != 0) return cannot(path, "looked at", errno);
-  if (found.st_uid != ::geteuid())
-    return bad_input(fmt::format("{}: belongs to another user ({})", path.string(), found.st_uid));
+  if (found.st_uid != ::geteuid()) return bad_input("{}: belongs to another user ({})", path.string(), found.st_uid);
   if ((found.st_mode & 0777) != owner_only && ::fchmod(descriptor, owner_only) != 0)
     return cannot(path, "kept from other users", errno);
   return opened;

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
@@ -29,14 +31,24 @@ struct fault {
 template <class T>
 using result = tl::expected<T, fault>;
 
-/// A fault, ready to be returned from a function with any `result`.
+/// Returns a fault for any `result`. All of these take a message, or a format and its arguments.
 inline tl::unexpected<fault> failure(fault_kind kind, std::string message) {
   return tl::unexpected<fault>(fault{kind, std::move(message)});
 }
 
 inline tl::unexpected<fault> bad_input(std::string message) { return failure(fault_kind::input, std::move(message)); }
 
+template <class First, class... Rest>
+tl::unexpected<fault> bad_input(fmt::format_string<First, Rest...> text, First&& first, Rest&&... rest) {
+  return bad_input(text, std::forward<First>(first), std::forward<Rest>(rest)...);
+}
+
 inline tl::unexpected<fault> run_fault(std::string message) { return failure(fault_kind::run, std::move(message)); }
+
+template <class First, class... Rest>
+tl::unexpected<fault> run_fault(fmt::format_string<First, Rest...> text, First&& first, Rest&&... rest) {
+  return run_fault(text, std::forward<First>(first), std::forward<Rest>(rest)...);
+}
 
 }  // namespace troupe
 

@@ -46,7 +46,7 @@ result<Answer> ask_through(control_tunnel& tunnel, const client_options& options
   add_network(config);
   caf::actor_system system(config);
   const auto failed = [&options](const caf::error& error) {
-    return run_fault(fmt::format("master {}: {}", links::to_string(options.master), reason(error, options)));
+    return run_fault("master {}: {}", links::to_string(options.master), reason(error, options));
   };
   const auto master = find_master(system, tunnel, left_until(give_up), [](const std::string&) {});
   if (!master) return failed(master.error());

@@ -94,16 +94,15 @@ links::hello data_plane::about_me() const {
 links::hello_reply data_plane::judge(const links::hello& theirs, const std::string& certificate) const {
   if (links::find_item(theirs, "purpose") != "data") return bad_input("this port takes data links only");
   if (number_in(theirs, "run") != me_.run)
-    return bad_input(fmt::format("a data link of run {}, this is run {}", number_in(theirs, "run"), me_.run));
+    return bad_input("a data link of run {}, this is run {}", number_in(theirs, "run"), me_.run);
   const auto node = number_in(theirs, "node");
   const msg::peer_node* peer = node > UINT32_MAX ? nullptr : find(static_cast<std::uint32_t>(node));
-  if (peer == nullptr) return bad_input(fmt::format("a data link of node {}, which is not in this run", node));
+  if (peer == nullptr) return bad_input("a data link of node {}, which is not in this run", node);
   if (number_in(theirs, "incarnation") != peer->incarnation)
-    return bad_input(fmt::format("{} is in its incarnation {}; this is incarnation {}", peer->name, peer->incarnation,
-                                 number_in(theirs, "incarnation")));
-  if (certificate != peer->certificate)
-    return bad_input(fmt::format("{} had another certificate when it joined", peer->name));
-  if (!missing_.contains(peer->node)) return bad_input(fmt::format("{} has its data link, or needs none", peer->name));
+    return bad_input("{} is in its incarnation {}; this is incarnation {}", peer->name, peer->incarnation,
+                     number_in(theirs, "incarnation"));
+  if (certificate != peer->certificate) return bad_input("{} had another certificate when it joined", peer->name);
+  if (!missing_.contains(peer->node)) return bad_input("{} has its data link, or needs none", peer->name);
   return about_me();
 }
 
@@ -156,10 +155,9 @@ void data_plane::dialled(std::uint32_t node, std::chrono::steady_clock::time_poi
       });
       return;
     }
-    return settle(
-        fmt::format("{} cannot be reached at {} by {}: {}; let it name an address that others reach by "
-                    "--advertise HOST",
-                    peer->name, peer->address, myself()->name, without_name(made.error().message, peer->address)));
+    return settle(fmt::format(
+        "{} cannot be reached at {} by {}: {}; let it name an address that others reach by --advertise HOST",
+        peer->name, peer->address, myself()->name, without_name(made.error().message, peer->address)));
   }
   if (number_in((*made)->peer(), "node") != node) return settle(fmt::format("{} is somebody else", peer->name));
   add(node, std::move(*made));

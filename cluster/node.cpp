@@ -41,8 +41,8 @@ result<links::link_ptr> wait_for_master(boost::asio::io_context& io, const node_
     if (made || made.error().kind != fault_kind::unreachable) return made;
     if (wants_stop(stop_wish)) return nullptr;
     if (clock::now() + pause > give_up)
-      return run_fault(fmt::format("{}; tried for {} s (--join-timeout)", made.error().message,
-                                   static_cast<double>(options.join_timeout.count()) / 1000));
+      return run_fault("{}; tried for {} s (--join-timeout)", made.error().message,
+                       static_cast<double>(options.join_timeout.count()) / 1000);
     if (!told && options.on_note) options.on_note(fmt::format("{}; trying again", made.error().message));
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, longest_pause);
@@ -70,9 +70,7 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
   auto watch = std::make_shared<master_watch>();
   constexpr std::chrono::seconds timeout{10};
   auto master = find_master(system, *tunnel, timeout, [watch](const std::string& why) { watch->lost(why); });
-  if (!master)
-    return run_fault(
-        fmt::format("master {}: {}", links::to_string(options.master), protocol::describe(master.error())));
+  if (!master) return run_fault("master {}: {}", links::to_string(options.master), protocol::describe(master.error()));
 
   const network_options& network = options.network;
   data_plane data(system, {.mine = network.mine,
@@ -80,7 +78,7 @@ result<void> take_part(caf::actor_system& system, const node_options& options, c
                            .handshakes = {.time = network.dead_after},
                            .request_timeout = network.request_timeout});
   auto listening = data.listen(data_address(options, control));
-  if (!listening) return bad_input(fmt::format("data links: {}", listening.error().message));
+  if (!listening) return bad_input("data links: {}", listening.error().message);
 
   auto promise = std::make_shared<std::promise<result<void>>>();
   auto outcome = promise->get_future();

@@ -123,8 +123,8 @@ caf::error node_state::try_to_save(const std::string& folder) const {
   if (tried) return {};
   const auto me = std::ranges::find(peers_, place_.node, &msg::peer_node::node);
   return protocol::make_failure(protocol::errc::bad_input,
-                                fmt::format("{} cannot write where the run saves: {}; --save takes a folder that "
-                                            "the master and all hosts with servers share, under one path",
+                                fmt::format("{} cannot write where the run saves: {}; --save takes a folder that the "
+                                            "master and all hosts with servers share, under one path",
                                             me == peers_.end() ? name : me->name, tried.error().message));
 }
 
@@ -193,8 +193,7 @@ void node_state::master_lost(const std::string& why) {
   const std::uint64_t at_step = all_.data->newest_step();
   const std::string when = at_step > 0 ? fmt::format(" in step {}", at_step) : "";
   const std::string advice = place_.resume.empty() ? "" : "; " + place_.resume;
-  end(run_fault(
-      fmt::format("the master ({}) is gone{}: {}{}", links::to_string(all_.options.master), when, why, advice)));
+  end(run_fault("the master ({}) is gone{}: {}{}", links::to_string(all_.options.master), when, why, advice));
 }
 
 void node_state::fail(const caf::error& error) { end(run_fault(protocol::describe(error))); }

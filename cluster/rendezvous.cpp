@@ -1,7 +1,5 @@
 #include "cluster/rendezvous.hpp"
 
-#include <fmt/format.h>
-
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_future.hpp>
@@ -105,7 +103,7 @@ class control_plane {
     if (auto differs = first_disagreement(mine, theirs, "the other side")) return bad_input(std::move(*differs));
     const std::lock_guard lock(mutex_);
     if (tunnels_.contains(session_of(theirs)))
-      return bad_input(fmt::format("its session {} is that of another connection", printable(session_of(theirs))));
+      return bad_input("its session {} is that of another connection", printable(session_of(theirs)));
     return mine;
   }
 

@@ -168,10 +168,10 @@ result<void> check_messages(const model::job& what, const model::dataset& data, 
                                                      static_cast<std::uint64_t>(1 + buffers) * sizeof(float));
   if (bytes <= msg::blob::max_bytes) return {};
   return bad_input(
-      fmt::format("--hidden: the dense weights {}have {} bytes, between processes the limit is {}; use smaller or "
-                  "fewer layers, or 'troupe train' without --processes",
-                  buffers > 0 ? "and their optimizer's state, which go into a checkpoint together, " : "", bytes,
-                  msg::blob::max_bytes));
+      "--hidden: the dense weights {}have {} bytes, between processes the limit is {}; use smaller or fewer layers, or "
+      "'troupe train' without --processes",
+      buffers > 0 ? "and their optimizer's state, which go into a checkpoint together, " : "", bytes,
+      msg::blob::max_bytes);
 }
 
 /// Writes the run's description into the recording.
@@ -212,10 +212,8 @@ result<void> check_threads(std::size_t threads) {
   go_on.notify_all();
   for (std::thread& one : started) one.join();
   if (all) return {};
-  return bad_input(
-      fmt::format("--threads {}: the system lets this process start {} threads, {} are "
-                  "needed; use fewer --threads",
-                  threads, count, threads + further));
+  return bad_input("--threads {}: the system lets this process start {} threads, {} are needed; use fewer --threads",
+                   threads, count, threads + further);
 }
 
 }  // namespace

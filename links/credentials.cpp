@@ -76,8 +76,7 @@ std::optional<std::string> weakness_of(const std::string& token) {
   if (token.size() >= length_min && kinds >= kinds_min) return std::nullopt;
   return fmt::format(
       "the token may be guessed: it has {} characters and {} different ones, and should have at least {} and {}, as "
-      "from "
-      "`openssl rand -hex 32`",
+      "from `openssl rand -hex 32`",
       token.size(), kinds, length_min, kinds_min);
 }
 

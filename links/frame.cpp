@@ -1,7 +1,5 @@
 #include "links/frame.hpp"
 
-#include <fmt/format.h>
-
 #include <new>
 
 #include "links/bytes.hpp"
@@ -27,19 +25,17 @@ frame_header_image image_of(const frame_header& header) {
 
 result<frame_header> parse_frame_header(std::span<const std::byte> bytes, const link_limits& limits) {
   if (const auto found = number_at<std::uint32_t>(bytes, magic_at); found != magic)
-    return bad_input(fmt::format("it sent {:#010x} where a frame must begin with {:#010x}", found, magic));
+    return bad_input("it sent {:#010x} where a frame must begin with {:#010x}", found, magic);
   const frame_header header{number_at<std::uint8_t>(bytes, kind_at), number_at<std::uint64_t>(bytes, length_at),
                             number_at<std::uint64_t>(bytes, digest_at)};
   const unsigned pad = number_at<std::uint8_t>(bytes, pad8_at) | number_at<std::uint16_t>(bytes, pad16_at);
   if (pad != 0)
-    return bad_input(
-        fmt::format("it sent a frame of kind {} with flags {:#x} that this release does not know", header.kind, pad));
+    return bad_input("it sent a frame of kind {} with flags {:#x} that this release does not know", header.kind, pad);
   if (header.length > limits.frame_bytes_max)
-    return bad_input(
-        fmt::format("it announced a frame of {} bytes, the limit is {}", header.length, limits.frame_bytes_max));
+    return bad_input("it announced a frame of {} bytes, the limit is {}", header.length, limits.frame_bytes_max);
   if (header.kind < link::first_user_kind && header.length != 0)
-    return bad_input(fmt::format("it sent a {} of {} bytes, it must have none",
-                                 header.kind == ping_kind ? "ping" : "goodbye", header.length));
+    return bad_input("it sent a {} of {} bytes, it must have none", header.kind == ping_kind ? "ping" : "goodbye",
+                     header.length);
   return header;
 }
 

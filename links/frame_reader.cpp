@@ -83,11 +83,10 @@ std::optional<std::string> frame_reader::begin_large(const frame_header& header)
 result<std::optional<received_frame>> frame_reader::finish(const frame_header& header,
                                                            std::shared_ptr<std::byte> memory, std::uint64_t digest) {
   large_.reset();
-  if (!memory) return bad_input(fmt::format("there is no memory for a frame of {} bytes", header.length));
+  if (!memory) return bad_input("there is no memory for a frame of {} bytes", header.length);
   // Without a digest: who sent it sees a connection that needs none, to a forwarder on its own machine.
   if (limits_.digests == digest_use::always && header.digest != 0 && header.length > 0 && digest != header.digest)
-    return bad_input(
-        fmt::format("a frame of {} bytes came damaged: its bytes do not match their digest", header.length));
+    return bad_input("a frame of {} bytes came damaged: its bytes do not match their digest", header.length);
   return received_frame{header.kind, std::move(memory), static_cast<std::size_t>(header.length)};
 }
 

@@ -81,8 +81,7 @@ class connector final : public handshake_role {
   handshake_step begin(const channel& over) override {
     over_ = over;
     if (hello_.size() > hello_bytes_max)
-      return failed(fault_kind::input, fmt::format("cannot be greeted: this side's hello has {} bytes, the limit "
-                                                   "is {}",
+      return failed(fault_kind::input, fmt::format("cannot be greeted: this side's hello has {} bytes, the limit is {}",
                                                    hello_.size(), hello_bytes_max));
     return goes_on(prologue_bytes, prologue(mine_));
   }
@@ -243,9 +242,10 @@ std::optional<fault> check_prologue(std::span<const std::byte> first) {
   if (first.size() < nonce_at) return std::nullopt;
   const auto theirs = number_at<std::uint16_t>(first, greeting_word.size());
   if (theirs == version) return std::nullopt;
-  return fault{fault_kind::no_peer, fmt::format("speaks version {} of the handshake, this side version {}: use the "
-                                                "same release of troupe on both",
-                                                theirs, version)};
+  return fault{
+      fault_kind::no_peer,
+      fmt::format("speaks version {} of the handshake, this side version {}: use the same release of troupe on both",
+                  theirs, version)};
 }
 
 std::string shown(std::span<const std::byte> text) {

@@ -98,10 +98,9 @@ class accepting : public std::enable_shared_from_this<accepting> {
       const auto ended = oldest->what.lock();
       pending_.erase(oldest);
       if (ended)
-        ended->give_up(
-            fmt::format("is the oldest of its address, which has most of more than {} connections that have "
-                        "not shaken hands",
-                        handshakes_.pending_max));
+        ended->give_up(fmt::format(
+            "is the oldest of its address, which has most of more than {} connections that have not shaken hands",
+            handshakes_.pending_max));
     }
   }
 
@@ -171,10 +170,9 @@ boost::system::error_code bind_to(tcp_acceptor& acceptor, const asio::ip::tcp::e
 
 fault cannot_listen(const endpoint& where, const boost::system::error_code& error) {
   if (error == asio::error::address_in_use)
-    return {fault_kind::address_in_use,
-            fmt::format("{}: somebody else listens there; choose another port, or 0 for any "
-                        "free one",
-                        to_string(where))};
+    return {
+        fault_kind::address_in_use,
+        fmt::format("{}: somebody else listens there; choose another port, or 0 for any free one", to_string(where))};
   return {fault_kind::input,
           fmt::format("{}: cannot listen there: {}; give an address of this machine, such as 127.0.0.1 or 0.0.0.0",
                       to_string(where), error.message())};

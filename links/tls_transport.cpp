@@ -311,11 +311,10 @@ class tls final : public transport {
     if (is_about_certificate(reason)) {
       constexpr std::string_view mark = " alert ";
       const std::size_t at = said.find(mark);
-      return refused(
-          fault_kind::not_trusted,
-          fmt::format("does not trust this side's certificate: {}; --tls-cert must be good for its --tls-ca, "
-                      "and have the name or address that it is reached by",
-                      at == std::string_view::npos ? said : said.substr(at + mark.size())));
+      return refused(fault_kind::not_trusted,
+                     fmt::format("does not trust this side's certificate: {}; --tls-cert must be good for its "
+                                 "--tls-ca, and have the name or address that it is reached by",
+                                 at == std::string_view::npos ? said : said.substr(at + mark.size())));
     }
     if (SSL_is_init_finished(ssl_.get()))
       return refused(fault_kind::lost, fmt::format("its TLS connection failed: {}", said));
@@ -345,8 +344,7 @@ class tls final : public transport {
       case X509_V_ERR_HOSTNAME_MISMATCH:
       case X509_V_ERR_IP_ADDRESS_MISMATCH:
         return fmt::format(
-            "its certificate is not for {}: that must stand in its subjectAltName, or --tls-name say "
-            "what does",
+            "its certificate is not for {}: that must stand in its subjectAltName, or --tls-name say what does",
             shown(std::as_bytes(std::span(peer_name_))));
       case X509_V_ERR_CERT_REJECTED:
         return "its certificate is not the one that it had when it joined";

@@ -69,7 +69,7 @@ class file_reader {
       }
       text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     }
-    if (rows_.empty()) return bad_input(fmt::format("{}: no rows: must have at least one", file_));
+    if (rows_.empty()) return bad_input("{}: no rows: must have at least one", file_);
     return std::move(rows_);
   }
 
@@ -143,7 +143,7 @@ void standardise(adult_data& data, std::size_t column) {
 result<std::string> inflate_gzip(const char* name, const unsigned char* begin, const unsigned char* end) {
   z_stream stream{};
   constexpr int gzip_window = 16 + MAX_WBITS;
-  if (inflateInit2(&stream, gzip_window) != Z_OK) return bad_input(fmt::format("{}: zlib: {}", name, stream.msg));
+  if (inflateInit2(&stream, gzip_window) != Z_OK) return bad_input("{}: zlib: {}", name, stream.msg);
   stream.next_in = const_cast<unsigned char*>(begin);  // zlib's interface lacks the const; it only reads
   stream.avail_in = static_cast<uInt>(end - begin);
   std::string text;
@@ -158,7 +158,7 @@ result<std::string> inflate_gzip(const char* name, const unsigned char* begin, c
     text.resize(text.size() - stream.avail_out);
   }
   inflateEnd(&stream);
-  if (status != Z_STREAM_END) return bad_input(fmt::format("{}: damaged inside the program (zlib {})", name, status));
+  if (status != Z_STREAM_END) return bad_input("{}: damaged inside the program (zlib {})", name, status);
   return text;
 }
 

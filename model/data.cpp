@@ -25,7 +25,7 @@ std::optional<std::string> check_share(const job& job, std::uint64_t rows, const
 
 result<std::shared_ptr<const dataset>> open_dataset(const job& job) {
   const auto kind = data_kind_of(job.data);
-  if (!kind) return bad_input(fmt::format("--data {}: unknown data set", job.data));
+  if (!kind) return bad_input("--data {}: unknown data set", job.data);
   switch (*kind) {
     case data_kind::adult:
       return open_adult(job);

@@ -39,10 +39,10 @@ result<input_file> input_file::open(const std::string& path, const std::string& 
   file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status {};
   if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &status) != 0)
-    return bad_input(fmt::format("{}: {}; {} is expected", file.name_, std::strerror(errno), wanted));
+    return bad_input("{}: {}; {} is expected", file.name_, std::strerror(errno), wanted);
   if (!S_ISREG(status.st_mode)) {
     const char* is = S_ISDIR(status.st_mode) ? "a directory" : "not a regular file";
-    return bad_input(fmt::format("{}: {}: must be {}", file.name_, is, wanted));
+    return bad_input("{}: {}: must be {}", file.name_, is, wanted);
   }
   file.identity_ = identity_from(path, status);
   return file;
@@ -69,25 +69,24 @@ std::optional<fault> input_file::changed() const {
   if (::fstat(descriptor_, &status) != 0)
     return fault{fault_kind::input, fmt::format("{}: {}", name_, std::strerror(errno))};
   if (identity_from(identity_.path, status) == identity_) return std::nullopt;
-  return fault{fault_kind::input, fmt::format("{}: changed since the run opened it, from {} to {} bytes; leave a file "
-                                              "alone while a run reads it",
-                                              name_, identity_.length, status.st_size)};
+  return fault{
+      fault_kind::input,
+      fmt::format("{}: changed since the run opened it, from {} to {} bytes; leave a file alone while a run reads it",
+                  name_, identity_.length, status.st_size)};
 }
 
 result<std::size_t> input_file::read_some(std::uint64_t offset, std::span<std::byte> to) const {
   for (;;) {
     const ssize_t got = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
     if (got >= 0) return static_cast<std::size_t>(got);
-    if (errno != EINTR)
-      return run_fault(fmt::format("{}: reading at byte {}: {}", name_, offset, std::strerror(errno)));
+    if (errno != EINTR) return run_fault("{}: reading at byte {}: {}", name_, offset, std::strerror(errno));
   }
 }
 
 result<void> input_file::read(std::uint64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
     TROUPE_TRY(got, read_some(offset, to));
-    if (got == 0)
-      return bad_input(fmt::format("{}: ends at byte {} while it is being read: was it cut?", name_, offset));
+    if (got == 0) return bad_input("{}: ends at byte {} while it is being read: was it cut?", name_, offset);
     offset += got;
     to = to.subspan(got);
   }

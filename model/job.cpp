@@ -112,7 +112,7 @@ result<job> parse_job(const std::vector<setting>& given) {
     if (text == nullptr && by_default == std::string_view(no_default)) continue;
     const std::string value = text != nullptr ? current_spelling(one.name, *text) : by_default;
     if (auto wrong = one.read(made, value))
-      return bad_input(fmt::format("{}: {}", with_value(one.name, text != nullptr ? *text : value), *wrong));
+      return bad_input("{}: {}", with_value(one.name, text != nullptr ? *text : value), *wrong);
     if (!kind) kind = data_kind_of(made.data);
   }
   complete_job(made, *kind);

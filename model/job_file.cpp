@@ -47,8 +47,7 @@ tl::unexpected<mistake> wrong_line(std::size_t line, std::string what) {
 result<std::string> read_job_text(const std::string& path) {
   TROUPE_TRY(file, input_file::open(path, "a job file"));
   if (file.length() > file_bytes_max)
-    return bad_input(
-        fmt::format("{}: {} bytes: a job file has at most {}", file.name(), file.length(), file_bytes_max));
+    return bad_input("{}: {} bytes: a job file has at most {}", file.name(), file.length(), file_bytes_max);
   std::string text(file.length(), '\0');
   if (auto read = file.read(0, std::as_writable_bytes(std::span(text))); !read) return tl::unexpected(read.error());
   return text;
@@ -259,9 +258,10 @@ or_mistake<std::vector<job_file::entry>> read_entries(const std::string& text, c
     if (std::ranges::find(names, name) != names.end()) continue;
     const std::size_t line = value.location().line();
     if (value.is_table())
-      return wrong_line(line, fmt::format("{}: a job file has no such section; its settings stand by themselves, and "
-                                          "columns as [[columns]]",
-                                          printable(name)));
+      return wrong_line(
+          line, fmt::format(
+                    "{}: a job file has no such section; its settings stand by themselves, and columns as [[columns]]",
+                    printable(name)));
     return wrong_line(line,
                       fmt::format("{}: unknown setting; the nearest is {}", printable(name), nearest(name, names)));
   }
@@ -290,7 +290,7 @@ result<job_file> read_job_file(const std::string& path, const std::vector<settin
   TROUPE_TRY(text, read_job_text(path));
   auto entries = read_entries(text, known);
   if (entries) return job_file{path, std::move(*entries)};
-  return bad_input(fmt::format("{}: {}", place_of(path, entries.error().line), entries.error().what));
+  return bad_input("{}: {}", place_of(path, entries.error().line), entries.error().what);
 }
 
 fault located(fault what, const job_file& file) {

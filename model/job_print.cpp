@@ -141,8 +141,8 @@ result<std::string> print_job(const std::vector<setting>& settings, const std::v
     if (found == settings.end()) continue;
     const std::string& text = found->second;
     if (find_non_utf8(text) != text.npos)
-      return bad_input(fmt::format("--{} {}: is not UTF-8, which a job file has to be; use another name", info.name,
-                                   printable(text)));
+      return bad_input("--{} {}: is not UTF-8, which a job file has to be; use another name", info.name,
+                       printable(text));
     if (info.type == setting_type::columns)
       columns = columns_text(text);
     else

@@ -41,26 +41,26 @@ result<piece> parse_piece(std::string_view text) {
   if (known == forms.end()) {
     std::vector<std::string> names;
     for (const auto& one : forms) names.emplace_back(one.name);
-    return bad_input(fmt::format("unknown schedule {}; the nearest is {}, and there are {}", printable(name),
-                                 nearest(std::string(name), names), alternatives(names)));
+    return bad_input("unknown schedule {}; the nearest is {}, and there are {}", printable(name),
+                     nearest(std::string(name), names), alternatives(names));
   }
   piece made{static_cast<curve>(known - forms.begin())};
   std::vector<std::string_view> numbers;
   if (colon != std::string_view::npos) numbers = split(text.substr(colon + 1), ',');
   if (numbers.size() != known->numbers)
-    return bad_input(fmt::format("{} must be of the form {}{}", printable(text), known->name, known->arguments));
+    return bad_input("{} must be of the form {}{}", printable(text), known->name, known->arguments);
   if (known->numbers >= 1) {
     const auto steps = parse_number<std::uint64_t>(numbers[0]);
     if (!steps || *steps < 1 || *steps > steps_max)
-      return bad_input(fmt::format("{}: its steps must be a whole number between 1 and {}, not {}", known->name,
-                                   steps_max, printable(numbers[0])));
+      return bad_input("{}: its steps must be a whole number between 1 and {}, not {}", known->name, steps_max,
+                       printable(numbers[0]));
     made.steps = *steps;
   }
   if (known->numbers == 2) {
     const auto gamma = parse_number<double>(numbers[1]);
     if (!gamma || !(*gamma > 0 && *gamma <= 1))
-      return bad_input(fmt::format("{}: its factor must be a number above 0 and at most 1, not {}", known->name,
-                                   printable(numbers[1])));
+      return bad_input("{}: its factor must be a number above 0 and at most 1, not {}", known->name,
+                       printable(numbers[1]));
     made.gamma = *gamma;
   }
   return made;
@@ -87,10 +87,9 @@ result<lr_schedule> parse_lr_schedule(std::string_view text) {
   lr_schedule schedule;
   schedule.pieces.clear();
   for (const auto part : split(text, '+')) {
-    if (schedule.pieces.size() == pieces_max) return bad_input(fmt::format("has more than {} pieces", pieces_max));
+    if (schedule.pieces.size() == pieces_max) return bad_input("has more than {} pieces", pieces_max);
     if (!schedule.pieces.empty() && !ends(schedule.pieces.back()))
-      return bad_input(
-          fmt::format("{} never ends, so nothing can follow it; put it last", form_of(schedule.pieces.back()).name));
+      return bad_input("{} never ends, so nothing can follow it; put it last", form_of(schedule.pieces.back()).name);
     TROUPE_TRY(made, parse_piece(part));
     schedule.pieces.push_back(made);
   }

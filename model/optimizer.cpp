@@ -134,7 +134,7 @@ result<optimizer_spec> parse_optimizer(std::string_view text, optimizer_use use)
   const auto entry = std::ranges::find(optimizers(), name, &optimizer_entry::name);
   if (entry == optimizers().end()) return bad_input(unknown_name(name, use));
   if (use == optimizer_use::dense && entry->for_dense != nullptr)
-    return bad_input(fmt::format("{} is for the rows of tables only; use {}", name, entry->for_dense));
+    return bad_input("{} is for the rows of tables only; use {}", name, entry->for_dense);
   optimizer_spec spec = defaults_of(*entry);
   if (colon != std::string_view::npos) {
     if (auto wrong = read_options(spec, *entry, text.substr(colon + 1))) return bad_input(std::move(*wrong));

@@ -1,7 +1,6 @@
 #include "model/output_file.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,7 +20,7 @@ namespace {
 constexpr std::size_t write_bytes = std::size_t{1} << 20;
 
 tl::unexpected<fault> failed(const std::string& path, const char* doing, int error) {
-  return run_fault(fmt::format("{}: {}: {}", printable_path(path), doing, std::strerror(error)));
+  return run_fault("{}: {}: {}", printable_path(path), doing, std::strerror(error));
 }
 
 /// Opens a file that was not there. What an earlier run has left under its name goes, as long as it is a file or a
@@ -95,9 +94,8 @@ result<void> output_file::write(std::span<const std::byte> bytes) {
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       const int error = count < 0 ? errno : EIO;
-      return run_fault(fmt::format("{}: {} after {} of {} bytes{}", printable_path(path_), std::strerror(error),
-                                   written_, length_,
-                                   error == ENOSPC || error == EDQUOT ? "; make room on that disk" : ""));
+      return run_fault("{}: {} after {} of {} bytes{}", printable_path(path_), std::strerror(error), written_, length_,
+                       error == ENOSPC || error == EDQUOT ? "; make room on that disk" : "");
     }
     written_ += static_cast<std::uint64_t>(count);
     bytes = bytes.subspan(static_cast<std::size_t>(count));
@@ -108,8 +106,7 @@ result<void> output_file::write(std::span<const std::byte> bytes) {
 result<written_file> output_file::close() {
   if (auto done = flush(); !done) return tl::unexpected(std::move(done.error()));
   if (written_ != length_)
-    return run_fault(
-        fmt::format("{}: {} bytes came to be written: must be {}", printable_path(path_), written_, length_));
+    return run_fault("{}: {} bytes came to be written: must be {}", printable_path(path_), written_, length_);
   if (::fsync(descriptor_) != 0) return failed(path_, "bringing its bytes to the disk", errno);
   if (::close(std::exchange(descriptor_, -1)) != 0) return failed(path_, "closing it", errno);
   return written_file{written_, digest_.hex()};

@@ -179,7 +179,7 @@ result<replay_config> parse_replay_config(std::string_view text) {
   json::parse_options options;
   options.max_depth = 4;
   const auto value = json::parse(text, ec, {}, options);
-  if (ec) return bad_input(fmt::format("{}: {}", ec.message(), printable(text)));
+  if (ec) return bad_input("{}: {}", ec.message(), printable(text));
 
   object_reader reader(value, "");
   replay_config config;

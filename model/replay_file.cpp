@@ -19,9 +19,9 @@ result<replay_file> replay_file::open(const std::string& path) {
                                   "use a reference run with fewer steps"));
   const auto text = file.header().metadata.find("config");
   if (text == file.header().metadata.end())
-    return bad_input(fmt::format("{}: __metadata__.config is missing: must be a reference run", printable(path)));
+    return bad_input("{}: __metadata__.config is missing: must be a reference run", printable(path));
   auto config = parse_replay_config(text->second);
-  if (!config) return bad_input(fmt::format("{}: __metadata__.config: {}", printable(path), config.error().message));
+  if (!config) return bad_input("{}: __metadata__.config: {}", printable(path), config.error().message);
   return replay_file{std::move(file), std::move(*config)};
 }
 

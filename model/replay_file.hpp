@@ -2,8 +2,6 @@
 
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,9 +20,7 @@ struct replay_file {
   static result<replay_file> open(const std::string& path);
 
   /// A fault about this file.
-  tl::unexpected<fault> refuse(const std::string& why) const {
-    return bad_input(fmt::format("{}: {}", file.name(), why));
-  }
+  tl::unexpected<fault> refuse(const std::string& why) const { return bad_input("{}: {}", file.name(), why); }
 
   /// The number of values of a tensor must be `count`, whatever its shape.
   result<std::vector<std::int64_t>> integers(const std::string& name, std::uint64_t count) const;

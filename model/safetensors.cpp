@@ -25,7 +25,7 @@ result<safetensors_file> safetensors_file::open(const std::string& path) {
 
 result<safetensors_file> safetensors_file::open(input_file&& opened) {
   safetensors_file file(std::move(opened));
-  const auto refuse = [&](const std::string& why) { return bad_input(fmt::format("{}: {}", file.name(), why)); };
+  const auto refuse = [&](const std::string& why) { return bad_input("{}: {}", file.name(), why); };
   const std::uint64_t length = file.file_.length();
   if (length < length_bytes)
     return refuse(fmt::format("{} bytes: a safetensors file has at least {}", length, length_bytes));
@@ -53,7 +53,7 @@ const tensor_entry* safetensors_file::find(std::string_view name) const {
 
 result<const tensor_entry*> safetensors_file::known(std::string_view name) const {
   if (const auto* entry = find(name)) return entry;
-  return bad_input(fmt::format("{}: tensor {} is missing", file_.name(), printable(name)));
+  return bad_input("{}: tensor {} is missing", file_.name(), printable(name));
 }
 
 template <class T>
@@ -73,8 +73,8 @@ result<std::vector<To>> safetensors_file::read_reals(std::string_view name) cons
   };
   if (entry->type == tensor_type::f32) return convert(read_as<float>(*entry));
   if (entry->type == tensor_type::f64) return convert(read_as<double>(*entry));
-  return bad_input(fmt::format("{}: tensor {} of type {}: must be F32 or F64", file_.name(), printable(name),
-                               type_name(entry->type)));
+  return bad_input("{}: tensor {} of type {}: must be F32 or F64", file_.name(), printable(name),
+                   type_name(entry->type));
 }
 
 result<std::vector<float>> safetensors_file::read_floats(std::string_view name) const {
@@ -88,8 +88,7 @@ result<std::vector<double>> safetensors_file::read_doubles(std::string_view name
 result<std::vector<std::int64_t>> safetensors_file::read_integers(std::string_view name) const {
   TROUPE_TRY(entry, known(name));
   if (entry->type == tensor_type::i64) return read_as<std::int64_t>(*entry);
-  return bad_input(
-      fmt::format("{}: tensor {} of type {}: must be I64", file_.name(), printable(name), type_name(entry->type)));
+  return bad_input("{}: tensor {} of type {}: must be I64", file_.name(), printable(name), type_name(entry->type));
 }
 
 result<std::vector<std::byte>> safetensors_file::read_bytes(std::string_view name) const {

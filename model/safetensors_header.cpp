@@ -235,7 +235,7 @@ result<safetensors_header> parse_safetensors_header(std::string_view json, std::
   const std::size_t read = parser.write_some(false, json.data(), json.size(), ec);
   if (!parser.handler().message().empty()) return bad_input(parser.handler().message());
   if (!ec && read < json.size()) ec = boost::json::error::extra_data;
-  if (ec) return bad_input(fmt::format("header, byte {}: {}: must be one JSON object", read, ec.message()));
+  if (ec) return bad_input("header, byte {}: {}: must be one JSON object", read, ec.message());
   auto header = parser.handler().take();
   if (auto wrong = check_places(header, data_size)) return bad_input(std::move(*wrong));
   return header;

@@ -36,8 +36,7 @@ result<header_text> make_header(const std::vector<tensor_declaration>& tensors, 
     const auto length = tensor_bytes(one.type, one.shape);
     std::uint64_t end = 0;
     if (!length || __builtin_add_overflow(begin, *length, &end))
-      return run_fault(
-          fmt::format("{} {}: its bytes must be less than 2^64", printable(one.name), shape_text(one.shape)));
+      return run_fault("{} {}: its bytes must be less than 2^64", printable(one.name), shape_text(one.shape));
     json += fmt::format(R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", json.size() > 1 ? "," : "",
                         json_string(one.name), type_name(one.type), fmt::join(one.shape, ","), begin, end);
     begin = end;
@@ -45,7 +44,7 @@ result<header_text> make_header(const std::vector<tensor_declaration>& tensors, 
   json += "}";
   json.append((alignment - json.size() % alignment) % alignment, ' ');
   if (json.size() > safetensors_header_max)
-    return run_fault(fmt::format("header of {} bytes: must be at most {}", json.size(), safetensors_header_max));
+    return run_fault("header of {} bytes: must be at most {}", json.size(), safetensors_header_max);
   const std::uint64_t length = json.size();
   return header_text{std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + json, begin};
 }
@@ -61,9 +60,7 @@ std::optional<std::uint64_t> tensor_bytes(tensor_type type, const std::vector<st
 
 result<safetensors_writer> safetensors_writer::create(const std::string& path, std::vector<tensor_declaration> tensors,
                                                       const tensor_metadata& metadata) {
-  const auto refuse = [&path](const std::string& why) {
-    return run_fault(fmt::format("{}: {}", printable_path(path), why));
-  };
+  const auto refuse = [&path](const std::string& why) { return run_fault("{}: {}", printable_path(path), why); };
   std::ranges::sort(tensors, [](const tensor_declaration& a, const tensor_declaration& b) {
     return std::tuple(type_size(b.type), std::string_view(a.name)) <
            std::tuple(type_size(a.type), std::string_view(b.name));
@@ -89,8 +86,8 @@ result<written_file> write_safetensors(const std::string& path, std::span<const 
   std::vector<tensor_declaration> declared;
   for (const tensor_view& one : tensors) {
     if (tensor_bytes(one.what.type, one.what.shape) != one.bytes.size())
-      return run_fault(fmt::format("{}: {} bytes for tensor {} {} {}", printable_path(path), one.bytes.size(),
-                                   printable(one.what.name), type_name(one.what.type), shape_text(one.what.shape)));
+      return run_fault("{}: {} bytes for tensor {} {} {}", printable_path(path), one.bytes.size(),
+                       printable(one.what.name), type_name(one.what.type), shape_text(one.what.shape));
     declared.push_back(one.what);
   }
   TROUPE_TRY(writer, safetensors_writer::create(path, std::move(declared), metadata));

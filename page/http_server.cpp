@@ -44,9 +44,8 @@ bool is_here(std::string_view target) {
 
 /// Goes to whoever opened the page without the token.
 constexpr std::string_view no_token_page =
-    "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Troupe</title>{}"
-    "<h1>This page needs its token</h1><p>Open the address as the program has printed it, with <code>?token=...</code>."
-    "</p></html>\n";
+    "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Troupe</title>{}<h1>This page needs its "
+    "token</h1><p>Open the address as the program has printed it, with <code>?token=...</code>.</p></html>\n";
 
 class session : public std::enable_shared_from_this<session> {
  public:
@@ -256,7 +255,7 @@ struct http_server::state {
 result<std::unique_ptr<http_server>> http_server::start(const options& how, http_handler handler) {
   auto made = std::make_unique<state>(service{how, access(how.token, how.host), std::move(handler)});
   const auto fail = [&](const error_code& error) {
-    return bad_input(fmt::format("cannot listen on {}:{}: {}", how.host, how.port, error.message()));
+    return bad_input("cannot listen on {}:{}: {}", how.host, how.port, error.message());
   };
   error_code error;
   tcp::resolver resolver(made->context);

@@ -78,7 +78,7 @@ class stage {
       if (!made_.difference.empty() || ended_) break;
       const std::string words = words_of(*input);
       if (before) before(input->id, words);
-      if (auto problem = give(*input)) return bad_input(fmt::format("{}: {}", words, *problem));
+      if (auto problem = give(*input)) return bad_input("{}: {}", words, *problem);
       turn();
       ++made_.handled;
     }
@@ -114,8 +114,8 @@ class stage {
                           actors::group_layout::one_process(count_of("trainer "))));
     } else {
       return fmt::format(
-          "{}: alone, only servers, trainers and the allreduce group of one process can be run again; "
-          "'troupe trace replay' without --actor runs all again",
+          "{}: alone, only servers, trainers and the allreduce group of one process can be run again; 'troupe trace "
+          "replay' without --actor runs all again",
           name);
     }
     return std::nullopt;
@@ -175,8 +175,7 @@ class stage {
     if (found == contents_.end() || !protocol::is_kept(*found->second))
       return bad_input(
           "what it held is not recorded: '--trace payload' keeps it, of the actors that --trace-payload names, unless "
-          "the "
-          "run is killed");
+          "the run is killed");
     Message made;
     if (!protocol::read_content_into(*found->second, made))
       return bad_input("what is recorded of it is not what such a message holds");

@@ -53,10 +53,11 @@ std::optional<std::string> find_gap(const trace::recording& of) {
     const auto* mode = process.metadata.if_contains("mode");
     const bool has_log = mode != nullptr && (*mode == "full" || *mode == "payload");
     if (process.overwritten > 0)
-      return fmt::format("{} lacks {} records: {}", who, process.overwritten,
-                         has_log ? "they came faster than they could be kept (a larger --trace-ring-mib helps), or the "
-                                   "file was cut off"
-                                 : "its ring has room for the last ones only; '--trace full' keeps all");
+      return fmt::format(
+          "{} lacks {} records: {}", who, process.overwritten,
+          has_log
+              ? "they came faster than they could be kept (a larger --trace-ring-mib helps), or the file was cut off"
+              : "its ring has room for the last ones only; '--trace full' keeps all");
     if (process.filtered)
       return fmt::format("{} has left records out, as --trace-filter asked for: a replay needs all", who);
   }
@@ -96,21 +97,20 @@ result<replay_order> read_replay_order(const trace::recording& from) {
   const auto* job = metadata_of(from, "job").if_object();
   if (job == nullptr)
     return bad_input(
-        "the recording does not say what job the run had: the file of the process that was started "
-        "by 'troupe train' or 'troupe master' is missing");
+        "the recording does not say what job the run had: the file of the process that was started by 'troupe train' "
+        "or 'troupe master' is missing");
   replay_order made;
   std::vector<model::setting> settings;
   for (const auto& [name, value] : *job)
     if (value.is_string()) settings.emplace_back(name, value.get_string());
   auto parsed = model::parse_job(settings);
-  if (!parsed) return bad_input(fmt::format("the recorded job: {}", parsed.error().message));
+  if (!parsed) return bad_input("the recorded job: {}", parsed.error().message);
   made.what = std::move(*parsed);
   if (auto missing = find_missing(from, made.what)) return bad_input(std::move(*missing));
   if (const auto* digest = metadata_of(from, "data_digest").if_string()) made.data_digest = *digest;
   if (const auto& begin = metadata_of(from, "from_step"); !begin.is_null() && begin != 0)
-    return bad_input(
-        fmt::format("the run went on from the checkpoint of step {}: only runs from the beginning can be replayed",
-                    printable(boost::json::serialize(begin))));
+    return bad_input("the run went on from the checkpoint of step {}: only runs from the beginning can be replayed",
+                     printable(boost::json::serialize(begin)));
   made.is_remote = metadata_of(from, "remote") == true;
   made.devices = devices_in(from);
   if (const auto* result = metadata_of(from, "result").if_object()) {

@@ -1,7 +1,5 @@
 #include "trace/filter.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/number.hpp"
@@ -79,12 +77,12 @@ result<filter> parse_filter(std::string_view text) {
     else if (name == "count")
       is_right = read_count(value, made);
     else
-      return bad_input(fmt::format("'{}': an item is actor=PATTERN, type=PATTERN, steps=FIRST-LAST or count=N", item));
+      return bad_input("'{}': an item is actor=PATTERN, type=PATTERN, steps=FIRST-LAST or count=N", item);
     if (!is_right)
-      return bad_input(fmt::format("'{}': {}", item,
-                                   name == "steps"   ? "must be steps=FIRST-LAST, two whole numbers"
-                                   : name == "count" ? "must be count=N, a whole number"
-                                                     : "needs a pattern after the equals sign"));
+      return bad_input("'{}': {}", item,
+                       name == "steps"   ? "must be steps=FIRST-LAST, two whole numbers"
+                       : name == "count" ? "must be count=N, a whole number"
+                                         : "needs a pattern after the equals sign");
   }
   return made;
 }

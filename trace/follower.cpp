@@ -1,7 +1,6 @@
 #include "trace/follower.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,7 +19,7 @@ namespace {
 constexpr std::uint64_t before_chunks_max = head_bytes + metadata_bytes + (std::uint64_t{1} << 16) * board_entry_bytes;
 
 tl::unexpected<troupe::fault> exceeded(const std::filesystem::path& file, const memory_budget& budget) {
-  return bad_input(fmt::format("{}: {}", file.string(), budget.problem()));
+  return bad_input("{}: {}", file.string(), budget.problem());
 }
 
 }  // namespace
@@ -29,8 +28,7 @@ result<ring_follower> ring_follower::open(const std::filesystem::path& file, mem
   ring_follower made;
   made.path_ = file;
   made.descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (made.descriptor_ < 0)
-    return bad_input(fmt::format("{}: cannot be read: {}", file.string(), std::strerror(errno)));
+  if (made.descriptor_ < 0) return bad_input("{}: cannot be read: {}", file.string(), std::strerror(errno));
   TROUPE_TRY(head, parse_trace_file(made.read(0, head_bytes + metadata_bytes), file, budget));
   made.chunks_begin_ = std::min(head.chunks_begin, before_chunks_max);
   // The number of chunks in the file, whatever the head claims.

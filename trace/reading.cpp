@@ -42,7 +42,7 @@ result<std::uint64_t> choose_run(const std::vector<trace_file>& files, std::uint
     if (runs.contains(wanted)) return wanted;
     std::vector<std::uint64_t> known;
     for (const auto& [run, count] : runs) known.push_back(run);
-    return bad_input(fmt::format("run {}: not among these files, which are of run {}", wanted, fmt::join(known, ", ")));
+    return bad_input("run {}: not among these files, which are of run {}", wanted, fmt::join(known, ", "));
   }
   if (runs.size() > 1) runs.erase(0);  // 0: a process that had not joined a run yet
   if (runs.size() == 1) return runs.begin()->first;
@@ -53,7 +53,7 @@ result<std::uint64_t> choose_run(const std::vector<trace_file>& files, std::uint
   std::string words;
   for (const auto& [run, count] : runs)
     words += fmt::format("{}{} ({} file{})", words.empty() ? "" : ", ", run, count, count == 1 ? "" : "s");
-  return bad_input(fmt::format("these files are of {} runs: {}; name one by --run", runs.size(), words));
+  return bad_input("these files are of {} runs: {}; name one by --run", runs.size(), words);
 }
 
 /// A sort key, greater is newer: a ring is written until the end, a log some time later, a copy never again.
@@ -340,17 +340,17 @@ result<std::vector<std::filesystem::path>> find_trace_files(const sources& from)
     std::error_code failed;
     if (!std::filesystem::is_directory(path, failed)) {
       if (!std::filesystem::exists(path, failed))
-        return bad_input(fmt::format("{}: there is no such file or folder", path.string()));
+        return bad_input("{}: there is no such file or folder", path.string());
       if (!std::filesystem::is_regular_file(path, failed))
-        return bad_input(fmt::format("{}: is neither a file nor a folder", path.string()));
+        return bad_input("{}: is neither a file nor a folder", path.string());
       found.push_back(path);
       continue;
     }
     const std::size_t before = found.size();
     for (std::filesystem::recursive_directory_iterator i(path, failed), end; !failed && i != end; i.increment(failed))
       if (i->is_regular_file(failed) && is_trace_file(i->path())) found.push_back(i->path());
-    if (failed) return bad_input(fmt::format("{}: cannot be read: {}", path.string(), failed.message()));
-    if (found.size() == before) return bad_input(fmt::format("{}: holds no traces (*.ring, *.log)", path.string()));
+    if (failed) return bad_input("{}: cannot be read: {}", path.string(), failed.message());
+    if (found.size() == before) return bad_input("{}: holds no traces (*.ring, *.log)", path.string());
   }
   std::ranges::sort(found);
   found.erase(std::unique(found.begin(), found.end()), found.end());

@@ -37,7 +37,7 @@ boost::json::object first_metadata(const recorder::options& how) {
 result<std::unique_ptr<recorder>> recorder::start(options how) {
   std::unique_ptr<recorder> made(new recorder);
   if (const int code = make_own_folder(how.folder); code != 0)
-    return bad_input(fmt::format("{}: the folder cannot be made: {}", how.folder.string(), std::strerror(code)));
+    return bad_input("{}: the folder cannot be made: {}", how.folder.string(), std::strerror(code));
   const std::string name = fmt::format("{}-{}", host_name(), ::getpid());
   // A test may record several nodes in one process.
   std::filesystem::path file = how.folder / (name + ".ring");

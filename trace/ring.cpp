@@ -22,7 +22,7 @@ std::atomic<std::uint64_t> next_serial = 1;
 std::uint64_t round_up(std::uint64_t n, std::uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 tl::unexpected<troupe::fault> failed(const std::filesystem::path& file, const std::string& what, int code) {
-  return bad_input(fmt::format("{}: {}: {}", file.string(), what, std::strerror(code)));
+  return bad_input("{}: {}: {}", file.string(), what, std::strerror(code));
 }
 
 std::atomic_ref<std::uint64_t> word_at(std::byte* where) {

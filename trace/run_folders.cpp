@@ -104,7 +104,7 @@ result<run_folder> make_run_folder(const fs::path& place) {
   }
   std::string name = users.string() + "-XXXXXX";
   if (::mkdtemp(name.data()) == nullptr)
-    return bad_input(fmt::format("{}; {}: cannot be made: {}", folder.error().message, name, std::strerror(errno)));
+    return bad_input("{}; {}: cannot be made: {}", folder.error().message, name, std::strerror(errno));
   return run_folder{name, fmt::format("{}; the trace goes to {} instead", folder.error().message, name)};
 }
 

@@ -33,7 +33,7 @@ T number_at(const char* base, std::size_t offset) {
 #define TROUPE_FIELD(base, structure, type, field) number_at<type>(base, offsetof(structure, field))
 
 tl::unexpected<troupe::fault> wrong(const std::filesystem::path& name, const std::string& what) {
-  return bad_input(fmt::format("{}: {}", name.string(), what));
+  return bad_input("{}: {}", name.string(), what);
 }
 
 clock_sample sample_at(const char* from) {

@@ -146,8 +146,8 @@ std::shared_ptr<std::byte> cuda_device::allocate_staging(std::size_t bytes) {
     cudaGetLastError();
     throw device_error("the host has too little memory for copies to and from CUDA device " + std::to_string(number_) +
                        ": " + in_mib(bytes) +
-                       " more are needed that stay in place; try a smaller --batch-size, or see"
-                       " the limit of locked memory (ulimit -l)");
+                       " more are needed that stay in place; try a smaller --batch-size, or see the limit of locked "
+                       "memory (ulimit -l)");
   }
   check(code, "cudaMallocHost");
   return given;

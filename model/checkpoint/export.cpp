@@ -55,7 +55,7 @@ result<void> read_piece(const std::string& path, const std::string& name, std::u
   TROUPE_TRY(file, safetensors_file::open(path));
   const tensor_entry* entry = file.find(name);
   if (entry == nullptr || entry->end - entry->begin < begin + to.size())
-    return bad_input(fmt::format("{}: {} is not there as the manifest has it", printable_path(path), name));
+    return bad_input("{}: {} is not there as the manifest has it", printable_path(path), name);
   return file.read_range(*entry, begin, to);
 }
 
@@ -145,21 +145,19 @@ std::optional<std::string> wrong_target(const std::string& path, bool overwrite)
 
 result<written_file> export_checkpoint(const checkpoint& saved, const std::string& path, export_options options) {
   if (saved.manifest.files.empty())
-    return bad_input(fmt::format("checkpoint step {} in {} marks the beginning of a run: there are no tensors in it",
-                                 saved.manifest.step, printable_path(saved.directory)));
-  if (auto wrong = wrong_target(path, options.overwrite))
-    return bad_input(fmt::format("{}: {}", printable_path(path), *wrong));
+    return bad_input("checkpoint step {} in {} marks the beginning of a run: there are no tensors in it",
+                     saved.manifest.step, printable_path(saved.directory));
+  if (auto wrong = wrong_target(path, options.overwrite)) return bad_input("{}: {}", printable_path(path), *wrong);
   // Where a link stands for the file, the file is replaced, not the link.
   std::error_code no_such_file;
   fs::path target = fs::canonical(path, no_such_file);
   if (no_such_file) target = fs::absolute(path);
   if (is_part_of_checkpoint(target, saved.directory))
-    return bad_input(
-        fmt::format("{}: is what a checkpoint's own file is called; name another file", printable_path(path)));
+    return bad_input("{}: is what a checkpoint's own file is called; name another file", printable_path(path));
   const std::string partial = target.native() + ".part";
   auto written = write_all(saved, partial, options.weights_only);
   if (written && ::rename(partial.c_str(), target.c_str()) != 0)
-    written = run_fault(fmt::format("{}: renaming it: {}", printable_path(partial), std::strerror(errno)));
+    written = run_fault("{}: renaming it: {}", printable_path(partial), std::strerror(errno));
   if (!written) ::unlink(partial.c_str());
   return written;
 }

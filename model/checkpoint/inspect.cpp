@@ -139,8 +139,8 @@ result<std::vector<std::uint64_t>> checkpoint_steps(const std::string& directory
        entry.increment(failure))
     if (const auto step = step_of_manifest(entry->path().filename().native())) steps.push_back(*step);
   if (failure)
-    return bad_input(fmt::format("{}: {}: must be a folder with checkpoints, as --save writes it",
-                                 printable_path(directory), failure.message()));
+    return bad_input("{}: {}: must be a folder with checkpoints, as --save writes it", printable_path(directory),
+                     failure.message());
   std::ranges::sort(steps, std::greater());
   return steps;
 }

@@ -40,8 +40,8 @@ result<resume_point> newest_whole_checkpoint(const std::string& directory) {
       continue;
     }
     if (seen->found.state == checkpoint_state::unreadable)
-      return bad_input(fmt::format("checkpoint step {} in {} cannot be read: {}", step, shown_directory,
-                                   seen->found.faults.front()));
+      return bad_input("checkpoint step {} in {} cannot be read: {}", step, shown_directory,
+                       seen->found.faults.front());
     if (seen->found.state == checkpoint_state::torn) {
       from.torn.push_back(step);
       faults.push_back(seen->found.faults.front());
@@ -57,8 +57,8 @@ result<resume_point> newest_whole_checkpoint(const std::string& directory) {
   if (some_gone) return newest_whole_checkpoint(directory);
   if (faults.empty()) return tl::unexpected(no_checkpoint_in(directory));
   for (std::size_t at = 0; at < faults.size(); ++at) faults[at] = fmt::format("step {}: {}", from.torn[at], faults[at]);
-  return bad_input(fmt::format("{}: no checkpoint is whole ({}); start anew, without --resume and in another folder",
-                               shown_directory, fmt::join(faults, "; ")));
+  return bad_input("{}: no checkpoint is whole ({}); start anew, without --resume and in another folder",
+                   shown_directory, fmt::join(faults, "; "));
 }
 
 std::optional<std::string> check_resumed(const checkpoint_manifest& from, const job& what, const dataset& data,
@@ -67,8 +67,7 @@ std::optional<std::string> check_resumed(const checkpoint_manifest& from, const 
   if (from.data_digest != data.digest())
     return fmt::format(
         "--data {}: is not what it was: the rows differ from those that the checkpoint's run had read; bring them "
-        "back, "
-        "or start anew",
+        "back, or start anew",
         what.data);
   if (saved > total_steps)
     return fmt::format(

@@ -117,9 +117,9 @@ result<void> checkpoint_store::lock() {
     const bool is_foreign =
         ::lstat(name.c_str(), &there) == 0 && (S_ISLNK(there.st_mode) || there.st_uid != ::geteuid());
     if (is_foreign)
-      return tl::unexpected<fault>(refusal(name,
-                                           "is a link or another user's: remove it if no run saves its checkpoints "
-                                           "there, or name another folder"));
+      return tl::unexpected<fault>(refusal(
+          name,
+          "is a link or another user's: remove it if no run saves its checkpoints there, or name another folder"));
     return tl::unexpected<fault>(
         refusal(directory_, fmt::format("checkpoints cannot be written there: {}", std::strerror(error))));
   }
@@ -130,9 +130,9 @@ result<void> checkpoint_store::lock() {
   }
   if (errno == EWOULDBLOCK)
     return tl::unexpected<fault>(
-        refusal(directory_, fmt::format("another run{} saves its checkpoints there now; wait for its end, or name "
-                                        "another folder",
-                                        read_owner(lock_))));
+        refusal(directory_,
+                fmt::format("another run{} saves its checkpoints there now; wait for its end, or name another folder",
+                            read_owner(lock_))));
   return tl::unexpected<fault>(refusal(path(checkpoint_lock_name), std::strerror(errno)));
 }
 
@@ -142,10 +142,11 @@ result<void> checkpoint_store::check_vacant(const resume_point* resumed) {
   const bool here = resumed != nullptr && fs::equivalent(resumed->what.directory, directory_, ignored);
   if (!here) {
     if (steps.empty()) return {};
-    return tl::unexpected<fault>(
-        refusal(directory_, fmt::format("holds checkpoints of a run already (newest step {}): go on with it by "
-                                        "--resume {}, or name another folder",
-                                        steps.front(), printable_path(directory_))));
+    return tl::unexpected<fault>(refusal(
+        directory_,
+        fmt::format(
+            "holds checkpoints of a run already (newest step {}): go on with it by --resume {}, or name another folder",
+            steps.front(), printable_path(directory_))));
   }
   torn_.insert(resumed->torn.begin(), resumed->torn.end());
   const auto newest = std::ranges::find_if(steps, [this](std::uint64_t step) { return !torn_.contains(step); });
@@ -172,7 +173,7 @@ result<std::string> checkpoint_store::begin(std::uint64_t step) {
     }
     if (errno != EEXIST) break;
   }
-  return run_fault(fmt::format("{}: making the folder: {}", printable_path(path(name)), std::strerror(errno)));
+  return run_fault("{}: making the folder: {}", printable_path(path(name)), std::strerror(errno));
 }
 
 result<void> checkpoint_store::commit(checkpoint_manifest manifest) {
@@ -198,7 +199,7 @@ result<void> checkpoint_store::commit(checkpoint_manifest manifest) {
 
 result<void> checkpoint_store::write_manifest(const checkpoint_manifest& manifest) {
   const auto refuse = [&](const std::string& why) {
-    return run_fault(fmt::format("checkpoint step {} in {}: {}", manifest.step, printable_path(directory_), why));
+    return run_fault("checkpoint step {} in {}: {}", manifest.step, printable_path(directory_), why);
   };
   if (begun_.empty() || step_ != manifest.step) return refuse("was not begun");
   const std::string text = to_text(manifest);
@@ -213,7 +214,7 @@ result<void> checkpoint_store::write_manifest(const checkpoint_manifest& manifes
     return tl::unexpected(written.error());
   const std::string committed = path(manifest_name(manifest.step));
   if (::rename(uncommitted.c_str(), committed.c_str()) != 0)
-    return run_fault(fmt::format("{}: renaming it: {}", printable_path(uncommitted), std::strerror(errno)));
+    return run_fault("{}: renaming it: {}", printable_path(uncommitted), std::strerror(errno));
   return {};
 }
 

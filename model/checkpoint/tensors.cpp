@@ -27,8 +27,8 @@ result<saved_file> write(const std::string& folder, const std::string& name, std
 result<const tensor_entry*> matching(const safetensors_file& file, const tensor_declaration& wanted) {
   const tensor_entry* entry = file.find(wanted.name);
   if (entry != nullptr && entry->type == wanted.type && entry->shape == wanted.shape) return entry;
-  return bad_input(fmt::format("{}: tensor {} {} {}: is not there, as the manifest has it", file.name(), wanted.name,
-                               type_name(wanted.type), shape_text(wanted.shape)));
+  return bad_input("{}: tensor {} {} {}: is not there, as the manifest has it", file.name(), wanted.name,
+                   type_name(wanted.type), shape_text(wanted.shape));
 }
 
 /// Rows of saved shard `from` that lie on shard `to` now: as rows of the saved file first, first + stride, ... and as
@@ -107,8 +107,8 @@ result<void> read_table(const checkpoint& saved, std::size_t table, std::string_
                         std::span<std::byte> out) {
   const auto& tables = saved.manifest.tables;
   const auto refuse = [&](const std::string& why) {
-    return bad_input(fmt::format("checkpoint step {} in {}: table {}{}", saved.manifest.step,
-                                 printable_path(saved.directory), table, why));
+    return bad_input("checkpoint step {} in {}: table {}{}", saved.manifest.step, printable_path(saved.directory),
+                     table, why);
   };
   if (table >= tables.size()) return refuse(fmt::format(": it has {} tables", tables.size()));
   const saved_table& whole = tables[table];
@@ -133,8 +133,8 @@ result<void> read_table(const checkpoint& saved, std::size_t table, std::string_
 result<void> read_dense(const checkpoint& saved, std::string_view name, std::span<std::byte> out) {
   const auto& dense = saved.manifest.dense;
   const auto refuse = [&](const std::string& why) {
-    return bad_input(fmt::format("checkpoint step {} in {}: dense tensor {}: {}", saved.manifest.step,
-                                 printable_path(saved.directory), printable(name), why));
+    return bad_input("checkpoint step {} in {}: dense tensor {}: {}", saved.manifest.step,
+                     printable_path(saved.directory), printable(name), why);
   };
   const auto found = std::ranges::find(dense, name, &tensor_declaration::name);
   if (found == dense.end()) return refuse("is not there");

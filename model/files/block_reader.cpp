@@ -1,7 +1,5 @@
 #include "model/files/block_reader.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -61,12 +59,12 @@ result<row_block> block_reader::read_rows(pass& from, std::uint64_t number, cons
     if ((row - first) % from_.cut.window_rows == 0) made.window_begin.push_back(made.rows);
     if (!which_(row)) continue;
     if (auto wrong = from_.format->parse(line, made.records.data() + made.rows * width, made.bags))
-      return bad_input(fmt::format("{} line {}: {}", from_.file->name(), from.lines.line(), *wrong));
+      return bad_input("{} line {}: {}", from_.file->name(), from.lines.line(), *wrong);
     if (made.bags.rows.size() > from_.block_values[number])
       return bad_input(
-          fmt::format("{} line {}: more values in bags than before: it has changed since the run opened it; "
-                      "leave a file alone while a run reads it",
-                      from_.file->name(), from.lines.line()));
+          "{} line {}: more values in bags than before: it has changed since the run opened it; leave a file alone "
+          "while a run reads it",
+          from_.file->name(), from.lines.line());
     ++made.rows;
   }
   made.window_begin.push_back(made.rows);
@@ -78,9 +76,9 @@ result<std::string_view> block_reader::next_line(pass& from) const {
     TROUPE_TRY(line, from.lines.next());
     if (!line)
       return bad_input(
-          fmt::format("{}: ends after line {}, before all of its {} rows: it has changed since the run opened "
-                      "it; leave a file alone while a run reads it",
-                      from_.file->name(), from.lines.line(), from_.rows));
+          "{}: ends after line {}, before all of its {} rows: it has changed since the run opened it; leave a file "
+          "alone while a run reads it",
+          from_.file->name(), from.lines.line(), from_.rows);
     if (from.lines.line() > from_.format->header_lines()) return *line;
   }
 }

@@ -1,6 +1,5 @@
 #include "model/files/byte_source.hpp"
 
-#include <fmt/format.h>
 #include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -49,20 +48,18 @@ class compressed_input {
 
   // `left`: bytes of the buffer that were not taken.
   tl::unexpected<fault> damaged(std::size_t left, const char* why) const {
-    return bad_input(fmt::format("{}: damaged {} data near byte {}: {}; get the file again", file_->name(), format_,
-                                 next_ - left, why));
+    return bad_input("{}: damaged {} data near byte {}: {}; get the file again", file_->name(), format_, next_ - left,
+                     why);
   }
 
   tl::unexpected<fault> cut_off() const {
-    return bad_input(
-        fmt::format("{}: the {} data are cut off: the file ends at byte {}, before they do; get the file "
-                    "again",
-                    file_->name(), format_, next_));
+    return bad_input("{}: the {} data are cut off: the file ends at byte {}, before they do; get the file again",
+                     file_->name(), format_, next_);
   }
 
   tl::unexpected<fault> followed(std::size_t left) const {
-    return bad_input(fmt::format("{}: something else follows the {} data at byte {}; must be {} data to the end",
-                                 file_->name(), format_, next_ - left, format_));
+    return bad_input("{}: something else follows the {} data at byte {}; must be {} data to the end", file_->name(),
+                     format_, next_ - left, format_);
   }
 
  private:

@@ -218,13 +218,12 @@ result<std::vector<std::string>> read_header(const std::shared_ptr<const input_f
   const std::string& name = file->name();
   line_reader lines(open_source(file, how, 0), name);
   TROUPE_TRY(line, lines.next());
-  if (!line) return bad_input(fmt::format("{}: no rows: must have at least one", name));
+  if (!line) return bad_input("{}: no rows: must have at least one", name);
   csv_fields fields(*line, separator);
   std::vector<std::string> names;
   std::string_view field;
   while (fields.next(field)) names.emplace_back(field);
-  if (fields.wrong() != nullptr)
-    return bad_input(fmt::format("{} line 1: column {}: {}", name, names.size() + 1, fields.wrong()));
+  if (fields.wrong() != nullptr) return bad_input("{} line 1: column {}: {}", name, names.size() + 1, fields.wrong());
   return names;
 }
 
@@ -235,12 +234,12 @@ result<std::vector<std::size_t>> find_columns(const std::vector<csv_column>& des
   for (const auto& description : descriptions) {
     const auto first = std::ranges::find(names, description.name);
     if (first == names.end())
-      return bad_input(fmt::format("{} line 1: no column is called {}; the nearest is {}", file,
-                                   printable(description.name), printable(nearest(description.name, names))));
+      return bad_input("{} line 1: no column is called {}; the nearest is {}", file, printable(description.name),
+                       printable(nearest(description.name, names)));
     const auto second = std::find(first + 1, names.end(), description.name);
     if (second != names.end())
-      return bad_input(fmt::format("{} line 1: columns {} and {} are both called {}", file, first - names.begin() + 1,
-                                   second - names.begin() + 1, printable(description.name)));
+      return bad_input("{} line 1: columns {} and {} are both called {}", file, first - names.begin() + 1,
+                       second - names.begin() + 1, printable(description.name));
     found.push_back(static_cast<std::size_t>(first - names.begin()));
   }
   return found;

@@ -199,12 +199,10 @@ std::string column_text(std::size_t number, const std::string& name) {
 result<std::vector<csv_column>> parse_columns(const job& job) {
   json::error_code ec;
   const json::value parsed = json::parse(job.columns, ec);
-  if (ec)
-    return bad_input(
-        fmt::format("--columns {}: must be a JSON array of objects: {}", printable(job.columns), ec.message()));
+  if (ec) return bad_input("--columns {}: must be a JSON array of objects: {}", printable(job.columns), ec.message());
   const auto* descriptions = parsed.if_array();
   if (descriptions == nullptr)
-    return bad_input(fmt::format("--columns {}: must be a JSON array of objects", printable(job.columns)));
+    return bad_input("--columns {}: must be a JSON array of objects", printable(job.columns));
   std::vector<csv_column> columns;
   for (const auto& description : *descriptions) {
     auto& column = columns.emplace_back();
@@ -213,9 +211,9 @@ result<std::vector<csv_column>> parse_columns(const job& job) {
     if (name != nullptr && name->is_string()) column.name = std::string(name->as_string());
     const auto refused = object == nullptr ? fmt::format("{}: must be an object", shown(description))
                                            : read_column(*object, job, column);
-    if (refused) return bad_input(fmt::format("--columns: {}: {}", column_text(columns.size(), column.name), *refused));
+    if (refused) return bad_input("--columns: {}: {}", column_text(columns.size(), column.name), *refused);
   }
-  if (auto refused = check_all(columns)) return bad_input(fmt::format("--columns: {}", *refused));
+  if (auto refused = check_all(columns)) return bad_input("--columns: {}", *refused);
   return columns;
 }
 

@@ -1,7 +1,5 @@
 #include "model/files/data_file.hpp"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "base/result.hpp"
@@ -10,7 +8,7 @@ namespace troupe::model {
 
 result<std::shared_ptr<const input_file>> open_data_file(const std::string& path) {
   TROUPE_TRY(file, input_file::open(path, "a data file"));
-  if (file.length() == 0) return bad_input(fmt::format("{}: empty: must have at least one row", file.name()));
+  if (file.length() == 0) return bad_input("{}: empty: must have at least one row", file.name());
   return std::make_shared<const input_file>(std::move(file));
 }
 

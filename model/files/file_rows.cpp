@@ -1,7 +1,5 @@
 #include "model/files/file_rows.hpp"
 
-#include <fmt/format.h>
-
 #include <span>
 #include <utility>
 
@@ -44,15 +42,14 @@ result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_
     const std::uint64_t values = made.format->bag_values(*line);
     if (values > bag_values_max)
       return bad_input(
-          fmt::format("{} line {}: {} values in its bags: must be at most {}; shorten them, or ignore a "
-                      "column of kind multi",
-                      made.file->name(), lines.line(), values, bag_values_max));
+          "{} line {}: {} values in its bags: must be at most {}; shorten them, or ignore a column of kind multi",
+          made.file->name(), lines.line(), values, bag_values_max);
     made.block_values.back() += values;
     ++made.rows;
   }
   if (made.rows == 0) {
     const char* has = made.format->header_lines() > 0 ? "a header and no rows" : "no rows";
-    return bad_input(fmt::format("{}: {}: must have at least one", made.file->name(), has));
+    return bad_input("{}: {}: must have at least one", made.file->name(), has);
   }
   if (auto wrong = made.file->changed()) return tl::unexpected(std::move(*wrong));
   made.digest = digest.hex();

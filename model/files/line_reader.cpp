@@ -1,7 +1,5 @@
 #include "model/files/line_reader.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -29,8 +27,7 @@ result<std::optional<std::string_view>> line_reader::next() {
     const auto* found = static_cast<const char*>(std::memchr(first, '\n', end_ - scanned_));
     scanned_ = found != nullptr ? static_cast<std::size_t>(found - buffer_.data()) : end_;
     if (scanned_ - begin_ > line_max)
-      return bad_input(
-          fmt::format("{} line {}: more than {} bytes: must be at most as many", file_, line_ + 1, line_max));
+      return bad_input("{} line {}: more than {} bytes: must be at most as many", file_, line_ + 1, line_max);
     if (found != nullptr) return take(scanned_, scanned_ + 1);
     if (ended_) {
       if (begin_ == end_) return std::optional<std::string_view>();
@@ -63,8 +60,8 @@ result<std::size_t> line_reader::refill() {
   ended_ = *got == 0;
   if (const void* zero = std::memchr(fresh, 0, *got)) {
     const auto lines = std::count(buffer_.data(), static_cast<char*>(const_cast<void*>(zero)), '\n');
-    return bad_input(fmt::format("{} line {}: a zero byte: must be text, plain or compressed by gzip or zstd", file_,
-                                 line_ + 1 + static_cast<std::uint64_t>(lines)));
+    return bad_input("{} line {}: a zero byte: must be text, plain or compressed by gzip or zstd", file_,
+                     line_ + 1 + static_cast<std::uint64_t>(lines));
   }
   end_ += *got;
   return got;

@@ -158,9 +158,9 @@ result<std::shared_ptr<const row_block>> row_stream::read(block_reader& reader, 
     TROUPE_TRY(rows, reader.read(number, ending_));
     return std::make_shared<const row_block>(std::move(rows));
   } catch (const std::bad_alloc&) {
-    return bad_input(fmt::format("{}: no memory for {} rows at once with {} values in their bags; {}",
-                                 from_->file->name(), std::min(from_->cut.block_rows(), from_->rows),
-                                 from_->block_values[number], smaller_blocks(*from_)));
+    return bad_input("{}: no memory for {} rows at once with {} values in their bags; {}", from_->file->name(),
+                     std::min(from_->cut.block_rows(), from_->rows), from_->block_values[number],
+                     smaller_blocks(*from_));
   }
 }
 

@@ -19,11 +19,10 @@ int failure(cudaError_t code, char* error, std::size_t error_size) {
     return 0;
   }
   if (known && code == cudaErrorInsufficientDriver) {
-    std::snprintf(
-        error, error_size,
-        "the NVIDIA driver is too old: it knows CUDA up to %d.%d, and this program was built with CUDA %d.%d; "
-        "update the driver, or build with an older toolkit",
-        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    std::snprintf(error, error_size,
+                  "the NVIDIA driver is too old: it knows CUDA up to %d.%d, and this program was built with CUDA "
+                  "%d.%d; update the driver, or build with an older toolkit",
+                  driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
   } else if (code == cudaErrorNoDevice) {
     std::snprintf(error, error_size, "no CUDA device");
     return 0;
