@@ -1,5 +1,4 @@
-// What must hold wherever the program is right: checked in release builds too. A failure is a bug of Troupe, never
-// something that a user, a file or a peer has done.
+// Assertions, checked in release builds too. A failure is a bug of Troupe, never caused by a user, a file or a peer.
 
 #pragma once
 

@@ -84,7 +84,7 @@ void child_process::ask(int flags) {
   rusage used{};
   pid_t answered = -1;
   while ((answered = ::wait4(pid_, &status, flags, &used)) < 0 && errno == EINTR) continue;
-  TROUPE_ASSERT(answered >= 0);  // nobody else waits for it
+  TROUPE_ASSERT(answered >= 0);  // only this class waits for the child
   if (answered == 0) return;
   stopped_ = WIFSTOPPED(status);
   if (stopped_ || WIFCONTINUED(status)) return;

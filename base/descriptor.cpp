@@ -19,7 +19,7 @@ int write_all(int descriptor, std::string_view text) {
 }
 
 result<descriptor> descriptor::open(const std::string& path, int flags) {
-  // Otherwise the open call would wait until somebody reads the FIFO, and no signal would end that.
+  // Else open(2) on a FIFO would block until it has a reader, and no signal would end that.
   const int unblocked = (flags & O_ACCMODE) == O_WRONLY ? O_NONBLOCK : 0;
   const int number = ::open(path.c_str(), flags | unblocked | O_CLOEXEC, 0666);
   if (number < 0) return bad_input(errno == ENXIO ? "is a FIFO that nobody reads" : std::strerror(errno));

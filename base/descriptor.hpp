@@ -1,4 +1,4 @@
-// Files as the system knows them: by descriptor.
+// File descriptors.
 
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace troupe {
 
-/// Writes all of `text`; 0, or errno of what went wrong.
+/// Writes all of `text`. Returns 0, or the errno of the failure.
 int write_all(int descriptor, std::string_view text);
 
-/// An open file, closed with the object.
+/// An open file descriptor; the destructor closes it.
 class descriptor {
  public:
-  /// Opens `path` with the system's flags (O_CREAT and so on; a new file is readable for everybody, within the umask).
-  /// The fault is the system's reason alone.
+  /// Opens `path` with flags of open(2). A new file has mode 0666 within the umask. The fault holds only the system's
+  /// reason.
   static result<descriptor> open(const std::string& path, int flags);
 
   descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}

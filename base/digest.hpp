@@ -1,4 +1,4 @@
-// Digests that find any change of the bytes they were made from: XXH3. Not against forgery.
+// XXH3 digests, which detect accidental changes of bytes. They do not protect against forgery.
 
 #pragma once
 
@@ -14,14 +14,14 @@ namespace troupe {
 std::uint64_t digest_of(const std::byte* data, std::size_t size);
 inline std::uint64_t digest_of(std::span<const std::byte> bytes) { return digest_of(bytes.data(), bytes.size()); }
 
-/// The digest of bytes that come piece by piece; how they are cut makes no difference.
+/// The digest of bytes that are added in pieces; it does not depend on how they are cut.
 class running_digest {
  public:
   running_digest();
 
   void add(std::span<const std::byte> bytes);
 
-  /// That of `digest_of` all bytes since the beginning, or since the last `restart`.
+  /// Returns `digest_of` all bytes added since the beginning, or since the last `restart`.
   std::uint64_t value() const;
   void restart();
 

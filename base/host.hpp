@@ -7,13 +7,13 @@
 
 namespace troupe {
 
-/// The machine's name; "unnamed" if the system does not tell it.
+/// Returns the host name; "unnamed" if the system has none.
 std::string host_name();
 
-/// Tells one start of this machine from all others.
+/// Returns the boot id, which differs for each start of this machine.
 std::string boot_id();
 
-/// Whether process `pid` is there, whoever it belongs to.
+/// Returns whether process `pid` exists, of any user.
 bool is_alive(std::uint32_t pid);
 
 }  // namespace troupe

@@ -10,14 +10,14 @@
 
 namespace troupe {
 
-/// `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
+/// Returns `text` as a JSON string with quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string json_string(std::string_view text);
 
-/// `value` such that it reads back as the same bits; null if it is not finite.
+/// Returns `value` with enough digits to read back the same bits; null if it is not finite.
 std::string json_number(double value);
 
-/// One JSON object on one line, built field by field: tens of thousands of epochs may end in a second, so a line costs
-/// no more than its characters.
+/// Builds one JSON object on one line, field by field. It is fast because tens of thousands of epochs may end in a
+/// second.
 class json_line {
  public:
   /// Begins `{"event":"EVENT"`.
@@ -30,16 +30,16 @@ class json_line {
   json_line& add(std::string_view name, std::uint64_t value) { return add_json(name, std::to_string(value)); }
   json_line& add(std::string_view name, std::string_view text) { return add_json(name, json_string(text)); }
   json_line& add(std::string_view name, const char* text) { return add(name, std::string_view(text)); }
-  /// Only for bool itself: whatever converts to it should not arrive here unnoticed.
+  /// A template, so that only bool itself is accepted, not what converts to it.
   template <std::same_as<bool> Bool>
   json_line& add(std::string_view name, Bool value) {
     return add_json(name, value ? "true" : "false");
   }
 
-  /// Adds a value that is JSON already. Names need no escapes.
+  /// Adds a value that is JSON text. Requires: the name needs no escapes.
   json_line& add_json(std::string_view name, std::string_view json);
 
-  /// The whole line, its end included.
+  /// Returns the whole line with its line end.
   std::string take();
 
  private:

@@ -1,4 +1,4 @@
-// Numbers read from text.
+// Numbers from text.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace troupe {
 
-/// The number that all of `text` spells, without blanks, plus sign or unit; nullopt if it does not or does not fit.
-/// For double "nan" and "inf" count as numbers, so that the caller's limits refuse them.
+/// Parses all of `text` as a number, without blanks, plus sign or unit; null if it is none or does not fit. For double
+/// "nan" and "inf" are numbers, so that the caller's limits refuse them.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   T value{};
@@ -20,7 +20,7 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
-/// The same of a whole number in another base, such as 16.
+/// The same for a whole number in another base, such as 16.
 template <std::integral T>
 std::optional<T> parse_number(std::string_view text, int base) {
   T value{};

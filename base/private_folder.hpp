@@ -1,4 +1,4 @@
-// Folders and files for this user alone, made in places where other users can write as well, such as /tmp.
+// Folders and files that only this user can access, in places where other users can write too, such as /tmp.
 
 #pragma once
 
@@ -11,19 +11,19 @@
 
 namespace troupe {
 
-/// Makes a folder that only its owner can enter (mode 0700), with the folders above it in the usual mode. One that is
-/// there stays as it is. Returns the system's error number; 0: the folder is there.
+/// Makes a folder of mode 0700, and its parents with the usual mode. An existing folder stays unchanged. Returns 0 if
+/// the folder exists now, else errno.
 int make_own_folder(const std::filesystem::path& path);
 
-/// A folder that belongs to this user and that nobody else can enter, kept open. Files are made in the folder that was
-/// opened, whatever its path leads to later. Errors are lines for the user that begin with the path.
+/// An open folder that belongs to this user and that only this user can access. Files are made in the opened folder,
+/// even if its path leads elsewhere later. Errors are lines for the user that begin with the path.
 class private_folder {
  public:
-  /// Opens the folder `path`, and makes it first if it is not there. Takes from group and others what they may do with
-  /// it. An error if it is a link, is no folder, or belongs to another user.
+  /// Opens the folder `path`; makes it first if it does not exist. Removes the rights of group and others. An error if
+  /// it is a link, is no folder, or belongs to another user.
   static result<private_folder> open(const std::filesystem::path& path);
 
-  /// Makes the folder `path`, or `path`-2, `path`-3, ... if something of that name is there.
+  /// Makes the folder `path`, or `path`-2, `path`-3, ... if that name exists.
   static result<private_folder> create(const std::filesystem::path& path);
 
   private_folder(private_folder&& other) noexcept;
@@ -32,10 +32,10 @@ class private_folder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Whether something of that name is in it; a link counts, wherever it leads.
+  /// Returns whether that name exists in the folder. A link counts even if its target does not exist.
   bool has(const std::string& name) const;
 
-  /// Writes a new file, mode 0600. An error if something of that name is there: no link is followed.
+  /// Writes a new file of mode 0600. An error if the name exists: no link is followed.
   result<void> write(const std::string& name, std::string_view bytes) const;
 
  private:

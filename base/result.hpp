@@ -1,4 +1,4 @@
-// Errors as values: what functions return when input, the run or the other side of a connection can be at fault.
+// Errors as values.
 
 #pragma once
 
@@ -10,19 +10,19 @@
 
 namespace troupe {
 
-/// What is at fault. The program's exit code follows from it: 2 for input, 1 for all else.
+/// The cause of a fault. It decides the program's exit code: 2 for input, else 1.
 enum class fault_kind {
-  input,           ///< a setting, an address, a file: what the user gave is wrong
+  input,           ///< a setting, address or file that the user gave is wrong
   run,             ///< the run itself failed
-  unreachable,     ///< nobody answers there (yet): worth another try
-  no_peer,         ///< who answers speaks something else, or another version of the handshake
-  refused,         ///< the other side gave its reason
+  unreachable,     ///< nobody answers (yet): a retry may succeed
+  no_peer,         ///< the other side speaks another protocol, or another version of the handshake
+  refused,         ///< the other side refused, with its reason
   not_trusted,     ///< wrong token, or a certificate that is missing, expired or of another authority
-  lost,            ///< an established link has ended
-  address_in_use,  ///< somebody else listens there
+  lost,            ///< an established link ended
+  address_in_use,  ///< another process listens there
 };
 
-/// One line for the user: the thing, its value, the limit, what to try.
+/// `message` is one line for the user: the thing, its value, the limit, what to try.
 struct fault {
   fault_kind kind = fault_kind::input;
   std::string message;
@@ -40,14 +40,14 @@ inline tl::unexpected<fault> bad_input(std::string message) { return failure(fau
 
 template <class First, class... Rest>
 tl::unexpected<fault> bad_input(fmt::format_string<First, Rest...> text, First&& first, Rest&&... rest) {
-  return bad_input(text, std::forward<First>(first), std::forward<Rest>(rest)...);
+  return failure(fault_kind::input, fmt::format(text, std::forward<First>(first), std::forward<Rest>(rest)...));
 }
 
 inline tl::unexpected<fault> run_fault(std::string message) { return failure(fault_kind::run, std::move(message)); }
 
 template <class First, class... Rest>
 tl::unexpected<fault> run_fault(fmt::format_string<First, Rest...> text, First&& first, Rest&&... rest) {
-  return run_fault(text, std::forward<First>(first), std::forward<Rest>(rest)...);
+  return failure(fault_kind::run, fmt::format(text, std::forward<First>(first), std::forward<Rest>(rest)...));
 }
 
 }  // namespace troupe

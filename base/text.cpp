@@ -9,7 +9,7 @@ namespace troupe {
 
 namespace {
 
-/// The character of a valid UTF-8 sequence.
+/// Decodes a valid UTF-8 sequence.
 std::uint32_t character_of(std::string_view sequence) {
   const auto first = static_cast<unsigned char>(sequence.front());
   if (sequence.size() == 1) return first;
@@ -21,7 +21,7 @@ std::uint32_t character_of(std::string_view sequence) {
 
 bool is_control(std::uint32_t c) { return c < 0x20 || (c >= 0x7f && c < 0xa0); }
 
-/// Line and paragraph separator, and what Unicode calls Bidi_Control.
+/// Line and paragraph separators, and characters of the Unicode property Bidi_Control.
 bool is_separator_or_mark(std::uint32_t c) {
   return c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
@@ -64,7 +64,7 @@ std::size_t utf8_length(std::string_view text) {
   if (length == 0 || length > text.size()) return 0;
   for (std::size_t at = 1; at < length; ++at)
     if ((byte(at) & 0xc0) != 0x80) return 0;
-  // Overlong forms, surrogates, and what lies beyond U+10FFFF.
+  // Overlong forms, surrogates, and numbers beyond U+10FFFF.
   const auto second = byte(1);
   if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0)) return 0;
   if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90)) return 0;
@@ -102,7 +102,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(const std::string& name, const std::vector<std::string>& candidates) {
-  // A name is short; of a long text the beginning decides, at bounded cost.
+  // A name is short; a long text is compared by its beginning, to bound the cost.
   const std::string_view beginning = std::string_view(name).substr(0, 64);
   const auto best = std::ranges::min_element(
       candidates, {}, [beginning](const std::string& candidate) { return edit_distance(beginning, candidate); });

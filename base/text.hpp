@@ -1,5 +1,4 @@
-// Text: made harmless before a terminal shows it where somebody else wrote it, such as a peer, a file or a file's name;
-// taken apart, and put together for messages.
+// Text: escaping of foreign text (of peers, files, file names) for a terminal, splitting, and parts of error messages.
 
 #pragma once
 
@@ -10,34 +9,34 @@
 
 namespace troupe {
 
-/// `text` without anything that could move a cursor, end a line or change the order in which letters are shown. Escaped
-/// are control characters (as \x1b; those beyond ASCII as \u0085), line separators and bidirectional marks (as \u202e),
-/// and each byte that is not UTF-8 (as \xff). Of more than `limit` bytes the first are shown, whole characters, and
-/// "...".
+/// Escapes what could move a cursor, end a line or change the order of letters: control characters (as \x1b; those
+/// beyond ASCII as \u0085), line separators and bidirectional marks (as \u202e), and bytes that are not UTF-8 (as
+/// \xff). Truncates to `limit` bytes of whole characters and "...".
 std::string harmless(std::string_view text, std::size_t limit = std::string_view::npos);
 
-/// The same with a blank for each line end and tab.
+/// The same; line ends and tabs become blanks.
 std::string one_line(std::string_view text, std::size_t limit = std::string_view::npos);
 
-/// Bytes of the UTF-8 sequence at the start of `text`, which must not be empty; 0 if there is no valid one (RFC 3629).
+/// Returns the bytes of the UTF-8 sequence at the start of `text`; 0 if it is invalid (RFC 3629). Requires: `text` is
+/// not empty.
 std::size_t utf8_length(std::string_view text);
 
-/// Where the first byte of `text` stands that is not UTF-8; npos if all of it is.
+/// Returns the position of the first byte that is not UTF-8; npos if there is none.
 std::size_t find_non_utf8(std::string_view text);
 
-/// `text` fit for a one-line message: harmless, at most about `limit` bytes, '' if it is empty.
+/// Returns `text` for a one-line message: escaped, at most about `limit` bytes, '' if it is empty.
 std::string printable(std::string_view text, std::size_t limit = 80);
 
-/// A path fit for a one-line message: whole, since its end is what tells files apart.
+/// Returns a path for a one-line message, never truncated, since the ends of paths differ.
 std::string printable_path(std::string_view path);
 
-/// The parts of `text` between separators; one part, `text` itself, where there is none.
+/// Splits `text` at the separators; one part, `text` itself, if there is none.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// "a, b or c".
 std::string alternatives(const std::vector<std::string>& names);
 
-/// Of `candidates` the one that takes the fewest changes of letters to become `name`; "" if there is none.
+/// Returns the candidate with the smallest edit distance to `name`; "" if there is no candidate.
 std::string nearest(const std::string& name, const std::vector<std::string>& candidates);
 
 }  // namespace troupe

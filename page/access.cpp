@@ -17,10 +17,11 @@ namespace {
 
 namespace asio = boost::asio;
 
-/// Browsers tell cookies apart by host, not by port: pages of several runs must not throw out each other's.
+/// The cookie's name has the port, because browsers share cookies between the ports of a host: pages of several runs
+/// must not replace each other's.
 std::string cookie_name(std::uint16_t port) { return fmt::format("troupe_page_{}", port); }
 
-/// The host of a Host field: without the port, and an IPv6 address without its brackets.
+/// Returns the host of a Host field, without port, and without the brackets of an IPv6 address.
 std::string_view host_of(std::string_view field) {
   if (field.starts_with('[')) {
     const auto end = field.find(']');
@@ -39,7 +40,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// Whether they are the same, in a time that depends on the lengths alone; `secret` is not empty.
+/// Compares in a time that depends on the lengths only. Requires: `secret` is not empty.
 bool is_same(std::string_view shown, std::string_view secret) {
   unsigned different = shown.size() == secret.size() ? 0 : 1;
   for (std::size_t i = 0; i < shown.size(); ++i)
@@ -73,7 +74,7 @@ bool access::is_for_us(std::string_view field) const {
   if (is_address && address.is_loopback()) return true;
   const auto listens = asio::ip::make_address(host_, error);
   const bool everywhere = !error && listens.is_unspecified();
-  // An address cannot be rebound: a browser that shows one has been sent to it.
+  // DNS rebinding needs a name, so any address is accepted.
   return everywhere && (is_address || equal_names(host, host_name()));
 }
 

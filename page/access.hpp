@@ -1,8 +1,8 @@
-// Who is let in: those who have the token, and who came here on purpose.
+// Access control of the page: requests need the token, and a Host field that names this machine.
 //
-// A browser shows the token once, in the address, and gets a cookie for it. Browsers tell cookies apart by host only: a
-// server of somebody else on another port of this machine is sent it too. So it is not the token, and lets nobody in
-// once this server has ended.
+// A browser sends the token once, in the address, and gets a cookie. Browsers share cookies between the ports of a
+// host, so another user's server on this machine can receive it. Therefore the cookie is not the token, and is valid
+// for this server only.
 
 #pragma once
 
@@ -12,34 +12,33 @@
 
 namespace troupe::page {
 
-/// A token that nobody can guess: 128 random bits, as hexadecimal digits.
+/// Returns a new token: 128 random bits as hexadecimal digits.
 std::string make_token();
 
-/// Whether `text` can be a token: 8 to 128 letters, digits, `-` and `_`, which need no escape anywhere.
+/// Returns whether `text` is a valid token: 8 to 128 letters, digits, `-` and `_`, which need no escape anywhere.
 bool is_token(std::string_view text);
 
-/// Decides on requests to one server. From any thread.
+/// The access control of one server. Thread: any.
 class access {
  public:
-  /// `host`: what the server listens on, as it was given.
+  /// `host`: the address or name that the server listens on.
   access(std::string token, std::string host);
 
-  /// Whether a request for `host`, a Host field, was meant for this server. A page of another site can have its own
-  /// name point here (DNS rebinding), and then reads what it likes with the browser's rights: so only names and
-  /// addresses of this machine are right.
+  /// Returns whether the Host field `host` names this machine. This stops DNS rebinding: another site that points its
+  /// own name at this machine could else read the page with the browser's rights.
   bool is_for_us(std::string_view host) const;
 
-  /// Compares in a time that does not tell how much of it is right.
+  /// Compares with the token in constant time.
   bool is_right(std::string_view token) const;
-  /// Whether field `Authorization` holds the token, or `Cookie` what `cookie` has given out.
+  /// Returns whether the field `Authorization` has the token, or the field `Cookie` the session of `cookie`.
   bool is_authorized(std::string_view authorization, std::string_view cookie, std::uint16_t port) const;
 
-  /// The value of a Set-Cookie field that lets the browser in from here on.
+  /// Returns the value of a Set-Cookie field that gives the browser access.
   std::string cookie(std::uint16_t port) const;
 
  private:
   std::string token_;
-  std::string session_;  ///< the cookie's value, made anew for each server
+  std::string session_;  ///< the cookie's value, random for each server
   std::string host_;
 };
 

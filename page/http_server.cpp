@@ -26,23 +26,23 @@ using boost::system::error_code;
 
 class session;
 
-/// What connections share.
+/// State shared by the connections.
 struct service {
   http_server::options how;
   access who;
   http_handler handler;
   std::uint16_t port = 0;
   std::size_t connections = 0;
-  std::list<session*> strangers{};  ///< of these, who has not shown the token or a cookie yet; the oldest first
+  std::list<session*> strangers{};  ///< sessions without a valid token or cookie so far, oldest first
 };
 
-/// Whether a browser takes `target` for an address of this server: `//host` leads elsewhere, and a backslash counts as
-/// a slash.
+/// Returns whether a browser resolves `target` on this server: `//host` leads elsewhere, and browsers read a backslash
+/// as a slash.
 bool is_here(std::string_view target) {
   return target.starts_with('/') && !target.starts_with("//") && target.find('\\') == std::string_view::npos;
 }
 
-/// Goes to whoever opened the page without the token.
+/// The answer to a request for the page without a token.
 constexpr std::string_view no_token_page =
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Troupe</title>{}<h1>This page needs its "
     "token</h1><p>Open the address as the program has printed it, with <code>?token=...</code>.</p></html>\n";
@@ -66,7 +66,7 @@ class session : public std::enable_shared_from_this<session> {
                             [self = shared_from_this()](error_code error, std::size_t) { self->have_header(error); });
   }
 
-  /// Ends this connection and gives its place to another one.
+  /// Closes this connection to make room for another one.
   void make_room() {
     leave();
     stream_.close();
@@ -86,7 +86,7 @@ class session : public std::enable_shared_from_this<session> {
     place_ = service_.strangers.end();
   }
 
-  /// Counts no more.
+  /// Removes this session from the lists.
   void leave() {
     if (std::exchange(has_left_, true)) return;
     trust();
@@ -96,7 +96,7 @@ class session : public std::enable_shared_from_this<session> {
   void have_header(error_code error) {
     if (error == http::error::header_limit || error == http::error::buffer_overflow)
       return refuse(431, "the header is too large");
-    // What is not HTTP is told so; who said nothing in time, or has gone, is not spoken to.
+    // Malformed HTTP gets an answer; a timeout or a closed connection gets none.
     if (error.category() == http::make_error_code(http::error::bad_method).category() &&
         error != http::error::end_of_stream && error != http::error::partial_message)
       return refuse(400, "this is no HTTP request");
@@ -107,7 +107,7 @@ class session : public std::enable_shared_from_this<session> {
   }
 
   http_response answer(const head_fields& head) {
-    // A name that a page elsewhere has pointed here, for one that HTTP/1.0 may leave out.
+    // HTTP/1.0 may leave the Host field out; DNS rebinding would send a foreign one.
     if (head.count(http::field::host) > 1 || !service_.who.is_for_us(head[http::field::host]))
       return http_response::of(403, "text/plain; charset=utf-8", "this name is none of this server's\n");
     if (head.method() != http::verb::get && head.method() != http::verb::head) {
@@ -131,7 +131,7 @@ class session : public std::enable_shared_from_this<session> {
     }
   }
 
-  /// Takes the token out of the address, so that it is in no history, no screenshot and no Referer.
+  /// Redirects to the address without the token, so that it is in no history, screenshot or Referer.
   http_response let_in(std::string_view target, const http_request& request) {
     trust();
     std::string without = without_parameter(target, "token");
@@ -143,7 +143,7 @@ class session : public std::enable_shared_from_this<session> {
   }
 
   static http_response turn_away(const head_fields& head) {
-    // A link on another site has brought the browser here: it keeps the cookie back until this site asks itself.
+    // After a link from another site the browser withholds the cookie until a page of this site makes the request.
     const bool once_more = head["Sec-Fetch-Site"] == "cross-site" && head["Sec-Fetch-Mode"] == "navigate";
     http_response refused = http_response::of(
         401, "text/html; charset=utf-8",
@@ -168,12 +168,12 @@ class session : public std::enable_shared_from_this<session> {
     out_->set("X-Frame-Options", "DENY");
     out_->set("Referrer-Policy", "no-referrer");
     out_->set("Cross-Origin-Resource-Policy", "same-origin");
-    // Perfetto's window hands its readiness back to the one that opened it.
+    // Perfetto's window reports that it is ready to the window that opened it.
     out_->set("Cross-Origin-Opener-Policy", "same-origin-allow-popups");
     for (const auto& [name, value] : what.fields) out_->set(name, value);
     out_->content_length(body_->size());
     out_->keep_alive(keep);
-    // A slow line may take long for an export, but not forever.
+    // An export over a slow line may take long, but has a limit.
     constexpr std::size_t slowest_bytes_per_s = 64 << 10;
     stream_.expires_after(timeout() + std::chrono::seconds(body_->size() / slowest_bytes_per_s));
     auto next = [self = shared_from_this(), keep](error_code error, std::size_t) { self->sent(error, keep); };
@@ -197,7 +197,7 @@ class session : public std::enable_shared_from_this<session> {
     drain();
   }
 
-  /// Reads what still comes, for a moment: to close with something unread would take the answer back.
+  /// Reads and discards for a moment: closing with unread bytes would reset the connection and lose the answer.
   void drain() {
     buffer_.clear();
     stream_.async_read_some(buffer_.prepare(4096), [self = shared_from_this()](error_code error, std::size_t) {
@@ -211,7 +211,7 @@ class session : public std::enable_shared_from_this<session> {
   beast::tcp_stream stream_;
   service& service_;
   beast::flat_buffer buffer_;
-  std::list<session*>::iterator place_;  ///< among the strangers; their end: it is none
+  std::list<session*>::iterator place_;  ///< position in `strangers`; its end: authorized
   bool has_left_ = false;
   std::optional<http::request_parser<http::empty_body>> parser_;
   std::shared_ptr<const std::string> body_;
@@ -228,9 +228,9 @@ struct http_server::state {
   void accept() {
     acceptor.async_accept([this](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      if (error) return rest();  // out of descriptors, most likely
+      if (error) return rest();  // probably out of descriptors
       const bool is_full = shared.connections >= shared.how.connections;
-      // Silent or insistent strangers must not keep out the holder of the token.
+      // Unauthorized connections must not block those with the token.
       if (!shared.strangers.empty() && (is_full || shared.strangers.size() >= shared.how.strangers))
         shared.strangers.front()->make_room();
       if (shared.connections < shared.how.connections) std::make_shared<session>(std::move(socket), shared)->read();
@@ -245,7 +245,7 @@ struct http_server::state {
     });
   }
 
-  service shared;  // outlives the sessions, which the context holds
+  service shared;  // outlives the sessions, which `context` holds
   asio::io_context context{1};
   tcp::acceptor acceptor{context};
   asio::steady_timer timer{context};
@@ -270,7 +270,7 @@ result<std::unique_ptr<http_server>> http_server::start(const options& how, http
   made->shared.port = made->acceptor.local_endpoint().port();
   made->accept();
   made->thread = std::jthread([running = made.get()] {
-    constexpr int gives_way = 5;  // training comes first, but the page should not stand still
+    constexpr int gives_way = 5;  // a lower priority than training
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), gives_way);
     running->context.run();
   });

@@ -14,7 +14,7 @@ std::string_view http_request::text(const std::string& name) const {
 
 namespace {
 
-/// Browsers send some characters as they are that RFC 3986 wants escaped, as `|` in a query.
+/// Browsers do not escape some characters that RFC 3986 requires to be escaped, such as `|` in a query.
 std::string escaped(std::string_view target) {
   return boost::urls::encode({target.data(), target.size()}, boost::urls::pchars + '/' + '?' + '%');
 }

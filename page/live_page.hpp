@@ -1,4 +1,4 @@
-// The page of a run, over the files that it records: one that is over, or one under way, this process's own among them.
+// The page of a run that has ended or is under way (also in this process), made from the files that the run records.
 
 #pragma once
 
@@ -16,27 +16,27 @@ namespace troupe::page {
 class live_page {
  public:
   struct options {
-    trace::sources from;  ///< files and folders; may be empty still, and grow
+    trace::sources from;  ///< files and folders; may be empty at first, and grow
     std::string host = "127.0.0.1";
-    std::uint16_t port = 0;  ///< 0: any that is free
-    std::string token;       ///< empty: one that nobody else has
+    std::uint16_t port = 0;  ///< 0: any free port
+    std::string token;       ///< empty: a random one
   };
 
-  /// Serves from a thread of its own until it is destroyed. Files are read when somebody asks, not before. Errors, one
-  /// line for the user: it cannot listen there, or the token is none.
+  /// Serves on its own thread until it is destroyed. Files are read only for a request. Errors, one line for the user:
+  /// it cannot listen there, or the token is invalid.
   static result<std::unique_ptr<live_page>> start(options how);
 
-  /// Where the page is, token included.
+  /// Returns the page's address with the token.
   std::string url() const { return server_->url(); }
 
  private:
   explicit live_page(trace::sources from);
 
   run_page page_;
-  std::unique_ptr<http_server> server_;  ///< ends before what it asks
+  std::unique_ptr<http_server> server_;  ///< destroyed before the members that it uses
 };
 
-/// Whether only this machine can reach what listens on `host`: an address of its loopback, or `localhost`.
+/// Returns whether `host` is a loopback address or `localhost`, which only this machine can reach.
 bool is_loopback(const std::string& host);
 
 }  // namespace troupe::page

@@ -29,7 +29,7 @@ std::string label_value(std::string_view text) {
   return escaped;
 }
 
-/// Metrics one after the other, each with its help and type.
+/// Builds the text of metrics, each with its help and type.
 class exposition {
  public:
   void begin(std::string_view name, std::string_view type, std::string_view help) {

@@ -1,4 +1,4 @@
-// What a run did, as Prometheus reads it: https://prometheus.io/docs/instrumenting/exposition_formats/, text, 0.0.4.
+// A run's metrics in Prometheus' text format 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/.
 
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace troupe::page {
 
-/// Sums that never go back. A ring forgets old records, so each reading adds those that are newer than the last one:
-/// what came and was overwritten in between is missing, but for the messages of an actor as a whole, which its board
-/// counts.
+/// Monotonic sums over the events of a run. A ring overwrites old records, so each reading adds the records that are
+/// newer than the last reading's. Records that were overwritten between two readings are missing; only the messages of
+/// an actor as a whole are exact, from its board.
 class totals {
  public:
   void add(const trace::recording& of);
@@ -24,16 +24,16 @@ class totals {
     trace::nanoseconds latency = 0;
     trace::nanoseconds queued = 0;
   };
-  /// By numbers of actor and type.
+  /// By actor number and type.
   const std::map<std::pair<std::uint16_t, std::uint16_t>, sum>& messages() const { return sums_; }
-  /// Time that actors worked, in handlers and turns of their own.
+  /// Time that actors worked, in handlers and in recorded ranges.
   const std::map<std::uint16_t, trace::nanoseconds>& worked() const { return worked_; }
-  /// Time (`latency`) and number of trainers' steps.
+  /// Time (`latency`) and number of the trainers' steps.
   const std::map<std::uint16_t, sum>& steps() const { return steps_; }
 
  private:
   struct mark {
-    trace::nanoseconds counted = -1;  ///< events that ended later are new
+    trace::nanoseconds counted = -1;  ///< events that ended later are not counted yet
     trace::nanoseconds busy_until = 0;
   };
   std::uint64_t run_ = 0;
@@ -43,7 +43,7 @@ class totals {
   std::map<std::uint16_t, sum> steps_;
 };
 
-/// The whole answer to `/metrics`. What it has of a run that cannot be read is `troupe_up 0`.
+/// Returns the whole answer to `/metrics`. Of a run that cannot be read it has only `troupe_up 0`.
 std::string metrics_text(const reading& of, const totals& sums);
 
 }  // namespace troupe::page

@@ -28,9 +28,9 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::size_t kept_most = 200;
-/// Of so many steps at most critical paths are summed up: some milliseconds each.
+/// Limit of steps whose critical paths are summed: each takes some milliseconds.
 constexpr std::size_t paths_most = 200;
-/// Records that a timeline has at most: some 100 MiB of JSON.
+/// Limit of a timeline's records: some 100 MiB of JSON.
 constexpr std::size_t exported_most = 300'000;
 
 http_response json(const boost::json::object& what, unsigned status = 200) {
@@ -49,7 +49,7 @@ http_response web_answer(const web_file& file) {
   return answer;
 }
 
-/// Gives each of `rows`, which are made of `all`, the id of its message, by which the page finds it.
+/// Adds to each of `rows`, which are made from `all`, the id of its message, by which the page finds it.
 void add_ids(const auto& all, auto id, boost::json::value& rows) {
   auto row = rows.as_array().begin();
   for (const auto& one : all) {
@@ -72,7 +72,7 @@ http_response run_page::answer(const http_request& request) {
   if (const web_file* file = find_web_file(request.path)) return web_answer(*file);
   struct endpoint {
     http_response (run_page::*make)(const http_request&);
-    bool keeps = false;  ///< the answer is the same until the recording is another
+    bool keeps = false;  ///< the answer is cached until the recording changes
   };
   static const std::map<std::string_view, endpoint> endpoints = {
       {"/api/topology", {&run_page::topology}},       {"/api/blocked", {&run_page::blocked}},
@@ -170,7 +170,7 @@ http_response run_page::paths(const http_request& request) {
   return json(analysis::statistics_json(*now_.what, analysis::gather(paths)));
 }
 
-/// It takes a while, and of a run under way each second: so no more than a tenth of the time is spent on it.
+/// Computing it is slow, and is repeated each second while the run is under way: it is limited to a tenth of the time.
 http_response run_page::blocked(const http_request&) {
   const auto begin = clock::now();
   const bool is_right = now_.live ? begin < blocked_next_ : blocked_of_ == now_.generation;
@@ -183,7 +183,8 @@ http_response run_page::blocked(const http_request&) {
   return blocked_;
 }
 
-/// A run under way moves unless the same has blocked it for long: a second, or three slow steps if that is longer.
+/// Returns whether a run under way makes progress: nothing has blocked it for a second, or for three slow steps if that
+/// is longer.
 boost::json::object run_page::verdict() {
   const analysis::blocked_report report = analysis::find_blocked(*now_.what);
   boost::json::object all = analysis::to_json(*now_.what, report);
@@ -226,7 +227,7 @@ http_response run_page::exported(const http_request& request) {
   if (!request.text("step").empty()) {
     const analysis::step_window* window = find_window(request);
     if (window == nullptr) return unknown_step(request);
-    // The step before begins what this one waits for.
+    // The step before starts what this one waits for.
     part = analysis::part_of(*now_.what, window->begin - window->duration(), window->end);
   } else {
     part = analysis::newest_of(*now_.what, exported_most);

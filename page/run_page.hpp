@@ -1,4 +1,4 @@
-// What the page serves: its own files, a run's data as JSON, and `/metrics` for Prometheus.
+// The page's answers: its own files, a run's data as JSON, and `/metrics` for Prometheus.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace troupe::page {
 
-/// Answers requests, for one thread. Answers that do not change until the recording does are made once.
+/// Answers requests. Caches answers that change only with the recording. Thread: one at a time.
 class run_page {
  public:
   explicit run_page(std::unique_ptr<source> from);
@@ -43,17 +43,17 @@ class run_page {
   void take(reading next);
   const analysis::causality& causes();
   const analysis::step_windows& windows();
-  /// The window of the step, and of the trainer if one is named, that is asked for; null if there is none.
+  /// Returns the window of the requested step (and trainer, if one is named); null if there is none.
   const analysis::step_window* find_window(const http_request& request);
-  /// What `troupe trace blocked` says, as JSON, where each wait has its message's `id`, and: `stuck_ns`: for how long
-  /// what blocks has blocked; `moving`: the run is under way, and that is not long.
+  /// Returns what `troupe trace blocked` prints, as JSON, with the message's `id` for each wait, and: `stuck_ns`: how
+  /// long the run has been blocked; `moving`: the run is under way and makes progress.
   boost::json::object verdict();
 
   std::unique_ptr<source> source_;
   reading now_;
   totals totals_;
-  bool scraped_ = false;  ///< only who reads sums has them made
-  // Made of the recording when they are first asked for.
+  bool scraped_ = false;  ///< the totals are computed only if `/metrics` is used
+  // Computed from the recording at the first request.
   std::unique_ptr<analysis::causality> causes_;
   std::optional<analysis::step_windows> windows_;
   std::map<std::string, http_response> kept_;

@@ -15,8 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 using clock = std::chrono::steady_clock;
 
-/// Changes with the file. A ring is written through memory, of which a file's time tells nothing: but its head counts
-/// chunks, and its board the messages of each actor.
+/// A value that changes with the file's content. A ring is written through mapped memory, which does not change the
+/// file's time; but its head counts chunks, and its board counts each actor's messages.
 std::uint64_t fingerprint_of(const fs::path& file) {
   constexpr std::size_t board_bytes_max = 256 << 10;
   std::vector<char> begin(trace::head_bytes + trace::metadata_bytes + board_bytes_max);
@@ -29,7 +29,7 @@ std::uint64_t fingerprint_of(const fs::path& file) {
   return XXH3_64bits_withSeed(begin.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)), length);
 }
 
-/// Moves the end of what is still recorded to when it was looked at: that nothing happens is also something to see.
+/// Extends a recording under way to the time of reading, so that idle time is visible too.
 bool bring_to(std::chrono::system_clock::time_point looked, trace::recording& what) {
   const trace::nanoseconds now = std::chrono::nanoseconds(looked.time_since_epoch()).count() - what.realtime_begin_ns;
   bool live = false;
@@ -60,7 +60,7 @@ recorded::fingerprint recorded::look() const {
 reading recorded::latest() {
   const auto begin = clock::now();
   if (begin < next_look_) return newest_;
-  const auto looked = std::chrono::system_clock::now();  // what happens while it reads may be missed
+  const auto looked = std::chrono::system_clock::now();  // events during the reading may be missed
   fingerprint files = look();
   if (!newest_.what || !newest_.problem.empty() || files != seen_) {
     newest_.problem.clear();
@@ -68,7 +68,7 @@ reading recorded::latest() {
       newest_.what = read_ = std::make_shared<trace::recording>(std::move(*read));
       ++newest_.generation;
     } else {
-      newest_.problem = read.error().message;  // what was seen last stays
+      newest_.problem = read.error().message;  // the last recording stays
     }
     seen_ = std::move(files);
   }

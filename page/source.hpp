@@ -1,4 +1,4 @@
-// Where the page has its data from: a run's recording, read again when there is more of it.
+// The page's data: a run's recording, read again when it has grown.
 
 #pragma once
 
@@ -12,29 +12,29 @@
 
 namespace troupe::page {
 
-/// What a source has.
+/// The state of a source.
 struct reading {
-  std::shared_ptr<const trace::recording> what;  ///< as of the last time that it could be read; null: it never could
-  std::uint64_t generation = 0;                  ///< counts from 1 what was read; the same one is the same recording
-  bool live = false;                             ///< a process of the run is still there
-  std::string problem;                           ///< why there is none, or none newer
+  std::shared_ptr<const trace::recording> what;  ///< from the last successful reading; null: none succeeded
+  std::uint64_t generation = 0;                  ///< number of the reading, from 1; equal: the same recording
+  bool live = false;                             ///< a process of the run still exists
+  std::string problem;                           ///< why the last reading failed; empty: it did not
 };
 
 class source {
  public:
   virtual ~source() = default;
-  /// The newest. For one thread.
+  /// Returns the newest snapshot. Thread: one at a time.
   virtual reading latest() = 0;
 };
 
-/// The files of a run that is over, or under way on this machine. Looks at them only when asked, and reads them only if
-/// they have changed.
+/// The files of a run that has ended, or is under way on this machine. They are checked only for a request, and read
+/// only if they have changed.
 class recorded : public source {
  public:
-  /// How often it looks at most.
+  /// Limits how often the files are checked.
   struct pace {
-    std::chrono::milliseconds least{1000};  ///< from one look to the next
-    int rest = 9;                           ///< so many times as long as a look took, it does not look
+    std::chrono::milliseconds least{1000};  ///< between two checks
+    int rest = 9;                           ///< pause after a check, as a multiple of its duration
   };
 
   explicit recorded(trace::sources from) : recorded(std::move(from), pace()) {}
@@ -49,7 +49,7 @@ class recorded : public source {
   const pace pace_;
   fingerprint seen_;
   reading newest_;
-  std::shared_ptr<trace::recording> read_;  ///< what `newest_` has
+  std::shared_ptr<trace::recording> read_;  ///< the recording of `newest_`
   std::chrono::steady_clock::time_point next_look_{};
 };
 
