@@ -1,4 +1,4 @@
-// `troupe bench`: what this machine reaches, beside what a bare socket does.
+// `troupe bench`: measures lookups between processes on this machine, compared with a bare socket.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -28,14 +28,14 @@ const std::vector<bench::lookup_size>& sizes() {
   return all;
 }
 
-/// Reads a descriptor to the end of a line, or of what there is.
+/// Reads a descriptor up to the next line end, or to its end.
 std::string read_line(int descriptor) {
   std::string line;
   for (char next = 0; ::read(descriptor, &next, 1) == 1 && next != '\n';) line += next;
   return line;
 }
 
-/// The process that serves the lookups. It ends when its standard input does, and is killed with this object.
+/// The process that serves the lookups. It ends at the end of its standard input; the destructor kills it.
 class service_process {
  public:
   service_process() = default;
@@ -77,7 +77,7 @@ class service_process {
   int output_ = -1;
 };
 
-/// Of links that are encrypted by that token, or not at all.
+/// Credentials for links with TLS by that token, or without TLS.
 result<links::credentials> credentials_of(const std::string& token, bool tls) {
   if (!tls) return links::credentials{token};
   auto made = links::make_tls(links::expanded_key(token));

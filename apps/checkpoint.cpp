@@ -1,4 +1,4 @@
-// `troupe checkpoint`: what is saved in a folder, whether it is whole, and a plain file of it.
+// `troupe checkpoint`: lists, verifies and exports the checkpoints of a folder.
 
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ std::string json_texts(const std::vector<std::string>& texts) {
   return fmt::format("[{}]", fmt::join(strings, ","));
 }
 
-/// Looks at every checkpoint of a folder, newest first; a fault if there is none.
+/// Inspects every checkpoint of a folder, newest first; a fault if there is none.
 result<std::vector<model::inspection>> inspect_all(const std::string& directory, model::inspection_depth depth) {
   TROUPE_TRY(steps, model::checkpoint_steps(directory));
   std::vector<model::inspection> all;
@@ -43,7 +43,7 @@ result<std::vector<model::inspection>> inspect_all(const std::string& directory,
   return all;
 }
 
-/// A row for each checkpoint, and below it what is wrong with it.
+/// Returns a row for each checkpoint, and below it its faults.
 std::string table_text(const std::vector<model::inspection>& all) {
   std::string text = fmt::format("{:>12}  {:>5}  {:>17}  state\n", "step", "files", "bytes");
   for (const model::inspection& seen : all) {
@@ -88,7 +88,7 @@ result<int> verify(const program_context& context, const std::string& directory)
   return code;
 }
 
-/// The checkpoint that --step names, whole to the last byte.
+/// Returns the checkpoint that --step names; a fault unless every byte of it is intact.
 result<model::checkpoint> checkpoint_of(const std::string& directory, const std::string& step_text) {
   const auto step = parse_number<std::uint64_t>(step_text);
   if (!step) return bad_input("--step {}: must be a whole number", printable(step_text));

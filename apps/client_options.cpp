@@ -21,7 +21,7 @@ result<cluster::client_options> read_client_options(const CLI::App& app, console
   options.master = where;
   TROUPE_TRY(network, read_network_options(app, out));
   options.network = std::move(network);
-  // Members of the run have a second to say how they are.
+  // The master waits a second for its members' status.
   TROUPE_TRY(timeout, read_seconds(app, "timeout", options.timeout, 1.5, 86'400));
   options.timeout = timeout;
   return options;

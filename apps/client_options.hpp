@@ -1,4 +1,4 @@
-// What subcommands that speak to a running master are told: where it is, how to be let in, and how long to wait.
+// Options of subcommands that connect to a running master: address, credentials and timeout.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace troupe::apps {
 
-/// HOST:PORT, --timeout, and the options of every process of a run.
+/// Adds HOST:PORT, --timeout, and the network options.
 void add_client_options(CLI::App& app);
 result<cluster::client_options> read_client_options(const CLI::App& app, console& out);
 

@@ -1,4 +1,4 @@
-// The command line: which subcommand, and everything that can be wrong before it runs.
+// The command line: finds the subcommand, and reports syntax errors.
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ bool contains(const std::vector<std::string>& texts, std::string_view text) {
 
 bool is_option(std::string_view argument) { return argument.size() > 1 && argument.front() == '-'; }
 
-/// "--name" of "--name=value".
+/// Returns "--name" of "--name=value".
 std::string option_name(const std::string& argument) { return argument.substr(0, argument.find('=')); }
 
 std::vector<std::string> option_names(const CLI::App& app) {
@@ -30,7 +30,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-/// The option of `app` that `name` may have meant: one that contains it ("--optimizer"), else the nearest spelling.
+/// Suggests an option of `app` for an unknown `name`: one that contains it ("--optimizer"), else the nearest spelling.
 std::string nearest_option(const std::string& name, const CLI::App& app) {
   const std::vector<std::string> all = option_names(app);
   const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
@@ -42,7 +42,7 @@ std::string nearest_option(const std::string& name, const CLI::App& app) {
 
 fault refusal(std::string message) { return {fault_kind::input, std::move(message)}; }
 
-/// What a subcommand made nothing of.
+/// Returns the error for an argument that the subcommand does not know.
 fault unknown_to(const subcommand& chosen, const std::string& argument) {
   const std::string path = "troupe " + chosen.app->get_name();
   if (!is_option(argument)) {
@@ -54,7 +54,7 @@ fault unknown_to(const subcommand& chosen, const std::string& argument) {
                              nearest_option(name, *chosen.app), path));
 }
 
-/// What the program itself made nothing of: no subcommand took it.
+/// Returns the error for an argument that is no subcommand, and no option of the program itself.
 fault unknown_to_program(const std::vector<subcommand>& all, const CLI::App& program, const std::string& argument) {
   if (is_option(argument)) {
     const std::string name = option_name(argument);
@@ -73,7 +73,7 @@ fault unknown_to_program(const std::vector<subcommand>& all, const CLI::App& pro
                              nearest(argument, names)));
 }
 
-/// Options given twice or without their value. CLI11 would let the next option be the value.
+/// Finds options given twice or without a value. CLI11 would take the next option as the value.
 std::optional<fault> misused_option(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
@@ -86,7 +86,7 @@ std::optional<fault> misused_option(const CLI::App& app) {
   return std::nullopt;
 }
 
-/// A value for an option that takes none, as in `--json=yes`; or, where CLI11 gave up, one that is missing at the end.
+/// Finds a value for a switch, as in `--json=yes`; or, where CLI11 failed, a missing value at the end.
 std::optional<fault> misplaced_value(const CLI::App& app, const std::vector<std::string>& arguments, bool gave_up) {
   for (const std::string& argument : arguments) {
     const std::string name = option_name(argument);
@@ -99,14 +99,14 @@ std::optional<fault> misplaced_value(const CLI::App& app, const std::vector<std:
   return std::nullopt;
 }
 
-/// The first argument that `app` made nothing of.
+/// Returns the first argument that `app` does not know.
 std::optional<std::string> first_extra(const CLI::App& app) {
   for (const std::string& extra : app.remaining())
     if (extra != "--") return extra;
   return std::nullopt;
 }
 
-/// What is wrong with `arguments` after CLI11 has read them; `failure` is what it said, if it did.
+/// Returns what is wrong with `arguments` after CLI11 has parsed them. `failure`: CLI11's error, if any.
 std::optional<fault> find_fault(const CLI::App& program, const std::vector<subcommand>& all, const subcommand* chosen,
                                 const std::vector<std::string>& arguments, const CLI::ParseError* failure) {
   if (const auto extra = first_extra(program)) {
@@ -123,7 +123,7 @@ std::optional<fault> find_fault(const CLI::App& program, const std::vector<subco
   return std::nullopt;
 }
 
-/// "--name=" as "--name" and an empty value: CLI11 would take the next argument for the value.
+/// Splits "--name=" into "--name" and an empty value: CLI11 would take the next argument as the value.
 std::vector<std::string> with_empty_values(const std::vector<std::string>& arguments) {
   std::vector<std::string> out;
   for (const std::string& argument : arguments) {
@@ -137,7 +137,7 @@ std::vector<std::string> with_empty_values(const std::vector<std::string>& argum
   return out;
 }
 
-/// Runs a subcommand. What can be expected to go wrong comes back as a value; exceptions are the rest.
+/// Runs a subcommand. Expected errors are values; other exceptions are reported here.
 result<int> run_subcommand(const subcommand& chosen) {
   std::string message;
   try {
@@ -150,10 +150,10 @@ result<int> run_subcommand(const subcommand& chosen) {
   return tl::unexpected<fault>(fault{fault_kind::run, std::move(message)});
 }
 
-/// Help or version.
+/// Prints help or version.
 int answer(console& out, const CLI::App& program, const CLI::Success& success) {
   if (dynamic_cast<const CLI::CallForHelp*>(&success) != nullptr) {
-    // CLI11 parts groups by two blank lines.
+    // CLI11 separates groups by two blank lines.
     out.result(CLI::detail::find_and_replace(program.help(), "\n\n\n", "\n\n"));
   } else {
     out.result(std::string(success.what()) + "\n");
@@ -164,7 +164,7 @@ int answer(console& out, const CLI::App& program, const CLI::Success& success) {
 }  // namespace
 
 int run_command_line(const std::vector<std::string>& arguments, std::chrono::steady_clock::time_point started) {
-  // Known before anything is parsed, so that errors of the command line itself are reported the right way.
+  // Read before parsing, so that errors of the command line itself are JSON too.
   console out(contains(arguments, "--json"), contains(arguments, "--quiet"));
 
   CLI::App program("Trains sparse-dense models as a system of actors.", "troupe");
@@ -189,7 +189,7 @@ int run_command_line(const std::vector<std::string>& arguments, std::chrono::ste
   };
 
   std::vector<std::string> reversed = with_empty_values(arguments);
-  std::reverse(reversed.begin(), reversed.end());  // as CLI11 wants them
+  std::reverse(reversed.begin(), reversed.end());  // the order that CLI11 requires
   std::optional<fault> wrong;
   try {
     program.parse(std::move(reversed));

@@ -15,7 +15,7 @@
 namespace troupe::apps {
 namespace {
 
-/// Lines are held back at most this long while more of them come.
+/// Limit of how long lines are buffered while more arrive.
 constexpr auto hold_time = std::chrono::milliseconds(50);
 constexpr std::size_t hold_bytes_max = 64 * 1024;
 
@@ -64,25 +64,25 @@ void console::warning(const std::string& message) {
 }
 
 void console::log(std::string_view text) {
-  // Nobody is left to be told when stderr is gone too.
+  // If stderr fails too, there is nowhere to report it.
   (void)write_all(STDERR_FILENO, text);
 }
 
 int console::finish(int code) {
   flush();
   if (output_error_ == 0) return code;
-  // A reader that has seen enough is no news to the user who sent it.
+  // A reader that closed the pipe did so for the user: no message.
   if (output_error_ != EPIPE)
     log(fmt::format("troupe: error: the results could not be written to stdout: {}\n", std::strerror(output_error_)));
   return code == exit_done ? exit_failed : code;
 }
 
 void prepare_streams() {
-  // As errors of the calls, which name the file.
+  // The failing calls report these as errors, which name the file.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
-    // open() takes the lowest free number. Reading only: what is written to a closed stream must stay an error.
+    // open() returns the lowest free number. Read-only: writing to a closed stream must stay an error.
     if (fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) (void)open("/dev/null", O_RDONLY);
   }
 }

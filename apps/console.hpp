@@ -13,10 +13,10 @@ namespace troupe::apps {
 /// Exit codes of every subcommand.
 enum exit_code : int { exit_done = 0, exit_failed = 1, exit_wrong_input = 2, exit_interrupted = 130 };
 
-/// Writes results, errors and notes. Not for two threads at a time.
+/// Writes results, errors and notes. Thread: one at a time.
 ///
-/// Nothing here throws or ends the program when a stream is gone: a reader that closed the pipe (`| head`) is noted,
-/// and the exit code says in the end that the results did not arrive.
+/// Guarantees not to throw or end the program if a stream fails. If results were lost, for example to a closed pipe
+/// (`| head`), `exit_code` reports it at the end.
 class console {
  public:
   /// `json`: results are JSON lines. `quiet`: no progress and no notes.
@@ -25,40 +25,39 @@ class console {
   console(const console&) = delete;
   console& operator=(const console&) = delete;
 
-  /// Lines on stderr begin with `troupe` and this, as in `troupe trainer 1: error: ...`.
+  /// Sets the name in lines on stderr, as in `troupe trainer 1: error: ...`.
   void set_name(const std::string& name) { name_ = "troupe " + name; }
-  /// A line about who has come and gone, where progress is shown.
+  /// Writes a line about joining and leaving processes; not with `quiet`.
   void note(const std::string& line);
-  /// A line that the user has to see, whether progress is shown or not.
+  /// Writes a line that `quiet` does not suppress.
   void tell(const std::string& line);
 
   bool json() const { return json_; }
   bool quiet() const { return quiet_; }
-  /// True if somebody watches stdout on a terminal.
+  /// Returns whether stdout is a terminal.
   static bool to_terminal();
 
-  /// Text on stdout, now.
+  /// Writes text to stdout at once.
   void result(std::string_view text);
 
-  /// A whole line on stdout: now if the last one was written a while ago, else with one of the next. Keeps the cost of
-  /// short epochs down; `flush` writes what is held back.
+  /// Writes a whole line to stdout, buffered if the last one was written a moment ago, which makes short epochs cheap.
+  /// `flush` writes buffered lines.
   void event(std::string_view line);
   void flush();
 
-  /// The one line about what went wrong on stderr, and an error event on stdout if results are JSON. Returns the exit
-  /// code that belongs to the fault.
+  /// Writes the fault as a line to stderr, and as an error event to stdout if results are JSON. Returns its exit code.
   int error(const fault& what);
 
-  /// The same for what does not end the program: a line on stderr, and an event of that name.
+  /// The same for an event of that name that does not end the program.
   void warning(const std::string& message);
 
-  /// Text on stderr as it is; see `progress_display` for what goes there.
+  /// Writes text to stderr unchanged, for `progress_display`.
   static void log(std::string_view text);
 
-  /// True once stdout has refused what was written to it.
+  /// Returns whether a write to stdout has failed.
   bool output_lost() const { return output_error_ != 0; }
 
-  /// `code`, or exit_failed with an error line if results were lost on the way.
+  /// Returns `code`, or exit_failed with an error line if results were lost.
   int finish(int code);
 
  private:
@@ -71,9 +70,8 @@ class console {
   std::chrono::steady_clock::time_point last_write_{};
 };
 
-/// Makes descriptors 0 to 2 exist, so that no file the program opens is mistaken for a closed stream, and makes writing
-/// to a closed pipe, or beyond the limit of a file's size, an error instead of the program's end. To be called first in
-/// main.
+/// Opens descriptors 0 to 2 if they are closed, so that no file gets one of these numbers. Ignores SIGPIPE and SIGXFSZ,
+/// so that writing to a closed pipe, or beyond the file size limit, is an error. Call it first in main.
 void prepare_streams();
 
 }  // namespace troupe::apps

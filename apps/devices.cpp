@@ -1,4 +1,4 @@
-// `troupe devices`: what this machine computes with.
+// `troupe devices`: lists the processor and the CUDA devices of this machine.
 
 #include "kernels/devices.hpp"
 
@@ -11,7 +11,7 @@
 namespace troupe::apps {
 namespace {
 
-/// A JSON array of values that are JSON already.
+/// Returns a JSON array of values that are JSON text.
 std::string joined_json(const std::vector<std::string>& values) { return fmt::format("[{}]", fmt::join(values, ",")); }
 
 std::string compute_capability(const kernels::cuda_device& device) {

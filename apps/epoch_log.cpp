@@ -21,7 +21,7 @@ result<epoch_logs> open_epoch_logs(const std::optional<std::string>& metrics_csv
                                    const std::optional<std::string>& tensorboard,
                                    std::optional<std::uint64_t> kept_to) {
   epoch_logs logs;
-  // The CSV file comes last: opening it changes what is there.
+  // The CSV file is opened last, because this truncates it.
   for (const auto& [path, open] :
        {std::pair(tensorboard, &open_tensorboard), std::pair(metrics_csv, &open_metrics_csv)}) {
     if (!path) continue;

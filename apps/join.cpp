@@ -1,4 +1,4 @@
-// `troupe join`: takes part in a run as a server or trainer.
+// `troupe join`: joins a run as servers or trainers.
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint32_t count_max = 1024;
 constexpr std::size_t name_bytes_max = 64;
 
-/// `HOST` or `HOST:PORT`.
+/// Parses `HOST` or `HOST:PORT`.
 result<std::optional<links::endpoint>> read_advertise(const CLI::App& app) {
   const auto text = given_text(app, "advertise");
   if (!text) return std::nullopt;
@@ -27,7 +27,7 @@ result<std::optional<links::endpoint>> read_advertise(const CLI::App& app) {
   return bad_input("--advertise {}: must be HOST or HOST:PORT", printable(*text));
 }
 
-/// What this process offers.
+/// Reads what this process offers to the master.
 std::optional<fault> read_offer(const CLI::App& app, cluster::node_options& options) {
   const auto role = given_text(app, "as");
   if (role != "server" && role != "trainer")

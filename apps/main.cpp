@@ -9,7 +9,7 @@
 int main(int argc, char** argv) {
   const auto started = std::chrono::steady_clock::now();
   troupe::apps::prepare_streams();
-  // Each table has a stream of its own on a CUDA device; streams that share a queue wait for each other.
+  // On a CUDA device each table has its own stream; streams that share a hardware queue would wait for each other.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   return troupe::apps::run_command_line({argv + (argc > 0 ? 1 : 0), argv + argc}, started);
 }

@@ -24,7 +24,7 @@ constexpr std::string_view header_line =
     "epoch,step,steps,samples,seconds,samples_per_s,loss,auc,accuracy,log_loss,calibration,test_loss,rmse\n";
 constexpr std::size_t cells_of_line = 13;
 
-/// Every digit of a number, or nothing where there is none.
+/// Formats a number with all digits; empty for null.
 std::string cell(std::optional<double> value) {
   return value && std::isfinite(*value) ? fmt::format("{}", *value) : std::string();
 }
@@ -42,7 +42,7 @@ class metrics_csv : public epoch_log {
   }
 };
 
-/// All that a regular file holds; nothing of any other.
+/// Returns the content of a regular file; empty for any other file.
 result<std::string> content_of(const descriptor& file) {
   std::string content;
   struct stat status {};
@@ -57,7 +57,7 @@ result<std::string> content_of(const descriptor& file) {
   }
 }
 
-/// How many bytes of an earlier run's file stay: whole lines of steps up to `kept_to`.
+/// Returns how many bytes of an earlier run's file are kept: whole lines of steps up to `kept_to`.
 result<std::size_t> kept_bytes(std::string_view content, std::uint64_t kept_to) {
   if (!content.starts_with(header_line))
     return bad_input("is no file of metrics that a resumed run could go on with; use another name");
@@ -73,7 +73,7 @@ result<std::size_t> kept_bytes(std::string_view content, std::uint64_t kept_to) 
   return kept;
 }
 
-/// Leaves what a resumed run goes on from, and the place to write at behind it. Returns what the file still lacks.
+/// Truncates the file to the kept lines and seeks to its end. Returns the header if the file lacks it.
 result<std::string> continue_file(const descriptor& file, std::uint64_t kept_to) {
   const auto content = content_of(file);
   if (!content) return content;

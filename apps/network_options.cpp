@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* files_together = "TLS by certificates takes --tls-cert, --tls-key and --tls-ca together";
 
-/// By certificates, where they are given; else by the token.
+/// TLS by certificates if they are given; else by the token.
 result<links::tls_ptr> read_tls(const CLI::App& app, const std::string& token) {
   const auto certificate = given_text(app, "tls-cert");
   const auto key = given_text(app, "tls-key");
@@ -37,7 +37,7 @@ result<links::tls_ptr> read_tls(const CLI::App& app, const std::string& token) {
   return std::move(*made);
 }
 
-/// An option that makes no sense beside --insecure, or without certificates; null: none was given.
+/// Returns a given option that conflicts with --insecure, or needs certificates; null: there is none.
 std::optional<fault> check_combination(const CLI::App& app, bool insecure) {
   const auto wrong = [](std::string text) { return fault{fault_kind::input, std::move(text)}; };
   for (const char* name : {"tls-cert", "tls-key", "tls-ca", "tls-name"})
@@ -48,7 +48,7 @@ std::optional<fault> check_combination(const CLI::App& app, bool insecure) {
   return std::nullopt;
 }
 
-/// Takes the token, and tells if it can be guessed.
+/// Stores the token; warns if it is weak.
 void take_token(cluster::network_options& options, std::string token, console& out) {
   if (const auto weak = links::weakness_of(token)) out.tell("warning: " + *weak);
   options.mine.token = std::move(token);

@@ -1,5 +1,5 @@
-// The options of a run in one table: name, value, default, meaning, and where each may stand. The settings of the job
-// itself come from the model's table (model/job_table.cpp) and stand in front.
+// The table of a run's options: name, value, default, meaning, and where each is allowed. The job's settings are in the
+// model's table (model/job_table.cpp).
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace troupe::apps {
 
-/// Subcommands take options by sets.
+/// Subcommands add options by sets.
 enum class option_set : std::uint8_t {
   machine,
   processes,
@@ -30,11 +30,11 @@ enum class option_set : std::uint8_t {
   process_tls
 };
 
-/// Where else than on a command line an option may stand.
+/// Where an option is allowed besides the command line.
 enum class option_place : std::uint8_t {
   command_line,        ///< nowhere else
   file,                ///< in a job file
-  file_or_environment  ///< there, and in a variable: --trace-dir is TROUPE_TRACE_DIR
+  file_or_environment  ///< in a job file and in a variable: --trace-dir is TROUPE_TRACE_DIR
 };
 
 struct option_info {
@@ -48,21 +48,19 @@ struct option_info {
   model::setting_type type = model::setting_type::text;  ///< in a job file
 };
 
-/// All but the job's settings, in the order in which a job file is printed.
+/// Returns the table, in the order of a printed job file.
 std::span<const option_info> option_table();
 
-/// Adds a set to a subcommand. `default_text` takes the place of the table's, where a subcommand has a default of its
-/// own.
+/// Adds a set to a subcommand. `default_text` replaces the table's, for a subcommand with another default.
 void add_options(CLI::App& app, option_set set, const std::optional<std::string>& default_text = std::nullopt);
 
 /// Adds the settings of the job.
 void add_job_options(CLI::App& app);
 
-/// What a job file may hold beside the job's settings.
+/// Returns the options that are allowed in a job file besides the job's settings.
 const std::vector<model::setting_info>& run_settings();
 
-/// The text of an option: from `given`, which are those of command line and file, else from its variable, if it has
-/// one.
+/// Returns an option's text from `given` (of command line and job file), else from its variable, if it has one.
 std::optional<std::string> option_text(const std::vector<model::setting>& given, std::string_view name);
 
 }  // namespace troupe::apps

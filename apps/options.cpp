@@ -1,4 +1,4 @@
-// Options that read the same in every subcommand.
+// Options that are the same in every subcommand.
 
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t threads_max = 1024;
 
-/// Columns that the help leaves for an option's meaning.
+/// Returns the columns for an option's meaning in the help.
 std::size_t help_columns() {
   constexpr std::size_t name_columns = 30;
   const std::size_t columns = std::clamp<std::size_t>(terminal_columns(STDOUT_FILENO, 100), 60, 120);
@@ -56,7 +56,7 @@ result<actors::device_request::kind> read_kind(const char* name, const std::opti
   return bad_input("--{} {}: must be auto, cpu or cuda", name, printable(*text));
 }
 
-/// Numbers between commas, each once.
+/// Parses distinct numbers separated by commas.
 result<std::vector<int>> read_numbers(const std::string& text) {
   constexpr int numbers_max = 1024;
   std::vector<int> numbers;

@@ -1,4 +1,4 @@
-// The token of a live page, from where other users of the machine cannot read it.
+// The token of a live page, from places that other users of the machine cannot read.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace troupe::apps {
 
-/// Reads it from `file`, if given, else from the environment variable TROUPE_PAGE_TOKEN; empty if there is neither. A
-/// file that others than its owner may read is refused. Faults of kind input do not show the token.
+/// Reads the token from `file`, else from the variable TROUPE_PAGE_TOKEN; empty without either. Refuses a file that
+/// users other than its owner may read. Faults, of kind input, do not contain the token.
 result<std::string> read_page_token(const std::optional<std::string>& file);
 
 }  // namespace troupe::apps

@@ -1,4 +1,4 @@
-// `troupe parity`: trains from a reference run's weights on its batches and compares what comes out.
+// `troupe parity`: trains from a reference run's weights on its batches, and compares losses and final weights.
 
 #include <fmt/format.h>
 
@@ -21,14 +21,14 @@ namespace {
 
 constexpr double error_max = 1e-4;
 
-/// The largest error of many comparisons, and where it was.
+/// The largest error of many comparisons, and its location.
 class worst_error {
  public:
-  /// Compares `ours` with `reference`; `place` makes the text only where it is needed.
+  /// Compares `ours` with `reference`; `place` makes the location's text only if it is needed.
   template <class Place>
   void compare(double ours, double reference, Place place) {
     const double error = std::fabs(ours - reference) / std::max(1.0, std::fabs(reference));
-    // Not a number is worse than any, and stays.
+    // NaN counts as the largest error.
     if (std::isnan(value_) || error <= value_) return;
     value_ = error;
     where_ = place();
@@ -49,13 +49,13 @@ struct comparison {
   bool ok() const { return loss.ok() && weight.ok(); }
 };
 
-/// The run and its reference do not even have the same shape.
+/// Records that run and reference differ in shape.
 tl::unexpected<fault> different_shape(std::string_view what, std::size_t ours, std::size_t reference) {
   return tl::unexpected<fault>(
       fault{fault_kind::run, fmt::format("the run has {} {}, the reference run {}", ours, what, reference)});
 }
 
-/// The losses of a run, gathered over its epochs: each rank's at each step.
+/// The losses of a run by rank and step, collected over its epochs.
 using loss_table = std::vector<std::vector<double>>;
 
 void append_losses(loss_table& to, const loss_table& epoch) {
@@ -95,7 +95,7 @@ result<worst_error> compare_weights(const model::initial_weights& ours, const mo
   return worst;
 }
 
-/// Runs the job of a reference run and compares it.
+/// Runs the job of a reference run and compares the results.
 result<comparison> replay_run(const model::reference_run& reference, const model::job& what,
                               const machine_options& machine, bool processes) {
   loss_table losses;

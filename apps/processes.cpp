@@ -28,7 +28,7 @@ constexpr const char* device_variable = "TROUPE_DEVICE";
 constexpr const char* server_device_variable = "TROUPE_SERVER_DEVICE";
 constexpr const char* devices_variable = "TROUPE_DEVICES";
 
-/// By this name the system's tools show the children.
+/// The children's name in the system's tools.
 std::string own_path() {
   std::error_code unknown;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", unknown);
@@ -66,7 +66,7 @@ void role_processes::start(const model::job& what, const links::endpoint& where,
   variables.insert(variables.end(), more_variables.begin(), more_variables.end());
   child_options options;
   options.variables = std::move(variables);
-  options.own_group = true;  // Ctrl-C on the terminal is this process's, which passes on what it means
+  options.own_group = true;  // only this process gets Ctrl-C; it stops the run
   bool all = true;
   for (std::uint32_t rank = 0; rank < what.servers && all; ++rank) all = start_one("server", rank, options);
   for (std::uint32_t rank = 0; rank < what.trainers && all; ++rank) all = start_one("trainer", rank, options);
@@ -156,7 +156,7 @@ result<cluster::gather_options> gather_children(role_processes& children, const 
   links::credentials& mine = gather.network.mine;
   const bool is_random = mine.token.empty();
   if (is_random) mine.token = links::random_token();
-  // A token of the user's is for others too, who come with TLS; the children come with it if they are told to.
+  // With the user's token other processes may join too, by TLS; the children use TLS only if the user asks for it.
   if (options.tls || !is_random) {
     auto made = links::make_tls(is_random ? links::expanded_key(mine.token) : links::stretched_key(mine.token));
     if (!made) return run_fault(std::move(made.error().message));
@@ -174,7 +174,7 @@ result<cluster::gather_options> gather_children(role_processes& children, const 
   return gather;
 }
 
-/// The links of a process that --processes has started: as its parent's, of which it has the key.
+/// Credentials of a process that --processes has started: those of its parent, whose key is in its environment.
 result<links::credentials> read_role_credentials() {
   const char* key_text = std::getenv(tls_key_variable);
   auto token = links::read_token(std::nullopt);
@@ -202,7 +202,7 @@ result<role_order> read_role_order() {
   order.network.mine = std::move(*mine);
   order.network.dead_after = std::chrono::milliseconds(*dead_after);
   order.network.request_timeout = std::chrono::milliseconds(*request_timeout);
-  // No threads, no devices: as if the option were not given.
+  // An empty variable counts as absent.
   auto machine = read_machine_options([](const std::string& name) -> std::optional<std::string> {
     const std::map<std::string, const char*> variables = {{"threads", threads_variable},
                                                           {"device", device_variable},

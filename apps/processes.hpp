@@ -1,4 +1,4 @@
-// One process for each role of a run on this machine: started, watched and ended by the one that was called.
+// The processes of a run with --processes: one for each server and trainer, started and watched by this process.
 
 #pragma once
 
@@ -14,34 +14,34 @@
 
 namespace troupe::apps {
 
-/// What `finish` should allow when the run is over and they know it.
+/// The timeout of `finish` after a run that has ended, which the processes know.
 constexpr std::chrono::milliseconds seen_off_after{700};
-/// The same when the run has failed: those who are still there may never end by themselves.
+/// The timeout of `finish` after a failed run: some processes may never end by themselves.
 constexpr std::chrono::milliseconds let_go_after{200};
 
-/// The processes of a run with --processes. For one thread.
+/// The processes of a run with --processes. Thread: one at a time.
 class role_processes {
  public:
   role_processes() = default;
-  /// Ends those that are still there.
+  /// Kills the processes that still run.
   ~role_processes();
   role_processes(const role_processes&) = delete;
   role_processes& operator=(const role_processes&) = delete;
 
-  /// Starts servers and trainers, which join the master at `where`. Its command line shows role and rank of each; what
-  /// else it needs is in its environment, `variables` among it. If the system cannot start them, `missing` says so.
+  /// Starts servers and trainers, which join the master at `where`. Role and rank are on the command line of each; the
+  /// rest, with `variables`, is in its environment. If the system cannot start them, `missing` returns the reason.
   void start(const model::job& what, const links::endpoint& where, const cluster::network_options& network,
              const machine_options& machine, const std::vector<std::string>& variables);
 
-  /// Why there are not all of them, as in `server 0 (pid 17) ended with exit code 1`; null while all are there.
+  /// Returns why a process is missing, as in `server 0 (pid 17) ended with exit code 1`; null while all run.
   std::optional<std::string> missing();
 
-  /// The most memory that any of those that have ended ever had. Others of this process do not count: whoever became it
-  /// by exec, as shells do, may have waited for any program before.
+  /// Returns the largest peak memory of the ended processes. Other children of this process do not count: a shell that
+  /// became this process by exec may have had any.
   double peak_rss_mib() const;
 
-  /// Waits for those that are there, but not longer than `timeout`, then ends them. Returns a line for each that a
-  /// signal had ended before, as in `trainer 1 (pid 17) was ended by signal 9`: to others its connection was closed.
+  /// Waits for the processes for at most `timeout`, then kills them. Returns a line for each process that a signal had
+  /// ended before, as in `trainer 1 (pid 17) was ended by signal 9`; other processes only saw a closed connection.
   std::vector<std::string> finish(std::chrono::milliseconds timeout);
 
  private:
@@ -59,29 +59,29 @@ class role_processes {
   std::optional<std::string> not_started_;
 };
 
-/// Leaves the devices of `machine` to the processes of a run with --processes. Two of them cannot share a device: where
-/// nobody has asked for CUDA, trainers go to the processor then, which `out` tells; else it is a fault.
+/// Assigns the devices of `machine` to the processes of a run with --processes. Two processes cannot share a device: if
+/// there are too few, trainers use the processor and `out` says so, unless CUDA was requested: then it is a fault.
 std::optional<fault> give_to_processes(machine_options& machine, const model::job& what, console& out);
 
-/// How a run goes whose servers and trainers are processes that it starts.
+/// Options of a run with --processes.
 struct children_options {
-  /// With the user's token, or none: then they get one that nobody else has.
+  /// With the user's token, or none: then the processes get a random one.
   cluster::network_options network;
-  /// Their links have TLS by the token; else they are plain, and never leave the machine.
+  /// Links have TLS by the token; else they are plain, and stay on this machine.
   bool tls = false;
   machine_options machine;
-  /// Of their environment, beside what they need.
+  /// Additional environment variables of the processes.
   std::vector<std::string> variables;
-  /// What to run to go on from the last checkpoint, in words.
+  /// The command that resumes from the last checkpoint, in words.
   std::string resume;
 };
 
-/// For a run whose servers and trainers are `children`: they are started when the master listens. `children` and `what`
-/// stay where they are until the run is over. Fault: there is no TLS here.
+/// Returns the options of a run whose servers and trainers are `children`, which are started when the master listens.
+/// Requires: `children` and `what` outlive the run. Fault: TLS is not available.
 result<cluster::gather_options> gather_children(role_processes& children, const model::job& what,
                                                 children_options options);
 
-/// What a process that `role_processes` has started finds in its environment; null if it was started otherwise.
+/// The order to a process that `role_processes` has started, from its environment.
 struct role_order {
   links::endpoint master;
   cluster::network_options network;

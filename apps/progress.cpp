@@ -18,12 +18,12 @@ namespace {
 
 constexpr auto plain_interval = std::chrono::milliseconds(100);
 constexpr std::size_t bar_columns_min = 6;
-/// Two brackets and a blank.
+/// Two brackets and a space.
 constexpr std::size_t bar_frame_columns = 3;
 constexpr std::size_t bar_columns_max = 40;
 constexpr int bar_rank = 3;
 constexpr int highest_rank = 6;
-/// The line is drawn to be read, not to fill a wide screen.
+/// Widest line; a wider screen is not filled.
 constexpr std::size_t line_columns_max = 120;
 
 std::string bar(double done, std::size_t columns, bool color) {
@@ -37,8 +37,8 @@ std::string bar(double done, std::size_t columns, bool color) {
   return text + "]";
 }
 
-/// One piece of the line. Where that is too long the highest rank is left out first, and those above the bar's before
-/// the bar.
+/// A piece of the line. If the line is too long, pieces of the highest rank are left out first, and those of a rank
+/// above the bar's before the bar shrinks.
 struct piece {
   int rank;
   std::string text;
@@ -132,7 +132,7 @@ void progress_display::epoch(const actors::epoch_summary& now) {
 }
 
 void progress_display::draw() {
-  // The last column stays free: a terminal may wrap when it is written to.
+  // The last column stays empty: some terminals wrap after writing it.
   const std::size_t columns = terminal_columns(STDERR_FILENO, 80);
   const std::string line = progress_line(state_, columns > 0 ? columns - 1 : 0, color_);
   console::log("\r" + line + "\x1b[K");

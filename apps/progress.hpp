@@ -1,4 +1,4 @@
-// How a run is going, on stderr: one line redrawn in place on a terminal, plain lines elsewhere.
+// A run's progress on stderr: one line redrawn in place on a terminal, plain lines elsewhere.
 
 #pragma once
 
@@ -11,27 +11,27 @@
 
 namespace troupe::apps {
 
-/// What the live line shows.
+/// The data of the live line.
 struct progress_state {
-  /// Epochs of the job; 0 if its end is counted in steps.
+  /// Epochs of the job; 0 if its length is given in steps.
   std::uint64_t epochs = 0;
   std::uint64_t epochs_done = 0;
   actors::run_progress run;
-  /// Of the last epoch that was evaluated.
+  /// Figures of the last evaluated epoch.
   std::optional<double> auc;
   std::optional<double> rmse;
 };
 
-/// The live line, at most `width` columns wide: a bar as long as there is room, and what matters less left out first
-/// where there is none. `color` puts the bar in colour.
+/// Returns the live line, at most `width` columns wide: the bar takes the remaining room, and less important pieces are
+/// left out if there is too little. `color`: the bar is coloured.
 std::string progress_line(const progress_state& state, std::size_t width, bool color);
 
-/// Shows progress. Not for two threads at a time.
+/// Shows progress. Thread: one at a time.
 class progress_display {
  public:
   enum class style { none, plain, live };
 
-  /// What suits stderr: live on a terminal that can redraw a line.
+  /// Returns the style for stderr: live on a terminal that can redraw a line.
   static style fitting_style();
 
   progress_display(style how, std::uint64_t epochs);
@@ -42,10 +42,10 @@ class progress_display {
   void step(const actors::run_progress& now);
   void epoch(const actors::epoch_summary& now);
 
-  /// A line of its own, above the live line.
+  /// Writes a separate line above the live line.
   void note(const std::string& text);
 
-  /// Takes the live line away; plain style writes the last epoch if it was held back.
+  /// Erases the live line; in plain style writes the last epoch if it is pending.
   void clear();
 
  private:
@@ -55,7 +55,8 @@ class progress_display {
   bool color_;
   bool drawn_ = false;
   progress_state state_;
-  /// Short epochs come by the ten thousand: plain lines are written at most ten a second, and the last in any case.
+  /// The pending plain line. Since epochs may be short, at most ten plain lines a second are written,
+  /// and always the last one.
   std::string held_;
   std::chrono::steady_clock::time_point last_plain_{};
 };

@@ -13,20 +13,20 @@
 namespace troupe::apps {
 namespace {
 
-/// Not a number where no time was measured: "-" in a table, null in JSON.
+/// Returns NaN if no time was measured: "-" in a table, null in JSON.
 double rate(std::uint64_t count, double seconds) {
   return seconds > 0 ? static_cast<double>(count) / seconds : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// A column of the epoch table for what the test rows gave.
+/// A column of the epoch table for a metric of the test rows.
 struct test_column {
   const char* title;
   int width;
   std::string (*text)(const model::epoch_figures&);
 };
 
-/// Those that tell something of this run, in a table of at most 80 columns: with mse there is no log loss, and of
-/// targets that are no classes there are errors alone.
+/// The columns that have values in this run, for a table of at most 80 columns: mse has no log loss, and targets that
+/// are no classes have errors only.
 std::vector<test_column> test_columns(bool has_rmse, bool has_classes) {
   const test_column auc{"AUC", 6, [](const model::epoch_figures& of) { return fixed(of.auc, 4); }};
   const test_column accuracy{"accuracy", 8, [](const model::epoch_figures& of) { return fixed(of.accuracy, 4); }};

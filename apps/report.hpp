@@ -1,4 +1,4 @@
-// The tables that close a run: its epochs, and what it came to.
+// The tables at the end of a run: its epochs, and its summary.
 
 #pragma once
 
@@ -13,10 +13,10 @@
 
 namespace troupe::apps {
 
-/// What a finished run has measured, with what only the program knows.
+/// The summary of a finished run, with figures of the program.
 struct run_report {
   actors::run_summary run;
-  /// From the program's start to the first step.
+  /// Time from the program's start to the first step.
   double setup_seconds = 0;
   /// VmHWM of the largest process of the run.
   double peak_rss_mib = 0;
@@ -25,13 +25,13 @@ struct run_report {
   double samples_per_s() const;
 };
 
-/// Rows for the epoch table: all epochs of a short run, an even selection with the first and the last of a long one.
-/// Needs room for a few rows however many epochs come.
+/// Rows of the epoch table: all epochs of a short run; of a long one the first, the last, and evenly spaced ones. Its
+/// memory does not grow with the number of epochs.
 class epoch_history {
  public:
   void add(const actors::epoch_summary& epoch);
 
-  /// "" before the first epoch has ended.
+  /// Returns "" before the end of the first epoch.
   std::string table() const;
 
  private:
@@ -52,15 +52,15 @@ class epoch_history {
   std::optional<row> last_;
 };
 
-/// The figures of an epoch as fields of `line`.
+/// Adds the figures of an epoch to `line`.
 void add(json_line& line, const model::epoch_figures& figures);
 
-/// A finished run as one event.
+/// Returns the event of a finished run.
 json_line done_event(const run_report& report, const model::job& what);
 
 std::string summary_table(const run_report& report);
 
-/// Peak resident memory of this process in MiB, by the system's count; 0 if it does not say.
+/// Returns the peak resident memory of this process in MiB; 0 if the system does not report it.
 double peak_rss_mib();
 
 }  // namespace troupe::apps

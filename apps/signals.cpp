@@ -21,10 +21,10 @@ static_assert(std::atomic<pid_t>::is_always_lock_free);
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
               "a signal handler may use lock-free atomics only");
 
-/// Runs on any thread at any point: lock-free atomics, write, kill and _exit are all it may use.
+/// Runs on any thread at any point: it uses only lock-free atomics, write, kill and _exit.
 void on_signal(int) {
   if (signals_seen.fetch_add(1) > 0) {
-    // The shell's prompt should not continue the progress line.
+    // The shell's prompt must not continue the progress line.
     if (on_terminal.load()) (void)!::write(STDERR_FILENO, "\n", 1);
     for (const auto& child : child_pids)
       if (const pid_t pid = child.load()) ::kill(pid, SIGKILL);
@@ -43,10 +43,10 @@ const cluster::stop_request& stop_on_signals() {
   on_terminal.store(isatty(STDERR_FILENO) == 1);
   struct sigaction action = {};
   action.sa_handler = &on_signal;
-  // A write under way goes on.
+  // System calls restart after the handler.
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  // What whoever started the program wants ignored stays ignored.
+  // A signal that is ignored at the program's start stays ignored.
   for (const int number : {SIGINT, SIGTERM}) {
     struct sigaction before = {};
     sigaction(number, nullptr, &before);

@@ -8,22 +8,22 @@
 
 namespace troupe::apps {
 
-/// From now on the first SIGINT or SIGTERM makes this request, and the second ends the program with exit code 130.
-/// The request lives as long as the program, so a signal may come at any time.
+/// Installs handlers: the first SIGINT or SIGTERM makes the returned request, the second ends the program with exit
+/// code 130. The request lives as long as the program.
 ///
-/// Handlers rather than a waiting thread: libraries start threads of their own before main, with the signals
-/// unblocked, and any of those may be the one that the system picks.
+/// It uses handlers instead of a waiting thread, because libraries start threads before main with these signals
+/// unblocked, and the system may deliver a signal to any of them.
 const cluster::stop_request& stop_on_signals();
 
-/// Whether a SIGUSR1 has come since the last call. From any thread.
+/// Returns whether SIGUSR1 has arrived since the last call. Thread: any.
 bool diagnosis_wanted();
 
-/// The same request made by the program itself.
+/// Makes the same request without a signal.
 void stop_now();
 
-/// The second signal ends this child too. At most `children_max` are remembered.
+/// Makes the second signal also kill this child. At most `children_max` are remembered.
 void kill_when_interrupted(pid_t child);
-/// It has been waited for: its number may be somebody else's from now on.
+/// Call it after wait(2) for the child, since its pid may then be reused.
 void forget_child(pid_t child);
 
 }  // namespace troupe::apps

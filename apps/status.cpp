@@ -1,4 +1,4 @@
-// `troupe status`: who takes part in a run, how far it is, and who waits on whom right now.
+// `troupe status`: shows a run's members, its progress, and who waits on whom.
 
 #include "apps/client_options.hpp"
 #include "apps/status_report.hpp"

@@ -35,7 +35,7 @@ const msg::node_status* home_of(const msg::run_status& now, const std::string& a
 
 using table_row = std::array<std::string, 7>;
 
-/// Columns as wide as their widest text; two blanks between them.
+/// Aligns columns to their widest text, with two spaces between them.
 std::string aligned(const std::vector<table_row>& rows) {
   std::array<std::size_t, std::tuple_size_v<table_row>> widths{};
   for (const table_row& row : rows)

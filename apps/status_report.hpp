@@ -1,4 +1,4 @@
-// How a run is, for people and as JSON.
+// A run's status as text and as JSON.
 
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace troupe::apps {
 
-/// A few figures, a table of the run's servers and trainers, and a line for each wait.
+/// Returns figures, a table of servers and trainers, and a line for each wait.
 std::string status_text(const msg::run_status& now);
 
-/// The same as one event (docs/run-many-hosts.md).
+/// Returns the same as an event (docs/run-many-hosts.md).
 std::string status_event(const msg::run_status& now);
 
 }  // namespace troupe::apps

@@ -1,4 +1,4 @@
-// `troupe stop`: has a run end after the step under way, as a first Ctrl-C at its master does.
+// `troupe stop`: ends a run after the current step, like the first Ctrl-C at its master.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// --tensorboard: an event file as TensorBoard reads it, with the epoch's scalars at the global step.
+// --tensorboard: an event file for TensorBoard, with each epoch's scalars at its global step.
 //
 // Records (TFRecord): length as u64, masked CRC-32C of these 8 bytes, the data, masked CRC-32C of the data; all numbers
 // little-endian. Data are protocol buffers of type Event (tensorflow/core/util/event.proto):
@@ -56,7 +56,7 @@ std::string field(std::uint64_t number, std::string_view bytes) {
 
 // -- records ---------------------------------------------------------------------------------------------------------
 
-/// A checksum of checksums says little, so the ones in a record are changed in a way that can be undone.
+/// Masks a CRC as TFRecord does: a CRC over data that contains CRCs would be weak.
 std::uint32_t masked_crc(std::string_view bytes) {
   boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
   crc.process_bytes(bytes.data(), bytes.size());
@@ -73,7 +73,7 @@ std::string wall_time() {
   return field(1, now.count());
 }
 
-/// What an event file begins with: its version, and from which step on it replaces what other files of the folder say.
+/// Returns the start of an event file: its version, and the step from which it replaces the folder's other files.
 std::string beginning(std::uint64_t first_step) {
   const std::uint64_t session_start = 1;
   const std::string now = wall_time();
@@ -104,7 +104,7 @@ class tensorboard : public epoch_log {
   }
 };
 
-/// events.out.tfevents.SECONDS.HOST.PROCESS, as TensorBoard's own writers name theirs.
+/// Returns events.out.tfevents.SECONDS.HOST.PROCESS, the name that TensorBoard's own writers use.
 std::string file_name() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return fmt::format("events.out.tfevents.{}.{}.{}", std::chrono::duration_cast<std::chrono::seconds>(now).count(),

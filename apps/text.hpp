@@ -8,13 +8,13 @@
 
 namespace troupe::apps {
 
-/// `text` broken at blanks into lines of at most `width` characters; existing line ends stay.
+/// Wraps `text` at spaces into lines of at most `width` characters; keeps line ends.
 std::string wrapped(std::string_view text, std::size_t width);
 
-/// `text` as a shell takes it for one word; control characters are shown escaped.
+/// Quotes `text` as one word of a shell; escapes control characters.
 std::string shell_word(const std::string& text);
 
-/// Columns of the terminal `descriptor`, else of the environment's COLUMNS, else `otherwise`.
+/// Returns the columns of the terminal `descriptor`, else of the variable COLUMNS, else `otherwise`.
 std::size_t terminal_columns(int descriptor, std::size_t otherwise);
 
 }  // namespace troupe::apps

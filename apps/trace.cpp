@@ -1,4 +1,4 @@
-// `troupe trace`: one question to a recorded run a line of the table below.
+// `troupe trace`: analyses of a recorded run, one in each line of the table below.
 
 #include <fmt/format.h>
 
@@ -15,8 +15,8 @@ namespace {
 
 struct kind_of_question {
   const char* name;
-  const char* words;   ///< what has to follow
-  std::size_t fewest;  ///< words
+  const char* words;   ///< positional arguments
+  std::size_t fewest;  ///< required arguments
   const char* help;
   std::vector<std::string> options;  ///< besides --run and --json; of `options` below
   result<int> (*answer)(const question&);

@@ -31,7 +31,7 @@
 namespace troupe::apps {
 namespace {
 
-/// --NAME as a whole number of at least `least`; nullopt if it was not given.
+/// Reads --NAME as a whole number of at least `least`; null if it was not given.
 result<std::optional<std::uint64_t>> number(const question& asked, const std::string& name, std::uint64_t least) {
   const auto text = given_text(asked.app, name);
   if (!text) return std::nullopt;
@@ -45,7 +45,7 @@ result<std::size_t> limit_of(const question& asked) {
   return given.value_or(20);
 }
 
-/// Reads the recording in files and folders, and warns of what could not be read.
+/// Reads the recording in files and folders; warns of unreadable parts.
 result<trace::recording> read(const question& asked, std::span<const std::string> paths) {
   TROUPE_TRY(run, number(asked, "run", 1));
   auto read = trace::read_recording(cluster::trace_sources({paths.begin(), paths.end()}, run.value_or(0)));
@@ -54,7 +54,7 @@ result<trace::recording> read(const question& asked, std::span<const std::string
   return std::move(*read);
 }
 
-/// Text as it is, but harmless to a terminal: names in it come from files. Or an object on one line.
+/// Prints text with escapes, since names in it come from files; or an object on one line.
 void show(const question& asked, std::string_view text) {
   std::string lines;
   for (const std::string_view line : split(text, '\n')) lines += one_line(line) + "\n";
@@ -68,7 +68,7 @@ void show(const question& asked, const boost::json::object& fields) {
   asked.out.result(boost::json::serialize(line) + "\n");
 }
 
-/// Reads the recording after the first word, and finds the message that this names, for `then`.
+/// Reads the recording that follows the first word, finds the message that the first word names, and calls `then`.
 template <class Then>
 result<int> about_message(const question& asked, Then then) {
   TROUPE_TRY(limit, limit_of(asked));
@@ -80,7 +80,7 @@ result<int> about_message(const question& asked, Then then) {
   return exit_done;
 }
 
-/// How many messages a run that is alive handles while it is looked at again; nothing: nobody is alive.
+/// Returns how many messages a live run handles between two readings; null: no process is alive.
 std::optional<std::uint64_t> handled_meanwhile(const question& asked, const trace::recording& before) {
   const auto is_alive = [](const trace::process_info& one) { return one.alive.value_or(false); };
   if (std::ranges::none_of(before.processes, is_alive)) return std::nullopt;
@@ -88,7 +88,7 @@ std::optional<std::uint64_t> handled_meanwhile(const question& asked, const trac
   std::this_thread::sleep_for(a_while);
   const auto after =
       trace::read_recording(cluster::trace_sources({asked.words.begin(), asked.words.end()}, before.run));
-  if (!after) return std::nullopt;  // it has ended meanwhile
+  if (!after) return std::nullopt;  // it ended meanwhile
   const auto handled = [](const trace::recording& of) {
     std::uint64_t count = 0;
     for (const trace::actor_state& one : of.actors) count += one.handled;

@@ -10,15 +10,15 @@
 
 namespace troupe::apps {
 
-/// What was asked.
+/// The arguments of a call.
 struct question {
   const CLI::App& app;
   console& out;
   std::string name;                ///< of the analysis
-  std::vector<std::string> words;  ///< what follows it: FILE or DIR, and what the analysis wants before that
+  std::vector<std::string> words;  ///< positional arguments; FILE or DIR is the last
 };
 
-// Each prints its answer and returns the exit code, or a fault for wrong input.
+// Each prints its answer and returns the exit code; a fault for wrong input.
 result<int> summary(const question& asked);
 result<int> critical_path(const question& asked);
 result<int> why(const question& asked);

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 
-/// The system's place for temporary files.
+/// Returns the folder for temporary files.
 std::filesystem::path temporary_place() {
   const char* place = std::getenv("TMPDIR");
   return place != nullptr && *place != '\0' ? place : "/tmp";
@@ -101,8 +101,8 @@ result<trace_order> read_trace_options(const std::vector<model::setting>& given)
     order.page = *port;
   }
   if (!option_text(given, "trace-ring-mib")) {
-    // As little as stays in a core's cache: writing to more costs the shortest steps twice as much. A page shows what
-    // there is of it, and a log takes records from it while others come.
+    // 2 MiB stay in a core's cache; a larger ring makes recording the shortest steps twice as expensive. A page shows
+    // the ring's content, and a log writer needs time to take records from it.
     const bool is_read = order.page || order.how.what == trace::mode::full || order.how.what == trace::mode::payload;
     order.how.ring_bytes = (is_read ? 16 : 2) * mib;
   }
@@ -115,7 +115,7 @@ std::vector<std::string> trace_variables(const trace_order& order, bool is_on) {
   std::string timeout;
   if (is_on && order.step_timeout)
     timeout = fmt::format("{}", static_cast<double>(order.step_timeout->count()) / ms_per_s);
-  // An empty one counts as none: what this process was given itself is not for others.
+  // An empty variable counts as absent, and hides this process's own from its children.
   return {
       fmt::format("TROUPE_TRACE={}", is_on ? trace::name_of(order.how.what) : "off"),
       fmt::format("TROUPE_TRACE_DIR={}", order.how.folder.string()),
@@ -178,7 +178,7 @@ void run_trace::remove_recorder() {
 
 void run_trace::finish(bool clean, console& out) {
   if (!recorder_) return;
-  if (recorder_->is_empty()) clean = true;  // who was never let in has nothing to show
+  if (recorder_->is_empty()) clean = true;  // the process was refused by the master: nothing to keep
   const std::filesystem::path folder = recorder_->folder();
   const bool keeps_all = recorder_->wants_contents();
   page_.reset();

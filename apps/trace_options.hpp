@@ -1,4 +1,4 @@
-// The options by which a run is recorded, and the record of a run in this process.
+// Options for recording a run, and the recorder of this process.
 
 #pragma once
 
@@ -18,41 +18,41 @@ namespace troupe::apps {
 
 struct trace_order {
   trace::recorder::options how;
-  std::string filter;  ///< `how.wanted` as it was given
-  /// Somebody has asked for it, other than by variables: then it must work, and is told of.
+  std::string filter;  ///< the text of `how.wanted`
+  /// Tracing was requested by options (not only by variables): a failure to start it is a fault.
   bool is_wanted = false;
-  /// The folder is this run's own, in the system's place for temporary files: `run_trace::start` makes and names it.
+  /// The folder is the run's own among the temporary files; `run_trace::start` makes and names it.
   bool own_folder = false;
-  /// Show the run in a browser, on this port (0: any); null: do not.
+  /// Port of the page (0: any free one); null: no page.
   std::optional<std::uint16_t> page;
-  /// How long a step may take; null: learned from earlier ones.
+  /// Limit for a step; null: learned from earlier steps.
   std::optional<std::chrono::milliseconds> step_timeout;
 };
 
-/// Reads the options of the set `trace`; `given`: those of command line and job file. Variables stand in for those that
-/// are missing, so the processes of a run can share them.
+/// Reads the options of the set `trace` from `given` (of command line and job file), else from their variables, which
+/// the processes of a run share.
 result<trace_order> read_trace_options(const std::vector<model::setting>& given);
 
-/// As variables, for a process that takes part in the same run. `is_on`: this process does record.
+/// Returns the options as variables for another process of the run. `is_on`: this process records.
 std::vector<std::string> trace_variables(const trace_order& order, bool is_on);
 
-/// The recorder of a run's process, from its start to its end.
+/// Owns the recorder of this process, and ends the recording.
 class run_trace {
  public:
   run_trace(run_trace&&) = default;
   run_trace& operator=(run_trace&&) = delete;
-  /// A run that never began leaves nothing.
+  /// Removes the recording of a run that never began.
   ~run_trace() { finish_quietly(true); }
 
-  /// Begins as `order` says; gives it its folder, if that is the run's own. A fault if that cannot be and was asked
-  /// for; else a warning, and nothing is recorded.
+  /// Starts recording by `order`; fills in its folder if that is the run's own. If recording is impossible: a fault
+  /// if it was requested, else a warning, and nothing is recorded.
   static result<run_trace> start(trace_order& order, console& out);
 
   trace::recorder* recorder() const { return recorder_.get(); }
 
-  /// The run is over. What is kept of it is told, but for a clean end in mode `ring`: then nothing is.
+  /// Ends the recording and prints where it is. After a clean end in mode `ring` it is removed.
   void finish(bool clean, console& out);
-  /// The same, where somebody else tells.
+  /// The same without printing.
   void finish_quietly(bool clean);
 
  private:

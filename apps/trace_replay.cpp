@@ -23,7 +23,7 @@
 #include "replay/replay.hpp"
 #include "replay/replay_order.hpp"
 
-/// Where a debugger stops: the actor is about to handle message `id`, which `words` describe.
+/// A breakpoint for debuggers: the actor is about to handle message `id`, described by `words`.
 extern "C" __attribute__((noinline, used)) void troupe_before_message(std::uint64_t id, const char* words) {
   asm volatile("" : : "r"(id), "r"(words) : "memory");
 }
@@ -32,7 +32,7 @@ namespace troupe::apps {
 
 namespace {
 
-/// While it lives, a replay that comes to no further message is given up.
+/// While it exists, a replay that reaches no further message is stopped.
 class stall_watch {
  public:
   explicit stall_watch(replay::replay& of)
@@ -57,7 +57,7 @@ std::string messages(std::uint64_t count) {
   return fmt::format("{} message{}", count_text(count), count == 1 ? "" : "s");
 }
 
-/// How it went, for a reader.
+/// Returns the outcome as text.
 std::string words_of(const replay::replay& again, const replay::replay_order& order, const std::string& digest) {
   if (const std::string difference = again.difference(); !difference.empty())
     return fmt::format("{}\n{} before it came as recorded\n", difference, messages(again.handled()));
@@ -109,7 +109,7 @@ result<int> replay_one(const trace::recording& recorded, const std::string& acto
 fault start_debugger() {
   std::vector<std::string> words = {
       "gdb", "-q", "-ex", "set breakpoint pending on", "-ex", "break troupe_before_message", "-ex", "run", "--args"};
-  // What this process was started with is not passed down to commands.
+  // Commands that the debugger starts must not inherit the variable.
   std::ifstream given("/proc/self/cmdline", std::ios::binary);
   for (std::string word; std::getline(given, word, '\0');)
     if (word != "--debug") words.push_back(word);
@@ -139,7 +139,7 @@ result<int> replay_run(const trace::recording& recorded, console& out) {
     const stall_watch watch(again);
     return cluster::run_job(order->what, options, &stop);
   }();
-  // A run that is ended because the recording has shown all that it had ends by an error.
+  // A replay that stops at the end of the recording ends the run with an error.
   const bool ended_here = !again.difference().empty() || (again.is_complete() && !order->is_whole);
   if (!run && !ended_here) return tl::unexpected<fault>(std::move(run.error()));
   const std::string digest = run ? run->weights_digest : "";

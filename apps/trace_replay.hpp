@@ -1,4 +1,4 @@
-// `troupe trace replay`: a recorded run once more, in its recorded order, or one actor of it alone.
+// `troupe trace replay`: repeats a recorded run, or one actor of it, in the recorded order.
 
 #pragma once
 
@@ -10,16 +10,16 @@
 
 namespace troupe::apps {
 
-/// Runs the whole run once more in this process and says whether every message of training held what was recorded.
-/// exit_failed: one did not, or the weights came out different. Faults of kind input: it cannot be replayed; of kind
-/// run: it ended by something else.
+/// Repeats the whole run in this process and compares every training message with the recorded one. exit_failed: a
+/// message or the final weights differ. Faults of kind input: it cannot be replayed; of kind run: it ended by another
+/// error.
 result<int> replay_run(const trace::recording& recorded, console& out);
 
-/// Runs `actor` alone once more, on the calling thread, and says whether what it sent is what was recorded. Likewise.
+/// Repeats `actor` alone on the calling thread, and compares its messages with the recorded ones. Returns as above.
 result<int> replay_one(const trace::recording& recorded, const std::string& actor, console& out);
 
-/// Replaces this program by a debugger that starts it again with the arguments that it has, but for --debug, and stops
-/// before each message of the actor. Returns only if that cannot be: kind input.
+/// Replaces this program by a debugger that runs it with the same arguments without --debug, and stops before each
+/// message of the actor. Returns only on failure, with kind input.
 fault start_debugger();
 
 }  // namespace troupe::apps

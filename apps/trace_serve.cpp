@@ -25,7 +25,7 @@ result<int> serve_trace(const serve_order& order, console& out) {
   if (order.token && order.token_file) return bad_input("--token: goes without --token-file, which is the better one");
   if (order.token) {
     if (!page::is_token(*order.token))
-      return bad_input("--token: must be 8 to 128 letters, digits, '-' and '_'");  // it is not shown again
+      return bad_input("--token: must be 8 to 128 letters, digits, '-' and '_'");  // without the token
     how.token = *order.token;
     out.warning(
         "--token: all users of this machine can read it in the list of processes; --token-file FILE and the variable "
@@ -34,7 +34,7 @@ result<int> serve_trace(const serve_order& order, console& out) {
     TROUPE_TRY(token, read_page_token(order.token_file));
     how.token = std::move(token);
   }
-  // Whoever names the wrong folder should learn it here, not from a page without anything on it.
+  // A wrong folder is an error here, instead of an empty page.
   if (const auto read = trace::read_recording(order.from); !read) return bad_input(one_line(read.error().message));
   const cluster::stop_request& stop = stop_on_signals();
   const auto served = page::live_page::start(std::move(how));

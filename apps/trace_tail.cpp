@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::chrono::milliseconds look_interval{200};
 
-/// Lines of a terminal; else none.
+/// Returns the lines of the terminal; null if stdout is none.
 std::size_t screen_lines() {
   winsize size{};
   if (!console::to_terminal() || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
@@ -30,7 +30,7 @@ class printer {
  public:
   printer(console& out, std::uint64_t count) : out_(out), left_(count) {}
 
-  /// False: as many as were wanted have been printed, or nobody reads them any more.
+  /// Prints events; returns false after the filter's count, or if stdout is closed.
   bool print(const trace::recording& run, std::span<const analysis::tail_event> events) {
     std::string text;
     for (const analysis::tail_event& one : events) {
@@ -50,7 +50,7 @@ class printer {
   }
 
  private:
-  /// The columns' names, once or at the top of each screen.
+  /// Prints the columns' names, once or at the top of each screen.
   void begin_screen(std::string& text) {
     const std::size_t screen = screen_lines();
     if (lines_ == 0 || (screen > 2 && lines_ % (screen - 1) == 0)) {
@@ -83,7 +83,7 @@ result<int> tail_trace(const tail_order& order, console& out) {
       out.warning(fmt::format("{} records were overwritten before they could be shown", all->lost() - lost));
     lost = all->lost();
     if (!to.print(*taken, std::span(events).subspan(skipped))) break;
-    // What a process recorded last is read after it has gone.
+    // One more reading after the last process has ended gets its last records.
     if (!order.follows || stop.requested() || !was_live || (is_first && !all->is_live())) break;
     std::this_thread::sleep_for(look_interval);
   }

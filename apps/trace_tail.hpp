@@ -1,4 +1,4 @@
-// `troupe trace tail`: what a run does, line by line, while it does it.
+// `troupe trace tail`: prints the events of a run while it is under way.
 
 #pragma once
 
@@ -13,12 +13,12 @@ namespace troupe::apps {
 
 struct tail_order {
   trace::sources from;
-  trace::filter wanted;     ///< ends after its count
-  std::uint64_t lines = 0;  ///< of what has been recorded before
+  trace::filter wanted;     ///< printing ends after its count
+  std::uint64_t lines = 0;  ///< of the earlier records
   bool follows = true;      ///< until no process of the run is left on this machine, or SIGINT or SIGTERM
 };
 
-/// Prints events as lines of fixed columns, or as JSON objects. Faults of kind input: there is nothing to read.
+/// Prints events as lines of fixed columns, or as JSON objects. Faults of kind input: nothing to read.
 result<int> tail_trace(const tail_order& order, console& out);
 
 }  // namespace troupe::apps

@@ -1,4 +1,4 @@
-// `troupe train`: runs one job on this machine, in one process or several, and reports it.
+// `troupe train`: runs a job on this machine, in one process or several, and reports it.
 
 #include <fmt/format.h>
 
@@ -52,13 +52,13 @@ std::string checkpoint_event(const actors::checkpoint_summary& taken) {
 progress_display::style progress_style(const console& out) {
   if (out.quiet()) return progress_display::style::none;
   const progress_display::style fitting = progress_display::fitting_style();
-  // Who reads JSON has each epoch already, and a live line would be drawn across it on the same terminal.
+  // JSON output has each epoch already, and on the same terminal a live line would overwrite it.
   if (out.json() && (fitting == progress_display::style::plain || out.to_terminal()))
     return progress_display::style::none;
   return fitting;
 }
 
-/// Shows a run as it goes, and ends it where nobody is left to see it. May be used from several threads.
+/// Shows a run's progress, and stops the run if stdout is closed. Thread: any.
 class run_display {
  public:
   run_display(console& out, const model::job& what, const cluster::stop_request& stop)
@@ -90,7 +90,7 @@ class run_display {
     look_after_stop();
   }
 
-  /// Something that goes wrong beside the run.
+  /// Reports an error that does not end the run.
   void error(const fault& what) {
     const std::lock_guard lock(mutex_);
     progress_.clear();
@@ -103,7 +103,7 @@ class run_display {
     out_.note(line);
   }
 
-  /// Something that the user has to know, --quiet or not.
+  /// Prints a line even with --quiet.
   void tell(const std::string& line) {
     const std::lock_guard lock(mutex_);
     progress_.clear();
@@ -130,7 +130,7 @@ class run_display {
   bool noted_ = false;
 };
 
-/// Runs the job and reports it; the exit code says whether all of its logs and checkpoints were written.
+/// Runs the job and reports it. The exit code depends on whether all logs and checkpoints were written.
 result<int> run_order(const train_order& order, cluster::run_options options, const trace_order& tracing,
                       run_trace& traced, epoch_logs& logs, const program_context& context) {
   console& out = context.out;
@@ -165,7 +165,7 @@ result<int> run_order(const train_order& order, cluster::run_options options, co
                                    .resume = resume_advice(order, "troupe train --processes")});
     if (!gather) return tl::unexpected<fault>(std::move(gather.error()));
     options.gather = std::move(*gather);
-    // Whoever knows the token may want to know where to ask.
+    // With a token other processes may ask for the status, and need the address.
     if (!order.network.mine.token.empty())
       options.gather->on_listening = [&display, start = options.gather->on_listening](const links::endpoint& where) {
         display.note(fmt::format("listening on {} for troupe status and troupe stop", links::to_string(where)));
@@ -192,12 +192,12 @@ result<int> run_order(const train_order& order, cluster::run_options options, co
   return all_written ? exit_done : exit_failed;
 }
 
-/// Where the run saves; null: nowhere.
+/// Opens the folder for checkpoints; null: none was requested.
 result<std::shared_ptr<model::checkpoint_store>> open_store(const train_order& order) {
   if (!order.save) return nullptr;
   auto store = model::checkpoint_store::open(*order.save, order.resume ? &*order.resume : nullptr);
   if (!store) {
-    const std::string& why = store.error().message;  // mostly begins with the folder's name
+    const std::string& why = store.error().message;  // usually begins with the folder's name
     const bool names_it = why.starts_with(printable_path(*order.save) + ": ");
     return tl::unexpected<fault>(
         fault{store.error().kind,
@@ -206,7 +206,7 @@ result<std::shared_ptr<model::checkpoint_store>> open_store(const train_order& o
   return std::make_shared<model::checkpoint_store>(std::move(*store));
 }
 
-/// What is wrong if the run would write its metrics over the rows that it reads.
+/// Refuses to overwrite the data files with metrics.
 std::optional<std::string> check_metrics_csv(const train_order& order) {
   if (!order.metrics_csv) return std::nullopt;
   const std::string data_file = order.what.data.substr(order.what.data.find(':') + 1);
@@ -221,7 +221,7 @@ std::optional<std::string> check_metrics_csv(const train_order& order) {
 
 }  // namespace
 
-/// Makes or changes no file before everything that could refuse the run has been asked.
+/// Makes and changes files only after all checks that may refuse the run.
 result<int> run_train_order(const train_order& order, std::optional<cluster::gather_options> gather,
                             const program_context& context) {
   cluster::run_options options;
@@ -230,7 +230,7 @@ result<int> run_train_order(const train_order& order, std::optional<cluster::gat
   options.devices = order.machine.devices;
   options.checkpoints.every = order.checkpoint_every;
   if (order.resume) options.checkpoints.from = std::make_shared<const model::checkpoint>(order.resume->what);
-  stop_on_signals();  // reading through large files takes a while
+  stop_on_signals();  // before large files are read, which takes long
   TROUPE_TRY(data, cluster::check_run(order.what, options));
   if (auto wrong = check_metrics_csv(order)) return bad_input(std::move(*wrong));
   trace_order tracing = order.traced;
@@ -250,9 +250,9 @@ result<int> run_train_order(const train_order& order, std::optional<cluster::gat
 
 namespace {
 
-/// What a process does that --processes has started.
+/// Runs a process that --processes has started.
 result<int> play_role(const CLI::App& app, const program_context& context) {
-  // CLI11 gives options that no help shows, which role and rank are, no name.
+  // CLI11 gives hidden options, such as role and rank, no name.
   for (const CLI::Option* option : app.get_options())
     if (option->count() > 0 && !option->get_name().empty())
       return bad_input(
@@ -271,14 +271,14 @@ result<int> play_role(const CLI::App& app, const program_context& context) {
   options.devices = order.machine.devices;
   options.trains = role == "trainer";
   options.rank = *rank;
-  options.join_timeout = order.network.dead_after / 2;  // it listened before this process was started
+  options.join_timeout = order.network.dead_after / 2;  // the master listens already
   TROUPE_TRY(wanted, read_trace_options(std::vector<model::setting>()));
   TROUPE_TRY(traced, run_trace::start(wanted, context.out));
   options.recorder = traced.recorder();
   options.watch.step_timeout = wanted.step_timeout;
   options.watch.wanted = diagnosis_wanted;
   const auto done = cluster::run_node(options, &stop_on_signals());
-  traced.finish_quietly(done.has_value() || done.error().kind == fault_kind::input);  // the master's process tells
+  traced.finish_quietly(done.has_value() || done.error().kind == fault_kind::input);  // the master's process prints
   if (!done) return tl::unexpected<fault>(done.error());
   return exit_done;
 }
@@ -314,7 +314,7 @@ subcommand add_train(CLI::App& program, const program_context& context) {
   add_options(*app, option_set::timeouts);
   add_options(*app, option_set::process_tls);
   add_options(*app, option_set::token, "with --processes, the variable TROUPE_TOKEN, or a random one");
-  // Of the processes that --processes starts.
+  // Hidden options, for the processes that --processes starts.
   app->add_option("--role")->group("");
   app->add_option("--rank")->group("");
   add_switch(*app, "json", "results as one JSON object a line", "Output");

@@ -1,4 +1,4 @@
-// A run as `troupe train` and `troupe master` have it: checked, shown as it goes, and reported.
+// The common part of `troupe train` and `troupe master`: checks, runs and reports a job.
 
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace troupe::apps {
 
-/// Runs the job and reports it. `gather`: its servers and trainers are other processes. The exit code says whether all
-/// of its logs and checkpoints were written.
+/// Runs the job and reports it. `gather`: its servers and trainers are other processes. The exit code tells whether all
+/// logs and checkpoints were written.
 result<int> run_train_order(const train_order& order, std::optional<cluster::gather_options> gather,
                             const program_context& context);
 
-/// What to do when a run has ended early, in words; `command` is how this one was started.
+/// Returns advice after a run that ended early; `command` is the command line of this one.
 std::string resume_advice(const train_order& order, const std::string& command);
 
 }  // namespace troupe::apps

@@ -15,14 +15,14 @@
 namespace troupe::apps {
 namespace {
 
-/// Everything that a job file may hold, in the order in which it is printed.
+/// Returns all settings of a job file, in the order of a printed one.
 std::vector<model::setting_info> known_settings() {
   std::vector<model::setting_info> known = model::job_settings();
   std::ranges::move(run_settings(), std::back_inserter(known));
   return known;
 }
 
-/// The settings given for `names`: the command line's, else the file's.
+/// Returns the given settings among `infos`: those of the command line, else of the file.
 std::vector<model::setting> given_settings(const CLI::App& app, const model::job_file& file,
                                            const std::vector<model::setting_info>& infos) {
   std::vector<model::setting> given;
@@ -38,12 +38,12 @@ std::vector<model::setting> given_settings(const CLI::App& app, const model::job
   return given;
 }
 
-/// The job file as far as it counts.
+/// Reads the job file without the settings that the command line overrides.
 result<model::job_file> read_file(const CLI::App& app) {
   const CLI::Option* path = app.get_option("JOB.toml");
   if (path->count() == 0) return model::job_file();
   auto file = model::read_job_file(path->results().front(), known_settings());
-  // What the file says of devices goes together: it was meant for its own `device`. Its steps would override epochs.
+  // The file's settings of devices belong to its own `device`. The file's steps would override the given epochs.
   const bool has_device = given_text(app, "device").has_value();
   const bool has_epochs = given_text(app, "epochs").has_value();
   const auto is_void = [&](const auto& entry) {
@@ -55,7 +55,7 @@ result<model::job_file> read_file(const CLI::App& app) {
   return file;
 }
 
-/// The settings of a run that goes on: the checkpoint's, and over them those that were given.
+/// Returns the settings of a resumed run: the checkpoint's, overridden by the given ones.
 result<std::vector<model::setting>> resumed_settings(const std::vector<model::setting>& saved,
                                                      const std::vector<model::setting>& given) {
   const auto data_of = [](const std::vector<model::setting>& settings) {
@@ -65,19 +65,19 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
   const auto is_given = [&](std::string_view name) {
     return std::ranges::find(given, name, &model::setting::first) != given.end();
   };
-  // Another data set has other settings: say that first.
+  // Another data set changes other settings too: report it first.
   if (const auto data = data_of(given); !data.empty()) {
     if (auto differs = model::first_difference(data_of(saved), data, {})) return bad_input(std::move(*differs));
   }
   std::vector<model::setting> all = saved;
-  // Whoever gives epochs does not want the steps that would override them.
+  // Saved steps would override the given epochs.
   if (is_given("epochs") && !is_given("steps"))
     std::erase_if(all, [](const model::setting& one) { return one.first == "steps"; });
   all.insert(all.end(), given.begin(), given.end());
   return all;
 }
 
-/// Reads where checkpoints go, and the one to go on from.
+/// Reads the checkpoint options, and the checkpoint to resume from.
 std::optional<fault> fill_checkpoints(train_order& order) {
   order.save = option_text(order.run_settings, "save");
   if (const auto every = option_text(order.run_settings, "checkpoint-every")) {
@@ -100,7 +100,7 @@ std::optional<fault> fill_checkpoints(train_order& order) {
   return std::nullopt;
 }
 
-/// Reads the job itself.
+/// Reads the job.
 std::optional<fault> fill_job(train_order& order, std::vector<model::setting> given) {
   if (order.resume) {
     auto all = resumed_settings(order.resume->what.manifest.settings, given);
@@ -116,7 +116,7 @@ std::optional<fault> fill_job(train_order& order, std::vector<model::setting> gi
   return std::nullopt;
 }
 
-/// Fills in what file and command line say.
+/// Fills in the order from file and command line.
 std::optional<fault> fill(train_order& order, const CLI::App& app, computing where) {
   if (auto wrong = fill_checkpoints(order)) return wrong;
   if (auto wrong = fill_job(order, given_settings(app, order.file, model::job_settings()))) return wrong;
@@ -162,7 +162,7 @@ result<train_order> read_train_order(const CLI::App& app, computing where) {
 result<own_options> read_own_options(const CLI::App& app) {
   TROUPE_TRY(file, read_file(app));
   std::vector<model::setting> given = given_settings(app, file, run_settings());
-  // The file's page is the master's.
+  // The file's page is for the master.
   if (!given_text(app, "page")) std::erase_if(given, [](const model::setting& one) { return one.first == "page"; });
   auto machine = read_machine_options([&](const char* name) { return option_text(given, name); });
   if (!machine) return tl::unexpected(model::located(std::move(machine.error()), file));
@@ -177,7 +177,7 @@ result<std::optional<std::vector<model::setting>>> read_expected_job(const CLI::
   const auto given = given_settings(app, file, model::job_settings());
   auto made = model::parse_job(given);
   if (!made) return tl::unexpected<fault>(model::located(std::move(made.error()), file));
-  // As the master prints them; what the file leaves open is the master's to say.
+  // In the master's spelling. Settings that the file leaves out may have any value at the master.
   auto all = model::to_settings(*made);
   std::erase_if(all, [&](const model::setting& one) {
     return std::ranges::find(given, one.first, &model::setting::first) == given.end();

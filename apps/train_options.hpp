@@ -1,4 +1,4 @@
-// What `troupe train` is told: the settings of a job file, and those of the command line over them.
+// The options of `troupe train`: the settings of a job file, overridden by the command line.
 
 #pragma once
 
@@ -19,49 +19,49 @@ namespace troupe::apps {
 struct train_order {
   model::job what;
   machine_options machine;
-  /// One process for each role, and what they need to know.
+  /// One process for each role.
   bool processes = false;
-  bool tls = false;  ///< their links are encrypted
+  bool tls = false;  ///< with `processes`: links are encrypted
   cluster::network_options network;
-  /// The options of network and devices as they were given, for a command that goes on with the run.
+  /// The given network and device options, for the advice how to resume the run.
   std::string network_words;
   std::string device_words;
   std::optional<std::string> metrics_csv;
   std::optional<std::string> tensorboard;
   trace_order traced;
-  /// Where checkpoints are saved, if anywhere, and how many steps lie between two of them (0: only at the end).
+  /// Folder for checkpoints, and the steps between two of them (0: only at the end).
   std::optional<std::string> save;
   std::uint64_t checkpoint_every = 0;
-  /// Where the run goes on from.
+  /// The checkpoint to resume from.
   std::optional<model::resume_point> resume;
 
-  /// What of the job file counts: the command line has not said otherwise. For `located`.
+  /// The job file without the settings that the command line overrides; for `located`.
   model::job_file file;
-  /// The options of the run itself that were given, in the file or the command line.
+  /// The given run options, of file and command line.
   std::vector<model::setting> run_settings;
 };
 
-/// Adds everything that `read_train_order` reads, a switch for --print-job among it.
+/// Adds all options of `read_train_order`, and --print-job.
 void add_train_options(CLI::App& app);
 
-/// Whether the process that reads an order is one of those that compute. Else the job file's devices are for others.
+/// Whether this process computes. If not, the job file's devices are for other processes.
 enum class computing : std::uint8_t { here, elsewhere };
 
-/// Reads job file and command line. Faults are told as the job file's where they come from it.
+/// Reads job file and command line. Faults name the job file's line if they come from it.
 result<train_order> read_train_order(const CLI::App& app, computing where = computing::here);
 
-/// How a process that joins a run uses its machine and what it records, by the command line and the job file.
+/// The machine and trace options of a process that joins a run, from command line and job file.
 struct own_options {
   machine_options machine;
   trace_order traced;
 };
 result<own_options> read_own_options(const CLI::App& app);
 
-/// The settings of the job file that was given beside the master's address, as far as it is a job; null: none.
+/// Returns the job settings of the job file given with the master's address; null: there is none.
 result<std::optional<std::vector<model::setting>>> read_expected_job(const CLI::App& app);
 
-/// With --print-job: prints the order as a job file, with every setting that applies to its data and the options of the
-/// run that were given. Returns whether it did.
+/// With --print-job: prints the order as a job file, with every setting that applies to its data, and the given run
+/// options. Returns whether it did.
 result<bool> print_if_asked(const CLI::App& app, const train_order& order, console& out);
 
 }  // namespace troupe::apps
