@@ -1,4 +1,4 @@
-// Little-endian numbers in bytes: what frames, hellos and handshakes are made of.
+// Little-endian numbers in frames, hellos and handshakes.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace troupe::links {
 
 static_assert(std::endian::native == std::endian::little, "numbers travel little-endian, as they lie in memory");
 
-/// The number at `offset`, which must be whole.
+/// Reads the number at `offset`. Requires: all of its bytes are in `bytes`.
 template <class T>
 T number_at(std::span<const std::byte> bytes, std::size_t offset) {
   static_assert(std::is_unsigned_v<T>);

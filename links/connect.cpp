@@ -16,7 +16,7 @@ namespace {
 
 using connected = std::function<void(result<link_ptr>)>;
 
-/// Finds the address, connects, and has hands shaken. Keeps itself alive until `done_` was called.
+/// Resolves the address, connects, and starts the handshake. Keeps itself alive until it has called `done_`.
 class connecting : public std::enable_shared_from_this<connecting> {
  public:
   connecting(asio::io_context& io, endpoint where, credentials mine, hello about_me, const link_limits& links,
@@ -66,7 +66,7 @@ class connecting : public std::enable_shared_from_this<connecting> {
 
   void shake_hands() {
     boost::system::error_code error;
-    // A free port of this machine may be given to the very socket that connects to it.
+    // On this machine the kernel may give a connecting socket the very port that it connects to.
     if (socket_.local_endpoint(error) == socket_.remote_endpoint(error) && !error)
       return fail("Connection refused; is the other side started?");
     timer_.cancel();
@@ -76,7 +76,7 @@ class connecting : public std::enable_shared_from_this<connecting> {
                          .time = handshakes_.time,
                          .deadline = deadline_,
                          .done = nullptr};
-    // With `done_` the timer's handler, which may be on its way already, has nothing left to end.
+    // The timer's handler may be queued already; without `done_` it does nothing.
     what.done = [self = shared_from_this(), done = std::exchange(done_, nullptr)](result<greeted_connection> result) {
       if (!result) return done(tl::unexpected(std::move(result.error())));
       done(std::make_shared<stream_link>(self->io_, std::move(*result), self->links_));

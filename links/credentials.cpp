@@ -31,7 +31,7 @@ constexpr std::size_t token_length_min = 16;
 constexpr std::size_t token_length_max = 4096;
 constexpr const char* token_variable = "TROUPE_TOKEN";
 
-/// There is no way to go on: whatever was made without it could be guessed, or would be good for anybody.
+/// Ends the program if a cryptographic function fails: continuing would be insecure.
 [[noreturn]] void give_up(const char* what) {
   std::fprintf(stderr, "OpenSSL cannot compute %s\n", what);
   std::abort();
@@ -44,7 +44,7 @@ std::string_view without_space_around(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(space) - begin + 1);
 }
 
-/// `source` says where the token stood; the token itself never shows in a text.
+/// `source` names the token's source; no text contains the token itself.
 result<std::string> judged_token(std::string_view text, const std::string& source) {
   const std::string_view token = without_space_around(text);
   if (token.size() >= token_length_min && token.size() <= token_length_max) return std::string(token);
@@ -54,7 +54,7 @@ result<std::string> judged_token(std::string_view text, const std::string& sourc
 }
 
 result<std::string> token_in_file(const std::string& path) {
-  // With room for white space around the longest token.
+  // Includes white space around the longest token.
   TROUPE_TRY(text, read_private_file("token file", path, 2 * token_length_max));
   return judged_token(text, "token file " + path);
 }
@@ -91,7 +91,7 @@ token_key stretched_key(const std::string& token) {
   constexpr std::string_view salt = "troupe: TLS by the run's token";
   constexpr std::uint64_t cost = std::uint64_t{1} << 15;
   constexpr std::uint64_t block = 8;
-  constexpr std::uint64_t memory_max = std::uint64_t{64} << 20;  // 32 MiB and a little are used
+  constexpr std::uint64_t memory_max = std::uint64_t{64} << 20;  // it uses a little more than 32 MiB
   static std::mutex mutex;
   static std::string last_token;
   static token_key last_key;

@@ -23,7 +23,7 @@ bool is_name(std::string_view host) {
                      [](char c) { return is_letter_or_digit(c) || c == '-' || c == '.' || c == '_'; });
 }
 
-/// With or without a scope, as in fe80::1%eth0.
+/// Parses an IPv6 address with or without a scope, as in fe80::1%eth0.
 bool is_ipv6(std::string_view host) {
   if (host.size() > host_length_max) return false;
   in6_addr address{};
@@ -68,7 +68,7 @@ bool is_loopback(const std::string& host) {
   if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> net_shift == loopback_net;
   in6_addr v6{};
   if (::inet_pton(AF_INET6, host.c_str(), &v6) == 1) {
-    constexpr std::size_t v4_begin = 12;  // of an IPv4 address that is written as an IPv6 one
+    constexpr std::size_t v4_begin = 12;  // offset of the IPv4 address in an IPv4-mapped IPv6 address
     return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[v4_begin] == loopback_net);
   }
   constexpr std::string_view name = "localhost";

@@ -1,4 +1,4 @@
-// Where somebody listens: host and port, as users write them.
+// Addresses as users write them: host and port.
 
 #pragma once
 
@@ -15,13 +15,12 @@ struct endpoint {
   bool operator==(const endpoint&) const = default;
 };
 
-/// Reads `HOST:PORT`; an IPv6 address stands in brackets: `[::1]:7000`. Null if `text` is none. Port 0 is read as any
-/// other.
+/// Parses `HOST:PORT`, with an IPv6 address in brackets: `[::1]:7000`; null if `text` is invalid. Accepts port 0.
 std::optional<endpoint> parse_endpoint(const std::string& text);
 
 std::string to_string(const endpoint& where);
 
-/// True for addresses and names that reach this machine only: 127.0.0.0/8, ::1, localhost.
+/// Returns whether `host` is an address or name of this machine's loopback: 127.0.0.0/8, ::1, localhost.
 bool is_loopback(const std::string& host);
 
 }  // namespace troupe::links

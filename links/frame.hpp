@@ -1,4 +1,4 @@
-// Frames as they are on the wire (see link.hpp): their header, their digest, and the memory they are read into.
+// Frames on the wire (see link.hpp): header, digest, and memory for the body.
 
 #pragma once
 
@@ -29,13 +29,13 @@ using frame_header_image = std::array<std::byte, frame_header_bytes>;
 
 frame_header_image image_of(const frame_header& header);
 
-/// Reads a header of `frame_header_bytes` and judges it; the text says what is wrong with it.
+/// Parses and checks a header of `frame_header_bytes`; the error text says what is wrong.
 result<frame_header> parse_frame_header(std::span<const std::byte> bytes, const link_limits& limits);
 
-/// `digest_of` a body in pieces.
+/// Returns `digest_of` a body in pieces.
 std::uint64_t digest_of(const std::vector<piece>& body);
 
-/// Uninitialised memory that begins at a multiple of 64; null if there is not that much.
+/// Allocates uninitialised memory aligned to 64 bytes; null if there is not enough.
 std::shared_ptr<std::byte> frame_memory(std::size_t size);
 
 }  // namespace troupe::links

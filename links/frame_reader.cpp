@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t buffer_bytes = 64 * 1024;
 
-// A large frame is read in parts of this size, each of which is digested while it is still in the processor's cache.
+// A large frame is read in parts of this size, and each part is digested while it is in the processor's cache.
 constexpr std::size_t large_part_bytes = 512 * 1024;
 
 }  // namespace
@@ -57,7 +57,7 @@ result<std::optional<received_frame>> frame_reader::next() {
       return std::nullopt;
     }
   }
-  // The beginning of a small frame moves to the front, where the rest of it has room.
+  // Moves the beginning of a small frame to the front, so that the rest fits.
   if (begin_ > 0) {
     std::memmove(buffer_.data(), unparsed.data(), unparsed.size());
     end_ = unparsed.size();
@@ -84,7 +84,7 @@ result<std::optional<received_frame>> frame_reader::finish(const frame_header& h
                                                            std::shared_ptr<std::byte> memory, std::uint64_t digest) {
   large_.reset();
   if (!memory) return bad_input("there is no memory for a frame of {} bytes", header.length);
-  // Without a digest: who sent it sees a connection that needs none, to a forwarder on its own machine.
+  // No digest: for the sender the connection needs none, as for a forwarder on its own machine.
   if (limits_.digests == digest_use::always && header.digest != 0 && header.length > 0 && digest != header.digest)
     return bad_input("a frame of {} bytes came damaged: its bytes do not match their digest", header.length);
   return received_frame{header.kind, std::move(memory), static_cast<std::size_t>(header.length)};

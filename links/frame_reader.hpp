@@ -1,7 +1,7 @@
-// Makes frames of bytes as they come.
+// Parses frames from a stream of bytes.
 //
-// Small frames are read many at once into a buffer and get a copy of their own; a large one is read directly into the
-// memory that it will keep, with its digest computed on the way while the bytes are warm.
+// Small frames are read many at once into a buffer, and then copied. A large frame is read directly into its own
+// memory, and its digest is computed in parts while their bytes are in the cache.
 
 #pragma once
 
@@ -22,13 +22,13 @@ class frame_reader {
  public:
   explicit frame_reader(const link_limits& limits);
 
-  /// Where the next bytes are to be written; never empty while `next` is called until it gives null.
+  /// Returns the memory for the next bytes; not empty if `next` has returned null.
   std::span<std::byte> space();
 
-  /// So many bytes have been written there.
+  /// Call it after `bytes` bytes have been written there.
   void commit(std::size_t count);
 
-  /// The next frame that is whole, null if more bytes are needed, or what is wrong: nothing can be read after that.
+  /// Returns the next complete frame, null if it needs more bytes, or a fault, after which nothing can be read.
   result<std::optional<received_frame>> next();
 
  private:
@@ -40,10 +40,10 @@ class frame_reader {
 
   link_limits limits_;
   std::vector<std::byte> buffer_;
-  std::size_t begin_ = 0;  // of what is not parsed yet
+  std::size_t begin_ = 0;  // of the bytes that are not parsed yet
   std::size_t end_ = 0;
 
-  // A frame that is too large for the buffer, while it comes.
+  // A partly read frame that is too large for the buffer.
   std::shared_ptr<std::byte> large_;
   frame_header large_header_;
   std::size_t large_filled_ = 0;

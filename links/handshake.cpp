@@ -11,7 +11,7 @@ namespace troupe::links {
 
 namespace {
 
-// What an acceptor that refused somebody reads and throws away at most, so that its reason arrives.
+// Limit of bytes that an acceptor discards after a refusal, so that its reason arrives.
 constexpr std::size_t linger_bytes_max = std::size_t{128} << 10;
 
 endpoint address_or_none(const asio::ip::tcp::endpoint& address, const boost::system::error_code& error) {
@@ -47,7 +47,7 @@ void handshake::start() {
   advance();
 }
 
-/// False when nothing has come yet that would tell.
+/// Chooses plain TCP or TLS by the first byte; false if none has arrived yet.
 bool handshake::choose_wire() {
   constexpr std::byte tls_handshake{0x16};
   std::byte first{};
@@ -88,7 +88,7 @@ bool handshake::write_out() {
     sent_ += outcome.bytes;
     if (outcome.state == io_state::done) continue;
     if (wait_for(outcome.state)) return false;
-    // Why the other side went may be waiting to be read.
+    // The other side's reason for closing may be readable.
     std::array<std::byte, 1> word{};
     if (io_outcome last = wire_->read(word); last.state == io_state::failed) outcome = std::move(last);
     on_socket_ended(std::move(outcome));
@@ -140,10 +140,10 @@ void handshake::on_socket_ended(io_outcome outcome) {
                                             : "closed the connection before the handshake was over"};
     if (may_use_tls) outcome.why.message += "; perhaps it uses TLS, or is busy";
   }
-  // A connection that is reset loses what had come of it, the beginning of TLS among it.
+  // A reset connection loses received bytes, among them the beginning of TLS.
   const bool unheard = outcome.state == io_state::failed && wire_->bytes_in() == 0 && !wire_->protects_bytes();
   if (unheard && task_.side == link_side::acceptor) outcome.why.message += "; perhaps it uses TLS";
-  // For who connects, a peer that went is one to be tried again.
+  // For a connector a closed connection is worth a retry.
   if (outcome.why.kind == fault_kind::lost && task_.side == link_side::connector)
     outcome.why.kind = fault_kind::unreachable;
   fail(std::move(outcome.why));
@@ -169,7 +169,7 @@ void handshake::fail(fault why) {
   why.message = task_.name + ": " + why.message;
   const auto done = std::move(task_.done);
   if (task_.side == link_side::acceptor) {
-    // A socket that is closed with bytes unread takes back what it has sent: our reason would be lost.
+    // Closing a socket with unread bytes resets the connection, and the sent reason would be lost.
     lingers_ = true;
     ::shutdown(socket_.native_handle(), SHUT_WR);
     linger();
@@ -197,7 +197,7 @@ void handshake::cancel() {
 
 void handshake::release() {
   over_ = true;
-  task_.done = nullptr;  // the role stays: this may be called by what it has called
+  task_.done = nullptr;  // keeps the role, which may be a caller of this function
   deadline_.cancel();
   boost::system::error_code ignored;
   socket_.close(ignored);

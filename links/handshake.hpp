@@ -1,4 +1,4 @@
-// Shakes hands over a connected socket within a time, one attempt after the other, and never blocks.
+// Performs the handshake over a connected, non-blocking socket, within a time limit.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace troupe::links {
 
-/// Keeps itself alive until it is over. All members are called on the thread that runs the io_context.
+/// Keeps itself alive until it is over. Thread: the one that runs the io_context.
 class handshake : public std::enable_shared_from_this<handshake> {
  public:
   using clock = std::chrono::steady_clock;
@@ -23,11 +23,11 @@ class handshake : public std::enable_shared_from_this<handshake> {
   struct task {
     link_side side = link_side::connector;
     std::unique_ptr<handshake_role> role;
-    /// The other side, as texts name it.
+    /// The other side's name in texts.
     std::string name;
     std::chrono::milliseconds time{};
     clock::time_point deadline;
-    /// Called once, unless `cancel` is called before.
+    /// Called once, unless `cancel` comes first.
     std::function<void(result<greeted_connection>)> done;
   };
 
@@ -35,10 +35,10 @@ class handshake : public std::enable_shared_from_this<handshake> {
 
   void start();
 
-  /// Ends it at once without a word to anybody.
+  /// Ends the handshake at once, without a call of `done`.
   void cancel();
 
-  /// Ends it and says so to `done`.
+  /// Ends the handshake, and calls `done`.
   void give_up(std::string why);
 
  private:
@@ -57,7 +57,7 @@ class handshake : public std::enable_shared_from_this<handshake> {
 
   tcp_socket socket_;
   const credentials mine_;
-  std::unique_ptr<transport> wire_;  ///< null until the first byte says which, where both are welcome
+  std::unique_ptr<transport> wire_;  ///< null until the first byte shows whether it is TLS, if both are accepted
   io_timer deadline_;
   task task_;
   endpoint local_;

@@ -55,7 +55,7 @@ handshake_step goes_on(std::size_t want, std::vector<std::byte> send = {}) {
   return {.send = std::move(send), .outcome = std::nullopt, .want = want};
 }
 
-/// Reads a length of what follows; null if it is over the limit.
+/// Reads the length of the next item; null if it is over the limit.
 std::optional<std::size_t> text_length(std::span<const std::byte> bytes) {
   const std::size_t length = number_at<std::uint32_t>(bytes, bytes.size() - length_bytes);
   if (length > hello_bytes_max) return std::nullopt;
@@ -72,7 +72,7 @@ handshake_step other_token(const channel& over) {
   return failed(why.kind, std::move(why.message));
 }
 
-// In both roles `state` is what the next bytes are.
+// In both roles `state` says what the next bytes are.
 
 class connector final : public handshake_role {
  public:
@@ -206,7 +206,7 @@ class acceptor final : public handshake_role {
   state state_ = state::prologue;
 };
 
-/// A TLS record of the kinds that come first: an alert or a handshake, of any version.
+/// Returns whether the bytes begin a TLS record of type alert or handshake, of any version.
 bool is_tls(std::span<const std::byte> first) {
   constexpr std::byte alert{0x15};
   constexpr std::byte client_hello{0x16};

@@ -17,7 +17,7 @@ void append_text(std::vector<std::byte>& bytes, std::string_view text) {
   append(bytes, std::as_bytes(std::span(text)));
 }
 
-/// Takes a text from the front of `bytes`; null if there is no whole one.
+/// Removes a text from the front of `bytes`; null if it is incomplete.
 std::optional<std::string> take_text(std::span<const std::byte>& bytes) {
   if (bytes.size() < sizeof(length_field)) return std::nullopt;
   const std::size_t length = number_at<length_field>(bytes, 0);

@@ -1,4 +1,4 @@
-// What two processes tell each other about themselves before anything else: named items of text, compared in order.
+// Hellos: named texts with which two processes describe themselves before anything else, compared in order.
 
 #pragma once
 
@@ -12,18 +12,18 @@
 
 namespace troupe::links {
 
-/// At most `hello_bytes_max` when encoded.
+/// Its encoding has at most `hello_bytes_max` bytes.
 using hello = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::size_t hello_bytes_max = 64 * 1024;
 
-/// For each item: its name's length (u16, little-endian), the name, its value's length (u16), the value.
+/// Encodes each item as the name's length (u16, little-endian), the name, the value's length (u16), the value.
 std::vector<std::byte> encode(const hello& items);
 
-/// Null if `bytes` are no encoded hello.
+/// Decodes a hello; null if `bytes` are none.
 std::optional<hello> decode_hello(std::span<const std::byte> bytes);
 
-/// The value of the first item of that name; null if there is none.
+/// Returns the value of the first item of that name; null if there is none.
 std::optional<std::string_view> find_item(const hello& items, std::string_view name);
 
 }  // namespace troupe::links

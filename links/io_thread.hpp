@@ -1,4 +1,4 @@
-// A thread that does nothing but the work of an io_context.
+// A thread that runs an io_context.
 
 #pragma once
 
@@ -11,13 +11,12 @@ namespace troupe::links {
 
 class io_thread {
  public:
-  /// `lingers`: after each piece of work it looks for more for so long before it sleeps. To wake a core that sleeps
-  /// takes some 40 us; looking gives the core to whoever else wants it, and is left off for a while when somebody took
-  /// it for long.
+  /// `lingers`: how long it polls for more work before it sleeps, since waking a sleeping core takes some 40 us.
+  /// Polling yields the core to other threads, and pauses for a while after another thread has kept the core for long.
   explicit io_thread(std::chrono::microseconds lingers = {})
       : lingers_(lingers), guard_(boost::asio::make_work_guard(io_)), thread_([this] { work(); }) {}
 
-  /// Ends the thread; what it had to do yet is dropped.
+  /// Ends the thread; pending work is dropped.
   ~io_thread() { stop(); }
 
   io_thread(const io_thread&) = delete;
@@ -37,7 +36,7 @@ class io_thread {
   void look_for_more();
 
   const std::chrono::microseconds lingers_;
-  clock::time_point sleeps_until_;  ///< until then it does not linger
+  clock::time_point sleeps_until_;  ///< no polling until then
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_;
   std::thread thread_;

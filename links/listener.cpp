@@ -17,7 +17,7 @@ namespace troupe::links {
 
 namespace {
 
-/// What accepts, kept alive by its operations; the listener ends it.
+/// Accepts connections. Its pending operations keep it alive; the listener ends it.
 class accepting : public std::enable_shared_from_this<accepting> {
  public:
   accepting(asio::io_context& io, tcp_acceptor acceptor, endpoint where, const credentials& mine,
@@ -55,7 +55,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
   }
 
  private:
-  /// Somebody in the handshake.
+  /// A connection in the handshake.
   struct pending {
     std::weak_ptr<handshake> what;
     std::string host;
@@ -64,7 +64,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
   void receive(tcp_socket socket) {
     boost::system::error_code error;
     const auto address = socket.remote_endpoint(error);
-    if (error) return;  // it has gone already
+    if (error) return;  // it is closed already
     const endpoint from = to_endpoint(address);
     handshake::task what{.side = link_side::acceptor,
                          .role = nullptr,
@@ -88,7 +88,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
     shaking->start();
   }
 
-  /// Somebody who keeps connections coming from one address pushes out none but his own.
+  /// A flood of connections from one address closes only connections of that address.
   void make_room() {
     std::erase_if(pending_, [](const auto& one) { return one.what.expired(); });
     while (!pending_.empty() && pending_.size() >= handshakes_.pending_max) {
@@ -106,7 +106,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
 
   void on_result(const endpoint& from, result<greeted_connection> result) {
     if (ended_) return;
-    // What a callback does may end the listener.
+    // A callback may end the listener.
     const auto keep = shared_from_this();
     if (!result) {
       const auto tell = callbacks_.on_rejected;
@@ -119,7 +119,7 @@ class accepting : public std::enable_shared_from_this<accepting> {
 
   void on_error(const boost::system::error_code& error) {
     if (error == asio::error::connection_aborted || error == asio::error::interrupted) return accept();
-    // Too many open files, most likely: the connection still waits, and accepting it at once would fail again.
+    // Probably too many open files: the connection still waits, and accepting it at once would fail again.
     constexpr std::chrono::milliseconds pause{100};
     pause_.expires_after(pause);
     pause_.async_wait([self = shared_from_this()](const boost::system::error_code& stopped) {

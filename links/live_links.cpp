@@ -6,7 +6,7 @@ namespace troupe::links {
 
 namespace {
 
-/// Asio calls `shutdown` when the io_context is being destroyed, and still whole.
+/// Asio calls `shutdown` at the beginning of the io_context's destruction.
 class link_service final : public boost::asio::execution_context::service {
  public:
   using key_type = link_service;
@@ -18,7 +18,7 @@ class link_service final : public boost::asio::execution_context::service {
 
  private:
   void shutdown() noexcept override {
-    std::vector<std::shared_ptr<void>> left;  // destroyed after the lock is gone
+    std::vector<std::shared_ptr<void>> left;  // destroyed after the lock is released
     const std::scoped_lock lock(links_->mutex);
     for (abandonable* one : links_->all) left.push_back(one->abandon());
     links_->all.clear();

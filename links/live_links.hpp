@@ -1,5 +1,5 @@
-// The links of an io_context, so that they can let go of it when it is destroyed: somebody may hold a link longer than
-// that, and send, close or destroy it on another thread at that very time.
+// The list of an io_context's links, which must release the io_context before its destruction: a link may live longer,
+// and another thread may send, close or destroy it at that time.
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace troupe::links {
 
 class abandonable {
  public:
-  /// The io_context is about to go: touch it no more. Gives back what may only be destroyed when nothing is locked.
+  /// The io_context is being destroyed: do not use it any more. Returns objects to destroy without a lock held.
   virtual std::shared_ptr<void> abandon() = 0;
 
  protected:
@@ -24,7 +24,7 @@ struct live_links {
   std::unordered_set<abandonable*> all;
 };
 
-/// Shared, since it may be needed after the io_context.
+/// Shared, because it may outlive the io_context.
 std::shared_ptr<live_links> links_of(boost::asio::execution_context& io);
 
 }  // namespace troupe::links

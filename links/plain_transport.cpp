@@ -53,7 +53,7 @@ class plain final : public transport {
   bool one_at_a_time() const override { return false; }
   bool protects_bytes() const override { return false; }
 
-  // The kernel takes no more than its buffer holds; this bounds what goes on while the other side drains it.
+  // Limit of one write: while the other side drains the kernel's buffer, a single write could continue for long.
   std::size_t write_budget() const override { return std::size_t{8} << 20; }
 
  private:

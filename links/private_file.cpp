@@ -14,7 +14,7 @@ namespace {
 
 class private_descriptor {
  public:
-  // Without O_NONBLOCK a named pipe would wait for a writer.
+  // Without O_NONBLOCK opening a named pipe would block until it has a writer.
   explicit private_descriptor(const std::string& path)
       : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
   ~private_descriptor() {

@@ -1,4 +1,4 @@
-// Files of secrets, which nobody but their owner may read or write.
+// Files with secrets, which only their owner may read or write.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace troupe::links {
 
-/// The whole content, up to `bytes_max` bytes; of a longer file one byte more, so that its length shows. A file that
-/// others than its owner may read or write is refused with the remedy. Faults begin with `what` and the path, as in
+/// Returns the content, up to `bytes_max` bytes; of a longer file one byte more, so that the caller notices. Refuses a
+/// file that users other than its owner may read or write, with advice. Faults begin with `what` and the path, as in
 /// `token file secrets/token: ...`.
 result<std::string> read_private_file(const std::string& what, const std::string& path, std::size_t bytes_max);
 

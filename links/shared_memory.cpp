@@ -21,7 +21,7 @@ constexpr std::size_t slot_count = 1024;
 constexpr std::size_t chunks_offset = slots_offset + slot_count * sizeof(std::uint32_t);
 constexpr std::uint64_t alignment = 64;
 constexpr const char* memory_name = "troupe";
-/// It can neither shrink under a reader, who would get SIGBUS, nor grow.
+/// Seals the size: a reader of memory that shrinks would get SIGBUS.
 constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW;
 
 std::atomic_ref<std::uint32_t> slot_at(std::byte* all, std::uint32_t slot) {
@@ -74,7 +74,7 @@ shared_memory_writer::~shared_memory_writer() {
   if (file_ >= 0) close(file_);
 }
 
-/// Takes back what the reader has let go.
+/// Frees the chunks that the reader has released.
 void shared_memory_writer::collect() {
   std::erase_if(in_use_, [this](const auto& one) {
     const std::uint32_t slot = one.second.slot;
@@ -104,7 +104,7 @@ std::optional<shared_chunk> shared_memory_writer::take(std::uint64_t size) {
 
 std::shared_ptr<shared_memory_reader> shared_memory_reader::open(const shared_memory_name& name) {
   const std::string path = fmt::format("/proc/{}/fd/{}", name.process, name.file);
-  // What else could be there might block, or do something, when it is opened.
+  // Opening anything else could block or have side effects.
   std::array<char, 64> target{};
   const auto length = readlink(path.c_str(), target.data(), target.size());
   const std::string expected = fmt::format("/memfd:{}", memory_name);

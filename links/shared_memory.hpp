@@ -1,11 +1,11 @@
-// Memory that one process fills and another one of the same host reads: what is large goes through it, without the two
+// Shared memory that one process writes and another one on the same host reads. It carries large bodies without the two
 // copies and the protocol of a socket.
 //
-// It has no name in any file system and ends with the processes that hold it, however they end. The reader finds it
-// through the writer's entry in /proc, so the two must be of one user (or the reader root) and see the same processes.
+// It has no name in any file system, and vanishes with the processes that hold it. The reader opens it through the
+// writer's entry in /proc, so the two must be of one user (or the reader root) and in one pid namespace.
 //
-//   0      nonce [32]: the reader compares it, so that it cannot take another memory for this one
-//   4096   u32 for each of 1024 slots: 0 while its chunk is in use; the reader writes 1 when it has let go
+//   0      nonce [32]: the reader compares it, to be sure that this is the right memory
+//   4096   u32 for each of 1024 slots: 0 while its chunk is in use; the reader writes 1 to release it
 //   8192   chunks, each at a multiple of 64 bytes
 
 #pragma once
@@ -22,24 +22,24 @@
 
 namespace troupe::links {
 
-/// Where a chunk is.
+/// The location of a chunk.
 struct shared_chunk {
   std::uint32_t slot = 0;
-  std::uint64_t offset = 0;  ///< from the first chunk's place
+  std::uint64_t offset = 0;  ///< from the first chunk
   std::uint64_t size = 0;
 };
 
-/// How a reader finds the memory.
+/// The address of the memory for a reader.
 struct shared_memory_name {
   std::uint32_t process = 0;
   std::uint32_t file = 0;
   nonce secret{};
 };
 
-/// The writer's side. Pages are taken from the system when they are first used.
+/// The writer's side. The system allocates pages at their first use.
 class shared_memory_writer {
  public:
-  /// For chunks of `bytes` in all. Null if the system has none to give.
+  /// Makes memory for `bytes` of chunks in all; null if the system refuses.
   static std::unique_ptr<shared_memory_writer> make(std::size_t bytes = std::size_t{64} << 20);
   ~shared_memory_writer();
   shared_memory_writer(const shared_memory_writer&) = delete;
@@ -47,11 +47,11 @@ class shared_memory_writer {
 
   const shared_memory_name& name() const { return name_; }
 
-  /// A chunk that nobody uses, at the lowest place that has room: so the same pages, which are warm, are used again.
-  /// Null if there is no room. From any thread.
+  /// Allocates a chunk at the lowest free offset, so that pages in the cache are used again; null if there is no room.
+  /// Thread: any.
   std::optional<shared_chunk> take(std::uint64_t size);
 
-  /// Where to write what it is to hold, until it is announced to the reader.
+  /// Returns the chunk's memory, to write before it is announced to the reader.
   std::byte* memory_of(const shared_chunk& chunk) { return chunks_ + chunk.offset; }
 
  private:
@@ -69,16 +69,16 @@ class shared_memory_writer {
   std::vector<std::uint32_t> free_slots_;
 };
 
-/// The reader's side. What it is told comes from a peer, and is not believed.
+/// The reader's side. It checks everything that the peer says.
 class shared_memory_reader : public std::enable_shared_from_this<shared_memory_reader> {
  public:
-  /// Null if there is no such memory here, as on another host.
+  /// Opens the memory; null if there is none here, as on another host.
   static std::shared_ptr<shared_memory_reader> open(const shared_memory_name& name);
   ~shared_memory_reader();
   shared_memory_reader(const shared_memory_reader&) = delete;
   shared_memory_reader& operator=(const shared_memory_reader&) = delete;
 
-  /// The chunk's bytes; whoever keeps them keeps the chunk. Null if it does not lie in the memory.
+  /// Returns the chunk's bytes, which keep the chunk in use; null if the chunk is not within the memory.
   std::shared_ptr<const std::byte> read(const shared_chunk& chunk);
 
  private:

@@ -131,7 +131,7 @@ class shared_memory_link final : public link, public std::enable_shared_from_thi
   const std::unique_ptr<shared_memory_writer> mine_;
   std::atomic<bool> mine_taken_ = false;
 
-  // Of the link's thread.
+  // Used on the link's thread only.
   callbacks callbacks_;
   std::shared_ptr<shared_memory_reader> theirs_;
 };

@@ -14,12 +14,12 @@ namespace troupe::links {
 
 namespace {
 
-// What one pass reads at most before timers and other links get their turn.
+// Limit of bytes that one pass reads before timers and other links run.
 constexpr std::size_t read_budget = std::size_t{8} << 20;
 
 constexpr std::size_t parts_max = 64;
 
-/// With the choice made whether bodies have digests.
+/// Replaces `where_needed` by a decision for this connection.
 link_limits decided(link_limits limits, const greeted_connection& connection) {
   if (limits.digests != digest_use::where_needed) return limits;
   const bool safe = is_loopback(connection.remote.host) || connection.wire->protects_bytes();
@@ -48,7 +48,7 @@ stream_link::stream_link(asio::io_context& io, greeted_connection&& connection, 
 }
 
 stream_link::~stream_link() {
-  // Under the mutex the io_context cannot go while its services are used here.
+  // The mutex prevents the destruction of the io_context while its services are used here.
   const std::scoped_lock lock(siblings_->mutex);
   siblings_->all.erase(this);
   timer_.reset();
@@ -108,7 +108,7 @@ void stream_link::flush() {
 }
 
 void stream_link::push(const frame_header& header, std::vector<piece>&& body, bool more_follows) {
-  // What is in the queue otherwise goes on when the socket takes more.
+  // Else the queue continues when the socket is writable.
   const bool first = queue_.empty() || held_;
   const auto size = frame_header_bytes + static_cast<std::size_t>(header.length);
   queue_.push_back({image_of(header), std::move(body), size, 0});
@@ -128,7 +128,7 @@ void stream_link::write_queue() {
     write_wants_read_ = outcome.state == io_state::wants_read;
     if (write_wants_read_) return;
     if (outcome.state == io_state::failed) {
-      // Why it failed is for the reader to say: what the other side sent before, its goodbye perhaps, comes first.
+      // The reading side reports the failure, after what the other side sent before, perhaps its goodbye.
       cannot_write_ = true;
       return drop_queue();
     }
@@ -215,8 +215,8 @@ void stream_link::begin_closing() {
 }
 
 void stream_link::shut_when_sent() {
-  // A socket that is closed while there is something to read drops what it has not sent. So one says that nothing
-  // follows, and reads on until the other side has closed.
+  // Closing a socket with unread bytes drops its unsent ones. Therefore the link shuts down its sending side, and reads
+  // until the other side has closed.
   if (phase_ == phase::closing) ::shutdown(socket_->native_handle(), SHUT_WR);
 }
 
@@ -261,7 +261,7 @@ io_outcome stream_link::read_wire(std::span<std::byte> into) {
 void stream_link::pause_reading(bool pause) {
   if (std::exchange(is_paused_, pause) == pause || pause) return;
   last_heard_ = clock::now();
-  // Else the call that is due finds that it may read.
+  // Else the pending call reads.
   if (phase_ != phase::running || read_is_due_ || read_wants_write_) return;
   read_is_due_ = true;
   post([](stream_link& self) { self.on_readable(); });
@@ -345,7 +345,7 @@ void stream_link::discard_some() {
   wait_readable();
 }
 
-// Judging whether the other side lives.
+// Detecting the other side's death.
 
 void stream_link::wait_tick(clock::time_point when) {
   planned_tick_ = when;
@@ -357,13 +357,13 @@ void stream_link::wait_tick(clock::time_point when) {
 
 void stream_link::tick() {
   const auto now = clock::now();
-  if (phase_ == phase::ended || now < planned_tick_) return;  // of an earlier plan
+  if (phase_ == phase::ended || now < planned_tick_) return;  // the tick was postponed
   if (phase_ == phase::closing) return end(nullptr);
   if (is_paused_) last_heard_ = now;
   const auto fifth = std::chrono::duration_cast<clock::duration>(limits_.dead_after) / 5;
   if (now - last_heard_ >= 4 * fifth) {
-    // Who wakes late was stopped, as the other side may have been by the same cause: timeout begins anew. And what
-    // has come in the meantime is about to be read.
+    // A late tick means that this process was stopped, as perhaps the other side by the same cause: the timeout
+    // restarts, and bytes that have arrived meanwhile are read first.
     const bool was_stopped = now - planned_tick_ > fifth;
     if (!was_stopped && !something_to_read()) {
       const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(now - last_heard_);
@@ -372,7 +372,7 @@ void stream_link::tick() {
     }
     last_heard_ = now;
   }
-  // Often enough for a side that is less patient, too.
+  // Often enough for another side with a shorter timeout.
   constexpr clock::duration longest_rest = std::chrono::milliseconds(80);
   const clock::duration rest = std::min(fifth, longest_rest);
   auto next_ping = now + rest;

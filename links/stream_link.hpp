@@ -1,8 +1,7 @@
-// The link that `connect` and `listener` make, over plain TCP or TLS.
+// The link of `connect` and `listener`, over plain TCP or TLS.
 //
-// Whoever sends writes to the socket itself, under the mutex, as long as nothing is queued: a small frame costs one
-// system call and no switch of threads. The rest is the work of the thread that runs the io_context: it reads, judges
-// whether the other side lives, and writes what the socket did not take at once.
+// A sender writes to the socket itself, under the mutex, if nothing is queued: a small frame costs one system call and
+// no context switch. The thread that runs the io_context reads, detects the other side's death, and writes the queue.
 
 #pragma once
 
@@ -57,8 +56,8 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   enum class phase {
     fresh,    // not started
     running,  //
-    closing,  // `close` was called: what is queued goes out, what comes is thrown away
-    ended     // the socket is no more
+    closing,  // after `close`: the queue is sent, received bytes are discarded
+    ended     // the socket is closed
   };
 
   struct outgoing {
@@ -68,7 +67,7 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
     std::size_t sent = 0;
   };
 
-  // On the io thread, without the mutex.
+  // Called on the io thread, without the mutex.
   void begin();
   void begin_closing();
   void read_some();
@@ -85,7 +84,7 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   bool something_to_read();
   io_outcome read_wire(std::span<std::byte> into);
 
-  // With the mutex.
+  // Called with the mutex.
   void push(const frame_header& header, std::vector<piece>&& body, bool more_follows);
   void write_queue();
   std::size_t gather(std::span<iovec> parts, std::size_t budget) const;
@@ -113,20 +112,20 @@ class stream_link final : public link, public std::enable_shared_from_this<strea
   std::atomic<std::uint64_t> queued_bytes_ = 0;
   std::atomic<phase> phase_ = phase::fresh;  // written with the mutex
   clock::time_point last_sent_;
-  bool write_is_due_ = false;  // on_writable will be called
+  bool write_is_due_ = false;  // a call of on_writable is pending
   bool write_wants_read_ = false;
   bool cannot_write_ = false;
   bool held_ = false;               // the queue waits for the next call
-  std::optional<fault> own_fault_;  // until there is somebody to tell
+  std::optional<fault> own_fault_;  // to report when reading starts
 
-  // Of the io thread.
+  // Used on the io thread only.
   std::optional<io_timer> timer_;
   callbacks callbacks_;
   frame_reader reader_;
   clock::time_point last_heard_;
   clock::time_point planned_tick_;
   std::uint64_t bytes_heard_ = 0;
-  bool read_is_due_ = false;  // on_readable will be called
+  bool read_is_due_ = false;  // a call of on_readable is pending
   bool read_wants_write_ = false;
   bool is_paused_ = false;
 };

@@ -12,7 +12,7 @@ namespace troupe::links {
 void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
 void prepare(tcp_socket& socket) {
-  // What fails here is a connection that has already ended, which the first read will tell.
+  // These calls fail only if the connection has ended, which the first read reports.
   boost::system::error_code ignored;
   socket.native_non_blocking(true, ignored);
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);

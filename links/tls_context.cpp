@@ -28,7 +28,7 @@ fault wrong(const char* option, const std::string& path, const std::string& what
   return {fault_kind::input, fmt::format("{} {}: {}", option, path, what)};
 }
 
-/// What OpenSSL says about its last failure.
+/// Returns OpenSSL's text about its last failure.
 std::string last_words() {
   const char* reason = ERR_reason_error_string(ERR_peek_last_error());
   return reason != nullptr ? reason : "unknown error";
@@ -42,7 +42,7 @@ std::string text_of(const ASN1_TIME* time) {
   return {text, static_cast<std::size_t>(length)};
 }
 
-/// Null if now is within the time of `certificate`.
+/// Returns what is wrong with the validity period of `certificate`; null if it includes now.
 std::optional<std::string> out_of_time(const X509* certificate) {
   if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0)
     return "the certificate expired on " + text_of(X509_get0_notAfter(certificate));
@@ -54,7 +54,7 @@ std::optional<std::string> out_of_time(const X509* certificate) {
 std::optional<std::string> unreadable(const std::string& path) {
   std::ifstream file(path);
   if (!file.is_open()) return std::strerror(errno);
-  // A directory can be opened, but not read.
+  // A directory can be opened but not read.
   if (file.peek(); file.bad()) return "cannot be read";
   return std::nullopt;
 }
@@ -74,7 +74,7 @@ std::optional<fault> load_key(SSL_CTX* tls, const std::string& path, const std::
   const auto text = read_private_file(option, path, key_bytes_max);
   if (!text) return text.error();
   const bio_ptr memory(BIO_new_mem_buf(text->data(), static_cast<int>(text->size())), BIO_free);
-  // OpenSSL would ask for a passphrase at the terminal.
+  // Else OpenSSL would ask for a passphrase at the terminal.
   const auto no_passphrase = [](char*, int, int, void*) { return -1; };
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
       PEM_read_bio_PrivateKey(memory.get(), nullptr, no_passphrase, nullptr), EVP_PKEY_free);
@@ -98,7 +98,7 @@ std::optional<fault> load_authority(SSL_CTX* tls, const std::string& path) {
                                                           X509_free);
     if (!one) break;
     auto late = out_of_time(one.get());
-    // One that is still good is enough.
+    // One valid certificate is enough.
     if (first || !late) problem = std::move(late);
     if (!problem) break;
   }
@@ -108,9 +108,9 @@ std::optional<fault> load_authority(SSL_CTX* tls, const std::string& path) {
   return std::nullopt;
 }
 
-/// What every connection needs: the latest protocol, nothing that outlives the connection, and nothing that a stranger
-/// could make large. Without a certificate that is good for an authority, or the token, nobody is let in: a context
-/// that knows no authority takes no certificate at all.
+/// Common settings: TLS 1.3 only, no state that outlives a connection, and nothing that an unauthenticated peer can
+/// make large. Peers need a certificate of a known authority, or the token: a context without an authority accepts no
+/// certificate.
 std::shared_ptr<SSL_CTX> make_settings() {
   constexpr long certificates_bytes_max = 16 * 1024;
   constexpr int chain_length_max = 8;
@@ -132,8 +132,8 @@ const tls_context& context_of(const SSL* ssl) {
   return *static_cast<const tls_context*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
 }
 
-/// A connector offers a pre-shared key where it goes by the token, and else none. The alert is by what it recognises
-/// that this side goes the other way (`tls_transport`): one that OpenSSL does not send by itself.
+/// A connector that uses the token offers a pre-shared key, one with certificates does not. On a mismatch this side
+/// sends an alert that OpenSSL itself never sends, by which `tls_transport` recognises the mismatch.
 int judge_client_hello(SSL* ssl, int* alert, void*) {
   const unsigned char* bytes = nullptr;
   std::size_t size = 0;
@@ -148,7 +148,7 @@ constexpr std::string_view key_name = "troupe";
 const auto* const key_name_bytes = reinterpret_cast<const unsigned char*>(key_name.data());
 constexpr const char* key_suite = "TLS_AES_128_GCM_SHA256";
 
-/// The token's key in the form of a session to go on with. Null, for OpenSSL: there is none.
+/// Returns the token's key in the form of a session to resume; null, for OpenSSL: there is none.
 SSL_SESSION* session_by_token(SSL* ssl) {
   constexpr std::array<unsigned char, 2> suite = {0x13, 0x01};  // key_suite
   const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, suite.data());
@@ -189,7 +189,7 @@ result<tls_ptr> finished(std::shared_ptr<SSL_CTX> settings, bool by_certificates
 result<tls_ptr> make_tls(const token_key& key) {
   ERR_clear_error();
   auto settings = make_settings();
-  // Other suites have another hash than the key, and would only be refused later.
+  // The key has this suite's hash; other suites would be refused later.
   if (!settings || SSL_CTX_set_ciphersuites(settings.get(), key_suite) != 1 ||
       SSL_CTX_set_session_id_context(settings.get(), key_name_bytes, static_cast<unsigned>(key_name.size())) != 1)
     return tl::unexpected(no_tls());

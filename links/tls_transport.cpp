@@ -1,5 +1,5 @@
-// TLS over a socket by OpenSSL itself, not by Asio's stream: so that it, too, can be tried without waiting, from any
-// thread that holds the link's mutex.
+// TLS over a socket with OpenSSL itself instead of Asio's stream, so that any thread that holds the link's mutex can
+// read and write without blocking.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,7 +36,7 @@ constexpr const char* only_there_text =
 constexpr const char* only_here_text =
     "uses the token alone, this side certificates too: give --tls-cert, --tls-key and --tls-ca to both or to none";
 
-/// The socket as OpenSSL's BIO sees it. Its own BIO for sockets would raise SIGPIPE.
+/// A BIO over the socket. OpenSSL's own BIO for sockets would raise SIGPIPE.
 struct socket_end {
   int socket = -1;
   std::uint64_t bytes_in = 0;
@@ -107,7 +107,7 @@ std::string fingerprint_of(const X509* certificate) {
   return fmt::format("{:02x}", fmt::join(std::span(digest).first(size), ""));
 }
 
-/// `host` is a name, or an address, perhaps with a scope that no certificate has. False: nothing was made of it, and so
+/// Sets the name or address that the certificate must have; removes an address's scope. False: it was not set, so
 /// nothing would be checked.
 bool expect_name(SSL* ssl, const std::string& host) {
   X509_VERIFY_PARAM* wanted = SSL_get0_param(ssl);
@@ -130,7 +130,7 @@ class tls final : public transport {
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl_.get(), bio, bio);
     SSL_set_mode(ssl_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_set_options(ssl_.get(), SSL_OP_IGNORE_UNEXPECTED_EOF);  // who ends on purpose says goodbye in a frame
+    SSL_set_options(ssl_.get(), SSL_OP_IGNORE_UNEXPECTED_EOF);  // a link has its own goodbye
     SSL_set_read_ahead(ssl_.get(), 1);                          // one system call a record instead of two
     SSL_set_app_data(ssl_.get(), this);
     side == link_side::acceptor ? SSL_set_accept_state(ssl_.get()) : SSL_set_connect_state(ssl_.get());
@@ -175,7 +175,7 @@ class tls final : public transport {
       const int result = SSL_write_ex(ssl_.get(), record.data(), record.size(), &written);
       if (result != 1) {
         io_outcome outcome = outcome_of(result);
-        // OpenSSL has the record ready, and insists that the same bytes come again.
+        // OpenSSL has the record ready, and requires the same bytes again.
         unfinished_ = record.size();
         outcome.bytes = total;
         return outcome;
@@ -200,12 +200,12 @@ class tls final : public transport {
   bool one_at_a_time() const override { return true; }
   bool protects_bytes() const override { return true; }
 
-  // Others wait for the mutex while this much is encrypted.
+  // Other threads wait for the mutex while this many bytes are encrypted.
   std::size_t write_budget() const override { return std::size_t{256} << 10; }
 
  private:
-  /// The next bytes of `parts`, from `offset` in the first: so many small ones as fit into a record are copied
-  /// together.
+  /// Returns the next bytes of `parts`, from `offset` in the first. Small parts are copied together up to a record's
+  /// size.
   std::span<const std::byte> next_record(std::span<const iovec> parts, std::size_t offset) {
     const std::size_t size = unfinished_ > 0 ? unfinished_ : record_bytes_max;
     const auto first = std::span(static_cast<const std::byte*>(parts.front().iov_base), parts.front().iov_len);
@@ -223,14 +223,14 @@ class tls final : public transport {
     return {staged_.data(), filled};
   }
 
-  /// Looks at the first bytes before OpenSSL does, which could not tell one stranger from another. Null: go on.
+  /// Checks the first bytes before OpenSSL, to tell apart peers that speak another protocol. Null: continue.
   std::optional<io_outcome> recognise() {
     std::array<std::byte, prologue_bytes> first;
     const ssize_t got = ::recv(end_.socket, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
     if (got == 0) return io_outcome{.state = io_state::ended, .why = {}};
     if (got < 0) {
       if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return failed_io(errno);
-      if (side_ == link_side::connector) return std::nullopt;  // TLS lets us speak first
+      if (side_ == link_side::connector) return std::nullopt;  // in TLS the connector speaks first
       return io_outcome{.state = io_state::wants_read, .why = {}};
     }
     recognised_ = true;
@@ -238,11 +238,11 @@ class tls final : public transport {
     constexpr std::byte alert_record{0x15};
     constexpr std::byte handshake_record{0x16};
     if (seen.front() == alert_record || seen.front() == handshake_record) return std::nullopt;
-    constexpr std::size_t word_bytes = 6;                               // what is said in any version
-    if (check_prologue(seen.first(std::min(seen.size(), word_bytes))))  // not of ours either
+    constexpr std::size_t word_bytes = 6;                               // the same in any version
+    if (check_prologue(seen.first(std::min(seen.size(), word_bytes))))  // not this protocol either
       return refused(fault_kind::no_peer, fmt::format("speaks no TLS; it said \"{}\"", shown(seen)));
     if (side_ == link_side::acceptor) {
-      // In its plain words we cannot answer. An alert, protocol_version, is what it will recognise as TLS.
+      // A plain answer is not possible here; the peer recognises the alert protocol_version as TLS.
       constexpr std::array<unsigned char, 7> alert{0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x46};
       [[maybe_unused]] const ssize_t sent =
           ::send(end_.socket, alert.data(), alert.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -250,7 +250,7 @@ class tls final : public transport {
     return refused(fault_kind::no_peer, no_tls_text);
   }
 
-  /// The handshake of TLS is over: what it has shown of the other side.
+  /// Reads the other side's properties after the TLS handshake.
   io_outcome look_at_peer() {
     // RFC 9266, tls-exporter.
     constexpr std::string_view label = "EXPORTER-Channel-Binding";
@@ -265,7 +265,7 @@ class tls final : public transport {
     return {};
   }
 
-  /// Where the other side must have one certificate and no other.
+  /// Checks the fingerprint if the other side must have a certain certificate.
   static int take_that_certificate_only(int good, X509_STORE_CTX* store) {
     const auto* ssl = static_cast<const SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
     const auto& self = *static_cast<const tls*>(SSL_get_app_data(ssl));
@@ -321,8 +321,8 @@ class tls final : public transport {
     return refused(fault_kind::no_peer, fmt::format("the TLS handshake failed: {}", said));
   }
 
-  /// Whether the other side goes by the token where this one goes by certificates, or the reverse, or has another
-  /// token. The alert that is looked for is that of `judge_client_hello`.
+  /// Explains a failed handshake: the other side uses the token and this one certificates, or the reverse, or another
+  /// token. It recognises the alert of `judge_client_hello`.
   std::optional<io_outcome> recognise_other_way(int reason) const {
     if (SSL_is_init_finished(ssl_.get())) return std::nullopt;
     const bool connects = side_ == link_side::connector;
@@ -354,7 +354,7 @@ class tls final : public transport {
     }
   }
 
-  /// Whether an alert that came means that the other side did not like our certificate.
+  /// Returns whether the received alert means that the other side refused this side's certificate.
   static bool is_about_certificate(int reason) {
     constexpr std::array reasons = {SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, SSL_R_TLSV1_ALERT_UNKNOWN_CA,
                                     SSL_R_SSLV3_ALERT_BAD_CERTIFICATE,       SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE,
