@@ -1,4 +1,4 @@
-// UCI Adult as a data set: 8 tables of one index a sample, 6 numbers, and whether the income is above 50K.
+// The data set UCI Adult: 8 tables of one index a sample, 6 numbers, and whether the income is above 50K.
 
 #include "model/adult.hpp"
 

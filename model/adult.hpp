@@ -11,9 +11,9 @@
 
 namespace troupe::model {
 
-/// One row; as big as a cache line, since training takes rows in random order.
+/// One row, of a cache line's size, since training reads rows in random order.
 struct adult_row {
-  /// Row of each categorical column's table: 0 for a value that the training file does not have.
+  /// By categorical column: the row of its table; 0 for a value that the training file does not have.
   std::array<std::int32_t, adult_tables> categories;
   /// log1p of each numeric column, less the training rows' mean, over their deviation (of the population).
   std::array<float, adult_dense_features> numbers;
@@ -24,15 +24,15 @@ struct adult_row {
 struct adult_data {
   std::vector<adult_row> train;
   std::vector<adult_row> test;
-  /// Rows of each categorical column's table: the training file's different values, in order of first appearance
-  /// from row 1 on, and row 0 for all others. `?` is a value like any other.
+  /// Rows of each categorical column's table: row 0 for unknown values, then the training file's distinct values in
+  /// order of first appearance. `?` is an ordinary value.
   std::array<std::int64_t, adult_tables> table_rows{};
 };
 
-/// Reads both files' text. Faults name the file, the line, the column and the value.
+/// Parses both files' text. Faults name file, line, column and value.
 result<adult_data> parse_adult(std::string_view train_text, std::string_view test_text);
 
-/// Reads the files inside the library.
+/// Reads the files that are compiled into the library.
 result<adult_data> read_adult();
 
 }  // namespace troupe::model

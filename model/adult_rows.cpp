@@ -27,7 +27,7 @@ enum class column_kind : std::uint8_t { category, number, label };
 struct column {
   const char* name;
   column_kind kind;
-  /// Which of the categorical or numeric columns it is.
+  /// Index among the categorical or numeric columns.
   std::size_t place;
 };
 
@@ -51,13 +51,13 @@ constexpr std::array<column, adult_columns> layout{{
 
 using vocabulary = std::unordered_map<std::string_view, std::int32_t>;
 
-// Reads one file. The vocabularies grow with the values seen (training) or stay as they are (test).
+// Reads one file. A training file extends the vocabularies, a test file does not.
 class file_reader {
  public:
   file_reader(const char* file, std::array<vocabulary, adult_tables>& vocabularies, bool learn)
       : file_(file), vocabularies_(vocabularies), learn_(learn) {}
 
-  // Numbers come out as log1p, not standardised yet.
+  // Numbers are log1p of the file's, not standardised.
   result<std::vector<adult_row>> read(std::string_view text) {
     while (!text.empty()) {
       ++line_;
@@ -91,7 +91,7 @@ class file_reader {
     return std::nullopt;
   }
 
-  // Returns what the field must be if it is not, else null.
+  // Returns what a wrong field must be; null if it is right.
   const char* read_field(const column& what, std::string_view field, adult_row& row) {
     switch (what.kind) {
       case column_kind::category:
@@ -125,7 +125,7 @@ class file_reader {
   std::vector<adult_row> rows_;
 };
 
-// Both files by the training file's mean and deviation.
+// Standardises a column of both files by the training file's mean and deviation.
 void standardise(adult_data& data, std::size_t column) {
   const auto count = static_cast<double>(data.train.size());
   double mean = 0;
@@ -134,7 +134,7 @@ void standardise(adult_data& data, std::size_t column) {
   double variance = 0;
   for (const auto& row : data.train) variance += (row.numbers[column] - mean) * (row.numbers[column] - mean);
   const double deviation = std::sqrt(variance / count);
-  // A column that never changes says nothing: it becomes 0.
+  // A constant column becomes 0.
   const double scale = deviation > 0 ? 1 / deviation : 0;
   for (auto* rows : {&data.train, &data.test})
     for (auto& row : *rows) row.numbers[column] = static_cast<float>((row.numbers[column] - mean) * scale);

@@ -1,4 +1,4 @@
-// What is trained on: batches of bags, dense features and targets, and what a model expects of them.
+// Batches of bags, dense features and targets, and the shapes that a model expects.
 
 #pragma once
 
@@ -14,20 +14,20 @@ namespace troupe::model {
 
 enum class loss_kind : std::uint8_t { cross_entropy, bce_logits, mse };
 
-/// One embedding table, as the model wants it.
+/// The shape and pooling of an embedding table.
 struct table_spec {
   std::int64_t rows = 0;
   std::size_t dim = 0;
   kernels::pooling mode = kernels::pooling::sum;
   /// Bags carry per-sample weights (mode sum only).
   bool weighted = false;
-  /// Expected length of a bag: what decides how much traffic the table makes.
+  /// Expected length of a bag, which decides the table's traffic.
   double indices_per_sample = 1;
 
   bool operator==(const table_spec&) const = default;
 };
 
-/// What goes into the model and what comes out.
+/// The shapes of a model's input and output.
 struct data_spec {
   std::vector<table_spec> tables;
   std::size_t dense_features = 0;
@@ -43,7 +43,7 @@ struct input_layout {
   explicit input_layout(const data_spec& spec);
 
   std::size_t width = 0;
-  std::vector<std::size_t> columns;  ///< by table: where its row begins
+  std::vector<std::size_t> columns;  ///< by table: the first column of its row
 };
 
 /// The bags of one table in one batch; see `kernels::bags_view`.
@@ -68,10 +68,9 @@ struct batch {
   std::vector<float> values;
 };
 
-/// What is wrong with `what` as input of a model for `spec`, naming table, index, rows and sample, or nothing: number
-/// of tables, bags, dense values and targets; indices; offsets; per-sample weights; class numbers. Either `classes` or
-/// `values` holds the targets. Takes one pass over the indices and classes, and no memory unless it finds something.
-/// May be called from any thread.
+/// Checks `what` as input of a model for `spec`: the numbers of tables, bags, dense values and targets; indices;
+/// offsets; per-sample weights; class numbers. Either `classes` or `values` has the targets. Returns the first problem,
+/// which names table, index, rows and sample; null if there is none. Allocates only for a problem. Thread: any.
 std::optional<std::string> check_batch(const data_spec& spec, const batch& what);
 
 }  // namespace troupe::model

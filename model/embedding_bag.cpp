@@ -23,7 +23,7 @@ embedding_bag::embedding_bag(const embedding_bag_options& options, kernels::devi
   if (buffers >= 2) fill(second_state_, 0.0F);
 }
 
-/// Makes the rows on the host, a piece at a time, and takes them to where they belong.
+/// Makes the initial rows on the host in pieces, and copies them to the device.
 void embedding_bag::initialize() {
   const bool on_host = on_->device().is_host();
   const std::size_t row_bytes = dim() * kernels::size_of(options_.dtype);

@@ -31,73 +31,71 @@ struct embedding_bag_options {
   kernels::row_dtype dtype = kernels::row_dtype::f32;  ///< how rows are stored; the optimizer's state is always f32
 };
 
-/// Rows of a table of `rows` rows that lie on `shard`.
+/// Returns how many rows of a table of `rows` rows are on `shard`.
 constexpr std::int64_t rows_of_shard(std::int64_t rows, std::uint32_t shard, std::uint32_t shards) {
   return (rows - static_cast<std::int64_t>(shard) + shards - 1) / shards;
 }
 
-/// Owned by one actor; not thread-safe. What it takes and gives out are addresses in its device's memory.
+/// Thread: one at a time. Its arguments and results are addresses in its device's memory.
 class embedding_bag {
  public:
-  /// Allocates the shard and fills it with N(0, 1), rounded to what is stored.
+  /// Allocates the shard and fills it with N(0, 1), rounded to the stored type.
   explicit embedding_bag(const embedding_bag_options& options, kernels::device& where = kernels::host_device());
 
-  /// All that the table does, in this order.
+  /// Returns the stream on which all work of the table is ordered.
   kernels::stream& stream() const { return *on_; }
 
   const embedding_bag_options& options() const { return options_; }
   std::int64_t rows() const { return rows_; }
   std::size_t dim() const { return options_.dim; }
 
-  /// out [bags, dim] = the pooled rows, on the table's device when the stream has passed; bags without offsets: the
-  /// rows themselves.
+  /// Enqueues out [bags, dim] = the pooled rows, on the table's device; for bags without offsets the rows themselves.
   void forward(const kernels::bags_view& bags, float* out);
 
   /// The same for bags with offsets, into columns of a wider matrix.
   void pool(const kernels::bags_view& bags, kernels::row_matrix<float> out);
 
-  /// A gradient with respect to what `forward` or `pool` gave for `bags`.
+  /// A gradient with respect to the result of `forward` or `pool` for `bags`.
   struct contribution {
     kernels::bags_view bags;
     kernels::row_matrix<const float> grad;  ///< [bags, dim]
   };
 
-  /// One optimizer step (the first is 1) with the sum of the contributions, in the order given, times `scale`.
-  /// Returns the first row whose gradient is NaN or Inf, if any: then the table is no longer of use.
+  /// Performs optimizer step `step` (from 1) with the sum of the contributions, in the given order, times `scale`.
+  /// Returns the first row whose gradient is NaN or Inf, if any; then the table is unusable.
   std::optional<std::int64_t> step(std::uint64_t step, std::span<const contribution> contributions, float scale);
 
-  /// The same in parts, for who must know the gradient's norm before it is applied, or has other tables that can do
-  /// theirs meanwhile. `collect` begins a step; the contributions must stay until `bad_row`, but their bags on a device
-  /// only until the stream has passed.
+  /// The same in parts, for callers that need the gradient's norm before it is applied, or that overlap several tables.
+  /// `collect` begins a step. Requires: the contributions stay valid until `bad_row`; their bags on a device only until
+  /// the stream has passed.
   void collect(std::span<const contribution> contributions);
 
-  /// The squared norm of the collected gradient times `scale`: each row's as `kernels::squared_norm` has it, and the
-  /// rows' exactly, so that it does not depend on how the rows are spread. Its value is NaN if the gradient is not
-  /// finite.
+  /// Returns the squared norm of the collected gradient times `scale`: the sum over rows of `kernels::squared_norm`, as
+  /// an exact sum, so that it does not depend on the sharding. Its value is NaN if the gradient is not finite.
   exact_sum squared_norm(float scale);
 
-  /// Applies what was collected; see `step`.
+  /// Applies the collected gradient; see `step`.
   void apply(std::uint64_t step, float scale);
 
-  /// Waits for `apply`, and tells what `step` returns.
+  /// Blocks until `apply` is done; returns the result of `step`.
   std::optional<std::int64_t> bad_row();
 
-  /// The rows as they are stored, one after the other.
+  /// Returns the rows in the stored type.
   std::span<std::byte> weight_bytes() { return {weights_.data(), weights_.size()}; }
   std::span<const std::byte> weight_bytes() const { return {weights_.data(), weights_.size()}; }
 
-  /// The rows of a table of f32.
+  /// Returns the rows of a table of f32.
   std::span<float> weights();
   std::span<const float> weights() const;
 
-  /// One of the optimizer's buffers: `columns` numbers for each row.
+  /// Returns one of the optimizer's buffers: `columns` numbers for each row.
   struct state_buffer {
     std::span<float> numbers;
     std::size_t columns = 0;
   };
   std::vector<state_buffer> state();
 
-  /// Whole-table number of local row `row`.
+  /// Returns the whole-table number of local row `row`.
   std::int64_t whole_row(std::int64_t row) const { return row * options_.shards + options_.shard; }
 
  private:
@@ -109,7 +107,7 @@ class embedding_bag {
   kernels::device_array<std::byte> weights_;
   kernels::device_array<float> first_state_;
   kernels::device_array<float> second_state_;
-  std::unique_ptr<kernels::stream> on_;  // goes before the memory, when it has passed
+  std::unique_ptr<kernels::stream> on_;  // synchronized and destroyed before the memory
   std::unique_ptr<kernels::table_gradient> gradient_;
 };
 

@@ -13,7 +13,7 @@ __extension__ typedef unsigned __int128 wide;
 
 constexpr int limb_bits = 32;
 constexpr std::int64_t limb_mask = (std::int64_t{1} << limb_bits) - 1;
-// The limb that takes all carries, and the place of the count after it.
+// The top limb, which takes all carries, and the index of the count after it.
 constexpr std::size_t top = exact_sum::size - 2;
 constexpr std::size_t left_out = exact_sum::size - 1;
 // The exponent of the unit of limb 0: that of the smallest double.
@@ -27,7 +27,7 @@ std::optional<exact_sum> exact_sum::from(std::span<const std::int64_t> limbs) {
   if (limbs.size() != size) return std::nullopt;
   const auto is_carried = [](std::int64_t limb) { return limb >= 0 && limb <= limb_mask; };
   if (!std::ranges::all_of(limbs.first(top), is_carried)) return std::nullopt;
-  // No sum of doubles that fit comes near this, and thousands of them can still be merged.
+  // Finite sums are far smaller, and thousands of them can still be merged.
   constexpr std::int64_t most = std::int64_t{1} << 50;
   if (!std::ranges::all_of(limbs.last(2), [](std::int64_t limb) { return limb >= 0 && limb <= most; }))
     return std::nullopt;
@@ -75,8 +75,8 @@ double exact_sum::value() const {
   if (sum.limbs_[left_out] != 0) return std::numeric_limits<double>::quiet_NaN();
   std::size_t highest = top;
   while (highest > 2 && sum.limbs_[highest] == 0) --highest;
-  // The bits of three limbs, cut to 64. The last of these is set if anything below them is, so that the conversion to
-  // double rounds right. (The top limb may have more than 32 bits, but then the sum is beyond the doubles.)
+  // The bits of three limbs, truncated to 64. The last bit is set if any lower bit is (sticky bit), so that the
+  // conversion to double rounds correctly. (If the top limb has more than 32 bits, the sum exceeds all doubles.)
   wide bits = 0;
   for (std::size_t i = 0; i < 3; ++i) bits = bits << limb_bits | static_cast<std::uint64_t>(sum.limbs_[highest - i]);
   const int cut = std::bit_width(static_cast<std::uint64_t>(bits >> 64));

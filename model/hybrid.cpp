@@ -15,7 +15,7 @@ std::size_t joined_width(const data_spec& spec, interaction_kind interaction) {
   return bottom_vectors * spec.tables.front().dim + kernels::pair_count(bottom_vectors + spec.tables.size());
 }
 
-/// Numbers of a model's networks, for their initial weights.
+/// Numbers of the two MLPs, for their initial weights.
 constexpr std::uint64_t top_number = 0;
 constexpr std::uint64_t bottom_number = 1;
 
@@ -112,7 +112,8 @@ void hybrid_model::backward_parameters(kernels::stream& on, std::size_t size, co
     bottom_->backward_parameters(on, size, a.dense.data(), a.bottom, a.grad_of_bottom.data(), grad_at, finished);
 }
 
-/// The vectors of all samples, each as a matrix: the bottom MLP's output if there is one, then the tables' columns.
+/// The interacting vectors as matrices [size, width]: the bottom MLP's output if there is one, then the tables'
+/// columns.
 template <class T>
 std::vector<kernels::row_matrix<T>> hybrid_model::vectors(T* of_bottom, T* input) const {
   std::vector<kernels::row_matrix<T>> all;
@@ -138,7 +139,7 @@ void hybrid_model::interact(kernels::stream& on, std::size_t size, const float* 
   on.pairwise_dots(size, dim, vectors(of_bottom, input), {a.joined.data() + (bottom_ ? dim : 0), width});
 }
 
-/// From `a.grad_joined`: the gradients of the bottom MLP's output and of the tables' rows.
+/// Computes from `a.grad_joined` the gradients of the bottom MLP's output and of the tables' rows.
 void hybrid_model::interact_backward(kernels::stream& on, std::size_t size, const float* input, activations& a,
                                      float* grad_input) const {
   const std::size_t width = top_.in_features();
@@ -148,7 +149,7 @@ void hybrid_model::interact_backward(kernels::stream& on, std::size_t size, cons
   on.pairwise_dots_backward(size, dim, vectors(of_bottom, input), {a.grad_joined.data() + (bottom_ ? dim : 0), width},
                             vectors(a.grad_of_bottom.data(), grad_input));
   if (!bottom_) return;
-  // The output of the bottom MLP went into the top MLP itself, too.
+  // The bottom MLP's output is also a direct input of the top MLP.
   on.add_columns(size, dim, {a.grad_joined.data(), width}, {a.grad_of_bottom.data(), dim});
   const std::size_t features = spec_.dense_features;
   if (a.zeros.size() < features) {

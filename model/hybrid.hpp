@@ -1,13 +1,13 @@
-// The hybrid model: several embedding tables and dense features into an MLP, and a loss.
+// The hybrid model: embedding tables and dense features, an MLP, and a loss.
 //
-// The input is the dense features first, then the tables' pooled rows in order. The tables' rows come from elsewhere
-// (parameter servers); this is the dense side, as every trainer holds it. How the input reaches the top MLP:
+// The input is the dense features, then the tables' pooled rows in order, which come from parameter servers. This class
+// is the dense part, which every trainer holds. The interaction between input and top MLP:
 //
-//   cat  as it is.
+//   cat  none.
 //   dot  as in DLRM (Naumov et al., 2019): a bottom MLP, ReLU after each of its layers, makes a vector of the tables'
 //        width from the dense features. Top MLP's input: that vector, then the dots of all pairs of the vectors
-//        (the bottom MLP's, then the tables'), in the order of kernels/interaction.hpp. Without dense features there is
-//        no bottom MLP, and the dots are all.
+//        (the bottom MLP's, then the tables'), in the order of kernels/interaction.hpp. Without dense features it is
+//        only the dots, without a bottom MLP.
 //
 // The parameters are one flat buffer: the bottom MLP's, then the top MLP's.
 
@@ -34,7 +34,7 @@ class hybrid_model final : public network {
   /// A model with interaction `cat`.
   hybrid_model(const data_spec& spec, std::span<const std::size_t> hidden, loss_kind loss);
 
-  /// The model of a job in which `check_network` has found no fault.
+  /// The model of a job. Requires: `check_network` accepts the job.
   hybrid_model(const data_spec& spec, const job& what);
 
   const data_spec& spec() const { return spec_; }
@@ -43,7 +43,7 @@ class hybrid_model final : public network {
   std::size_t out_features() const override { return top_.out_features(); }
   std::size_t parameter_count() const override;
 
-  /// Numbers of a sample that a step keeps: the input, what is between the layers, and their gradients.
+  /// Returns the floats that a step keeps for each sample: input, activations, and their gradients.
   std::size_t numbers_per_sample() const;
 
   std::vector<float> initial_parameters(std::uint64_t seed) const override;
@@ -53,15 +53,15 @@ class hybrid_model final : public network {
   /// bottom.0.weight, bottom.0.bias, ..., top.0.weight, ...
   std::vector<named_parameter> parameters() const override;
 
-  /// Where table `table`'s pooled row begins in a row of the input.
+  /// Returns the first column of table `table`'s pooled row in the input.
   std::size_t column_of(std::size_t table) const { return layout_.columns[table]; }
 
   struct activations final : network::activations {
     mlp::activations bottom;
     mlp::activations top;
-    kernels::device_array<float> dense;   ///< the bottom MLP's input [size, dense features]
-    kernels::device_array<float> joined;  ///< the top MLP's input [size, its width]; with `cat`, the input itself is
-    kernels::device_array<float> grad_joined;     ///< and its gradient
+    kernels::device_array<float> dense;           ///< the bottom MLP's input [size, dense features]
+    kernels::device_array<float> joined;          ///< the top MLP's input [size, its width]; unused with `cat`
+    kernels::device_array<float> grad_joined;     ///< its gradient
     kernels::device_array<float> grad_of_bottom;  ///< gradient of the bottom MLP's output
     kernels::device_array<float> zeros;           ///< a zero for each dense feature
 
@@ -74,13 +74,13 @@ class hybrid_model final : public network {
   float* forward(kernels::stream& on, const pass_mode& mode, std::size_t size, const tensors& numbers,
                  const float* input, network::activations& kept) const override;
 
-  /// `grad_input` may be null if there are no tables. The dense features' columns get their gradients with `cat`, and
-  /// zeros with `dot`: nobody needs theirs there.
+  /// `grad_input` may be null if there are no tables. The dense features' columns get their gradients with `cat`, but
+  /// zeros with `dot`, where they are not needed.
   void backward_inputs(kernels::stream& on, const pass_mode& mode, std::size_t size, const tensors& numbers,
                        const float* input, network::activations& kept, const float* grad_outputs,
                        float* grad_input) const override;
 
-  /// The top MLP's last layer is finished first, and the bottom MLP's first one last.
+  /// Goes from the top MLP's last layer to the bottom MLP's first one.
   void backward_parameters(kernels::stream& on, std::size_t size, const float* input, const network::activations& kept,
                            const float* grad_outputs, const std::function<float*(parameter_range)>& grad_at,
                            const std::function<void(parameter_range)>& finished) const override;
@@ -108,8 +108,8 @@ class hybrid_model final : public network {
   mlp top_;
 };
 
-/// What is wrong with the network that `what` asks for on data of `spec`, as a message, or nothing: settings that the
-/// data have no use for, vectors that cannot meet, sizes beyond any machine.
+/// Checks the network of the job `what` on data of `spec`: settings that do not apply to the data, vectors of different
+/// widths, sizes beyond any machine. Returns the first problem as a message; null if there is none.
 std::optional<std::string> check_network(const job& what, const data_spec& spec);
 
 }  // namespace troupe::model

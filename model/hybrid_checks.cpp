@@ -10,7 +10,7 @@ namespace troupe::model {
 
 namespace {
 
-// More than any machine this runs on trains; below it no product here overflows 64 bits.
+// More than any machine can train; below it no product here overflows 64 bits.
 constexpr std::uint64_t dense_weights_max = std::uint64_t{1} << 31;
 
 std::uint64_t weights_of(std::uint64_t width, const std::vector<std::size_t>& hidden, std::uint64_t outputs) {

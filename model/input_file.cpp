@@ -35,7 +35,7 @@ file_identity identity_of(const std::string& path) {
 result<input_file> input_file::open(const std::string& path, const std::string& wanted) {
   input_file file;
   file.name_ = printable_path(path);
-  // Without O_NONBLOCK a named pipe would wait for a writer.
+  // Without O_NONBLOCK opening a named pipe would block until it has a writer.
   file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status {};
   if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &status) != 0)

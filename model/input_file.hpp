@@ -1,4 +1,4 @@
-// A file to read from, at any place, that must stay as it is meanwhile.
+// Random-access reading of a file that must not change meanwhile.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace troupe::model {
 
-/// A file under its name and as it is now: one that was written anew is another one.
+/// Identifies a file and its content: a rewritten file has another identity.
 struct file_identity {
   std::string path;
   std::uint64_t device = 0;
@@ -24,35 +24,35 @@ struct file_identity {
   bool operator==(const file_identity&) const = default;
 };
 
-/// Of a file that cannot be looked at the path alone: it cannot be opened either, and opening says why.
+/// Returns the identity; only the path if stat(2) fails, since opening will then fail with the reason.
 file_identity identity_of(const std::string& path);
 
-/// An open regular file. All faults name it; those of reading are of kind run where the system fails, and of kind input
-/// where the file ends early. Reading may be done from any thread.
+/// An open regular file. All faults name it; faults of reading are of kind run if the system fails, and of kind input
+/// if the file is too short. Thread: any, for reading.
 class input_file {
  public:
   input_file() = default;
 
-  /// Opens `path`, which must be a regular file; `wanted` says in the fault what it should be ("a job file").
+  /// Opens `path`; a fault if it is no regular file. `wanted` is its purpose in the fault ("a job file").
   static result<input_file> open(const std::string& path, const std::string& wanted);
 
   input_file(input_file&& other) noexcept;
   input_file& operator=(input_file&& other) noexcept;
   ~input_file();
 
-  /// The path, fit for a message.
+  /// Returns the path for messages.
   const std::string& name() const { return name_; }
 
-  /// Bytes it had when it was opened.
+  /// Returns its length when it was opened.
   std::uint64_t length() const { return identity_.length; }
 
-  /// A fault if the file is no longer what it was when it was opened.
+  /// Returns a fault if the file has changed since it was opened.
   std::optional<fault> changed() const;
 
-  /// Fills `to` as far as there are bytes from `offset` on; returns how many, 0 only at the end of the file.
+  /// Reads up to `to.size()` bytes from `offset` on; returns how many, 0 only at the end of the file.
   result<std::size_t> read_some(std::uint64_t offset, std::span<std::byte> to) const;
 
-  /// Fills `to` with the bytes from `offset` on; a fault if the file ends before.
+  /// Reads `to.size()` bytes from `offset` on; a fault if the file is too short.
   result<void> read(std::uint64_t offset, std::span<std::byte> to) const;
 
  private:

@@ -14,8 +14,8 @@ namespace {
 
 std::size_t index_of(data_kind kind) { return static_cast<std::size_t>(kind); }
 
-// The default as the help shows it: each value behind the data sets that have it; the most frequent one comes last
-// and goes without them, if all data sets have the setting.
+// Returns the default for the help: each value with its data sets; the most frequent value comes last, without names if
+// all data sets have the setting.
 std::string default_text(const job_setting& setting) {
   const std::span defaults(setting.defaults.begin(), listed_data_kinds);
   std::vector<std::pair<std::string, std::vector<std::string>>> owners;  // of each value
@@ -62,7 +62,7 @@ std::optional<std::string> check_names(const std::vector<setting>& given) {
   return std::nullopt;
 }
 
-// What was given for a setting last, so that a command line can come after a job file.
+// Returns the last text given for a setting, so that the command line overrides a job file.
 const std::string* last_given(const std::vector<setting>& given, const std::string& name) {
   const auto found = std::find_if(given.rbegin(), given.rend(), [&](const setting& one) { return one.first == name; });
   return found == given.rend() ? nullptr : &found->second;
@@ -101,7 +101,7 @@ result<job> parse_job(const std::vector<setting>& given) {
   if (auto wrong = check_names(given)) return bad_input(std::move(*wrong));
   job made;
   std::optional<data_kind> kind;
-  // `data` comes first in the table: it decides the defaults of all others.
+  // `data` is the first in the table, because it decides the defaults of the others.
   for (const auto& one : job_table()) {
     const char* by_default = one.defaults[kind ? index_of(*kind) : 0];
     const std::string* text = last_given(given, one.name);

@@ -1,5 +1,5 @@
-// A job: everything that decides what a training run computes. Made from named settings, the same ones in the
-// command line, in job files and in the message that starts a trainer.
+// A job: everything that decides what a training run computes. It is made from named settings, which are the same on
+// the command line, in job files and in messages.
 
 #pragma once
 
@@ -20,17 +20,17 @@ namespace troupe::model {
 /// How the trainers' table gradients of one step combine.
 enum class sparse_reduction : std::uint8_t { sum, mean };
 
-/// How the tables' rows and the dense features meet: side by side, or by pairwise dots (DLRM).
+/// The interaction of tables' rows and dense features: concatenation, or pairwise dots (DLRM).
 enum class interaction_kind : std::uint8_t { cat, dot };
 
-/// What becomes of a step in which any rank saw NaN or Inf.
+/// What happens in a step in which any rank found NaN or Inf.
 enum class nan_policy : std::uint8_t { stop, skip };
 
 /// A staleness without bound: consistency `async`.
 constexpr std::uint32_t any_staleness = 0xffff'ffff;
 
-/// Steps beyond the one under way whose rows a trainer asks for before it, where they may lack `staleness`. More of
-/// them would only cost memory.
+/// Returns how many steps ahead a trainer looks up rows, which may lack `staleness` updates. More steps would only cost
+/// memory.
 constexpr std::uint32_t lookups_ahead(std::uint32_t staleness) {
   constexpr std::uint32_t most = 8;
   return staleness == any_staleness ? 1 : std::min(staleness, most);
@@ -60,37 +60,37 @@ struct job {
   /// csv: the first line names the columns.
   bool header = true;
   char separator = ',';
-  /// Files: where the test rows are. Empty: none, or a share of the training file.
+  /// Files: the file of test rows. Empty: none, or a share of the training file.
   std::string test_file;
   double test_fraction = 0;
   std::uint64_t shuffle_rows = 0;
   std::vector<std::size_t> hidden;
   interaction_kind interaction = interaction_kind::cat;
-  /// nullopt: not given; with `dot` and dense features that means `default_bottom_hidden`.
+  /// Null: not given; with `dot` and dense features this means `default_bottom_hidden`.
   std::optional<std::vector<std::size_t>> bottom_hidden;
   loss_kind loss = loss_kind::bce_logits;
   optimizer_spec dense_optimizer;
   optimizer_spec sparse_optimizer;
   sparse_reduction sparse_reduce = sparse_reduction::mean;
-  /// Optimizer steps that a lookup's rows may lack: 0 sync, any_staleness async, else ssp.
+  /// Optimizer steps that looked-up rows may lack: 0 sync, any_staleness async, else ssp.
   std::uint32_t staleness = 0;
-  /// As what the tables' rows and their gradients travel between servers and trainers.
+  /// The type of tables' rows and their gradients on the wire between servers and trainers.
   kernels::row_dtype wire_dtype = kernels::row_dtype::f32;
-  /// What the factors of matrix products are rounded to.
+  /// The precision to which the factors of matrix products are rounded.
   kernels::matmul_precision matmul_precision = kernels::matmul_precision::f32;
   /// Batches of each trainer in one optimizer step.
   std::uint32_t accumulate = 1;
-  /// Most that the global norm of a step's gradient may be; 0: no limit.
+  /// Limit of the global norm of a step's gradient; 0: none.
   double clip_norm = 0;
   nan_policy nan = nan_policy::stop;
   double bucket_mib = 25;
   std::uint64_t eval_every = 1;
 };
 
-/// A setting as the user wrote it: name without dashes, and its text.
+/// A setting: its name without dashes, and its text.
 using setting = std::pair<std::string, std::string>;
 
-/// How a job file writes a setting: what TOML has a type for is written in it.
+/// The type of a setting in a job file.
 enum class setting_type : std::uint8_t {
   text,
   whole,    ///< a whole number
@@ -100,7 +100,7 @@ enum class setting_type : std::uint8_t {
   columns,  ///< a JSON array of objects, one [[columns]] entry each
 };
 
-/// What a setting is called, what it means, and its default as the help shows it.
+/// A setting's name, meaning, and default for the help.
 struct setting_info {
   std::string name;
   std::string value_name;
@@ -110,15 +110,15 @@ struct setting_info {
   std::string group = {};  ///< heading in the help
 };
 
-/// Every setting that `parse_job` knows, in the order of the help.
+/// Returns the settings of `parse_job`, in the order of the help.
 const std::vector<setting_info>& job_settings();
 
-/// Makes a job: defaults by data set, then `given`. Refuses unknown names (with the nearest valid one), malformed
-/// values, values out of range, and settings that the data set chosen does not have. A message about a setting begins
-/// with it as `--name value` or `--name:`; `located` makes a job file's line of that.
+/// Makes a job from the data set's defaults, overridden by `given`. Refuses unknown names (with the nearest valid one),
+/// malformed values, values out of range, and settings that the data set does not have. A message about a setting
+/// begins with `--name value` or `--name:`; `located` converts this to a job file's line.
 result<job> parse_job(const std::vector<setting>& given);
 
-/// Every setting of `job` that applies to its data: `parse_job` makes the same job from it.
+/// Returns every setting that applies to the job's data. Guarantees: `parse_job` makes the same job from them.
 std::vector<setting> to_settings(const job& job);
 
 }  // namespace troupe::model

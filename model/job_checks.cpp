@@ -11,17 +11,17 @@ namespace troupe::model {
 
 namespace {
 
-// Numbers of a size that no machine this runs on holds; below them no product here overflows 64 bits.
+// More than any machine can hold; below it no product here overflows 64 bits.
 constexpr std::uint64_t table_weights_max = std::uint64_t{1} << 40;
 
-// The features of a file's rows, and the rows of all tables.
+// The features of a file, and the total rows of its tables.
 struct file_features {
   std::uint64_t tables = 0;
   std::uint64_t dense = 0;
   std::uint64_t rows = 0;
 };
 
-// Of a csv file: none if its columns are described wrongly, which `check_files` finds first.
+// For a csv file with wrong columns, which `check_files` reports first, all zero.
 file_features features_of(const job& what, data_kind kind) {
   if (kind == data_kind::criteo)
     return {criteo_tables, criteo_dense_features, criteo_tables * static_cast<std::uint64_t>(what.rows)};
@@ -81,7 +81,7 @@ std::optional<std::string> check_synthetic(const job& what) {
   return std::nullopt;
 }
 
-// What the network has to fit; nullopt where only the file knows.
+// Returns the shapes of the data; null if they depend on the file.
 std::optional<data_spec> spec_of(const job& what, data_kind kind) {
   const auto spec = [&what](std::size_t tables, std::size_t dim, std::size_t dense_features, std::size_t classes) {
     return data_spec{std::vector<table_spec>(tables, {what.rows, dim}), dense_features,

@@ -29,7 +29,7 @@ constexpr std::size_t file_bytes_max = std::size_t{1} << 20;
 constexpr int nesting_max = 32;
 constexpr std::size_t line_bytes_max = 16384;
 
-/// What is wrong_line with a line of the file; line 0: with the file.
+/// An error in a line of the file; line 0: in the whole file.
 struct mistake {
   std::size_t line = 0;
   std::string what;
@@ -57,7 +57,7 @@ std::size_t line_of(std::string_view text, std::size_t at) {
   return 1 + static_cast<std::size_t>(std::ranges::count(text.substr(0, at), '\n'));
 }
 
-/// Where the string that begins at `at` ends: behind its quotes, or where it breaks off.
+/// Returns the end of the string that begins at `at`: after its quotes, or where it breaks off.
 std::size_t end_of_string(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const std::string delimiter(text.substr(at).starts_with(std::string(3, quote)) ? 3 : 1, quote);
@@ -68,7 +68,7 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
       ++at;
     } else if (text.substr(at).starts_with(delimiter)) {
       at += delimiter.size();
-      // Up to two quotes more belong to a string of several lines.
+      // Up to two additional quotes belong to a multi-line string.
       while (!one_line && at < text.size() && text[at] == quote) ++at;
       return at;
     }
@@ -76,7 +76,7 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
   return text.size();
 }
 
-/// Refuses what the parser is not made for.
+/// Refuses input that the parser cannot handle.
 std::optional<mistake> check_shape(std::string_view text) {
   if (text.find_first_not_of(" \t\r\n") == text.npos) return mistake{0, "is empty; a job file has a setting a line"};
   if (const auto zero = text.find('\0'); zero != text.npos)
@@ -110,7 +110,7 @@ std::optional<mistake> check_shape(std::string_view text) {
   return std::nullopt;
 }
 
-/// What a message of the parser says in its first line, or, if that is no more than a function's name, at the place.
+/// Returns the first line of the parser's message; if it is only a function's name, the text at the marker.
 std::string complaint(std::string_view message) {
   std::string_view said = message.substr(0, message.find('\n'));
   if (said.starts_with("[error] ")) said.remove_prefix(8);
@@ -138,14 +138,14 @@ or_mistake<toml_value> parse_text(const std::string& text) {
 
 // -- values ----------------------------------------------------------------------------------------------------------
 
-/// The value as it stands in the file, as far as its first line goes.
+/// Returns the first line of the value's text in the file.
 std::string source_text(const toml_value& value) {
   const auto place = value.location();
   return place.line_str().substr(place.column() - 1, place.region());
 }
 
-/// A number as the settings read it. Taken from the file's text: the parser makes the largest number that it has of one
-/// that is larger, and says nothing.
+/// Returns a number's text in the settings' spelling. It reads the file's text, because the parser silently saturates
+/// numbers that are too large.
 std::string number_text(const toml_value& value) {
   std::string text = source_text(value);
   std::erase(text, '_');
@@ -161,7 +161,7 @@ tl::unexpected<mistake> wrong_type(const std::string& name, const toml_value& va
                     fmt::format("{} = {}: must be {}", name, printable(source_text(value)), wanted));
 }
 
-/// A text goes on to functions of the system that end it at its first NUL.
+/// Refuses NUL: system calls would truncate the text there.
 or_mistake<std::string> checked_string(const std::string& name, const toml_value& value) {
   const std::string& text = value.as_string().str;
   if (text.find('\0') == text.npos) return text;
@@ -202,7 +202,7 @@ or_mistake<boost::json::value> json_of(const std::string& name, const toml_value
   return boost::json::value(std::move(list));
 }
 
-/// The entries of [[columns]] as JSON text.
+/// Returns the entries of [[columns]] as JSON text.
 or_mistake<std::string> columns_of(const std::string& name, const toml_value& value) {
   boost::json::array columns;
   for (const toml_value& entry : value.as_array()) {

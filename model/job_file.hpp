@@ -1,4 +1,4 @@
-// Job files: settings as TOML, read into the same texts that a command line has, and printed from them.
+// Job files: settings as TOML, converted from and to the texts of a command line.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace troupe::model {
 
-/// What a job file says, in the order of the known settings.
+/// The content of a job file, in the order of the known settings.
 struct job_file {
   struct entry {
     setting given;
@@ -22,20 +22,20 @@ struct job_file {
   std::vector<entry> entries;
 };
 
-/// Reads the job file at `path`, at most 1 MiB, into texts as `parse_job` takes them; `known` are the settings that it
-/// may hold. Faults name file and line: what is no TOML, unknown settings (with the nearest known one), and values of
-/// another type than the setting's. Whether a text is a valid value is for others to say.
+/// Reads the job file at `path`, at most 1 MiB, into texts for `parse_job`; `known`: the allowed settings. Faults name
+/// file and line: invalid TOML, unknown settings (with the nearest known one), and values of a wrong type. It does not
+/// check values.
 result<job_file> read_job_file(const std::string& path, const std::vector<setting_info>& known);
 
-/// `what`, told as the fault of the job file's line if its message begins with a setting of `file`: `--name value`
-/// or `--name:`.
+/// Returns `what` as a fault of the job file's line, if its message begins with a setting of `file`: `--name value` or
+/// `--name:`.
 fault located(fault what, const job_file& file);
 
-/// The settings as the text of a job file, one a line in the order of `known`, columns last. Reading it gives the same
-/// values. Refuses texts that are not UTF-8, which a job file has to be.
+/// Returns the settings as the text of a job file, one a line in the order of `known`, columns last. Guarantees:
+/// reading it gives the same values. Refuses texts that are not UTF-8, which TOML requires.
 result<std::string> print_job(const std::vector<setting>& settings, const std::vector<setting_info>& known);
 
-/// What a [[columns]] entry may say of a column, in the order in which it is printed.
+/// Returns the keys of a [[columns]] entry, in printing order.
 const std::vector<std::string>& column_keys();
 
 }  // namespace troupe::model

@@ -1,4 +1,4 @@
-// A job's settings as TOML.
+// Printing a job's settings as TOML.
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t line_columns = 100;
 
-/// A basic string of TOML.
+/// Returns a basic string of TOML.
 std::string toml_quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -36,7 +36,7 @@ std::string toml_quoted(std::string_view text) {
   return out + '"';
 }
 
-/// A list on one line, or, where that would be long, on as many as it needs.
+/// Returns a list on one line, or on several if it is long.
 std::string list_of(const std::vector<std::string>& elements) {
   std::string one_line = fmt::format("[{}]", fmt::join(elements, ", "));
   if (one_line.size() <= line_columns) return one_line;
@@ -57,7 +57,7 @@ std::string widths_list(std::string_view text) {
   return list_of(widths);
 }
 
-/// The number that reads back as the same bits, and as no integer.
+/// Returns a number that reads back as the same bits, and is no integer.
 std::string real_text(double number) {
   std::string text = fmt::format("{}", number);
   return text.find_first_of(".en") == text.npos ? text + ".0" : text;
@@ -82,7 +82,7 @@ std::string value_text(const setting_info& info, const std::string& text) {
   return toml_quoted(text);
 }
 
-/// What job files and JSON both have; nullopt for other JSON.
+/// Converts JSON to TOML; null for JSON that has no such form in a job file.
 std::optional<std::string> toml_of(const boost::json::value& json) {
   if (json.is_string()) {
     const std::string_view text(json.get_string().data(), json.get_string().size());
@@ -100,7 +100,7 @@ std::optional<std::string> toml_of(const boost::json::value& json) {
   return list_of(elements);
 }
 
-/// A column's entry; nullopt if its JSON is not what such an entry can say.
+/// Returns a column's entry; null if its JSON does not fit into one.
 std::optional<std::string> entry_of(const boost::json::value& column) {
   if (!column.is_object()) return std::nullopt;
   std::string out = "\n[[columns]]\n";
@@ -116,7 +116,7 @@ std::optional<std::string> entry_of(const boost::json::value& column) {
   return said == column.get_object().size() ? std::optional(out) : std::nullopt;
 }
 
-/// Columns as entries, or as the text itself where it is no list of columns.
+/// Returns columns as entries, or the text itself if it is no list of columns.
 std::string columns_text(const std::string& text) {
   const std::string as_text = fmt::format("columns = {}\n", toml_quoted(text));
   boost::system::error_code failure;
@@ -135,7 +135,7 @@ std::string columns_text(const std::string& text) {
 
 result<std::string> print_job(const std::vector<setting>& settings, const std::vector<setting_info>& known) {
   std::string out;
-  std::string columns;  // tables come after everything else
+  std::string columns;  // TOML tables come last
   for (const setting_info& info : known) {
     const auto found = std::ranges::find(settings, info.name, &setting::first);
     if (found == settings.end()) continue;

@@ -38,7 +38,7 @@ setting_fault read_whole(T& to, std::string_view text, std::uint64_t low, std::u
     to = static_cast<T>(*number);
     return std::nullopt;
   }
-  // All digits, perhaps behind a minus: a number, only not one that is allowed.
+  // Digits, perhaps after a minus: a whole number out of range.
   const auto digits = text.substr(text.starts_with('-') ? 1 : 0);
   const bool is_whole = !digits.empty() && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
   return fmt::format("must be {}between {} and {}", is_whole ? "" : "a whole number ", low, high);
@@ -149,7 +149,7 @@ codec test_fraction() {
           [](const job& from) { return fmt::format("{}", from.test_fraction); }, setting_type::real};
 }
 
-// A text that may be left out.
+// An optional text.
 codec text_of(std::string job::*field, setting_type type = setting_type::text) {
   return {[=](job& to, std::string_view text) -> setting_fault {
             if (text.empty()) return "must not be empty";
@@ -184,7 +184,7 @@ setting_fault read_data(job& to, std::string_view text) {
       nearest(std::string(name), known));
 }
 
-// -- what has a spelling of its own ----------------------------------------------------------------------------------
+// -- special spellings -----------------------------------------------------------------------------------------------
 
 constexpr std::string_view zipf_prefix = "zipf:";
 
@@ -233,7 +233,7 @@ codec bottom_widths() {
           setting_type::widths};
 }
 
-// The learning rate and its schedule are settings of their own and stay as they are.
+// The learning rate and its schedule are separate settings and do not change.
 codec optimizer(optimizer_spec job::*field, optimizer_use use) {
   return {[=](job& to, std::string_view text) -> setting_fault {
             auto spec = parse_optimizer(text, use);
@@ -246,7 +246,7 @@ codec optimizer(optimizer_spec job::*field, optimizer_use use) {
           [=](const job& from) { return to_string(from.*field); }};
 }
 
-// One schedule for both learning rates.
+// The schedule applies to both learning rates.
 codec schedule() {
   return {[](job& to, std::string_view text) -> setting_fault {
             auto parsed = parse_lr_schedule(text);
@@ -268,7 +268,7 @@ job_setting line(const char* name, const char* group, const char* value_name, co
 constexpr std::uint64_t epochs_max = 1'000'000'000;
 constexpr std::uint64_t dim_max = 65536;
 
-/// What runs, on which data.
+/// Settings of the run and its data.
 std::vector<job_setting> run_and_data_settings() {
   // clang-format off
   return {
@@ -318,7 +318,7 @@ std::vector<job_setting> run_and_data_settings() {
   // clang-format on
 }
 
-/// What is trained, and how.
+/// Settings of the network and its training.
 std::vector<job_setting> training_settings() {
   // clang-format off
   return {

@@ -1,4 +1,4 @@
-// The table of a job's settings, for job.cpp, the checks and the manifests of checkpoints; everybody else goes through
+// The table of a job's settings, for job.cpp, the checks and the manifests of checkpoints; other code uses
 // model/job.hpp.
 
 #pragma once
@@ -15,21 +15,21 @@
 
 namespace troupe::model {
 
-/// One line of the table. Thread-safe: nothing changes after it was built.
+/// One line of the table. Immutable.
 struct job_setting {
   std::string name;
   std::string value_name;
   std::string meaning;
   std::string group;  ///< heading in the help
 
-  /// Its default for each data set, in the order of `data_kind`: no_default where it may be left out without one,
-  /// null where the data set has no such setting.
+  /// The default for each data set, in the order of `data_kind`. no_default: optional without a default; null: the data
+  /// set does not have the setting.
   std::array<const char*, data_kinds> defaults;
 
-  /// Puts what `text` says into the job, or returns what is wrong with it.
+  /// Parses `text` into the job; returns an error text if it is wrong.
   std::function<std::optional<std::string>(job&, std::string_view text)> read;
 
-  /// The text from which `read` makes the same value; nullopt if the job does without.
+  /// Returns the text from which `read` makes the same value; null if the job has none.
   std::function<std::optional<std::string>(const job&)> write;
 
   setting_type type = setting_type::text;
@@ -37,24 +37,24 @@ struct job_setting {
 
 constexpr const char* no_default = "";
 
-/// Most trainers, and most servers.
+/// Limit of trainers, and of servers.
 constexpr std::uint64_t actors_max = 1024;
 
 constexpr double learning_rate_max = 1e6;
 
-/// All settings in the order of the help; the first one is `data`.
+/// Returns all settings in the order of the help; the first one is `data`.
 const std::vector<job_setting>& job_table();
 
-/// The data sets' names in the order of `data_kind`.
+/// Returns the data sets' names in the order of `data_kind`.
 const std::array<std::string, data_kinds>& data_names();
 
-/// Layer widths as a setting's text: `none`, or with commas between them.
+/// Returns layer widths as a setting's text: `none`, or separated by commas.
 std::string widths_text(const std::vector<std::size_t>& widths);
 
-/// Fills in the defaults that follow from several settings.
+/// Fills in defaults that depend on several settings.
 void complete_job(job& what, data_kind kind);
 
-/// What no single setting can tell: values that do not go together. Returns the first such pair, as a message.
+/// Checks combinations of settings; returns the first problem as a message, null if there is none.
 std::optional<std::string> check_job(const job& what, data_kind kind);
 
 }  // namespace troupe::model

@@ -24,7 +24,7 @@ constexpr std::size_t pieces_max = 64;
 /// In the order of `shape`.
 struct form {
   const char* name;
-  const char* arguments;  // as a message shows them
+  const char* arguments;  // for messages
   std::size_t numbers;
 };
 constexpr std::array forms{form{"constant", "", 0}, form{"warmup", ":STEPS", 1}, form{"step", ":EVERY,GAMMA", 2},

@@ -1,6 +1,6 @@
-// How a learning rate changes from optimizer step to optimizer step: a factor on it.
+// Learning rate schedules: a factor on the learning rate for each optimizer step.
 //
-// A schedule is pieces that follow one another in time. Each counts its own steps s from 1:
+// A schedule is a sequence of pieces. Each counts its own steps s from 1:
 //
 //   constant         1; never ends
 //   warmup:STEPS     s / STEPS for STEPS steps; as the last piece it stays at 1
@@ -29,20 +29,20 @@ struct lr_schedule {
     bool operator==(const piece&) const = default;
   };
 
-  /// Never empty; all but the last one end.
+  /// Not empty; all but the last one end.
   std::vector<piece> pieces{{}};
 
   bool operator==(const lr_schedule&) const = default;
 };
 
-/// Reads pieces joined by `+`, e.g. `warmup:100+cosine:900`. Unknown names, numbers out of range and a piece after one
-/// that never ends are refused.
+/// Parses pieces joined by `+`, e.g. `warmup:100+cosine:900`. Refuses unknown names, numbers out of range, and a piece
+/// after one that never ends.
 result<lr_schedule> parse_lr_schedule(std::string_view text);
 
-/// The text from which `parse_lr_schedule` makes `schedule` again.
+/// Returns the text from which `parse_lr_schedule` makes `schedule`.
 std::string to_string(const lr_schedule& schedule);
 
-/// The factor on the learning rate of optimizer step `step` (1 for the first).
+/// Returns the factor on the learning rate in optimizer step `step` (from 1).
 double factor_at(const lr_schedule& schedule, std::uint64_t step);
 
 }  // namespace troupe::model

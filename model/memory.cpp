@@ -20,7 +20,7 @@ std::uint64_t number_in(const char* path) {
   return file >> number ? number : unlimited;  // "max" or no such file: no limit
 }
 
-/// Bytes that the control group counts as used but gives back when they are needed: unused file cache.
+/// Returns bytes that the control group counts as used but can reclaim: inactive file cache.
 std::uint64_t reclaimable() {
   std::ifstream stat("/sys/fs/cgroup/memory.stat");
   std::string key;
@@ -30,7 +30,7 @@ std::uint64_t reclaimable() {
   return 0;
 }
 
-/// What `ulimit -v` leaves.
+/// Returns the bytes that `ulimit -v` leaves.
 std::uint64_t address_space_left() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return unlimited;

@@ -26,7 +26,7 @@ double softmax_loss(std::span<const float> logits, std::size_t target) {
   return std::log(sum) + (peak - logits[target]);
 }
 
-/// The mean over a row's outputs of the loss of each, which is not cross-entropy.
+/// Returns the mean loss over a row's outputs. Requires: `loss` is not cross-entropy.
 double value_loss(loss_kind loss, std::span<const float> out, const float* targets) {
   double sum = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {

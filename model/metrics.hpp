@@ -1,5 +1,5 @@
-// How well a model predicts the test rows: counts over rows, which add up over the trainers' shares, and what is made
-// of them. See "Metrics" in docs/training.md for the definitions. Functions may be called from any thread.
+// Evaluation metrics: sums over test rows, which can be added over the trainers' shares, and the metrics computed from
+// them. See "Metrics" in docs/training.md for the definitions. Thread: any.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace troupe::model {
 
-/// What is told of an epoch: the mean loss of its samples, and what the test rows gave; that is absent where there was
-/// no evaluation, and where a metric has no value.
+/// The metrics of an epoch: the mean loss of its samples, and the metrics of the test rows, which are null without an
+/// evaluation, or if they are undefined.
 struct epoch_figures {
   double loss = 0;
   std::optional<double> auc;
@@ -22,18 +22,18 @@ struct epoch_figures {
   std::optional<double> calibration;
   /// The mean of the job's loss over the test rows.
   std::optional<double> test_loss;
-  /// With mse the square root of that.
+  /// With mse the square root of `test_loss`.
   std::optional<double> rmse;
 
   bool operator==(const epoch_figures&) const = default;
 };
 
-/// Predictions of some test rows, counted.
+/// Sums over the predictions of test rows.
 struct predictions {
   /// All rows, and the sum of the job's loss over them; of a row with several outputs the mean over these.
   std::uint64_t tested = 0;
   double loss_sum = 0;
-  /// Rows whose class was predicted; 0 where targets are no classes.
+  /// Rows with a predicted class; 0 if targets are no classes.
   std::uint64_t rows = 0;
   /// Rows whose most likely class is the true one.
   std::uint64_t correct = 0;
@@ -47,16 +47,15 @@ struct predictions {
   std::vector<float> labels;
 };
 
-/// Adds the rows of `samples` to `p`; `outputs` [size, spec.outputs] are the network's for them. Sums are kept in
-/// double and in the order of the rows.
+/// Adds the rows of `samples` with the network's `outputs` [size, spec.outputs] to `p`, in double and in row order.
 void predict(const data_spec& spec, loss_kind loss, const batch& samples, const float* outputs, predictions& p);
 
-/// Area under the ROC curve, ties counted half (the Mann-Whitney statistic); NaN if only one class occurs or a score is
-/// NaN.
+/// Returns the area under the ROC curve, ties counted half (the Mann-Whitney statistic); NaN if only one class occurs
+/// or a score is NaN.
 double area_under_curve(std::span<const float> scores, std::span<const float> labels);
 
-/// The mean predicted probability of the positive class over the share of positive rows: 1 if the probabilities are
-/// right on average, above 1 if they are too high. NaN if no label is positive.
+/// Returns the mean predicted probability of the positive class divided by the share of positive rows: 1 if the
+/// probabilities are right on average, above 1 if they are too high; NaN if no label is positive.
 double calibration(double probability_sum, std::span<const float> labels);
 
 }  // namespace troupe::model

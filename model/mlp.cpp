@@ -10,7 +10,7 @@ namespace troupe::model {
 
 namespace {
 
-/// The number of linear layer `i` in a torch.nn.Sequential, which counts the ReLU between them.
+/// Returns the index of linear layer `i` in a torch.nn.Sequential, which counts the ReLUs too.
 constexpr std::size_t sequential_number(std::size_t i) { return 2 * i; }
 
 }  // namespace

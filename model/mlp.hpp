@@ -16,52 +16,50 @@ namespace troupe::model {
 
 class mlp {
  public:
-  /// `last`: what follows the last linear layer.
+  /// `last`: the activation after the last linear layer.
   mlp(std::size_t in, std::span<const std::size_t> hidden, std::size_t out,
       kernels::activation last = kernels::activation::none);
 
   std::size_t in_features() const { return layers_.front().what.in; }
   std::size_t out_features() const { return layers_.back().what.out; }
   std::size_t parameter_count() const { return parameter_count_; }
-  /// The widths of all layers' outputs.
+  /// Returns the sum of the layers' output widths.
   std::size_t numbers_per_sample() const;
 
-  /// Initial weights from a seed; layer by layer, so that they do not depend on anything but seed and shape. `number`
-  /// tells the networks of one model apart.
+  /// Fills in initial weights, which depend on seed and shape only. `number` distinguishes the networks of a model.
   std::vector<float> initial_parameters(std::uint64_t seed, std::uint64_t number = 0) const;
 
-  // The passes compute on the stream's device, where all that they are given lies.
+  // The passes compute on the stream's device. Requires: all arguments are in its memory.
 
-  /// Numbers kept between forward and backward of one batch, by layer: its output, and the gradient with respect to
-  /// what was there before its ReLU. Reused from batch to batch.
+  /// Activations of one batch, by layer: its output, and the gradient of its pre-activation. Reused for the next batch.
   struct activations {
     std::vector<kernels::device_array<float>> outputs;
     std::vector<kernels::device_array<float>> grads;
 
-    /// Where all of them are, in one order.
+    /// Returns the addresses of all of them, in a fixed order.
     void append_addresses(std::vector<const void*>& to) const;
   };
 
-  /// Runs the layers on x [batch, in]; the result [batch, out] is the last of `a.outputs`.
+  /// Computes the layers for x [batch, in]; the result [batch, out] is the last of `a.outputs`.
   float* forward(kernels::stream& on, std::size_t batch, const float* parameters, const float* x, activations& a) const;
 
-  /// Backward from `grad_y` [batch, out] to the layers' inputs: fills `a.grads`, and `grad_x` [batch, in] unless it is
-  /// null.
+  /// Computes the gradients of the layers' inputs from `grad_y` [batch, out]: fills `a.grads`, and `grad_x` [batch, in]
+  /// unless it is null.
   void backward_inputs(kernels::stream& on, std::size_t batch, const float* parameters, activations& a,
                        const float* grad_y, float* grad_x) const;
 
-  /// The rest of the backward pass, after `backward_inputs` with the same arguments. Gradients of the parameters go to
-  /// `grad_at(range)`, called for each layer, last layer first; `finished(range)` follows when they are written, or
-  /// will be in the stream's order, while the pass goes on.
+  /// Computes the parameters' gradients. Requires: `backward_inputs` with the same arguments before. For each layer,
+  /// last one first, writes the gradient to `grad_at(range)`, and calls `finished(range)` once it is enqueued on the
+  /// stream.
   void backward_parameters(kernels::stream& on, std::size_t batch, const float* x, const activations& a,
                            const float* grad_y, const std::function<float*(parameter_range)>& grad_at,
                            const std::function<void(parameter_range)>& finished) const;
 
-  /// The parameters of each layer, in order.
+  /// Returns the parameter range of each layer, in order.
   std::vector<parameter_range> ranges() const;
 
-  /// All tensors of the parameters in order, named as in a torch.nn.Sequential of the same layers: 0.weight, 0.bias,
-  /// and so on, the ReLU between linear layers counted.
+  /// Returns the tensors of the parameters in order, with the names of a torch.nn.Sequential of the same layers:
+  /// 0.weight, 0.bias and so on; the ReLUs are counted.
   std::vector<named_parameter> parameters() const;
 
  private:

@@ -1,9 +1,9 @@
-// A network, as those who train it know it: a pure function of parameters and an input, and its backward pass. It holds
-// shapes, not numbers: parameters, buffers, activations and gradients belong to the caller and lie in the memory of the
-// stream's device. So one network serves any number of batches at once, and any thread.
+// The interface of networks: a pure function of parameters and input, and its backward pass. A network has shapes only:
+// parameters, buffers, activations and gradients belong to the caller, in the memory of the stream's device. Thread:
+// any, also for several batches at once.
 //
-// The backward pass has two parts. `backward_inputs` goes down to the input at once, because others wait for that
-// gradient; `backward_parameters` follows, and tells of each layer when its gradient is there.
+// The backward pass has two parts. `backward_inputs` computes the gradient of the input first, because parameter
+// servers wait for it. `backward_parameters` computes the parameters' gradients, and reports each finished layer.
 
 #pragma once
 
@@ -18,29 +18,29 @@
 
 namespace troupe::model {
 
-/// What a pass may depend on beside its numbers.
+/// Arguments of a pass besides tensors.
 struct pass_mode {
   bool training = false;
-  /// Where the layers' random numbers come from, such as a hash of (seed, step, rank): who gives the same key again
-  /// gets the same pass.
+  /// The key of the layers' random numbers, such as a hash of (seed, step, rank): the same key gives the same pass.
   std::uint64_t key = 0;
 };
 
 class network {
  public:
-  /// The network's numbers.
+  /// The network's parameters and buffers.
   struct tensors {
     const float* parameters = nullptr;
     float* buffers = nullptr;  ///< may be null if there are none
   };
 
-  /// What is kept between forward and backward of one batch. Reused from batch to batch. Not thread-safe.
+  /// State between forward and backward of one batch. Reused for the next batch. Thread: one at a time.
   class activations {
    public:
     virtual ~activations() = default;
-    /// The outputs of the last forward pass [size, out_features], or what has been put in their place.
+    /// Returns the outputs of the last forward pass [size, out_features], which the loss overwrites with their
+    /// gradient.
     virtual float* outputs() const = 0;
-    /// Where all of the numbers are, in one order.
+    /// Returns the addresses of all tensors, in a fixed order.
     virtual void append_addresses(std::vector<const void*>& to) const = 0;
   };
 
@@ -49,49 +49,51 @@ class network {
   virtual std::size_t in_features() const = 0;
   virtual std::size_t out_features() const = 0;
 
-  /// All tensors that are trained, named as PyTorch does, in the order of the flat buffer and without gaps.
+  /// Returns the trained tensors with PyTorch's names, in the order of the flat buffer, without gaps.
   virtual std::vector<named_parameter> parameters() const = 0;
-  /// All tensors that are not, in a flat buffer of their own: training passes write them, such as running means.
+  /// Returns the tensors that are not trained but written by training passes, such as running means, in their own flat
+  /// buffer.
   virtual std::vector<named_parameter> buffers() const { return {}; }
-  /// The parameters of each layer, whose gradients are finished at once, in the order of the flat buffer.
+  /// Returns the parameter range of each layer, whose gradient is finished as a whole, in the order of the flat buffer.
   virtual std::vector<parameter_range> ranges() const = 0;
   virtual std::size_t parameter_count() const = 0;
 
-  /// What parameters and buffers start with; functions of the network's shape and the seed.
+  /// Fill in initial parameters and buffers, which depend on shape and seed only.
   virtual std::vector<float> initial_parameters(std::uint64_t seed) const = 0;
   virtual std::vector<float> initial_buffers() const { return {}; }
 
-  /// Whether passes depend on the key: then no device learns them by heart (`kernels::stream::repeat`).
+  /// Returns whether passes depend on the key; then they are not captured as a graph.
   virtual bool uses_key() const { return false; }
 
   virtual std::unique_ptr<activations> make_activations() const = 0;
 
-  /// The outputs [size, out_features] for `input` [size, in_features]; they lie in `a`.
+  /// Computes the outputs [size, out_features], in `a`, for `input` [size, in_features].
   virtual float* forward(kernels::stream& on, const pass_mode& mode, std::size_t size, const tensors& numbers,
                          const float* input, activations& a) const = 0;
 
-  /// From `grad_outputs` [size, out_features], after `forward` with the same arguments, to `grad_input` [size,
-  /// in_features], which may be null if nobody needs it. A network may leave zeros where it knows that nobody does.
+  /// Computes `grad_input` [size, in_features] from `grad_outputs` [size, out_features]. Requires: `forward` with the
+  /// same arguments before. `grad_input` may be null. A network may write zeros for columns whose gradient is not
+  /// needed.
   virtual void backward_inputs(kernels::stream& on, const pass_mode& mode, std::size_t size, const tensors& numbers,
                                const float* input, activations& a, const float* grad_outputs,
                                float* grad_input) const = 0;
 
-  /// The rest of the backward pass, after `backward_inputs` with the same arguments. The gradient of each layer's
-  /// parameters goes to `grad_at(range)`, those at the end of the buffer first; `finished(range)` follows when it is
-  /// written, or will be in the stream's order, while the pass goes on.
+  /// Computes the parameters' gradients. Requires: `backward_inputs` with the same arguments before. For each layer,
+  /// from the end of the buffer, writes the gradient to `grad_at(range)`, and calls `finished(range)` once it is
+  /// enqueued on the stream.
   virtual void backward_parameters(kernels::stream& on, std::size_t size, const float* input, const activations& a,
                                    const float* grad_outputs, const std::function<float*(parameter_range)>& grad_at,
                                    const std::function<void(parameter_range)>& finished) const = 0;
 };
 
-/// What a batch's loss compares with, in the device's memory: what the loss has a use for, the other one may be null.
+/// A batch's targets in the device's memory. The member that the loss does not use may be null.
 struct loss_targets {
   const std::int64_t* classes = nullptr;  ///< [size]
   const float* values = nullptr;          ///< [size, outputs]
 };
 
-/// Mean loss of a batch's `outputs` [size, out_features], which goes to `loss`, and in place of the outputs its
-/// gradient.
+/// Computes the mean loss of a batch's `outputs` [size, out_features] into `loss`, and overwrites the outputs with
+/// their gradient.
 using loss_function = std::function<void(kernels::stream& on, std::size_t size, const loss_targets& of_batch,
                                          float* outputs, double* loss)>;
 

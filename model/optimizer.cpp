@@ -17,10 +17,10 @@ namespace {
 
 using kernels::optimizer_kind;
 
-// Far above anything that trains, far below where float overflows.
+// Far above useful values, far below float's overflow.
 constexpr double option_max = 1e6;
 
-// One option with a number as its value; `nesterov`, the only one without, is read apart.
+// An option with a number. `nesterov`, the only other one, is parsed separately.
 struct option {
   const char* name;
   double optimizer_spec::*field;
@@ -32,7 +32,7 @@ struct optimizer_entry {
   const char* name;
   optimizer_kind kind;
   bool lazy;
-  // What comes nearest for dense weights; null where the optimizer itself will do.
+  // The replacement for dense weights; null if the optimizer works for them.
   const char* for_dense;
   double default_eps;
   std::vector<option> options;
@@ -77,7 +77,7 @@ std::vector<std::string> option_names(const optimizer_entry& entry) {
   return names;
 }
 
-// Each returns what is wrong, if anything.
+// Each returns an error text, or null.
 std::optional<std::string> read_number(optimizer_spec& spec, const option& known, std::string_view value) {
   const auto number = parse_number<double>(value);
   if (!number) return fmt::format("{} must be a number, not {}", known.name, printable(value));
@@ -192,7 +192,7 @@ std::size_t state_columns(const optimizer_spec& spec, std::size_t dim) {
   return spec.kind == optimizer_kind::rowwise_adagrad ? 1 : dim;
 }
 
-// Stays at 0 with the optimizers that do not have the option.
+// 0 for optimizers without the option.
 float initial_state(const optimizer_spec& spec) { return static_cast<float>(spec.initial_accumulator_value); }
 
 bool visits_every_row(const optimizer_spec& spec) {

@@ -15,16 +15,15 @@ namespace troupe::model {
 
 namespace {
 
-/// Bytes of one write: large enough that its cost does not matter, small enough to stay in the cache between the digest
-/// and the write.
+/// Bytes of one write: large enough to make the call's cost small, small enough to stay in the cache between digest and
+/// write.
 constexpr std::size_t write_bytes = std::size_t{1} << 20;
 
 tl::unexpected<fault> failed(const std::string& path, const char* doing, int error) {
   return run_fault("{}: {}: {}", printable_path(path), doing, std::strerror(error));
 }
 
-/// Opens a file that was not there. What an earlier run has left under its name goes, as long as it is a file or a
-/// link.
+/// Creates a file. Removes an existing file or link of that name first.
 int create_new(const char* path) {
   constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const int descriptor = ::open(path, flags, 0666);
@@ -130,7 +129,7 @@ result<void> try_folder(const std::string& folder, const std::string& name) {
 result<void> sync_folder(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return failed(path, "opening the folder", errno);
-  // Some file systems have nothing to wait for and say EINVAL.
+  // Some file systems cannot sync and return EINVAL.
   const int error = ::fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
   ::close(descriptor);
   if (error != 0) return failed(path, "bringing the folder to the disk", error);

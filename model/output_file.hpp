@@ -1,4 +1,4 @@
-// A file that is written once, from its first byte to its last, and is on the disk when it is closed.
+// A file that is written sequentially and is on the disk when it is closed.
 
 #pragma once
 
@@ -13,38 +13,38 @@
 
 namespace troupe::model {
 
-/// What a closed file holds.
+/// The length and digest of a closed file.
 struct written_file {
   std::uint64_t length = 0;
   /// See `file_digest`.
   std::string digest;
 };
 
-/// Written by one thread at a time. Small pieces are gathered, large ones go out without a copy. All faults are of kind
-/// run and name the file, what the system said, and how many bytes were wanted; a file that had one is of no use.
+/// Buffers small pieces, writes large ones without a copy. Thread: one at a time. All faults are of kind run and name
+/// the file, the system's reason, and the number of bytes; after a fault the file is unusable.
 class output_file {
  public:
-  /// Creates `path`, to be filled with exactly `length` bytes. A file of that name, or a link, is removed first:
-  /// nothing is written through a link that somebody else has put there.
+  /// Creates `path`, to be filled with exactly `length` bytes. Removes an existing file or link first, so that it never
+  /// writes through another user's link.
   static result<output_file> create(const std::string& path, std::uint64_t length);
 
   output_file(output_file&& other) noexcept;
   output_file& operator=(output_file&& other) noexcept;
-  /// A file that was not closed stays as it is: incomplete.
+  /// Leaves a file that was not closed incomplete.
   ~output_file();
 
   const std::string& path() const { return path_; }
 
   result<void> append(std::span<const std::byte> bytes);
 
-  /// Waits until the bytes are on the disk. Nothing may be called after it.
+  /// Blocks until the bytes are on the disk. Requires: no calls afterwards.
   result<written_file> close();
 
  private:
   output_file(std::string path, int descriptor, std::uint64_t length)
       : path_(std::move(path)), descriptor_(descriptor), length_(length) {}
 
-  /// Writes the bytes that were gathered.
+  /// Writes the buffer.
   result<void> flush();
   result<void> write(std::span<const std::byte> bytes);
 
@@ -59,10 +59,10 @@ class output_file {
 /// Writes a whole file.
 result<written_file> write_whole_file(const std::string& path, std::span<const std::byte> bytes);
 
-/// Whether files can be written in a folder: writes one of that name and removes it. Faults as those of a file.
+/// Checks whether files can be written in a folder: writes one of that name and removes it. Faults as those of a file.
 result<void> try_folder(const std::string& folder, const std::string& name);
 
-/// Waits until the entries of a folder are on the disk: files created, renamed or removed in it.
+/// Blocks until a folder's entries are on the disk: files created, renamed or removed in it.
 result<void> sync_folder(const std::string& path);
 
 }  // namespace troupe::model

@@ -1,4 +1,4 @@
-// A network's parameters: one flat buffer, in which layers have stretches and tensors have names.
+// A network's parameters: one flat buffer with a range for each layer, and named tensors.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace troupe::model {
 
-/// One tensor of a layer's or a network's parameters: `first` is where it begins in their buffer.
+/// A tensor of a layer's or network's parameters; `first` is its offset in their buffer.
 struct named_parameter {
   std::string name;
   std::vector<std::size_t> shape;
@@ -21,14 +21,14 @@ struct named_parameter {
   bool operator==(const named_parameter&) const = default;
 };
 
-/// A stretch of the flat parameter buffer.
+/// A range of the flat parameter buffer.
 struct parameter_range {
   std::size_t first = 0;
   std::size_t count = 0;
 };
 
-/// Cuts the parameters into buckets for allreduce, in the order in which the backward pass finishes them: last layer
-/// first, whole layers, each bucket closed when it has reached its size (`first_bytes` for the first one).
+/// Cuts the parameters into buckets for allreduce, in the backward pass's order: whole layers, last one first. A bucket
+/// ends when it has reached its size (`first_bytes` for the first one).
 std::vector<parameter_range> plan_buckets(const std::vector<parameter_range>& layers, std::size_t first_bytes,
                                           std::size_t bytes);
 

@@ -11,10 +11,10 @@ double traffic_of(const table_spec& table) { return table.indices_per_sample * s
 double weights_of(const table_spec& table) { return static_cast<double>(table.rows) * static_cast<double>(table.dim); }
 
 constexpr double tolerance = 1.25;
-// Below it is no matter where a table's memory is.
+// Smaller tables are placed by traffic only.
 constexpr double big_table_weights = 1 << 22;
 
-/// What the servers have been given so far.
+/// The load of a server.
 struct load {
   double traffic = 0;
   double weights = 0;

@@ -1,4 +1,4 @@
-// Which servers keep which tables.
+// Placement of tables on servers.
 
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace troupe::model {
 
-/// For each table the servers that keep it, by shard: one, or all of them.
+/// Returns for each table its servers by shard: one, or all of them.
 ///
-/// A table's traffic is what its lookups read for a sample: indices times width. Tables, heaviest first, go whole to
-/// the server with the least traffic so far (longest processing time first: Graham, Bounds on multiprocessing timing
-/// anomalies, 1969), where their rows are pooled before they travel. A table that would give that server a quarter more
-/// than its fair share of the traffic, or that is a big part of the memory, is spread over all servers instead, row by
-/// row. Results do not depend on it.
-/// `servers` must be at least 1.
+/// A table's traffic is indices times width of a sample. Tables, heaviest first, are placed whole on the server with
+/// the least traffic so far (longest processing time first: Graham, Bounds on multiprocessing timing anomalies, 1969),
+/// which pools their rows before sending. A table that would exceed that server's fair share of traffic by a quarter,
+/// or that is a large part of the memory, is sharded by rows over all servers instead. Results do not depend on the
+/// placement.
+/// Requires: `servers` is at least 1.
 std::vector<std::vector<std::uint32_t>> place_tables(std::span<const table_spec> tables, std::uint32_t servers);
 
 }  // namespace troupe::model

@@ -12,7 +12,7 @@ namespace troupe::model {
 
 namespace {
 
-// Of all settings that a job has.
+// The settings that a reference run decides.
 constexpr std::array decided{"data",        "trainers",  "steps",           "hidden",
                              "interaction", "loss",      "dense-optimizer", "sparse-optimizer",
                              "dense-lr",    "sparse-lr", "sparse-reduce"};

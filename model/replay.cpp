@@ -13,7 +13,7 @@ namespace troupe::model {
 
 namespace {
 
-// What one rank reads, all steps one after the other; step s has the elements [starts[s], starts[s+1]).
+// A rank's bags of a table, for all steps; step s has the elements [starts[s], starts[s+1]).
 struct rank_table {
   std::vector<std::uint64_t> index_starts;
   std::vector<std::int64_t> indices;
@@ -29,7 +29,7 @@ struct rank_data {
   std::vector<float> values;
 };
 
-// A whole reference run in memory, shared by all who have it open.
+// A whole reference run in memory, shared by all data sets of it.
 struct replay_data {
   replay_config config;
   data_spec spec;
@@ -65,10 +65,10 @@ batch replay_data::batch_of(std::uint64_t step, std::uint32_t rank) const {
 
 // -- loading ---------------------------------------------------------------------------------------------------------
 
-// A tensor of counts, one for each step, as the places where the steps begin; steps + 1 entries.
+// Reads a tensor of counts by step, as the offsets of the steps; steps + 1 entries.
 result<std::vector<std::uint64_t>> read_starts(const replay_file& from, const std::string& name) {
   constexpr std::int64_t count_max = std::int64_t{1} << 31;
-  // Times a sample's values, of which there are at most 2^16, this is far from an overflow.
+  // Multiplied by a sample's values, at most 2^16, this cannot overflow.
   constexpr std::uint64_t total_max = std::uint64_t{1} << 40;
   TROUPE_TRY(counts, from.integers(name, from.config.steps));
   std::vector<std::uint64_t> starts{0};
@@ -83,7 +83,7 @@ result<std::vector<std::uint64_t>> read_starts(const replay_file& from, const st
   return starts;
 }
 
-// Moves what was read to its place, or the fault to `wrong`; for a row of reads that all have to succeed.
+// Moves a result's value to `to`, or its fault to `wrong`, in a sequence of reads.
 template <class T>
 bool put(result<T> from, T& to, std::optional<fault>& wrong) {
   if (from)
@@ -156,7 +156,7 @@ class replay final : public dataset {
   std::shared_ptr<const replay_data> data_;
 };
 
-// Where the job differs from the run in what the file's batches and weights are made for.
+// Checks that the job agrees with the run in the settings that the file's batches and weights depend on.
 std::optional<std::string> check_fit(const job& job, const std::string& path, const replay_config& config) {
   const auto given = to_settings(job);
   for (const auto& [name, text] : replay_settings(path, config)) {

@@ -1,6 +1,5 @@
-// Reference runs: files that hold a whole small training run computed elsewhere, batch by batch, with the weights it
-// began and ended with. As a data set (`replay:FILE`) such a file gives the batches. How it is laid out is told in
-// tests/reference_runs/README.md.
+// Reference runs: files with a whole small training run of another program: its batches, initial and final weights. The
+// data set `replay:FILE` has its batches. tests/reference_runs/README.md describes the format.
 
 #pragma once
 
@@ -11,20 +10,20 @@
 
 namespace troupe::model {
 
-/// What a reference run is compared with.
+/// The settings and results of a reference run.
 struct reference_run {
-  /// For `parse_job`: the job that computes the run. `servers` is left to the caller.
+  /// The job's settings for `parse_job`, without `servers`.
   std::vector<setting> settings;
   /// [rows, dim] of each table after the last step.
   std::vector<std::vector<double>> tables;
-  /// For each linear layer its weight [out, in], then its bias [out], one after the other, after the last step.
+  /// For each linear layer its weight [out, in], then its bias [out], after the last step.
   std::vector<double> dense;
   /// [trainers][steps]: each rank's loss before the update.
   std::vector<std::vector<double>> losses;
 };
 
-/// Reads a reference run's settings and results. The batches are checked when the data set is opened.
-/// Faults name the file, and the key or tensor. May be called from any thread.
+/// Reads a reference run's settings and results, without its batches. Faults name the file, and the key or tensor.
+/// Thread: any.
 result<reference_run> open_reference_run(const std::string& path);
 
 }  // namespace troupe::model

@@ -21,11 +21,11 @@ constexpr std::uint64_t count_max = 1'000'000'000'000;
 
 std::string shown_value(const json::value& value) { return printable(json::serialize(value)); }
 
-// Reads the keys of one object. The first thing wrong is kept, and what is read after it is meaningless, so that a
-// caller asks for all that it needs and then looks once whether it was there.
+// Reads the keys of an object, and keeps the first error. Values read after an error are meaningless, so the caller
+// checks once at the end.
 class object_reader {
  public:
-  /// `where` stands before the keys in messages: "" or "tables[0].".
+  /// `where`: the prefix of keys in messages: "" or "tables[0].".
   object_reader(const json::value& value, std::string where) : where_(std::move(where)), object_(value.if_object()) {
     if (object_ == nullptr) refuse(fmt::format("{}{}: must be an object", where_, shown_value(value)));
   }
@@ -37,7 +37,7 @@ class object_reader {
     if (!wrong_) wrong_ = std::move(message);
   }
 
-  /// The key's value; null if it is left out or null.
+  /// Returns the key's value; null if it is absent or null.
   const json::value* find(const char* key) const {
     const auto* value = object_ == nullptr ? nullptr : object_->if_contains(key);
     return value == nullptr || value->is_null() ? nullptr : value;
@@ -70,7 +70,7 @@ class object_reader {
     return value->is_bool() && value->as_bool();
   }
 
-  /// The elements of an array; none if it is left out.
+  /// Returns the elements of an array; none if it is absent.
   const json::array& array(const char* key) {
     static const json::array no_elements;
     const auto* value = find(key);
@@ -79,7 +79,7 @@ class object_reader {
     return value->is_array() ? value->as_array() : no_elements;
   }
 
-  /// What the text of `key` stands for among `names`; `otherwise` if it is left out.
+  /// Returns the value of the text of `key` among `names`; `otherwise` if it is absent.
   template <class Enum>
   Enum name(const char* key, const std::vector<std::pair<std::string, Enum>>& names, Enum otherwise) {
     const auto* value = find(key);
@@ -106,12 +106,12 @@ double number_of(object_reader& reader, const std::string& key, const json::valu
   return ec ? 0 : number;
 }
 
-// PyTorch's options that Troupe does not have; at 0 they change nothing.
+// Options of PyTorch that Troupe does not have; 0 is accepted.
 bool is_left_at_zero(const std::string& key, const json::value& value) {
   return (key == "dampening" || key == "lr_decay") && value.is_number() && value.to_number<double>() == 0;
 }
 
-// The text that parse_optimizer reads for an optimizer's object, which has `kind` and is sound if `reader` is.
+// Returns the text for parse_optimizer of an optimizer's object. Valid if `reader` has no error.
 std::string optimizer_text(object_reader& reader, const json::object& object) {
   std::string options;
   const auto append = [&options](std::string_view key, const std::string& value) {

@@ -1,4 +1,4 @@
-// The configuration of a reference run: the JSON text that its file carries.
+// The configuration of a reference run: JSON text in its file.
 
 #pragma once
 
@@ -25,9 +25,9 @@ struct replay_config {
   sparse_reduction sparse_reduce = sparse_reduction::mean;
 };
 
-/// Reads a configuration. What is left out takes PyTorch's default (table mode mean, learning rate 0.001 for sgd and
-/// adam, 0.01 for adagrad, no hidden layers, dense features or weights), except trainers, steps, outputs, loss and the
-/// optimizers, which must be there (the tables' only if there are tables). Faults name key, value and limit.
+/// Parses a configuration. Absent keys have PyTorch's defaults (table mode mean, learning rate 0.001 for sgd and adam,
+/// 0.01 for adagrad, no hidden layers, dense features or weights). Required: trainers, steps, outputs, loss, and the
+/// optimizers (the tables' only if there are tables). Faults name key, value and limit.
 result<replay_config> parse_replay_config(std::string_view json);
 
 }  // namespace troupe::model

@@ -11,7 +11,7 @@ namespace troupe::model {
 
 result<replay_file> replay_file::open(const std::string& path) {
   TROUPE_TRY(file, safetensors_file::open(path));
-  // All of it will be read into memory; a file with holes may claim any size.
+  // All of it is read into memory; a sparse file may have any size.
   std::uint64_t bytes = 0;
   for (const auto& [name, tensor] : file.header().tensors) bytes = std::max(bytes, tensor.end);
   if (const std::uint64_t available = available_memory(); bytes > available)

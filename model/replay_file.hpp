@@ -1,4 +1,4 @@
-// Reading a reference run's tensors, for replay.cpp and reference_run.cpp.
+// Reads a reference run's tensors, for replay.cpp and reference_run.cpp.
 
 #pragma once
 
@@ -19,19 +19,19 @@ struct replay_file {
 
   static result<replay_file> open(const std::string& path);
 
-  /// A fault about this file.
+  /// Returns a fault about this file.
   tl::unexpected<fault> refuse(const std::string& why) const { return bad_input("{}: {}", file.name(), why); }
 
-  /// The number of values of a tensor must be `count`, whatever its shape.
+  /// Reads a tensor of any shape. Fault: it does not have `count` values.
   result<std::vector<std::int64_t>> integers(const std::string& name, std::uint64_t count) const;
-  /// The same; all values must be finite in `Real` (float or double).
+  /// The same. Fault: a value is not finite in `Real` (float or double).
   template <class Real>
   result<std::vector<Real>> reals(const std::string& name, std::uint64_t count) const;
 
-  /// The tables' weights [rows, dim] named PREFIX.table.T.weight. The shapes must be the configuration's.
+  /// Reads the tables' weights [rows, dim], PREFIX.table.T.weight. Fault: a shape differs from the configuration.
   template <class Real>
   result<std::vector<std::vector<Real>>> tables(std::string_view prefix) const;
-  /// The linear layers' weights and biases named PREFIX.dense.L.{weight,bias}, one after the other.
+  /// Reads the linear layers' weights and biases, PREFIX.dense.L.{weight,bias}, in order.
   template <class Real>
   result<std::vector<Real>> dense(std::string_view prefix) const;
 
@@ -40,7 +40,7 @@ struct replay_file {
   result<std::vector<Real>> shaped(const std::string& name, const std::vector<std::uint64_t>& shape) const;
 };
 
-/// The settings that a reference run decides; see reference_run::settings.
+/// Returns the settings that a reference run decides; see reference_run::settings.
 std::vector<setting> replay_settings(const std::string& path, const replay_config& config);
 
 }  // namespace troupe::model

@@ -16,36 +16,35 @@
 
 namespace troupe::model {
 
-/// An open file whose header has been checked. Tensors are read one at a time, when asked for; nothing that the file
-/// says leads to more memory than the file is long. All faults name the file. The functions that read may be called
-/// from any thread.
+/// An open file with a valid header. Reads single tensors. Guarantees: a malicious file cannot make it allocate more
+/// than the file's length. All faults name the file. Thread: any, for reading.
 class safetensors_file {
  public:
   static result<safetensors_file> open(const std::string& path);
 
-  /// The same of a file that is open already. Faults are of kind input where its bytes are wrong.
+  /// The same for an open file. Faults about its bytes are of kind input.
   static result<safetensors_file> open(input_file&& opened);
 
-  /// The path, fit for a message.
+  /// Returns the path for messages.
   const std::string& name() const { return file_.name(); }
   const safetensors_header& header() const { return header_; }
 
-  /// The tensor's place and shape; null if there is none of that name.
+  /// Returns the tensor's location and shape; null if there is none of that name.
   const tensor_entry* find(std::string_view name) const;
 
-  /// All values of a tensor of type F32 or F64, rounded to float.
+  /// Reads a tensor of type F32 or F64, rounded to float.
   result<std::vector<float>> read_floats(std::string_view name) const;
 
-  /// All values of a tensor of type F32 or F64.
+  /// Reads a tensor of type F32 or F64.
   result<std::vector<double>> read_doubles(std::string_view name) const;
 
-  /// All values of a tensor of type I64.
+  /// Reads a tensor of type I64.
   result<std::vector<std::int64_t>> read_integers(std::string_view name) const;
 
-  /// A tensor's bytes, whatever its type.
+  /// Reads a tensor's bytes, of any type.
   result<std::vector<std::byte>> read_bytes(std::string_view name) const;
 
-  /// Fills `to` with the bytes of a tensor of this file from its byte `offset` on; the caller stays within the tensor.
+  /// Reads bytes of a tensor from its byte `offset` on. Requires: they are within the tensor.
   result<void> read_range(const tensor_entry& entry, std::uint64_t offset, std::span<std::byte> to) const;
 
  private:
@@ -58,7 +57,7 @@ class safetensors_file {
   result<std::vector<To>> read_reals(std::string_view name) const;
 
   input_file file_;
-  /// Where the tensors' bytes begin.
+  /// The offset of the tensors' bytes.
   std::uint64_t data_begin_ = 0;
   safetensors_header header_;
 };

@@ -31,8 +31,8 @@ constexpr std::array types{
 
 const type_entry& entry_of(tensor_type type) { return *std::ranges::find(types, type, &type_entry::type); }
 
-// Takes the parser's events, as Boost.JSON's basic_parser wants them, and refuses all that a header does not have.
-// Not a tree of values, because that would silently keep one of two equal keys.
+// The handler of Boost.JSON's basic_parser, which refuses everything that a header must not have. A parsed tree would
+// not do, because it silently drops repeated keys.
 class header_handler {
  public:
   static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
@@ -43,7 +43,7 @@ class header_handler {
   using error_code = boost::json::error_code;
   using string_view = boost::json::string_view;
 
-  /// Why the header was refused; empty if the parser itself found fault.
+  /// Why the header was refused; empty: a syntax error of the parser.
   const std::string& message() const { return message_; }
 
   safetensors_header take() { return std::move(header_); }
@@ -159,7 +159,7 @@ class header_handler {
     return true;
   }
 
-  // The tensor is complete: its keys are there, and its bytes are as many as its shape says.
+  // Checks a tensor: all keys are present, and its bytes agree with its shape.
   bool add_tensor(error_code& ec) {
     const std::string name = printable(name_);
     if (!type_ || !shape_ || !offsets_)
@@ -192,7 +192,7 @@ class header_handler {
   std::optional<std::vector<std::uint64_t>> offsets_;
 };
 
-// One tensor after the other, from the first byte to the last.
+// Checks that the tensors cover all bytes without gaps or overlaps.
 std::optional<std::string> check_places(const safetensors_header& header, std::uint64_t data_size) {
   std::vector<const std::pair<const std::string, tensor_entry>*> in_order;
   for (const auto& named : header.tensors) in_order.push_back(&named);

@@ -1,4 +1,4 @@
-// The header of a safetensors file: which tensors it holds, and where.
+// The header of a safetensors file: names, types, shapes and locations of its tensors.
 
 #pragma once
 
@@ -31,24 +31,24 @@ enum class tensor_type : std::uint8_t {
   f64
 };
 
-/// The type's name in the file, e.g. F32, and its size in bytes.
+/// Return the type's name in the file, e.g. F32, and its size in bytes.
 std::string_view type_name(tensor_type type);
 std::uint64_t type_size(tensor_type type);
 
-/// The type of that name; nullopt if there is none.
+/// Returns the type of that name; null if there is none.
 std::optional<tensor_type> type_named(std::string_view name);
 
 struct tensor_entry {
   tensor_type type = tensor_type::u8;
   std::vector<std::uint64_t> shape;
-  /// First byte and end, counted from the first byte after the header.
+  /// First byte and end, from the first byte after the header.
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 
   std::uint64_t count() const { return (end - begin) / type_size(type); }
 };
 
-/// Most bytes of JSON that a header may have.
+/// Limit of a header's JSON text.
 constexpr std::uint64_t safetensors_header_max = 100'000'000;
 
 /// "[2, 3]"
@@ -59,9 +59,9 @@ struct safetensors_header {
   std::map<std::string, std::string, std::less<>> metadata;
 };
 
-/// Reads a header's JSON text. Refuses what is not exactly a header for `data_size` bytes of tensors: unknown types and
-/// keys, keys given twice, sizes that overflow or do not fit the shape, tensors that overlap, lie outside, or leave
-/// bytes between them. Takes memory in proportion to the text only. May be called from any thread.
+/// Parses a header's JSON text for `data_size` bytes of tensors. Refuses unknown types and keys, repeated keys, sizes
+/// that overflow or do not fit the shape, and tensors that overlap, leave gaps or exceed the data. Its memory is
+/// proportional to the text. Thread: any.
 result<safetensors_header> parse_safetensors_header(std::string_view json, std::uint64_t data_size);
 
 }  // namespace troupe::model

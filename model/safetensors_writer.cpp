@@ -19,13 +19,13 @@ namespace {
 constexpr std::size_t alignment = 8;
 
 struct header_text {
-  /// Length and JSON, as they stand in the file.
+  /// The header's length and JSON in the file's format.
   std::string bytes;
   /// Bytes of all tensors.
   std::uint64_t data_length = 0;
 };
 
-/// The header of `tensors`, which are in the order of the file.
+/// Makes the header of `tensors`. Requires: they are in the file's order.
 result<header_text> make_header(const std::vector<tensor_declaration>& tensors, const tensor_metadata& metadata) {
   std::string json;
   for (const auto& [name, value] : metadata)

@@ -19,7 +19,7 @@
 
 namespace troupe::model {
 
-/// A tensor without its bytes.
+/// A tensor's name, type and shape.
 struct tensor_declaration {
   std::string name;
   tensor_type type = tensor_type::f32;
@@ -28,36 +28,36 @@ struct tensor_declaration {
   bool operator==(const tensor_declaration&) const = default;
 };
 
-/// Bytes of a tensor; nullopt if they do not fit in 64 bits.
+/// Returns the bytes of a tensor; null if they do not fit in 64 bits.
 std::optional<std::uint64_t> tensor_bytes(tensor_type type, const std::vector<std::uint64_t>& shape);
 
-/// A tensor with its bytes, which live elsewhere.
+/// A tensor with a view of its bytes.
 struct tensor_view {
   tensor_declaration what;
   std::span<const std::byte> bytes;
-  /// Copies some of `bytes` to where the processor can read them, until the next call. Empty: it can read them all.
+  /// Copies a part of `bytes` to host memory that stays valid until the next call. Null: `bytes` is in host memory.
   std::function<std::span<const std::byte>(std::span<const std::byte> some)> fetch = nullptr;
 };
 
 /// Text by name.
 using tensor_metadata = std::map<std::string, std::string>;
 
-/// A file whose tensors come piece by piece, so that they need not fit into memory. For one thread at a time. Faults
-/// are of kind run and name the file.
+/// Writes a file in pieces, so that its tensors need not fit into memory. Thread: one at a time. Faults are of kind run
+/// and name the file.
 class safetensors_writer {
  public:
-  /// Creates `path` and writes the header. Refuses names given twice, shapes beyond 64 bits, and headers beyond what
-  /// readers take. Metadata that are not UTF-8 get U+FFFD for what is not.
+  /// Creates `path` and writes the header. Refuses repeated names, shapes beyond 64 bits, and headers that are too long
+  /// for readers. Bytes of metadata that are not UTF-8 become U+FFFD.
   static result<safetensors_writer> create(const std::string& path, std::vector<tensor_declaration> tensors,
                                            const tensor_metadata& metadata);
 
-  /// The tensors in the order in which their bytes have to come.
+  /// Returns the tensors in the order in which their bytes must be appended.
   const std::vector<tensor_declaration>& tensors() const { return tensors_; }
 
-  /// The next bytes, which may end anywhere within a tensor.
+  /// Appends bytes, which may end within a tensor.
   result<void> append(std::span<const std::byte> bytes) { return file_.append(bytes); }
 
-  /// Closes the file; a fault if there were more or fewer bytes than declared.
+  /// Closes the file. Fault: more or fewer bytes than declared were appended.
   result<written_file> finish() { return file_.close(); }
 
  private:
@@ -68,7 +68,7 @@ class safetensors_writer {
   std::vector<tensor_declaration> tensors_;
 };
 
-/// Writes a whole file of tensors that are in memory, without a copy of them; what is fetched, is so by 64 MiB at most.
+/// Writes a whole file of tensors in memory, without copying them; `fetch` copies at most 64 MiB at a time.
 result<written_file> write_safetensors(const std::string& path, std::span<const tensor_view> tensors,
                                        const tensor_metadata& metadata);
 

@@ -1,4 +1,4 @@
-// Which training rows a rank takes in a step: the rows of an epoch in a pseudo-random order, dealt out to the ranks.
+// Sampling: distributes the rows of an epoch over the ranks, in a pseudo-random order.
 
 #pragma once
 
@@ -9,27 +9,27 @@
 
 namespace troupe::model {
 
-/// Deals `rows` rows to `ranks` ranks, reshuffled every epoch: rank r takes positions r, r + ranks, r + 2*ranks, ... of
-/// the epoch's permutation, `batch_size` of them a step; its last batch of an epoch may be short, and steps after that
-/// have none. Every row is taken exactly once an epoch. Stateless; may be used from any thread.
+/// Distributes `rows` rows over `ranks` ranks, reshuffled every epoch: rank r takes positions r, r + ranks, r +
+/// 2*ranks, ... of the epoch's permutation, `batch_size` in each step. Its last batch of an epoch may be short, and
+/// later steps empty. Guarantees: every row occurs once in an epoch. Stateless. Thread: any.
 class sharded_sampler {
  public:
-  /// All but `seed` must be at least 1.
+  /// Requires: all arguments but `seed` are at least 1.
   sharded_sampler(std::uint64_t rows, std::uint64_t ranks, std::uint64_t batch_size, std::uint64_t seed)
       : rows_(rows), ranks_(ranks), batch_size_(batch_size), seed_(seed) {}
 
-  /// The batches of the rank with the most rows.
+  /// Returns the batches of the rank with the most rows.
   std::uint64_t steps_per_epoch() const { return (rows_of(0) + batch_size_ - 1) / batch_size_; }
 
-  /// One rank's rows in one step.
+  /// The rows of a rank in a step.
   class share {
    public:
     std::size_t size() const { return size_; }
 
-    /// The row number of the share's sample `i`, i < size().
+    /// Returns the row number of sample `i`, i < size().
     std::uint64_t row(std::size_t i) const { return shuffled(rows_, key_, position(i)); }
 
-    /// Its position in the epoch's order, for those who shuffle in another way.
+    /// Returns its position in the epoch, for data sets with another shuffling.
     std::uint64_t position(std::size_t i) const { return first_ + i * stride_; }
 
    private:
@@ -41,7 +41,7 @@ class sharded_sampler {
     std::size_t size_ = 0;
   };
 
-  /// The rows of `rank` in global step `step` (0 for the first of the run).
+  /// Returns the rows of `rank` in global step `step` (from 0).
   share of(std::uint64_t step, std::uint64_t rank) const {
     const std::uint64_t epoch = step / steps_per_epoch();
     const std::uint64_t taken = step % steps_per_epoch() * batch_size_;

@@ -4,8 +4,7 @@
 
 namespace troupe::model {
 
-/// The text of setting `name` as it is spelled now: f32 and f16 for number types that were called fp32 and fp16. Other
-/// texts stay as they are.
+/// Returns the current spelling of a setting's text: f32 and f16 for the former fp32 and fp16; else the text itself.
 std::string current_spelling(const std::string& name, const std::string& text);
 
 }  // namespace troupe::model

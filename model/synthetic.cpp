@@ -1,4 +1,4 @@
-// Synthetic data of any size, drawn where they are needed: random bags and a class that follows from them.
+// Synthetic data of any size, computed on demand: random bags and a class that depends on them.
 //
 // What can be learned: every row of every table belongs to a class, by a hash of (seed, table, row), so it takes no
 // memory. A sample's class is drawn first, then its indices; four out of five of these (`pull`) move to the row of the
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t synthetic_epoch_steps = 100;
 constexpr std::uint64_t held_out_rows = 4096;
-// The share of a sample's indices that follow its class; the others do so by chance.
+// The share of a sample's indices that are moved to a row of its class.
 constexpr double pull = 0.8;
 
 class synthetic final : public dataset {
@@ -47,7 +47,7 @@ class synthetic final : public dataset {
 
   std::uint64_t test_rows() const override { return held_out_rows; }
 
-  // A stream for each row, so that rows do not depend on how they are cut into batches.
+  // A stream for each row, so that rows do not depend on the batches.
   result<batch> test_batch(std::uint64_t first, std::size_t count) const override {
     return drawn(count, [this, first](std::size_t sample) {
       return random_sequence(random_key(seed_, random_stream::synthetic_test, first + sample));
@@ -55,7 +55,7 @@ class synthetic final : public dataset {
   }
 
  private:
-  // `random_of(sample)` is the stream from which a sample's indices come.
+  // `random_of(sample)` is the stream of a sample's indices.
   template <class RandomOf>
   batch drawn(std::size_t size, RandomOf random_of) const {
     batch made;

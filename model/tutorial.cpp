@@ -16,7 +16,7 @@ constexpr std::size_t indices_min = 20;
 constexpr std::size_t indices_max = 50;
 constexpr std::size_t bag_max = 10;
 
-// A row from 32 random bits; the rows' frequencies differ by less than 1e-7.
+// Returns a row from 32 random bits; the rows' frequencies differ by less than 1e-7.
 std::int64_t row_from(std::uint64_t bits) { return static_cast<std::int64_t>((bits * rows) >> 32); }
 
 class tutorial final : public dataset {
@@ -31,8 +31,8 @@ class tutorial final : public dataset {
 
   std::uint64_t steps_per_epoch() const override { return tutorial_epoch_steps; }
 
-  // Step and rank key the stream, so a later epoch draws other batches. The step costs about as much as this
-  // function: hence no growing vectors, and two numbers from each draw.
+  // Step and rank key the stream, so a later epoch has other batches. This function costs about as much as the rest of
+  // the step: therefore it uses no growing vectors, and two numbers from each draw.
   result<batch> train_batch(std::uint64_t step, std::uint32_t rank) const override {
     random_sequence random(random_key(seed_, random_stream::tutorial, step, rank));
     const std::size_t count = indices_min + random.below(indices_max - indices_min + 1);

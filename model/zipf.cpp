@@ -7,8 +7,8 @@ namespace troupe::model {
 
 namespace {
 
-// The integral of x^-1 is a logarithm, all others are powers. Nearer to 1 than this an exponent counts as 1: a power
-// would lose more digits than the difference makes.
+// The integral of x^-1 is a logarithm, the others are powers. An exponent nearer to 1 than this counts as 1: the
+// power's rounding error would exceed the difference.
 constexpr double power_min = 1e-6;
 
 }  // namespace
@@ -17,7 +17,7 @@ zipf_distribution::zipf_distribution(std::uint64_t rows, double exponent)
     : rows_(rows),
       exponent_(exponent),
       power_(std::fabs(1 - exponent) < power_min ? 0 : 1 - exponent),
-      // The first bar of the histogram is left of the density's curve, so it starts at H(3/2) - density(1).
+      // The histogram's first bar is left of the density's curve, so it starts at H(3/2) - density(1).
       integral_from_(integral(1.5) - 1),
       integral_to_(integral(static_cast<double>(rows) + 0.5)),
       accepted_at_once_(2 - inverse_integral(integral(2.5) - std::pow(2.0, -exponent))) {}
@@ -36,7 +36,7 @@ std::uint64_t zipf_distribution::draw(random_sequence& random) const {
 double zipf_distribution::integral(double x) const { return power_ == 0 ? std::log(x) : std::pow(x, power_) / power_; }
 
 double zipf_distribution::inverse_integral(double y) const {
-  // Rounding may take the base below 0, where x would be infinite.
+  // Rounding may make the base negative, where x would be infinite.
   return power_ == 0 ? std::exp(y) : std::pow(std::max(y * power_, 0.0), 1 / power_);
 }
 

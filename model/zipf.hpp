@@ -8,15 +8,15 @@
 
 namespace troupe::model {
 
-/// Row numbers 0 .. rows-1 with probability proportional to 1 / (row + 1)^exponent, in constant time and memory by
-/// rejection-inversion (W. Hörmann, G. Derflinger: Rejection-inversion to generate variates from monotone discrete
-/// distributions, ACM TOMACS 6(3), 1996). Immutable; may be used from any thread.
+/// Draws row numbers 0 .. rows-1 with probability proportional to 1 / (row + 1)^exponent, in constant time and memory
+/// by rejection-inversion (W. Hörmann, G. Derflinger: Rejection-inversion to generate variates from monotone discrete
+/// distributions, ACM TOMACS 6(3), 1996). Immutable. Thread: any.
 class zipf_distribution {
  public:
-  /// rows >= 1, exponent > 0.
+  /// Requires: rows >= 1, exponent > 0.
   zipf_distribution(std::uint64_t rows, double exponent);
 
-  /// Takes one number from `random` for each attempt; there are less than 1.1 on average.
+  /// Takes a number from `random` for each attempt; less than 1.1 on average.
   std::uint64_t draw(random_sequence& random) const;
 
  private:
