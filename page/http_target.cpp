@@ -1,8 +1,11 @@
+#include <fmt/format.h>
+
 #include <boost/url/encode.hpp>
 #include <boost/url/parse.hpp>
 #include <boost/url/rfc/pchars.hpp>
 #include <boost/url/url.hpp>
 
+#include "base/text.hpp"
 #include "page/http_server.hpp"
 
 namespace troupe::page {
@@ -14,9 +17,12 @@ std::string_view http_request::text(const std::string& name) const {
 
 namespace {
 
-/// Browsers do not escape some characters that RFC 3986 requires to be escaped, such as `|` in a query.
+/// Escapes characters that browsers leave although RFC 3986 requires an escape, such as `|` in a query. Keeps escapes.
 std::string escaped(std::string_view target) {
-  return boost::urls::encode({target.data(), target.size()}, boost::urls::pchars + '/' + '?' + '%');
+  std::vector<std::string> parts;
+  for (const std::string_view part : split(target, '%'))
+    parts.push_back(boost::urls::encode({part.data(), part.size()}, boost::urls::pchars + '/' + '?'));
+  return fmt::format("{}", fmt::join(parts, "%"));
 }
 
 }  // namespace
