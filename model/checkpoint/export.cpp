@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t copy_bytes = std::uint64_t{8} << 20;
 
-/// Where a whole tensor's bytes lie: in one file, or by rows in several.
+/// The location of a whole tensor: one file, or several that share its rows.
 struct source {
   tensor_declaration what;
   /// The tensor's name in the files.
@@ -49,7 +49,7 @@ std::vector<source> sources_of(const checkpoint& saved, bool weights_only) {
   return all;
 }
 
-/// Bytes [begin, begin + to.size()) of a tensor in one of the files.
+/// Reads bytes [begin, begin + to.size()) of a tensor in one of the files.
 result<void> read_piece(const std::string& path, const std::string& name, std::uint64_t begin,
                         std::span<std::byte> to) {
   TROUPE_TRY(file, safetensors_file::open(path));
@@ -59,7 +59,7 @@ result<void> read_piece(const std::string& path, const std::string& name, std::u
   return file.read_range(*entry, begin, to);
 }
 
-/// Appends a tensor that lies in one file.
+/// Appends a tensor that is in one file.
 result<void> append_whole(safetensors_writer& to, const source& from, std::uint64_t length) {
   std::vector<std::byte> buffer(std::min(copy_bytes, length));
   for (std::uint64_t begin = 0; begin < length; begin += buffer.size()) {
@@ -70,8 +70,8 @@ result<void> append_whole(safetensors_writer& to, const source& from, std::uint6
   return {};
 }
 
-/// Appends a tensor whose rows take turns in several files. Those are opened for every block anew: there may be more of
-/// them than a process may have open.
+/// Appends a tensor whose rows alternate between several files. Opens the files again for every block, because there
+/// may be more of them than a process may have open.
 result<void> append_rows(safetensors_writer& to, const source& from) {
   const std::uint64_t length = *tensor_bytes(from.what.type, from.what.shape);
   const std::uint64_t shards = from.files.size();
@@ -116,7 +116,7 @@ result<written_file> write_all(const checkpoint& saved, const std::string& path,
   return writer.finish();
 }
 
-/// Whether `path` is a file that checkpoints in `directory` consist of.
+/// Returns whether `path` is a file of the checkpoints in `directory`.
 bool is_part_of_checkpoint(const fs::path& path, const std::string& directory) {
   std::error_code none;
   const fs::path folder = path.parent_path();
@@ -125,7 +125,7 @@ bool is_part_of_checkpoint(const fs::path& path, const std::string& directory) {
          step_of_files_folder(folder.filename().native()).has_value() && is_checkpoint_file(path.filename().native());
 }
 
-/// What is wrong with `path` as the name of a file to be made.
+/// Returns what is wrong with `path` as the name of a new file; null if nothing is.
 std::optional<std::string> wrong_target(const std::string& path, bool overwrite) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {
@@ -148,7 +148,7 @@ result<written_file> export_checkpoint(const checkpoint& saved, const std::strin
     return bad_input("checkpoint step {} in {} marks the beginning of a run: there are no tensors in it",
                      saved.manifest.step, printable_path(saved.directory));
   if (auto wrong = wrong_target(path, options.overwrite)) return bad_input("{}: {}", printable_path(path), *wrong);
-  // Where a link stands for the file, the file is replaced, not the link.
+  // If `path` is a link, its target is replaced, not the link.
   std::error_code no_such_file;
   fs::path target = fs::canonical(path, no_such_file);
   if (no_such_file) target = fs::absolute(path);

@@ -1,4 +1,4 @@
-// A checkpoint as one plain safetensors file, for whatever reads those.
+// Exports a checkpoint as a plain safetensors file.
 
 #pragma once
 
@@ -10,16 +10,16 @@
 namespace troupe::model {
 
 struct export_options {
-  /// Leave the optimizer's numbers out.
+  /// Leave out the optimizer's state.
   bool weights_only = false;
-  /// Replace a file that is there.
+  /// Replace an existing file.
   bool overwrite = false;
 };
 
 /// Writes every table whole and in row order ("table.0.weight" [rows, columns], "table.0.state.0"), and the dense
-/// tensors under their names. Metadata: "step", and the job's settings as "job.NAME". Takes memory for a few MiB and a
-/// few rows, however large the tables are. The file appears when it is whole: until then it is called PATH.part.
-/// Faults: kind input for a path that cannot be and for files of the checkpoint, kind run for writing. Any thread.
+/// tensors under their names. Metadata: "step", and the job's settings as "job.NAME". Its memory is a few MiB and a few
+/// rows, for tables of any size. The file is called PATH.part until it is complete. Faults: kind input for a wrong path
+/// and for files of the checkpoint, kind run for writing. Thread: any.
 result<written_file> export_checkpoint(const checkpoint& saved, const std::string& path, export_options options);
 
 }  // namespace troupe::model

@@ -20,19 +20,19 @@ namespace troupe::model {
 
 namespace {
 
-/// What is wrong with one file of a checkpoint.
+/// A fault of one file of a checkpoint.
 struct file_fault {
   bool torn = true;
   std::string message;
 };
 
-/// Of what was read: where the system failed, the bytes may be sound.
+/// Converts a fault of reading: after a system error the bytes may be intact.
 file_fault reading_fault(const fault& why) { return {why.kind == fault_kind::input, why.message}; }
 
-/// nullopt: nothing is.
+/// Null: no fault.
 using finding = std::optional<file_fault>;
 
-/// The text of a manifest, or why not.
+/// Reads the text of a manifest.
 tl::expected<std::string, file_fault> read_text(const std::string& path) {
   const auto file = input_file::open(path, "the manifest of a checkpoint");
   if (!file) return tl::unexpected<file_fault>(file_fault{false, file.error().message});
@@ -93,12 +93,12 @@ finding check_header(const checkpoint& saved, const saved_file& expected, std::v
 
 using file_check = std::function<finding(const saved_file&, std::vector<tensor_declaration>)>;
 
-/// Calls `check` for every file of the checkpoint, with the tensors that it should have, and gathers what it finds.
+/// Calls `check` for every file of the checkpoint with its expected tensors, and collects the faults.
 damage check_files(const checkpoint_manifest& manifest, const file_check& check) {
   damage all;
   const auto add = [&all](finding found) {
     if (!found) return;
-    // What is torn for certain counts for more than what could not be judged.
+    // Torn has precedence over unreadable.
     if (all.state != checkpoint_state::torn)
       all.state = found->torn ? checkpoint_state::torn : checkpoint_state::unreadable;
     all.faults.push_back(std::move(found->message));
@@ -147,7 +147,7 @@ result<std::vector<std::uint64_t>> checkpoint_steps(const std::string& directory
 
 damage find_damage(const checkpoint& saved, inspection_depth depth) {
   const auto& manifest = saved.manifest;
-  // Each depth looks only at what the one before found sound.
+  // Each depth requires that the one before found no fault.
   damage found = check_files(manifest, [&](const saved_file& file, auto) { return check_length(saved, file); });
   if (found.faults.empty() && depth == inspection_depth::bytes)
     found = check_files(manifest, [&](const saved_file& file, auto) { return check_digest(saved, file); });

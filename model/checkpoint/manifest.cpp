@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view table_tensor_prefix = "table.";
 
-/// Names that are the same wherever they appear: in a file, in an export, on a terminal.
+/// Returns whether a name is valid in files, exports and on terminals.
 bool is_plain_name(std::string_view name) {
   constexpr std::size_t longest = 200;
   return !name.empty() && name.size() <= longest && std::ranges::all_of(name, [](char c) {
@@ -46,7 +46,7 @@ std::optional<std::string> wrong_table(const saved_table& table) {
 }
 
 std::optional<std::string> wrong_files(const checkpoint_manifest& manifest) {
-  // Counted before they are named: the number of shards may be anything.
+  // Counted before the names are made, since the number of shards may be huge.
   std::uint64_t count = manifest.dense.empty() ? 0 : 1;
   for (const saved_table& table : manifest.tables) count += table.shards;
   if (count != manifest.files.size()) return fmt::format("{} files: must be {}", manifest.files.size(), count);

@@ -1,4 +1,4 @@
-// A manifest as text, and text as a manifest.
+// Writes and parses manifests.
 
 #include <fmt/format.h>
 
@@ -25,15 +25,15 @@ constexpr std::string_view ending = "\"\n}\n";
 
 // -- writing ------------------------------------------------------------------
 
-/// Bytes that are not UTF-8, as a path may have, stay as they are: what is read back must be the same setting.
+/// Keeps bytes that are not UTF-8, which paths may have: reading must return the same setting.
 std::string json_quoted(std::string_view text) { return json::serialize(json::string(text)); }
 
-/// As text, because JSON's numbers have no NaN and few readers of them are exact.
+/// Returns a string, because JSON's numbers have no NaN and few parsers are exact.
 std::string real(double value) { return fmt::format("\"{}\"", value); }
 
 std::string real(const std::optional<double>& value) { return value ? real(*value) : "null"; }
 
-/// Values that are JSON already, one a line, between two brackets; `indent` is that of the closing one.
+/// Returns JSON values, one a line, between brackets; `indent`: of the closing bracket.
 std::string lines(const std::vector<std::string>& values, std::string_view brackets, std::size_t indent) {
   if (values.empty()) return std::string(brackets);
   const std::string margin = fmt::format("\n{:{}}", "", indent);
@@ -95,8 +95,8 @@ std::string digest_of_text(std::string_view text) {
 
 // -- reading ------------------------------------------------------------------
 
-// Boost.JSON throws where a value is missing or of another type, and so do these; `parse_manifest` catches. What they
-// let pass (more keys than wanted, keys given twice, 4e1 for 40) shows when the manifest is written again.
+// Boost.JSON throws if a value is missing or of another type, and so do these; `parse_manifest` catches. What they
+// accept (unknown or repeated keys, 4e1 for 40) is detected by writing the manifest again.
 
 std::string text_of(const json::value& value) { return std::string(value.as_string()); }
 
@@ -186,7 +186,7 @@ json::value parse_json(std::string_view text) {
   return json::parse(text, {}, options);
 }
 
-/// As a program that writes `version` writes it.
+/// Returns the text of a given version.
 std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest) {
   std::vector<std::string> settings;
   for (const auto& [name, value] : manifest.settings)
@@ -208,7 +208,7 @@ std::string text_in(std::uint64_t version, const checkpoint_manifest& manifest) 
 std::string to_text(const checkpoint_manifest& manifest) { return text_in(manifest_version, manifest); }
 
 tl::expected<checkpoint_manifest, manifest_fault> parse_manifest(std::string_view text) {
-  // Nothing of the text is believed before its digest has been checked. Every version ends like this.
+  // The digest is checked before anything else. All versions end like this.
   if (text.size() > manifest_bytes_max)
     return torn(fmt::format("{} bytes: must be at most {}", text.size(), manifest_bytes_max));
   if (text.size() < digest_digits + ending.size() || !text.ends_with(ending))

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view folder_prefix = "step-";
 constexpr std::string_view table_file_prefix = "table-";
 
-/// Takes the number at the start of `text` away from it; leading zeros are the caller's to find.
+/// Removes the number at the start of `text`. The caller checks leading zeros.
 template <class T>
 std::optional<T> take_number(std::string_view& text) {
   const std::string_view digits = text.substr(0, text.find_first_not_of("0123456789"));
@@ -25,7 +25,7 @@ bool take(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-/// The number behind "step-" for which `make` gives the whole of `name`.
+/// Returns the number after "step-", if `make` returns exactly `name` for it.
 template <class Make>
 std::optional<std::uint64_t> step_of(std::string_view name, Make make) {
   std::string_view rest = name;

@@ -30,7 +30,7 @@ result<resume_point> newest_whole_checkpoint(const std::string& directory) {
   TROUPE_TRY(steps, checkpoint_steps(directory));
   const std::string shown_directory = printable_path(directory);
   resume_point from;
-  // What is wrong with each of `from.torn`.
+  // The faults of `from.torn`.
   std::vector<std::string> faults;
   bool some_gone = false;
   for (const std::uint64_t step : steps) {
@@ -53,7 +53,7 @@ result<resume_point> newest_whole_checkpoint(const std::string& directory) {
                                           from.torn[at], shown_directory, faults[at], step));
     return from;
   }
-  // A run that saves here has removed what was listed, so it has committed something newer.
+  // A run that saves here has removed a listed checkpoint, so it has committed a newer one.
   if (some_gone) return newest_whole_checkpoint(directory);
   if (faults.empty()) return tl::unexpected(no_checkpoint_in(directory));
   for (std::size_t at = 0; at < faults.size(); ++at) faults[at] = fmt::format("step {}: {}", from.torn[at], faults[at]);

@@ -30,7 +30,7 @@ fault refusal(const std::string& path, const std::string& why) {
   return {fault_kind::input, fmt::format("{}: {}", printable_path(path), why)};
 }
 
-/// Makes a folder and those above it. Each is on the disk before anything is put into it.
+/// Makes a folder and its parents. Syncs each to the disk before it is used.
 result<void> make_folders(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {
@@ -46,7 +46,7 @@ result<void> make_folders(const fs::path& path) {
   return sync_folder(above);
 }
 
-/// Removes a folder of ours with the files that are ours; anything else in it stays, and the folder with it.
+/// Removes the tensor files of a folder, and the folder if it is empty then.
 void remove_files_folder(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(fs::symlink_status(path, ignored))) return;
@@ -57,13 +57,13 @@ void remove_files_folder(const std::string& path) {
   ::rmdir(path.c_str());
 }
 
-/// Leaves in a lock file who has it, for those who come later. The lock itself does not depend on it.
+/// Writes the owner into the lock file, for error messages only.
 void write_owner(int lock) {
   const std::string owner = fmt::format("host {}, pid {}", host_name(), ::getpid());
   if (::ftruncate(lock, 0) == 0) (void)!::pwrite(lock, owner.data(), owner.size(), 0);
 }
 
-/// As in ` (host a, pid 17)`; nothing if the file does not say.
+/// Returns the owner, as in ` (host a, pid 17)`; empty if the file has none.
 std::string read_owner(int lock) {
   std::array<char, 512> owner{};
   const ssize_t size = ::read(lock, owner.data(), owner.size());
@@ -76,7 +76,7 @@ std::string read_owner(int lock) {
 
 result<checkpoint_store> checkpoint_store::open(const std::string& directory, const resume_point* resumed) {
   if (directory.empty()) return bad_input("the folder for checkpoints has no name");
-  // Without a slash at its end, which would make the folder its own parent.
+  // A slash at the end would make the folder its own parent.
   std::string bare = directory;
   while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
   if (auto made = make_folders(bare); !made) return bad_input(std::move(made.error().message));
@@ -108,7 +108,7 @@ checkpoint_store::~checkpoint_store() {
 }
 
 result<void> checkpoint_store::lock() {
-  constexpr mode_t owner_only = 0600;  // whoever can open the file can hold the lock
+  constexpr mode_t owner_only = 0600;  // others could hold the lock
   const std::string name = path(checkpoint_lock_name);
   lock_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, owner_only);
   if (lock_ < 0) {
@@ -123,7 +123,7 @@ result<void> checkpoint_store::lock() {
     return tl::unexpected<fault>(
         refusal(directory_, fmt::format("checkpoints cannot be written there: {}", std::strerror(error))));
   }
-  (void)::fchmod(lock_, owner_only);  // of a file that is there; another user's stays as it is
+  (void)::fchmod(lock_, owner_only);  // for an existing file; fails for another user's
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) {
     write_owner(lock_);
     return {};
@@ -160,7 +160,7 @@ result<void> checkpoint_store::check_vacant(const resume_point* resumed) {
 
 result<std::string> checkpoint_store::begin(std::uint64_t step) {
   abandon();
-  // Never a folder that is there: it may belong to a checkpoint of the same step.
+  // Never an existing folder, which may belong to a checkpoint of the same step.
   constexpr int attempts = 100;
   std::random_device random;
   std::string name;
@@ -203,7 +203,7 @@ result<void> checkpoint_store::write_manifest(const checkpoint_manifest& manifes
   };
   if (begun_.empty() || step_ != manifest.step) return refuse("was not begun");
   const std::string text = to_text(manifest);
-  // Nothing is committed that could not be read back.
+  // Commits only what can be read back.
   if (const auto parsed = parse_manifest(text); !parsed) return refuse("its manifest: " + parsed.error().message);
   const auto damage = find_damage({directory_, manifest}, inspection_depth::headers);
   if (!damage.faults.empty()) return refuse(damage.faults.front());
@@ -225,7 +225,7 @@ void checkpoint_store::abandon() {
   begun_.clear();
 }
 
-// What cannot be removed stays until the next commit tries again: that is no reason to call a save failed.
+// A failure to remove a file is ignored; the next commit tries again.
 void checkpoint_store::remove_old(const checkpoint_manifest& newest) const {
   const auto steps = checkpoint_steps(directory_);
   if (!steps) return;
@@ -238,14 +238,14 @@ void checkpoint_store::remove_old(const checkpoint_manifest& newest) const {
   std::vector<std::string> names;
   for (fs::directory_iterator entry(directory_, ignored), end; !ignored && entry != end; entry.increment(ignored))
     names.push_back(entry->path().filename());
-  // Manifests first: a checkpoint without files would be a torn one.
+  // Manifests first, because a manifest without files is a torn checkpoint.
   for (const std::string& name : names) {
     const auto step = step_of_manifest(name);
     if ((step && !kept(*step)) || step_of_uncommitted_manifest(name)) ::unlink(path(name).c_str());
   }
   for (const std::string& name : names) {
     const auto step = step_of_files_folder(name);
-    // Of the previous one's step there may be a folder that was never committed; it goes with that step.
+    // The previous step may also have an uncommitted folder; it is removed together with that step.
     if (step && (*step == newest.step ? name != newest.folder : !kept(*step))) remove_files_folder(path(name));
   }
 }

@@ -1,5 +1,5 @@
-// The folder that a run saves its checkpoints in. A save writes its files into a folder of its own and is committed by
-// the rename of its manifest, so that a failure at any moment leaves the checkpoints before it as they were.
+// The folder for a run's checkpoints. A save writes its files into a new folder, and the rename of its manifest commits
+// it, so that a failure at any moment leaves earlier checkpoints unchanged.
 
 #pragma once
 
@@ -12,32 +12,32 @@
 
 namespace troupe::model {
 
-/// Called by one thread at a time; between `begin` and `commit` any number of threads write files into the folder that
-/// `begin` gave. One save at a time.
+/// Thread: one at a time; between `begin` and `commit` any number of threads may write files into the folder of
+/// `begin`.
 class checkpoint_store {
  public:
-  /// Makes `directory` with its parents if it is not there, and locks it for this run until the store is gone.
-  /// `resumed` is where the run goes on from, in this folder or another; null for a new run. Faults, kind input: not a
-  /// folder, cannot be written, another run saves there, or it holds checkpoints that this run does not go on from.
+  /// Makes `directory` with its parents if it does not exist, and locks it until the store's destruction. `resumed`:
+  /// the checkpoint to resume from, in this folder or another; null for a new run. Faults, kind input: not a folder,
+  /// not writable, another run saves there, or it has checkpoints that this run does not resume from.
   static result<checkpoint_store> open(const std::string& directory, const resume_point* resumed);
 
   checkpoint_store(checkpoint_store&& other) noexcept;
   checkpoint_store& operator=(checkpoint_store&& other) noexcept;
-  /// Abandons what was begun.
+  /// Abandons an uncommitted save.
   ~checkpoint_store();
 
   const std::string& directory() const { return directory_; }
 
-  /// Makes the folder for the files of the checkpoint after step `step`; returns its path.
+  /// Begins the checkpoint after step `step`; returns the folder for its files.
   result<std::string> begin(std::uint64_t step);
 
-  /// Makes the save that was begun a checkpoint, and removes all others but the newest one before it. The caller fills
-  /// in everything but `folder`; the files, in any order, must be there. On a fault, kind run, nothing was committed
-  /// and what was begun is removed, with one exception: if only the last wait for the disk failed, the checkpoint is
-  /// there, but might not outlive a power cut.
+  /// Commits the save, and removes all checkpoints but this and the one before. Requires: the caller fills in
+  /// everything but `folder`, and the files, listed in any order, exist. After a fault, kind run, nothing is committed
+  /// and the save is removed, with one exception: if only the last sync failed, the checkpoint exists but may not
+  /// survive a power loss.
   result<void> commit(checkpoint_manifest manifest);
 
-  /// Removes what was begun, if anything was.
+  /// Removes an uncommitted save, if there is one.
   void abandon();
 
  private:
@@ -51,10 +51,10 @@ class checkpoint_store {
 
   std::string directory_;
   int lock_ = -1;
-  /// Checkpoints of the folder that are not to be kept.
+  /// Torn checkpoints of the folder, which are removed.
   std::set<std::uint64_t> torn_;
   std::uint64_t step_ = 0;
-  /// Name of the folder of the save under way; empty if there is none.
+  /// The folder's name of the current save; empty if there is none.
   std::string begun_;
 };
 

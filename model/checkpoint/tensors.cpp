@@ -23,7 +23,7 @@ result<saved_file> write(const std::string& folder, const std::string& name, std
   return saved_file{name, written.length, std::move(written.digest)};
 }
 
-/// The tensor `wanted` in an open file, if it is there with that type and shape.
+/// Returns the tensor `wanted` of an open file; a fault if it is missing, or of another type or shape.
 result<const tensor_entry*> matching(const safetensors_file& file, const tensor_declaration& wanted) {
   const tensor_entry* entry = file.find(wanted.name);
   if (entry != nullptr && entry->type == wanted.type && entry->shape == wanted.shape) return entry;
@@ -31,8 +31,8 @@ result<const tensor_entry*> matching(const safetensors_file& file, const tensor_
                    type_name(wanted.type), shape_text(wanted.shape));
 }
 
-/// Rows of saved shard `from` that lie on shard `to` now: as rows of the saved file first, first + stride, ... and as
-/// rows of the new shard, in the same order.
+/// The common rows of saved shard `from` and new shard `to`: rows first, first + stride, ... of the saved file, and the
+/// corresponding rows of the new shard.
 struct common_rows {
   bool any = false;
   std::uint64_t first = 0;
@@ -40,8 +40,8 @@ struct common_rows {
 };
 
 common_rows rows_in_common(shard_of from, shard_of to) {
-  // Saved row j is whole-table row j * from.count + from.index, and lies on `to` if that is to.index modulo to.count.
-  // j = 0, 1, ... visits the remainders with this period, and each at most once in it.
+  // Saved row j is the table's row j * from.count + from.index, which is on `to` if it is to.index modulo to.count. The
+  // remainders repeat with this period, and each occurs at most once in it.
   common_rows common;
   common.stride = to.count / std::gcd(from.count, to.count);
   for (std::uint64_t j = 0; j < common.stride && !common.any; ++j) {
@@ -61,7 +61,7 @@ struct row_copy {
   shard_of to;
 };
 
-/// Copies what the two shards have in common, reading the file from front to end.
+/// Copies the common rows of two shards, reading the file sequentially.
 result<void> copy_rows(const row_copy& what, common_rows common, std::span<std::byte> out) {
   const std::uint64_t block = std::min(what.rows, std::max<std::uint64_t>(1, buffer_bytes / what.row_bytes));
   std::vector<std::byte> buffer(block * what.row_bytes);

@@ -11,12 +11,12 @@ result<row_block> block_reader::read(std::uint64_t number, const std::atomic<boo
   pass& used = pass_to(number);
   auto rows = read_rows(used, number, cancelled);
   if (!rows) passes_.pop_front();
-  // A file that was written to is reported as that, whatever was found in it.
+  // If the file has changed, this is the fault to report, instead of its consequences.
   if (auto wrong = from_.file->changed()) return tl::unexpected(std::move(*wrong));
   return rows;
 }
 
-// A pass that stands at the block or before it, as near as there is; moved to the front.
+// Returns the pass nearest before the block, moved to the front of the list.
 block_reader::pass& block_reader::pass_to(std::uint64_t block) {
   const std::uint64_t row = block * from_.cut.block_rows();
   if (from_.how == compression::none) {
@@ -48,7 +48,7 @@ result<row_block> block_reader::read_rows(pass& from, std::uint64_t number, cons
   const std::size_t width = from_.format->layout().width();
   made.records.resize(selected * width);
   made.bags.begin.reserve(selected * from_.format->layout().bags + 1);
-  // As many as there are: a vector that grows would have taken up to three times as much meanwhile.
+  // Reserves the exact number: a growing vector would use up to three times as much memory.
   made.bags.rows.reserve(from_.block_values[number]);
   while (from.next_row < end) {
     const std::uint64_t row = from.next_row++;

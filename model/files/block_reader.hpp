@@ -1,4 +1,4 @@
-// Reads blocks of a file's rows, in any order.
+// Reads blocks of a file's rows in any order.
 
 #pragma once
 
@@ -10,15 +10,14 @@
 
 namespace troupe::model {
 
-/// For one thread. A plain file is entered where a block begins. A compressed one can only be read from its beginning,
-/// so a few passes over it are kept where they are: who asks for blocks in order continues a pass, also if several do
-/// so at different places.
+/// Reads a plain file from the beginning of a block. A compressed file can only be read from its beginning, so a few
+/// passes over it are kept open: several callers that read in order each continue their pass. Thread: one at a time.
 class block_reader {
  public:
   block_reader(const file_rows& from, row_selection which) : from_(from), which_(which) {}
 
-  /// The rows of block `number` that are selected. Faults: a bad line; the file has changed or cannot be read any more.
-  /// Gives up soon after `cancelled` has become true, with a fault that nobody will see.
+  /// Reads the selected rows of block `number`. Faults: a wrong line; the file has changed or cannot be read. Returns
+  /// soon after `cancelled` has become true, with a fault.
   result<row_block> read(std::uint64_t number, const std::atomic<bool>& cancelled);
 
  private:
@@ -34,7 +33,7 @@ class block_reader {
 
   const file_rows& from_;
   row_selection which_;
-  std::list<pass> passes_;  // the one used last comes first
+  std::list<pass> passes_;  // most recently used first
 };
 
 }  // namespace troupe::model

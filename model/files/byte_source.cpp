@@ -31,13 +31,13 @@ class plain_source final : public byte_source {
   std::uint64_t next_;
 };
 
-// What the two decompressors share: the bytes that come in, and what to say when they are wrong.
+// The common part of the two decompressors: the compressed input, and its faults.
 class compressed_input {
  public:
   compressed_input(std::shared_ptr<const input_file> file, const char* format)
       : file_(std::move(file)), format_(format), buffer_(std::size_t{256} << 10) {}
 
-  // The next bytes of the file; none at its end.
+  // Reads the next bytes of the file; none at its end.
   result<std::size_t> refill() {
     auto got = file_->read_some(next_, std::as_writable_bytes(std::span(buffer_)));
     if (got) next_ += *got;
@@ -46,7 +46,7 @@ class compressed_input {
 
   char* data() { return buffer_.data(); }
 
-  // `left`: bytes of the buffer that were not taken.
+  // `left`: bytes of the buffer that are not consumed.
   tl::unexpected<fault> damaged(std::size_t left, const char* why) const {
     return bad_input("{}: damaged {} data near byte {}: {}; get the file again", file_->name(), format_, next_ - left,
                      why);
@@ -130,7 +130,7 @@ class zstd_source final : public byte_source {
         taken_ = {input_.data(), *got, 0};
         ended = *got == 0;
       }
-      // Without input there may still be output to come, but only of a frame that has begun.
+      // Without input there may still be output, but only of a started frame.
       if (ended && !in_frame_) break;
       const std::size_t status = ZSTD_decompressStream(context_.get(), &out, &taken_);
       const std::size_t left = taken_.size - taken_.pos;
@@ -163,7 +163,7 @@ result<compression> compression_of(const input_file& file) {
   const auto byte = [&first](std::size_t i) { return static_cast<unsigned char>(first[i]); };
   if (byte(0) == 0x1f && byte(1) == 0x8b) return compression::gzip;
   if (byte(0) == 0x28 && byte(1) == 0xb5 && byte(2) == 0x2f && byte(3) == 0xfd) return compression::zstd;
-  // A skippable frame, with which some compressors begin.
+  // Some compressors begin with a skippable frame.
   if ((byte(0) & 0xf0) == 0x50 && byte(1) == 0x2a && byte(2) == 0x4d && byte(3) == 0x18) return compression::zstd;
   return compression::none;
 }

@@ -1,4 +1,4 @@
-// The hashing trick: a row of a table for every text, without a vocabulary.
+// The hashing trick: maps every text to a row of a table, without a vocabulary.
 
 #pragma once
 
@@ -13,13 +13,13 @@ namespace troupe::model {
 /// Row 0 for an empty text (a missing value), else 1 + XXH3(text) % (rows - 1).
 class category_hash {
  public:
-  /// `rows`: at least 2, at most 2^32.
+  /// Requires: `rows` is at least 2, at most 2^32.
   explicit category_hash(std::uint64_t rows) : buckets_(rows - 1), reciprocal_(~std::uint64_t{0} / buckets_) {}
 
   std::uint32_t row_of(std::string_view text) const {
     if (text.empty()) return 0;
     const std::uint64_t hash = XXH3_64bits(text.data(), text.size());
-    // The quotient by the rounded-down reciprocal is at most one too small: cheaper than a division.
+    // Cheaper than a division: the quotient by the truncated reciprocal is at most one too small.
     __extension__ typedef unsigned __int128 wide;
     const auto quotient = static_cast<std::uint64_t>((static_cast<wide>(hash) * reciprocal_) >> 64);
     const std::uint64_t rest = hash - quotient * buckets_;

@@ -52,7 +52,7 @@ class criteo final : public row_format {
     for (std::size_t column = 0; column < columns_in_line; ++column) {
       const char* const stop = field_end(next, end, '\t');
       const std::string_view field(next, static_cast<std::size_t>(stop - next));
-      // Only the last field ends with the line.
+      // Only the last field ends at the line's end.
       if ((stop == end) != (column + 1 == columns_in_line)) return wrong_count(line);
       if (column > criteo_dense_features)
         record[column] = hash_.row_of(field);
@@ -69,7 +69,7 @@ class criteo final : public row_format {
                        printable(line), columns_in_line);
   }
 
-  // The label, or an integer's feature. Returns what the field must be if it is not, else null.
+  // Reads the label, or an integer's feature. Returns what a wrong field must be; null if it is right.
   const char* read_number(std::string_view field, std::size_t column, std::uint32_t& to) const {
     float value = 0;
     if (column == 0) {
@@ -89,7 +89,7 @@ class criteo final : public row_format {
   row_layout layout_;
   data_spec spec_;
   category_hash hash_;
-  // Most integers are small, and a logarithm takes longer than all the rest of a field.
+  // A table of logarithms: most integers are small, and a logarithm costs more than the rest of a field.
   std::array<float, 4096> small_;
 };
 

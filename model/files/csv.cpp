@@ -22,7 +22,7 @@ namespace troupe::model {
 
 namespace {
 
-// The row of a table for each text, by the column's vocabulary or by hashing.
+// Maps texts to rows of a table, by the column's vocabulary or by hashing.
 class category_rows {
  public:
   explicit category_rows(const csv_column& column) : hash_(static_cast<std::uint64_t>(column.rows)) {
@@ -50,14 +50,14 @@ class category_rows {
 // A column of the file.
 struct file_column {
   csv_column what;
-  // Of a label, a numeric or a categorical column: its word in the record.
+  // For a label, numeric or categorical column: its word in the record.
   std::size_t word = 0;
   std::optional<category_rows> rows;
 };
 
 class csv final : public row_format {
  public:
-  // `columns`: the file's, in its order; `described`: of which column each description is.
+  // `columns`: in the file's order; `described`: the column of each description.
   csv(const job& job, const std::vector<csv_column>& descriptions, std::vector<file_column> columns,
       const std::vector<std::size_t>& described)
       : columns_(std::move(columns)),
@@ -67,7 +67,7 @@ class csv final : public row_format {
         classes_(job.classes) {
     spec_.outputs = outputs_for(loss_, classes_);
     spec_.binary_targets = loss_ == loss_kind::bce_logits || (loss_ == loss_kind::cross_entropy && classes_ == 2);
-    // Dense features and tables have the order of the descriptions; bags have that in which the file's rows are read.
+    // Dense features and tables have the order of the descriptions; bags have the file's order.
     for (std::size_t i = 0; i < descriptions.size(); ++i)
       if (descriptions[i].kind == csv_kind::numeric) columns_[described[i]].word = 1 + layout_.dense++;
     for (std::size_t i = 0; i < descriptions.size(); ++i) {
@@ -140,7 +140,7 @@ class csv final : public row_format {
                        separator_ == '\t' ? "tabs" : fmt::format("'{}'", separator_));
   }
 
-  // Returns what the field must be if it is not.
+  // Returns what a wrong field must be; null if it is right.
   std::optional<std::string> read_field(const file_column& column, std::string_view field, std::uint32_t* record,
                                         row_bags& to) const {
     switch (column.what.kind) {
@@ -212,7 +212,7 @@ class csv final : public row_format {
   std::size_t classes_;
 };
 
-// The names that a header line has.
+// Reads the names of the header line.
 result<std::vector<std::string>> read_header(const std::shared_ptr<const input_file>& file, char separator) {
   TROUPE_TRY(how, compression_of(*file));
   const std::string& name = file->name();
@@ -227,7 +227,7 @@ result<std::vector<std::string>> read_header(const std::shared_ptr<const input_f
   return names;
 }
 
-// For each description the number of the column that it describes, found by its name in the header.
+// Returns for each description the number of its column, found by its name in the header.
 result<std::vector<std::size_t>> find_columns(const std::vector<csv_column>& descriptions,
                                               const std::vector<std::string>& names, const std::string& file) {
   std::vector<std::size_t> found;

@@ -19,7 +19,7 @@ namespace {
 
 namespace json = boost::json;
 
-// What is column_fault with a value, to stand behind "column 2 (age): "; nullopt if nothing is.
+// An error text about a column, for after "column 2 (age): "; null: none.
 using column_fault = std::optional<std::string>;
 
 std::string shown(const json::value& value) {
@@ -31,7 +31,7 @@ column_fault refuse(const char* key, const json::value& value, const std::string
   return fmt::format("{} {}: must be {}", key, shown(value), limit);
 }
 
-// One of a few names.
+// Reads one of a few names.
 template <class Enum>
 column_fault read_name(const char* key, const json::value& value, const std::map<std::string, Enum>& names, Enum& to) {
   std::vector<std::string> known;

@@ -18,7 +18,7 @@ bool csv_fields::next_quoted(std::string_view& field) {
   const char* const begin = next_ + 1;
   const char* stop = field_end(begin, end_, '"');
   if (stop + 1 < end_ && stop[1] == '"') {
-    // Only a field with quotes within it has to be copied.
+    // Only a field with quotes inside is copied.
     unquoted_.assign(begin, stop);
     while (stop + 1 < end_ && stop[1] == '"') {
       const char* const rest = stop + 1;

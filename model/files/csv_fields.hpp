@@ -1,5 +1,5 @@
-// The fields of one line of a CSV file, by RFC 4180: a field may stand in quotes, and a quote within these is doubled.
-// A quote in a field that does not begin with one is a character like any other. A field cannot contain a line break.
+// The fields of a line of a CSV file, by RFC 4180: a field may be quoted, with doubled quotes inside. In a field that
+// does not begin with a quote, quotes are ordinary characters. A field cannot contain a line break.
 
 #pragma once
 
@@ -10,15 +10,15 @@ namespace troupe::model {
 
 class csv_fields {
  public:
-  /// `line_reader::padding` bytes behind `line` may be read.
+  /// Requires: `line_reader::padding` bytes after `line` are readable.
   csv_fields(std::string_view line, char separator)
       : next_(line.data()), end_(line.data() + line.size()), separator_(separator) {}
 
-  /// The next field without its quotes, valid until the next call. False after the last one, and if the quotes of this
-  /// one are wrong.
+  /// Returns the next field without its quotes, valid until the next call; false after the last field, and if the
+  /// quotes are wrong.
   bool next(std::string_view& field);
 
-  /// What is wrong with the quotes of the field that `next` refused; null if nothing is.
+  /// Returns what is wrong with the quotes of the refused field; null after the last field.
   const char* wrong() const { return wrong_; }
 
  private:

@@ -1,4 +1,4 @@
-// A file with rows.
+// Files with rows.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace troupe::model {
 
-/// Opens a file with rows: a regular one, since it is read more than once, that is not empty.
+/// Opens a file with rows. Faults: it is empty, or no regular file, which can be read several times.
 result<std::shared_ptr<const input_file>> open_data_file(const std::string& path);
 
 }  // namespace troupe::model

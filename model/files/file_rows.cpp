@@ -18,7 +18,7 @@ bool row_selection::operator()(std::uint64_t row) const {
 line_reader file_rows::lines_from(std::uint64_t block) const {
   const std::uint64_t offset = how == compression::none ? block_offsets[block] : 0;
   const std::uint64_t lines_before = format->header_lines() + block * cut.block_rows();
-  // A compressed text begins with its header.
+  // The text of a compressed file begins with its header.
   return {open_source(file, how, offset), file->name(), offset, how == compression::none ? lines_before : 0};
 }
 

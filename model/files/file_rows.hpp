@@ -1,4 +1,4 @@
-// The rows of one file, found by number: what is learned by reading it once.
+// An index of a file's rows, made by reading the file once.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace troupe::model {
 
-/// Which of a file's rows belong to a data set: all, those held out for evaluation, or the others. A row is held out
-/// by a hash of its number, so that the choice depends on nothing else.
+/// Selects rows of a file: all, those held out for evaluation, or the others. A hash of a row's number decides whether
+/// it is held out.
 class row_selection {
  public:
   static row_selection all() { return {0, false}; }
@@ -30,10 +30,10 @@ class row_selection {
   bool held_out_;
 };
 
-/// How a file is cut: into windows, within which rows are shuffled, and into blocks of whole windows, which are read at
-/// once. Both count all rows of the file.
+/// Cuts a file into windows, within which rows are shuffled, and into blocks of whole windows, which are read at once.
+/// Both count all rows of the file.
 struct row_cut {
-  /// A block has at least so many rows, however small windows and steps are.
+  /// The minimum of a block's rows, also for small windows and steps.
   static constexpr std::uint64_t block_rows_min = 16384;
 
   std::uint64_t window_rows = 1;
@@ -42,29 +42,28 @@ struct row_cut {
   std::uint64_t block_rows() const { return window_rows * windows_in_block; }
 };
 
-/// A file, how its lines are read, and where its rows are. Nothing changes after it was made: may be used from any
-/// thread.
+/// A file, its row format, and the locations of its rows. Immutable. Thread: any.
 struct file_rows {
   std::shared_ptr<const input_file> file;
   std::shared_ptr<const row_format> format;
   row_cut cut;
   compression how = compression::none;
   std::uint64_t rows = 0;
-  /// Of all lines, the header among them.
+  /// The digest of all lines, including the header.
   std::string digest;
-  /// By block: the values in the bags of all its rows.
+  /// By block: the number of values in the bags of all its rows.
   std::vector<std::uint64_t> block_values;
   /// Plain files: the byte at which each block begins.
   std::vector<std::uint64_t> block_offsets;
 
   std::uint64_t blocks() const { return (rows + cut.block_rows() - 1) / cut.block_rows(); }
 
-  /// The lines from the first row of block `block` on; of a compressed file only block 0 can be had this way.
+  /// Returns the lines from the first row of block `block` on. Requires: `block` is 0 for a compressed file.
   line_reader lines_from(std::uint64_t block) const;
 };
 
-/// Reads the whole file once. Faults: no rows, a row with more than `bag_values_max` values in its bags, and what
-/// `line_reader` and `byte_source` find; not what else is wrong within a line.
+/// Reads the whole file once. Faults: no rows, a row with more than `bag_values_max` values in its bags, and those of
+/// `line_reader` and `byte_source`. It does not check lines otherwise.
 result<file_rows> find_rows(std::shared_ptr<const input_file> file, std::shared_ptr<const row_format> format,
                             row_cut cut);
 

@@ -37,7 +37,7 @@ result<std::optional<std::string_view>> line_reader::next() {
   }
 }
 
-// The line up to `end`; the next one begins at `behind`.
+// Returns the line up to `end`; the next one begins at `behind`.
 std::string_view line_reader::take(std::size_t end, std::size_t behind) {
   std::string_view text(buffer_.data() + begin_, end - begin_);
   begin_ = scanned_ = behind;
@@ -46,7 +46,7 @@ std::string_view line_reader::take(std::size_t end, std::size_t behind) {
   return text;
 }
 
-// Moves the unfinished line to the buffer's beginning and reads on behind it.
+// Moves the incomplete line to the buffer's beginning and reads more bytes after it.
 result<std::size_t> line_reader::refill() {
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   offset_ += begin_;

@@ -1,4 +1,4 @@
-// The lines of a text, one after the other, in little memory.
+// Reads the lines of a text sequentially, with little memory.
 
 #pragma once
 
@@ -14,28 +14,28 @@
 
 namespace troupe::model {
 
-/// One pass over the lines of a text. For one thread.
+/// One pass over the lines of a text. Thread: one at a time.
 class line_reader {
  public:
-  /// Longest line, in bytes.
+  /// Limit of a line's bytes.
   static constexpr std::size_t line_max = std::size_t{1} << 20;
 
-  /// So many bytes behind a line may be read, whatever they are: room for loads of whole words.
+  /// Readable bytes after a line, of any value, for loads of whole words.
   static constexpr std::size_t padding = 8;
 
-  /// `from` begins at byte `offset` of the text, behind `lines_before` lines. `file` names it in messages.
+  /// `from` begins at byte `offset` of the text, after `lines_before` lines. `file`: its name in messages.
   line_reader(std::unique_ptr<byte_source> from, std::string file, std::uint64_t offset = 0,
               std::uint64_t lines_before = 0);
 
-  /// The next line without its end (LF or CR LF; the last line may lack it) and without the text's byte order mark;
-  /// valid until the next call. nullopt after the last line. Faults: the source's, a line that is too long, a zero
+  /// Returns the next line without its end (LF or CR LF; the last line may lack it) and without the text's byte order
+  /// mark, valid until the next call; null after the last line. Faults: the source's, a line that is too long, a zero
   /// byte.
   result<std::optional<std::string_view>> next();
 
-  /// The number of the line that `next` returned last, from 1.
+  /// Returns the number of the last line of `next`, from 1.
   std::uint64_t line() const { return line_; }
 
-  /// The byte of the text at which the next line begins.
+  /// Returns the offset of the next line in the text.
   std::uint64_t offset() const { return offset_ + begin_; }
 
  private:
@@ -47,7 +47,7 @@ class line_reader {
   std::vector<char> buffer_;
   std::uint64_t offset_;     // of the buffer's first byte in the text
   std::size_t begin_ = 0;    // of the next line
-  std::size_t scanned_ = 0;  // no line ends between begin_ and here
+  std::size_t scanned_ = 0;  // no line end in [begin_, scanned_)
   std::size_t end_ = 0;
   std::uint64_t line_;
   bool ended_ = false;

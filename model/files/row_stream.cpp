@@ -16,7 +16,7 @@ namespace troupe::model {
 
 namespace {
 
-// Selected rows before each block, and in all.
+// Returns the number of selected rows before each block, and in all.
 std::vector<std::uint64_t> first_rows(const file_rows& from, row_selection which) {
   std::vector<std::uint64_t> first(1, 0);
   for (std::uint64_t row = 0; row < from.rows;) {
@@ -28,11 +28,11 @@ std::vector<std::uint64_t> first_rows(const file_rows& from, row_selection which
   return first;
 }
 
-// What makes the blocks of a file smaller.
+// Returns advice for smaller blocks.
 std::string smaller_blocks(const file_rows& of) {
   std::vector<std::string> ways;
   if (of.cut.block_rows() - of.cut.window_rows >= row_cut::block_rows_min)
-    ways.emplace_back("a smaller --batch-size");  // a block has a few steps' rows
+    ways.emplace_back("a smaller --batch-size");  // a block has the rows of a few steps
   else if (of.cut.window_rows > row_cut::block_rows_min)
     ways.emplace_back("a smaller --shuffle-rows");
   if (of.format->layout().bags > 0) ways.emplace_back("shorter bags");
@@ -40,7 +40,7 @@ std::string smaller_blocks(const file_rows& of) {
   return "use " + alternatives(ways);
 }
 
-// Rows and values in bags of the largest blocks that are in memory at once, with the one being read.
+// Rows and bag values of the largest blocks that are in memory together, including the one being read.
 struct held_blocks {
   std::uint64_t rows = 0;
   std::uint64_t values = 0;
@@ -110,7 +110,7 @@ std::shared_ptr<row_stream::slot> row_stream::want(std::uint64_t number) const {
   return wanted;
 }
 
-// What a caller waits for comes before what is read ahead, what was wanted first before the rest.
+// Blocks that callers wait for come before blocks read ahead, and earlier requests before later ones.
 row_stream::slots::const_iterator row_stream::next_to_read() const {
   auto best = slots_.end();
   for (auto it = slots_.begin(); it != slots_.end(); ++it) {
@@ -135,7 +135,7 @@ void row_stream::drop_oldest() const {
   }
 }
 
-// The reader thread's life.
+// The reader thread's loop.
 void row_stream::read_ahead() {
   block_reader reader(*from_, which_);
   std::unique_lock lock(mutex_);

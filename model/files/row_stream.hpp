@@ -1,4 +1,4 @@
-// The selected rows of a file, block by block, read ahead by a thread of their own.
+// Streams the selected rows of a file in blocks, with a thread that reads ahead.
 
 #pragma once
 
@@ -17,47 +17,47 @@
 
 namespace troupe::model {
 
-/// Bytes of the largest blocks of a file that a stream has in memory at once, with the one being read.
+/// Returns the bytes of the largest blocks that a stream has in memory together, including the one being read.
 std::uint64_t bytes_of_blocks(const file_rows& of);
 
-/// What is wrong if these take more than `available` bytes: file, rows, values in bags, both sizes, and what to try.
+/// Returns an error text if these exceed `available` bytes: file, rows, bag values, both sizes, and advice; else null.
 std::optional<std::string> check_blocks(const file_rows& of, std::uint64_t available);
 
-/// May be used from any thread. Holds at most `blocks_kept` blocks, or one for each caller that waits if these are
-/// more, besides the one being read and those that callers hold. The block after one that is asked for the first time
-/// is read ahead; the block that nobody has asked for longest goes first.
+/// Thread: any. Holds at most `blocks_kept` blocks, or one for each waiting caller if these are more, besides the one
+/// being read and those that callers hold. The first request of a block starts reading the next one. The least recently
+/// used block is dropped first.
 ///
-/// Callers who go through the blocks in order, a block or so apart, have every block read once. Others get the same
-/// rows, only later: a block that is gone is read again.
+/// If callers go through the blocks in order, about a block apart, every block is read once. Otherwise dropped blocks
+/// are read again.
 class row_stream {
  public:
   static constexpr std::size_t blocks_kept = 4;
 
-  /// Throws std::system_error if the system has no thread left.
+  /// Throws std::system_error if the system cannot start a thread.
   row_stream(std::shared_ptr<const file_rows> from, row_selection which);
   ~row_stream();
   row_stream(const row_stream&) = delete;
   row_stream& operator=(const row_stream&) = delete;
 
-  /// Selected rows in the whole file.
+  /// Returns the number of selected rows in the whole file.
   std::uint64_t rows() const { return first_row_.back(); }
 
   const file_rows& source() const { return *from_; }
 
-  /// The block that has selected row `row` of the file, row < rows().
+  /// Returns the block of selected row `row`. Requires: row < rows().
   std::uint64_t block_of(std::uint64_t row) const;
 
-  /// How many selected rows are in the blocks before `block`.
+  /// Returns the number of selected rows before `block`.
   std::uint64_t first_row(std::uint64_t block) const { return first_row_[block]; }
 
-  /// Waits until the block is there. Faults: as block_reader::read.
+  /// Returns a block; blocks until it is read. Faults: those of block_reader::read.
   result<std::shared_ptr<const row_block>> block(std::uint64_t number) const;
 
  private:
   struct slot {
     bool asked = false;
     bool ready = false;
-    std::uint64_t used = 0;  // when it was wanted last
+    std::uint64_t used = 0;  // time of the last request
     result<std::shared_ptr<const row_block>> rows;
   };
   using slots = std::map<std::uint64_t, std::shared_ptr<slot>>;

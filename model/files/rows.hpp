@@ -1,4 +1,4 @@
-// Rows of a file in memory, and how they become batches.
+// Rows of a file in memory, and their conversion to batches.
 
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace troupe::model {
 
-/// What a row of a file holds, and which of its parts each table of the model takes.
+/// The layout of a row, and the part of each table.
 struct row_layout {
-  /// Where a table's rows are: among the single ones, one a sample, or among the bags.
+  /// The location of a table's rows: among the single ones (one a sample), or among the bags.
   struct table {
     bool is_bag = false;
-    /// Its number among those of its kind.
+    /// Its number among the tables of its kind.
     std::size_t number = 0;
   };
 
@@ -25,41 +25,41 @@ struct row_layout {
   /// By table of the model.
   std::vector<table> tables;
 
-  /// 32-bit words of a row's record: the label, the dense features and the single tables' rows.
+  /// Returns the 32-bit words of a row's record: the label, the dense features and the single tables' rows.
   std::size_t width() const { return 1 + dense + singles; }
 };
 
-/// Most values in all bags of a row: as many as `--bag` allows for a table of synthetic data.
+/// Limit of values in all bags of a row, the same as of `--bag`.
 constexpr std::uint64_t bag_values_max = 65536;
 
-/// The bags of several rows, one after the other, row by row.
+/// The bags of several rows, row by row.
 struct row_bags {
-  /// Where each bag begins in `rows`, and where the last one ends.
+  /// The offset of each bag in `rows`, and the end of the last one.
   std::vector<std::uint64_t> begin{0};
   std::vector<std::uint32_t> rows;
 };
 
-/// Neighbouring rows of a file, compact: a table's row takes 4 bytes.
+/// Consecutive rows of a file in a compact form: a table's row takes 4 bytes.
 struct row_block {
   std::size_t rows = 0;
   /// [rows, width]: the label's bits, the dense features' bits, the single tables' rows.
   std::vector<std::uint32_t> records;
   /// [rows, layout.bags]
   row_bags bags;
-  /// Where each window begins among the rows, and where the last one ends. Rows are shuffled within their window.
+  /// The first row of each window, and the end of the last one. Rows are shuffled within their window.
   std::vector<std::uint64_t> window_begin;
 };
 
-/// Makes a batch, sample by sample.
+/// Builds a batch, sample by sample.
 class batch_builder {
  public:
   /// `loss` decides whether labels are classes or values.
   batch_builder(const row_layout& layout, loss_kind loss, std::size_t size);
 
-  /// Takes row `row` of `from` as the next sample; at most `size` times.
+  /// Adds row `row` of `from` as the next sample. Requires: at most `size` calls.
   void add(const row_block& from, std::size_t row);
 
-  /// The batch, once all samples are in.
+  /// Returns the batch. Requires: `size` samples were added.
   batch finish() && { return std::move(made_); }
 
  private:

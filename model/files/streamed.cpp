@@ -1,7 +1,7 @@
-// Data sets that stay in their files: criteo:FILE and csv:FILE.
+// Data sets that are streamed from files: criteo:FILE and csv:FILE.
 //
-// An epoch goes through the training rows window by window in the order of the file. Within a window rows have the
-// order of a permutation keyed by (seed, epoch, window). Rank r of W takes positions r, r + W, ... of that order.
+// An epoch reads the training rows window by window, in the file's order. A permutation keyed by (seed, epoch, window)
+// orders the rows of a window. Rank r of W takes positions r, r + W, ... of that order.
 
 #include <fmt/format.h>
 
@@ -22,8 +22,8 @@ namespace troupe::model {
 
 namespace {
 
-// Windows are read in blocks of a few steps of all ranks: ranks that are a step or two apart then ask for two
-// neighbouring blocks at most.
+// Windows are read in blocks of a few steps of all ranks, so that ranks a step or two apart need at most two
+// neighbouring blocks.
 constexpr std::uint64_t steps_in_block = 4;
 
 row_cut cut_for(const job& job) {
@@ -99,7 +99,7 @@ class streamed final : public dataset {
   }
 
  private:
-  // The block of a stream that has the row looked at, held while it is.
+  // Holds the block of the current row.
   class cursor {
    public:
     explicit cursor(const row_stream& of) : of_(of) {}
@@ -146,8 +146,8 @@ result<std::shared_ptr<const file_rows>> open_rows(const job& job, const std::st
   return std::make_shared<const file_rows>(std::move(rows));
 }
 
-// Refuses blocks that do not fit, before they are read. `test` may be null, or `train` itself: the two streams then
-// have different rows of the same blocks.
+// Refuses blocks that do not fit into memory, before they are read. `test` may be null, or `train` itself; then the two
+// streams have different rows of the same blocks.
 std::optional<std::string> check_memory(const file_rows& train, const file_rows* test) {
   const std::uint64_t available = available_memory();
   if (auto wrong = check_blocks(train, available)) return wrong;
@@ -181,7 +181,7 @@ result<std::unique_ptr<const streamed>> open_streamed(const job& job) {
   }
 }
 
-// What all who open a job's files have in common.
+// The shared state of all data sets of a job's files.
 struct job_files {
   std::vector<setting> settings;
   file_identity train;
