@@ -133,18 +133,14 @@ result<int> run_bench(const CLI::App& app, const program_context& context) {
 
 }  // namespace
 
-subcommand add_bench(CLI::App& program, const program_context& context) {
+subcommand add_bench(CLI::App& program) {
   CLI::App* app = program.add_subcommand("bench", "measure lookups between processes beside a bare TCP socket");
   app->add_option("WHAT")->description("lookup: rows of a table in another process of this machine");
   app->add_flag("--serve")->group("");
   add_switch(*app, "tls", "lookups over an encrypted link; the bare socket stays what it is", "Network");
   add_switch(*app, "json", "the results as one JSON object a line", "Output");
   app->footer("Medians of many round trips. GB/s counts the bytes of the rows.");
-  subcommand self;
-  self.app = app;
-  self.no_positional = "lookup is all it takes";
-  self.run = [app, context] { return run_bench(*app, context); };
-  return self;
+  return {app, "lookup is all it takes", run_bench};
 }
 
 }  // namespace troupe::apps

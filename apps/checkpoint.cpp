@@ -153,7 +153,7 @@ result<int> checkpoint_command(const CLI::App& app, const program_context& conte
 
 }  // namespace
 
-subcommand add_checkpoint(CLI::App& program, const program_context& context) {
+subcommand add_checkpoint(CLI::App& program) {
   CLI::App* app = program.add_subcommand("checkpoint", "list, verify or export what a run has saved");
   app->add_option("ACTION")->description(
       "list: which checkpoints there are\n"
@@ -171,11 +171,7 @@ subcommand add_checkpoint(CLI::App& program, const program_context& context) {
               "not be written; 2 DIR, FILE or an option is wrong, or a checkpoint is of another version.",
               100));
 
-  subcommand self;
-  self.app = app;
-  self.no_positional = "an action and one DIR are all it takes";
-  self.run = [app, context] { return checkpoint_command(*app, context); };
-  return self;
+  return {app, "an action and one DIR are all it takes", checkpoint_command};
 }
 
 }  // namespace troupe::apps

@@ -138,16 +138,16 @@ std::vector<std::string> with_empty_values(const std::vector<std::string>& argum
 }
 
 /// Runs a subcommand. Expected errors are values; other exceptions are reported here.
-result<int> run_subcommand(const subcommand& chosen) {
+result<int> run_subcommand(const subcommand& chosen, const program_context& context) {
   std::string message;
   try {
-    return chosen.run();
+    return chosen.run(*chosen.app, context);
   } catch (const std::bad_alloc&) {
     message = "the system has no memory left for this; try smaller tables, batches or layers";
   } catch (const std::exception& failure) {
     message = failure.what();
   }
-  return tl::unexpected<fault>(fault{fault_kind::run, std::move(message)});
+  return run_fault(std::move(message));
 }
 
 /// Prints help or version.
@@ -175,17 +175,12 @@ int run_command_line(const std::vector<std::string>& arguments, std::chrono::ste
   program.set_version_flag("--version", "troupe " TROUPE_VERSION, "the version");
   program.footer("'troupe train' trains on the Adult data set; 'troupe train --help' lists what else there is.");
 
-  const program_context context{out, started};
-  const std::vector<subcommand> all = {add_train(program, context),      add_master(program, context),
-                                       add_join(program, context),       add_status(program, context),
-                                       add_stop(program, context),       add_parity(program, context),
-                                       add_checkpoint(program, context), add_trace(program, context),
-                                       add_bench(program, context),      add_devices(program, context)};
+  const std::vector<subcommand> all = {
+      add_train(program),  add_master(program),     add_join(program),  add_status(program), add_stop(program),
+      add_parity(program), add_checkpoint(program), add_trace(program), add_bench(program),  add_devices(program)};
   const auto chosen = [&]() -> const subcommand* {
-    for (const subcommand& one : all) {
-      if (one.app->parsed()) return &one;
-    }
-    return nullptr;
+    const auto found = std::ranges::find_if(all, [](const subcommand& one) { return one.app->parsed(); });
+    return found == all.end() ? nullptr : &*found;
   };
 
   std::vector<std::string> reversed = with_empty_values(arguments);
@@ -201,7 +196,7 @@ int run_command_line(const std::vector<std::string>& arguments, std::chrono::ste
   }
   if (wrong) return out.finish(out.error(*wrong));
 
-  const result<int> code = run_subcommand(*chosen());
+  const result<int> code = run_subcommand(*chosen(), {out, started});
   return out.finish(code ? *code : out.error(code.error()));
 }
 

@@ -52,21 +52,19 @@ std::string devices_text(const kernels::device_report& report) {
   return text;
 }
 
+result<int> list_devices(const CLI::App&, const program_context& context) {
+  const kernels::device_report report = kernels::find_devices();
+  context.out.result(context.out.json() ? devices_event(report) : devices_text(report));
+  return report.cuda_usable ? exit_done : exit_wrong_input;
+}
+
 }  // namespace
 
-subcommand add_devices(CLI::App& program, const program_context& context) {
+subcommand add_devices(CLI::App& program) {
   CLI::App* app = program.add_subcommand("devices", "show what this machine computes with");
   app->footer("The exit code is 0 where a CUDA device is usable, and 2 where none is.");
   add_switch(*app, "json", "the result as a JSON object on one line", "Output");
-  subcommand self;
-  self.app = app;
-  self.no_positional = "it takes options only";
-  self.run = [context]() -> result<int> {
-    const kernels::device_report report = kernels::find_devices();
-    context.out.result(context.out.json() ? devices_event(report) : devices_text(report));
-    return report.cuda_usable ? exit_done : exit_wrong_input;
-  };
-  return self;
+  return {app, "it takes options only", list_devices};
 }
 
 }  // namespace troupe::apps

@@ -88,7 +88,7 @@ result<int> join(const CLI::App& app, const program_context& context) {
 
 }  // namespace
 
-subcommand add_join(CLI::App& program, const program_context& context) {
+subcommand add_join(CLI::App& program) {
   CLI::App* app = program.add_subcommand("join", "take part in a run as a server or trainer");
   app->add_option("HOST:PORT")->description("where the master listens");
   app->add_option("JOB.toml")->description("the job that is expected: another one is refused");
@@ -108,11 +108,7 @@ subcommand add_join(CLI::App& program, const program_context& context) {
       "Exit codes: 0 the run is done, or was stopped; 1 it failed, or cannot be joined; 2 an\n"
       "option or a file is wrong or does not suit the run; 130 second Ctrl-C.");
 
-  subcommand self;
-  self.app = app;
-  self.no_positional = "HOST:PORT and perhaps JOB.toml is all it takes";
-  self.run = [app, context] { return join(*app, context); };
-  return self;
+  return {app, "HOST:PORT and perhaps JOB.toml is all it takes", join};
 }
 
 }  // namespace troupe::apps

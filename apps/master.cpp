@@ -43,7 +43,7 @@ result<int> lead(const CLI::App& app, const program_context& context) {
 
 }  // namespace
 
-subcommand add_master(CLI::App& program, const program_context& context) {
+subcommand add_master(CLI::App& program) {
   CLI::App* app = program.add_subcommand("master", "lead a run whose servers and trainers join from elsewhere");
   add_train_options(*app);
   add_options(*app, option_set::processes);
@@ -60,10 +60,7 @@ subcommand add_master(CLI::App& program, const program_context& context) {
       "  troupe join 127.0.0.1:7000 --as trainer --count 2\n"
       "Exit codes: as 'troupe train'.");
 
-  subcommand self;
-  self.app = app;
-  self.run = [app, context] { return lead(*app, context); };
-  return self;
+  return {app, "", lead};
 }
 
 }  // namespace troupe::apps

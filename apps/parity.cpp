@@ -158,7 +158,7 @@ result<int> parity(const CLI::App& app, const program_context& context) {
 
 }  // namespace
 
-subcommand add_parity(CLI::App& program, const program_context& context) {
+subcommand add_parity(CLI::App& program) {
   CLI::App* app = program.add_subcommand("parity", "check training against a reference run");
   app->add_option("FILE")->description("the reference run, a safetensors file");
   add_text_option(*app, "servers", "N", "parameter servers (default: 1)", "Job");
@@ -168,10 +168,7 @@ subcommand add_parity(CLI::App& program, const program_context& context) {
   app->footer(
       "Exit codes: 0 all errors |a-b| / max(1, |b|) are within 1e-4; 1 they are not; 2 FILE or an option is wrong.");
 
-  subcommand self;
-  self.app = app;
-  self.run = [app, context] { return parity(*app, context); };
-  return self;
+  return {app, "", parity};
 }
 
 }  // namespace troupe::apps

@@ -25,23 +25,23 @@ struct program_context {
 /// A subcommand. The command line is parsed to texts only; `run` is called if its syntax is correct, and returns the
 /// exit code.
 struct subcommand {
-  CLI::App* app = nullptr;
+  CLI::App* app;
   /// Error text for a further positional argument; empty if the subcommand takes one FILE.
   std::string no_positional;
-  std::function<result<int>()> run;
+  result<int> (*run)(const CLI::App& app, const program_context& context);
 };
 
 // Each adds its subcommand to `program`.
-subcommand add_train(CLI::App& program, const program_context& context);
-subcommand add_parity(CLI::App& program, const program_context& context);
-subcommand add_devices(CLI::App& program, const program_context& context);
-subcommand add_master(CLI::App& program, const program_context& context);
-subcommand add_join(CLI::App& program, const program_context& context);
-subcommand add_bench(CLI::App& program, const program_context& context);
-subcommand add_status(CLI::App& program, const program_context& context);
-subcommand add_stop(CLI::App& program, const program_context& context);
-subcommand add_checkpoint(CLI::App& program, const program_context& context);
-subcommand add_trace(CLI::App& program, const program_context& context);
+subcommand add_train(CLI::App& program);
+subcommand add_parity(CLI::App& program);
+subcommand add_devices(CLI::App& program);
+subcommand add_master(CLI::App& program);
+subcommand add_join(CLI::App& program);
+subcommand add_bench(CLI::App& program);
+subcommand add_status(CLI::App& program);
+subcommand add_stop(CLI::App& program);
+subcommand add_checkpoint(CLI::App& program);
+subcommand add_trace(CLI::App& program);
 
 /// Adds an option with a text value. `name` has no dashes. `output` has the short name -o in every subcommand.
 CLI::Option* add_text_option(CLI::App& app, const std::string& name, const std::string& value_name,

@@ -57,7 +57,7 @@ const std::vector<kind_of_question>& analyses() {
        1,
        "a page for a browser, of a run that is over or goes on",
        {"port", "listen", "token-file", "token"},
-       serve_recording},
+       serve},
       {"summary",
        "FILE|DIR...",
        1,
@@ -82,7 +82,7 @@ const std::vector<kind_of_question>& analyses() {
        1,
        "the run once more, in its recorded order, message by message",
        {"actor", "debug"},
-       replay_recording},
+       replay},
       {"tail", "FILE|DIR...", 1, "what happens, line by line, while it does", {"lines", "filter", "no-follow"}, tail},
   };
   return all;
@@ -115,7 +115,7 @@ result<int> trace_command(const CLI::App& app, const program_context& context) {
 
 }  // namespace
 
-subcommand add_trace(CLI::App& program, const program_context& context) {
+subcommand add_trace(CLI::App& program) {
   CLI::App* app = program.add_subcommand("trace", "ask a recorded run why it was slow, stuck, wrong or different");
   std::string help;
   for (const kind_of_question& one : analyses())
@@ -144,10 +144,7 @@ subcommand add_trace(CLI::App& program, const program_context& context) {
       "Exit codes: 0 done; 1 check, diff, replay: something is not kept, differs, or\n"
       "did not come the same; 2 FILE, DIR, ID or an option is wrong.");
 
-  subcommand self;
-  self.app = app;
-  self.run = [app, context] { return trace_command(*app, context); };
-  return self;
+  return {app, "", trace_command};
 }
 
 }  // namespace troupe::apps

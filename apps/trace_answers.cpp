@@ -1,14 +1,15 @@
 #include "apps/trace_answers.hpp"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <fstream>
-#include <span>
 #include <thread>
+
 #include "analysis/blame.hpp"
 #include "analysis/blocked.hpp"
 #include "analysis/check.hpp"
@@ -19,9 +20,6 @@
 #include "analysis/summary.hpp"
 #include "analysis/timeline.hpp"
 #include "analysis/why.hpp"
-#include "apps/trace_replay.hpp"
-#include "apps/trace_serve.hpp"
-#include "apps/trace_tail.hpp"
 #include "base/number.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
@@ -29,10 +27,8 @@
 #include "model/job.hpp"
 
 namespace troupe::apps {
-namespace {
 
-/// Reads --NAME as a whole number of at least `least`; null if it was not given.
-result<std::optional<std::uint64_t>> number(const question& asked, const std::string& name, std::uint64_t least) {
+result<std::optional<std::uint64_t>> read_number(const question& asked, const std::string& name, std::uint64_t least) {
   const auto text = given_text(asked.app, name);
   if (!text) return std::nullopt;
   const auto value = parse_number<std::uint64_t>(*text);
@@ -40,18 +36,19 @@ result<std::optional<std::uint64_t>> number(const question& asked, const std::st
   return bad_input("--{} {}: must be a whole number, {} or more", name, printable(*text), least);
 }
 
-result<std::size_t> limit_of(const question& asked) {
-  TROUPE_TRY(given, number(asked, "limit", 1));
-  return given.value_or(20);
-}
-
-/// Reads the recording in files and folders; warns of unreadable parts.
-result<trace::recording> read(const question& asked, std::span<const std::string> paths) {
-  TROUPE_TRY(run, number(asked, "run", 1));
+result<trace::recording> read_recording(const question& asked, std::span<const std::string> paths) {
+  TROUPE_TRY(run, read_number(asked, "run", 1));
   auto read = trace::read_recording(cluster::trace_sources({paths.begin(), paths.end()}, run.value_or(0)));
   if (!read) return bad_input(one_line(read.error().message));
   for (const std::string& warning : read->warnings) asked.out.warning(one_line(warning));
   return std::move(*read);
+}
+
+namespace {
+
+result<std::size_t> limit_of(const question& asked) {
+  TROUPE_TRY(given, read_number(asked, "limit", 1));
+  return given.value_or(20);
 }
 
 /// Prints text with escapes, since names in it come from files; or an object on one line.
@@ -72,7 +69,7 @@ void show(const question& asked, const boost::json::object& fields) {
 template <class Then>
 result<int> about_message(const question& asked, Then then) {
   TROUPE_TRY(limit, limit_of(asked));
-  TROUPE_TRY(run, read(asked, std::span(asked.words).subspan(1)));
+  TROUPE_TRY(run, read_recording(asked, std::span(asked.words).subspan(1)));
   const analysis::causality index(run);
   const auto id = analysis::find_message(index, asked.words.front());
   if (!id) return bad_input(one_line(id.error().message));
@@ -101,7 +98,7 @@ std::optional<std::uint64_t> handled_meanwhile(const question& asked, const trac
 
 result<int> summary(const question& asked) {
   TROUPE_TRY(limit, limit_of(asked));
-  TROUPE_TRY(run, read(asked, asked.words));
+  TROUPE_TRY(run, read_recording(asked, asked.words));
   const analysis::causality index(run);
   const analysis::summary found = analysis::summarize(index);
   asked.out.json() ? show(asked, analysis::summary_json(index, found))
@@ -111,8 +108,8 @@ result<int> summary(const question& asked) {
 
 result<int> critical_path(const question& asked) {
   TROUPE_TRY(limit, limit_of(asked));
-  TROUPE_TRY(step, number(asked, "step", 0));
-  TROUPE_TRY(run, read(asked, asked.words));
+  TROUPE_TRY(step, read_number(asked, "step", 0));
+  TROUPE_TRY(run, read_recording(asked, asked.words));
   const auto found = analysis::report_critical_path(analysis::causality(run), step);
   if (!found) return bad_input(found.error().message);
   asked.out.json() ? show(asked, analysis::report_json(run, *found))
@@ -137,7 +134,7 @@ result<int> cone(const question& asked) {
 }
 
 result<int> blocked(const question& asked) {
-  TROUPE_TRY(run, read(asked, asked.words));
+  TROUPE_TRY(run, read_recording(asked, asked.words));
   const auto moves = handled_meanwhile(asked, run);
   analysis::blocked_report found = analysis::find_blocked(run);
   if (moves && *moves > 0)
@@ -155,7 +152,7 @@ result<int> blocked(const question& asked) {
 }
 
 result<int> check(const question& asked) {
-  TROUPE_TRY(run, read(asked, asked.words));
+  TROUPE_TRY(run, read_recording(asked, asked.words));
   const analysis::check_report found = analysis::check(run);
   asked.out.json() ? show(asked, analysis::to_json(found)) : show(asked, analysis::to_text(found));
   return found.holds() ? exit_done : exit_failed;
@@ -167,7 +164,7 @@ result<int> timeline(const question& asked) {
   const bool shiviz = asked.app.count("--shiviz") > 0;
   const bool csv = asked.app.count("--csv") > 0;
   if (shiviz && csv) return bad_input("--shiviz and --csv: one at a time");
-  TROUPE_TRY(run, read(asked, asked.words));
+  TROUPE_TRY(run, read_recording(asked, asked.words));
   std::ofstream to(*file, std::ios::binary);
   boost::json::object written{{"file", *file}};
   if (shiviz || csv) {
@@ -198,28 +195,12 @@ result<int> diff(const question& asked) {
       return bad_input("--timing {}: must be a number, 0 or more", printable(*text));
   }
   if (asked.words.size() != 2) return bad_input("usage: troupe trace diff A B, each a FILE or DIR");
-  TROUPE_TRY(a, read(asked, std::span(asked.words).first(1)));
-  TROUPE_TRY(b, read(asked, std::span(asked.words).last(1)));
+  TROUPE_TRY(a, read_recording(asked, std::span(asked.words).first(1)));
+  TROUPE_TRY(b, read_recording(asked, std::span(asked.words).last(1)));
   const analysis::diff found = analysis::compare(a, b, how);
   asked.out.json() ? show(asked, analysis::diff_json(a, b, found))
                    : show(asked, analysis::diff_text(a, b, found, limit));
   return found.same() ? exit_done : exit_failed;
-}
-
-result<int> tail(const question& asked) {
-  TROUPE_TRY(run, number(asked, "run", 1));
-  TROUPE_TRY(lines, number(asked, "lines", 0));
-  constexpr std::uint64_t usual_lines = 20;
-  tail_order order;
-  order.from = cluster::trace_sources({asked.words.begin(), asked.words.end()}, run.value_or(0));
-  order.lines = lines.value_or(usual_lines);
-  order.follows = asked.app.count("--no-follow") == 0;
-  if (const auto text = given_text(asked.app, "filter")) {
-    auto wanted = trace::parse_filter(*text);
-    if (!wanted) return bad_input("--filter: {}", one_line(wanted.error().message));
-    order.wanted = std::move(*wanted);
-  }
-  return tail_trace(order, asked.out);
 }
 
 result<int> blame(const question& asked) {
@@ -229,33 +210,12 @@ result<int> blame(const question& asked) {
   if (!table || !row)
     return bad_input("troupe trace blame {} {}: TABLE and ROW must be whole numbers, from 0", printable(asked.words[0]),
                      printable(asked.words[1]));
-  TROUPE_TRY(run, read(asked, std::span(asked.words).subspan(2)));
+  TROUPE_TRY(run, read_recording(asked, std::span(asked.words).subspan(2)));
   const auto found = analysis::blame(run, *table, *row);
   if (!found) return bad_input(one_line(found.error().message));
   asked.out.json() ? show(asked, analysis::blame_json(run, *found))
                    : show(asked, analysis::blame_text(run, *found, limit));
   return exit_done;
-}
-
-result<int> replay_recording(const question& asked) {
-  const auto actor = given_text(asked.app, "actor");
-  const bool debug = asked.app.count("--debug") > 0;
-  if (debug && !actor) return bad_input("--debug: goes with --actor, which is run alone then");
-  TROUPE_TRY(run, read(asked, asked.words));
-  if (debug) return tl::unexpected<fault>(start_debugger());
-  return actor ? replay_one(run, *actor, asked.out) : replay_run(run, asked.out);
-}
-
-result<int> serve_recording(const question& asked) {
-  TROUPE_TRY(run, number(asked, "run", 1));
-  serve_order order;
-  order.from =
-      cluster::trace_sources({asked.words.begin(), asked.words.end()}, run.value_or(0), cluster::share_of_two_readings);
-  order.port = given_text(asked.app, "port");
-  order.listen = given_text(asked.app, "listen");
-  order.token = given_text(asked.app, "token");
-  order.token_file = given_text(asked.app, "token-file");
-  return serve_trace(order, asked.out);
 }
 
 }  // namespace troupe::apps

@@ -2,11 +2,15 @@
 
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "apps/subcommand.hpp"
 #include "base/result.hpp"
+#include "trace/recording.hpp"
 
 namespace troupe::apps {
 
@@ -18,6 +22,12 @@ struct question {
   std::vector<std::string> words;  ///< positional arguments; FILE or DIR is the last
 };
 
+/// Reads --NAME as a whole number of at least `least`; null if it was not given.
+result<std::optional<std::uint64_t>> read_number(const question& asked, const std::string& name, std::uint64_t least);
+
+/// Reads the recording in files and folders; warns of unreadable parts.
+result<trace::recording> read_recording(const question& asked, std::span<const std::string> paths);
+
 // Each prints its answer and returns the exit code; a fault for wrong input.
 result<int> summary(const question& asked);
 result<int> critical_path(const question& asked);
@@ -27,9 +37,19 @@ result<int> blocked(const question& asked);
 result<int> check(const question& asked);
 result<int> timeline(const question& asked);
 result<int> diff(const question& asked);
-result<int> tail(const question& asked);
 result<int> blame(const question& asked);
-result<int> replay_recording(const question& asked);
-result<int> serve_recording(const question& asked);
+
+/// Prints the events of a run while it is under way, as lines of fixed columns or as JSON objects, until no process of
+/// the run is left on this machine, or SIGINT or SIGTERM.
+result<int> tail(const question& asked);
+
+/// Repeats a recorded run in this process, or one actor of it on the calling thread, and compares every training
+/// message with the recorded one. exit_failed: a message or the final weights differ. Faults of kind input: it cannot
+/// be replayed; of kind run: it ended by another error.
+result<int> replay(const question& asked);
+
+/// Serves the live page of a recorded run, or of one under way, and prints its address, until SIGINT or SIGTERM. Faults
+/// of kind run: it cannot listen there.
+result<int> serve(const question& asked);
 
 }  // namespace troupe::apps

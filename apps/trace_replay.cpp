@@ -1,7 +1,6 @@
-#include "apps/trace_replay.hpp"
+// `troupe trace replay`.
 
 #include <fmt/format.h>
-
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +15,7 @@
 #include "analysis/message_id.hpp"
 #include "apps/report.hpp"
 #include "apps/signals.hpp"
+#include "apps/trace_answers.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 #include "cluster/run.hpp"
@@ -77,8 +77,7 @@ std::string words_of(const replay::replay& again, const replay::replay_order& or
   return text;
 }
 
-}  // namespace
-
+/// Repeats `actor` alone on the calling thread.
 result<int> replay_one(const trace::recording& recorded, const std::string& actor, console& out) {
   const auto number = analysis::find_actor(recorded, actor);
   if (!number) return bad_input("--actor: {}", one_line(number.error().message));
@@ -106,7 +105,9 @@ result<int> replay_one(const trace::recording& recorded, const std::string& acto
   return same ? exit_done : exit_failed;
 }
 
-fault start_debugger() {
+/// Replaces this program by a debugger that runs it with the same arguments without --debug, and stops before each
+/// message of the actor. Returns only on failure, with kind input.
+tl::unexpected<fault> start_debugger() {
   std::vector<std::string> words = {
       "gdb", "-q", "-ex", "set breakpoint pending on", "-ex", "break troupe_before_message", "-ex", "run", "--args"};
   // Commands that the debugger starts must not inherit the variable.
@@ -117,9 +118,10 @@ fault start_debugger() {
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::execvp("gdb", arguments.data());
-  return {fault_kind::input, fmt::format("--debug: gdb cannot be started: {}", std::strerror(errno))};
+  return bad_input("--debug: gdb cannot be started: {}", std::strerror(errno));
 }
 
+/// Repeats the whole run.
 result<int> replay_run(const trace::recording& recorded, console& out) {
   const auto order = replay::read_replay_order(recorded);
   if (!order) return bad_input(one_line(order.error().message));
@@ -157,6 +159,17 @@ result<int> replay_run(const trace::recording& recorded, console& out) {
     out.result(words_of(again, *order, digest));
   }
   return same ? exit_done : exit_failed;
+}
+
+}  // namespace
+
+result<int> replay(const question& asked) {
+  const auto actor = given_text(asked.app, "actor");
+  const bool debug = asked.app.count("--debug") > 0;
+  if (debug && !actor) return bad_input("--debug: goes with --actor, which is run alone then");
+  TROUPE_TRY(run, read_recording(asked, asked.words));
+  if (debug) return start_debugger();
+  return actor ? replay_one(run, *actor, asked.out) : replay_run(run, asked.out);
 }
 
 }  // namespace troupe::apps

@@ -1,9 +1,10 @@
-#include "apps/trace_tail.hpp"
+// `troupe trace tail`.
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <chrono>
 #include <span>
@@ -11,7 +12,9 @@
 
 #include "analysis/tail.hpp"
 #include "apps/signals.hpp"
+#include "apps/trace_answers.hpp"
 #include "base/text.hpp"
+#include "cluster/trace_sources.hpp"
 #include "trace/follower.hpp"
 
 namespace troupe::apps {
@@ -67,24 +70,34 @@ class printer {
 
 }  // namespace
 
-result<int> tail_trace(const tail_order& order, console& out) {
-  auto all = trace::follower::open(order.from);
+result<int> tail(const question& asked) {
+  TROUPE_TRY(run, read_number(asked, "run", 1));
+  TROUPE_TRY(lines, read_number(asked, "lines", 0));
+  constexpr std::uint64_t usual_lines = 20;
+  trace::filter wanted;
+  if (const auto text = given_text(asked.app, "filter")) {
+    auto parsed = trace::parse_filter(*text);
+    if (!parsed) return bad_input("--filter: {}", one_line(parsed.error().message));
+    wanted = std::move(*parsed);
+  }
+  const bool follows = asked.app.count("--no-follow") == 0;
+  auto all = trace::follower::open(cluster::trace_sources({asked.words.begin(), asked.words.end()}, run.value_or(0)));
   if (!all) return bad_input(one_line(all.error().message));
   const cluster::stop_request& stop = stop_on_signals();
-  printer to(out, order.wanted.count);
+  printer to(asked.out, wanted.count);
   std::uint64_t lost = 0;
   for (bool is_first = true;; is_first = false) {
     const bool was_live = is_first || all->is_live();
     const auto taken = all->take();
     if (!taken) return bad_input(one_line(taken.error().message));
-    const std::vector<analysis::tail_event> events = analysis::tail_events(*taken, order.wanted);
-    const std::size_t skipped = is_first && events.size() > order.lines ? events.size() - order.lines : 0;
+    const std::vector<analysis::tail_event> events = analysis::tail_events(*taken, wanted);
+    const std::size_t shown = is_first ? std::min(events.size(), lines.value_or(usual_lines)) : events.size();
     if (all->lost() > lost)
-      out.warning(fmt::format("{} records were overwritten before they could be shown", all->lost() - lost));
+      asked.out.warning(fmt::format("{} records were overwritten before they could be shown", all->lost() - lost));
     lost = all->lost();
-    if (!to.print(*taken, std::span(events).subspan(skipped))) break;
+    if (!to.print(*taken, std::span(events).last(shown))) break;
     // One more reading after the last process has ended gets its last records.
-    if (!order.follows || stop.requested() || !was_live || (is_first && !all->is_live())) break;
+    if (!follows || stop.requested() || !was_live || (is_first && !all->is_live())) break;
     std::this_thread::sleep_for(look_interval);
   }
   return exit_done;

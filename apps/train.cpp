@@ -307,7 +307,7 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
 
 }  // namespace
 
-subcommand add_train(CLI::App& program, const program_context& context) {
+subcommand add_train(CLI::App& program) {
   CLI::App* app = program.add_subcommand("train", "train a model");
   add_train_options(*app);
   add_options(*app, option_set::processes);
@@ -329,10 +329,7 @@ subcommand add_train(CLI::App& program, const program_context& context) {
       "its files could not be written; 2 an option or a file is wrong; 130 second\n"
       "Ctrl-C.");
 
-  subcommand self;
-  self.app = app;
-  self.run = [app, context] { return run_train(*app, context); };
-  return self;
+  return {app, "", run_train};
 }
 
 }  // namespace troupe::apps
