@@ -27,13 +27,10 @@ result<cluster::client_options> read_client_options(const CLI::App& app, console
   const CLI::Option* master = app.get_option("HOST:PORT");
   if (master->count() == 0) return bad_input("HOST:PORT is missing: where the master listens");
   cluster::client_options options;
-  TROUPE_TRY(where, read_endpoint("HOST:PORT", master->results().front()));
-  options.master = where;
-  TROUPE_TRY(network, read_network_options(app, out));
-  options.network = std::move(network);
+  TROUPE_SET(options.master, read_endpoint("HOST:PORT", master->results().front()));
+  TROUPE_SET(options.network, read_network_options(app, out));
   // The master waits a second for its members' status.
-  TROUPE_TRY(timeout, read_seconds(app, "timeout", options.timeout, 1.5, 86'400));
-  options.timeout = timeout;
+  TROUPE_SET(options.timeout, read_seconds(app, "timeout", options.timeout, 1.5, 86'400));
   return options;
 }
 

@@ -28,26 +28,22 @@ result<std::optional<links::endpoint>> read_advertise(const CLI::App& app) {
 }
 
 /// Reads what this process offers to the master.
-std::optional<fault> read_offer(const CLI::App& app, cluster::node_options& options) {
+result<void> read_offer(const CLI::App& app, cluster::node_options& options) {
   const auto role = given_text(app, "as");
   if (role != "server" && role != "trainer")
-    return fault{fault_kind::input, fmt::format("--as {}: must be server or trainer", printable(role.value_or("")))};
+    return bad_input("--as {}: must be server or trainer", printable(role.value_or("")));
   options.trains = role == "trainer";
   if (const auto text = given_text(app, "count")) {
     const auto count = parse_number<std::uint32_t>(*text);
     if (!count || *count == 0 || *count > count_max)
-      return fault{fault_kind::input,
-                   fmt::format("--count {}: must be a whole number between 1 and {}", printable(*text), count_max)};
+      return bad_input("--count {}: must be a whole number between 1 and {}", printable(*text), count_max);
     options.count = *count;
   }
   options.name = given_text(app, "name").value_or("");
   if (options.name.size() > name_bytes_max || one_line(options.name) != options.name)
-    return fault{fault_kind::input, fmt::format("--name {}: must be one line of at most {} bytes",
-                                                printable(options.name), name_bytes_max)};
-  auto job = read_expected_job(app);
-  if (!job) return std::move(job.error());
-  options.expected_job = std::move(*job);
-  return std::nullopt;
+    return bad_input("--name {}: must be one line of at most {} bytes", printable(options.name), name_bytes_max);
+  TROUPE_SET(options.expected_job, read_expected_job(app));
+  return {};
 }
 
 result<cluster::node_options> read_options(const CLI::App& app, const machine_options& machine,
@@ -55,15 +51,11 @@ result<cluster::node_options> read_options(const CLI::App& app, const machine_op
   const CLI::Option* master = app.get_option("HOST:PORT");
   if (master->count() == 0) return bad_input("HOST:PORT is missing: where the master listens");
   cluster::node_options options;
-  TROUPE_TRY(where, read_endpoint("HOST:PORT", master->results().front()));
-  options.master = where;
-  if (auto wrong = read_offer(app, options)) return tl::unexpected<fault>(std::move(*wrong));
-  TROUPE_TRY(advertise, read_advertise(app));
-  options.advertise = advertise;
-  TROUPE_TRY(network, read_network_options(app, context.out));
-  options.network = std::move(network);
-  TROUPE_TRY(timeout, read_seconds(app, "join-timeout", options.join_timeout, 0, 86'400));
-  options.join_timeout = timeout;
+  TROUPE_SET(options.master, read_endpoint("HOST:PORT", master->results().front()));
+  if (auto read = read_offer(app, options); !read) return tl::unexpected(std::move(read.error()));
+  TROUPE_SET(options.advertise, read_advertise(app));
+  TROUPE_SET(options.network, read_network_options(app, context.out));
+  TROUPE_SET(options.join_timeout, read_seconds(app, "join-timeout", options.join_timeout, 0, 86'400));
   if (options.trains && given_text(app, "server-device"))
     return bad_input("--server-device is for servers, and this process joins as a trainer; leave it out");
   options.threads = machine.threads;

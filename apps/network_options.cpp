@@ -37,15 +37,14 @@ result<links::tls_ptr> read_tls(const CLI::App& app, const std::string& token) {
   return std::move(*made);
 }
 
-/// Returns a given option that conflicts with --insecure, or needs certificates; null: there is none.
-std::optional<fault> check_combination(const CLI::App& app, bool insecure) {
-  const auto wrong = [](std::string text) { return fault{fault_kind::input, std::move(text)}; };
+/// Refuses options that conflict with --insecure, or need certificates.
+result<void> check_combination(const CLI::App& app, bool insecure) {
   for (const char* name : {"tls-cert", "tls-key", "tls-ca", "tls-name"})
     if (insecure && given_text(app, name))
-      return wrong(fmt::format("--insecure: does without TLS, for which --{} is; leave out one of them", name));
+      return bad_input("--insecure: does without TLS, for which --{} is; leave out one of them", name);
   if (given_text(app, "tls-name") && !given_text(app, "tls-cert"))
-    return wrong(fmt::format("--tls-name: is the name in a certificate, and there is none; {}", files_together));
-  return std::nullopt;
+    return bad_input("--tls-name: is the name in a certificate, and there is none; {}", files_together);
+  return {};
 }
 
 /// Stores the token; warns if it is weak.
@@ -56,25 +55,21 @@ void take_token(cluster::network_options& options, std::string token, console& o
 
 }  // namespace
 
-std::optional<fault> read_timeouts(const CLI::App& app, cluster::network_options& options) {
+result<void> read_timeouts(const CLI::App& app, cluster::network_options& options) {
   constexpr double day = 86'400;
-  auto dead_after = read_seconds(app, "dead-after", options.dead_after, 0.5, day);
-  if (!dead_after) return std::move(dead_after.error());
-  auto request_timeout = read_seconds(app, "request-timeout", options.request_timeout, 0.5, day);
-  if (!request_timeout) return std::move(request_timeout.error());
-  options.dead_after = *dead_after;
-  options.request_timeout = *request_timeout;
-  return std::nullopt;
+  TROUPE_SET(options.dead_after, read_seconds(app, "dead-after", options.dead_after, 0.5, day));
+  TROUPE_SET(options.request_timeout, read_seconds(app, "request-timeout", options.request_timeout, 0.5, day));
+  return {};
 }
 
-std::optional<fault> read_own_token(const CLI::App& app, cluster::network_options& options, console& out) {
+result<void> read_own_token(const CLI::App& app, cluster::network_options& options, console& out) {
   const auto file = given_text(app, "token-file");
   const char* variable = std::getenv("TROUPE_TOKEN");
-  if (!file && (variable == nullptr || *variable == '\0')) return std::nullopt;
+  if (!file && (variable == nullptr || *variable == '\0')) return {};
   auto token = links::read_token(file);
-  if (!token) return fault{fault_kind::input, std::move(token.error().message)};
+  if (!token) return bad_input(std::move(token.error().message));
   take_token(options, std::move(*token), out);
-  return std::nullopt;
+  return {};
 }
 
 void add_network_options(CLI::App& app, bool connects) {
@@ -118,13 +113,12 @@ result<cluster::network_options> read_network_options(const CLI::App& app, conso
   if (!token) return bad_input(std::move(token.error().message));
   take_token(options, std::move(*token), out);
   const bool insecure = app.get_option("--insecure")->count() > 0;
-  if (auto wrong = check_combination(app, insecure)) return tl::unexpected<fault>(std::move(*wrong));
+  if (auto checked = check_combination(app, insecure); !checked) return tl::unexpected(std::move(checked.error()));
   if (!insecure) {
-    TROUPE_TRY(tls, read_tls(app, options.mine.token));
-    options.mine.tls = std::move(tls);
+    TROUPE_SET(options.mine.tls, read_tls(app, options.mine.token));
   }
   options.mine.peer_name = given_text(app, "tls-name").value_or("");
-  if (auto wrong = read_timeouts(app, options)) return tl::unexpected<fault>(std::move(*wrong));
+  if (auto read = read_timeouts(app, options); !read) return tl::unexpected(std::move(read.error()));
   return options;
 }
 

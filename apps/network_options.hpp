@@ -10,10 +10,10 @@
 namespace troupe::apps {
 
 /// Reads --dead-after and --request-timeout.
-std::optional<fault> read_timeouts(const CLI::App& app, cluster::network_options& options);
+result<void> read_timeouts(const CLI::App& app, cluster::network_options& options);
 
 /// Reads --token-file, or the variable TROUPE_TOKEN; leaves the token unchanged without either. Warns of a weak token.
-std::optional<fault> read_own_token(const CLI::App& app, cluster::network_options& options, console& out);
+result<void> read_own_token(const CLI::App& app, cluster::network_options& options, console& out);
 
 /// Adds all network sets except `process_tls`; `certificate_name` only for a process that `connects` to the master.
 void add_network_options(CLI::App& app, bool connects);

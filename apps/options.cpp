@@ -79,13 +79,10 @@ result<std::vector<int>> read_numbers(const std::string& text) {
 result<machine_options> read_machine_options(const std::function<std::optional<std::string>(const char*)>& text_of) {
   machine_options options;
   actors::device_request wish;
-  TROUPE_TRY(trainers, read_kind("device", text_of("device")));
-  wish.trainers = trainers;
-  TROUPE_TRY(servers, read_kind("server-device", text_of("server-device")));
-  wish.servers = servers;
+  TROUPE_SET(wish.trainers, read_kind("device", text_of("device")));
+  TROUPE_SET(wish.servers, read_kind("server-device", text_of("server-device")));
   if (const auto text = text_of("devices")) {
-    TROUPE_TRY(numbers, read_numbers(*text));
-    wish.numbers = std::move(numbers);
+    TROUPE_SET(wish.numbers, read_numbers(*text));
   }
   if (const auto text = text_of("threads")) {
     const auto threads = parse_number<std::size_t>(*text);
@@ -93,8 +90,7 @@ result<machine_options> read_machine_options(const std::function<std::optional<s
       return bad_input("--threads {}: must be a whole number between 1 and {}", printable(*text), threads_max);
     options.threads = *threads;
   }
-  TROUPE_TRY(devices, actors::choose_devices(wish));
-  options.devices = std::move(devices);
+  TROUPE_SET(options.devices, actors::choose_devices(wish));
   return options;
 }
 

@@ -114,8 +114,7 @@ result<comparison> replay_run(const model::reference_run& reference, const model
   auto run = cluster::run_job(what, options, &stop_on_signals());
   children.finish(seen_off_after);
   if (!run) return tl::unexpected<fault>(std::move(run.error()));
-  if (run->stopped || !run->weights)
-    return tl::unexpected<fault>(fault{fault_kind::run, "the run was stopped before there was anything to compare"});
+  if (run->stopped || !run->weights) return run_fault("the run was stopped before there was anything to compare");
   TROUPE_TRY(loss, compare_losses(losses, reference.losses));
   TROUPE_TRY(weight, compare_weights(*run->weights, reference));
   return comparison{std::move(loss), std::move(weight)};
@@ -141,7 +140,8 @@ result<int> parity(const CLI::App& app, const program_context& context) {
   TROUPE_TRY(what, model::parse_job(settings));
 
   if (app.get_option("--processes")->count() > 0)
-    if (auto wrong = give_to_processes(*machine, what, context.out)) return tl::unexpected<fault>(std::move(*wrong));
+    if (auto given = give_to_processes(*machine, what, context.out); !given)
+      return tl::unexpected(std::move(given.error()));
   if (const std::string on = actors::describe(machine->devices, what.trainers, what.servers); !on.empty())
     context.out.note(on);
   TROUPE_TRY(found, replay_run(reference, what, *machine, app.get_option("--processes")->count() > 0));

@@ -132,19 +132,18 @@ double role_processes::peak_rss_mib() const {
   return static_cast<double>(peak_rss_kib_) / kib_per_mib;
 }
 
-std::optional<fault> give_to_processes(machine_options& machine, const model::job& what, console& out) {
+result<void> give_to_processes(machine_options& machine, const model::job& what, console& out) {
   actors::compute_devices& devices = machine.devices;
   devices.elsewhere = true;
-  if (!devices.trainers || what.trainers <= devices.numbers.size()) return std::nullopt;
+  if (!devices.trainers || what.trainers <= devices.numbers.size()) return {};
   const std::string why = fmt::format("{} trainers on {} CUDA device{}: two processes cannot add up on one device",
                                       what.trainers, devices.numbers.size(), devices.numbers.size() == 1 ? "" : "s");
   if (!devices.by_default)
-    return fault{fault_kind::input,
-                 fmt::format("--processes: {}; use --trainers {}, --device cpu, or leave out --processes", why,
-                             devices.numbers.size())};
+    return bad_input("--processes: {}; use --trainers {}, --device cpu, or leave out --processes", why,
+                     devices.numbers.size());
   out.note(why + ", so all compute on the processor");
   devices = {};
-  return std::nullopt;
+  return {};
 }
 
 result<cluster::gather_options> gather_children(role_processes& children, const model::job& what,

@@ -61,7 +61,7 @@ class role_processes {
 
 /// Assigns the devices of `machine` to the processes of a run with --processes. Two processes cannot share a device: if
 /// there are too few, trainers use the processor and `out` says so, unless CUDA was requested: then it is a fault.
-std::optional<fault> give_to_processes(machine_options& machine, const model::job& what, console& out);
+result<void> give_to_processes(machine_options& machine, const model::job& what, console& out);
 
 /// Options of a run with --processes.
 struct children_options {

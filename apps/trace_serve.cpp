@@ -36,8 +36,7 @@ result<int> serve(const question& asked) {
         "--token: all users of this machine can read it in the list of processes; --token-file FILE and the variable "
         "TROUPE_PAGE_TOKEN are for the owner alone");
   } else {
-    TROUPE_TRY(private_token, read_page_token(token_file));
-    how.token = std::move(private_token);
+    TROUPE_SET(how.token, read_page_token(token_file));
   }
   // A wrong folder is an error here, instead of an empty page.
   if (const auto read = trace::read_recording(how.from); !read) return bad_input(one_line(read.error().message));

@@ -235,8 +235,7 @@ result<int> run_train_order(const train_order& order, std::optional<cluster::gat
   if (auto wrong = check_metrics_csv(order)) return bad_input(std::move(*wrong));
   trace_order tracing = order.traced;
   TROUPE_TRY(traced, run_trace::start(tracing, context.out));
-  TROUPE_TRY(store, open_store(order));
-  options.checkpoints.store = std::move(store);
+  TROUPE_SET(options.checkpoints.store, open_store(order));
   std::optional<std::uint64_t> kept_to;
   if (order.resume) {
     const std::uint64_t done = order.resume->what.manifest.step;
@@ -294,12 +293,10 @@ result<int> run_train(const CLI::App& app, const program_context& context) {
     if (!order.processes && given_text(app, name)) return bad_input("--{}: is for runs with --processes", name);
   order.tls = app.get_option("--tls")->count() > 0;
   if (order.tls && !order.processes) return bad_input("--tls: is for runs with --processes, which have links");
-  if (auto wrong = read_timeouts(app, order.network)) return tl::unexpected<fault>(std::move(*wrong));
-  if (order.processes)
-    if (auto wrong = give_to_processes(order.machine, order.what, context.out))
-      return tl::unexpected<fault>(std::move(*wrong));
-  if (order.processes)
-    if (auto wrong = read_own_token(app, order.network, context.out)) return tl::unexpected<fault>(std::move(*wrong));
+  auto ready = read_timeouts(app, order.network);
+  if (ready && order.processes) ready = give_to_processes(order.machine, order.what, context.out);
+  if (ready && order.processes) ready = read_own_token(app, order.network, context.out);
+  if (!ready) return tl::unexpected(std::move(ready.error()));
   auto code = run_train_order(order, std::nullopt, context);
   if (!code) return tl::unexpected<fault>(model::located(std::move(code.error()), order.file));
   return code;

@@ -78,54 +78,50 @@ result<std::vector<model::setting>> resumed_settings(const std::vector<model::se
 }
 
 /// Reads the checkpoint options, and the checkpoint to resume from.
-std::optional<fault> fill_checkpoints(train_order& order) {
+result<void> fill_checkpoints(train_order& order) {
   order.save = option_text(order.run_settings, "save");
   if (const auto every = option_text(order.run_settings, "checkpoint-every")) {
     constexpr std::uint64_t steps_max = 1'000'000'000'000;
     const auto steps = parse_number<std::uint64_t>(*every);
     if (!steps || *steps == 0 || *steps > steps_max)
-      return fault{fault_kind::input, fmt::format("--checkpoint-every {}: must be a whole number between 1 and {}",
-                                                  printable(*every), steps_max)};
+      return bad_input("--checkpoint-every {}: must be a whole number between 1 and {}", printable(*every), steps_max);
     if (!order.save)
-      return fault{fault_kind::input,
-                   fmt::format("--checkpoint-every {}: needs --save DIR, the folder for the checkpoints", *steps)};
+      return bad_input("--checkpoint-every {}: needs --save DIR, the folder for the checkpoints", *steps);
     order.checkpoint_every = *steps;
   }
   if (const auto folder = option_text(order.run_settings, "resume")) {
     auto found = model::newest_whole_checkpoint(*folder);
-    if (!found)
-      return fault{fault_kind::input, fmt::format("--resume {}: {}", printable(*folder), found.error().message)};
+    if (!found) return bad_input("--resume {}: {}", printable(*folder), found.error().message);
     order.resume = std::move(*found);
   }
-  return std::nullopt;
+  return {};
 }
 
-/// Reads the job.
-std::optional<fault> fill_job(train_order& order, std::vector<model::setting> given) {
-  if (order.resume) {
-    auto all = resumed_settings(order.resume->what.manifest.settings, given);
-    if (!all) return all.error();
-    given = std::move(*all);
+/// Reads the job. A resumed one must agree with the saved one, whose missing settings have their defaults: an older
+/// version may have saved it.
+result<void> fill_job(train_order& order, const std::vector<model::setting>& given) {
+  if (!order.resume) {
+    TROUPE_SET(order.what, model::parse_job(given));
+    return {};
   }
-  auto made = model::parse_job(given);
-  if (!made) return made.error();
-  order.what = std::move(*made);
-  if (!order.resume) return std::nullopt;
-  if (auto differs = model::first_difference(order.resume->what.manifest.settings, model::to_settings(order.what)))
-    return fault{fault_kind::input, std::move(*differs)};
-  return std::nullopt;
+  const std::vector<model::setting>& saved = order.resume->what.manifest.settings;
+  TROUPE_TRY(settings, resumed_settings(saved, given));
+  TROUPE_SET(order.what, model::parse_job(settings));
+  TROUPE_TRY(saved_job, model::parse_job(saved));
+  auto differs = model::first_difference(model::to_settings(saved_job), model::to_settings(order.what));
+  if (differs) return bad_input(std::move(*differs));
+  return {};
 }
 
 /// Fills in the order from file and command line.
-std::optional<fault> fill(train_order& order, const CLI::App& app, computing where) {
-  if (auto wrong = fill_checkpoints(order)) return wrong;
-  if (auto wrong = fill_job(order, given_settings(app, order.file, model::job_settings()))) return wrong;
-  auto machine = read_machine_options([&](const char* name) -> std::optional<std::string> {
-    if (where == computing::here || std::string_view(name) == "threads") return option_text(order.run_settings, name);
-    return std::string_view(name) == "device" ? std::optional<std::string>("cpu") : std::nullopt;
-  });
-  if (!machine) return std::move(machine.error());
-  order.machine = std::move(*machine);
+result<void> fill(train_order& order, const CLI::App& app, computing where) {
+  if (auto filled = fill_checkpoints(order); !filled) return filled;
+  if (auto filled = fill_job(order, given_settings(app, order.file, model::job_settings())); !filled) return filled;
+  TROUPE_SET(order.machine, read_machine_options([&](const char* name) -> std::optional<std::string> {
+               if (where == computing::here || std::string_view(name) == "threads")
+                 return option_text(order.run_settings, name);
+               return std::string_view(name) == "device" ? std::optional<std::string>("cpu") : std::nullopt;
+             }));
   if (where == computing::here)
     for (const char* name : {"device", "devices", "server-device"})
       if (const auto text = option_text(order.run_settings, name))
@@ -133,10 +129,8 @@ std::optional<fault> fill(train_order& order, const CLI::App& app, computing whe
   order.metrics_csv = option_text(order.run_settings, "metrics-csv");
   order.processes = option_text(order.run_settings, "processes") == "true";
   order.tensorboard = option_text(order.run_settings, "tensorboard");
-  auto traced = read_trace_options(order.run_settings);
-  if (!traced) return std::move(traced.error());
-  order.traced = std::move(*traced);
-  return std::nullopt;
+  TROUPE_SET(order.traced, read_trace_options(order.run_settings));
+  return {};
 }
 
 }  // namespace
@@ -155,7 +149,8 @@ result<train_order> read_train_order(const CLI::App& app, computing where) {
   order.file = std::move(file);
   order.run_settings = given_settings(app, order.file, run_settings());
   order.network_words = given_network_options(app);
-  if (auto wrong = fill(order, app, where)) return tl::unexpected<fault>(model::located(std::move(*wrong), order.file));
+  auto filled = fill(order, app, where);
+  if (!filled) return tl::unexpected<fault>(model::located(std::move(filled.error()), order.file));
   return order;
 }
 

@@ -58,3 +58,12 @@ tl::unexpected<fault> run_fault(fmt::format_string<First, Rest...> text, First&&
   auto name##_or_fault = __VA_ARGS__;                                              \
   if (!name##_or_fault) return tl::unexpected(std::move(name##_or_fault).error()); \
   auto& name = *name##_or_fault
+
+/// `TROUPE_SET(target, expression);` moves the value of a `result` to `target`, or returns its fault as TROUPE_TRY
+/// does.
+#define TROUPE_SET(target, ...)                                        \
+  do {                                                                 \
+    auto or_fault = __VA_ARGS__;                                       \
+    if (!or_fault) return tl::unexpected(std::move(or_fault).error()); \
+    target = *std::move(or_fault);                                     \
+  } while (false)

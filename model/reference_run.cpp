@@ -38,10 +38,8 @@ result<reference_run> open_reference_run(const std::string& path) {
   TROUPE_TRY(file, replay_file::open(path));
   reference_run run;
   run.settings = replay_settings(path, file.config);
-  TROUPE_TRY(tables, file.tables<double>("final"));
-  run.tables = std::move(tables);
-  TROUPE_TRY(dense, file.dense<double>("final"));
-  run.dense = std::move(dense);
+  TROUPE_SET(run.tables, file.tables<double>("final"));
+  TROUPE_SET(run.dense, file.dense<double>("final"));
   for (std::uint32_t rank = 0; rank < file.config.trainers; ++rank) {
     auto losses = file.reals<double>(fmt::format("trainer.{}.loss", rank), file.config.steps);
     if (!losses) return tl::unexpected(std::move(losses.error()));

@@ -253,8 +253,7 @@ result<std::shared_ptr<const row_format>> csv_format(const job& job, const std::
   std::vector<std::size_t> described;
   if (job.header) {
     TROUPE_TRY(names, read_header(file, job.separator));
-    TROUPE_TRY(found, find_columns(descriptions, names, file->name()));
-    described = std::move(found);
+    TROUPE_SET(described, find_columns(descriptions, names, file->name()));
     columns.resize(names.size());
     for (std::size_t i = 0; i < names.size(); ++i) columns[i].what.name = names[i];
   } else {

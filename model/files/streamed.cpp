@@ -167,8 +167,7 @@ result<std::unique_ptr<const streamed>> open_streamed(const job& job) {
   TROUPE_TRY(train, open_rows(job, path_of(job)));
   std::shared_ptr<const file_rows> test = job.test_fraction > 0 ? train : nullptr;
   if (!job.test_file.empty()) {
-    TROUPE_TRY(opened, open_rows(job, job.test_file));
-    test = std::move(opened);
+    TROUPE_SET(test, open_rows(job, job.test_file));
   }
   if (auto wrong = check_memory(*train, test.get())) return bad_input(std::move(*wrong));
   const std::string name = train->file->name();

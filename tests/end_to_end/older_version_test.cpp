@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
+#include "model/checkpoint/manifest.hpp"
 #include "model/checkpoint/names.hpp"
 #include "protocol/content_reader.hpp"
 #include "protocol/message_content.hpp"
@@ -100,6 +102,23 @@ TEST(OlderVersionsCheckpoint, IsGoneOnFrom) {
   if (has_the_same_bits()) {
     EXPECT_EQ(digest_of(resumed), digest_of_6_steps);
   }
+}
+
+// As of a version that did not have the setting yet.
+TEST(OlderVersionsCheckpoint, IsGoneOnFromWithoutALaterSetting) {
+  const temporary_trace copy;
+  std::filesystem::copy(folder + "/checkpoint", copy.path(), std::filesystem::copy_options::recursive);
+  const std::string path = copy.path() + "/" + model::manifest_name(3);
+  auto manifest = model::parse_manifest(read_file(path));
+  ASSERT_TRUE(manifest) << manifest.error().message;
+  ASSERT_EQ(std::erase_if(manifest->settings, [](const auto& one) { return one.first == "clip-norm"; }), 1u);
+  std::ofstream(path) << model::to_text(*manifest);
+  const outcome resumed = run({"train", "--json", "--resume", copy.path(), "--steps", "6"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_NEAR(last_event(resumed, "done").at("loss").to_number<double>(), loss_of_6_steps, 1e-6);
+  const outcome other = run({"train", "--json", "--resume", copy.path(), "--steps", "7", "--clip-norm", "2"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("--clip-norm 2: the run of the checkpoint has --clip-norm 0"), other.err.npos) << other.err;
 }
 
 }  // namespace
