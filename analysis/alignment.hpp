@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "analysis/trace.hpp"
+#include "analysis/causality.hpp"
 
 namespace troupe::analysis {
 
@@ -39,5 +40,19 @@ struct alignment {
 /// - if neither run ended cleanly, what comes after the end of one of them;
 /// - messages that only one has, if the other's recorder was told to filter, or could not keep up.
 alignment align(const trace::recording& a, const trace::recording& b);
+
+/// A message being sent, which is when it gets what it holds, or being handled, which has its place among what the
+/// receiver handles.
+struct message_moment {
+  std::uint32_t pair = 0;
+  bool handled = false;
+};
+
+/// All moments of pairs, as A has them ordered: a message is sent after what its sender sent before, and after its
+/// trigger (causality::trigger) was handled; it is handled after it was sent, and after what its receiver handled
+/// before. Of moments that this leaves open the lower step comes first, then the sender's number: no clock counts
+/// (Kahn's topological sort). What only B has comes after what B has before it. `a` and `b` are of the pairs'
+/// recordings.
+std::vector<message_moment> causal_order(const causality& a, const causality& b, std::span<const message_pair> pairs);
 
 }  // namespace troupe::analysis

@@ -10,8 +10,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "analysis/contents.hpp"
 #include "analysis/message_name.hpp"
-#include "analysis/number_at.hpp"
 #include "analysis/table.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "analysis/percentile.hpp"
 #include "base/result.hpp"
 
 namespace troupe::analysis {

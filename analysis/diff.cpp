@@ -10,11 +10,9 @@
 #include <unordered_map>
 
 #include "analysis/by_number.hpp"
-#include "analysis/causal_order.hpp"
-#include "analysis/causality.hpp"
-#include "analysis/content_difference.hpp"
+#include "analysis/contents.hpp"
 #include "analysis/message_name.hpp"
-#include "analysis/percentile.hpp"
+#include "analysis/steps.hpp"
 #include "analysis/training_order.hpp"
 #include "base/units.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "analysis/by_number.hpp"
 #include "analysis/causality.hpp"
-#include "analysis/event_json.hpp"
+#include "analysis/trace.hpp"
 #include "analysis/trace_events.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"

@@ -9,8 +9,9 @@
 #include <charconv>
 
 #include "analysis/by_number.hpp"
-#include "analysis/event_json.hpp"
+#include "analysis/contents.hpp"
 #include "analysis/message_id.hpp"
+#include "analysis/why.hpp"
 #include "base/number.hpp"
 #include "trace/filter.hpp"
 #include "trace/names.hpp"
@@ -217,6 +218,68 @@ boost::json::object row_of(const trace::recording& in, const trace::event& e) {
     if (e.has(bit)) flags.emplace_back(name);
   row["flags"] = std::move(flags);
   return row;
+}
+
+namespace {
+
+constexpr std::size_t shown_most = 100;
+
+/// Back from cause to cause; the first that is not recorded is named.
+boost::json::array causes_of(const trace::recording& run, const cause_chain& chain) {
+  boost::json::array causes;
+  for (std::size_t i = 1; i < std::min(chain.hops.size(), shown_most); ++i)
+    causes.push_back(row_of(run, *chain.hops[i].message));
+  if (chain.missing != 0 && chain.hops.size() < shown_most)
+    causes.push_back(boost::json::object{
+        {"id", write_id(chain.missing)}, {"message", run.message_name(chain.missing)}, {"kind", "not recorded"}});
+  return causes;
+}
+
+boost::json::array ranges_of(const causality& in, const trace::event& message) {
+  boost::json::array ranges;
+  for (const trace::event* range : in.ranges_in(message))
+    ranges.push_back(boost::json::object{{"name", trace::name_of(static_cast<trace::range_name>(range->type))},
+                                         {"begin_ns", range->begin},
+                                         {"end_ns", range->end}});
+  return ranges;
+}
+
+boost::json::object content_json(const trace::content& what) {
+  boost::json::array parts;
+  for (const trace::content_part& part : what.parts) parts.push_back(peek(part));
+  return {{"fields_digest", fmt::format("{:016x}", what.fields_digest)},
+          {"fields_bytes", what.fields.size()},
+          {"parts", std::move(parts)}};
+}
+
+}  // namespace
+
+boost::json::object message_json(const causality& in, std::uint64_t id) {
+  const trace::recording& run = in.run();
+  boost::json::object all{{"id", write_id(id)}, {"message", run.message_name(id)}};
+  if (const trace::event* sent = in.sent(id)) all["left_ns"] = sent->begin;
+  if (const trace::event* arrived = in.arrived(id)) all["came_ns"] = arrived->begin;
+  boost::json::array effects;
+  const std::vector<const trace::event*> led_to = in.effects(id);
+  for (std::size_t i = 0; i < std::min(led_to.size(), shown_most); ++i) effects.push_back(row_of(run, *led_to[i]));
+  all["effects"] = std::move(effects);
+  all["effects_count"] = led_to.size();
+  const auto held = std::ranges::find(run.contents, id, &trace::content::id);
+  if (held != run.contents.end()) all["content"] = content_json(*held);
+
+  const cause_chain chain = find_causes(in, id);
+  if (chain.hops.empty()) return all;
+  const trace::event& message = *chain.hops.front().message;
+  all["causes"] = causes_of(run, chain);
+  if (message.has(flag::answer)) {
+    boost::json::object request{{"id", write_id(message.cause)}, {"message", run.message_name(message.cause)}};
+    if (const trace::event* asked = in.handled(message.cause)) request["type"] = run.type_name(asked->type);
+    all["answers"] = std::move(request);
+  }
+  if (message.what != trace::kind::handled) return all;
+  all["handled"] = row_of(run, message);
+  all["ranges"] = ranges_of(in, message);
+  return all;
 }
 
 }  // namespace troupe::analysis

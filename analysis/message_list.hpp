@@ -8,7 +8,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
-#include "analysis/trace.hpp"
+
+#include "analysis/causality.hpp"
 #include "base/result.hpp"
 
 namespace troupe::analysis {
@@ -45,5 +46,9 @@ message_page find_messages(const trace::recording& in, const message_query& what
 
 /// A row of the list.
 boost::json::object row_of(const trace::recording& in, const trace::event& what);
+
+/// One message: `{id, message, handled: row, causes: [rows, nearest first], effects: [rows], ranges: [...], content:
+/// {...}}`; without `handled` if its handling is not recorded.
+boost::json::object message_json(const causality& in, std::uint64_t id);
 
 }  // namespace troupe::analysis

@@ -8,9 +8,21 @@
 #include <set>
 
 #include "analysis/causality.hpp"
-#include "analysis/wait_for.hpp"
 
 namespace troupe::analysis {
+
+/// An allreduce that has not been completed.
+struct open_collective {
+  std::uint16_t group = 0;  ///< whose
+  std::uint64_t sequence = 0;
+  std::uint64_t step = 0;
+  std::optional<std::uint16_t> bucket;  ///< nothing: not recorded
+  std::set<std::uint16_t> missing;      ///< ranks
+  bool skipped = false;                 ///< a missing rank has launched a later one
+
+  /// Groups count from 0, one a process.
+  std::uint32_t communicator() const;
+};
 
 /// An index over a recording. Ranks are those of all trainers, and all that have ever launched anything.
 class open_collectives {

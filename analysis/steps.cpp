@@ -8,7 +8,6 @@
 #include <set>
 
 #include "analysis/message_name.hpp"
-#include "analysis/percentile.hpp"
 
 namespace troupe::analysis {
 

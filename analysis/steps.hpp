@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -47,5 +48,17 @@ trace::nanoseconds step_time(const step_windows& all, std::size_t percent);
 
 /// Whole windows of one step (one, or in runs without a common commit one a trainer); an error names those there are.
 result<std::vector<const step_window*>> find_step(const step_windows& all, std::uint64_t step);
+
+/// The percentile by nearest rank, as all analyses take it: the smallest value that at least `percent` % of all values
+/// do not exceed; 0 if there are none. Counts `zeros` zeros besides `values`, which are 0 or more. Reorders `values`.
+template <class T>
+T percentile(std::vector<T>& values, std::size_t percent, std::size_t zeros = 0) {
+  const std::size_t count = values.size() + zeros;
+  const std::size_t rank = (count * percent + 99) / 100;  // from 1
+  if (rank <= zeros) return T{};
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(rank - zeros - 1);
+  std::ranges::nth_element(values, at);
+  return *at;
+}
 
 }  // namespace troupe::analysis

@@ -6,7 +6,7 @@
 #include <bit>
 #include <map>
 
-#include "analysis/event_json.hpp"
+#include "analysis/trace.hpp"
 #include "base/units.hpp"
 #include "trace/names.hpp"
 

@@ -1,4 +1,4 @@
-#include "analysis/timeline.hpp"
+#include "analysis/exports.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,11 +1,42 @@
-// What analyses read: a recording, under the names that it has in trace/.
+// A recording as analyses read it: under the names that it has in trace/, its events by kind, parts of it, and single
+// records as JSON.
 
 #pragma once
+
+#include <boost/json/object.hpp>
+#include <concepts>
+#include <cstddef>
+#include <ranges>
+#include <string>
 
 #include "trace/recording.hpp"
 
 namespace troupe::analysis {
 
 using namespace trace;
+
+/// The events of `run` that are of one of these kinds, in their order. Requires: `run` outlives the view.
+auto events_of(const trace::recording& run, std::same_as<trace::kind> auto... kinds) {
+  return run.events | std::views::filter([=](const trace::event& one) { return ((one.what == kinds) || ...); });
+}
+
+/// The events that overlap the time from `begin` to `end`, and all else of the recording but the contents.
+trace::recording part_of(const trace::recording& of, trace::nanoseconds begin, trace::nanoseconds end);
+
+/// The last `most` events by begin, and all else of the recording but the contents.
+trace::recording newest_of(const trace::recording& of, std::size_t most);
+
+/// Whether the record is of a message that was handled, sent or arrived.
+bool is_of_message(const trace::event& one);
+
+/// The range that a record of kind range or checkpoint is of, and its name.
+inline trace::range_name range_of(const trace::event& one) { return static_cast<trace::range_name>(one.type); }
+
+/// A message's type, the name of a range or a metric, or the reason why a message was dropped; empty for other kinds.
+std::string type_of(const trace::recording& run, const trace::event& one);
+
+/// Fields: kind, begin_ns, end_ns, step, actor; type unless `type_of` is empty; for a message also message, from,
+/// bytes, sent_ns and arrived_ns.
+boost::json::object event_json(const trace::recording& run, const trace::event& one);
 
 }  // namespace troupe::analysis

@@ -10,7 +10,7 @@
 
 #include "analysis/causality.hpp"
 #include "analysis/lost_messages.hpp"
-#include "analysis/trace.hpp"
+#include "analysis/open_collectives.hpp"
 
 namespace troupe::analysis {
 
@@ -26,19 +26,6 @@ enum class wait_state : std::uint8_t {
   incomplete,     ///< a collective that all ranks have launched
 };
 std::string_view name_of(wait_state what);
-
-/// An allreduce that has not been completed.
-struct open_collective {
-  std::uint16_t group = 0;  ///< whose
-  std::uint64_t sequence = 0;
-  std::uint64_t step = 0;
-  std::optional<std::uint16_t> bucket;  ///< nothing: not recorded
-  std::set<std::uint16_t> missing;      ///< ranks
-  bool skipped = false;                 ///< a missing rank has launched a later one
-
-  /// Groups count from 0, one a process.
-  std::uint32_t communicator() const;
-};
 
 /// `who` cannot go on until `on` acts.
 struct wait_edge {

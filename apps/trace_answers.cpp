@@ -17,7 +17,6 @@
 #include "analysis/exports.hpp"
 #include "analysis/message_id.hpp"
 #include "analysis/summary.hpp"
-#include "analysis/timeline.hpp"
 #include "analysis/why.hpp"
 #include "apps/trace_replay.hpp"
 #include "apps/trace_serve.hpp"
