@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "analysis/by_number.hpp"
+#include "analysis/lookup.hpp"
 #include "analysis/message_name.hpp"
 #include "analysis/training_order.hpp"
 #include "base/units.hpp"
@@ -65,8 +65,7 @@ side look_at(const trace::recording& run, const char* name) {
     made.ended &= process.end == trace::ending::clean;
   }
   by_number<std::string> names([&](std::uint16_t actor) { return run.actor_name(actor); });
-  for (const trace::event& one : run.events) {
-    if (one.what != trace::kind::handled) continue;
+  for (const trace::event& one : run.events | of_kind(trace::kind::handled)) {
     made.actors.insert(names[one.actor]);
     made.actors.insert(names[trace::sender_of(one.id)]);
   }
@@ -82,8 +81,8 @@ std::optional<std::uint64_t> first_whole_step(const side& of) {
   const trace::nanoseconds since = run.complete_from();
   if (since == std::numeric_limits<trace::nanoseconds>::min()) return 0;
   std::map<std::uint16_t, std::uint64_t> begun;  // by trainer, the first step that began since
-  for (const trace::event& one : run.events)
-    if (one.what == trace::kind::step && one.begin >= since) begun.try_emplace(one.actor, one.step);
+  for (const trace::event& one : run.events | of_kind(trace::kind::step))
+    if (one.begin >= since) begun.try_emplace(one.actor, one.step);
   if (begun.empty()) return {};
   std::uint64_t last = 0;
   for (const auto& [trainer, step] : begun) last = std::max(last, step);
@@ -184,10 +183,9 @@ class aligner {
     by_number<type_info> types([&](std::uint16_t type) { return about(to.run->type_name(type)); });
     by_number<std::optional<std::uint32_t>> actors(
         [&](std::uint16_t actor) { return actor_number(to.run->actor_name(actor)); });
-    for (const trace::event& one : to.run->events) {
-      if (one.what != trace::kind::handled || one.step < first_step_) continue;
+    for (const trace::event& one : to.run->events | of_kind(trace::kind::handled)) {
+      if (one.step < first_step_ || !types[one.type].counts) continue;
       const type_info& type = types[one.type];
-      if (!type.counts) continue;
       const auto receiver = actors[one.actor], sender = actors[trace::sender_of(one.id)];
       if (!receiver || !sender) continue;
       const std::uint32_t bucket = type.has_bucket ? one.aux : 0U;
@@ -316,9 +314,8 @@ class sorter {
     const auto counts = [&](std::uint32_t pair) { return in == &message_pair::a || pairs_[pair].a == nullptr; };
     for (const std::uint32_t i : there) {
       if (!counts(i)) continue;
-      const auto trigger = by_id.find(of.trigger(*(pairs_[i].*in)));
-      if (trigger != by_id.end() && trigger->second != i)
-        edges_.emplace_back(handled_node(trigger->second), sent_node(i));
+      const std::uint32_t* trigger = find_in(by_id, of.trigger(*(pairs_[i].*in)));
+      if (trigger != nullptr && *trigger != i) edges_.emplace_back(handled_node(*trigger), sent_node(i));
     }
     const auto chain = [&](auto key, auto actor, auto to_node) {
       std::ranges::sort(there, {}, [&](std::uint32_t i) { return key(*(pairs_[i].*in)); });

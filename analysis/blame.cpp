@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "analysis/contents.hpp"
+#include "analysis/lookup.hpp"
 #include "analysis/message_name.hpp"
 #include "analysis/table.hpp"
 #include "base/result.hpp"
@@ -29,10 +30,9 @@ void each_held(const trace::recording& run, F&& look) {
   std::unordered_map<std::uint64_t, const trace::content*> contents;
   for (const trace::content& one : run.contents)
     if (!one.fields.empty()) contents.emplace(one.id, &one);
-  for (const trace::event& one : run.events) {
-    if (one.what != trace::kind::handled || one.type != type) continue;
-    if (const auto held = contents.find(one.id); held != contents.end()) look(one, *held->second);
-  }
+  for (const trace::event& one : run.events | of_kind(trace::kind::handled))
+    if (one.type == type)
+      if (const auto* held = find_in(contents, one.id)) look(one, **held);
 }
 
 std::uint64_t number_in(std::string_view text) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "analysis/deaths.hpp"
+#include "analysis/lookup.hpp"
 #include "base/units.hpp"
 
 namespace troupe::analysis {
@@ -87,9 +88,9 @@ class judge {
 
   void follow(std::uint16_t from, std::uint16_t waiter, std::set<std::uint16_t>& seen) {
     if (!seen.insert(from).second || is_at_work(run_, from)) return;
-    const auto waits = from_.find(from);
-    if (waits == from_.end()) return;
-    for (const wait_edge* one : waits->second) {
+    const auto* waits = find_in(from_, from);
+    if (waits == nullptr) return;
+    for (const wait_edge* one : *waits) {
       const blockage end = judge_end(*one);
       if (end == blockage::none) {
         if (one->state != wait_state::under_way) follow(one->on, waiter, seen);
@@ -114,8 +115,8 @@ class judge {
     return !is_at_work(run_, one.who) || one.in_handler;
   }
   bool is_asking(std::uint16_t actor) const {
-    const auto waits = from_.find(actor);
-    return waits != from_.end() && std::ranges::any_of(waits->second, &wait_edge::in_handler);
+    const auto* waits = find_in(from_, actor);
+    return waits != nullptr && std::ranges::any_of(*waits, &wait_edge::in_handler);
   }
 
   /// The shortest way of waits from `first` back to itself; empty: none.
@@ -123,9 +124,9 @@ class judge {
     std::map<std::uint16_t, const wait_edge*> came_by;
     std::queue<std::uint16_t> next({first});
     for (; !next.empty(); next.pop()) {
-      const auto waits = from_.find(next.front());
-      if (waits == from_.end()) continue;
-      for (const wait_edge* one : waits->second) {
+      const auto* waits = find_in(from_, next.front());
+      if (waits == nullptr) continue;
+      for (const wait_edge* one : *waits) {
         if (!may_lock(*one) || !came_by.emplace(one->on, one).second) continue;
         if (one->on != first) {
           next.push(one->on);
@@ -187,9 +188,7 @@ class judge {
   /// Whom a process is there for.
   std::optional<std::uint16_t> main_actor(std::uint32_t process) const {
     for (const trace::actor_state& actor : run_.actors)
-      if (actor.process == process &&
-          (actor.name.starts_with("server ") || actor.name.starts_with("trainer ") || actor.name == "master"))
-        return actor.actor;
+      if (actor.process == process && is_main_actor(actor)) return actor.actor;
     return std::nullopt;
   }
 

@@ -21,34 +21,18 @@ bool lies_in(const trace::event& inner, const trace::event& outer) {
 
 causality::causality(const trace::recording& of) : run_(&of), slot_(actors_max) {
   for (const trace::event& one : of.events) {
-    switch (one.what) {
-      case trace::kind::handled:
-        handled_.emplace_back(one.id, &one);
-        add_activity(one);
-        break;
-      case trace::kind::range:
-      case trace::kind::timer:
-        add_activity(one);
-        break;
-      case trace::kind::sent:
-        sent_.emplace_back(one.id, &one);
-        break;
-      case trace::kind::arrived:
-        arrived_.emplace_back(one.id, &one);
-        break;
-      case trace::kind::released:
-        released_.emplace_back(one.id, &one);
-        break;
-      default:
-        break;
-    }
+    index* const by_id = one.what == trace::kind::handled    ? &handled_
+                         : one.what == trace::kind::sent     ? &sent_
+                         : one.what == trace::kind::arrived  ? &arrived_
+                         : one.what == trace::kind::released ? &released_
+                                                             : nullptr;
+    if (by_id != nullptr) by_id->emplace_back(one.id, &one);
+    if (by_id == &handled_ || one.what == trace::kind::range || one.what == trace::kind::timer) add_activity(one);
   }
   const auto order = [](index& by_id) { std::ranges::stable_sort(by_id, {}, &index::value_type::first); };
   for (index* by_id : {&handled_, &sent_, &arrived_, &released_}) order(*by_id);
-  for (const trace::event& one : of.events) {
-    if (one.what != trace::kind::handled) continue;
+  for (const trace::event& one : of.events | of_kind(trace::kind::handled))
     if (const std::uint64_t because = trigger(one)) effects_.emplace_back(because, &one);
-  }
   order(effects_);
   for (actor_events& all : by_actor_) {
     std::ranges::sort(all.ranges, {}, [](const trace::event* range) { return std::pair(range->begin, -range->end); });

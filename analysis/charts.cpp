@@ -30,7 +30,7 @@ boost::json::object bar_of(const trace::recording& of, const trace::event& e) {
     bar["name"] = of.type_name(e.type);
     bar["from"] = of.actor_name(trace::sender_of(e.id));
   } else {
-    bar["name"] = is_range ? trace::name_of(static_cast<trace::range_name>(e.type)) : "collective";
+    bar["name"] = is_range ? trace::name_of(range_of(e)) : "collective";
   }
   return bar;
 }
@@ -111,10 +111,9 @@ boost::json::object waterfall_json(const trace::recording& of, const step_window
 
 boost::json::array curves_of(const trace::recording& of, const step_windows& steps, std::size_t points_most) {
   std::map<std::uint16_t, curve> metrics;
-  for (const trace::event& e : of.events) {
-    const auto value = std::bit_cast<double>(e.raw);
-    if (e.what == trace::kind::metric && std::isfinite(value)) metrics[e.type].emplace_back(e.step, value);
-  }
+  for (const trace::event& e : of.events | of_kind(trace::kind::metric))
+    if (const auto value = std::bit_cast<double>(e.raw); std::isfinite(value))
+      metrics[e.type].emplace_back(e.step, value);
   boost::json::array all;
   for (auto& [metric, points] : metrics) {
     std::ranges::stable_sort(points, {}, &point::first);

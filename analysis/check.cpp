@@ -20,8 +20,7 @@ class checker {
   explicit checker(const trace::recording& run) : run_(run), order_(run), index_(run), lost_(index_) {
     for (const trace::process_info& one : run.processes) is_clean_ = is_clean_ && one.end == trace::ending::clean;
     for (const trace::event& one : run.events)
-      if (one.what == trace::kind::range && static_cast<trace::range_name>(one.type) == trace::range_name::apply)
-        applies_[one.actor].push_back(&one);
+      if (is_apply(one)) applies_[one.actor].push_back(&one);
   }
 
   check_report report() {
@@ -193,8 +192,7 @@ class checker {
 
   invariant credit_not_negative() const {
     invariant made{"credit_not_negative", "no more credit comes back than was given"};
-    for (const trace::event& one : run_.events) {
-      if (one.what != trace::kind::credit && one.what != trace::kind::credit_wait) continue;
+    for (const trace::event& one : run_.events | of_kind(trace::kind::credit, trace::kind::credit_wait)) {
       ++made.cases;
       if (static_cast<std::int64_t>(one.raw) < 0)
         violate(made,

@@ -45,8 +45,8 @@ bool is_dead(const trace::recording& run, std::uint32_t i) {
 
 std::vector<death> find_deaths(const trace::recording& run) {
   std::vector<death> all;
-  for (const trace::event& one : run.events)
-    if (one.what == trace::kind::exit && one.aux != 0 && run.processes[one.process].end != trace::ending::clean)
+  for (const trace::event& one : run.events | of_kind(trace::kind::exit))
+    if (one.aux != 0 && run.processes[one.process].end != trace::ending::clean)
       all.push_back({one.process, one.actor, one.begin, one.aux});
   for (std::uint32_t i = 0; i < run.processes.size(); ++i)
     if (is_dead(run, i)) all.push_back({i, {}, run.processes[i].last, 0});
@@ -59,9 +59,7 @@ std::string name_of(const trace::recording& run, const death& what) {
   if (what.actor) return fmt::format("{} (pid {})", run.actor_name(*what.actor), pid);
   std::vector<std::string> names;
   for (const trace::actor_state& actor : run.actors)
-    if (actor.process == what.process &&
-        (actor.name == "master" || actor.name.starts_with("server ") || actor.name.starts_with("trainer ")))
-      names.push_back(actor.name);
+    if (actor.process == what.process && is_main_actor(actor)) names.push_back(actor.name);
   if (names.empty()) names.push_back(fmt::format("node {}", run.processes[what.process].node));
   return fmt::format("{} (pid {})", fmt::join(names, ", "), pid);
 }

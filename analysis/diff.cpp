@@ -9,8 +9,8 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "analysis/by_number.hpp"
 #include "analysis/contents.hpp"
+#include "analysis/lookup.hpp"
 #include "analysis/message_name.hpp"
 #include "analysis/steps.hpp"
 #include "analysis/training_order.hpp"
@@ -177,15 +177,15 @@ class comparison {
     if (at_sending_.empty() && at_handling_.empty()) return;
     for (const message_moment& moment : causal_order(causality(a_), causality(b_), pairs_)) {
       const auto& where = moment.handled ? at_handling_ : at_sending_;
-      const auto found = where.find(moment.pair);
-      if (found == where.end()) {
+      const finding* found = find_in(where, moment.pair);
+      if (found == nullptr) {
         if (!moment.handled) ++made_.equal_before;
         continue;
       }
       const message_pair& message = pairs_[moment.pair];
-      made_.first = message_difference{found->second.what, message, {}, {}};
-      if (found->second.what == difference::order) {
-        made_.first->overtaken_by = pairs_[found->second.overtaken_by];
+      made_.first = message_difference{found->what, message, {}, {}};
+      if (found->what == difference::order) {
+        made_.first->overtaken_by = pairs_[found->overtaken_by];
         --made_.equal_before;  // it was sent before it was handled
       } else if (message.a != nullptr && message.b != nullptr) {
         made_.first->detail = compare_message(*message.a, *message.b).second;
@@ -212,9 +212,9 @@ class comparison {
       type_differences& of = types[type_name(pairs_[i])];
       ++of.compared;
       for (const auto* where : {&at_sending_, &at_handling_}) {
-        const auto found = where->find(i);
-        if (found == where->end()) continue;
-        ++of.found[static_cast<std::size_t>(found->second.what)];
+        const finding* found = find_in(*where, i);
+        if (found == nullptr) continue;
+        ++of.found[static_cast<std::size_t>(found->what)];
         const std::uint64_t step = pairs_[i].any().step;
         of.first_step = std::min(of.first_step.value_or(step), step);
       }

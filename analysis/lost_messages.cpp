@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "analysis/lookup.hpp"
+
 namespace troupe::analysis {
 
 namespace {
@@ -17,8 +19,7 @@ lost_messages::lost_messages(const causality& index) : index_(index), complete_f
   const trace::recording& run = index.run();
   find_held_back();
   for (const trace::event& one : run.events) {
-    if (one.what == trace::kind::handled || one.what == trace::kind::arrived || one.what == trace::kind::sent)
-      account_for(one);
+    if (is_of_message(one)) account_for(one);
     if (one.what != trace::kind::sent) continue;
     if (one.has(flag::answer)) answers_[one.cause] = &one;
     const bool came = index.arrived(one.id) != nullptr || index.handled(one.id) != nullptr ||
@@ -26,10 +27,10 @@ lost_messages::lost_messages(const causality& index) : index_(index), complete_f
     if (!came && std::ranges::find(held_back_, one.id, &trace::event::id) == held_back_.end())
       never_arrived_.push_back(&one);
   }
+  const auto add = [&](std::uint64_t id) { accounted_[trace::sender_of(id)].push_back(trace::sequence_of(id)); };
   for (const trace::actor_state& actor : run.actors) {
-    if (actor.message != 0) accounted_[trace::sender_of(actor.message)].push_back(trace::sequence_of(actor.message));
-    for (const auto& request : actor.open)
-      accounted_[trace::sender_of(request.id)].push_back(trace::sequence_of(request.id));
+    if (actor.message != 0) add(actor.message);
+    for (const auto& request : actor.open) add(request.id);
   }
   for (auto& [sender, numbers] : accounted_) std::ranges::sort(numbers);
 }
@@ -62,8 +63,8 @@ const trace::event* lost_messages::find(std::uint16_t sender, std::uint16_t rece
 }
 
 const trace::event* lost_messages::answer_sent(std::uint64_t request) const {
-  const auto found = answers_.find(request);
-  return found == answers_.end() ? nullptr : found->second;
+  const auto* found = find_in(answers_, request);
+  return found == nullptr ? nullptr : *found;
 }
 
 std::vector<std::uint64_t> lost_messages::unaccounted(std::uint16_t sender) const {
@@ -71,20 +72,18 @@ std::vector<std::uint64_t> lost_messages::unaccounted(std::uint16_t sender) cons
   if (!complete_from_ || board == nullptr) return {};
   std::uint64_t next = 1;
   if (*complete_from_ > 0) {
-    const auto first = first_complete_.find(sender);
-    if (first == first_complete_.end()) return {};
-    next = first->second;
+    const std::uint64_t* first = find_in(first_complete_, sender);
+    if (first == nullptr) return {};
+    next = *first;
   }
   constexpr std::size_t many = 10'000;  // no loss but another reason, which nobody wants listed
   std::vector<std::uint64_t> missing;
-  const auto known = accounted_.find(sender);
-  auto at = known == accounted_.end() ? std::vector<std::uint64_t>::const_iterator{} : known->second.begin();
-  for (; next <= board->last_sent && missing.size() < many; ++next) {
-    if (known != accounted_.end()) {
-      while (at != known->second.end() && *at < next) ++at;
-      if (at != known->second.end() && *at == next) continue;
-    }
-    missing.push_back(next);
+  const std::vector<std::uint64_t> none;
+  const std::vector<std::uint64_t>* known = find_in(accounted_, sender);
+  if (known == nullptr) known = &none;
+  for (auto at = known->begin(); next <= board->last_sent && missing.size() < many; ++next) {
+    while (at != known->end() && *at < next) ++at;
+    if (at == known->end() || *at != next) missing.push_back(next);
   }
   return missing;
 }

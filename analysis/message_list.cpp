@@ -8,8 +8,8 @@
 #include <cctype>
 #include <charconv>
 
-#include "analysis/by_number.hpp"
 #include "analysis/contents.hpp"
+#include "analysis/lookup.hpp"
 #include "analysis/message_id.hpp"
 #include "analysis/why.hpp"
 #include "base/number.hpp"
@@ -142,8 +142,8 @@ result<message_query> message_query::read(const std::map<std::string, std::strin
   message_query what;
   std::string problem;
   const auto text_of = [&](const char* name) {
-    const auto found = parameters.find(name);
-    return found == parameters.end() ? std::string() : found->second;
+    const std::string* found = find_in(parameters, name);
+    return found == nullptr ? std::string() : *found;
   };
   const auto number = [&](const char* name, auto& value) {
     const std::string given = text_of(name);
@@ -238,9 +238,8 @@ boost::json::array causes_of(const trace::recording& run, const cause_chain& cha
 boost::json::array ranges_of(const causality& in, const trace::event& message) {
   boost::json::array ranges;
   for (const trace::event* range : in.ranges_in(message))
-    ranges.push_back(boost::json::object{{"name", trace::name_of(static_cast<trace::range_name>(range->type))},
-                                         {"begin_ns", range->begin},
-                                         {"end_ns", range->end}});
+    ranges.push_back(boost::json::object{
+        {"name", trace::name_of(range_of(*range))}, {"begin_ns", range->begin}, {"end_ns", range->end}});
   return ranges;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/lookup.hpp"
 #include "analysis/training_order.hpp"
 
 namespace troupe::analysis {
@@ -30,16 +31,16 @@ open_collectives::open_collectives(const causality& index) {
 }
 
 std::optional<open_collective> open_collectives::of(std::uint64_t launch) const {
-  const auto which = by_launch_.find(launch);
-  if (which == by_launch_.end()) return {};
-  const auto& [group, sequence] = which->second;
-  const state& launched = all_.at(which->second);
+  const key* which = find_in(by_launch_, launch);
+  if (which == nullptr) return {};
+  const auto& [group, sequence] = *which;
+  const state& launched = all_.at(*which);
   if (launched.completed) return {};
   open_collective made{group, sequence, launched.step, launched.bucket, {}, false};
   std::ranges::set_difference(ranks_, launched.ranks, std::inserter(made.missing, made.missing.end()));
   made.skipped = std::ranges::any_of(made.missing, [&](std::uint16_t rank) {
-    const auto last = last_.find({made.group, rank});
-    return last != last_.end() && last->second > place{made.step, made.sequence};
+    const place* last = find_in(last_, {made.group, rank});
+    return last != nullptr && *last > place{made.step, made.sequence};
   });
   return made;
 }

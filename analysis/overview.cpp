@@ -53,8 +53,7 @@ boost::json::object figures_json(const trace::recording& of) {
 /// Types of messages that occur, of the many that there may be.
 std::set<std::uint16_t> types_in(const trace::recording& of) {
   std::vector<bool> occurs(std::size_t{1} << 16);
-  for (const trace::event& e : of.events)
-    if (e.what == trace::kind::handled) occurs[e.type] = true;
+  for (const trace::event& e : of.events | of_kind(trace::kind::handled)) occurs[e.type] = true;
   std::set<std::uint16_t> types;
   for (std::size_t type = 0; type < occurs.size(); ++type)
     if (occurs[type]) types.insert(static_cast<std::uint16_t>(type));
@@ -117,8 +116,7 @@ boost::json::array credits_json(const trace::recording& of, trace::nanoseconds s
     std::uint64_t waits = 0;
   };
   std::map<std::pair<std::uint32_t, std::uint16_t>, link> links;
-  for (const trace::event& e : of.events) {
-    if (e.what != trace::kind::credit && e.what != trace::kind::credit_wait) continue;
+  for (const trace::event& e : of.events | of_kind(trace::kind::credit, trace::kind::credit_wait)) {
     link& one = links[{e.process, e.aux}];
     one.under_way = e.raw;
     if (e.what == trace::kind::credit_wait && e.begin >= since) ++one.waits;
@@ -138,8 +136,8 @@ boost::json::array credits_json(const trace::recording& of, trace::nanoseconds s
 
 std::map<trace::metric_name, double> last_figures(const trace::recording& run) {
   std::map<trace::metric_name, double> last;
-  for (const trace::event& e : run.events)
-    if (e.what == trace::kind::metric) last[static_cast<trace::metric_name>(e.type)] = std::bit_cast<double>(e.raw);
+  for (const trace::event& e : run.events | of_kind(trace::kind::metric))
+    last[static_cast<trace::metric_name>(e.type)] = std::bit_cast<double>(e.raw);
   return last;
 }
 

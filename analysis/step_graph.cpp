@@ -16,7 +16,7 @@ stretch idle(std::uint16_t actor) { return {path_category::idle, actor, 0, 0, tr
 
 stretch work_of(const trace::event& one) {
   if (one.what != trace::kind::range) return {path_category::work, one.actor, 0, one.type, trace::range_name::none};
-  return {path_category::work, one.actor, 0, 0, static_cast<trace::range_name>(one.type)};
+  return {path_category::work, one.actor, 0, 0, range_of(one)};
 }
 
 }  // namespace

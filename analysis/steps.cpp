@@ -13,10 +13,6 @@ namespace troupe::analysis {
 
 namespace {
 
-bool is_apply(const trace::event& one) {
-  return one.what == trace::kind::range && one.type == static_cast<std::uint16_t>(trace::range_name::apply);
-}
-
 /// Whether all actors commit each step together.
 bool commits_together(const trace::recording& run) {
   const auto rows_type = type_number<msg::rows>(run);
@@ -70,8 +66,7 @@ step_windows own_steps(const trace::recording& run, trace::nanoseconds since) {
   step_windows found;
   found.common = false;
   std::map<std::uint16_t, const trace::event*> last;
-  for (const trace::event& one : run.events) {
-    if (one.what != trace::kind::step) continue;
+  for (const trace::event& one : run.events | of_kind(trace::kind::step)) {
     const trace::event*& before = last[one.actor];
     const bool whole =
         before != nullptr && before->step + 1 == one.step && before->end >= since && before->end < one.end;

@@ -28,14 +28,13 @@ std::vector<lost_message> find_lost(const causality& of) {
   const trace::recording& run = of.run();
   std::set<std::uint64_t> dropped;
   std::vector<lost_message> lost;
-  for (const trace::event& one : run.events) {
-    if (one.what != trace::kind::drop) continue;
+  for (const trace::event& one : run.events | of_kind(trace::kind::drop)) {
     dropped.insert(one.id);
     lost.push_back({one.id, one.type, one.actor, one.begin,
                     std::string(trace::name_of(static_cast<trace::drop_reason>(one.aux)))});
   }
-  for (const trace::event& one : run.events) {
-    if (one.what != trace::kind::sent || of.handled(one.id) != nullptr || dropped.contains(one.id)) continue;
+  for (const trace::event& one : run.events | of_kind(trace::kind::sent)) {
+    if (of.handled(one.id) != nullptr || dropped.contains(one.id)) continue;
     const trace::actor_state* receiver = run.find_actor(one.aux);
     if (receiver == nullptr || receiver->alive || !leaves_record(run, *receiver, one.begin)) continue;
     lost.push_back({one.id, one.type, one.aux, one.begin, receiver->name + " had ended"});
@@ -56,9 +55,9 @@ std::vector<unanswered_request> find_unanswered(const causality& of) {
   for (const trace::event& one : run.events) {
     if (one.has(flag::answer)) answered.insert(one.cause);
   }
-  for (const trace::event& one : run.events) {
-    const bool parked = one.what == trace::kind::handled && one.has(flag::parked);
-    if (!parked || answered.contains(one.id) || run.find_actor(trace::sender_of(one.id)) != nullptr) continue;
+  for (const trace::event& one : run.events | of_kind(trace::kind::handled)) {
+    if (!one.has(flag::parked) || answered.contains(one.id) || run.find_actor(trace::sender_of(one.id)) != nullptr)
+      continue;
     // Nobody records that a client has its answer.
     if (trace::sender_of(one.id) == trace::client_actor && run.processes[one.process].end == trace::ending::clean)
       continue;

@@ -13,8 +13,8 @@
 #include <optional>
 #include <unordered_map>
 
-#include "analysis/by_number.hpp"
 #include "analysis/causality.hpp"
+#include "analysis/lookup.hpp"
 #include "analysis/message_name.hpp"
 #include "analysis/trace_events.hpp"
 #include "base/json_text.hpp"
@@ -60,9 +60,8 @@ class timeline {
   static track links_of(const trace::event& one) { return {one.process + 1, std::uint32_t{UINT16_MAX} + 2}; }
 
   std::optional<track> track_of(std::uint16_t actor) const {
-    const auto known = process_of_.find(actor);
-    if (known == process_of_.end()) return {};
-    return track{known->second + 1, std::uint32_t{actor} + 1};
+    const std::uint32_t* process = find_in(process_of_, actor);
+    return process == nullptr ? std::nullopt : std::optional(track{*process + 1, std::uint32_t{actor} + 1});
   }
 
   std::string message_name(std::uint64_t id) {
@@ -115,8 +114,7 @@ class timeline {
       out_.slice(where, types_[one.type], "message", one.begin, end, args_of(one));
       return;
     }
-    const std::string_view what =
-        one.what == trace::kind::timer ? "turn of its own" : trace::name_of(static_cast<trace::range_name>(one.type));
+    const std::string_view what = one.what == trace::kind::timer ? "turn of its own" : trace::name_of(range_of(one));
     out_.slice(where, fmt::format("\"{}\"", what), one.what == trace::kind::checkpoint ? "checkpoint" : "range",
                one.begin, end, fmt::format("\"step\":{}", one.step));
   }
@@ -137,16 +135,15 @@ class timeline {
 
   /// The moment closest to `when` that lies in one of the outermost slices of `where`, at most as late; nothing: none.
   std::optional<trace::nanoseconds> moment_in_slice(track where, trace::nanoseconds when) const {
-    const auto slices = outermost_.find(where);
-    if (slices == outermost_.end()) return {};
-    const auto after = std::ranges::upper_bound(slices->second, when, {}, &stretch::begin);
-    if (after == slices->second.begin()) return {};
+    const auto* slices = find_in(outermost_, where);
+    if (slices == nullptr) return {};
+    const auto after = std::ranges::upper_bound(*slices, when, {}, &stretch::begin);
+    if (after == slices->begin()) return {};
     return std::min(when, last_moment(*std::prev(after)));
   }
 
   void write_flows() {
-    for (const trace::event& one : run_.events) {
-      if (one.what != trace::kind::handled) continue;
+    for (const trace::event& one : run_.events | of_kind(trace::kind::handled)) {
       const trace::event* sending = index_.sent_in(one);
       const auto from = track_of(trace::sender_of(one.id));
       std::optional<trace::nanoseconds> sent;
@@ -231,9 +228,8 @@ class timeline {
     std::map<track, changes> queues;
     std::map<std::pair<std::uint32_t, std::uint32_t>, changes> in_flight;
     const auto fly = [&](const trace::event& one, std::uint32_t to, trace::nanoseconds when, std::int64_t sign) {
-      const auto from = process_of_.find(trace::sender_of(one.id));
-      if (from != process_of_.end() && from->second != to)
-        in_flight[{from->second, to}].emplace_back(when, sign * std::int64_t{one.bytes});
+      const std::uint32_t* from = find_in(process_of_, trace::sender_of(one.id));
+      if (from != nullptr && *from != to) in_flight[{*from, to}].emplace_back(when, sign * std::int64_t{one.bytes});
     };
     for (const trace::event& one : run_.events) {
       if (one.what == trace::kind::handled) {
@@ -246,8 +242,7 @@ class timeline {
         queues[track_of(one)].emplace_back(one.begin, 1);
       } else if (one.what == trace::kind::sent && index_.handled(one.id) == nullptr &&
                  index_.arrived(one.id) == nullptr) {
-        const auto to = process_of_.find(one.aux);
-        if (to != process_of_.end()) fly(one, to->second, one.begin, 1);
+        if (const std::uint32_t* to = find_in(process_of_, one.aux)) fly(one, *to, one.begin, 1);
       }
       write_figure(one);
     }

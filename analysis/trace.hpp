@@ -15,9 +15,9 @@ namespace troupe::analysis {
 
 using namespace trace;
 
-/// The events of `run` that are of one of these kinds, in their order. Requires: `run` outlives the view.
-auto events_of(const trace::recording& run, std::same_as<trace::kind> auto... kinds) {
-  return run.events | std::views::filter([=](const trace::event& one) { return ((one.what == kinds) || ...); });
+/// The view of the events of these kinds, as in `run.events | of_kind(trace::kind::sent)`.
+auto of_kind(std::same_as<trace::kind> auto... kinds) {
+  return std::views::filter([=](const trace::event& one) { return ((one.what == kinds) || ...); });
 }
 
 /// The events that overlap the time from `begin` to `end`, and all else of the recording but the contents.
@@ -29,8 +29,18 @@ trace::recording newest_of(const trace::recording& of, std::size_t most);
 /// Whether the record is of a message that was handled, sent or arrived.
 bool is_of_message(const trace::event& one);
 
-/// The range that a record of kind range or checkpoint is of, and its name.
+/// The name of the work that a record of kind range or checkpoint tells of.
 inline trace::range_name range_of(const trace::event& one) { return static_cast<trace::range_name>(one.type); }
+
+/// Whether it is a server's record of an optimizer step that it applied.
+inline bool is_apply(const trace::event& one) {
+  return one.what == trace::kind::range && range_of(one) == trace::range_name::apply;
+}
+
+/// A server's, a trainer's or the master's name.
+inline bool is_main_actor(const trace::actor_state& one) {
+  return one.name == "master" || one.name.starts_with("server ") || one.name.starts_with("trainer ");
+}
 
 /// A message's type, the name of a range or a metric, or the reason why a message was dropped; empty for other kinds.
 std::string type_of(const trace::recording& run, const trace::event& one);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/lookup.hpp"
 #include "base/number.hpp"
 
 namespace troupe::analysis {
@@ -51,8 +52,8 @@ training_order::training_order(const trace::recording& run) {
 }
 
 std::optional<std::uint16_t> training_order::trainer(std::uint16_t rank) const {
-  const auto found = by_rank_.find(rank);
-  return found == by_rank_.end() ? std::nullopt : std::optional(found->second);
+  const std::uint16_t* found = find_in(by_rank_, rank);
+  return found == nullptr ? std::nullopt : std::optional(*found);
 }
 
 std::uint64_t training_order::lookahead() const {

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 
+#include "analysis/lookup.hpp"
 #include "analysis/message_name.hpp"
 #include "analysis/open_collectives.hpp"
 #include "analysis/training_order.hpp"
@@ -74,18 +75,16 @@ class wait_finder {
   /// Of what `next` waits for, which was sent and has not come: lost, or not yet there. A link keeps the order of
   /// one sender's messages, and so does a mailbox.
   void judge_transit(wait_edge& next, trace::nanoseconds sent) const {
-    const auto newest = newest_.find({next.receiver, trace::sender_of(next.message)});
-    const bool is_overtaken =
-        next.message != 0 && newest != newest_.end() && newest->second > trace::sequence_of(next.message);
+    const std::uint64_t* newest = find_in(newest_, {next.receiver, trace::sender_of(next.message)});
+    const bool is_overtaken = next.message != 0 && newest != nullptr && *newest > trace::sequence_of(next.message);
     next.state = is_overtaken || now_ - sent > longest_transit_ns ? wait_state::never_arrived : wait_state::under_way;
   }
 
   std::uint64_t in_front(std::uint16_t actor, trace::nanoseconds when) const {
-    const auto queue = queues_.find(actor);
     std::uint64_t count = 0;
-    if (queue != queues_.end())
+    if (const auto* queue = find_in(queues_, actor))
       count = static_cast<std::uint64_t>(
-          std::ranges::count_if(queue->second, [&](const trace::event* other) { return other->begin < when; }));
+          std::ranges::count_if(*queue, [&](const trace::event* other) { return other->begin < when; }));
     for (const trace::actor_state& other : run_.actors)  // within a process nothing is recorded on arrival
       for (const auto& request : other.open)
         if (request.peer == actor && request.since < when && share_process(other.actor, actor) &&
@@ -200,8 +199,8 @@ class wait_finder {
   /// The server of the parked `query` waits for gradients up to step `last`; if it has those, up to `strictly`.
   void wait_for_gradients(const trace::event& query, std::uint64_t last, std::uint64_t strictly) {
     const auto have = [&](std::uint16_t trainer) {
-      const auto known = gradients_.find({query.actor, trainer});
-      return known == gradients_.end() ? 0 : known->second;
+      const std::uint64_t* known = find_in(gradients_, {query.actor, trainer});
+      return known == nullptr ? 0 : *known;
     };
     const auto lacks_any = [&](std::uint64_t step) {
       return std::ranges::any_of(order_.trainers(), [&](std::uint16_t trainer) { return have(trainer) < step; });
@@ -215,9 +214,8 @@ class wait_finder {
   /// Each trainer has to send what the parked `query` is.
   void wait_for_all(const trace::event& query) {
     std::set<std::uint16_t> have;
-    for (const trace::event& one : run_.events)
-      if (one.what == trace::kind::handled && one.actor == query.actor && one.type == query.type &&
-          one.step == query.step)
+    for (const trace::event& one : run_.events | of_kind(trace::kind::handled))
+      if (one.actor == query.actor && one.type == query.type && one.step == query.step)
         have.insert(trace::sender_of(one.id));
     for (const std::uint16_t trainer : order_.trainers())
       if (!have.contains(trainer)) wait_for_message(query, trainer, query.type, query.step);
@@ -247,9 +245,8 @@ class wait_finder {
 
   /// Where the message is that `next.who` waits for, if it has been sent.
   void locate(wait_edge& next) const {
-    const auto queue = queues_.find(next.who);
-    if (queue != queues_.end())
-      for (const trace::event* one : queue->second)
+    if (const auto* queue = find_in(queues_, next.who))
+      for (const trace::event* one : *queue)
         if (trace::sender_of(one->id) == next.on && one->type == next.type && one->step == next.step) {
           next.state = wait_state::queued;
           next.message = one->id;
@@ -279,9 +276,8 @@ class wait_finder {
     std::uint64_t low = 0;
     std::uint64_t high = UINT64_MAX;
     std::uint64_t near = 0;  // one to another server
-    const auto numbers = gradient_numbers_.find(next.on);
-    if (numbers != gradient_numbers_.end())
-      for (const auto& [step, number] : numbers->second) {
+    if (const auto* numbers = find_in(gradient_numbers_, next.on))
+      for (const auto& [step, number] : *numbers) {
         if (step < next.step) low = std::max(low, number);
         if (step > next.step) high = std::min(high, number);
         if (step == next.step) near = number;
@@ -298,9 +294,9 @@ class wait_finder {
     const trace::actor_state* state = run_.find_actor(next.on);
     if (state == nullptr) return false;
     if (state->step > next.step) return true;
-    const auto numbers = gradient_numbers_.find(next.on);
-    if (numbers != gradient_numbers_.end() &&
-        std::ranges::any_of(numbers->second, [&](const auto& known) { return known.first >= next.step; }))
+    const auto* numbers = find_in(gradient_numbers_, next.on);
+    if (numbers != nullptr &&
+        std::ranges::any_of(*numbers, [&](const auto& known) { return known.first >= next.step; }))
       return true;
     return std::ranges::any_of(state->open, [&](const trace::actor_state::request& open) {
       const std::string type = run_.type_name(open.type);

@@ -4,6 +4,8 @@
 #include <map>
 #include <unordered_set>
 
+#include "analysis/lookup.hpp"
+
 namespace troupe::analysis {
 
 namespace {
@@ -105,8 +107,7 @@ class cone_search {
   }
 
   bounds& of_actor(std::uint16_t actor) {
-    const auto known = bounds_.find(actor);
-    if (known != bounds_.end()) return known->second;
+    if (bounds* known = find_in(bounds_, actor)) return *known;
     const auto all = of_.activities(actor);
     std::size_t first = 0;
     if (step_ != 0) {
