@@ -1,6 +1,8 @@
-// Writes the Trace Event Format (JSON) that chrome://tracing, Perfetto and Speedscope read, one event after the other.
+// Writes the Trace Event Format (JSON) for chrome://tracing, Perfetto and Speedscope, event by event.
 
 #pragma once
+
+#include <fmt/format.h>
 
 #include <cstdint>
 #include <ostream>
@@ -16,23 +18,22 @@ struct track {
   std::uint32_t process = 0;
   std::uint32_t thread = 0;
 
-  bool operator==(const track&) const = default;
   auto operator<=>(const track&) const = default;
 };
 
-/// Writes to `to` as it goes; nothing but a buffer is held. `name` and `args` are JSON: a text, and the fields of an
-/// object without its braces. Times become microseconds with three decimals.
+/// Writes to `to` as it goes and holds only a buffer. `name` is a JSON string, `args` the fields of a JSON object
+/// without its braces. Times are written as microseconds with three decimals.
 class trace_events {
  public:
   explicit trace_events(std::ostream& to);
-  /// Ends the document; `more` are further fields of it.
+  /// Ends the document. `more`: its other fields, one or more.
   void finish(std::string_view more);
 
-  void process_name(std::uint32_t process, std::string_view name, std::int64_t place);
-  void thread_name(track where, std::string_view name, std::int64_t place);
+  void process_name(std::uint32_t process, std::string_view name, std::int64_t position);
+  void thread_name(track where, std::string_view name, std::int64_t position);
   void slice(track where, std::string_view name, std::string_view category, trace::nanoseconds begin,
              trace::nanoseconds end, std::string_view args);
-  /// Beginning and end of something that may overlap with whatever else is on its track.
+  /// Begin and end of something that may overlap with other things on its track.
   void async(track where, std::string_view name, std::string_view category, std::uint64_t id, trace::nanoseconds begin,
              trace::nanoseconds end, std::string_view args);
   /// An arrow between the slices that enclose these moments.
@@ -43,9 +44,9 @@ class trace_events {
                double value);
 
  private:
-  void begin(char phase, track where);
-  void time(std::string_view field, trace::nanoseconds when);
-  void end();
+  /// Adds an event with the fields that `form` makes of `values`.
+  template <class... T>
+  void add(char phase, track where, fmt::format_string<const T&...> form, const T&... values);
 
   std::ostream& to_;
   std::string buffer_;
