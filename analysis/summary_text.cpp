@@ -92,7 +92,7 @@ std::string trouble_text(const trace::recording& run, const summary& what, std::
   }
   if (!what.unanswered.empty()) {
     table rows({"request", "type", "of", "step", "since"}, "lllrr");
-    for (const unanswered_request& one : what.unanswered) {
+    for (const trace::actor_state::request& one : what.unanswered) {
       rows.add({run.message_name(one.id), run.type_name(one.type), run.actor_name(one.peer), std::to_string(one.step),
                 time_text(one.since)});
     }
@@ -174,7 +174,7 @@ boost::json::object summary_json(const causality& of, const summary& what) {
                     {"why", one.why}});
   }
   boost::json::array unanswered;
-  for (const unanswered_request& one : what.unanswered) {
+  for (const trace::actor_state::request& one : what.unanswered) {
     unanswered.push_back({{"message", run.message_name(one.id)},
                           {"type", run.type_name(one.type)},
                           {"to", run.actor_name(one.peer)},
