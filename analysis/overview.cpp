@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <boost/json/array.hpp>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -17,7 +16,7 @@ namespace troupe::analysis {
 
 namespace {
 
-/// What an actor is: its name without its number, as in `trainer`.
+/// An actor's name without its number, as in `trainer`.
 std::string role_of(std::string_view name) {
   const auto space = name.rfind(' ');
   const bool numbered =
@@ -27,7 +26,7 @@ std::string role_of(std::string_view name) {
 
 trace::nanoseconds begin_of(const trace::recording& run) { return run.events.empty() ? 0 : run.events.front().begin; }
 
-/// The last value of each metric, and over the last seconds how much was done.
+/// The last value of each metric, and messages and bytes per second over the last seconds.
 boost::json::object figures_json(const trace::recording& of) {
   boost::json::object figures;
   for (const auto& [which, value] : last_figures(of)) {
@@ -50,14 +49,20 @@ boost::json::object figures_json(const trace::recording& of) {
   return figures;
 }
 
-/// Types of messages that occur, of the many that there may be.
-std::set<std::uint16_t> types_in(const trace::recording& of) {
+/// The types of messages that were handled, of all that the protocol has.
+boost::json::array types_json(const trace::recording& of) {
   std::vector<bool> occurs(std::size_t{1} << 16);
   for (const trace::event& e : of.events | of_kind(trace::kind::handled)) occurs[e.type] = true;
-  std::set<std::uint16_t> types;
+  boost::json::array types;
   for (std::size_t type = 0; type < occurs.size(); ++type)
-    if (occurs[type]) types.insert(static_cast<std::uint16_t>(type));
+    if (occurs[type]) types.emplace_back(of.type_name(static_cast<std::uint16_t>(type)));
   return types;
+}
+
+boost::json::array names_json(const std::vector<trace::actor_state>& actors) {
+  boost::json::array names;
+  for (const trace::actor_state& one : actors) names.emplace_back(one.name);
+  return names;
 }
 
 std::string text_at(const boost::json::object& from, const char* key) {
@@ -65,7 +70,7 @@ std::string text_at(const boost::json::object& from, const char* key) {
   return found != nullptr && found->is_string() ? std::string(found->get_string()) : "";
 }
 
-/// What happens to an actor right now.
+/// What an actor is doing now.
 boost::json::object actor_json(const trace::recording& of, const trace::actor_state& state) {
   boost::json::object one{{"actor", state.name},  {"role", role_of(state.name)}, {"process", state.process},
                           {"alive", state.alive}, {"step", state.step},          {"handled", state.handled}};
@@ -88,28 +93,21 @@ boost::json::object actor_json(const trace::recording& of, const trace::actor_st
   return one;
 }
 
-/// Actors that are on no board, but in records: those of a log whose process ended.
+/// The actors on the board, and those that are only in records because their process has ended; by number.
 std::vector<trace::actor_state> all_actors(const trace::recording& of, const std::vector<edge_summary>& edges) {
   std::vector<trace::actor_state> all = of.actors;
   std::set<std::uint16_t> known;
   for (const trace::actor_state& one : all) known.insert(one.actor);
-  const auto add = [&](std::uint16_t actor) {
-    if (!known.insert(actor).second) return;
-    trace::actor_state& one = all.emplace_back();
-    one.actor = actor;
-    one.name = of.actor_name(actor);
-    one.message_begin = -1;
-    one.step_begin = -1;
-  };
-  for (const edge_summary& one : edges) {
-    add(one.sender);
-    add(one.receiver);
-  }
+  for (const edge_summary& edge : edges)
+    for (const std::uint16_t actor : {edge.sender, edge.receiver})
+      if (known.insert(actor).second)
+        all.push_back(
+            {.actor = actor, .name = of.actor_name(actor), .step_begin = -1, .message_begin = -1, .open = {}});
   std::ranges::sort(all, {}, &trace::actor_state::actor);
   return all;
 }
 
-/// The last word on each link's credit: bytes under way from a process to a node, and how often somebody had to wait.
+/// The credit of each link as last recorded: bytes under way from a process to a node, and how often a sender waited.
 boost::json::array credits_json(const trace::recording& of, trace::nanoseconds since) {
   struct link {
     std::uint64_t under_way = 0;
@@ -155,12 +153,8 @@ boost::json::object run_json(const trace::recording& of) {
     run["mode"] = text_at(of.processes.front().metadata, "mode");
     run["command"] = text_at(of.processes.front().metadata, "command");
   }
-  boost::json::array types;
-  for (const std::uint16_t type : types_in(of)) types.emplace_back(of.type_name(type));
-  run["types"] = std::move(types);
-  boost::json::array actors;
-  for (const trace::actor_state& one : of.actors) actors.emplace_back(one.name);
-  run["actors"] = std::move(actors);
+  run["types"] = types_json(of);
+  run["actors"] = names_json(of.actors);
   return run;
 }
 
@@ -202,8 +196,6 @@ boost::json::object topology_json(const trace::recording& of, trace::nanoseconds
 
 boost::json::object traffic_json(const trace::recording& of) {
   const std::vector<edge_summary> edges = summarize_edges(of);
-  boost::json::array actors;
-  for (const trace::actor_state& one : all_actors(of, edges)) actors.emplace_back(one.name);
   boost::json::array cells;
   for (const edge_summary& one : edges) {
     boost::json::object& cell = cells.emplace_back(edge_json(of, one)).as_object();
@@ -211,7 +203,7 @@ boost::json::object traffic_json(const trace::recording& of) {
     cell["latency_ns"] = one.latency;
     cell["longest_ns"] = one.longest;
   }
-  return {{"actors", std::move(actors)}, {"cells", std::move(cells)}};
+  return {{"actors", names_json(all_actors(of, edges))}, {"cells", std::move(cells)}};
 }
 
 }  // namespace troupe::analysis

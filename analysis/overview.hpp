@@ -1,4 +1,4 @@
-// A run at one look: its figures, its actors and who talks to whom.
+// Overview of a run: its figures, its actors and the messages between them.
 
 #pragma once
 
@@ -12,14 +12,14 @@ namespace troupe::analysis {
 /// The last value of each metric.
 std::map<trace::metric_name, double> last_figures(const trace::recording& run);
 
-/// The run: processes, how they ended, what was recorded and lost, and key figures.
+/// The run: its processes and how they ended, what was recorded and lost, and key figures.
 boost::json::object run_json(const trace::recording& of);
 
-/// Actors, the edges between them and the credit of links, with how busy each was in the last `recent` of the
-/// recording: queues and credits say something about a moment, not about a run. Times of an edge are sums.
+/// Actors, the edges between them and the credit of links, over the last `recent` of the recording, since queues and
+/// credits change from moment to moment. Times of an edge are sums.
 boost::json::object topology_json(const trace::recording& of, trace::nanoseconds recent);
 
-/// Messages, bytes and times, summed up by sender, receiver and type over the whole recording.
+/// Messages, bytes and times by sender, receiver and type, summed up over the whole recording.
 boost::json::object traffic_json(const trace::recording& of);
 
 }  // namespace troupe::analysis
