@@ -1,4 +1,4 @@
-// Which message of one recording is which of another.
+// Pairs the messages of two recordings, and puts the pairs into causal order.
 
 #pragma once
 
@@ -11,21 +11,22 @@
 
 namespace troupe::analysis {
 
-/// A handled message as two recordings have it; one of them may not.
+/// A handled message in two recordings, or in only one of them.
 struct message_pair {
   const trace::event* a = nullptr;
   const trace::event* b = nullptr;
 
-  /// What either says of it.
+  bool is_whole() const { return a != nullptr && b != nullptr; }
+  /// A's record of it, or else B's.
   const trace::event& any() const { return a != nullptr ? *a : *b; }
 };
 
 struct alignment {
   std::vector<message_pair> pairs;
-  /// One ran in one process, the other in several, between which `lookup`, `rows` and `gradient` hold each row once:
-  /// they are there, but not alike.
+  /// One run was in one process, the other in several. Between processes `lookup`, `rows` and `gradient` hold each row
+  /// once, so their contents are not comparable.
   bool other_forms = false;
-  std::vector<std::string> notes;  ///< what is not compared, and why: for the user
+  std::vector<std::string> notes;  ///< what is not compared and why, for the user
 };
 
 /// Pairs handled messages by receiver, sender (both by name), type, step (and bucket), and their number among these in
@@ -41,18 +42,18 @@ struct alignment {
 /// - messages that only one has, if the other's recorder was told to filter, or could not keep up.
 alignment align(const trace::recording& a, const trace::recording& b);
 
-/// A message being sent, which is when it gets what it holds, or being handled, which has its place among what the
-/// receiver handles.
+/// The sending of a message, which fixes its contents, or its handling, which fixes its position in the receiver's
+/// order.
 struct message_moment {
   std::uint32_t pair = 0;
   bool handled = false;
 };
 
-/// All moments of pairs, as A has them ordered: a message is sent after what its sender sent before, and after its
-/// trigger (causality::trigger) was handled; it is handled after it was sent, and after what its receiver handled
-/// before. Of moments that this leaves open the lower step comes first, then the sender's number: no clock counts
-/// (Kahn's topological sort). What only B has comes after what B has before it. `a` and `b` are of the pairs'
-/// recordings.
+/// All moments of the pairs in an order in which each cause comes before its effects (Kahn's topological sort). By A's
+/// records, a message is sent after the messages that its sender sent before, and after its trigger
+/// (causality::trigger) was handled; it is handled after it was sent, and after the messages that its receiver handled
+/// before. A message that only B has comes after its predecessors in B. Otherwise the lower step comes first, then the
+/// lower sender; clocks do not count. Requires: `a` and `b` index the pairs' recordings.
 std::vector<message_moment> causal_order(const causality& a, const causality& b, std::span<const message_pair> pairs);
 
 }  // namespace troupe::analysis

@@ -172,18 +172,17 @@ result<blame_report> blame(const trace::recording& run, std::uint64_t table, std
         made.touches.push_back(weigh(message, sent.rank, *found));
     }
   });
-  if (damaged > 0) made.notes.push_back(fmt::format("{} gradients are not recorded whole", count_text(damaged)));
+  if (damaged > 0) add_line(made.notes, "{} gradients are not recorded whole", count_text(damaged));
   std::uint64_t lost = 0, overwritten = 0;
   for (const trace::process_info& process : run.processes) {
     lost += process.contents_lost;
     overwritten += process.overwritten;
   }
   if (lost > 0)
-    made.notes.push_back(fmt::format("contents of {} messages were lost while recording: gradients may be among them",
-                                     count_text(lost)));
+    add_line(made.notes, "contents of {} messages were lost while recording: gradients may be among them",
+             count_text(lost));
   if (overwritten > 0)
-    made.notes.push_back(
-        fmt::format("{} records were overwritten: gradients may be among them", count_text(overwritten)));
+    add_line(made.notes, "{} records were overwritten: gradients may be among them", count_text(overwritten));
   return made;
 }
 

@@ -315,27 +315,27 @@ class judge {
     std::set<std::string> later;
     for (const death& one : deaths_)
       if (one.process != deaths_.front().process) later.insert(name_of(run_, one));
-    if (!later.empty()) made_.details.push_back(fmt::format("ended later: {}", fmt::join(later, ", ")));
+    if (!later.empty()) add_line(made_.details, "ended later: {}", fmt::join(later, ", "));
     for (const trace::actor_state& actor : run_.actors)
       if (is_at_work(run_, actor.actor) && !has_ended(actor.actor))
-        made_.details.push_back(fmt::format("{}: {}", actor.name, work_of(actor.actor)));
+        add_line(made_.details, "{}: {}", actor.name, work_of(actor.actor));
     std::set<std::uint16_t> told;
     for (const wait_edge& one : made_.waits)
       if (one.collective && !one.is_answer && told.insert(one.on).second)
         if (const trace::actor_state* on = run_.find_actor(one.on))
-          made_.details.push_back(fmt::format("{} is at step {}{}", on->name, on->step,
-                                              one.collective->skipped ? "; a later collective has its share" : ""));
+          add_line(made_.details, "{} is at step {}{}", on->name, on->step,
+                   one.collective->skipped ? "; a later collective has its share" : "");
     constexpr std::size_t listed_max = 5;
     std::size_t listed = 0;
     for (const trace::event* one : lost_.never_arrived())
       if (listed++ < listed_max && now_ - one->begin > longest_transit_ns)
-        made_.details.push_back(fmt::format("sent, never arrived: {} ({}, step {}) for {}", run_.message_name(one->id),
-                                            run_.type_name(one->type), one->step, run_.actor_name(one->aux)));
+        add_line(made_.details, "sent, never arrived: {} ({}, step {}) for {}", run_.message_name(one->id),
+                 run_.type_name(one->type), one->step, run_.actor_name(one->aux));
     if (!lost_.complete_from())
       made_.details.emplace_back("a filter left records out: what they would tell counts as not having happened");
     else if (*lost_.complete_from() > 0)
-      made_.details.push_back(fmt::format("rings keep only the last records: all is there for the last {}",
-                                          time_text(now_ - *lost_.complete_from())));
+      add_line(made_.details, "rings keep only the last records: all is there for the last {}",
+               time_text(now_ - *lost_.complete_from()));
   }
 
   const trace::recording& run_;

@@ -31,8 +31,9 @@ class checker {
   }
 
  private:
-  static void violate(invariant& of, std::string words) {
-    if (++of.violations <= violations_listed) of.first.push_back(std::move(words));
+  template <class... T>
+  static void violate(invariant& of, fmt::format_string<T...> form, T&&... values) {
+    if (++of.violations <= violations_listed) add_line(of.first, form, std::forward<T>(values)...);
   }
 
   template <class F>
@@ -58,8 +59,8 @@ class checker {
       if (before != 0) {
         ++made.cases;
         if (now <= before)
-          violate(made, fmt::format("{} handled {} ({}) {} #{}", name(one.actor), run_.message_name(one.id),
-                                    run_.type_name(one.type), now == before ? "twice, after" : "after", before));
+          violate(made, "{} handled {} ({}) {} #{}", name(one.actor), run_.message_name(one.id),
+                  run_.type_name(one.type), now == before ? "twice, after" : "after", before);
       }
       before = std::max(before, now);
     });
@@ -78,13 +79,12 @@ class checker {
       for (const auto& [step, some] : steps) {
         ++made.cases;
         if (some.size() > 1)
-          violate(made,
-                  fmt::format("{} handled {} gradients of {} for step {}: {} and {}", name(server), some.size(),
-                              name(trainer), step, run_.message_name(some[0]->id), run_.message_name(some[1]->id)));
+          violate(made, "{} handled {} gradients of {} for step {}: {} and {}", name(server), some.size(),
+                  name(trainer), step, run_.message_name(some[0]->id), run_.message_name(some[1]->id));
         const bool leaves_out = step != steps.begin()->first && !steps.contains(step - 1);
         if (leaves_out && is_complete_from(some[0]->begin))
-          violate(made, fmt::format("{} handled no gradient of {} for step {}, but one for step {}", name(server),
-                                    name(trainer), step - 1, step));
+          violate(made, "{} handled no gradient of {} for step {}, but one for step {}", name(server), name(trainer),
+                  step - 1, step);
       }
     }
     if (is_filtered()) made.note = "a filter left records out: not judged whether any is missing";
@@ -97,8 +97,7 @@ class checker {
           const auto& steps = all[{server, trainer}];
           const auto gradient = steps.find(apply->step);
           if (gradient == steps.end() || gradient->second.front()->begin > apply->end)
-            violate(made, fmt::format("{} applied step {} without the gradient of {}", name(server), apply->step,
-                                      name(trainer)));
+            violate(made, "{} applied step {} without the gradient of {}", name(server), apply->step, name(trainer));
         }
       }
     return made;
@@ -132,9 +131,9 @@ class checker {
         const std::uint64_t now = order_.optimizer_step(apply->step);
         ++made.cases;
         if (!seen.insert(now).second)
-          violate(made, fmt::format("{} applied step {} twice", name(server), apply->step));
+          violate(made, "{} applied step {} twice", name(server), apply->step);
         else if (now != *seen.begin() && !seen.contains(now - 1) && is_complete_from(apply->begin))
-          violate(made, fmt::format("{} applied step {} without the one before it", name(server), apply->step));
+          violate(made, "{} applied step {} without the one before it", name(server), apply->step);
       }
     }
     return made;
@@ -162,12 +161,11 @@ class checker {
       ++made.cases;
       const trace::nanoseconds slack = run_.processes[one.process].clock_error;
       if (apply == steps->second.end())
-        violate(made,
-                fmt::format("{} sent {} rows for step {}, which lack {} steps, and has not applied optimizer step {}",
-                            name(server), run_.message_name(one.id), one.step, one.aux, needed));
+        violate(made, "{} sent {} rows for step {}, which lack {} steps, and has not applied optimizer step {}",
+                name(server), run_.message_name(one.id), one.step, one.aux, needed);
       else if (one.sent + slack < apply->second)
-        violate(made, fmt::format("{} sent {} rows for step {} before it had applied optimizer step {}", name(server),
-                                  run_.message_name(one.id), one.step, needed));
+        violate(made, "{} sent {} rows for step {} before it had applied optimizer step {}", name(server),
+                run_.message_name(one.id), one.step, needed);
     });
     return made;
   }
@@ -184,8 +182,8 @@ class checker {
       if (one.type != rows_) return;
       ++made.cases;
       if (one.aux > *allowed)
-        violate(made, fmt::format("{} for {}, step {}, lack {} optimizer steps", run_.message_name(one.id),
-                                  name(one.actor), one.step, one.aux));
+        violate(made, "{} for {}, step {}, lack {} optimizer steps", run_.message_name(one.id), name(one.actor),
+                one.step, one.aux);
     });
     return made;
   }
@@ -195,9 +193,8 @@ class checker {
     for (const trace::event& one : run_.events | of_kind(trace::kind::credit, trace::kind::credit_wait)) {
       ++made.cases;
       if (static_cast<std::int64_t>(one.raw) < 0)
-        violate(made,
-                fmt::format("node {}: {} bytes under way to node {} after {} bytes came back",
-                            run_.processes[one.process].node, static_cast<std::int64_t>(one.raw), one.aux, one.bytes));
+        violate(made, "node {}: {} bytes under way to node {} after {} bytes came back",
+                run_.processes[one.process].node, static_cast<std::int64_t>(one.raw), one.aux, one.bytes);
     }
     return made;
   }
@@ -226,8 +223,8 @@ class checker {
       if ((is_handled && !is_open) || one.has(flag::refused) || answered.contains(one.id) ||
           lost_.answer_sent(one.id) != nullptr || is_left_open(one.id))
         continue;
-      violate(made, fmt::format("{} ({}, step {}) was {} by {} and never answered", run_.message_name(one.id),
-                                run_.type_name(one.type), one.step, is_handled ? "parked" : "sent", name(one.actor)));
+      violate(made, "{} ({}, step {}) was {} by {} and never answered", run_.message_name(one.id),
+              run_.type_name(one.type), one.step, is_handled ? "parked" : "sent", name(one.actor));
     }
     return made;
   }
@@ -254,8 +251,8 @@ class checker {
       ++made.cases;
       const bool is_known = is_one_clock || (!unaligned.contains(from) && !unaligned.contains(one.process));
       if (one.begin < one.arrived || one.end < one.begin || (is_known && one.arrived + slack < one.sent))
-        violate(made, fmt::format("{} ({}): sent {}, arrived {}, begun {}, ended {} ns", run_.message_name(one.id),
-                                  run_.type_name(one.type), one.sent, one.arrived, one.begin, one.end));
+        violate(made, "{} ({}): sent {}, arrived {}, begun {}, ended {} ns", run_.message_name(one.id),
+                run_.type_name(one.type), one.sent, one.arrived, one.begin, one.end);
     });
     if (!unaligned.empty()) made.note = "clocks of some hosts could not be aligned: not judged between them";
     return made;
@@ -269,9 +266,8 @@ class checker {
       dropped += one.dropped;
     }
     if (overwritten > 0)
-      made_.notes.push_back(
-          fmt::format("about {} records are not there: what they would tell is not judged", overwritten));
-    if (dropped > 0) made_.notes.push_back(fmt::format("a filter left {} records out", dropped));
+      add_line(made_.notes, "about {} records are not there: what they would tell is not judged", overwritten);
+    if (dropped > 0) add_line(made_.notes, "a filter left {} records out", dropped);
     if (!is_clean_) made_.notes.emplace_back("not all processes ended cleanly: what was under way counts as such");
   }
 

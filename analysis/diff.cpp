@@ -198,12 +198,12 @@ class comparison {
     made_.with_contents = !a_.contents.empty() && !b_.contents.empty();
     const char* lacking = a_.contents.empty() ? (b_.contents.empty() ? "A and B" : "A") : "B";
     if (!made_.with_contents)
-      made_.notes.push_back(fmt::format(
+      add_line(
+          made_.notes,
           "contents were not recorded in {} (that takes --trace full): messages are compared by number, order and size",
-          lacking));
+          lacking);
     else if (without_contents_ > 0)
-      made_.notes.push_back(
-          fmt::format("of {} messages contents were not recorded, only sizes", count_text(without_contents_)));
+      add_line(made_.notes, "of {} messages contents were not recorded, only sizes", count_text(without_contents_));
   }
 
   void count_by_type() {

@@ -65,11 +65,6 @@ boost::json::array names_json(const std::vector<trace::actor_state>& actors) {
   return names;
 }
 
-std::string text_at(const boost::json::object& from, const char* key) {
-  const boost::json::value* found = from.if_contains(key);
-  return found != nullptr && found->is_string() ? std::string(found->get_string()) : "";
-}
-
 /// What an actor is doing now.
 boost::json::object actor_json(const trace::recording& of, const trace::actor_state& state) {
   boost::json::object one{{"actor", state.name},  {"role", role_of(state.name)}, {"process", state.process},

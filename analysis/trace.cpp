@@ -36,6 +36,11 @@ trace::recording newest_of(const trace::recording& of, std::size_t most) {
   return part;
 }
 
+std::string text_at(const boost::json::object& from, std::string_view key) {
+  const boost::json::value* found = from.if_contains(key);
+  return found != nullptr && found->is_string() ? std::string(found->get_string()) : "";
+}
+
 bool is_of_message(const trace::event& one) {
   return one.what == trace::kind::handled || one.what == trace::kind::sent || one.what == trace::kind::arrived;
 }

@@ -3,11 +3,16 @@
 
 #pragma once
 
+#include <fmt/format.h>
+
 #include <boost/json/object.hpp>
 #include <concepts>
 #include <cstddef>
 #include <ranges>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "trace/recording.hpp"
 
@@ -25,6 +30,15 @@ trace::recording part_of(const trace::recording& of, trace::nanoseconds begin, t
 
 /// The last `most` events by begin, and all else of the recording but the contents.
 trace::recording newest_of(const trace::recording& of, std::size_t most);
+
+/// The text that `from`, the metadata of a process, has for `key`; empty if it has none.
+std::string text_at(const boost::json::object& from, std::string_view key);
+
+/// Adds a line to the findings of an analysis.
+template <class... T>
+void add_line(std::vector<std::string>& to, fmt::format_string<T...> form, T&&... values) {
+  to.push_back(fmt::format(form, std::forward<T>(values)...));
+}
 
 /// Whether the record is of a message that was handled, sent or arrived.
 bool is_of_message(const trace::event& one);
