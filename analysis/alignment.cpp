@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "analysis/lookup.hpp"
-#include "analysis/message_name.hpp"
 #include "analysis/training_order.hpp"
 #include "base/units.hpp"
 

@@ -12,8 +12,8 @@
 
 #include "analysis/contents.hpp"
 #include "analysis/lookup.hpp"
-#include "analysis/message_name.hpp"
 #include "analysis/table.hpp"
+#include "analysis/training_order.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "protocol/content_reader.hpp"

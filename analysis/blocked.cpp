@@ -10,7 +10,6 @@
 #include <tuple>
 #include <utility>
 
-#include "analysis/deaths.hpp"
 #include "analysis/lookup.hpp"
 #include "base/units.hpp"
 

@@ -8,7 +8,6 @@
 
 #include "analysis/causality.hpp"
 #include "analysis/lost_messages.hpp"
-#include "analysis/message_name.hpp"
 #include "analysis/training_order.hpp"
 
 namespace troupe::analysis {

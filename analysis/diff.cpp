@@ -11,7 +11,6 @@
 
 #include "analysis/contents.hpp"
 #include "analysis/lookup.hpp"
-#include "analysis/message_name.hpp"
 #include "analysis/steps.hpp"
 #include "analysis/training_order.hpp"
 #include "base/units.hpp"

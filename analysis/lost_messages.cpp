@@ -1,8 +1,12 @@
 #include "analysis/lost_messages.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "analysis/lookup.hpp"
+#include "analysis/training_order.hpp"
 
 namespace troupe::analysis {
 
@@ -11,6 +15,38 @@ namespace {
 std::optional<trace::nanoseconds> find_complete_from(const trace::recording& run) {
   if (std::ranges::any_of(run.processes, &trace::process_info::filtered)) return {};
   return std::max<trace::nanoseconds>(0, run.complete_from());
+}
+
+/// Whether another process has seen the link to process `i` go down, after all that `i` recorded, and not come back.
+bool is_cut_off(const trace::recording& run, std::uint32_t i) {
+  const trace::process_info& process = run.processes[i];
+  bool down = false;
+  for (const trace::event& one : run.events) {
+    if (one.process == i || one.aux != process.node) continue;
+    if (one.what == trace::kind::link_down && one.begin + process.clock_error >= process.last) down = true;
+    if (one.what == trace::kind::link_up) down = false;
+  }
+  return down;
+}
+
+bool is_dead(const trace::recording& run, std::uint32_t i) {
+  const trace::process_info& process = run.processes[i];
+  const auto others = [&](auto is_so) {
+    for (std::uint32_t j = 0; j < run.processes.size(); ++j)
+      if (j != i && is_so(run.processes[j])) return true;
+    return false;
+  };
+  if (process.end == trace::ending::clean || process.alive.value_or(false)) return false;
+  if (process.end == trace::ending::none && process.alive)  // not any more; if nobody has outlived it, all were killed
+    return run.processes.size() == 1 || others([](const trace::process_info& other) {
+             return other.alive.value_or(false) || other.end != trace::ending::none;
+           });
+  if (process.end == trace::ending::failed)
+    return others([](const trace::process_info& other) { return other.end == trace::ending::none; });
+  return others([&](const trace::process_info& other) {
+           return other.end != trace::ending::none && other.last > process.last;
+         }) ||
+         is_cut_off(run, i);
 }
 
 }  // namespace
@@ -86,6 +122,79 @@ std::vector<std::uint64_t> lost_messages::unaccounted(std::uint16_t sender) cons
     if (at == known->end() || *at != next) missing.push_back(next);
   }
   return missing;
+}
+
+std::uint32_t open_collective::communicator() const {
+  constexpr std::uint16_t first_of_many = 0x8000;
+  return group >= first_of_many ? group - first_of_many : 0;
+}
+
+open_collectives::open_collectives(const causality& index) {
+  std::map<std::uint16_t, std::uint16_t> rank_of;
+  for (const trace::actor_state& actor : index.run().actors)
+    if (const auto rank = rank_in(actor.name, "trainer")) rank_of[actor.actor] = *rank;
+  for (const auto& [actor, rank] : rank_of) ranks_.insert(rank);
+  for (const trace::event& one : index.run().events) {
+    if (one.what == trace::kind::collective) {
+      all_[{one.actor, one.id}].completed = true;
+    } else if (one.what == trace::kind::collective_launch) {
+      const key which{one.actor, one.cause};
+      state& launched = all_[which];
+      launched.step = one.step;
+      launched.ranks.insert(one.aux);
+      if (rank_of.contains(trace::sender_of(one.id))) launched.own.insert(one.aux);
+      if (const trace::event* share = index.handled(one.id)) launched.bucket = share->aux;
+      by_launch_[one.id] = which;
+      ranks_.insert(one.aux);
+      place& last = last_[{one.actor, one.aux}];
+      last = std::max(last, {one.step, one.cause});
+    }
+  }
+}
+
+std::optional<open_collective> open_collectives::of(std::uint64_t launch) const {
+  const key* which = find_in(by_launch_, launch);
+  if (which == nullptr) return {};
+  const auto& [group, sequence] = *which;
+  const state& launched = all_.at(*which);
+  if (launched.completed) return {};
+  open_collective made{group, sequence, launched.step, launched.bucket, {}, false};
+  std::ranges::set_difference(ranks_, launched.ranks, std::inserter(made.missing, made.missing.end()));
+  made.skipped = std::ranges::any_of(made.missing, [&](std::uint16_t rank) {
+    const place* last = find_in(last_, {made.group, rank});
+    return last != nullptr && *last > place{made.step, made.sequence};
+  });
+  return made;
+}
+
+std::optional<std::uint16_t> open_collectives::launched_elsewhere(const open_collective& what,
+                                                                  std::uint16_t rank) const {
+  for (const auto& [which, launched] : all_)
+    if (which.first != what.group && launched.step == what.step && launched.bucket == what.bucket &&
+        launched.own.contains(rank))
+      return which.first;
+  return {};
+}
+
+std::vector<death> find_deaths(const trace::recording& run) {
+  std::vector<death> all;
+  for (const trace::event& one : run.events | of_kind(trace::kind::exit))
+    if (one.aux != 0 && run.processes[one.process].end != trace::ending::clean)
+      all.push_back({one.process, one.actor, one.begin, one.aux});
+  for (std::uint32_t i = 0; i < run.processes.size(); ++i)
+    if (is_dead(run, i)) all.push_back({i, {}, run.processes[i].last, 0});
+  std::ranges::stable_sort(all, {}, &death::when);
+  return all;
+}
+
+std::string name_of(const trace::recording& run, const death& what) {
+  const std::uint32_t pid = run.processes[what.process].pid;
+  if (what.actor) return fmt::format("{} (pid {})", run.actor_name(*what.actor), pid);
+  std::vector<std::string> names;
+  for (const trace::actor_state& actor : run.actors)
+    if (actor.process == what.process && is_main_actor(actor)) names.push_back(actor.name);
+  if (names.empty()) names.push_back(fmt::format("node {}", run.processes[what.process].node));
+  return fmt::format("{} (pid {})", fmt::join(names, ", "), pid);
 }
 
 }  // namespace troupe::analysis

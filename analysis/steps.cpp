@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "analysis/message_name.hpp"
+#include "analysis/training_order.hpp"
 
 namespace troupe::analysis {
 

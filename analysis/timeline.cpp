@@ -14,8 +14,8 @@
 
 #include "analysis/causality.hpp"
 #include "analysis/lookup.hpp"
-#include "analysis/message_name.hpp"
 #include "analysis/trace_events.hpp"
+#include "analysis/training_order.hpp"
 #include "base/json_text.hpp"
 #include "base/units.hpp"
 #include "trace/names.hpp"

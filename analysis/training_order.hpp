@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "analysis/trace.hpp"
+#include "protocol/message_types.hpp"
 
 namespace troupe::analysis {
 
@@ -44,5 +46,19 @@ class training_order {
 
 /// The rank in a name like `trainer 3` or `server 3`; nothing if it is none of `role`.
 std::optional<std::uint16_t> rank_in(std::string_view name, std::string_view role);
+
+/// Whether `name` is that of one of these types.
+template <class... Messages>
+constexpr bool is_any_of(std::string_view name) {
+  return ((name == protocol::message_name_v<Messages>) || ...);
+}
+
+/// The number that `run` has for messages of this type; nothing if it has none.
+template <class Message>
+std::optional<std::uint16_t> type_number(const trace::recording& run) {
+  const auto found =
+      std::ranges::find_if(run.types, [](const auto& one) { return one.second == protocol::message_name_v<Message>; });
+  return found == run.types.end() ? std::nullopt : std::optional(found->first);
+}
 
 }  // namespace troupe::analysis

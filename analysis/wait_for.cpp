@@ -6,8 +6,6 @@
 #include <map>
 
 #include "analysis/lookup.hpp"
-#include "analysis/message_name.hpp"
-#include "analysis/open_collectives.hpp"
 #include "analysis/training_order.hpp"
 
 namespace troupe::analysis {
@@ -327,11 +325,6 @@ std::string_view name_of(wait_state what) {
   constexpr std::array<std::string_view, 8> names = {"unsent", "under way", "never arrived", "out of credit",
                                                      "queued", "in hand",   "parked",        "incomplete"};
   return names.at(static_cast<std::size_t>(what));
-}
-
-std::uint32_t open_collective::communicator() const {
-  constexpr std::uint16_t first_of_many = 0x8000;
-  return group >= first_of_many ? group - first_of_many : 0;
 }
 
 bool is_at_work(const trace::recording& run, std::uint16_t actor) {

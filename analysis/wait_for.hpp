@@ -10,7 +10,6 @@
 
 #include "analysis/causality.hpp"
 #include "analysis/lost_messages.hpp"
-#include "analysis/open_collectives.hpp"
 
 namespace troupe::analysis {
 

@@ -10,7 +10,6 @@
 #include <sstream>
 
 #include "analysis/blocked.hpp"
-#include "analysis/charts.hpp"
 #include "analysis/critical_path.hpp"
 #include "analysis/exports.hpp"
 #include "analysis/message_id.hpp"
