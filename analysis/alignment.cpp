@@ -48,13 +48,12 @@ struct side {
   std::set<std::string> actors;  ///< those on the board, and those that sent or handled a message
   std::vector<keyed_message> messages;
   bool has_gaps = false;  ///< a message may have been handled without a record
-  bool ended = true;      ///< cleanly
+  bool ended = false;     ///< cleanly
 
   side(const trace::recording& of, const char* its_name) : run(of), name(its_name) {
-    for (const trace::process_info& process : run.processes) {
+    ended = has_ended_cleanly(run);
+    for (const trace::process_info& process : run.processes)
       has_gaps |= process.filtered || (process.overwritten > 0 && text_at(process.metadata, "mode") != "ring");
-      ended &= process.end == trace::ending::clean;
-    }
     by_number<std::string> names([&](std::uint16_t actor) { return run.actor_name(actor); });
     for (const trace::event& one : run.events | of_kind(trace::kind::handled)) {
       actors.insert(names[one.actor]);

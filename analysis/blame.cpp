@@ -173,15 +173,10 @@ result<blame_report> blame(const trace::recording& run, std::uint64_t table, std
     }
   });
   if (damaged > 0) add_line(made.notes, "{} gradients are not recorded whole", count_text(damaged));
-  std::uint64_t lost = 0, overwritten = 0;
-  for (const trace::process_info& process : run.processes) {
-    lost += process.contents_lost;
-    overwritten += process.overwritten;
-  }
-  if (lost > 0)
+  if (const std::uint64_t lost = total(run, &trace::process_info::contents_lost); lost > 0)
     add_line(made.notes, "contents of {} messages were lost while recording: gradients may be among them",
              count_text(lost));
-  if (overwritten > 0)
+  if (const std::uint64_t overwritten = total(run, &trace::process_info::overwritten); overwritten > 0)
     add_line(made.notes, "{} records were overwritten: gradients may be among them", count_text(overwritten));
   return made;
 }

@@ -297,7 +297,7 @@ class judge {
   }
 
   void say_nothing() {
-    if (std::ranges::all_of(run_.processes, [](const auto& one) { return one.end == trace::ending::clean; })) {
+    if (has_ended_cleanly(run_)) {
       made_.verdict = "nothing is blocked: the run has ended as it should";
       return;
     }

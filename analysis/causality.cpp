@@ -111,7 +111,7 @@ const trace::event* causality::activity_at(std::uint16_t actor, trace::nanosecon
   return after == all.begin() ? nullptr : *std::prev(after);
 }
 
-std::size_t causality::place(const trace::event& activity) const {
+std::size_t causality::index_of(const trace::event& activity) const {
   const auto all = activities(activity.actor);
   auto at = std::ranges::lower_bound(all, activity.begin, {}, &trace::event::begin);
   while (at != all.end() && *at != &activity) ++at;
@@ -119,7 +119,7 @@ std::size_t causality::place(const trace::event& activity) const {
 }
 
 const trace::event* causality::before(const trace::event& activity) const {
-  const std::size_t at = place(activity);
+  const std::size_t at = index_of(activity);
   const auto all = activities(activity.actor);
   return at == 0 || at == all.size() ? nullptr : all[at - 1];
 }

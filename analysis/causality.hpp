@@ -49,7 +49,7 @@ class causality {
   /// What its actor did before `activity`; null if that is the first.
   const trace::event* before(const trace::event& activity) const;
   /// The place of `activity` among its actor's.
-  std::size_t place(const trace::event& activity) const;
+  std::size_t index_of(const trace::event& activity) const;
 
  private:
   using index = std::vector<std::pair<std::uint64_t, const trace::event*>>;

@@ -120,9 +120,9 @@ step_graph::activity* step_graph::find(const trace::event* one) {
   if (one == nullptr) return nullptr;
   const auto part = std::ranges::lower_bound(actors_, one->actor, {}, &actor_part::actor);
   if (part == actors_.end() || part->actor != one->actor) return nullptr;
-  const std::size_t place = of_.place(*one);
-  const bool inside = place >= part->first && place - part->first < part->activities.size();
-  return inside ? &part->activities[place - part->first] : nullptr;
+  const std::size_t index = of_.index_of(*one);
+  const bool inside = index >= part->first && index - part->first < part->activities.size();
+  return inside ? &part->activities[index - part->first] : nullptr;
 }
 
 step_graph::node step_graph::moment_of(std::uint16_t actor, trace::nanoseconds when, const trace::event* at) {

@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <ranges>
 #include <string>
 #include <string_view>
@@ -51,7 +53,19 @@ inline bool is_apply(const trace::event& one) {
   return one.what == trace::kind::range && range_of(one) == trace::range_name::apply;
 }
 
-/// A server's, a trainer's or the master's name.
+/// Whether all processes ended as they should.
+inline bool has_ended_cleanly(const trace::recording& run) {
+  return std::ranges::all_of(run.processes, [](const auto& one) { return one.end == trace::ending::clean; });
+}
+
+/// The sum of a count over all processes, as in `total(run, &trace::process_info::overwritten)`.
+inline std::uint64_t total(const trace::recording& run, std::uint64_t trace::process_info::*count) {
+  std::uint64_t sum = 0;
+  for (const trace::process_info& one : run.processes) sum += one.*count;
+  return sum;
+}
+
+/// Whether it is a server, a trainer or the master.
 inline bool is_main_actor(const trace::actor_state& one) {
   return one.name == "master" || one.name.starts_with("server ") || one.name.starts_with("trainer ");
 }
