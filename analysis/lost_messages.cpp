@@ -17,14 +17,14 @@ std::optional<trace::nanoseconds> find_complete_from(const trace::recording& run
   return std::max<trace::nanoseconds>(0, run.complete_from());
 }
 
-/// Whether another process has seen the link to process `i` go down, after all that `i` recorded, and not come back.
+/// Whether another process recorded that the link to process `i` went down after the last record of `i`, and not that
+/// it came up again.
 bool is_cut_off(const trace::recording& run, std::uint32_t i) {
   const trace::process_info& process = run.processes[i];
   bool down = false;
-  for (const trace::event& one : run.events) {
+  for (const trace::event& one : run.events | of_kind(trace::kind::link_down, trace::kind::link_up)) {
     if (one.process == i || one.aux != process.node) continue;
-    if (one.what == trace::kind::link_down && one.begin + process.clock_error >= process.last) down = true;
-    if (one.what == trace::kind::link_up) down = false;
+    down = one.what == trace::kind::link_down && (down || one.begin + process.clock_error >= process.last);
   }
   return down;
 }
@@ -37,7 +37,7 @@ bool is_dead(const trace::recording& run, std::uint32_t i) {
     return false;
   };
   if (process.end == trace::ending::clean || process.alive.value_or(false)) return false;
-  if (process.end == trace::ending::none && process.alive)  // not any more; if nobody has outlived it, all were killed
+  if (process.end == trace::ending::none && process.alive)  // it is not alive; if no other outlived it, all were killed
     return run.processes.size() == 1 || others([](const trace::process_info& other) {
              return other.alive.value_or(false) || other.end != trace::ending::none;
            });
@@ -53,7 +53,13 @@ bool is_dead(const trace::recording& run, std::uint32_t i) {
 
 lost_messages::lost_messages(const causality& index) : index_(index), complete_from_(find_complete_from(index.run())) {
   const trace::recording& run = index.run();
-  find_held_back();
+  for (const trace::event& one : run.events | of_kind(trace::kind::credit_wait, trace::kind::credit)) {
+    if (one.what == trace::kind::credit)
+      std::erase_if(held_back_,
+                    [&](const trace::event* held) { return held->process == one.process && held->aux == one.aux; });
+    else if (index.arrived(one.id) == nullptr && index.handled(one.id) == nullptr)
+      held_back_.push_back(&one);
+  }
   for (const trace::event& one : run.events) {
     if (is_of_message(one)) account_for(one);
     if (one.what != trace::kind::sent) continue;
@@ -69,16 +75,6 @@ lost_messages::lost_messages(const causality& index) : index_(index), complete_f
     for (const auto& request : actor.open) add(request.id);
   }
   for (auto& [sender, numbers] : accounted_) std::ranges::sort(numbers);
-}
-
-void lost_messages::find_held_back() {
-  for (const trace::event& one : index_.run().events) {
-    if (one.what == trace::kind::credit_wait && index_.arrived(one.id) == nullptr && index_.handled(one.id) == nullptr)
-      held_back_.push_back(&one);
-    if (one.what == trace::kind::credit)
-      std::erase_if(held_back_,
-                    [&](const trace::event* held) { return held->process == one.process && held->aux == one.aux; });
-  }
 }
 
 void lost_messages::account_for(const trace::event& one) {
@@ -112,7 +108,7 @@ std::vector<std::uint64_t> lost_messages::unaccounted(std::uint16_t sender) cons
     if (first == nullptr) return {};
     next = *first;
   }
-  constexpr std::size_t many = 10'000;  // no loss but another reason, which nobody wants listed
+  constexpr std::size_t many = 10'000;  // so many are not lost: there is another reason
   std::vector<std::uint64_t> missing;
   const std::vector<std::uint64_t> none;
   const std::vector<std::uint64_t>* known = find_in(accounted_, sender);
@@ -146,7 +142,7 @@ open_collectives::open_collectives(const causality& index) {
       if (const trace::event* share = index.handled(one.id)) launched.bucket = share->aux;
       by_launch_[one.id] = which;
       ranks_.insert(one.aux);
-      place& last = last_[{one.actor, one.aux}];
+      position& last = last_[{one.actor, one.aux}];
       last = std::max(last, {one.step, one.cause});
     }
   }
@@ -161,8 +157,8 @@ std::optional<open_collective> open_collectives::of(std::uint64_t launch) const 
   open_collective made{group, sequence, launched.step, launched.bucket, {}, false};
   std::ranges::set_difference(ranks_, launched.ranks, std::inserter(made.missing, made.missing.end()));
   made.skipped = std::ranges::any_of(made.missing, [&](std::uint16_t rank) {
-    const place* last = find_in(last_, {made.group, rank});
-    return last != nullptr && *last > place{made.step, made.sequence};
+    const position* last = find_in(last_, {made.group, rank});
+    return last != nullptr && *last > position{made.step, made.sequence};
   });
   return made;
 }
